@@ -1,0 +1,36 @@
+//go:build deps
+
+package host
+
+import (
+	_ "github.com/BurntSushi/toml"
+	_ "github.com/anthropics/anthropic-sdk-go"
+	_ "github.com/chromedp/chromedp"
+	_ "github.com/coder/websocket"
+	_ "github.com/docker/docker/client"
+	_ "github.com/docker/docker/pkg/stdcopy"
+	_ "github.com/docker/go-units"
+	_ "github.com/fsnotify/fsnotify"
+	_ "github.com/google/go-cmp/cmp"
+	_ "github.com/hashicorp/go-hclog"
+	_ "github.com/hashicorp/go-plugin"
+	_ "github.com/hashicorp/go-plugin/runner"
+	_ "github.com/openai/openai-go/v3"
+	_ "github.com/prometheus/client_golang/prometheus/promhttp"
+	_ "github.com/rogpeppe/go-internal/testscript"
+	_ "github.com/santhosh-tekuri/jsonschema/v6"
+	_ "github.com/tetratelabs/wazero"
+	_ "github.com/urfave/cli/v3"
+	_ "go.uber.org/goleak"
+	_ "golang.org/x/mod/semver"
+	_ "golang.org/x/net/html"
+	_ "golang.org/x/sync/errgroup"
+	_ "golang.org/x/sys/unix"
+	_ "golang.org/x/time/rate"
+	_ "google.golang.org/genproto/googleapis/rpc/errdetails"
+	_ "google.golang.org/grpc"
+	_ "google.golang.org/grpc/health/grpc_health_v1"
+	_ "google.golang.org/protobuf/proto"
+	_ "modernc.org/sqlite"
+	_ "pgregory.net/rapid"
+)

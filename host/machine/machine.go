@@ -1,0 +1,126 @@
+// Package machine defines what a tool can do to a computer: run commands, keep
+// processes, touch files. A tool is written once against Machine and works on
+// the host (New in this package) and inside a sandbox session alike.
+//
+// It does not decide whether a call may run, and knows nothing of containers.
+package machine
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"time"
+)
+
+// Machine is a place with a workspace folder where commands run and files live.
+// All paths are relative to the workspace unless absolute; an absolute path must lie inside it.
+// Methods are safe for concurrent use and honour the context: when it ends, every process
+// that the call started is gone before the method returns.
+type Machine interface {
+	// Name tells people where this is: "host" or the sandbox's name.
+	Name() string
+	Exec(ctx context.Context, cmd Command) (Result, error)
+	// Start runs a command in the background; its output is kept for Output.
+	Start(ctx context.Context, cmd Command) (Process, error)
+	Processes(ctx context.Context) ([]Process, error)
+	// Output returns what a background process wrote from offset on, at most max bytes.
+	Output(ctx context.Context, id string, offset int64, max int) (Output, error)
+	// Kill ends a background process with everything it started and reports how.
+	Kill(ctx context.Context, id string) (Process, error)
+	ReadFile(ctx context.Context, path string, offset int64, max int64) (data []byte, size int64, err error)
+	// WriteFile replaces a file atomically, creating parent folders inside the workspace.
+	WriteFile(ctx context.Context, path string, data []byte, perm fs.FileMode) error
+	List(ctx context.Context, path string) ([]FileInfo, error)
+}
+
+// Command is one command line to run with /bin/sh -c.
+type Command struct {
+	Script string
+	Dir    string // working directory; empty means the workspace
+	Env    map[string]string
+	Stdin  []byte
+	// Timeout ends the command; zero means the machine's default.
+	Timeout time.Duration
+	// MaxOutput caps stdout and stderr each, in bytes; zero means DefaultMaxOutput. What is
+	// beyond it is dropped at the source and counted.
+	MaxOutput int
+	// Progress, if set, receives output as it comes. It must not block for long.
+	Progress func(stream Stream, p []byte)
+}
+
+// DefaultMaxOutput is the cap of a stream when the command names none.
+const DefaultMaxOutput = 256 << 10
+
+// Stream tells stdout from stderr.
+type Stream uint8
+
+// The output streams of a command.
+const (
+	Stdout Stream = 1
+	Stderr Stream = 2
+)
+
+// Result is the verdict on a finished command.
+type Result struct {
+	ExitCode int    `json:"exit_code"`        // 0 to 255; -1 when a signal ended it
+	Signal   string `json:"signal,omitempty"` // "SIGKILL"
+	Stdout   []byte `json:"stdout,omitempty"`
+	Stderr   []byte `json:"stderr,omitempty"`
+	Dropped  int64  `json:"dropped,omitempty"` // bytes of output beyond the cap
+	TimedOut bool   `json:"timed_out,omitempty"`
+	Canceled bool   `json:"canceled,omitempty"`
+	OOM      bool   `json:"oom,omitempty"`
+	PidsHit  bool   `json:"pids_hit,omitempty"` // a fork was refused by the pids limit
+
+	Wall time.Duration `json:"wall_ns"`
+	CPU  time.Duration `json:"cpu_ns"`
+	// Kill is set when the machine had to end the command.
+	Kill *Kill `json:"kill,omitempty"`
+}
+
+// Kill certifies how a command was ended.
+type Kill struct {
+	Rung      string        `json:"rung"` // "term", "kill", "sweep", "uid", "container"
+	Took      time.Duration `json:"took_ns"`
+	Survivors int           `json:"survivors"` // must be 0
+}
+
+// Process is a background process.
+type Process struct {
+	ID      string    `json:"id"` // the machine's handle
+	PID     int       `json:"pid"`
+	Script  string    `json:"command"`
+	Started time.Time `json:"started"`
+	Running bool      `json:"running"`
+	Result  *Result   `json:"result,omitempty"` // once it ended; streams empty
+}
+
+// Output is a piece of a background process's joined output.
+type Output struct {
+	Data    []byte
+	Offset  int64 // of Data's first byte
+	Next    int64
+	Dropped int64 // bytes no longer kept
+	Running bool
+}
+
+// FileInfo describes one entry of a folder.
+type FileInfo struct {
+	Name  string      `json:"name"`
+	Size  int64       `json:"size"`
+	Mode  fs.FileMode `json:"mode"`
+	Mtime time.Time   `json:"mtime"`
+}
+
+// Errors that a tool tells apart. Everything else is an infrastructure failure.
+var (
+	ErrNotFound    = errors.New("no such file or process")
+	ErrOutside     = errors.New("path leaves the workspace")
+	ErrNotRegular  = errors.New("not a regular file")
+	ErrTooLarge    = errors.New("file is too large")
+	ErrUnavailable = errors.New("sandbox is unavailable")
+)
+
+// Closer is implemented by machines that hold resources of a session.
+type Closer interface{ io.Closer }

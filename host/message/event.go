@@ -1,0 +1,44 @@
+package message
+
+import "encoding/json"
+
+// EventKind names what happened in a turn.
+type EventKind string
+
+// The events of a turn, in the order in which they can appear. TextDelta, ToolProgress are
+// transient; everything else is also in the store by the time it is published.
+const (
+	TurnStarted  EventKind = "turn_started"
+	TextDelta    EventKind = "text_delta"
+	ToolCall     EventKind = "tool_call"     // the model asks for a tool
+	ToolVerdict  EventKind = "tool_verdict"  // what enforcement decided, with reasons
+	ToolApproval EventKind = "tool_approval" // a person is asked
+	ToolProgress EventKind = "tool_progress" // output as it comes
+	ToolResult   EventKind = "tool_result"
+	ReplyReady   EventKind = "reply" // the final text, committed
+	TurnFailed   EventKind = "turn_failed"
+	TurnDone     EventKind = "turn_done"
+)
+
+// Event is one thing that happened in a turn, published to whoever watches its conversation.
+// It is a view for people; the store is the truth.
+type Event struct {
+	Kind         EventKind `json:"kind"`
+	Channel      string    `json:"channel"`
+	Conversation string    `json:"conversation"`
+	Turn         string    `json:"turn,omitempty"`
+	Agent        string    `json:"agent,omitempty"`
+	// Text is the delta, the final text, the output, or the error, by kind.
+	Text string `json:"text,omitempty"`
+	Call string `json:"call,omitempty"` // tool call id
+	Tool string `json:"tool,omitempty"`
+	// Args are the tool call's arguments as canonical JSON.
+	Args json.RawMessage `json:"args,omitempty"`
+	// Verdict: "run", "run_in_sandbox", "ask", "deny".
+	Verdict  string   `json:"verdict,omitempty"`
+	Reasons  []string `json:"reasons,omitempty"`
+	Where    string   `json:"where,omitempty"` // "host" or the sandbox's name
+	Approval string   `json:"approval,omitempty"`
+	IsError  bool     `json:"is_error,omitempty"`
+	Key      string   `json:"key,omitempty"` // idempotency key of a reply
+}

@@ -1,0 +1,97 @@
+// Package message holds the domain words of Flynn: what a person sent, who
+// sent it, where, and what goes back.
+//
+// Start with Message and Reply. The package imports nothing of the project and
+// does no I/O; everything above it speaks in these types.
+package message
+
+import "time"
+
+// Kind says what sort of conversation a message belongs to.
+type Kind string
+
+// The kinds of conversation. A thread has a parent conversation.
+const (
+	DM     Kind = "dm"
+	Group  Kind = "group"
+	Thread Kind = "thread"
+)
+
+// Sender is the person or program that wrote a message, as its channel knows it.
+type Sender struct {
+	// ID is the platform's stable identifier. Rules match on it. Never a display name
+	// where the platform has anything better.
+	ID string `json:"id"`
+	// Name is what people see; the sender can change it at will.
+	Name string `json:"name,omitempty"`
+	// Account is the authenticated account behind the sender, empty when the platform has
+	// none or the sender is not logged in. It is distinct from ID and Name.
+	Account string `json:"account,omitempty"`
+	Bot     bool   `json:"bot,omitempty"`
+}
+
+// Conversation is the place where messages and replies meet.
+type Conversation struct {
+	ID     string `json:"id"`
+	Kind   Kind   `json:"kind"`
+	Parent string `json:"parent,omitempty"`
+}
+
+// Attachment describes media that came with a message; the bytes are fetched on demand.
+type Attachment struct {
+	Handle string `json:"handle"`
+	Name   string `json:"name,omitempty"`
+	Type   string `json:"type,omitempty"` // media type
+	Size   int64  `json:"size,omitempty"` // bytes
+}
+
+// Message is one thing that a sender said in a conversation of a channel instance.
+type Message struct {
+	// Channel is the instance name of the channel, as configured ("irc", "telegram-work", "web").
+	Channel string `json:"channel"`
+	// EventID is the platform's stable identifier of the event, unique within Channel.
+	EventID      string       `json:"event_id"`
+	Conversation Conversation `json:"conversation"`
+	Sender       Sender       `json:"sender"`
+	// Text is valid UTF-8 and bounded by MaxText; the channel saw to both.
+	Text string `json:"text"`
+	// Addressed is true when the message is meant for Flynn: a private chat or a mention.
+	Addressed   bool         `json:"addressed,omitempty"`
+	ReplyTo     string       `json:"reply_to,omitempty"`
+	Attachments []Attachment `json:"attachments,omitempty"`
+	// SentAt is the platform's time of the event; zero when it tells none.
+	SentAt     time.Time `json:"sent_at,omitzero"`
+	ReceivedAt time.Time `json:"received_at,omitzero"`
+}
+
+// MaxText bounds the text of one message, in bytes. Longer text is cut at admission and marked.
+const MaxText = 64 << 10
+
+// SenderKey is the form in which rules name a sender: "instance:platform-id".
+func (m Message) SenderKey() string { return m.Channel + ":" + m.Sender.ID }
+
+// ConversationKey names the conversation across channels; messages of one key are handled in order.
+func (m Message) ConversationKey() string { return m.Channel + ":" + m.Conversation.ID }
+
+// Reply is one message on its way out.
+type Reply struct {
+	// Key is the idempotency key of the delivery: sending twice with one key must not show twice.
+	Key          string       `json:"key"`
+	Channel      string       `json:"channel"`
+	Conversation Conversation `json:"conversation"`
+	ReplyTo      string       `json:"reply_to,omitempty"`
+	Text         string       `json:"text"` // Markdown
+	// PossibleDuplicate marks a resend after an unknown outcome.
+	PossibleDuplicate bool `json:"possible_duplicate,omitempty"`
+}
+
+// Outcome is what became of a send.
+type Outcome string
+
+// The four outcomes of a send.
+const (
+	Sent      Outcome = "sent"
+	Duplicate Outcome = "duplicate" // the channel had delivered this key before
+	NotSent   Outcome = "not_sent"  // surely not delivered; safe to try again
+	Unknown   Outcome = "unknown"   // may or may not have been delivered
+)

@@ -1,0 +1,149 @@
+// Package model calls language models: tiers, providers, failover.
+//
+// Start with Set.Stream. A Provider speaks one wire format; it retries nothing
+// by itself. The package knows nothing of tools beyond their schemas and never runs one.
+package model
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Provider streams one model call.
+type Provider interface {
+	// Stream sends the request and calls emit for each piece of the answer as it comes. It returns the whole
+	// answer. Errors are *Error where the cause is known. A stream that breaks off is an error,
+	// never a short answer.
+	Stream(ctx context.Context, req Request, emit func(Delta)) (Response, error)
+}
+
+// Request is one call of a model.
+type Request struct {
+	Model     string
+	System    string
+	Messages  []Message
+	Tools     []Tool
+	MaxTokens int
+	// Session names the conversation to providers that cache by it; never a secret.
+	Session string
+}
+
+// Role of a message.
+type Role string
+
+// The roles. Tool results travel in a User message.
+const (
+	User      Role = "user"
+	Assistant Role = "assistant"
+)
+
+// Message is one entry of the transcript as a model sees it.
+type Message struct {
+	Role    Role         `json:"role"`
+	Text    string       `json:"text,omitempty"`
+	Calls   []ToolCall   `json:"calls,omitempty"`   // Assistant
+	Results []ToolResult `json:"results,omitempty"` // User
+}
+
+// Tool is what a model is told about a tool.
+type Tool struct {
+	Name        string
+	Description string
+	Schema      json.RawMessage // JSON Schema of the arguments, an object
+}
+
+// ToolCall is a model's wish to call a tool. Args is what the model wrote and may be anything.
+type ToolCall struct {
+	ID   string          `json:"id"`
+	Name string          `json:"name"`
+	Args json.RawMessage `json:"args"`
+}
+
+// ToolResult answers a ToolCall.
+type ToolResult struct {
+	ID      string `json:"id"`
+	Text    string `json:"text"`
+	IsError bool   `json:"is_error,omitempty"`
+}
+
+// Delta is a piece of an answer.
+type Delta struct {
+	Text string
+}
+
+// Stop says why the model stopped.
+type Stop string
+
+// The reasons to stop.
+const (
+	StopEnd       Stop = "end"
+	StopToolCalls Stop = "tool_calls"
+	StopLength    Stop = "length"
+	StopRefusal   Stop = "refusal"
+)
+
+// Response is a whole answer.
+type Response struct {
+	Message  Message `json:"message"`
+	Stop     Stop    `json:"stop"`
+	Usage    Usage   `json:"usage"`
+	Tier     string  `json:"tier"`
+	Provider string  `json:"provider"`
+	Model    string  `json:"model"`
+}
+
+// Usage counts tokens of one call.
+type Usage struct {
+	Input      int     `json:"input"`
+	Output     int     `json:"output"`
+	CacheRead  int     `json:"cache_read,omitempty"`
+	CacheWrite int     `json:"cache_write,omitempty"`
+	CostUSD    float64 `json:"cost_usd,omitempty"`
+}
+
+// Kind classes what went wrong.
+type Kind string
+
+// The classes of failure. RateLimited, Overloaded, Cut and Timeout are worth another try.
+const (
+	RateLimited Kind = "rate_limited"
+	Overloaded  Kind = "overloaded"
+	Auth        Kind = "auth"
+	BadRequest  Kind = "bad_request"
+	TooLong     Kind = "context_too_long"
+	Cut         Kind = "stream_cut"
+	Timeout     Kind = "timeout"
+	Unreachable Kind = "unreachable"
+	BadAnswer   Kind = "bad_answer"
+)
+
+// Error is a failed call with its class.
+type Error struct {
+	Kind       Kind
+	Provider   string
+	Model      string
+	Status     int           // HTTP status, or 0
+	RetryAfter time.Duration // as the provider asked, or 0
+	Err        error
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("call %s model %q: %s: %v", e.Provider, e.Model, e.Kind, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Temporary tells whether another try can help.
+func (e *Error) Temporary() bool {
+	switch e.Kind {
+	case RateLimited, Overloaded, Cut, Timeout, Unreachable:
+		return true
+	}
+	return false
+}
+
+// ErrNoTier is returned for a tier that the configuration does not know.
+var ErrNoTier = errors.New("no such model tier")

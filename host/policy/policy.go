@@ -1,0 +1,85 @@
+// Package policy runs Wasm policies: it verifies, meters and compiles a module,
+// keeps instances of it, swaps it while the host runs, and asks it.
+//
+// Start with New, Engine.Pin and Set. A policy that fails never loosens
+// anything: a tool call is denied, a route falls to the configured agent for errors or to none. The
+// contract with modules is package sdk/policy/abi. The package does not act on its answers.
+package policy
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+)
+
+// Facts are what both kinds of decision know.
+type Facts struct {
+	Message message.Message
+	Role    string   // owner, member, guest
+	Door    string   // channel, web, terminal
+	Labels  []string // provenance labels of the session
+	Now     time.Time
+	Seed    int64
+}
+
+// RouteFacts are the facts of a routing decision.
+type RouteFacts struct {
+	Facts
+	Candidate string   // agent by the static table, or ""
+	Agents    []string // agents that may be chosen
+}
+
+// ToolFacts are the facts of a tool decision.
+type ToolFacts struct {
+	Facts
+	Agent       string
+	Session     string
+	Tool        string
+	Effect      string
+	Args        json.RawMessage // canonical
+	Sandboxed   bool
+	CallsInTurn int
+	Turns       int
+}
+
+// RouteAnswer is the outcome of the chain of route policies.
+type RouteAnswer struct {
+	Decided bool   // some policy did not abstain, or failed
+	Agent   string // "" with Decided: drop
+	Policy  string // who decided
+	Reason  string
+	Failed  bool // decided by a failure
+}
+
+// Restrictions is what the tool policies demand, joined. The zero value restricts nothing; joining only adds.
+type Restrictions struct {
+	Deny      bool
+	Ask       bool
+	Sandbox   bool
+	Sandboxes []string // names demanded; more than one distinct name denies
+	Reasons   []string // "policy: reason", in chain order
+}
+
+// Record is one asked policy with everything needed to ask it again.
+type Record struct {
+	Policy string
+	Digest string // of module, data, limits and meter version
+	Kind   string // route or tool
+	Frame  []byte
+	Calls  []HostCall
+	Raw    int64 // the module's answer
+	Answer string
+	Reason string
+	Error  string // class and text, when it failed
+	Fuel   int64
+	Took   time.Duration
+}
+
+// HostCall is one import that the module called, with its answer.
+type HostCall struct {
+	Name string `json:"name"`
+	Args []byte `json:"args,omitempty"`
+	Ret  int32  `json:"ret"`
+	Data []byte `json:"data,omitempty"`
+}

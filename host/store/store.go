@@ -1,0 +1,268 @@
+// Package store keeps what must survive: the inbox, sessions, turns and their
+// steps, the outbox, approvals, decisions, memory.
+//
+// Start with Store. Every method that returns without error has committed to stable
+// storage. SQLite is the first back end (package sqlite); storetest is the suite that every
+// back end passes. The package decides nothing.
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+)
+
+// ErrNotFound is returned for a row that does not exist.
+var ErrNotFound = errors.New("not found in the store")
+
+// ErrConflict is returned when a row is not in the state that the call needs.
+var ErrConflict = errors.New("row is in another state")
+
+// Store is all durable state. Safe for concurrent use.
+type Store interface {
+	Inbox
+	Turns
+	Outbox
+	Approvals
+	Memory
+	Decisions
+	Close() error
+}
+
+// InboxState is the life of an inbox row: New until a turn ends it or it is set aside.
+type InboxState string
+
+// States of an inbox row.
+const (
+	InboxNew     InboxState = "new"
+	InboxDone    InboxState = "done"    // a turn answered it
+	InboxDropped InboxState = "dropped" // refused by admission or routing; Note says why
+	InboxStale   InboxState = "stale"   // too old on arrival; recorded, not answered
+	InboxFailed  InboxState = "failed"  // its turn failed for good; the sender was told
+)
+
+// InboxRow is a message that was accepted.
+type InboxRow struct {
+	ID      int64
+	Message message.Message
+	State   InboxState
+	Note    string
+}
+
+// Inbox keeps accepted messages. (Channel, EventID) is unique for ever.
+type Inbox interface {
+	// AppendInbox commits a message; fresh is false when it was there already.
+	AppendInbox(ctx context.Context, m message.Message, state InboxState, note string) (row InboxRow, fresh bool, err error)
+	// PendingInbox returns the rows in state New, oldest first.
+	PendingInbox(ctx context.Context) ([]InboxRow, error)
+	// SetInbox ends a row without a turn.
+	SetInbox(ctx context.Context, id int64, state InboxState, note string) error
+}
+
+// TurnState is the life of a turn.
+type TurnState string
+
+// States of a turn.
+const (
+	TurnRunning TurnState = "running"
+	TurnDone    TurnState = "done"
+	TurnFailed  TurnState = "failed"
+	TurnStopped TurnState = "stopped" // by a person
+)
+
+// Turn is one answer in the making.
+type Turn struct {
+	ID           string // time-ordered, unique
+	Session      string // "channel:conversation:agent"
+	Agent        string
+	Channel      string
+	Conversation message.Conversation
+	Sender       string
+	Inbox        []int64 // rows that it answers
+	State        TurnState
+	Error        string
+	Started      time.Time
+	Ended        time.Time
+}
+
+// Step is one committed piece of a turn; Seq counts from 0 within it.
+type Step struct {
+	Turn string
+	Seq  int
+	Kind StepKind
+	// Data is the step's record as JSON; its shape follows from Kind (package agent).
+	Data json.RawMessage
+	At   time.Time
+}
+
+// StepKind names what a step holds.
+type StepKind string
+
+// Kinds of steps.
+const (
+	StepUser       StepKind = "user"
+	StepModel      StepKind = "model"
+	StepToolStart  StepKind = "tool_start"
+	StepToolResult StepKind = "tool_result"
+)
+
+// Commit is one atomic advance of a turn.
+type Commit struct {
+	Turn      Turn // upserted; its State moves the inbox rows along when it ends
+	Steps     []Step
+	Decisions []Decision
+	Replies   []message.Reply
+	// InboxState is given to the turn's inbox rows when the turn has ended.
+	InboxState InboxState
+}
+
+// Turns keeps sessions, turns and steps.
+type Turns interface {
+	// CommitTurn applies c in one transaction. A turn that has ended cannot be changed: ErrConflict.
+	CommitTurn(ctx context.Context, c Commit) error
+	RunningTurns(ctx context.Context) ([]Turn, error)
+	// Steps returns a turn's steps in order.
+	Steps(ctx context.Context, turn string) ([]Step, error)
+	// Transcript returns the steps of a session's last turns, oldest first, running turns included.
+	Transcript(ctx context.Context, session string, turns int) ([]Step, error)
+	// History returns the last turns of a conversation over all agents, oldest first.
+	History(ctx context.Context, channel, conversation string, turns int) ([]Turn, error)
+	// Sessions lists the sessions that are known, latest first.
+	Sessions(ctx context.Context, limit int) ([]Session, error)
+}
+
+// Session sums up a session.
+type Session struct {
+	Key   string
+	Agent string
+	Turns int
+	Last  time.Time
+}
+
+// OutboxState is the life of an outbox row.
+type OutboxState string
+
+// States of an outbox row. Sending is committed before a send whose repetition the channel could not
+// recognise, so that a crash leaves a mark.
+const (
+	OutboxPending OutboxState = "pending"
+	OutboxSending OutboxState = "sending"
+	OutboxSent    OutboxState = "sent"
+	OutboxDead    OutboxState = "dead"
+)
+
+// OutboxRow is a reply to be delivered.
+type OutboxRow struct {
+	ID       int64
+	Turn     string
+	Reply    message.Reply
+	State    OutboxState
+	Attempts int
+	NextTry  time.Time
+	Note     string
+	// PlatformIDs are the ids of the messages that the channel made of it.
+	PlatformIDs []string
+}
+
+// Outbox keeps replies until they are delivered. Key is unique.
+type Outbox interface {
+	// UnsentOutbox returns rows in state Pending or Sending, oldest first.
+	UnsentOutbox(ctx context.Context) ([]OutboxRow, error)
+	// SetOutbox stores State, Attempts, NextTry, Note, PlatformIDs and Reply.PossibleDuplicate of a row, by Reply.Key.
+	SetOutbox(ctx context.Context, row OutboxRow) error
+	// Replies returns the replies of a turn.
+	Replies(ctx context.Context, turn string) ([]OutboxRow, error)
+}
+
+// ApprovalState is the life of an approval.
+type ApprovalState string
+
+// States of an approval.
+const (
+	ApprovalPending  ApprovalState = "pending"
+	ApprovalGranted  ApprovalState = "granted"
+	ApprovalDenied   ApprovalState = "denied"
+	ApprovalExpired  ApprovalState = "expired"
+	ApprovalConsumed ApprovalState = "consumed" // a one-time grant that was used
+)
+
+// Approval is a request to a person and its answer, a lease.
+type Approval struct {
+	ID        string
+	Turn      string
+	Session   string
+	Agent     string
+	Requester string
+	Tool      string
+	Args      json.RawMessage // canonical
+	Dir       string
+	Where     string // machine's name
+	Policy    string // digest of the policies in force
+	Reasons   []string
+	State     ApprovalState
+	Decider   string
+	Created   time.Time
+	Expires   time.Time
+	Decided   time.Time
+}
+
+// Approvals keeps approvals.
+type Approvals interface {
+	AddApproval(ctx context.Context, a Approval) error
+	Approval(ctx context.Context, id string) (Approval, error)
+	// MoveApproval changes the state from one to another, or returns ErrConflict.
+	MoveApproval(ctx context.Context, id string, from, to ApprovalState, decider string, at time.Time) error
+	// ListApprovals returns approvals in a state, oldest first.
+	ListApprovals(ctx context.Context, state ApprovalState, limit int) ([]Approval, error)
+}
+
+// Note is one remembered piece of text.
+type Note struct {
+	ID      int64
+	Agent   string
+	Key     string // unique per agent
+	Text    string
+	By      string // sender who caused it
+	Labels  []string
+	Updated time.Time
+}
+
+// Memory keeps notes with full-text search.
+type Memory interface {
+	WriteNote(ctx context.Context, n Note) error
+	ReadNote(ctx context.Context, agent, key string) (Note, error)
+	SearchNotes(ctx context.Context, agent, query string, limit int) ([]Note, error)
+}
+
+// Decision is one answer of routing or of a policy, with everything that it was based on.
+type Decision struct {
+	ID     int64
+	At     time.Time
+	Kind   string // route_table, route, tool, enforce
+	Turn   string
+	Policy string // name
+	Digest string // of the module, data, limits and meter
+	Frame  []byte
+	Calls  json.RawMessage // host calls and their answers, in order
+	Answer string
+	Reason string
+	Error  string
+	Fuel   int64
+	Nanos  int64
+}
+
+// DecisionFilter selects decisions; zero fields select all.
+type DecisionFilter struct {
+	Kind, Policy, Turn string
+	Since              time.Time
+	Limit              int
+}
+
+// Decisions is the decision log. Rows of a turn are written by CommitTurn.
+type Decisions interface {
+	AddDecisions(ctx context.Context, ds []Decision) error
+	ListDecisions(ctx context.Context, f DecisionFilter) ([]Decision, error)
+}

@@ -1,0 +1,64 @@
+// Package tool holds the tools that agents call, the registry that offers them,
+// and Enforce, the one function that decides whether a call may run.
+//
+// Start with Tool, Registry and Enforcer. A tool acts on the Machine that it is
+// given and does not know whether that is the host or a sandbox. The package does not talk to models.
+package tool
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/flynnhost/flynn/host/machine"
+)
+
+// Effect classes what a tool can do, as the host knows it; what a provider says of itself is not believed.
+type Effect string
+
+// The classes, from harmless to harmful.
+const (
+	Read    Effect = "read"
+	Write   Effect = "write"
+	Network Effect = "network"
+	Execute Effect = "execute"
+)
+
+// Spec describes a tool.
+type Spec struct {
+	Name        string // "shell.exec"
+	Description string // for the model
+	Schema      json.RawMessage
+	Effect      Effect
+	// Machine is true for tools that act on a Machine: they follow the session into its sandbox.
+	Machine bool
+}
+
+// Tool does one thing. Run is called only after Enforce; its arguments fit the schema.
+// An error from Run is a failure of the host; a failure of the thing itself is a Result with IsError.
+type Tool interface {
+	Spec() Spec
+	Run(ctx context.Context, call Call) (Result, error)
+}
+
+// Call is one tool call that may run.
+type Call struct {
+	ID      string
+	Name    string
+	Args    json.RawMessage // canonical JSON
+	Session string          // session key, "channel:conversation:agent"
+	Agent   string
+	Sender  string // "instance:platform-id"
+	// Machine is where tools with Spec.Machine act.
+	Machine machine.Machine
+	// Progress receives output as it comes; never nil.
+	Progress func(p []byte)
+}
+
+// Result is what the model and the watching people get.
+type Result struct {
+	Text    string          `json:"text"` // valid UTF-8, bounded
+	IsError bool            `json:"is_error,omitempty"`
+	Verdict json.RawMessage `json:"verdict,omitempty"` // typed record for people, such as a machine.Result
+	// Labels say what the result has touched ("web:example.com", "file:notes.md").
+	Labels []string `json:"labels,omitempty"`
+}
