@@ -130,6 +130,8 @@ type Turns interface {
 	Transcript(ctx context.Context, session string, turns int) ([]Step, error)
 	// History returns the last turns of a conversation over all agents, oldest first.
 	History(ctx context.Context, channel, conversation string, turns int) ([]Turn, error)
+	// Session returns one session.
+	Session(ctx context.Context, key string) (Session, error)
 	// Sessions lists the sessions that are known, latest first.
 	Sessions(ctx context.Context, limit int) ([]Session, error)
 }

@@ -1,0 +1,19 @@
+package store
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/binary"
+	"time"
+)
+
+// encoding is base32 in an alphabet that sorts as the bytes do.
+var encoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
+
+// NewID returns a unique identifier of 26 characters that sorts by time: 48 bits of milliseconds, 80 random bits.
+func NewID(now time.Time) string {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], uint64(now.UnixMilli())<<16)
+	rand.Read(b[6:]) // never fails, by its contract
+	return encoding.EncodeToString(b[:])
+}

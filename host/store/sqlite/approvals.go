@@ -1,0 +1,74 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// AddApproval implements store.Approvals.
+func (s *Store) AddApproval(ctx context.Context, a store.Approval) error {
+	body, err := json.Marshal(a)
+	if err != nil {
+		return fmt.Errorf("encode approval: %w", err)
+	}
+	err = s.writer.write(ctx, func(w *writer) error {
+		n, err := w.changed("INSERT INTO approvals (id, state, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", a.ID, a.State, body)
+		if err == nil && n != 1 {
+			err = store.ErrConflict
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("add approval %s: %w", a.ID, err)
+	}
+	return nil
+}
+
+// Approval implements store.Approvals.
+func (s *Store) Approval(ctx context.Context, id string) (store.Approval, error) {
+	a, err := one(ctx, s.read, scanApproval, "SELECT body FROM approvals WHERE id = ?", id)
+	if err != nil {
+		return a, fmt.Errorf("read approval %q: %w", id, err)
+	}
+	return a, nil
+}
+
+// MoveApproval implements store.Approvals.
+func (s *Store) MoveApproval(ctx context.Context, id string, from, to store.ApprovalState, decider string, at time.Time) error {
+	err := s.writer.write(ctx, func(w *writer) error {
+		a, err := scanApproval(func(dest ...any) error {
+			return w.row("SELECT body FROM approvals WHERE id = ? AND state = ?", []any{id, from}, dest...)
+		})
+		if err != nil {
+			return conflict(err)
+		}
+		a.State, a.Decider, a.Decided = to, decider, at.UTC()
+		body, err := json.Marshal(a)
+		if err != nil {
+			return err
+		}
+		return w.exec("UPDATE approvals SET state = ?, body = ? WHERE id = ?", to, body, id)
+	})
+	if err != nil {
+		return fmt.Errorf("move approval %q from %s to %s: %w", id, from, to, err)
+	}
+	return nil
+}
+
+// ListApprovals implements store.Approvals.
+func (s *Store) ListApprovals(ctx context.Context, state store.ApprovalState, limit int) ([]store.Approval, error) {
+	return list(ctx, s.read, scanApproval, "SELECT body FROM approvals WHERE state = ? ORDER BY id LIMIT ?", state, limit)
+}
+
+func scanApproval(scan func(...any) error) (store.Approval, error) {
+	var a store.Approval
+	var body []byte
+	if err := scan(&body); err != nil {
+		return a, err
+	}
+	return a, json.Unmarshal(body, &a)
+}

@@ -1,0 +1,102 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// AppendInbox implements store.Inbox.
+func (s *Store) AppendInbox(ctx context.Context, m message.Message, state store.InboxState, note string) (store.InboxRow, bool, error) {
+	body, err := json.Marshal(m)
+	if err != nil {
+		return store.InboxRow{}, false, fmt.Errorf("encode message: %w", err)
+	}
+	row, fresh := store.InboxRow{Message: m, State: state, Note: note}, false
+	err = s.writer.write(ctx, func(w *writer) error {
+		r, err := w.result("INSERT INTO inbox (channel, event_id, message, state, note) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+			m.Channel, m.EventID, body, state, note)
+		if err != nil {
+			return err
+		}
+		if n, err := r.RowsAffected(); err != nil || n == 1 {
+			fresh = true
+			row.ID, err = r.LastInsertId()
+			return err
+		}
+		row, err = scanInbox(func(dest ...any) error {
+			return w.row("SELECT "+inboxColumns+" FROM inbox WHERE channel = ? AND event_id = ?", []any{m.Channel, m.EventID}, dest...)
+		})
+		return err
+	})
+	if err != nil {
+		return store.InboxRow{}, false, fmt.Errorf("append to inbox: %w", err)
+	}
+	return row, fresh, nil
+}
+
+// PendingInbox implements store.Inbox.
+func (s *Store) PendingInbox(ctx context.Context) ([]store.InboxRow, error) {
+	return list(ctx, s.read, scanInbox, "SELECT "+inboxColumns+" FROM inbox WHERE state = 'new' ORDER BY id")
+}
+
+// SetInbox implements store.Inbox.
+func (s *Store) SetInbox(ctx context.Context, id int64, state store.InboxState, note string) error {
+	err := s.writer.write(ctx, func(w *writer) error { return setInbox(w, id, state, note) })
+	if err != nil {
+		return fmt.Errorf("set inbox row %d to %s: %w", id, state, err)
+	}
+	return nil
+}
+
+// setInbox ends a row that is still new. The state in the WHERE clause is what keeps two turns from answering one message.
+func setInbox(w *writer, id int64, state store.InboxState, note string) error {
+	n, err := w.changed("UPDATE inbox SET state = ?, note = ? WHERE id = ? AND state = 'new'", state, note, id)
+	if err == nil && n != 1 {
+		err = store.ErrConflict
+	}
+	return err
+}
+
+const inboxColumns = "id, message, state, note"
+
+func scanInbox(scan func(...any) error) (store.InboxRow, error) {
+	var r store.InboxRow
+	var body []byte
+	if err := scan(&r.ID, &body, &r.State, &r.Note); err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal(body, &r.Message)
+}
+
+// list collects the rows of a query.
+func list[T any](ctx context.Context, db *sql.DB, scan func(func(...any) error) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read from the store: %w", err)
+	}
+	defer rows.Close()
+	var all []T
+	for rows.Next() {
+		one, err := scan(rows.Scan)
+		if err != nil {
+			return nil, fmt.Errorf("read from the store: %w", err)
+		}
+		all = append(all, one)
+	}
+	return all, rows.Err()
+}
+
+// one returns the only row of a query, or store.ErrNotFound.
+func one[T any](ctx context.Context, db *sql.DB, scan func(func(...any) error) (T, error), query string, args ...any) (T, error) {
+	v, err := scan(db.QueryRowContext(ctx, query, args...).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = store.ErrNotFound
+	}
+	return v, err
+}

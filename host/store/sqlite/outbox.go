@@ -1,0 +1,60 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+const outboxColumns = "id, turn, reply, state, attempts, next_try, note, platform_ids"
+
+// UnsentOutbox implements store.Outbox.
+func (s *Store) UnsentOutbox(ctx context.Context) ([]store.OutboxRow, error) {
+	return list(ctx, s.read, scanOutbox, "SELECT "+outboxColumns+" FROM outbox WHERE state IN ('pending', 'sending') ORDER BY id")
+}
+
+// Replies implements store.Outbox.
+func (s *Store) Replies(ctx context.Context, turn string) ([]store.OutboxRow, error) {
+	return list(ctx, s.read, scanOutbox, "SELECT "+outboxColumns+" FROM outbox WHERE turn = ? ORDER BY id", turn)
+}
+
+// SetOutbox implements store.Outbox.
+func (s *Store) SetOutbox(ctx context.Context, row store.OutboxRow) error {
+	reply, err := json.Marshal(row.Reply)
+	if err != nil {
+		return fmt.Errorf("encode reply: %w", err)
+	}
+	ids, err := json.Marshal(row.PlatformIDs)
+	if err != nil {
+		return fmt.Errorf("encode platform ids: %w", err)
+	}
+	err = s.writer.write(ctx, func(w *writer) error {
+		n, err := w.changed(`UPDATE outbox SET reply = ?, state = ?, attempts = ?, next_try = ?, note = ?, platform_ids = ?
+			WHERE key = ? AND state IN ('pending', 'sending')`,
+			reply, row.State, row.Attempts, nanos(row.NextTry), row.Note, ids, row.Reply.Key)
+		if err == nil && n != 1 {
+			err = store.ErrConflict
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("set outbox row %s to %s: %w", row.Reply.Key, row.State, err)
+	}
+	return nil
+}
+
+func scanOutbox(scan func(...any) error) (store.OutboxRow, error) {
+	var r store.OutboxRow
+	var reply, ids []byte
+	var next int64
+	if err := scan(&r.ID, &r.Turn, &reply, &r.State, &r.Attempts, &next, &r.Note, &ids); err != nil {
+		return r, err
+	}
+	r.NextTry = instant(next)
+	if err := json.Unmarshal(reply, &r.Reply); err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal(ids, &r.PlatformIDs)
+}

@@ -1,0 +1,80 @@
+// Package sqlite keeps Flynn's durable state in one SQLite file, in pure Go.
+//
+// Start with Open. Writes go through one writer that commits what waits as one
+// group, so that many sessions share one flush to the disk; a method returns when its
+// group is on stable storage (write-ahead log, synchronous=FULL). Reads run beside it. One process holds
+// the folder at a time; a second one is refused.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Store is the SQLite back end.
+type Store struct {
+	lock   *os.File
+	writer *writer
+	read   *sql.DB
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open opens or creates the database flynn.db in dir and brings its schema up to date.
+func Open(ctx context.Context, dir string) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make store folder: %w", err)
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{lock: lock}
+	if err := s.open(ctx, filepath.Join(dir, "flynn.db")); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store in %s: %w", dir, err), s.Close())
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context, path string) error {
+	w, err := newWriter(ctx, dsn(path, ""))
+	if err != nil {
+		return err
+	}
+	s.writer = w
+	if s.read, err = sql.Open("sqlite", dsn(path, "&_pragma=query_only(1)")); err != nil {
+		return err
+	}
+	s.read.SetMaxOpenConns(4)
+	s.read.SetConnMaxIdleTime(time.Minute)
+	return s.read.PingContext(ctx)
+}
+
+// dsn names the database with the settings that durability rests on.
+func dsn(path, more string) string {
+	return "file:" + (&url.URL{Path: path}).EscapedPath() +
+		"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
+		"&_pragma=foreign_keys(1)&_pragma=wal_autocheckpoint(4000)&_pragma=cache_size(-4096)" + more
+}
+
+// Close waits for the writes under way and gives the folder back.
+func (s *Store) Close() error {
+	var errs []error
+	if s.writer != nil {
+		errs = append(errs, s.writer.close())
+	}
+	if s.read != nil {
+		errs = append(errs, s.read.Close())
+	}
+	return errors.Join(append(errs, s.lock.Close())...)
+}

@@ -1,0 +1,153 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestConformance(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Opener {
+		dir := t.TempDir()
+		var last *Store
+		t.Cleanup(func() { last.Close() })
+		return func() store.Store {
+			if last != nil {
+				if err := last.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s, err := Open(t.Context(), dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = s
+			return s
+		}
+	})
+}
+
+func TestSecondHostIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := Open(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "another flynn is using it") {
+		t.Fatalf("second open: %v", err)
+	}
+}
+
+func TestNewerSchemaIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.writer.conn.ExecContext(t.Context(), "PRAGMA user_version = 99"); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if _, err := Open(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "run the newer flynn") {
+		t.Fatalf("open: %v", err)
+	}
+}
+
+func TestWriteAfterCloseFails(t *testing.T) {
+	s, err := Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if err := s.SetInbox(t.Context(), 1, store.InboxDone, ""); err == nil {
+		t.Fatal("a write after close succeeded")
+	}
+}
+
+func TestDurabilitySettings(t *testing.T) {
+	s, err := Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2"} {
+		var got string
+		if err := s.writer.conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
+			t.Errorf("%s is %q (%v), want %q", pragma, got, err, want)
+		}
+	}
+}
+
+// BenchmarkTurn is the store's share of a text turn: accept, commit with reply, mark sent.
+func BenchmarkTurn(b *testing.B) {
+	for _, sessions := range []int{1, 16} {
+		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
+			s, err := Open(b.Context(), b.TempDir())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			var n atomic.Int64
+			b.SetParallelism(sessions)
+			b.ResetTimer()
+			run := func() {
+				if err := storeTurn(b.Context(), s, n.Add(1)); err != nil {
+					b.Error(err)
+				}
+			}
+			if sessions == 1 {
+				for b.Loop() {
+					run()
+				}
+			} else {
+				b.RunParallel(func(pb *testing.PB) {
+					for pb.Next() {
+						run()
+					}
+				})
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "turns/s")
+		})
+	}
+}
+
+func storeTurn(ctx context.Context, s *Store, n int64) error {
+	where := message.Conversation{ID: fmt.Sprint("#c", n%16), Kind: message.Group}
+	row, _, err := s.AppendInbox(ctx, message.Message{
+		Channel: "irc", EventID: fmt.Sprint(n), Conversation: where, Sender: message.Sender{ID: "ann"}, Text: "hello there",
+	}, store.InboxNew, "")
+	if err != nil {
+		return err
+	}
+	id := store.NewID(time.Now())
+	reply := message.Reply{Key: id, Channel: "irc", Conversation: where, Text: "You said: hello there"}
+	err = s.CommitTurn(ctx, store.Commit{
+		Turn: store.Turn{
+			ID: id, Session: "irc:" + where.ID + ":helper", Agent: "helper", Channel: "irc", Conversation: where, Sender: "irc:ann",
+			Inbox: []int64{row.ID}, State: store.TurnDone, Started: time.Now(), Ended: time.Now(),
+		},
+		Steps: []store.Step{
+			{Seq: 0, Kind: store.StepUser, Data: []byte(`{"text":"hello there"}`), At: time.Now()},
+			{Seq: 1, Kind: store.StepModel, Data: []byte(`{"text":"You said: hello there"}`), At: time.Now()},
+		},
+		Decisions:  []store.Decision{{At: time.Now(), Kind: "route", Policy: "table", Answer: "helper"}},
+		Replies:    []message.Reply{reply},
+		InboxState: store.InboxDone,
+	})
+	if err != nil {
+		return err
+	}
+	return s.SetOutbox(ctx, store.OutboxRow{Reply: reply, State: store.OutboxSent, Attempts: 1, PlatformIDs: []string{"1"}})
+}

@@ -1,0 +1,186 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// CommitTurn implements store.Turns.
+func (s *Store) CommitTurn(ctx context.Context, c store.Commit) error {
+	p, err := encodeCommit(c)
+	if err != nil {
+		return fmt.Errorf("commit turn %s: %w", c.Turn.ID, err)
+	}
+	if err := s.writer.write(ctx, func(w *writer) error { return commitTurn(w, c, p) }); err != nil {
+		return fmt.Errorf("commit turn %s: %w", c.Turn.ID, err)
+	}
+	return nil
+}
+
+// encoded are the JSON columns of a commit, made before the writer is asked, so that its time is the disk's.
+type encoded struct {
+	place, inbox []byte
+	replies      [][]byte
+}
+
+func encodeCommit(c store.Commit) (encoded, error) {
+	var e encoded
+	var err error
+	if e.place, err = json.Marshal(c.Turn.Conversation); err != nil {
+		return e, err
+	}
+	if e.inbox, err = json.Marshal(c.Turn.Inbox); err != nil {
+		return e, err
+	}
+	for _, r := range c.Replies {
+		b, err := json.Marshal(r)
+		if err != nil {
+			return e, err
+		}
+		e.replies = append(e.replies, b)
+	}
+	return e, nil
+}
+
+func commitTurn(w *writer, c store.Commit, e encoded) error {
+	if err := putTurn(w, c.Turn, e); err != nil {
+		return err
+	}
+	for _, s := range c.Steps {
+		n, err := w.changed("INSERT INTO steps (turn, seq, kind, data, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+			c.Turn.ID, s.Seq, s.Kind, []byte(s.Data), s.At.UnixNano())
+		if err != nil {
+			return err
+		}
+		if n != 1 {
+			return fmt.Errorf("step %d is there already: %w", s.Seq, store.ErrConflict)
+		}
+	}
+	for i, r := range c.Replies {
+		if err := w.exec("INSERT INTO outbox (key, turn, reply, state) VALUES (?, ?, ?, 'pending')", r.Key, c.Turn.ID, e.replies[i]); err != nil {
+			return err
+		}
+	}
+	if err := addDecisions(w, c.Turn.ID, c.Decisions); err != nil {
+		return err
+	}
+	if c.Turn.State == store.TurnRunning {
+		return nil
+	}
+	for _, id := range c.Turn.Inbox {
+		if err := setInbox(w, id, c.InboxState, ""); err != nil {
+			return fmt.Errorf("inbox row %d was answered before: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// putTurn inserts a turn or moves a running one along, and counts a new one in its session.
+func putTurn(w *writer, t store.Turn, e encoded) error {
+	n, err := w.changed(`INSERT INTO turns (id, session, agent, channel, conversation, place, sender, inbox, state, error, started, ended)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		t.ID, t.Session, t.Agent, t.Channel, t.Conversation.ID, e.place, t.Sender, e.inbox, t.State, t.Error, nanos(t.Started), nanos(t.Ended))
+	if err != nil {
+		return err
+	}
+	if n == 1 {
+		return w.exec(`INSERT INTO sessions (key, agent, turns, last) VALUES (?, ?, 1, ?)
+			ON CONFLICT (key) DO UPDATE SET turns = turns + 1, last = excluded.last`, t.Session, t.Agent, nanos(t.Started))
+	}
+	n, err = w.changed("UPDATE turns SET inbox = ?, state = ?, error = ?, ended = ? WHERE id = ? AND state = 'running'",
+		e.inbox, t.State, t.Error, nanos(t.Ended), t.ID)
+	if err == nil && n != 1 {
+		err = fmt.Errorf("turn has ended: %w", store.ErrConflict)
+	}
+	return err
+}
+
+const turnColumns = "id, session, agent, channel, place, sender, inbox, state, error, started, ended"
+
+// RunningTurns implements store.Turns.
+func (s *Store) RunningTurns(ctx context.Context) ([]store.Turn, error) {
+	return list(ctx, s.read, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE state = 'running' ORDER BY id")
+}
+
+// History implements store.Turns.
+func (s *Store) History(ctx context.Context, channel, conversation string, turns int) ([]store.Turn, error) {
+	ts, err := list(ctx, s.read, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE channel = ? AND conversation = ? ORDER BY id DESC LIMIT ?",
+		channel, conversation, turns)
+	slices.Reverse(ts)
+	return ts, err
+}
+
+// Steps implements store.Turns.
+func (s *Store) Steps(ctx context.Context, turn string) ([]store.Step, error) {
+	return list(ctx, s.read, scanStep, "SELECT turn, seq, kind, data, at FROM steps WHERE turn = ? ORDER BY seq", turn)
+}
+
+// Transcript implements store.Turns.
+func (s *Store) Transcript(ctx context.Context, session string, turns int) ([]store.Step, error) {
+	return list(ctx, s.read, scanStep, `SELECT turn, seq, kind, data, at FROM steps WHERE turn IN
+		(SELECT id FROM turns WHERE session = ? ORDER BY id DESC LIMIT ?) ORDER BY turn, seq`, session, turns)
+}
+
+// Sessions implements store.Turns.
+func (s *Store) Sessions(ctx context.Context, limit int) ([]store.Session, error) {
+	return list(ctx, s.read, scanSession, "SELECT key, agent, turns, last FROM sessions ORDER BY last DESC, key LIMIT ?", limit)
+}
+
+// Session implements store.Turns.
+func (s *Store) Session(ctx context.Context, key string) (store.Session, error) {
+	return one(ctx, s.read, scanSession, "SELECT key, agent, turns, last FROM sessions WHERE key = ?", key)
+}
+
+func scanSession(scan func(...any) error) (store.Session, error) {
+	var v store.Session
+	var last int64
+	err := scan(&v.Key, &v.Agent, &v.Turns, &last)
+	v.Last = instant(last)
+	return v, err
+}
+
+func scanTurn(scan func(...any) error) (store.Turn, error) {
+	var t store.Turn
+	var place, inbox []byte
+	var started, ended int64
+	if err := scan(&t.ID, &t.Session, &t.Agent, &t.Channel, &place, &t.Sender, &inbox, &t.State, &t.Error, &started, &ended); err != nil {
+		return t, err
+	}
+	t.Started, t.Ended = instant(started), instant(ended)
+	var where message.Conversation
+	if err := json.Unmarshal(place, &where); err != nil {
+		return t, err
+	}
+	t.Conversation = where
+	return t, json.Unmarshal(inbox, &t.Inbox)
+}
+
+func scanStep(scan func(...any) error) (store.Step, error) {
+	var v store.Step
+	var at int64
+	var data []byte
+	err := scan(&v.Turn, &v.Seq, &v.Kind, &data, &at)
+	v.Data, v.At = data, instant(at)
+	return v, err
+}
+
+// nanos stores a time as nanoseconds since 1970, the zero time as 0.
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func instant(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, n).UTC()
+}

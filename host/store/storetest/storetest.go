@@ -1,0 +1,416 @@
+// Package storetest is the suite that every store back end passes.
+//
+// Start with Run. It states by example what the comments of package store promise.
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Opener opens the same durable state each time it is called within one test; a call closes what
+// the one before it opened.
+type Opener func() store.Store
+
+// Run checks a back end. fresh starts empty state for each subtest.
+func Run(t *testing.T, fresh func(t *testing.T) Opener) {
+	for _, c := range []struct {
+		name string
+		run  func(*testing.T, Opener)
+	}{
+		{"an event is accepted once", acceptedOnce},
+		{"pending rows come back in order", pendingInOrder},
+		{"a row is ended once", endedOnce},
+		{"a turn advances step by step", turnAdvances},
+		{"two turns cannot answer one message", oneAnswer},
+		{"a failed commit leaves nothing", commitIsAtomic},
+		{"an ended turn is closed", endedTurnIsClosed},
+		{"transcript and history", transcriptAndHistory},
+		{"a reply leaves the outbox once", outboxLife},
+		{"an approval moves once", approvalMoves},
+		{"notes are found by their words", notes},
+		{"decisions are filtered", decisions},
+		{"writers side by side", manyWriters},
+		{"awkward text survives", awkwardText},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.run(t, fresh(t)) })
+	}
+}
+
+// noon is a time without the parts that a back end may drop.
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func msg(id string) message.Message {
+	return message.Message{
+		Channel: "irc", EventID: id, Text: "hello " + id, SentAt: noon, ReceivedAt: noon.Add(time.Second), Addressed: true,
+		Conversation: message.Conversation{ID: "#flynn", Kind: message.Group},
+		Sender:       message.Sender{ID: "ann", Name: "Ann", Account: "ann@home"},
+	}
+}
+
+func turn(id string, inbox ...int64) store.Turn {
+	return store.Turn{
+		ID: id, Session: "irc:#flynn:helper", Agent: "helper", Channel: "irc", Sender: "irc:ann",
+		Conversation: message.Conversation{ID: "#flynn", Kind: message.Group},
+		Inbox:        inbox, State: store.TurnRunning, Started: noon,
+	}
+}
+
+func step(seq int, kind store.StepKind, data string) store.Step {
+	return store.Step{Seq: seq, Kind: kind, Data: json.RawMessage(data), At: noon.Add(time.Duration(seq))}
+}
+
+func reply(key string) message.Reply {
+	return message.Reply{Key: key, Channel: "irc", Conversation: message.Conversation{ID: "#flynn", Kind: message.Group}, Text: "hi"}
+}
+
+func must[T any](t *testing.T) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		check(t, err)
+		return v
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantErr(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("error is %v, want %v", err, want)
+	}
+}
+
+func equal(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Fatalf("%s differs (-want +got):\n%s", what, d)
+	}
+}
+
+func accept(t *testing.T, s store.Store, id string) store.InboxRow {
+	t.Helper()
+	row, fresh, err := s.AppendInbox(t.Context(), msg(id), store.InboxNew, "")
+	check(t, err)
+	if !fresh {
+		t.Fatalf("event %s was there already", id)
+	}
+	return row
+}
+
+func acceptedOnce(t *testing.T, open Opener) {
+	s := open()
+	first := accept(t, s, "e1")
+	again, fresh, err := s.AppendInbox(t.Context(), msg("e1"), store.InboxNew, "")
+	check(t, err)
+	if fresh || again.ID != first.ID {
+		t.Fatalf("second delivery: fresh=%v id=%d, want the first row %d", fresh, again.ID, first.ID)
+	}
+	other := msg("e1")
+	other.Channel = "irc2"
+	if _, fresh, err = s.AppendInbox(t.Context(), other, store.InboxNew, ""); err != nil || !fresh {
+		t.Fatalf("same event id on another channel: fresh=%v err=%v", fresh, err)
+	}
+	s = open() // the memory of what was accepted survives
+	if _, fresh, err = s.AppendInbox(t.Context(), msg("e1"), store.InboxNew, ""); err != nil || fresh {
+		t.Fatalf("after reopening: fresh=%v err=%v", fresh, err)
+	}
+}
+
+func pendingInOrder(t *testing.T, open Opener) {
+	s := open()
+	for i := range 20 {
+		accept(t, s, fmt.Sprint("e", i))
+	}
+	_, _, err := s.AppendInbox(t.Context(), msg("old"), store.InboxStale, "sent 30h ago")
+	check(t, err)
+	rows := must[[]store.InboxRow](t)(open().PendingInbox(t.Context()))
+	if len(rows) != 20 {
+		t.Fatalf("%d rows are pending, want 20", len(rows))
+	}
+	for i, r := range rows {
+		equal(t, "row", r.Message, msg(fmt.Sprint("e", i)))
+	}
+}
+
+func endedOnce(t *testing.T, open Opener) {
+	s := open()
+	row := accept(t, s, "e1")
+	check(t, s.SetInbox(t.Context(), row.ID, store.InboxDropped, "not on the list"))
+	wantErr(t, s.SetInbox(t.Context(), row.ID, store.InboxDone, ""), store.ErrConflict)
+	wantErr(t, s.SetInbox(t.Context(), 999, store.InboxDone, ""), store.ErrConflict)
+	if rows := must[[]store.InboxRow](t)(s.PendingInbox(t.Context())); len(rows) != 0 {
+		t.Fatalf("%d rows are pending, want none", len(rows))
+	}
+}
+
+func turnAdvances(t *testing.T, open Opener) {
+	s := open()
+	in := accept(t, s, "e1")
+	tn := turn("t1", in.ID)
+	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn, Steps: []store.Step{step(0, store.StepUser, `{"text":"hi"}`), step(1, store.StepModel, `{}`)}}))
+
+	s = open() // as after a crash
+	running := must[[]store.Turn](t)(s.RunningTurns(t.Context()))
+	equal(t, "running turns", running, []store.Turn{tn})
+	if rows := must[[]store.InboxRow](t)(s.PendingInbox(t.Context())); len(rows) != 1 {
+		t.Fatalf("%d rows are pending while the turn runs, want 1", len(rows))
+	}
+	tn.State, tn.Ended = store.TurnDone, noon.Add(time.Minute)
+	check(t, s.CommitTurn(t.Context(), store.Commit{
+		Turn: tn, Steps: []store.Step{step(2, store.StepModel, `{"n":2}`)}, InboxState: store.InboxDone,
+		Replies: []message.Reply{reply("t1/0")}, Decisions: []store.Decision{{At: noon, Kind: "route", Policy: "p"}},
+	}))
+	steps := must[[]store.Step](t)(s.Steps(t.Context(), "t1"))
+	if len(steps) != 3 || string(steps[2].Data) != `{"n":2}` || steps[1].Kind != store.StepModel || !steps[2].At.Equal(noon.Add(2)) {
+		t.Fatalf("steps are %+v", steps)
+	}
+	if rows := must[[]store.InboxRow](t)(s.PendingInbox(t.Context())); len(rows) != 0 {
+		t.Fatalf("%d rows are pending after the turn, want none", len(rows))
+	}
+	if out := must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context())); len(out) != 1 || out[0].Turn != "t1" {
+		t.Fatalf("outbox is %+v", out)
+	}
+	if ds := must[[]store.Decision](t)(s.ListDecisions(t.Context(), store.DecisionFilter{Turn: "t1"})); len(ds) != 1 {
+		t.Fatalf("%d decisions of the turn, want 1", len(ds))
+	}
+	if running := must[[]store.Turn](t)(s.RunningTurns(t.Context())); len(running) != 0 {
+		t.Fatalf("turns still run: %+v", running)
+	}
+}
+
+func oneAnswer(t *testing.T, open Opener) {
+	s := open()
+	in := accept(t, s, "e1")
+	a, b := turn("a", in.ID), turn("b", in.ID)
+	a.State, b.State = store.TurnDone, store.TurnDone
+	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: a, InboxState: store.InboxDone, Replies: []message.Reply{reply("a")}}))
+	wantErr(t, s.CommitTurn(t.Context(), store.Commit{Turn: b, InboxState: store.InboxDone, Replies: []message.Reply{reply("b")}}), store.ErrConflict)
+	if out := must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context())); len(out) != 1 {
+		t.Fatalf("%d replies, want 1", len(out))
+	}
+	if h := must[[]store.Turn](t)(s.History(t.Context(), "irc", "#flynn", 10)); len(h) != 1 {
+		t.Fatalf("%d turns are kept, want only the one that answered", len(h))
+	}
+}
+
+func commitIsAtomic(t *testing.T, open Opener) {
+	s := open()
+	in := accept(t, s, "e1")
+	tn := turn("t1", in.ID)
+	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn, Steps: []store.Step{step(0, store.StepUser, `{}`)}}))
+	tn.State = store.TurnDone
+	err := s.CommitTurn(t.Context(), store.Commit{
+		Turn: tn, InboxState: store.InboxDone, Replies: []message.Reply{reply("r")}, Steps: []store.Step{step(0, store.StepModel, `{"again":true}`)},
+	})
+	wantErr(t, err, store.ErrConflict)
+	if out := must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context())); len(out) != 0 {
+		t.Fatalf("outbox has %d rows of a commit that failed", len(out))
+	}
+	if running := must[[]store.Turn](t)(s.RunningTurns(t.Context())); len(running) != 1 {
+		t.Fatalf("%d turns run, want the one before the failed commit", len(running))
+	}
+}
+
+func endedTurnIsClosed(t *testing.T, open Opener) {
+	s := open()
+	tn := turn("t1")
+	tn.State = store.TurnStopped
+	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn}))
+	tn.State = store.TurnRunning
+	wantErr(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn, Steps: []store.Step{step(0, store.StepUser, `{}`)}}), store.ErrConflict)
+}
+
+func transcriptAndHistory(t *testing.T, open Opener) {
+	s := open()
+	for i := range 5 {
+		tn := turn(fmt.Sprint("t", i))
+		tn.Started = noon.Add(time.Duration(i) * time.Minute)
+		tn.State = store.TurnDone
+		if i == 3 {
+			tn.Session, tn.Agent = "irc:#flynn:coder", "coder"
+		}
+		check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn, Steps: []store.Step{step(0, store.StepUser, fmt.Sprint(i)), step(1, store.StepModel, "0")}}))
+	}
+	var got []string
+	for _, st := range must[[]store.Step](t)(s.Transcript(t.Context(), "irc:#flynn:helper", 3)) {
+		got = append(got, fmt.Sprint(st.Turn, ".", st.Seq))
+	}
+	equal(t, "transcript", got, []string{"t1.0", "t1.1", "t2.0", "t2.1", "t4.0", "t4.1"})
+	h := must[[]store.Turn](t)(s.History(t.Context(), "irc", "#flynn", 2))
+	if len(h) != 2 || h[0].ID != "t3" || h[1].ID != "t4" {
+		t.Fatalf("history is %+v", h)
+	}
+	all := must[[]store.Session](t)(s.Sessions(t.Context(), 10))
+	equal(t, "sessions", all, []store.Session{
+		{Key: "irc:#flynn:helper", Agent: "helper", Turns: 4, Last: noon.Add(4 * time.Minute)},
+		{Key: "irc:#flynn:coder", Agent: "coder", Turns: 1, Last: noon.Add(3 * time.Minute)},
+	})
+	equal(t, "session", must[store.Session](t)(s.Session(t.Context(), "irc:#flynn:coder")), all[1])
+	_, err := s.Session(t.Context(), "nobody")
+	wantErr(t, err, store.ErrNotFound)
+}
+
+func outboxLife(t *testing.T, open Opener) {
+	s := open()
+	tn := turn("t1")
+	tn.State = store.TurnDone
+	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn, Replies: []message.Reply{reply("k1"), reply("k2")}}))
+	row := must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context()))[0]
+	row.State, row.Attempts, row.NextTry, row.Note = store.OutboxSending, 1, noon, "try"
+	row.Reply.PossibleDuplicate = true
+	check(t, s.SetOutbox(t.Context(), row))
+
+	s = open()
+	rows := must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context()))
+	if len(rows) != 2 {
+		t.Fatalf("%d rows are unsent, want 2", len(rows))
+	}
+	equal(t, "row", rows[0], row)
+	row.State, row.PlatformIDs = store.OutboxSent, []string{"m1", "m2"}
+	check(t, s.SetOutbox(t.Context(), row))
+	row.State = store.OutboxPending
+	wantErr(t, s.SetOutbox(t.Context(), row), store.ErrConflict)
+	sent := must[[]store.OutboxRow](t)(s.Replies(t.Context(), "t1"))
+	if len(sent) != 2 || sent[0].State != store.OutboxSent || !slices.Equal(sent[0].PlatformIDs, []string{"m1", "m2"}) {
+		t.Fatalf("replies are %+v", sent)
+	}
+	tn.ID = "t2"
+	if err := s.CommitTurn(t.Context(), store.Commit{Turn: tn, Replies: []message.Reply{reply("k1")}}); err == nil {
+		t.Fatal("a reply with a key that is taken was accepted")
+	}
+}
+
+func approvalMoves(t *testing.T, open Opener) {
+	s := open()
+	a := store.Approval{
+		ID: "a1", Turn: "t1", Session: "s", Agent: "helper", Requester: "irc:ann", Tool: "shell.exec", Args: json.RawMessage(`{"command":"ls"}`),
+		Where: "host", Policy: "d", Reasons: []string{"runs on the host"}, State: store.ApprovalPending, Created: noon, Expires: noon.Add(time.Minute),
+	}
+	check(t, s.AddApproval(t.Context(), a))
+	wantErr(t, s.AddApproval(t.Context(), a), store.ErrConflict)
+	s = open()
+	equal(t, "approval", must[store.Approval](t)(s.Approval(t.Context(), "a1")), a)
+	check(t, s.MoveApproval(t.Context(), "a1", store.ApprovalPending, store.ApprovalGranted, "web:owner", noon.Add(time.Second)))
+	wantErr(t, s.MoveApproval(t.Context(), "a1", store.ApprovalPending, store.ApprovalDenied, "irc:bob", noon), store.ErrConflict)
+	a.State, a.Decider, a.Decided = store.ApprovalGranted, "web:owner", noon.Add(time.Second)
+	equal(t, "granted", must[[]store.Approval](t)(s.ListApprovals(t.Context(), store.ApprovalGranted, 10)), []store.Approval{a})
+	if p := must[[]store.Approval](t)(s.ListApprovals(t.Context(), store.ApprovalPending, 10)); len(p) != 0 {
+		t.Fatalf("pending: %+v", p)
+	}
+	_, err := s.Approval(t.Context(), "none")
+	wantErr(t, err, store.ErrNotFound)
+}
+
+func notes(t *testing.T, open Opener) {
+	s := open()
+	write := func(agent, key, text string) {
+		check(t, s.WriteNote(t.Context(), store.Note{Agent: agent, Key: key, Text: text, By: "irc:ann", Labels: []string{"web:x"}, Updated: noon}))
+	}
+	write("helper", "cat", "the cat is called Mia")
+	write("helper", "dog", "the dog is called Rex")
+	write("coder", "cat", "cat(1) prints Mia")
+	write("helper", "dog", "the dog is called Bello")
+	found := must[[]store.Note](t)(s.SearchNotes(t.Context(), "helper", "called mia", 10))
+	if len(found) != 1 || found[0].Key != "cat" || found[0].By != "irc:ann" || !slices.Equal(found[0].Labels, []string{"web:x"}) {
+		t.Fatalf("found %+v", found)
+	}
+	if old := must[[]store.Note](t)(s.SearchNotes(t.Context(), "helper", "Rex", 10)); len(old) != 0 {
+		t.Fatalf("overwritten text is still found: %+v", old)
+	}
+	for _, q := range []string{`"`, `a" OR "b`, "NEAR(", "*", "key:cat", "\x00", "-"} {
+		if _, err := s.SearchNotes(t.Context(), "helper", q, 10); err != nil {
+			t.Errorf("search for %q: %v", q, err)
+		}
+	}
+	n := must[store.Note](t)(open().ReadNote(t.Context(), "helper", "dog"))
+	equal(t, "note", n.Text, "the dog is called Bello")
+	_, err := open().ReadNote(t.Context(), "helper", "bird")
+	wantErr(t, err, store.ErrNotFound)
+}
+
+func decisions(t *testing.T, open Opener) {
+	s := open()
+	d := store.Decision{
+		At: noon, Kind: "tool", Turn: "t1", Policy: "guard", Digest: "d", Frame: []byte{0, 1, 255}, Calls: json.RawMessage(`[]`),
+		Answer: "deny", Reason: "no", Error: "fuel", Fuel: 12, Nanos: 345,
+	}
+	e := d
+	e.Kind, e.Policy, e.At = "route", "hours", noon.Add(time.Hour)
+	check(t, s.AddDecisions(t.Context(), []store.Decision{d, e}))
+	got := must[[]store.Decision](t)(open().ListDecisions(t.Context(), store.DecisionFilter{Policy: "guard"}))
+	if len(got) != 1 || got[0].ID == 0 {
+		t.Fatalf("decisions are %+v", got)
+	}
+	got[0].ID = 0
+	equal(t, "decision", got[0], d)
+	if late := must[[]store.Decision](t)(open().ListDecisions(t.Context(), store.DecisionFilter{Since: noon.Add(time.Minute)})); len(late) != 1 || late[0].Policy != "hours" {
+		t.Fatalf("late decisions are %+v", late)
+	}
+}
+
+// manyWriters checks that writes which share a group keep apart: each failing one fails alone.
+func manyWriters(t *testing.T, open Opener) {
+	s := open()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	fresh := 0
+	for w := range 8 {
+		wg.Go(func() {
+			for i := range 50 {
+				row, f, err := s.AppendInbox(context.Background(), msg(fmt.Sprint("e", i)), store.InboxNew, "")
+				if err != nil {
+					t.Errorf("writer %d: %v", w, err)
+					return
+				}
+				tn := turn(fmt.Sprintf("t%d-%d", w, i), row.ID)
+				tn.State = store.TurnDone
+				err = s.CommitTurn(context.Background(), store.Commit{Turn: tn, InboxState: store.InboxDone})
+				if err != nil && !errors.Is(err, store.ErrConflict) {
+					t.Errorf("writer %d: %v", w, err)
+				}
+				mu.Lock()
+				if f {
+					fresh++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if fresh != 50 {
+		t.Fatalf("%d events were fresh, want 50", fresh)
+	}
+	if h := must[[]store.Turn](t)(s.History(t.Context(), "irc", "#flynn", 1000)); len(h) != 50 {
+		t.Fatalf("%d turns ended an inbox row, want 50", len(h))
+	}
+}
+
+func awkwardText(t *testing.T, open Opener) {
+	s := open()
+	m := msg("e\x00'\"; DROP TABLE inbox; --")
+	m.Text = "NUL \x00, quote ', emoji 🦉, combining é, and 200 KiB: " + string(make([]byte, 200<<10))
+	_, fresh, err := s.AppendInbox(t.Context(), m, store.InboxNew, "")
+	check(t, err)
+	if !fresh {
+		t.Fatal("not fresh")
+	}
+	rows := must[[]store.InboxRow](t)(open().PendingInbox(t.Context()))
+	equal(t, "message", rows[0].Message, m)
+}
