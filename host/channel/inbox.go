@@ -1,0 +1,115 @@
+package channel
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Admission is the answer to "may this sender be heard here".
+type Admission struct {
+	Allowed bool
+	Why     string // when not
+}
+
+// InboxConfig is what an Inbox needs.
+type InboxConfig struct {
+	Store store.Inbox
+	// Admit decides on a message. It is asked before the commit and again never: the row keeps the answer.
+	Admit func(message.Message) Admission
+	// Deliver hands on a row that is to be answered. It must not block.
+	Deliver func(store.InboxRow)
+	// MaxAge is the age past which a message is recorded and not answered.
+	MaxAge time.Duration
+	Now    func() time.Time
+	// Count is told what became of each message, for metrics; it may be nil.
+	Count func(channel, fate string)
+}
+
+// Inbox accepts messages.
+type Inbox struct{ cfg InboxConfig }
+
+// NewInbox returns an inbox.
+func NewInbox(cfg InboxConfig) *Inbox {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Count == nil {
+		cfg.Count = func(string, string) {}
+	}
+	return &Inbox{cfg}
+}
+
+// Accept commits a message and hands it on. When it returns without error the message is on stable storage and
+// may be acknowledged to its channel; a message that is there already is acknowledged and not handed on again.
+func (in *Inbox) Accept(ctx context.Context, m message.Message) error {
+	if err := check(m); err != nil {
+		return fmt.Errorf("accept message: %w", err)
+	}
+	m.Text = bound(m.Text)
+	m.ReceivedAt = in.cfg.Now().UTC()
+	state, note := in.judge(m)
+	row, fresh, err := in.cfg.Store.AppendInbox(ctx, m, state, note)
+	switch {
+	case err != nil:
+		return fmt.Errorf("accept message: %w", err)
+	case !fresh:
+		in.cfg.Count(m.Channel, "duplicate")
+		return nil
+	}
+	in.cfg.Count(m.Channel, string(state))
+	if state == store.InboxNew {
+		in.cfg.Deliver(row)
+	}
+	return nil
+}
+
+func (in *Inbox) judge(m message.Message) (store.InboxState, string) {
+	if age := m.ReceivedAt.Sub(m.SentAt); !m.SentAt.IsZero() && in.cfg.MaxAge > 0 && age > in.cfg.MaxAge {
+		return store.InboxStale, fmt.Sprintf("sent %s ago", age.Round(time.Second))
+	}
+	if a := in.cfg.Admit(m); !a.Allowed {
+		return store.InboxDropped, a.Why
+	}
+	return store.InboxNew, ""
+}
+
+// idMax bounds identifiers, in bytes; platforms stay far below it.
+const idMax = 512
+
+func check(m message.Message) error {
+	for _, id := range []struct{ name, value string }{
+		{"channel", m.Channel}, {"event id", m.EventID}, {"conversation id", m.Conversation.ID}, {"sender id", m.Sender.ID},
+	} {
+		switch {
+		case id.value == "":
+			return fmt.Errorf("%s is empty", id.name)
+		case len(id.value) > idMax:
+			return fmt.Errorf("%s has %d bytes, more than %d", id.name, len(id.value), idMax)
+		case !utf8.ValidString(id.value):
+			return fmt.Errorf("%s is not valid UTF-8", id.name)
+		}
+	}
+	return nil
+}
+
+// cut marks text that was longer than message.MaxText.
+const cut = "\n[cut: the message was longer]"
+
+// bound makes text valid UTF-8 of at most message.MaxText bytes.
+func bound(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= message.MaxText {
+		return text
+	}
+	end := message.MaxText - len(cut)
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + cut
+}

@@ -1,0 +1,113 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func open(t *testing.T) *sqlite.Store {
+	s, err := sqlite.Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func hello() message.Message {
+	return message.Message{
+		Channel: "irc", EventID: "e1", Text: "hello", SentAt: noon.Add(-time.Minute),
+		Conversation: message.Conversation{ID: "#flynn", Kind: message.Group}, Sender: message.Sender{ID: "ann"},
+	}
+}
+
+func TestAccept(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		change    func(*message.Message)
+		wantErr   string
+		delivered bool
+		state     store.InboxState
+	}{
+		{"a plain message", func(*message.Message) {}, "", true, store.InboxNew},
+		{"no time of sending", func(m *message.Message) { m.SentAt = time.Time{} }, "", true, store.InboxNew},
+		{"too old", func(m *message.Message) { m.SentAt = noon.Add(-25 * time.Hour) }, "", false, store.InboxStale},
+		{"not admitted", func(m *message.Message) { m.Sender.ID = "mallory" }, "", false, store.InboxDropped},
+		{"no event id", func(m *message.Message) { m.EventID = "" }, "event id is empty", false, ""},
+		{"a huge sender id", func(m *message.Message) { m.Sender.ID = strings.Repeat("x", 513) }, "sender id has 513 bytes", false, ""},
+		{"a broken conversation id", func(m *message.Message) { m.Conversation.ID = "\xff" }, "not valid UTF-8", false, ""},
+		{"huge broken text", func(m *message.Message) { m.Text = strings.Repeat("é\xff", message.MaxText) }, "", true, store.InboxNew},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := open(t)
+			var got []store.InboxRow
+			in := NewInbox(InboxConfig{
+				Store: s, MaxAge: 24 * time.Hour, Now: func() time.Time { return noon },
+				Admit:   func(m message.Message) Admission { return Admission{Allowed: m.Sender.ID == "ann", Why: "unknown"} },
+				Deliver: func(r store.InboxRow) { got = append(got, r) },
+			})
+			m := hello()
+			c.change(&m)
+			for range 2 { // the second time is a redelivery
+				err := in.Accept(t.Context(), m)
+				if c.wantErr != "" {
+					if err == nil || !strings.Contains(err.Error(), c.wantErr) {
+						t.Fatalf("error is %v, want %q", err, c.wantErr)
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if want := map[bool]int{true: 1, false: 0}[c.delivered]; len(got) != want {
+				t.Fatalf("delivered %d times, want %d", len(got), want)
+			}
+			row, fresh, err := s.AppendInbox(t.Context(), m, store.InboxNew, "")
+			if err != nil || fresh || row.State != c.state {
+				t.Fatalf("kept as %+v (fresh=%v, %v), want state %s", row, fresh, err, c.state)
+			}
+			if text := row.Message.Text; len(text) > message.MaxText || !utf8.ValidString(text) {
+				t.Fatalf("text of %d bytes, valid=%v", len(text), utf8.ValidString(text))
+			}
+		})
+	}
+}
+
+// brokenStore fails every append.
+type brokenStore struct{ store.Inbox }
+
+func (brokenStore) AppendInbox(context.Context, message.Message, store.InboxState, string) (store.InboxRow, bool, error) {
+	return store.InboxRow{}, false, errors.New("disk full")
+}
+
+func TestAcceptDoesNotPromiseWhatWasNotKept(t *testing.T) {
+	in := NewInbox(InboxConfig{
+		Store: brokenStore{}, Admit: func(message.Message) Admission { return Admission{Allowed: true} },
+		Deliver: func(store.InboxRow) { t.Error("delivered a message that was not kept") },
+	})
+	if err := in.Accept(t.Context(), hello()); err == nil || !strings.Contains(err.Error(), "disk full") {
+		t.Fatalf("error is %v", err)
+	}
+}
+
+func FuzzBound(f *testing.F) {
+	f.Add("short")
+	f.Add(strings.Repeat("é", message.MaxText))
+	f.Fuzz(func(t *testing.T, text string) {
+		got := bound(text)
+		if len(got) > message.MaxText || !utf8.ValidString(got) {
+			t.Fatalf("%d bytes, valid=%v", len(got), utf8.ValidString(got))
+		}
+	})
+}

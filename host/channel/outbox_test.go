@@ -1,0 +1,222 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// memory is an outbox table in memory, which keeps the order of states that each row went through.
+type memory struct {
+	mu   sync.Mutex
+	rows map[string]store.OutboxRow
+	keys []string
+	path map[string][]store.OutboxState
+}
+
+func newMemory(rows ...store.OutboxRow) *memory {
+	m := &memory{rows: map[string]store.OutboxRow{}, path: map[string][]store.OutboxState{}}
+	for _, r := range rows {
+		m.rows[r.Reply.Key] = r
+		m.keys = append(m.keys, r.Reply.Key)
+	}
+	return m
+}
+
+func (m *memory) UnsentOutbox(context.Context) ([]store.OutboxRow, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []store.OutboxRow
+	for _, k := range m.keys {
+		if r := m.rows[k]; r.State == store.OutboxPending || r.State == store.OutboxSending {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+func (m *memory) SetOutbox(_ context.Context, r store.OutboxRow) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rows[r.Reply.Key] = r
+	m.path[r.Reply.Key] = append(m.path[r.Reply.Key], r.State)
+	return nil
+}
+
+func (m *memory) Replies(context.Context, string) ([]store.OutboxRow, error) { return nil, nil }
+
+// script is a channel that answers sends from a list, then with Sent.
+type script struct {
+	recognises bool
+	answers    []any // Result or error
+
+	mu    sync.Mutex
+	sent  []string
+	marks []bool
+	at    []time.Time
+}
+
+func (s *script) Recognises() bool { return s.recognises }
+
+func (s *script) Send(_ context.Context, r message.Reply) (Result, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent, s.marks, s.at = append(s.sent, r.Text), append(s.marks, r.PossibleDuplicate), append(s.at, time.Now())
+	if len(s.answers) == 0 {
+		return Result{Outcome: message.Sent, PlatformIDs: []string{"p"}}, nil
+	}
+	a := s.answers[0]
+	s.answers = s.answers[1:]
+	if err, ok := a.(error); ok {
+		return Result{}, err
+	}
+	return a.(Result), nil
+}
+
+// knowing is a script that can look a send up.
+type knowing struct {
+	*script
+	outcome message.Outcome
+}
+
+func (k knowing) Reconcile(context.Context, string) (Result, error) { return Result{Outcome: k.outcome}, nil }
+
+func row(key, place string, state store.OutboxState) store.OutboxRow {
+	return store.OutboxRow{State: state, Reply: message.Reply{Key: key, Channel: "irc", Conversation: message.Conversation{ID: place}, Text: key}}
+}
+
+// run starts an outbox over m with a channel, and stops it when everything has come to rest.
+func run(t *testing.T, m *memory, s Sender, rest time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	o := NewOutbox(OutboxConfig{Store: m, Log: slog.New(slog.DiscardHandler)})
+	var done sync.WaitGroup
+	done.Go(func() {
+		if err := o.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	defer o.Attach("irc", s)()
+	time.Sleep(rest) // of the bubble's fake clock
+	synctest.Wait()
+	cancel()
+	done.Wait()
+}
+
+func TestDelivery(t *testing.T) {
+	notSent := Result{Outcome: message.NotSent}
+	for _, c := range []struct {
+		name   string
+		start  store.OutboxState
+		sender Sender
+		sends  int
+		marked bool // the last send bears the mark of a possible duplicate
+		end    store.OutboxState
+		path   []store.OutboxState
+	}{
+		{"sent at once", store.OutboxPending, &script{}, 1, false, store.OutboxSent, []store.OutboxState{"sending", "sent"}},
+		{"a channel that recognises keys needs no mark before", store.OutboxPending, &script{recognises: true}, 1, false, store.OutboxSent,
+			[]store.OutboxState{"sent"}},
+		{"not sent is tried again without a mark", store.OutboxPending, &script{answers: []any{notSent, notSent}}, 3, false, store.OutboxSent, nil},
+		{"unknown is sent once more, marked", store.OutboxPending, &script{answers: []any{Result{Outcome: message.Unknown}}}, 2, true, store.OutboxSent, nil},
+		{"an error is unknown", store.OutboxPending, &script{answers: []any{errors.New("pipe broke")}}, 2, true, store.OutboxSent, nil},
+		{"unknown twice is given up", store.OutboxPending, &script{answers: []any{errors.New("a"), errors.New("b")}}, 2, true, store.OutboxDead, nil},
+		{"an error where keys are recognised is just repeated", store.OutboxPending,
+			&script{recognises: true, answers: []any{errors.New("a"), errors.New("b"), errors.New("c")}}, 4, false, store.OutboxSent, nil},
+		{"a crash in mid-send leaves a marked resend", store.OutboxSending, &script{}, 1, true, store.OutboxSent, nil},
+		{"a crash in mid-send where the channel knows it arrived", store.OutboxSending, knowing{&script{}, message.Sent}, 0, false, store.OutboxSent, nil},
+		{"a crash in mid-send where the channel knows it did not", store.OutboxSending, knowing{&script{}, message.NotSent}, 1, false, store.OutboxSent, nil},
+		{"a crash in mid-send where the channel cannot say", store.OutboxSending, knowing{&script{}, message.Unknown}, 1, true, store.OutboxSent, nil},
+		{"duplicate counts as sent", store.OutboxPending, &script{recognises: true, answers: []any{Result{Outcome: message.Duplicate}}}, 1, false, store.OutboxSent, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory(row("k", "#a", c.start))
+				run(t, m, c.sender, time.Hour)
+				s, ok := c.sender.(*script)
+				if !ok {
+					s = c.sender.(knowing).script
+				}
+				if len(s.sent) != c.sends {
+					t.Errorf("%d sends, want %d", len(s.sent), c.sends)
+				}
+				if len(s.marks) > 0 && s.marks[len(s.marks)-1] != c.marked {
+					t.Errorf("mark of a possible duplicate is %v, want %v", !c.marked, c.marked)
+				}
+				if got := m.rows["k"].State; got != c.end {
+					t.Errorf("row ends as %s, want %s", got, c.end)
+				}
+				if c.path != nil && !slices.Equal(m.path["k"], c.path) {
+					t.Errorf("row went through %v, want %v", m.path["k"], c.path)
+				}
+			})
+		})
+	}
+}
+
+func TestRetryAfterIsObeyed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{answers: []any{Result{Outcome: message.NotSent, RetryAfter: 90 * time.Second}}}
+		run(t, newMemory(row("k", "#a", store.OutboxPending)), s, time.Hour)
+		if gap := s.at[1].Sub(s.at[0]); gap < 90*time.Second {
+			t.Fatalf("tried again after %s, asked for 90s", gap)
+		}
+	})
+}
+
+func TestOrderWithinAConversation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rows []store.OutboxRow
+		for i := range 10 {
+			rows = append(rows, row(fmt.Sprintf("a%d", i), "#a", store.OutboxPending))
+		}
+		s := &script{answers: []any{Result{Outcome: message.NotSent}}} // the first one stumbles; the others wait for it
+		run(t, newMemory(rows...), s, time.Hour)
+		if !slices.IsSorted(s.sent) || len(s.sent) != 11 {
+			t.Fatalf("sent %v", s.sent)
+		}
+	})
+}
+
+func TestRepliesWaitForTheirChannel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		m := newMemory()
+		o := NewOutbox(OutboxConfig{Store: m, Log: slog.New(slog.DiscardHandler)})
+		var done sync.WaitGroup
+		done.Go(func() { o.Run(ctx) })
+		synctest.Wait()
+		r := row("k", "#a", store.OutboxPending)
+		m.SetOutbox(ctx, r)
+		o.Push("t1", r.Reply)
+		time.Sleep(time.Hour)
+		first, second := &script{}, &script{}
+		detach := o.Attach("irc", first)
+		synctest.Wait()
+		if len(first.sent) != 1 {
+			t.Errorf("sent %v once the channel was there", first.sent)
+		}
+		o.Attach("irc", second)
+		detach() // a late farewell of the old one must not take the new one away
+		o.Push("t2", row("k2", "#a", store.OutboxPending).Reply)
+		synctest.Wait()
+		if len(second.sent) != 1 {
+			t.Errorf("sent %v to the new channel", second.sent)
+		}
+		cancel()
+		done.Wait()
+	})
+}
