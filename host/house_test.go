@@ -1,0 +1,167 @@
+package host_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The tests of this file keep the house as it was laid out: who may import whom, that every package says what it is for,
+// and that the module file holds nothing that a reader would not expect.
+
+const module = "github.com/flynnhost/flynn/"
+
+// pkg is what go list tells of a package.
+type pkg struct {
+	ImportPath  string
+	Doc         string
+	Name        string
+	Imports     []string
+	TestGoFiles []string
+	GoFiles     []string
+}
+
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Doc,Name,Imports,GoFiles,TestGoFiles", "./...")
+	cmd.Dir = ".."
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("list packages: %v", err)
+	}
+	var all []pkg
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+// layers say which rooms of the project a room may use; sub-packages belong to their room, and sdk/policy/abi,
+// sdk/proto and sdk/need are open to the host. A room that is not listed may use nothing of the project.
+var layers = map[string][]string{
+	"host/message":  {},
+	"host/lane":     {},
+	"host/glob":     {},
+	"host/machine":  {},
+	"host/config":   {"host/glob", "host/route"},
+	"host/store":    {"host/message"},
+	"host/model":    {"host/config"},
+	"host/policy":   {"host/message", "host/glob", "sdk/policy/abi"},
+	"host/route":    {"host/config", "host/glob", "host/message", "host/policy"},
+	"host/sandbox":  {"host/machine"},
+	"host/plugin":   {"host/message", "sdk/proto"},
+	"host/channel":  {"host/message", "host/store", "host/lane", "host/plugin", "host/glob", "host/config"},
+	"host/approval": {"host/store"},
+	"host/tool":     {"host/machine", "host/message", "host/model", "host/policy", "host/store"},
+	"host/agent": {
+		"host/approval", "host/machine", "host/message", "host/model", "host/policy", "host/route", "host/store", "host/tool",
+	},
+	"host/gateway": {"host/message", "host/store"},
+}
+
+// room is the part of an import path that layers are about: "host/store" for host/store/sqlite.
+func room(path string) string {
+	parts := strings.Split(strings.TrimPrefix(path, module), "/")
+	return strings.Join(parts[:min(2, len(parts))], "/")
+}
+
+func TestImportLayers(t *testing.T) {
+	for _, p := range packages(t) {
+		self, path := room(p.ImportPath), strings.TrimPrefix(p.ImportPath, module)
+		for _, imp := range p.Imports {
+			if !strings.HasPrefix(imp, module) || room(imp) == self {
+				continue
+			}
+			if why := forbidden(self, path, strings.TrimPrefix(imp, module)); why != "" {
+				t.Errorf("%s imports %s: %s", path, strings.TrimPrefix(imp, module), why)
+			}
+		}
+	}
+}
+
+func forbidden(self, path, imp string) string {
+	top, _, _ := strings.Cut(path, "/")
+	switch {
+	case imp == "sdk/need":
+		return ""
+	case top == "cmd" || self == "host":
+		return ""
+	case top == "sdk":
+		if !strings.HasPrefix(imp, "sdk/") {
+			return "sdk imports nothing of the project but sdk"
+		}
+	case top == "plugins" || top == "policies" || top == "examples":
+		if !strings.HasPrefix(imp, "sdk/") {
+			return top + " imports only sdk"
+		}
+	default:
+		allowed := layers[self]
+		if !slices.Contains(allowed, room(imp)) && !slices.Contains(allowed, imp) && !slices.ContainsFunc(allowed, func(a string) bool {
+			return strings.HasPrefix(imp, a+"/")
+		}) {
+			return "the layers in host/house_test.go do not have this arrow"
+		}
+	}
+	return ""
+}
+
+func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
+	for _, p := range packages(t) {
+		if len(p.GoFiles) == 0 {
+			continue // tests only
+		}
+		if want := "Package " + p.Name + " "; p.Name != "main" && !strings.HasPrefix(p.Doc, want) {
+			t.Errorf("%s: its package comment does not begin with %q", p.ImportPath, want)
+		} else if p.Doc == "" {
+			t.Errorf("%s has no package comment", p.ImportPath)
+		}
+	}
+}
+
+func TestModuleFile(t *testing.T) {
+	text, err := os.ReadFile("../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := os.ReadFile("../CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "replace") || strings.HasPrefix(line, "exclude") {
+			t.Errorf("go.mod has %q: others could not build what we build", line)
+		}
+		fields := strings.Fields(line)
+		direct := len(fields) == 2 && strings.HasPrefix(fields[1], "v")
+		if direct && !strings.Contains(string(table), "`"+fields[0]+"`") {
+			t.Errorf("direct dependency %s has no line in the table of CONTRIBUTING.md", fields[0])
+		}
+	}
+}
+
+func TestTopLevel(t *testing.T) {
+	want := []string{"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "cmd", "examples", "go.mod", "go.sum", "host", "justfile",
+		"plugins", "policies", "sdk", "tools.mod", "tools.sum"}
+	out, err := exec.Command("git", "-C", "..", "ls-tree", "--name-only", "HEAD").Output()
+	if err != nil {
+		t.Skipf("not a git checkout: %v", err)
+	}
+	for _, name := range strings.Fields(string(out)) {
+		if !strings.HasPrefix(name, ".") && !slices.Contains(want, name) {
+			t.Errorf("%s lies at the top level, which holds only %s", name, strings.Join(want, ", "))
+		}
+	}
+}

@@ -1,0 +1,38 @@
+# The recipes are one line each; what they do stands in CONTRIBUTING.md.
+
+export GOFLAGS := "-buildvcs=false"
+
+# everything that CI runs
+test: check race crash-short
+
+# static checks
+check:
+    go vet ./... && go tool -modfile=tools.mod staticcheck ./... && test -z "$(gofmt -l cmd examples host plugins policies sdk)"
+
+# all tests, with the race detector
+race:
+    go test -race -timeout 20m ./...
+
+# build the host, the sandbox supervisor and the first-party plugins
+build:
+    CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/... && CGO_ENABLED=0 go build -trimpath -o plugins/irc/bin/ ./plugins/irc
+
+# kill the host some dozens of times while messages flow
+crash-short:
+    go test ./host/crashtest -run TestCrash -kills 40 -count 1
+
+# the same, a thousand times
+crash:
+    go test ./host/crashtest -run TestCrash -kills 1000 -count 1 -timeout 60m -v
+
+# benchmarks; name one of policy, sandbox, turn, or none for all
+bench what="":
+    go test -run '^$' -bench . ./host/{{ if what == "" { "..." } else { what + "/..." } }}
+
+# protobuf code, C header
+generate:
+    cd sdk/proto && go tool -modfile=../../tools.mod buf generate && go generate ../policy/...
+
+# a private Docker engine for the tests, as root: eval "$(just engine start)"
+engine what:
+    .ci/engine {{ what }}
