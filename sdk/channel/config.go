@@ -1,0 +1,68 @@
+package channel
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+)
+
+// Config is the configuration of one instance.
+type Config struct {
+	Instance string
+	// Settings are the keys of [channels.NAME] that belong to the plugin, as decoded from JSON.
+	Settings map[string]any
+	// Secrets by name: "token_env" in flynn.toml arrives as "token". Never log them.
+	Secrets  map[string]string
+	StateDir string // survives restarts and upgrades; empty unless plugin.toml asks for it
+	Log      *slog.Logger
+}
+
+// Decode fills the struct that v points to with the settings, by its json tags. Unknown keys and wrong types come
+// back as FieldErrors, ready to be returned from Configure.
+func (c Config) Decode(v any) error {
+	text, err := json.Marshal(c.Settings)
+	if err != nil {
+		return fmt.Errorf("encode settings: %w", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	return fieldError(d.Decode(v))
+}
+
+// fieldError turns what encoding/json says into the path and the words that an operator needs.
+func fieldError(err error) error {
+	if err == nil {
+		return nil
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return FieldErrors{{Path: wrong.Field, Message: fmt.Sprintf("want %s, got %s", wrong.Type, wrong.Value)}}
+	}
+	if _, key, ok := strings.Cut(err.Error(), "unknown field "); ok {
+		return FieldErrors{{Path: strings.Trim(key, `"`), Message: "unknown key"}}
+	}
+	return FieldErrors{{Message: err.Error()}}
+}
+
+// FieldError says what is wrong with one setting.
+type FieldError struct {
+	Path    string // dotted path of the key; "secrets.NAME" for a secret; empty for the whole
+	Message string // what is wrong and what would be right; never a secret's value
+}
+
+// FieldErrors is what Configure returns for settings that make no sense. The host shows them and does not try again
+// until the configuration changes.
+type FieldErrors []FieldError
+
+func (e FieldErrors) Error() string {
+	parts := make([]string, len(e))
+	for i, f := range e {
+		parts[i] = f.Message
+		if f.Path != "" {
+			parts[i] = f.Path + ": " + f.Message
+		}
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,83 @@
+package channel
+
+import (
+	"context"
+	"sync"
+)
+
+// maxKeys bounds the sends that are remembered. The host repeats a key within minutes or after a restart, never after
+// thousands of others.
+const maxKeys = 4096
+
+// recent remembers sends by idempotency key, those under way included, so that a repeated key is sent once.
+type recent struct {
+	mu    sync.Mutex
+	sends map[string]*sending
+	order []string // oldest first
+}
+
+// sending is one key's send; sent and err are set before done is closed.
+type sending struct {
+	done chan struct{}
+	sent Sent
+	err  error
+}
+
+// once calls send unless key was delivered before, in which case it answers OutcomeDuplicate with the message ids of then. A
+// key whose send did not go through may be tried again.
+func (r *recent) once(ctx context.Context, key string, send func() (Sent, error)) (Sent, error) {
+	if key == "" {
+		return send()
+	}
+	for {
+		s, mine := r.claim(key)
+		if mine {
+			s.sent, s.err = send()
+			if outcome := outcomeToWire(s.sent.Outcome, s.err); outcome != outcomes[OutcomeSent] && outcome != outcomes[OutcomeDuplicate] {
+				r.forget(key)
+			}
+			close(s.done)
+			return s.sent, s.err
+		}
+		select {
+		case <-s.done:
+		case <-ctx.Done():
+			return Sent{Outcome: OutcomeUnknown}, ctx.Err()
+		}
+		if r.holds(key, s) {
+			return Sent{Outcome: OutcomeDuplicate, MessageIDs: s.sent.MessageIDs, ThreadID: s.sent.ThreadID}, nil
+		}
+	}
+}
+
+// claim returns the send of key and whether the caller has to make it.
+func (r *recent) claim(key string) (s *sending, mine bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s, ok := r.sends[key]; ok {
+		return s, false
+	}
+	if r.sends == nil {
+		r.sends = map[string]*sending{}
+	}
+	s = &sending{done: make(chan struct{})}
+	r.sends[key] = s
+	r.order = append(r.order, key)
+	if len(r.order) > maxKeys {
+		delete(r.sends, r.order[0])
+		r.order = r.order[1:]
+	}
+	return s, true
+}
+
+func (r *recent) holds(key string, s *sending) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sends[key] == s
+}
+
+func (r *recent) forget(key string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.sends, key)
+}

@@ -1,0 +1,60 @@
+package channel
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/flynnhost/flynn/sdk/proto/channelv1"
+	"github.com/flynnhost/flynn/sdk/proto/handshake"
+	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
+)
+
+// describe joins what the author says with what the implemented interfaces show.
+func describe(p Channel) *pluginv1.DescribeResponse {
+	d := p.Describe()
+	wire := &pluginv1.DescribeResponse{
+		Name:      d.Name,
+		Version:   d.Version,
+		Protocols: []uint32{handshake.Protocol},
+		Kinds:     []pluginv1.Kind{pluginv1.Kind_KIND_CHANNEL},
+		Channel:   capabilities(p, d.Capabilities),
+	}
+	if len(d.ConfigSchema) > 0 {
+		sum := sha256.Sum256(d.ConfigSchema)
+		wire.ConfigSchemaDigest = hex.EncodeToString(sum[:])
+	}
+	return wire
+}
+
+func capabilities(p Channel, c Capabilities) *channelv1.Capabilities {
+	wire := &channelv1.Capabilities{
+		MaxTextRunes:       uint32(max(c.MaxTextRunes, 0)),
+		MaxAttachmentBytes: uint64(max(c.MaxAttachmentBytes, 0)),
+		EditWindow:         durationToWire(c.EditWindow),
+		MinEditInterval:    durationToWire(c.MinEditInterval),
+		Typing:             is[Typer](p),
+		Delete:             is[Deleter](p),
+		React:              is[Reacter](p),
+		Fetch:              is[Fetcher](p),
+		Upload:             is[Uploader](p),
+		Resolve:            is[Resolver](p),
+		Reconcile:          is[Reconciler](p),
+		Idempotent:         c.Idempotent,
+		Exclusive:          c.Exclusive,
+		Threads:            c.Threads,
+		Format:             channelv1.TextFormat_TEXT_FORMAT_PLAIN,
+	}
+	if is[Editor](p) {
+		wire.Edit = channelv1.EditLevel_EDIT_LEVEL_OWN
+	}
+	if c.Markdown {
+		wire.Format = channelv1.TextFormat_TEXT_FORMAT_MARKDOWN
+	}
+	return wire
+}
+
+// is tells whether p also implements T.
+func is[T any](p Channel) bool {
+	_, ok := p.(T)
+	return ok
+}

@@ -1,0 +1,221 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/flynnhost/flynn/sdk/proto/channelv1"
+	"github.com/flynnhost/flynn/sdk/proto/handshake"
+)
+
+// Errors of Inbox.
+var (
+	// ErrMalformed is wrapped by the error for an event that can never be delivered.
+	ErrMalformed = errors.New("malformed event")
+	// ErrEnding means that the plugin is ending; the event will have to come again.
+	ErrEnding = errors.New("plugin is ending")
+)
+
+const (
+	maxID       = 256      // bytes of an identifier
+	maxRaw      = 64 << 10 // bytes of Event.RawJSON
+	frameMargin = 1 << 10  // what the frame adds to the event
+)
+
+// pending is an event that the host has not acked.
+type pending struct {
+	frame *channelv1.ReceiveResponse
+	done  func(error)
+}
+
+// backlog holds the events between Deliver and the host's ack. It gives out sequence numbers and grants credit: it
+// never holds more events than the window of the latest stream. It outlives streams, which is what makes replay work.
+type backlog struct {
+	mu      sync.Mutex
+	events  []pending // unacked, in order of seq
+	first   uint64    // seq of events[0]; of the next event when there is none
+	window  int       // 0 until the first stream
+	stream  int       // number of the current stream
+	ending  bool
+	changed chan struct{} // closed and replaced whenever one of the above changes
+}
+
+func newBacklog() *backlog {
+	return &backlog{first: 1, changed: make(chan struct{})}
+}
+
+// wake tells every waiter that something changed. b.mu is held.
+func (b *backlog) wake() {
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+// add waits for credit and appends e.
+func (b *backlog) add(ctx context.Context, e *channelv1.Event, done func(error)) error {
+	for {
+		b.mu.Lock()
+		if b.ending {
+			b.mu.Unlock()
+			return ErrEnding
+		}
+		if len(b.events) < b.window {
+			e.Seq = b.first + uint64(len(b.events))
+			frame := &channelv1.ReceiveResponse{Frame: &channelv1.ReceiveResponse_Event{Event: e}}
+			b.events = append(b.events, pending{frame, done})
+			b.wake()
+			b.mu.Unlock()
+			return nil
+		}
+		changed := b.changed
+		b.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// open makes a new stream the current one and returns its number and the seq that it starts with.
+func (b *backlog) open(window uint32) (stream int, first uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stream++
+	b.window = int(max(window, 1))
+	b.wake()
+	return b.stream, b.first
+}
+
+// errReplaced ends a stream when a newer one has begun.
+var errReplaced = errors.New("a newer stream has begun")
+
+// next waits for the frame with number seq to exist and to be within the window.
+func (b *backlog) next(ctx context.Context, stream int, seq uint64) (*channelv1.ReceiveResponse, error) {
+	for {
+		b.mu.Lock()
+		frame, err := b.at(stream, seq)
+		changed := b.changed
+		b.mu.Unlock()
+		if frame != nil || err != nil {
+			return frame, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// at returns the frame with number seq, or nil when it has to wait. b.mu is held.
+func (b *backlog) at(stream int, seq uint64) (*channelv1.ReceiveResponse, error) {
+	if stream != b.stream {
+		return nil, errReplaced
+	}
+	if b.ending {
+		return nil, ErrEnding
+	}
+	// A window that shrank at a new stream can leave more events here than may be on the way.
+	i := seq - b.first
+	if i >= uint64(min(len(b.events), b.window)) {
+		return nil, nil
+	}
+	return b.events[i].frame, nil
+}
+
+// ack releases every event up to seq, of which the stream had sent those before sent.
+func (b *backlog) ack(stream int, seq, sent uint64) error {
+	b.mu.Lock()
+	if stream != b.stream {
+		b.mu.Unlock()
+		return errReplaced
+	}
+	if seq >= sent {
+		b.mu.Unlock()
+		return fmt.Errorf("ack of %d, but the last event sent is %d", seq, sent-1)
+	}
+	if seq < b.first {
+		b.mu.Unlock()
+		return nil
+	}
+	n := seq - b.first + 1
+	acked := append([]pending(nil), b.events[:n]...)
+	b.events = append(b.events[:0], b.events[n:]...)
+	clear(b.events[len(b.events) : len(b.events)+len(acked)])
+	b.first += n
+	b.wake()
+	b.mu.Unlock()
+	for _, p := range acked {
+		p.done(nil)
+	}
+	return nil
+}
+
+// end refuses further events and tells every waiting one.
+func (b *backlog) end() {
+	b.mu.Lock()
+	left := b.events
+	b.first += uint64(len(left))
+	b.events, b.ending = nil, true
+	b.wake()
+	b.mu.Unlock()
+	for _, p := range left {
+		p.done(ErrEnding)
+	}
+}
+
+// inbox is what Run gets: a backlog and a status board behind the public interface.
+type inbox struct {
+	*backlog
+	*board
+}
+
+var _ Inbox = inbox{}
+
+// Deliver hands over one event and waits for the host to have it.
+func (in inbox) Deliver(ctx context.Context, e Event) error {
+	acked := make(chan error, 1)
+	if err := in.DeliverAsync(ctx, e, func(err error) { acked <- err }); err != nil {
+		return err
+	}
+	select {
+	case err := <-acked:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// DeliverAsync hands over one event and returns when there is room for it.
+func (in inbox) DeliverAsync(ctx context.Context, e Event, done func(error)) error {
+	wire := eventToWire(e)
+	if err := check(wire); err != nil {
+		return err
+	}
+	return in.add(ctx, wire, done)
+}
+
+// check refuses what the host would refuse, while the author can still see where it came from.
+func check(e *channelv1.Event) error {
+	for _, id := range []struct{ name, value string }{
+		{"event id", e.EventId}, {"conversation id", e.Conversation.Id}, {"sender id", e.Sender.Id},
+	} {
+		if id.value == "" {
+			return fmt.Errorf("%w: no %s", ErrMalformed, id.name)
+		}
+		if len(id.value) > maxID {
+			return fmt.Errorf("%w: %s of %d bytes, at most %d", ErrMalformed, id.name, len(id.value), maxID)
+		}
+	}
+	if len(e.RawJson) > maxRaw {
+		e.RawJson = nil
+	}
+	if size := proto.Size(e); size > handshake.MaxFrame-frameMargin {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrMalformed, size, handshake.MaxFrame-frameMargin)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package channel
+
+import (
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/flynnhost/flynn/sdk/proto/channelv1"
+	"github.com/flynnhost/flynn/sdk/proto/handshake"
+)
+
+// Fetch streams an attachment's bytes.
+func (o *outbound) Fetch(r *channelv1.FetchRequest, stream grpc.ServerStreamingServer[channelv1.FetchResponse]) error {
+	p, err := ability[Fetcher](o, "Fetch")
+	if err != nil {
+		return err
+	}
+	m, err := p.Fetch(stream.Context(), r.GetHandle())
+	if err != nil {
+		return failed(err)
+	}
+	defer m.Body.Close()
+	head := &channelv1.MediaHead{Size: uint64(max(m.Size, 0)), Sha256: m.SHA256, MediaType: utf8(m.Type), Name: utf8(m.Name)}
+	if err := stream.Send(&channelv1.FetchResponse{Frame: &channelv1.FetchResponse_Head{Head: head}}); err != nil {
+		return err
+	}
+	return chunks(m.Body, func(chunk []byte) error {
+		return stream.Send(&channelv1.FetchResponse{Frame: &channelv1.FetchResponse_Chunk{Chunk: chunk}})
+	})
+}
+
+// chunks reads body to its end in pieces of MaxChunk.
+func chunks(body io.Reader, send func([]byte) error) error {
+	buf := make([]byte, handshake.MaxChunk)
+	for {
+		n, err := io.ReadFull(body, buf)
+		if n > 0 {
+			if err := send(buf[:n]); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil
+		}
+		if err != nil {
+			return failed(err)
+		}
+	}
+}
+
+// Upload takes media ahead of a send.
+func (o *outbound) Upload(stream grpc.ClientStreamingServer[channelv1.UploadRequest, channelv1.UploadResponse]) error {
+	p, err := ability[Uploader](o, "Upload")
+	if err != nil {
+		return err
+	}
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	head := first.GetHead()
+	if head == nil {
+		return status.Error(codes.InvalidArgument, "the first frame has to be the head")
+	}
+	handle, err := p.Upload(stream.Context(), Media{
+		Name: head.GetName(), Type: head.GetMediaType(), Size: int64(head.GetSize()), SHA256: head.GetSha256(),
+		Body: &uploadBody{stream: stream},
+	})
+	if err != nil {
+		return failed(err)
+	}
+	return stream.SendAndClose(&channelv1.UploadResponse{Handle: utf8(handle)})
+}
+
+// uploadBody reads the chunks of an upload.
+type uploadBody struct {
+	stream grpc.ClientStreamingServer[channelv1.UploadRequest, channelv1.UploadResponse]
+	rest   []byte
+}
+
+func (b *uploadBody) Read(p []byte) (int, error) {
+	for len(b.rest) == 0 {
+		frame, err := b.stream.Recv()
+		if err != nil {
+			return 0, err // io.EOF at the end of the upload
+		}
+		b.rest = frame.GetChunk()
+	}
+	n := copy(p, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
+func (b *uploadBody) Close() error { return nil }

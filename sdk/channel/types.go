@@ -1,0 +1,200 @@
+package channel
+
+import (
+	"io"
+	"time"
+)
+
+// Description is the plugin's account of itself. All of it also stands in plugin.toml, and must agree.
+type Description struct {
+	Name    string // [a-z0-9-], 2 to 40 characters
+	Version string // exact semver, no "v"
+	// ConfigSchema is the JSON schema of the settings, byte for byte the file that plugin.toml names; empty without one.
+	ConfigSchema []byte
+	Capabilities Capabilities
+}
+
+// Capabilities are the limits and promises of a channel. Abilities are not listed here: they follow from
+// the optional interfaces that the Channel implements.
+type Capabilities struct {
+	MaxTextRunes       int           // longest text of one message; 0: no known limit. The host splits longer ones
+	MaxAttachmentBytes int64         // 0: none are taken
+	EditWindow         time.Duration // how long a message can be edited; 0: for ever
+	MinEditInterval    time.Duration // between edits of one message; 0: the host's default, 1 s
+	Idempotent         bool          // Send recognises a repeated key even after a restart of the plugin
+	Exclusive          bool          // one connection per credential
+	Threads            bool          // conversations may be threads
+	Markdown           bool          // Send and Edit take Markdown; otherwise the host sends plain text
+}
+
+// Event is one thing that happened on the platform.
+type Event struct {
+	// ID is the platform's stable identifier: the same event has the same ID after any restart. Required, at most 256 bytes.
+	ID           string
+	Kind         EventKind // zero: EventMessage
+	Conversation Conversation
+	Sender       Sender
+	Text         string // at most 64 KiB; the host cuts longer text
+	Entities     []Entity
+	Addressed    bool   // meant for Flynn: a private chat or a mention
+	ReplyTo      string // message that this one answers
+	TargetID     string // message that an edit, deletion, reaction or button is about
+	Attachments  []Attachment
+	SentAt       time.Time // the platform's time; zero when it tells none
+	RawJSON      []byte    // the platform's own form, for debugging; at most 64 KiB
+}
+
+// EventKind says what happened.
+type EventKind int
+
+// The kinds of event.
+const (
+	EventMessage    EventKind = iota
+	EventEdit                 // the text of TargetID changed
+	EventDelete               // TargetID was removed
+	EventReaction             // Text is the reaction to TargetID
+	EventCommand              // Text is a platform command with its arguments
+	EventButton               // Text is the value of a button of TargetID
+	EventMembership           // Text is "join" or "leave"
+)
+
+// ConversationKind is a sort of conversation.
+type ConversationKind int
+
+// The sorts of conversation.
+const (
+	Group  ConversationKind = iota // among several
+	DM                             // between one person and Flynn
+	Thread                         // inside Parent
+)
+
+// Conversation is a place where messages are exchanged.
+type Conversation struct {
+	ID     string
+	Kind   ConversationKind
+	Parent string
+}
+
+// Sender is who did something.
+type Sender struct {
+	ID      string // the platform's stable identifier, not a display name where there is anything better
+	Name    string // what people see
+	Account string // authenticated account, where it differs from ID; empty when not logged in
+	Self    bool   // Flynn's own account
+	Bot     bool
+}
+
+// Entity marks a range of Event.Text, in bytes.
+type Entity struct {
+	Kind           string // "mention", "link", "code", "pre", or the platform's word
+	Offset, Length int
+	Value          string // a sender id, a URL, a language
+}
+
+// Attachment describes media; its bytes are fetched and uploaded by handle.
+type Attachment struct {
+	Handle string
+	Name   string
+	Type   string // media type
+	Size   int64  // bytes; 0 when unknown
+}
+
+// Media is the bytes of an attachment.
+type Media struct {
+	Name   string
+	Type   string // media type
+	Size   int64  // bytes; 0 when unknown
+	SHA256 string // lower-case hex; may be empty
+	Body   io.ReadCloser
+}
+
+// Send is one message on its way out.
+type Send struct {
+	// Key is the idempotency key. The package answers keys that this process has sent before; across a restart it
+	// is up to the plugin (Capabilities.Idempotent).
+	Key          string
+	Conversation Conversation
+	ReplyTo      string
+	Text         string
+	Markdown     bool // Text is Markdown
+	Attachments  []Attachment
+	Draft        bool // edits will complete it
+	// PossibleDuplicate: the host sent this key before and does not know what became of it.
+	PossibleDuplicate bool
+}
+
+// Outcome is what became of a send.
+type Outcome int
+
+// The outcomes of a send.
+const (
+	OutcomeUnset     Outcome = iota // OutcomeSent without an error, OutcomeUnknown with one
+	OutcomeSent                     // delivered
+	OutcomeDuplicate                // this key was delivered before
+	OutcomeNotSent                  // surely not delivered; safe to try again
+	OutcomeUnknown                  // may or may not have been delivered
+)
+
+// Sent tells what became of a send.
+type Sent struct {
+	Outcome    Outcome
+	MessageIDs []string // the platform's ids; several when it was split
+	ThreadID   string
+	RetryAfter time.Duration // with OutcomeNotSent: not before this has passed
+}
+
+// Edit replaces the text of a sent message.
+type Edit struct {
+	Conversation Conversation
+	MessageID    string
+	Revision     uint64 // rises; the package drops stale ones
+	Text         string
+	Markdown     bool
+	Final        bool // no further edit follows
+}
+
+// Edited tells what became of an edit.
+type Edited struct {
+	// RetryAfter above zero means that the edit was not applied and that none will be before it has passed.
+	RetryAfter time.Duration
+}
+
+// Reaction adds or removes a reaction.
+type Reaction struct {
+	Conversation Conversation
+	MessageID    string
+	Reaction     string
+	Remove       bool
+}
+
+// Typing shows or hides that Flynn is typing.
+type Typing struct {
+	Conversation Conversation
+	On           bool
+	TTL          time.Duration // how long it should show
+}
+
+// Reconcile asks what became of a send.
+type Reconcile struct {
+	Key          string
+	Conversation Conversation
+	Text         string
+}
+
+// Target is a conversation with its title.
+type Target struct {
+	Conversation Conversation
+	Title        string
+}
+
+// State is how the connection fares.
+type State int
+
+// The states of a connection.
+const (
+	StateConnecting   State = iota + 1
+	StateReady              // connected and working
+	StateDegraded           // working with losses that the text explains
+	StateAuthRequired       // a person has to renew a credential
+	StateRateLimited        // the platform asked to slow down
+)

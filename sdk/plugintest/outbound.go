@@ -1,0 +1,126 @@
+package plugintest
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/proto/channelv1"
+)
+
+// Send sends one message and returns what became of it, with the plugin's words about a failure as the error.
+func (h *Host) Send(s channel.Send) (channel.Sent, error) {
+	h.t.Helper()
+	ctx, cancel := h.deadline()
+	defer cancel()
+	r, err := h.channel.Send(ctx, &channelv1.SendRequest{
+		IdempotencyKey: s.Key, Conversation: wire(s.Conversation), ReplyTo: s.ReplyTo, Text: s.Text,
+		Format: format(s.Markdown), Draft: s.Draft, PossibleDuplicate: s.PossibleDuplicate,
+	})
+	if err != nil {
+		return channel.Sent{Outcome: channel.OutcomeUnknown}, err
+	}
+	sent := channel.Sent{
+		Outcome: channel.Outcome(r.Outcome), MessageIDs: r.MessageIds, ThreadID: r.ThreadId,
+		RetryAfter: r.RetryAfter.AsDuration(),
+	}
+	if r.Detail != "" {
+		return sent, errors.New(r.Detail)
+	}
+	return sent, nil
+}
+
+// Edit edits one message and tells whether the edit was applied.
+func (h *Host) Edit(e channel.Edit) (applied bool, err error) {
+	h.t.Helper()
+	ctx, cancel := h.deadline()
+	defer cancel()
+	r, err := h.channel.Edit(ctx, &channelv1.EditRequest{
+		Conversation: wire(e.Conversation), MessageId: e.MessageID, Revision: e.Revision, Text: e.Text,
+		Format: format(e.Markdown), Final: e.Final,
+	})
+	return r.GetApplied(), err
+}
+
+// Typing shows or hides that Flynn is typing.
+func (h *Host) Typing(t channel.Typing) error {
+	h.t.Helper()
+	ctx, cancel := h.deadline()
+	defer cancel()
+	_, err := h.channel.SetTyping(ctx, &channelv1.SetTypingRequest{
+		Conversation: wire(t.Conversation), Typing: t.On, Ttl: durationpb.New(t.TTL),
+	})
+	return err
+}
+
+// Delete removes a sent message.
+func (h *Host) Delete(c channel.Conversation, messageID string) error {
+	h.t.Helper()
+	ctx, cancel := h.deadline()
+	defer cancel()
+	_, err := h.channel.Delete(ctx, &channelv1.DeleteRequest{Conversation: wire(c), MessageId: messageID})
+	return err
+}
+
+// React adds or removes a reaction.
+func (h *Host) React(r channel.Reaction) error {
+	h.t.Helper()
+	ctx, cancel := h.deadline()
+	defer cancel()
+	_, err := h.channel.React(ctx, &channelv1.ReactRequest{
+		Conversation: wire(r.Conversation), MessageId: r.MessageID, Reaction: r.Reaction, Remove: r.Remove,
+	})
+	return err
+}
+
+// Reconcile asks what became of a send.
+func (h *Host) Reconcile(r channel.Reconcile) (channel.Sent, error) {
+	h.t.Helper()
+	ctx, cancel := h.deadline()
+	defer cancel()
+	out, err := h.channel.Reconcile(ctx, &channelv1.ReconcileRequest{
+		IdempotencyKey: r.Key, Conversation: wire(r.Conversation), Text: r.Text,
+	})
+	return channel.Sent{Outcome: channel.Outcome(out.GetOutcome()), MessageIDs: out.GetMessageIds()}, err
+}
+
+// Fetch reads an attachment to its end.
+func (h *Host) Fetch(handle string) ([]byte, error) {
+	h.t.Helper()
+	ctx, cancel := h.deadline()
+	defer cancel()
+	stream, err := h.channel.Fetch(ctx, &channelv1.FetchRequest{Handle: handle})
+	if err != nil {
+		return nil, err
+	}
+	var all bytes.Buffer
+	for {
+		frame, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return all.Bytes(), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		all.Write(frame.GetChunk())
+	}
+}
+
+func wire(c channel.Conversation) *channelv1.Conversation {
+	kinds := map[channel.ConversationKind]channelv1.ConversationKind{
+		channel.Group:  channelv1.ConversationKind_CONVERSATION_KIND_GROUP,
+		channel.DM:     channelv1.ConversationKind_CONVERSATION_KIND_DM,
+		channel.Thread: channelv1.ConversationKind_CONVERSATION_KIND_THREAD,
+	}
+	return &channelv1.Conversation{Id: c.ID, Kind: kinds[c.Kind], Parent: c.Parent}
+}
+
+func format(markdown bool) channelv1.TextFormat {
+	if markdown {
+		return channelv1.TextFormat_TEXT_FORMAT_MARKDOWN
+	}
+	return channelv1.TextFormat_TEXT_FORMAT_PLAIN
+}
