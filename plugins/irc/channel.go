@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+)
+
+// plugin is the channel. Between connections it has no link and sends nothing.
+type plugin struct {
+	settings settings
+	log      *slog.Logger
+	events   atomic.Uint64
+
+	mu      sync.Mutex
+	link    *link
+	renamed map[string]rename // by folded old nick
+}
+
+// rename remembers where somebody went, so that an answer under way still finds them.
+type rename struct {
+	nick string
+	at   time.Time
+}
+
+const renameKept = 10 * time.Minute
+
+// Describe implements channel.Channel.
+func (p *plugin) Describe() channel.Description {
+	return channel.Description{Name: "irc", Version: "0.1.0", Capabilities: channel.Capabilities{Exclusive: true}}
+}
+
+// Configure implements channel.Channel.
+func (p *plugin) Configure(_ context.Context, c channel.Config) error {
+	s, err := newSettings(c)
+	if err != nil {
+		return err
+	}
+	p.settings, p.log, p.renamed = s, c.Log, map[string]rename{}
+	return nil
+}
+
+// Run implements channel.Channel: it connects again and again until ctx ends.
+func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
+	for failures := 0; ctx.Err() == nil; {
+		in.Status(channel.StateConnecting, p.settings.Address)
+		up, err := p.connected(ctx, in)
+		if ctx.Err() != nil {
+			break
+		}
+		p.log.Warn("connection ended", "error", err)
+		state := channel.StateDegraded
+		if auth := (*authError)(nil); errors.As(err, &auth) {
+			state = channel.StateAuthRequired
+		}
+		in.Status(state, err.Error())
+		if failures++; up > time.Minute {
+			failures = 1
+		}
+		select {
+		case <-time.After(pause(failures)):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// pause is the wait before the next try: doubling from one second to two minutes, half of it at random.
+func pause(failures int) time.Duration {
+	d := min(time.Second<<min(failures-1, 10), 2*time.Minute)
+	return d/2 + rand.N(d/2)
+}
+
+// connected lives through one connection and tells how long it was up.
+func (p *plugin) connected(ctx context.Context, in channel.Inbox) (up time.Duration, err error) {
+	l, lines, err := dial(ctx, p.settings)
+	if err != nil {
+		return 0, err
+	}
+	defer l.conn.Close()
+	for _, c := range p.settings.Channels {
+		if err := l.send("JOIN", c); err != nil {
+			return 0, err
+		}
+	}
+	p.setLink(l)
+	defer p.setLink(nil)
+	in.Status(channel.StateReady, l.ownNick()+" on "+p.settings.Address)
+	began := time.Now()
+	err = l.read(ctx, lines, func(m line) error { return p.handle(ctx, l, m, in) })
+	if ctx.Err() != nil {
+		l.conn.SetWriteDeadline(time.Now().Add(time.Second))
+	}
+	return time.Since(began), err
+}
+
+func (p *plugin) setLink(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.link = l
+}
+
+// handle acts on one line of the server. An error ends the connection.
+func (p *plugin) handle(ctx context.Context, l *link, m line, in channel.Inbox) error {
+	own := fold(m.nick()) == fold(l.ownNick())
+	switch m.command {
+	case "PING":
+		return l.send("PONG", m.last())
+	case "PONG":
+		l.pong(m.last())
+	case "NICK":
+		p.nickChange(l, m, own)
+	case "JOIN":
+		if own {
+			l.setHost(m.source)
+		}
+	case "KICK":
+		if fold(m.param(1)) == fold(l.ownNick()) {
+			return l.send("JOIN", m.param(0))
+		}
+	case "401", "403", "404", "407", "411", "412", "477", "531":
+		l.refuse(m.param(1), plainText(m.last()))
+	case "433", "432", "437":
+		p.log.Warn("nickname was refused", "nick", m.param(1))
+	case "ERROR":
+		return fmt.Errorf("server closed the connection: %s", plainText(m.last()))
+	case "PRIVMSG":
+		if !own {
+			return p.receive(ctx, l, m, in)
+		}
+	}
+	return nil
+}
+
+func (p *plugin) nickChange(l *link, m line, own bool) {
+	if own {
+		l.setNick(m.last())
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for nick, r := range p.renamed {
+		if time.Since(r.at) > renameKept {
+			delete(p.renamed, nick)
+		}
+	}
+	if len(p.renamed) < 1000 {
+		p.renamed[fold(m.nick())] = rename{m.last(), time.Now()}
+	}
+	delete(p.renamed, fold(m.last())) // whoever has a nick now is who we mean by it
+}
+
+// receive hands a message to the host. It does not wait for the host's answer: IRC keeps nothing that could be acknowledged.
+func (p *plugin) receive(ctx context.Context, l *link, m line, in channel.Inbox) error {
+	text, ok := action(m.last(), m.nick())
+	if !ok || m.nick() == "" || len(m.params) < 2 {
+		return nil
+	}
+	e := channel.Event{ID: p.eventID(l, m), Sender: p.sender(m), Text: plainText(text), SentAt: sentAt(m)}
+	if target := m.param(0); isChannel(target) {
+		e.Conversation = channel.Conversation{ID: fold(target), Kind: channel.Group}
+		e.Text, e.Addressed = addressed(e.Text, l.ownNick())
+	} else {
+		e.Conversation = channel.Conversation{ID: fold(m.nick()), Kind: channel.DM}
+		e.Addressed = true
+	}
+	return in.DeliverAsync(ctx, e, func(err error) {
+		if err != nil && ctx.Err() == nil {
+			p.log.Error("message was not taken over", "event", e.ID, "error", err)
+		}
+	})
+}
+
+func (p *plugin) eventID(l *link, m line) string {
+	if id := m.tags["msgid"]; id != "" && len(id) <= 200 {
+		return id
+	}
+	return fmt.Sprintf("%s-%d", l.id, p.events.Add(1))
+}
+
+// sender tells id, name and account apart. With identity "account" somebody who is not logged in has an id that no
+// account can have.
+func (p *plugin) sender(m line) channel.Sender {
+	_, bot := m.tags["bot"]
+	s := channel.Sender{ID: fold(m.nick()), Name: m.nick(), Account: m.tags["account"], Bot: bot}
+	if p.settings.Identity == "account" {
+		s.ID = "?" + fold(m.nick())
+		if s.Account != "" {
+			s.ID = s.Account
+		}
+	}
+	return s
+}
+
+func sentAt(m line) time.Time {
+	t, err := time.Parse(time.RFC3339, m.tags["time"])
+	if err != nil {
+		return time.Now()
+	}
+	return t
+}
+
+// again marks a message that may have been delivered before; IRC has no way to tell.
+const again = "(possibly again) "
+
+// Send implements channel.Channel. What was not written surely was not sent; what was written and not confirmed is unknown.
+func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error) {
+	l, target := p.route(s.Conversation.ID)
+	if l == nil {
+		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: 2 * time.Second}, nil
+	}
+	if !validTarget(target) {
+		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: time.Hour}, fmt.Errorf("%q cannot be sent to", target)
+	}
+	text := s.Text
+	if s.PossibleDuplicate {
+		text = again + text
+	}
+	pieces := splitText(text, l.room(target), p.settings.MaxLines)
+	written, err := l.say(ctx, target, pieces)
+	refused := (*refusedError)(nil)
+	switch {
+	case err == nil:
+		return channel.Sent{Outcome: channel.OutcomeSent}, nil
+	case errors.As(err, &refused):
+		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: 5 * time.Minute}, err
+	case written == 0:
+		return channel.Sent{Outcome: channel.OutcomeNotSent}, err
+	}
+	return channel.Sent{Outcome: channel.OutcomeUnknown}, err
+}
+
+// route returns the connection and who a conversation's id means now.
+func (p *plugin) route(conversation string) (*link, string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r, ok := p.renamed[conversation]; ok && time.Since(r.at) < renameKept {
+		return p.link, r.nick
+	}
+	return p.link, conversation
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+)
+
+// settings are the keys of [channels.NAME] that this plugin knows.
+type settings struct {
+	Address  string   `json:"address"`  // host:port of the server
+	TLS      *bool    `json:"tls"`      // true
+	Nick     string   `json:"nick"`     // flynn
+	User     string   `json:"user"`     // the nick
+	RealName string   `json:"realname"` // Flynn
+	Channels []string `json:"channels"` // joined after every connect
+	// Identity says what a sender's id is: "nick", or "account" where the network has services. Anybody can take a nick
+	// that is free; nobody can take an account.
+	Identity string `json:"identity"`
+	Account  string `json:"account"` // for SASL, with the secret sasl_password
+	// FloodBurst lines go out at once, then one each FloodIntervalMS.
+	FloodBurst      int `json:"flood_burst"`       // 5
+	FloodIntervalMS int `json:"flood_interval_ms"` // 2000
+	MaxLines        int `json:"max_lines"`         // 40, of one answer
+
+	password, sasl string
+}
+
+func newSettings(c channel.Config) (settings, error) {
+	s := settings{
+		Nick: "flynn", RealName: "Flynn", Identity: "nick", FloodBurst: 5, FloodIntervalMS: 2000, MaxLines: 40,
+	}
+	if err := c.Decode(&s); err != nil {
+		return s, err
+	}
+	if s.User == "" {
+		s.User = "flynn"
+	}
+	s.password, s.sasl = c.Secrets["password"], c.Secrets["sasl_password"]
+	return s, s.check()
+}
+
+func (s settings) check() error {
+	var errs channel.FieldErrors
+	wrong := func(bad bool, path, format string, args ...any) {
+		if bad {
+			errs = append(errs, channel.FieldError{Path: path, Message: fmt.Sprintf(format, args...)})
+		}
+	}
+	_, _, err := net.SplitHostPort(s.Address)
+	wrong(err != nil, "address", `want "host:port", such as "irc.libera.chat:6697"`)
+	wrong(!validTarget(s.Nick) || isChannel(s.Nick) || len(s.Nick) > 30, "nick", "%q cannot be a nickname", s.Nick)
+	wrong(!validTarget(s.User), "user", "%q cannot be a user name", s.User)
+	for i, c := range s.Channels {
+		wrong(!validTarget(c) || !isChannel(c), fmt.Sprintf("channels.%d", i), "%q is not a channel: names begin with #", c)
+	}
+	wrong(s.Identity != "nick" && s.Identity != "account", "identity", `want "nick" or "account"`)
+	wrong(s.Account != "" && s.sasl == "", "account", "needs sasl_password_env or sasl_password_file beside it")
+	wrong(s.FloodBurst < 1 || s.FloodBurst > 100, "flood_burst", "want 1 to 100")
+	wrong(s.FloodIntervalMS < 0 || s.FloodIntervalMS > 60_000, "flood_interval_ms", "want 0 to 60000")
+	wrong(s.MaxLines < 1 || s.MaxLines > 1000, "max_lines", "want 1 to 1000")
+	if len(errs) > 0 {
+		return errs
+	}
+	return nil
+}
+
+func (s settings) tls() bool { return s.TLS == nil || *s.TLS }
+
+func (s settings) interval() time.Duration {
+	return time.Duration(s.FloodIntervalMS) * time.Millisecond
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// splitText cuts text into pieces that each fit a line of at most size bytes: at line breaks, else at spaces, else
+// between runes. Empty lines are left out, since IRC has none. More than most pieces are cut off, and the last one says so.
+func splitText(text string, size, most int) []string {
+	var pieces []string
+	for part := range strings.Lines(strings.ToValidUTF8(text, "\uFFFD")) {
+		part = strings.TrimRight(strings.Map(printable, part), " ")
+		for part != "" {
+			n := cutAt(part, size)
+			pieces = append(pieces, strings.TrimRight(part[:n], " "))
+			part = strings.TrimLeft(part[n:], " ")
+		}
+		if len(pieces) > most {
+			pieces = pieces[:most]
+			pieces[most-1] = pieces[most-1][:cutRune(pieces[most-1], max(0, size-len(tooLong)))] + tooLong
+			break
+		}
+	}
+	return pieces
+}
+
+const tooLong = " [... cut: too long for IRC]"
+
+// cutAt returns how much of s goes into a piece of at most size bytes.
+func cutAt(s string, size int) int {
+	if len(s) <= size {
+		return len(s)
+	}
+	n := cutRune(s, size)
+	if space := strings.LastIndexByte(s[:n], ' '); space > n/2 {
+		return space
+	}
+	return max(n, 1)
+}
+
+// cutRune returns the largest cut of at most size bytes that does not split a rune.
+func cutRune(s string, size int) int {
+	if len(s) <= size {
+		return len(s)
+	}
+	for size > 0 && !utf8.RuneStart(s[size]) {
+		size--
+	}
+	return size
+}
+
+// printable replaces a tab by a space and drops other control characters, line breaks among them.
+func printable(r rune) rune {
+	switch {
+	case r == '\t':
+		return ' '
+	case r < ' ' || r == 0x7f:
+		return -1
+	}
+	return r
+}
+
+// plainText drops the formatting codes that clients put into messages: bold, colour and the like.
+func plainText(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == 0x03:
+			i += colour(s[i+1:])
+		case c == 0x04:
+			i += min(6, len(s)-i-1)
+		case c < ' ' && c != '\t' || c == 0x7f:
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return strings.ToValidUTF8(b.String(), "\uFFFD")
+}
+
+// colour returns the length of a colour's numbers: one or two digits, and the same behind a comma.
+func colour(s string) int {
+	n := digits(s)
+	if n > 0 && n < len(s) && s[n] == ',' {
+		if m := digits(s[n+1:]); m > 0 {
+			n += 1 + m
+		}
+	}
+	return n
+}
+
+func digits(s string) int {
+	n := 0
+	for n < len(s) && n < 2 && '0' <= s[n] && s[n] <= '9' {
+		n++
+	}
+	return n
+}
+
+// addressed tells whether a line in a channel is meant for nick, and takes the address off its front.
+func addressed(text, nick string) (rest string, ok bool) {
+	n := len(nick)
+	if n == 0 || len(text) < n {
+		return text, false
+	}
+	if fold(text[:n]) == fold(nick) {
+		switch rest := text[n:]; {
+		case rest == "":
+			return text, true
+		case strings.ContainsRune(":,", rune(rest[0])):
+			return strings.TrimSpace(rest[1:]), true
+		case rest[0] == ' ':
+			return strings.TrimSpace(rest), true
+		}
+	}
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(" ,:;.!?()@", r) }) {
+		if fold(word) == fold(nick) {
+			return text, true
+		}
+	}
+	return text, false
+}
+
+// action reads a CTCP message: the text of an ACTION, or ok false for every other request, which is not answered.
+func action(text, nick string) (string, bool) {
+	if !strings.HasPrefix(text, "\x01") {
+		return text, true
+	}
+	rest, ok := strings.CutPrefix(strings.Trim(text, "\x01"), "ACTION ")
+	if !ok {
+		return "", false
+	}
+	return "* " + nick + " " + rest, true
+}
