@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 )
 
 // maxSchema bounds a tool's schema, in bytes.
@@ -54,25 +52,17 @@ func checkSchema(schema *jsonschema.Schema, args any) error {
 	if !errors.As(err, &invalid) {
 		return err
 	}
+	out := invalid.BasicOutput()
 	var b strings.Builder
-	complain(&b, invalid)
+	for _, unit := range append(out.Errors, *out) {
+		if unit.Error == nil || b.Len() > maxComplaint {
+			continue
+		}
+		where := strings.TrimPrefix(unit.InstanceLocation, "/")
+		if where == "" {
+			where = "arguments"
+		}
+		fmt.Fprintf(&b, "%s: %s\n", where, unit.Error)
+	}
 	return errors.New(cutText(strings.TrimSuffix(b.String(), "\n"), maxComplaint))
-}
-
-// complain writes the leaves of a validation error: the differences themselves.
-func complain(b *strings.Builder, e *jsonschema.ValidationError) {
-	if b.Len() > maxComplaint {
-		return
-	}
-	for _, cause := range e.Causes {
-		complain(b, cause)
-	}
-	if len(e.Causes) > 0 {
-		return
-	}
-	where := "arguments"
-	if len(e.InstanceLocation) > 0 {
-		where = strings.Join(e.InstanceLocation, ".")
-	}
-	fmt.Fprintf(b, "%s: %s\n", where, e.ErrorKind.LocalizedString(message.NewPrinter(language.English)))
 }
