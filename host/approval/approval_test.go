@@ -1,0 +1,390 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// memoryStore is a store of approvals that forgets at the end of the test.
+type memoryStore struct {
+	mu   sync.Mutex
+	rows []store.Approval
+}
+
+func (m *memoryStore) find(id string) *store.Approval {
+	i := slices.IndexFunc(m.rows, func(a store.Approval) bool { return a.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &m.rows[i]
+}
+
+func (m *memoryStore) AddApproval(_ context.Context, a store.Approval) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.find(a.ID) != nil {
+		return store.ErrConflict
+	}
+	m.rows = append(m.rows, a)
+	return nil
+}
+
+func (m *memoryStore) Approval(_ context.Context, id string) (store.Approval, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a := m.find(id); a != nil {
+		return *a, nil
+	}
+	return store.Approval{}, store.ErrNotFound
+}
+
+func (m *memoryStore) MoveApproval(_ context.Context, id string, from, to store.ApprovalState, decider string, at time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a := m.find(id)
+	if a == nil {
+		return store.ErrNotFound
+	}
+	if a.State != from {
+		return store.ErrConflict
+	}
+	a.State, a.Decider, a.Decided = to, decider, at
+	return nil
+}
+
+func (m *memoryStore) ListApprovals(_ context.Context, state store.ApprovalState, limit int) ([]store.Approval, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []store.Approval
+	for _, a := range m.rows {
+		if a.State == state && len(list) < limit {
+			list = append(list, a)
+		}
+	}
+	return list, nil
+}
+
+func newDesk(t *testing.T, s store.Approvals, change func(*Config)) *Desk {
+	t.Helper()
+	c := Config{Store: s}
+	if change != nil {
+		change(&c)
+	}
+	d, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func shellAsk() Ask {
+	return Ask{
+		Binding: Binding{
+			Tool: "shell.exec", Args: json.RawMessage(`{"command":"ls"}`), Dir: "/work",
+			Agent: "coder", Policy: "abc", Where: "host",
+		},
+		Turn: "t1", Session: "irc:#x:coder", Requester: "irc:bob", Reasons: []string{"guard: commands ask"},
+	}
+}
+
+func request(t *testing.T, d *Desk, ask Ask) store.Approval {
+	t.Helper()
+	a, err := d.Request(t.Context(), ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestRequestKeepsEverythingThatIsShown(t *testing.T) {
+	s := &memoryStore{}
+	var told []store.Approval
+	d := newDesk(t, s, func(c *Config) { c.Notify = func(a store.Approval) { told = append(told, a) } })
+	a := request(t, d, shellAsk())
+	row, err := s.Approval(t.Context(), a.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(told) != 1 || told[0].ID != a.ID || told[0].State != store.ApprovalPending {
+		t.Errorf("told of %+v, want one pending request", told)
+	}
+	if string(row.Args) != `{"command":"ls"}` || row.Dir != "/work" || row.Where != "host" || row.Policy != "abc" || row.Requester != "irc:bob" || len(row.Reasons) != 1 {
+		t.Errorf("kept %+v", row)
+	}
+	if got := row.Expires.Sub(row.Created); got != 15*time.Minute {
+		t.Errorf("lives for %v, want 15 min", got)
+	}
+}
+
+func TestDecide(t *testing.T) {
+	type decision struct {
+		grant   bool
+		decider string
+		want    error
+	}
+	for _, c := range []struct {
+		name      string
+		self      bool
+		decisions []decision
+		state     store.ApprovalState
+		decider   string
+	}{
+		{"granted", false, []decision{{true, "irc:alice", nil}}, store.ApprovalGranted, "irc:alice"},
+		{"denied", false, []decision{{false, "irc:alice", nil}}, store.ApprovalDenied, "irc:alice"},
+		{"double click", false, []decision{{true, "irc:alice", nil}, {true, "irc:alice", nil}}, store.ApprovalGranted, "irc:alice"},
+		{"second person agrees", false, []decision{{true, "irc:alice", nil}, {true, "irc:carol", nil}}, store.ApprovalGranted, "irc:alice"},
+		{"second person differs", false, []decision{{true, "irc:alice", nil}, {false, "irc:carol", ErrDecided}}, store.ApprovalGranted, "irc:alice"},
+		{"grant after a denial", false, []decision{{false, "irc:alice", nil}, {true, "irc:alice", ErrDecided}}, store.ApprovalDenied, "irc:alice"},
+		{"requester grants", false, []decision{{true, "irc:bob", ErrSelf}}, store.ApprovalPending, ""},
+		{"requester grants after another one", false, []decision{{true, "irc:alice", nil}, {true, "irc:bob", nil}}, store.ApprovalGranted, "irc:alice"},
+		{"requester denies", false, []decision{{false, "irc:bob", nil}}, store.ApprovalDenied, "irc:bob"},
+		{"requester at a local door grants", true, []decision{{true, "irc:bob", nil}}, store.ApprovalGranted, "irc:bob"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &memoryStore{}
+			d := newDesk(t, s, func(cfg *Config) { cfg.SelfApprove = func(string) bool { return c.self } })
+			a := request(t, d, shellAsk())
+			for _, step := range c.decisions {
+				if err := d.Decide(t.Context(), a.ID, step.grant, step.decider); !errors.Is(err, step.want) {
+					t.Errorf("decide %v by %s: %v, want %v", step.grant, step.decider, err, step.want)
+				}
+			}
+			row, _ := s.Approval(t.Context(), a.ID)
+			if row.State != c.state || row.Decider != c.decider {
+				t.Errorf("ended as %s by %q, want %s by %q", row.State, row.Decider, c.state, c.decider)
+			}
+		})
+	}
+	t.Run("unknown request", func(t *testing.T) {
+		d := newDesk(t, &memoryStore{}, nil)
+		if err := d.Decide(t.Context(), "nope", true, "irc:alice"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("got %v, want not found", err)
+		}
+	})
+	t.Run("nobody decides", func(t *testing.T) {
+		d := newDesk(t, &memoryStore{}, nil)
+		a := request(t, d, shellAsk())
+		if err := d.Decide(t.Context(), a.ID, true, ""); err == nil {
+			t.Error("a decision of nobody was taken")
+		}
+	})
+}
+
+func TestConsumeIsBoundToWhatWasShown(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Binding)
+		want   error
+	}{
+		{"nothing", func(*Binding) {}, nil},
+		{"tool", func(b *Binding) { b.Tool = "process.start" }, ErrDrift},
+		{"args", func(b *Binding) { b.Args = json.RawMessage(`{"command":"rm -r /"}`) }, ErrDrift},
+		{"dir", func(b *Binding) { b.Dir = "/" }, ErrDrift},
+		{"agent", func(b *Binding) { b.Agent = "other" }, ErrDrift},
+		{"policy", func(b *Binding) { b.Policy = "def" }, ErrDrift},
+		{"where", func(b *Binding) { b.Where = "sandbox" }, ErrDrift},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDesk(t, &memoryStore{}, nil)
+			a := request(t, d, shellAsk())
+			if err := d.Decide(t.Context(), a.ID, true, "irc:alice"); err != nil {
+				t.Fatal(err)
+			}
+			b := shellAsk().Binding
+			c.change(&b)
+			if err := d.Consume(t.Context(), a.ID, b); !errors.Is(err, c.want) {
+				t.Errorf("consume: %v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
+func TestConsumeWorksOnceAndOnlyAfterAGrant(t *testing.T) {
+	s := &memoryStore{}
+	d := newDesk(t, s, nil)
+	b := shellAsk().Binding
+	a := request(t, d, shellAsk())
+	if err := d.Consume(t.Context(), a.ID, b); !errors.Is(err, ErrUsed) {
+		t.Errorf("consume while pending: %v, want refused", err)
+	}
+	if err := d.Decide(t.Context(), a.ID, true, "irc:alice"); err != nil {
+		t.Fatal(err)
+	}
+	var wins int
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if d.Consume(context.Background(), a.ID, b) == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				wins++
+			}
+		})
+	}
+	all.Wait()
+	if wins != 1 {
+		t.Errorf("one grant was used %d times", wins)
+	}
+	if err := d.Decide(t.Context(), a.ID, true, "irc:alice"); err != nil {
+		t.Errorf("late double click: %v", err)
+	}
+	if row, _ := s.Approval(t.Context(), a.ID); row.Decider != "irc:alice" || row.State != store.ApprovalConsumed {
+		t.Errorf("after use: %+v", row)
+	}
+}
+
+func TestRequestIsTakenUpAfterARestart(t *testing.T) {
+	s := &memoryStore{}
+	first := request(t, newDesk(t, s, nil), shellAsk())
+	var told int
+	d := newDesk(t, s, func(c *Config) { c.Notify = func(store.Approval) { told++ } })
+	if again := request(t, d, shellAsk()); again.ID != first.ID || told != 1 {
+		t.Errorf("asked again as %s, told %d times; want %s taken up", again.ID, told, first.ID)
+	}
+	other := shellAsk()
+	other.Turn = "t2"
+	if a := request(t, d, other); a.ID == first.ID {
+		t.Error("another turn shares the request")
+	}
+	if err := d.Decide(t.Context(), first.ID, true, "irc:alice"); err != nil {
+		t.Fatal(err)
+	}
+	granted := request(t, newDesk(t, s, nil), shellAsk())
+	if granted.ID != first.ID || granted.State != store.ApprovalGranted {
+		t.Errorf("unused grant: got %s in state %s", granted.ID, granted.State)
+	}
+	if err := d.Consume(t.Context(), first.ID, shellAsk().Binding); err != nil {
+		t.Fatal(err)
+	}
+	if a := request(t, d, shellAsk()); a.ID == first.ID {
+		t.Error("a used grant was taken up")
+	}
+}
+
+func TestWait(t *testing.T) {
+	for _, grant := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(t, &memoryStore{}, nil)
+			a := request(t, d, shellAsk())
+			go func() {
+				time.Sleep(time.Minute) // the bubble's clock
+				if err := d.Decide(context.Background(), a.ID, grant, "irc:alice"); err != nil {
+					t.Errorf("decide: %v", err)
+				}
+			}()
+			began := time.Now()
+			granted, decider, err := d.Wait(t.Context(), a.ID)
+			if granted != grant || decider != "irc:alice" || err != nil {
+				t.Errorf("waited: %v by %q, error %v; want %v by alice", granted, decider, err, grant)
+			}
+			if took := time.Since(began); took != time.Minute {
+				t.Errorf("woke after %v, want at the decision after a minute", took)
+			}
+		})
+	}
+}
+
+func TestWaitExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &memoryStore{}
+		var told []store.ApprovalState
+		d := newDesk(t, s, func(c *Config) { c.Notify = func(a store.Approval) { told = append(told, a.State) } })
+		a := request(t, d, shellAsk())
+		began := time.Now()
+		granted, decider, err := d.Wait(t.Context(), a.ID)
+		if granted || decider != "" || err != nil {
+			t.Errorf("waited: %v by %q, error %v; want denied by nobody", granted, decider, err)
+		}
+		if took := time.Since(began); took != 15*time.Minute {
+			t.Errorf("expired after %v", took)
+		}
+		if !slices.Equal(told, []store.ApprovalState{store.ApprovalPending, store.ApprovalExpired}) {
+			t.Errorf("told %v", told)
+		}
+		if err := d.Decide(t.Context(), a.ID, true, "irc:alice"); !errors.Is(err, ErrExpired) {
+			t.Errorf("decide after expiry: %v", err)
+		}
+	})
+}
+
+func TestWaitSeesADecisionOfAnotherProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &memoryStore{}
+		a := request(t, newDesk(t, s, nil), shellAsk())
+		go func() {
+			time.Sleep(time.Second)
+			if err := newDesk(t, s, nil).Decide(context.Background(), a.ID, true, "irc:alice"); err != nil {
+				t.Errorf("decide: %v", err)
+			}
+		}()
+		if granted, _, err := newDesk(t, s, nil).Wait(t.Context(), a.ID); !granted || err != nil {
+			t.Errorf("waited: %v, error %v", granted, err)
+		}
+	})
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &memoryStore{}
+		d := newDesk(t, s, nil)
+		a := request(t, d, shellAsk())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if granted, _, err := d.Wait(ctx, a.ID); granted || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("waited: %v, error %v", granted, err)
+		}
+		if row, _ := s.Approval(t.Context(), a.ID); row.State != store.ApprovalPending {
+			t.Errorf("the request is %s; a turn that stops waiting must not decide", row.State)
+		}
+	})
+}
+
+func TestExpiredGrantIsWorthNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, &memoryStore{}, nil)
+		a := request(t, d, shellAsk())
+		if err := d.Decide(t.Context(), a.ID, true, "irc:alice"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(15 * time.Minute)
+		if err := d.Consume(t.Context(), a.ID, shellAsk().Binding); !errors.Is(err, ErrExpired) {
+			t.Errorf("consume: %v, want expired", err)
+		}
+		if b := request(t, d, shellAsk()); b.ID == a.ID {
+			t.Error("an expired grant was taken up")
+		}
+	})
+}
+
+func TestPendingEndsWhatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &memoryStore{}
+		d := newDesk(t, s, nil)
+		old := request(t, d, shellAsk())
+		time.Sleep(10 * time.Minute)
+		ask := shellAsk()
+		ask.Turn = "t2"
+		fresh := request(t, d, ask)
+		time.Sleep(6 * time.Minute)
+		pending, err := d.Pending(t.Context())
+		if err != nil || len(pending) != 1 || pending[0].ID != fresh.ID {
+			t.Errorf("pending %+v, error %v; want the fresh one", pending, err)
+		}
+		if row, _ := s.Approval(t.Context(), old.ID); row.State != store.ApprovalExpired {
+			t.Errorf("the old one is %s", row.State)
+		}
+	})
+}

@@ -1,0 +1,50 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// pollInterval is how often a waiter looks at the store by itself: a decision may come through another process on the same store.
+const pollInterval = 5 * time.Second
+
+// Wait blocks until a request is decided or its time is up, which denies it. Decider is empty when nobody decided.
+func (d *Desk) Wait(ctx context.Context, id string) (granted bool, decider string, err error) {
+	for {
+		changed := d.change() // taken before the look, so that no change falls between the two
+		a, err := d.config.Store.Approval(ctx, id)
+		if err != nil {
+			return false, "", fmt.Errorf("find request %s: %w", id, err)
+		}
+		if a.State == store.ApprovalPending && d.expired(a) {
+			if err := d.move(ctx, a, store.ApprovalExpired, ""); err != nil && !errors.Is(err, store.ErrConflict) {
+				return false, "", err
+			}
+			continue
+		}
+		if a.State != store.ApprovalPending {
+			return a.State == store.ApprovalGranted, a.Decider, nil
+		}
+		if err := d.sleep(ctx, a, changed); err != nil {
+			return false, "", fmt.Errorf("wait for request %s: %w", id, err)
+		}
+	}
+}
+
+// sleep returns when it is worth looking at the request again.
+func (d *Desk) sleep(ctx context.Context, a store.Approval, changed <-chan struct{}) error {
+	left := a.Expires.Sub(d.config.Now())
+	timer := time.NewTimer(min(max(left, 0), pollInterval))
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}

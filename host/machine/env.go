@@ -1,0 +1,64 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// markerName is the variable by which the processes of a command are found again.
+const markerName = "FLYNN_COMMAND"
+
+// defaultPath is used where the daemon has no PATH of its own.
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// environ builds a command's environment from nothing: a few fixed variables, the allowed ones of the daemon, the command's own.
+func (h *Host) environ(own map[string]string, marker string) ([]string, error) {
+	vars := map[string]string{
+		"PATH": defaultPath,
+		"HOME": h.workspace,
+		"LANG": "C.UTF-8",
+		"TERM": "dumb",
+	}
+	for _, name := range append([]string{"PATH"}, h.config.Env...) {
+		if value, ok := os.LookupEnv(name); ok {
+			vars[name] = value
+		}
+	}
+	for name, value := range own {
+		if err := checkVariable(name, value); err != nil {
+			return nil, err
+		}
+		vars[name] = value
+	}
+	vars[markerName] = marker
+	env := make([]string, 0, len(vars))
+	for name, value := range vars {
+		env = append(env, name+"="+value)
+	}
+	return env, nil
+}
+
+func checkVariable(name, value string) error {
+	if name == "" || strings.ContainsAny(name, "=\x00") {
+		return fmt.Errorf("environment variable %q: a name is not empty and has no equals sign", name)
+	}
+	if strings.Contains(value, "\x00") {
+		return fmt.Errorf("environment variable %s: the value holds a zero byte", name)
+	}
+	return nil
+}
+
+// maxScript is what Linux takes as one argument (MAX_ARG_STRLEN), less the final zero byte.
+const maxScript = 128<<10 - 1
+
+func checkScript(script string) error {
+	if strings.Contains(script, "\x00") {
+		return errors.New("run command: it holds a zero byte")
+	}
+	if len(script) > maxScript {
+		return fmt.Errorf("run command: it has %d bytes, more than %d; write it to a file and run that", len(script), maxScript)
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package machine
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Host is the Machine of the computer itself. A command runs with the rights of the daemon: what keeps it in
+// bounds is the decision to run it at all. File operations stay inside the workspace.
+//
+// Nothing that a command started outlives it, or the background process that it is, or Close. Members of
+// the command's session are found by the kernel's session id, others by a marker in their environment; only
+// a process that both leaves the session and wipes its environment gets away, which is what a sandbox is for.
+type Host struct {
+	config    HostConfig
+	root      *os.Root
+	workspace string // as given, cleaned
+	resolved  string // the same without symbolic links
+	table     *processTable
+	stop      context.CancelCauseFunc
+	life      context.Context
+}
+
+// HostConfig says how a Host runs commands. Zero fields other than Workspace stand for the defaults.
+type HostConfig struct {
+	// Workspace is the absolute path of an existing folder.
+	Workspace string
+	// Env names the variables of the daemon's environment that commands see besides PATH. Nothing else
+	// of it is passed on: it holds the daemon's secrets.
+	Env            []string
+	DefaultTimeout time.Duration // 30 s
+	MaxTimeout     time.Duration // 1 h; longer ones are cut to it
+	// Grace is how long a command may take to end after SIGTERM before it gets SIGKILL. 2 s
+	Grace time.Duration
+	Log   *slog.Logger
+}
+
+var (
+	_ Machine = (*Host)(nil)
+	_ Closer  = (*Host)(nil)
+
+	errClosed = errors.New("the machine is closed")
+)
+
+// NewHost opens the workspace. Close it when its session ends.
+func NewHost(c HostConfig) (*Host, error) {
+	if !filepath.IsAbs(c.Workspace) {
+		return nil, fmt.Errorf("open workspace %q: the path must be absolute", c.Workspace)
+	}
+	resolved, err := filepath.EvalSymlinks(c.Workspace)
+	if err != nil {
+		return nil, fmt.Errorf("open workspace: %w", err)
+	}
+	root, err := os.OpenRoot(resolved)
+	if err != nil {
+		return nil, fmt.Errorf("open workspace: %w", err)
+	}
+	life, stop := context.WithCancelCause(context.Background())
+	return &Host{
+		config:    c.withDefaults(),
+		root:      root,
+		workspace: filepath.Clean(c.Workspace),
+		resolved:  resolved,
+		table:     newProcessTable(),
+		life:      life,
+		stop:      stop,
+	}, nil
+}
+
+func (c HostConfig) withDefaults() HostConfig {
+	if c.DefaultTimeout <= 0 {
+		c.DefaultTimeout = 30 * time.Second
+	}
+	if c.MaxTimeout <= 0 {
+		c.MaxTimeout = time.Hour
+	}
+	if c.Grace <= 0 {
+		c.Grace = 2 * time.Second
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Name implements Machine.
+func (h *Host) Name() string { return "host" }
+
+// Close ends every command and background process and returns when they are gone.
+func (h *Host) Close() error {
+	h.stop(errClosed)
+	h.table.close()
+	return h.root.Close()
+}
+
+// Exec implements Machine. A command that the context ends is a Result with Canceled, not an error.
+func (h *Host) Exec(ctx context.Context, cmd Command) (Result, error) {
+	if err := h.table.enter(); err != nil {
+		return Result{}, err
+	}
+	defer h.table.leave()
+	spec, err := h.prepare(ctx, cmd)
+	if err != nil {
+		return Result{}, err
+	}
+	ctx, stop := h.bound(ctx)
+	defer stop()
+
+	report := progress(cmd.Progress)
+	stdout, stderr := newCapture(cmd.MaxOutput, Stdout, report), newCapture(cmd.MaxOutput, Stderr, report)
+	r, err := start(spec, stdout, stderr)
+	if err != nil {
+		return Result{}, err
+	}
+	result := r.wait(ctx, h.timeout(cmd.Timeout), h.config.Grace)
+	result.Stdout, result.Stderr = stdout.bytes, stderr.bytes
+	result.Dropped = stdout.dropped + stderr.dropped
+	h.complain(result)
+	return result, nil
+}
+
+// bound returns a context that ends with ctx and with the machine.
+func (h *Host) bound(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	detach := context.AfterFunc(h.life, func() { cancel(errClosed) })
+	return ctx, func() { detach(); cancel(nil) }
+}
+
+func (h *Host) timeout(asked time.Duration) time.Duration {
+	if asked <= 0 {
+		asked = h.config.DefaultTimeout
+	}
+	return min(asked, h.config.MaxTimeout)
+}
+
+// complain logs what should not happen: processes that outlived SIGKILL.
+func (h *Host) complain(r Result) {
+	if r.Kill != nil && r.Kill.Survivors > 0 {
+		h.config.Log.Error("command_survivors", "survivors", r.Kill.Survivors, "took", r.Kill.Took)
+	}
+}
+
+// prepare turns a command into what start needs.
+func (h *Host) prepare(ctx context.Context, cmd Command) (spec, error) {
+	if err := ctx.Err(); err != nil {
+		return spec{}, err
+	}
+	if err := checkScript(cmd.Script); err != nil {
+		return spec{}, err
+	}
+	dir, err := h.workDir(cmd.Dir)
+	if err != nil {
+		return spec{}, err
+	}
+	marker := rand.Text()
+	env, err := h.environ(cmd.Env, marker)
+	if err != nil {
+		return spec{}, err
+	}
+	return spec{script: cmd.Script, dir: dir, env: env, stdin: cmd.Stdin, marker: marker}, nil
+}

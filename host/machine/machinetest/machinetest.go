@@ -1,0 +1,59 @@
+// Package machinetest is the suite that every machine.Machine passes: the host and a
+// sandbox must look the same to a tool.
+//
+// Call Run from a test of the implementation. On the host the suite kills process groups, so such a
+// test begins with Isolate.
+package machinetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/flynnhost/flynn/host/machine"
+)
+
+// patience bounds everything that should be quick; it only ends tests that have failed already.
+const patience = 30 * time.Second
+
+// Run checks the machines that open makes. Each has an empty workspace, /bin/sh and the usual small
+// programs. open arranges for its machine's end with t.Cleanup.
+func Run(t *testing.T, open func(t *testing.T) machine.Machine) {
+	t.Run("exec", func(t *testing.T) { testExec(t, open(t)) })
+	t.Run("exec refusals", func(t *testing.T) { testExecRefusals(t, open(t)) })
+	t.Run("output caps", func(t *testing.T) { testCaps(t, open(t)) })
+	t.Run("progress", func(t *testing.T) { testProgress(t, open(t)) })
+	t.Run("ending", func(t *testing.T) { testEnding(t, open(t)) })
+	t.Run("parallel", func(t *testing.T) { testParallel(t, open(t)) })
+	t.Run("files", func(t *testing.T) { testFiles(t, open(t)) })
+	t.Run("file refusals", func(t *testing.T) { testFileRefusals(t, open(t)) })
+	t.Run("big file", func(t *testing.T) { testBigFile(t, open(t)) })
+	t.Run("list", func(t *testing.T) { testList(t, open(t)) })
+	t.Run("processes", func(t *testing.T) { testProcesses(t, open(t)) })
+	t.Run("process kill", func(t *testing.T) { testProcessKill(t, open(t)) })
+	t.Run("process output", func(t *testing.T) { testProcessOutput(t, open(t)) })
+}
+
+// execute runs a command that must not fail to run.
+func execute(t *testing.T, m machine.Machine, cmd machine.Command) machine.Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	r, err := m.Exec(ctx, cmd)
+	if err != nil {
+		t.Fatalf("exec %q: %v", cmd.Script, err)
+	}
+	return r
+}
+
+// eventually waits for a state that comes by itself, asking again and again.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %v", what, patience)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}

@@ -1,0 +1,242 @@
+package tool
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/policy"
+)
+
+// Subject is on whose behalf a call is made, and where: everything that the
+// decision may depend on and that the call itself does not say.
+type Subject struct {
+	Message message.Message
+	Role    string // owner, member, guest
+	Door    string // channel, web, terminal
+	Agent   string
+	Session string
+	Turn    string
+	// Offered is what the agent may call at all; see Registry.Offered. Nil offers nothing.
+	Offered Set
+	Labels  []string // provenance labels of the session
+	// CallsInTurn and Turns count what came before: tool calls of this turn, turns of this session.
+	CallsInTurn int
+	Turns       int
+	Sandbox     SandboxState
+	// LocalDoor is true where the person sits at the machine's own web page or terminal.
+	LocalDoor bool
+	// Approve is the agent's setting for local doors: ApproveShell (also the zero value) or ApproveNone.
+	Approve string
+	// Dir is the folder where machine tools act, for the person who is asked.
+	Dir string
+}
+
+// Values of Subject.Approve.
+const (
+	ApproveShell = "shell"
+	ApproveNone  = "none"
+)
+
+// SandboxState is what configuration and engine say about the sandbox of a subject.
+type SandboxState struct {
+	// Configured is true when this session's machine tools belong in the sandbox called Name.
+	Configured bool
+	Name       string // "" is the default sandbox
+	// Names are the sandboxes that a policy may demand besides; "" stands for the default one.
+	Names []string
+	// Available is why no sandbox can be had now, or nil.
+	Available error
+	// OnUnavailable is UnavailableDeny (also the zero value) or UnavailableHost.
+	OnUnavailable string
+}
+
+// Values of SandboxState.OnUnavailable.
+const (
+	UnavailableDeny = "deny"
+	UnavailableHost = "host"
+)
+
+// Action is what becomes of a call.
+type Action string
+
+// The actions, from loose to strict.
+const (
+	Run  Action = "run"
+	Ask  Action = "ask"
+	Deny Action = "deny"
+)
+
+// Host names the place where a call runs that is in no sandbox.
+const Host = "host"
+
+// Verdict is the decision on one call. The zero value is no verdict; Runner refuses it.
+type Verdict struct {
+	Action Action
+	// Sandbox is true when the call must run in the sandbox SandboxName, never elsewhere.
+	Sandbox     bool
+	SandboxName string
+	Where       string // for people: "host" or the sandbox's name
+	// Args are the call's arguments as canonical JSON: the ones to show, to bind and to run with.
+	Args    json.RawMessage
+	Reasons []string // why the call was restricted, in the order in which it was decided
+	Records []policy.Record
+	// Policy is a digest of the policies that were asked, in order; an approval is bound to it.
+	Policy string
+	// Refusal is what the model is told about a call that is denied.
+	Refusal string
+
+	tool Tool
+	spec Spec
+}
+
+// Policies are asked about every call that is otherwise in order. They add restrictions.
+type Policies interface {
+	Tool(ctx context.Context, f policy.ToolFacts) (policy.Restrictions, []policy.Record)
+}
+
+// EnforcerConfig says what an Enforcer works with. Only Registry is required.
+type EnforcerConfig struct {
+	Registry *Registry
+	Policies Policies
+	// Stopped is the kill switch: it returns why nothing may run, or "". It is read at every call.
+	Stopped func() string
+	Now     func() time.Time
+	Seed    func() int64 // the only randomness that a policy sees; recorded with its frame
+	Log     *slog.Logger
+}
+
+// Enforcer decides about tool calls. It is the one way to a Verdict that lets a call run, for every
+// door: chat, web, schedule, delegation, HTTP, MCP, plugin callback.
+type Enforcer struct{ config EnforcerConfig }
+
+// NewEnforcer returns an Enforcer over the registry.
+func NewEnforcer(c EnforcerConfig) (*Enforcer, error) {
+	if c.Registry == nil {
+		return nil, fmt.Errorf("make enforcer: no registry given")
+	}
+	if c.Stopped == nil {
+		c.Stopped = func() string { return "" }
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Seed == nil {
+		c.Seed = rand.Int64
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Enforcer{config: c}, nil
+}
+
+// With returns an Enforcer that differs only in its registry, as for a session with a clone of its own.
+func (e *Enforcer) With(r *Registry) *Enforcer {
+	c := e.config
+	c.Registry = r
+	return &Enforcer{config: c}
+}
+
+// Enforce decides whether a call runs, runs in a sandbox, waits for a person, or is refused.
+//
+// It starts from "run as it is" and only ever adds restrictions: of the host's rules and
+// of the policies alike, so their order cannot loosen anything. Whatever goes wrong on the way denies.
+func (e *Enforcer) Enforce(ctx context.Context, s Subject, call model.ToolCall) (v Verdict) {
+	defer func() {
+		if p := recover(); p != nil {
+			e.config.Log.Error("tool_enforce_panic", "tool", call.Name, "agent", s.Agent, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			v.deny("deciding about this call failed inside the host; the host's log has the details")
+		}
+	}()
+	if why := e.config.Stopped(); why != "" {
+		v.deny("all tools are stopped: " + why)
+		return v
+	}
+	known, ok := e.admissible(s, call, &v)
+	if !ok {
+		return v
+	}
+	v.tool, v.spec = known.tool, known.spec
+	restrictions := e.askPolicies(ctx, s, &v)
+	if err := ctx.Err(); err != nil {
+		v.deny("the turn ended before a decision: " + err.Error())
+		return v
+	}
+	place(s, restrictions, &v)
+	return v
+}
+
+// admissible checks what needs no policy: the tool is offered, the arguments are sound and fit its schema.
+func (e *Enforcer) admissible(s Subject, call model.ToolCall, v *Verdict) (entry, bool) {
+	known, ok := e.config.Registry.lookup(call.Name)
+	if !ok || !s.Offered.Has(call.Name) {
+		v.deny(notOffered(call.Name, s.Offered))
+		return entry{}, false
+	}
+	args, value, err := Canonical(call.Args)
+	if err != nil {
+		v.deny(err.Error())
+		return entry{}, false
+	}
+	v.Args = args
+	if err := checkSchema(known.schema, value); err != nil {
+		v.deny("the arguments do not fit the tool's schema:\n" + err.Error())
+		return entry{}, false
+	}
+	return known, true
+}
+
+// notOffered does not tell a model whether the tool exists for others.
+func notOffered(name string, offered Set) string {
+	names := offered.Names()
+	if len(names) == 0 {
+		return fmt.Sprintf("tool %.64q is not offered; no tools are", name)
+	}
+	return fmt.Sprintf("tool %.64q is not offered; these are: %s", name, cutText(strings.Join(names, ", "), maxComplaint))
+}
+
+func (e *Enforcer) askPolicies(ctx context.Context, s Subject, v *Verdict) policy.Restrictions {
+	if e.config.Policies == nil {
+		v.Policy = digest(nil)
+		return policy.Restrictions{}
+	}
+	r, records := e.config.Policies.Tool(ctx, policy.ToolFacts{
+		Facts: policy.Facts{
+			Message: s.Message,
+			Role:    s.Role,
+			Door:    s.Door,
+			Labels:  s.Labels,
+			Now:     e.config.Now(),
+			Seed:    e.config.Seed(),
+		},
+		Agent:       s.Agent,
+		Session:     s.Session,
+		Tool:        v.spec.Name,
+		Effect:      string(v.spec.Effect),
+		Args:        v.Args,
+		Sandboxed:   v.spec.Machine && s.Sandbox.Configured && s.Sandbox.Available == nil,
+		CallsInTurn: s.CallsInTurn,
+		Turns:       s.Turns,
+	})
+	v.Records = records
+	v.Policy = digest(records)
+	return r
+}
+
+// digest names the policies that were asked, in order.
+func digest(records []policy.Record) string {
+	h := sha256.New()
+	for _, r := range records {
+		fmt.Fprintf(h, "%q %q\n", r.Policy, r.Digest)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

@@ -1,0 +1,141 @@
+package tool
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/flynnhost/flynn/host/model"
+)
+
+// Registry holds the tools that exist, by name. It says nothing about who may use
+// them: that is what profiles and Enforce are for. Safe for concurrent use.
+type Registry struct {
+	mu      sync.RWMutex
+	entries map[string]entry
+}
+
+// entry keeps the spec as it was at registration, so that a tool cannot change
+// its effect class after somebody looked at it.
+type entry struct {
+	tool   Tool
+	spec   Spec
+	schema *jsonschema.Schema
+}
+
+// NewRegistry returns a registry without tools.
+func NewRegistry() *Registry {
+	return &Registry{entries: map[string]entry{}}
+}
+
+// Register adds a tool. A name that is taken, a name or effect class that nobody
+// could match a rule against, and a schema that does not compile are errors.
+func (r *Registry) Register(t Tool) error {
+	e, err := newEntry(t)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, taken := r.entries[e.spec.Name]; taken {
+		return fmt.Errorf("register tool %q: the name is taken; use Replace to exchange it", e.spec.Name)
+	}
+	r.entries[e.spec.Name] = e
+	return nil
+}
+
+// Replace exchanges the tool of the same name, which must be registered.
+func (r *Registry) Replace(t Tool) error {
+	e, err := newEntry(t)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.entries[e.spec.Name]; !known {
+		return fmt.Errorf("replace tool %q: it is not registered; use Register to add it", e.spec.Name)
+	}
+	r.entries[e.spec.Name] = e
+	return nil
+}
+
+// Remove takes a tool away, as when its provider stops, and tells whether it was there.
+func (r *Registry) Remove(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, known := r.entries[name]
+	delete(r.entries, name)
+	return known
+}
+
+// Clone returns a registry with the same tools that changes independently afterwards.
+func (r *Registry) Clone() *Registry {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	c := NewRegistry()
+	for name, e := range r.entries {
+		c.entries[name] = e
+	}
+	return c
+}
+
+// Get returns the tool of that name.
+func (r *Registry) Get(name string) (Tool, bool) {
+	e, ok := r.lookup(name)
+	return e.tool, ok
+}
+
+// List returns the specs of all tools, sorted by name.
+func (r *Registry) List() []Spec {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	specs := make([]Spec, 0, len(r.entries))
+	for _, e := range r.entries {
+		specs = append(specs, e.spec)
+	}
+	slices.SortFunc(specs, func(a, b Spec) int { return strings.Compare(a.Name, b.Name) })
+	return specs
+}
+
+// ForModel returns what a model is told about the tools of a set, sorted by name
+// so that a provider's prompt cache finds the same bytes again.
+func (r *Registry) ForModel(offered Set) []model.Tool {
+	var tools []model.Tool
+	for _, s := range r.List() {
+		if offered.Has(s.Name) {
+			tools = append(tools, model.Tool{Name: s.Name, Description: s.Description, Schema: s.Schema})
+		}
+	}
+	return tools
+}
+
+func (r *Registry) lookup(name string) (entry, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	e, ok := r.entries[name]
+	return e, ok
+}
+
+// validName is the form that rules, profiles and providers can all name.
+var validName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}(\.[a-z0-9][a-zA-Z0-9_-]{0,63}){1,3}$`)
+
+func newEntry(t Tool) (entry, error) {
+	spec := t.Spec()
+	if !validName.MatchString(spec.Name) {
+		return entry{}, fmt.Errorf("register tool %q: a name is two to four parts joined by dots, such as %q", spec.Name, "shell.exec")
+	}
+	switch spec.Effect {
+	case Read, Write, Network, Execute:
+	default:
+		return entry{}, fmt.Errorf("register tool %q: effect %q is none of read, write, network, execute", spec.Name, spec.Effect)
+	}
+	schema, err := compileSchema(spec.Schema)
+	if err != nil {
+		return entry{}, fmt.Errorf("register tool %q: compile schema: %w", spec.Name, err)
+	}
+	return entry{tool: t, spec: spec, schema: schema}, nil
+}
