@@ -140,7 +140,7 @@ func nextStep(kind model.Kind, status int) string {
 
 func (e *Edge) classed(status int, f failure) *model.Error {
 	kind := f.classify(status)
-	what := clip(f.message)
+	what := e.tidy(f.message)
 	if what == "" {
 		what = http.StatusText(status)
 	}
@@ -156,7 +156,7 @@ func (e *Edge) InStream(data []byte) *model.Error {
 }
 
 func (e *Edge) fail(kind model.Kind, status int, what string) *model.Error {
-	return &model.Error{Kind: kind, Provider: e.provider, Status: status, Err: errors.New(e.scrub(what))}
+	return &model.Error{Kind: kind, Provider: e.provider, Status: status, Err: errors.New(what)}
 }
 
 // Cut is the error for a stream without its end marker.
@@ -186,9 +186,9 @@ func (e *Edge) failed(ctx context.Context, name string, err error, otherwise mod
 	case ctx.Err() != nil:
 		known = &model.Error{Kind: model.Timeout, Provider: e.provider, Err: ctx.Err()}
 	case isNonsense(err):
-		known = e.fail(model.BadAnswer, 0, "read the stream: "+clip(err.Error()))
+		known = e.fail(model.BadAnswer, 0, "read the stream: "+e.tidy(err.Error()))
 	default:
-		known = e.fail(otherwise, 0, clip(err.Error()))
+		known = e.fail(otherwise, 0, e.tidy(err.Error()))
 	}
 	known.Model = name
 	return known
@@ -201,26 +201,24 @@ func isNonsense(err error) bool {
 	return errors.Is(err, errTooBig) || errors.Is(err, bufio.ErrTooLong) || errors.As(err, &syntax) || errors.As(err, &kind)
 }
 
-// scrub keeps the key out of what servers echo.
-func (e *Edge) scrub(s string) string {
-	if key := e.secret.Reveal(); len(key) > 3 {
-		return strings.ReplaceAll(s, key, e.secret.String())
+// tidy makes foreign text fit for one line of a log: short, without control characters, and without the
+// key, which servers are known to echo.
+func (e *Edge) tidy(s string) string {
+	if key := e.secret.Reveal(); key != "" {
+		s = strings.ReplaceAll(s, key, e.secret.String())
 	}
-	return s
-}
-
-// clip makes foreign text fit for one line of a log.
-func clip(s string) string {
-	const limit = 400
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
+	s = strings.Map(spaceForControl, strings.ToValidUTF8(s, "\uFFFD"))
 	s = strings.Join(strings.Fields(s), " ")
+	const limit = 400
 	if runes := []rune(s); len(runes) > limit {
 		return string(runes[:limit]) + "..."
 	}
 	return s
+}
+
+func spaceForControl(r rune) rune {
+	if unicode.IsControl(r) {
+		return ' '
+	}
+	return r
 }

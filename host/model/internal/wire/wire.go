@@ -6,6 +6,7 @@
 package wire
 
 import (
+	"context"
 	"errors"
 	"io"
 	"mime"
@@ -69,16 +70,19 @@ func (e *Edge) Close() error {
 // Middleware fits both SDKs. It lets only event streams through, bounded in size; everything else becomes
 // a *model.Error here, before an SDK tries to parse it.
 func (e *Edge) Middleware(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
-	resp, err := next(req)
+	ctx, cancel := context.WithCancel(req.Context())
+	resp, err := next(req.WithContext(ctx))
 	if err != nil {
+		cancel()
 		return resp, err
 	}
 	if resp.StatusCode != http.StatusOK || !isEventStream(resp.Header) {
+		defer cancel()
 		defer func() { _ = resp.Body.Close() }()
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxFailBody)) // a cut body still has its status
 		return nil, e.refused(resp, body)
 	}
-	resp.Body = &boundedBody{ReadCloser: resp.Body, left: MaxAnswer}
+	resp.Body = &boundedBody{ReadCloser: resp.Body, left: MaxAnswer, cancel: cancel}
 	return resp, nil
 }
 
@@ -96,13 +100,14 @@ func (e *Edge) refused(resp *http.Response, body []byte) *model.Error {
 		return err
 	}
 	return e.fail(model.BadAnswer, resp.StatusCode,
-		"the server answered with content type "+clip(resp.Header.Get("Content-Type"))+", not an event stream; check base_url")
+		"the server answered with content type "+e.tidy(resp.Header.Get("Content-Type"))+", not an event stream; check base_url")
 }
 
 // boundedBody ends in an error when the server sends more than is bearable.
 type boundedBody struct {
 	io.ReadCloser
-	left int
+	left   int
+	cancel context.CancelFunc // of the request
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
@@ -112,4 +117,19 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
 	b.left -= n
 	return n, err
+}
+
+// What Close reads, and how long, to find the end of the body. An HTTP/1 connection can carry the next
+// call only after that, and the SDKs stop reading at the end of the answer.
+const (
+	drainBytes = 4 << 10
+	drainTime  = 20 * time.Millisecond
+)
+
+func (b *boundedBody) Close() error {
+	defer b.cancel()
+	timer := time.AfterFunc(drainTime, b.cancel)
+	defer timer.Stop()
+	_, _ = io.CopyN(io.Discard, b.ReadCloser, drainBytes) // only an attempt
+	return b.ReadCloser.Close()
 }
