@@ -1,7 +1,8 @@
 // Package model calls language models: tiers, providers, failover.
 //
-// Start with Set.Stream. A Provider speaks one wire format; it retries nothing
-// by itself. The package knows nothing of tools beyond their schemas and never runs one.
+// Start with NewSet and Set.Stream. A Provider speaks one wire format and retries nothing by
+// itself; the formats live in the folders below and are listed by package providers. The
+// package knows nothing of tools beyond their schemas and never runs one.
 package model
 
 import (
@@ -62,6 +63,20 @@ type ToolCall struct {
 	Args json.RawMessage `json:"args"`
 }
 
+// MarshalJSON writes arguments that are not JSON as a string, so that a transcript with
+// nonsense in it can still be stored. They stay what they were: no object.
+func (c ToolCall) MarshalJSON() ([]byte, error) {
+	type plain ToolCall
+	if !json.Valid(c.Args) {
+		text, err := json.Marshal(string(c.Args))
+		if err != nil {
+			return nil, err
+		}
+		c.Args = text
+	}
+	return json.Marshal(plain(c))
+}
+
 // ToolResult answers a ToolCall.
 type ToolResult struct {
 	ID      string `json:"id"`
@@ -72,6 +87,9 @@ type ToolResult struct {
 // Delta is a piece of an answer.
 type Delta struct {
 	Text string
+	// Reset takes back all text emitted so far: the call starts over, perhaps with another model.
+	// It comes from Set only, alone, without text.
+	Reset bool
 }
 
 // Stop says why the model stopped.
@@ -95,19 +113,23 @@ type Response struct {
 	Model    string  `json:"model"`
 }
 
-// Usage counts tokens of one call.
+// Usage counts tokens of one call. Input, CacheRead and CacheWrite do not overlap: their sum is the
+// size of the request, whatever the provider's own way of counting is.
 type Usage struct {
 	Input      int     `json:"input"`
 	Output     int     `json:"output"`
 	CacheRead  int     `json:"cache_read,omitempty"`
 	CacheWrite int     `json:"cache_write,omitempty"`
 	CostUSD    float64 `json:"cost_usd,omitempty"`
+	// Estimated is true when the provider gave no figures and these were counted from the text.
+	Estimated bool `json:"estimated,omitempty"`
 }
 
 // Kind classes what went wrong.
 type Kind string
 
-// The classes of failure. RateLimited, Overloaded, Cut and Timeout are worth another try.
+// The classes of failure. RateLimited, Overloaded, Cut, Timeout and Unreachable are worth another
+// try. Auth stands for a lack of credit too: both need a person.
 const (
 	RateLimited Kind = "rate_limited"
 	Overloaded  Kind = "overloaded"

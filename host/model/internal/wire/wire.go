@@ -1,0 +1,135 @@
+// Package wire holds what the providers have in common where Flynn's words meet a vendor's API: the
+// HTTP side of an SDK client, the classes of its errors, tool names and call ids that the
+// vendors accept, and the assembly of an answer from its pieces.
+//
+// Start with Edge. The package knows no wire format; that is the business of the SDKs.
+package wire
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/model"
+)
+
+// Bounds on what a server may send, in bytes.
+const (
+	MaxAnswer   = 32 << 20
+	maxFailBody = 64 << 10
+)
+
+var errTooBig = errors.New("the answer is larger than 32 MiB")
+
+// Edge is the HTTP side of one SDK client: transport, bounds and errors.
+type Edge struct {
+	provider string
+	secret   config.Secret
+	client   *http.Client
+}
+
+// NewEdge makes an Edge. A nil transport means a new one with the usual limits.
+func NewEdge(provider string, secret config.Secret, transport http.RoundTripper) *Edge {
+	if transport == nil {
+		transport = newTransport()
+	}
+	return &Edge{provider: provider, secret: secret, client: &http.Client{
+		Transport: transport,
+		// A redirect would carry the key, which sits in a header of the vendor's own, to another host.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+func newTransport() *http.Transport {
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	return &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         dialer.DialContext,
+		ForceAttemptHTTP2:   true,
+		TLSHandshakeTimeout: 10 * time.Second,
+		MaxIdleConnsPerHost: 16,
+		IdleConnTimeout:     90 * time.Second,
+	}
+}
+
+// Client is what the SDK is to send with.
+func (e *Edge) Client() *http.Client { return e.client }
+
+// Close drops idle connections.
+func (e *Edge) Close() error {
+	e.client.CloseIdleConnections()
+	return nil
+}
+
+// Middleware fits both SDKs. It lets only event streams through, bounded in size; everything else becomes
+// a *model.Error here, before an SDK tries to parse it.
+func (e *Edge) Middleware(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(req.Context())
+	resp, err := next(req.WithContext(ctx))
+	if err != nil {
+		cancel()
+		return resp, err
+	}
+	if resp.StatusCode != http.StatusOK || !isEventStream(resp.Header) {
+		defer cancel()
+		defer func() { _ = resp.Body.Close() }()
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxFailBody)) // a cut body still has its status
+		return nil, e.refused(resp, body)
+	}
+	resp.Body = &boundedBody{ReadCloser: resp.Body, left: MaxAnswer, cancel: cancel}
+	return resp, nil
+}
+
+func isEventStream(h http.Header) bool {
+	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	return err == nil && strings.EqualFold(kind, "text/event-stream")
+}
+
+// refused classes a response that is no event stream.
+func (e *Edge) refused(resp *http.Response, body []byte) *model.Error {
+	failure := parseFailure(body)
+	if resp.StatusCode != http.StatusOK || failure.explicit {
+		err := e.classed(resp.StatusCode, failure)
+		err.RetryAfter = RetryAfter(resp.Header, time.Now())
+		return err
+	}
+	return e.fail(model.BadAnswer, resp.StatusCode,
+		"the server answered with content type "+e.tidy(resp.Header.Get("Content-Type"))+", not an event stream; check base_url")
+}
+
+// boundedBody ends in an error when the server sends more than is bearable.
+type boundedBody struct {
+	io.ReadCloser
+	left   int
+	cancel context.CancelFunc // of the request
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooBig
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+// What Close reads, and how long, to find the end of the body. An HTTP/1 connection can carry the next
+// call only after that, and the SDKs stop reading at the end of the answer.
+const (
+	drainBytes = 4 << 10
+	drainTime  = 20 * time.Millisecond
+)
+
+func (b *boundedBody) Close() error {
+	defer b.cancel()
+	timer := time.AfterFunc(drainTime, b.cancel)
+	defer timer.Stop()
+	_, _ = io.CopyN(io.Discard, b.ReadCloser, drainBytes) // only an attempt
+	return b.ReadCloser.Close()
+}

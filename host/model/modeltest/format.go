@@ -1,0 +1,68 @@
+package modeltest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+)
+
+// format is one of the wire formats.
+type format interface {
+	// key returns the API key of a request.
+	key(http.Header) string
+	// check returns what the real API would refuse in a request, or "".
+	check(body []byte) string
+	// render turns a reply into a response.
+	render(r Reply, stream bool) rendered
+}
+
+func formatOf(r *http.Request) (format, bool) {
+	if r.Method != http.MethodPost {
+		return nil, false
+	}
+	switch r.URL.Path {
+	case "/v1/messages":
+		return anthropic{}, true
+	case "/v1/chat/completions":
+		return openai{}, true
+	}
+	return nil, false
+}
+
+// object is a JSON object in the making.
+type object = map[string]any
+
+// mustJSON encodes what this package made itself.
+func mustJSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("modeltest: encode %T: %v", v, err))
+	}
+	return b
+}
+
+func jsonResponse(status int, v any) rendered {
+	return rendered{status: status, contentType: "application/json", body: mustJSON(v)}
+}
+
+// events is the body of a stream.
+type events struct{ bytes.Buffer }
+
+func (e *events) named(name string, data any) {
+	fmt.Fprintf(e, "event: %s\ndata: %s\n\n", name, mustJSON(data))
+}
+
+func (e *events) unnamed(data any) {
+	fmt.Fprintf(e, "data: %s\n\n", mustJSON(data))
+}
+
+func (e *events) response() rendered {
+	return rendered{status: http.StatusOK, contentType: "text/event-stream; charset=utf-8", body: e.Bytes()}
+}
+
+var (
+	validToolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+	validCallID   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,40}$`)
+)

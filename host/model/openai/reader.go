@@ -1,0 +1,122 @@
+package openai
+
+import (
+	"strings"
+
+	sdk "github.com/openai/openai-go/v3"
+
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/model/internal/wire"
+)
+
+// reader puts an answer together from the chunks of a stream.
+type reader struct {
+	*wire.Answer
+	calls   map[int64]*wire.Call // the call that is being written, by index
+	finish  string
+	refusal strings.Builder
+	usage   model.Usage
+	counted bool
+}
+
+func newReader(emit func(model.Delta)) *reader {
+	return &reader{Answer: wire.NewAnswer(emit), calls: make(map[int64]*wire.Call)}
+}
+
+func (r *reader) add(chunk *sdk.ChatCompletionChunk) {
+	if u := &chunk.Usage; chunk.JSON.Usage.Valid() && u.PromptTokens+u.CompletionTokens > 0 {
+		r.count(u)
+	}
+	for i := range chunk.Choices {
+		if choice := &chunk.Choices[i]; choice.Index == 0 {
+			r.addChoice(choice)
+		}
+	}
+}
+
+func (r *reader) addChoice(choice *sdk.ChatCompletionChunkChoice) {
+	r.Text(choice.Delta.Content)
+	r.refusal.WriteString(choice.Delta.Refusal)
+	for i := range choice.Delta.ToolCalls {
+		r.addCall(&choice.Delta.ToolCalls[i])
+	}
+	if choice.FinishReason != "" {
+		r.finish = strings.ToLower(choice.FinishReason)
+	}
+}
+
+func (r *reader) addCall(delta *sdk.ChatCompletionChunkChoiceDeltaToolCall) {
+	call := r.calls[delta.Index]
+	if call == nil || isAnother(call, delta) {
+		call = r.Call(delta.ID, delta.Function.Name)
+		r.calls[delta.Index] = call
+	} else {
+		call.ID = first(call.ID, delta.ID)
+		call.Name = first(call.Name, delta.Function.Name)
+	}
+	call.Args.WriteString(arguments(delta))
+}
+
+// isAnother tells whether a piece belongs to a new call although its index is that of an old one: some
+// servers number every call 0.
+func isAnother(call *wire.Call, delta *sdk.ChatCompletionChunkChoiceDeltaToolCall) bool {
+	if delta.ID != "" && call.ID != "" {
+		return delta.ID != call.ID
+	}
+	return delta.ID == "" && delta.Function.Name != "" && call.Name != "" && call.Whole()
+}
+
+// arguments are a string by the book; some servers send the object itself.
+func arguments(delta *sdk.ChatCompletionChunkChoiceDeltaToolCall) string {
+	raw := delta.Function.JSON.Arguments.Raw()
+	if strings.HasPrefix(raw, "{") {
+		return raw
+	}
+	return delta.Function.Arguments
+}
+
+func first(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// count takes the cached tokens out of the prompt, of which they are a part here.
+func (r *reader) count(u *sdk.CompletionUsage) {
+	cached := min(max(u.PromptTokensDetails.CachedTokens, 0), u.PromptTokens)
+	written := min(max(u.PromptTokensDetails.CacheWriteTokens, 0), u.PromptTokens-cached)
+	r.counted = true
+	r.usage = model.Usage{
+		Input:      int(u.PromptTokens - cached - written),
+		Output:     int(u.CompletionTokens),
+		CacheRead:  int(cached),
+		CacheWrite: int(written),
+	}
+}
+
+func (r *reader) response(req model.Request, names *wire.Names) model.Response {
+	refused := r.refusal.Len() > 0
+	if refused {
+		r.Text(r.refusal.String())
+	}
+	message := r.Message(names)
+	usage := r.usage
+	if !r.counted {
+		usage = wire.Estimate(req, message)
+	}
+	return model.Response{Message: message, Stop: r.stop(refused, message), Usage: usage}
+}
+
+// stop goes by what there is more than by what the server says: several say "stop" after calls.
+func (r *reader) stop(refused bool, m model.Message) model.Stop {
+	switch {
+	case refused, r.finish == "content_filter", r.finish == "refusal":
+		return model.StopRefusal
+	case r.finish == "length", r.finish == "max_tokens":
+		return model.StopLength
+	case len(m.Calls) > 0:
+		return model.StopToolCalls
+	}
+	return model.StopEnd
+}

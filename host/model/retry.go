@@ -1,0 +1,98 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+// How often and how long a tier is tried before its fallbacks are.
+const (
+	maxAttempts = 3
+	// maxSameFailure bounds attempts after failures that cost much and rarely pass by themselves.
+	maxSameFailure = 2
+	firstBackOff   = 500 * time.Millisecond
+	maxBackOff     = 8 * time.Second
+	// maxWait is the longest wait that a provider can ask for; above it the tier has failed.
+	maxWait = 30 * time.Second
+)
+
+// try calls one tier until it answers or another attempt makes no sense.
+func (s *Set) try(ctx context.Context, t *tier, req Request, w *watcher) (Response, error) {
+	for attempt := 1; ; attempt++ {
+		if err := t.breaker.admit(time.Now()); err != nil {
+			return Response{}, err
+		}
+		resp, err := s.attempt(ctx, t, attempt, req, w)
+		if err == nil {
+			return resp, nil
+		}
+		wait, again := plan(err, attempt)
+		if !again || ctx.Err() != nil || !fits(ctx, wait) {
+			return Response{}, err
+		}
+		s.log.Warn("try the model again", "tier", t.name, "attempt", attempt, "wait", wait, "kind", kindOf(err), "error", err)
+		if sleep(ctx, wait) != nil {
+			return Response{}, err
+		}
+	}
+}
+
+// attempt makes one call, reports it and tells the breaker.
+func (s *Set) attempt(ctx context.Context, t *tier, number int, req Request, w *watcher) (Response, error) {
+	w.reset()
+	call := Call{Tier: t.name, Provider: t.cfg.Provider, Model: t.cfg.Model, Attempt: number, Start: time.Now()}
+	resp, err := t.call(ctx, req, func(d Delta) {
+		if call.FirstText == 0 {
+			call.FirstText = max(time.Since(call.Start), 1)
+		}
+		w.text(d)
+	})
+	call.Duration, call.Usage, call.Err = time.Since(call.Start), resp.Usage, err
+	t.breaker.report(time.Now(), err)
+	s.hook(call)
+	return resp, err
+}
+
+// plan tells whether another attempt makes sense after this failure, and how long to wait before it.
+func plan(err error, attempt int) (wait time.Duration, again bool) {
+	var e *Error
+	if !errors.As(err, &e) {
+		return 0, false
+	}
+	limit := maxAttempts
+	if e.Kind == BadAnswer || e.Kind == Timeout {
+		limit = maxSameFailure
+	}
+	if !e.Temporary() && e.Kind != BadAnswer || attempt >= limit || e.RetryAfter > maxWait {
+		return 0, false
+	}
+	if e.RetryAfter > 0 {
+		return e.RetryAfter + rand.N(time.Second), true // not all at once when the door opens
+	}
+	return backOff(attempt), true
+}
+
+// backOff doubles with each attempt; half of it is left to chance.
+func backOff(attempt int) time.Duration {
+	d := min(firstBackOff<<(attempt-1), maxBackOff)
+	return d/2 + rand.N(d/2)
+}
+
+// fits tells whether there is time left after the wait.
+func fits(ctx context.Context, wait time.Duration) bool {
+	deadline, ok := ctx.Deadline()
+	return !ok || time.Until(deadline) > wait
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,196 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/config"
+)
+
+// Constructor makes a provider for one tier. It opens no connection.
+type Constructor func(config.Model) (Provider, error)
+
+// Options are what a Set needs besides its configuration.
+type Options struct {
+	// Providers are the constructors by name; providers.All has those that Flynn is built with.
+	Providers map[string]Constructor
+	Log       *slog.Logger
+	// OnCall, if set, is called after every attempt, from the goroutine of Stream. It must not block.
+	OnCall func(Call)
+}
+
+// Call reports one attempt at one model.
+type Call struct {
+	Tier     string
+	Provider string
+	Model    string
+	Attempt  int // from 1, within its tier
+	Start    time.Time
+	Duration time.Duration
+	// FirstText is the time from the start to the first piece of text, or 0 if none came.
+	FirstText time.Duration
+	Usage     Usage
+	Err       error
+}
+
+// Kind is the class of the call's failure, or "" if it succeeded or was cancelled.
+func (c Call) Kind() Kind { return kindOf(c.Err) }
+
+// Set calls models by tier. It is safe for concurrent use and belongs to one generation of the configuration.
+type Set struct {
+	tiers map[string]*tier
+	log   *slog.Logger
+	hook  func(Call)
+}
+
+// NewSet checks the tiers against each other and the providers. It builds no client: that
+// happens at the first call of a tier.
+func NewSet(models map[string]config.Model, opts Options) (*Set, error) {
+	s := &Set{tiers: make(map[string]*tier, len(models)), log: opts.Log, hook: opts.OnCall}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.hook == nil {
+		s.hook = func(Call) {}
+	}
+	breakers := make(map[string]*breaker)
+	for name, cfg := range models {
+		constructor, ok := opts.Providers[cfg.Provider]
+		if !ok {
+			return nil, fmt.Errorf("models.%s: no provider %q; use one of %s", name, cfg.Provider, known(opts.Providers))
+		}
+		for _, fallback := range cfg.Fallbacks {
+			if _, ok := models[fallback]; !ok {
+				return nil, fmt.Errorf("models.%s: no tier %q to fall back to; use one of %s", name, fallback, known(models))
+			}
+		}
+		// Tiers that share a model share its breaker: it is the same machine that is down.
+		key := strings.Join([]string{cfg.Provider, cfg.BaseURL, cfg.Model}, "\x00")
+		if breakers[key] == nil {
+			breakers[key] = &breaker{}
+		}
+		s.tiers[name] = &tier{name: name, cfg: cfg, constructor: constructor, breaker: breakers[key]}
+	}
+	return s, nil
+}
+
+func known[V any](m map[string]V) string {
+	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
+}
+
+// Close drops the providers' idle connections. Calls under way are not disturbed.
+func (s *Set) Close() error {
+	var errs []error
+	for _, t := range s.tiers {
+		if closer, ok := t.built().(io.Closer); ok {
+			errs = append(errs, closer.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Stream calls the model of a tier, and where that fails those of its fallbacks, in order. It fills in
+// the model, the bound on the answer and the cost. emit receives the text as it comes and may be nil; it
+// gets a Delta with Reset when text that it has seen is void because another try begins.
+//
+// Where every model fails the error wraps the *Error of each, the tier's own first.
+func (s *Set) Stream(ctx context.Context, name string, req Request, emit func(Delta)) (Response, error) {
+	first, ok := s.tiers[name]
+	if !ok {
+		return Response{}, fmt.Errorf("%w: %q; use one of %s", ErrNoTier, name, known(s.tiers))
+	}
+	w := &watcher{emit: emit}
+	var failures []error
+	route := s.route(first)
+	for i, t := range route {
+		resp, err := s.try(ctx, t, req, w)
+		if err == nil {
+			return resp, nil
+		}
+		failures = append(failures, err)
+		if ctx.Err() != nil || i+1 == len(route) || !passesOn(err, t, route[i+1:]) {
+			break
+		}
+		s.log.Warn("fall back to another model", "tier", t.name, "next_tier", route[i+1].name, "kind", kindOf(err), "error", err)
+	}
+	return Response{}, allFailed(name, failures)
+}
+
+// route is the tier and its fallbacks, each once. Fallbacks of fallbacks are not followed: the list of the
+// tier says all.
+func (s *Set) route(first *tier) []*tier {
+	out := []*tier{first}
+	for _, name := range first.cfg.Fallbacks {
+		if t := s.tiers[name]; !slices.Contains(out, t) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// passesOn tells whether a fallback may do better. A request that is too long needs a larger window,
+// and the caller can shorten it as well.
+func passesOn(err error, failed *tier, rest []*tier) bool {
+	if kindOf(err) != TooLong {
+		return true
+	}
+	return slices.ContainsFunc(rest, func(t *tier) bool {
+		return failed.cfg.ContextWindow > 0 && t.cfg.ContextWindow > failed.cfg.ContextWindow
+	})
+}
+
+func allFailed(tier string, failures []error) error {
+	if len(failures) == 1 {
+		return failures[0]
+	}
+	return fmt.Errorf("every model of tier %q failed: %w", tier, errors.Join(failures...))
+}
+
+func kindOf(err error) Kind {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	return ""
+}
+
+// watcher passes deltas on and remembers whether text is out that a new try must take back.
+type watcher struct {
+	emit  func(Delta)
+	dirty bool
+}
+
+func (w *watcher) text(d Delta) {
+	w.dirty = true
+	if w.emit != nil {
+		w.emit(d)
+	}
+}
+
+func (w *watcher) reset() {
+	if w.dirty && w.emit != nil {
+		w.emit(Delta{Reset: true})
+	}
+	w.dirty = false
+}
+
+// defaultMaxTokens bounds an answer where neither the caller nor the configuration does.
+const defaultMaxTokens = 4096
+
+// fit makes a request one for the tier.
+func (t *tier) fit(req Request) Request {
+	limit := cmp.Or(max(t.cfg.MaxOutputTokens, 0), defaultMaxTokens)
+	if req.MaxTokens <= 0 || req.MaxTokens > limit {
+		req.MaxTokens = limit
+	}
+	req.Model = t.cfg.Model
+	return req
+}
