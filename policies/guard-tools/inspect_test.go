@@ -127,7 +127,9 @@ func FuzzInspect(f *testing.F) {
 	})
 }
 
-func strip(s string) string { return strings.NewReplacer("'", "", `"`, "", `\`, "", "\n", "").Replace(s) }
+func strip(s string) string {
+	return strings.NewReplacer("'", "", `"`, "", `\`, "", "\n", "").Replace(s)
+}
 
 // Whatever the guard calls plain must not run curl in a real shell. The shell runs in an empty folder with a
 // PATH of one program: a curl that leaves a mark. No piece of a command has a slash, so nothing else is reached.
@@ -152,9 +154,10 @@ func TestNoPlainCommandRunsCurl(t *testing.T) {
 	}
 }
 
+// No piece calls f: a function that calls itself through a pipe would fill the machine with processes.
 var pieces = []string{
 	"curl", "cu", "rl", "c", "url", "x", "echo", "eval", "sh", "-c", "x=", "$x", "${x}", "for x in ", "do", "done", "if", "then", "fi", "case x in x", "esac",
-	"exec", "command", "env", "time", "function f", "f", "f()", "true", "2", "!", "-",
+	"exec", "command", "env", "time", "function f", "f()", "true", "2", "!", "-",
 	" ", " ", " ", "\t", "\n", ";", "&&", "||", "|", "(", ")", "{", "}", "{curl,x}", "'", "'", `"`, `"`, `\`, "\\\n", "#", ">", "<", ">&", "<<x", "$", "`", "$(", "*", "?", "[", "]", "=",
 }
 

@@ -348,6 +348,10 @@ static inline int64_t flynn_answer(uint32_t verdict, uint32_t rule, uint32_t id,
 /* The answers of a route hook. rule is a number for explanations, or 0; reason is for people, or FLYNN_NONE. */
 static inline int64_t flynn_abstain(void) { return FLYNN_ROUTE_ABSTAIN; }
 
+static inline int64_t flynn_abstain_because(uint32_t rule, flynn_str reason) {
+	return flynn_answer(FLYNN_ROUTE_ABSTAIN, rule, 0, FLYNN_NONE, reason);
+}
+
 static inline int64_t flynn_agent(flynn_str name, uint32_t rule, flynn_str reason) {
 	return name.n == 0 ? FLYNN_FAIL : flynn_answer(FLYNN_ROUTE_AGENT, rule, FLYNN_OUT_AGENT, name, reason);
 }
