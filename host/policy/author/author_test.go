@@ -48,3 +48,47 @@ func mustBuild(t testing.TB, dir string) {
 		t.Fatal(err)
 	}
 }
+
+// mustOpen loads the built module of a folder until the test ends.
+func mustOpen(t *testing.T, dir string, data map[string]string) asker {
+	t.Helper()
+	m, err := LoadManifest(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := openHarness(t, m.modulePath(dir))(t.Context(), Case{Data: data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return a
+}
+
+// mustPass runs the cases of a built policy and checks that there are at least n of them.
+func mustPass(t *testing.T, dir string, n int) {
+	t.Helper()
+	m, err := LoadManifest(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases, err := LoadCases(dir, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := runCases(t.Context(), openHarness(t, m.modulePath(dir)), cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		if !r.Passed {
+			t.Errorf("%s: %q: %v", r.File, r.Name, r.Diffs)
+		}
+	}
+	if len(results) < n {
+		t.Errorf("%d cases, want at least %d", len(results), n)
+	}
+}

@@ -97,7 +97,7 @@ func (w Want) diff(o Outcome) []Diff {
 		compare("sandbox name", name, o.SandboxName)
 	}
 	if w.Rule != nil {
-		compare("rule", *w.Rule, o.Rule)
+		compare("rule", int(*w.Rule), int(o.Rule))
 	}
 	if w.Reason != nil {
 		compare("reason", *w.Reason, o.Reason)
