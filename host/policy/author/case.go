@@ -1,0 +1,134 @@
+package author
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/BurntSushi/toml"
+)
+
+// Case is one question to a policy with the answer that is expected.
+type Case struct {
+	File string
+	Name string
+	Kind string            // route or tool
+	Data map[string]string // the policy's data
+	Ask  Facts
+	Args json.RawMessage // of the tool
+	Want Want
+}
+
+// caseFile is a file of cases. What stands on top of it holds for each of its cases that does not say otherwise.
+type caseFile struct {
+	Kind  string            `toml:"kind"`
+	Facts toml.Primitive    `toml:"facts"`
+	Data  map[string]string `toml:"data"`
+	Cases []struct {
+		Name  string            `toml:"name"`
+		Kind  string            `toml:"kind"`
+		Facts toml.Primitive    `toml:"facts"`
+		Data  map[string]string `toml:"data"`
+		Args  map[string]any    `toml:"args"`
+		Want  Want              `toml:"want"`
+	} `toml:"case"`
+}
+
+// LoadCases reads cases/*.toml of a policy's folder, in the order of their names.
+func LoadCases(dir string, m Manifest) ([]Case, error) {
+	files, err := filepath.Glob(filepath.Join(dir, casesDir, "*.toml"))
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(files)
+	var all []Case
+	for _, path := range files {
+		cases, err := loadCaseFile(path, m)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		all = append(all, cases...)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s has no cases: a policy without cases is not tested", filepath.Join(dir, casesDir))
+	}
+	return all, nil
+}
+
+func loadCaseFile(path string, m Manifest) ([]Case, error) {
+	var f caseFile
+	meta, err := toml.DecodeFile(path, &f)
+	if err != nil {
+		return nil, err
+	}
+	common := defaultFacts()
+	if err := overlay(meta, f.Facts, &common, "facts"); err != nil {
+		return nil, err
+	}
+	var cases []Case
+	seen := map[string]bool{}
+	for i, in := range f.Cases {
+		c := Case{File: filepath.Base(path), Name: in.Name, Kind: first(in.Kind, f.Kind, m.Kinds[0]), Want: in.Want, Ask: common.clone()}
+		if c.Name == "" || seen[c.Name] {
+			return nil, fmt.Errorf("case %d is named %q: give each case a name of its own", i+1, c.Name)
+		}
+		seen[c.Name] = true
+		if err := overlay(meta, in.Facts, &c.Ask, "facts"); err != nil {
+			return nil, fmt.Errorf("case %q: %w", c.Name, err)
+		}
+		c.Data = firstMap(in.Data, f.Data, m.Data)
+		if c.Args, err = encodeArgs(in.Args); err != nil {
+			return nil, fmt.Errorf("case %q: %w", c.Name, err)
+		}
+		if err := c.check(m); err != nil {
+			return nil, fmt.Errorf("case %q: %w", c.Name, err)
+		}
+		cases = append(cases, c)
+	}
+	return cases, unknownKeys(meta)
+}
+
+func (c *Case) check(m Manifest) error {
+	if !slices.Contains(m.Kinds, c.Kind) {
+		return fmt.Errorf("kind = %q, but the policy's kinds are %v", c.Kind, m.Kinds)
+	}
+	if err := c.Ask.settle(); err != nil {
+		return err
+	}
+	return c.Want.check(c.Kind)
+}
+
+// overlay decodes a table over facts that are there already. A table that is not there changes nothing.
+func overlay(meta toml.MetaData, table toml.Primitive, into *Facts, what string) error {
+	if err := meta.PrimitiveDecode(table, into); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// encodeArgs makes the arguments' canonical JSON: encoding/json sorts the keys of maps.
+func encodeArgs(args map[string]any) (json.RawMessage, error) {
+	if args == nil {
+		args = map[string]any{}
+	}
+	return json.Marshal(args)
+}
+
+func first(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+func firstMap(maps ...map[string]string) map[string]string {
+	for _, m := range maps {
+		if m != nil {
+			return m
+		}
+	}
+	return nil
+}

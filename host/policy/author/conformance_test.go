@@ -1,0 +1,145 @@
+package author
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// twins are two policies that hash everything their SDK can read. They are one question asked in two languages.
+func twins(t *testing.T) [2]asker {
+	t.Helper()
+	var pair [2]asker
+	for i, language := range []string{"c", "go"} {
+		dir := filepath.Join("testdata", "conformance-"+language)
+		mustBuild(t, dir)
+		pair[i] = mustOpen(t, dir, map[string]string{"key": "välue"})
+	}
+	return pair
+}
+
+// askBoth returns the twins' one answer.
+func askBoth(t rapid.TB, pair [2]asker, c Case) Outcome {
+	t.Helper()
+	var got [2]Outcome
+	for i, a := range pair {
+		if err := c.Ask.settle(); err != nil {
+			t.Fatal(err)
+		}
+		o, err := a.ask(context.Background(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Fuel, o.Took = 0, 0 // what differs between languages
+		got[i] = o
+	}
+	if got[0] != got[1] {
+		t.Errorf("%s:\n   C: %+v\n  Go: %+v", c.Name, got[0], got[1])
+	}
+	return got[0]
+}
+
+func TestSDKsAgree(t *testing.T) {
+	pair := twins(t)
+	rules := map[uint32]bool{}
+	asked := 0
+	for _, c := range conformanceCases() {
+		o := askBoth(t, pair, c)
+		if o.Error != "" {
+			t.Errorf("%s: %s", c.Name, o.Error)
+		}
+		rules[o.Rule] = true
+		asked++
+	}
+	if asked < 60 || len(rules) < asked*9/10 {
+		t.Errorf("%d questions gave %d different hashes: the policies do not see what differs", asked, len(rules))
+	}
+	t.Logf("%d questions, %d different hashes", asked, len(rules))
+}
+
+func TestSDKsAgreeOnWhateverComes(t *testing.T) {
+	pair := twins(t)
+	rapid.Check(t, func(t *rapid.T) {
+		askBoth(t, pair, drawCase(t))
+	})
+}
+
+// conformanceCases vary one fact at a time, for each form of answer.
+func conformanceCases() []Case {
+	variants := []struct {
+		name string
+		set  func(*Facts)
+	}{
+		{"as it is", func(*Facts) {}},
+		{"another channel", func(f *Facts) { f.Channel, f.Sender = "telegram", "telegram:1" }},
+		{"sender with colons", func(f *Facts) { f.Sender = "matrix:@bob:example.com" }},
+		{"glob fits", func(f *Facts) { f.Sender = "irc:bob" }},
+		{"sender without id", func(f *Facts) { f.Sender = "irc:" }},
+		{"thread", func(f *Facts) { f.ConversationKind, f.Parent = "thread", "c0" }},
+		{"group", func(f *Facts) { f.ConversationKind, f.Conversation = "group", "#general" }},
+		{"name in another script", func(f *Facts) { f.SenderName = "Ωμέγα 🜁" }},
+		{"account", func(f *Facts) { f.Account = "bob@example.com" }},
+		{"owner", func(f *Facts) { f.Role = "owner" }},
+		{"not addressed", func(f *Facts) { f.Addressed = false }},
+		{"attachments", func(f *Facts) { f.Attachments = 3 }},
+		{"labels", func(f *Facts) { f.Labels = []string{"web:example.com", "file:ä.md", "sender:guest"} }},
+		{"an empty label", func(f *Facts) { f.Labels = []string{""} }},
+		{"web", func(f *Facts) { f.Door = "web" }},
+		{"zone and day", func(f *Facts) { f.Now, f.Zone = "2026-12-31T23:59:59Z", "Asia/Tokyo" }},
+		{"before 1970", func(f *Facts) { f.Now = "1960-02-29T00:00:00Z" }},
+		{"negative seed", func(f *Facts) { f.Seed = -1 << 62 }},
+	}
+	var cases []Case
+	for _, v := range variants {
+		for _, text := range []string{"agent", "last", "drop", "glob", ""} {
+			f := conformanceFacts()
+			f.Text = text
+			v.set(&f)
+			cases = append(cases, Case{Name: "route, " + v.name + ", " + text, Kind: kindRoute, Ask: f})
+		}
+		f := conformanceFacts()
+		v.set(&f)
+		cases = append(cases, Case{Name: "tool, " + v.name, Kind: kindTool, Ask: f, Args: json.RawMessage(`{"command":"ls"}`)})
+	}
+	for i, args := range []string{`{}`, `{"command":""}`, `{"command":"ls \"x\"\n\u00e4"}`, `{"command":["a"],"list":[1,"two"]}`, `{"list":[true,null]}`,
+		`{"a/b":{"x":1.5}}`, `{"command":null}`, `{"command":"` + strings.Repeat("long ", 2000) + `"}`} {
+		f := conformanceFacts()
+		f.CallsInTurn = i
+		f.Labels = []string{"strict"}
+		cases = append(cases, Case{Name: fmt.Sprintf("tool, restrictions %d", i), Kind: kindTool, Ask: f, Args: json.RawMessage(args)})
+	}
+	for _, n := range []int{1023, 1024, 1025, 5000, 60_000} {
+		f := conformanceFacts()
+		f.Text = strings.Repeat("é€x", n/6) + "."
+		cases = append(cases, Case{Name: fmt.Sprintf("route, text of %d", n), Kind: kindRoute, Ask: f})
+	}
+	return cases
+}
+
+func conformanceFacts() Facts {
+	f := defaultFacts()
+	f.Candidate, f.Agents = "helper", []string{"coder", "helper", "ops"}
+	f.SenderName, f.Tool, f.Effect = "Bob", "shell.exec", "execute"
+	return f
+}
+
+func drawCase(t *rapid.T) Case {
+	word := rapid.StringN(0, 12, 40)
+	f := conformanceFacts()
+	f.Sender = rapid.StringMatching(`[a-z]{1,8}:`).Draw(t, "channel") + word.Draw(t, "sender")
+	f.SenderName, f.Account, f.Role = word.Draw(t, "name"), word.Draw(t, "account"), word.Draw(t, "role")
+	f.Text = rapid.OneOf(rapid.SampledFrom([]string{"agent", "last", "drop", "glob"}), rapid.StringN(0, 3000, 4000)).Draw(t, "text")
+	f.Labels = rapid.SliceOfN(word, 0, 5).Draw(t, "labels")
+	f.Seed, f.Attachments = rapid.Int64().Draw(t, "seed"), rapid.IntRange(0, 9).Draw(t, "attachments")
+	f.CallsInTurn, f.Turns = rapid.IntRange(0, 7).Draw(t, "calls"), rapid.IntRange(0, 1<<30).Draw(t, "turns")
+	args, err := json.Marshal(map[string]any{"command": word.Draw(t, "command"), "list": []any{rapid.Float64().Draw(t, "number"), nil}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Case{Name: "drawn", Kind: rapid.SampledFrom([]string{kindRoute, kindTool}).Draw(t, "kind"), Ask: f, Args: args}
+}

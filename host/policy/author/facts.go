@@ -1,0 +1,112 @@
+package author
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/policy"
+)
+
+// Facts are the facts of a case, under the names that they have in a case file.
+type Facts struct {
+	Channel          string   `toml:"channel"` // "" means the sender's
+	Conversation     string   `toml:"conversation"`
+	ConversationKind string   `toml:"conversation_kind"`
+	Parent           string   `toml:"parent"`
+	Sender           string   `toml:"sender"` // "instance:platform-id"; the instance is the channel. "" means a guest of the channel
+	SenderName       string   `toml:"sender_name"`
+	Account          string   `toml:"account"`
+	Role             string   `toml:"role"`
+	Text             string   `toml:"text"`
+	Addressed        bool     `toml:"addressed"`
+	Attachments      int      `toml:"attachments"`
+	Labels           []string `toml:"labels"`
+	Door             string   `toml:"door"`
+	Now              string   `toml:"now"`  // RFC 3339
+	Zone             string   `toml:"zone"` // IANA name of the host's zone
+	Seed             int64    `toml:"seed"`
+
+	Candidate string   `toml:"candidate"`
+	Agents    []string `toml:"agents"`
+
+	Agent       string `toml:"agent"`
+	Session     string `toml:"session"`
+	Tool        string `toml:"tool"`
+	Effect      string `toml:"effect"`
+	Sandboxed   bool   `toml:"sandboxed"`
+	CallsInTurn int    `toml:"calls_in_turn"`
+	Turns       int    `toml:"turns"`
+}
+
+// defaultFacts is a guest's private message on a Monday at noon.
+func defaultFacts() Facts {
+	return Facts{
+		Conversation: "c1", ConversationKind: string(message.DM), Role: "guest", Addressed: true,
+		Door: "channel", Now: "2026-01-05T12:00:00Z", Zone: "UTC", Seed: 1, Session: "test:c1:helper", Agent: "helper",
+		Candidate: "helper", Agents: []string{"helper"},
+	}
+}
+
+func (f Facts) clone() Facts {
+	f.Labels, f.Agents = slices.Clone(f.Labels), slices.Clone(f.Agents)
+	return f
+}
+
+// settle fills in the channel and the sender from each other, and checks what can be wrong.
+func (f *Facts) settle() error {
+	if f.Sender == "" {
+		f.Sender = first(f.Channel, "test") + ":guest"
+	}
+	channel, _, ok := strings.Cut(f.Sender, ":")
+	if !ok {
+		return fmt.Errorf("sender = %q: write \"instance:platform-id\"", f.Sender)
+	}
+	if f.Channel != "" && f.Channel != channel {
+		return fmt.Errorf("sender = %q is not of channel = %q", f.Sender, f.Channel)
+	}
+	f.Channel = channel
+	_, err := f.now()
+	return err
+}
+
+func (f Facts) now() (time.Time, error) {
+	zone, err := time.LoadLocation(f.Zone)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("zone = %q: %w", f.Zone, err)
+	}
+	now, err := time.Parse(time.RFC3339, f.Now)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("now = %q: write it like %s", f.Now, defaultFacts().Now)
+	}
+	return now.In(zone), nil
+}
+
+// common are the engine's facts of either kind. Facts were checked when they were read.
+func (f Facts) common() policy.Facts {
+	now, _ := f.now()
+	_, id, _ := strings.Cut(f.Sender, ":")
+	return policy.Facts{
+		Message: message.Message{
+			Channel: f.Channel, EventID: "case", Text: f.Text, Addressed: f.Addressed,
+			Conversation: message.Conversation{ID: f.Conversation, Kind: message.Kind(f.ConversationKind), Parent: f.Parent},
+			Sender:       message.Sender{ID: id, Name: f.SenderName, Account: f.Account},
+			Attachments:  make([]message.Attachment, f.Attachments), ReceivedAt: now,
+		},
+		Role: f.Role, Door: f.Door, Labels: f.Labels, Now: now, Seed: f.Seed,
+	}
+}
+
+func (c Case) route() policy.RouteFacts {
+	return policy.RouteFacts{Facts: c.Ask.common(), Candidate: c.Ask.Candidate, Agents: c.Ask.Agents}
+}
+
+func (c Case) tool() policy.ToolFacts {
+	f := c.Ask
+	return policy.ToolFacts{
+		Facts: f.common(), Agent: f.Agent, Session: f.Session, Tool: f.Tool, Effect: f.Effect, Args: c.Args,
+		Sandboxed: f.Sandboxed, CallsInTurn: f.CallsInTurn, Turns: f.Turns,
+	}
+}

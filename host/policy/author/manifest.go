@@ -1,0 +1,139 @@
+package author
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+	"github.com/docker/go-units"
+	"github.com/flynnhost/flynn/sdk/policy/abi"
+)
+
+// Manifest is a policy.toml.
+type Manifest struct {
+	Name        string            `toml:"name"`
+	Version     string            `toml:"version"`
+	Description string            `toml:"description"`
+	ABI         string            `toml:"abi"`      // "flynn 1"
+	Kinds       []string          `toml:"kinds"`    // route, tool
+	Language    string            `toml:"language"` // c, go, or wasm for a module that comes ready-made
+	Build       Recipe            `toml:"build"`
+	Data        map[string]string `toml:"data"` // the data of cases that bring none; what a flynn.toml starts from
+	Limits      Limits            `toml:"limits"`
+}
+
+// Recipe says what is compiled to what.
+type Recipe struct {
+	Source string `toml:"source"` // the file of a C policy (policy.c), the package of a Go policy (".")
+	Output string `toml:"output"` // policy.wasm
+}
+
+// Limits bound one decision; a zero value is the host's default.
+type Limits struct {
+	Fuel      int64    `toml:"fuel"`
+	Memory    size     `toml:"memory"` // "32m"
+	Depth     int      `toml:"depth"`
+	HostCalls int      `toml:"host_calls"`
+	Wall      duration `toml:"wall"` // "50ms"
+}
+
+// The kinds of policy.
+const (
+	kindRoute = "route"
+	kindTool  = "tool"
+)
+
+// Languages that Build knows, in the order in which they are offered.
+var languages = []string{"c", "go", "wasm"}
+
+var nameForm = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
+
+// LoadManifest reads and checks the policy.toml of a folder.
+func LoadManifest(dir string) (Manifest, error) {
+	path := filepath.Join(dir, manifestFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return Manifest{}, fmt.Errorf("%s has no %s: is it a policy's folder? flynn policy new NAME makes one", dir, manifestFile)
+	}
+	if err != nil {
+		return Manifest{}, err
+	}
+	var m Manifest
+	meta, err := toml.Decode(string(text), &m)
+	if err != nil {
+		return Manifest{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := unknownKeys(meta); err != nil {
+		return Manifest{}, fmt.Errorf("%s: %w", path, err)
+	}
+	m.fillIn()
+	if err := m.check(); err != nil {
+		return Manifest{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, nil
+}
+
+func (m *Manifest) fillIn() {
+	if m.Build.Output == "" {
+		m.Build.Output = "policy.wasm"
+	}
+	if m.Build.Source == "" {
+		m.Build.Source = map[string]string{"c": "policy.c", "go": "."}[m.Language]
+	}
+}
+
+func (m *Manifest) check() error {
+	switch want := fmt.Sprintf("flynn %d", abi.Major); {
+	case !nameForm.MatchString(m.Name):
+		return fmt.Errorf("name = %q: use lower-case words joined by hyphens", m.Name)
+	case m.ABI != want:
+		return fmt.Errorf("abi = %q: this flynn speaks %q", m.ABI, want)
+	case len(m.Kinds) == 0:
+		return fmt.Errorf(`kinds is empty: name what the policy decides, such as kinds = [%q]`, kindRoute)
+	case !slices.Contains(languages, m.Language):
+		return fmt.Errorf("language = %q: use one of %s", m.Language, strings.Join(languages, ", "))
+	case !filepath.IsLocal(m.Build.Output):
+		return fmt.Errorf("build.output = %q: the module has to lie in the policy's folder", m.Build.Output)
+	}
+	for _, k := range m.Kinds {
+		if k != kindRoute && k != kindTool {
+			return fmt.Errorf("kinds has %q: use %s or %s", k, kindRoute, kindTool)
+		}
+	}
+	return nil
+}
+
+// modulePath is where the built module lies.
+func (m *Manifest) modulePath(dir string) string { return filepath.Join(dir, m.Build.Output) }
+
+// unknownKeys refuses what nobody reads: mostly a slip of the pen.
+func unknownKeys(meta toml.MetaData) error {
+	if extra := meta.Undecoded(); len(extra) > 0 {
+		return fmt.Errorf("unknown key %q", extra[0].String())
+	}
+	return nil
+}
+
+// size is a number of bytes, written "32m".
+type size int64
+
+func (s *size) UnmarshalText(text []byte) error {
+	n, err := units.RAMInBytes(string(text))
+	*s = size(n)
+	return err
+}
+
+// duration is a time span, written "50ms".
+type duration time.Duration
+
+func (d *duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	*d = duration(v)
+	return err
+}

@@ -1,0 +1,109 @@
+package author
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+)
+
+// Report is what came of a policy's cases.
+type Report struct {
+	Policy string        `json:"policy"`
+	Module string        `json:"module"`
+	SHA256 string        `json:"sha256"`
+	Passed int           `json:"passed"`
+	Failed int           `json:"failed"`
+	Took   time.Duration `json:"took_ns"`
+	Cases  []CaseResult  `json:"cases"`
+}
+
+// CaseResult is what came of one case.
+type CaseResult struct {
+	File    string  `json:"file"`
+	Name    string  `json:"name"`
+	Kind    string  `json:"kind"`
+	Passed  bool    `json:"passed"`
+	Diffs   []Diff  `json:"diffs,omitempty"`
+	Outcome Outcome `json:"outcome"`
+}
+
+// asker asks one module, loaded with one set of data.
+type asker interface {
+	ask(ctx context.Context, c Case) (Outcome, error)
+	Close() error
+}
+
+// opener loads the module with a case's data.
+type opener func(ctx context.Context, c Case) (asker, error)
+
+// Test asks the built module in dir every case whose name the pattern matches; nil matches all. An error means that the
+// cases could not be asked; cases that fail are in the report.
+func Test(ctx context.Context, dir string, only *regexp.Regexp) (Report, error) {
+	p, err := load(dir)
+	if err != nil {
+		return Report{}, err
+	}
+	cases, err := LoadCases(dir, p.manifest)
+	if err != nil {
+		return Report{}, err
+	}
+	report := Report{Policy: p.manifest.Name, Module: p.manifest.modulePath(dir), SHA256: p.sha256}
+	begin := time.Now()
+	report.Cases, err = runCases(ctx, p.open, matching(cases, only))
+	report.Took = time.Since(begin)
+	for _, c := range report.Cases {
+		if c.Passed {
+			report.Passed++
+		} else {
+			report.Failed++
+		}
+	}
+	return report, err
+}
+
+func matching(cases []Case, only *regexp.Regexp) []Case {
+	if only == nil {
+		return cases
+	}
+	var some []Case
+	for _, c := range cases {
+		if only.MatchString(c.Name) {
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
+// runCases asks the cases in order. The module is loaded once for each set of data that they bring.
+func runCases(ctx context.Context, open opener, cases []Case) (results []CaseResult, err error) {
+	loaded := map[string]asker{}
+	defer func() {
+		for _, a := range loaded {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	for _, c := range cases {
+		data, err := json.Marshal(c.Data)
+		if err != nil {
+			return results, err
+		}
+		key := string(data)
+		a, ok := loaded[key]
+		if !ok {
+			if a, err = open(ctx, c); err != nil {
+				return results, fmt.Errorf("load the policy for case %q: %w", c.Name, err)
+			}
+			loaded[key] = a
+		}
+		o, err := a.ask(ctx, c)
+		if err != nil {
+			return results, fmt.Errorf("ask case %q: %w", c.Name, err)
+		}
+		diffs := c.Want.diff(o)
+		results = append(results, CaseResult{c.File, c.Name, c.Kind, len(diffs) == 0, diffs, o})
+	}
+	return results, nil
+}

@@ -1,0 +1,65 @@
+package author
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A new policy builds and passes its cases with no network at all.
+func TestNewPoliciesWorkOffline(t *testing.T) {
+	t.Setenv("GOPROXY", "off")
+	t.Setenv("GOFLAGS", "")
+	for _, language := range []string{"c", "go"} {
+		for _, kind := range []string{kindRoute, kindTool} {
+			t.Run(language+" "+kind, func(t *testing.T) {
+				dir := filepath.Join(t.TempDir(), "my-policy")
+				if err := New(dir, language, kind); err != nil {
+					t.Fatal(err)
+				}
+				mustBuild(t, dir)
+				mustPass(t, dir, 3)
+				if language == "go" {
+					vetAndTest(t, dir)
+				}
+			})
+		}
+	}
+}
+
+// vetAndTest runs the scaffold's own unit tests as its author would.
+func vetAndTest(t *testing.T, dir string) {
+	t.Helper()
+	for _, args := range [][]string{{"vet", "."}, {"test", "."}} {
+		cmd := exec.CommandContext(t.Context(), "go", args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("go %s: %v\n%s", args[0], err, out)
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "taken"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, dir, language, kind, want string }{
+		{"a name with a space", "my policy", "c", kindRoute, "lower-case words"},
+		{"a folder that exists", "taken", "c", kindRoute, "exists already"},
+		{"a language it has no scaffold for", "new", "cobol", kindRoute, "use c or go"},
+		{"a kind that does not exist", "new", "c", "model", "route or tool"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := New(filepath.Join(dir, c.dir), c.language, c.kind)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want an error with %q", err, c.want)
+			}
+		})
+	}
+	if _, err := os.Stat(filepath.Join(dir, "new")); err == nil {
+		t.Error("a refused policy left a folder")
+	}
+}

@@ -1,0 +1,170 @@
+package policy
+
+import (
+	"unsafe"
+
+	"github.com/flynnhost/flynn/sdk/policy/abi"
+	"github.com/flynnhost/flynn/sdk/policy/internal/hostcall"
+)
+
+// Facts are what both kinds of decision know. A fact that the host does not have reads as its zero value;
+// Has tells absent from empty.
+type Facts struct{ frame frame }
+
+// Has reports whether the host stated the fact at all.
+func (f Facts) Has(id abi.Field) bool { return f.frame.has(id) }
+
+// Channel is the channel's instance name, as configured.
+func (f Facts) Channel() string { return f.frame.str(abi.Channel) }
+
+// Conversation is the platform's identifier of the conversation.
+func (f Facts) Conversation() string { return f.frame.str(abi.Conversation) }
+
+// ConversationKind is "dm", "group" or "thread".
+func (f Facts) ConversationKind() string { return f.frame.str(abi.ConversationKind) }
+
+// Parent is the conversation that a thread belongs to.
+func (f Facts) Parent() string { return f.frame.str(abi.Parent) }
+
+// Sender is "instance:platform-id". Rules belong on this, never on SenderName.
+func (f Facts) Sender() string { return f.frame.str(abi.Sender) }
+
+// SenderName is what people see; the sender can change it at will.
+func (f Facts) SenderName() string { return f.frame.str(abi.SenderName) }
+
+// Account is the authenticated account behind the sender, or "".
+func (f Facts) Account() string { return f.frame.str(abi.Account) }
+
+// Role is "owner", "member" or "guest". Treat anything but an exact match as the least of them.
+func (f Facts) Role() string { return f.frame.str(abi.Role) }
+
+// Text is the start of the message's text, at most abi.TextInFrame bytes. See FullText.
+func (f Facts) Text() string { return f.frame.str(abi.Text) }
+
+// TextLen is the length of the whole text in bytes.
+func (f Facts) TextLen() int { return int(f.frame.integer(abi.TextLen)) }
+
+// FullText is the whole text; it asks the host only when the frame holds less.
+func (f Facts) FullText() string {
+	text := f.Text()
+	if f.TextLen() <= len(text) {
+		return text
+	}
+	if full, ok := memory.read(func(buf []byte) int32 { return hostcall.Get(uint32(abi.Text), 0, buf) }); ok {
+		return full
+	}
+	return text
+}
+
+// Addressed is true in a private chat and when the message mentions Flynn.
+func (f Facts) Addressed() bool { return f.frame.boolean(abi.Addressed) }
+
+// Attachments counts the attachments.
+func (f Facts) Attachments() int { return int(f.frame.integer(abi.Attachments)) }
+
+// Labels are the provenance labels of the session ("web:example.com").
+func (f Facts) Labels() List { return f.frame.list(abi.Labels) }
+
+// Door is "channel", "web" or "terminal".
+func (f Facts) Door() string { return f.frame.str(abi.Door) }
+
+// UnixTime is the time of the decision in seconds. It is the only clock that a policy has.
+func (f Facts) UnixTime() int64 { return f.frame.integer(abi.UnixTime) }
+
+// MinuteOfDay runs from 0 to 1439 in the host's zone.
+func (f Facts) MinuteOfDay() int { return int(f.frame.integer(abi.MinuteOfDay)) }
+
+// Weekday is 0 for Sunday to 6 for Saturday, in the host's zone.
+func (f Facts) Weekday() int { return int(f.frame.integer(abi.Weekday)) }
+
+// Zone is the IANA name of the host's zone.
+func (f Facts) Zone() string { return f.frame.str(abi.Zone) }
+
+// Seed is the only randomness that a policy has; it is recorded with the decision.
+func (f Facts) Seed() int64 { return f.frame.integer(abi.Seed) }
+
+// RouteFacts are the facts of a routing decision.
+type RouteFacts struct{ Facts }
+
+// ReadRoute reads a whole frame, as a test has it; a hook is handed its facts.
+func ReadRoute(frame []byte) (RouteFacts, bool) {
+	f, ok := openFrame(frame, abi.FrameRoute)
+	return RouteFacts{Facts{f}}, ok
+}
+
+// Candidate is the agent that the static table chose, or "".
+func (f RouteFacts) Candidate() string { return f.frame.str(abi.Candidate) }
+
+// Agents are the agents that may be chosen.
+func (f RouteFacts) Agents() List { return f.frame.list(abi.Agents) }
+
+// ToolFacts are the facts of a tool decision.
+type ToolFacts struct{ Facts }
+
+// ReadTool reads a whole frame, as a test has it; a hook is handed its facts.
+func ReadTool(frame []byte) (ToolFacts, bool) {
+	f, ok := openFrame(frame, abi.FrameTool)
+	return ToolFacts{Facts{f}}, ok
+}
+
+// Agent is the agent that wants to call the tool.
+func (f ToolFacts) Agent() string { return f.frame.str(abi.Agent) }
+
+// Tool is the tool's name ("shell.exec").
+func (f ToolFacts) Tool() string { return f.frame.str(abi.Tool) }
+
+// Effect is "read", "write", "network" or "execute", as the host knows it.
+func (f ToolFacts) Effect() string { return f.frame.str(abi.Effect) }
+
+// Session is the session's key.
+func (f ToolFacts) Session() string { return f.frame.str(abi.Session) }
+
+// ArgsDigest is the SHA-256 of the canonical arguments, in hex.
+func (f ToolFacts) ArgsDigest() string { return f.frame.str(abi.ArgsDigest) }
+
+// Sandboxed is true when the call would run in a sandbox as things stand.
+func (f ToolFacts) Sandboxed() bool { return f.frame.boolean(abi.Sandboxed) }
+
+// CallsInTurn counts the turn's tool calls before this one.
+func (f ToolFacts) CallsInTurn() int { return int(f.frame.integer(abi.CallsInTurn)) }
+
+// Turns counts the session's turns before this one.
+func (f ToolFacts) Turns() int { return int(f.frame.integer(abi.Turns)) }
+
+// Arg reads the tool's arguments by JSON Pointer (RFC 6901): a string comes unquoted, anything else as JSON text.
+// The second result is false when the arguments have no such value.
+func (f ToolFacts) Arg(pointer string) (string, bool) {
+	return memory.read(func(buf []byte) int32 { return hostcall.Arg(pointer, buf) })
+}
+
+// ArgKind tells what kind of JSON value stands at the pointer: abi.KindAbsent to abi.KindObject.
+func (f ToolFacts) ArgKind(pointer string) int { return int(hostcall.ArgKind(pointer)) }
+
+// List is a list of strings inside the frame.
+type List struct{ raw []byte }
+
+// All iterates over the list: for s := range f.Labels().All().
+func (l List) All() func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for rest := l.raw; len(rest) >= 4; {
+			n := uint64(load32(rest, 0))
+			if n > uint64(len(rest)-4) || !yield(view(rest[4:4+n])) {
+				return
+			}
+			rest = rest[4+n:]
+		}
+	}
+}
+
+// Contains reports whether the list has exactly this string.
+func (l List) Contains(s string) bool {
+	for have := range l.All() {
+		if have == s {
+			return true
+		}
+	}
+	return false
+}
+
+// view is a string over bytes that stay as they are until the hook returns.
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -1,0 +1,12 @@
+// Package sdk carries the sources of the guest SDKs for policies, so that `flynn policy new` and
+// `flynn policy build` work without a network and with exactly the contract that this Flynn speaks.
+//
+// What other people import lies below it: sdk/policy and its neighbours.
+package sdk
+
+import "embed"
+
+// PolicySources holds policy/*.go with what it imports, and the C header policy/c/flynn.h.
+//
+//go:embed policy/*.go policy/abi/abi.go policy/internal/hostcall/*.go policy/policytest/*.go policy/c/flynn.h
+var PolicySources embed.FS
