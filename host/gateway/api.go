@@ -1,0 +1,200 @@
+package gateway
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+)
+
+//go:embed page
+var page embed.FS
+
+// historyLimit is the number of entries that a client gets.
+const historyLimit = 500
+
+// handler is every route of the gateway.
+//
+//	GET  /                          the chat page, no token
+//	GET  /healthz                   the process serves, no token
+//	GET  /readyz                    messages are accepted and answered, no token
+//	GET  /metrics                   Prometheus, with the token (authorization: credentials_file)
+//	GET  /api/v1/socket             WebSocket, token in its first frame
+//	GET  /api/v1/status             Status
+//	GET  /api/v1/conversations      [ConversationInfo]
+//	GET  /api/v1/history            [Entry]; ?channel=&conversation=&limit=
+//	GET  /api/v1/approvals          [Approval]
+//	POST /api/v1/approvals/{id}     {"grant":true}
+//	POST /api/v1/messages           {"id","channel","conversation","text"}; 202 when durable
+//	POST /api/v1/stop               {"channel","conversation"}
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	files, err := fs.Sub(page, "page")
+	if err != nil {
+		panic(err) // the folder is part of the program
+	}
+	mux.Handle("GET /", http.FileServerFS(files))
+	mux.HandleFunc("GET /healthz", s.healthz)
+	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.Handle("GET /metrics", s.authorized(s.metrics.handler.ServeHTTP))
+	mux.HandleFunc("GET "+SocketPath, s.socket)
+	mux.Handle("GET /api/v1/status", s.authorized(s.status))
+	mux.Handle("GET /api/v1/conversations", s.authorized(s.conversations))
+	mux.Handle("GET /api/v1/history", s.authorized(s.history))
+	mux.Handle("GET /api/v1/approvals", s.authorized(s.approvals))
+	mux.Handle("POST /api/v1/approvals/{id}", s.authorized(s.decide))
+	mux.Handle("POST /api/v1/messages", s.authorized(s.send))
+	mux.Handle("POST /api/v1/stop", s.authorized(s.stop))
+	return s.admit(s.metrics.measure(mux))
+}
+
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
+	_, _ = io.WriteString(w, "ok\n")
+}
+
+// readyz does not say why not: the probe carries no token. The status page does.
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	defer cancel()
+	if err := s.backend.Ready(ctx); err != nil {
+		s.log.Debug("host is not ready", "error", err)
+		http.Error(w, "not ready", http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.WriteString(w, "ready\n")
+}
+
+func (s *Server) status(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
+	defer cancel()
+	writeJSON(w, http.StatusOK, s.backend.Status(ctx))
+}
+
+func (s *Server) conversations(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
+	defer cancel()
+	list, err := s.backend.Conversations(ctx)
+	s.answer(w, orEmpty(list), err)
+}
+
+func (s *Server) history(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
+	defer cancel()
+	q := r.URL.Query()
+	limit, err := strconv.Atoi(q.Get("limit"))
+	if q.Get("limit") == "" {
+		limit, err = historyLimit, nil
+	}
+	if err != nil || limit < 1 || limit > historyLimit {
+		writeError(w, http.StatusBadRequest, CodeBadRequest, fmt.Sprintf("limit must be 1 to %d", historyLimit))
+		return
+	}
+	if !validName(q.Get("channel")) || !validName(q.Get("conversation")) {
+		writeError(w, http.StatusBadRequest, CodeBadRequest, "name a channel and a conversation")
+		return
+	}
+	list, err := s.backend.History(ctx, q.Get("channel"), q.Get("conversation"), limit)
+	s.answer(w, orEmpty(list), err)
+}
+
+func (s *Server) approvals(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
+	defer cancel()
+	list, err := s.backend.Approvals(ctx)
+	s.answer(w, approvalViews(list), err)
+}
+
+func (s *Server) decide(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		Grant *bool `json:"grant"`
+	}
+	if !readBody(w, r, &body) {
+		return
+	}
+	if body.Grant == nil {
+		writeError(w, http.StatusBadRequest, CodeBadRequest, `say {"grant":true} or {"grant":false}`)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
+	defer cancel()
+	err := s.backend.Decide(ctx, r.PathValue("id"), *body.Grant, ownerKey(ChannelWeb))
+	s.answer(w, map[string]bool{"granted": *body.Grant}, err)
+}
+
+func (s *Server) send(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		ID           string `json:"id"`
+		Channel      string `json:"channel"`
+		Conversation string `json:"conversation"`
+		Text         string `json:"text"`
+	}
+	if !readBody(w, r, &body) || !writable(w, body.Channel, body.Conversation) {
+		return
+	}
+	if err := checkSend(body.ID, body.Text); err != nil {
+		writeError(w, http.StatusBadRequest, CodeBadRequest, err.Error())
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
+	defer cancel()
+	if err := s.backend.Submit(ctx, ownMessage(body.Channel, body.Conversation, body.ID, body.Text)); err != nil {
+		s.answer(w, nil, err)
+		return
+	}
+	writeJSON(w, http.StatusAccepted, map[string]string{"id": body.ID})
+}
+
+func (s *Server) stop(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		Channel      string `json:"channel"`
+		Conversation string `json:"conversation"`
+	}
+	if !readBody(w, r, &body) {
+		return
+	}
+	if !validName(body.Channel) || !validName(body.Conversation) {
+		writeError(w, http.StatusBadRequest, CodeBadRequest, "name a channel and a conversation")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
+	defer cancel()
+	err := s.backend.Stop(ctx, body.Channel, body.Conversation)
+	s.answer(w, map[string]bool{"stopped": true}, err)
+}
+
+// owner is the sender of everything that comes through the gateway: who has the token is the owner.
+const owner = "owner"
+
+func ownerKey(channel string) string { return channel + ":" + owner }
+
+func ownMessage(channel, conversation, id, text string) message.Message {
+	now := time.Now().UTC()
+	return message.Message{
+		Channel:      channel,
+		EventID:      id,
+		Conversation: message.Conversation{ID: conversation, Kind: message.DM},
+		Sender:       message.Sender{ID: owner, Name: owner, Account: owner},
+		Text:         text,
+		Addressed:    true,
+		SentAt:       now,
+		ReceivedAt:   now,
+	}
+}
+
+func writable(w http.ResponseWriter, channel, conversation string) bool {
+	if !localDoor(channel) {
+		writeError(w, http.StatusForbidden, CodeReadOnly, `channel must be "web" or "terminal"`)
+		return false
+	}
+	if err := checkConversation(channel, conversation); err != nil {
+		writeError(w, http.StatusBadRequest, CodeBadRequest, err.Error())
+		return false
+	}
+	return true
+}

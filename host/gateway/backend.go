@@ -1,0 +1,132 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Backend is what the gateway needs of the host. Methods are safe for concurrent use.
+type Backend interface {
+	// Submit accepts a message: when it returns nil the message is durable and will be answered. The same
+	// channel and event id twice is accepted once, and nil both times.
+	Submit(ctx context.Context, m message.Message) error
+	// Subscribe watches a conversation until the function is called. The buffer is bounded: a
+	// watcher that is too slow finds its channel closed, and reads History after subscribing again.
+	Subscribe(channel, conversation string) (<-chan message.Event, func())
+	// History returns the last entries of a conversation, oldest first, those of a running turn included.
+	History(ctx context.Context, channel, conversation string, limit int) ([]Entry, error)
+	// Conversations lists what is known, latest first.
+	Conversations(ctx context.Context) ([]ConversationInfo, error)
+	// Stop ends the running turn of a conversation; without one it does nothing.
+	Stop(ctx context.Context, channel, conversation string) error
+	// Approvals returns the requests that wait for a person, oldest first.
+	Approvals(ctx context.Context) ([]store.Approval, error)
+	// Decide answers a request: store.ErrNotFound if there is none, store.ErrConflict if it is answered already.
+	Decide(ctx context.Context, approval string, grant bool, by string) error
+	Status(ctx context.Context) Status
+	// Ready returns nil when messages are accepted and answered.
+	Ready(ctx context.Context) error
+}
+
+// From tells who an entry is by.
+type From string
+
+// The kinds of entries.
+const (
+	FromUser  From = "user"
+	FromAgent From = "agent"
+	FromTool  From = "tool"
+)
+
+// Entry is one piece of a conversation as people see it. Every turn that has ended closes with a final
+// entry of the agent: one with a Key, or with IsError when the turn failed or was stopped.
+type Entry struct {
+	From  From      `json:"from"`
+	Agent string    `json:"agent,omitempty"`
+	Text  string    `json:"text,omitempty"` // Markdown of an agent, output of a tool
+	Time  time.Time `json:"time,omitzero"`
+	Turn  string    `json:"turn,omitempty"`
+	// Key is the event id of a user's entry and the idempotency key of a reply; empty for text
+	// that an agent wrote between tool calls.
+	Key     string    `json:"key,omitempty"`
+	IsError bool      `json:"is_error,omitempty"`
+	Call    *ToolCall `json:"call,omitempty"` // set for FromTool
+}
+
+// Final tells whether the entry ends a turn.
+func (e Entry) Final() bool { return e.From == FromAgent && (e.Key != "" || e.IsError) }
+
+// ToolCall is a tool call and what enforcement decided about it.
+type ToolCall struct {
+	ID       string          `json:"id"` // as in message.Event.Call
+	Tool     string          `json:"tool"`
+	Args     json.RawMessage `json:"args,omitempty"`
+	Verdict  string          `json:"verdict,omitempty"` // as in message.Event.Verdict
+	Where    string          `json:"where,omitempty"`
+	Reasons  []string        `json:"reasons,omitempty"`
+	Approval string          `json:"approval,omitempty"` // id, while or after a person is asked
+	// Done is true when the entry's Text is the whole result.
+	Done bool `json:"done,omitempty"`
+}
+
+// ConversationInfo is a line of the list of conversations.
+type ConversationInfo struct {
+	Channel string    `json:"channel"`
+	ID      string    `json:"id"`
+	Title   string    `json:"title,omitempty"` // the first words, say
+	Agent   string    `json:"agent,omitempty"`
+	Last    time.Time `json:"last,omitzero"`
+	Running bool      `json:"running,omitempty"` // a turn is under way
+}
+
+// Status is the state of the host for people.
+type Status struct {
+	Version    string          `json:"version,omitempty"`
+	Generation uint64          `json:"generation"`
+	Started    time.Time       `json:"started,omitzero"`
+	Agents     []AgentStatus   `json:"agents"`
+	Channels   []ChannelStatus `json:"channels"`
+	Policies   []PolicyStatus  `json:"policies"`
+	Sandbox    SandboxStatus   `json:"sandbox"`
+	// Warnings are sentences for the owner ("Docker is not available: tools run on the host with approval").
+	Warnings []string `json:"warnings"`
+}
+
+// AgentStatus is one agent.
+type AgentStatus struct {
+	Name    string `json:"name"`
+	Kind    string `json:"kind,omitempty"`
+	Model   string `json:"model,omitempty"`
+	Tools   string `json:"tools,omitempty"`   // profile
+	Sandbox string `json:"sandbox,omitempty"` // name, or "" for the host
+}
+
+// ChannelStatus is one channel instance. State is a word ("connected", "starting", "quarantined").
+type ChannelStatus struct {
+	Name   string `json:"name"`
+	Plugin string `json:"plugin,omitempty"`
+	State  string `json:"state"`
+	Detail string `json:"detail,omitempty"`
+	OK     bool   `json:"ok"`
+}
+
+// PolicyStatus is one policy of the chain.
+type PolicyStatus struct {
+	Name   string   `json:"name"`
+	Kinds  []string `json:"kinds,omitempty"`
+	Digest string   `json:"digest,omitempty"`
+	State  string   `json:"state"`
+	Detail string   `json:"detail,omitempty"`
+	OK     bool     `json:"ok"`
+}
+
+// SandboxStatus tells whether tools can be run apart from the host.
+type SandboxStatus struct {
+	Enabled   bool   `json:"enabled"`
+	Available bool   `json:"available"`
+	Detail    string `json:"detail,omitempty"`
+}

@@ -1,0 +1,287 @@
+// Package gatewaytest is a small in-memory host for the tests of the gateway and of its clients.
+//
+// Start with New. Backend keeps the promises of gateway.Backend: messages are accepted once per event id and
+// answered in order, watchers that are too slow are cut off, history agrees with the events. What an agent does
+// is a plain function (Agent); Demo is a ready one. Nothing is stored and no tool is ever really run.
+package gatewaytest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Agent answers one message. Returning an error fails the turn.
+type Agent func(ctx context.Context, t *Turn, text string) (reply string, err error)
+
+// Backend is the host. The fields are set before the first call.
+type Backend struct {
+	Agent Agent
+	// Buffer is the number of events that a watcher may lag; 0 means 256.
+	Buffer int
+	Info   gateway.Status
+
+	mu        sync.Mutex // guards everything below
+	notReady  error
+	submitErr error
+	convs     map[string]*conversation // by "channel:id"
+	seen      map[string]bool          // by "channel:event id"
+	approvals map[string]*approval
+	order     []string // of approvals
+	serial    int
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	turns  sync.WaitGroup
+}
+
+type conversation struct {
+	info     gateway.ConversationInfo
+	entries  []gateway.Entry
+	queue    []message.Message
+	stop     context.CancelFunc // of the running turn
+	watchers map[chan message.Event]bool
+}
+
+type approval struct {
+	store.Approval
+	answer chan bool
+}
+
+// New returns a host without conversations. The caller must call Close.
+func New(agent Agent) *Backend {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Backend{
+		Agent: agent, convs: map[string]*conversation{}, seen: map[string]bool{},
+		approvals: map[string]*approval{}, ctx: ctx, cancel: cancel,
+	}
+}
+
+// Close ends every turn and waits for it.
+func (b *Backend) Close() {
+	b.cancel()
+	b.turns.Wait()
+}
+
+// SetReady makes Ready return err.
+func (b *Backend) SetReady(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.notReady = err
+}
+
+// FailSubmit makes Submit return err until it is called with nil.
+func (b *Backend) FailSubmit(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.submitErr = err
+}
+
+// Accepted returns the number of messages that were accepted.
+func (b *Backend) Accepted() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.seen)
+}
+
+var _ gateway.Backend = (*Backend)(nil)
+
+// Submit implements gateway.Backend.
+func (b *Backend) Submit(_ context.Context, m message.Message) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.submitErr != nil {
+		return b.submitErr
+	}
+	id := m.Channel + ":" + m.EventID
+	if b.seen[id] {
+		return nil
+	}
+	b.seen[id] = true
+	c := b.conversation(m.Channel, m.Conversation.ID)
+	if c.info.Title == "" {
+		c.info.Title, _, _ = strings.Cut(m.Text, "\n")
+	}
+	c.info.Last = time.Now()
+	c.entries = append(c.entries, gateway.Entry{From: gateway.FromUser, Text: m.Text, Time: time.Now(), Key: m.EventID})
+	c.queue = append(c.queue, m)
+	b.next(c)
+	return nil
+}
+
+// next starts the next turn of a conversation. The lock is held.
+func (b *Backend) next(c *conversation) {
+	if c.stop != nil || len(c.queue) == 0 || b.ctx.Err() != nil {
+		return
+	}
+	m := c.queue[0]
+	c.queue = c.queue[1:]
+	ctx, stop := context.WithCancel(b.ctx)
+	c.stop, c.info.Running, c.info.Agent = stop, true, "demo"
+	t := &Turn{backend: b, conv: c, message: m, id: b.id("turn")}
+	b.turns.Go(func() {
+		defer stop()
+		b.turn(ctx, t)
+	})
+}
+
+func (b *Backend) turn(ctx context.Context, t *Turn) {
+	t.publish(message.Event{Kind: message.TurnStarted}, nil)
+	reply, err := b.Agent(ctx, t, t.message.Text)
+	if ctx.Err() != nil {
+		err = fmt.Errorf("the turn was stopped")
+	}
+	end := gateway.Entry{From: gateway.FromAgent, Text: reply, Key: "reply-" + t.id}
+	kind, key := message.ReplyReady, end.Key
+	if err != nil {
+		end = gateway.Entry{From: gateway.FromAgent, Text: err.Error(), IsError: true}
+		kind, key = message.TurnFailed, ""
+	}
+	t.publish(message.Event{Kind: kind, Text: end.Text, Key: key, IsError: end.IsError}, func(c *conversation) {
+		c.entries = append(c.entries, t.stamp(end))
+	})
+	t.publish(message.Event{Kind: message.TurnDone}, func(c *conversation) {
+		c.stop, c.info.Running, c.info.Last = nil, false, time.Now()
+		b.next(c)
+	})
+}
+
+// Subscribe implements gateway.Backend.
+func (b *Backend) Subscribe(channel, id string) (<-chan message.Event, func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	size := b.Buffer
+	if size == 0 {
+		size = 256
+	}
+	c := b.conversation(channel, id)
+	ch := make(chan message.Event, size)
+	c.watchers[ch] = true
+	return ch, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(c.watchers, ch)
+	}
+}
+
+// History implements gateway.Backend.
+func (b *Backend) History(_ context.Context, channel, id string, limit int) ([]gateway.Entry, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c, ok := b.convs[channel+":"+id]
+	if !ok {
+		return nil, nil
+	}
+	list := c.entries[max(0, len(c.entries)-limit):]
+	out := slices.Clone(list)
+	for i, e := range out {
+		if e.Call != nil {
+			call := *e.Call
+			out[i].Call = &call
+		}
+	}
+	return out, nil
+}
+
+// Conversations implements gateway.Backend.
+func (b *Backend) Conversations(context.Context) ([]gateway.ConversationInfo, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var list []gateway.ConversationInfo
+	for _, c := range b.convs {
+		if len(c.entries) > 0 {
+			list = append(list, c.info)
+		}
+	}
+	slices.SortFunc(list, func(x, y gateway.ConversationInfo) int { return y.Last.Compare(x.Last) })
+	return list, nil
+}
+
+// Stop implements gateway.Backend.
+func (b *Backend) Stop(_ context.Context, channel, id string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c := b.conversation(channel, id); c.stop != nil {
+		c.stop()
+	}
+	return nil
+}
+
+// Approvals implements gateway.Backend.
+func (b *Backend) Approvals(context.Context) ([]store.Approval, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var list []store.Approval
+	for _, id := range b.order {
+		if a := b.approvals[id]; a.State == store.ApprovalPending {
+			list = append(list, a.Approval)
+		}
+	}
+	return list, nil
+}
+
+// Decide implements gateway.Backend.
+func (b *Backend) Decide(_ context.Context, id string, grant bool, by string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a, ok := b.approvals[id]
+	switch {
+	case !ok:
+		return store.ErrNotFound
+	case a.State != store.ApprovalPending:
+		return store.ErrConflict
+	}
+	a.State, a.Decider, a.Decided = store.ApprovalDenied, by, time.Now()
+	if grant {
+		a.State = store.ApprovalGranted
+	}
+	a.answer <- grant // buffered, sent once
+	return nil
+}
+
+// Decider returns who answered an approval.
+func (b *Backend) Decider(id string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if a, ok := b.approvals[id]; ok {
+		return a.Decider
+	}
+	return ""
+}
+
+// Status implements gateway.Backend.
+func (b *Backend) Status(context.Context) gateway.Status { return b.Info }
+
+// Ready implements gateway.Backend.
+func (b *Backend) Ready(context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.notReady
+}
+
+// conversation returns a conversation, made when it is new. The lock is held.
+func (b *Backend) conversation(channel, id string) *conversation {
+	key := channel + ":" + id
+	c, ok := b.convs[key]
+	if !ok {
+		c = &conversation{
+			info:     gateway.ConversationInfo{Channel: channel, ID: id},
+			watchers: map[chan message.Event]bool{},
+		}
+		b.convs[key] = c
+	}
+	return c
+}
+
+// id returns a fresh name. The lock is held.
+func (b *Backend) id(what string) string {
+	b.serial++
+	return fmt.Sprintf("%s-%04d", what, b.serial)
+}

@@ -1,0 +1,189 @@
+package gatewaytest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Turn is one answer in the making.
+type Turn struct {
+	backend *Backend
+	conv    *conversation
+	message message.Message
+	id      string
+}
+
+// Say streams text in pieces of a word.
+func (t *Turn) Say(text string) {
+	for _, word := range strings.SplitAfter(text, " ") {
+		t.publish(message.Event{Kind: message.TextDelta, Text: word}, nil)
+	}
+}
+
+// Interim commits text that was said before a tool call.
+func (t *Turn) Interim(text string) {
+	t.Say(text)
+	t.publish(message.Event{}, func(c *conversation) {
+		c.entries = append(c.entries, t.stamp(gateway.Entry{From: gateway.FromAgent, Text: text}))
+	})
+}
+
+// Call is a tool call with what enforcement says about it. Output is what it would print.
+type Call struct {
+	Tool    string
+	Args    any
+	Verdict string // run, run_in_sandbox, ask or deny
+	Where   string
+	Reasons []string
+	Output  string
+	IsError bool
+}
+
+// Run plays a tool call: it waits for a person if the verdict is ask, and returns whether the tool ran.
+func (t *Turn) Run(ctx context.Context, call Call) (bool, error) {
+	args, err := json.Marshal(call.Args)
+	if err != nil {
+		return false, err
+	}
+	view := &gateway.ToolCall{ID: t.name("call"), Tool: call.Tool, Args: args}
+	base := message.Event{Call: view.ID, Tool: call.Tool, Where: call.Where}
+	with := func(kind message.EventKind, edit func(*message.Event)) message.Event {
+		e := base
+		e.Kind = kind
+		edit(&e)
+		return e
+	}
+	t.publish(with(message.ToolCall, func(e *message.Event) { e.Args = args }), func(c *conversation) {
+		c.entries = append(c.entries, t.stamp(gateway.Entry{From: gateway.FromTool, Call: view}))
+	})
+	t.publish(with(message.ToolVerdict, func(e *message.Event) { e.Verdict, e.Reasons = call.Verdict, call.Reasons }), func(*conversation) {
+		view.Verdict, view.Where, view.Reasons = call.Verdict, call.Where, call.Reasons
+	})
+	ran := call.Verdict != "deny"
+	if call.Verdict == "ask" {
+		if ran, err = t.ask(ctx, call, args, view); err != nil {
+			return false, err
+		}
+	}
+	text := call.Output
+	if !ran {
+		text = "refused: " + strings.Join(call.Reasons, "; ")
+	} else {
+		for _, line := range strings.SplitAfter(text, "\n") {
+			t.publish(with(message.ToolProgress, func(e *message.Event) { e.Text = line }), nil)
+		}
+	}
+	failed := call.IsError || !ran
+	t.publish(with(message.ToolResult, func(e *message.Event) { e.Text, e.IsError = text, failed }), func(c *conversation) {
+		for i := range c.entries {
+			if c.entries[i].Call == view {
+				c.entries[i].Text, c.entries[i].IsError = text, failed
+			}
+		}
+		view.Done = true
+	})
+	return ran, nil
+}
+
+func (t *Turn) ask(ctx context.Context, call Call, args json.RawMessage, view *gateway.ToolCall) (bool, error) {
+	a := &approval{answer: make(chan bool, 1), Approval: store.Approval{
+		ID: t.name("approval"), Turn: t.id, Session: t.message.ConversationKey() + ":demo", Agent: "demo",
+		Requester: t.message.SenderKey(), Tool: call.Tool, Args: args, Dir: "/home/ada/work", Where: call.Where,
+		Reasons: call.Reasons, State: store.ApprovalPending, Created: time.Now(), Expires: time.Now().Add(10 * time.Minute),
+	}}
+	t.publish(message.Event{
+		Kind: message.ToolApproval, Call: view.ID, Tool: call.Tool, Args: args, Where: call.Where,
+		Reasons: call.Reasons, Approval: a.ID,
+	}, func(*conversation) {
+		view.Approval = a.ID
+		t.backend.approvals[a.ID] = a
+		t.backend.order = append(t.backend.order, a.ID)
+	})
+	select {
+	case grant := <-a.answer:
+		return grant, nil
+	case <-ctx.Done():
+		t.backend.mu.Lock()
+		defer t.backend.mu.Unlock()
+		a.State = store.ApprovalExpired
+		return false, ctx.Err()
+	}
+}
+
+// publish changes the conversation and tells its watchers in one step, as a commit and its event would. An event
+// without a kind is a commit that has none.
+func (t *Turn) publish(e message.Event, change func(*conversation)) {
+	t.backend.mu.Lock()
+	defer t.backend.mu.Unlock()
+	if change != nil {
+		change(t.conv)
+	}
+	if e.Kind == "" {
+		return
+	}
+	e.Channel, e.Conversation, e.Turn, e.Agent = t.conv.info.Channel, t.conv.info.ID, t.id, "demo"
+	for w := range t.conv.watchers {
+		select {
+		case w <- e:
+		default:
+			close(w)
+			delete(t.conv.watchers, w)
+		}
+	}
+}
+
+func (t *Turn) stamp(e gateway.Entry) gateway.Entry {
+	e.Turn, e.Agent, e.Time = t.id, "demo", time.Now()
+	return e
+}
+
+func (t *Turn) name(what string) string {
+	t.backend.mu.Lock()
+	defer t.backend.mu.Unlock()
+	return t.backend.id(what)
+}
+
+// Demo answers by the first word: "!ask", "!box", "!run" and "!deny" play a shell call with that verdict, "!fail" fails,
+// "!hang" streams and then waits to be stopped; anything else is repeated.
+func Demo(ctx context.Context, t *Turn, text string) (string, error) {
+	word, rest, _ := strings.Cut(text, " ")
+	call := Call{Tool: "shell", Args: map[string]string{"command": rest}, Output: "ran: " + rest + "\n"}
+	switch word {
+	case "!ask":
+		call.Verdict, call.Where, call.Reasons = "ask", "host", []string{"approve: shell commands on the host wait for a person"}
+	case "!box":
+		call.Verdict, call.Where = "run_in_sandbox", "default"
+	case "!run":
+		call.Verdict, call.Where = "run", "host"
+	case "!deny":
+		call.Verdict, call.Reasons = "deny", []string{"no-curl: " + rest + " is not allowed"}
+	case "!fail":
+		return "", fmt.Errorf("the model could not be reached")
+	case "!hang":
+		t.Say("Thinking about it ")
+		<-ctx.Done()
+		return "", ctx.Err()
+	default:
+		reply := "You said: " + text
+		t.Say(reply)
+		return reply, nil
+	}
+	t.Interim("Let me see.")
+	ran, err := t.Run(ctx, call)
+	if err != nil {
+		return "", err
+	}
+	reply := "The command ran."
+	if !ran {
+		reply = "The command was not run."
+	}
+	t.Say(reply)
+	return reply, nil
+}

@@ -1,0 +1,198 @@
+// The chat page. The token comes in the address's fragment, moves to sessionStorage and leaves the address bar.
+
+import { byId, revealed } from "./dom.js";
+import { Approvals } from "./approvals.js";
+import { Panel } from "./panel.js";
+import { Socket } from "./socket.js";
+import { Transcript } from "./transcript.js";
+
+const draft = byId("draft");
+const scroll = byId("scroll");
+const token = takeToken();
+
+const transcript = new Transcript(byId("transcript"), {
+  changed: follow,
+  running,
+  reply: (text) => { byId("polite").textContent = text; panel.refresh(); },
+  retry: submit,
+});
+const approvals = new Approvals(byId("approvals"), (id, grant) => socket.decide(id, grant), (text) => {
+  byId("urgent").textContent = text;
+  follow();
+});
+const panel = new Panel(token, (channel, id) => { openConversation(channel, id); showSide(false); });
+
+let socket;
+let here = "";
+let atEnd = true;
+
+function takeToken() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (given) sessionStorage.setItem("flynn.token", given);
+  if (location.hash) history.replaceState(null, "", location.pathname);
+  return given || sessionStorage.getItem("flynn.token") || "";
+}
+
+// A browser that only changes the fragment does not load the page again.
+addEventListener("hashchange", () => { if (location.hash.includes("token=")) location.reload(); });
+
+function openConversation(channel, id) {
+  socket?.close();
+  keepDraft();
+  here = channel + ":" + id;
+  sessionStorage.setItem("flynn.conversation", JSON.stringify([channel, id]));
+  transcript.clear();
+  running(false);
+  approvals.show([], here);
+  panel.select(here);
+  draft.value = sessionStorage.getItem("flynn.draft." + here) ?? "";
+  grow();
+  atEnd = true;
+  byId("empty").hidden = true;
+  socket = new Socket(token, channel, id, { frame, state });
+}
+
+function frame(f) {
+  switch (f.type) {
+    case "welcome":
+      byId("composer").hidden = !f.write;
+      byId("read-only").hidden = Boolean(f.write);
+      byId("read-only").textContent = "This conversation is held on " + f.channel + ". It can be read here.";
+      approvals.release();
+      panel.refresh();
+      break;
+    case "history":
+      transcript.history(f.entries, socket.unsent());
+      break;
+    case "event":
+      transcript.event(f.event);
+      break;
+    case "accepted":
+      transcript.user(f.id, "", "sent");
+      running(true);
+      panel.refresh();
+      break;
+    case "approvals":
+      approvals.show(f.approvals, here);
+      break;
+    case "error":
+      if (f.id) transcript.user(f.id, "", "failed");
+      approvals.release();
+      notice(f.message);
+      break;
+  }
+}
+
+function state(name, detail) {
+  const words = { connecting: "Connecting", connected: "Connected", waiting: "Reconnecting", refused: "Not signed in" };
+  byId("connection").className = "connection " + name;
+  byId("connection").textContent = words[name];
+  if (name === "connected") notice("");
+  if (name === "refused") notice(detail);
+}
+
+function notice(text) {
+  byId("notice").hidden = !text;
+  byId("notice").replaceChildren(...revealed(text));
+}
+
+function running(is) {
+  byId("working").hidden = !is;
+  byId("stop").hidden = !is;
+}
+
+// submit sends a text, or sends it again under its id.
+function submit(id, text) {
+  notice("");
+  transcript.user(id, text, "sending");
+  socket.send(id, text);
+  atEnd = true;
+  follow();
+}
+
+byId("composer").addEventListener("submit", (e) => {
+  e.preventDefault();
+  const text = draft.value;
+  if (!text.trim()) return;
+  draft.value = "";
+  keepDraft();
+  grow();
+  submit(crypto.randomUUID(), text);
+  draft.focus();
+});
+
+draft.addEventListener("keydown", (e) => {
+  // An input method uses Enter to choose a word.
+  if (e.key !== "Enter" || e.shiftKey || e.isComposing) return;
+  e.preventDefault();
+  byId("composer").requestSubmit();
+});
+draft.addEventListener("input", () => { keepDraft(); grow(); });
+
+function keepDraft() {
+  if (!here) return;
+  if (draft.value) sessionStorage.setItem("flynn.draft." + here, draft.value);
+  else sessionStorage.removeItem("flynn.draft." + here);
+}
+
+// grow fits the field to its text, within what the style allows.
+function grow() {
+  draft.style.height = "auto";
+  draft.style.height = draft.scrollHeight + "px";
+}
+
+byId("stop").addEventListener("click", () => socket.stop());
+byId("new").addEventListener("click", () => {
+  openConversation("web", crypto.randomUUID());
+  showSide(false);
+  draft.focus();
+});
+
+// follow keeps the end in view unless the person has scrolled away from it.
+function follow() {
+  byId("empty").hidden = !transcript.empty;
+  if (atEnd) scroll.scrollTop = scroll.scrollHeight;
+  byId("latest").hidden = atEnd;
+}
+
+scroll.addEventListener("scroll", () => {
+  atEnd = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 60;
+  byId("latest").hidden = atEnd;
+});
+byId("latest").addEventListener("click", () => { atEnd = true; follow(); });
+new ResizeObserver(() => { if (atEnd) scroll.scrollTop = scroll.scrollHeight; }).observe(scroll);
+
+function showSide(open) {
+  document.body.classList.toggle("side", open);
+  byId("veil").hidden = !open;
+  if (open) byId("new").focus();
+}
+byId("open-side").addEventListener("click", () => showSide(true));
+byId("close-side").addEventListener("click", () => showSide(false));
+byId("veil").addEventListener("click", () => showSide(false));
+addEventListener("keydown", (e) => {
+  if (e.key === "Escape" && document.body.classList.contains("side")) {
+    showSide(false);
+    byId("open-side").focus();
+  }
+});
+
+setInterval(() => { if (document.visibilityState === "visible") panel.refresh(); }, 15000);
+
+function start() {
+  if (!token) {
+    state("refused", "Open the address that flynn serve printed; it carries the token of this machine.");
+    byId("composer").hidden = true;
+    return;
+  }
+  let last;
+  try {
+    last = JSON.parse(sessionStorage.getItem("flynn.conversation"));
+  } catch {
+    last = null;
+  }
+  openConversation(...(last ?? ["web", "main"]));
+  draft.focus();
+}
+
+start();

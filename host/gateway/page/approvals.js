@@ -1,0 +1,56 @@
+// Approval requests: the whole call, never cut, where it will run, and two buttons.
+
+import { el, clock, revealed } from "./dom.js";
+import { argumentRows, place } from "./calls.js";
+
+// Approvals shows the list of pending requests in root and hands decisions to decide(id, grant).
+export class Approvals {
+  constructor(root, decide, announce) {
+    Object.assign(this, { root, decide, announce });
+    this.cards = new Map();
+  }
+
+  show(list, here) {
+    const ids = new Set(list.map((a) => a.id));
+    for (const [id, card] of this.cards) {
+      if (!ids.has(id)) {
+        card.remove();
+        this.cards.delete(id);
+      }
+    }
+    for (const a of list) {
+      if (this.cards.has(a.id)) continue;
+      const card = this.card(a, here);
+      this.cards.set(a.id, card);
+      this.root.append(card);
+      this.announce(`Approval needed: ${a.tool} ${place(a.where)}`);
+    }
+  }
+
+  // release lets the buttons work again, after a decision did not get through.
+  release() {
+    for (const b of this.root.querySelectorAll("button")) b.disabled = false;
+  }
+
+  card(a, here) {
+    const answer = (grant) => {
+      for (const b of card.querySelectorAll("button")) b.disabled = true;
+      this.decide(a.id, grant);
+    };
+    const elsewhere = a.session && !a.session.startsWith(here + ":");
+    const fact = (name, value) => value ? [el("dt", {}, name), el("dd", {}, revealed(value))] : [];
+    const title = "approval-" + a.id;
+    const card = el("article", { class: "approval", "aria-labelledby": title, "data-approval": a.id },
+      el("h2", { id: title }, "Allow ", el("b", {}, a.tool), " to run ", el("b", {}, place(a.where)), "?"),
+      argumentRows(a.args),
+      el("dl", {},
+        fact("Folder", a.dir), fact("Agent", a.agent), fact("Asked by", a.requester),
+        elsewhere ? fact("Conversation", a.session) : [],
+        (a.reasons ?? []).flatMap((r) => fact("Because", r)),
+        fact("Until", a.expires ? clock(a.expires) : "")),
+      el("div", { class: "buttons" },
+        el("button", { type: "button", class: "deny", onclick: () => answer(false) }, "Deny"),
+        el("button", { type: "button", class: "approve", onclick: () => answer(true) }, "Approve")));
+    return card;
+  }
+}

@@ -1,0 +1,94 @@
+// The list of conversations and the status of the host, from the JSON API.
+
+import { byId, el, clock } from "./dom.js";
+
+export class Panel {
+  // open(channel, id) is called when a conversation is chosen.
+  constructor(token, open) {
+    Object.assign(this, { token, open });
+    byId("open-status").addEventListener("click", () => { this.refresh(); byId("status").showModal(); });
+    byId("close-status").addEventListener("click", () => byId("status").close());
+    byId("status").addEventListener("click", (e) => { if (e.target === byId("status")) byId("status").close(); });
+  }
+
+  async get(path) {
+    const answer = await fetch(path, {
+      headers: { Authorization: "Bearer " + this.token }, signal: AbortSignal.timeout(10000), cache: "no-store",
+    });
+    if (!answer.ok) throw new Error(path + " answered " + answer.status);
+    return answer.json();
+  }
+
+  async refresh() {
+    try {
+      const [conversations, status] = await Promise.all([this.get("/api/v1/conversations"), this.get("/api/v1/status")]);
+      this.list(conversations);
+      this.status(status);
+    } catch {
+      this.health("bad", "Not reachable");
+    }
+  }
+
+  list(conversations) {
+    this.conversations = conversations;
+    const lines = conversations.map((c) => el("li", {},
+      el("button", {
+        type: "button", "data-key": c.channel + ":" + c.id, title: c.title || c.id,
+        "aria-current": c.channel + ":" + c.id === this.current ? "true" : false,
+        onclick: () => this.open(c.channel, c.id),
+      },
+      el("span", { class: "name" }, c.title || c.id),
+      el("span", { class: "sub" }, [c.channel === "web" ? null : c.channel, c.running ? "working" : clock(c.last)].filter(Boolean).join(" · ")))));
+    // Rebuilding must not take the keyboard's place away.
+    const focused = byId("conversations").contains(document.activeElement) && document.activeElement.dataset.key;
+    byId("conversations").replaceChildren(...lines);
+    if (focused) byId("conversations").querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+    this.title();
+  }
+
+  select(key) {
+    this.current = key;
+    for (const b of byId("conversations").querySelectorAll("button")) {
+      if (b.dataset.key === key) b.setAttribute("aria-current", "true");
+      else b.removeAttribute("aria-current");
+    }
+    this.title();
+  }
+
+  title() {
+    const c = this.conversations?.find((x) => x.channel + ":" + x.id === this.current);
+    byId("title").textContent = c ? c.title || c.id : "New conversation";
+    document.title = c ? (c.title || c.id) + " · Flynn" : "Flynn";
+  }
+
+  health(kind, words) {
+    byId("health").className = "dot " + kind;
+    byId("health-text").textContent = words;
+  }
+
+  status(s) {
+    const warnings = s.warnings ?? [];
+    const broken = [...(s.channels ?? []), ...(s.policies ?? [])].filter((x) => !x.ok).length;
+    if (warnings.length || broken) this.health("warn", warnings.length + broken === 1 ? "1 warning" : warnings.length + broken + " warnings");
+    else this.health("good", "All well");
+    const sandbox = !s.sandbox?.enabled ? "off" : s.sandbox.available ? "available" : "not available";
+    byId("status-body").replaceChildren(
+      ...warnings.map((w) => el("p", { class: "warning" }, w)),
+      section("Agents", (s.agents ?? []).map((a) => line(a.name, [a.kind, a.model, a.tools && "tools: " + a.tools, a.sandbox ? "sandbox " + a.sandbox : "on the host"]))),
+      section("Channels", (s.channels ?? []).map((c) => line(c.name, [c.state, c.plugin, c.detail], c.ok))),
+      section("Policies", (s.policies ?? []).map((p) => line(p.name, [p.state, (p.kinds ?? []).join(", "), (p.digest ?? "").replace(/^sha256:/, "").slice(0, 12), p.detail], p.ok))),
+      section("Sandbox", [line(sandbox, [s.sandbox?.detail], s.sandbox?.enabled ? s.sandbox.available : undefined)]),
+      el("p", { class: "small" }, [s.version && "Flynn " + s.version, "configuration " + s.generation, s.started && "since " + clock(s.started)].filter(Boolean).join(" · ")));
+  }
+}
+
+function section(title, lines) {
+  return el("section", {}, el("h3", {}, title), lines.length ? el("ul", {}, lines) : el("p", { class: "small" }, "none"));
+}
+
+function line(name, facts, ok) {
+  return el("li", {},
+    ok === undefined ? null : el("span", { class: ok ? "dot good" : "dot bad", role: "img", "aria-label": ok ? "in order" : "out of order" }),
+    el("span", { class: "name" }, name),
+    el("span", { class: "sub" }, facts.filter(Boolean).join(" · ")));
+}

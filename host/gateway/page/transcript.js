@@ -1,0 +1,170 @@
+// The transcript: history and events of one conversation as nodes. Both may tell the same thing; replies are told
+// apart by key, tool calls by id, and streamed text gives way to what was committed.
+
+import { el, clock } from "./dom.js";
+import { markdown } from "./markdown.js";
+import { CallCard } from "./calls.js";
+
+export class Transcript {
+  // hooks: changed(), running(bool), reply(text), retry(id, text).
+  constructor(root, hooks) {
+    this.root = root;
+    this.hooks = hooks;
+    this.folds = new Map(); // open or not, by call, as the person left it
+    this.clear();
+  }
+
+  clear() {
+    for (const [id, card] of this.calls ?? []) if (card.toggled) this.folds.set(id, card.node.open);
+    this.users = new Map();
+    this.calls = new Map();
+    this.replies = new Set();
+    this.ended = new Set(); // turns
+    this.streams = new Map(); // turn -> text in the making
+    this.root.replaceChildren();
+  }
+
+  get empty() { return !this.root.firstChild; }
+
+  // history replaces everything but what is still on its way out.
+  history(entries, unsent) {
+    this.clear();
+    let running = false;
+    for (const e of entries) {
+      running = !(e.from === "agent" && (e.key || e.is_error));
+      if (e.from === "user") this.user(e.key, e.text, "sent", e.time);
+      else if (e.from === "tool") this.pastCall(e);
+      else this.agent(e);
+    }
+    for (const m of unsent) this.user(m.id, m.text, "sending");
+    if (!running) this.abandon();
+    this.hooks.running(running);
+    this.hooks.changed();
+  }
+
+  user(id, text, state, time) {
+    let node = this.users.get(id);
+    if (!node) {
+      node = el("div", { class: "message user", "data-id": id }, el("div", { class: "bubble" }, text), el("div", { class: "meta" }));
+      this.users.set(id, node);
+      this.root.append(node);
+    }
+    node.dataset.state = state;
+    const meta = node.querySelector(".meta");
+    meta.replaceChildren();
+    if (state === "sending") meta.append("Sending");
+    else if (state === "failed") meta.append("Not sent ", el("button", { type: "button", class: "link", onclick: () => this.hooks.retry(id, text) }, "Try again"));
+    else if (time) node.title = clock(time);
+    this.hooks.changed();
+  }
+
+  agent(e) {
+    if (e.key && this.replies.has(e.key)) return;
+    if (e.key) this.replies.add(e.key);
+    if (e.key || e.is_error) this.ended.add(e.turn);
+    this.root.append(this.agentNode(e.text, e.is_error, e.time));
+  }
+
+  agentNode(text, failed, time) {
+    const node = el("div", { class: failed ? "message agent failed" : "message agent", title: time ? clock(time) : null });
+    if (failed) node.append(el("p", {}, text));
+    else node.append(markdown(text ?? ""));
+    return node;
+  }
+
+  pastCall(e) {
+    const c = e.call;
+    const card = this.card(c.id, c.tool, c.args);
+    if (c.verdict) card.verdict(c.verdict, c.where, c.reasons);
+    if (c.done) card.finish(e.text ?? "", e.is_error);
+    else if (c.approval) card.waiting();
+    if (this.folds.has(c.id)) card.node.open = this.folds.get(c.id);
+  }
+
+  card(id, tool, args) {
+    const card = new CallCard(id, tool, args);
+    this.calls.set(id, card);
+    this.root.append(card.node);
+    return card;
+  }
+
+  event(e) {
+    const card = this.calls.get(e.call);
+    switch (e.kind) {
+      case "turn_started":
+        if (!this.ended.has(e.turn)) this.hooks.running(true);
+        break;
+      case "text_delta":
+        if (!this.ended.has(e.turn)) this.delta(e.turn, e.text);
+        break;
+      case "tool_call":
+        this.closeStream(e.turn, card !== undefined);
+        if (!card) this.card(e.call, e.tool, e.args);
+        break;
+      case "tool_verdict":
+        card?.verdict(e.verdict, e.where, e.reasons);
+        break;
+      case "tool_approval":
+        if (!card?.settled) card?.waiting();
+        break;
+      case "tool_progress":
+        if (!card?.settled) card?.progress(e.text ?? "");
+        break;
+      case "tool_result":
+        card?.finish(e.text ?? "", e.is_error);
+        break;
+      case "reply":
+        this.closeStream(e.turn, true);
+        if (!this.replies.has(e.key)) {
+          this.agent({ text: e.text, key: e.key, turn: e.turn });
+          this.hooks.reply(e.text ?? "");
+        }
+        break;
+      case "turn_failed":
+        this.closeStream(e.turn, false);
+        if (!this.ended.has(e.turn)) {
+          this.agent({ text: e.text, is_error: true, turn: e.turn });
+          this.hooks.reply("Failed: " + e.text);
+        }
+        break;
+      case "turn_done":
+        this.closeStream(e.turn, false);
+        this.abandon();
+        this.hooks.running(false);
+        break;
+    }
+    this.hooks.changed();
+  }
+
+  abandon() { for (const card of this.calls.values()) card.abandon(); }
+
+  delta(turn, text) {
+    let s = this.streams.get(turn);
+    if (!s) {
+      s = { text: "", node: el("div", { class: "message agent streaming" }) };
+      this.streams.set(turn, s);
+      this.root.append(s.node);
+    }
+    s.text += text ?? "";
+    // Once a frame is as often as anyone can see.
+    s.frame ||= requestAnimationFrame(() => {
+      s.frame = 0;
+      s.node.replaceChildren(markdown(s.text));
+      this.hooks.changed();
+    });
+  }
+
+  // closeStream ends the text in the making of a turn; superseded text goes, as what was committed stands in its place.
+  closeStream(turn, superseded) {
+    const s = this.streams.get(turn);
+    if (!s) return;
+    this.streams.delete(turn);
+    cancelAnimationFrame(s.frame);
+    if (superseded) {
+      s.node.remove();
+      return;
+    }
+    s.node.classList.remove("streaming");
+    s.node.replaceChildren(markdown(s.text));
+  }
+}

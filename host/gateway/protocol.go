@@ -1,0 +1,155 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// The WebSocket protocol, version 1.
+//
+// A client opens GET /api/v1/socket with the subprotocol "flynn.v1" and speaks text frames, each one JSON object
+// with a "type". One socket watches one conversation. Frames of a client are bounded by MaxFrame and decoded
+// strictly: an unknown type, an unknown, repeated or missing field, or anything after the object is answered
+// with an error and ends the socket. Clients in turn ignore types and fields that they do not know.
+//
+// From the client:
+//
+//	{"type":"hello","token":T,"channel":"web","conversation":C,"resume":K}
+//	    The first frame, within ten seconds. The token is that of the token file; it is never part of the URL, where
+//	    logs and histories would keep it. Conversation is a name of the client's choosing. With the optional
+//	    resume, the key of the last entry that the client has, history holds only what came after it.
+//	    Any known channel can be watched; only web and terminal can be written to.
+//	{"type":"send","id":I,"text":"..."}
+//	    Says something. I is made by the client, unique for ever in its channel (a random UUID). After a lost
+//	    connection the client sends everything that was not accepted again, with the same I: it is answered once.
+//	{"type":"stop"}                                  Ends the running turn.
+//	{"type":"decide","approval":A,"grant":true}      Answers an approval request.
+//	{"type":"history"}                               Asks for the whole history again.
+//
+// From the server:
+//
+//	{"type":"welcome","channel":"web","conversation":C,"write":true,"version":"..."}
+//	{"type":"history","entries":[Entry...],"resumed":false}
+//	    After welcome, after resync and when asked for. Unless resumed, it replaces what the client shows.
+//	{"type":"event","event":message.Event}           As it happens. An event can be in the history too: replies are
+//	    told apart by key, tool calls by call, and text deltas are superseded by the reply of their turn.
+//	{"type":"accepted","id":I}                       The message is durable.
+//	{"type":"approvals","approvals":[Approval...]}   All requests that wait for a person, whenever they change.
+//	{"type":"resync"}                                The client was too slow and missed events; history follows.
+//	{"type":"ping"}                                  Every PingInterval, so that a client notices silence.
+//	{"type":"error","code":"...","message":"...","id":I}
+//	    With an id, that send was not accepted. Codes unauthorized, forbidden, limited and bad_request end the socket.
+const (
+	Subprotocol = "flynn.v1"
+	SocketPath  = "/api/v1/socket"
+	// MaxFrame bounds a frame of a client, in bytes.
+	MaxFrame = maxBody
+	// PingInterval is the longest silence of a server.
+	PingInterval = 20 * time.Second
+)
+
+// Types of frames.
+const (
+	TypeHello     = "hello"
+	TypeSend      = "send"
+	TypeStop      = "stop"
+	TypeDecide    = "decide"
+	TypeHistory   = "history"
+	TypeWelcome   = "welcome"
+	TypeEvent     = "event"
+	TypeAccepted  = "accepted"
+	TypeApprovals = "approvals"
+	TypeResync    = "resync"
+	TypePing      = "ping"
+	TypeError     = "error"
+)
+
+// Codes of errors, on the socket and in the JSON API.
+const (
+	CodeBadRequest   = "bad_request"
+	CodeUnauthorized = "unauthorized"
+	CodeForbidden    = "forbidden"
+	CodeLimited      = "limited"
+	CodeReadOnly     = "read_only"   // the conversation belongs to a channel that is not a local door
+	CodeNotFound     = "not_found"   // no such approval
+	CodeConflict     = "conflict"    // the approval is answered already, or has expired
+	CodeUnavailable  = "unavailable" // the host could not do it now; try again
+)
+
+// The local doors: the channels that can be written to through the gateway.
+const (
+	ChannelWeb      = "web"
+	ChannelTerminal = "terminal"
+)
+
+// ClientFrame is a frame of a client. Which fields it may have follows from Type; see DecodeFrame.
+type ClientFrame struct {
+	Type         string `json:"type"`
+	Token        string `json:"token,omitempty"`
+	Channel      string `json:"channel,omitempty"`
+	Conversation string `json:"conversation,omitempty"`
+	Resume       string `json:"resume,omitempty"`
+	ID           string `json:"id,omitempty"`
+	Text         string `json:"text,omitempty"`
+	Approval     string `json:"approval,omitempty"`
+	Grant        *bool  `json:"grant,omitempty"`
+}
+
+// ServerFrame is a frame of the server.
+type ServerFrame struct {
+	Type         string         `json:"type"`
+	Channel      string         `json:"channel,omitempty"`
+	Conversation string         `json:"conversation,omitempty"`
+	Write        bool           `json:"write,omitempty"`
+	Version      string         `json:"version,omitempty"`
+	ID           string         `json:"id,omitempty"`
+	Entries      []Entry        `json:"entries,omitzero"`
+	Resumed      bool           `json:"resumed,omitempty"`
+	Event        *message.Event `json:"event,omitempty"`
+	Approvals    []Approval     `json:"approvals,omitzero"`
+	Code         string         `json:"code,omitempty"`
+	Message      string         `json:"message,omitempty"`
+}
+
+// Approval is a pending request as people see it: the whole call, and where it would run.
+type Approval struct {
+	ID        string          `json:"id"`
+	Session   string          `json:"session"` // "channel:conversation:agent"
+	Turn      string          `json:"turn,omitempty"`
+	Agent     string          `json:"agent"`
+	Requester string          `json:"requester,omitempty"`
+	Tool      string          `json:"tool"`
+	Args      json.RawMessage `json:"args"`
+	Dir       string          `json:"dir,omitempty"`
+	Where     string          `json:"where"`
+	Reasons   []string        `json:"reasons,omitempty"`
+	Created   time.Time       `json:"created,omitzero"`
+	Expires   time.Time       `json:"expires,omitzero"`
+}
+
+func approvalViews(list []store.Approval) []Approval {
+	views := make([]Approval, 0, len(list))
+	for _, a := range list {
+		views = append(views, Approval{
+			ID: a.ID, Session: a.Session, Turn: a.Turn, Agent: a.Agent, Requester: a.Requester,
+			Tool: a.Tool, Args: a.Args, Dir: a.Dir, Where: a.Where, Reasons: a.Reasons,
+			Created: a.Created, Expires: a.Expires,
+		})
+	}
+	return views
+}
+
+// errorCode names the class of a backend's error.
+func errorCode(err error) string {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return CodeNotFound
+	case errors.Is(err, store.ErrConflict):
+		return CodeConflict
+	}
+	return CodeUnavailable
+}

@@ -1,0 +1,372 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/coder/websocket"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/flynnhost/flynn/host/message"
+)
+
+const (
+	maxSockets        = 256
+	helloTimeout      = 10 * time.Second
+	frameWriteTimeout = 10 * time.Second
+	// approvalsInterval is how soon a request of another conversation shows.
+	approvalsInterval = 2 * time.Second
+	// resyncPause keeps a watcher that falls behind at once again from spinning.
+	resyncPause = 200 * time.Millisecond
+	outBuffer   = 64
+)
+
+// socket serves one WebSocket until the client goes or the server ends.
+func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
+	s.sockets.Add(1)
+	defer s.sockets.Done()
+	defer s.open.Add(-1)
+	if s.open.Add(1) > maxSockets {
+		writeError(w, http.StatusServiceUnavailable, CodeLimited, "too many sockets are open")
+		return
+	}
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+		Subprotocols: []string{Subprotocol},
+		// The guard has checked the origin already, more strictly.
+		InsecureSkipVerify: true,
+	})
+	if err != nil {
+		s.log.Debug("gateway could not open a socket", "error", err)
+		return
+	}
+	defer conn.CloseNow()
+	s.metrics.sockets.Inc()
+	defer s.metrics.sockets.Dec()
+	if conn.Subprotocol() != Subprotocol {
+		_ = conn.Close(websocket.StatusPolicyViolation, "ask for the subprotocol "+Subprotocol)
+		return
+	}
+	conn.SetReadLimit(MaxFrame)
+	hello, ok := s.greet(r.Context(), conn)
+	if !ok {
+		return
+	}
+	ss := &session{Server: s, conn: conn, hello: hello, out: make(chan ServerFrame, outBuffer), poke: make(chan struct{}, 1)}
+	err = ss.run(r.Context())
+	s.log.Debug("gateway socket ended", "channel", hello.Channel, "conversation", hello.Conversation, "error", err)
+}
+
+// greet reads the hello and checks its token.
+func (s *Server) greet(ctx context.Context, conn *websocket.Conn) (ClientFrame, bool) {
+	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	defer cancel()
+	f, err := readFrame(ctx, conn)
+	var bad badFrame
+	switch {
+	case errors.As(err, &bad):
+		refuse(ctx, conn, CodeBadRequest, bad.Error())
+		return f, false
+	case err != nil:
+		return f, false
+	case f.Type != TypeHello:
+		refuse(ctx, conn, CodeUnauthorized, "the first frame must be hello")
+		return f, false
+	}
+	s.metrics.frames.WithLabelValues(TypeHello).Inc()
+	given := f.Token
+	f.Token = "" // nothing needs it any more
+	switch s.check(given, "socket") {
+	case 0:
+		return f, true
+	case http.StatusTooManyRequests:
+		refuse(ctx, conn, CodeLimited, "too many wrong tokens; wait a second")
+	default:
+		refuse(ctx, conn, CodeUnauthorized, "the token is wrong; open the address that flynn serve printed")
+	}
+	return f, false
+}
+
+// session is one authorized socket. Frames go out through out, written by one goroutine alone.
+type session struct {
+	*Server
+	conn  *websocket.Conn
+	hello ClientFrame
+	out   chan ServerFrame
+	poke  chan struct{} // asks watch to look at the approvals now
+}
+
+var errDone = errors.New("socket is done")
+
+// run ends when the client goes, breaks the protocol or reads too slowly, or when ctx ends.
+func (ss *session) run(ctx context.Context) error {
+	g, inner := errgroup.WithContext(ctx)
+	g.Go(func() error { return ss.write(inner) })
+	g.Go(func() error { return ss.watch(inner) })
+	g.Go(func() error { return ss.ping(inner) })
+	g.Go(func() error {
+		// The library drops the connection without a word when a read's context ends, so reading ends by
+		// the close below instead.
+		return ss.read(context.WithoutCancel(inner), inner)
+	})
+	g.Go(func() error {
+		<-inner.Done()
+		if ctx.Err() != nil {
+			_ = ss.conn.Close(websocket.StatusGoingAway, "flynn is shutting down")
+		}
+		_ = ss.conn.CloseNow()
+		return nil
+	})
+	return g.Wait()
+}
+
+// read handles the client's frames, one after the other.
+func (ss *session) read(reading, ctx context.Context) error {
+	for {
+		f, err := readFrame(reading, ss.conn)
+		var bad badFrame
+		if errors.As(err, &bad) {
+			refuse(ctx, ss.conn, CodeBadRequest, bad.Error())
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		ss.metrics.frames.WithLabelValues(f.Type).Inc()
+		if err := ss.handle(ctx, f); err != nil {
+			return err
+		}
+	}
+}
+
+// handle does what one frame asks for. It returns an error only when the socket must end.
+func (ss *session) handle(ctx context.Context, f ClientFrame) error {
+	call, cancel := context.WithTimeout(ctx, backendTimeout)
+	defer cancel()
+	h := ss.hello
+	switch f.Type {
+	case TypeSend:
+		if !localDoor(h.Channel) {
+			return ss.push(ctx, ServerFrame{Type: TypeError, Code: CodeReadOnly, ID: f.ID, Message: "this conversation can be read here, not written to"})
+		}
+		if err := ss.backend.Submit(call, ownMessage(h.Channel, h.Conversation, f.ID, f.Text)); err != nil {
+			return ss.pushError(ctx, f.ID, err)
+		}
+		return ss.push(ctx, ServerFrame{Type: TypeAccepted, ID: f.ID})
+	case TypeStop:
+		if err := ss.backend.Stop(call, h.Channel, h.Conversation); err != nil {
+			return ss.pushError(ctx, "", err)
+		}
+		return nil
+	case TypeDecide:
+		err := ss.backend.Decide(call, f.Approval, *f.Grant, ownerKey(ss.doorOf()))
+		ss.lookAtApprovals()
+		if err != nil {
+			return ss.pushError(ctx, "", err)
+		}
+		return nil
+	case TypeHistory:
+		return ss.pushHistory(ctx, "")
+	}
+	refuse(ctx, ss.conn, CodeBadRequest, "hello comes once")
+	return errDone
+}
+
+// doorOf names the door that a decision came through: a conversation of a channel is watched from the page.
+func (ss *session) doorOf() string {
+	if ss.hello.Channel == ChannelTerminal {
+		return ChannelTerminal
+	}
+	return ChannelWeb
+}
+
+// watch sends welcome, history and then events. It subscribes before it reads the history, so that nothing falls between.
+func (ss *session) watch(ctx context.Context) error {
+	h := ss.hello
+	welcome := ServerFrame{Type: TypeWelcome, Channel: h.Channel, Conversation: h.Conversation, Write: localDoor(h.Channel)}
+	welcome.Version = ss.backend.Status(ctx).Version
+	if err := ss.push(ctx, welcome); err != nil {
+		return err
+	}
+	var shown []Approval // what the client knows
+	for resume := h.Resume; ; resume = "" {
+		if err := ss.follow(ctx, resume, &shown); err != nil {
+			return err
+		}
+		ss.metrics.resyncs.Inc()
+		if err := ss.push(ctx, ServerFrame{Type: TypeResync}); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(resyncPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// follow forwards events until the backend cuts the subscription off (nil) or the socket must end.
+func (ss *session) follow(ctx context.Context, resume string, shown *[]Approval) error {
+	events, cancel := ss.backend.Subscribe(ss.hello.Channel, ss.hello.Conversation)
+	defer cancel()
+	if err := ss.pushHistory(ctx, resume); err != nil {
+		return err
+	}
+	tick := time.NewTicker(approvalsInterval)
+	defer tick.Stop()
+	ss.lookAtApprovals()
+	for {
+		var err error
+		select {
+		case e, ok := <-events:
+			if !ok {
+				return nil
+			}
+			err = ss.push(ctx, ServerFrame{Type: TypeEvent, Event: &e})
+			if e.Kind == message.ToolApproval || e.Kind == message.ToolResult {
+				ss.lookAtApprovals()
+			}
+		case <-tick.C:
+			err = ss.pushApprovals(ctx, shown)
+		case <-ss.poke:
+			err = ss.pushApprovals(ctx, shown)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (ss *session) lookAtApprovals() {
+	select {
+	case ss.poke <- struct{}{}:
+	default: // a look is due already
+	}
+}
+
+// pushApprovals sends the pending requests if they differ from what the client knows.
+func (ss *session) pushApprovals(ctx context.Context, shown *[]Approval) error {
+	call, cancel := context.WithTimeout(ctx, backendTimeout)
+	defer cancel()
+	list, err := ss.backend.Approvals(call)
+	if err != nil {
+		ss.log.Warn("gateway could not list approvals", "error", err)
+		return nil // the next tick tries again
+	}
+	views := approvalViews(list)
+	if reflect.DeepEqual(views, *shown) {
+		return nil
+	}
+	*shown = views
+	return ss.push(ctx, ServerFrame{Type: TypeApprovals, Approvals: views})
+}
+
+// pushHistory sends the entries after the one with key resume, or all if it is not among them.
+func (ss *session) pushHistory(ctx context.Context, resume string) error {
+	call, cancel := context.WithTimeout(ctx, backendTimeout)
+	defer cancel()
+	list, err := ss.backend.History(call, ss.hello.Channel, ss.hello.Conversation, historyLimit)
+	if err != nil {
+		return ss.pushError(ctx, "", err)
+	}
+	f := ServerFrame{Type: TypeHistory, Entries: orEmpty(list)}
+	for i := len(list) - 1; resume != "" && i >= 0; i-- {
+		if list[i].Key == resume {
+			f.Entries, f.Resumed = list[i+1:], true
+			break
+		}
+	}
+	return ss.push(ctx, f)
+}
+
+func (ss *session) pushError(ctx context.Context, id string, err error) error {
+	code := errorCode(err)
+	if code == CodeUnavailable {
+		ss.log.Warn("gateway request failed", "error", err)
+	}
+	return ss.push(ctx, ServerFrame{Type: TypeError, Code: code, ID: id, Message: err.Error()})
+}
+
+func (ss *session) push(ctx context.Context, f ServerFrame) error {
+	select {
+	case ss.out <- f:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (ss *session) write(ctx context.Context) error {
+	for {
+		select {
+		case f := <-ss.out:
+			if err := writeFrame(ctx, ss.conn, f); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// ping tells the client that the server lives, and learns whether the client does.
+func (ss *session) ping(ctx context.Context) error {
+	tick := time.NewTicker(PingInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err := ss.push(ctx, ServerFrame{Type: TypePing}); err != nil {
+			return err
+		}
+		call, cancel := context.WithTimeout(ctx, frameWriteTimeout)
+		err := ss.conn.Ping(call)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// badFrame is a frame that breaks the protocol.
+type badFrame struct{ error }
+
+func readFrame(ctx context.Context, conn *websocket.Conn) (ClientFrame, error) {
+	kind, data, err := conn.Read(ctx)
+	if err != nil {
+		return ClientFrame{}, err
+	}
+	if kind != websocket.MessageText {
+		return ClientFrame{}, badFrame{errors.New("frames must be text")}
+	}
+	f, err := DecodeFrame(data)
+	if err != nil {
+		return f, badFrame{err}
+	}
+	return f, nil
+}
+
+func writeFrame(ctx context.Context, conn *websocket.Conn, f ServerFrame) error {
+	data, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, frameWriteTimeout)
+	defer cancel()
+	return conn.Write(ctx, websocket.MessageText, data)
+}
+
+// refuse tells the client why and closes.
+func refuse(ctx context.Context, conn *websocket.Conn, code, text string) {
+	if writeFrame(ctx, conn, ServerFrame{Type: TypeError, Code: code, Message: text}) == nil {
+		_ = conn.Close(websocket.StatusPolicyViolation, code)
+	}
+}
