@@ -1,147 +1,174 @@
 package glob
 
 import (
-	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
 )
 
-// parser reads a pattern from the front.
-type parser struct{ rest []rune }
+type kind uint8
 
-func (p *parser) next() (rune, bool) {
-	if len(p.rest) == 0 {
-		return 0, false
-	}
-	c := p.rest[0]
-	p.rest = p.rest[1:]
-	return c, true
+const (
+	literal kind = iota
+	one          // any character
+	class        // one character of ranges
+	star         // any run of characters
+)
+
+// token is one step of an alternative. Neighbouring literals are joined, and so are neighbouring stars.
+type token struct {
+	kind   kind
+	text   string // literal
+	negate bool   // class
+	ranges []span // class
 }
 
-// maxDepth bounds braces within braces.
-const maxDepth = 8
+type span struct{ low, high rune }
 
-// sequence reads up to the end, or up to a comma or closing brace inside braces, which it leaves.
+type parser struct{ rest string }
+
+// sequence reads until the end of the pattern, or inside braces until a comma or the closing brace, which it
+// leaves in place. It returns every way the braces in it can expand.
 func (p *parser) sequence(depth int) ([][]token, error) {
-	alts := [][]token{nil}
-	for len(p.rest) > 0 {
-		if c := p.rest[0]; c == '}' || c == ',' && depth > 0 {
-			return alts, nil
+	expanded := [][]token{nil}
+	for p.rest != "" {
+		if depth > 0 && (p.rest[0] == ',' || p.rest[0] == '}') {
+			return expanded, nil
 		}
-		more, err := p.item(depth)
+		options, err := p.item(depth)
 		if err != nil {
 			return nil, err
 		}
-		if alts, err = multiply(alts, more); err != nil {
+		if expanded, err = product(expanded, options); err != nil {
 			return nil, err
 		}
 	}
-	return alts, nil
+	if depth > 0 {
+		return nil, fmt.Errorf("a { is not closed; write [{] for a literal brace")
+	}
+	return expanded, nil
 }
 
-// item reads one token, or one pair of braces.
 func (p *parser) item(depth int) ([][]token, error) {
-	c, _ := p.next()
-	t := token{kind: literal, char: c}
-	switch c {
+	switch p.rest[0] {
 	case '{':
 		return p.braces(depth + 1)
 	case '[':
-		var err error
-		if t, err = p.class(); err != nil {
-			return nil, err
-		}
+		t, err := p.class()
+		return [][]token{{t}}, err
 	case '*':
-		t.kind = star
+		p.rest = strings.TrimLeft(p.rest, "*")
+		return [][]token{{{kind: star}}}, nil
 	case '?':
-		t.kind = any1
-	case ']':
-		return nil, errors.New(`"]" has no opening bracket: write \] for the character itself`)
-	case '\\':
-		var ok bool
-		if t.char, ok = p.next(); !ok {
-			return nil, errors.New("backslash at the end escapes nothing")
-		}
+		p.rest = p.rest[1:]
+		return [][]token{{{kind: one}}}, nil
 	}
-	return [][]token{{t}}, nil
+	return [][]token{{p.literal(depth)}}, nil
+}
+
+func (p *parser) literal(depth int) token {
+	special := "{[*?"
+	if depth > 0 {
+		special = "{[*?,}"
+	}
+	end := strings.IndexAny(p.rest, special)
+	if end < 0 {
+		end = len(p.rest)
+	}
+	t := token{kind: literal, text: p.rest[:end]}
+	p.rest = p.rest[end:]
+	return t
 }
 
 func (p *parser) braces(depth int) ([][]token, error) {
-	if depth > maxDepth {
-		return nil, fmt.Errorf("braces are nested more than %d deep", maxDepth)
+	if depth > MaxDepth {
+		return nil, fmt.Errorf("braces are nested deeper than %d", MaxDepth)
 	}
 	var all [][]token
 	for {
-		alts, err := p.sequence(depth)
+		p.rest = p.rest[1:] // the brace or the comma
+		options, err := p.sequence(depth)
 		if err != nil {
 			return nil, err
 		}
-		if all = append(all, alts...); len(all) > MaxAlternatives {
-			return nil, errTooMany
+		if all = append(all, options...); len(all) > MaxAlternatives {
+			return nil, errAlternatives()
 		}
-		switch c, ok := p.next(); {
-		case !ok:
-			return nil, errors.New(`"{" is never closed: write \{ for the character itself`)
-		case c == '}':
+		if p.rest[0] == '}' {
+			p.rest = p.rest[1:]
 			return all, nil
 		}
 	}
 }
 
-var errTooMany = fmt.Errorf("braces make more than %d alternatives", MaxAlternatives)
-
-// multiply appends each of more to each of alts.
-func multiply(alts, more [][]token) ([][]token, error) {
-	if len(more) == 1 {
-		for i := range alts {
-			alts[i] = append(alts[i], more[0]...)
-		}
-		return alts, nil
-	}
-	if len(alts)*len(more) > MaxAlternatives {
-		return nil, errTooMany
-	}
-	var out [][]token
-	for _, a := range alts {
-		for _, m := range more {
-			out = append(out, append(append([]token(nil), a...), m...))
-		}
-	}
-	return out, nil
-}
-
-// class reads what follows an opening bracket. A closing bracket right at the begin is an ordinary member.
 func (p *parser) class() (token, error) {
 	t := token{kind: class}
-	if len(p.rest) > 0 && (p.rest[0] == '!' || p.rest[0] == '^') {
-		t.negate = true
-		p.next()
+	rest := p.rest[1:]
+	if (rest != "" && (rest[0] == '!' || rest[0] == '^')) && !strings.HasPrefix(rest[1:], "]") {
+		t.negate, rest = true, rest[1:]
 	}
 	for first := true; ; first = false {
-		c, ok := p.next()
-		if !ok {
-			return t, errors.New(`"[" is never closed: write \[ for the character itself`)
+		if rest == "" {
+			return t, fmt.Errorf("a [ is not closed; write [[] for a literal bracket")
 		}
-		if c == ']' && !first {
+		if rest[0] == ']' && !first {
+			p.rest = rest[1:]
 			return t, nil
 		}
-		if c == '\\' {
-			if c, ok = p.next(); !ok {
-				return t, errors.New("backslash at the end escapes nothing")
-			}
+		var low rune
+		low, rest = next(rest)
+		high := low
+		if len(rest) >= 2 && rest[0] == '-' && rest[1] != ']' {
+			high, rest = next(rest[1:])
 		}
-		hi := c
-		if len(p.rest) > 1 && p.rest[0] == '-' && p.rest[1] != ']' {
-			p.next()
-			hi, _ = p.next()
-			if hi == '\\' {
-				if hi, ok = p.next(); !ok {
-					return t, errors.New("backslash at the end escapes nothing")
-				}
-			}
-			if hi < c {
-				return t, fmt.Errorf("range %c-%c is upside down", c, hi)
-			}
+		if high < low {
+			return t, fmt.Errorf("the range %c-%c runs backwards", low, high)
 		}
-		t.ranges = append(t.ranges, span{c, hi})
+		t.ranges = append(t.ranges, span{low, high})
 	}
+}
+
+func next(s string) (rune, string) {
+	r, size := utf8.DecodeRuneInString(s)
+	return r, s[size:]
+}
+
+// product appends every option to every prefix. It owns both: a single option extends the prefixes in
+// place, so that a long pattern costs its length and not the square of it.
+func product(prefixes, options [][]token) ([][]token, error) {
+	if len(options) == 1 {
+		for i, prefix := range prefixes {
+			prefixes[i] = join(prefix, options[0])
+		}
+		return prefixes, nil
+	}
+	if len(prefixes)*len(options) > MaxAlternatives {
+		return nil, errAlternatives()
+	}
+	all := make([][]token, 0, len(prefixes)*len(options))
+	for _, prefix := range prefixes {
+		for _, option := range options {
+			all = append(all, join(slices.Clone(prefix), option))
+		}
+	}
+	return all, nil
+}
+
+func errAlternatives() error {
+	return fmt.Errorf("braces make more than %d alternatives; write several rules", MaxAlternatives)
+}
+
+func join(tokens, more []token) []token {
+	for _, t := range more {
+		last := len(tokens) - 1
+		switch {
+		case last >= 0 && t.kind == literal && tokens[last].kind == literal:
+			tokens[last].text += t.text
+		case last >= 0 && t.kind == star && tokens[last].kind == star:
+		default:
+			tokens = append(tokens, t)
+		}
+	}
+	return tokens
 }
