@@ -48,6 +48,8 @@ type Call struct {
 	Session string          // session key, "channel:conversation:agent"
 	Agent   string
 	Sender  string // "instance:platform-id"
+	// Labels are the provenance labels of the session, for tools that keep something of it.
+	Labels []string
 	// Machine is where tools with Spec.Machine act.
 	Machine machine.Machine
 	// Progress receives output as it comes; never nil.

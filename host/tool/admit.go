@@ -1,0 +1,104 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/flynnhost/flynn/host/approval"
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Approver asks a person; *approval.Desk is the one that there is.
+type Approver interface {
+	Request(ctx context.Context, ask approval.Ask) (store.Approval, error)
+	Wait(ctx context.Context, id string) (granted bool, decider string, err error)
+	Consume(ctx context.Context, id string, b approval.Binding) error
+}
+
+var _ Approver = (*approval.Desk)(nil)
+
+// maxAsks bounds how often a person is asked about one call whose circumstances change while he thinks.
+const maxAsks = 3
+
+// Admit enforces a call and, where a person has to agree, asks and waits. Its verdict is Run or Deny.
+//
+// After a grant the call is enforced once more: the kill switch, the policies or the sandbox may have
+// changed while somebody slept over it. The grant is spent on that second verdict, and only if it is the one that was
+// shown. asked, if set, hears of each request with the verdict that led to it.
+func (e *Enforcer) Admit(ctx context.Context, s Subject, call model.ToolCall, people Approver, asked func(Verdict, store.Approval)) (Verdict, error) {
+	v := e.Enforce(ctx, s, call)
+	for range maxAsks {
+		if v.Action != Ask {
+			return v, nil
+		}
+		if people == nil {
+			v.deny("a person has to approve this call, and there is nobody to ask")
+			return v, nil
+		}
+		request, err := people.Request(ctx, v.request(s))
+		if err != nil {
+			return v, fmt.Errorf("ask for approval: %w", err)
+		}
+		if asked != nil {
+			asked(v, request)
+		}
+		granted, decider, err := people.Wait(ctx, request.ID)
+		if err != nil {
+			return v, fmt.Errorf("wait for approval: %w", err)
+		}
+		if !granted {
+			v.deny(turnedDown(request.ID, decider))
+			return v, nil
+		}
+		before := v.Records
+		v = e.Enforce(ctx, s, call)
+		v.Records = append(before, v.Records...) // both rounds belong in the decision log
+		if v.Action != Ask {
+			return v, nil
+		}
+		if err = people.Consume(ctx, request.ID, v.binding(s)); err == nil {
+			v.Action = Run
+			v.Reasons = append(v.Reasons, fmt.Sprintf("approved by %s (request %s)", decider, request.ID))
+			return v, nil
+		} else if !stale(err) {
+			return v, err
+		}
+	}
+	v.deny("the call or its circumstances changed each time while a person was asked")
+	return v, nil
+}
+
+// stale tells whether asking anew can help.
+func stale(err error) bool {
+	return errors.Is(err, approval.ErrDrift) || errors.Is(err, approval.ErrUsed) || errors.Is(err, approval.ErrExpired)
+}
+
+func turnedDown(id, decider string) string {
+	if decider == "" {
+		return fmt.Sprintf("nobody approved this call in time (request %s)", id)
+	}
+	return fmt.Sprintf("%s did not approve this call (request %s); do not try it again in another form", decider, id)
+}
+
+func (v *Verdict) request(s Subject) approval.Ask {
+	return approval.Ask{
+		Binding:   v.binding(s),
+		Turn:      s.Turn,
+		Session:   s.Session,
+		Requester: s.Message.SenderKey(),
+		Reasons:   v.Reasons,
+	}
+}
+
+func (v *Verdict) binding(s Subject) approval.Binding {
+	return approval.Binding{
+		Tool:   v.spec.Name,
+		Args:   v.Args,
+		Dir:    s.Dir,
+		Agent:  s.Agent,
+		Policy: v.Policy,
+		Where:  v.Where,
+	}
+}

@@ -1,0 +1,89 @@
+// Package builtin holds the tools that come with Flynn: commands and processes,
+// files, web pages, memory.
+//
+// Start with Register. A tool here does its one thing and describes the outcome to a model; whether it may
+// run is decided before (tool.Enforcer), and how much of a result a model gets after (tool.Runner).
+package builtin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool"
+)
+
+// Config says what the tools work with.
+type Config struct {
+	// Memory keeps the notes; without it there are no memory tools.
+	Memory store.Memory
+	Web    WebConfig
+}
+
+// Register adds the built-in tools to a registry.
+func Register(r *tool.Registry, c Config) error {
+	tools := []tool.Tool{
+		shellExec(),
+		processStart(), processList(), processOutput(), processKill(),
+		fileRead(), fileWrite(), fileEdit(), fileList(),
+		webFetch(c.Web),
+	}
+	if c.Memory != nil {
+		tools = append(tools, memoryRead(c.Memory), memoryWrite(c.Memory), memorySearch(c.Memory))
+	}
+	for _, t := range tools {
+		if err := r.Register(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// function is a tool made of a spec and a function over its decoded arguments.
+type function[A any] struct {
+	spec tool.Spec
+	rest string
+	run  func(ctx context.Context, call tool.Call, args A) (tool.Result, error)
+}
+
+var (
+	_ tool.Tool  = function[struct{}]{}
+	_ tool.Pager = function[struct{}]{}
+)
+
+func (f function[A]) Spec() tool.Spec { return f.spec }
+
+func (f function[A]) Rest() string { return f.rest }
+
+func (f function[A]) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
+	var args A
+	if err := json.Unmarshal(call.Args, &args); err != nil {
+		// The schema let it through, so this is a number that fits no Go type and the like.
+		return failure("the arguments do not fit: %v", err), nil
+	}
+	return f.run(ctx, call, args)
+}
+
+// failure is a Result that tells of a failure of the thing itself.
+func failure(format string, args ...any) tool.Result {
+	return tool.Result{Text: fmt.Sprintf(format, args...), IsError: true}
+}
+
+// outcome sorts an error: the end of the call is the host's business, everything else is told to the model.
+func outcome(err error) (tool.Result, error) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return tool.Result{}, err
+	}
+	return failure("%v", err), nil
+}
+
+// record encodes a typed record for people; the types that it is called with always encode.
+func record(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	return raw
+}

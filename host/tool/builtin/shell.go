@@ -1,0 +1,99 @@
+package builtin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/tool"
+)
+
+type shellArgs struct {
+	Command string `json:"command"`
+	Dir     string `json:"cwd"`
+	Timeout int64  `json:"timeout"` // ms
+}
+
+// defaultShellTimeout is in milliseconds, as the argument is.
+const defaultShellTimeout = 30_000
+
+func shellExec() tool.Tool {
+	return function[shellArgs]{
+		spec: tool.Spec{
+			Name:        "shell.exec",
+			Description: "Run a command line with /bin/sh and wait for its end. Whatever it leaves in the background is ended with it; use process.start for what should go on.",
+			Effect:      tool.Execute,
+			Machine:     true,
+			Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["command"],"properties":{
+				"command":{"type":"string","minLength":1,"description":"the command line"},
+				"cwd":{"type":"string","description":"working directory, relative to the workspace"},
+				"timeout":{"type":"integer","minimum":1,"maximum":3600000,"description":"milliseconds; 30000 if left out"}}}`),
+		},
+		rest: "Redirect the output to a file and read it with file.read.",
+		run:  runShell,
+	}
+}
+
+func runShell(ctx context.Context, call tool.Call, args shellArgs) (tool.Result, error) {
+	if args.Timeout == 0 {
+		args.Timeout = defaultShellTimeout
+	}
+	r, err := call.Machine.Exec(ctx, machine.Command{
+		Script:   args.Command,
+		Dir:      args.Dir,
+		Timeout:  time.Duration(args.Timeout) * time.Millisecond,
+		Progress: func(_ machine.Stream, p []byte) { call.Progress(p) },
+	})
+	if err != nil {
+		return outcome(err)
+	}
+	text := join(string(r.Stdout), string(r.Stderr), "["+describe(r)+"]")
+	r.Stdout, r.Stderr = nil, nil
+	return tool.Result{Text: text, IsError: !succeeded(r), Verdict: record(r)}, nil
+}
+
+func succeeded(r machine.Result) bool {
+	return r.ExitCode == 0 && r.Signal == "" && !r.TimedOut && !r.Canceled
+}
+
+// join puts parts on lines of their own; empty ones are left out.
+func join(parts ...string) string {
+	var b strings.Builder
+	for _, p := range parts {
+		if b.Len() > 0 && p != "" && !strings.HasSuffix(b.String(), "\n") {
+			b.WriteByte('\n')
+		}
+		b.WriteString(p)
+	}
+	return b.String()
+}
+
+// describe sums up how a command ended: "exit code 1, 300 bytes of output dropped".
+func describe(r machine.Result) string {
+	var facts []string
+	add := func(when bool, format string, args ...any) {
+		if when {
+			facts = append(facts, fmt.Sprintf(format, args...))
+		}
+	}
+	add(r.TimedOut, "timed out after %v", r.Wall.Round(time.Millisecond))
+	add(r.Canceled, "canceled")
+	add(r.Signal != "", "ended by %s", r.Signal)
+	add(r.Signal == "" && r.ExitCode >= 0, "exit code %d", r.ExitCode)
+	add(r.OOM, "out of memory")
+	add(r.PidsHit, "too many processes")
+	add(r.Dropped > 0, "%d bytes of output dropped", r.Dropped)
+	add(r.Kill != nil && !r.TimedOut && !r.Canceled, "what it left in the background was ended")
+	add(r.Kill != nil && r.Kill.Survivors > 0, "%d processes could not be ended", survivors(r))
+	return strings.Join(facts, ", ")
+}
+
+func survivors(r machine.Result) int {
+	if r.Kill == nil {
+		return 0
+	}
+	return r.Kill.Survivors
+}

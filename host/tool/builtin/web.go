@@ -1,0 +1,237 @@
+package builtin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/net/html/charset"
+
+	"github.com/flynnhost/flynn/host/tool"
+)
+
+// WebConfig says what web.fetch may reach. Only public addresses, in every case.
+type WebConfig struct {
+	// Ports are the ports that a URL may name; 80 and 443 if empty.
+	Ports []uint16
+	// Timeout bounds one fetch with all its redirects. 20 s
+	Timeout time.Duration
+
+	// allow judges the address that is about to be dialled; publicAddr except in tests of this package.
+	allow func(netip.AddrPort) error
+	// transport is changed by tests of this package only.
+	transport func(*http.Transport)
+}
+
+// Bounds of one fetch.
+const (
+	maxBody      = 2 << 20 // bytes, after decompression
+	maxHeader    = 64 << 10
+	maxRedirects = 5
+	maxURL       = 4096
+)
+
+type fetchArgs struct {
+	URL    string `json:"url"`
+	Offset int    `json:"offset"`
+}
+
+func webFetch(c WebConfig) tool.Tool {
+	f := newFetcher(c)
+	return function[fetchArgs]{
+		spec: tool.Spec{
+			Name:        "web.fetch",
+			Description: "Fetch a public web page or text over http or https and return it as text. Long pages come in pieces; the last line says where to go on.",
+			Effect:      tool.Network,
+			Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["url"],"properties":{
+				"url":{"type":"string","minLength":1,"maxLength":4096},
+				"offset":{"type":"integer","minimum":0,"maximum":16777216,"description":"into the text, in bytes; where the last piece said to go on"}}}`),
+		},
+		run: f.run,
+	}
+}
+
+// fetcher is an HTTP client that reaches public addresses only.
+type fetcher struct {
+	config WebConfig
+	client *http.Client
+}
+
+func newFetcher(c WebConfig) *fetcher {
+	if len(c.Ports) == 0 {
+		c.Ports = []uint16{80, 443}
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = 20 * time.Second
+	}
+	if c.allow == nil {
+		c.allow = publicAddr
+	}
+	f := &fetcher{config: c}
+	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: f.control}
+	transport := &http.Transport{
+		Proxy:                  nil, // a proxy would dial for us, past the check of the address
+		DialContext:            dialer.DialContext,
+		DisableKeepAlives:      true, // each fetch is checked anew, and none leaves a connection behind
+		ForceAttemptHTTP2:      true,
+		MaxResponseHeaderBytes: maxHeader,
+		TLSHandshakeTimeout:    10 * time.Second,
+	}
+	if c.transport != nil {
+		c.transport(transport)
+	}
+	f.client = &http.Client{Transport: transport, CheckRedirect: f.checkRedirect}
+	return f
+}
+
+// control runs between the resolution of a name and the connection, so it judges the very address that is
+// connected to: a name that resolves differently the second time gains nothing.
+func (f *fetcher) control(network, address string, _ syscall.RawConn) error {
+	if network != "tcp4" && network != "tcp6" {
+		return fmt.Errorf("network %s is not allowed", network)
+	}
+	addr, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("read address: %w", err)
+	}
+	return f.config.allow(addr)
+}
+
+func (f *fetcher) checkRedirect(next *http.Request, via []*http.Request) error {
+	if len(via) > maxRedirects {
+		return fmt.Errorf("more than %d redirects", maxRedirects)
+	}
+	if err := f.checkURL(next.URL); err != nil {
+		return err
+	}
+	if via[len(via)-1].URL.Scheme == "https" && next.URL.Scheme != "https" {
+		return errors.New("redirect from https to http is refused")
+	}
+	return nil
+}
+
+// checkURL refuses what is wrong with a URL in itself; whether its host is public shows when it is dialled.
+func (f *fetcher) checkURL(u *url.URL) error {
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("scheme %q is refused; use http or https", u.Scheme)
+	case u.User != nil:
+		return errors.New("a user name or password in the URL is refused")
+	case u.Hostname() == "":
+		return errors.New("the URL names no host")
+	case len(u.String()) > maxURL:
+		return fmt.Errorf("the URL is longer than %d bytes", maxURL)
+	}
+	text := u.Port()
+	if text == "" {
+		text = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || !slices.Contains(f.config.Ports, uint16(port)) {
+		return fmt.Errorf("port %s is refused; allowed: %v", text, f.config.Ports)
+	}
+	return nil
+}
+
+func (f *fetcher) run(ctx context.Context, call tool.Call, args fetchArgs) (tool.Result, error) {
+	u, err := url.Parse(args.URL)
+	if err != nil {
+		return failure("fetch: %v", err), nil
+	}
+	if err := f.checkURL(u); err != nil {
+		return failure("fetch %s: %v", u.Redacted(), err), nil
+	}
+	timed, cancel := context.WithTimeout(ctx, f.config.Timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(timed, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return failure("fetch: %v", err), nil
+	}
+	request.Header.Set("User-Agent", "Flynn")
+	request.Header.Set("Accept", "text/html, text/*, application/json, application/xml;q=0.9")
+	response, err := f.client.Do(request)
+	if err != nil && ctx.Err() != nil {
+		return tool.Result{}, ctx.Err()
+	}
+	if err != nil {
+		return failure("%v", err), nil
+	}
+	defer response.Body.Close()
+	return f.result(response, args.Offset), nil
+}
+
+// result turns a response into text. Whatever its status, its host has been read from.
+func (f *fetcher) result(response *http.Response, offset int) tool.Result {
+	final := response.Request.URL
+	result := tool.Result{IsError: response.StatusCode >= 400, Labels: hosts(response)}
+	text, err := readText(response)
+	if err != nil {
+		result.Text, result.IsError = fmt.Sprintf("fetch %s: %v", final.Redacted(), err), true
+		return result
+	}
+	result.Text = fmt.Sprintf("%s\nHTTP %s\n\n%s", final.Redacted(), response.Status, page(text, offset))
+	return result
+}
+
+// hosts labels the host of every response on the way, the redirects included: each chose what came next.
+func hosts(response *http.Response) []string {
+	var labels []string
+	for r := response; r != nil; r = r.Request.Response {
+		label := "web:" + strings.ToLower(r.Request.URL.Hostname())
+		if !slices.Contains(labels, label) {
+			labels = append(labels, label)
+		}
+	}
+	return labels
+}
+
+// readText reads a body as UTF-8 text, HTML turned into plain text.
+func readText(response *http.Response) (string, error) {
+	raw, err := io.ReadAll(io.LimitReader(response.Body, maxBody+1))
+	if err != nil {
+		return "", err
+	}
+	cut := len(raw) > maxBody
+	raw = raw[:min(len(raw), maxBody)]
+	contentType := response.Header.Get("Content-Type")
+	if contentType == "" {
+		contentType = http.DetectContentType(raw)
+	}
+	kind, _, err := mime.ParseMediaType(contentType)
+	if err != nil || !isText(kind) {
+		return "", fmt.Errorf("content type %q is not text", contentType)
+	}
+	encoding, _, _ := charset.DetermineEncoding(raw[:min(len(raw), 1024)], contentType)
+	decoded, err := encoding.NewDecoder().Bytes(raw)
+	if err != nil {
+		return "", fmt.Errorf("decode text: %w", err)
+	}
+	text := string(decoded)
+	if kind == "text/html" || kind == "application/xhtml+xml" {
+		text = htmlText(text, response.Request.URL)
+	}
+	if cut {
+		text = join(text, fmt.Sprintf("[the page is longer than %d bytes; the rest was not read]", maxBody))
+	}
+	return text, nil
+}
+
+func isText(kind string) bool {
+	switch kind {
+	case "application/json", "application/xml", "application/javascript", "application/x-ndjson", "application/yaml", "application/toml":
+		return true
+	}
+	return strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml")
+}

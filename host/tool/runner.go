@@ -1,0 +1,104 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+)
+
+// Runner runs calls that Enforce let through, and makes of whatever comes back a Result that a model can be given.
+type Runner struct {
+	// Deadline bounds one call, whatever its arguments ask for. 1 h
+	Deadline time.Duration
+	// MaxText bounds a result's text, in bytes. MaxText
+	MaxText int
+	Log     *slog.Logger
+}
+
+// Pager is implemented by tools whose results may be too long for a model. Rest tells the model how to read what
+// was left out, as one sentence.
+type Pager interface{ Rest() string }
+
+// defaultRest is for tools that cannot tell.
+const defaultRest = "Ask for less at a time to read it."
+
+// Run runs the call that v is about. The verdict's arguments replace the call's, so that what was judged is what runs.
+// A failure of the host is a Result as well, with the cause in the log: the turn goes on.
+func (r *Runner) Run(ctx context.Context, v Verdict, call Call) Result {
+	if v.Action != Run || v.tool == nil {
+		return r.refused(v)
+	}
+	if v.spec.Machine && call.Machine == nil {
+		return r.failed(v, errors.New("the call has no machine to act on"))
+	}
+	call.Name, call.Args = v.spec.Name, v.Args
+	if call.Progress == nil {
+		call.Progress = func([]byte) {}
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.deadline())
+	defer cancel()
+	result, err := run(ctx, v.tool, call)
+	if err != nil {
+		return r.failed(v, err)
+	}
+	result.Text = boundText(result.Text, r.maxText(), rest(v.tool))
+	return result
+}
+
+// refused is what a model gets for a call that must not run.
+func (r *Runner) refused(v Verdict) Result {
+	text := v.Refusal
+	if text == "" {
+		text = "this call was not approved"
+	}
+	return Result{Text: boundText("refused: "+text, r.maxText(), defaultRest), IsError: true}
+}
+
+// failed keeps the cause from the model where it could name the host's insides.
+func (r *Runner) failed(v Verdict, err error) Result {
+	if r.Log != nil {
+		r.Log.Error("tool_failed", "tool", v.spec.Name, "error", err)
+	}
+	text := fmt.Sprintf("%s failed inside the host; trying again may help", v.spec.Name)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		text = fmt.Sprintf("%s took too long and was ended", v.spec.Name)
+	case errors.Is(err, context.Canceled):
+		text = fmt.Sprintf("%s was canceled", v.spec.Name)
+	}
+	return Result{Text: text, IsError: true}
+}
+
+// run turns a tool's panic into an error.
+func run(ctx context.Context, t Tool, call Call) (result Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return t.Run(ctx, call)
+}
+
+func rest(t Tool) string {
+	if p, ok := t.(Pager); ok {
+		return p.Rest()
+	}
+	return defaultRest
+}
+
+func (r *Runner) deadline() time.Duration {
+	if r.Deadline <= 0 {
+		return time.Hour
+	}
+	return r.Deadline
+}
+
+func (r *Runner) maxText() int {
+	if r.MaxText <= 0 {
+		return MaxText
+	}
+	return r.MaxText
+}

@@ -1,0 +1,140 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/flynnhost/flynn/host/model"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// runVerdict returns a verdict that lets the tool run.
+func runVerdict(t *testing.T, tool fakeTool) Verdict {
+	t.Helper()
+	e := newEnforcer(t, func(c *EnforcerConfig) { c.Registry = newRegistry(t, tool) })
+	v := e.Enforce(t.Context(), with(channelSubject(), func(s *Subject) { s.Offered = NewSet(tool.spec.Name) }), model.ToolCall{Name: tool.spec.Name})
+	if v.Action != Run {
+		t.Fatalf("verdict %s: %s", v.Action, v.Refusal)
+	}
+	return v
+}
+
+func working(run func(ctx context.Context, call Call) (Result, error)) fakeTool {
+	f := named("test.tool")
+	f.run = run
+	return f
+}
+
+func TestRunner(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		run     func(ctx context.Context, call Call) (Result, error)
+		text    string // part of the result's text
+		isError bool
+	}{
+		{"result", func(context.Context, Call) (Result, error) { return Result{Text: "fine"}, nil }, "fine", false},
+		{"failure of the thing", func(context.Context, Call) (Result, error) { return Result{Text: "no", IsError: true}, nil }, "no", true},
+		{"failure of the host", func(context.Context, Call) (Result, error) { return Result{}, errors.New("secret path") }, "failed inside the host", true},
+		{"panic", func(context.Context, Call) (Result, error) { panic("secret") }, "failed inside the host", true},
+		{"canceled", func(context.Context, Call) (Result, error) { return Result{}, context.Canceled }, "canceled", true},
+		{"not UTF-8", func(context.Context, Call) (Result, error) { return Result{Text: "a\xffb"}, nil }, "a\uFFFDb", false},
+		{"progress may be used", func(_ context.Context, call Call) (Result, error) {
+			call.Progress([]byte("x"))
+			return Result{Text: "fine"}, nil
+		}, "fine", false},
+		{"runs with what was judged", func(_ context.Context, call Call) (Result, error) {
+			return Result{Text: call.Name + string(call.Args)}, nil
+		}, "test.tool{}", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := Runner{}
+			got := r.Run(t.Context(), runVerdict(t, working(c.run)), Call{Name: "other.tool", Args: []byte(`{"other":1}`)})
+			if !strings.Contains(got.Text, c.text) || got.IsError != c.isError || strings.Contains(got.Text, "secret") {
+				t.Errorf("got %+v, want %q, error %v", got, c.text, c.isError)
+			}
+		})
+	}
+}
+
+func TestRunnerRefusesWithoutAVerdictToRun(t *testing.T) {
+	v := runVerdict(t, working(func(context.Context, Call) (Result, error) {
+		t.Error("it ran")
+		return Result{}, nil
+	}))
+	for _, c := range []struct {
+		name   string
+		change func(*Verdict)
+		text   string
+	}{
+		{"no verdict", func(v *Verdict) { *v = Verdict{} }, "refused"},
+		{"made up", func(v *Verdict) { *v = Verdict{Action: Run} }, "refused"},
+		{"ask", func(v *Verdict) { v.Action = Ask }, "not approved"},
+		{"deny", func(v *Verdict) { v.Action, v.Refusal = Deny, "because" }, "because"},
+		{"machine tool without a machine", func(v *Verdict) { v.spec.Machine = true }, "failed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := v
+			c.change(&v)
+			if got := new(Runner).Run(t.Context(), v, Call{}); !got.IsError || !strings.Contains(got.Text, c.text) {
+				t.Errorf("got %+v, want refused with %q", got, c.text)
+			}
+		})
+	}
+}
+
+func TestRunnerDeadline(t *testing.T) {
+	v := runVerdict(t, working(func(ctx context.Context, _ Call) (Result, error) {
+		<-ctx.Done()
+		return Result{}, ctx.Err()
+	}))
+	synctest.Test(t, func(t *testing.T) {
+		r := Runner{Deadline: time.Minute}
+		began := time.Now()
+		if got := r.Run(t.Context(), v, Call{}); !got.IsError || !strings.Contains(got.Text, "too long") {
+			t.Errorf("got %+v", got)
+		}
+		if took := time.Since(began); took != time.Minute {
+			t.Errorf("ended after %v", took)
+		}
+	})
+}
+
+func TestRunnerKeepsHeadAndTail(t *testing.T) {
+	long := "FIRST" + strings.Repeat("x", 1<<20) + "LAST"
+	v := runVerdict(t, working(func(context.Context, Call) (Result, error) { return Result{Text: long}, nil }))
+	got := new(Runner).Run(t.Context(), v, Call{}).Text
+	if len(got) > MaxText || !strings.HasPrefix(got, "FIRST") || !strings.HasSuffix(got, "LAST") || !strings.Contains(got, defaultRest) {
+		t.Errorf("%d bytes, from %.10q to %q", len(got), got, got[len(got)-10:])
+	}
+	var left int
+	if _, err := fmt.Sscanf(got[strings.Index(got, "[..."):], "[... %d bytes", &left); err != nil {
+		t.Fatal(err)
+	}
+	if kept := strings.Count(got, "x"); left != strings.Count(long, "x")-kept+strings.Count("Ask for less at a time to read it.", "x") {
+		t.Errorf("it says %d bytes are left out, and %d are there of %d", left, kept, len(long))
+	}
+}
+
+func TestBoundTextIsValidAndBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 3000), func(b []byte) string { return string(b) })).Draw(t, "text")
+		max := rapid.IntRange(0, 2000).Draw(t, "max")
+		got := boundText(text, max, "Read on.")
+		if len(got) > max || !utf8.ValidString(got) {
+			t.Fatalf("%d bytes of at most %d, valid %v", len(got), max, utf8.ValidString(got))
+		}
+		if utf8.ValidString(text) && len(text) <= max && got != text {
+			t.Fatalf("%q became %q without need", text, got)
+		}
+	})
+}
