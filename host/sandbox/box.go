@@ -41,11 +41,13 @@ type order struct {
 	hello     frame.HelloBody
 	nonce     string
 	workspace string
+	lane      *lane // or nil
 }
 
 // launch makes a container, starts it and checks that its supervisor is where it should be. On
 // failure nothing is left, or what is left is found by its label at the next start.
 func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, error) {
+	defer o.lane.close()
 	id, err := create(ctx, d, log, o.container)
 	if err != nil {
 		discard(d, log, o.container.Name)
@@ -84,28 +86,44 @@ func create(ctx context.Context, d Driver, log *slog.Logger, c Container) (strin
 
 // boot attaches, starts and greets.
 func (b *box) boot(ctx context.Context, o order) error {
-	stream, err := b.driver.Attach(ctx, b.id, &stderrLog{log: b.log, container: b.id})
+	stdio, err := b.driver.Attach(ctx, b.id, &stderrLog{log: b.log, container: b.id})
 	if err != nil {
 		return err
 	}
-	b.link = openLink(stream)
 	if err := b.driver.Start(ctx, b.id); err != nil {
-		stream.Close()
+		stdio.Close()
 		return err
 	}
-	watchdog := time.AfterFunc(greetTimeout, func() { stream.Close() })
+	watchdog := time.AfterFunc(greetTimeout, func() { stdio.Close() })
 	defer watchdog.Stop()
-	reader := frame.NewReader(stream, frame.HostSide)
-	welcome, err := b.link.greet(reader, o.hello)
+	reader := frame.NewReader(stdio, frame.HostSide)
+	welcome, err := greet(stdio, reader, o.hello)
 	if err == nil {
 		err = checkWelcome(welcome, o)
 	}
+	stream := stdio
+	if err == nil && welcome.Lane {
+		stream, reader, err = b.changeLane(stdio, o.lane)
+	}
 	if err != nil {
-		stream.Close()
+		stdio.Close()
 		return fmt.Errorf("%w: supervisor of image %s does not start properly: %w", machine.ErrUnavailable, o.container.Image, err)
 	}
+	b.link = newLink(stream)
 	go b.link.serve(reader)
 	return nil
+}
+
+// changeLane moves the frames to the lane that the supervisor says it has taken.
+func (b *box) changeLane(stdio Stream, l *lane) (Stream, *frame.Reader, error) {
+	if l == nil {
+		return nil, nil, fmt.Errorf("%w: no lane was offered", frame.ErrProtocol)
+	}
+	conn, err := l.accept()
+	if err != nil {
+		return nil, nil, fmt.Errorf("change lane: %w", err)
+	}
+	return newLaneStream(conn, stdio), frame.NewReader(conn, frame.HostSide), nil
 }
 
 // watch removes the container when its link ends, for whatever reason.

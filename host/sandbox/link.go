@@ -28,15 +28,14 @@ type link struct {
 	err   error // why the link is closed
 }
 
-// openLink starts reading. The goroutine ends when the stream does; close ends both.
-func openLink(stream Stream) *link {
-	l := &link{
+// newLink returns a link; serve is its goroutine, which ends when the stream does.
+func newLink(stream Stream) *link {
+	return &link{
 		stream: stream,
 		out:    frame.NewWriter(deadlineWriter{stream}),
 		done:   make(chan struct{}),
 		calls:  make(map[uint32]*call),
 	}
-	return l
 }
 
 // deadlineWriter gives every write its deadline.
@@ -49,11 +48,12 @@ func (w deadlineWriter) Write(p []byte) (int, error) {
 	return w.stream.Write(p)
 }
 
-// greet exchanges hello and welcome; it comes before serve and honours no deadline, so the caller
-// closes the link to end it.
-func (l *link) greet(reader *frame.Reader, hello frame.HelloBody) (frame.WelcomeBody, error) {
+// greet exchanges hello and welcome; it comes before serve and has no deadline, so the caller closes
+// the stream to end it.
+func greet(stream Stream, reader *frame.Reader, hello frame.HelloBody) (frame.WelcomeBody, error) {
 	var welcome frame.WelcomeBody
-	if err := l.out.Send(frame.Frame{Type: frame.Hello, Payload: frame.Encode(hello)}); err != nil {
+	out := frame.NewWriter(deadlineWriter{stream})
+	if err := out.Send(frame.Frame{Type: frame.Hello, Payload: frame.Encode(hello)}); err != nil {
 		return welcome, err
 	}
 	f, err := reader.Next()

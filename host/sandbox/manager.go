@@ -52,6 +52,7 @@ type Config struct {
 type Manager struct {
 	config     Config
 	log        *slog.Logger
+	run        string // the instance's folder for what containers mount
 	supervisor string // the copy that containers mount
 	digest     string // of the supervisor
 	workspaces workspaces
@@ -85,12 +86,13 @@ func New(c Config) (*Manager, error) {
 	if err := os.MkdirAll(c.WorkspaceRoot, 0o700); err != nil {
 		return nil, fmt.Errorf("make workspace root: %w", err)
 	}
-	path, digest, err := installSupervisor(c.Supervisor, filepath.Join(c.WorkspaceRoot, ".run-"+short(c.Instance)))
+	run := filepath.Join(c.WorkspaceRoot, ".run-"+short(c.Instance))
+	path, digest, err := installSupervisor(c.Supervisor, run)
 	if err != nil {
 		return nil, err
 	}
 	m := &Manager{
-		config: c, log: c.Log, supervisor: path, digest: digest,
+		config: c, log: c.Log, run: run, supervisor: path, digest: digest,
 		workspaces: newWorkspaces(c.WorkspaceRoot, c.Instance),
 		sessions:   make(map[key]*Session),
 	}
@@ -186,7 +188,7 @@ const supervisorPath = "/.flynn-sandboxd"
 // order describes a container for a folder; the caller names it.
 func (m *Manager) order(spec Spec, folder string, owner owner) order {
 	nonce := random()
-	return order{
+	o := order{
 		nonce:     nonce,
 		workspace: folder,
 		hello:     frame.HelloBody{UID: owner.uid, GID: owner.gid, Workspace: spec.WorkspaceDir},
@@ -208,6 +210,22 @@ func (m *Manager) order(spec Spec, folder string, owner owner) order {
 			PidsLimit: spec.PidsLimit, Runtime: spec.Runtime,
 		},
 	}
+	if spec.Runtime == "" { // other runtimes do not let the host's sockets in
+		m.offerLane(&o)
+	}
+	return o
+}
+
+// offerLane adds a lane; without one everything works, only slower.
+func (m *Manager) offerLane(o *order) {
+	l, err := newLane(filepath.Join(m.run, "lane-"+o.nonce))
+	if err != nil {
+		m.log.Warn("sandbox has no fast lane", "error", err)
+		return
+	}
+	o.lane = l
+	o.hello.Lane = lanePath + "/" + laneSocket
+	o.container.Mounts = append(o.container.Mounts, l.mount())
 }
 
 // random is a fresh 128-bit name.

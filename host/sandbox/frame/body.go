@@ -16,6 +16,8 @@ type HelloBody struct {
 	UID       int    `json:"uid"` // of the workload, never 0
 	GID       int    `json:"gid"`
 	Workspace string `json:"workspace"` // absolute path inside
+	// Lane is the path of a Unix socket to change to, if the supervisor can reach it.
+	Lane string `json:"lane,omitempty"`
 }
 
 // WelcomeBody is the supervisor's proof of where it runs. The host compares it with
@@ -33,6 +35,8 @@ type WelcomeBody struct {
 	WorkspaceMount bool `json:"workspace_mount"`
 	// Interfaces are the network interfaces inside.
 	Interfaces []string `json:"interfaces,omitempty"`
+	// Lane says that all further frames go over the lane.
+	Lane bool `json:"lane,omitempty"`
 }
 
 // Version is the protocol's; both ends come from one build, so they must be equal.

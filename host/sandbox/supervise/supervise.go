@@ -21,14 +21,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
 // maxRequests bounds what one host may have open at a time.
 const maxRequests = 512
+
+// laneTimeout bounds the attempt to change to the host's socket.
+const laneTimeout = time.Second
 
 // Run serves the host on the standard streams until stdin ends. args are those after the
 // program's name: the nonce, or the word that makes this process a parked helper.
@@ -55,6 +60,7 @@ type supervisor struct {
 	guard   *guard
 	files   *files
 	meters  *meters
+	lane    net.Conn // or nil
 
 	// transfers holds a token for each transfer at work.
 	transfers chan struct{}
@@ -87,9 +93,14 @@ func serve(nonce string, in io.Reader, out io.Writer) error {
 	if err := s.greet(reader, nonce); err != nil {
 		return err
 	}
+	if s.lane != nil {
+		reader = frame.NewReader(s.lane, frame.SupervisorSide)
+		s.out = frame.NewWriter(s.lane)
+		go s.follow(in)
+	}
 	for {
 		f, err := reader.Next()
-		if err == io.EOF {
+		if err == io.EOF || errors.Is(err, net.ErrClosed) {
 			return nil // the host is gone; the kernel ends the container with us
 		}
 		if err != nil {
@@ -131,7 +142,27 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 		return err
 	}
 	welcome := lookAround(nonce, s.hello.Workspace)
+	welcome.Lane = s.changeLane()
 	return s.out.Send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(welcome)})
+}
+
+// changeLane connects to the socket that the host offers. It is no failure if it cannot.
+func (s *supervisor) changeLane() bool {
+	if s.hello.Lane == "" {
+		return false
+	}
+	conn, err := net.DialTimeout("unix", s.hello.Lane, laneTimeout)
+	if err != nil {
+		return false
+	}
+	s.lane = conn
+	return true
+}
+
+// follow ends the supervisor when stdin ends, although the frames come another way.
+func (s *supervisor) follow(stdin io.Reader) {
+	_, _ = io.Copy(io.Discard, stdin)
+	s.lane.Close()
 }
 
 // dispatch acts on one frame without waiting. An error ends the supervisor.
