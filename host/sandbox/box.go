@@ -1,0 +1,205 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+// box is one live container. It is used for one session only and never revived: when its link
+// dies the container is removed and the session gets another box.
+type box struct {
+	driver    Driver
+	log       *slog.Logger
+	id        string
+	workspace string // the host's folder
+	born      time.Time
+	link      *link
+	gone      chan struct{} // closed once the container is removed, or removal has failed
+	removal   error         // valid once gone is closed
+
+	mu        sync.Mutex
+	processes map[string]*process
+	started   int // background processes ever
+}
+
+// greetTimeout bounds the time from a container's start to its supervisor's welcome.
+const greetTimeout = 20 * time.Second
+
+// removeTimeout bounds the removal of a container, all retries together.
+const removeTimeout = 60 * time.Second
+
+// order is what launch needs to make a box.
+type order struct {
+	container Container
+	hello     frame.HelloBody
+	nonce     string
+	workspace string
+	lane      *lane // or nil
+}
+
+// launch makes a container, starts it and checks that its supervisor is where it should be. On
+// failure nothing is left, or what is left is found by its label at the next start.
+func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, error) {
+	defer o.lane.close()
+	id, err := create(ctx, d, log, o.container)
+	if err != nil {
+		discard(d, log, o.container.Name)
+		return nil, err
+	}
+	b := &box{
+		driver: d, log: log, id: id, workspace: o.workspace, born: time.Now(),
+		gone: make(chan struct{}), processes: make(map[string]*process),
+	}
+	if err := b.boot(ctx, o); err != nil {
+		discard(d, log, id)
+		return nil, err
+	}
+	go b.watch()
+	return b, nil
+}
+
+// create makes the container, fetching its image if that is all that is missing.
+func create(ctx context.Context, d Driver, log *slog.Logger, c Container) (string, error) {
+	id, err := d.Create(ctx, c)
+	if !errors.Is(err, ErrNoImage) {
+		return id, err
+	}
+	puller, ok := d.(Puller)
+	if !ok {
+		return "", err
+	}
+	log.Info("sandbox image is missing, pulling it", "image", c.Image)
+	pulled := puller.Pull(ctx, c.Image, func(line string) { log.Debug("pull", "image", c.Image, "progress", line) })
+	if pulled != nil {
+		return "", fmt.Errorf("%w: %w, and it cannot be pulled: run: docker pull %s: %v",
+			machine.ErrUnavailable, err, c.Image, pulled)
+	}
+	return d.Create(ctx, c)
+}
+
+// boot attaches, starts and greets.
+func (b *box) boot(ctx context.Context, o order) error {
+	stdio, err := b.driver.Attach(ctx, b.id, &stderrLog{log: b.log, container: b.id})
+	if err != nil {
+		return err
+	}
+	if err := b.driver.Start(ctx, b.id); err != nil {
+		stdio.Close()
+		return err
+	}
+	watchdog := time.AfterFunc(greetTimeout, func() { stdio.Close() })
+	defer watchdog.Stop()
+	reader := frame.NewReader(stdio, frame.HostSide)
+	welcome, err := greet(stdio, reader, o.hello)
+	if err == nil {
+		err = checkWelcome(welcome, o)
+	}
+	stream := stdio
+	if err == nil && welcome.Lane {
+		stream, reader, err = b.changeLane(stdio, o.lane)
+	}
+	if err != nil {
+		stdio.Close()
+		return fmt.Errorf("%w: supervisor of image %s does not start properly: %w", machine.ErrUnavailable, o.container.Image, err)
+	}
+	b.link = newLink(stream)
+	go b.link.serve(reader)
+	return nil
+}
+
+// changeLane moves the frames to the lane that the supervisor says it has taken.
+func (b *box) changeLane(stdio Stream, l *lane) (Stream, *frame.Reader, error) {
+	if l == nil {
+		return nil, nil, fmt.Errorf("%w: no lane was offered", frame.ErrProtocol)
+	}
+	conn, err := l.accept()
+	if err != nil {
+		return nil, nil, fmt.Errorf("change lane: %w", err)
+	}
+	return newLaneStream(conn, stdio), frame.NewReader(conn, frame.HostSide), nil
+}
+
+// watch removes the container when its link ends, for whatever reason.
+func (b *box) watch() {
+	defer close(b.gone)
+	<-b.link.done
+	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
+	defer cancel()
+	if b.removal = b.driver.Remove(ctx, b.id); b.removal != nil {
+		b.log.Error("sandbox container could not be removed", "container", b.id, "error", b.removal)
+	}
+}
+
+// errEnded is the reason of an orderly end.
+var errEnded = errors.New("it was ended")
+
+// remove ends the box and waits until its container is gone.
+func (b *box) remove(reason error) error {
+	b.link.close(reason)
+	<-b.gone
+	return b.removal
+}
+
+// discard removes what an unfinished launch may have left.
+func discard(d Driver, log *slog.Logger, id string) {
+	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
+	defer cancel()
+	if err := d.Remove(ctx, id); err != nil && !errors.Is(err, machine.ErrUnavailable) {
+		log.Error("sandbox container could not be removed", "container", id, "error", err)
+	}
+}
+
+// Capability bits that the supervisor holds; see capabilities(7).
+const (
+	capKill   = 1 << 5
+	capSetgid = 1 << 6
+	capSetuid = 1 << 7
+	capAll    = capKill | capSetgid | capSetuid
+)
+
+// checkWelcome compares what the supervisor sees with what was ordered. Other runtimes fake parts of
+// /proc, so of them only the identity is asked.
+func checkWelcome(w frame.WelcomeBody, o order) error {
+	switch {
+	case w.Version != frame.Version:
+		return fmt.Errorf("it speaks protocol version %d, not %d", w.Version, frame.Version)
+	case w.PID != 1 || w.Nonce != o.nonce:
+		return fmt.Errorf("it is process %d of another container", w.PID)
+	case o.container.Runtime != "":
+		return nil
+	case !w.NoNewPrivs || w.CapEff&^capAll != 0 || w.CapBnd&^capAll != 0:
+		return fmt.Errorf("it has too many privileges (capabilities %#x, bounding set %#x)", w.CapEff, w.CapBnd)
+	case !w.RootReadOnly:
+		return errors.New("the root file system is writable")
+	case !w.WorkspaceMount:
+		return fmt.Errorf("%s is not mounted", o.hello.Workspace)
+	case o.container.Network == "none" && len(w.Interfaces) > 1:
+		return fmt.Errorf("the network is off, but there are interfaces %v", w.Interfaces)
+	}
+	return nil
+}
+
+// stderrLog passes the supervisor's own complaints to the log, which are few and short.
+type stderrLog struct {
+	log       *slog.Logger
+	container string
+	written   int
+}
+
+// maxStderr bounds what one container may write to the log.
+const maxStderr = 16 << 10
+
+func (s *stderrLog) Write(p []byte) (int, error) {
+	if s.written < maxStderr {
+		s.written += len(p)
+		s.log.Warn("sandbox supervisor says", "container", s.container, "text", string(p[:min(len(p), maxStderr)]))
+	}
+	return len(p), nil
+}

@@ -1,0 +1,76 @@
+package docker
+
+import (
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+
+	"github.com/flynnhost/flynn/host/sandbox"
+)
+
+const (
+	// tmpfs options; exec stays allowed because compilers and installers run what they put there.
+	tmpOptions = "rw,exec,nosuid,nodev,mode=1777,size=64m"
+	shmSize    = 64 << 20
+	maxOpen    = 1024
+	// ownTasks is the room for the supervisor's own threads on top of the workload's limit.
+	ownTasks = 32
+)
+
+// confine is the security posture of every sandbox. Only what it takes from c is open to choice.
+func confine(c sandbox.Container) (*container.Config, *container.HostConfig) {
+	config := &container.Config{
+		Image:      c.Image,
+		Hostname:   "sandbox",
+		User:       "0:0", // the supervisor; commands run as the workload's user
+		Entrypoint: c.Entrypoint,
+		Cmd:        []string{},
+		WorkingDir: "/",
+		Labels:     c.Labels,
+		// The stream: closing it ends the supervisor's input and with it the container, so
+		// even a crashed host leaves nothing running.
+		OpenStdin: true, StdinOnce: true,
+		AttachStdin: true, AttachStdout: true, AttachStderr: true,
+		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+	}
+	if c.Network == "host" {
+		config.Hostname = ""
+	}
+	pids := c.PidsLimit + ownTasks
+	host := &container.HostConfig{
+		AutoRemove:     true,
+		Runtime:        c.Runtime,
+		NetworkMode:    container.NetworkMode(c.Network),
+		IpcMode:        "private",
+		CapDrop:        []string{"ALL"},
+		CapAdd:         []string{"SETUID", "SETGID", "KILL"},
+		SecurityOpt:    []string{"no-new-privileges"},
+		ReadonlyRootfs: true,
+		Tmpfs:          map[string]string{"/tmp": tmpOptions},
+		ShmSize:        shmSize,
+		LogConfig:      container.LogConfig{Type: "none"},
+		RestartPolicy:  container.RestartPolicy{Name: "no"},
+		Mounts:         binds(c.Mounts),
+		Resources: container.Resources{
+			Memory:     c.MemoryBytes,
+			MemorySwap: c.MemoryBytes, // the sum: no swap
+			NanoCPUs:   int64(c.CPUs * 1e9),
+			PidsLimit:  &pids,
+			Ulimits: []*container.Ulimit{
+				{Name: "nofile", Soft: maxOpen, Hard: maxOpen},
+				{Name: "core"},
+			},
+		},
+	}
+	return config, host
+}
+
+func binds(mounts []sandbox.Mount) []mount.Mount {
+	var out []mount.Mount
+	for _, m := range mounts {
+		out = append(out, mount.Mount{
+			Type: mount.TypeBind, Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly,
+			BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate},
+		})
+	}
+	return out
+}

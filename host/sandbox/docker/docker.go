@@ -1,0 +1,227 @@
+// Package docker drives sandboxes on a Docker engine. It is the only package that knows the engine's
+// client, so that a change of client touches nothing else.
+//
+// Start with New. API versions from 1.41 (engine 20.10) on are negotiated. It decides how a
+// container is confined (confine.go), and nothing about what runs inside.
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+
+	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox"
+)
+
+// Deadlines of the engine's calls. A hung engine must not hang its callers.
+const (
+	pingTimeout   = 3 * time.Second
+	createTimeout = 30 * time.Second
+	startTimeout  = 30 * time.Second
+	attachTimeout = 10 * time.Second
+	listTimeout   = 10 * time.Second
+	removeTimeout = 45 * time.Second // the engine itself waits 10 s for a killed container
+	pullTimeout   = 15 * time.Minute
+)
+
+// Driver talks to one engine.
+type Driver struct {
+	api     *client.Client
+	address string
+}
+
+var (
+	_ sandbox.Driver  = (*Driver)(nil)
+	_ sandbox.Puller  = (*Driver)(nil)
+	_ sandbox.Renamer = (*Driver)(nil)
+)
+
+// Config says which engine.
+type Config struct {
+	// Engine is an address such as unix:///run/docker.sock; empty means DOCKER_HOST or the
+	// default socket.
+	Engine string
+}
+
+// New returns a Driver. It does not touch the engine; Ping does.
+func New(c Config) (*Driver, error) {
+	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
+	if c.Engine != "" {
+		opts = append(opts, client.WithHost(c.Engine))
+	}
+	api, err := client.NewClientWithOpts(opts...)
+	if err != nil {
+		address := c.Engine
+		if address == "" {
+			address = os.Getenv(client.EnvOverrideHost)
+		}
+		return nil, fmt.Errorf("use engine %q: %w", address, err)
+	}
+	return &Driver{api: api, address: api.DaemonHost()}, nil
+}
+
+// Close drops idle connections.
+func (d *Driver) Close() error { return d.api.Close() }
+
+// explain turns a refused or lost connection into machine.ErrUnavailable with what to do.
+func (d *Driver) explain(doing string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case client.IsErrConnectionFailed(err):
+		return fmt.Errorf("%w: no engine answers at %s: start Docker, or set engine in [sandbox]: %v",
+			machine.ErrUnavailable, d.address, err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: engine at %s is too slow to %s: %v", machine.ErrUnavailable, d.address, doing, err)
+	}
+	return fmt.Errorf("%s on engine %s: %w", doing, d.address, err)
+}
+
+// Ping implements sandbox.Driver.
+func (d *Driver) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	if _, err := d.api.Ping(ctx); err != nil {
+		if client.IsErrConnectionFailed(err) || errors.Is(err, context.DeadlineExceeded) {
+			return d.explain("answer", err)
+		}
+		return fmt.Errorf("%w: engine at %s: %v", machine.ErrUnavailable, d.address, err)
+	}
+	return nil
+}
+
+// Capabilities implements sandbox.Driver.
+func (d *Driver) Capabilities(ctx context.Context) (sandbox.Capabilities, error) {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	info, err := d.api.Info(ctx)
+	if err != nil {
+		return sandbox.Capabilities{}, d.explain("describe itself", err)
+	}
+	c := sandbox.Capabilities{Engine: "Docker " + info.ServerVersion, Address: d.address}
+	switch info.CgroupVersion {
+	case "1":
+		c.CgroupVersion = 1
+	case "2":
+		c.CgroupVersion = 2
+	}
+	for _, option := range info.SecurityOptions {
+		c.Rootless = c.Rootless || option == "name=rootless"
+	}
+	for name := range info.Runtimes {
+		c.Runtimes = append(c.Runtimes, name)
+	}
+	return c, nil
+}
+
+// Create implements sandbox.Driver. The name carries the key, so the engine itself refuses a second
+// container for it.
+func (d *Driver) Create(ctx context.Context, c sandbox.Container) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	defer cancel()
+	config, host := confine(c)
+	made, err := d.api.ContainerCreate(ctx, config, host, nil, nil, c.Name)
+	switch {
+	case err == nil:
+		return made.ID, nil
+	case cerrdefs.IsNotFound(err):
+		return "", fmt.Errorf("%w: %s on engine %s", sandbox.ErrNoImage, c.Image, d.address)
+	case cerrdefs.IsConflict(err):
+		return d.existing(ctx, c, err)
+	}
+	return "", d.explain("create container", err)
+}
+
+// existing returns the container that has c's name already, if an earlier attempt with c's key
+// made it.
+func (d *Driver) existing(ctx context.Context, c sandbox.Container, conflict error) (string, error) {
+	found, err := d.api.ContainerInspect(ctx, c.Name)
+	if err != nil {
+		return "", d.explain("inspect container "+c.Name, err)
+	}
+	if found.Config == nil || c.Key == "" || found.Config.Labels[sandbox.LabelKey] != c.Key {
+		return "", d.explain("create container", conflict)
+	}
+	return found.ID, nil
+}
+
+// Attach implements sandbox.Driver.
+func (d *Driver) Attach(ctx context.Context, id string, stderr io.Writer) (sandbox.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, attachTimeout)
+	defer cancel()
+	h, err := d.api.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	if err != nil {
+		return nil, d.explain("attach to container", err)
+	}
+	return &stream{Conn: h.Conn, src: h.Reader, stderr: stderr}, nil
+}
+
+// Start implements sandbox.Driver.
+func (d *Driver) Start(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	return d.explain("start container", d.api.ContainerStart(ctx, id, container.StartOptions{}))
+}
+
+// Rename implements sandbox.Renamer.
+func (d *Driver) Rename(ctx context.Context, id, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	return d.explain("rename container", d.api.ContainerRename(ctx, id, name))
+}
+
+// Remove implements sandbox.Driver. The engine may be removing the container by itself at the same
+// time, because it ended; then this waits for that.
+func (d *Driver) Remove(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
+	err := d.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+	if cerrdefs.IsConflict(err) {
+		err = d.awaitRemoval(ctx, id)
+	}
+	if cerrdefs.IsNotFound(err) {
+		return nil
+	}
+	return d.explain("remove container", err)
+}
+
+func (d *Driver) awaitRemoval(ctx context.Context, id string) error {
+	gone, failed := d.api.ContainerWait(ctx, id, container.WaitConditionRemoved)
+	select {
+	case <-gone:
+		return nil
+	case err := <-failed:
+		return err
+	}
+}
+
+// List implements sandbox.Driver.
+func (d *Driver) List(ctx context.Context, instance string) ([]sandbox.Owned, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	found, err := d.api.ContainerList(ctx, container.ListOptions{
+		All:     true,
+		Filters: filters.NewArgs(filters.Arg("label", sandbox.LabelInstance+"="+instance)),
+	})
+	if err != nil {
+		return nil, d.explain("list containers", err)
+	}
+	owned := make([]sandbox.Owned, 0, len(found))
+	for _, c := range found {
+		o := sandbox.Owned{ID: c.ID, Labels: c.Labels}
+		if len(c.Names) > 0 {
+			o.Name = c.Names[0]
+		}
+		owned = append(owned, o)
+	}
+	return owned, nil
+}

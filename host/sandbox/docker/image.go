@@ -1,0 +1,48 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/docker/docker/api/types/image"
+)
+
+// Pull implements sandbox.Puller.
+func (d *Driver) Pull(ctx context.Context, ref string, progress func(line string)) error {
+	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
+	defer cancel()
+	body, err := d.api.ImagePull(ctx, ref, image.PullOptions{})
+	if err != nil {
+		return d.explain("pull "+ref, err)
+	}
+	defer body.Close()
+	return d.explain("pull "+ref, follow(body, progress))
+}
+
+// pullEvent is one object of the engine's answer; it reports failures inside a successful reply.
+type pullEvent struct {
+	Status   string `json:"status"`
+	ID       string `json:"id"`
+	Progress string `json:"progress"`
+	Error    string `json:"error"`
+}
+
+func follow(body io.Reader, progress func(line string)) error {
+	for events := json.NewDecoder(body); ; {
+		var e pullEvent
+		err := events.Decode(&e)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case e.Error != "":
+			return errors.New(e.Error)
+		case progress != nil:
+			progress(fmt.Sprintf("%s %s %s", e.ID, e.Status, e.Progress))
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+)
+
+// Driver makes containers somewhere. Its methods are safe for concurrent use and put a deadline of
+// their own on everything they wait for. Paths appear only in a Container's mounts.
+type Driver interface {
+	// Ping says whether containers can be made. Its error wraps machine.ErrUnavailable and
+	// names the address that was tried.
+	Ping(ctx context.Context) error
+	// Capabilities says what differs between drivers.
+	Capabilities(ctx context.Context) (Capabilities, error)
+	// Create makes a container that does not run yet and returns its id. A second call with
+	// the same Key returns the first one's. ErrNoImage means that Pull might help.
+	Create(ctx context.Context, c Container) (id string, err error)
+	// Attach opens the byte stream to the first process; call it before Start, lest output is
+	// lost. What the process writes to stderr goes to stderr.
+	Attach(ctx context.Context, id string, stderr io.Writer) (Stream, error)
+	Start(ctx context.Context, id string) error
+	// Remove ends and removes a container, by id or name, and returns once it is gone. One that
+	// does not exist is no error.
+	Remove(ctx context.Context, id string) error
+	// List returns the containers that carry the owner label of instance.
+	List(ctx context.Context, instance string) ([]Owned, error)
+}
+
+// Puller is a Driver that can fetch images.
+type Puller interface {
+	// Pull fetches an image, telling progress one line at a time.
+	Pull(ctx context.Context, image string, progress func(line string)) error
+}
+
+// Renamer is a Driver that can rename a container, for the eyes of people only.
+type Renamer interface {
+	Rename(ctx context.Context, id, name string) error
+}
+
+// ErrNoImage means that the engine does not have the image.
+var ErrNoImage = errors.New("no such image")
+
+// Stream is the connection to a container's first process. Close ends the process's input.
+type Stream interface {
+	io.ReadWriteCloser
+	SetWriteDeadline(t time.Time) error
+}
+
+// Capabilities describe a driver and its engine.
+type Capabilities struct {
+	Engine  string // product and version, for people
+	Address string
+	// CgroupVersion is 1 or 2; 0 means unknown.
+	CgroupVersion int
+	Rootless      bool
+	Runtimes      []string
+}
+
+// Container is what a Driver makes. Every container is confined the same way, which is the driver's
+// duty and not for the caller to choose: no capabilities but those to become a user
+// and signal it, no new privileges, read-only root, a small /tmp, no log.
+type Container struct {
+	Key         string // idempotency key, unique to this attempt
+	Name        string
+	Image       string
+	Entrypoint  []string
+	Labels      map[string]string
+	Mounts      []Mount
+	Network     string // none, bridge or host
+	MemoryBytes int64
+	CPUs        float64
+	PidsLimit   int64
+	Runtime     string // "" is the engine's default
+}
+
+// Mount binds a host path.
+type Mount struct {
+	Source, Target string
+	ReadOnly       bool
+}
+
+// Owned is a container that an instance made.
+type Owned struct {
+	ID, Name string
+	Labels   map[string]string
+}
+
+// Labels on every container.
+const (
+	LabelInstance = "flynn.instance"
+	LabelSession  = "flynn.session"
+	LabelSandbox  = "flynn.sandbox"
+	LabelSpec     = "flynn.spec"
+	LabelKey      = "flynn.key"
+	// LabelExpires is an RFC 3339 time after which the instance replaces the container.
+	LabelExpires = "flynn.expires"
+)

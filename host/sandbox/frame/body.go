@@ -1,0 +1,186 @@
+package frame
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Bodies hold paths, names and scripts as byte slices, because JSON strings would mangle
+// what is not valid UTF-8.
+
+// HelloBody tells the supervisor its duty.
+type HelloBody struct {
+	UID       int    `json:"uid"` // of the workload, never 0
+	GID       int    `json:"gid"`
+	Workspace string `json:"workspace"` // absolute path inside
+	// Lane is the path of a Unix socket to change to, if the supervisor can reach it.
+	Lane string `json:"lane,omitempty"`
+}
+
+// WelcomeBody is the supervisor's proof of where it runs. The host compares it with
+// what it asked the engine for.
+type WelcomeBody struct {
+	Version      int    `json:"version"`
+	PID          int    `json:"pid"`   // must be 1
+	Nonce        string `json:"nonce"` // as given at creation
+	NoNewPrivs   bool   `json:"no_new_privs"`
+	Seccomp      bool   `json:"seccomp"`
+	CapEff       uint64 `json:"cap_eff"`
+	CapBnd       uint64 `json:"cap_bnd"`
+	RootReadOnly bool   `json:"root_read_only"`
+	// WorkspaceMount says that the workspace is a mount of its own.
+	WorkspaceMount bool `json:"workspace_mount"`
+	// Interfaces are the network interfaces inside.
+	Interfaces []string `json:"interfaces,omitempty"`
+	// Lane says that all further frames go over the lane.
+	Lane bool `json:"lane,omitempty"`
+}
+
+// Version is the protocol's; both ends come from one build, so they must be equal.
+const Version = 1
+
+// ExecBody starts a command.
+type ExecBody struct {
+	Script     []byte        `json:"script"`
+	Dir        []byte        `json:"dir,omitempty"`   // relative to the workspace
+	Env        [][]byte      `json:"env,omitempty"`   // "NAME=value", besides the fixed ones
+	Stdin      bool          `json:"stdin,omitempty"` // Data on stream In follows
+	Timeout    time.Duration `json:"timeout,omitempty"`
+	MaxOutput  int64         `json:"max_output"`
+	Eager      bool          `json:"eager,omitempty"` // send output as it comes
+	Background bool          `json:"background,omitempty"`
+}
+
+// StopBody says why a command is ended.
+type StopBody struct {
+	Cancel bool `json:"cancel,omitempty"` // false: by request of a caller who will read the verdict
+}
+
+// SignalBody is a signal for a command's process group.
+type SignalBody struct {
+	Number int `json:"number"`
+}
+
+// StartedBody announces a process.
+type StartedBody struct {
+	PID int `json:"pid"`
+}
+
+// ExitBody is the verdict on a command.
+type ExitBody struct {
+	ExitCode int           `json:"exit_code"` // -1 when a signal ended it
+	Signal   int           `json:"signal,omitempty"`
+	Dropped  int64         `json:"dropped,omitempty"`
+	TimedOut bool          `json:"timed_out,omitempty"`
+	Canceled bool          `json:"canceled,omitempty"`
+	OOM      bool          `json:"oom,omitempty"`
+	PidsHit  bool          `json:"pids_hit,omitempty"`
+	Wall     time.Duration `json:"wall"`
+	CPU      time.Duration `json:"cpu"`
+	Kill     *KillBody     `json:"kill,omitempty"`
+}
+
+// KillBody certifies how a command was ended.
+type KillBody struct {
+	Rung      string        `json:"rung"`
+	Took      time.Duration `json:"took"`
+	Survivors int           `json:"survivors"`
+}
+
+// OutputBody asks for kept output of the background command Process.
+type OutputBody struct {
+	Process uint32 `json:"process"`
+	Offset  int64  `json:"offset"`
+	Max     int    `json:"max"`
+}
+
+// SweepBody names a finished background command; the Reply's body is a KillBody.
+type SweepBody struct {
+	Process uint32 `json:"process"`
+}
+
+// OutputReply closes an Output request; the bytes came before it as Data on stream Out.
+type OutputReply struct {
+	Offset  int64 `json:"offset"` // of the first byte
+	Next    int64 `json:"next"`
+	Dropped int64 `json:"dropped"`
+	Running bool  `json:"running"`
+}
+
+// ReadBody asks for part of a file. The bytes come as Data on stream Out, then Reply with
+// a ReadReply.
+type ReadBody struct {
+	Path   []byte `json:"path"` // relative to the workspace
+	Offset int64  `json:"offset"`
+	Max    int64  `json:"max"`
+}
+
+// ReadReply closes a Read.
+type ReadReply struct {
+	Size int64 `json:"size"` // of the whole file
+}
+
+// WriteBody announces a file; Size bytes follow as Data on stream In.
+type WriteBody struct {
+	Path []byte `json:"path"`
+	Perm uint32 `json:"perm"`
+	Size int64  `json:"size"`
+}
+
+// ListBody asks for a folder's entries. They come as JSON objects of Entry, one a line, on
+// stream Out, then an empty Reply.
+type ListBody struct {
+	Path []byte `json:"path"`
+}
+
+// Entry is one entry of a folder.
+type Entry struct {
+	Name  []byte `json:"n"`
+	Size  int64  `json:"s"`
+	Mode  uint32 `json:"m"` // st_mode
+	Mtime int64  `json:"t"` // Unix nanoseconds
+}
+
+// FailBody closes a request that could not be done.
+type FailBody struct {
+	Code    Code   `json:"code"`
+	Message string `json:"message"`
+}
+
+// Code classes a failure.
+type Code string
+
+// The codes.
+const (
+	NotFound   Code = "not_found"
+	Outside    Code = "outside"
+	NotRegular Code = "not_regular"
+	TooLarge   Code = "too_large"
+	NoProcess  Code = "no_process" // the pids limit leaves no room for another process
+	Internal   Code = "internal"
+)
+
+// Encode returns the wire form of a body. Bodies hold nothing that JSON cannot express.
+func Encode(body any) []byte {
+	p, err := json.Marshal(body)
+	if err != nil {
+		panic(fmt.Sprintf("frame: encode %T: %v", body, err))
+	}
+	return p
+}
+
+// Decode parses a body strictly: unknown fields and trailing bytes are a breach.
+func Decode(p []byte, body any) error {
+	d := json.NewDecoder(bytes.NewReader(p))
+	d.DisallowUnknownFields()
+	if err := d.Decode(body); err != nil {
+		return fmt.Errorf("%w: body %T: %v", ErrProtocol, body, err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return fmt.Errorf("%w: bytes after body %T", ErrProtocol, body)
+	}
+	return nil
+}

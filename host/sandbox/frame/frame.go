@@ -1,0 +1,205 @@
+// Package frame is the language between the host and the supervisor inside a
+// sandbox: length-prefixed frames over one byte stream, with credit per stream so that
+// a flood of output never holds up control.
+//
+// Start with Frame, Reader and Writer; the bodies of control frames are in body.go, the
+// credit in window.go. A Reader treats every byte as hostile: each field has a cap, each
+// end of the line accepts only the types that its peer may send, and any breach is an
+// error after which the stream must be closed. The package knows nothing of processes,
+// files or containers.
+package frame
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Limits of the wire format.
+const (
+	// MaxPayload bounds the payload of any frame, in bytes.
+	MaxPayload = 256 << 10
+	// MaxData bounds the payload of a Data frame, so that control frames get their turn.
+	MaxData = 64 << 10
+	// MaxScript bounds a command line; the kernel takes 128 KiB for one argument.
+	MaxScript = 120 << 10
+	// MaxPath bounds a path (PATH_MAX).
+	MaxPath = 4096
+
+	headerSize = 12
+)
+
+// Type says what a frame means.
+type Type uint8
+
+// The types that the host sends, and the supervisor accepts.
+const (
+	Hello   Type = 1  // body HelloBody; the first frame, id 0
+	Exec    Type = 2  // body ExecBody; opens the request
+	Stop    Type = 3  // body StopBody; ends the request's command by the kill ladder
+	Signal  Type = 4  // body SignalBody; signals the request's process group
+	Forget  Type = 5  // drops a finished background command's record
+	Output  Type = 6  // body OutputBody; reads a background command's kept output
+	Read    Type = 7  // body ReadBody
+	Write   Type = 8  // body WriteBody; the content follows as Data on stream In
+	List    Type = 9  // body ListBody
+	Data    Type = 10 // both ways: bytes of a stream
+	End     Type = 11 // both ways: no more bytes on the stream
+	Credit  Type = 12 // both ways: body is a big-endian uint32 of further bytes allowed
+	Sweep   Type = 13 // body SweepBody; ends what a finished background command left behind
+	Welcome Type = 20 // body WelcomeBody; answers Hello
+	Started Type = 21 // body StartedBody; the command has a process
+	Exit    Type = 22 // body ExitBody; closes an Exec request
+	Reply   Type = 23 // body depends on the request; closes it
+	Fail    Type = 24 // body FailBody; closes the request
+)
+
+// Streams of a request.
+const (
+	In  uint8 = 0
+	Out uint8 = 1
+	Err uint8 = 2
+
+	streams = 3
+)
+
+// End of the line that reads: it decides which types are acceptable.
+type Side uint8
+
+// The two ends.
+const (
+	HostSide       Side = 1
+	SupervisorSide Side = 2
+)
+
+// ErrProtocol is wrapped by every error that means the peer broke the format.
+var ErrProtocol = errors.New("sandbox protocol broken")
+
+var errAfterEnd = fmt.Errorf("%w: data after the end of a stream", ErrProtocol)
+
+// Frame is one unit on the wire: 4 bytes payload length, 1 byte type, 1 byte stream,
+// 2 bytes zero, 4 bytes request id, all big endian, then the payload.
+type Frame struct {
+	Type    Type
+	Stream  uint8
+	ID      uint32
+	Payload []byte
+}
+
+// accepts says whether a frame of type t may arrive at side.
+func (side Side) accepts(t Type) bool {
+	switch t {
+	case Data, End, Credit:
+		return true
+	case Hello, Exec, Stop, Signal, Forget, Output, Read, Write, List, Sweep:
+		return side == SupervisorSide
+	case Welcome, Started, Exit, Reply, Fail:
+		return side == HostSide
+	}
+	return false
+}
+
+// check refuses whatever a well-behaved peer would not send to side.
+func (f Frame) check(side Side, size uint32, zero uint16) error {
+	switch {
+	case !side.accepts(f.Type):
+		return fmt.Errorf("%w: unexpected frame type %d", ErrProtocol, f.Type)
+	case zero != 0:
+		return fmt.Errorf("%w: reserved bytes are %#x", ErrProtocol, zero)
+	case f.Stream >= streams:
+		return fmt.Errorf("%w: stream %d", ErrProtocol, f.Stream)
+	case f.Stream != 0 && f.Type != Data && f.Type != End && f.Type != Credit:
+		return fmt.Errorf("%w: stream %d on frame type %d", ErrProtocol, f.Stream, f.Type)
+	case (f.ID == 0) != (f.Type == Hello || f.Type == Welcome):
+		return fmt.Errorf("%w: request id %d on frame type %d", ErrProtocol, f.ID, f.Type)
+	case size > maxPayload(f.Type):
+		return fmt.Errorf("%w: payload of %d bytes on frame type %d", ErrProtocol, size, f.Type)
+	case f.Type == Credit && size != 4, f.Type == Data && size == 0:
+		return fmt.Errorf("%w: payload of %d bytes on frame type %d", ErrProtocol, size, f.Type)
+	}
+	return nil
+}
+
+func maxPayload(t Type) uint32 {
+	switch t {
+	case End, Forget:
+		return 0
+	case Credit:
+		return 4
+	case Data:
+		return MaxData
+	}
+	return MaxPayload
+}
+
+// Append adds the frame's wire form to dst. It panics on a payload above the cap, which
+// is a mistake of the caller.
+func (f Frame) Append(dst []byte) []byte {
+	if len(f.Payload) > int(maxPayload(f.Type)) {
+		panic(fmt.Sprintf("frame: payload of %d bytes on type %d", len(f.Payload), f.Type))
+	}
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(f.Payload)))
+	dst = append(dst, byte(f.Type), f.Stream, 0, 0)
+	dst = binary.BigEndian.AppendUint32(dst, f.ID)
+	return append(dst, f.Payload...)
+}
+
+// Reader takes frames off a stream.
+type Reader struct {
+	src  io.Reader
+	side Side
+	buf  []byte
+	// buf[start:end] is read ahead, so that small frames cost one read together.
+	start, end int
+}
+
+// NewReader returns a Reader for the given end of the line.
+func NewReader(src io.Reader, side Side) *Reader {
+	return &Reader{src: src, side: side, buf: make([]byte, 16<<10)}
+}
+
+// Next returns the next frame. Its payload is valid until the following call. The error
+// is io.EOF at a clean end and wraps ErrProtocol when the peer broke the format.
+func (r *Reader) Next() (Frame, error) {
+	if err := r.fill(headerSize); err != nil {
+		return Frame{}, err
+	}
+	h := r.buf[r.start : r.start+headerSize]
+	size := binary.BigEndian.Uint32(h)
+	f := Frame{Type: Type(h[4]), Stream: h[5], ID: binary.BigEndian.Uint32(h[8:])}
+	if err := f.check(r.side, size, binary.BigEndian.Uint16(h[6:])); err != nil {
+		return Frame{}, err
+	}
+	if err := r.fill(headerSize + int(size)); err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return Frame{}, err
+	}
+	f.Payload = r.buf[r.start+headerSize : r.start+headerSize+int(size)]
+	r.start += headerSize + int(size)
+	return f, nil
+}
+
+// fill makes at least n bytes available, growing the buffer up to one whole frame.
+func (r *Reader) fill(n int) error {
+	if r.end-r.start >= n {
+		return nil
+	}
+	if r.start > 0 {
+		r.end = copy(r.buf, r.buf[r.start:r.end])
+		r.start = 0
+	}
+	if n > len(r.buf) {
+		grown := make([]byte, headerSize+MaxPayload)
+		copy(grown, r.buf[:r.end])
+		r.buf = grown
+	}
+	got, err := io.ReadAtLeast(r.src, r.buf[r.end:], n-r.end)
+	if err == io.EOF && r.end > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	r.end += got
+	return err
+}

@@ -1,0 +1,90 @@
+package frame
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+)
+
+// WindowSize is the credit, in bytes, that both ends of a stream begin with.
+const WindowSize = 256 << 10
+
+// SendWindow is the sender's view of a stream's credit: Take before sending, Grant when
+// the peer allows more. It is safe for concurrent use.
+type SendWindow struct {
+	mu    sync.Mutex
+	avail int
+	more  chan struct{} // closed and replaced at each Grant
+}
+
+// NewSendWindow returns a window with the initial credit.
+func NewSendWindow() *SendWindow {
+	return &SendWindow{avail: WindowSize, more: make(chan struct{})}
+}
+
+// Take waits for credit and takes up to want bytes of it, at least one.
+func (w *SendWindow) Take(ctx context.Context, want int) (int, error) {
+	for {
+		w.mu.Lock()
+		if w.avail > 0 {
+			n := min(want, w.avail)
+			w.avail -= n
+			w.mu.Unlock()
+			return n, nil
+		}
+		more := w.more
+		w.mu.Unlock()
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// Grant adds the credit of a Credit frame's payload. Credit above the window is a breach.
+func (w *SendWindow) Grant(payload []byte) error {
+	if len(payload) != 4 {
+		return fmt.Errorf("%w: credit of %d bytes", ErrProtocol, len(payload))
+	}
+	n := binary.BigEndian.Uint32(payload)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n == 0 || n > WindowSize || w.avail+int(n) > WindowSize {
+		return fmt.Errorf("%w: credit of %d on top of %d", ErrProtocol, n, w.avail)
+	}
+	w.avail += int(n)
+	close(w.more)
+	w.more = make(chan struct{})
+	return nil
+}
+
+// ReceiveWindow is the receiver's view: it refuses a peer that sends without credit and
+// says when to give more. It is not safe for concurrent use.
+type ReceiveWindow struct {
+	used     int // received and not yet granted back
+	consumed int // of used, what has been dealt with
+}
+
+// Receive accounts for n bytes that arrived.
+func (w *ReceiveWindow) Receive(n int) error {
+	if w.used+n > WindowSize {
+		return fmt.Errorf("%w: %d bytes beyond the credit", ErrProtocol, w.used+n-WindowSize)
+	}
+	w.used += n
+	return nil
+}
+
+// Consume marks n bytes as dealt with and returns the payload of the Credit frame to send
+// now, or nil while the debt is below half a window.
+func (w *ReceiveWindow) Consume(n int) []byte {
+	w.consumed += n
+	if w.consumed < WindowSize/2 {
+		return nil
+	}
+	p := binary.BigEndian.AppendUint32(nil, uint32(w.consumed))
+	w.used -= w.consumed
+	w.consumed = 0
+	return p
+}

@@ -1,0 +1,373 @@
+// Package sandbox gives each session a confined container to run commands in.
+//
+// Start with Manager: Get returns a session's Session, which is a machine.Machine. A Driver
+// (package docker below) makes containers; in each of them process 1 is the supervisor
+// (package supervise), spoken to in frames (package frame) over its standard streams: so it
+// works with the network off, and a command costs hardly more than on the host.
+//
+// The package decides how containers live and die: made at the first call, at once from a pool
+// of warm ones if there is one, replaced when they die, removed when idle, at Destroy
+// and at the end; leftovers of a crash are recognised by label. Whether a command may run is
+// decided elsewhere.
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+// Config is what a Manager needs.
+type Config struct {
+	Driver Driver
+	// Instance names this host among others on the same engine. It must be stable over
+	// restarts and must not be shared.
+	Instance string
+	// WorkspaceRoot is the absolute host folder with a folder for each session.
+	WorkspaceRoot string
+	// Spec is the sandbox that the pool keeps warm.
+	Spec Spec
+	// Supervisor is the path of flynn-sandboxd; see FindSupervisor.
+	Supervisor string
+	// WarmPool is the number of containers kept ready. 0
+	WarmPool int
+	// IdleAfter ends a container that nothing has used for so long. 30 minutes
+	IdleAfter time.Duration
+	// MaxAge replaces a container at its first idle moment after that time. 24 hours
+	MaxAge time.Duration
+	Log    *slog.Logger
+}
+
+// Manager owns the containers of one host. Its methods are safe for concurrent use.
+type Manager struct {
+	config     Config
+	log        *slog.Logger
+	run        string // the instance's folder for what containers mount
+	supervisor string // the copy that containers mount
+	digest     string // of the supervisor
+	workspaces workspaces
+	pool       *pool
+	work       sync.WaitGroup // launches and removals under way
+
+	mu       sync.Mutex // guards the fields below, never held over I/O
+	sessions map[key]*Session
+	closed   bool
+}
+
+// key names a sandbox: a session may have several under different names.
+type key struct{ session, name string }
+
+// New checks the configuration and copies the supervisor to where containers mount it. It does not
+// touch the engine; Reconcile and Get do.
+func New(c Config) (*Manager, error) {
+	switch {
+	case c.Driver == nil:
+		return nil, errors.New("sandbox: no driver")
+	case c.Instance == "":
+		return nil, errors.New("sandbox: no instance name")
+	case !filepath.IsAbs(c.WorkspaceRoot):
+		return nil, fmt.Errorf("sandbox: workspace root %q is not an absolute path", c.WorkspaceRoot)
+	}
+	c.IdleAfter = cmp.Or(c.IdleAfter, 30*time.Minute)
+	c.MaxAge = cmp.Or(c.MaxAge, 24*time.Hour)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if err := os.MkdirAll(c.WorkspaceRoot, 0o700); err != nil {
+		return nil, fmt.Errorf("make workspace root: %w", err)
+	}
+	run := filepath.Join(c.WorkspaceRoot, ".run-"+short(c.Instance))
+	path, digest, err := installSupervisor(c.Supervisor, run)
+	if err != nil {
+		return nil, err
+	}
+	m := &Manager{
+		config: c, log: c.Log, run: run, supervisor: path, digest: digest,
+		workspaces: newWorkspaces(c.WorkspaceRoot, c.Instance),
+		sessions:   make(map[key]*Session),
+	}
+	m.pool = newPool(m)
+	return m, nil
+}
+
+// Get returns the session's sandbox of that name, with a live container. A spec that differs from the
+// last one's replaces the container, and ends what runs in it.
+func (m *Manager) Get(ctx context.Context, session, name string, spec Spec) (*Session, error) {
+	spec = spec.withDefaults()
+	if err := spec.validate(); err != nil {
+		return nil, err
+	}
+	s, old, err := m.lookup(session, name, spec)
+	if err != nil {
+		return nil, err
+	}
+	if old != nil {
+		if err := old.retire(); err != nil {
+			return nil, err
+		}
+	}
+	_, release, err := s.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	release()
+	return s, nil
+}
+
+// lookup finds or enters the session. old is one with another spec that has to go first.
+func (m *Manager) lookup(session, name string, spec Spec) (s, old *Session, err error) {
+	k := key{session, name}
+	hash := spec.hash(m.digest)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, nil, errRetired
+	}
+	if s = m.sessions[k]; s != nil && s.hash == hash && s.spec.Timeout == spec.Timeout {
+		return s, nil, nil
+	}
+	old = s
+	s = &Session{m: m, session: session, name: name, spec: spec, hash: hash, used: time.Now()}
+	m.sessions[k] = s
+	return s, old, nil
+}
+
+// begin makes a container for s in the background and completes p. before is the one that it
+// replaces, which must be gone first: its processes may still write to the workspace.
+func (m *Manager) begin(s *Session, p, before *pending) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return errRetired
+	}
+	m.work.Go(func() {
+		defer close(p.done)
+		if before != nil && before.box != nil {
+			<-before.box.gone
+		}
+		p.box, p.err = m.provide(s)
+	})
+	return nil
+}
+
+// launchTimeout bounds the making of a container, apart from pulling its image, which has the
+// driver's deadline.
+const launchTimeout = 20 * time.Minute
+
+// provide takes a warm container if one fits, or makes one.
+func (m *Manager) provide(s *Session) (*box, error) {
+	if b := m.pool.claim(s); b != nil {
+		return b, nil
+	}
+	folder, owner, err := m.workspaces.prepare(s.session)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), launchTimeout)
+	defer cancel()
+	o := m.order(s.spec, folder, owner)
+	o.container.Name = "flynn-" + safeName(s.session) + "-" + o.container.Key[:8]
+	o.container.Labels[LabelSession] = s.session
+	o.container.Labels[LabelSandbox] = s.name
+	return launch(ctx, m.config.Driver, m.log, o)
+}
+
+// supervisorPath is where containers see the supervisor.
+const supervisorPath = "/.flynn-sandboxd"
+
+// order describes a container for a folder; the caller names it.
+func (m *Manager) order(spec Spec, folder string, owner owner) order {
+	nonce := random()
+	o := order{
+		nonce:     nonce,
+		workspace: folder,
+		hello:     frame.HelloBody{UID: owner.uid, GID: owner.gid, Workspace: spec.WorkspaceDir},
+		container: Container{
+			Key:        nonce,
+			Image:      spec.Image,
+			Entrypoint: []string{supervisorPath, nonce},
+			Labels: map[string]string{
+				LabelInstance: m.config.Instance,
+				LabelSpec:     spec.hash(m.digest),
+				LabelKey:      nonce,
+				LabelExpires:  time.Now().Add(m.config.MaxAge).UTC().Format(time.RFC3339),
+			},
+			Mounts: []Mount{
+				{Source: m.supervisor, Target: supervisorPath, ReadOnly: true},
+				{Source: folder, Target: spec.WorkspaceDir},
+			},
+			Network: spec.Network, MemoryBytes: spec.MemoryBytes, CPUs: spec.CPUs,
+			PidsLimit: spec.PidsLimit, Runtime: spec.Runtime,
+		},
+	}
+	if spec.Runtime == "" { // other runtimes do not let the host's sockets in
+		m.offerLane(&o)
+	}
+	return o
+}
+
+// offerLane adds a lane; without one everything works, only slower.
+func (m *Manager) offerLane(o *order) {
+	l, err := newLane(filepath.Join(m.run, "lane-"+o.nonce))
+	if err != nil {
+		m.log.Warn("sandbox has no fast lane", "error", err)
+		return
+	}
+	o.lane = l
+	o.hello.Lane = lanePath + "/" + laneSocket
+	o.container.Mounts = append(o.container.Mounts, l.mount())
+}
+
+// random is a fresh 128-bit name.
+func random() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails, says its documentation
+	return hex.EncodeToString(b[:])
+}
+
+// drop forgets and ends one sandbox.
+func (m *Manager) drop(s *Session) error {
+	m.mu.Lock()
+	if k := (key{s.session, s.name}); m.sessions[k] == s {
+		delete(m.sessions, k)
+	}
+	m.mu.Unlock()
+	return s.retire()
+}
+
+// Destroy ends the session's containers and waits until they are gone or ctx ends. The workspace stays.
+func (m *Manager) Destroy(ctx context.Context, session string) error {
+	return m.endAll(ctx, func(s *Session) bool { return s.session == session })
+}
+
+// DestroyAll ends every container at shutdown. Afterwards the Manager gives no more.
+func (m *Manager) DestroyAll(ctx context.Context) error {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	err := m.endAll(ctx, func(*Session) bool { return true })
+	return errors.Join(err, m.pool.drain(ctx), m.settle(ctx))
+}
+
+// endAll retires the sessions chosen, side by side.
+func (m *Manager) endAll(ctx context.Context, chosen func(*Session) bool) error {
+	m.mu.Lock()
+	var ending []*Session
+	for k, s := range m.sessions {
+		if chosen(s) {
+			ending = append(ending, s)
+			delete(m.sessions, k)
+		}
+	}
+	m.mu.Unlock()
+	failures := make(chan error, len(ending))
+	for _, s := range ending {
+		m.work.Go(func() { failures <- s.retire() })
+	}
+	var all error
+	for range ending {
+		select {
+		case err := <-failures:
+			all = errors.Join(all, err)
+		case <-ctx.Done():
+			return errors.Join(all, ctx.Err())
+		}
+	}
+	return all
+}
+
+// settle waits for the background work to end.
+func (m *Manager) settle(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() { m.work.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("end sandboxes: %w", ctx.Err())
+	}
+}
+
+// Reconcile removes what an earlier run of this instance left on the engine. Call it once, before the
+// first Get. Containers of other instances are never touched, whatever their age.
+func (m *Manager) Reconcile(ctx context.Context) error {
+	owned, err := m.config.Driver.List(ctx, m.config.Instance)
+	if err != nil {
+		return err
+	}
+	var all error
+	for _, c := range owned {
+		if c.Labels[LabelInstance] != m.config.Instance {
+			continue // never trust a filter with somebody else's work
+		}
+		m.log.Info("removing a leftover sandbox", "container", c.ID, "session", c.Labels[LabelSession])
+		all = errors.Join(all, m.config.Driver.Remove(ctx, c.ID))
+	}
+	return errors.Join(all, m.workspaces.clearPool())
+}
+
+// Run keeps the pool filled and ends idle containers until ctx ends. Without it Get still works.
+func (m *Manager) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	running.Go(func() { m.pool.run(ctx) })
+	running.Go(func() { m.expire(ctx) })
+	running.Wait()
+	return ctx.Err()
+}
+
+// expire looks for idle containers.
+func (m *Manager) expire(ctx context.Context) {
+	tick := time.NewTicker(max(min(m.config.IdleAfter/4, time.Minute), time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			m.evictIdle(now)
+		}
+	}
+}
+
+func (m *Manager) evictIdle(now time.Time) {
+	m.mu.Lock()
+	all := make([]*Session, 0, len(m.sessions))
+	for _, s := range m.sessions {
+		all = append(all, s)
+	}
+	m.mu.Unlock()
+	for _, s := range all {
+		since, idle := s.idleSince()
+		if !idle || now.Sub(since) < m.config.IdleAfter && now.Sub(s.born()) < m.config.MaxAge {
+			continue
+		}
+		m.log.Info("ending an idle sandbox", "session", s.session, "sandbox", s.name)
+		if err := s.evict(); err != nil {
+			m.log.Error("idle sandbox could not be ended", "session", s.session, "error", err)
+		}
+	}
+}
+
+// Stats counts what happened so far.
+type Stats struct {
+	Sessions         int // with an entry, alive or not
+	PoolReady        int
+	PoolHits, Misses int64
+}
+
+// Stats returns the counts for metrics.
+func (m *Manager) Stats() Stats {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.pool.stats(Stats{Sessions: len(m.sessions)})
+}

@@ -1,0 +1,259 @@
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+// maxProcesses bounds the background processes that a session remembers; the oldest ended
+// ones are forgotten first.
+const maxProcesses = 64
+
+// process is one background process of a box.
+type process struct {
+	number int
+	call   *call
+	finish func()
+
+	mu   sync.Mutex
+	info machine.Process
+}
+
+// snapshot returns the process as it is now.
+func (p *process) snapshot() machine.Process {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.call.done:
+		if p.info.Running {
+			p.info.Running = false
+			r := machine.Result{ExitCode: -1, Signal: "SIGKILL"} // it ended with its container
+			if p.call.answer.exit != nil {
+				r = verdict(*p.call.answer.exit)
+			}
+			p.info.Result = &r
+		}
+	default:
+	}
+	return p.info
+}
+
+// start begins a background process and returns once it has a process id.
+func (b *box) start(ctx context.Context, cmd machine.Command, workspaceDir string) (machine.Process, error) {
+	body, err := execBody(cmd, workspaceDir)
+	if err != nil {
+		return machine.Process{}, err
+	}
+	body.Background, body.Eager = true, false
+	p := &process{call: newCall(0)}
+	if err := b.enter(p); err != nil {
+		return machine.Process{}, err
+	}
+	// The process outlives ctx, and so does its stdin.
+	if p.finish, err = b.openExec(context.WithoutCancel(ctx), p.call, body, cmd.Stdin); err != nil {
+		b.leave(p)
+		return machine.Process{}, err
+	}
+	select {
+	case started := <-p.call.started:
+		p.mu.Lock()
+		p.info = machine.Process{
+			ID: strconv.Itoa(p.number), PID: started.PID, Script: cmd.Script, Started: time.Now(), Running: true,
+		}
+		p.mu.Unlock()
+		return p.snapshot(), nil
+	case <-p.call.done:
+		b.leave(p)
+		return machine.Process{}, cmp.Or(p.call.answer.err, errors.New("process ended before it started"))
+	case <-ctx.Done():
+		_, err := b.stop(p)
+		b.leave(p)
+		return machine.Process{}, cmp.Or(err, ctx.Err())
+	}
+}
+
+// enter gives the process its handle, making room if needed.
+func (b *box) enter(p *process) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.processes) >= maxProcesses && !b.forgetOldest() {
+		return fmt.Errorf("%d background processes are running; kill one first", maxProcesses)
+	}
+	b.started++
+	p.number = b.started
+	b.processes[strconv.Itoa(p.number)] = p
+	return nil
+}
+
+// forgetOldest drops the longest known process that has ended. b.mu is held.
+func (b *box) forgetOldest() bool {
+	var oldest *process
+	for _, p := range b.processes {
+		select {
+		case <-p.call.done:
+			if oldest == nil || p.number < oldest.number {
+				oldest = p
+			}
+		default:
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	delete(b.processes, strconv.Itoa(oldest.number))
+	_ = b.link.send(frame.Frame{Type: frame.Forget, ID: oldest.call.id})
+	return true
+}
+
+func (b *box) leave(p *process) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.processes, strconv.Itoa(p.number))
+	if p.finish != nil {
+		p.finish()
+	}
+}
+
+func (b *box) process(id string) (*process, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.processes[id]; p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("%w: background process %q", machine.ErrNotFound, id)
+}
+
+// list returns the processes, oldest first.
+func (b *box) list() []machine.Process {
+	b.mu.Lock()
+	known := make([]*process, 0, len(b.processes))
+	for _, p := range b.processes {
+		known = append(known, p)
+	}
+	b.mu.Unlock()
+	slices.SortFunc(known, func(p, q *process) int { return cmp.Compare(p.number, q.number) })
+	infos := make([]machine.Process, len(known))
+	for i, p := range known {
+		infos[i] = p.snapshot()
+	}
+	return infos
+}
+
+// running says whether any background process is still at work.
+func (b *box) running() bool {
+	return slices.ContainsFunc(b.list(), func(p machine.Process) bool { return p.Running })
+}
+
+// maxOutputRead bounds one Output call; the supervisor keeps no more than that.
+const maxOutputRead = 1 << 20
+
+// output reads what the supervisor keeps of a process's output.
+func (b *box) output(ctx context.Context, id string, offset int64, n int) (machine.Output, error) {
+	p, err := b.process(id)
+	if err != nil {
+		return machine.Output{}, err
+	}
+	n = min(max(n, 0), maxOutputRead)
+	var data []byte
+	var reply frame.OutputReply
+	err = b.transfer(ctx, request{
+		typ: frame.Output, body: frame.OutputBody{Process: p.call.id, Offset: max(offset, 0), Max: n},
+		room: int64(n), sink: func(p []byte) { data = append(data, p...) }, reply: &reply,
+	})
+	return machine.Output{
+		Data: data, Offset: reply.Offset, Next: reply.Next, Dropped: reply.Dropped, Running: reply.Running,
+	}, err
+}
+
+// kill ends a process with everything it started, also what outlived its shell.
+func (b *box) kill(ctx context.Context, id string) (machine.Process, error) {
+	p, err := b.process(id)
+	if err != nil {
+		return machine.Process{}, err
+	}
+	select {
+	case <-p.call.done:
+		return b.sweep(ctx, p)
+	default:
+		return b.stop(p)
+	}
+}
+
+// stop ends a running process; it waits no longer than the ladder may take.
+func (b *box) stop(p *process) (machine.Process, error) {
+	began := time.Now()
+	err := b.link.send(frame.Frame{Type: frame.Stop, ID: p.call.id, Payload: frame.Encode(frame.StopBody{})})
+	if err != nil {
+		return p.snapshot(), err
+	}
+	overdue := time.NewTimer(ladderAllowance)
+	defer overdue.Stop()
+	select {
+	case <-p.call.done:
+	case <-overdue.C:
+	}
+	return b.certify(p, began)
+}
+
+// sweep ends what an ended process has left behind.
+func (b *box) sweep(ctx context.Context, p *process) (machine.Process, error) {
+	began := time.Now()
+	var k frame.KillBody
+	err := b.transfer(ctx, request{typ: frame.Sweep, body: frame.SweepBody{Process: p.call.id}, reply: &k})
+	if err == nil {
+		err = checkKill(k)
+	}
+	if err != nil {
+		return p.snapshot(), err
+	}
+	p.snapshot()
+	p.mu.Lock()
+	p.info.Result.Kill = &machine.Kill{Rung: k.Rung, Took: k.Took, Survivors: k.Survivors}
+	p.mu.Unlock()
+	return b.certify(p, began)
+}
+
+// certify returns the process, having removed the container if anything survived in it.
+func (b *box) certify(p *process, began time.Time) (machine.Process, error) {
+	info := p.snapshot()
+	if !info.Running && (info.Result.Kill == nil || info.Result.Kill.Survivors == 0) {
+		return info, p.call.answer.err
+	}
+	r, err := b.lastRung(machine.Result{ExitCode: -1, Signal: "SIGKILL"}, began)
+	info.Running, info.Result = false, &r
+	return info, err
+}
+
+// signal sends a signal to a process's group.
+func (b *box) signal(id string, sig syscall.Signal) error {
+	p, err := b.process(id)
+	if err != nil {
+		return err
+	}
+	body := frame.Encode(frame.SignalBody{Number: int(sig)})
+	return b.link.send(frame.Frame{Type: frame.Signal, ID: p.call.id, Payload: body})
+}
+
+// wait waits until a process has ended.
+func (b *box) wait(ctx context.Context, id string) (machine.Process, error) {
+	p, err := b.process(id)
+	if err != nil {
+		return machine.Process{}, err
+	}
+	select {
+	case <-p.call.done:
+		return p.snapshot(), p.call.answer.err
+	case <-ctx.Done():
+		return p.snapshot(), ctx.Err()
+	}
+}

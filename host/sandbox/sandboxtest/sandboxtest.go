@@ -1,0 +1,141 @@
+// Package sandboxtest lends tests a real Docker engine, a small image on it, and the
+// supervisor built from this checkout. Start with Engine and Manager.
+//
+// It is for tests only, and every test that uses it needs an engine (see .ci/engine).
+package sandboxtest
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
+
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/sdk/need"
+)
+
+// Image is a busybox with all its applets, made by Engine from the machine's own static busybox.
+const Image = "flynn-test/busybox:latest"
+
+// Host is a real engine with Image on it.
+type Host struct {
+	Driver *docker.Driver
+	// API is for tests that look or meddle behind the driver's back.
+	API *client.Client
+}
+
+// Engine returns the engine at DOCKER_HOST or the default socket. The test is skipped, or fails, as
+// need.Part says, where there is none.
+func Engine(t testing.TB) Host {
+	t.Helper()
+	driver, err := docker.New(docker.Config{})
+	if err == nil {
+		err = driver.Ping(t.Context())
+	}
+	need.Part(t, "docker", err)
+	api, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { driver.Close(); api.Close() })
+	need.Part(t, "docker", importImage(t.Context(), api))
+	return Host{Driver: driver, API: api}
+}
+
+// importTimeout bounds the making of Image.
+const importTimeout = time.Minute
+
+func importImage(ctx context.Context, api *client.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, importTimeout)
+	defer cancel()
+	if _, err := api.ImageInspect(ctx, Image); err == nil {
+		return nil
+	}
+	root, err := busyboxRoot()
+	if err != nil {
+		return err
+	}
+	body, err := api.ImageImport(ctx, image.ImportSource{Source: root, SourceName: "-"}, Image, image.ImportOptions{
+		Changes: []string{"ENV PATH=/usr/sbin:/usr/bin:/sbin:/bin", "ENV IMAGE_SECRET=from-the-image"},
+	})
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	_, err = io.Copy(io.Discard, body)
+	return err
+}
+
+// Supervisor returns the path of flynn-sandboxd, built from this checkout.
+func Supervisor(t testing.TB) string {
+	t.Helper()
+	path, err := sandbox.FindSupervisor(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Spec is a small sandbox on Image.
+func Spec() sandbox.Spec {
+	return sandbox.Spec{Image: Image, MemoryBytes: 128 << 20, PidsLimit: 64, CPUs: 2, Timeout: 30 * time.Second}
+}
+
+// Config is a complete configuration with an instance of the test's own, which is
+// empty on the engine once the test has ended.
+func (h Host) Config(t testing.TB) sandbox.Config {
+	t.Helper()
+	instance := "test-" + strings.ToLower(strings.NewReplacer("/", "-", " ", "-").Replace(t.Name())) + "-" + time.Now().Format("150405.000000")
+	t.Cleanup(func() { h.sweep(t, instance) })
+	return sandbox.Config{
+		Driver: h.Driver, Instance: instance, WorkspaceRoot: t.TempDir(),
+		Spec: Spec(), Supervisor: Supervisor(t), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}
+}
+
+// Manager returns a Manager that is shut down with the test, and its configuration.
+func (h Host) Manager(t testing.TB, adjust ...func(*sandbox.Config)) (*sandbox.Manager, sandbox.Config) {
+	t.Helper()
+	config := h.Config(t)
+	for _, f := range adjust {
+		f(&config)
+	}
+	m, err := sandbox.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := m.DestroyAll(ctx); err != nil {
+			t.Errorf("shut down: %v", err)
+		}
+	})
+	return m, config
+}
+
+// sweep fails the test if its instance still has containers, and removes them.
+func (h Host) sweep(t testing.TB, instance string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	driver, err := docker.New(docker.Config{}) // the test's own may be closed
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer driver.Close()
+	owned, err := driver.List(ctx, instance)
+	if err != nil {
+		t.Errorf("list leftovers: %v", err)
+	}
+	for _, c := range owned {
+		t.Errorf("container %s (%s) was left behind", c.ID, c.Name)
+		_ = driver.Remove(ctx, c.ID)
+	}
+}

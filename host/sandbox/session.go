@@ -1,0 +1,282 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/flynnhost/flynn/host/machine"
+)
+
+// Session is a conversation's sandbox: a workspace that lasts and a container that comes and goes. Each
+// method finds a live container or has one made; a container that dies fails the calls that
+// are in it with machine.ErrUnavailable, and the next call gets a new one.
+type Session struct {
+	m       *Manager
+	session string // the conversation's id
+	name    string // the sandbox's name
+	spec    Spec
+	hash    string
+
+	mu      sync.Mutex
+	launch  *pending // the latest container, or nil
+	active  int      // calls under way
+	used    time.Time
+	retired bool // no further calls
+}
+
+var (
+	_ machine.Machine = (*Session)(nil)
+	_ machine.Closer  = (*Session)(nil)
+)
+
+// pending is a container that is being made, or has been.
+type pending struct {
+	done chan struct{}
+	box  *box // valid once done is closed, as is err
+	err  error
+}
+
+// errRetired is what calls get after Destroy or Close.
+var errRetired = fmt.Errorf("%w: the session's sandbox was closed", machine.ErrUnavailable)
+
+// acquire returns a live box and what to call when done with it. Making one is not tied to ctx: if the
+// caller leaves, the next call finds it.
+func (s *Session) acquire(ctx context.Context) (*box, func(), error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	p, err := s.join()
+	if err != nil {
+		return nil, nil, err
+	}
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		s.release()
+		return nil, nil, ctx.Err()
+	}
+	if p.err != nil {
+		s.release()
+		return nil, nil, p.err
+	}
+	return p.box, s.release, nil
+}
+
+// join counts the caller in and returns the container to wait for, beginning a new one if the
+// latest has failed or died.
+func (s *Session) join() (*pending, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.retired {
+		return nil, errRetired
+	}
+	s.active++
+	s.used = time.Now()
+	if s.launch == nil || s.launch.spent() {
+		p := &pending{done: make(chan struct{})}
+		if err := s.m.begin(s, p, s.launch); err != nil {
+			s.active--
+			return nil, err
+		}
+		s.launch = p
+	}
+	return s.launch, nil
+}
+
+// spent says whether the container is of no further use.
+func (p *pending) spent() bool {
+	select {
+	case <-p.done:
+		return p.err != nil || p.box.link.isDead()
+	default:
+		return false
+	}
+}
+
+func (s *Session) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.active--
+	s.used = time.Now()
+}
+
+// retire refuses further calls, ends the container and waits until it is gone.
+func (s *Session) retire() error {
+	s.mu.Lock()
+	s.retired = true
+	s.mu.Unlock()
+	return s.evict()
+}
+
+// evict ends the container, if there is one; the session may get another.
+func (s *Session) evict() error {
+	s.mu.Lock()
+	p := s.launch
+	s.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	<-p.done
+	if p.err != nil {
+		return nil
+	}
+	return p.box.remove(errEnded)
+}
+
+// idleSince says since when nothing has been going on, if so.
+func (s *Session) idleSince() (time.Time, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.active > 0 || s.launch == nil || s.launch.spent() {
+		return time.Time{}, false
+	}
+	select {
+	case <-s.launch.done:
+		return s.used, !s.launch.box.running()
+	default:
+		return time.Time{}, false
+	}
+}
+
+// born is when the session's container was made; idleSince must have said that there is one.
+func (s *Session) born() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.launch.box.born
+}
+
+// Name implements machine.Machine.
+func (s *Session) Name() string { return s.name }
+
+// Close ends the session's container; its workspace stays.
+func (s *Session) Close() error { return s.m.drop(s) }
+
+// Exec implements machine.Machine. A time-out or a cancelled context is a verdict, not an error.
+func (s *Session) Exec(ctx context.Context, cmd machine.Command) (machine.Result, error) {
+	b, release, err := s.acquire(ctx)
+	if err != nil {
+		return machine.Result{}, err
+	}
+	defer release()
+	if cmd.Timeout <= 0 {
+		cmd.Timeout = s.spec.Timeout
+	}
+	return b.exec(ctx, cmd, s.spec.WorkspaceDir)
+}
+
+// Start implements machine.Machine. A command without a time-out of its own has none, and Progress is
+// not called.
+func (s *Session) Start(ctx context.Context, cmd machine.Command) (machine.Process, error) {
+	b, release, err := s.acquire(ctx)
+	if err != nil {
+		return machine.Process{}, err
+	}
+	defer release()
+	return b.start(ctx, cmd, s.spec.WorkspaceDir)
+}
+
+// Processes implements machine.Machine.
+func (s *Session) Processes(context.Context) ([]machine.Process, error) {
+	b, err := s.existing()
+	if err != nil {
+		return []machine.Process{}, nil // without a container there are none
+	}
+	return b.list(), nil
+}
+
+// Output implements machine.Machine. The last megabyte is kept.
+func (s *Session) Output(ctx context.Context, id string, offset int64, max int) (machine.Output, error) {
+	b, err := s.existing()
+	if err != nil {
+		return machine.Output{}, err
+	}
+	return b.output(ctx, id, offset, max)
+}
+
+// Kill implements machine.Machine.
+func (s *Session) Kill(ctx context.Context, id string) (machine.Process, error) {
+	b, err := s.existing()
+	if err != nil {
+		return machine.Process{}, err
+	}
+	return b.kill(ctx, id)
+}
+
+// Signal sends a signal to a background process and its group.
+func (s *Session) Signal(_ context.Context, id string, sig syscall.Signal) error {
+	b, err := s.existing()
+	if err != nil {
+		return err
+	}
+	return b.signal(id, sig)
+}
+
+// Wait waits for a background process to end.
+func (s *Session) Wait(ctx context.Context, id string) (machine.Process, error) {
+	b, err := s.existing()
+	if err != nil {
+		return machine.Process{}, err
+	}
+	return b.wait(ctx, id)
+}
+
+// existing returns the box that is there; asking about processes makes none.
+func (s *Session) existing() (*box, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.launch != nil && !s.launch.spent() {
+		select {
+		case <-s.launch.done:
+			s.used = time.Now()
+			return s.launch.box, nil
+		default:
+		}
+	}
+	return nil, fmt.Errorf("%w: no background process: the sandbox is not running", machine.ErrNotFound)
+}
+
+// ReadFile implements machine.Machine.
+func (s *Session) ReadFile(ctx context.Context, path string, offset int64, max int64) ([]byte, int64, error) {
+	name, err := inside(path, s.spec.WorkspaceDir)
+	if err != nil {
+		return nil, 0, err
+	}
+	b, release, err := s.acquire(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer release()
+	return b.readFile(ctx, name, offset, max)
+}
+
+// WriteFile implements machine.Machine.
+func (s *Session) WriteFile(ctx context.Context, path string, data []byte, perm fs.FileMode) error {
+	name, err := inside(path, s.spec.WorkspaceDir)
+	if err != nil {
+		return err
+	}
+	b, release, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return b.writeFile(ctx, name, data, perm)
+}
+
+// List implements machine.Machine.
+func (s *Session) List(ctx context.Context, path string) ([]machine.FileInfo, error) {
+	name, err := inside(path, s.spec.WorkspaceDir)
+	if err != nil {
+		return nil, err
+	}
+	b, release, err := s.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return b.listFolder(ctx, name)
+}

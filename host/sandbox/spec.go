@@ -1,0 +1,84 @@
+package sandbox
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"time"
+)
+
+// Spec says what a sandbox is made of. Its zero value is the default of every field but Image.
+type Spec struct {
+	Image string
+	// WorkspaceDir is the workspace's absolute path inside. /workspace
+	WorkspaceDir string
+	// Network is none, bridge or host. none
+	Network string
+	// MemoryBytes limits memory and swap together. 512 MiB
+	MemoryBytes int64
+	// CPUs is a number of cores. 1
+	CPUs float64
+	// PidsLimit is how many processes and threads commands may have together. 256
+	PidsLimit int64
+	// Timeout ends a command that names none of its own. 5 minutes
+	Timeout time.Duration
+	// Runtime names another OCI runtime of the engine, such as runsc.
+	Runtime string
+}
+
+// withDefaults fills in what is unset.
+func (s Spec) withDefaults() Spec {
+	if s.WorkspaceDir == "" {
+		s.WorkspaceDir = "/workspace"
+	}
+	if s.Network == "" {
+		s.Network = "none"
+	}
+	if s.MemoryBytes == 0 {
+		s.MemoryBytes = 512 << 20
+	}
+	if s.CPUs == 0 {
+		s.CPUs = 1
+	}
+	if s.PidsLimit == 0 {
+		s.PidsLimit = 256
+	}
+	if s.Timeout == 0 {
+		s.Timeout = 5 * time.Minute
+	}
+	return s
+}
+
+// minMemory is what the supervisor and a shell need to live.
+const minMemory = 16 << 20
+
+// validate refuses what no driver could honour.
+func (s Spec) validate() error {
+	switch {
+	case s.Image == "":
+		return fmt.Errorf("sandbox: no image is configured; set image in [sandbox]")
+	case !path.IsAbs(s.WorkspaceDir) || path.Clean(s.WorkspaceDir) != s.WorkspaceDir || s.WorkspaceDir == "/":
+		return fmt.Errorf("sandbox: workspace_dir %q must be a clean absolute path below /", s.WorkspaceDir)
+	case s.Network == "allowlist":
+		return fmt.Errorf(`sandbox: network "allowlist" is not available yet; use "none", or "bridge" for unrestricted access`)
+	case s.Network != "none" && s.Network != "bridge" && s.Network != "host":
+		return fmt.Errorf("sandbox: network %q is not one of none, bridge, host", s.Network)
+	case s.MemoryBytes < minMemory:
+		return fmt.Errorf("sandbox: memory_limit of %d bytes is below %d", s.MemoryBytes, minMemory)
+	case s.CPUs < 0.01:
+		return fmt.Errorf("sandbox: cpu_limit %v is below 0.01", s.CPUs)
+	case s.PidsLimit < 1:
+		return fmt.Errorf("sandbox: pids_limit %d is below 1", s.PidsLimit)
+	case s.Timeout < 0:
+		return fmt.Errorf("sandbox: timeout %v is negative", s.Timeout)
+	}
+	return nil
+}
+
+// hash identifies containers that can stand in for each other. The time-out belongs to commands.
+func (s Spec) hash(supervisor string) string {
+	s.Timeout = 0
+	sum := sha256.Sum256(fmt.Appendf(nil, "%#v %s", s, supervisor))
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,276 @@
+//go:build linux
+
+package supervise
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+// drainGrace is how long a finished command's output is still awaited when another process
+// holds its pipes open.
+const drainGrace = 100 * time.Millisecond
+
+// command is one Exec request.
+type command struct {
+	s     *supervisor
+	id    uint32
+	body  frame.ExecBody
+	stdin *frame.Inbox
+	stop  chan frame.StopBody
+	ring  *ring // of a background command
+	pumps [2]*pump
+
+	mu     sync.Mutex
+	child  *child   // nil until it has started
+	input  *os.File // our end of stdin, nil without one
+	closed bool     // the verdict is out: nothing may follow it
+}
+
+func newCommand(s *supervisor, id uint32, body frame.ExecBody) *command {
+	c := &command{
+		s: s, id: id, body: body,
+		stdin: frame.NewInbox(make(chan struct{}, 1)),
+		stop:  make(chan frame.StopBody, 1),
+	}
+	if body.Background {
+		c.ring = new(ring)
+	}
+	for i, stream := range []uint8{frame.Out, frame.Err} {
+		c.pumps[i] = newPump(c, stream)
+	}
+	return c
+}
+
+func (c *command) data(p []byte) error { return c.stdin.Put(p) }
+func (c *command) end()                { c.stdin.End() }
+
+func (c *command) grant(stream uint8, p []byte) error {
+	if stream != frame.Out && stream != frame.Err {
+		return fmt.Errorf("%w: credit for stream %d", frame.ErrProtocol, stream)
+	}
+	return c.pumps[stream-frame.Out].window.Grant(p)
+}
+
+// requestStop asks run to end the command; only the first request counts.
+func (c *command) requestStop(b frame.StopBody) {
+	select {
+	case c.stop <- b:
+	default:
+	}
+}
+
+func (c *command) signal(number int) {
+	c.mu.Lock()
+	child := c.child
+	c.mu.Unlock()
+	if child == nil || number <= 0 || number > 64 {
+		return
+	}
+	select {
+	case <-child.exited:
+	default:
+		c.s.spawner.signalGroup(child, syscall.Signal(number))
+	}
+}
+
+// run is the request's life: start, wait or end, drain, report.
+func (c *command) run() {
+	before, began := c.s.meters.read(), time.Now()
+	child, err := c.spawn()
+	if err != nil {
+		c.abandon(err)
+		return
+	}
+	if c.body.Background {
+		c.s.send(frame.Frame{Type: frame.Started, ID: c.id, Payload: frame.Encode(frame.StartedBody{PID: child.pid})})
+	}
+	verdict := c.await(child)
+	c.drain()
+	after := c.s.meters.read()
+	verdict.Wall = time.Since(began)
+	verdict.Dropped = c.pumps[0].dropped + c.pumps[1].dropped
+	abnormal := verdict.ExitCode != 0
+	verdict.OOM = abnormal && after.oomKills > before.oomKills
+	verdict.PidsHit = after.refusedForks > before.refusedForks
+	c.report(verdict)
+}
+
+// spawn starts the shell and the goroutines that carry its streams.
+func (c *command) spawn() (*child, error) {
+	dir, err := c.dir()
+	if err != nil {
+		return nil, err
+	}
+	pipes, err := openPipes(c.body.Stdin, c.s.spawner.null)
+	if err != nil {
+		return nil, err
+	}
+	defer pipes.closeTheirs()
+	env := make([]string, len(c.body.Env))
+	for i, e := range c.body.Env {
+		env[i] = string(e)
+	}
+	child, err := c.s.spawner.start([]string{"/bin/sh", "-c", string(c.body.Script)}, env, dir, pipes.theirs)
+	if err != nil {
+		pipes.closeOurs()
+		return nil, err
+	}
+	c.mu.Lock()
+	c.child, c.input = child, pipes.ours[0]
+	c.mu.Unlock()
+	for i, p := range c.pumps {
+		p.src = pipes.ours[i+1]
+		go p.run()
+	}
+	if c.body.Stdin {
+		go c.feed(pipes.ours[0])
+	}
+	return child, nil
+}
+
+// dir is the absolute working directory. That it lies in the workspace is a matter of form
+// here: the command itself may change to any folder it can enter.
+func (c *command) dir() (string, error) {
+	dir := path.Join(c.s.hello.Workspace, string(c.body.Dir))
+	if dir != c.s.hello.Workspace && !strings.HasPrefix(dir, strings.TrimSuffix(c.s.hello.Workspace, "/")+"/") {
+		return "", fail(frame.Outside, "working directory leaves the workspace")
+	}
+	var st unix.Stat_t
+	if c.body.Dir == nil {
+		return dir, nil
+	}
+	if err := c.s.files.as(func() error { return unix.Stat(dir, &st) }); err != nil {
+		return "", fmt.Errorf("enter working directory: %w", err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return "", fail(frame.NotFound, "working directory is not a folder")
+	}
+	return dir, nil
+}
+
+// await returns once the shell has ended, by itself or by the ladder.
+func (c *command) await(child *child) frame.ExitBody {
+	var expired <-chan time.Time
+	if c.body.Timeout > 0 {
+		timer := time.NewTimer(c.body.Timeout)
+		defer timer.Stop()
+		expired = timer.C
+	}
+	var verdict frame.ExitBody
+	select {
+	case <-child.exited:
+		setStatus(&verdict, child)
+		return verdict
+	case <-expired:
+		verdict.TimedOut = true
+	case b := <-c.stop:
+		verdict.Canceled = b.Cancel
+	}
+	certificate := c.s.end(child)
+	verdict.Kill = &certificate
+	select {
+	case <-child.exited:
+		setStatus(&verdict, child)
+	case <-time.After(drainGrace): // unkillable; the certificate counts it as a survivor
+		verdict.ExitCode = -1
+	}
+	return verdict
+}
+
+// feed writes stdin as it comes. When the command no longer reads, the rest is dropped but the
+// host still gets its credit, so that it is never stuck.
+func (c *command) feed(w *os.File) {
+	defer w.Close()
+	broken := false
+	for {
+		p, credit, ended, err := c.stdin.Wait(c.s.ctx)
+		if err != nil {
+			return
+		}
+		if len(p) > 0 && !broken {
+			_, err := w.Write(p)
+			broken = err != nil
+		}
+		if credit != nil {
+			c.giveCredit(credit)
+		}
+		if ended {
+			return
+		}
+	}
+}
+
+// drain waits for the ends of both streams, but not for strangers who hold them open.
+func (c *command) drain() {
+	timer := time.NewTimer(drainGrace)
+	defer timer.Stop()
+	for _, p := range c.pumps {
+		select {
+		case <-p.done:
+		case <-timer.C:
+			for _, p := range c.pumps {
+				p.cut()
+			}
+			<-p.done
+		}
+	}
+	<-c.pumps[1].done
+}
+
+func (c *command) giveCredit(credit []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.s.send(frame.Frame{Type: frame.Credit, Stream: frame.In, ID: c.id, Payload: credit})
+	}
+}
+
+// report sends what is still held of the output together with the verdict: one write, and one
+// wake-up of everybody between here and the host.
+func (c *command) report(verdict frame.ExitBody) {
+	frames := append(c.pumps[0].rest(), c.pumps[1].rest()...)
+	frames = append(frames, frame.Frame{Type: frame.Exit, ID: c.id, Payload: frame.Encode(verdict)})
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	if !c.body.Background {
+		c.s.spawner.release(c.child.tag)
+	}
+	c.s.closeWith(c.id, frames...)
+	c.stdin.End()
+	if c.input != nil {
+		c.input.Close() // unblocks feed where nobody reads
+	}
+}
+
+func (c *command) abandon(err error) {
+	c.s.mu.Lock()
+	delete(c.s.kept, c.id)
+	c.s.mu.Unlock()
+	c.s.fail(c.id, err)
+}
+
+func (c *command) isRunning() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.closed
+}
+
+// setStatus fills in how the shell ended.
+func setStatus(v *frame.ExitBody, child *child) {
+	v.CPU = child.cpu
+	v.ExitCode = child.status.ExitStatus()
+	if child.status.Signaled() {
+		v.ExitCode, v.Signal = -1, int(child.status.Signal())
+	}
+}

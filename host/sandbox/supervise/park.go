@@ -1,0 +1,159 @@
+//go:build linux
+
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// parkedWord as first argument makes this program a parked helper; the environment names the user.
+const (
+	parkedWord  = "parked"
+	parkedUID   = "FLYNN_PARKED_UID"
+	parkedGID   = "FLYNN_PARKED_GID"
+	parkedFD    = 3
+	parkTimeout = 10 * time.Second
+	shotTimeout = time.Second
+)
+
+// guard keeps one helper process forked in advance, because at the pids limit none can be made.
+//
+// The helper stays root while it waits, so the workload cannot touch it. When fired it becomes the
+// workload's user altogether (real, effective and saved id: the kernel matches the real id
+// too, and a half-switched kill(-1) would hit every root process) and sends SIGKILL to
+// all that this user may signal.
+type guard struct {
+	spawner  *spawner
+	uid, gid int
+
+	mu     sync.Mutex // one firing at a time
+	helper *child
+	line   *os.File // our end of the helper's socket
+}
+
+func newGuard(s *spawner, uid, gid int) *guard { return &guard{spawner: s, uid: uid, gid: gid} }
+
+// park forks the helper and waits until it is ready.
+func (g *guard) park() error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return fmt.Errorf("park helper: %w", err)
+	}
+	defer unix.Close(pair[1])
+	line := os.NewFile(uintptr(pair[0]), "helper")
+	if err := unix.SetNonblock(pair[1], false); err != nil {
+		return fmt.Errorf("park helper: %w", err)
+	}
+	g.spawner.mu.Lock()
+	helper, err := g.spawner.fork("/proc/self/exe", []string{"flynn-sandboxd", parkedWord}, &syscall.ProcAttr{
+		Dir: "/",
+		Env: []string{
+			"GOMAXPROCS=1", "GOGC=off",
+			parkedUID + "=" + strconv.Itoa(g.uid), parkedGID + "=" + strconv.Itoa(g.gid),
+		},
+		Files: []uintptr{uintptr(g.spawner.null), uintptr(g.spawner.null), 2, uintptr(pair[1])},
+	})
+	g.spawner.mu.Unlock()
+	if err == nil {
+		err = expect(line, parkTimeout)
+	}
+	if err != nil {
+		line.Close()
+		return fmt.Errorf("park helper: %w", err)
+	}
+	g.helper, g.line = helper, line
+	return nil
+}
+
+// expect waits for the helper's one-byte answer.
+func expect(line *os.File, limit time.Duration) error {
+	if err := line.SetReadDeadline(time.Now().Add(limit)); err != nil {
+		return err
+	}
+	var b [1]byte
+	_, err := line.Read(b[:])
+	return err
+}
+
+// fire lends the helper to use, whose argument makes it kill once and says whether it still can.
+// Afterwards the helper is spent and another one is parked.
+func (g *guard) fire(use func(shot func() bool)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.helper == nil && g.park() != nil {
+		return
+	}
+	use(func() bool {
+		_, err := g.line.Write([]byte{'k'})
+		return err == nil && expect(g.line, shotTimeout) == nil
+	})
+	g.line.Close() // the helper sees the end and exits
+	<-g.helper.exited
+	g.helper = nil
+	_ = g.park() // at the limit this fails; the next firing tries again
+}
+
+// runParked is the helper's whole life. It runs on one thread and allocates nothing once it
+// waits, so it needs no other thread when fired.
+func runParked() error {
+	runtime.LockOSThread()
+	uid, err1 := strconv.Atoi(os.Getenv(parkedUID))
+	gid, err2 := strconv.Atoi(os.Getenv(parkedGID))
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	if uid <= 0 || gid <= 0 || os.Getppid() != 1 {
+		return errors.New("a parked helper is started by the supervisor only")
+	}
+	byteAt := [1]byte{'r'}
+	if !parkedWrite(&byteAt) || !parkedRead(&byteAt) {
+		return nil
+	}
+	if err := becomeUser(uid, gid); err != nil {
+		return err
+	}
+	for {
+		_ = unix.Kill(-1, unix.SIGKILL)
+		if !parkedWrite(&byteAt) || !parkedRead(&byteAt) {
+			return nil
+		}
+	}
+}
+
+// becomeUser switches this thread, which is all that the kernel looks at, and verifies it.
+func becomeUser(uid, gid int) error {
+	if _, _, e := unix.RawSyscall(unix.SYS_SETRESGID, uintptr(gid), uintptr(gid), uintptr(gid)); e != 0 {
+		return fmt.Errorf("become group %d: %w", gid, e)
+	}
+	if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid)); e != 0 {
+		return fmt.Errorf("become user %d: %w", uid, e)
+	}
+	if r, e, s := unix.Getresuid(); r != uid || e != uid || s != uid {
+		return fmt.Errorf("become user %d: ids are %d, %d, %d", uid, r, e, s)
+	}
+	return nil
+}
+
+func parkedWrite(b *[1]byte) bool {
+	n, err := unix.Write(parkedFD, b[:])
+	return n == 1 && err == nil
+}
+
+func parkedRead(b *[1]byte) bool {
+	for {
+		n, err := unix.Read(parkedFD, b[:])
+		if err == unix.EINTR {
+			continue
+		}
+		return n == 1 && err == nil
+	}
+}

@@ -1,0 +1,140 @@
+//go:build linux
+
+package supervise
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+const (
+	pumpBuffer = 32 << 10
+	// pumpHold is how much of a quiet command's output waits for the verdict to travel with it.
+	pumpHold = 32 << 10
+	// leftover bounds what is read after the drain: more than any pipe holds by default.
+	leftover = 1 << 20
+)
+
+// pump carries one output stream: to the host up to the command's cap, or into the ring of a
+// background command. What is beyond the cap is read and counted, so the command never
+// blocks on it.
+type pump struct {
+	c       *command
+	stream  uint8
+	src     *os.File
+	window  *frame.SendWindow
+	taken   int64  // bytes accepted so far
+	dropped int64  // bytes beyond the cap
+	held    []byte // accepted and not yet sent
+	done    chan struct{}
+}
+
+var buffers = sync.Pool{New: func() any { return new([pumpBuffer]byte) }}
+
+func newPump(c *command, stream uint8) *pump {
+	return &pump{c: c, stream: stream, window: frame.NewSendWindow(), done: make(chan struct{})}
+}
+
+// run carries until the stream ends or cut is called. In the latter case it goes on reading, for
+// the sake of whoever still writes, and throws away.
+func (p *pump) run() {
+	buf := buffers.Get().(*[pumpBuffer]byte)
+	defer buffers.Put(buf)
+	defer p.src.Close()
+	err := p.carry(buf)
+	wasCut := errors.Is(err, os.ErrDeadlineExceeded)
+	if wasCut {
+		p.readLeftover(buf)
+	}
+	close(p.done)
+	if wasCut {
+		p.discard(buf)
+	}
+}
+
+func (p *pump) carry(buf *[pumpBuffer]byte) error {
+	for {
+		n, err := p.src.Read(buf[:])
+		if n > 0 {
+			p.accept(buf[:n])
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// readLeftover takes what the ended command had written before it ended: it all lies in the pipe.
+func (p *pump) readLeftover(buf *[pumpBuffer]byte) {
+	_ = p.src.SetReadDeadline(time.Time{})
+	raw, err := p.src.SyscallConn()
+	if err != nil {
+		return
+	}
+	for total := 0; total < leftover; {
+		n := 0
+		_ = raw.Read(func(fd uintptr) bool {
+			n, _ = unix.Read(int(fd), buf[:])
+			return true
+		})
+		if n <= 0 {
+			return
+		}
+		p.accept(buf[:n])
+		total += n
+	}
+}
+
+func (p *pump) discard(buf *[pumpBuffer]byte) {
+	for {
+		if _, err := p.src.Read(buf[:]); err != nil {
+			return
+		}
+	}
+}
+
+// cut makes carry return although the stream is still open.
+func (p *pump) cut() { _ = p.src.SetReadDeadline(time.Unix(1, 0)) }
+
+func (p *pump) accept(b []byte) {
+	if p.c.ring != nil {
+		p.c.ring.write(b)
+		return
+	}
+	room := max(p.c.body.MaxOutput-p.taken, 0)
+	keep := min(int64(len(b)), room)
+	p.taken += keep
+	p.dropped += int64(len(b)) - keep
+	p.held = append(p.held, b[:keep]...)
+	if p.c.body.Eager || len(p.held) >= pumpHold {
+		p.flush()
+	}
+}
+
+// flush sends what is held, as credit allows.
+func (p *pump) flush() {
+	for _, f := range p.rest() {
+		p.c.s.send(f)
+	}
+}
+
+// rest returns what is held as frames, having waited for their credit.
+func (p *pump) rest() []frame.Frame {
+	var frames []frame.Frame
+	for b := p.held; len(b) > 0; {
+		n, err := p.window.Take(p.c.s.ctx, min(len(b), frame.MaxData))
+		if err != nil {
+			break
+		}
+		frames = append(frames, frame.Frame{Type: frame.Data, Stream: p.stream, ID: p.c.id, Payload: b[:n]})
+		b = b[n:]
+	}
+	p.held = p.held[:0]
+	return frames
+}

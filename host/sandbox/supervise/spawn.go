@@ -1,0 +1,187 @@
+//go:build linux
+
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+// Tags are supplementary group ids. The range lies within what a user namespace of 65536
+// ids maps, and above the ids that images use.
+const (
+	firstTag = 40000
+	tagCount = 20000
+)
+
+// spawner is the only place that forks, so that the reaper can tell a child from an orphan.
+type spawner struct {
+	uid, gid  int
+	workspace string
+	env       []string
+	null      int      // descriptor of /dev/null
+	oomScore  *os.File // our own oom_score_adj, or nil
+	forked    chan struct{}
+
+	// mu is held from before a fork until the child is entered in children.
+	mu       sync.Mutex
+	children map[int]*child
+	tags     map[int]bool
+	nextTag  int
+}
+
+// child is one process that we started and will reap.
+type child struct {
+	pid, tag int
+	exited   chan struct{} // closed once status and cpu are set
+	status   syscall.WaitStatus
+	cpu      time.Duration
+}
+
+func newSpawner(h frame.HelloBody) (*spawner, error) {
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", os.DevNull, err)
+	}
+	s := &spawner{
+		uid: h.UID, gid: h.GID, workspace: h.Workspace,
+		env:      fixedEnv(h.Workspace),
+		null:     null,
+		forked:   make(chan struct{}, 1),
+		children: make(map[int]*child),
+		tags:     make(map[int]bool),
+	}
+	// Where this fails commands merely keep our own score.
+	s.oomScore, _ = os.OpenFile("/proc/self/oom_score_adj", os.O_WRONLY, 0)
+	return s, nil
+}
+
+// fixedEnv is all that a command finds in its environment besides what the request names. PATH is
+// the image's, because images with a tool chain put it there.
+func fixedEnv(workspace string) []string {
+	path := os.Getenv("PATH")
+	if path == "" {
+		path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	}
+	return []string{"PATH=" + path, "HOME=" + workspace, "LANG=C.UTF-8"}
+}
+
+// start runs argv as the workload's user in a session of its own, with a tag.
+func (s *spawner) start(argv, env []string, dir string, files [3]int) (*child, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tag, err := s.takeTag()
+	if err != nil {
+		return nil, err
+	}
+	s.setOOMScore("500") // the kernel shall pick the workload before us
+	defer s.setOOMScore("0")
+	c, err := s.fork(argv[0], argv, &syscall.ProcAttr{
+		Dir:   dir,
+		Env:   append(append([]string(nil), s.env...), env...),
+		Files: []uintptr{uintptr(files[0]), uintptr(files[1]), uintptr(files[2])},
+		Sys: &syscall.SysProcAttr{
+			Setsid: true,
+			Credential: &syscall.Credential{
+				Uid: uint32(s.uid), Gid: uint32(s.gid), Groups: []uint32{uint32(s.gid), uint32(tag)},
+			},
+		},
+	})
+	if err != nil {
+		delete(s.tags, tag)
+		return nil, err
+	}
+	c.tag = tag
+	return c, nil
+}
+
+// fork starts a process and enters it in children. s.mu is held.
+func (s *spawner) fork(path string, argv []string, attr *syscall.ProcAttr) (*child, error) {
+	pid, err := syscall.ForkExec(path, argv, attr)
+	if errors.Is(err, unix.EAGAIN) {
+		return nil, fail(frame.NoProcess, "start process: the pids limit leaves no room; end background processes first")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", path, err)
+	}
+	c := &child{pid: pid, exited: make(chan struct{})}
+	s.children[pid] = c
+	select {
+	case s.forked <- struct{}{}:
+	default:
+	}
+	return c, nil
+}
+
+func (s *spawner) setOOMScore(v string) {
+	if s.oomScore != nil {
+		_, _ = s.oomScore.WriteAt([]byte(v), 0)
+	}
+}
+
+// takeTag finds a tag that no command holds. s.mu is held.
+func (s *spawner) takeTag() (int, error) {
+	for range tagCount {
+		tag := firstTag + s.nextTag%tagCount
+		s.nextTag++
+		if !s.tags[tag] {
+			s.tags[tag] = true
+			return tag, nil
+		}
+	}
+	return 0, errors.New("no free command tag")
+}
+
+// release gives a tag back once its command's record is gone.
+func (s *spawner) release(tag int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.tags, tag)
+}
+
+// signalGroup signals the process group that c leads or led. A group id cannot be taken by
+// another of our commands while c is among children; after that it is checked not to be.
+func (s *spawner) signalGroup(c *child, sig syscall.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if owner := s.children[c.pid]; owner != nil && owner != c {
+		return
+	}
+	_ = syscall.Kill(-c.pid, sig)
+}
+
+// reap waits for every process that ends, ours or orphaned, for as long as we live.
+func (s *spawner) reap() {
+	for {
+		var status syscall.WaitStatus
+		var usage syscall.Rusage
+		pid, err := syscall.Wait4(-1, &status, 0, &usage)
+		switch err {
+		case nil:
+			s.bury(pid, status, usage)
+		case syscall.ECHILD:
+			<-s.forked
+		}
+	}
+}
+
+func (s *spawner) bury(pid int, status syscall.WaitStatus, usage syscall.Rusage) {
+	s.mu.Lock()
+	c := s.children[pid]
+	delete(s.children, pid)
+	s.mu.Unlock()
+	if c == nil {
+		return
+	}
+	c.status = status
+	c.cpu = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	close(c.exited)
+}

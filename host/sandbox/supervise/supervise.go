@@ -1,0 +1,315 @@
+//go:build linux
+
+// Package supervise is the process with id 1 in every sandbox container: it starts
+// commands as the workload's user, streams their output, ends them with everything they
+// started, reaps zombies and touches files, all on request over its stdin and stdout.
+//
+// Start with Run. It refuses to work unless it is process 1, because its means of ending
+// commands would harm any other machine. It stays root in the container but without
+// capabilities other than SETUID, SETGID and KILL, so it can become the workload's user and
+// signal it, and nothing else. It makes no policy: limits and time-outs come with requests.
+//
+// Two ideas carry the package. Each command runs with a supplementary group of its own, its
+// tag, which no descendant can shed and everybody can read in /proc: so a command's processes
+// are found again however they forked (tree.go). And file requests run on one thread whose
+// file-system identity is the workload's: so the kernel itself refuses what the workload could
+// not do (files.go).
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+// maxRequests bounds what one host may have open at a time.
+const maxRequests = 512
+
+// laneTimeout bounds the attempt to change to the host's socket.
+const laneTimeout = time.Second
+
+// Run serves the host on the standard streams until stdin ends. args are those after the
+// program's name: the nonce, or the word that makes this process a parked helper.
+func Run(args []string) error {
+	if len(args) == 1 && args[0] == parkedWord {
+		return runParked()
+	}
+	if len(args) != 1 {
+		return errors.New("run as process 1 of a sandbox container with one argument, its nonce")
+	}
+	if os.Getpid() != 1 {
+		return fmt.Errorf("run only as process 1 of a sandbox container, not as process %d", os.Getpid())
+	}
+	return serve(args[0], os.Stdin, os.Stdout)
+}
+
+// supervisor is the state of one Run.
+type supervisor struct {
+	ctx     context.Context
+	out     *frame.Writer
+	hello   frame.HelloBody
+	spawner *spawner
+	scanner scanner
+	guard   *guard
+	files   *files
+	meters  *meters
+	lane    net.Conn // or nil
+
+	// transfers holds a token for each transfer at work.
+	transfers chan struct{}
+
+	mu       sync.Mutex
+	requests map[uint32]handler
+	kept     map[uint32]*command // background commands, until forgotten
+}
+
+// handler is an open request: what frames for it are delivered to. Its methods run on the reading
+// goroutine and never wait.
+type handler interface {
+	data(p []byte) error
+	end()
+	grant(stream uint8, p []byte) error
+}
+
+func serve(nonce string, in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	reader := frame.NewReader(in, frame.SupervisorSide)
+	s := &supervisor{
+		ctx:      ctx,
+		out:      frame.NewWriter(out),
+		requests: make(map[uint32]handler),
+		kept:     make(map[uint32]*command),
+
+		transfers: make(chan struct{}, maxTransfers),
+	}
+	if err := s.greet(reader, nonce); err != nil {
+		return err
+	}
+	if s.lane != nil {
+		reader = frame.NewReader(s.lane, frame.SupervisorSide)
+		s.out = frame.NewWriter(s.lane)
+		go s.follow(in)
+	}
+	for {
+		f, err := reader.Next()
+		if err == io.EOF || errors.Is(err, net.ErrClosed) {
+			return nil // the host is gone; the kernel ends the container with us
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.dispatch(f); err != nil {
+			return err
+		}
+	}
+}
+
+// greet takes the host's Hello, prepares everything that must work when no further process or
+// thread can be made, and answers with the proof of where this runs.
+func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
+	f, err := reader.Next()
+	if err != nil {
+		return err
+	}
+	if f.Type != frame.Hello {
+		return fmt.Errorf("%w: first frame has type %d", frame.ErrProtocol, f.Type)
+	}
+	if err := frame.Decode(f.Payload, &s.hello); err != nil {
+		return err
+	}
+	if s.hello.UID <= 0 || s.hello.GID <= 0 {
+		return fmt.Errorf("refuse workload user %d:%d", s.hello.UID, s.hello.GID)
+	}
+	warmThreads(spareThreads)
+	s.meters = openMeters()
+	if s.spawner, err = newSpawner(s.hello); err != nil {
+		return err
+	}
+	go s.spawner.reap()
+	if s.files, err = openFiles(s.hello); err != nil {
+		return err
+	}
+	s.guard = newGuard(s.spawner, s.hello.UID, s.hello.GID)
+	if err := s.guard.park(); err != nil {
+		return err
+	}
+	welcome := lookAround(nonce, s.hello.Workspace)
+	welcome.Lane = s.changeLane()
+	return s.out.Send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(welcome)})
+}
+
+// changeLane connects to the socket that the host offers. It is no failure if it cannot.
+func (s *supervisor) changeLane() bool {
+	if s.hello.Lane == "" {
+		return false
+	}
+	conn, err := net.DialTimeout("unix", s.hello.Lane, laneTimeout)
+	if err != nil {
+		return false
+	}
+	s.lane = conn
+	return true
+}
+
+// follow ends the supervisor when stdin ends, although the frames come another way.
+func (s *supervisor) follow(stdin io.Reader) {
+	_, _ = io.Copy(io.Discard, stdin)
+	s.lane.Close()
+}
+
+// dispatch acts on one frame without waiting. An error ends the supervisor.
+func (s *supervisor) dispatch(f frame.Frame) error {
+	switch f.Type {
+	case frame.Data, frame.End, frame.Credit:
+		return s.deliver(f)
+	case frame.Stop, frame.Signal, frame.Forget:
+		return s.control(f)
+	case frame.Exec, frame.Output, frame.Sweep, frame.Read, frame.Write, frame.List:
+		return s.open(f)
+	}
+	return fmt.Errorf("%w: second hello", frame.ErrProtocol)
+}
+
+// deliver hands stream frames to their request. The host may have sent them before it learned
+// that the request is closed, so an unknown id is no breach.
+func (s *supervisor) deliver(f frame.Frame) error {
+	h := s.request(f.ID)
+	if h == nil {
+		return nil
+	}
+	switch f.Type {
+	case frame.Data:
+		return h.data(f.Payload)
+	case frame.End:
+		h.end()
+		return nil
+	default:
+		return h.grant(f.Stream, f.Payload)
+	}
+}
+
+func (s *supervisor) control(f frame.Frame) error {
+	c := s.command(f.ID)
+	if c == nil {
+		return nil
+	}
+	switch f.Type {
+	case frame.Stop:
+		var b frame.StopBody
+		if err := frame.Decode(f.Payload, &b); err != nil {
+			return err
+		}
+		c.requestStop(b)
+	case frame.Signal:
+		var b frame.SignalBody
+		if err := frame.Decode(f.Payload, &b); err != nil {
+			return err
+		}
+		c.signal(b.Number)
+	case frame.Forget:
+		s.forget(f.ID)
+	}
+	return nil
+}
+
+// open begins a request; the work happens on a goroutine of its own.
+func (s *supervisor) open(f frame.Frame) error {
+	switch f.Type {
+	case frame.Exec:
+		var b frame.ExecBody
+		if err := frame.Decode(f.Payload, &b); err != nil {
+			return err
+		}
+		c := newCommand(s, f.ID, b)
+		if err := s.add(f.ID, c); err != nil {
+			return err
+		}
+		if b.Background {
+			s.keep(c)
+		}
+		go c.run()
+		return nil
+	case frame.Output:
+		return openTransfer(s, f, s.output)
+	case frame.Sweep:
+		return openTransfer(s, f, s.sweep)
+	case frame.Read:
+		return openTransfer(s, f, s.files.read)
+	case frame.Write:
+		return openTransfer(s, f, s.files.write)
+	default:
+		return openTransfer(s, f, s.files.list)
+	}
+}
+
+func (s *supervisor) add(id uint32, h handler) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.requests[id] != nil || s.kept[id] != nil {
+		return fmt.Errorf("%w: request id %d is in use", frame.ErrProtocol, id)
+	}
+	if len(s.requests) >= maxRequests {
+		return fmt.Errorf("%w: more than %d open requests", frame.ErrProtocol, maxRequests)
+	}
+	s.requests[id] = h
+	return nil
+}
+
+// closeWith forgets the request and sends its last frames. The order matters: the host may use
+// the id again as soon as it reads them.
+func (s *supervisor) closeWith(id uint32, frames ...frame.Frame) {
+	s.mu.Lock()
+	delete(s.requests, id)
+	s.mu.Unlock()
+	s.send(frames...)
+}
+
+// send ignores the error: when stdout is gone so is the host, and the reading goroutine is about
+// to see the end of stdin.
+func (s *supervisor) send(frames ...frame.Frame) { _ = s.out.Send(frames...) }
+
+func (s *supervisor) fail(id uint32, err error) {
+	s.closeWith(id, frame.Frame{Type: frame.Fail, ID: id, Payload: frame.Encode(describe(err))})
+}
+
+func (s *supervisor) request(id uint32) handler {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests[id]
+}
+
+func (s *supervisor) keep(c *command) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept[c.id] = c
+}
+
+// command finds a command that runs or is kept.
+func (s *supervisor) command(id uint32) *command {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.kept[id]; c != nil {
+		return c
+	}
+	c, _ := s.requests[id].(*command)
+	return c
+}
+
+func (s *supervisor) forget(id uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.kept[id]
+	if _, open := s.requests[id]; open || c == nil {
+		return
+	}
+	delete(s.kept, id)
+	s.spawner.release(c.child.tag)
+}

@@ -1,0 +1,126 @@
+//go:build linux
+
+package supervise
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+// maxTransfers bounds how many transfers are at work at a time, and with it the threads that they
+// block.
+const maxTransfers = 4
+
+// transfer is any request but a command: a body, bytes in one direction, a reply.
+type transfer struct {
+	s      *supervisor
+	id     uint32
+	in     *frame.Inbox
+	window *frame.SendWindow
+}
+
+// work does a transfer and returns the reply's body.
+type work func(t *transfer, body []byte) (reply any, err error)
+
+func openTransfer(s *supervisor, f frame.Frame, do work) error {
+	t := &transfer{
+		s: s, id: f.ID,
+		in:     frame.NewInbox(make(chan struct{}, 1)),
+		window: frame.NewSendWindow(),
+	}
+	if err := s.add(f.ID, t); err != nil {
+		return err
+	}
+	body := append([]byte(nil), f.Payload...)
+	go t.run(do, body)
+	return nil
+}
+
+func (t *transfer) run(do work, body []byte) {
+	t.s.transfers <- struct{}{}
+	defer func() { <-t.s.transfers }()
+	reply, err := do(t, body)
+	if err != nil {
+		t.s.fail(t.id, err)
+		return
+	}
+	t.s.closeWith(t.id, frame.Frame{Type: frame.Reply, ID: t.id, Payload: frame.Encode(reply)})
+}
+
+func (t *transfer) data(p []byte) error { return t.in.Put(p) }
+func (t *transfer) end()                { t.in.End() }
+
+func (t *transfer) grant(stream uint8, p []byte) error {
+	if stream != frame.Out {
+		return fmt.Errorf("%w: credit for stream %d", frame.ErrProtocol, stream)
+	}
+	return t.window.Grant(p)
+}
+
+// Write sends bytes to the host as credit allows.
+func (t *transfer) Write(p []byte) (int, error) {
+	for sent := 0; sent < len(p); {
+		n, err := t.window.Take(t.s.ctx, min(len(p)-sent, frame.MaxData))
+		if err != nil {
+			return sent, err
+		}
+		t.s.send(frame.Frame{Type: frame.Data, Stream: frame.Out, ID: t.id, Payload: p[sent : sent+n]})
+		sent += n
+	}
+	return len(p), nil
+}
+
+// receive copies what the host sends to w, until the host ends it.
+func (t *transfer) receive(w io.Writer) (int64, error) {
+	var total int64
+	for {
+		p, credit, ended, err := t.in.Wait(t.s.ctx)
+		if err != nil {
+			return total, err
+		}
+		n, err := w.Write(p)
+		total += int64(n)
+		if err != nil {
+			return total, err
+		}
+		if credit != nil {
+			t.s.send(frame.Frame{Type: frame.Credit, Stream: frame.In, ID: t.id, Payload: credit})
+		}
+		if ended {
+			return total, nil
+		}
+	}
+}
+
+// output serves the kept output of a background command.
+func (s *supervisor) output(t *transfer, body []byte) (any, error) {
+	var b frame.OutputBody
+	if err := frame.Decode(body, &b); err != nil {
+		return nil, err
+	}
+	c := s.command(b.Process)
+	if c == nil || c.ring == nil {
+		return nil, fail(frame.NotFound, "no such background process")
+	}
+	running := c.isRunning() // before the read: what ends after it is read by the next call
+	p, first, dropped := c.ring.read(b.Offset, b.Max)
+	if _, err := t.Write(p); err != nil {
+		return nil, err
+	}
+	return frame.OutputReply{Offset: first, Next: first + int64(len(p)), Dropped: dropped, Running: running}, nil
+}
+
+// sweep ends what a finished background command has left behind.
+func (s *supervisor) sweep(_ *transfer, body []byte) (any, error) {
+	var b frame.SweepBody
+	if err := frame.Decode(body, &b); err != nil {
+		return nil, err
+	}
+	c := s.command(b.Process)
+	if c == nil || c.ring == nil || c.isRunning() {
+		return nil, fail(frame.NotFound, "no such finished background process")
+	}
+	return s.end(c.child), nil
+}

@@ -1,0 +1,154 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// supervisorName is the file name of cmd/flynn-sandboxd.
+const supervisorName = "flynn-sandboxd"
+
+// buildTimeout bounds the building of the supervisor.
+const buildTimeout = 5 * time.Minute
+
+// FindSupervisor returns the path of flynn-sandboxd: the one beside the running program, or, in a
+// checkout with a Go toolchain at hand, one built from source and kept in the user's cache.
+func FindSupervisor(log *slog.Logger) (string, error) {
+	if exe, err := os.Executable(); err == nil {
+		sibling := filepath.Join(filepath.Dir(exe), supervisorName)
+		if info, err := os.Stat(sibling); err == nil && info.Mode().IsRegular() {
+			return sibling, nil
+		}
+	}
+	module, err := findModule()
+	if err != nil {
+		return "", fmt.Errorf("find %s: it is not beside the program and cannot be built (%w): install it beside the program", supervisorName, err)
+	}
+	path, err := buildSupervisor(log, module)
+	if err != nil {
+		return "", fmt.Errorf("build %s: %w: install it beside the program instead", supervisorName, err)
+	}
+	return path, nil
+}
+
+// findModule looks for the module's source upwards from the working folder and the program.
+func findModule() (string, error) {
+	var starts []string
+	if wd, err := os.Getwd(); err == nil {
+		starts = append(starts, wd)
+	}
+	if exe, err := os.Executable(); err == nil {
+		starts = append(starts, filepath.Dir(exe))
+	}
+	for _, dir := range starts {
+		for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+			mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+			if err == nil && strings.HasPrefix(string(mod), "module github.com/flynnhost/flynn\n") {
+				return dir, nil
+			}
+		}
+	}
+	return "", errors.New("no source of github.com/flynnhost/flynn in or above the working folder")
+}
+
+// supervisorSources are the folders that the supervisor is built from.
+var supervisorSources = []string{"cmd/flynn-sandboxd", "host/sandbox/frame", "host/sandbox/supervise"}
+
+// buildSupervisor builds into the cache, under the digest of the sources.
+func buildSupervisor(log *slog.Logger, module string) (string, error) {
+	digest, err := sourceDigest(module)
+	if err != nil {
+		return "", err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(cache, "flynn", "sandboxd", digest, supervisorName)
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", err
+	}
+	log.Info("building the sandbox supervisor", "path", path)
+	draft, err := os.CreateTemp(filepath.Dir(path), "build-*")
+	if err != nil {
+		return "", err
+	}
+	draft.Close()
+	defer os.Remove(draft.Name())
+	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
+	defer cancel()
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w",
+		"-o", draft.Name(), "./cmd/flynn-sandboxd")
+	build.Dir = module
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOFLAGS=")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return path, os.Rename(draft.Name(), path)
+}
+
+// sourceDigest covers the sources, the module's dependencies and the toolchain.
+func sourceDigest(module string) (string, error) {
+	sum := sha256.New()
+	fmt.Fprintln(sum, runtime.Version(), runtime.GOARCH)
+	for _, root := range append([]string{"go.mod"}, supervisorSources...) {
+		err := filepath.WalkDir(filepath.Join(module, root), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			fmt.Fprintln(sum, filepath.Base(path), len(content))
+			sum.Write(content)
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:12]), nil
+}
+
+// installSupervisor copies the program into dir under its digest, read-only, so that a later build
+// does not change what running containers have mounted.
+func installSupervisor(source, dir string) (path, digest string, err error) {
+	in, err := os.Open(source)
+	if err != nil {
+		return "", "", fmt.Errorf("install %s: %w", supervisorName, err)
+	}
+	defer in.Close()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", "", fmt.Errorf("install %s: %w", supervisorName, err)
+	}
+	draft, err := os.CreateTemp(dir, "copy-*")
+	if err != nil {
+		return "", "", fmt.Errorf("install %s: %w", supervisorName, err)
+	}
+	defer os.Remove(draft.Name())
+	sum := sha256.New()
+	_, err = io.Copy(io.MultiWriter(draft, sum), in)
+	err = errors.Join(err, draft.Chmod(0o555), draft.Close())
+	digest = hex.EncodeToString(sum.Sum(nil)[:8])
+	path = filepath.Join(dir, supervisorName+"-"+digest)
+	if err == nil {
+		err = os.Rename(draft.Name(), path)
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("install %s: %w", supervisorName, err)
+	}
+	return path, digest, nil
+}

@@ -1,0 +1,101 @@
+package sandbox
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// workloadID is the user and group of commands when the host runs as root and so cannot lend its own.
+const workloadID = 1000
+
+// workspaces are the sessions' folders on the host, and the pool's.
+type workspaces struct{ root, pool string }
+
+func newWorkspaces(root, instance string) workspaces {
+	return workspaces{root: root, pool: filepath.Join(root, ".pool-"+short(instance))}
+}
+
+// short is a name-safe digest.
+func short(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:4])
+}
+
+// safeName makes a session id fit for file and container names. Different ids stay different.
+func safeName(id string) string {
+	safe := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+			return r
+		}
+		return '-'
+	}, id)
+	return strings.Trim(safe[:min(len(safe), 40)], "-") + "-" + short(id)
+}
+
+func (w workspaces) path(session string) string { return filepath.Join(w.root, safeName(session)) }
+
+// owner is who commands run as in a folder.
+type owner struct{ uid, gid int }
+
+// prepare makes the session's folder if it is missing and says whose it is.
+func (w workspaces) prepare(session string) (string, owner, error) {
+	return ready(w.path(session))
+}
+
+// ready makes a folder that commands may own; root's folders are handed to workloadID.
+func ready(folder string) (string, owner, error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", owner{}, fmt.Errorf("make workspace: %w", err)
+	}
+	info, err := os.Lstat(folder)
+	if err != nil {
+		return "", owner{}, fmt.Errorf("make workspace: %w", err)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() {
+		return "", owner{}, fmt.Errorf("make workspace: %s is not a folder", folder)
+	}
+	o := owner{uid: int(st.Uid), gid: int(st.Gid)}
+	if o.uid != 0 && o.gid != 0 {
+		return folder, o, nil
+	}
+	if o.uid == 0 {
+		o.uid = workloadID
+	}
+	if o.gid == 0 {
+		o.gid = workloadID
+	}
+	if err := os.Chown(folder, o.uid, o.gid); err != nil {
+		return "", owner{}, fmt.Errorf("give workspace to user %d, because commands never run as root: %w", o.uid, err)
+	}
+	return folder, o, nil
+}
+
+// fresh says whether the session has no workspace yet.
+func (w workspaces) fresh(session string) bool {
+	_, err := os.Lstat(w.path(session))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// slot makes a folder for a container whose session is not known yet.
+func (w workspaces) slot(key string) (string, owner, error) {
+	return ready(filepath.Join(w.pool, key))
+}
+
+// claim makes a slot's folder the session's. A bind mount follows the folder, not its name.
+func (w workspaces) claim(slot, session string) error {
+	if !w.fresh(session) {
+		return fmt.Errorf("claim slot: session has a workspace already")
+	}
+	return os.Rename(slot, w.path(session))
+}
+
+// clearPool drops slot folders that an earlier run left.
+func (w workspaces) clearPool() error { return os.RemoveAll(w.pool) }
