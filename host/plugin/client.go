@@ -1,0 +1,218 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/sdk/proto/channelv1"
+)
+
+// Client speaks with one running channel process. It is good for the length of one Handler.Serve. Its methods may be called
+// from many goroutines, Receive from one.
+//
+// A call that may have an effect is not cut off when its ctx is cancelled, since nobody could say then what became
+// of it; it ends with its deadline, with maxCall, or with the process.
+type Client struct {
+	instance     string
+	capabilities Capabilities
+	channel      channelv1.ChannelClient
+	log          *slog.Logger
+	gone         context.Context // ends when the process is gone or being killed
+	draining     context.Context // ends when the instance is to stop: Receive ends, calls go on
+}
+
+// maxCall bounds a call without a deadline of its own.
+const maxCall = 60 * time.Second
+
+func newClient(instance string, c Capabilities, conn grpc.ClientConnInterface, log *slog.Logger, gone, draining context.Context) *Client {
+	return &Client{
+		instance: instance, capabilities: c, channel: channelv1.NewChannelClient(conn),
+		log: log, gone: gone, draining: draining,
+	}
+}
+
+// Instance is the name of the instance, as configured.
+func (c *Client) Instance() string { return c.instance }
+
+// Capabilities says what the channel can do.
+func (c *Client) Capabilities() Capabilities { return c.capabilities }
+
+// effect derives the context of a call that should not be abandoned half way.
+func (c *Client) effect(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline := time.Now().Add(maxCall)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	release := context.AfterFunc(c.gone, cancel)
+	return ctx, func() { release(); cancel() }
+}
+
+// SendResult is what became of a send.
+type SendResult struct {
+	Outcome     message.Outcome
+	PlatformIDs []string // of the messages that it became
+	ThreadID    string   // of the thread that the platform opened for it
+	// RetryAfter is the platform's wish, with NotSent; obey it exactly.
+	RetryAfter time.Duration
+}
+
+// Send delivers one reply. The outcome is always set; the error, when there is one, says why it is not Sent or Duplicate.
+func (c *Client) Send(ctx context.Context, r message.Reply) (SendResult, error) {
+	if c.gone.Err() != nil {
+		return SendResult{Outcome: message.NotSent}, fmt.Errorf("send to %s: the plugin is not running", c.instance)
+	}
+	ctx, cancel := c.effect(ctx)
+	defer cancel()
+	out, err := c.channel.Send(ctx, &channelv1.SendRequest{
+		IdempotencyKey:    r.Key,
+		Conversation:      conversationToWire(r.Conversation),
+		ReplyTo:           r.ReplyTo,
+		Text:              valid(r.Text),
+		Format:            c.format(),
+		PossibleDuplicate: r.PossibleDuplicate,
+	})
+	if err != nil {
+		return SendResult{Outcome: outcomeOfError(err)}, fmt.Errorf("send to %s: %w", c.instance, err)
+	}
+	return c.result(out)
+}
+
+// result checks and bounds what the plugin answered.
+func (c *Client) result(out *channelv1.SendResponse) (SendResult, error) {
+	r := SendResult{
+		Outcome:     outcomeFromWire(out.GetOutcome()),
+		PlatformIDs: idsFromWire(out.GetMessageIds()),
+		RetryAfter:  retryAfter(out.GetRetryAfter()),
+	}
+	if id := out.GetThreadId(); len(id) <= maxID && printable(id) {
+		r.ThreadID = id
+	}
+	if r.Outcome == message.Sent || r.Outcome == message.Duplicate {
+		return r, nil
+	}
+	why, _ := bounded(out.GetDetail(), maxDetail)
+	if why == "" {
+		why = "no reason given"
+	}
+	return r, fmt.Errorf("send to %s: %s: %s", c.instance, r.Outcome, why)
+}
+
+func (c *Client) format() channelv1.TextFormat {
+	if c.capabilities.Markdown {
+		return channelv1.TextFormat_TEXT_FORMAT_MARKDOWN
+	}
+	return channelv1.TextFormat_TEXT_FORMAT_PLAIN
+}
+
+// Edit is a new text for a sent message.
+type Edit struct {
+	Conversation message.Conversation
+	MessageID    string
+	Revision     uint64 // rises with each edit of the message
+	Text         string
+	Final        bool // no further edit follows
+}
+
+// Edit replaces the text of a sent message. retryAfter above zero means that the edit was not applied and that none will be
+// before it has passed.
+func (c *Client) Edit(ctx context.Context, e Edit) (applied bool, wait time.Duration, err error) {
+	ctx, cancel := c.effect(ctx)
+	defer cancel()
+	out, err := c.channel.Edit(ctx, &channelv1.EditRequest{
+		Conversation: conversationToWire(e.Conversation),
+		MessageId:    e.MessageID,
+		Revision:     e.Revision,
+		Text:         valid(e.Text),
+		Format:       c.format(),
+		Final:        e.Final,
+	})
+	if err != nil {
+		return false, 0, fmt.Errorf("edit on %s: %w", c.instance, err)
+	}
+	return out.GetApplied(), retryAfter(out.GetRetryAfter()), nil
+}
+
+// Typing shows or hides that Flynn is typing; it shows for ttl and has to be repeated to show longer.
+func (c *Client) Typing(ctx context.Context, where message.Conversation, on bool, ttl time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	_, err := c.channel.SetTyping(ctx, &channelv1.SetTypingRequest{
+		Conversation: conversationToWire(where), Typing: on, Ttl: durationpb.New(ttl),
+	})
+	if err != nil {
+		return fmt.Errorf("show typing on %s: %w", c.instance, err)
+	}
+	return nil
+}
+
+// Reconcile asks what became of a reply whose outcome was unknown: Sent, NotSent, or still Unknown.
+func (c *Client) Reconcile(ctx context.Context, r message.Reply) (SendResult, error) {
+	ctx, cancel := c.effect(ctx)
+	defer cancel()
+	out, err := c.channel.Reconcile(ctx, &channelv1.ReconcileRequest{
+		IdempotencyKey: r.Key, Conversation: conversationToWire(r.Conversation), Text: valid(r.Text),
+	})
+	if err != nil {
+		return SendResult{Outcome: message.Unknown}, fmt.Errorf("reconcile on %s: %w", c.instance, err)
+	}
+	return SendResult{Outcome: outcomeFromWire(out.GetOutcome()), PlatformIDs: idsFromWire(out.GetMessageIds())}, nil
+}
+
+// Bounds on answers.
+const (
+	maxDetail     = 1 << 10 // bytes
+	maxMessageIDs = 64      // count
+	maxRetryAfter = 24 * time.Hour
+)
+
+// valid keeps a stray byte of a model's text from failing the call.
+func valid(text string) string {
+	text, _ = bounded(text, 1<<19)
+	return text
+}
+
+func outcomeFromWire(o channelv1.Outcome) message.Outcome {
+	switch o {
+	case channelv1.Outcome_OUTCOME_SENT:
+		return message.Sent
+	case channelv1.Outcome_OUTCOME_DUPLICATE:
+		return message.Duplicate
+	case channelv1.Outcome_OUTCOME_NOT_SENT:
+		return message.NotSent
+	default:
+		return message.Unknown
+	}
+}
+
+// outcomeOfError is NotSent for the codes by which a plugin, or gRPC before it, says that nothing was done.
+func outcomeOfError(err error) message.Outcome {
+	switch status.Code(err) {
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.Unimplemented, codes.ResourceExhausted:
+		return message.NotSent
+	default:
+		return message.Unknown
+	}
+}
+
+func idsFromWire(ids []string) []string {
+	var out []string
+	for _, id := range ids[:min(len(ids), maxMessageIDs)] {
+		if id != "" && len(id) <= maxID && printable(id) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+func retryAfter(d *durationpb.Duration) time.Duration {
+	return min(max(d.AsDuration(), 0), maxRetryAfter)
+}

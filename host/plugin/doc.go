@@ -1,0 +1,19 @@
+// Package plugin installs, verifies, starts, supervises and stops plugin processes, and is the only package that speaks
+// with them.
+//
+// Start with Host: New, Add for each configured instance, Run. Whoever uses an instance gives Add a Handler, which is
+// called with a Client whenever the instance is ready. Store is the folder of installed plugins and its lock.
+//
+// A plugin is crash isolation, not a sandbox: it runs with the rights of the host's user. What it sends is
+// treated as hostile nevertheless; everything that comes out of a Client is checked and bounded. The package keeps no
+// messages and retries none: that is the business of host/channel.
+//
+// # What is taken from go-plugin, and what is not
+//
+// go-plugin starts the process, checks the cookie and the protocol number, and sets up mutual TLS. Everything after the
+// handshake line is our own connection, for four reasons: its Kill gives a fixed 2 s to one pid and none to its
+// children; a client that fails between handshake and first call leaks its connection; its receive limit is 2 GiB;
+// and its broker opens sockets that plugins in other languages cannot serve. Its reader of standard error is not used either: a JSON
+// line whose "@message" is not a string panics the host, and so does a certificate in the handshake line of a
+// plugin without TLS. The runner therefore hands go-plugin one checked line and nothing else.
+package plugin

@@ -1,0 +1,176 @@
+package plugin
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/sdk/proto/channelv1"
+)
+
+// EventKind says what happened on a platform.
+type EventKind string
+
+// The kinds of event.
+const (
+	EventMessage    EventKind = "message"
+	EventEdit       EventKind = "edit"       // the text of Target changed
+	EventDelete     EventKind = "delete"     // Target was removed
+	EventReaction   EventKind = "reaction"   // Text is the reaction to Target
+	EventCommand    EventKind = "command"    // Text is a platform command with its arguments
+	EventButton     EventKind = "button"     // Text is the value of a button of Target
+	EventMembership EventKind = "membership" // Text is "join" or "leave"
+)
+
+// Event is one thing that happened on a platform. Every field is checked: ids are present, printable and within 256
+// bytes, text is valid UTF-8 without NUL and within message.MaxText.
+type Event struct {
+	message.Message
+	Kind   EventKind
+	Target string // message that an edit, deletion, reaction or button is about
+	// Cut is true when the text was longer than message.MaxText.
+	Cut bool
+}
+
+// Bounds on the parts of an event, in bytes unless said otherwise.
+const (
+	maxID          = 256
+	maxName        = 256
+	maxHandle      = 1024
+	maxAttachments = 32 // count
+)
+
+var eventKinds = map[channelv1.EventKind]EventKind{
+	channelv1.EventKind_EVENT_KIND_MESSAGE:    EventMessage,
+	channelv1.EventKind_EVENT_KIND_EDIT:       EventEdit,
+	channelv1.EventKind_EVENT_KIND_DELETE:     EventDelete,
+	channelv1.EventKind_EVENT_KIND_REACTION:   EventReaction,
+	channelv1.EventKind_EVENT_KIND_COMMAND:    EventCommand,
+	channelv1.EventKind_EVENT_KIND_BUTTON:     EventButton,
+	channelv1.EventKind_EVENT_KIND_MEMBERSHIP: EventMembership,
+}
+
+// errSkip marks events that are acked and dropped without a word: Flynn's own, and kinds of a later protocol.
+var errSkip = errors.New("nothing for the host")
+
+// eventFromWire checks and bounds what a plugin sent.
+func eventFromWire(instance string, e *channelv1.Event, now time.Time) (Event, error) {
+	kind, known := eventKinds[e.GetKind()]
+	if !known || e.GetSender().GetIsSelf() {
+		return Event{}, errSkip
+	}
+	if err := checkIDs(e); err != nil {
+		return Event{}, err
+	}
+	text, cut := bounded(e.GetText(), message.MaxText)
+	name, _ := bounded(e.GetSender().GetName(), maxName)
+	conversation := conversationFromWire(e.GetConversation())
+	return Event{
+		Kind: kind, Target: e.GetTargetId(), Cut: cut,
+		Message: message.Message{
+			Channel:      instance,
+			EventID:      e.GetEventId(),
+			Conversation: conversation,
+			Sender: message.Sender{
+				ID: e.GetSender().GetId(), Name: name, Account: e.GetSender().GetAccount(), Bot: e.GetSender().GetIsBot(),
+			},
+			Text:        text,
+			Addressed:   e.GetAddressed() || conversation.Kind == message.DM,
+			ReplyTo:     e.GetReplyTo(),
+			Attachments: attachmentsFromWire(e.GetAttachments()),
+			SentAt:      sentAt(e),
+			ReceivedAt:  now,
+		},
+	}, nil
+}
+
+// checkIDs refuses identifiers that are missing where they are needed, too long, or made to confuse a reader of logs or
+// rules. They are never cut: a cut identifier is somebody else's.
+func checkIDs(e *channelv1.Event) error {
+	for _, id := range []struct {
+		name, value string
+		required    bool
+	}{
+		{"event_id", e.GetEventId(), true},
+		{"conversation.id", e.GetConversation().GetId(), true},
+		{"conversation.parent", e.GetConversation().GetParent(), false},
+		{"sender.id", e.GetSender().GetId(), true},
+		{"sender.account", e.GetSender().GetAccount(), false},
+		{"reply_to", e.GetReplyTo(), false},
+		{"target_id", e.GetTargetId(), false},
+	} {
+		switch {
+		case id.value == "" && id.required:
+			return fmt.Errorf("%s is empty", id.name)
+		case len(id.value) > maxID:
+			return fmt.Errorf("%s has %d bytes, at most %d", id.name, len(id.value), maxID)
+		case !printable(id.value):
+			return fmt.Errorf("%s has unprintable characters", id.name)
+		}
+	}
+	return nil
+}
+
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// bounded makes text valid UTF-8 without NUL and at most limit bytes, cut between characters.
+func bounded(text string, limit int) (_ string, cut bool) {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	text = strings.ReplaceAll(text, "\x00", "\uFFFD")
+	if len(text) <= limit {
+		return text, false
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit], true
+}
+
+func sentAt(e *channelv1.Event) time.Time {
+	if e.GetSentAt() == nil || !e.GetSentAt().IsValid() {
+		return time.Time{}
+	}
+	return e.GetSentAt().AsTime()
+}
+
+func conversationFromWire(c *channelv1.Conversation) message.Conversation {
+	out := message.Conversation{ID: c.GetId(), Kind: message.Group, Parent: c.GetParent()}
+	switch c.GetKind() {
+	case channelv1.ConversationKind_CONVERSATION_KIND_DM:
+		out.Kind = message.DM
+	case channelv1.ConversationKind_CONVERSATION_KIND_THREAD:
+		out.Kind = message.Thread
+	}
+	return out
+}
+
+func conversationToWire(c message.Conversation) *channelv1.Conversation {
+	kinds := map[message.Kind]channelv1.ConversationKind{
+		message.DM:     channelv1.ConversationKind_CONVERSATION_KIND_DM,
+		message.Group:  channelv1.ConversationKind_CONVERSATION_KIND_GROUP,
+		message.Thread: channelv1.ConversationKind_CONVERSATION_KIND_THREAD,
+	}
+	return &channelv1.Conversation{Id: c.ID, Kind: kinds[c.Kind], Parent: c.Parent}
+}
+
+// attachmentsFromWire keeps the first of too many and drops those whose handle cannot be used.
+func attachmentsFromWire(list []*channelv1.Attachment) []message.Attachment {
+	var out []message.Attachment
+	for _, a := range list {
+		if a.GetHandle() == "" || len(a.GetHandle()) > maxHandle || len(out) == maxAttachments {
+			continue
+		}
+		name, _ := bounded(a.GetName(), maxName)
+		mediaType, _ := bounded(a.GetMediaType(), maxName)
+		out = append(out, message.Attachment{
+			Handle: a.GetHandle(), Name: name, Type: mediaType, Size: int64(min(a.GetSize(), 1<<50)),
+		})
+	}
+	return out
+}

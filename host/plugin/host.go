@@ -1,0 +1,257 @@
+package plugin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Kind is a sort of plugin, as plugin.toml names it.
+type Kind string
+
+// The sorts of plugin.
+const (
+	Channel Kind = "channel"
+	Tools   Kind = "tools"
+)
+
+// Config configures a Host. Dir is required.
+type Config struct {
+	// Dir holds the installed plugins and their lock, see Store.
+	Dir string
+	// StateDir holds a folder for each instance of a plugin that asks for state; Dir/state
+	StateDir string
+	// RunDir holds sockets while the host runs. It has to be short and is the host's alone; $XDG_RUNTIME_DIR/flynn, or a
+	// folder of the user in the temporary directory.
+	RunDir string
+	// DevPaths maps a plugin's name to a folder with plugin.toml that runs without being installed and locked.
+	DevPaths map[string]string
+	// Version of the host, semver without "v"; plugins may ask for a least one. Empty means that any will do.
+	Version string
+	Log     *slog.Logger
+
+	// OnState is called with every change of an instance's state, one at a time per instance. It must not block.
+	OnState func(Status)
+	// OnCall is called after every call to a plugin. It must not block.
+	OnCall func(instance, method string, took time.Duration, err error)
+}
+
+// Instance is one configured use of a plugin: one process.
+type Instance struct {
+	Name     string
+	Plugin   string
+	Kind     Kind
+	Settings map[string]any
+	Secrets  map[string]string
+	// Critical instances keep WaitCritical from returning until they are ready.
+	Critical bool
+}
+
+// Handler uses a ready instance.
+type Handler interface {
+	// Serve is called whenever the instance has become ready. ctx ends when the process is gone or has to stop; Serve returns
+	// when its use of c is over. A return before that is a failure of the instance, which is restarted.
+	Serve(ctx context.Context, c *Client) error
+}
+
+// Host runs plugin processes. A plugin that fails never keeps another one from working.
+type Host struct {
+	config Config
+	store  *Store
+	log    *slog.Logger
+	pace   pace
+	start  func(ctx context.Context, u *unit) (process, error) // launches; replaced by tests
+
+	mu      sync.Mutex
+	ctx     context.Context // of Run; nil before
+	units   map[string]*unit
+	working sync.WaitGroup // one for each unit that runs
+	changed chan struct{}  // closed and replaced at each change of state
+}
+
+// New prepares a host. Nothing runs before Run.
+func New(c Config) (*Host, error) {
+	store, err := OpenStore(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	if c.StateDir == "" {
+		c.StateDir = store.path("state")
+	}
+	if c.RunDir == "" {
+		c.RunDir = defaultRunDir()
+	}
+	h := &Host{
+		config: c, store: store, log: c.Log.With("component", "plugin"), pace: defaultPace(),
+		units: map[string]*unit{}, changed: make(chan struct{}),
+	}
+	h.start = h.launch
+	return h, nil
+}
+
+// Run supervises all instances, those that are added later included. When ctx ends it stops them, side by side, and returns
+// when every process is gone.
+func (h *Host) Run(ctx context.Context) error {
+	release, err := claimRunDir(h.config.RunDir)
+	if err != nil {
+		return err
+	}
+	defer release()
+	h.mu.Lock()
+	if h.ctx != nil {
+		h.mu.Unlock()
+		return errors.New("run the plugin host: it ran before")
+	}
+	h.ctx = ctx
+	for _, u := range h.units {
+		h.begin(u)
+	}
+	h.mu.Unlock()
+	<-ctx.Done()
+	h.working.Wait()
+	return nil
+}
+
+// begin runs u. h.mu is held and Run is under way.
+func (h *Host) begin(u *unit) {
+	ctx, stop := context.WithCancel(h.ctx)
+	u.stop = stop
+	h.working.Go(func() {
+		defer close(u.ended)
+		defer stop()
+		u.run(ctx)
+	})
+}
+
+// Add adds an instance and, while Run is under way, starts it.
+func (h *Host) Add(i Instance, use Handler) error {
+	if err := checkInstance(i); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, ok := h.units[i.Name]; ok {
+		return fmt.Errorf("add plugin instance %s: there is one already", i.Name)
+	}
+	if h.ctx != nil && h.ctx.Err() != nil {
+		return fmt.Errorf("add plugin instance %s: the host is stopping", i.Name)
+	}
+	u := newUnit(h, i, use)
+	h.units[i.Name] = u
+	if h.ctx != nil {
+		h.begin(u)
+	}
+	return nil
+}
+
+func checkInstance(i Instance) error {
+	switch {
+	case !validName.MatchString(i.Name):
+		return fmt.Errorf("add plugin instance %q: a name has 1 to 40 letters, digits, - or _", i.Name)
+	case !validPlugin.MatchString(i.Plugin):
+		return fmt.Errorf("add plugin instance %s: %q is not a plugin's name", i.Name, i.Plugin)
+	case i.Kind != Channel && i.Kind != Tools:
+		return fmt.Errorf("add plugin instance %s: kind is %q, want channel or tools", i.Name, i.Kind)
+	}
+	return nil
+}
+
+// Remove stops an instance and returns when its process is gone.
+func (h *Host) Remove(name string) error {
+	h.mu.Lock()
+	u, ok := h.units[name]
+	delete(h.units, name)
+	running := ok && u.stop != nil
+	h.mu.Unlock()
+	if !ok {
+		return fmt.Errorf("remove plugin instance %s: there is none", name)
+	}
+	if running {
+		u.stop()
+		<-u.ended
+	}
+	return nil
+}
+
+// Restart stops the process of an instance and starts it again at once; a quarantine ends.
+func (h *Host) Restart(name string) error {
+	h.mu.Lock()
+	u, ok := h.units[name]
+	h.mu.Unlock()
+	if !ok {
+		return fmt.Errorf("restart plugin instance %s: there is none", name)
+	}
+	u.restart()
+	return nil
+}
+
+// Status tells how every instance is, by name.
+func (h *Host) Status() []Status {
+	h.mu.Lock()
+	units := slices.Collect(maps.Values(h.units))
+	h.mu.Unlock()
+	out := make([]Status, len(units))
+	for i, u := range units {
+		out[i] = u.snapshot()
+	}
+	slices.SortFunc(out, func(a, b Status) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// WaitCritical returns when every critical instance is ready, or with an error when one of them is quarantined.
+func (h *Host) WaitCritical(ctx context.Context) error {
+	for {
+		h.mu.Lock()
+		changed := h.changed
+		h.mu.Unlock()
+		waiting, err := criticalWaiting(h.Status())
+		if err != nil || !waiting {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for critical plugins: %w", ctx.Err())
+		}
+	}
+}
+
+func criticalWaiting(all []Status) (waiting bool, err error) {
+	for _, s := range all {
+		if !s.Critical {
+			continue
+		}
+		if s.State == Quarantined {
+			err = errors.Join(err, fmt.Errorf("critical plugin instance %s is quarantined: %s", s.Name, s.LastError))
+		}
+		waiting = waiting || s.State != Ready && s.State != Degraded
+	}
+	return waiting, err
+}
+
+// announce tells whoever watches that u's state is s now.
+func (h *Host) announce(s Status) {
+	h.mu.Lock()
+	close(h.changed)
+	h.changed = make(chan struct{})
+	h.mu.Unlock()
+	if h.config.OnState != nil {
+		h.config.OnState(s)
+	}
+}
+
+// defaultRunDir is short enough for a socket below it.
+func defaultRunDir() string {
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		return dir + "/flynn"
+	}
+	return fmt.Sprintf("%s/flynn-%d", os.TempDir(), os.Getuid())
+}

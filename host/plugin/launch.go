@@ -1,0 +1,248 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	goplugin "github.com/hashicorp/go-plugin"
+	"github.com/hashicorp/go-plugin/runner"
+	"golang.org/x/mod/semver"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/flynnhost/flynn/sdk/proto/handshake"
+)
+
+// launch verifies the plugin of u and starts a process of it, up to and including the handshake.
+func (h *Host) launch(ctx context.Context, u *unit) (process, error) {
+	p, err := h.load(u.instance.Plugin)
+	if err == nil {
+		defer p.close()
+		err = h.fits(p.manifest, u.instance)
+	}
+	if err != nil {
+		return nil, permanent{err}
+	}
+	u.update(func(s *Status) { s.Version, s.Dev = p.manifest.Version, p.dev })
+	u.set(Verified, "")
+	if p.dev {
+		u.log.Warn("plugin runs from a development folder: nothing of it is verified", "dir", p.dir)
+	}
+	u.set(Starting, "")
+	return h.startProcess(ctx, u, p)
+}
+
+// load opens the plugin called name: the development folder if there is one, else the installed and locked one.
+func (h *Host) load(name string) (*pack, error) {
+	dir, ok := h.config.DevPaths[name]
+	if !ok {
+		return h.store.load(name)
+	}
+	p, err := loadDev(dir)
+	if err == nil && p.manifest.Name != name {
+		p.close()
+		err = fmt.Errorf("development folder %s holds the plugin %s, not %s", dir, p.manifest.Name, name)
+	}
+	return p, err
+}
+
+// fits checks that the manifest allows this use on this host.
+func (h *Host) fits(m Manifest, i Instance) error {
+	if !slices.Contains(m.Kinds, i.Kind) {
+		return fmt.Errorf("plugin %s is of kind %v, not %s", m.Name, m.Kinds, i.Kind)
+	}
+	if v := h.config.Version; v != "" && m.Host.Min != "" && semver.Compare("v"+v, "v"+m.Host.Min) < 0 {
+		return fmt.Errorf("plugin %s %s needs Flynn %s or newer, this is %s", m.Name, m.Version, m.Host.Min, v)
+	}
+	for name := range i.Secrets {
+		if !slices.Contains(m.Config.Secrets, name) {
+			return fmt.Errorf("plugin %s knows no secret %q, only %q", m.Name, name, m.Config.Secrets)
+		}
+	}
+	return nil
+}
+
+// stateDir makes the folder that survives restarts, for plugins that ask for one.
+func (h *Host) stateDir(m Manifest, instance string) (string, error) {
+	if !m.Permissions.State {
+		return "", nil
+	}
+	dir, err := filepath.Abs(filepath.Join(h.config.StateDir, instance))
+	if err != nil {
+		return "", err
+	}
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
+// startProcess starts the process and connects to it. Whatever goes wrong, nothing is left of it.
+func (h *Host) startProcess(ctx context.Context, u *unit, p *pack) (process, error) {
+	stateDir, err := h.stateDir(p.manifest, u.instance.Name)
+	if err != nil {
+		return nil, fmt.Errorf("make the state folder: %w", err)
+	}
+	out := newOutput(u.log, u.instance.Secrets)
+	run := &launcher{host: h, pack: p, output: out, log: &libraryLog{log: u.log}}
+	defer context.AfterFunc(ctx, run.abort)()
+	addr, err := run.start()
+	if err != nil {
+		run.remove()
+		return nil, run.explain(err)
+	}
+	conn, err := run.connect(addr, h.observe(u.instance.Name))
+	if err != nil {
+		run.remove()
+		return nil, fmt.Errorf("connect to the plugin: %w", err)
+	}
+	return &running{
+		runner: run.runner, conn: conn, manifest: p.manifest, instance: u.instance, stateDir: stateDir,
+		host: h, output: out, remove: run.remove, log: u.log, pace: h.pace,
+	}, nil
+}
+
+// launcher is one start through go-plugin.
+type launcher struct {
+	host   *Host
+	pack   *pack
+	output *output
+	log    hclog.Logger
+	config *goplugin.ClientConfig
+
+	socketDir string
+
+	mu      sync.Mutex // guards the following, which abort may need at any time
+	runner  *runnerProcess
+	aborted bool
+}
+
+// start runs the process and returns its address. go-plugin's client is not used beyond this: see the package comment.
+func (l *launcher) start() (net.Addr, error) {
+	l.config = &goplugin.ClientConfig{
+		HandshakeConfig: goplugin.HandshakeConfig{
+			ProtocolVersion:  handshake.Protocol,
+			MagicCookieKey:   handshake.CookieKey,
+			MagicCookieValue: handshake.CookieValue,
+		},
+		Plugins:          goplugin.PluginSet{},
+		RunnerFunc:       l.newRunner,
+		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
+		AutoMTLS:         l.pack.manifest.Run.TLS == tlsAuto,
+		SkipHostEnv:      true,
+		StartTimeout:     time.Duration(l.pack.manifest.Run.StartTimeout),
+		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: l.host.config.RunDir},
+		Logger:           l.log,
+	}
+	return goplugin.NewClient(l.config).Start()
+}
+
+// newRunner builds the process. go-plugin's command holds nothing but the variables of the handshake.
+func (l *launcher) newRunner(_ hclog.Logger, spec *exec.Cmd, socketDir string) (runner.Runner, error) {
+	l.socketDir = socketDir
+	cmd, err := l.command()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Env = append(environment(l.pack.manifest, socketDir, os.LookupEnv), spec.Env...)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.aborted {
+		return nil, context.Canceled
+	}
+	l.runner = newRunner(cmd, l.output, socketDir, l.config.AutoMTLS)
+	return l.runner, nil
+}
+
+func (l *launcher) command() (*exec.Cmd, error) {
+	c, err := l.pack.manifest.command()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(c[0], c[1:]...)
+	cmd.Dir = l.pack.dir
+	if l.pack.program == nil {
+		return cmd, cmd.Err
+	}
+	cmd = exec.Command(filepath.Join(l.pack.dir, filepath.FromSlash(c[0])), c[1:]...)
+	cmd.Dir = l.pack.dir
+	if !isScript(l.pack.program) {
+		runOpen(cmd, l.pack.program)
+	}
+	return cmd, nil
+}
+
+// isScript tells whether the kernel would start an interpreter with the file's name, which then has to be the real one.
+func isScript(f io.ReaderAt) bool {
+	var head [2]byte
+	_, err := f.ReadAt(head[:], 0)
+	return err == nil && string(head[:]) == "#!"
+}
+
+// explain turns a failed start into what an operator can use.
+func (l *launcher) explain(err error) error {
+	if l.runner == nil {
+		return fmt.Errorf("start the plugin: %w", err)
+	}
+	if noise := l.runner.spoiled(); noise != nil {
+		err = noise
+	} else if exit := l.runner.exit; exit != nil && exit.Error() != "signal: killed" {
+		err = fmt.Errorf("it ended before its handshake: %w", exit)
+	}
+	if lines := l.output.lines(); lines != "" {
+		return fmt.Errorf("start the plugin: %w; it wrote: %s", err, lines)
+	}
+	return fmt.Errorf("start the plugin: %w", err)
+}
+
+// connect opens our own connection to the process, with our caps.
+func (l *launcher) connect(addr net.Addr, observe grpc.UnaryClientInterceptor) (*grpc.ClientConn, error) {
+	creds := insecure.NewCredentials()
+	if l.config.AutoMTLS {
+		creds = credentials.NewTLS(l.config.TLSConfig)
+	}
+	return grpc.NewClient("passthrough:plugin",
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, addr.Network(), addr.String())
+		}),
+		grpc.WithTransportCredentials(creds),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: connectTimeout}),
+		grpc.WithDefaultCallOptions(
+			grpc.MaxCallRecvMsgSize(handshake.MaxFrame), grpc.MaxCallSendMsgSize(handshake.MaxFrame)),
+		grpc.WithMaxHeaderListSize(16<<10),
+		grpc.WithUnaryInterceptor(observe),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithIdleTimeout(0),
+	)
+}
+
+const connectTimeout = 3 * time.Second
+
+// abort ends a start that is no longer wanted, at whatever point it is.
+func (l *launcher) abort() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.aborted = true
+	if l.runner != nil {
+		l.runner.kill()
+	}
+}
+
+// remove ends the process, waits for it and removes its sockets.
+func (l *launcher) remove() {
+	if l.runner != nil && l.runner.pid() != 0 {
+		l.runner.kill()
+		<-l.runner.done
+	}
+	if l.socketDir != "" {
+		_ = os.RemoveAll(l.socketDir)
+	}
+}

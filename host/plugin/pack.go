@@ -1,0 +1,113 @@
+package plugin
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// pack is a plugin that may run.
+type pack struct {
+	manifest Manifest
+	locked   Locked // zero for a development folder
+	dir      string
+	program  *os.File // verified, open; nil when the command is looked up on PATH
+	dev      bool
+}
+
+func (p *pack) close() {
+	if p.program != nil {
+		_ = p.program.Close()
+	}
+}
+
+// load verifies an installed plugin.
+func (s *Store) load(name string) (*pack, error) {
+	l, err := s.readLock()
+	if err != nil {
+		return nil, err
+	}
+	locked, ok := l.find(name)
+	if !ok {
+		return nil, notInstalled(name)
+	}
+	if locked.Platform != Platform() {
+		return nil, fmt.Errorf("plugin %s was installed for %s, this is %s: install it again", name, locked.Platform, Platform())
+	}
+	dir := s.folder(locked)
+	t, err := openTree(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open plugin %s: %w", name, err)
+	}
+	defer t.close()
+	p, err := t.pack(locked)
+	if err != nil {
+		return nil, fmt.Errorf("verify plugin %s %s: %w: remove and install it again", name, locked.Version, err)
+	}
+	p.dir = dir
+	return p, nil
+}
+
+// pack verifies the files against the lock, the manifest among them, and keeps the program open.
+func (t *tree) pack(l Locked) (*pack, error) {
+	f, err := t.verifyFile(ManifestName, l.Files[ManifestName])
+	if err != nil {
+		return nil, err
+	}
+	_ = f.Close()
+	m, err := t.manifest()
+	if err != nil {
+		return nil, err
+	}
+	if m.Name != l.Name || m.Version != l.Version {
+		return nil, fmt.Errorf("%s says %s %s", ManifestName, m.Name, m.Version)
+	}
+	c, err := m.command()
+	if err != nil {
+		return nil, err
+	}
+	program, _ := c.file()
+	kept, err := t.verify(l.Files, program)
+	if err != nil {
+		return nil, err
+	}
+	return &pack{manifest: m, locked: l, program: kept}, nil
+}
+
+// loadDev opens a development folder without verifying anything.
+func loadDev(dir string) (*pack, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	t, err := openTree(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the development folder: %w", err)
+	}
+	defer t.close()
+	m, err := t.manifest()
+	if err == nil {
+		err = t.complete(m)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("development folder %s: %w", dir, err)
+	}
+	p := &pack{manifest: m, dir: dir, dev: true}
+	c, err := m.command()
+	if err != nil {
+		return nil, err
+	}
+	if program, ok := c.file(); ok {
+		p.program, err = t.root.Open(program)
+	}
+	return p, err
+}
+
+// file is the file of the plugin that is run, if the command is not looked up on PATH.
+func (c Command) file() (string, bool) {
+	if len(c) == 0 || !strings.Contains(c[0], "/") {
+		return "", false
+	}
+	return c[0], true
+}

@@ -1,0 +1,321 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/flynnhost/flynn/sdk/proto/handshake"
+	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
+)
+
+// running is a plugin process after its handshake.
+type running struct {
+	runner   *runnerProcess
+	conn     *grpc.ClientConn
+	manifest Manifest
+	instance Instance
+	stateDir string
+	host     *Host
+	output   *output
+	remove   func() // kills, waits, removes the sockets
+	log      *slog.Logger
+	pace     pace
+
+	killing sync.Once
+	stdio   sync.WaitGroup
+}
+
+var _ process = (*running)(nil)
+
+func (r *running) pid() int                   { return r.runner.pid() }
+func (r *running) exited() <-chan struct{}    { return r.runner.done }
+func (r *running) stopTimeout() time.Duration { return time.Duration(r.manifest.Run.StopTimeout) }
+
+// failure says how the process ended, with its last words.
+func (r *running) failure() error {
+	how := "exit status 0"
+	if r.runner.exit != nil {
+		how = r.runner.exit.Error()
+	}
+	if lines := r.output.lines(); lines != "" {
+		return fmt.Errorf("the process ended (%s); it wrote: %s", how, lines)
+	}
+	return fmt.Errorf("the process ended (%s)", how)
+}
+
+// describe asks the process who it is. Anything but what the manifest says is permanent: the manifest is what the
+// operator has seen and what the host decides by.
+func (r *running) describe(ctx context.Context) error {
+	r.stdio.Go(r.drainStdio)
+	ctx, cancel := context.WithTimeout(ctx, r.pace.describe)
+	defer cancel()
+	d, err := pluginv1.NewPluginClient(r.conn).Describe(ctx, &pluginv1.DescribeRequest{HostVersion: r.host.config.Version})
+	if err != nil {
+		return err
+	}
+	if wrong := disagreements(r.manifest, d); len(wrong) > 0 {
+		return permanent{fmt.Errorf("the process is not what %s says: %s", ManifestName, strings.Join(wrong, "; "))}
+	}
+	return nil
+}
+
+func disagreements(m Manifest, d *pluginv1.DescribeResponse) []string {
+	var out []string
+	if d.GetName() != m.Name {
+		out = append(out, fmt.Sprintf("name is %s, but the process says %.40q", m.Name, d.GetName()))
+	}
+	if d.GetVersion() != m.Version {
+		out = append(out, fmt.Sprintf("version is %s, but the process says %.40q", m.Version, d.GetVersion()))
+	}
+	if !slices.Contains(d.GetProtocols(), handshake.Protocol) {
+		out = append(out, fmt.Sprintf("the process does not speak protocol %d", handshake.Protocol))
+	}
+	for kind, wire := range map[Kind]pluginv1.Kind{Channel: pluginv1.Kind_KIND_CHANNEL, Tools: pluginv1.Kind_KIND_TOOLS} {
+		if has := slices.Contains(d.GetKinds(), wire); has != slices.Contains(m.Kinds, kind) {
+			out = append(out, fmt.Sprintf("kinds are %v, but the process says %v", m.Kinds, d.GetKinds()))
+			break
+		}
+	}
+	if slices.Contains(m.Kinds, Channel) {
+		out = append(out, m.capabilities().differences(capabilitiesFromWire(d.GetChannel()))...)
+	}
+	return out
+}
+
+// configure hands over settings and secrets. Settings that the plugin refuses are permanent.
+func (r *running) configure(ctx context.Context) error {
+	settings, err := json.Marshal(r.instance.Settings)
+	if err != nil {
+		return permanent{fmt.Errorf("encode the settings: %w", err)}
+	}
+	if r.instance.Settings == nil {
+		settings = []byte("{}")
+	}
+	if len(settings) > maxSettings {
+		return permanent{fmt.Errorf("the settings have %d bytes, at most %d", len(settings), maxSettings)}
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(r.manifest.Run.StartTimeout))
+	defer cancel()
+	out, err := pluginv1.NewPluginClient(r.conn).Configure(ctx, &pluginv1.ConfigureRequest{
+		Instance:     r.instance.Name,
+		SettingsJson: settings,
+		Secrets:      r.instance.Secrets,
+		StateDir:     r.stateDir,
+		LogLevel:     logLevel(r.log),
+	})
+	if status.Code(err) == codes.InvalidArgument {
+		return permanent{err}
+	}
+	if err != nil {
+		return err
+	}
+	return r.fieldErrors(out.GetErrors())
+}
+
+// Bounds on configuration.
+const (
+	maxSettings    = 256 << 10 // bytes
+	maxFieldErrors = 20        // count
+)
+
+// FieldError is one thing that a plugin does not accept in the configuration of an instance.
+type FieldError struct {
+	Instance string
+	Path     string // dotted path of the key; empty for the whole
+	Message  string
+}
+
+func (e FieldError) Error() string {
+	where := "channels." + e.Instance
+	if e.Path != "" {
+		where += "." + e.Path
+	}
+	return where + ": " + e.Message
+}
+
+func (r *running) fieldErrors(list []*pluginv1.FieldError) error {
+	if len(list) == 0 {
+		return nil
+	}
+	var wrong []string
+	for _, e := range list[:min(len(list), maxFieldErrors)] {
+		path, _ := bounded(e.GetPath(), maxID)
+		text, _ := bounded(e.GetMessage(), maxDetail)
+		wrong = append(wrong, r.output.mask.Replace(FieldError{r.instance.Name, path, text}.Error()))
+	}
+	return permanent{errors.New(strings.Join(wrong, "; "))}
+}
+
+func logLevel(log *slog.Logger) pluginv1.LogLevel {
+	for _, l := range []struct {
+		level slog.Level
+		wire  pluginv1.LogLevel
+	}{
+		{slog.LevelDebug, pluginv1.LogLevel_LOG_LEVEL_DEBUG},
+		{slog.LevelInfo, pluginv1.LogLevel_LOG_LEVEL_INFO},
+		{slog.LevelWarn, pluginv1.LogLevel_LOG_LEVEL_WARN},
+	} {
+		if log.Enabled(context.Background(), l.level) {
+			return l.wire
+		}
+	}
+	return pluginv1.LogLevel_LOG_LEVEL_ERROR
+}
+
+// check makes one health call.
+func (r *running) check(ctx context.Context) error {
+	out, err := grpc_health_v1.NewHealthClient(r.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: handshake.Service})
+	if err == nil && out.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
+		err = fmt.Errorf("the plugin says %s", out.GetStatus())
+	}
+	return err
+}
+
+// watch takes the states that the plugin shows, not more often than pace allows: a plugin that changes its mind all the
+// time is slowed down by the stream's own back pressure.
+func (r *running) watch(ctx context.Context, tell func(State, string)) {
+	stream, err := pluginv1.NewPluginClient(r.conn).Status(ctx, &pluginv1.StatusRequest{})
+	if err != nil {
+		return
+	}
+	for {
+		s, err := stream.Recv()
+		if err != nil {
+			return
+		}
+		tell(platformState(s))
+		select {
+		case <-time.After(r.pace.statusEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func platformState(s *pluginv1.StatusResponse) (State, string) {
+	text, _ := bounded(s.GetText(), maxDetail)
+	var prefix string
+	switch s.GetState() {
+	case pluginv1.State_STATE_CONNECTING:
+		prefix = "connecting"
+	case pluginv1.State_STATE_DEGRADED:
+		prefix = "degraded"
+	case pluginv1.State_STATE_AUTH_REQUIRED:
+		prefix = "a credential has to be renewed"
+	case pluginv1.State_STATE_RATE_LIMITED:
+		prefix = "rate limited"
+	default:
+		return Ready, text
+	}
+	if text != "" {
+		prefix += ": " + text
+	}
+	return Degraded, prefix
+}
+
+// client makes the client for a Handler.
+func (r *running) client(gone, draining context.Context) *Client {
+	return newClient(r.instance.Name, r.manifest.capabilities(), r.conn, r.log, gone, draining)
+}
+
+// shutdown asks the process to end, then hangs up, and waits a little after each.
+func (r *running) shutdown(ctx context.Context) {
+	grace := r.stopTimeout()
+	if deadline, ok := ctx.Deadline(); ok {
+		grace = time.Until(deadline)
+	}
+	_, err := pluginv1.NewPluginClient(r.conn).Shutdown(ctx, &pluginv1.ShutdownRequest{Grace: durationpb.New(grace)})
+	if err == nil && r.gone(ctx) {
+		return
+	}
+	r.runner.hangUp()
+	ctx, cancel := context.WithTimeout(context.Background(), r.pace.stdin)
+	defer cancel()
+	r.gone(ctx)
+}
+
+// gone waits for the process to end and tells whether it did before ctx.
+func (r *running) gone(ctx context.Context) bool {
+	select {
+	case <-r.exited():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// kill ends the process, if it still runs, and frees everything that belongs to it.
+func (r *running) kill() {
+	r.killing.Do(func() {
+		r.remove()
+		_ = r.conn.Close()
+		r.stdio.Wait()
+	})
+}
+
+// drainStdio reads what a Go plugin prints after the handshake: go-plugin's server captures it and would block the
+// plugin if nobody took it. The messages are read as unknown fields, which spares us the library's private types; plugins without the
+// service are none the worse.
+func (r *running) drainStdio() {
+	stream, err := r.conn.NewStream(context.Background(), &grpc.StreamDesc{ServerStreams: true}, "/plugin.GRPCStdio/StreamStdio")
+	if err != nil {
+		return
+	}
+	if stream.SendMsg(&emptypb.Empty{}) != nil || stream.CloseSend() != nil {
+		return
+	}
+	for {
+		var data emptypb.Empty
+		if stream.RecvMsg(&data) != nil {
+			return
+		}
+		r.output.stdout(strings.NewReader(string(stdioBytes(data.ProtoReflect().GetUnknown()))))
+	}
+}
+
+// stdioBytes is field 2 of plugin.StdioData.
+func stdioBytes(raw []byte) []byte {
+	for len(raw) > 0 {
+		number, kind, n := protowire.ConsumeTag(raw)
+		if n < 0 {
+			return nil
+		}
+		raw = raw[n:]
+		if number == 2 && kind == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(raw)
+			return value
+		}
+		if n = protowire.ConsumeFieldValue(number, kind, raw); n < 0 {
+			return nil
+		}
+		raw = raw[n:]
+	}
+	return nil
+}
+
+// observe reports every call to the hook of the configuration.
+func (h *Host) observe(instance string) grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		begin := time.Now()
+		err := call(ctx, method, req, reply, conn, opts...)
+		if h.config.OnCall != nil {
+			h.config.OnCall(instance, method, time.Since(begin), err)
+		}
+		return err
+	}
+}

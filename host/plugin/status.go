@@ -1,0 +1,37 @@
+package plugin
+
+import "time"
+
+// State is where an instance is in its life.
+type State string
+
+// The states, in the usual order, and the side states.
+const (
+	Stopped     State = "stopped"
+	Verified    State = "verified"    // locked, and every file is what the lock says
+	Starting    State = "starting"    // the process runs and has not said its handshake
+	Describing  State = "describing"  // it is asked who it is
+	Configuring State = "configuring" // it is checking its settings
+	Ready       State = "ready"
+	Degraded    State = "degraded" // ready, with losses that Detail explains
+	Draining    State = "draining" // it is to stop and finishes what is in flight
+	Backoff     State = "backoff"  // it failed and will be started again
+	Quarantined State = "quarantined"
+)
+
+// Status is how an instance is.
+type Status struct {
+	Name      string    `json:"name"`
+	Plugin    string    `json:"plugin"`
+	Version   string    `json:"version,omitempty"`
+	Kind      Kind      `json:"kind"`
+	State     State     `json:"state"`
+	Since     time.Time `json:"since"`            // of State
+	Detail    string    `json:"detail,omitempty"` // what the plugin says about its platform, or why it is degraded
+	PID       int       `json:"pid,omitempty"`
+	Restarts  int       `json:"restarts"` // processes after the first
+	LastError string    `json:"last_error,omitempty"`
+	Critical  bool      `json:"critical,omitempty"`
+	// Dev is true for a plugin that runs from a development folder, unverified.
+	Dev bool `json:"dev,omitempty"`
+}

@@ -1,0 +1,154 @@
+package plugin
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+const lockName = "plugins.lock"
+
+// Store is the folder of installed plugins:
+//
+//	plugins.lock                  what may run, by digest
+//	store/NAME/VERSION/PLATFORM/  one plugin, read-only, never overwritten
+//	state/INSTANCE/               what a plugin keeps; not the store's business
+//
+// Nothing runs merely because it lies there: Install puts it into the lock.
+type Store struct{ dir string }
+
+// OpenStore opens the folder, making it where it is missing.
+func OpenStore(dir string) (*Store, error) {
+	if dir == "" {
+		return nil, errors.New("open the plugin store: no folder given")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the plugin store: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "store"), 0o700); err != nil {
+		return nil, fmt.Errorf("open the plugin store: %w", err)
+	}
+	return &Store{dir}, nil
+}
+
+func (s *Store) path(parts ...string) string {
+	return filepath.Join(append([]string{s.dir}, parts...)...)
+}
+
+// folder is where a locked plugin lies.
+func (s *Store) folder(l Locked) string { return s.path("store", filepath.FromSlash(l.dir())) }
+
+func (s *Store) readLock() (lockFile, error) {
+	text, err := os.ReadFile(s.path(lockName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return lockFile{Format: 1}, nil
+	}
+	if err != nil {
+		return lockFile{}, err
+	}
+	return parseLock(text)
+}
+
+// change reads the lock, lets edit change it and writes it in one step; one process at a time.
+func (s *Store) change(edit func(lockFile) (lockFile, error)) error {
+	release, err := flock(s.path(".flock"), true)
+	if err != nil {
+		return err
+	}
+	defer release()
+	l, err := s.readLock()
+	if err != nil {
+		return err
+	}
+	if l, err = edit(l); err != nil {
+		return err
+	}
+	text, err := l.encode()
+	if err != nil {
+		return err
+	}
+	return writeAtomic(s.path(lockName), text)
+}
+
+// writeAtomic replaces a file so that a crash leaves the old or the new one.
+func writeAtomic(name string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(name))
+	}
+	return err
+}
+
+func syncDir(name string) error {
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// List returns the locked plugins by name.
+func (s *Store) List() ([]Locked, error) {
+	l, err := s.readLock()
+	if err != nil {
+		return nil, fmt.Errorf("list plugins: %w", err)
+	}
+	return l.Plugins, nil
+}
+
+// Verify compares every file of an installed plugin with the lock.
+func (s *Store) Verify(name string) (Locked, error) {
+	p, err := s.load(name)
+	if err != nil {
+		return Locked{}, err
+	}
+	p.close()
+	return p.locked, nil
+}
+
+// Remove takes a plugin out of the lock and deletes its files. What its instances keep in state/ stays.
+func (s *Store) Remove(name string) error {
+	err := s.change(func(l lockFile) (lockFile, error) {
+		if _, ok := l.find(name); !ok {
+			return l, notInstalled(name)
+		}
+		return l.without(name), nil
+	})
+	if err != nil {
+		return fmt.Errorf("remove plugin: %w", err)
+	}
+	if err := removeReadOnly(s.path("store", name)); err != nil {
+		return fmt.Errorf("remove plugin %s: %w", name, err)
+	}
+	return nil
+}
+
+// removeReadOnly removes a tree whose folders cannot be written.
+func removeReadOnly(dir string) error {
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			err = os.Chmod(name, 0o700)
+		}
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return errors.Join(err, os.RemoveAll(dir))
+}
+
+func notInstalled(name string) error {
+	return fmt.Errorf("plugin %q is not installed: run flynn plugin install DIR", name)
+}

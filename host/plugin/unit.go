@@ -1,0 +1,317 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// pace holds every period of supervision, so that tests can be quick.
+type pace struct {
+	describe    time.Duration // deadline of Describe
+	healthEvery time.Duration
+	healthIn    time.Duration // deadline of one health call
+	healthMiss  int           // so many in a row end the process
+	statusEvery time.Duration // least time between two states that are taken from a plugin
+	stdin       time.Duration // from closing standard input to the kill
+	reap        time.Duration // from the kill to giving up on the process
+}
+
+func defaultPace() pace {
+	return pace{
+		describe: 5 * time.Second, healthEvery: 10 * time.Second, healthIn: 3 * time.Second, healthMiss: 3,
+		statusEvery: 100 * time.Millisecond, stdin: time.Second, reap: 2 * time.Second,
+	}
+}
+
+// process is one started plugin process, as supervision sees it.
+type process interface {
+	pid() int
+	// describe asks who it is and compares the answer with the manifest.
+	describe(ctx context.Context) error
+	// configure hands over settings and secrets.
+	configure(ctx context.Context) error
+	// check makes one health call.
+	check(ctx context.Context) error
+	// watch reports what the plugin says about its platform until ctx ends or it stops saying so.
+	watch(ctx context.Context, tell func(s State, detail string))
+	// client makes the client for a Handler.
+	client(gone, draining context.Context) *Client
+	// stopTimeout is how long an orderly end may take.
+	stopTimeout() time.Duration
+	// shutdown asks the process to end in order and waits for that until ctx ends.
+	shutdown(ctx context.Context)
+	// kill ends the process and its group by force and returns when it is gone. It may be called at any time, and again.
+	kill()
+	// exited is closed when the process is gone; failure then says how it ended.
+	exited() <-chan struct{}
+	failure() error
+}
+
+// unit supervises one instance: one loop, one process at a time.
+type unit struct {
+	host     *Host
+	instance Instance
+	use      Handler
+	log      *slog.Logger
+	failures failures // of the loop alone
+
+	stop  context.CancelFunc // set when Run begins; under Host.mu
+	ended chan struct{}      // closed when the loop has ended
+
+	mu     sync.Mutex
+	status Status
+	again  context.CancelCauseFunc // ends the current turn
+}
+
+// errRestart ends a turn of the loop because an operator asked for it.
+var errRestart = errors.New("restart asked for")
+
+func newUnit(h *Host, i Instance, use Handler) *unit {
+	return &unit{
+		host: h, instance: i, use: use, ended: make(chan struct{}),
+		log: h.log.With("instance", i.Name, "plugin", i.Plugin),
+		status: Status{
+			Name: i.Name, Plugin: i.Plugin, Kind: i.Kind, Critical: i.Critical, State: Stopped, Since: time.Now(),
+		},
+	}
+}
+
+// run keeps the instance alive until ctx ends and returns when its process is gone.
+func (u *unit) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		turn := u.turn(ctx)
+		if err := u.once(turn); turn.Err() == nil {
+			u.pause(turn, err)
+		}
+		if errors.Is(context.Cause(turn), errRestart) {
+			u.failures.calm()
+		}
+		u.again(nil)
+	}
+	u.set(Stopped, "")
+}
+
+// turn begins one life of the instance, the pause after it included. Restart ends it.
+func (u *unit) turn(ctx context.Context) context.Context {
+	turn, again := context.WithCancelCause(ctx)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.again = again
+	return turn
+}
+
+func (u *unit) restart() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.again != nil {
+		u.again(errRestart)
+	}
+}
+
+// once starts a process, uses it and returns, when it is gone, with what was wrong with it.
+func (u *unit) once(turn context.Context) error {
+	p, err := u.host.start(turn, u)
+	if err != nil {
+		return err
+	}
+	defer u.update(func(s *Status) { s.PID = 0 })
+	defer p.kill()
+	u.update(func(s *Status) { s.PID = p.pid() })
+	if err := u.introduce(turn, p); err != nil {
+		return err
+	}
+	ready := time.Now()
+	err = u.serve(turn, p)
+	if time.Since(ready) >= calmAfter {
+		u.failures.calm()
+	}
+	return err
+}
+
+// introduce takes a started process to the point where it can be used.
+func (u *unit) introduce(turn context.Context, p process) error {
+	u.set(Describing, "")
+	if err := p.describe(turn); err != nil {
+		return u.because(p, fmt.Errorf("describe: %w", err))
+	}
+	u.set(Configuring, "")
+	if err := p.configure(turn); err != nil {
+		return u.because(p, fmt.Errorf("configure: %w", err))
+	}
+	return nil
+}
+
+// because prefers the way in which the process ended to the failed call that showed it.
+func (u *unit) because(p process, err error) error {
+	if errors.As(err, new(permanent)) {
+		return err
+	}
+	select {
+	case <-p.exited():
+		return fmt.Errorf("%w: %w", err, p.failure())
+	case <-time.After(100 * time.Millisecond): // a broken connection is seen a little before the exit
+		return err
+	}
+}
+
+// serve lets the handler use p until the instance has to stop or fails, and then ends p in order.
+func (u *unit) serve(turn context.Context, p process) error {
+	u.set(Ready, "")
+	u.log.Info("plugin is ready", "pid", p.pid())
+	draining, drain := context.WithCancel(turn)
+	defer drain()
+	gone, vanish := context.WithCancel(context.Background())
+	defer vanish()
+
+	var tasks sync.WaitGroup
+	served, sick := make(chan error, 1), make(chan error, 1)
+	tasks.Go(func() { served <- u.use.Serve(draining, p.client(gone, draining)) })
+	tasks.Go(func() { u.health(draining, p, sick) })
+	tasks.Go(func() { p.watch(draining, u.platform) })
+
+	err := u.until(turn, p, served, sick)
+	u.set(Draining, "")
+	drain()
+	u.end(p, served, err)
+	vanish()
+	tasks.Wait()
+	return err
+}
+
+// until waits for the first reason to end p; nil means that somebody asked for it.
+func (u *unit) until(turn context.Context, p process, served, sick chan error) error {
+	select {
+	case <-turn.Done():
+		return nil
+	case <-p.exited():
+		return p.failure()
+	case err := <-sick:
+		return err
+	case err := <-served:
+		served <- nil // end waits for it as well
+		if turn.Err() != nil {
+			return nil
+		}
+		if err == nil {
+			err = errors.New("the handler returned early")
+		}
+		return u.because(p, fmt.Errorf("use the plugin: %w", err))
+	}
+}
+
+// end stops p: the handler first, which has seen the end of its context and finishes its calls, then the process in
+// order, then by force. All of it takes no longer than the stop timeout and what pace adds.
+func (u *unit) end(p process, served chan error, why error) {
+	ctx, cancel := context.WithTimeout(context.Background(), p.stopTimeout())
+	defer cancel()
+	if why == nil {
+		select {
+		case <-served:
+		case <-p.exited():
+		case <-ctx.Done():
+		}
+		p.shutdown(ctx)
+	}
+	p.kill()
+}
+
+// health checks p until ctx ends or it has missed too often.
+func (u *unit) health(ctx context.Context, p process, sick chan<- error) {
+	tick := time.NewTicker(u.host.pace.healthEvery)
+	defer tick.Stop()
+	for misses := 0; ; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		call, cancel := context.WithTimeout(ctx, u.host.pace.healthIn)
+		err := p.check(call)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil && misses > 0:
+			misses = 0
+			u.platform(Ready, "")
+		case err != nil:
+			misses++
+			u.platform(Degraded, fmt.Sprintf("missed %d health checks: %v", misses, err))
+		}
+		if misses >= u.host.pace.healthMiss {
+			sick <- fmt.Errorf("missed %d health checks in a row: %w", misses, err)
+			return
+		}
+	}
+}
+
+// platform takes over what the plugin says about itself while it is in use.
+func (u *unit) platform(s State, detail string) {
+	u.mu.Lock()
+	state := u.status.State
+	u.mu.Unlock()
+	if state == Ready || state == Degraded {
+		u.set(s, detail)
+	}
+}
+
+// pause waits until the instance may start again after err.
+func (u *unit) pause(turn context.Context, err error) {
+	u.update(func(s *Status) { s.LastError = err.Error() })
+	tooMany := u.failures.add(time.Now())
+	switch {
+	case errors.As(err, new(permanent)):
+		u.quarantine(turn, "trying again cannot help", err)
+	case tooMany:
+		u.quarantine(turn, "it failed too often", err)
+	default:
+		delay := u.failures.delay(rand.Float64)
+		u.log.Warn("plugin failed; it will be started again", "error", err.Error(), "delay", delay.Round(time.Millisecond))
+		u.set(Backoff, "")
+		select {
+		case <-time.After(delay):
+		case <-turn.Done():
+		}
+	}
+	u.update(func(s *Status) { s.Restarts++ })
+}
+
+// quarantine waits for an operator.
+func (u *unit) quarantine(turn context.Context, why string, err error) {
+	u.log.Error("plugin is quarantined", "reason", why, "error", err.Error(), "next", "flynn plugin restart "+u.instance.Name)
+	u.set(Quarantined, why)
+	<-turn.Done()
+}
+
+// set changes the state.
+func (u *unit) set(state State, detail string) {
+	u.update(func(s *Status) {
+		if s.State != state {
+			s.State, s.Since = state, time.Now()
+		}
+		s.Detail = detail
+	})
+}
+
+// update changes the status and announces it if that made a difference.
+func (u *unit) update(change func(*Status)) {
+	u.mu.Lock()
+	before := u.status
+	change(&u.status)
+	after := u.status
+	u.mu.Unlock()
+	if before != after {
+		u.host.announce(after)
+	}
+}
+
+func (u *unit) snapshot() Status {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.status
+}
