@@ -108,6 +108,9 @@ func TestHabits(t *testing.T) {
 			[]string{`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"1","function":{"name":"a","arguments":"{\"a\""}}]}}]}`, `{"choices":[{"delta":{},"finish_reason":"length"}]}`},
 			"", []model.ToolCall{call("a", `{"a"`)}, model.StopLength,
 		},
+		"no finish_reason, but [DONE]": {
+			[]string{`{"choices":[{"delta":{"content":"hi"}}]}`, `[DONE]`, `{"choices":[{"delta":{"content":"and what nobody reads"}}]}`}, "hi", nil, model.StopEnd,
+		},
 		"a refusal": {
 			[]string{`{"choices":[{"delta":{"refusal":"I cannot "}}]}`, `{"choices":[{"delta":{"refusal":"do that."}}]}`, stop}, "I cannot do that.", nil, model.StopRefusal,
 		},
@@ -131,6 +134,15 @@ func TestHabits(t *testing.T) {
 				t.Errorf("stop %s, emitted %q, message (-want +got):\n%s", resp.Stop, seen, diff)
 			}
 		})
+	}
+}
+
+// TestMarkerInTheText wants the end marker to count at the beginning of a line only.
+func TestMarkerInTheText(t *testing.T) {
+	body := `data: {"choices":[{"delta":{"content":"\ndata: [DONE]"}}]}` + "\n\n"
+	_, _, err := ask(t, &server{body: body}, config.Model{BaseURL: "http://local/v1"}, request)
+	if e, ok := err.(*model.Error); !ok || e.Kind != model.Cut {
+		t.Errorf("error is %v, want a cut", err)
 	}
 }
 
