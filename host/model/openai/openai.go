@@ -87,32 +87,38 @@ func (p *Provider) Stream(ctx context.Context, req model.Request, emit func(mode
 	if err != nil {
 		return model.Response{}, &model.Error{Kind: model.BadRequest, Provider: Name, Model: req.Model, Err: err}
 	}
-	stream := p.completions.NewStreaming(ctx, params(req, p.official))
+	var resp *http.Response
+	stream := p.completions.NewStreaming(ctx, params(req, p.official), option.WithResponseInto(&resp))
 	if err := stream.Err(); err != nil {
 		return model.Response{}, p.edge.Open(ctx, req.Model, err)
 	}
 	defer func() { _ = stream.Close() }()
-	return p.read(ctx, req, names, stream, emit)
-}
-
-// read takes a finish_reason for the end marker. Not every server sends "[DONE]" after it; what may
-// follow are the usage figures, and an answer is no worse without them.
-func (p *Provider) read(ctx context.Context, req model.Request, names *wire.Names,
-	stream *ssestream.Stream[sdk.ChatCompletionChunk], emit func(model.Delta)) (model.Response, error) {
 	answer := newReader(emit)
 	for stream.Next() {
 		chunk := stream.Current()
 		answer.add(&chunk)
 	}
-	switch err := stream.Err(); {
-	case answer.finish == "error":
-		return model.Response{}, p.edge.Broken(ctx, req.Model, p.edge.InStream([]byte("the server gave up on the answer")))
-	case answer.finish != "":
-		return answer.response(req, names), nil
-	case err != nil:
-		return model.Response{}, p.broken(ctx, req.Model, err)
+	if err := p.ending(ctx, req.Model, answer.finish, stream.Err(), resp); err != nil {
+		return model.Response{}, err
 	}
-	return model.Response{}, p.edge.Cut(req.Model)
+	return answer.response(req, names), nil
+}
+
+// ending returns nil if the answer is whole. By the book a finish_reason comes first, then the usage figures, then
+// "[DONE]". Some servers leave out the one and some the other; either will do. What breaks behind a
+// finish_reason can only be the usage, and an answer is no worse without that.
+func (p *Provider) ending(ctx context.Context, name, finish string, err error, resp *http.Response) error {
+	switch {
+	case finish == "error":
+		return p.edge.Broken(ctx, name, p.edge.InStream([]byte("the server gave up on the answer")))
+	case finish != "":
+		return nil
+	case err != nil:
+		return p.broken(ctx, name, err)
+	case wire.Ended(resp, "data: [DONE]"), wire.Ended(resp, "data:[DONE]"):
+		return nil
+	}
+	return p.edge.Cut(name)
 }
 
 // broken tells an error event of the API from a broken connection.

@@ -24,7 +24,7 @@ func newReader(emit func(model.Delta)) *reader {
 }
 
 func (r *reader) add(chunk *sdk.ChatCompletionChunk) {
-	if u := &chunk.Usage; chunk.JSON.Usage.Valid() && u.PromptTokens+u.CompletionTokens > 0 {
+	if u := &chunk.Usage; u.PromptTokens > 0 || u.CompletionTokens > 0 {
 		r.count(u)
 	}
 	for i := range chunk.Choices {
@@ -84,12 +84,13 @@ func first(a, b string) string {
 
 // count takes the cached tokens out of the prompt, of which they are a part here.
 func (r *reader) count(u *sdk.CompletionUsage) {
-	cached := min(max(u.PromptTokensDetails.CachedTokens, 0), u.PromptTokens)
-	written := min(max(u.PromptTokensDetails.CacheWriteTokens, 0), u.PromptTokens-cached)
+	prompt := max(u.PromptTokens, 0)
+	cached := min(max(u.PromptTokensDetails.CachedTokens, 0), prompt)
+	written := min(max(u.PromptTokensDetails.CacheWriteTokens, 0), prompt-cached)
 	r.counted = true
 	r.usage = model.Usage{
-		Input:      int(u.PromptTokens - cached - written),
-		Output:     int(u.CompletionTokens),
+		Input:      int(prompt - cached - written),
+		Output:     int(max(u.CompletionTokens, 0)),
 		CacheRead:  int(cached),
 		CacheWrite: int(written),
 	}

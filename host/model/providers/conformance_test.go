@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model"
@@ -444,6 +445,32 @@ func TestServerThatDoesNotHangUp(t *testing.T) {
 		resp, err := open(t, server.Config(vendor)).Stream(ctx, request(), func(model.Delta) {})
 		if err != nil || resp.Message.Text != "done" || ctx.Err() != nil {
 			t.Errorf("answer is %+v, %v", resp.Message, err)
+		}
+	})
+}
+
+// TestParallelCalls shares one Set between many turns, as the host does.
+func TestParallelCalls(t *testing.T) {
+	forEach(t, func(t *testing.T, vendor string) {
+		server := modeltest.New(t)
+		server.Script(modeltest.Reply{Text: polyglot, Chunk: 64})
+		set, err := model.NewSet(map[string]config.Model{"default": server.Config(vendor)}, model.Options{Providers: providers.All()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = set.Close() })
+		var turns errgroup.Group
+		for range 16 {
+			turns.Go(func() error {
+				resp, err := set.Stream(t.Context(), "default", request(), nil)
+				if err == nil && resp.Message.Text != polyglot {
+					err = errors.New("answered " + resp.Message.Text)
+				}
+				return err
+			})
+		}
+		if err := turns.Wait(); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -7,7 +7,6 @@ package wire
 
 import (
 	"context"
-	"errors"
 	"io"
 	"mime"
 	"net"
@@ -19,13 +18,8 @@ import (
 	"github.com/flynnhost/flynn/host/model"
 )
 
-// Bounds on what a server may send, in bytes.
-const (
-	MaxAnswer   = 32 << 20
-	maxFailBody = 64 << 10
-)
-
-var errTooBig = errors.New("the answer is larger than 32 MiB")
+// maxFailBody bounds what is read of a response that is no answer, in bytes.
+const maxFailBody = 64 << 10
 
 // Edge is the HTTP side of one SDK client: transport, bounds and errors.
 type Edge struct {
@@ -82,7 +76,7 @@ func (e *Edge) Middleware(req *http.Request, next func(*http.Request) (*http.Res
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxFailBody)) // a cut body still has its status
 		return nil, e.refused(resp, body)
 	}
-	resp.Body = &boundedBody{ReadCloser: resp.Body, left: MaxAnswer, cancel: cancel}
+	resp.Body = &boundedBody{ReadCloser: resp.Body, left: maxAnswer, cancel: cancel}
 	return resp, nil
 }
 
@@ -101,35 +95,4 @@ func (e *Edge) refused(resp *http.Response, body []byte) *model.Error {
 	}
 	return e.fail(model.BadAnswer, resp.StatusCode,
 		"the server answered with content type "+e.tidy(resp.Header.Get("Content-Type"))+", not an event stream; check base_url")
-}
-
-// boundedBody ends in an error when the server sends more than is bearable.
-type boundedBody struct {
-	io.ReadCloser
-	left   int
-	cancel context.CancelFunc // of the request
-}
-
-func (b *boundedBody) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, errTooBig
-	}
-	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
-	b.left -= n
-	return n, err
-}
-
-// What Close reads, and how long, to find the end of the body. An HTTP/1 connection can carry the next
-// call only after that, and the SDKs stop reading at the end of the answer.
-const (
-	drainBytes = 4 << 10
-	drainTime  = 20 * time.Millisecond
-)
-
-func (b *boundedBody) Close() error {
-	defer b.cancel()
-	timer := time.AfterFunc(drainTime, b.cancel)
-	defer timer.Stop()
-	_, _ = io.CopyN(io.Discard, b.ReadCloser, drainBytes) // only an attempt
-	return b.ReadCloser.Close()
 }

@@ -1,0 +1,62 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// maxAnswer bounds what a server may send as one answer, in bytes.
+const maxAnswer = 32 << 20
+
+var errTooBig = errors.New("the answer is larger than 32 MiB")
+
+// boundedBody ends in an error when the server sends more than is bearable.
+type boundedBody struct {
+	io.ReadCloser
+	left   int
+	cancel context.CancelFunc // of the request
+	tail   []byte             // the last bytes that were read
+}
+
+// tailBytes hold the end marker of a stream and a little noise behind it.
+const tailBytes = 128
+
+// Ended tells whether what was read of a response, which came through Middleware, ends with a line that begins
+// with marker, give or take a little noise. The SDKs swallow markers without a word.
+func Ended(resp *http.Response, marker string) bool {
+	if resp == nil {
+		return false
+	}
+	b, ok := resp.Body.(*boundedBody)
+	return ok && bytes.Contains(b.tail, []byte("\n"+marker))
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooBig
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	b.tail = append(b.tail, p[max(0, n-tailBytes):n]...)
+	b.tail = b.tail[max(0, len(b.tail)-tailBytes):]
+	return n, err
+}
+
+// What Close reads, and how long, to find the end of the body. An HTTP/1 connection can carry the next
+// call only after that, and the SDKs stop reading at the end of the answer.
+const (
+	drainBytes = 4 << 10
+	drainTime  = 20 * time.Millisecond
+)
+
+func (b *boundedBody) Close() error {
+	defer b.cancel()
+	timer := time.AfterFunc(drainTime, b.cancel)
+	defer timer.Stop()
+	_, _ = io.CopyN(io.Discard, b.ReadCloser, drainBytes) // only an attempt
+	return b.ReadCloser.Close()
+}
