@@ -156,7 +156,12 @@ func readStat(pid int) (stat, bool) {
 	if err != nil {
 		return stat{}, false
 	}
-	// The name in parentheses may itself hold parentheses and spaces; the fields start after the last one.
+	return parseStat(raw)
+}
+
+// parseStat reads the line of /proc/PID/stat. The name in parentheses may itself hold parentheses and spaces, so the
+// fields that count start after the last one.
+func parseStat(raw []byte) (stat, bool) {
 	fields := bytes.Fields(raw[bytes.LastIndexByte(raw, ')')+1:])
 	if len(fields) < 4 {
 		return stat{}, false
