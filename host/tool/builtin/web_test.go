@@ -206,7 +206,9 @@ func TestFetchRedirects(t *testing.T) {
 	inner := httptest.NewServer(serve("text/plain", "inner secret"))
 	defer inner.Close()
 	mux := http.NewServeMux()
-	plain, secure := httptest.NewServer(mux), httptest.NewTLSServer(mux)
+	plain, secure := httptest.NewServer(mux), httptest.NewUnstartedServer(mux)
+	secure.EnableHTTP2 = true
+	secure.StartTLS()
 	defer plain.Close()
 	defer secure.Close()
 	redirect := func(from, to string) { mux.Handle(from, http.RedirectHandler(to, http.StatusFound)) }
