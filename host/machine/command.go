@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"sync"
@@ -39,12 +38,13 @@ type running struct {
 const drainTime = 500 * time.Millisecond
 
 // start runs a command in a session of its own, so that it has a process group to signal and no terminal to write to.
+// Without a sink for stderr both streams share one pipe, which keeps their order.
 func start(s spec, stdout, stderr sink) (*running, error) {
 	cmd := exec.Command("/bin/sh", "-c", s.script)
 	cmd.Dir, cmd.Env = s.dir, s.env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	r := &running{cmd: cmd, marker: s.marker, exited: make(chan struct{})}
-	inner, err := r.plumb(s.stdin)
+	inner, err := r.plumb(s.stdin, stderr == nil)
 	if err != nil {
 		return nil, fmt.Errorf("run command: %w", err)
 	}
@@ -60,12 +60,14 @@ func start(s spec, stdout, stderr sink) (*running, error) {
 	go r.watch() // ends with the leader
 	r.io.Go(func() { r.feed(s.stdin) })
 	r.io.Go(func() { drain(r.outputs[0], stdout) })
-	r.io.Go(func() { drain(r.outputs[1], stderr) })
+	if stderr != nil {
+		r.io.Go(func() { drain(r.outputs[1], stderr) })
+	}
 	return r, nil
 }
 
 // plumb opens the pipes and returns the ends that belong to the command.
-func (r *running) plumb(stdin []byte) (inner []*os.File, err error) {
+func (r *running) plumb(stdin []byte, joined bool) (inner []*os.File, err error) {
 	defer func() {
 		if err != nil {
 			r.unplumb()
@@ -74,14 +76,19 @@ func (r *running) plumb(stdin []byte) (inner []*os.File, err error) {
 			}
 		}
 	}()
-	for _, end := range []*io.Writer{&r.cmd.Stdout, &r.cmd.Stderr} {
-		read, write, err := os.Pipe()
+	stdout, err := r.output()
+	if err != nil {
+		return inner, err
+	}
+	inner = append(inner, stdout)
+	r.cmd.Stdout, r.cmd.Stderr = stdout, stdout
+	if !joined {
+		stderr, err := r.output()
 		if err != nil {
 			return inner, err
 		}
-		*end = write
-		r.outputs = append(r.outputs, read)
-		inner = append(inner, write)
+		inner = append(inner, stderr)
+		r.cmd.Stderr = stderr
 	}
 	if stdin == nil {
 		return inner, nil // os/exec gives it /dev/null
@@ -92,6 +99,16 @@ func (r *running) plumb(stdin []byte) (inner []*os.File, err error) {
 	}
 	r.cmd.Stdin, r.stdin = read, write
 	return append(inner, read), nil
+}
+
+// output opens a pipe, keeps its end to read from and returns the other one.
+func (r *running) output() (*os.File, error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	r.outputs = append(r.outputs, read)
+	return write, nil
 }
 
 func (r *running) unplumb() {

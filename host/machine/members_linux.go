@@ -32,6 +32,23 @@ type member struct {
 // members finds the live processes of the command: its session's, and those that carry its marker. The
 // walk is limited to processes of our own user; others are out of reach and not ours.
 func (r *running) members() []member {
+	// A process that forks and exits over and over can slip by a walk. If no pid was given out meanwhile
+	// none did; on a busy computer a few walks have to do.
+	for range maxWalks {
+		before, _ := lastPid()
+		if found := r.walk(); len(found) > 0 {
+			return found
+		}
+		if after, ok := lastPid(); ok && after == before {
+			break
+		}
+	}
+	return nil
+}
+
+const maxWalks = 3
+
+func (r *running) walk() []member {
 	var found []member
 	for _, pid := range r.candidates() {
 		if m, ok := r.inspect(pid); ok {
@@ -156,7 +173,12 @@ func readStat(pid int) (stat, bool) {
 	if err != nil {
 		return stat{}, false
 	}
-	// The name in parentheses may itself hold parentheses and spaces; the fields start after the last one.
+	return parseStat(raw)
+}
+
+// parseStat reads the line of /proc/PID/stat. The name in parentheses may itself hold parentheses and spaces, so the
+// fields that count start after the last one.
+func parseStat(raw []byte) (stat, bool) {
 	fields := bytes.Fields(raw[bytes.LastIndexByte(raw, ')')+1:])
 	if len(fields) < 4 {
 		return stat{}, false

@@ -141,8 +141,7 @@ func (h *Host) launch(ctx context.Context, cmd Command) (*background, error) {
 		cancel()
 		return nil, err
 	}
-	report := progress(cmd.Progress)
-	r, err := start(spec, tee{p.output, Stdout, report}, tee{p.output, Stderr, report})
+	r, err := start(spec, tee{p.output, progress(cmd.Progress)}, nil)
 	if err != nil {
 		h.table.remove(p)
 		p.finish(Result{ExitCode: -1})
@@ -162,16 +161,15 @@ func (h *Host) launch(ctx context.Context, cmd Command) (*background, error) {
 	return p, nil
 }
 
-// tee keeps output in a ring and reports it.
+// tee keeps joined output in a ring and reports it, as stdout.
 type tee struct {
 	ring   *ring
-	stream Stream
 	report func(Stream, []byte)
 }
 
 func (t tee) take(p []byte) {
 	t.ring.take(p)
-	t.report(t.stream, slices.Clone(p))
+	t.report(Stdout, slices.Clone(p))
 }
 
 // Processes implements Machine: oldest first, the ended ones that are still kept included.

@@ -31,8 +31,8 @@ func (r *Runner) Run(ctx context.Context, v Verdict, call Call) Result {
 	if v.Action != Run || v.tool == nil {
 		return r.refused(v)
 	}
-	if v.spec.Machine && call.Machine == nil {
-		return r.failed(v, errors.New("the call has no machine to act on"))
+	if err := rightPlace(v, call); err != nil {
+		return r.failed(v, err)
 	}
 	call.Name, call.Args = v.spec.Name, v.Args
 	if call.Progress == nil {
@@ -46,6 +46,21 @@ func (r *Runner) Run(ctx context.Context, v Verdict, call Call) Result {
 	}
 	result.Text = boundText(result.Text, r.maxText(), rest(v.tool))
 	return result
+}
+
+// rightPlace makes sure that a call which must run in a sandbox was not handed the host, nor the other way round: the
+// last look before a mistake in the wiring becomes an escape.
+func rightPlace(v Verdict, call Call) error {
+	if !v.spec.Machine {
+		return nil
+	}
+	if call.Machine == nil {
+		return errors.New("the call has no machine to act on")
+	}
+	if onHost := call.Machine.Name() == Host; onHost == v.Sandbox {
+		return fmt.Errorf("the call belongs to %s and was handed the machine %s", v.Where, call.Machine.Name())
+	}
+	return nil
 }
 
 // refused is what a model gets for a call that must not run.

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/model"
 )
 
@@ -80,13 +81,48 @@ func TestRunnerRefusesWithoutAVerdictToRun(t *testing.T) {
 		{"made up", func(v *Verdict) { *v = Verdict{Action: Run} }, "refused"},
 		{"ask", func(v *Verdict) { v.Action = Ask }, "not approved"},
 		{"deny", func(v *Verdict) { v.Action, v.Refusal = Deny, "because" }, "because"},
-		{"machine tool without a machine", func(v *Verdict) { v.spec.Machine = true }, "failed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := v
 			c.change(&v)
 			if got := new(Runner).Run(t.Context(), v, Call{}); !got.IsError || !strings.Contains(got.Text, c.text) {
 				t.Errorf("got %+v, want refused with %q", got, c.text)
+			}
+		})
+	}
+}
+
+// nameOnly is a machine that is only a name.
+type nameOnly struct {
+	machine.Machine
+	name string
+}
+
+func (p nameOnly) Name() string { return p.name }
+
+func TestRunnerKeepsACallInItsPlace(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		sandbox bool
+		machine machine.Machine
+		runs    bool
+	}{
+		{"host on the host", false, nameOnly{name: "host"}, true},
+		{"sandbox in a sandbox", true, nameOnly{name: "node"}, true},
+		{"sandbox on the host", true, nameOnly{name: "host"}, false},
+		{"host in a sandbox", false, nameOnly{name: "node"}, false},
+		{"nowhere", true, nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ran := false
+			v := runVerdict(t, working(func(context.Context, Call) (Result, error) {
+				ran = true
+				return Result{}, nil
+			}))
+			v.spec.Machine, v.Sandbox = true, c.sandbox
+			got := new(Runner).Run(t.Context(), v, Call{Machine: c.machine})
+			if ran != c.runs || got.IsError == c.runs {
+				t.Errorf("ran %v, result %+v; want it to run: %v", ran, got, c.runs)
 			}
 		})
 	}

@@ -11,7 +11,15 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/machine/machinetest/isolate"
 )
+
+// Isolate runs the calling test once more in a process-id namespace of its own and tells whether this
+// is that run; see isolate.Test.
+func Isolate(t *testing.T) bool {
+	t.Helper()
+	return isolate.Test(t)
+}
 
 // patience bounds everything that should be quick; it only ends tests that have failed already.
 const patience = 30 * time.Second

@@ -1,4 +1,5 @@
-package machinetest
+// Package isolate runs a test that kills in a process-id namespace of its own. It is for tests only.
+package isolate
 
 import (
 	"os"
@@ -12,10 +13,10 @@ import (
 // isolated tells a test that it is the copy inside.
 const isolated = "FLYNN_TEST_ISOLATED"
 
-// Isolate runs the calling test once more in a process-id namespace of its own, where a signal can hit nothing of
+// Test runs the calling test once more in a process-id namespace of its own, where a signal can hit nothing of
 // the computer around it, and tells whether this is that run. The caller returns when it is false. It must be called
 // at the start of a top-level test.
-func Isolate(t *testing.T) bool {
+func Test(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(isolated) != "" {
 		return true
