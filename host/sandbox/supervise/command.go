@@ -3,6 +3,7 @@
 package supervise
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -102,7 +103,20 @@ func (c *command) run() {
 	abnormal := verdict.ExitCode != 0
 	verdict.OOM = abnormal && after.oomKills > before.oomKills
 	verdict.PidsHit = after.refusedForks > before.refusedForks
+	if verdict.PidsHit && verdict.Kill == nil && !c.body.Background {
+		verdict.Kill = c.clearAmok(child)
+	}
 	c.report(verdict)
+}
+
+// clearAmok ends what a command left behind that hit the pids limit. Commonly a command may leave
+// processes in the background; one that ran amok would leave no room for the next command.
+func (c *command) clearAmok(child *child) *frame.KillBody {
+	if len(c.s.scanner.find(tagIs(child.tag))) == 0 {
+		return nil
+	}
+	certificate := c.s.end(child)
+	return &certificate
 }
 
 // spawn starts the shell and the goroutines that carry its streams.
@@ -120,7 +134,13 @@ func (c *command) spawn() (*child, error) {
 	for i, e := range c.body.Env {
 		env[i] = string(e)
 	}
-	child, err := c.s.spawner.start([]string{"/bin/sh", "-c", string(c.body.Script)}, env, dir, pipes.theirs)
+	start := func() (*child, error) {
+		return c.s.spawner.start([]string{"/bin/sh", "-c", string(c.body.Script)}, env, dir, pipes.theirs)
+	}
+	child, err := start()
+	if errors.Is(err, errNoRoom) && c.s.endOrphans() {
+		child, err = start()
+	}
 	if err != nil {
 		pipes.closeOurs()
 		return nil, err

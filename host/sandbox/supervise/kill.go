@@ -28,7 +28,7 @@ func (s *supervisor) end(c *child) frame.KillBody {
 	}{
 		{"term", func() int { return s.endGroup(c, syscall.SIGTERM, termGrace) }},
 		{"kill", func() int { return s.endGroup(c, syscall.SIGKILL, killGrace) }},
-		{"sweep", func() int { return s.endTagged(c.tag) }},
+		{"sweep", func() int { return s.endAll(tagIs(c.tag)) }},
 		{"uid", func() int { return s.endUser(c.tag) }},
 	}
 	var verdict frame.KillBody
@@ -49,7 +49,7 @@ func (s *supervisor) endGroup(c *child, sig syscall.Signal, grace time.Duration)
 	left := 0
 	poll(grace, func() bool {
 		inGroup := 0
-		found := s.scanner.tagged(c.tag)
+		found := s.scanner.find(tagIs(c.tag))
 		for _, p := range found {
 			if p.group == c.pid {
 				inGroup++
@@ -61,17 +61,17 @@ func (s *supervisor) endGroup(c *child, sig syscall.Signal, grace time.Duration)
 	return left
 }
 
-// endTagged stops every tagged process before it kills any. A killed process makes room for
+// endAll stops every process with such a tag before it kills any. A killed process makes room for
 // another under the pids limit, a stopped one does not, so the stopping converges even
 // against a fork bomb.
-func (s *supervisor) endTagged(tag int) int {
+func (s *supervisor) endAll(such func(tag int) bool) int {
 	left := 0
 	poll(sweepGrace, func() bool {
-		s.freeze(tag)
-		for _, p := range s.scanner.tagged(tag) {
+		s.freeze(such)
+		for _, p := range s.scanner.find(such) {
 			_ = syscall.Kill(p.pid, syscall.SIGKILL)
 		}
-		left = len(s.scanner.tagged(tag))
+		left = len(s.scanner.find(such))
 		return left == 0
 	})
 	return left
@@ -80,11 +80,11 @@ func (s *supervisor) endTagged(tag int) int {
 // freezePasses bounds the scans of one freeze; each halts what the one before let slip.
 const freezePasses = 20
 
-func (s *supervisor) freeze(tag int) {
+func (s *supervisor) freeze(such func(tag int) bool) {
 	stopped := make(map[int]bool)
 	for range freezePasses {
 		fresh := 0
-		for _, p := range s.scanner.tagged(tag) {
+		for _, p := range s.scanner.find(such) {
 			if !stopped[p.pid] {
 				stopped[p.pid] = true
 				fresh++
@@ -97,13 +97,25 @@ func (s *supervisor) freeze(tag int) {
 	}
 }
 
+// endOrphans makes room by ending what commands that are over have left running, and says whether
+// there was any.
+func (s *supervisor) endOrphans() bool {
+	if len(s.scanner.find(s.spawner.isOrphan)) == 0 {
+		return false
+	}
+	s.endAll(s.spawner.isOrphan)
+	return true
+}
+
+func tagIs(want int) func(int) bool { return func(tag int) bool { return tag == want } }
+
 // endUser has the parked helper kill everything that the workload's user runs.
 func (s *supervisor) endUser(tag int) int {
-	left := len(s.scanner.tagged(tag))
+	left := len(s.scanner.find(tagIs(tag)))
 	s.guard.fire(func(shot func() bool) {
 		poll(uidGrace, func() bool {
 			armed := shot()
-			left = len(s.scanner.tagged(tag))
+			left = len(s.scanner.find(tagIs(tag)))
 			return left == 0 || !armed
 		})
 	})

@@ -22,6 +22,9 @@ const (
 	tagCount = 20000
 )
 
+// errNoRoom means that the pids limit refused a process.
+var errNoRoom = fail(frame.NoProcess, "start process: the pids limit leaves no room; end background processes first")
+
 // spawner is the only place that forks, so that the reaper can tell a child from an orphan.
 type spawner struct {
 	uid, gid  int
@@ -107,7 +110,7 @@ func (s *spawner) start(argv, env []string, dir string, files [3]int) (*child, e
 func (s *spawner) fork(path string, argv []string, attr *syscall.ProcAttr) (*child, error) {
 	pid, err := syscall.ForkExec(path, argv, attr)
 	if errors.Is(err, unix.EAGAIN) {
-		return nil, fail(frame.NoProcess, "start process: the pids limit leaves no room; end background processes first")
+		return nil, errNoRoom
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", path, err)
@@ -138,6 +141,13 @@ func (s *spawner) takeTag() (int, error) {
 		}
 	}
 	return 0, errors.New("no free command tag")
+}
+
+// isOrphan says whether a tag belongs to a command that is over.
+func (s *spawner) isOrphan(tag int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return tag >= firstTag && tag < firstTag+tagCount && !s.tags[tag]
 }
 
 // release gives a tag back once its command's record is gone.

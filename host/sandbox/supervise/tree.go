@@ -21,15 +21,15 @@ type scanner struct {
 	status [8 << 10]byte
 }
 
-// tagged returns the live processes that carry tag as a supplementary group. Zombies are dead and
+// find returns the live processes that carry such a tag as a supplementary group. Zombies are dead and
 // not counted. A process can change its name, parent, group and session, but without
 // CAP_SETGID it keeps its supplementary groups, and so do its children.
-func (s *scanner) tagged(tag int) []process {
+func (s *scanner) find(such func(tag int) bool) []process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found []process
 	for _, pid := range s.pids() {
-		if p, ok := s.look(pid, tag); ok {
+		if p, ok := s.look(pid, such); ok {
 			found = append(found, p)
 		}
 	}
@@ -60,17 +60,17 @@ func (s *scanner) pids() []int {
 }
 
 // look reads one /proc/PID/status; see proc_pid_status(5).
-func (s *scanner) look(pid, tag int) (process, bool) {
+func (s *scanner) look(pid int, such func(int) bool) (process, bool) {
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/status", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return process{}, false
 	}
 	n, _ := unix.Read(fd, s.status[:])
 	unix.Close(fd)
-	return parseStatus(s.status[:max(n, 0)], pid, tag)
+	return parseStatus(s.status[:max(n, 0)], pid, such)
 }
 
-func parseStatus(status []byte, pid, tag int) (process, bool) {
+func parseStatus(status []byte, pid int, such func(int) bool) (process, bool) {
 	p := process{pid: pid}
 	carries := false
 	for line := range bytes.Lines(status) {
@@ -81,7 +81,7 @@ func parseStatus(status []byte, pid, tag int) (process, bool) {
 				return p, false
 			}
 		case "Groups":
-			carries = hasNumber(value, tag)
+			carries = hasNumber(value, such)
 		case "NSpgid":
 			if first, _, _ := bytes.Cut(bytes.TrimSpace(value), []byte("\t")); len(first) > 0 {
 				p.group, _ = strconv.Atoi(string(first))
@@ -91,9 +91,9 @@ func parseStatus(status []byte, pid, tag int) (process, bool) {
 	return p, carries
 }
 
-func hasNumber(list []byte, want int) bool {
+func hasNumber(list []byte, such func(int) bool) bool {
 	for field := range bytes.FieldsSeq(list) {
-		if n, err := strconv.Atoi(string(field)); err == nil && n == want {
+		if n, err := strconv.Atoi(string(field)); err == nil && such(n) {
 			return true
 		}
 	}
