@@ -134,7 +134,6 @@ func (w Want) answer() string {
 	return "restricted"
 }
 
-
 // errorClass is the word in front of a failure's text.
 func errorClass(text string) string {
 	class, _, _ := strings.Cut(text, ":")
