@@ -31,10 +31,11 @@ func askBoth(t rapid.TB, pair [2]asker, c Case) Outcome {
 		if err := c.Ask.settle(); err != nil {
 			t.Fatal(err)
 		}
-		o, err := a.ask(context.Background(), c)
+		asked, err := a.ask(context.Background(), c)
 		if err != nil {
 			t.Fatal(err)
 		}
+		o := asked.outcome
 		o.Fuel, o.Took = 0, 0 // what differs between languages
 		got[i] = o
 	}

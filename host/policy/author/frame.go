@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
@@ -41,6 +42,21 @@ func entries(frame []byte) ([]entry, error) {
 		list[i] = entry{abi.Field(le.Uint16(frame[at:])), le.Uint16(frame[at+2:]), frame[off : off+n], at}
 	}
 	return list, nil
+}
+
+// kindOf tells what kind of decision a frame is for.
+func kindOf(frame []byte) (string, error) {
+	if _, err := entries(frame); err != nil {
+		return "", err
+	}
+	switch kind := binary.LittleEndian.Uint16(frame[4:]); kind {
+	case abi.FrameRoute:
+		return kindRoute, nil
+	case abi.FrameTool:
+		return kindTool, nil
+	default:
+		return "", fmt.Errorf("a frame of kind %d is no question", kind)
+	}
 }
 
 // without hides one fact. Its entry stays, so that looking for any other fact takes the policy just as many
@@ -84,4 +100,12 @@ func listItems(b []byte) []string {
 		items, b = append(items, string(b[4:4+n])), b[4+n:]
 	}
 	return items
+}
+
+// printable shows bytes of a host call: text as it is, anything else in hex.
+func printable(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	return fmt.Sprintf("0x%x", b)
 }
