@@ -6,7 +6,7 @@
 //	2  a shell command that names a network program is denied
 //	3  a shell command that cannot be read with certainty is denied
 //	4  a tool that types into a running program is denied: its input cannot be judged piece by piece
-//	5  whatever else executes or writes runs in a sandbox
+//	5  whatever else executes or writes, or sees the machine, runs in a sandbox
 //
 // Reading shell commands keeps honest agents honest. It is no barrier: any program that is allowed to run may
 // open a connection of its own. The barrier is rule 5 together with a sandbox whose network is "none".
@@ -42,7 +42,9 @@ func restrict(f policy.ToolFacts) policy.Restriction {
 		return deny(ruleInput, "only the owner types into a running program: "+tool)
 	case listed("shell_tools", tool):
 		return shell(f)
-	case f.Effect() == "execute" || f.Effect() == "write" || listed("write_tools", tool):
+	case listed("free_tools", tool):
+		return policy.Restriction{}
+	case f.Effect() == "execute" || f.Effect() == "write" || listed("sandbox_tools", tool):
 		return sandbox()
 	}
 	return policy.Restriction{}

@@ -19,8 +19,10 @@ func builtin(key string) string {
 		return "process.write"
 	case "shell_tools":
 		return "shell.exec shell.run process.start"
-	case "write_tools":
-		return "file.write file.edit file.patch"
+	case "sandbox_tools":
+		return "file.read file.list file.write file.edit process.list process.output process.kill"
+	case "free_tools":
+		return "memory.write"
 	case "command_pointer":
 		return "/command"
 	case "network_commands":

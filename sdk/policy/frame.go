@@ -22,36 +22,35 @@ func openFrame(b []byte, kind uint32) (frame, bool) {
 	return frame{b[:total], count}, true
 }
 
+// anyType makes find accept a field whatever its type is.
+const anyType = 0
+
 // find returns the bytes of a field of the given type.
 //
 // Ids are sorted, unique and start at 1, so that id n cannot stand behind entry n: the search begins
 // there and goes backwards, and finds a field of a full frame at once.
 func (f frame) find(id abi.Field, typ uint32) ([]byte, bool) {
-	want := uint32(id) | typ<<16
 	for i := min(uint32(id), f.count); i > 0; i-- {
 		entry := abi.HeaderSize + (i-1)*abi.EntrySize
 		head := load32(f.bytes, entry)
-		if head == want {
-			off, n := uint64(load32(f.bytes, entry+4)), uint64(load32(f.bytes, entry+8))
-			if off+n > uint64(len(f.bytes)) {
-				return nil, false
-			}
-			return f.bytes[off : off+n], true
+		if head&0xffff > uint32(id) {
+			continue
 		}
-		if head&0xffff <= uint32(id) {
-			break
+		if head&0xffff != uint32(id) || (typ != anyType && head>>16 != typ) {
+			return nil, false
 		}
+		off, n := uint64(load32(f.bytes, entry+4)), uint64(load32(f.bytes, entry+8))
+		if off+n > uint64(len(f.bytes)) {
+			return nil, false
+		}
+		return f.bytes[off : off+n], true
 	}
 	return nil, false
 }
 
 func (f frame) has(id abi.Field) bool {
-	for i := min(uint32(id), f.count); i > 0; i-- {
-		if have := load32(f.bytes, abi.HeaderSize+(i-1)*abi.EntrySize) & 0xffff; have <= uint32(id) {
-			return have == uint32(id)
-		}
-	}
-	return false
+	_, ok := f.find(id, anyType)
+	return ok
 }
 
 func (f frame) str(id abi.Field) string {

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/flynnhost/flynn/sdk/policy/abi"
 	"pgregory.net/rapid"
 )
 
@@ -31,10 +33,11 @@ func askBoth(t rapid.TB, pair [2]asker, c Case) Outcome {
 		if err := c.Ask.settle(); err != nil {
 			t.Fatal(err)
 		}
-		o, err := a.ask(context.Background(), c)
+		asked, err := a.ask(context.Background(), c)
 		if err != nil {
 			t.Fatal(err)
 		}
+		o := asked.outcome
 		o.Fuel, o.Took = 0, 0 // what differs between languages
 		got[i] = o
 	}
@@ -66,6 +69,43 @@ func TestSDKsAgreeOnWhateverComes(t *testing.T) {
 	pair := twins(t)
 	rapid.Check(t, func(t *rapid.T) {
 		askBoth(t, pair, drawCase(t))
+	})
+}
+
+// Frames come from the host and are right; a reader that trusts them has no second line. Both SDKs have to make the
+// same of a broken one, without a trap.
+func TestSDKsAgreeOnBrokenFrames(t *testing.T) {
+	pair := twins(t)
+	c := Case{Kind: kindRoute, Ask: conformanceFacts()}
+	if err := c.Ask.settle(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := pair[0].ask(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		frame := slices.Clone(whole.record.Frame)
+		for range rapid.IntRange(1, 4).Draw(t, "changes") {
+			// Most of what can break is in the header and the table.
+			at := rapid.OneOf(rapid.IntRange(0, abi.HeaderSize+21*abi.EntrySize), rapid.IntRange(0, len(frame)-1)).Draw(t, "at")
+			frame[min(at, len(frame)-1)] = rapid.Byte().Draw(t, "byte")
+		}
+		var got [2]Outcome
+		for i, a := range pair {
+			asked, err := a.askFrame(context.Background(), c, frame)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[i] = asked.outcome
+			got[i].Fuel, got[i].Took = 0, 0
+		}
+		if got[0] != got[1] {
+			t.Errorf("   C: %+v\n  Go: %+v", got[0], got[1])
+		}
+		if errorClass(got[0].Error) == "trap" {
+			t.Errorf("a trap: %s", got[0].Error)
+		}
 	})
 }
 

@@ -89,8 +89,7 @@ func (h *harness) arg(p string) (s string, ok bool) {
 
 func (h *harness) Close() error { return h.rt.Close(context.Background()) }
 
-func (h *harness) ask(ctx context.Context, c Case) (Outcome, error) {
-	h.c = c
+func (h *harness) ask(ctx context.Context, c Case) (answered, error) {
 	f := c.Ask
 	now, _ := f.now()
 	text := f.Text[:min(len(f.Text), 1024)]
@@ -99,23 +98,28 @@ func (h *harness) ask(ctx context.Context, c Case) (Outcome, error) {
 		abi.Role: f.Role, abi.Text: text, abi.TextLen: len(f.Text), abi.Addressed: f.Addressed, abi.Attachments: f.Attachments, abi.Labels: f.Labels, abi.Door: f.Door,
 		abi.UnixTime: int(now.Unix()), abi.MinuteOfDay: now.Hour()*60 + now.Minute(), abi.Weekday: int(now.Weekday()), abi.Zone: f.Zone, abi.Seed: int(f.Seed),
 	}
-	kind, fn := uint16(abi.FrameRoute), "flynn_route"
+	kind := uint16(abi.FrameRoute)
 	if c.Kind == kindTool {
-		kind, fn = abi.FrameTool, "flynn_tool"
+		kind = abi.FrameTool
 		fr[abi.Agent], fr[abi.Tool], fr[abi.Effect], fr[abi.Session] = f.Agent, f.Tool, f.Effect, f.Session
 		fr[abi.Sandboxed], fr[abi.CallsInTurn], fr[abi.Turns] = f.Sandboxed, f.CallsInTurn, f.Turns
 	} else {
 		fr[abi.Candidate], fr[abi.Agents] = f.Candidate, f.Agents
 	}
-	frame := fr.Encode(h.t, kind)
+	return h.askFrame(ctx, c, fr.Encode(h.t, kind))
+}
+
+func (h *harness) askFrame(ctx context.Context, c Case, frame []byte) (answered, error) {
+	h.c = c
+	fn := "flynn_" + c.Kind
 	at, err := h.mod.ExportedFunction("flynn_buffer").Call(ctx, uint64(len(frame)))
 	if err != nil {
-		return Outcome{}, err
+		return answered{}, err
 	}
 	h.mod.Memory().Write(uint32(at[0]), frame)
 	res, err := h.mod.ExportedFunction(fn).Call(ctx, uint64(len(frame)))
 	if err != nil {
-		return Outcome{Answer: "error", Error: "trap: " + err.Error()}, nil
+		return answered{outcome: Outcome{Answer: "error", Error: "trap: " + err.Error()}}, nil
 	}
 	raw := int64(res[0])
 	out := map[uint16]string{}
@@ -127,13 +131,13 @@ func (h *harness) ask(ctx context.Context, c Case) (Outcome, error) {
 			out[binary.LittleEndian.Uint16(e)] = string(b[o : o+l])
 		}
 	}
-	rec := policy.Record{Raw: raw, Reason: out[66]}
+	rec := policy.Record{Raw: raw, Frame: frame, Reason: out[66]}
 	v := raw & 0xff
 	if c.Kind == kindRoute {
 		if v > 2 {
 			rec.Error = fmt.Sprintf("answer: verdict %d", v)
 		}
-		return routeOutcome(policy.RouteAnswer{Decided: v != 0, Agent: out[64]}, rec), nil
+		return answered{routeOutcome(policy.RouteAnswer{Decided: v != 0, Agent: out[64]}, rec), rec}, nil
 	}
 	if v > 7 {
 		rec.Error = fmt.Sprintf("answer: verdict %d", v)
@@ -142,5 +146,5 @@ func (h *harness) ask(ctx context.Context, c Case) (Outcome, error) {
 	if out[65] != "" {
 		r.Sandboxes = []string{out[65]}
 	}
-	return toolOutcome(r, rec), nil
+	return answered{toolOutcome(r, rec), rec}, nil
 }

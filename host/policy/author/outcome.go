@@ -2,6 +2,7 @@ package author
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -65,6 +66,26 @@ func recorded(r policy.Record) Outcome {
 		o.Rule = uint32(r.Raw>>8) & 0xffffff
 	}
 	return o
+}
+
+// String says it in one line: "agent coder, rule 3, because ...; fuel 812".
+func (o Outcome) String() string {
+	parts := []string{o.Answer}
+	if o.Agent != "" {
+		parts[0] += " " + o.Agent
+	}
+	for _, r := range []struct {
+		is   bool
+		text string
+	}{
+		{o.Deny, "deny"}, {o.Ask, "ask"}, {o.Sandbox, strings.TrimSpace("sandbox " + o.SandboxName)},
+		{o.Rule != 0, fmt.Sprintf("rule %d", o.Rule)}, {o.Reason != "", "because " + strconv.Quote(o.Reason)}, {o.Error != "", o.Error},
+	} {
+		if r.is {
+			parts = append(parts, r.text)
+		}
+	}
+	return fmt.Sprintf("%s; fuel %d, %v", strings.Join(parts, ", "), o.Fuel, o.Took)
 }
 
 // Diff is one field in which an answer is not the expected one.
@@ -133,7 +154,6 @@ func (w Want) answer() string {
 	}
 	return "restricted"
 }
-
 
 // errorClass is the word in front of a failure's text.
 func errorClass(text string) string {

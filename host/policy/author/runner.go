@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"regexp"
 	"time"
+
+	"github.com/flynnhost/flynn/host/policy"
 )
 
 // Report is what came of a policy's cases.
@@ -32,8 +34,16 @@ type CaseResult struct {
 
 // asker asks one module, loaded with one set of data.
 type asker interface {
-	ask(ctx context.Context, c Case) (Outcome, error)
+	ask(ctx context.Context, c Case) (answered, error)
+	// askFrame asks with a frame as it is; what the policy reads lazily comes from the case.
+	askFrame(ctx context.Context, c Case, frame []byte) (answered, error)
 	Close() error
+}
+
+// answered is a decision: what it means, and how it came about.
+type answered struct {
+	outcome Outcome
+	record  policy.Record
 }
 
 // opener loads the module with a case's data.
@@ -98,12 +108,12 @@ func runCases(ctx context.Context, open opener, cases []Case) (results []CaseRes
 			}
 			loaded[key] = a
 		}
-		o, err := a.ask(ctx, c)
+		got, err := a.ask(ctx, c)
 		if err != nil {
 			return results, fmt.Errorf("ask case %q: %w", c.Name, err)
 		}
-		diffs := c.Want.diff(o)
-		results = append(results, CaseResult{c.File, c.Name, c.Kind, len(diffs) == 0, diffs, o})
+		diffs := c.Want.diff(got.outcome)
+		results = append(results, CaseResult{c.File, c.Name, c.Kind, len(diffs) == 0, diffs, got.outcome})
 	}
 	return results, nil
 }

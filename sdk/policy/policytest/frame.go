@@ -1,3 +1,5 @@
+//go:build !wasip1
+
 // Package policytest runs a policy natively, under plain `go test`: it builds frames as the host does, and
 // stands in for the host's functions.
 //

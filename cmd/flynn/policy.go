@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/flynnhost/flynn/host/policy/author"
+)
+
+func policyCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "policy",
+		Usage: "write, build and test policies",
+		Commands: []*cli.Command{
+			{
+				Name: "new", Usage: "make the folder of a new policy", ArgsUsage: "DIR", Action: newPolicy,
+				Flags: []cli.Flag{
+					&cli.StringFlag{Name: "lang", Usage: "write it in `LANGUAGE`: c or go", Value: "go"},
+					&cli.StringFlag{Name: "kind", Usage: "decide about `KIND`: route or tool", Value: "route"},
+				},
+			},
+			{Name: "build", Usage: "compile a policy's module", ArgsUsage: "[DIR...]", Action: buildPolicies},
+			{
+				Name: "test", Usage: "ask a policy's module all its cases", ArgsUsage: "[DIR...]", Action: testPolicies,
+				Flags: []cli.Flag{
+					&cli.StringFlag{Name: "run", Usage: "only the cases whose name matches the `REGEXP`"},
+					&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "list the cases that pass as well"},
+				},
+			},
+			{
+				Name: "explain", Usage: "show which facts one decision hangs on", ArgsUsage: "[DIR]", Action: explainPolicy,
+				Flags: []cli.Flag{
+					&cli.StringFlag{Name: "case", Usage: "explain the case called `NAME`"},
+					&cli.StringFlag{Name: "frame", Usage: "explain the answer to the frame in `FILE`"},
+				},
+			},
+		},
+	}
+}
+
+func newPolicy(_ context.Context, cmd *cli.Command) error {
+	if cmd.Args().Len() != 1 {
+		return usagef("name one folder: flynn policy new DIR --lang %s", cmd.String("lang"))
+	}
+	return author.New(cmd.Args().First(), cmd.String("lang"), cmd.String("kind"))
+}
+
+// policyDirs are the folders on the command line, or this one.
+func policyDirs(cmd *cli.Command) []string {
+	if cmd.Args().Len() == 0 {
+		return []string{"."}
+	}
+	return cmd.Args().Slice()
+}
+
+func buildPolicies(ctx context.Context, cmd *cli.Command) error {
+	o := newOutput(ctx, cmd)
+	var built []author.Artifact
+	for _, dir := range policyDirs(cmd) {
+		a, err := author.Build(ctx, dir)
+		if err != nil {
+			return err
+		}
+		built = append(built, a)
+	}
+	if o.asJSON {
+		return o.json(built)
+	}
+	return nil
+}
+
+// testPolicies tests every folder before it reports a failure, so that one run shows all that is wrong.
+func testPolicies(ctx context.Context, cmd *cli.Command) error {
+	only, err := regexp.Compile(cmd.String("run"))
+	if err != nil {
+		return usagef("--run: %w", err)
+	}
+	o := newOutput(ctx, cmd)
+	var reports []author.Report
+	failed := 0
+	for _, dir := range policyDirs(cmd) {
+		r, err := author.Test(ctx, dir, only)
+		if err != nil {
+			return err
+		}
+		reports = append(reports, r)
+		failed += r.Failed
+	}
+	if err := printReports(o, reports, cmd.Bool("verbose")); err != nil {
+		return err
+	}
+	if failed > 0 {
+		return reported{errors.New("cases failed")}
+	}
+	return nil
+}
+
+func printReports(o *output, reports []author.Report, verbose bool) error {
+	if o.asJSON {
+		return o.json(reports)
+	}
+	for _, r := range reports {
+		for _, c := range r.Cases {
+			if verbose || !c.Passed {
+				printCase(o, c)
+			}
+		}
+		o.line("%s: %d passed, %d failed, %v", r.Policy, r.Passed, r.Failed, r.Took.Round(time.Millisecond))
+	}
+	return nil
+}
+
+func printCase(o *output, c author.CaseResult) {
+	word := "ok  "
+	if !c.Passed {
+		word = "FAIL"
+	}
+	o.line("%s  %s  %q  fuel %d  %v", word, c.File, c.Name, c.Outcome.Fuel, c.Outcome.Took)
+	for _, d := range c.Diffs {
+		o.line("      %s", d)
+	}
+}
+
+func explainPolicy(ctx context.Context, cmd *cli.Command) error {
+	x, err := explainWhat(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	o := newOutput(ctx, cmd)
+	if o.asJSON {
+		return o.json(x)
+	}
+	return printExplanation(o, x)
+}
+
+func explainWhat(ctx context.Context, cmd *cli.Command) (author.Explanation, error) {
+	name, file := cmd.String("case"), cmd.String("frame")
+	if (name == "") == (file == "") || cmd.Args().Len() > 1 {
+		return author.Explanation{}, usagef("name one folder, and either --case NAME or --frame FILE")
+	}
+	dir := policyDirs(cmd)[0]
+	if name != "" {
+		return author.ExplainCase(ctx, dir, name)
+	}
+	frame, err := os.ReadFile(file)
+	if err != nil {
+		return author.Explanation{}, err
+	}
+	x, err := author.ExplainFrame(ctx, dir, frame)
+	if err != nil {
+		return x, fmt.Errorf("%s: %w", file, err)
+	}
+	return x, nil
+}
+
+func printExplanation(o *output, x author.Explanation) error {
+	rows := make([][]string, len(x.Facts))
+	for i, f := range x.Facts {
+		rows[i] = []string{f.Name, string(f.Use), f.Value}
+	}
+	if err := o.table([]string{"FACT", "USE", "VALUE"}, rows); err != nil {
+		return err
+	}
+	if len(x.Calls) > 0 {
+		o.line("")
+		rows = make([][]string, len(x.Calls))
+		for i, c := range x.Calls {
+			rows[i] = []string{c.Name, c.Args, strconv.Itoa(int(c.Return)), c.Data}
+		}
+		if err := o.table([]string{"CALL", "ARGUMENTS", "RETURN", "DATA"}, rows); err != nil {
+			return err
+		}
+	}
+	o.line("")
+	o.line("%s", x.Outcome)
+	return nil
+}

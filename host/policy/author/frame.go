@@ -1,0 +1,111 @@
+package author
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/flynnhost/flynn/sdk/policy/abi"
+)
+
+// entry is one fact of a frame.
+type entry struct {
+	field abi.Field
+	typ   uint16
+	value []byte
+	at    int // of the entry in the table
+}
+
+// hidden is a type that no accessor asks for.
+const hidden = 0xffff
+
+// entries reads the table of a frame that may come from anywhere.
+func entries(frame []byte) ([]entry, error) {
+	le := binary.LittleEndian
+	if len(frame) < abi.HeaderSize || le.Uint32(frame) != abi.Magic {
+		return nil, errors.New("this is no frame: it does not begin with FLN1")
+	}
+	count := int(le.Uint16(frame[6:]))
+	if total := le.Uint32(frame[8:]); uint64(total) != uint64(len(frame)) || abi.HeaderSize+count*abi.EntrySize > len(frame) {
+		return nil, fmt.Errorf("the frame is %d bytes long and says that it is %d with %d facts", len(frame), total, count)
+	}
+	list := make([]entry, count)
+	for i := range list {
+		at := abi.HeaderSize + i*abi.EntrySize
+		off, n := uint64(le.Uint32(frame[at+4:])), uint64(le.Uint32(frame[at+8:]))
+		if off+n > uint64(len(frame)) {
+			return nil, fmt.Errorf("fact %d of the frame lies beyond its end", i+1)
+		}
+		list[i] = entry{abi.Field(le.Uint16(frame[at:])), le.Uint16(frame[at+2:]), frame[off : off+n], at}
+	}
+	return list, nil
+}
+
+// kindOf tells what kind of decision a frame is for.
+func kindOf(frame []byte) (string, error) {
+	if _, err := entries(frame); err != nil {
+		return "", err
+	}
+	switch kind := binary.LittleEndian.Uint16(frame[4:]); kind {
+	case abi.FrameRoute:
+		return kindRoute, nil
+	case abi.FrameTool:
+		return kindTool, nil
+	default:
+		return "", fmt.Errorf("a frame of kind %d is no question", kind)
+	}
+}
+
+// without hides one fact. Its entry stays, so that looking for any other fact takes the policy just as many
+// steps as before, and reading this one finds nothing.
+func without(frame []byte, e entry) []byte {
+	frame = slices.Clone(frame)
+	binary.LittleEndian.PutUint16(frame[e.at+2:], hidden)
+	return frame
+}
+
+func (e entry) name() string {
+	if n, ok := fieldNames[e.field]; ok {
+		return n
+	}
+	return "field " + strconv.Itoa(int(e.field))
+}
+
+// String shows the value as people read it.
+func (e entry) String() string {
+	switch {
+	case e.typ == abi.TypeString:
+		return strconv.Quote(string(e.value))
+	case e.typ == abi.TypeInt && len(e.value) == 8:
+		return strconv.FormatInt(int64(binary.LittleEndian.Uint64(e.value)), 10)
+	case e.typ == abi.TypeBool && len(e.value) == 1:
+		return strconv.FormatBool(e.value[0] == 1)
+	case e.typ == abi.TypeList:
+		return fmt.Sprintf("%q", listItems(e.value))
+	}
+	return fmt.Sprintf("0x%x", e.value)
+}
+
+// listItems stops at the first item that does not fit.
+func listItems(b []byte) []string {
+	var items []string
+	for len(b) >= 4 {
+		n := uint64(binary.LittleEndian.Uint32(b))
+		if n > uint64(len(b)-4) {
+			break
+		}
+		items, b = append(items, string(b[4:4+n])), b[4+n:]
+	}
+	return items
+}
+
+// printable shows bytes of a host call: text as it is, anything else in hex.
+func printable(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	return fmt.Sprintf("0x%x", b)
+}
