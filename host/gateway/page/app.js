@@ -121,12 +121,15 @@ byId("composer").addEventListener("submit", (e) => {
   draft.focus();
 });
 
+// An input method uses Enter to choose a word.
+const sends = (e) => e.key === "Enter" && !e.shiftKey && !e.isComposing;
 draft.addEventListener("keydown", (e) => {
-  // An input method uses Enter to choose a word.
-  if (e.key !== "Enter" || e.shiftKey || e.isComposing) return;
+  if (!sends(e)) return;
   e.preventDefault();
   byId("composer").requestSubmit();
 });
+// Some input tools deliver the character apart from the key.
+draft.addEventListener("keypress", (e) => { if (sends(e)) e.preventDefault(); });
 draft.addEventListener("input", () => { keepDraft(); grow(); });
 
 function keepDraft() {
