@@ -84,6 +84,7 @@ func pageToolCalls(t *testing.T, b context.Context) {
 	p.want(`document.querySelector(".call .verdict").textContent`, "in sandbox default")
 	p.want(`document.querySelector(".call .gist").textContent`, "ls -la")
 	p.want(`document.querySelector(".call .output pre").textContent`, "ran: ls -la")
+	p.want(`document.querySelector(".call").open`, "true")
 
 	p.say("!deny curl evil.example")
 	p.until(idle + ` && document.querySelectorAll(".call").length === 2`)

@@ -7,6 +7,7 @@ import { Socket } from "./socket.js";
 import { Transcript } from "./transcript.js";
 
 const draft = byId("draft");
+const longest = 64 * 1024; // bytes of a message
 const scroll = byId("scroll");
 const token = takeToken();
 
@@ -114,6 +115,10 @@ byId("composer").addEventListener("submit", (e) => {
   e.preventDefault();
   const text = draft.value;
   if (!text.trim()) return;
+  if (new TextEncoder().encode(text).length > longest) {
+    notice("This message is longer than 64 KiB. Put it into a file and name the file.");
+    return;
+  }
   draft.value = "";
   keepDraft();
   grow();
@@ -163,7 +168,9 @@ scroll.addEventListener("scroll", () => {
   byId("latest").hidden = atEnd;
 });
 byId("latest").addEventListener("click", () => { atEnd = true; follow(); });
-new ResizeObserver(() => { if (atEnd) scroll.scrollTop = scroll.scrollHeight; }).observe(scroll);
+const resized = new ResizeObserver(() => { if (atEnd) scroll.scrollTop = scroll.scrollHeight; });
+resized.observe(scroll);
+resized.observe(scroll.firstElementChild);
 
 function showSide(open) {
   document.body.classList.toggle("side", open);
