@@ -16,6 +16,7 @@ func commands() []*cli.Command {
 	return []*cli.Command{
 		configCommand(),
 		routeCommand(),
+		chatCommand(),
 	}
 }
 
