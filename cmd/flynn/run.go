@@ -17,6 +17,7 @@ func commands() []*cli.Command {
 		configCommand(),
 		routeCommand(),
 		policyCommand(),
+		chatCommand(),
 	}
 }
 

@@ -37,28 +37,29 @@ func shapeOf(kind string) (shape, bool) {
 	return shape{}, false
 }
 
-// DecodeFrame reads one frame of a client and checks everything about it that needs no other state.
+// DecodeFrame reads one frame of a client and checks everything about it that needs no other state. The frame comes with
+// an error only if it is well formed and one of its values is not allowed.
 func DecodeFrame(data []byte) (ClientFrame, error) {
-	var f ClientFrame
+	var f, none ClientFrame
 	fields, err := objectFields(data)
 	if err != nil {
-		return f, err
+		return none, err
 	}
 	if err := json.Unmarshal(data, &f); err != nil {
-		return f, fmt.Errorf("decode frame: %w", err)
+		return none, fmt.Errorf("decode frame: %w", err)
 	}
 	s, ok := shapeOf(f.Type)
 	if !ok {
-		return f, fmt.Errorf("unknown type %q", clip(f.Type))
+		return none, fmt.Errorf("unknown type %q", clip(f.Type))
 	}
 	for _, name := range s.must {
 		if !slices.Contains(fields, name) {
-			return f, fmt.Errorf("%s needs the field %q", f.Type, name)
+			return none, fmt.Errorf("%s needs the field %q", f.Type, name)
 		}
 	}
 	for _, name := range fields {
 		if name != "type" && !slices.Contains(s.must, name) && !slices.Contains(s.may, name) {
-			return f, fmt.Errorf("%s has no field %q", f.Type, clip(name))
+			return none, fmt.Errorf("%s has no field %q", f.Type, clip(name))
 		}
 	}
 	return f, f.check()

@@ -42,7 +42,8 @@ import (
 //	{"type":"resync"}                                The client was too slow and missed events; history follows.
 //	{"type":"ping"}                                  Every PingInterval, so that a client notices silence.
 //	{"type":"error","code":"...","message":"...","id":I}
-//	    With an id, that send was not accepted. Codes unauthorized, forbidden, limited and bad_request end the socket.
+//	    With an id, that send was not accepted and will not be. Without one, unauthorized, limited and bad_request end
+//	    the socket.
 const (
 	Subprotocol = "flynn.v1"
 	SocketPath  = "/api/v1/socket"

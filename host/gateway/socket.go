@@ -128,6 +128,14 @@ func (ss *session) read(reading, ctx context.Context) error {
 	for {
 		f, err := readFrame(reading, ss.conn)
 		var bad badFrame
+		if errors.As(err, &bad) && f.Type == TypeSend && validID(f.ID) {
+			// A client sends again what was neither accepted nor refused; ending the socket would make that a loop.
+			err = ss.push(ctx, ServerFrame{Type: TypeError, Code: CodeBadRequest, ID: f.ID, Message: bad.Error()})
+			if err != nil {
+				return err
+			}
+			continue
+		}
 		if errors.As(err, &bad) {
 			refuse(ctx, ss.conn, CodeBadRequest, bad.Error())
 			return err

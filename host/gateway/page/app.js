@@ -7,6 +7,7 @@ import { Socket } from "./socket.js";
 import { Transcript } from "./transcript.js";
 
 const draft = byId("draft");
+const longest = 64 * 1024; // bytes of a message
 const scroll = byId("scroll");
 const token = takeToken();
 
@@ -114,6 +115,10 @@ byId("composer").addEventListener("submit", (e) => {
   e.preventDefault();
   const text = draft.value;
   if (!text.trim()) return;
+  if (new TextEncoder().encode(text).length > longest) {
+    notice("This message is longer than 64 KiB. Put it into a file and name the file.");
+    return;
+  }
   draft.value = "";
   keepDraft();
   grow();
@@ -121,12 +126,15 @@ byId("composer").addEventListener("submit", (e) => {
   draft.focus();
 });
 
+// An input method uses Enter to choose a word.
+const sends = (e) => e.key === "Enter" && !e.shiftKey && !e.isComposing;
 draft.addEventListener("keydown", (e) => {
-  // An input method uses Enter to choose a word.
-  if (e.key !== "Enter" || e.shiftKey || e.isComposing) return;
+  if (!sends(e)) return;
   e.preventDefault();
   byId("composer").requestSubmit();
 });
+// Some input tools deliver the character apart from the key.
+draft.addEventListener("keypress", (e) => { if (sends(e)) e.preventDefault(); });
 draft.addEventListener("input", () => { keepDraft(); grow(); });
 
 function keepDraft() {
@@ -160,7 +168,9 @@ scroll.addEventListener("scroll", () => {
   byId("latest").hidden = atEnd;
 });
 byId("latest").addEventListener("click", () => { atEnd = true; follow(); });
-new ResizeObserver(() => { if (atEnd) scroll.scrollTop = scroll.scrollHeight; }).observe(scroll);
+const resized = new ResizeObserver(() => { if (atEnd) scroll.scrollTop = scroll.scrollHeight; });
+resized.observe(scroll);
+resized.observe(scroll.firstElementChild);
 
 function showSide(open) {
   document.body.classList.toggle("side", open);

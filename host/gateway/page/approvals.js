@@ -3,6 +3,8 @@
 import { el, clock, revealed } from "./dom.js";
 import { argumentRows, place } from "./calls.js";
 
+const settle = 500; // milliseconds
+
 // Approvals shows the list of pending requests in root and hands decisions to decide(id, grant).
 export class Approvals {
   constructor(root, decide, announce) {
@@ -40,6 +42,7 @@ export class Approvals {
     const elsewhere = a.session && !a.session.startsWith(here + ":");
     const fact = (name, value) => value ? [el("dt", {}, name), el("dd", {}, revealed(value))] : [];
     const title = "approval-" + a.id;
+    const approve = el("button", { type: "button", class: "approve", disabled: true, onclick: () => answer(true) }, "Approve");
     const card = el("article", { class: "approval", "aria-labelledby": title, "data-approval": a.id },
       el("h2", { id: title }, "Allow ", el("b", {}, a.tool), " to run ", el("b", {}, place(a.where)), "?"),
       argumentRows(a.args),
@@ -50,7 +53,9 @@ export class Approvals {
         fact("Until", a.expires ? clock(a.expires) : "")),
       el("div", { class: "buttons" },
         el("button", { type: "button", class: "deny", onclick: () => answer(false) }, "Deny"),
-        el("button", { type: "button", class: "approve", onclick: () => answer(true) }, "Approve")));
+        approve));
+    // A card that slides under a pointer on its way to something else must not take the click.
+    setTimeout(() => { approve.disabled = false; }, settle);
     return card;
   }
 }

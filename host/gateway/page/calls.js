@@ -87,7 +87,8 @@ export class CallCard {
     this.chip.replaceChildren(...revealed(words));
     this.reasons.hidden = !reasons?.length;
     this.reasons.replaceChildren(...(reasons ?? []).map((r) => el("li", {}, revealed(r))));
-    if (verdict === "deny" || verdict === "ask") this.node.open = true;
+    this.denied = verdict === "deny";
+    if (this.denied) this.node.open = true;
   }
 
   waiting() { this.setState("waiting"); }
@@ -114,7 +115,8 @@ export class CallCard {
 
   show() {
     const text = plain(this.output).replace(/\n+$/, "");
-    this.outputBox.hidden = text === "";
-    this.pre.replaceChildren(...revealed(text));
+    // What a denied call gives the model is the reasons over again.
+    this.outputBox.hidden = text === "" || this.denied === true;
+    this.pre.textContent = text;
   }
 }

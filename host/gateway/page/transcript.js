@@ -42,6 +42,7 @@ export class Transcript {
     this.hooks.changed();
   }
 
+  // user shows what the person said, or changes the state of it: sending, sent or failed.
   user(id, text, state, time) {
     let node = this.users.get(id);
     if (!node) {
@@ -49,6 +50,7 @@ export class Transcript {
       this.users.set(id, node);
       this.root.append(node);
     }
+    text = node.firstChild.textContent;
     node.dataset.state = state;
     const meta = node.querySelector(".meta");
     meta.replaceChildren();

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/chat"
+)
+
+func chatCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "chat",
+		Usage: "talk to a running flynn from the terminal or a pipe",
+		Description: "Every line is a message. Answers go to stdout as they stream; tool calls, verdicts and questions go to stderr.\n" +
+			"From a pipe, flynn chat waits for the answer to a line before it reads the next, and denies tool calls that\n" +
+			"need an approval unless --approvals says otherwise. On a terminal, /stop ends the running answer and /quit leaves.\n" +
+			"With --json every event is printed as one line.\n\n" +
+			"Exit codes: 0 every line was answered, 1 one was not, or flynn could not be reached, 2 wrong usage, 3 errors in\nthe configuration.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "conversation", Aliases: []string{"c"}, Value: "main", Usage: "continue the conversation `NAME`"},
+			&cli.StringFlag{Name: "url", Usage: "reach the gateway at `URL` (default: $FLYNN_URL, else [gateway] listen)"},
+			&cli.StringFlag{Name: "token-file", Usage: "read the gateway's token from `FILE` (default: $FLYNN_TOKEN_FILE, else [gateway] token_file)"},
+			&cli.StringFlag{Name: "approvals", Usage: "`HOW` to meet requests for approval: ask, wait or deny (default: ask on a terminal, deny in a pipe)"},
+			&cli.DurationFlag{Name: "timeout", Value: chat.DefaultTimeout, Usage: "give up when a line from a pipe has no answer after `TIME`"},
+		},
+		Action: runChat,
+	}
+}
+
+func runChat(ctx context.Context, cmd *cli.Command) error {
+	switch cmd.String("approvals") {
+	case "", chat.Ask, chat.Wait, chat.Deny:
+	default:
+		return usagef("--approvals is %q; say ask, wait or deny", cmd.String("approvals"))
+	}
+	url, tokenFile, err := gatewayAddress(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	token, err := gateway.ReadToken(tokenFile)
+	if err != nil {
+		return err
+	}
+	o := newOutput(ctx, cmd)
+	interactive := terminal(cmd.Root().Reader)
+	err = chat.Run(ctx, chat.Config{
+		URL: url, Token: token, Conversation: cmd.String("conversation"),
+		In: cmd.Root().Reader, Out: o.out, Err: o.err,
+		Interactive: interactive, Approvals: cmd.String("approvals"),
+		JSON: o.asJSON, Color: o.colour, Timeout: cmd.Duration("timeout"),
+	})
+	switch {
+	case errors.Is(err, chat.ErrTurnFailed):
+		return reported{err} // the failures were printed as they came
+	case interactive && errors.Is(err, context.Canceled):
+		return nil // Ctrl-C is a way to leave
+	}
+	return err
+}
+
+// gatewayAddress takes what flags and environment leave open from the configuration.
+func gatewayAddress(ctx context.Context, cmd *cli.Command) (url, tokenFile string, err error) {
+	getenv := getenvOf(ctx)
+	if url = cmd.String("url"); url == "" {
+		url = getenv("FLYNN_URL")
+	}
+	if tokenFile = cmd.String("token-file"); tokenFile == "" {
+		tokenFile = getenv("FLYNN_TOKEN_FILE")
+	}
+	if url != "" && tokenFile != "" {
+		return url, tokenFile, nil
+	}
+	c, err := config.Load(configPath(ctx, cmd), getenv)
+	if err != nil {
+		return "", "", err
+	}
+	if url == "" {
+		url = "http://" + c.Gateway.Listen
+	}
+	if tokenFile == "" {
+		tokenFile = c.Gateway.TokenFile
+	}
+	return url, tokenFile, nil
+}
+
+// terminal tells whether a person is typing.
+func terminal(in io.Reader) bool {
+	f, ok := in.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,174 @@
+package gateway_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/flynnhost/flynn/sdk/need"
+)
+
+// startBrowser starts a Chromium with an empty profile; tabs are opened below its context.
+func startBrowser(t *testing.T) context.Context {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	need.Part(t, "chromium", err)
+	opts := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.WindowSize(1180, 820),
+	)
+	ctx, stop := chromedp.NewExecAllocator(context.Background(), opts...)
+	ctx, _ = chromedp.NewContext(ctx)
+	t.Cleanup(func() {
+		closing, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		if err := chromedp.Cancel(closing); err != nil {
+			t.Logf("close the browser: %v", err)
+		}
+		stop()
+	})
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("start the browser: %v", err)
+	}
+	return ctx
+}
+
+// pageDriver drives the chat page in a tab of its own.
+type pageDriver struct {
+	t   *testing.T
+	ctx context.Context
+}
+
+// visit opens the page of d. A script that throws, or anything that the page's own policy refuses, fails the test.
+func visit(t *testing.T, browser context.Context, d *door) pageDriver {
+	t.Helper()
+	tab, closeTab := chromedp.NewContext(browser)
+	p := pageDriver{t, tab}
+	if err := chromedp.Do(tab); err != nil {
+		t.Fatalf("open a tab: %v", err)
+	}
+	messages := chromedp.Console(tab)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for m, err := range messages {
+			if err != nil {
+				return
+			}
+			if refused := strings.Contains(m.Text, "Content Security Policy") && !strings.Contains(m.Text, "TrustedHTML"); m.Type == chromedp.ConsoleException || refused {
+				t.Errorf("console: %s (%s:%d)", m.Text, m.URL, m.Line)
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		closeTab()
+		<-done
+	})
+	p.do(chromedp.Navigate(d.server.URL()))
+	p.connected()
+	return p
+}
+
+func (p pageDriver) do(steps ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, 30*time.Second)
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		p.fatal("browser: %v", err)
+	}
+}
+
+func (p pageDriver) fatal(format string, args ...any) {
+	p.t.Helper()
+	p.shot("failed-" + strings.ReplaceAll(p.t.Name(), "/", "-"))
+	p.t.Fatalf(format, args...)
+}
+
+// eval returns the value of a JavaScript expression as a string.
+func (p pageDriver) eval(expr string) string {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, 30*time.Second)
+	defer cancel()
+	out, err := chromedp.Run(ctx, chromedp.Evaluate[string]("Promise.resolve("+expr+").then(String)", chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.fatal("evaluate %s: %v", expr, err)
+	}
+	return out
+}
+
+func (p pageDriver) want(expr, want string) {
+	p.t.Helper()
+	if got := p.eval(expr); got != want {
+		p.t.Errorf("%s\n got %q\nwant %q", expr, got, want)
+	}
+}
+
+// until waits for an expression to become true.
+func (p pageDriver) until(expr string) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for p.eval("Boolean("+expr+")") != "true" {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			p.fatal("the page never came to: %s\nit says: %s", expr, p.eval("document.body.innerText"))
+		}
+	}
+}
+
+func (p pageDriver) visible(selector string) {
+	p.t.Helper()
+	p.until(`document.querySelector("` + selector + `")?.checkVisibility({visibilityProperty: true})`)
+}
+
+// click presses the mouse on an element as soon as it is visible and enabled.
+func (p pageDriver) click(selector string) {
+	p.t.Helper()
+	p.visible(selector + ":enabled")
+	p.do(chromedp.Click(selector))
+}
+
+func (p pageDriver) connected() {
+	p.t.Helper()
+	p.visible("#connection.connected")
+}
+
+func (p pageDriver) reload() {
+	p.t.Helper()
+	p.do(chromedp.Reload())
+	p.connected()
+}
+
+// say types a message and presses Enter.
+func (p pageDriver) say(text string) {
+	p.t.Helper()
+	p.do(chromedp.SendKeys("#draft", text+"\r"))
+}
+
+// shot saves a picture when FLYNN_TEST_SHOTS names a folder.
+func (p pageDriver) shot(name string) {
+	dir := os.Getenv("FLYNN_TEST_SHOTS")
+	if dir == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
+	defer cancel()
+	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		p.t.Logf("take picture %s: %v", name, err)
+		return
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o600); err != nil {
+		p.t.Log(err)
+	}
+}

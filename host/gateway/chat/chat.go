@@ -1,0 +1,393 @@
+// Package chat is the plain terminal client of the gateway, behind `flynn chat`.
+//
+// Start with Run. It reads lines, says each one in a conversation of the channel "terminal", and prints what comes back:
+// answers to Out as they stream; tool calls, verdicts and questions to Err. From a pipe it waits for the
+// answer to a line before it reads the next, and ends with the input. It keeps the connection up over restarts of the
+// host, and nothing is answered twice.
+package chat
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/message"
+)
+
+// ErrTurnFailed is returned when some line was not answered: its turn failed or was stopped, or the host did not take it.
+var ErrTurnFailed = errors.New("not every line was answered")
+
+// How requests for approval are met.
+const (
+	Ask  = "ask"  // the next line of the input answers
+	Wait = "wait" // somebody answers elsewhere, on the web page say
+	Deny = "deny"
+)
+
+// DefaultTimeout is how long a line may wait for its answer.
+const DefaultTimeout = 15 * time.Minute
+
+// Config says what to talk to and how.
+type Config struct {
+	URL          string // http://127.0.0.1:7351
+	Token        string
+	Conversation string // letters, digits, '.', '_', '-'; empty means "main"
+	In           io.Reader
+	Out, Err     io.Writer
+	// Interactive prompts, and reads on while an answer is under way.
+	Interactive bool
+	// Approvals is Ask, Wait or Deny; empty means Ask when Interactive and Deny otherwise.
+	Approvals string
+	// JSON prints every event as one line instead of text.
+	JSON bool
+	// Color dims what is not an answer.
+	Color bool
+	// Timeout of one answer; zero means DefaultTimeout. Interactive has none.
+	Timeout time.Duration
+}
+
+// Run talks until the input ends and everything is answered, or ctx ends. A goroutine that is blocked in
+// reading In outlives it, until In is closed or the program ends.
+func Run(ctx context.Context, cfg Config) error {
+	if cfg.Conversation == "" {
+		cfg.Conversation = "main"
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	if cfg.Approvals == "" {
+		cfg.Approvals = Deny
+		if cfg.Interactive {
+			cfg.Approvals = Ask
+		}
+	}
+	l, err := newLink(cfg.URL, cfg.Token, gateway.ChannelTerminal, cfg.Conversation)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	t := &talk{cfg: cfg, link: l, lines: readLines(ctx, cfg.In), print: newPrinter(cfg)}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return l.run(ctx) })
+	g.Go(func() error {
+		defer cancel()
+		return t.run(ctx)
+	})
+	return g.Wait()
+}
+
+// line is one line of the input, or why there are no more.
+type line struct {
+	text string
+	err  error
+}
+
+// readLines reads no more than one line ahead.
+func readLines(ctx context.Context, in io.Reader) <-chan line {
+	lines := make(chan line)
+	go func() {
+		defer close(lines)
+		sc := bufio.NewScanner(in)
+		sc.Buffer(nil, message.MaxText)
+		for sc.Scan() {
+			select {
+			case lines <- line{text: sc.Text()}:
+			case <-ctx.Done():
+				return
+			}
+		}
+		err := sc.Err()
+		if errors.Is(err, bufio.ErrTooLong) {
+			err = fmt.Errorf("a line is longer than %d bytes; put the text into a file and name the file", message.MaxText)
+		}
+		if err != nil {
+			select {
+			case lines <- line{err: err}:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return lines
+}
+
+// talk is the loop between the input and the link. All of it runs in one goroutine.
+type talk struct {
+	cfg   Config
+	link  *link
+	lines <-chan line
+	print *printer
+
+	ready    bool // the first history has come
+	question *question
+	running  bool               // a turn is under way
+	asking   []gateway.Approval // the first one is on the screen
+	shown    []string           // approvals that were handled
+	failed   bool
+}
+
+// question is the line that waits for its answer.
+type question struct {
+	id   string
+	turn string // that started after the line was sent
+	any  bool   // the connection was lost since: any turn that ends may be it
+	due  *time.Timer
+}
+
+func (t *talk) run(ctx context.Context) error {
+	defer t.answered()
+	for {
+		if t.lines == nil && !t.busy() {
+			t.print.end()
+			if t.failed {
+				return ErrTurnFailed
+			}
+			return nil
+		}
+		select {
+		case l, ok := <-t.input():
+			if !ok {
+				t.lines = nil
+				continue
+			}
+			if l.err != nil {
+				return fmt.Errorf("read the input: %w", l.err)
+			}
+			t.line(ctx, l.text)
+		case u, ok := <-t.link.updates:
+			if !ok {
+				return nil // the link says why
+			}
+			if err := t.update(ctx, u); err != nil {
+				return err
+			}
+		case <-t.due():
+			return fmt.Errorf("no answer came within %s", t.cfg.Timeout)
+		case <-ctx.Done():
+			t.print.end()
+			return ctx.Err()
+		}
+	}
+}
+
+// busy tells whether something that was said is still unanswered.
+func (t *talk) busy() bool { return !t.ready || t.question != nil || t.running || t.link.pending() }
+
+// input is the channel of lines, while a line can be used.
+func (t *talk) input() <-chan line {
+	switch {
+	case !t.ready:
+		return nil
+	case len(t.asking) > 0 && t.cfg.Approvals == Ask, t.cfg.Interactive, !t.busy():
+		return t.lines
+	}
+	return nil
+}
+
+func (t *talk) due() <-chan time.Time {
+	if t.question == nil || t.cfg.Interactive {
+		return nil
+	}
+	return t.question.due.C
+}
+
+func (t *talk) line(ctx context.Context, text string) {
+	t.print.lineRead()
+	if len(t.asking) > 0 && t.cfg.Approvals == Ask {
+		t.answerApproval(ctx, text)
+		return
+	}
+	switch strings.TrimSpace(text) {
+	case "":
+		t.prompt()
+		return
+	case "/stop":
+		if err := t.link.stop(ctx); err != nil {
+			t.print.note("cannot stop: " + err.Error())
+		}
+		return
+	case "/quit", "/exit":
+		t.lines, t.question, t.running = nil, nil, false
+		return
+	}
+	t.answered()
+	t.question = &question{id: rand.Text(), due: time.NewTimer(t.cfg.Timeout)}
+	t.link.send(ctx, t.question.id, text)
+}
+
+// answered forgets the question.
+func (t *talk) answered() {
+	if t.question != nil {
+		t.question.due.Stop()
+		t.question = nil
+	}
+}
+
+func (t *talk) prompt() {
+	if t.cfg.Interactive && t.lines != nil && len(t.asking) == 0 {
+		t.print.prompt()
+	}
+}
+
+func (t *talk) update(ctx context.Context, u update) error {
+	if u.lost != nil {
+		t.print.note("connection lost; trying again")
+		if t.question != nil {
+			t.question.any = true
+		}
+		return nil
+	}
+	f := u.frame
+	switch f.Type {
+	case gateway.TypeHistory:
+		t.history(f.Entries)
+	case gateway.TypeEvent:
+		if f.Event != nil {
+			t.event(*f.Event)
+		}
+	case gateway.TypeApprovals:
+		t.approvals(ctx, f.Approvals)
+	case gateway.TypeError:
+		t.print.note("flynn says: " + f.Message)
+		if t.question != nil && f.ID == t.question.id {
+			t.failed = true
+			t.answered()
+			t.prompt()
+		}
+	}
+	return nil
+}
+
+// history shows what the connection missed. The first one is the past and not shown.
+func (t *talk) history(entries []gateway.Entry) {
+	last := len(entries) - 1
+	t.running = last >= 0 && !entries[last].Final()
+	if !t.ready {
+		t.ready = true
+		for _, e := range entries {
+			t.print.seen(e.Key)
+		}
+		t.prompt()
+		return
+	}
+	if t.question == nil {
+		return
+	}
+	at := slices.IndexFunc(entries, func(e gateway.Entry) bool { return e.From == gateway.FromUser && e.Key == t.question.id })
+	if at < 0 {
+		return // the link sends it again
+	}
+	for _, e := range entries[at:] {
+		if e.Final() {
+			t.print.past(e)
+			t.failed = t.failed || e.IsError
+			t.answered()
+			t.prompt()
+			return
+		}
+	}
+}
+
+func (t *talk) event(e message.Event) {
+	t.print.event(e)
+	switch e.Kind {
+	case message.TurnStarted:
+		t.running = true
+		if t.question != nil && t.question.turn == "" {
+			t.question.turn = e.Turn
+		}
+	case message.TurnFailed:
+		t.failed = true
+	case message.TurnDone:
+		t.running = false
+		if t.question != nil && (t.question.any || t.question.turn == e.Turn) {
+			t.answered()
+		}
+		t.prompt()
+	}
+}
+
+// approvals takes the requests of this conversation; those of others are for their own doors.
+func (t *talk) approvals(ctx context.Context, list []gateway.Approval) {
+	var mine []gateway.Approval
+	for _, a := range list {
+		if strings.HasPrefix(a.Session, gateway.ChannelTerminal+":"+t.cfg.Conversation+":") {
+			mine = append(mine, a)
+		}
+	}
+	t.withdraw(mine)
+	for _, a := range mine {
+		if slices.Contains(t.shown, a.ID) {
+			continue
+		}
+		t.shown = append(t.shown, a.ID)
+		switch t.cfg.Approvals {
+		case Ask:
+			t.asking = append(t.asking, a)
+			if len(t.asking) == 1 {
+				t.print.ask(a)
+			}
+		case Wait:
+			t.print.request(a)
+			t.print.note("waiting for an answer on the web page")
+		default:
+			t.print.request(a)
+			t.print.note("denied: the input is not a terminal; use --approvals ask or wait")
+			t.decide(ctx, a.ID, false)
+		}
+	}
+}
+
+// withdraw takes back questions that somebody has answered elsewhere.
+func (t *talk) withdraw(open []gateway.Approval) {
+	if len(t.asking) == 0 {
+		return
+	}
+	first := t.asking[0].ID
+	t.asking = slices.DeleteFunc(t.asking, func(a gateway.Approval) bool {
+		return !slices.ContainsFunc(open, func(b gateway.Approval) bool { return b.ID == a.ID })
+	})
+	if len(t.asking) == 0 || t.asking[0].ID != first {
+		t.print.note("answered elsewhere")
+		t.askNext()
+	}
+}
+
+func (t *talk) askNext() {
+	if len(t.asking) > 0 {
+		t.print.ask(t.asking[0])
+	}
+}
+
+// answerApproval takes a line as the answer to the question on the screen. Only a clear yes grants.
+func (t *talk) answerApproval(ctx context.Context, text string) {
+	a := t.asking[0]
+	switch strings.ToLower(strings.TrimSpace(text)) {
+	case "y", "yes":
+		t.decide(ctx, a.ID, true)
+	case "", "n", "no":
+		t.decide(ctx, a.ID, false)
+	default:
+		t.print.again()
+		return
+	}
+	t.asking = t.asking[1:]
+	t.askNext()
+}
+
+func (t *talk) decide(ctx context.Context, id string, grant bool) {
+	if err := t.link.decide(ctx, id, grant); err != nil {
+		t.print.note("cannot answer: " + err.Error())
+		// The request comes again with the next connection.
+		t.shown = slices.DeleteFunc(t.shown, func(s string) bool { return s == id })
+	}
+}

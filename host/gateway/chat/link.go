@@ -1,0 +1,255 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/flynnhost/flynn/host/gateway"
+)
+
+const (
+	dialTimeout  = 5 * time.Second
+	writeTimeout = 10 * time.Second
+	// silence is how long a server may say nothing: two pings missed.
+	silence   = 2*gateway.PingInterval + 5*time.Second
+	firstWait = 100 * time.Millisecond
+	lastWait  = 3 * time.Second
+	// patience is how long a lost server may stay away.
+	patience = 2 * time.Minute
+	// maxFrame bounds a frame of the server; a history of long outputs is the largest.
+	maxFrame = 64 << 20
+)
+
+// errRefused is returned when the server will not have this client, now or later.
+var errRefused = errors.New("the gateway refused")
+
+// update is what a link tells: a frame, or that the connection was lost.
+type update struct {
+	frame gateway.ServerFrame
+	lost  error
+}
+
+// link keeps one conversation's socket open. What was sent and neither accepted nor refused is sent
+// again, under its id, after each reconnection.
+type link struct {
+	url          string // ws://...
+	token        string
+	channel      string
+	conversation string
+	updates      chan update
+
+	mu     sync.Mutex // guards what follows
+	conn   *websocket.Conn
+	ready  bool // the history of this connection has come
+	unsent []gateway.ClientFrame
+}
+
+// newLink takes the gateway's address as the owner knows it, http://127.0.0.1:7351.
+func newLink(address, token, channel, conversation string) (*link, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, fmt.Errorf("gateway address %q is not a URL; write for example http://%s", address, gateway.DefaultListen)
+	}
+	scheme := "ws"
+	if u.Scheme == "https" {
+		scheme = "wss"
+	}
+	return &link{
+		url: scheme + "://" + u.Host + gateway.SocketPath, token: token, channel: channel, conversation: conversation,
+		updates: make(chan update),
+	}, nil
+}
+
+// run connects, and connects again when the connection is lost. It returns when ctx ends, when the first connection
+// fails, when the gateway refuses, or when it stays away for too long. It closes updates.
+func (l *link) run(ctx context.Context) error {
+	defer close(l.updates)
+	var lostAt time.Time
+	wait := firstWait
+	for first := true; ; first = false {
+		greeted, err := l.connect(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, errRefused):
+			return err
+		case first && !greeted:
+			return fmt.Errorf("reach flynn at %s: %w; is it running? start it with: flynn serve", l.url, err)
+		case greeted || lostAt.IsZero():
+			lostAt, wait = time.Now(), firstWait
+			if !l.tell(ctx, update{lost: err}) {
+				return nil
+			}
+		case time.Since(lostAt) > patience:
+			return fmt.Errorf("flynn has been away for %s: %w", patience, err)
+		}
+		pause := time.NewTimer(wait/2 + rand.N(wait))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return nil
+		}
+		wait = min(2*wait, lastWait)
+	}
+}
+
+// connect serves one connection until it ends, and tells whether the gateway welcomed it.
+func (l *link) connect(ctx context.Context) (greeted bool, err error) {
+	dial, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	conn, answer, err := websocket.Dial(dial, l.url, &websocket.DialOptions{Subprotocols: []string{gateway.Subprotocol}})
+	if err != nil {
+		if answer != nil && answer.StatusCode == 403 {
+			return false, fmt.Errorf("%w: %s is not a name that it listens on", errRefused, l.url)
+		}
+		return false, err
+	}
+	defer conn.CloseNow()
+	conn.SetReadLimit(maxFrame)
+	l.attach(conn)
+	defer l.attach(nil)
+	hello := gateway.ClientFrame{Type: gateway.TypeHello, Token: l.token, Channel: l.channel, Conversation: l.conversation}
+	if err := put(ctx, conn, hello); err != nil {
+		return false, err
+	}
+	for {
+		f, err := get(ctx, conn)
+		if err != nil {
+			return greeted, err
+		}
+		switch {
+		case f.Type == gateway.TypeWelcome:
+			greeted = true
+		case f.Type == gateway.TypeError && (f.Code == gateway.CodeUnauthorized || f.Code == gateway.CodeBadRequest && f.ID == ""):
+			return greeted, fmt.Errorf("%w: %s", errRefused, f.Message)
+		}
+		l.settle(f)
+		if !l.tell(ctx, update{frame: f}) {
+			return greeted, ctx.Err()
+		}
+		if f.Type == gateway.TypeHistory {
+			if err := l.resend(ctx); err != nil {
+				return greeted, err
+			}
+		}
+	}
+}
+
+func (l *link) tell(ctx context.Context, u update) bool {
+	select {
+	case l.updates <- u:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (l *link) attach(conn *websocket.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conn, l.ready = conn, false
+}
+
+// settle forgets sends that the gateway has answered, or shows in its history.
+func (l *link) settle(f gateway.ServerFrame) {
+	done := map[string]bool{}
+	switch f.Type {
+	case gateway.TypeAccepted, gateway.TypeError:
+		done[f.ID] = true
+	case gateway.TypeHistory:
+		for _, e := range f.Entries {
+			done[e.Key] = e.From == gateway.FromUser
+		}
+	default:
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var left []gateway.ClientFrame
+	for _, s := range l.unsent {
+		if !done[s.ID] {
+			left = append(left, s)
+		}
+	}
+	l.unsent = left
+}
+
+func (l *link) resend(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ready = true
+	for _, s := range l.unsent {
+		if err := put(ctx, l.conn, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send says text under id. It never fails: without a connection it waits for the next one.
+func (l *link) send(ctx context.Context, id, text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := gateway.ClientFrame{Type: gateway.TypeSend, ID: id, Text: text}
+	l.unsent = append(l.unsent, f)
+	if l.ready {
+		_ = put(ctx, l.conn, f) // a failure ends the connection, and the next one sends it again
+	}
+}
+
+func (l *link) pending() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.unsent) > 0
+}
+
+func (l *link) stop(ctx context.Context) error {
+	return l.now(ctx, gateway.ClientFrame{Type: gateway.TypeStop})
+}
+
+func (l *link) decide(ctx context.Context, approval string, grant bool) error {
+	return l.now(ctx, gateway.ClientFrame{Type: gateway.TypeDecide, Approval: approval, Grant: &grant})
+}
+
+// now sends what makes no sense later.
+func (l *link) now(ctx context.Context, f gateway.ClientFrame) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ready {
+		return errors.New("not connected")
+	}
+	return put(ctx, l.conn, f)
+}
+
+func put(ctx context.Context, conn *websocket.Conn, f gateway.ClientFrame) error {
+	data, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return conn.Write(ctx, websocket.MessageText, data)
+}
+
+func get(ctx context.Context, conn *websocket.Conn) (gateway.ServerFrame, error) {
+	var f gateway.ServerFrame
+	ctx, cancel := context.WithTimeout(ctx, silence)
+	defer cancel()
+	_, data, err := conn.Read(ctx)
+	if err != nil {
+		return f, err
+	}
+	if err := json.Unmarshal(data, &f); err != nil {
+		return f, fmt.Errorf("read a frame of the gateway: %w", err)
+	}
+	return f, nil
+}

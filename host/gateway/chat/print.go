@@ -1,0 +1,263 @@
+package chat
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/message"
+)
+
+// outputLines is how much of a tool's output is shown.
+const outputLines = 6
+
+// printer is the one place that writes. Answers go to out; everything about them goes to err, dimmed on a
+// terminal. Foreign text never reaches either with control characters in it.
+type printer struct {
+	out, err    io.Writer
+	json, color bool
+	// open is true while the cursor is behind text that has no newline yet; both writers may share a screen.
+	// prompted says that this text is a prompt.
+	open     bool
+	prompted bool
+	streamed string                   // text of the answer in the making
+	calls    map[string]message.Event // by call id
+	replies  map[string]bool          // keys that were printed
+}
+
+func newPrinter(cfg Config) *printer {
+	return &printer{
+		out: cfg.Out, err: cfg.Err, json: cfg.JSON, color: cfg.Color,
+		calls: map[string]message.Event{}, replies: map[string]bool{},
+	}
+}
+
+// seen marks a reply as printed.
+func (p *printer) seen(key string) {
+	if key != "" {
+		p.replies[key] = true
+	}
+}
+
+// event prints one event.
+func (p *printer) event(e message.Event) {
+	if e.Kind == message.ReplyReady && p.replies[e.Key] {
+		return
+	}
+	if p.json {
+		p.line(e)
+		if e.Kind == message.ReplyReady {
+			p.seen(e.Key)
+		}
+		return
+	}
+	switch e.Kind {
+	case message.TextDelta:
+		p.stream(e.Text)
+	case message.ToolCall:
+		p.breakLine()
+		p.streamed = ""
+		p.calls[e.Call] = e
+	case message.ToolVerdict:
+		p.verdict(e)
+	case message.ToolResult:
+		p.result(e)
+		delete(p.calls, e.Call)
+	case message.ReplyReady:
+		p.reply(e.Key, e.Text)
+	case message.TurnFailed:
+		p.breakLine()
+		p.note("failed: " + e.Text)
+	case message.TurnDone:
+		p.breakLine()
+		p.streamed = ""
+	}
+}
+
+// past prints a final entry that came by history.
+func (p *printer) past(e gateway.Entry) {
+	kind := message.ReplyReady
+	if e.IsError {
+		kind = message.TurnFailed
+	}
+	p.event(message.Event{Kind: kind, Turn: e.Turn, Agent: e.Agent, Text: e.Text, Key: e.Key, IsError: e.IsError})
+}
+
+func (p *printer) line(v any) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		p.note("cannot print an event: " + err.Error())
+		return
+	}
+	fmt.Fprintf(p.out, "%s\n", data)
+}
+
+func (p *printer) stream(text string) {
+	if p.prompted {
+		p.breakLine()
+	}
+	p.streamed += text
+	p.write(text)
+}
+
+// reply prints the rest of an answer, or all of it where the stream was something else.
+func (p *printer) reply(key, text string) {
+	p.seen(key)
+	if rest, ok := strings.CutPrefix(text, p.streamed); ok {
+		p.stream(rest)
+	} else {
+		p.breakLine()
+		p.write(text)
+	}
+	p.streamed = ""
+	p.breakLine()
+}
+
+func (p *printer) write(text string) {
+	if text == "" {
+		return
+	}
+	fmt.Fprint(p.out, printable(text))
+	p.open = !strings.HasSuffix(text, "\n")
+}
+
+func (p *printer) verdict(e message.Event) {
+	words := map[string]string{
+		"run": place(e.Where), "run_in_sandbox": "in sandbox " + e.Where, "ask": "asks first, " + place(e.Where), "deny": "denied",
+	}[e.Verdict]
+	if words == "" {
+		words = e.Verdict
+	}
+	p.note(fmt.Sprintf("%s %s [%s]", e.Tool, gist(p.calls[e.Call].Args), words))
+	for _, r := range e.Reasons {
+		p.note("  " + r)
+	}
+}
+
+func (p *printer) result(e message.Event) {
+	text := strings.TrimRight(e.Text, "\n")
+	if text == "" {
+		return
+	}
+	lines := strings.Split(text, "\n")
+	for _, l := range lines[:min(len(lines), outputLines)] {
+		p.note("  | " + l)
+	}
+	if more := len(lines) - outputLines; more > 0 {
+		p.note(fmt.Sprintf("  | ... %d more lines", more))
+	}
+}
+
+// request prints a whole call: nothing that is approved may be out of sight.
+func (p *printer) request(a gateway.Approval) {
+	p.breakLine()
+	fmt.Fprintf(p.err, "Allow %s to run %s?\n", revealed(a.Tool), revealed(place(a.Where)))
+	var args map[string]any
+	if json.Unmarshal(a.Args, &args) != nil {
+		p.field("arguments", string(a.Args))
+	}
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		text, ok := args[name].(string)
+		if !ok {
+			data, _ := json.Marshal(args[name])
+			text = string(data)
+		}
+		p.field(name, text)
+	}
+	p.field("folder", a.Dir)
+	p.field("agent", a.Agent)
+	for _, r := range a.Reasons {
+		p.field("because", r)
+	}
+}
+
+func (p *printer) field(name, text string) {
+	if text != "" {
+		fmt.Fprintf(p.err, "  %s: %s\n", revealed(name), strings.ReplaceAll(revealed(text), "\n", "\n    "))
+	}
+}
+
+func (p *printer) ask(a gateway.Approval) {
+	p.request(a)
+	p.question()
+}
+
+func (p *printer) again() {
+	fmt.Fprintln(p.err, "Please answer y or n.")
+	p.question()
+}
+
+func (p *printer) question() {
+	fmt.Fprint(p.err, "[y/N] ")
+	p.open, p.prompted = true, true
+}
+
+func (p *printer) prompt() {
+	if p.prompted {
+		return
+	}
+	p.breakLine()
+	fmt.Fprint(p.err, "> ")
+	p.open, p.prompted = true, true
+}
+
+// lineRead notes that the person's Enter has moved the cursor.
+func (p *printer) lineRead() { p.open, p.prompted = false, false }
+
+// note prints a dim line of its own.
+func (p *printer) note(text string) {
+	p.breakLine()
+	text = revealed(text)
+	if p.color {
+		text = "\x1b[2m" + text + "\x1b[0m"
+	}
+	fmt.Fprintln(p.err, text)
+}
+
+// breakLine moves to a fresh line. The newline goes to out, where the text was, unless that was a prompt.
+func (p *printer) breakLine() {
+	if !p.open {
+		return
+	}
+	if p.prompted {
+		fmt.Fprintln(p.err)
+	} else {
+		fmt.Fprintln(p.out)
+	}
+	p.open, p.prompted = false, false
+}
+
+func (p *printer) end() { p.breakLine() }
+
+func place(where string) string {
+	if where == "" || where == "host" {
+		return "on the host"
+	}
+	return "in sandbox " + where
+}
+
+// gist is the one line that tells calls of the same tool apart.
+func gist(raw json.RawMessage) string {
+	var args map[string]any
+	if json.Unmarshal(raw, &args) != nil {
+		return oneLine(string(raw))
+	}
+	for _, name := range []string{"command", "script", "path", "url", "query", "task"} {
+		if s, ok := args[name].(string); ok {
+			return oneLine(s)
+		}
+	}
+	return oneLine(string(raw))
+}
+
+func oneLine(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > 120 {
+		return string(r[:119]) + "…"
+	}
+	return s
+}

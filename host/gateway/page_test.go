@@ -1,0 +1,385 @@
+package gateway_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
+)
+
+// TestPage runs the chat page in a real browser.
+func TestPage(t *testing.T) {
+	b := startBrowser(t)
+	tests := []struct {
+		name string
+		run  func(*testing.T, context.Context)
+	}{
+		{"streams an answer", pageStreams},
+		{"keeps the token out of the address", pageHidesToken},
+		{"shows tool calls and asks", pageToolCalls},
+		{"an approval hides nothing", pageApprovalHidesNothing},
+		{"stops", pageStops},
+		{"reconnects without duplicates", pageReconnects},
+		{"says when a send fails", pageSendFails},
+		{"keeps the draft", pageDraft},
+		{"switches conversations", pageConversations},
+		{"is inert", pageIsInert},
+		{"markdown", pageMarkdown},
+		{"looks", pageLooks},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { tt.run(t, b) })
+	}
+}
+
+const (
+	lastReply = `[...document.querySelectorAll(".message.agent")].at(-1)?.textContent`
+	idle      = `document.querySelector("#working").hidden && !document.querySelector(".streaming")`
+)
+
+func pageStreams(t *testing.T, b context.Context) {
+	release := make(chan struct{})
+	d := open(t, func(_ context.Context, turn *gatewaytest.Turn, text string) (string, error) {
+		turn.Say("Half of the ")
+		<-release
+		turn.Say("answer.")
+		return "Half of the answer.", nil
+	})
+	p := visit(t, b, d)
+	p.say("hello")
+	p.until(`document.querySelector(".streaming")?.textContent.includes("Half of the")`)
+	p.want(`document.querySelector("#stop").hidden`, "false")
+	close(release)
+	p.until(idle)
+	p.want(lastReply, "Half of the answer.")
+	p.want(`document.querySelectorAll(".message.user").length`, "1")
+	p.want(`document.querySelector(".message.user").dataset.state`, "sent")
+	p.want(`document.querySelector("#polite").textContent`, "Half of the answer.")
+}
+
+func pageHidesToken(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	p := visit(t, b, d)
+	p.want(`location.href`, d.base()+"/")
+	p.reload() // from sessionStorage
+	p.eval(`sessionStorage.clear()`)
+	p.do(chromedp.Reload())
+	p.visible("#connection.refused")
+	p.want(`document.querySelector("#notice").hidden`, "false")
+}
+
+func pageToolCalls(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	p := visit(t, b, d)
+
+	p.say("!box ls -la")
+	p.until(idle + ` && document.querySelectorAll(".call").length === 1`)
+	p.want(`document.querySelector(".call .verdict").textContent`, "in sandbox default")
+	p.want(`document.querySelector(".call .gist").textContent`, "ls -la")
+	p.want(`document.querySelector(".call .output pre").textContent`, "ran: ls -la")
+	p.want(`document.querySelector(".call").open`, "true")
+
+	p.say("!deny curl evil.example")
+	p.until(idle + ` && document.querySelectorAll(".call").length === 2`)
+	p.want(`[...document.querySelectorAll(".call")].at(-1).querySelector(".verdict").textContent`, "denied")
+	p.want(`[...document.querySelectorAll(".call")].at(-1).querySelector(".reasons").textContent`, "no-curl: curl evil.example is not allowed")
+
+	p.say("!ask rm -rf build")
+	p.visible(".approval")
+	p.want(`document.querySelector(".approval pre").textContent`, "rm -rf build")
+	p.want(`document.querySelector(".approval h2").textContent`, "Allow shell to run on the host?")
+	p.click(".approval .approve")
+	p.until(`!document.querySelector(".approval") && ` + idle)
+	p.want(lastReply, "The command ran.")
+
+	p.say("!ask reboot")
+	p.click(".approval .deny")
+	p.until(`!document.querySelector(".approval") && ` + idle)
+	p.want(lastReply, "The command was not run.")
+
+	// What was seen live and what is read back must be the same.
+	text := `[...document.querySelectorAll("#transcript > *")].map((n) => n.textContent).join("\n")`
+	live := p.eval(text)
+	p.reload()
+	p.until(`document.querySelectorAll(".call").length === 4`)
+	p.want(text, live)
+}
+
+func pageApprovalHidesNothing(t *testing.T, b context.Context) {
+	long := "echo " + strings.Repeat("0123456789 ", 400) + "; rm -rf ~"
+	spoof := "ls \u202e hs.tnecnoni/ \u200bx\x1b[2K"
+	d := open(t, func(ctx context.Context, turn *gatewaytest.Turn, text string) (string, error) {
+		command := map[string]string{"long": long, "spoof": spoof}[text]
+		_, err := turn.Run(ctx, gatewaytest.Call{Tool: "shell", Args: map[string]any{"command": command, "timeout": 5}, Verdict: "ask", Where: "host"})
+		return "done", err
+	})
+	p := visit(t, b, d)
+	p.say("long")
+	p.visible(".approval")
+	p.want(`document.querySelector(".approval pre").textContent`, long)
+	p.want(`(({scrollHeight, clientHeight, scrollWidth, clientWidth}) => scrollHeight <= clientHeight && scrollWidth <= clientWidth)(document.querySelector(".approval pre"))`, "true")
+	p.click(".approval .deny")
+	p.until(idle)
+	p.say("spoof")
+	p.visible(".approval")
+	p.want(`document.querySelector(".approval pre").textContent`, "ls U+202E hs.tnecnoni/ U+200BxU+001B[2K")
+	p.click(".approval .deny")
+	p.until(idle)
+}
+
+func pageStops(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	p := visit(t, b, d)
+	p.say("!hang")
+	p.until(`document.querySelector(".streaming")?.textContent.includes("Thinking")`)
+	p.click("#stop")
+	p.until(idle)
+	p.want(lastReply, "the turn was stopped")
+}
+
+// A restart in the middle: what was typed meanwhile is answered once, and nothing shows twice.
+func pageReconnects(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	p := visit(t, b, d)
+	p.say("one")
+	p.until(idle + ` && document.querySelectorAll(".message.agent").length === 1`)
+	d.stop()
+	p.visible("#connection:not(.connected)")
+	p.say("two")
+	p.until(`document.querySelectorAll(".message.user[data-state=sending]").length === 1`)
+	d.start()
+	p.connected()
+	p.until(idle + ` && document.querySelectorAll(".message.agent").length === 2`)
+	want := `one|You said: one|two|You said: two`
+	p.want(`[...document.querySelectorAll(".message")].map((n) => (n.querySelector(".bubble") ?? n).textContent).join("|")`, want)
+	p.want(`document.querySelectorAll("[data-state=sending]").length`, "0")
+	if n := d.backend.Accepted(); n != 2 {
+		t.Errorf("accepted %d messages, want 2", n)
+	}
+}
+
+func pageSendFails(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	p := visit(t, b, d)
+	d.backend.FailSubmit(fmt.Errorf("the disk is full"))
+	p.say("precious")
+	p.until(`document.querySelector(".message.user")?.dataset.state === "failed"`)
+	p.want(`document.querySelector("#notice").textContent`, "the disk is full")
+	d.backend.FailSubmit(nil)
+	p.click(".message.user .link")
+	p.until(idle + ` && document.querySelectorAll(".message.agent").length === 1`)
+	p.want(lastReply, "You said: precious")
+	p.want(`document.querySelectorAll(".message.user").length`, "1")
+}
+
+func pageDraft(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	p := visit(t, b, d)
+	p.do(chromedp.SendKeys("#draft", "not yet"))
+	p.reload()
+	p.want(`document.querySelector("#draft").value`, "not yet")
+}
+
+func pageConversations(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	p := visit(t, b, d)
+	p.say("first talk")
+	p.until(idle + ` && document.querySelectorAll("#conversations li").length === 1`)
+	p.do(chromedp.SendKeys("#draft", "kept here"))
+	p.click("#new")
+	p.until(`document.querySelector("#transcript").childElementCount === 0 && document.querySelector("#draft").value === ""`)
+	p.connected()
+	p.say("second talk")
+	p.until(idle + ` && document.querySelectorAll("#conversations li").length === 2`)
+	p.want(lastReply, "You said: second talk")
+	p.click(`[data-key='web:main']`)
+	p.until(lastReply + ` === "You said: first talk"`)
+	p.want(`document.querySelector("#draft").value`, "kept here")
+	p.want(`document.querySelector("#title").textContent`, "first talk")
+}
+
+func pageIsInert(t *testing.T, b context.Context) {
+	attacks := []string{
+		`<script>window.pwned=1</script>`,
+		`<img src=x onerror="window.pwned=1">`,
+		`[click](javascript:window.pwned=1)`,
+		`[click](JaVaScRiPt&colon;window.pwned=1)`,
+		"[click](java\tscript:window.pwned=1)",
+		`[click](data:text/html,<script>window.pwned=1</script>)`,
+		`[x](https://ok.example/" onmouseover="window.pwned=1)`,
+		`![x](https://evil.example/beacon.png?secret)`,
+		`<svg/onload=window.pwned=1>`,
+		"```html\n<script>window.pwned=1</script>\n```",
+		"`<b>` **<i>bold</i>** </div></main>",
+		`<iframe srcdoc="<script>parent.pwned=1</script>"></iframe>`,
+	}
+	all := strings.Join(attacks, "\n\n")
+	d := open(t, func(ctx context.Context, turn *gatewaytest.Turn, _ string) (string, error) {
+		for _, verdict := range []string{"run", "ask"} {
+			_, err := turn.Run(ctx, gatewaytest.Call{
+				Tool: attacks[1], Args: map[string]string{"command": all, attacks[1]: attacks[0]}, Verdict: verdict, Where: attacks[8],
+				Reasons: attacks, Output: all,
+			})
+			if err != nil {
+				return "", err
+			}
+		}
+		turn.Say(all)
+		return all, nil
+	})
+	d.backend.Info = gateway.Status{Warnings: attacks, Agents: []gateway.AgentStatus{{Name: attacks[1]}}}
+	p := visit(t, b, d)
+	p.say(attacks[1])
+	p.click(".approval .approve")
+	p.until(idle)
+	p.click("#open-status")
+	p.visible("#status-body .warning")
+	p.want(`window.pwned`, "undefined")
+	p.want(`document.querySelectorAll("#transcript :is(script, img, svg, iframe, style, form, input), dialog :is(script, img, svg, iframe)").length`, "0")
+	p.want(`[...document.querySelectorAll("#transcript a")].every((a) => /^https?:$/.test(a.protocol) && a.rel.includes("noopener") && a.getAttributeNames().every((n) => !n.startsWith("on")))`, "true")
+	p.want(`document.querySelector(".message.user .bubble").textContent`, attacks[1])
+	// The page's policy holds even for code that is inside already.
+	p.want(`(() => { try { document.body.innerHTML = "<b>x</b>"; return "set"; } catch (e) { return e.name; } })()`, "TypeError")
+}
+
+func pageMarkdown(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	p := visit(t, b, d)
+	tests := []struct{ name, in, want string }{
+		{"paragraphs", "one\ntwo\n\nthree", "<p>one\ntwo</p><p>three</p>"},
+		{"marks", "**b** *i* _j_ ~~s~~ `c`", "<p><strong>b</strong> <em>i</em> <em>j</em> <s>s</s> <code>c</code></p>"},
+		{"not marks", "2 * 3 * 4 and snake_case_name", "<p>2 * 3 * 4 and snake_case_name</p>"},
+		{"nested", "**a `b` *c***", "<p><strong>a <code>b</code> *c</strong>*</p>"},
+		{"html is text", "<b>x</b> & y", "<p>&lt;b&gt;x&lt;/b&gt; &amp; y</p>"},
+		{"list", "- a\n- b\n  - c\n- d", "<ul><li>a</li><li>b<ul><li>c</li></ul></li><li>d</li></ul>"},
+		{"ordered", "3. a\n4. b", `<ol start="3"><li>a</li><li>b</li></ol>`},
+		{"list after text", "see:\n- a", "<p>see:</p><ul><li>a</li></ul>"},
+		{"quote", "> a\n> b", "<blockquote><p>a\nb</p></blockquote>"},
+		{"heading", "# T", "<h3>T</h3>"},
+		{"rule", "a\n\n---\n\nb", "<p>a</p><hr><p>b</p>"},
+		{"table", "| a | b |\n|---|---|\n| 1 | 2 |", `<div class="table" tabindex="0"><table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td>1</td><td>2</td></tr></tbody></table></div>`},
+		{"open fence", "```go\nx < 1", `<figure class="code"><figcaption><span>go</span><button type="button" class="copy">Copy</button></figcaption><pre tabindex="0"><code>x &lt; 1</code></pre></figure>`},
+		{"link", "[a](https://x.example/b_(c))", `<p><a href="https://x.example/b_(c)" rel="noopener noreferrer nofollow" target="_blank" title="https://x.example/b_(c)">a</a></p>`},
+		{"bare link", "at https://x.example/y.", `<p>at <a href="https://x.example/y" rel="noopener noreferrer nofollow" target="_blank" title="https://x.example/y">https://x.example/y</a>.</p>`},
+		{"refused link", "[a](file:///etc/passwd)", "<p>[a](file:///etc/passwd)</p>"},
+		{"escape", `\*a\*`, "<p>*a*</p>"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := pageDriver{t, p.ctx}
+			p.want(fmt.Sprintf(`import("/markdown.js").then(({markdown}) => { const d = document.createElement("div"); d.append(markdown(%s)); return d.innerHTML; })`, jsString(tt.in)), tt.want)
+		})
+	}
+	// Text that makes a careless expression slow.
+	for _, seed := range []string{"*", "`", "_a", "[", "[a](", "**a", "~~", "> ", "- ", "|-", "https://"} {
+		took := p.eval(fmt.Sprintf(`import("/markdown.js").then(({markdown}) => { const t = performance.now(); markdown(%s.repeat(60000).slice(0, 65536)); return performance.now() - t < 5000; })`, jsString(seed)))
+		if took != "true" {
+			t.Errorf("64 KiB of %q took over 5 s", seed)
+		}
+	}
+}
+
+func jsString(s string) string { return fmt.Sprintf("%q", s) }
+
+// pageLooks fills the page with one of everything and, if FLYNN_TEST_SHOTS names a folder, takes pictures of it in both
+// lights and at the width of a phone. It fails when anything is wider than the screen.
+func pageLooks(t *testing.T, b context.Context) {
+	d := open(t, showcase)
+	d.backend.Info = showcaseStatus()
+	p := visit(t, b, d)
+	p.shot("empty-light")
+	p.say("Why does the build fail since yesterday?")
+	p.until(idle + ` && document.querySelectorAll(".call").length === 3`)
+	p.say("Clean up and build again, please")
+	p.visible(".approval .approve:enabled")
+	screens := []struct {
+		name          string
+		width, height int64
+	}{{"wide", 1180, 820}, {"phone", 390, 844}}
+	for _, light := range []string{"light", "dark"} {
+		for _, screen := range screens {
+			p.light(light)
+			p.do(chromedp.EmulateViewport(screen.width, screen.height))
+			p.want(`document.documentElement.scrollWidth <= innerWidth && document.querySelector("#scroll").scrollWidth <= document.querySelector("#scroll").clientWidth`, "true")
+			name := screen.name + "-" + light
+			p.shot(name + "-approval")
+			p.eval(`document.querySelector("#scroll").scrollTop = 0`)
+			p.shot(name + "-top")
+			p.eval(`document.querySelector("#open-status").click()`)
+			p.visible("#status-body .warning")
+			p.shot(name + "-status")
+			p.click("#close-status")
+			if screen.name == "phone" {
+				p.click("#open-side")
+				p.visible("#close-side")
+				p.until(`getComputedStyle(document.querySelector("#side")).translate === "0px"`)
+				p.shot(name + "-side")
+				p.click("#close-side")
+			}
+			p.eval(`document.querySelector("#scroll").scrollTop = 1e6`)
+		}
+	}
+}
+
+// light makes the page believe that the person prefers light or dark, and no motion.
+func (p pageDriver) light(name string) {
+	p.t.Helper()
+	_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: name}, {Name: "prefers-reduced-motion", Value: "reduce"},
+	}})
+	if err != nil {
+		p.fatal("emulate media: %v", err)
+	}
+}
+
+func showcase(ctx context.Context, t *gatewaytest.Turn, text string) (string, error) {
+	if strings.HasPrefix(text, "Clean") {
+		t.Interim("Two steps. First I remove the stale cache, then I build.")
+		_, err := t.Run(ctx, gatewaytest.Call{
+			Tool: "shell", Args: map[string]any{"command": "rm -rf .cache/build &&\n  make clean all 2>&1 | tee build.log", "timeout_seconds": 120}, Verdict: "ask", Where: "host",
+			Reasons: []string{"approve: shell commands on the host wait for a person"},
+		})
+		return "Done.", err
+	}
+	t.Interim("I will look at the log first.")
+	calls := []gatewaytest.Call{
+		{Tool: "shell", Args: map[string]string{"command": "git log --oneline -3 -- go.mod"}, Verdict: "run_in_sandbox", Where: "default", Output: "4f1c2ab go.mod: raise the TLS library\n91d03ce Lay the floor plan\n0a7be11 First commit\n"},
+		{Tool: "read_file", Args: map[string]string{"path": "build.log"}, Verdict: "run", Where: "host", Output: strings.Repeat("compile pkg/module: ok\n", 40)},
+		{Tool: "web_fetch", Args: map[string]string{"url": "http://169.254.169.254/latest/meta-data/"}, Verdict: "deny", Reasons: []string{"no-metadata: link-local addresses are not for agents"}},
+	}
+	for _, c := range calls {
+		if _, err := t.Run(ctx, c); err != nil {
+			return "", err
+		}
+	}
+	reply := "The library `crypto/tlsx` was raised to **v2**, and v2 dropped `Dial`. Three places call it:\n\n" +
+		"1. `client/dial.go`, for the first connection\n2. `client/retry.go`\n3. the test beside it\n\n" +
+		"The change is small:\n\n```go\nconn, err := tlsx.DialContext(ctx, \"tcp\", addr)\nif err != nil {\n\treturn fmt.Errorf(\"dial %s: %w\", addr, err)\n}\n```\n\n" +
+		"| File | Lines |\n| --- | --- |\n| client/dial.go | 12 |\n| client/retry.go | 4 |\n\nThe notes are at https://example.com/tlsx/v2. Shall I make the change?"
+	t.Say(reply)
+	return reply, nil
+}
+
+func showcaseStatus() gateway.Status {
+	return gateway.Status{
+		Version: "0.1.0", Generation: 3, Started: time.Now().Add(-3 * time.Hour),
+		Agents: []gateway.AgentStatus{
+			{Name: "main", Kind: "chat", Model: "default", Tools: "coding"},
+			{Name: "researcher", Kind: "chat", Model: "fast", Tools: "minimal", Sandbox: "default"},
+		},
+		Channels: []gateway.ChannelStatus{
+			{Name: "irc", Plugin: "irc", State: "connected", OK: true},
+			{Name: "telegram", Plugin: "telegram", State: "quarantined", Detail: "4 crashes in 60 s; see flynn plugin logs telegram"},
+		},
+		Policies: []gateway.PolicyStatus{{Name: "no-metadata", Kinds: []string{"tool"}, Digest: "sha256:9f2b54f1c0aa77", State: "in force", OK: true}},
+		Sandbox:  gateway.SandboxStatus{Enabled: true, Detail: "cannot reach the Docker engine"},
+		Warnings: []string{"Docker is not available: tools run on the host with approval."},
+	}
+}

@@ -1,0 +1,79 @@
+package gateway_test
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// door is a gateway that runs, and can be stopped and started again on the same port.
+type door struct {
+	t       testing.TB
+	cfg     gateway.Config
+	backend *gatewaytest.Backend
+	server  *gateway.Server
+	stop    func()
+}
+
+// open starts a gateway before the given agent. Everything ends with the test.
+func open(t testing.TB, agent gatewaytest.Agent, edit ...func(*gateway.Config)) *door {
+	t.Helper()
+	d := &door{t: t, backend: gatewaytest.New(agent)}
+	d.cfg = gateway.Config{Listen: "127.0.0.1:0", TokenFile: filepath.Join(t.TempDir(), "gateway.token")}
+	for _, e := range edit {
+		e(&d.cfg)
+	}
+	t.Cleanup(d.backend.Close)
+	d.start()
+	d.cfg.Listen = d.server.Addr().String()
+	t.Cleanup(func() { d.stop() })
+	return d
+}
+
+func (d *door) start() {
+	d.t.Helper()
+	server, err := gateway.New(d.cfg, d.backend)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	d.server = server
+	d.stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			d.t.Errorf("Run: %v", err)
+		}
+		d.stop = func() {}
+	}
+}
+
+func (d *door) base() string { return "http://" + d.server.Addr().String() }
+
+func (d *door) token() string {
+	d.t.Helper()
+	tok, err := gateway.ReadToken(d.cfg.TokenFile)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return tok
+}
+
+// client keeps no idle connections, so that goleak sees none.
+func client() *http.Client {
+	return &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true},
+		Timeout:       10 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
