@@ -1,6 +1,6 @@
 // Package machine defines what a tool can do to a computer: run commands, keep
 // processes, touch files. A tool is written once against Machine and works on
-// the host (New in this package) and inside a sandbox session alike.
+// the host (NewHost in this package) and inside a sandbox session alike.
 //
 // It does not decide whether a call may run, and knows nothing of containers.
 package machine
@@ -20,17 +20,23 @@ import (
 type Machine interface {
 	// Name tells people where this is: "host" or the sandbox's name.
 	Name() string
+	// Exec runs a command and waits for it. What it leaves in the background is ended with it: Start is for
+	// what should go on. A command that the context ends is a Result, not an error.
 	Exec(ctx context.Context, cmd Command) (Result, error)
-	// Start runs a command in the background; its output is kept for Output.
+	// Start runs a command in the background; its output is kept for Output. The context covers the start alone,
+	// and a Timeout of zero is none.
 	Start(ctx context.Context, cmd Command) (Process, error)
 	Processes(ctx context.Context) ([]Process, error)
 	// Output returns what a background process wrote from offset on, at most max bytes.
 	Output(ctx context.Context, id string, offset int64, max int) (Output, error)
 	// Kill ends a background process with everything it started and reports how.
 	Kill(ctx context.Context, id string) (Process, error)
+	// ReadFile returns at most max bytes from offset on, and the size of the whole file. An offset past the end gives no data.
 	ReadFile(ctx context.Context, path string, offset int64, max int64) (data []byte, size int64, err error)
-	// WriteFile replaces a file atomically, creating parent folders inside the workspace.
+	// WriteFile replaces a file atomically, creating parent folders inside the workspace. A perm of zero keeps
+	// the mode that is there, and is 0644 for a new file.
 	WriteFile(ctx context.Context, path string, data []byte, perm fs.FileMode) error
+	// List returns the entries of a folder, sorted by name.
 	List(ctx context.Context, path string) ([]FileInfo, error)
 }
 

@@ -1,8 +1,9 @@
 // Package tool holds the tools that agents call, the registry that offers them,
 // and Enforce, the one function that decides whether a call may run.
 //
-// Start with Tool, Registry and Enforcer. A tool acts on the Machine that it is
-// given and does not know whether that is the host or a sandbox. The package does not talk to models.
+// Start with Tool, Registry and Enforcer; Enforcer.Admit and Runner.Run are the two steps
+// of a call. A tool acts on the Machine that it is given and does not know whether that is the
+// host or a sandbox. The package does not talk to models.
 package tool
 
 import (

@@ -12,6 +12,7 @@ import (
 const (
 	maxPageText = 4 << 20
 	maxTarget   = 1024
+	maxLinks    = 5000 // with their targets; resolving costs microseconds each
 )
 
 // htmlText turns a page into plain text with just enough Markdown to keep its meaning: headings, list items,
@@ -50,6 +51,7 @@ type textWriter struct {
 	breaks  int       // line breaks that are due before the next text
 	space   bool      // a space is due before the next text
 	links   []string  // targets of the open links
+	targets int       // links resolved so far
 	started bool
 }
 
@@ -137,9 +139,10 @@ func (w *textWriter) openLink(target string) {
 
 // absolute resolves a link that leads to another page; others, such as scripts and anchors, give nothing.
 func (w *textWriter) absolute(target string) string {
-	if target == "" || strings.HasPrefix(target, "#") {
+	if target == "" || strings.HasPrefix(target, "#") || w.targets == maxLinks {
 		return ""
 	}
+	w.targets++
 	u, err := w.base.Parse(target)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") {
 		return ""

@@ -25,7 +25,7 @@ func TestShellExec(t *testing.T) {
 		{"silent", args{"command": "true"}, false, []string{"[exit code 0]"}},
 		{"fails", args{"command": "echo why >&2; exit 3"}, true, []string{"why\n[exit code 3]"}},
 		{"signal", args{"command": "kill -SEGV $$"}, true, []string{"[ended by SIGSEGV]"}},
-		{"timeout", args{"command": "echo before; sleep 100", "timeout": 200}, true, []string{"before", "timed out after", "SIGTERM"}},
+		{"timeout", args{"command": "echo before; sleep 100", "timeout": 1000}, true, []string{"before", "timed out after", "SIGTERM"}},
 		{"flood", args{"command": "head -c 300000 /dev/zero | tr '\\0' x"}, false, []string{"37856 bytes of output dropped", "bytes left out", "file.read"}},
 		{"left behind", args{"command": "sleep 100 & echo started"}, false, []string{"started", "left in the background was ended"}},
 		{"cwd", args{"command": "pwd", "cwd": "/etc"}, true, []string{"leaves the workspace"}},

@@ -322,6 +322,23 @@ func TestHTMLText(t *testing.T) {
 	}
 }
 
+// TestHTMLTextTakesHostilePages checks that no page of the greatest size is much dearer than another: a
+// quadratic step in any of these would take minutes.
+func TestHTMLTextTakesHostilePages(t *testing.T) {
+	base, err := url.Parse("https://example.com/" + strings.Repeat("d/", 400))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, piece := range []string{"<a ", "<a href=x>", "<!--", "<", "</", "<svg>", "<script>", "<title>", "&", "<p a='", "<li>", "<pre>", "<textarea>", "<![CDATA[", "<script></", "<object>", " <b>"} {
+		page := strings.Repeat(piece, maxBody/len(piece))
+		began := time.Now()
+		got := htmlText(page, base)
+		if took := time.Since(began); took > 20*time.Second || len(got) > maxPageText+len(page) {
+			t.Errorf("%q over and over: %v, %d bytes", piece, took, len(got))
+		}
+	}
+}
+
 func FuzzHTMLText(f *testing.F) {
 	for _, seed := range []string{
 		`<p>a <a href="/x">b</a>`, "<script>", "<h1", "<svg/><pre>\x00</pre>", "<a href=?>&#xd800;</a>", "<li><li><table><td>", "<title>&lt;/title>",
