@@ -1,0 +1,78 @@
+package plugin
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// playHost is the test binary as a host with one plugin. It tells the plugin's pid and never ends.
+func playHost(dir string) {
+	pack, run, _ := strings.Cut(dir, ",")
+	h, err := New(Config{Dir: run + "/plugins", RunDir: run + "/r", DevPaths: map[string]string{"actor": pack}})
+	if err != nil {
+		panic(err)
+	}
+	ready := handlerFunc(func(ctx context.Context, c *Client) error {
+		fmt.Println(h.Status()[0].PID)
+		<-ctx.Done()
+		return nil
+	})
+	if err := h.Add(Instance{Name: "one", Plugin: "actor", Kind: Channel}, ready); err != nil {
+		panic(err)
+	}
+	fmt.Println(h.Run(context.Background()))
+}
+
+func TestPluginDiesWithItsHost(t *testing.T) {
+	needProcesses(t)
+	run, err := os.MkdirTemp("", "fr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(run)
+	host := exec.Command(os.Args[0], "host:"+makePack(t, "good", packOptions{})+","+run)
+	out, err := host.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil || !alive(pid) {
+		t.Fatalf("no plugin: %q, %v", line, err)
+	}
+	begin := time.Now()
+	if err := host.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = host.Wait()
+	for alive(pid) {
+		if time.Since(begin) > time.Second {
+			t.Fatal("the plugin lives 1 s after its host was killed")
+		}
+		time.Sleep(time.Millisecond) // a poll, not a synchronisation
+	}
+	t.Logf("gone after %v", time.Since(begin).Round(time.Millisecond))
+}
+
+// alive tells whether a process exists and is not a zombie.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(state, "Z")
+}
