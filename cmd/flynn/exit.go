@@ -1,0 +1,46 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/flynnhost/flynn/host/config"
+)
+
+// Exit codes of every subcommand.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+	exitConfig  = 3
+)
+
+const exitCodes = `Exit codes: 0 success, 1 failure, 2 wrong usage, 3 errors in the configuration.`
+
+// usageError is a mistake on the command line.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// reported wraps an error whose details the command has printed itself: it sets the exit code and nothing more.
+type reported struct{ err error }
+
+func (e reported) Error() string { return e.err.Error() }
+func (e reported) Unwrap() error { return e.err }
+
+func exitCode(err error) int {
+	var usage usageError
+	var bad config.Errors
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.As(err, &bad):
+		return exitConfig
+	}
+	return exitFailure
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"flynn": main})
+}
+
+// TestScripts runs every testdata/*.txtar: the real command line, one script for each behaviour.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		UpdateScripts:       os.Getenv("FLYNN_UPDATE") != "",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("HOME", env.WorkDir+"/home")
+			return os.Mkdir(env.WorkDir+"/home", 0o700)
+		},
+	})
+}
+
+// exits is the script command "exits CODE PROGRAM ARGS...": the program must end with that exit code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM [ARGS...]")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	code := 0
+	if exit := new(exec.ExitError); errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("run %s: %v", args[1], err)
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+}
+
+// TestRunIsReentrant keeps run free of state that a first call would leave to a second.
+func TestRunIsReentrant(t *testing.T) {
+	none := func(string) string { return "" }
+	for range 2 {
+		code := run(context.Background(), []string{"flynn", "--no-such-flag"}, none, nil, discard{}, discard{})
+		if code != exitUsage {
+			t.Fatalf("exit code %d, want %d", code, exitUsage)
+		}
+	}
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/flynnhost/flynn/host/config"
+)
+
+// The rules of printing, kept here and nowhere else:
+//
+//   - what was asked for goes to stdout; errors, warnings and progress go to stderr
+//   - success that yields nothing prints nothing
+//   - tables have stable columns under a header in capitals, one row a line, "-" for nothing
+//   - with --json stdout holds one JSON value (a stream: one value a line) and nothing else, and an
+//     error is {"error": "..."} on stderr
+//   - colour only on a terminal, and not when NO_COLOR is set or TERM is dumb
+//   - an error is one line: what was done, what is wrong, what to do next
+type output struct {
+	out, err io.Writer
+	asJSON   bool
+	colour   bool
+}
+
+func newOutput(ctx context.Context, cmd *cli.Command) *output {
+	root := cmd.Root()
+	return &output{
+		out:    root.Writer,
+		err:    root.ErrWriter,
+		asJSON: cmd.Bool("json"),
+		colour: colourful(root.ErrWriter, getenvOf(ctx)),
+	}
+}
+
+// colourful tells whether w is a terminal that shows colours.
+func colourful(w io.Writer, getenv func(string) string) bool {
+	f, ok := w.(*os.File)
+	if !ok || getenv("NO_COLOR") != "" || getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// json prints v as one indented JSON value.
+func (o *output) json(v any) error {
+	enc := json.NewEncoder(o.out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// line prints one line for people to stdout.
+func (o *output) line(format string, args ...any) { fmt.Fprintf(o.out, format+"\n", args...) }
+
+// table prints rows under a header.
+func (o *output) table(header []string, rows [][]string) error {
+	w := tabwriter.NewWriter(o.out, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{header}, rows...) {
+		for i, cell := range row {
+			if cell == "" {
+				row[i] = "-"
+			}
+		}
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	return w.Flush()
+}
+
+// warn prints one warning to stderr.
+func (o *output) warn(format string, args ...any) {
+	fmt.Fprintf(o.err, "%s %s\n", o.paint("33", "warning:"), fmt.Sprintf(format, args...))
+}
+
+// fail prints the error that ends the program.
+func (o *output) fail(err error) {
+	var done reported
+	var bad config.Errors
+	switch {
+	case errors.As(err, &done):
+	case o.asJSON:
+		_ = json.NewEncoder(o.err).Encode(map[string]string{"error": err.Error()})
+	case errors.As(err, &bad):
+		for _, e := range bad {
+			fmt.Fprintln(o.err, e.Error())
+		}
+	default:
+		fmt.Fprintf(o.err, "%s %v\n", o.paint("31", "flynn:"), err)
+	}
+}
+
+func (o *output) paint(colour, s string) string {
+	if !o.colour {
+		return s
+	}
+	return "\x1b[" + colour + "m" + s + "\x1b[0m"
+}

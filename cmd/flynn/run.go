@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/urfave/cli/v3"
+)
+
+// commands lists the subcommands, in the order of the help text.
+func commands() []*cli.Command {
+	return []*cli.Command{
+		configCommand(),
+		routeCommand(),
+	}
+}
+
+// run is the whole program: it parses args, runs the subcommand, prints its error and returns the
+// exit code. Nothing below it calls os.Exit or reads the process's own environment.
+func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+
+	root := rootCommand()
+	root.Reader, root.Writer, root.ErrWriter = stdin, stdout, stderr
+	prepare(root)
+	ctx = withGetenv(ctx, getenv)
+	err := root.Run(ctx, args)
+	if err != nil {
+		newOutput(ctx, root).fail(err)
+	}
+	return exitCode(err)
+}
+
+func rootCommand() *cli.Command {
+	return &cli.Command{
+		Name:        "flynn",
+		Usage:       "a self-hosted host for AI agents that people talk to over chat channels",
+		Description: exitCodes,
+		Version:     version(),
+		Suggest:     true,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "config", Usage: "read the configuration from `FILE` (default: $FLYNN_CONFIG, else flynn.toml)"},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+		},
+		Commands:              commands(),
+		EnableShellCompletion: true,
+		ConfigureShellCompletionCommand: func(c *cli.Command) {
+			c.Hidden = false
+		},
+		// run prints errors and chooses the exit code; the library must do neither.
+		ExitErrHandler: func(context.Context, *cli.Command, error) {},
+	}
+}
+
+// prepare gives every command of the tree the same manners: wrong usage is an error of its own
+// class, a group refuses a subcommand that it does not know, and a command refuses arguments that it does not name.
+func prepare(c *cli.Command) {
+	c.OnUsageError = func(_ context.Context, _ *cli.Command, err error, _ bool) error { return usageError{err} }
+	switch {
+	case c.Action == nil:
+		c.Action = unknownCommand
+	case len(c.Arguments) == 0 && c.ArgsUsage == "" && c.ArgValidator == nil:
+		c.ArgValidator = noArguments
+	}
+	for _, sub := range c.Commands {
+		prepare(sub)
+	}
+}
+
+// unknownCommand is the action of a group: it was called alone, or with a name that none of its subcommands has.
+func unknownCommand(_ context.Context, cmd *cli.Command) error {
+	name := cmd.Args().First()
+	if name == "" {
+		return cli.ShowSubcommandHelp(cmd)
+	}
+	if near := cli.SuggestCommand(cmd.VisibleCommands(), name); near != "" {
+		return usagef("no command %q in %q (did you mean %q?)", name, cmd.FullName(), near)
+	}
+	return usagef("no command %q in %q (run %q)", name, cmd.FullName(), cmd.FullName()+" --help")
+}
+
+func noArguments(_ context.Context, cmd *cli.Command) error {
+	if arg := cmd.Args().First(); arg != "" {
+		return usagef("unexpected argument %q (run %q)", arg, cmd.FullName()+" --help")
+	}
+	return nil
+}
+
+type getenvKey struct{}
+
+func withGetenv(ctx context.Context, getenv func(string) string) context.Context {
+	return context.WithValue(ctx, getenvKey{}, getenv)
+}
+
+// getenvOf returns the environment that run was given.
+func getenvOf(ctx context.Context) func(string) string {
+	return ctx.Value(getenvKey{}).(func(string) string)
+}
+
+// configPath is the configuration file that the command works on.
+func configPath(ctx context.Context, cmd *cli.Command) string {
+	if path := cmd.String("config"); path != "" {
+		return path
+	}
+	if path := getenvOf(ctx)("FLYNN_CONFIG"); path != "" {
+		return path
+	}
+	return "flynn.toml"
+}
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
