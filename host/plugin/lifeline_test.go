@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/flynnhost/flynn/sdk/proto/handshake"
 )
 
 // playHost is the test binary as a host with one plugin. It tells the plugin's pid and never ends.
@@ -75,4 +77,37 @@ func alive(pid int) bool {
 	}
 	_, state, _ := strings.Cut(string(stat), ") ")
 	return !strings.HasPrefix(state, "Z")
+}
+
+// TestLifelineAlone leaves out the parent-death signal of Linux: the plugin has to see the end of its standard input by itself.
+func TestLifelineAlone(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "plugin:good")
+	cmd.Env = []string{
+		handshake.CookieKey + "=" + handshake.CookieValue, "PLUGIN_PROTOCOL_VERSIONS=1", "PLUGIN_UNIX_SOCKET_DIR=" + t.TempDir(),
+	}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil || !strings.HasPrefix(line, "1|1|unix|") {
+		t.Errorf("handshake is %q, %v", line, err)
+	}
+	begin := time.Now()
+	if err := stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	err = cmd.Wait()
+	if took := time.Since(begin); took > time.Second {
+		t.Errorf("the plugin took %v to end", took)
+	}
+	if err == nil {
+		t.Error("a plugin that lost its host exits with success")
+	}
 }
