@@ -15,6 +15,7 @@ import (
 func commands() []*cli.Command {
 	return []*cli.Command{
 		configCommand(),
+		pluginCommand(),
 		routeCommand(),
 		policyCommand(),
 		chatCommand(),

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 )
 
@@ -110,23 +111,32 @@ func (t *tree) complete(m Manifest) error {
 	if err != nil {
 		return err
 	}
-	var names []string
 	if program, ok := c.file(); ok {
-		names = append(names, program)
-	}
-	if m.Config.Schema != "" {
-		names = append(names, m.Config.Schema)
-	}
-	for _, name := range names {
-		info, err := t.root.Lstat(filepath.FromSlash(name))
+		mode, err := t.regular(program)
 		if err != nil {
-			return fmt.Errorf("%s names a file that is missing: %w", ManifestName, err)
+			return err
 		}
-		if !info.Mode().IsRegular() {
-			return fmt.Errorf("%s names %s, which is not a regular file", ManifestName, name)
+		if mode&0o100 == 0 && runtime.GOOS != "windows" {
+			return fmt.Errorf("%s names the program %s, which is not executable: run chmod +x on it", ManifestName, program)
 		}
 	}
-	return nil
+	if m.Config.Schema == "" {
+		return nil
+	}
+	_, err = t.regular(m.Config.Schema)
+	return err
+}
+
+// regular returns the mode of a file that the manifest names.
+func (t *tree) regular(name string) (fs.FileMode, error) {
+	info, err := t.root.Lstat(filepath.FromSlash(name))
+	if err != nil {
+		return 0, fmt.Errorf("%s names a file that is missing: %w", ManifestName, err)
+	}
+	if !info.Mode().IsRegular() {
+		return 0, fmt.Errorf("%s names %s, which is not a regular file", ManifestName, name)
+	}
+	return info.Mode(), nil
 }
 
 // stage copies every file into a new folder of the store and returns their digests.

@@ -104,9 +104,11 @@ func (h *Host) startProcess(ctx context.Context, u *unit, p *pack) (process, err
 		run.remove()
 		return nil, fmt.Errorf("connect to the plugin: %w", err)
 	}
+	stdioOn, deafen := context.WithCancel(context.Background())
 	return &running{
 		runner: run.runner, conn: conn, manifest: p.manifest, instance: u.instance, stateDir: stateDir,
 		host: h, output: out, remove: run.remove, log: u.log, pace: h.pace,
+		stdioOn: stdioOn, deafen: deafen,
 	}, nil
 }
 

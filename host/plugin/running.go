@@ -38,6 +38,8 @@ type running struct {
 
 	killing sync.Once
 	stdio   sync.WaitGroup
+	stdioOn context.Context // ends with the orderly end, which the stream would hold up
+	deafen  context.CancelFunc
 }
 
 var _ process = (*running)(nil)
@@ -239,6 +241,7 @@ func (r *running) shutdown(ctx context.Context) {
 	if deadline, ok := ctx.Deadline(); ok {
 		grace = time.Until(deadline)
 	}
+	r.deafen()
 	_, err := pluginv1.NewPluginClient(r.conn).Shutdown(ctx, &pluginv1.ShutdownRequest{Grace: durationpb.New(grace)})
 	if err == nil && r.gone(ctx) {
 		return
@@ -263,6 +266,7 @@ func (r *running) gone(ctx context.Context) bool {
 func (r *running) kill() {
 	r.killing.Do(func() {
 		r.remove()
+		r.deafen()
 		_ = r.conn.Close()
 		r.stdio.Wait()
 	})
@@ -272,7 +276,7 @@ func (r *running) kill() {
 // plugin if nobody took it. The messages are read as unknown fields, which spares us the library's private types; plugins without the
 // service are none the worse.
 func (r *running) drainStdio() {
-	stream, err := r.conn.NewStream(context.Background(), &grpc.StreamDesc{ServerStreams: true}, "/plugin.GRPCStdio/StreamStdio")
+	stream, err := r.conn.NewStream(r.stdioOn, &grpc.StreamDesc{ServerStreams: true}, "/plugin.GRPCStdio/StreamStdio")
 	if err != nil {
 		return
 	}

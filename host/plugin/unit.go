@@ -8,6 +8,9 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // pace holds every period of supervision, so that tests can be quick.
@@ -63,9 +66,9 @@ type unit struct {
 	stop  context.CancelFunc // set when Run begins; under Host.mu
 	ended chan struct{}      // closed when the loop has ended
 
-	mu     sync.Mutex
-	status Status
-	again  context.CancelCauseFunc // ends the current turn
+	mu    sync.Mutex
+	now   Status
+	again context.CancelCauseFunc // ends the current turn
 }
 
 // errRestart ends a turn of the loop because an operator asked for it.
@@ -75,7 +78,7 @@ func newUnit(h *Host, i Instance, use Handler) *unit {
 	return &unit{
 		host: h, instance: i, use: use, ended: make(chan struct{}),
 		log: h.log.With("instance", i.Name, "plugin", i.Plugin),
-		status: Status{
+		now: Status{
 			Name: i.Name, Plugin: i.Plugin, Kind: i.Kind, Critical: i.Critical, State: Stopped, Since: time.Now(),
 		},
 	}
@@ -146,15 +149,18 @@ func (u *unit) introduce(turn context.Context, p process) error {
 	return nil
 }
 
+// exitLag is how long after its connection a dying process may be seen to exit.
+const exitLag = time.Second
+
 // because prefers the way in which the process ended to the failed call that showed it.
 func (u *unit) because(p process, err error) error {
-	if errors.As(err, new(permanent)) {
+	if status.Code(err) != codes.Unavailable {
 		return err
 	}
 	select {
 	case <-p.exited():
 		return fmt.Errorf("%w: %w", err, p.failure())
-	case <-time.After(100 * time.Millisecond): // a broken connection is seen a little before the exit
+	case <-time.After(exitLag):
 		return err
 	}
 }
@@ -253,7 +259,7 @@ func (u *unit) health(ctx context.Context, p process, sick chan<- error) {
 // platform takes over what the plugin says about itself while it is in use.
 func (u *unit) platform(s State, detail string) {
 	u.mu.Lock()
-	state := u.status.State
+	state := u.now.State
 	u.mu.Unlock()
 	if state == Ready || state == Degraded {
 		u.set(s, detail)
@@ -301,9 +307,9 @@ func (u *unit) set(state State, detail string) {
 // update changes the status and announces it if that made a difference.
 func (u *unit) update(change func(*Status)) {
 	u.mu.Lock()
-	before := u.status
-	change(&u.status)
-	after := u.status
+	before := u.now
+	change(&u.now)
+	after := u.now
 	u.mu.Unlock()
 	if before != after {
 		u.host.announce(after)
@@ -313,5 +319,5 @@ func (u *unit) update(change func(*Status)) {
 func (u *unit) snapshot() Status {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.status
+	return u.now
 }

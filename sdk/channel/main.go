@@ -95,11 +95,15 @@ func (a *adapter) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientCo
 	return nil, errors.New("a plugin has no client")
 }
 
-// stopWhenOver ends g when s is over, letting the answer to Shutdown leave first.
+// stopWhenOver ends g when s is over, letting answers in flight leave first.
 func stopWhenOver(g *grpc.Server, s *server) {
 	<-s.over
 	s.halt() // ends the streams, for which GracefulStop would wait
-	hard := time.AfterFunc(drainTimeout, g.Stop)
+	patience := drainTimeout
+	if s.failure != nil {
+		patience = failTimeout
+	}
+	hard := time.AfterFunc(patience, g.Stop)
 	defer hard.Stop()
 	g.GracefulStop()
 }

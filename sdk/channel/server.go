@@ -193,3 +193,6 @@ func (s *server) halt() {
 
 // drainTimeout bounds the end of a process whose host is gone or never asked.
 const drainTimeout = 300 * time.Millisecond
+
+// failTimeout bounds the same after a failure, when nobody waits for more than an answer under way.
+const failTimeout = 50 * time.Millisecond

@@ -1,0 +1,70 @@
+package plugin
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/flynnhost/flynn/sdk/need"
+)
+
+// insideEnv is set in the PID namespace in which the tests run: nothing that they kill is anybody else's there.
+const insideEnv = "FLYNN_TEST_PID_NAMESPACE"
+
+// TestMain plays three parts: outside it runs itself again in a PID namespace of its own, inside it runs the tests, and with
+// a first argument "plugin:MODE" it is the plugin of a test.
+func TestMain(m *testing.M) {
+	if mode, ok := strings.CutPrefix(firstArg(), "plugin:"); ok {
+		playPlugin(mode)
+		return
+	}
+	if dir, ok := strings.CutPrefix(firstArg(), "host:"); ok {
+		playHost(dir)
+		return
+	}
+	if os.Getenv(insideEnv) == "" && unshareWorks() == nil {
+		os.Exit(runInside())
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func firstArg() string {
+	if len(os.Args) < 2 {
+		return ""
+	}
+	return os.Args[1]
+}
+
+var unshare = []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
+
+func unshareWorks() error {
+	return exec.Command(unshare[0], append(unshare[1:], "true")...).Run()
+}
+
+func runInside() int {
+	cmd := exec.Command(unshare[0], append(unshare[1:], os.Args...)...)
+	cmd.Env = append(os.Environ(), insideEnv+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// needProcesses skips tests that kill where there is no namespace for it.
+func needProcesses(t testing.TB) {
+	t.Helper()
+	if os.Getenv(insideEnv) == "" {
+		need.Part(t, "unshare", errors.New("no PID namespace can be made here"))
+	}
+}

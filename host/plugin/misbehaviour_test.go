@@ -1,0 +1,78 @@
+package plugin
+
+import (
+	"context"
+	"strings"
+	"testing"
+)
+
+// TestMisbehaviour runs one bad plugin of each sort beside a good one. The host says what is wrong in one clear sentence, and the
+// good one keeps delivering.
+func TestMisbehaviour(t *testing.T) {
+	plain := packOptions{tls: "none"}
+	for _, c := range []struct {
+		mode  string
+		pack  packOptions
+		state State
+		says  string // in LastError
+	}{
+		{mode: "crash-start", state: Backoff, says: "it ended before its handshake: exit status 3; it wrote: cannot open shared library"},
+		{mode: "silent", pack: packOptions{more: ""}, state: Backoff, says: "timeout while waiting for plugin to start"},
+		{mode: "stdout-noise", state: Backoff, says: `the plugin printed "Hello from my plugin!" on standard output before its handshake`},
+		{mode: "stdout-binary", state: Backoff, says: "on standard output before its handshake"},
+		{mode: "foreign-address", pack: plain, state: Backoff, says: "not in its socket folder"},
+		{mode: "foreign-socket", pack: plain, state: Backoff, says: "not in its socket folder"},
+		{mode: "surprise-certificate", pack: plain, state: Backoff, says: "handshake has a certificate"},
+		{mode: "no-listener", state: Backoff, says: "handshake has no certificate"},
+		{mode: "no-listener", pack: plain, state: Backoff, says: "describe:"},
+		{mode: "other-protocol", pack: plain, state: Backoff, says: "Plugin version: 99"},
+		{mode: "garbage-socket", pack: plain, state: Backoff, says: "describe:"},
+		{mode: "hang-describe", state: Backoff, says: "describe: rpc error: code = DeadlineExceeded"},
+		{mode: "wrong-name", state: Quarantined, says: `name is actor, but the process says "somebody-else"`},
+		{mode: "wrong-capabilities", state: Quarantined, says: "channel.exclusive is false in plugin.toml, but the process says true"},
+		{mode: "hang-configure", state: Backoff, says: "configure: rpc error: code = DeadlineExceeded"},
+		{mode: "config-unavailable", state: Backoff, says: "cannot reach the server"},
+		{mode: "crash-ready", state: Backoff, says: "panic: the actor fell off the stage"},
+		{mode: "fail-run", state: Backoff, says: "run: no route to host"},
+		{mode: "stop-self", state: Backoff, says: "missed 3 health checks in a row"},
+		{mode: "not-serving", pack: plain, state: Backoff, says: "the plugin says NOT_SERVING"},
+		{mode: "invalid-utf8", pack: plain, state: Backoff, says: "invalid UTF-8"},
+		{mode: "oversized-event", pack: plain, state: Backoff, says: "received message larger than max"},
+		{mode: "skipped-seq", pack: plain, state: Backoff, says: "broke the protocol: event with seq 3 after 1"},
+		{mode: "over-window", pack: plain, state: Backoff, says: "broke the protocol: more than 32 unacked events"},
+	} {
+		t.Run(c.mode+c.pack.tls, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, map[string]string{"actor": makePack(t, c.mode, c.pack), "good-actor": makeGood(t)})
+			good := &listener{}
+			s.add(Instance{Name: "good", Plugin: "good-actor"}, good)
+			s.add(Instance{Name: "bad", Plugin: "actor"}, hold(c.mode == "over-window"))
+			s.await("bad", c.state)
+			if st := s.status("bad"); !strings.Contains(st.LastError, c.says) {
+				t.Errorf("the host says %q, want %q in it", st.LastError, c.says)
+			}
+			good.more(t, 5)
+			if st := s.status("good"); st.Restarts > 0 {
+				t.Errorf("the good plugin was restarted: %+v", st)
+			}
+		})
+	}
+}
+
+// makeGood is a second plugin, by another name.
+func makeGood(t testing.TB) string {
+	dir := makePack(t, "good-actor", packOptions{})
+	rename(t, dir, "actor", "good-actor")
+	return dir
+}
+
+// hold takes events and, when asked to, never says that it is done with them.
+func hold(forever bool) Handler {
+	return handlerFunc(func(ctx context.Context, c *Client) error {
+		return c.Receive(ctx, 32, func(_ Event, done func(error)) {
+			if !forever {
+				done(nil)
+			}
+		})
+	})
+}

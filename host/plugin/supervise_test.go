@@ -1,0 +1,336 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+)
+
+func TestEventsAndReplies(t *testing.T) {
+	s := start(t, map[string]string{"actor": makePack(t, "good", packOptions{})})
+	type answer struct {
+		result SendResult
+		err    error
+	}
+	answers := make(chan answer, 1)
+	l := &listener{}
+	s.add(Instance{Name: "one", Plugin: "actor"}, handlerFunc(func(ctx context.Context, c *Client) error {
+		result, err := c.Send(ctx, message.Reply{Key: "k1", Conversation: message.Conversation{ID: "c"}, Text: "hi \xff"})
+		answers <- answer{result, err}
+		return l.Serve(ctx, c)
+	}))
+	st := s.await("one", Ready)
+	if st.Version != "1.0.0" || !st.Dev || st.PID == 0 {
+		t.Errorf("status is %+v", st)
+	}
+	a := <-answers
+	if a.err != nil || a.result.Outcome != message.Sent || fmt.Sprint(a.result.PlatformIDs) != "[p-k1]" {
+		t.Errorf("send: %+v, %v", a.result, a.err)
+	}
+	l.more(t, 5)
+	l.mu.Lock()
+	e := l.seen[0]
+	l.mu.Unlock()
+	if e.Channel != "one" || e.EventID != "e1" || e.Sender.ID != "u" || e.Text != "hello" || !e.Addressed || e.Kind != EventMessage {
+		t.Errorf("event is %+v", e)
+	}
+}
+
+func TestMalformedEventsAreDroppedAndAcked(t *testing.T) {
+	s := start(t, map[string]string{"actor": makePack(t, "malformed-events", packOptions{tls: "none"})})
+	l := &listener{}
+	s.add(Instance{Name: "one", Plugin: "actor"}, l)
+	l.more(t, 1)
+	e := l.seen[0]
+	if e.EventID != "e6" || !e.Cut || len(e.Text) != message.MaxText || e.Sender.Name != "a\uFFFDb" {
+		t.Errorf("the first event is %s with %d bytes, cut %t, from %q", e.EventID, len(e.Text), e.Cut, e.Sender.Name)
+	}
+}
+
+func TestWrongSettingsQuarantineAtOnce(t *testing.T) {
+	s := start(t, map[string]string{"actor": makePack(t, "bad-config", packOptions{secret: true})})
+	s.add(Instance{Name: "one", Plugin: "actor", Secrets: map[string]string{"token": "s3cr3t-t0ken"}}, &listener{})
+	st := s.await("one", Quarantined)
+	want := "configure: channels.one.server.port: want 1 to 65535; the token is [redacted]"
+	if st.LastError != want || st.Restarts != 0 {
+		t.Errorf("got %q after %d restarts, want %q at once", st.LastError, st.Restarts, want)
+	}
+	if strings.Contains(s.log.String(), "s3cr3t-t0ken") {
+		t.Error("the secret stands in the log")
+	}
+}
+
+func TestSecretsAreMaskedInTheLog(t *testing.T) {
+	s := start(t, map[string]string{"actor": makePack(t, "log-secret", packOptions{secret: true})})
+	s.add(Instance{Name: "one", Plugin: "actor", Secrets: map[string]string{"token": `a "quoted" s3cr3t`}}, &listener{})
+	s.awaitLog("signing in")
+	if log := s.log.String(); strings.Contains(log, "s3cr3t") || !strings.Contains(log, "fields.with=[redacted]") {
+		t.Errorf("the log is not masked:\n%s", log)
+	}
+}
+
+func TestOutputCannotHarmTheHost(t *testing.T) {
+	for mode, says := range map[string]string{
+		"flood-stderr": "plugin logs too much",
+		"flood-stdout": "plugin logs too much",
+		"log-bomb":     "still here",
+	} {
+		t.Run(mode, func(t *testing.T) {
+			s := start(t, map[string]string{"actor": makePack(t, mode, packOptions{})})
+			l := &listener{}
+			s.add(Instance{Name: "one", Plugin: "actor"}, l)
+			s.awaitLog(says)
+			l.more(t, 5)
+			if st := s.status("one"); st.Restarts > 0 {
+				t.Errorf("status is %+v", st)
+			}
+		})
+	}
+}
+
+func TestEnvironmentIsScrubbed(t *testing.T) {
+	t.Setenv("FLYNN_HOST_SECRET", "must-not-leak")
+	t.Setenv("GRANTED", "may-pass")
+	pack := makePack(t, "environment", packOptions{more: "permissions = { env = [\"GRANTED\"] }"})
+	s := start(t, map[string]string{"actor": pack})
+	s.add(Instance{Name: "one", Plugin: "actor"}, &listener{})
+	s.awaitLog("GRANTED=may-pass")
+	if log := s.log.String(); strings.Contains(log, "must-not-leak") {
+		t.Errorf("the host's environment leaks:\n%s", log)
+	}
+}
+
+func TestSendOutcomes(t *testing.T) {
+	for mode, want := range map[string]SendResult{
+		"hang-send":  {Outcome: message.Unknown},
+		"flood-wait": {Outcome: message.NotSent, RetryAfter: 7 * time.Second},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			s := start(t, map[string]string{"actor": makePack(t, mode, packOptions{stop: "1s"})})
+			results := make(chan SendResult, 1)
+			s.add(Instance{Name: "one", Plugin: "actor"}, handlerFunc(func(ctx context.Context, c *Client) error {
+				call, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+				defer cancel()
+				r, err := c.Send(call, message.Reply{Key: "k"})
+				if err == nil {
+					t.Error("send returned no error")
+				}
+				results <- r
+				<-ctx.Done()
+				return nil
+			}))
+			if got := <-results; got.Outcome != want.Outcome || got.RetryAfter != want.RetryAfter {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+func TestSendsInFlightFinishBeforeTheEnd(t *testing.T) {
+	s := start(t, map[string]string{"actor": makePack(t, "slow-send", packOptions{})})
+	sending, sent := make(chan struct{}), make(chan error, 1)
+	s.add(Instance{Name: "one", Plugin: "actor"}, handlerFunc(func(ctx context.Context, c *Client) error {
+		close(sending)
+		_, err := c.Send(ctx, message.Reply{Key: "k"})
+		sent <- err
+		<-ctx.Done()
+		return nil
+	}))
+	<-sending
+	s.end()
+	if err := <-sent; err != nil {
+		t.Errorf("the send in flight failed: %v", err)
+	}
+}
+
+func TestDegradedIsShown(t *testing.T) {
+	s := start(t, map[string]string{"actor": makePack(t, "degraded", packOptions{})})
+	s.add(Instance{Name: "one", Plugin: "actor"}, &listener{})
+	if st := s.await("one", Degraded); st.Detail != "a credential has to be renewed: token expired" {
+		t.Errorf("detail is %q", st.Detail)
+	}
+}
+
+func TestOrderlyEndIsQuick(t *testing.T) {
+	s := start(t, map[string]string{"actor": makePack(t, "good", packOptions{})})
+	s.add(Instance{Name: "one", Plugin: "actor"}, &listener{})
+	pid := s.await("one", Ready).PID
+	begin := time.Now()
+	s.end()
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("the end took %v", took)
+	}
+	if alive(pid) {
+		t.Error("the process is still there")
+	}
+	if left, _ := filepath.Glob(s.config.RunDir + "/plugin-dir*"); len(left) > 0 {
+		t.Errorf("sockets are left: %v", left)
+	}
+}
+
+func TestStubbornPluginsEndWithinTheBound(t *testing.T) {
+	for _, mode := range []string{"ignore-shutdown", "never-exits"} {
+		t.Run(mode, func(t *testing.T) {
+			options := packOptions{stop: "500ms"}
+			if mode == "never-exits" {
+				options.tls = "none"
+			}
+			s := start(t, map[string]string{"actor": makePack(t, mode, options)})
+			s.add(Instance{Name: "one", Plugin: "actor"}, &listener{})
+			pid := s.await("one", Ready).PID
+			begin := time.Now()
+			s.end()
+			if took := time.Since(begin); took > 500*time.Millisecond+3*time.Second {
+				t.Errorf("the end took %v", took)
+			}
+			if alive(pid) {
+				t.Error("the process is still there")
+			}
+		})
+	}
+}
+
+func TestGrandchildrenGoWithThePlugin(t *testing.T) {
+	s := start(t, map[string]string{"actor": makePack(t, "grandchild", packOptions{})})
+	s.add(Instance{Name: "one", Plugin: "actor"}, &listener{})
+	s.awaitLog("grandchild ")
+	_, rest, _ := strings.Cut(s.log.String(), `"grandchild `)
+	pid, err := strconv.Atoi(rest[:strings.IndexByte(rest, '"')])
+	if err != nil || !alive(pid) {
+		t.Fatalf("no grandchild: %d, %v", pid, err)
+	}
+	s.end()
+	for deadline := time.Now().Add(time.Second); alive(pid); {
+		if time.Now().After(deadline) {
+			t.Fatal("the grandchild is still there")
+		}
+		time.Sleep(time.Millisecond) // a poll, not a synchronisation
+	}
+}
+
+func TestAddRemoveRestart(t *testing.T) {
+	s := start(t, map[string]string{"actor": makePack(t, "good", packOptions{})})
+	s.add(Instance{Name: "one", Plugin: "actor"}, &listener{})
+	first := s.await("one", Ready).PID
+	if err := s.Add(Instance{Name: "one", Plugin: "actor", Kind: Channel}, &listener{}); err == nil {
+		t.Error("a second instance of one name was added")
+	}
+	if err := s.Restart("one"); err != nil {
+		t.Fatal(err)
+	}
+	if second := s.await("one", Ready).PID; second == first || alive(first) {
+		t.Errorf("pid %d after the restart, %d before", second, first)
+	}
+	pid := s.status("one").PID
+	if err := s.Remove("one"); err != nil {
+		t.Fatal(err)
+	}
+	if alive(pid) || len(s.Status()) > 0 {
+		t.Errorf("after the removal: alive %t, status %+v", alive(pid), s.Status())
+	}
+	for name, err := range map[string]error{"remove": s.Remove("one"), "restart": s.Restart("one")} {
+		if err == nil {
+			t.Errorf("%s of nothing succeeded", name)
+		}
+	}
+}
+
+func TestNothingRunsThatIsNotLocked(t *testing.T) {
+	s := start(t, nil)
+	s.add(Instance{Name: "one", Plugin: "actor"}, &listener{})
+	if st := s.await("one", Quarantined); !strings.Contains(st.LastError, `plugin "actor" is not installed: run flynn plugin install DIR`) {
+		t.Errorf("the host says %q", st.LastError)
+	}
+}
+
+func TestInstalledPluginRunsUntilItIsTamperedWith(t *testing.T) {
+	s := start(t, nil)
+	installed, err := s.store.Install(makePack(t, "good", packOptions{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &listener{}
+	s.add(Instance{Name: "one", Plugin: "actor", Critical: true}, l)
+	if err := s.WaitCritical(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.more(t, 1)
+	if s.status("one").Dev {
+		t.Error("an installed plugin shows as a development folder")
+	}
+	binary := filepath.Join(s.store.folder(installed.Locked), "bin", "actor")
+	if err := os.Remove(binary); err != nil { // the running process holds the old file
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(binary, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o500); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Restart("one"); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.await("one", Quarantined); !strings.Contains(st.LastError, "bin/actor is not the file that was installed") {
+		t.Errorf("the host says %q", st.LastError)
+	}
+	if err := s.WaitCritical(t.Context()); err == nil {
+		t.Error("a quarantined critical instance counts as ready")
+	}
+}
+
+func TestRunFolder(t *testing.T) {
+	t.Run("too long", func(t *testing.T) {
+		_, err := claimRunDir("/tmp/" + strings.Repeat("x", 100))
+		if err == nil || !strings.Contains(err.Error(), "leaves no room for a socket's name") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("used by another host", func(t *testing.T) {
+		dir, err := os.MkdirTemp("", "fr")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		release, err := claimRunDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+		if _, err := claimRunDir(dir); err == nil || !strings.Contains(err.Error(), "another host uses") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("open to others", func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "r")
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := privateDir(dir); err == nil {
+			t.Error("a folder that others can read was accepted")
+		}
+	})
+	t.Run("swept at boot", func(t *testing.T) {
+		dir, err := os.MkdirTemp("", "fr")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		left := filepath.Join(dir, "plugin-dir123")
+		if err := os.Mkdir(left, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		release, err := claimRunDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+		if _, err := os.Stat(left); err == nil {
+			t.Error("the folder of a killed host is still there")
+		}
+	})
+}
