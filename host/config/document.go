@@ -28,6 +28,12 @@ var plainPair = regexp.MustCompile(`^[^\[\]{}#=]*=[^\[{]*$`)
 // be, and the rest read again: that way one run tells all errors.
 func readDocument(path, src string) document {
 	var doc document
+	if valid := strings.ToValidUTF8(src, "\x00"); valid != src {
+		line := 1 + strings.Count(valid[:strings.IndexByte(valid, 0)], "\n")
+		doc.errs = Errors{{File: path, Line: line, Problem: "not TOML: text is not UTF-8", Hint: "save the file as UTF-8"}}
+		doc.lines = &positions{}
+		return doc
+	}
 	lines := strings.Split(src, "\n")
 	for {
 		doc.keys = map[string]any{}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/BurntSushi/toml"
 )
@@ -87,6 +88,9 @@ func FuzzLocate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src string) {
 		p := locate(src) // must end whatever it reads
 		raw := map[string]any{}
+		if !utf8.ValidString(src) {
+			return // refused before
+		}
 		if _, err := toml.Decode(src, &raw); err != nil {
 			return
 		}
