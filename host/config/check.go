@@ -79,7 +79,7 @@ func LocalDoors() []string { return []string{"terminal", "web"} }
 func (c *Config) ChannelNames() []string {
 	names := append(LocalDoors(), sorted(c.Channels)...)
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // names checks what owners call things. Names become parts of keys ("channel:conversation:agent"), of file names and

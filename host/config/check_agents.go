@@ -26,8 +26,11 @@ func (c *checker) tier(at keyPath, agent Agent) {
 	if _, ok := c.cfg.Models[agent.ModelTier]; ok || agent.Kind == "cli" {
 		return
 	}
-	c.report(at, fmt.Sprintf("no model tier %q", agent.ModelTier),
-		fmt.Sprintf("add [models.%s], or choose of %s", agent.ModelTier, list(sorted(c.cfg.Models))))
+	hint := fmt.Sprintf("add [models.%s]", agent.ModelTier)
+	if len(c.cfg.Models) > 0 {
+		hint += ", or choose of " + list(sorted(c.cfg.Models))
+	}
+	c.report(at, fmt.Sprintf("no model tier %q", agent.ModelTier), hint)
 }
 
 func (c *checker) sandboxOf(at keyPath, ref SandboxRef) {
@@ -54,8 +57,24 @@ func (c *checker) toolNames(at keyPath, names []string) {
 func (c *checker) sandboxes() {
 	c.sandbox(keyPath{"sandbox"}, c.cfg.Sandbox)
 	for _, name := range sorted(c.cfg.Sandboxes) {
-		c.sandbox(keyPath{"sandboxes", name}, c.cfg.Sandboxes[name])
+		c.sandbox(keyPath{"sandboxes", name}, c.cfg.withoutInherited(name))
 	}
+}
+
+// withoutInherited is a named sandbox that differs from [sandbox] or is faultless, key by key: what it inherits is
+// judged where it stands.
+func (c *Config) withoutInherited(name string) Sandbox {
+	s, base, good := c.Sandboxes[name], c.Sandbox, defaultsOf[Sandbox]()
+	if s.Image == base.Image {
+		s.Image = good.Image
+	}
+	if s.WorkspaceDir == base.WorkspaceDir {
+		s.WorkspaceDir = good.WorkspaceDir
+	}
+	if s.Engine == base.Engine {
+		s.Engine = good.Engine
+	}
+	return s
 }
 
 func (c *checker) sandbox(at keyPath, s Sandbox) {

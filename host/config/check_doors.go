@@ -18,7 +18,7 @@ func (c *checker) models() {
 		m, at := c.cfg.Models[tier], keyPath{"models", tier}
 		c.required(at.child("provider"), m.Provider, `"anthropic", "openai" or "demo"`)
 		if m.Provider == "anthropic" || m.Provider == "openai" {
-			c.required(at.child("model"), m.Model, "the provider's name of the model")
+			c.required(at.child("model"), m.Model, `"the provider's name of it"`)
 		}
 		c.baseURL(at.child("base_url"), m.BaseURL)
 		m.APIKey = c.apiKey(at, m)
@@ -59,7 +59,7 @@ func (c *checker) baseURL(at keyPath, address string) {
 func (c *checker) channels() {
 	for _, name := range sorted(c.cfg.Channels) {
 		channel, at := c.cfg.Channels[name], keyPath{"channels", name}
-		c.required(at.child("plugin"), channel.Plugin, "the name of an installed plugin")
+		c.required(at.child("plugin"), channel.Plugin, `"telegram" or another installed plugin`)
 		for _, key := range sorted(channel.refs) {
 			c.channelSecret(at.child(key), channel)
 		}

@@ -19,9 +19,23 @@ type decoder struct {
 	lines  *positions
 	errs   Errors
 	expand func(path string) (string, error) // makes a path absolute
+	// unread holds the keys whose value could not be taken. What follows from the default in their place is no news.
+	unread map[string]bool
 }
 
+// refuse reports a value that cannot be taken; the default stays.
+func (d *decoder) refuse(at keyPath, problem, hint string) {
+	d.report(at, problem, hint)
+	d.unread[at.String()] = true
+}
+
+// report reports what is wrong about a key, unless it or a table around it was refused before.
 func (d *decoder) report(at keyPath, problem, hint string) {
+	for n := range len(at) {
+		if d.unread[at[:n+1].String()] {
+			return
+		}
+	}
 	d.errs = append(d.errs, Error{File: d.file, Line: d.lines.line(at), Key: at.String(), Problem: problem, Hint: hint})
 }
 
@@ -64,8 +78,9 @@ func (d *decoder) value(at keyPath, raw any, into reflect.Value, f field, base r
 		d.sandboxRef(at, raw, target)
 		return
 	case encoding.TextUnmarshaler:
-		d.text(at, raw, target)
-		d.check(at, into, f)
+		if d.text(at, raw, target) {
+			d.check(at, into, f)
+		}
 		return
 	}
 	switch into.Kind() {
@@ -110,7 +125,11 @@ func (d *decoder) entries(at keyPath, raw any, into reflect.Value, f field, base
 func (d *decoder) list(at keyPath, raw any, into reflect.Value, f field) {
 	elements, ok := elementsOf(raw)
 	if !ok {
-		d.wrongType(at, "a list", raw)
+		wanted := "a list"
+		if into.Type().Elem().Kind() == reflect.Struct {
+			wanted = "a list of tables"
+		}
+		d.wrongType(at, wanted, raw)
 		return
 	}
 	into.Set(reflect.MakeSlice(into.Type(), len(elements), len(elements)))
@@ -159,7 +178,7 @@ func (d *decoder) scalar(at keyPath, raw any, into reflect.Value, f field) {
 			return
 		}
 		if into.OverflowInt(n) {
-			d.report(at, fmt.Sprintf("%d is too large", n), "")
+			d.refuse(at, fmt.Sprintf("%d is too large", n), "")
 			return
 		}
 		into.SetInt(n)
@@ -172,7 +191,7 @@ func (d *decoder) scalar(at keyPath, raw any, into reflect.Value, f field) {
 			return
 		}
 		if math.IsInf(x, 0) || math.IsNaN(x) {
-			d.report(at, "not a finite number", "")
+			d.refuse(at, "not a finite number", "")
 			return
 		}
 		into.SetFloat(x)
@@ -186,22 +205,25 @@ func (d *decoder) scalar(at keyPath, raw any, into reflect.Value, f field) {
 	}
 }
 
-func (d *decoder) text(at keyPath, raw any, into encoding.TextUnmarshaler) {
-	s, ok := want[string](d, at, raw)
-	if !ok {
-		return
+func (d *decoder) text(at keyPath, raw any, into encoding.TextUnmarshaler) bool {
+	s, isString := raw.(string)
+	err := into.UnmarshalText([]byte(s))
+	if err == nil {
+		return true
 	}
-	if err := into.UnmarshalText([]byte(s)); err != nil {
-		var bad unitError
-		errors.As(err, &bad)
-		d.report(at, bad.problem, bad.hint)
+	var bad unitError
+	errors.As(err, &bad)
+	if !isString {
+		bad.problem = "want a string, found " + describe(raw)
 	}
+	d.refuse(at, bad.problem, bad.hint)
+	return false
 }
 
 func (d *decoder) check(at keyPath, v reflect.Value, f field) bool {
 	problem, hint := f.checkValue(v)
 	if problem != "" {
-		d.report(at, problem, hint)
+		d.refuse(at, problem, hint)
 	}
 	return problem == ""
 }
@@ -212,7 +234,7 @@ func (d *decoder) path(at keyPath, into reflect.Value) {
 	}
 	path, err := d.expand(into.String())
 	if err != nil {
-		d.report(at, err.Error(), "write an absolute path")
+		d.refuse(at, err.Error(), "write an absolute path")
 		return
 	}
 	into.SetString(path)
@@ -224,7 +246,7 @@ func (d *decoder) sandboxRef(at keyPath, raw any, into *SandboxRef) {
 		*into = SandboxRef{Enabled: raw}
 	case string:
 		if raw == "" {
-			d.report(at, "empty name of a sandbox", "write true, false, or the name of a [sandboxes.NAME]")
+			d.refuse(at, "empty name of a sandbox", "write true, false, or the name of a [sandboxes.NAME]")
 			return
 		}
 		*into = SandboxRef{Enabled: true, Name: raw}
@@ -243,24 +265,33 @@ func want[T any](d *decoder, at keyPath, raw any) (T, bool) {
 }
 
 func (d *decoder) wrongType(at keyPath, wanted string, raw any) {
-	hint := ""
-	s, isString := raw.(string)
-	switch _, err := strconv.ParseInt(s, 10, 64); {
-	case isString && (wanted == "an integer" && err == nil || wanted == "a boolean" && (s == "true" || s == "false")):
-		hint = fmt.Sprintf("remove the quotes: %s = %s", at.last(), s)
-	case wanted == "a string" && !isContainer(raw):
-		hint = fmt.Sprintf("add quotes: %s = %q", at.last(), fmt.Sprint(raw))
-	case wanted == "a list" && isString:
-		hint = fmt.Sprintf("add brackets: %s = [%q]", at.last(), s)
-	case wanted == "a table" && !isContainer(raw):
-		hint = fmt.Sprintf("write its keys under [%s]", at)
-	}
-	d.report(at, "want "+wanted+", found "+describe(raw), hint)
+	d.refuse(at, "want "+wanted+", found "+describe(raw), conversion(at, wanted, raw))
 }
 
-func isContainer(raw any) bool {
+// conversion is a hint how to write the value with the wanted type, when there is an obvious way.
+func conversion(at keyPath, wanted string, raw any) string {
+	s, isString := raw.(string)
+	_, notInteger := strconv.ParseInt(s, 10, 64)
+	switch {
+	case wanted == "an integer" && isString && notInteger == nil:
+		return "remove the quotes: " + s
+	case wanted == "a boolean":
+		return "write true or false, without quotes"
+	case wanted == "a string" && isPlain(raw):
+		return fmt.Sprintf("add quotes: %q", fmt.Sprint(raw))
+	case wanted == "a list" && isString:
+		return fmt.Sprintf("add brackets: [%q]", s)
+	case wanted == "a list of tables":
+		return fmt.Sprintf("begin each with [[%s]]", at)
+	case wanted == "a table":
+		return fmt.Sprintf("write its keys under [%s]", at)
+	}
+	return ""
+}
+
+func isPlain(raw any) bool {
 	switch raw.(type) {
-	case map[string]any, []any, []map[string]any:
+	case bool, int64, float64:
 		return true
 	}
 	return false

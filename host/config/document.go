@@ -22,12 +22,18 @@ const maxSyntaxErrors = 20
 
 // plainPair is a key and value that begin and end on one line, so that the rest of the file
 // means the same without it.
-var plainPair = regexp.MustCompile(`^[ \t]*[^\s\[\]{}#=][^\[\]{}#=]*=[^\[{]*$`)
+var plainPair = regexp.MustCompile(`^[^\[\]{}#=]*=[^\[{]*$`)
 
 // readDocument parses a file. The parser gives up at its first error, so a faulty line is left out, if it is one that can
 // be, and the rest read again: that way one run tells all errors.
 func readDocument(path, src string) document {
 	var doc document
+	if valid := strings.ToValidUTF8(src, "\x00"); valid != src {
+		line := 1 + strings.Count(valid[:strings.IndexByte(valid, 0)], "\n")
+		doc.errs = Errors{{File: path, Line: line, Problem: "not TOML: text is not UTF-8", Hint: "save the file as UTF-8"}}
+		doc.lines = &positions{}
+		return doc
+	}
 	lines := strings.Split(src, "\n")
 	for {
 		doc.keys = map[string]any{}
@@ -37,7 +43,7 @@ func readDocument(path, src string) document {
 			doc.lines = locate(text)
 			break
 		}
-		e, at := syntaxError(path, err)
+		e, at := syntaxError(path, text, err)
 		doc.errs = append(doc.errs, e)
 		if at < 1 || at > len(lines) || len(doc.errs) == maxSyntaxErrors || !canLeaveOut(lines[at-1]) {
 			doc.keys, doc.lines = nil, &positions{}
@@ -55,13 +61,14 @@ func canLeaveOut(line string) bool {
 	return plainPair.MatchString(line) && !strings.Contains(line, `"""`) && !strings.Contains(line, "'''")
 }
 
-// syntaxError rewords an error of the parser and returns the line of the file.
-func syntaxError(path string, err error) (Error, int) {
+// syntaxError rewords an error of the parser and returns the line of the text.
+func syntaxError(path, text string, err error) (Error, int) {
 	var perr toml.ParseError
 	if !errors.As(err, &perr) {
 		return Error{File: path, Line: 1, Problem: "not TOML: " + strings.TrimPrefix(err.Error(), "toml: ")}, 0
 	}
-	line := max(perr.Position.Line, 1)
+	// Not perr.Position.Line, which is the next one when the error is the end of a line.
+	line := 1 + strings.Count(text[:min(max(perr.Position.Start, 0), len(text))], "\n")
 	return Error{File: path, Line: line, Key: "", Problem: "not TOML: " + lower(strings.TrimSuffix(perr.Message, "."))}, line
 }
 

@@ -57,7 +57,7 @@ func cause(err error) error {
 // parse is Load of text that was read already.
 func parse(path string, src []byte, getenv func(string) string, checks ...Check) (*Config, error) {
 	doc := readDocument(path, string(src))
-	d := &decoder{file: path, lines: doc.lines, errs: doc.errs, expand: expander(path, getenv)}
+	d := &decoder{file: path, lines: doc.lines, errs: doc.errs, expand: expander(path, getenv), unread: map[string]bool{}}
 	cfg := &Config{}
 	v := reflect.ValueOf(cfg).Elem()
 	v.Set(defaults(v.Type()))

@@ -67,7 +67,7 @@ func checkReference(t *testing.T, src string, raw map[string]any, v reflect.Valu
 			checkReference(t, src, value.([]map[string]any)[0], defaults(t0.Elem()), at+f.key+"[0].")
 		case f.fallback != "":
 			written := reflect.New(t0).Elem()
-			d := &decoder{lines: &positions{}}
+			d := &decoder{lines: &positions{}, unread: map[string]bool{}}
 			d.value(keyPath{f.key}, value, written, f, reflect.Value{})
 			if !reflect.DeepEqual(written.Interface(), element.Interface()) {
 				t.Errorf("%s%s = %v in the reference, but its default is %v", at, f.key, written, element)
