@@ -201,18 +201,23 @@ func TestFloodDoesNotHoldUpOthers(t *testing.T) {
 
 func TestProgressComesEarly(t *testing.T) {
 	s := open(t)
-	first := make(chan string, 1)
+	pieces := make(chan string, 10)
+	done := make(chan struct{})
 	go func() {
-		_, _ = s.Exec(t.Context(), machine.Command{Script: "echo early; read line; echo late", Stdin: nil, Progress: func(_ machine.Stream, p []byte) {
-			select {
-			case first <- string(p):
-			default:
-			}
-		}})
+		defer close(done)
+		_, _ = s.Exec(t.Context(), machine.Command{
+			Script:   "echo early; until [ -e go ]; do sleep 0.01; done; echo late",
+			Progress: func(_ machine.Stream, p []byte) { pieces <- string(p) },
+		})
 	}()
-	if got := <-first; got != "early\n" {
+	if got := <-pieces; got != "early\n" {
 		t.Errorf("got %q", got)
 	}
+	shell(t, s, "touch go")
+	if got := <-pieces; got != "late\n" {
+		t.Errorf("got %q", got)
+	}
+	<-done
 }
 
 func TestCompletionDoesNotWaitForBackgroundHolders(t *testing.T) {

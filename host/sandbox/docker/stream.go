@@ -46,6 +46,9 @@ func (s *stream) nextPiece() error {
 		return nil
 	case stderrPiece:
 		_, err := io.CopyN(s.stderr, s.src, int64(size))
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
 		return err
 	}
 	return fmt.Errorf("engine sent a piece of stream %d", h[0])

@@ -141,6 +141,9 @@ func (c *command) spawn() (*child, error) {
 	if errors.Is(err, errNoRoom) && c.s.endOrphans() {
 		child, err = start()
 	}
+	if errors.Is(err, unix.ENOENT) {
+		err = fail(frame.Internal, "the image has no /bin/sh, which commands need")
+	}
 	if err != nil {
 		pipes.closeOurs()
 		return nil, err

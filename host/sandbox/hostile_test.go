@@ -1,0 +1,300 @@
+package sandbox_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+// fakeDriver makes containers whose first process is a function of the test's.
+type fakeDriver struct {
+	play func(c *fakeContainer)
+
+	mu      sync.Mutex
+	made    []*fakeContainer
+	removed int
+}
+
+type fakeContainer struct {
+	nonce string
+	host  net.Conn
+	conn  net.Conn // the container's end
+	in    *frame.Reader
+	out   *frame.Writer
+	ended chan struct{}
+}
+
+func (d *fakeDriver) Ping(context.Context) error { return nil }
+
+func (d *fakeDriver) Capabilities(context.Context) (sandbox.Capabilities, error) {
+	return sandbox.Capabilities{}, nil
+}
+
+func (d *fakeDriver) Create(_ context.Context, c sandbox.Container) (string, error) {
+	host, inside := net.Pipe()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.made = append(d.made, &fakeContainer{
+		nonce: c.Entrypoint[1], host: host, conn: inside, ended: make(chan struct{}),
+		in: frame.NewReader(inside, frame.SupervisorSide), out: frame.NewWriter(inside),
+	})
+	return c.Key, nil
+}
+
+func (d *fakeDriver) last() *fakeContainer {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.made[len(d.made)-1]
+}
+
+func (d *fakeDriver) Attach(context.Context, string, io.Writer) (sandbox.Stream, error) {
+	return d.last().host, nil
+}
+
+func (d *fakeDriver) Start(context.Context, string) error {
+	c := d.last()
+	go func() {
+		defer close(c.ended)
+		d.play(c)
+	}()
+	return nil
+}
+
+func (d *fakeDriver) Remove(context.Context, string) error {
+	c := d.last()
+	c.conn.Close()
+	<-c.ended
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.removed++
+	return nil
+}
+
+func (d *fakeDriver) List(context.Context, string) ([]sandbox.Owned, error) { return nil, nil }
+
+// welcome is what a good supervisor answers.
+func (c *fakeContainer) welcome() frame.WelcomeBody {
+	return frame.WelcomeBody{
+		Version: frame.Version, PID: 1, Nonce: c.nonce, NoNewPrivs: true, Seccomp: true,
+		CapEff: 0xe0, CapBnd: 0xe0, RootReadOnly: true, WorkspaceMount: true, Interfaces: []string{"lo"},
+	}
+}
+
+// greet plays the good supervisor up to the first command, and returns that command's id.
+func (c *fakeContainer) greet() uint32 {
+	if _, err := c.in.Next(); err != nil {
+		return 0
+	}
+	_ = c.out.Send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(c.welcome())})
+	for {
+		f, err := c.in.Next()
+		if err != nil {
+			return 0
+		}
+		if f.Type == frame.Exec {
+			return f.ID
+		}
+	}
+}
+
+// send writes frames until the host hangs up.
+func (c *fakeContainer) send(frames ...frame.Frame) bool { return c.out.Send(frames...) == nil }
+
+// fakeManager returns a Manager on the driver, with a supervisor file that nobody runs.
+func fakeManager(t testing.TB, d *fakeDriver) *sandbox.Manager {
+	t.Helper()
+	m, err := sandbox.New(sandbox.Config{
+		Driver: d, Instance: "fake", WorkspaceRoot: t.TempDir(), Supervisor: "hostile_test.go",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestHostileSupervisor(t *testing.T) {
+	data := func(id uint32, stream uint8, n int) frame.Frame {
+		return frame.Frame{Type: frame.Data, Stream: stream, ID: id, Payload: make([]byte, n)}
+	}
+	exit := func(id uint32, b frame.ExitBody) frame.Frame {
+		return frame.Frame{Type: frame.Exit, ID: id, Payload: frame.Encode(b)}
+	}
+	for name, attack := range map[string]func(c *fakeContainer, id uint32){
+		"garbage":         func(c *fakeContainer, _ uint32) { _, _ = c.conn.Write(bytes.Repeat([]byte{0xff}, 1<<20)) },
+		"hangs up":        func(*fakeContainer, uint32) {},
+		"half a frame":    func(c *fakeContainer, id uint32) { _, _ = c.conn.Write(data(id, 1, 100).Append(nil)[:50]) },
+		"unknown request": func(c *fakeContainer, id uint32) { c.send(data(id+7, 1, 10)) },
+		"data on stdin":   func(c *fakeContainer, id uint32) { c.send(data(id, 0, 10)) },
+		"second welcome":  func(c *fakeContainer, _ uint32) { c.send(frame.Frame{Type: frame.Welcome, Payload: []byte("{}")}) },
+		"host's own type": func(c *fakeContainer, id uint32) {
+			_, _ = c.conn.Write(frame.Frame{Type: frame.Exec, ID: id}.Append(nil))
+		},
+		"more than asked for": func(c *fakeContainer, id uint32) { c.send(data(id, 1, 60<<10), data(id, 1, 60<<10)) },
+		"endless output": func(c *fakeContainer, id uint32) {
+			for c.send(data(id, 2, 1)) {
+			}
+		},
+		"credit from nowhere": func(c *fakeContainer, id uint32) {
+			c.send(frame.Frame{Type: frame.Credit, ID: id, Payload: []byte{0, 4, 0, 0}})
+		},
+		"verdict is no JSON": func(c *fakeContainer, id uint32) { c.send(frame.Frame{Type: frame.Exit, ID: id, Payload: []byte("{")}) },
+		"verdict with a stowaway": func(c *fakeContainer, id uint32) {
+			c.send(frame.Frame{Type: frame.Exit, ID: id, Payload: []byte(`{"x":1}`)})
+		},
+		"impossible code": func(c *fakeContainer, id uint32) { c.send(exit(id, frame.ExitBody{ExitCode: 256})) },
+		"negative drop":   func(c *fakeContainer, id uint32) { c.send(exit(id, frame.ExitBody{Dropped: -1})) },
+		"unknown rung": func(c *fakeContainer, id uint32) {
+			c.send(exit(id, frame.ExitBody{Kill: &frame.KillBody{Rung: strings.Repeat("x", 1000)}}))
+		},
+		"reply instead of verdict": func(c *fakeContainer, id uint32) {
+			c.send(frame.Frame{Type: frame.Reply, ID: id, Payload: []byte("{}")})
+		},
+		"started twice": func(c *fakeContainer, id uint32) {
+			f := frame.Frame{Type: frame.Started, ID: id, Payload: frame.Encode(frame.StartedBody{PID: 5})}
+			c.send(f, f)
+		},
+		"verdict twice": func(c *fakeContainer, id uint32) {
+			c.send(frame.Frame{Type: frame.Started, ID: id, Payload: frame.Encode(frame.StartedBody{PID: 0})}, exit(id, frame.ExitBody{}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+			d := &fakeDriver{play: func(c *fakeContainer) {
+				defer c.conn.Close()
+				if id := c.greet(); id != 0 {
+					attack(c, id)
+				}
+			}}
+			m := fakeManager(t, d)
+			s, err := m.Get(t.Context(), "s", "default", sandbox.Spec{Image: "x"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err = s.Exec(t.Context(), machine.Command{Script: "true", MaxOutput: 100 << 10})
+			runtime.ReadMemStats(&after)
+			if !errors.Is(err, machine.ErrUnavailable) {
+				t.Errorf("got %v", err)
+			}
+			if used := after.TotalAlloc - before.TotalAlloc; used > 8<<20 {
+				t.Errorf("host allocated %d bytes", used)
+			}
+			if err := m.DestroyAll(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if d.removed != 1 {
+				t.Errorf("container removed %d times", d.removed)
+			}
+		})
+	}
+}
+
+func TestImpostorIsRefused(t *testing.T) {
+	for name, spoil := range map[string]func(*frame.WelcomeBody){
+		"version":       func(w *frame.WelcomeBody) { w.Version++ },
+		"pid":           func(w *frame.WelcomeBody) { w.PID = 7 },
+		"nonce":         func(w *frame.WelcomeBody) { w.Nonce = "other" },
+		"privileges":    func(w *frame.WelcomeBody) { w.NoNewPrivs = false },
+		"capability":    func(w *frame.WelcomeBody) { w.CapEff |= 1 << 21 },
+		"bounding set":  func(w *frame.WelcomeBody) { w.CapBnd |= 1 << 21 },
+		"writable root": func(w *frame.WelcomeBody) { w.RootReadOnly = false },
+		"no workspace":  func(w *frame.WelcomeBody) { w.WorkspaceMount = false },
+		"network":       func(w *frame.WelcomeBody) { w.Interfaces = []string{"lo", "eth0"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+			d := &fakeDriver{play: func(c *fakeContainer) {
+				defer c.conn.Close()
+				_, _ = c.in.Next()
+				w := c.welcome()
+				spoil(&w)
+				c.send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(w)})
+			}}
+			m := fakeManager(t, d)
+			if _, err := m.Get(t.Context(), "s", "default", sandbox.Spec{Image: "x"}); !errors.Is(err, machine.ErrUnavailable) {
+				t.Errorf("got %v", err)
+			}
+			if err := m.DestroyAll(t.Context()); err != nil || d.removed != 1 {
+				t.Errorf("removed %d times (%v)", d.removed, err)
+			}
+		})
+	}
+}
+
+// A supervisor that no longer answers is the last rung's case.
+func TestSilentSupervisorCostsTheContainer(t *testing.T) {
+	for _, how := range []string{"timeout", "cancel"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &fakeDriver{play: func(c *fakeContainer) {
+					c.greet()
+					_, _ = io.Copy(io.Discard, c.conn)
+				}}
+				m := fakeManager(t, d)
+				s, err := m.Get(t.Context(), "s", "default", sandbox.Spec{Image: "x"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if how == "cancel" {
+					time.AfterFunc(time.Second, cancel)
+				}
+				began := time.Now()
+				r, err := s.Exec(ctx, machine.Command{Script: "true", Timeout: 20 * time.Second})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Kill == nil || r.Kill.Rung != "container" || r.Kill.Survivors != 0 || d.removed != 1 {
+					t.Errorf("verdict %+v, kill %+v, removed %d", r, r.Kill, d.removed)
+				}
+				if r.TimedOut != (how == "timeout") || r.Canceled != (how == "cancel") {
+					t.Errorf("timed out %v, canceled %v", r.TimedOut, r.Canceled)
+				}
+				if took := time.Since(began); took > 30*time.Second || how == "cancel" && took > 10*time.Second {
+					t.Errorf("took %v", took)
+				}
+				if err := m.DestroyAll(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestSurvivorsCostTheContainer(t *testing.T) {
+	d := &fakeDriver{play: func(c *fakeContainer) {
+		id := c.greet()
+		c.send(frame.Frame{Type: frame.Exit, ID: id, Payload: frame.Encode(frame.ExitBody{
+			ExitCode: -1, Signal: 9, TimedOut: true, Kill: &frame.KillBody{Rung: "uid", Survivors: 2},
+		})})
+		_, _ = io.Copy(io.Discard, c.conn)
+	}}
+	m := fakeManager(t, d)
+	s, err := m.Get(t.Context(), "s", "default", sandbox.Spec{Image: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Exec(t.Context(), machine.Command{Script: "true"})
+	if err != nil || !r.TimedOut || r.Kill.Rung != "container" || r.Kill.Survivors != 0 || d.removed != 1 {
+		t.Errorf("verdict %+v, kill %+v (%v)", r, r.Kill, err)
+	}
+	if err := m.DestroyAll(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

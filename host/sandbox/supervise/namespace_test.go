@@ -1,0 +1,187 @@
+//go:build linux
+
+package supervise
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/sdk/need"
+)
+
+// inNamespace marks the copy of the test program that runs as process 1 of a PID namespace of its own:
+// the only place on a machine where the code below may kill.
+const inNamespace = "FLYNN_TEST_NAMESPACE"
+
+// TestMain lets this program be the parked helper, as the supervisor's own program is.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == parkedWord {
+		if err := runParked(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// inside reports whether the test may go on; otherwise it has been run in a namespace already. limit, if
+// not 0, is the pids limit there.
+func inside(t *testing.T, limit int) bool {
+	t.Helper()
+	if os.Getenv(inNamespace) != "" {
+		if os.Getpid() != 1 {
+			t.Fatalf("this is process %d, not the first of a namespace", os.Getpid())
+		}
+		return true
+	}
+	if os.Geteuid() != 0 {
+		need.Part(t, "namespace", fmt.Errorf("PID namespaces need root"))
+	}
+	script := `exec unshare --pid --fork --mount-proc --kill-child "$@"`
+	if limit > 0 {
+		group := pidsGroup(t, limit)
+		script = fmt.Sprintf(`echo $$ > %s/cgroup.procs && %s`, group, script)
+	}
+	cmd := exec.Command("/bin/sh", "-c", script, "sh", "/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.count=1", "-test.v")
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Args[4] = exe
+	cmd.Env = append(os.Environ(), inNamespace+"=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name())) {
+		t.Errorf("in the namespace: %v\n%s", err, out)
+	}
+	return false
+}
+
+// pidsGroup makes a cgroup with a pids limit that is removed with the test.
+func pidsGroup(t *testing.T, limit int) string {
+	t.Helper()
+	for _, root := range []string{"/sys/fs/cgroup/pids", "/sys/fs/cgroup"} {
+		group := filepath.Join(root, "flynn-test-"+strconv.Itoa(os.Getpid()))
+		if os.Mkdir(group, 0o755) != nil {
+			continue
+		}
+		t.Cleanup(func() {
+			poll(5*time.Second, func() bool { return os.Remove(group) == nil })
+		})
+		if err := os.WriteFile(filepath.Join(group, "pids.max"), []byte(strconv.Itoa(limit)), 0o644); err == nil {
+			return group
+		}
+	}
+	need.Part(t, "namespace", fmt.Errorf("no cgroup with a pids limit can be made"))
+	return ""
+}
+
+// newTestSupervisor is a supervisor without a host.
+func newTestSupervisor(t *testing.T) *supervisor {
+	t.Helper()
+	hello := frame.HelloBody{UID: 1000, GID: 1000, Workspace: "/"}
+	warmThreads(spareThreads)
+	sp, err := newSpawner(hello)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go sp.reap()
+	s := &supervisor{spawner: sp, guard: newGuard(sp, hello.UID, hello.GID)}
+	if err := s.guard.park(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *supervisor) startTest(t *testing.T, script string) *child {
+	t.Helper()
+	null := s.spawner.null
+	c, err := s.spawner.start([]string{"/bin/sh", "-c", script}, nil, "/", [3]int{null, null, null})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// The uid rung kills everything of the workload's user, nothing of root's, and can do so again.
+func TestHelperKillsTheWorkloadOnly(t *testing.T) {
+	if !inside(t, 0) {
+		return
+	}
+	s := newTestSupervisor(t)
+	root := exec.Command("sleep", "100") // as root, like the supervisor itself
+	if err := root.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for round := range 3 {
+		a := s.startTest(t, "trap '' TERM; setsid sleep 100 & sleep 100")
+		b := s.startTest(t, "sleep 100")
+		poll(5*time.Second, func() bool { return len(s.scanner.find(tagIs(a.tag))) >= 3 })
+		if left := s.endUser(a.tag); left != 0 {
+			t.Errorf("round %d: %d left", round, left)
+		}
+		<-a.exited
+		<-b.exited
+		if a.status.Signal() != syscall.SIGKILL || b.status.Signal() != syscall.SIGKILL {
+			t.Errorf("round %d: ended by %v and %v", round, a.status.Signal(), b.status.Signal())
+		}
+	}
+	if err := syscall.Kill(root.Process.Pid, 0); err != nil {
+		t.Errorf("root's process is gone: %v", err)
+	}
+}
+
+// At the pids limit no process can be made, yet the rungs that need none and the helper, which was
+// made before, still work.
+func TestKillAtThePidsLimit(t *testing.T) {
+	const limit = 120
+	if !inside(t, limit) {
+		return
+	}
+	s := newTestSupervisor(t)
+	any := func(tag int) bool { return tag >= firstTag }
+	for _, c := range []struct {
+		name string
+		end  func(tag int) int
+	}{
+		{"uid", s.endUser},
+		{"sweep", func(int) int { return s.endAll(any) }},
+		{"uid again", s.endUser},
+	} {
+		last := s.fill(t)
+		if left := c.end(last.tag); left != 0 {
+			t.Errorf("%s: %d left", c.name, left)
+		}
+		poll(5*time.Second, func() bool { return len(s.scanner.find(any)) == 0 })
+		if left := s.scanner.find(any); len(left) != 0 {
+			t.Errorf("%s: still alive: %v", c.name, left)
+		}
+	}
+}
+
+// fill starts processes until no more can be made and returns the last one.
+func (s *supervisor) fill(t *testing.T) *child {
+	t.Helper()
+	var last *child
+	for {
+		null := s.spawner.null
+		c, err := s.spawner.start([]string{"/bin/sleep", "100"}, nil, "/", [3]int{null, null, null})
+		switch {
+		case err == nil:
+			last = c
+		case errors.Is(err, errNoRoom) && last != nil:
+			return last
+		default:
+			t.Fatal(err)
+		}
+	}
+}

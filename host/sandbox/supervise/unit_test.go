@@ -1,0 +1,112 @@
+//go:build linux
+
+package supervise
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+func TestParseStatus(t *testing.T) {
+	const status = "Name:\tsleep\nState:\tS (sleeping)\nPid:\t9\nGroups:\t1000 40007 \nNSpid:\t9\nNSpgid:\t8\nNSsid:\t7\n"
+	for _, c := range []struct {
+		name, status string
+		tag          int
+		want         bool
+	}{
+		{"tagged", status, 40007, true},
+		{"other tag", status, 40008, false},
+		{"part of a number", status, 4000, false},
+		{"zombie", "State:\tZ (zombie)\nGroups:\t40007\n", 40007, false},
+		{"no groups", "State:\tR\nGroups:\t \n", 40007, false},
+		{"name that looks like a line", "Name:\tGroups:\t40007\nState:\tS\nGroups:\t1\n", 40007, false},
+		{"gone", "", 40007, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, ok := parseStatus([]byte(c.status), 9, tagIs(c.tag))
+			if ok != c.want || ok && (p.pid != 9 || p.group != 8) {
+				t.Errorf("got %+v, %v", p, ok)
+			}
+		})
+	}
+}
+
+func TestCounter(t *testing.T) {
+	for _, c := range []struct {
+		name, content, counter string
+		want                   uint64
+	}{
+		{"version 2", "low 0\nhigh 1\nmax 2\noom 3\noom_kill 4\noom_group_kill 5\n", "oom_kill ", 4},
+		{"version 1", "oom_kill_disable 0\nunder_oom 0\noom_kill 7\n", "oom_kill ", 7},
+		{"pids", "max 12\n", "max ", 12},
+		{"absent", "low 0\n", "oom_kill ", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "events")
+			if err := os.WriteFile(path, []byte(c.content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			f, err := os.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if got := counter(f, c.counter); got != c.want {
+				t.Errorf("got %d", got)
+			}
+		})
+	}
+	if counter(nil, "x") != 0 {
+		t.Error("a missing counter must read 0")
+	}
+}
+
+// The ring behaves like the tail of an endless buffer.
+func TestRing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var r ring
+		var all []byte
+		for i := range rapid.IntRange(0, 6).Draw(t, "writes") {
+			p := bytes.Repeat([]byte{byte(i), byte(i + 100)}, rapid.IntRange(0, ringSize*3/4).Draw(t, "size"))
+			r.write(p)
+			all = append(all, p...)
+		}
+		oldest := max(len(all)-ringSize, 0)
+		offset := rapid.IntRange(0, len(all)+10).Draw(t, "offset")
+		n := rapid.IntRange(0, ringSize+10).Draw(t, "n")
+		got, first, dropped := r.read(int64(offset), n)
+		from := min(max(offset, oldest), len(all))
+		if int(first) != from || int(dropped) != oldest {
+			t.Fatalf("first %d, dropped %d; want %d, %d", first, dropped, from, oldest)
+		}
+		if want := all[from:min(from+n, len(all))]; !bytes.Equal(got, want) {
+			t.Fatalf("got %d bytes, want %d", len(got), len(want))
+		}
+	})
+}
+
+func TestDescribe(t *testing.T) {
+	for err, want := range map[error]frame.Code{
+		unix.ENOENT: frame.NotFound, unix.EXDEV: frame.Outside, unix.ELOOP: frame.Outside,
+		unix.EISDIR: frame.NotRegular, unix.EACCES: frame.Internal, errNoRoom: frame.NoProcess,
+	} {
+		if got := describe(err).Code; got != want {
+			t.Errorf("%v: got %s, want %s", err, got, want)
+		}
+	}
+}
+
+func TestRunRefusesToBeAnywhereElse(t *testing.T) {
+	for _, args := range [][]string{nil, {"nonce"}, {"a", "b"}, {parkedWord}} {
+		if err := Run(args); err == nil {
+			t.Errorf("ran with %q as process %d", args, os.Getpid())
+		}
+	}
+}
