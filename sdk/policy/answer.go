@@ -54,9 +54,13 @@ func (r Restriction) encode(region []byte) int64 {
 }
 
 func pack(verdict int64, rule uint32, region []byte, id abi.Field, name, reason string) int64 {
+	head := verdict | int64(min(rule, 1<<24-1))<<8
+	if name == "" && reason == "" {
+		return head
+	}
 	n, ok := writeOutput(region, id, name, reason)
 	if !ok {
 		return invalid
 	}
-	return verdict | int64(min(rule, 1<<24-1))<<8 | int64(n)<<32
+	return head | int64(n)<<32
 }

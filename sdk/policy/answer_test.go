@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/binary"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -95,9 +96,9 @@ func TestAWrongFrameFails(t *testing.T) {
 	hooks.tool = func(ToolFacts) Restriction { return Restriction{} }
 	t.Cleanup(func() { hooks.tool = nil })
 	route := make([]byte, 16)
-	store32(route, 0, abi.Magic)
-	store32(route, 4, abi.FrameRoute)
-	store32(route, 8, 16)
+	binary.LittleEndian.PutUint32(route, abi.Magic)
+	binary.LittleEndian.PutUint32(route[4:], abi.FrameRoute)
+	binary.LittleEndian.PutUint32(route[8:], abi.HeaderSize)
 	for name, got := range map[string]int64{
 		"empty":         decideTool(nil, 0),
 		"of the other":  decideTool(route, 16),

@@ -1,5 +1,7 @@
 package policy
 
+import "unsafe"
+
 // arena holds what a hook has read lazily from the host, until the hook returns. Its block is kept from call
 // to call, so that only the first large reading allocates.
 type arena struct {
@@ -34,3 +36,6 @@ func (a *arena) read(fill func(buf []byte) int32) (string, bool) {
 	a.used += n
 	return s, true
 }
+
+// view is a string over bytes that stay as they are until the hook returns.
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -141,14 +141,14 @@ func (f ToolFacts) Arg(pointer string) (string, bool) {
 func (f ToolFacts) ArgKind(pointer string) int { return int(hostcall.ArgKind(pointer)) }
 
 // List is a list of strings inside the frame.
-type List struct{ raw []byte }
+type List struct{ raw string }
 
 // All iterates over the list: for s := range f.Labels().All().
 func (l List) All() func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for rest := l.raw; len(rest) >= 4; {
-			n := uint64(load32(rest, 0))
-			if n > uint64(len(rest)-4) || !yield(view(rest[4:4+n])) {
+			n := uint64(load32(unsafe.Pointer(unsafe.StringData(rest)), 0))
+			if n > uint64(len(rest)-4) || !yield(rest[4:4+n]) {
 				return
 			}
 			rest = rest[4+n:]
@@ -165,6 +165,3 @@ func (l List) Contains(s string) bool {
 	}
 	return false
 }
-
-// view is a string over bytes that stay as they are until the hook returns.
-func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
@@ -15,52 +16,41 @@ var scratch [maxOutput]byte
 
 // writeOutput puts up to two strings into an output frame at the start of region and returns its length,
 // which is 0 when both are empty. A reason is cut to fit; a name that does not fit is an error.
-func writeOutput(region []byte, id abi.Field, name, reason string) (int, bool) {
+func writeOutput(region []byte, id abi.Field, name, reason string) (length uint32, ok bool) {
 	if name == "" && reason == "" {
 		return 0, true
 	}
-	w := writer{buf: scratch[:min(len(region), maxOutput)]}
-	entries := uint32(0)
-	for _, s := range [...]string{name, reason} {
-		if s != "" {
-			entries++
-		}
+	room := uint32(min(len(region), maxOutput))
+	end := uint32(abi.HeaderSize + abi.EntrySize)
+	if name != "" && reason != "" {
+		end += abi.EntrySize
 	}
-	w.end = abi.HeaderSize + entries*abi.EntrySize
-	if uint64(w.end)+uint64(len(name)) > uint64(len(w.buf)) {
+	if end > room || len(name) > int(room-end) {
 		return 0, false
 	}
-	w.entry(id, name)
-	w.entry(abi.OutReason, cut(reason, len(w.buf)-int(w.end)))
-	w.header()
-	copy(region, w.buf[:w.end])
-	return int(w.end), true
-}
-
-// writer fills a frame: entries grow from the front, values from behind the table.
-type writer struct {
-	buf     []byte
-	entries uint32
-	end     uint32
-}
-
-func (w *writer) header() {
-	store32(w.buf, 0, abi.Magic)
-	store32(w.buf, 4, abi.FrameOutput|w.entries<<16)
-	store32(w.buf, 8, w.end)
-	store32(w.buf, 12, 0)
-}
-
-func (w *writer) entry(id abi.Field, s string) {
-	if s == "" {
-		return
+	entries := uint32(0)
+	if name != "" {
+		end, entries = put(entries, end, id, name), 1
 	}
-	at := abi.HeaderSize + w.entries*abi.EntrySize
-	store32(w.buf, at, uint32(id)|abi.TypeString<<16)
-	store32(w.buf, at+4, w.end)
-	store32(w.buf, at+8, uint32(len(s)))
-	w.entries++
-	w.end += uint32(copy(w.buf[w.end:], s))
+	if reason = cut(reason, int(room-end)); reason != "" {
+		end, entries = put(entries, end, abi.OutReason, reason), entries+1
+	}
+	base := unsafe.Pointer(&scratch)
+	store32(base, 0, abi.Magic)
+	store32(base, 4, abi.FrameOutput|entries<<16)
+	store32(base, 8, end)
+	copy(region, scratch[:end])
+	return end, true
+}
+
+// put writes entry number i with its value at end, and returns the end of the value.
+func put(i, end uint32, id abi.Field, s string) uint32 {
+	entry := abi.HeaderSize + i*abi.EntrySize
+	base := unsafe.Pointer(&scratch)
+	store32(base, entry, uint32(id)|abi.TypeString<<16)
+	store32(base, entry+4, end)
+	store32(base, entry+8, uint32(len(s)))
+	return end + uint32(copy(scratch[end:], s))
 }
 
 // cut shortens s to at most n bytes without splitting a rune.
@@ -72,9 +62,4 @@ func cut(s string, n int) string {
 		n--
 	}
 	return s[:n]
-}
-
-func store32(b []byte, off, v uint32) {
-	b = b[off : off+4]
-	b[0], b[1], b[2], b[3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
 }

@@ -1,0 +1,18 @@
+//go:build !wasip1
+
+package policy
+
+import (
+	"encoding/binary"
+	"unsafe"
+)
+
+// load32 reads a little-endian word that the caller knows to be there.
+func load32(base unsafe.Pointer, off uint32) uint32 {
+	return binary.LittleEndian.Uint32((*[4]byte)(unsafe.Add(base, off))[:])
+}
+
+// store32 writes a little-endian word that the caller knows to have room for.
+func store32(base unsafe.Pointer, off, v uint32) {
+	binary.LittleEndian.PutUint32((*[4]byte)(unsafe.Add(base, off))[:], v)
+}
