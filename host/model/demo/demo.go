@@ -10,7 +10,7 @@
 //	!fail KIND          fails with an error of that model.Kind
 //	anything else       "You said: ..."
 //
-// Several lines that all begin with !sh or !tool become parallel calls. After tool results the
+// The names of speakers that a group's messages begin with ("<ann> hello") are left out. Several lines that all begin with !sh or !tool become parallel calls. After tool results the
 // answer is their text. Answers stream word by word, without delay. It does not understand
 // language, and it reads neither the system prompt nor the history.
 package demo
@@ -20,6 +20,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -64,8 +65,13 @@ func reply(ctx context.Context, req model.Request) (model.Message, error) {
 	if len(last.Results) > 0 {
 		return say(resultText(last.Results)), nil
 	}
-	return obey(ctx, req, strings.TrimSpace(last.Text))
+	return obey(ctx, req, strings.TrimSpace(withoutSpeakers(last.Text)))
 }
+
+// speaker is the mark that each message of a group carries: "<ann> hello".
+var speaker = regexp.MustCompile(`(?m)^<[^<>\s]{1,64}> `)
+
+func withoutSpeakers(text string) string { return speaker.ReplaceAllString(text, "") }
 
 func obey(ctx context.Context, req model.Request, text string) (model.Message, error) {
 	word, rest, _ := strings.Cut(text, " ")

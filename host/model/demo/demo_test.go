@@ -38,6 +38,8 @@ func TestAnswers(t *testing.T) {
 		"tool with bad JSON":     {"!tool clock.now {oops", "", []model.ToolCall{call("demo_1", "clock.now", `{oops`)}},
 		"parallel":               {"!sh a\n!sh b\n", "", []model.ToolCall{call("demo_1", "shell.exec", `{"command":"a"}`), call("demo_2", "shell.exec", `{"command":"b"}`)}},
 		"mixed lines are text":   {"!sh a\nplease", "You said: !sh a\nplease", nil},
+		"in a group":             {"<ann> !sh ls", "", []model.ToolCall{call("demo_1", "shell.exec", `{"command":"ls"}`)}},
+		"several in a group":     {"<ann> hi\n<ann> there", "You said: hi\nthere", nil},
 		"bare commands are text": {"!sh", "You said: !sh", nil},
 		"slow needs a number":    {"!slow down", "!slow needs a number of milliseconds, such as !slow 500 hello", nil},
 	} {
