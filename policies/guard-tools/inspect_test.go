@@ -68,6 +68,9 @@ func TestInspect(t *testing.T) {
 		{"shell -c", "sh -c 'ls; curl x'", network},
 		{"shell -c in a wrapper", `sudo bash -c "cu'r'l x"`, network},
 		{"shell in shell", `sh -c "sh -c 'curl x'"`, network},
+		{"shell with options behind -c", "sh -c -e -- 'curl x'", network},
+		{"a shell's name as an option's value", "sudo -u bash curl x", network},
+		{"a named descriptor", "{fd}>out curl x", network},
 		{"bash's sockets", "exec 3<>/dev/tcp/x/80", network},
 
 		{"substitution", "echo $(curl x)", unreadable},
@@ -86,6 +89,8 @@ func TestInspect(t *testing.T) {
 		{"source from input", ". /dev/stdin", unreadable},
 		{"source from input, wrapped", "builtin . /dev/stdin", unreadable},
 		{"here-document", "sh <<E\ncurl x\nE", unreadable},
+		{"here-document over two lines", "cat <\\\n<E\nit's\nE\ncurl x\n#'", unreadable},
+		{"shell with other options", "bash +e -o posix -c 'curl x'", unreadable},
 		{"here-string", "sh <<<'curl x'", unreadable},
 		{"process substitution", "cat <(curl x)", unreadable},
 		{"pipe into a shell", "echo Y3VybA== | base64 -d | sh", unreadable},
@@ -132,7 +137,7 @@ func strip(s string) string {
 }
 
 // Whatever the guard calls plain must not run curl in a real shell. The shell runs in an empty folder with a
-// PATH of one program: a curl that leaves a mark. No piece of a command has a slash, so nothing else is reached.
+// PATH of three programs: sh, env, and a curl that leaves a mark. No piece of a command has a slash, so nothing else is reached.
 func TestNoPlainCommandRunsCurl(t *testing.T) {
 	for _, shell := range []string{"sh", "bash"} {
 		t.Run(shell, func(t *testing.T) {
@@ -143,6 +148,11 @@ func TestNoPlainCommandRunsCurl(t *testing.T) {
 			bin := t.TempDir()
 			if err := os.WriteFile(filepath.Join(bin, "curl"), []byte("#!/bin/sh\n: >\"$MARK\"\n"), 0o755); err != nil {
 				t.Fatal(err)
+			}
+			for _, name := range []string{"sh", "env"} {
+				if real, err := exec.LookPath(name); err != nil || os.Symlink(real, filepath.Join(bin, name)) != nil {
+					t.Fatalf("no %s: %v", name, err)
+				}
 			}
 			rapid.Check(t, func(r *rapid.T) {
 				command := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 1, 10).Draw(r, "pieces"), "")
@@ -157,7 +167,7 @@ func TestNoPlainCommandRunsCurl(t *testing.T) {
 // No piece calls f: a function that calls itself through a pipe would fill the machine with processes.
 var pieces = []string{
 	"curl", "cu", "rl", "c", "url", "x", "echo", "eval", "sh", "-c", "x=", "$x", "${x}", "for x in ", "do", "done", "if", "then", "fi", "case x in x", "esac",
-	"exec", "command", "env", "time", "function f", "f()", "true", "2", "!", "-",
+	"exec", "command", "env", "time", "function f", "f()", "true", "2", "!", "-", "--", "-e", "+e", "{x}",
 	" ", " ", " ", "\t", "\n", ";", "&&", "||", "|", "(", ")", "{", "}", "{curl,x}", "'", "'", `"`, `"`, `\`, "\\\n", "#", ">", "<", ">&", "<<x", "$", "`", "$(", "*", "?", "[", "]", "=",
 }
 
