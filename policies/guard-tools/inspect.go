@@ -80,11 +80,15 @@ func simpleCommand(l *lexer) (words []word, more bool, bad finding) {
 	}
 }
 
-// dropDescriptor takes the 2 of 2>file off the words. Taking an argument that happens to be a
-// number does no harm: only names of programs matter.
+// dropDescriptor takes the 2 of 2>file and the {fd} of {fd}>file off the words. Taking an argument that only
+// looks like one does no harm: nothing but names of programs matters.
 func dropDescriptor(words []word) []word {
-	if n := len(words); n > 0 && !words[n-1].quoted && isNumber(words[n-1].text) {
-		return words[:n-1]
+	if n := len(words); n > 0 && !words[n-1].quoted {
+		text := words[n-1].text
+		name, braced := strings.CutPrefix(text, "{")
+		if isNumber(text) || braced && isName(strings.TrimSuffix(name, "}")) {
+			return words[:n-1]
+		}
 	}
 	return words
 }
@@ -158,24 +162,27 @@ func (in *inspector) header(args []word) finding {
 
 // shell judges sh -c 'commands' by its commands, and sh FILE like FILE itself.
 func (in *inspector) shell(name string, args []word) finding {
-	for len(args) > 0 {
+	commands := false
+	for len(args) > 0 && strings.IndexAny(args[0].text, "-+") == 0 {
 		a := args[0]
 		args = args[1:]
-		switch {
-		case a.expands || a.globs:
-			return finding{unreadable, name + " with an expansion"}
-		case !strings.HasPrefix(a.text, "-"):
-			return script(name, a)
-		case strings.Trim(a.text[1:], "ceuxl") != "" || a.text == "-":
-			return finding{unreadable, name + " " + a.text}
-		case strings.Contains(a.text, "c"):
-			if len(args) == 0 || args[0].expands || args[0].globs {
-				return finding{unreadable, name + " -c with an expansion"}
-			}
-			return in.line(args[0].text)
+		if a.text == "--" {
+			break
 		}
+		if a.expands || a.globs || a.text == "-" || strings.Trim(a.text, "-ceuxl") != "" {
+			return finding{unreadable, name + " " + a.text}
+		}
+		commands = commands || strings.Contains(a.text, "c")
 	}
-	return finding{unreadable, name + " reads its commands from elsewhere"}
+	switch {
+	case len(args) == 0:
+		return finding{unreadable, name + " reads its commands from elsewhere"}
+	case args[0].expands || args[0].globs:
+		return finding{unreadable, name + " with an expansion"}
+	case commands:
+		return in.line(args[0].text)
+	}
+	return script(name, args[0])
 }
 
 // interpreter lets python FILE pass like FILE itself, and nothing else: options carry code.
@@ -214,7 +221,9 @@ func (in *inspector) wrapper(name string, args []word) finding {
 				return finding{unreadable, name + " " + base}
 			}
 			if isShell(base) {
-				return in.shell(base, args[i+1:])
+				if f := in.shell(base, args[i+1:]); f.kind != plain {
+					return f // and if it is plain, the word may not have been the program
+				}
 			}
 		}
 	}

@@ -68,6 +68,9 @@ func TestInspect(t *testing.T) {
 		{"shell -c", "sh -c 'ls; curl x'", network},
 		{"shell -c in a wrapper", `sudo bash -c "cu'r'l x"`, network},
 		{"shell in shell", `sh -c "sh -c 'curl x'"`, network},
+		{"shell with options behind -c", "sh -c -e -- 'curl x'", network},
+		{"a shell's name as an option's value", "sudo -u bash curl x", network},
+		{"a named descriptor", "{fd}>out curl x", network},
 		{"bash's sockets", "exec 3<>/dev/tcp/x/80", network},
 
 		{"substitution", "echo $(curl x)", unreadable},
@@ -86,6 +89,8 @@ func TestInspect(t *testing.T) {
 		{"source from input", ". /dev/stdin", unreadable},
 		{"source from input, wrapped", "builtin . /dev/stdin", unreadable},
 		{"here-document", "sh <<E\ncurl x\nE", unreadable},
+		{"here-document over two lines", "cat <\\\n<E\nit's\nE\ncurl x\n#'", unreadable},
+		{"shell with other options", "bash +e -o posix -c 'curl x'", unreadable},
 		{"here-string", "sh <<<'curl x'", unreadable},
 		{"process substitution", "cat <(curl x)", unreadable},
 		{"pipe into a shell", "echo Y3VybA== | base64 -d | sh", unreadable},
@@ -132,7 +137,7 @@ func strip(s string) string {
 }
 
 // Whatever the guard calls plain must not run curl in a real shell. The shell runs in an empty folder with a
-// PATH of one program: a curl that leaves a mark. No piece of a command has a slash, so nothing else is reached.
+// PATH of three programs: sh, env, and a curl that leaves a mark. No piece of a command has a slash, so nothing else is reached.
 func TestNoPlainCommandRunsCurl(t *testing.T) {
 	for _, shell := range []string{"sh", "bash"} {
 		t.Run(shell, func(t *testing.T) {
@@ -144,8 +149,13 @@ func TestNoPlainCommandRunsCurl(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(bin, "curl"), []byte("#!/bin/sh\n: >\"$MARK\"\n"), 0o755); err != nil {
 				t.Fatal(err)
 			}
+			for _, name := range []string{"sh", "env"} {
+				if real, err := exec.LookPath(name); err != nil || os.Symlink(real, filepath.Join(bin, name)) != nil {
+					t.Fatalf("no %s: %v", name, err)
+				}
+			}
 			rapid.Check(t, func(r *rapid.T) {
-				command := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 1, 10).Draw(r, "pieces"), "")
+				command := strings.Join(rapid.SliceOfN(piece, 1, 8).Draw(r, "pieces"), "")
 				if found := inspect(command, isCurl); found.kind == plain && runsCurl(t, path, bin, command) {
 					r.Errorf("%q runs curl", command)
 				}
@@ -154,12 +164,18 @@ func TestNoPlainCommandRunsCurl(t *testing.T) {
 	}
 }
 
-// No piece calls f: a function that calls itself through a pipe would fill the machine with processes.
-var pieces = []string{
-	"curl", "cu", "rl", "c", "url", "x", "echo", "eval", "sh", "-c", "x=", "$x", "${x}", "for x in ", "do", "done", "if", "then", "fi", "case x in x", "esac",
-	"exec", "command", "env", "time", "function f", "f()", "true", "2", "!", "-",
-	" ", " ", " ", "\t", "\n", ";", "&&", "||", "|", "(", ")", "{", "}", "{curl,x}", "'", "'", `"`, `"`, `\`, "\\\n", "#", ">", "<", ">&", "<<x", "$", "`", "$(", "*", "?", "[", "]", "=",
-}
+// piece draws a bit of shell, mostly with a blank behind it. No piece calls f: a function that calls itself
+// through a pipe would fill the machine with processes.
+var piece = rapid.Custom(func(t *rapid.T) string {
+	bit := rapid.OneOf(
+		rapid.SampledFrom([]string{"curl", "curl", "cu''rl", "'curl'"}),
+		rapid.SampledFrom([]string{"env", "sh -c", "x=1", "2>y", "{x}>y", ">y", ";", "|", "&&", "{", "}", "(", ")", "then", "do", "if true;", "for x in y", "for x"}),
+		rapid.SampledFrom([]string{"cu", "rl", "c", "url", "x", "echo", "eval", "sh", "-c", "-e", "+e", "--", "-", "x=", "$x", "${x}", "done", "fi", "case x in x", "esac", "while",
+			"exec", "command", "time", "function f", "f()", "true", "2", "!", "{x}", "<y", "until", "else", "elif",
+			"\t", "\n", "||", "{curl,x}", "'", "'", `"`, `"`, `\`, "\\\n", "#", ">", "<", ">&", "<<x", "$", "`", "$(", "*", "?", "[", "]", "="}),
+	).Draw(t, "bit")
+	return bit + rapid.SampledFrom([]string{" ", " ", ""}).Draw(t, "blank")
+})
 
 func runsCurl(t *testing.T, shell, bin, command string) bool {
 	t.Helper()

@@ -64,6 +64,8 @@ func (l *lexer) redirection() (word, bool) {
 		return l.stop("a here-document")
 	case strings.HasPrefix(rest, "<("), strings.HasPrefix(rest, ">("):
 		return l.stop("a process substitution")
+	case strings.HasPrefix(rest[1:], "\\\n"):
+		return l.stop("a line joined in a redirection") // behind it the rest of << may follow
 	}
 	l.pos++
 	if l.pos < len(l.src) && strings.IndexByte("<>&|", l.src[l.pos]) >= 0 {
