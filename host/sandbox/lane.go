@@ -27,6 +27,7 @@ const (
 	// lanePath is where containers see the folder, laneSocket the socket in it.
 	lanePath   = "/.flynn-lane"
 	laneSocket = "s"
+	lanePrefix = "lane-"
 	// laneTimeout bounds the wait for a supervisor that says it has connected.
 	laneTimeout = 5 * time.Second
 )
@@ -78,6 +79,15 @@ func (l *lane) close() {
 		l.listener.Close()
 	}
 	os.RemoveAll(l.folder)
+}
+
+// clearLanes drops what an earlier run left in its folder.
+func clearLanes(run string) error {
+	left, err := filepath.Glob(filepath.Join(run, lanePrefix+"*"))
+	for _, folder := range left {
+		err = errors.Join(err, os.RemoveAll(folder))
+	}
+	return err
 }
 
 // laneStream carries frames on the lane and keeps the standard streams open beside it: their end is

@@ -133,11 +133,13 @@ func (m *Manager) lookup(session, name string, spec Spec) (s, old *Session, err 
 	if m.closed {
 		return nil, nil, errRetired
 	}
-	if s = m.sessions[k]; s != nil && s.hash == hash && s.spec.Timeout == spec.Timeout {
+	if s = m.sessions[k]; s != nil && s.hash == hash {
+		s.timeout.Store(int64(spec.Timeout))
 		return s, nil, nil
 	}
 	old = s
 	s = &Session{m: m, session: session, name: name, spec: spec, hash: hash, used: time.Now()}
+	s.timeout.Store(int64(spec.Timeout))
 	m.sessions[k] = s
 	return s, old, nil
 }
@@ -218,7 +220,7 @@ func (m *Manager) order(spec Spec, folder string, owner owner) order {
 
 // offerLane adds a lane; without one everything works, only slower.
 func (m *Manager) offerLane(o *order) {
-	l, err := newLane(filepath.Join(m.run, "lane-"+o.nonce))
+	l, err := newLane(filepath.Join(m.run, lanePrefix+o.nonce))
 	if err != nil {
 		m.log.Warn("sandbox has no fast lane", "error", err)
 		return
@@ -313,7 +315,7 @@ func (m *Manager) Reconcile(ctx context.Context) error {
 		m.log.Info("removing a leftover sandbox", "container", c.ID, "session", c.Labels[LabelSession])
 		all = errors.Join(all, m.config.Driver.Remove(ctx, c.ID))
 	}
-	return errors.Join(all, m.workspaces.clearPool())
+	return errors.Join(all, m.workspaces.clearPool(), clearLanes(m.run))
 }
 
 // Run keeps the pool filled and ends idle containers until ctx ends. Without it Get still works.

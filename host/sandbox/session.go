@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,6 +21,7 @@ type Session struct {
 	name    string // the sandbox's name
 	spec    Spec
 	hash    string
+	timeout atomic.Int64 // of commands that name none; the only part of spec that may change
 
 	mu      sync.Mutex
 	launch  *pending // the latest container, or nil
@@ -163,7 +165,7 @@ func (s *Session) Exec(ctx context.Context, cmd machine.Command) (machine.Result
 	}
 	defer release()
 	if cmd.Timeout <= 0 {
-		cmd.Timeout = s.spec.Timeout
+		cmd.Timeout = time.Duration(s.timeout.Load())
 	}
 	return b.exec(ctx, cmd, s.spec.WorkspaceDir)
 }

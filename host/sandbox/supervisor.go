@@ -63,9 +63,6 @@ func findModule() (string, error) {
 	return "", errors.New("no source of github.com/flynnhost/flynn in or above the working folder")
 }
 
-// supervisorSources are the folders that the supervisor is built from.
-var supervisorSources = []string{"cmd/flynn-sandboxd", "host/sandbox/frame", "host/sandbox/supervise"}
-
 // buildSupervisor builds into the cache, under the digest of the sources.
 func buildSupervisor(log *slog.Logger, module string) (string, error) {
 	digest, err := sourceDigest(module)
@@ -106,7 +103,7 @@ func buildSupervisor(log *slog.Logger, module string) (string, error) {
 func sourceDigest(module string) (string, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, runtime.Version(), runtime.GOARCH)
-	for _, root := range append([]string{"go.mod"}, supervisorSources...) {
+	for _, root := range []string{"go.mod", "cmd/flynn-sandboxd", "host/sandbox/frame", "host/sandbox/supervise"} {
 		err := filepath.WalkDir(filepath.Join(module, root), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") {
 				return err
