@@ -106,7 +106,7 @@ func orElse(s, fallback string) string {
 // quickPace is supervision for tests: the same rules, shorter periods.
 func quickPace() pace {
 	return pace{
-		describe: 2 * time.Second, healthEvery: 50 * time.Millisecond, healthIn: 500 * time.Millisecond, healthMiss: 3,
+		describe: 3 * time.Second, healthEvery: 50 * time.Millisecond, healthIn: 2 * time.Second, healthMiss: 3,
 		statusEvery: time.Millisecond, stdin: 200 * time.Millisecond, reap: 2 * time.Second,
 	}
 }

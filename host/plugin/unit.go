@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -61,6 +62,7 @@ type unit struct {
 	instance Instance
 	use      Handler
 	log      *slog.Logger
+	mask     *strings.Replacer
 	failures failures // of the loop alone
 
 	stop  context.CancelFunc // set when Run begins; under Host.mu
@@ -76,7 +78,7 @@ var errRestart = errors.New("restart asked for")
 
 func newUnit(h *Host, i Instance, use Handler) *unit {
 	return &unit{
-		host: h, instance: i, use: use, ended: make(chan struct{}),
+		host: h, instance: i, use: use, ended: make(chan struct{}), mask: masker(i.Secrets),
 		log: h.log.With("instance", i.Name, "plugin", i.Plugin),
 		now: Status{
 			Name: i.Name, Plugin: i.Plugin, Kind: i.Kind, Critical: i.Critical, State: Stopped, Since: time.Now(),
@@ -86,7 +88,8 @@ func newUnit(h *Host, i Instance, use Handler) *unit {
 
 // run keeps the instance alive until ctx ends and returns when its process is gone.
 func (u *unit) run(ctx context.Context) {
-	for ctx.Err() == nil {
+	for n := 0; ctx.Err() == nil; n++ {
+		u.update(func(s *Status) { s.Restarts = n })
 		turn := u.turn(ctx)
 		if err := u.once(turn); turn.Err() == nil {
 			u.pause(turn, err)
@@ -262,36 +265,45 @@ func (u *unit) platform(s State, detail string) {
 	state := u.now.State
 	u.mu.Unlock()
 	if state == Ready || state == Degraded {
-		u.set(s, detail)
+		u.set(s, u.text(detail))
 	}
 }
 
 // pause waits until the instance may start again after err.
 func (u *unit) pause(turn context.Context, err error) {
-	u.update(func(s *Status) { s.LastError = err.Error() })
+	why := u.text(err.Error())
+	u.update(func(s *Status) { s.LastError = why })
 	tooMany := u.failures.add(time.Now())
 	switch {
 	case errors.As(err, new(permanent)):
-		u.quarantine(turn, "trying again cannot help", err)
+		u.quarantine(turn, "trying again cannot help", why)
 	case tooMany:
-		u.quarantine(turn, "it failed too often", err)
+		u.quarantine(turn, "it failed too often", why)
 	default:
 		delay := u.failures.delay(rand.Float64)
-		u.log.Warn("plugin failed; it will be started again", "error", err.Error(), "delay", delay.Round(time.Millisecond))
+		u.log.Warn("plugin failed; it will be started again", "error", why, "delay", delay.Round(time.Millisecond))
 		u.set(Backoff, "")
 		select {
 		case <-time.After(delay):
 		case <-turn.Done():
 		}
 	}
-	u.update(func(s *Status) { s.Restarts++ })
 }
 
 // quarantine waits for an operator.
-func (u *unit) quarantine(turn context.Context, why string, err error) {
-	u.log.Error("plugin is quarantined", "reason", why, "error", err.Error(), "next", "flynn plugin restart "+u.instance.Name)
-	u.set(Quarantined, why)
+func (u *unit) quarantine(turn context.Context, rule, why string) {
+	u.log.Error("plugin is quarantined", "reason", rule, "error", why)
+	u.set(Quarantined, rule)
 	<-turn.Done()
+}
+
+// maxStatusText bounds what a status quotes of a plugin, in bytes.
+const maxStatusText = 4 << 10
+
+// text makes words of a plugin fit for a status: bounded, secrets masked.
+func (u *unit) text(s string) string {
+	s, _ = bounded(u.mask.Replace(s), maxStatusText)
+	return s
 }
 
 // set changes the state.
