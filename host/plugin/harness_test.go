@@ -1,3 +1,5 @@
+//go:build unix
+
 package plugin
 
 import (
@@ -205,11 +207,6 @@ func (s *stage) add(i Instance, use Handler) {
 		s.t.Fatal(err)
 	}
 }
-
-// handlerFunc is a Handler made of a function.
-type handlerFunc func(ctx context.Context, c *Client) error
-
-func (f handlerFunc) Serve(ctx context.Context, c *Client) error { return f(ctx, c) }
 
 // listener takes every event and counts.
 type listener struct {

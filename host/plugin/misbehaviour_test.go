@@ -1,3 +1,5 @@
+//go:build unix
+
 package plugin
 
 import (
@@ -30,6 +32,8 @@ func TestMisbehaviour(t *testing.T) {
 		{mode: "hang-describe", state: Backoff, says: "describe: rpc error: code = DeadlineExceeded"},
 		{mode: "wrong-name", state: Quarantined, says: `name is actor, but the process says "somebody-else"`},
 		{mode: "wrong-capabilities", state: Quarantined, says: "channel.exclusive is false in plugin.toml, but the process says true"},
+		{mode: "good", pack: packOptions{more: `config = { schema = "plugin.toml" }`}, state: Quarantined,
+			says: `config.schema "plugin.toml" is not the schema that the process was built with`},
 		{mode: "hang-configure", state: Backoff, says: "configure: rpc error: code = DeadlineExceeded"},
 		{mode: "config-unavailable", state: Backoff, says: "cannot reach the server"},
 		{mode: "crash-ready", state: Backoff, says: "panic: the actor fell off the stage"},

@@ -68,9 +68,11 @@ type unit struct {
 	stop  context.CancelFunc // set when Run begins; under Host.mu
 	ended chan struct{}      // closed when the loop has ended
 
-	mu    sync.Mutex
-	now   Status
-	again context.CancelCauseFunc // ends the current turn
+	mu     sync.Mutex
+	now    Status
+	told   State                   // what the plugin said last about its platform
+	toldBy string                  // in its words
+	again  context.CancelCauseFunc // ends the current turn
 }
 
 // errRestart ends a turn of the loop because an operator asked for it.
@@ -171,6 +173,7 @@ func (u *unit) because(p process, err error) error {
 // serve lets the handler use p until the instance has to stop or fails, and then ends p in order.
 func (u *unit) serve(turn context.Context, p process) error {
 	u.set(Ready, "")
+	u.tell(Ready, "")
 	u.log.Info("plugin is ready", "pid", p.pid())
 	draining, drain := context.WithCancel(turn)
 	defer drain()
@@ -181,7 +184,7 @@ func (u *unit) serve(turn context.Context, p process) error {
 	served, sick := make(chan error, 1), make(chan error, 1)
 	tasks.Go(func() { served <- u.use.Serve(draining, p.client(gone, draining)) })
 	tasks.Go(func() { u.health(draining, p, sick) })
-	tasks.Go(func() { p.watch(draining, u.platform) })
+	tasks.Go(func() { p.watch(draining, u.tell) })
 
 	err := u.until(turn, p, served, sick)
 	u.set(Draining, "")
@@ -247,10 +250,10 @@ func (u *unit) health(ctx context.Context, p process, sick chan<- error) {
 			return
 		case err == nil && misses > 0:
 			misses = 0
-			u.platform(Ready, "")
+			u.recovered()
 		case err != nil:
 			misses++
-			u.platform(Degraded, fmt.Sprintf("missed %d health checks: %v", misses, err))
+			u.show(Degraded, fmt.Sprintf("missed %d health checks: %v", misses, err))
 		}
 		if misses >= u.host.pace.healthMiss {
 			sick <- fmt.Errorf("missed %d health checks in a row: %w", misses, err)
@@ -259,8 +262,24 @@ func (u *unit) health(ctx context.Context, p process, sick chan<- error) {
 	}
 }
 
-// platform takes over what the plugin says about itself while it is in use.
-func (u *unit) platform(s State, detail string) {
+// tell takes over what the plugin says about its platform.
+func (u *unit) tell(s State, detail string) {
+	u.mu.Lock()
+	u.told, u.toldBy = s, detail
+	u.mu.Unlock()
+	u.show(s, detail)
+}
+
+// recovered shows again what the plugin said last.
+func (u *unit) recovered() {
+	u.mu.Lock()
+	s, detail := u.told, u.toldBy
+	u.mu.Unlock()
+	u.show(s, detail)
+}
+
+// show changes the state of an instance that is in use.
+func (u *unit) show(s State, detail string) {
 	u.mu.Lock()
 	state := u.now.State
 	u.mu.Unlock()
