@@ -9,9 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // pace holds every period of supervision, so that tests can be quick.
@@ -154,12 +151,12 @@ func (u *unit) introduce(turn context.Context, p process) error {
 	return nil
 }
 
-// exitLag is how long after its connection a dying process may be seen to exit.
+// exitLag is how long after a failed call a dying process may be seen to exit.
 const exitLag = time.Second
 
 // because prefers the way in which the process ended to the failed call that showed it.
 func (u *unit) because(p process, err error) error {
-	if status.Code(err) != codes.Unavailable {
+	if errors.As(err, new(permanent)) {
 		return err
 	}
 	select {
