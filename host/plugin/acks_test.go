@@ -1,10 +1,7 @@
 package plugin
 
 import (
-	"context"
-	"errors"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -59,30 +56,6 @@ func TestAcksAreCumulative(t *testing.T) {
 func TestSeqZeroIsRefused(t *testing.T) {
 	if err := newAcks(1).add(0); err == nil {
 		t.Error("seq 0 was taken")
-	}
-}
-
-func TestFailedTakeoverBreaksTheStreamAndReplays(t *testing.T) {
-	s := start(t, map[string]string{"actor": makePack(t, "good", packOptions{})})
-	ids := make(chan string, 2)
-	s.add(Instance{Name: "one", Plugin: "actor"}, handlerFunc(func(ctx context.Context, c *Client) error {
-		err := c.Receive(ctx, 4, func(e Event, done func(error)) {
-			ids <- e.EventID
-			done(errNotDurable)
-		})
-		if !errors.Is(err, errNotDurable) || !strings.Contains(err.Error(), "take over event 1") {
-			t.Errorf("receive returned %v", err)
-		}
-		return c.Receive(ctx, 4, func(e Event, done func(error)) {
-			select {
-			case ids <- e.EventID:
-			default:
-			}
-			done(nil)
-		})
-	}))
-	if first, again := <-ids, <-ids; first != "e1" || again != "e1" {
-		t.Errorf("got %s and then %s, want e1 twice", first, again)
 	}
 }
 

@@ -13,9 +13,10 @@ import (
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
+	"github.com/flynnhost/flynn/sdk/proto/toolv1"
 )
 
-// Client speaks with one running channel process. It is good for the length of one Handler.Serve. Its methods may be called
+// Client speaks with one running process: the methods of a channel for instances of kind Channel, those of tools for kind Tools. It is good for the length of one Handler.Serve. Its methods may be called
 // from many goroutines, Receive from one.
 //
 // A call that may have an effect is not cut off when its ctx is cancelled, since nobody could say then what became
@@ -24,6 +25,7 @@ type Client struct {
 	instance     string
 	capabilities Capabilities
 	channel      channelv1.ChannelClient
+	tools        toolv1.ToolsClient
 	log          *slog.Logger
 	gone         context.Context // ends when the process is gone or being killed
 	draining     context.Context // ends when the instance is to stop: Receive ends, calls go on
@@ -35,7 +37,7 @@ const maxCall = 60 * time.Second
 func newClient(instance string, c Capabilities, conn grpc.ClientConnInterface, log *slog.Logger, gone, draining context.Context) *Client {
 	return &Client{
 		instance: instance, capabilities: c, channel: channelv1.NewChannelClient(conn),
-		log: log, gone: gone, draining: draining,
+		tools: toolv1.NewToolsClient(conn), log: log, gone: gone, draining: draining,
 	}
 }
 

@@ -1,3 +1,5 @@
+//go:build unix
+
 package plugin
 
 import (
@@ -274,17 +276,6 @@ func (c *rawChannel) Receive(stream grpc.BidiStreamingServer[channelv1.ReceiveRe
 	<-stream.Context().Done()
 	return nil
 }
-
-func rawEvent(seq uint64, change func(*channelv1.Event)) *channelv1.ReceiveResponse {
-	e := &channelv1.Event{
-		Seq: seq, EventId: fmt.Sprint("e", seq), Kind: channelv1.EventKind_EVENT_KIND_MESSAGE, Text: "hello",
-		Conversation: &channelv1.Conversation{Id: "c"}, Sender: &channelv1.Sender{Id: "u"},
-	}
-	change(e)
-	return &channelv1.ReceiveResponse{Frame: &channelv1.ReceiveResponse_Event{Event: e}}
-}
-
-func same(*channelv1.Event) {}
 
 // invalidUTF8 sends a frame that our own encoder would refuse: valid bytes, spoilt afterwards, behind an unknown field of
 // a message type without string checks.

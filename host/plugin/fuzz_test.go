@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -245,5 +244,3 @@ func TestLockProblems(t *testing.T) {
 		t.Error("a plugin that stands there twice was accepted")
 	}
 }
-
-var errNotDurable = errors.New("disk full")

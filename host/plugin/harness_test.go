@@ -1,3 +1,5 @@
+//go:build unix
+
 package plugin
 
 import (
@@ -106,7 +108,7 @@ func orElse(s, fallback string) string {
 // quickPace is supervision for tests: the same rules, shorter periods.
 func quickPace() pace {
 	return pace{
-		describe: 2 * time.Second, healthEvery: 50 * time.Millisecond, healthIn: 500 * time.Millisecond, healthMiss: 3,
+		describe: 3 * time.Second, healthEvery: 50 * time.Millisecond, healthIn: 2 * time.Second, healthMiss: 3,
 		statusEvery: time.Millisecond, stdin: 200 * time.Millisecond, reap: 2 * time.Second,
 	}
 }
@@ -205,11 +207,6 @@ func (s *stage) add(i Instance, use Handler) {
 		s.t.Fatal(err)
 	}
 }
-
-// handlerFunc is a Handler made of a function.
-type handlerFunc func(ctx context.Context, c *Client) error
-
-func (f handlerFunc) Serve(ctx context.Context, c *Client) error { return f(ctx, c) }
 
 // listener takes every event and counts.
 type listener struct {

@@ -71,6 +71,7 @@ type Host struct {
 
 	mu      sync.Mutex
 	ctx     context.Context // of Run; nil before
+	closed  bool            // Run waits for the last ones
 	units   map[string]*unit
 	working sync.WaitGroup // one for each unit that runs
 	changed chan struct{}  // closed and replaced at each change of state
@@ -116,6 +117,9 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	h.mu.Unlock()
 	<-ctx.Done()
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
 	h.working.Wait()
 	return nil
 }
@@ -141,7 +145,7 @@ func (h *Host) Add(i Instance, use Handler) error {
 	if _, ok := h.units[i.Name]; ok {
 		return fmt.Errorf("add plugin instance %s: there is one already", i.Name)
 	}
-	if h.ctx != nil && h.ctx.Err() != nil {
+	if h.closed {
 		return fmt.Errorf("add plugin instance %s: the host is stopping", i.Name)
 	}
 	u := newUnit(h, i, use)

@@ -106,7 +106,7 @@ func (h *Host) startProcess(ctx context.Context, u *unit, p *pack) (process, err
 	}
 	stdioOn, deafen := context.WithCancel(context.Background())
 	return &running{
-		runner: run.runner, conn: conn, manifest: p.manifest, instance: u.instance, stateDir: stateDir,
+		runner: run.runner, conn: conn, manifest: p.manifest, schema: p.schema, instance: u.instance, stateDir: stateDir,
 		host: h, output: out, remove: run.remove, log: u.log, pace: h.pace,
 		stdioOn: stdioOn, deafen: deafen,
 	}, nil
@@ -196,7 +196,7 @@ func (l *launcher) explain(err error) error {
 	}
 	if noise := l.runner.spoiled(); noise != nil {
 		err = noise
-	} else if exit := l.runner.exit; exit != nil && exit.Error() != "signal: killed" {
+	} else if exit := l.runner.ended(); exit != nil && exit.Error() != "signal: killed" {
 		err = fmt.Errorf("it ended before its handshake: %w", exit)
 	}
 	if lines := l.output.lines(); lines != "" {
@@ -238,11 +238,16 @@ func (l *launcher) abort() {
 	}
 }
 
-// remove ends the process, waits for it and removes its sockets.
+// remove ends the process, waits for it and removes its sockets. A process that cannot even be killed, because the kernel
+// holds it, is given up after a while.
 func (l *launcher) remove() {
 	if l.runner != nil && l.runner.pid() != 0 {
 		l.runner.kill()
-		<-l.runner.done
+		select {
+		case <-l.runner.done:
+		case <-time.After(l.host.pace.reap):
+			l.log.Error("plugin process cannot be killed", "pid", l.runner.pid())
+		}
 	}
 	if l.socketDir != "" {
 		_ = os.RemoveAll(l.socketDir)

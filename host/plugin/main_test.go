@@ -1,3 +1,5 @@
+//go:build unix
+
 package plugin
 
 import (
@@ -5,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,8 +30,10 @@ func TestMain(m *testing.M) {
 		playHost(dir)
 		return
 	}
-	if os.Getenv(insideEnv) == "" && unshareWorks() == nil {
-		os.Exit(runInside())
+	if os.Getenv(insideEnv) == "" {
+		if unshare := findUnshare(); unshare != nil {
+			os.Exit(runInside(unshare))
+		}
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -40,13 +45,18 @@ func firstArg() string {
 	return os.Args[1]
 }
 
-var unshare = []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
-
-func unshareWorks() error {
-	return exec.Command(unshare[0], append(unshare[1:], "true")...).Run()
+// findUnshare returns the command that makes a PID namespace here, as root or in a user namespace; nil if there is none.
+func findUnshare() []string {
+	plain := []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
+	for _, c := range [][]string{plain, append(slices.Clone(plain), "--user", "--map-root-user")} {
+		if exec.Command(c[0], append(c[1:], "true")...).Run() == nil {
+			return c
+		}
+	}
+	return nil
 }
 
-func runInside() int {
+func runInside(unshare []string) int {
 	cmd := exec.Command(unshare[0], append(unshare[1:], os.Args...)...)
 	cmd.Env = append(os.Environ(), insideEnv+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

@@ -12,6 +12,7 @@ type pack struct {
 	manifest Manifest
 	locked   Locked // zero for a development folder
 	dir      string
+	schema   string   // digest of the settings' schema; empty without one
 	program  *os.File // verified, open; nil when the command is looked up on PATH
 	dev      bool
 }
@@ -72,7 +73,7 @@ func (t *tree) pack(l Locked) (*pack, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pack{manifest: m, locked: l, program: kept}, nil
+	return &pack{manifest: m, locked: l, schema: l.Files[m.Config.Schema], program: kept}, nil
 }
 
 // loadDev opens a development folder without verifying anything.
@@ -97,6 +98,11 @@ func loadDev(dir string) (*pack, error) {
 	c, err := m.command()
 	if err != nil {
 		return nil, err
+	}
+	if m.Config.Schema != "" {
+		if p.schema, err = t.digest(m.Config.Schema); err != nil {
+			return nil, err
+		}
 	}
 	if program, ok := c.file(); ok {
 		p.program, err = t.root.Open(program)

@@ -77,6 +77,8 @@ func (r *runnerProcess) Start(context.Context) error {
 	err = <-started
 	err = errors.Join(err, stdin.Close(), stdoutW.Close(), stderrW.Close())
 	if err != nil {
+		r.kill()
+		<-r.done
 		return fmt.Errorf("start %s: %w", r.Name(), err)
 	}
 	return nil
@@ -243,6 +245,16 @@ func (r *runnerProcess) hangUp() { _ = r.lifeline.Close() }
 func (r *runnerProcess) Wait(context.Context) error {
 	<-r.done
 	return r.exit
+}
+
+// ended is how the process ended; nil while it runs.
+func (r *runnerProcess) ended() error {
+	select {
+	case <-r.done:
+		return r.exit
+	default:
+		return nil
+	}
 }
 
 // Stdout is the handshake line.

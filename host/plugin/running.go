@@ -29,6 +29,7 @@ type running struct {
 	conn     *grpc.ClientConn
 	manifest Manifest
 	instance Instance
+	schema   string // digest of the settings' schema
 	stateDir string
 	host     *Host
 	output   *output
@@ -70,13 +71,14 @@ func (r *running) describe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if wrong := disagreements(r.manifest, d); len(wrong) > 0 {
+	if wrong := disagreements(r.manifest, r.schema, d); len(wrong) > 0 {
 		return permanent{fmt.Errorf("the process is not what %s says: %s", ManifestName, strings.Join(wrong, "; "))}
 	}
 	return nil
 }
 
-func disagreements(m Manifest, d *pluginv1.DescribeResponse) []string {
+// disagreements says in which respects a process is not what its manifest says. The schema is given by its digest.
+func disagreements(m Manifest, schema string, d *pluginv1.DescribeResponse) []string {
 	var out []string
 	if d.GetName() != m.Name {
 		out = append(out, fmt.Sprintf("name is %s, but the process says %.40q", m.Name, d.GetName()))
@@ -86,6 +88,9 @@ func disagreements(m Manifest, d *pluginv1.DescribeResponse) []string {
 	}
 	if !slices.Contains(d.GetProtocols(), handshake.Protocol) {
 		out = append(out, fmt.Sprintf("the process does not speak protocol %d", handshake.Protocol))
+	}
+	if d.GetConfigSchemaDigest() != schema {
+		out = append(out, fmt.Sprintf("config.schema %q is not the schema that the process was built with", m.Config.Schema))
 	}
 	for kind, wire := range map[Kind]pluginv1.Kind{Channel: pluginv1.Kind_KIND_CHANNEL, Tools: pluginv1.Kind_KIND_TOOLS} {
 		if has := slices.Contains(d.GetKinds(), wire); has != slices.Contains(m.Kinds, kind) {

@@ -72,6 +72,16 @@ func digest(f io.Reader) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
+// digest is that of one file.
+func (t *tree) digest(name string) (string, error) {
+	f, err := t.root.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return digest(f)
+}
+
 // verify compares every file with its digest and refuses files without one. The file called keep is returned open, as it was
 // read: whoever runs it runs what was verified.
 func (t *tree) verify(want map[string]string, keep string) (*os.File, error) {

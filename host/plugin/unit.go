@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // pace holds every period of supervision, so that tests can be quick.
@@ -61,14 +59,17 @@ type unit struct {
 	instance Instance
 	use      Handler
 	log      *slog.Logger
+	mask     *strings.Replacer
 	failures failures // of the loop alone
 
 	stop  context.CancelFunc // set when Run begins; under Host.mu
 	ended chan struct{}      // closed when the loop has ended
 
-	mu    sync.Mutex
-	now   Status
-	again context.CancelCauseFunc // ends the current turn
+	mu     sync.Mutex
+	now    Status
+	told   State                   // what the plugin said last about its platform
+	toldBy string                  // in its words
+	again  context.CancelCauseFunc // ends the current turn
 }
 
 // errRestart ends a turn of the loop because an operator asked for it.
@@ -76,7 +77,7 @@ var errRestart = errors.New("restart asked for")
 
 func newUnit(h *Host, i Instance, use Handler) *unit {
 	return &unit{
-		host: h, instance: i, use: use, ended: make(chan struct{}),
+		host: h, instance: i, use: use, ended: make(chan struct{}), mask: masker(i.Secrets),
 		log: h.log.With("instance", i.Name, "plugin", i.Plugin),
 		now: Status{
 			Name: i.Name, Plugin: i.Plugin, Kind: i.Kind, Critical: i.Critical, State: Stopped, Since: time.Now(),
@@ -86,7 +87,8 @@ func newUnit(h *Host, i Instance, use Handler) *unit {
 
 // run keeps the instance alive until ctx ends and returns when its process is gone.
 func (u *unit) run(ctx context.Context) {
-	for ctx.Err() == nil {
+	for n := 0; ctx.Err() == nil; n++ {
+		u.update(func(s *Status) { s.Restarts = n })
 		turn := u.turn(ctx)
 		if err := u.once(turn); turn.Err() == nil {
 			u.pause(turn, err)
@@ -149,12 +151,12 @@ func (u *unit) introduce(turn context.Context, p process) error {
 	return nil
 }
 
-// exitLag is how long after its connection a dying process may be seen to exit.
+// exitLag is how long after a failed call a dying process may be seen to exit.
 const exitLag = time.Second
 
 // because prefers the way in which the process ended to the failed call that showed it.
 func (u *unit) because(p process, err error) error {
-	if status.Code(err) != codes.Unavailable {
+	if errors.As(err, new(permanent)) {
 		return err
 	}
 	select {
@@ -168,6 +170,7 @@ func (u *unit) because(p process, err error) error {
 // serve lets the handler use p until the instance has to stop or fails, and then ends p in order.
 func (u *unit) serve(turn context.Context, p process) error {
 	u.set(Ready, "")
+	u.tell(Ready, "")
 	u.log.Info("plugin is ready", "pid", p.pid())
 	draining, drain := context.WithCancel(turn)
 	defer drain()
@@ -178,7 +181,7 @@ func (u *unit) serve(turn context.Context, p process) error {
 	served, sick := make(chan error, 1), make(chan error, 1)
 	tasks.Go(func() { served <- u.use.Serve(draining, p.client(gone, draining)) })
 	tasks.Go(func() { u.health(draining, p, sick) })
-	tasks.Go(func() { p.watch(draining, u.platform) })
+	tasks.Go(func() { p.watch(draining, u.tell) })
 
 	err := u.until(turn, p, served, sick)
 	u.set(Draining, "")
@@ -244,10 +247,10 @@ func (u *unit) health(ctx context.Context, p process, sick chan<- error) {
 			return
 		case err == nil && misses > 0:
 			misses = 0
-			u.platform(Ready, "")
+			u.recovered()
 		case err != nil:
 			misses++
-			u.platform(Degraded, fmt.Sprintf("missed %d health checks: %v", misses, err))
+			u.show(Degraded, fmt.Sprintf("missed %d health checks: %v", misses, err))
 		}
 		if misses >= u.host.pace.healthMiss {
 			sick <- fmt.Errorf("missed %d health checks in a row: %w", misses, err)
@@ -256,42 +259,67 @@ func (u *unit) health(ctx context.Context, p process, sick chan<- error) {
 	}
 }
 
-// platform takes over what the plugin says about itself while it is in use.
-func (u *unit) platform(s State, detail string) {
+// tell takes over what the plugin says about its platform.
+func (u *unit) tell(s State, detail string) {
+	u.mu.Lock()
+	u.told, u.toldBy = s, detail
+	u.mu.Unlock()
+	u.show(s, detail)
+}
+
+// recovered shows again what the plugin said last.
+func (u *unit) recovered() {
+	u.mu.Lock()
+	s, detail := u.told, u.toldBy
+	u.mu.Unlock()
+	u.show(s, detail)
+}
+
+// show changes the state of an instance that is in use.
+func (u *unit) show(s State, detail string) {
 	u.mu.Lock()
 	state := u.now.State
 	u.mu.Unlock()
 	if state == Ready || state == Degraded {
-		u.set(s, detail)
+		u.set(s, u.text(detail))
 	}
 }
 
 // pause waits until the instance may start again after err.
 func (u *unit) pause(turn context.Context, err error) {
-	u.update(func(s *Status) { s.LastError = err.Error() })
+	why := u.text(err.Error())
+	u.update(func(s *Status) { s.LastError = why })
 	tooMany := u.failures.add(time.Now())
 	switch {
 	case errors.As(err, new(permanent)):
-		u.quarantine(turn, "trying again cannot help", err)
+		u.quarantine(turn, "trying again cannot help", why)
 	case tooMany:
-		u.quarantine(turn, "it failed too often", err)
+		u.quarantine(turn, "it failed too often", why)
 	default:
 		delay := u.failures.delay(rand.Float64)
-		u.log.Warn("plugin failed; it will be started again", "error", err.Error(), "delay", delay.Round(time.Millisecond))
+		u.log.Warn("plugin failed; it will be started again", "error", why, "delay", delay.Round(time.Millisecond))
 		u.set(Backoff, "")
 		select {
 		case <-time.After(delay):
 		case <-turn.Done():
 		}
 	}
-	u.update(func(s *Status) { s.Restarts++ })
 }
 
 // quarantine waits for an operator.
-func (u *unit) quarantine(turn context.Context, why string, err error) {
-	u.log.Error("plugin is quarantined", "reason", why, "error", err.Error(), "next", "flynn plugin restart "+u.instance.Name)
-	u.set(Quarantined, why)
+func (u *unit) quarantine(turn context.Context, rule, why string) {
+	u.log.Error("plugin is quarantined", "reason", rule, "error", why)
+	u.set(Quarantined, rule)
 	<-turn.Done()
+}
+
+// maxStatusText bounds what a status quotes of a plugin, in bytes.
+const maxStatusText = 4 << 10
+
+// text makes words of a plugin fit for a status: bounded, secrets masked.
+func (u *unit) text(s string) string {
+	s, _ = bounded(u.mask.Replace(s), maxStatusText)
+	return s
 }
 
 // set changes the state.

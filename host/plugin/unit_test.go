@@ -13,6 +13,11 @@ import (
 	"pgregory.net/rapid"
 )
 
+// handlerFunc is a Handler made of a function.
+type handlerFunc func(ctx context.Context, c *Client) error
+
+func (f handlerFunc) Serve(ctx context.Context, c *Client) error { return f(ctx, c) }
+
 // puppet is a process without a process: the supervision of real time is tested with it in virtual time.
 type puppet struct {
 	fail    error         // of configure

@@ -379,3 +379,30 @@ func TestFailingRunEndsThePlugin(t *testing.T) {
 		})
 	}
 }
+
+func TestConcurrentRepeatsOfAKeySendOnce(t *testing.T) {
+	release := make(chan struct{})
+	f := &fake{send: func(context.Context, channel.Send) (channel.Sent, error) {
+		<-release
+		return channel.Sent{MessageIDs: []string{"m"}}, nil
+	}}
+	h := plugintest.Start(t, f, plugintest.Config{})
+	outcomes := make(chan channel.Outcome, 8)
+	for range cap(outcomes) {
+		go func() {
+			sent, err := h.Send(channel.Send{Key: "k"})
+			if err != nil {
+				t.Error(err)
+			}
+			outcomes <- sent.Outcome
+		}()
+	}
+	close(release)
+	count := map[channel.Outcome]int{}
+	for range cap(outcomes) {
+		count[<-outcomes]++
+	}
+	if n := f.sends.Load(); n != 1 || count[channel.OutcomeSent] != 1 || count[channel.OutcomeDuplicate] != 7 {
+		t.Errorf("the plugin sent %d times, outcomes %v", n, count)
+	}
+}

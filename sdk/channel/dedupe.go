@@ -13,11 +13,12 @@ const maxKeys = 4096
 type recent struct {
 	mu    sync.Mutex
 	sends map[string]*sending
-	order []string // oldest first
+	order []*sending // oldest first
 }
 
 // sending is one key's send; sent and err are set before done is closed.
 type sending struct {
+	key  string
 	done chan struct{}
 	sent Sent
 	err  error
@@ -34,7 +35,7 @@ func (r *recent) once(ctx context.Context, key string, send func() (Sent, error)
 		if mine {
 			s.sent, s.err = send()
 			if outcome := outcomeToWire(s.sent.Outcome, s.err); outcome != outcomes[OutcomeSent] && outcome != outcomes[OutcomeDuplicate] {
-				r.forget(key)
+				r.forget(s)
 			}
 			close(s.done)
 			return s.sent, s.err
@@ -60,11 +61,11 @@ func (r *recent) claim(key string) (s *sending, mine bool) {
 	if r.sends == nil {
 		r.sends = map[string]*sending{}
 	}
-	s = &sending{done: make(chan struct{})}
+	s = &sending{key: key, done: make(chan struct{})}
 	r.sends[key] = s
-	r.order = append(r.order, key)
+	r.order = append(r.order, s)
 	if len(r.order) > maxKeys {
-		delete(r.sends, r.order[0])
+		r.drop(r.order[0])
 		r.order = r.order[1:]
 	}
 	return s, true
@@ -76,8 +77,15 @@ func (r *recent) holds(key string, s *sending) bool {
 	return r.sends[key] == s
 }
 
-func (r *recent) forget(key string) {
+func (r *recent) forget(s *sending) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.sends, key)
+	r.drop(s)
+}
+
+// drop forgets s, unless its key has been claimed again. r.mu is held.
+func (r *recent) drop(s *sending) {
+	if r.sends[s.key] == s {
+		delete(r.sends, s.key)
+	}
 }

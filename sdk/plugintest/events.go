@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/flynnhost/flynn/sdk/channel"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
@@ -27,12 +28,22 @@ func (h *Host) open() {
 	if h.stream.grpc, err = h.channel.Receive(ctx); err == nil {
 		err = h.stream.grpc.Send(&channelv1.ReceiveRequest{Frame: &channelv1.ReceiveRequest_Open{Open: open}})
 	}
+	if err == nil {
+		err = h.stream.grpc.Send(grease())
+	}
 	if err != nil {
 		h.t.Logf("open the event stream: %v", err)
 		close(h.stream.events)
 		return
 	}
 	go h.stream.read(ctx)
+}
+
+// grease is a frame of a protocol to come. A plugin has to ignore it, and does so for ever only if it is tried all the time.
+func grease() *channelv1.ReceiveRequest {
+	frame := &channelv1.ReceiveRequest{}
+	frame.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 1))
+	return frame
 }
 
 // read passes events on until the stream ends.
