@@ -23,9 +23,10 @@ func (d *decoder) channel(at keyPath, raw any, into *Channel) {
 		case secretStem(key) != "":
 			d.secretRef(at.child(key), value, into)
 		case looksSecret(key, value):
-			d.report(at.child(key), "secret in the configuration file",
+			d.report(at.child(key), openSecret,
 				fmt.Sprintf("write %s_env with the name of an environment variable, or %s_file with a path", key, key))
 		default:
+			d.nestedSecrets(at.child(key), value)
 			into.Settings[key] = value
 		}
 	}
@@ -54,6 +55,24 @@ func secretStem(key string) string {
 		}
 	}
 	return ""
+}
+
+const openSecret = "secret in the configuration file"
+
+// nestedSecrets reports secrets deeper in what belongs to the plugin. Only keys of the channel itself can refer to one.
+func (d *decoder) nestedSecrets(at keyPath, value any) {
+	if table, ok := value.(map[string]any); ok {
+		for _, key := range slices.Sorted(maps.Keys(table)) {
+			if looksSecret(key, table[key]) {
+				d.report(at.child(key), openSecret, fmt.Sprintf("write %s_env or %s_file directly under the channel", key, key))
+			}
+			d.nestedSecrets(at.child(key), table[key])
+		}
+	}
+	elements, _ := elementsOf(value)
+	for i, element := range elements {
+		d.nestedSecrets(at.index(i), element)
+	}
 }
 
 // looksSecret guards against the common mistake of writing a secret itself. It goes by the key, since the plugin's own

@@ -52,7 +52,7 @@ func (c *checker) baseURL(at keyPath, address string) {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		c.report(at, "no address of a server", `write one such as "http://127.0.0.1:11434/v1"`)
 	case u.User != nil:
-		c.report(at, "secret in the configuration file", "name the key by api_key_env or api_key_file")
+		c.report(at, openSecret, "name the key by api_key_env or api_key_file")
 	}
 }
 

@@ -165,10 +165,10 @@ type Policy struct {
 
 // PolicyLimits bound one decision.
 type PolicyLimits struct {
-	Fuel      int64    `toml:"fuel" default:"2_000_000" range:"1_000..1_000_000_000"`
+	Fuel      int64    `toml:"fuel" default:"2_000_000" range:"1_000..10_000_000_000"`
 	Memory    Size     `toml:"memory" default:"32m" range:"64k..1g"`
-	Depth     int      `toml:"depth" default:"1000" range:"16..100_000"`
-	HostCalls int      `toml:"host_calls" default:"256" range:"0..100_000"`
+	Depth     int      `toml:"depth" default:"1000" range:"16..20_000"`
+	HostCalls int      `toml:"host_calls" default:"256" range:"1..100_000"`
 	Wall      Duration `toml:"wall" default:"50ms" range:"1ms..10s"`
 }
 

@@ -55,7 +55,8 @@ func newHolder(path string, cfg *Config, getenv func(string) string, log *slog.L
 // Current is the configuration in force. A caller that works for a while keeps the value it got.
 func (h *Holder) Current() *Config { return h.current.Load() }
 
-// Subscribe has stage called at each reload, after those that subscribed before, until unsubscribe is called.
+// Subscribe has stage called at each reload, after those that subscribed before, until unsubscribe is called. Neither may be
+// called from within a stage or commit.
 func (h *Holder) Subscribe(stage Stage) (unsubscribe func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -39,3 +39,6 @@ func (p keyPath) last() string {
 	}
 	return p[len(p)-1]
 }
+
+// KeyString writes a key, given by its segments, as errors show it.
+func KeyString(key ...string) string { return keyPath(key).String() }
