@@ -19,14 +19,22 @@ func TestKillOneSparesStrangers(t *testing.T) {
 	if !isolate.Test(t) {
 		return
 	}
-	stranger := exec.Command("sleep", "1000")
+	stranger := exec.Command("cat")
 	stranger.Env = []string{markerName + "=another"}
 	stranger.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	in, err := stranger.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := stranger.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := stranger.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		_ = stranger.Process.Kill()
+		in.Close()
 		_ = stranger.Wait()
 	}()
 	leader := exec.Command("sleep", "1000")
@@ -36,11 +44,12 @@ func TestKillOneSparesStrangers(t *testing.T) {
 	}
 	r := &running{cmd: leader, marker: "ours", started: time.Now().Add(-time.Hour)}
 	r.killOne(stranger.Process.Pid)
-	if err := stranger.Process.Signal(unix.Signal(0)); err != nil {
-		t.Fatalf("a stranger was hit: %v", err)
+	echo := make([]byte, 1)
+	if _, err := in.Write([]byte("x")); err != nil {
+		t.Errorf("a stranger was hit: %v", err)
 	}
-	if s, ok := readStat(stranger.Process.Pid); !ok || s.dead() {
-		t.Fatalf("a stranger was hit: %+v", s)
+	if _, err := out.Read(echo); err != nil {
+		t.Errorf("a stranger was hit: %v", err)
 	}
 	members := r.members()
 	if len(members) != 1 || members[0].pid != leader.Process.Pid {

@@ -59,7 +59,7 @@ func TestEnforceRules(t *testing.T) {
 		{"file tool over a channel, on the host", channelSubject(), "file.write", none, Run, "host", ""},
 		{"shell over a channel, on the host", channelSubject(), "shell.exec", none, Ask, "host", "over a channel"},
 		{"the same with approve none", with(channelSubject(), func(s *Subject) { s.Approve = ApproveNone }), "shell.exec", none, Ask, "host", "over a channel"},
-		{"shell at a local door", localSubject(), "shell.exec", none, Ask, "host", "on the host"},
+		{"shell at a local door", localSubject(), "shell.exec", none, Ask, "host", "at a local door"},
 		{"shell at a local door, approve none", with(localSubject(), func(s *Subject) { s.Approve = ApproveNone }), "shell.exec", none, Run, "host", ""},
 		{"unknown approve setting asks", with(localSubject(), func(s *Subject) { s.Approve = "never" }), "shell.exec", none, Ask, "host", ""},
 		{"plugin that executes, over a channel", channelSubject(), "plugin.run", none, Ask, "host", "over a channel"},

@@ -123,9 +123,9 @@ func guardHost(s Subject, v *Verdict) {
 	}
 	switch {
 	case !s.LocalDoor:
-		v.ask("commands that come over a channel and run on the host need a person's approval; enable the agent's sandbox to run them without")
+		v.ask("commands that come over a channel need a person's approval unless the agent's sandbox is on")
 	case s.Approve != ApproveNone:
-		v.ask("commands on the host need a person's approval")
+		v.ask("commands at a local door need a person's approval unless the agent's sandbox is on or approve = \"none\"")
 	}
 }
 
