@@ -312,6 +312,7 @@ func TestRunEnds(t *testing.T) {
 	d := open(t, gatewaytest.Demo)
 	silent, w := d.dial("web", "main"), d.dial("web", "main")
 	silent.await(ofType(gateway.TypeHistory))
+	w.await(ofType(gateway.TypeHistory))
 	began := time.Now()
 	done := make(chan struct{})
 	go func() {
