@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/coder/websocket"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/flynnhost/flynn/host/gateway"
@@ -305,13 +307,27 @@ func TestPortIsTaken(t *testing.T) {
 	}
 }
 
-// Run returns when its context ends, with a watcher that reads nothing and a request under way.
+// Run returns soon after its context has ended, though a watcher reads nothing.
 func TestRunEnds(t *testing.T) {
 	d := open(t, gatewaytest.Demo)
-	w := d.dial("web", "main")
-	w.await(func(f gateway.ServerFrame) bool { return f.Type == gateway.TypeHistory })
-	d.stop()
-	if _, err := w.next(context.Background()); err == nil {
-		t.Error("the socket is still open")
+	silent, w := d.dial("web", "main"), d.dial("web", "main")
+	silent.await(ofType(gateway.TypeHistory))
+	w.await(ofType(gateway.TypeHistory))
+	began := time.Now()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		d.stop()
+	}()
+	for {
+		if _, err := w.next(context.Background()); websocket.CloseStatus(err) == websocket.StatusGoingAway {
+			break
+		} else if err != nil {
+			t.Fatalf("ended by %v", err)
+		}
+	}
+	<-done
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("Run took %s to end", took)
 	}
 }

@@ -311,6 +311,7 @@ func pageLooks(t *testing.T, b context.Context) {
 			name := screen.name + "-" + light
 			p.shot(name + "-approval")
 			p.eval(`document.querySelector("#scroll").scrollTop = 0`)
+			p.until(`document.querySelector("#scroll").scrollTop === 0 && !document.querySelector("#latest").hidden`)
 			p.shot(name + "-top")
 			p.eval(`document.querySelector("#open-status").click()`)
 			p.visible("#status-body .warning")
@@ -324,6 +325,7 @@ func pageLooks(t *testing.T, b context.Context) {
 				p.click("#close-side")
 			}
 			p.eval(`document.querySelector("#scroll").scrollTop = 1e6`)
+			p.until(`document.querySelector("#latest").hidden`)
 		}
 	}
 }

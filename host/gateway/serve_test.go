@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,13 +50,12 @@ func (d *door) start() {
 	done := make(chan error, 1)
 	go func() { done <- server.Run(ctx) }()
 	d.server = server
-	d.stop = func() {
+	d.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			d.t.Errorf("Run: %v", err)
 		}
-		d.stop = func() {}
-	}
+	})
 }
 
 func (d *door) base() string { return "http://" + d.server.Addr().String() }

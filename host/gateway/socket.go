@@ -18,6 +18,7 @@ const (
 	maxSockets        = 256
 	helloTimeout      = 10 * time.Second
 	frameWriteTimeout = 10 * time.Second
+	goodbyeTimeout    = time.Second
 	// approvalsInterval is how soon a request of another conversation shows.
 	approvalsInterval = 2 * time.Second
 	// resyncPause keeps a watcher that falls behind at once again from spinning.
@@ -115,6 +116,9 @@ func (ss *session) run(ctx context.Context) error {
 	g.Go(func() error {
 		<-inner.Done()
 		if ctx.Err() != nil {
+			// A client that reads nothing would hold the shutdown up for as long as the library waits.
+			cut := time.AfterFunc(goodbyeTimeout, func() { _ = ss.conn.CloseNow() })
+			defer cut.Stop()
 			_ = ss.conn.Close(websocket.StatusGoingAway, "flynn is shutting down")
 		}
 		_ = ss.conn.CloseNow()
@@ -313,7 +317,8 @@ func (ss *session) write(ctx context.Context) error {
 	for {
 		select {
 		case f := <-ss.out:
-			if err := writeFrame(ctx, ss.conn, f); err != nil {
+			// Like a read, a write that its context interrupts would take the connection down without a goodbye.
+			if err := writeFrame(context.WithoutCancel(ctx), ss.conn, f); err != nil {
 				return err
 			}
 		case <-ctx.Done():

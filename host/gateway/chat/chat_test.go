@@ -58,13 +58,12 @@ func (h *host) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.Run(ctx) }()
-	h.stop = func() {
+	h.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			h.t.Errorf("Run: %v", err)
 		}
-		h.stop = func() {}
-	}
+	})
 }
 
 // screen is a writer that a test can wait on.
