@@ -1,0 +1,116 @@
+package crashtest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/flynnhost/flynn/host/hosttest"
+)
+
+// outstanding bounds the unanswered messages of a conversation, so that some of them wait together.
+const outstanding = 3
+
+// talk is the people of the platform.
+type talk struct {
+	ledger   *ledger
+	platform *hosttest.Platform
+	effects  string // file
+	room     map[string]chan struct{}
+}
+
+func newTalk(l *ledger, conversations int, effects string) *talk {
+	t := &talk{ledger: l, effects: effects, room: map[string]chan struct{}{}}
+	for i := range conversations {
+		t.room[conversation(i)] = make(chan struct{}, outstanding)
+	}
+	return t
+}
+
+func conversation(i int) string { return fmt.Sprintf("c%d", i) }
+
+// group tells whether several people are in a conversation; there the text reaches the model with its speaker before
+// it, and commands to the demo model are none.
+func group(i int) bool { return i%4 == 3 }
+
+// shown makes room for what was answered. Platform calls it.
+func (t *talk) shown(r hosttest.Reply) {
+	for _, m := range t.ledger.show(r) {
+		<-t.room[m.conversation]
+	}
+}
+
+// speak posts messages in conversation i until ctx ends.
+func (t *talk) speak(ctx context.Context, i int, rng *rand.Rand) {
+	for {
+		select {
+		case t.room[conversation(i)] <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		t.post(i, choose(i, rng), rng)
+		select {
+		case <-time.After(time.Duration(rng.IntN(30)) * time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func choose(i int, rng *rand.Rand) kind {
+	if group(i) {
+		return plain
+	}
+	switch n := rng.IntN(10); {
+	case n < 2:
+		return slow
+	case n < 4:
+		return write
+	case n < 5:
+		return effect
+	}
+	return plain
+}
+
+// post says one message. A tool's message has a sender of its own, since messages of one sender that wait together are
+// answered together, and then no command would be one.
+func (t *talk) post(i int, k kind, rng *rand.Rand) {
+	id := t.ledger.post(conversation(i), k)
+	e := hosttest.Event{ID: strconv.Itoa(id), Conversation: conversation(i), Group: group(i), Sender: "ann"}
+	if group(i) && rng.IntN(3) == 0 {
+		e.Sender = "bob"
+	}
+	if k.tool() {
+		e.Sender = fmt.Sprintf("owner-of-%d", id)
+	}
+	e.Text = t.text(k, id)
+	t.platform.Post(e)
+}
+
+func (t *talk) text(k kind, id int) string {
+	switch k {
+	case slow:
+		return fmt.Sprintf("!slow 30 hello %s", tag(id))
+	case write:
+		return fmt.Sprintf(`!tool memory.write {"key":%q,"text":%q}`, noteKey(id), noteText(id))
+	case effect:
+		return fmt.Sprintf("!sh echo '%s' >>%s", tag(id), t.effects)
+	}
+	return fmt.Sprintf("hello %s", tag(id))
+}
+
+func noteKey(id int) string  { return fmt.Sprintf("note-%d", id) }
+func noteText(id int) string { return fmt.Sprintf("the text of %d", id) }
+
+// recall asks for the note that message id wrote and returns the number of the question.
+func (t *talk) recall(id int) (question int) {
+	question = t.ledger.post(conversation(0), read)
+	t.room[conversation(0)] <- struct{}{}
+	t.platform.Post(hosttest.Event{
+		ID: strconv.Itoa(question), Conversation: conversation(0), Sender: fmt.Sprintf("owner-of-%d", question),
+		Text: fmt.Sprintf(`!tool memory.read {"key":%q}`, noteKey(id)),
+	})
+	return question
+}

@@ -1,0 +1,171 @@
+package hosttest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// Event is a message that a person sends on the platform.
+type Event struct {
+	ID           string
+	Conversation string
+	Group        bool
+	Sender       string
+	Text         string
+}
+
+// Reply is a message that the platform shows.
+type Reply struct {
+	Key          string
+	Conversation string
+	ReplyTo      string
+	Text         string
+	// Marked is true when the host said that it may be a duplicate.
+	Marked bool
+	At     time.Time
+	// Link is when the connection began over which it came.
+	Link time.Time
+}
+
+// PlatformConfig says what a Platform does. The functions are called one at a time, in order; they must not block.
+type PlatformConfig struct {
+	// Forgetful platforms do not recognise repeated keys.
+	Forgetful bool
+	// Shown is called with every reply that people see.
+	Shown func(Reply)
+	// Acked is called when the host has taken an event over, once for each.
+	Acked func(id string)
+}
+
+// Platform is a pretended chat platform, the other end of examples/lines-channel. It redelivers every event that was not
+// acknowledged on each new connection, in order, like a platform with durable queues.
+type Platform struct {
+	cfg PlatformConfig
+	lis net.Listener
+
+	mu      sync.Mutex
+	events  []Event
+	acked   map[string]bool
+	keys    map[string]bool // shown
+	repeats int             // sends that were recognised as such
+	latest  *peer
+	posted  chan struct{} // closed and replaced with each event
+
+	peers sync.WaitGroup
+}
+
+// NewPlatform listens on a port of its own.
+func NewPlatform(cfg PlatformConfig) (*Platform, error) {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	return &Platform{cfg: cfg, lis: lis, acked: map[string]bool{}, keys: map[string]bool{}, posted: make(chan struct{})}, nil
+}
+
+// Address is where the plugin is to connect.
+func (p *Platform) Address() string { return p.lis.Addr().String() }
+
+// Run serves connections until ctx ends.
+func (p *Platform) Run(ctx context.Context) error {
+	defer p.peers.Wait()
+	defer context.AfterFunc(ctx, func() { p.lis.Close() })()
+	for {
+		conn, err := p.lis.Accept()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		p.peers.Go(func() { newPeer(p, conn).run(ctx) })
+	}
+}
+
+// Post adds an event. It is delivered until the host has taken it over.
+func (p *Platform) Post(e Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.events = append(p.events, e)
+	close(p.posted)
+	p.posted = make(chan struct{})
+}
+
+// Repeats is the number of sends that were recognised and not shown again.
+func (p *Platform) Repeats() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.repeats
+}
+
+// ErrNoPlugin is returned while no plugin is connected.
+var ErrNoPlugin = errors.New("no plugin is connected")
+
+// KillPlugin kills the plugin process whose connection is the latest. It is held by a handle, not by a number that
+// might belong to another process by now.
+func (p *Platform) KillPlugin() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.latest == nil || p.latest.process == nil {
+		return ErrNoPlugin
+	}
+	return p.latest.process.Signal(os.Kill)
+}
+
+// next returns the first event from position i on that has not been acknowledged, and the position after it. Without
+// one it returns a channel that is closed when there may be.
+func (p *Platform) next(i int) (e Event, after int, wait <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for ; i < len(p.events); i++ {
+		if !p.acked[p.events[i].ID] {
+			return p.events[i], i + 1, nil
+		}
+	}
+	return Event{}, i, p.posted
+}
+
+func (p *Platform) ack(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.acked[id] {
+		p.acked[id] = true
+		if p.cfg.Acked != nil {
+			p.cfg.Acked(id)
+		}
+	}
+}
+
+// show shows a reply unless its key was shown before and the platform remembers keys.
+func (p *Platform) show(r Reply) (fresh bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.keys[r.Key] && !p.cfg.Forgetful {
+		p.repeats++
+		return false
+	}
+	p.keys[r.Key] = true
+	r.At = time.Now()
+	if p.cfg.Shown != nil {
+		p.cfg.Shown(r)
+	}
+	return true
+}
+
+func (p *Platform) joined(q *peer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.latest = q
+}
+
+func (p *Platform) left(q *peer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.latest == q {
+		p.latest = nil
+	}
+}

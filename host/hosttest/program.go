@@ -1,0 +1,265 @@
+// Package hosttest runs the real program against a pretended chat platform: `flynn serve` with the plugin
+// examples/lines-channel, both built from this tree.
+//
+// Start with Build and Platform. It is for tests and benchmarks of the whole, and imports nothing of the project: what it knows
+// of Flynn is what an operator knows.
+package hosttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Build builds the programs into a folder and returns it.
+func Build(t testing.TB) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", dir+string(filepath.Separator),
+		"github.com/flynnhost/flynn/cmd/flynn", "github.com/flynnhost/flynn/examples/lines-channel")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build the programs: %v\n%s", err, out)
+	}
+	return dir
+}
+
+// Config describes a set-up.
+type Config struct {
+	Bin string // folder of Build
+	// Platform is the address of a Platform; without one there is no channel.
+	Platform string
+	// Forgetful says that the platform does not recognise repeated keys.
+	Forgetful bool
+	// Env are further variables of the process.
+	Env []string
+}
+
+// Program is one set-up of Flynn, whose process can be started, killed and started again. Its methods are for one
+// goroutine.
+type Program struct {
+	Dir string // of everything that the set-up writes
+	URL string // of the gateway
+	Log string // file with everything that the processes wrote
+
+	cfg    Config
+	config string
+	log    *os.File
+	cmd    *exec.Cmd // nil while no process runs
+}
+
+// New writes the configuration of a set-up with a fresh store. When the test ends, the process that runs is killed.
+func New(t testing.TB, cfg Config) *Program {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "flynn") // short, since it holds sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	p := &Program{cfg: cfg, Dir: dir, config: filepath.Join(dir, "flynn.toml"), Log: filepath.Join(dir, "log")}
+	if err := p.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Kill()
+		p.log.Close()
+	})
+	return p
+}
+
+func (p *Program) prepare() error {
+	address, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	p.URL = "http://" + address
+	if p.log, err = os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+		return err
+	}
+	text := fmt.Sprintf(baseConfig, address, filepath.Join(p.Dir, "store"))
+	if p.cfg.Platform != "" {
+		plugin, err := p.writePlugin()
+		if err != nil {
+			return err
+		}
+		text += fmt.Sprintf(channelConfig, p.cfg.Platform, plugin)
+	}
+	return os.WriteFile(p.config, []byte(text), 0o600)
+}
+
+// freeAddress finds a port that stays the same over restarts.
+func freeAddress() (string, error) {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return lis.Addr().String(), lis.Close()
+}
+
+const baseConfig = `
+[agent_configs.main]
+tool_profile = "coding"
+
+[routing]
+default_agent = "main"
+
+[models.default]
+provider = "demo"
+model = "demo"
+
+[access]
+mode = "open"
+groups = "all"
+rate_per_minute = 100_000
+
+[gateway]
+listen = %q
+
+[store]
+dir = %q
+`
+
+const channelConfig = `
+[channels.platform]
+plugin = "lines-channel"
+address = %q
+
+[plugins.dev_paths]
+lines-channel = %q
+`
+
+func (p *Program) writePlugin() (dir string, err error) {
+	dir = filepath.Join(p.Dir, "plugin")
+	if err := os.MkdirAll(filepath.Join(dir, "bin"), 0o700); err != nil {
+		return "", err
+	}
+	if err := os.Link(filepath.Join(p.cfg.Bin, "lines-channel"), filepath.Join(dir, "bin", "lines-channel")); err != nil {
+		return "", err
+	}
+	command := `["bin/lines-channel"]`
+	if p.cfg.Forgetful {
+		command = `["bin/lines-channel", "-forgetful"]`
+	}
+	manifest := fmt.Sprintf(pluginManifest, command, !p.cfg.Forgetful)
+	return dir, os.WriteFile(filepath.Join(dir, "plugin.toml"), []byte(manifest), 0o600)
+}
+
+const pluginManifest = `
+manifest = 1
+name = "lines-channel"
+version = "0.1.0"
+description = "Connects a program that speaks JSON lines over TCP"
+kinds = ["channel"]
+protocols = [1]
+
+[exec]
+any = %s
+
+[channel]
+idempotent = %v
+markdown = true
+`
+
+// Start starts a process. It returns as soon as there is one.
+func (p *Program) Start() error {
+	if p.cmd != nil {
+		return errors.New("start flynn: it runs")
+	}
+	cmd := exec.Command(filepath.Join(p.cfg.Bin, "flynn"), "serve", "--config", p.config)
+	cmd.Dir = p.Dir
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.Dir, "XDG_RUNTIME_DIR=" + p.Dir}, p.cfg.Env...)
+	cmd.Stdout, cmd.Stderr = p.log, p.log
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start flynn: %w", err)
+	}
+	p.cmd = cmd
+	return nil
+}
+
+// PID is the number of the process that runs.
+func (p *Program) PID() int { return p.cmd.Process.Pid }
+
+// Ready waits until the gateway says that the host is ready.
+func (p *Program) Ready(ctx context.Context) error {
+	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	for tick := time.NewTicker(readyEvery); ; {
+		if ready(ctx, client, p.URL+"/readyz") {
+			tick.Stop()
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			tick.Stop()
+			return fmt.Errorf("wait for flynn: %w; its log ends with:\n%s", ctx.Err(), p.Tail())
+		}
+	}
+}
+
+// readyEvery is short against what is measured with Ready.
+const readyEvery = 250 * time.Microsecond
+
+func ready(ctx context.Context, client *http.Client, url string) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return false
+	}
+	io.Copy(io.Discard, res.Body)
+	res.Body.Close()
+	return res.StatusCode == http.StatusOK
+}
+
+// Kill ends the process like a power cut, if one runs.
+func (p *Program) Kill() error {
+	if p.cmd == nil {
+		return nil
+	}
+	err := p.cmd.Process.Kill()
+	waited := p.cmd.Wait()
+	p.cmd = nil
+	if exit := (*exec.ExitError)(nil); err != nil && errors.As(waited, &exit) {
+		return fmt.Errorf("flynn had ended before it was killed: %w", exit)
+	}
+	return err
+}
+
+// Stop ends the process in order.
+func (p *Program) Stop() error {
+	if p.cmd == nil {
+		return nil
+	}
+	process := p.cmd.Process
+	if err := process.Signal(os.Interrupt); err != nil {
+		return errors.Join(err, p.Kill())
+	}
+	late := time.AfterFunc(stopTimeout, func() { process.Kill() })
+	err := p.cmd.Wait()
+	p.cmd = nil
+	if !late.Stop() {
+		return fmt.Errorf("flynn did not stop within %s; its log ends with:\n%s", stopTimeout, p.Tail())
+	}
+	return err
+}
+
+const stopTimeout = 20 * time.Second
+
+// Tail is the end of the log.
+func (p *Program) Tail() string {
+	text, err := os.ReadFile(p.Log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-4096):])
+}
