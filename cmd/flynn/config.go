@@ -9,6 +9,7 @@ import (
 	"github.com/BurntSushi/toml"
 	"github.com/urfave/cli/v3"
 
+	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/route"
 )
@@ -36,7 +37,7 @@ func configCommand() *cli.Command {
 
 // loadConfig loads the configuration that the command works on, with the checks of flynn serve.
 func loadConfig(ctx context.Context, cmd *cli.Command) (*config.Config, error) {
-	return config.Load(configPath(ctx, cmd), getenvOf(ctx), route.Check)
+	return config.Load(configPath(ctx, cmd), getenvOf(ctx), host.Checks()...)
 }
 
 func checkConfig(ctx context.Context, cmd *cli.Command) error {

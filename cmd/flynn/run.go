@@ -14,6 +14,7 @@ import (
 // commands lists the subcommands, in the order of the help text.
 func commands() []*cli.Command {
 	return []*cli.Command{
+		serveCommand(),
 		configCommand(),
 		pluginCommand(),
 		routeCommand(),

@@ -24,7 +24,7 @@ type Sender interface {
 
 // Reconciler is a Sender that can look up what became of a send.
 type Reconciler interface {
-	Reconcile(ctx context.Context, key string) (Result, error)
+	Reconcile(ctx context.Context, r message.Reply) (Result, error)
 }
 
 // Result is what became of a send.

@@ -49,7 +49,7 @@ func NewInbox(cfg InboxConfig) *Inbox {
 // may be acknowledged to its channel; a message that is there already is acknowledged and not handed on again.
 func (in *Inbox) Accept(ctx context.Context, m message.Message) error {
 	if err := check(m); err != nil {
-		return fmt.Errorf("accept message: %w", err)
+		return &MalformedError{err}
 	}
 	m.Text = bound(m.Text)
 	m.ReceivedAt = in.cfg.Now().UTC()
@@ -68,6 +68,14 @@ func (in *Inbox) Accept(ctx context.Context, m message.Message) error {
 	}
 	return nil
 }
+
+// MalformedError says that a message cannot be accepted as it is, now or later.
+type MalformedError struct{ err error }
+
+func (e *MalformedError) Error() string { return "accept message: " + e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *MalformedError) Unwrap() error { return e.err }
 
 func (in *Inbox) judge(m message.Message) (store.InboxState, string) {
 	if age := m.ReceivedAt.Sub(m.SentAt); !m.SentAt.IsZero() && in.cfg.MaxAge > 0 && age > in.cfg.MaxAge {

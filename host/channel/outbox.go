@@ -19,7 +19,7 @@ type OutboxConfig struct {
 	Store store.Outbox
 	Log   *slog.Logger
 	Now   func() time.Time
-	// SendTimeout bounds one send; 30 s when zero.
+	// SendTimeout bounds one send; 3 min when zero, since some channels have to send slowly.
 	SendTimeout time.Duration
 	// Count is told what became of each attempt, for metrics; it may be nil.
 	Count func(channel, outcome string)
@@ -45,7 +45,7 @@ func NewOutbox(cfg OutboxConfig) *Outbox {
 		cfg.Now = time.Now
 	}
 	if cfg.SendTimeout == 0 {
-		cfg.SendTimeout = 30 * time.Second
+		cfg.SendTimeout = 3 * time.Minute
 	}
 	if cfg.Count == nil {
 		cfg.Count = func(string, string) {}
@@ -120,11 +120,11 @@ func (o *Outbox) deliver(ctx context.Context, _ string, rows []store.OutboxRow) 
 	for {
 		done, wait, err := o.attempt(ctx, &row)
 		switch {
-		case ctx.Err() != nil:
-			return nil
 		case err != nil && errors.Is(err, store.ErrConflict):
 			log.Error("outbox row was settled elsewhere", "error", err)
 			return rows[1:]
+		case err != nil && ctx.Err() != nil:
+			return nil
 		case err != nil:
 			log.Error("store the state of a delivery", "error", err)
 			wait = time.Second
@@ -164,10 +164,8 @@ func (o *Outbox) attempt(ctx context.Context, row *store.OutboxRow) (done bool, 
 			return false, 0, err
 		}
 	}
+	ctx = context.WithoutCancel(ctx) // what has begun is brought to its end, so that its outcome is known
 	res := o.send(ctx, s, row.Reply)
-	if ctx.Err() != nil && res.Outcome == message.Unknown {
-		return false, 0, ctx.Err() // the row says so already
-	}
 	o.cfg.Count(row.Reply.Channel, string(res.Outcome))
 	return o.record(ctx, row, res)
 }
@@ -177,7 +175,7 @@ func (o *Outbox) settle(ctx context.Context, s Sender, row *store.OutboxRow) (bo
 	if r, ok := s.(Reconciler); ok {
 		ctx, cancel := context.WithTimeout(ctx, o.cfg.SendTimeout)
 		defer cancel()
-		res, err := r.Reconcile(ctx, row.Reply.Key)
+		res, err := r.Reconcile(ctx, row.Reply)
 		if err == nil && (res.Outcome == message.Sent || res.Outcome == message.Duplicate) {
 			done, _, err := o.record(ctx, row, res)
 			return done, err

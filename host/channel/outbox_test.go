@@ -92,7 +92,9 @@ type knowing struct {
 	outcome message.Outcome
 }
 
-func (k knowing) Reconcile(context.Context, string) (Result, error) { return Result{Outcome: k.outcome}, nil }
+func (k knowing) Reconcile(context.Context, message.Reply) (Result, error) {
+	return Result{Outcome: k.outcome}, nil
+}
 
 func row(key, place string, state store.OutboxState) store.OutboxRow {
 	return store.OutboxRow{State: state, Reply: message.Reply{Key: key, Channel: "irc", Conversation: message.Conversation{ID: place}, Text: key}}

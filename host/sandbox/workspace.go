@@ -39,7 +39,10 @@ func safeName(id string) string {
 	return strings.Trim(safe[:min(len(safe), 40)], "-") + "-" + short(id)
 }
 
-func (w workspaces) path(session string) string { return filepath.Join(w.root, safeName(session)) }
+func (w workspaces) path(session string) string { return Workspace(w.root, session) }
+
+// Workspace is a session's folder below a root of workspaces.
+func Workspace(root, session string) string { return filepath.Join(root, safeName(session)) }
 
 // owner is who commands run as in a folder.
 type owner struct{ uid, gid int }

@@ -1,0 +1,165 @@
+// Package agent answers messages: it claims what waits in a conversation, routes
+// it to a named agent, and runs the turn, step by committed step.
+//
+// Start with Runner.Work, which a lane calls, and turn.go, the loop. The package decides nothing about
+// tools (package tool does) and sends nothing (package channel does).
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool"
+)
+
+// Agent is one named agent, ready to answer.
+type Agent struct {
+	Name    string
+	System  string // system prompt
+	Tier    string
+	Tools   []model.Tool // what its model is told
+	Offered tool.Set     // what it may call
+	Approve string       // see tool.Subject
+	// Sandboxed is true when configuration puts the agent's machine tools into the sandbox called Sandbox.
+	Sandboxed bool
+	Sandbox   string
+}
+
+// Generation is everything that a turn is decided by, taken at its begin and kept to its end.
+type Generation struct {
+	Number   uint64
+	Agents   map[string]*Agent
+	Names    []string // of Agents, sorted
+	Table    *route.Table
+	Models   Models
+	Registry *tool.Registry
+	Limits   Limits
+	Roles    *route.Roles
+	// LocalDoors puts local doors into the sandbox as well.
+	LocalDoors bool
+	// OnUnavailable is deny or host.
+	OnUnavailable string
+	// Sandboxes are the names that a policy may demand.
+	Sandboxes []string
+}
+
+// Limits bound one turn.
+type Limits struct {
+	Steps     int
+	ToolCalls int
+	Tokens    int
+	Time      time.Duration
+}
+
+// Models streams a call of a tier; model.Set implements it.
+type Models interface {
+	Stream(ctx context.Context, tier string, req model.Request, emit func(model.Delta)) (model.Response, error)
+}
+
+// Policies is a chain of policies, pinned for one turn.
+type Policies interface {
+	Route(ctx context.Context, f policy.RouteFacts) (policy.RouteAnswer, []policy.Record)
+	Tool(ctx context.Context, f policy.ToolFacts) (policy.Restrictions, []policy.Record)
+	Release()
+}
+
+// Machines hands out the places where tools act.
+type Machines interface {
+	Host(session string) (machine.Machine, error)
+	// Sandbox returns the session's sandbox, made at its first use.
+	Sandbox(ctx context.Context, session, name string) (machine.Machine, error)
+	// Available tells why the sandbox cannot be had now, or nil.
+	Available(name string) error
+}
+
+// Tools runs calls that may run; tool.Runner implements it.
+type Tools interface {
+	Run(ctx context.Context, v tool.Verdict, call tool.Call) tool.Result
+}
+
+// Store is the part of the store that a Runner works with.
+type Store interface {
+	store.Inbox
+	store.Turns
+	store.Decisions
+}
+
+// Config is what a Runner needs.
+type Config struct {
+	Store     Store
+	Machines  Machines
+	Approvals tool.Approver
+	Tools     Tools
+	// Generation returns the one in force and the policies in force, pinned.
+	Generation func() (*Generation, Policies)
+	// Replied hands on a reply that was committed.
+	Replied func(turn string, r message.Reply)
+	// Publish shows an event to whoever watches. It must not block.
+	Publish func(message.Event)
+	// Stopped is the kill switch: why nothing may run, or "".
+	Stopped  func() string
+	Now      func() time.Time
+	Log      *slog.Logger
+	Parallel int // turns at work at a time; waiting for a person does not count
+	// Observe is told how a turn ended and how long it took, for metrics; it may be nil.
+	Observe func(agent string, state store.TurnState, took time.Duration)
+}
+
+// Runner runs turns.
+type Runner struct {
+	cfg   Config
+	slots chan struct{}
+
+	mu       sync.Mutex
+	running  map[string]context.CancelCauseFunc // by conversation key
+	sessions *sessions
+}
+
+// NewRunner returns a runner.
+func NewRunner(cfg Config) *Runner {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Stopped == nil {
+		cfg.Stopped = func() string { return "" }
+	}
+	if cfg.Observe == nil {
+		cfg.Observe = func(string, store.TurnState, time.Duration) {}
+	}
+	if cfg.Parallel <= 0 {
+		cfg.Parallel = 64
+	}
+	return &Runner{
+		cfg:      cfg,
+		slots:    make(chan struct{}, cfg.Parallel),
+		running:  map[string]context.CancelCauseFunc{},
+		sessions: newSessions(cfg.Store),
+	}
+}
+
+// Stop ends the turn that runs in a conversation and tells whether there was one.
+func (r *Runner) Stop(conversationKey string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	cancel, ok := r.running[conversationKey]
+	if ok {
+		cancel(errStopped)
+	}
+	return ok
+}
+
+// Running tells whether a turn runs in a conversation.
+func (r *Runner) Running(conversationKey string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.running[conversationKey]
+	return ok
+}

@@ -1,0 +1,201 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/flynnhost/flynn/host/approval"
+	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool"
+)
+
+// runCalls brings every call of an answer to a result, one after the other. A call that an earlier process had
+// started is not run again: its result says that it was interrupted.
+func (t *turn) runCalls(ctx context.Context, n int) error {
+	for _, c := range t.steps.entries[n].answer.Message.Calls {
+		e := &t.steps.entries[n]
+		if _, done := e.results[c.ID]; done {
+			continue
+		}
+		if start, started := e.started[c.ID]; started {
+			t.interrupted(start)
+			continue
+		}
+		if err := t.call(ctx, c); err != nil {
+			return err
+		}
+	}
+	return t.commit(ctx)
+}
+
+func (t *turn) interrupted(start ToolStart) {
+	t.result(ToolResult{ToolStart: start, Result: tool.Result{Text: interruptedText, IsError: true}, Interrupted: true})
+}
+
+// call decides about one call and runs it if it may run.
+func (t *turn) call(ctx context.Context, c model.ToolCall) error {
+	if err := t.within(); err != nil {
+		return err
+	}
+	if t.calls >= t.gen.Limits.ToolCalls {
+		return fmt.Errorf("the turn used its %d tool calls", t.gen.Limits.ToolCalls)
+	}
+	t.publish(message.Event{Kind: message.ToolCall, Call: c.ID, Tool: c.Name, Args: validJSON(c.Args)})
+	v, err := t.admit(ctx, c)
+	if err != nil {
+		return err
+	}
+	t.calls++
+	start := newToolStart(c, v)
+	t.publishVerdict(start)
+	if v.Action != tool.Run {
+		t.result(ToolResult{ToolStart: start, Result: t.cfg.Tools.Run(ctx, v, tool.Call{})})
+		return nil
+	}
+	t.step(store.StepToolStart, start)
+	if err := t.commit(ctx); err != nil {
+		return err
+	}
+	res := t.execute(ctx, v, c)
+	if ctx.Err() != nil && !ended(ctx) {
+		return ctx.Err() // the start is committed; the next process says that it was interrupted
+	}
+	t.result(ToolResult{ToolStart: start, Result: res})
+	return t.commit(ctx)
+}
+
+// admit asks the one function that decides, which asks a person where one has to agree, and logs what it said.
+func (t *turn) admit(ctx context.Context, c model.ToolCall) (tool.Verdict, error) {
+	enforcer, err := tool.NewEnforcer(tool.EnforcerConfig{
+		Registry: t.gen.Registry, Policies: t.policies, Stopped: t.cfg.Stopped, Now: t.cfg.Now, Log: t.cfg.Log,
+	})
+	if err != nil { // a generation without a registry; it is never made
+		panic(err)
+	}
+	v, err := enforcer.Admit(ctx, t.subject(), c, people{t}, func(v tool.Verdict, a store.Approval) {
+		start := newToolStart(c, v)
+		t.publishVerdict(start)
+		t.publish(message.Event{
+			Kind: message.ToolApproval, Call: c.ID, Tool: c.Name, Args: v.Args, Where: v.Where, Reasons: v.Reasons, Approval: a.ID,
+		})
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			return v, ctx.Err()
+		}
+		return v, err
+	}
+	now := t.cfg.Now()
+	t.pending.Decisions = append(t.pending.Decisions, logRecords(now, v.Records)...)
+	t.pending.Decisions = append(t.pending.Decisions, store.Decision{
+		At: now, Kind: "enforce", Policy: "host", Digest: v.Policy, Answer: fmt.Sprintf("%s %s", v.Action, v.Where),
+		Reason: fmt.Sprintf("%s: %q", c.Name, v.Reasons),
+	})
+	return v, nil
+}
+
+func newToolStart(c model.ToolCall, v tool.Verdict) ToolStart {
+	word := string(v.Action)
+	if v.Action == tool.Run && v.Sandbox {
+		word = "run_in_sandbox"
+	}
+	return ToolStart{Call: c.ID, Tool: c.Name, Args: v.Args, Verdict: word, Where: v.Where, Reasons: v.Reasons}
+}
+
+// people are those whom a turn asks for approval.
+type people struct{ *turn }
+
+// Request commits the answer with its call before anybody is asked about it, so that the request outlives a crash together with its turn.
+func (p people) Request(ctx context.Context, ask approval.Ask) (store.Approval, error) {
+	if err := p.commit(ctx); err != nil {
+		return store.Approval{}, err
+	}
+	return p.cfg.Approvals.Request(ctx, ask)
+}
+
+// Wait gives up the turn's place among the working ones for as long as a person thinks.
+func (p people) Wait(ctx context.Context, id string) (granted bool, decider string, err error) {
+	<-p.slots
+	defer func() { p.slots <- struct{}{} }()
+	return p.cfg.Approvals.Wait(ctx, id)
+}
+
+// Consume spends a grant.
+func (p people) Consume(ctx context.Context, id string, b approval.Binding) error {
+	return p.cfg.Approvals.Consume(ctx, id, b)
+}
+
+func (t *turn) publishVerdict(s ToolStart) {
+	t.publish(message.Event{
+		Kind: message.ToolVerdict, Call: s.Call, Tool: s.Tool, Args: s.Args, Verdict: s.Verdict, Where: s.Where, Reasons: s.Reasons,
+	})
+}
+
+func (t *turn) subject() tool.Subject {
+	door := route.Door(t.row.Channel)
+	local := door != route.DoorChannel
+	sandbox := tool.SandboxState{
+		Configured:    t.agent.Sandboxed && (!local || t.gen.LocalDoors),
+		Name:          t.agent.Sandbox,
+		Names:         t.gen.Sandboxes,
+		Available:     t.cfg.Machines.Available(t.agent.Sandbox),
+		OnUnavailable: t.gen.OnUnavailable,
+	}
+	return tool.Subject{
+		Message: t.origin, Role: t.gen.Roles.Of(t.row.Channel, t.row.Sender), Door: door, Agent: t.agent.Name,
+		Session: t.row.Session, Turn: t.row.ID, Offered: t.agent.Offered, Labels: t.session.labels,
+		CallsInTurn: t.calls, Turns: t.session.count, Sandbox: sandbox, LocalDoor: local, Approve: t.agent.Approve,
+	}
+}
+
+// execute runs an allowed call in its place. Trouble of the host becomes a result: the model and the person are told, the host lives on.
+func (t *turn) execute(ctx context.Context, v tool.Verdict, c model.ToolCall) tool.Result {
+	call := tool.Call{
+		ID: c.ID, Name: c.Name, Args: v.Args, Session: t.row.Session, Agent: t.agent.Name, Sender: t.row.Sender, Labels: t.session.labels,
+		Progress: func(p []byte) {
+			t.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: string(p)})
+		},
+	}
+	m, err := t.machine(ctx, v)
+	if err != nil {
+		return tool.Result{Text: "the call was not run: " + err.Error(), IsError: true}
+	}
+	call.Machine = m
+	return t.cfg.Tools.Run(ctx, v, call)
+}
+
+// ended tells whether somebody ended the turn for good, as opposed to the host going down.
+func ended(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return errors.Is(cause, errStopped) || errors.Is(cause, errTime)
+}
+
+func (t *turn) machine(ctx context.Context, v tool.Verdict) (machine.Machine, error) {
+	if v.Sandbox {
+		return t.cfg.Machines.Sandbox(ctx, t.row.Session, v.SandboxName)
+	}
+	return t.cfg.Machines.Host(t.row.Session)
+}
+
+// result records what came of a call and shows it.
+func (t *turn) result(r ToolResult) {
+	t.step(store.StepToolResult, r)
+	t.session.label(r.Result.Labels)
+	t.publish(message.Event{
+		Kind: message.ToolResult, Call: r.Call, Tool: r.Tool, Text: r.Result.Text, IsError: r.Result.IsError, Where: r.Where, Verdict: r.Verdict,
+	})
+}
+
+// validJSON returns what a model wrote as arguments, or nothing where it is not JSON; Enforce says what is wrong with it.
+func validJSON(args json.RawMessage) json.RawMessage {
+	if !json.Valid(args) {
+		return nil
+	}
+	return args
+}

@@ -1,0 +1,64 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Piece is one piece of a turn for people: something said, an agent's text, or a tool call.
+type Piece struct {
+	Said    bool // by the sender
+	Text    string
+	At      time.Time
+	Key     string // event id of what was said, or idempotency key of the reply
+	IsError bool
+	Call    *ToolStart
+	Done    bool // the call has its result, which is Text
+}
+
+// Describe tells a turn from its steps, oldest piece first. reply is the text that ended it, where it was not the
+// model's own.
+func Describe(t store.Turn, steps []store.Step, reply string) ([]Piece, error) {
+	ts, err := decodeTurn(steps)
+	if err != nil {
+		return nil, err
+	}
+	var out []Piece
+	for _, s := range ts.user.Said {
+		out = append(out, Piece{Said: true, Text: s.Text, At: s.At, Key: s.Event})
+	}
+	for i, e := range ts.entries {
+		final := i == len(ts.entries)-1 && t.State == store.TurnDone
+		if text := e.answer.Message.Text; text != "" && !final {
+			out = append(out, Piece{Text: text, At: t.Started})
+		}
+		for _, c := range e.answer.Message.Calls {
+			out = append(out, e.describe(c.ID, c.Name, t))
+		}
+	}
+	switch t.State {
+	case store.TurnDone:
+		out = append(out, Piece{Text: ts.entries[len(ts.entries)-1].answer.Message.Text, At: t.Ended, Key: replyKey(t.ID)})
+	case store.TurnStopped, store.TurnFailed:
+		out = append(out, Piece{Text: reply, At: t.Ended, Key: replyKey(t.ID), IsError: true})
+	}
+	return out, nil
+}
+
+func (e *entry) describe(id, name string, t store.Turn) Piece {
+	start := ToolStart{Call: id, Tool: name}
+	if s, ok := e.started[id]; ok {
+		start = s
+	}
+	p := Piece{At: t.Started, Call: &start}
+	if r, ok := e.results[id]; ok {
+		p.Call, p.Done, p.Text, p.IsError = &r.ToolStart, true, r.Result.Text, r.Result.IsError
+	} else if t.State != store.TurnRunning {
+		p.Done, p.Text, p.IsError = true, e.result(id).Text, true
+	}
+	return p
+}
+
+// replyKey is the idempotency key of a turn's reply.
+func replyKey(turn string) string { return turn + "/0" }

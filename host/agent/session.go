@@ -1,0 +1,165 @@
+package agent
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// session is the remembered part of one "channel:conversation:agent": a cache of the store, owned by the one
+// turn that runs in its conversation.
+type session struct {
+	key    string
+	turns  []transcript // the last keepTurns, oldest first
+	labels []string     // provenance, sorted
+	count  int          // turns ever begun
+}
+
+// transcript is one ended turn as a model sees it.
+type transcript struct {
+	messages []model.Message
+	size     int // bytes
+}
+
+const (
+	keepTurns    = 40
+	keepSessions = 1024
+	// bytesPerToken is a cautious guess, for deciding what fits a context window.
+	bytesPerToken = 3
+	// defaultWindow is the budget of bytes where a tier names no context window.
+	defaultWindow = 96 << 10
+)
+
+func (s *session) add(t *turnSteps) {
+	ms := t.messages()
+	size := 0
+	for _, m := range ms {
+		size += len(m.Text) + 64
+		for _, c := range m.Calls {
+			size += len(c.Args) + len(c.Name) + 64
+		}
+		for _, r := range m.Results {
+			size += len(r.Text) + 64
+		}
+	}
+	s.turns = append(s.turns, transcript{ms, size})
+	if extra := len(s.turns) - keepTurns; extra > 0 {
+		s.turns = slices.Delete(s.turns, 0, extra)
+	}
+	for _, e := range t.entries {
+		for _, r := range e.results {
+			s.label(r.Result.Labels)
+		}
+	}
+	s.label(t.user.Labels)
+}
+
+// label adds provenance labels; they stay for the life of the session.
+func (s *session) label(labels []string) {
+	for _, l := range labels {
+		if i, found := slices.BinarySearch(s.labels, l); !found && len(s.labels) < 256 {
+			s.labels = slices.Insert(s.labels, i, l)
+		}
+	}
+}
+
+// context returns the latest whole turns that fit a window, oldest first.
+func (s *session) context(window int) []model.Message {
+	first, size := len(s.turns), 0
+	for first > 0 && size+s.turns[first-1].size <= window {
+		first--
+		size += s.turns[first].size
+	}
+	var ms []model.Message
+	for _, t := range s.turns[first:] {
+		ms = append(ms, t.messages...)
+	}
+	return ms
+}
+
+// sessions caches the most recently used sessions.
+type sessions struct {
+	store Store
+
+	mu     sync.Mutex
+	byKey  map[string]*list.Element
+	recent *list.List // of *session, latest first
+}
+
+func newSessions(s Store) *sessions {
+	return &sessions{store: s, byKey: map[string]*list.Element{}, recent: list.New()}
+}
+
+// get returns a session, from the store when it is not at hand. Running turns are left out.
+func (c *sessions) get(ctx context.Context, key string) (*session, error) {
+	c.mu.Lock()
+	if e, ok := c.byKey[key]; ok {
+		c.recent.MoveToFront(e)
+		c.mu.Unlock()
+		return e.Value.(*session), nil
+	}
+	c.mu.Unlock()
+	s, err := c.load(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("load session %s: %w", key, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.byKey[key] = c.recent.PushFront(s)
+	if c.recent.Len() > keepSessions {
+		delete(c.byKey, c.recent.Remove(c.recent.Back()).(*session).key)
+	}
+	return s, nil
+}
+
+// forget drops a session from the cache, after a turn that was not committed as planned.
+func (c *sessions) forget(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.byKey[key]; ok {
+		c.recent.Remove(e)
+		delete(c.byKey, key)
+	}
+}
+
+func (c *sessions) load(ctx context.Context, key string) (*session, error) {
+	s := &session{key: key}
+	sum, err := c.store.Session(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return s, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.count = sum.Turns
+	steps, err := c.store.Transcript(ctx, key, keepTurns)
+	if err != nil {
+		return nil, err
+	}
+	running, err := c.store.RunningTurns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for len(steps) > 0 {
+		id := steps[0].Turn
+		n := slices.IndexFunc(steps, func(st store.Step) bool { return st.Turn != id })
+		if n < 0 {
+			n = len(steps)
+		}
+		if !slices.ContainsFunc(running, func(t store.Turn) bool { return t.ID == id }) {
+			t, err := decodeTurn(steps[:n])
+			if err != nil {
+				return nil, err
+			}
+			s.add(&t)
+		}
+		steps = steps[n:]
+	}
+	return s, nil
+}

@@ -1,0 +1,195 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool"
+)
+
+// The records that steps hold as JSON. A field is never renamed: old turns are read for ever.
+
+// UserStep opens a turn: what was said.
+type UserStep struct {
+	Said       []Said   `json:"said"`
+	Group      bool     `json:"group,omitempty"` // more people than the speaker and Flynn may be there
+	Generation uint64   `json:"generation"`
+	Labels     []string `json:"labels,omitempty"` // of the session before the turn
+}
+
+// Said is one message of a turn.
+type Said struct {
+	Event string    `json:"event"`
+	By    string    `json:"by,omitempty"` // the sender as people see it
+	Text  string    `json:"text"`
+	At    time.Time `json:"at,omitzero"`
+}
+
+// ModelStep is one whole answer of a model.
+type ModelStep = model.Response
+
+// ToolStart says that a call is about to run. Without a ToolResult after it, nobody knows how far it came.
+type ToolStart struct {
+	Call    string          `json:"call"`
+	Tool    string          `json:"tool"`
+	Args    json.RawMessage `json:"args,omitempty"`
+	Verdict string          `json:"verdict"`
+	Where   string          `json:"where,omitempty"`
+	Reasons []string        `json:"reasons,omitempty"`
+}
+
+// ToolResult is what came of a call, whether it ran or was refused.
+type ToolResult struct {
+	ToolStart
+	Result      tool.Result `json:"result"`
+	Interrupted bool        `json:"interrupted,omitempty"`
+}
+
+// interruptedText tells a model that a call's fate is unknown.
+const interruptedText = "The host was restarted while this call ran. It may or may not have taken effect, and it was not run again. Check before you repeat it."
+
+// notRunText tells a model that a call was never started.
+const notRunText = "The turn ended before this call was started. It had no effect."
+
+func encode(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil { // only types of this package come here
+		panic(fmt.Sprintf("encode %T: %v", v, err))
+	}
+	return b
+}
+
+// turnSteps are the steps of one turn, decoded.
+type turnSteps struct {
+	user    UserStep
+	entries []entry
+	next    int // sequence number of the next step
+}
+
+// entry is a model's answer with what came of its calls.
+type entry struct {
+	answer  model.Response
+	started map[string]ToolStart
+	results map[string]ToolResult
+}
+
+// decodeTurn reads the steps of one turn back.
+func decodeTurn(steps []store.Step) (turnSteps, error) {
+	var t turnSteps
+	for _, s := range steps {
+		if err := t.add(s); err != nil {
+			return t, fmt.Errorf("decode step %d of turn %s: %w", s.Seq, s.Turn, err)
+		}
+	}
+	return t, nil
+}
+
+func (t *turnSteps) add(s store.Step) error {
+	t.next = s.Seq + 1
+	switch s.Kind {
+	case store.StepUser:
+		return json.Unmarshal(s.Data, &t.user)
+	case store.StepModel:
+		e := entry{started: map[string]ToolStart{}, results: map[string]ToolResult{}}
+		if err := json.Unmarshal(s.Data, &e.answer); err != nil {
+			return err
+		}
+		t.entries = append(t.entries, e)
+		return nil
+	}
+	if len(t.entries) == 0 {
+		return fmt.Errorf("%s comes before any answer", s.Kind)
+	}
+	e := &t.entries[len(t.entries)-1]
+	switch s.Kind {
+	case store.StepToolStart:
+		var v ToolStart
+		if err := json.Unmarshal(s.Data, &v); err != nil {
+			return err
+		}
+		e.started[v.Call] = v
+	case store.StepToolResult:
+		var v ToolResult
+		if err := json.Unmarshal(s.Data, &v); err != nil {
+			return err
+		}
+		e.results[v.Call] = v
+	default:
+		return fmt.Errorf("unknown kind %q", s.Kind)
+	}
+	return nil
+}
+
+// messages gives the turn as a model sees it. Calls without a result get one that says why, so that the
+// transcript is always one that a provider accepts.
+func (t *turnSteps) messages() []model.Message {
+	ms := []model.Message{{Role: model.User, Text: t.user.text()}}
+	for _, e := range t.entries {
+		ms = append(ms, e.answer.Message)
+		if len(e.answer.Message.Calls) == 0 {
+			continue
+		}
+		reply := model.Message{Role: model.User}
+		for _, c := range e.answer.Message.Calls {
+			reply.Results = append(reply.Results, e.result(c.ID))
+		}
+		ms = append(ms, reply)
+	}
+	return ms
+}
+
+func (e *entry) result(call string) model.ToolResult {
+	if r, ok := e.results[call]; ok {
+		return model.ToolResult{ID: call, Text: r.Result.Text, IsError: r.Result.IsError}
+	}
+	if _, ok := e.started[call]; ok {
+		return model.ToolResult{ID: call, Text: interruptedText, IsError: true}
+	}
+	return model.ToolResult{ID: call, Text: notRunText, IsError: true}
+}
+
+// newUserStep records the messages that a turn answers.
+func newUserStep(rows []store.InboxRow) UserStep {
+	var u UserStep
+	for _, r := range rows {
+		m := r.Message
+		u.Group = m.Conversation.Kind != message.DM
+		u.Said = append(u.Said, Said{Event: m.EventID, By: speaker(m.Sender), Text: m.Text, At: m.ReceivedAt})
+	}
+	return u
+}
+
+// text joins what was said. In a group each message carries its sender, so that a model can tell people apart.
+func (u UserStep) text() string {
+	var text strings.Builder
+	for i, s := range u.Said {
+		if i > 0 {
+			text.WriteByte('\n')
+		}
+		if u.Group {
+			fmt.Fprintf(&text, "<%s> ", s.By)
+		}
+		text.WriteString(s.Text)
+	}
+	return text.String()
+}
+
+// speaker is a sender's name without what could be taken for the frame around it.
+func speaker(s message.Sender) string {
+	name := s.Name
+	if name == "" {
+		name = s.ID
+	}
+	out := make([]rune, 0, len(name))
+	for _, c := range name {
+		if c > ' ' && c != '<' && c != '>' && len(out) < 64 {
+			out = append(out, c)
+		}
+	}
+	return string(out)
+}

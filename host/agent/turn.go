@@ -1,0 +1,299 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Causes for the end of a turn's context.
+var (
+	errStopped = errors.New("stopped by a person")
+	errTime    = errors.New("the turn took too long")
+)
+
+// turn is one answer in the making. It belongs to the goroutine that runs it.
+type turn struct {
+	*Runner
+	gen      *Generation
+	policies Policies
+	agent    *Agent
+	session  *session
+	row      store.Turn
+	origin   message.Message // of the first message: sender, place, door
+	steps    turnSteps
+	calls    int // tool calls so far
+	tokens   int
+
+	// pending waits for the next commit.
+	pending store.Commit
+}
+
+// begin starts a turn for claimed messages and runs it to its end.
+func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, c claim) {
+	m := c.rows[0].Message
+	a := gen.Agents[c.agent]
+	now := r.cfg.Now()
+	t := &turn{Runner: r, gen: gen, policies: policies, agent: a, origin: m, row: store.Turn{
+		ID: store.NewID(now), Session: m.ConversationKey() + ":" + a.Name, Agent: a.Name, Channel: m.Channel,
+		Conversation: m.Conversation, Sender: m.SenderKey(), State: store.TurnRunning, Started: now.UTC(),
+	}}
+	for _, row := range c.rows {
+		t.row.Inbox = append(t.row.Inbox, row.ID)
+	}
+	if !t.load(ctx) {
+		return
+	}
+	t.pending.Decisions = c.decisions
+	said := newUserStep(c.rows)
+	said.Generation, said.Labels = gen.Number, t.session.labels
+	t.step(store.StepUser, said)
+	t.run(ctx)
+}
+
+// resume runs on a turn of an earlier process from its last committed step.
+func (r *Runner) resume(ctx context.Context, gen *Generation, policies Policies, it Item) {
+	log := r.cfg.Log.With("turn", it.Turn.ID)
+	if len(it.Rows) == 0 { // cannot be: the rows end with the turn
+		log.Error("turn has no message to answer")
+		return
+	}
+	a, ok := gen.Agents[it.Turn.Agent]
+	t := &turn{Runner: r, gen: gen, policies: policies, agent: a, row: *it.Turn, origin: it.Rows[0].Message}
+	if !ok {
+		t.agent = &Agent{Name: it.Turn.Agent}
+	}
+	if !t.load(ctx) {
+		return
+	}
+	steps, err := r.cfg.Store.Steps(ctx, it.Turn.ID)
+	if err == nil {
+		t.steps, err = decodeTurn(steps)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		t.fail(ctx, fmt.Errorf("read the turn back: %w", err))
+	case !ok:
+		t.fail(ctx, fmt.Errorf("agent %q is no longer configured", it.Turn.Agent))
+	default:
+		log.Info("turn resumes", "steps", len(steps))
+		for _, e := range t.steps.entries {
+			t.calls += len(e.results)
+			t.tokens += e.answer.Usage.Input + e.answer.Usage.Output
+		}
+		t.run(ctx)
+	}
+}
+
+func (t *turn) load(ctx context.Context) bool {
+	s, err := t.sessions.get(ctx, t.row.Session)
+	if err != nil {
+		if ctx.Err() == nil {
+			t.cfg.Log.Error("turn cannot begin", "session", t.row.Session, "error", err)
+			t.fail(ctx, errors.New("the conversation could not be read back"))
+		}
+		return false
+	}
+	t.session = s
+	return true
+}
+
+// run goes through the steps until the model answers without a call, a limit is hit, or somebody stops it. When ctx
+// itself ends, the turn stays running in the store and is resumed by the next process.
+func (t *turn) run(ctx context.Context) {
+	turnCtx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(t.gen.Limits.Time, func() { cancel(errTime) })
+	defer timer.Stop()
+	defer t.register(cancel)()
+
+	t.publish(message.Event{Kind: message.TurnStarted, Text: t.steps.user.text()})
+	text, err := t.loop(turnCtx)
+	switch cause := context.Cause(turnCtx); {
+	case ctx.Err() != nil:
+		t.sessions.forget(t.row.Session)
+	case errors.Is(err, store.ErrConflict):
+		t.cfg.Log.Error("turn was settled elsewhere", "turn", t.row.ID, "error", err)
+		t.sessions.forget(t.row.Session)
+	case errors.Is(cause, errStopped):
+		t.end(ctx, store.TurnStopped, "Stopped.", errStopped)
+	case cause != nil:
+		t.fail(ctx, cause)
+	case err != nil:
+		t.fail(ctx, err)
+	default:
+		t.end(ctx, store.TurnDone, text, nil)
+	}
+}
+
+// register lets Stop find the turn.
+func (t *turn) register(cancel context.CancelCauseFunc) (unregister func()) {
+	key := t.origin.ConversationKey()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.running[key] = cancel
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.running, key)
+	}
+}
+
+// loop asks the model and runs what it calls, until it answers.
+func (t *turn) loop(ctx context.Context) (string, error) {
+	for {
+		if n := len(t.steps.entries); n > 0 {
+			last := t.steps.entries[n-1].answer
+			if len(last.Message.Calls) == 0 {
+				return last.Message.Text, nil
+			}
+			if err := t.runCalls(ctx, n-1); err != nil {
+				return "", err
+			}
+		}
+		if err := t.within(); err != nil {
+			return "", err
+		}
+		answer, err := t.ask(ctx)
+		if err != nil {
+			return "", err
+		}
+		t.tokens += answer.Usage.Input + answer.Usage.Output
+		t.step(store.StepModel, answer)
+	}
+}
+
+// within checks the limits that are counted between steps, and the kill switch.
+func (t *turn) within() error {
+	l := t.gen.Limits
+	switch {
+	case t.cfg.Stopped() != "":
+		return fmt.Errorf("everything is stopped: %s", t.cfg.Stopped())
+	case len(t.steps.entries) >= l.Steps:
+		return fmt.Errorf("the turn used its %d steps", l.Steps)
+	case t.tokens >= l.Tokens:
+		return fmt.Errorf("the turn used its %d tokens", l.Tokens)
+	}
+	return nil
+}
+
+func (t *turn) ask(ctx context.Context) (model.Response, error) {
+	req := model.Request{
+		System:   t.agent.System,
+		Messages: append(t.session.context(defaultWindow), t.steps.messages()...),
+		Tools:    t.agent.Tools,
+		Session:  t.row.Session,
+	}
+	return t.gen.Models.Stream(ctx, t.agent.Tier, req, func(d model.Delta) {
+		t.publish(message.Event{Kind: message.TextDelta, Text: d.Text})
+	})
+}
+
+// step adds a step to the next commit.
+func (t *turn) step(kind store.StepKind, record any) {
+	s := store.Step{Turn: t.row.ID, Seq: t.steps.next, Kind: kind, Data: encode(record), At: t.cfg.Now().UTC()}
+	if err := t.steps.add(s); err != nil { // our own record
+		panic(err)
+	}
+	t.pending.Steps = append(t.pending.Steps, s)
+}
+
+// commit makes what was added durable. It outlives the turn's own context, so that a stop does not lose what was done,
+// and tries again while the store has trouble.
+func (t *turn) commit(ctx context.Context) error {
+	t.pending.Turn = t.row
+	for {
+		wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+		err := t.cfg.Store.CommitTurn(wait, t.pending)
+		cancel()
+		if err == nil {
+			t.pending = store.Commit{}
+			return nil
+		}
+		if errors.Is(err, store.ErrConflict) {
+			return err
+		}
+		t.cfg.Log.Error("commit turn; trying again", "turn", t.row.ID, "error", err)
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+const commitTimeout = 30 * time.Second
+
+// end closes the turn with a reply, in one commit, and hands the reply on.
+func (t *turn) end(ctx context.Context, state store.TurnState, text string, cause error) {
+	now := t.cfg.Now().UTC()
+	t.row.State, t.row.Ended = state, now
+	t.pending.InboxState = store.InboxDone
+	if cause != nil {
+		t.row.Error = cause.Error()
+	}
+	if state == store.TurnFailed {
+		t.pending.InboxState = store.InboxFailed
+	}
+	reply := message.Reply{
+		Key: replyKey(t.row.ID), Channel: t.row.Channel, Conversation: t.row.Conversation, ReplyTo: t.origin.EventID, Text: text,
+	}
+	t.pending.Replies = []message.Reply{reply}
+	if err := t.commit(ctx); err != nil {
+		t.sessions.forget(t.row.Session)
+		if ctx.Err() == nil {
+			t.cfg.Log.Error("turn could not be ended", "turn", t.row.ID, "error", err)
+		}
+		return
+	}
+	if t.session != nil {
+		t.session.add(&t.steps)
+		t.session.count++
+	}
+	t.publish(message.Event{Kind: message.ReplyReady, Text: text, Key: reply.Key, IsError: state == store.TurnFailed})
+	t.publish(message.Event{Kind: closing(state), Text: t.row.Error})
+	t.cfg.Replied(t.row.ID, reply)
+	t.cfg.Observe(t.row.Agent, state, now.Sub(t.row.Started))
+}
+
+func closing(state store.TurnState) message.EventKind {
+	if state == store.TurnFailed {
+		return message.TurnFailed
+	}
+	return message.TurnDone
+}
+
+// fail ends a turn that cannot be answered. The sender is told in words; the log and the store have the cause.
+func (t *turn) fail(ctx context.Context, cause error) {
+	t.cfg.Log.Error("turn failed", "turn", t.row.ID, "agent", t.row.Agent, "error", cause)
+	t.end(ctx, store.TurnFailed, "I could not answer this: "+forPeople(cause), cause)
+}
+
+// forPeople puts a cause into words that leave out what only the operator should see.
+func forPeople(err error) string {
+	var e *model.Error
+	if !errors.As(err, &e) {
+		return err.Error() + "."
+	}
+	switch e.Kind {
+	case model.RateLimited, model.Overloaded:
+		return "the model is too busy right now. Please try again later."
+	case model.Timeout, model.Unreachable, model.Cut:
+		return "the model could not be reached. Please try again later."
+	case model.TooLong:
+		return "this conversation has grown too long for the model."
+	}
+	return "the model refused the request. The operator's log says why."
+}
+
+func (t *turn) publish(e message.Event) {
+	e.Channel, e.Conversation, e.Turn, e.Agent = t.row.Channel, t.row.Conversation.ID, t.row.ID, t.row.Agent
+	t.cfg.Publish(e)
+}

@@ -1,0 +1,239 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/approval"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// backend is the host as its gateway sees it.
+type backend struct{ h *Host }
+
+// Submit implements gateway.Backend. Only the doors of this machine come this way.
+func (b backend) Submit(ctx context.Context, m message.Message) error {
+	if !slices.Contains(config.LocalDoors(), m.Channel) {
+		return fmt.Errorf("channel %q is not a door of this machine", m.Channel)
+	}
+	return b.h.inbox.Accept(ctx, m)
+}
+
+// Subscribe implements gateway.Backend.
+func (b backend) Subscribe(channel, conversation string) (<-chan message.Event, func()) {
+	return b.h.broker.subscribe(channel, conversation)
+}
+
+// History implements gateway.Backend: the turns of a conversation, then the messages that no turn has taken yet.
+func (b backend) History(ctx context.Context, channel, conversation string, limit int) ([]gateway.Entry, error) {
+	turns, err := b.h.store.History(ctx, channel, conversation, limit)
+	if err != nil {
+		return nil, err
+	}
+	waiting, err := b.h.desk.Pending(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []gateway.Entry
+	taken := map[int64]bool{}
+	for _, t := range turns {
+		pieces, err := b.describe(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range pieces {
+			out = append(out, entry(t, e, waiting))
+		}
+		for _, id := range t.Inbox {
+			taken[id] = true
+		}
+	}
+	pending, err := b.h.store.PendingInbox(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range pending {
+		if m := r.Message; m.Channel == channel && m.Conversation.ID == conversation && !taken[r.ID] {
+			out = append(out, gateway.Entry{From: gateway.FromUser, Text: m.Text, Time: m.ReceivedAt, Key: m.EventID})
+		}
+	}
+	return out[max(0, len(out)-limit):], nil
+}
+
+// describe tells a turn from the store.
+func (b backend) describe(ctx context.Context, t store.Turn) ([]agent.Piece, error) {
+	steps, err := b.h.store.Steps(ctx, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	var reply string
+	if t.State == store.TurnFailed || t.State == store.TurnStopped {
+		replies, err := b.h.store.Replies(ctx, t.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range replies {
+			reply += r.Reply.Text
+		}
+	}
+	return agent.Describe(t, steps, reply)
+}
+
+// entry puts one piece of a turn into the gateway's words.
+func entry(t store.Turn, p agent.Piece, waiting []store.Approval) gateway.Entry {
+	e := gateway.Entry{Agent: t.Agent, Turn: t.ID, Text: p.Text, Time: p.At, Key: p.Key, IsError: p.IsError}
+	switch {
+	case p.Said:
+		e.From = gateway.FromUser
+	case p.Call == nil:
+		e.From = gateway.FromAgent
+	default:
+		e.From = gateway.FromTool
+		c := p.Call
+		e.Call = &gateway.ToolCall{
+			ID: c.Call, Tool: c.Tool, Args: c.Args, Verdict: c.Verdict, Where: c.Where, Reasons: c.Reasons, Done: p.Done,
+		}
+		if i := slices.IndexFunc(waiting, func(a store.Approval) bool { return a.Turn == t.ID && !p.Done }); i >= 0 {
+			e.Call.Approval, e.Call.Verdict = waiting[i].ID, "ask"
+			e.Call.Where, e.Call.Reasons = waiting[i].Where, waiting[i].Reasons
+		}
+	}
+	return e
+}
+
+// Conversations implements gateway.Backend.
+func (b backend) Conversations(ctx context.Context) ([]gateway.ConversationInfo, error) {
+	sessions, err := b.h.store.Sessions(ctx, 200)
+	if err != nil {
+		return nil, err
+	}
+	var out []gateway.ConversationInfo
+	for _, s := range sessions {
+		channel, rest, _ := strings.Cut(s.Key, ":")
+		id := strings.TrimSuffix(rest, ":"+s.Agent)
+		known := slices.ContainsFunc(out, func(c gateway.ConversationInfo) bool { return c.Channel == channel && c.ID == id })
+		if !slices.Contains(config.LocalDoors(), channel) || known {
+			continue
+		}
+		out = append(out, gateway.ConversationInfo{
+			Channel: channel, ID: id, Agent: s.Agent, Last: s.Last, Title: b.title(ctx, channel, id), Running: b.h.runner.Running(channel + ":" + id),
+		})
+	}
+	return out, nil
+}
+
+// title is the beginning of what was said last in a conversation.
+func (b backend) title(ctx context.Context, channel, conversation string) string {
+	turns, err := b.h.store.History(ctx, channel, conversation, 1)
+	if err != nil || len(turns) == 0 {
+		return ""
+	}
+	pieces, err := b.describe(ctx, turns[0])
+	if err != nil || len(pieces) == 0 {
+		return ""
+	}
+	words := []rune(strings.Join(strings.Fields(pieces[0].Text), " "))
+	return string(words[:min(len(words), 60)])
+}
+
+// Stop implements gateway.Backend.
+func (b backend) Stop(_ context.Context, channel, conversation string) error {
+	b.h.runner.Stop(channel + ":" + conversation)
+	return nil
+}
+
+// Approvals implements gateway.Backend.
+func (b backend) Approvals(ctx context.Context) ([]store.Approval, error) {
+	return b.h.desk.Pending(ctx)
+}
+
+// Decide implements gateway.Backend.
+func (b backend) Decide(ctx context.Context, id string, grant bool, by string) error {
+	err := b.h.desk.Decide(ctx, id, grant, by)
+	if errors.Is(err, approval.ErrDecided) || errors.Is(err, approval.ErrExpired) {
+		return fmt.Errorf("%w: %w", store.ErrConflict, err)
+	}
+	return err
+}
+
+// Ready implements gateway.Backend.
+func (b backend) Ready(context.Context) error {
+	if !b.h.ready.Load() {
+		return errors.New("the host is starting or stopping")
+	}
+	return nil
+}
+
+// Status implements gateway.Backend.
+func (b backend) Status(context.Context) gateway.Status {
+	g := b.h.current.Load()
+	s := gateway.Status{
+		Version: b.h.version, Generation: g.Number, Started: b.h.started, Agents: []gateway.AgentStatus{},
+		Channels: []gateway.ChannelStatus{}, Policies: []gateway.PolicyStatus{}, Warnings: b.warnings(g),
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.config.Agents)) {
+		a := g.config.Agents[name]
+		m := g.config.Models[a.ModelTier]
+		st := gateway.AgentStatus{Name: name, Kind: a.Kind, Model: m.Provider + "/" + m.Model, Tools: a.ToolProfile}
+		if g.Agents[name].Sandboxed {
+			st.Sandbox = sandboxName(g.Agents[name].Sandbox)
+		}
+		s.Agents = append(s.Agents, st)
+	}
+	for _, p := range b.h.plugins.Status() {
+		s.Channels = append(s.Channels, gateway.ChannelStatus{
+			Name: p.Name, Plugin: p.Plugin, State: string(p.State), Detail: firstOf(p.Detail, p.LastError), OK: p.State == plugin.Ready,
+		})
+	}
+	for _, p := range b.h.policies.Status() {
+		s.Policies = append(s.Policies, gateway.PolicyStatus{
+			Name: p.Name, Kinds: p.Kinds, Digest: p.Digest, State: string(p.State), Detail: p.Error, OK: p.Error == "",
+		})
+	}
+	if g.config.Sandbox.Enabled {
+		s.Sandbox = gateway.SandboxStatus{Enabled: true, Available: true}
+		if err := b.h.machines.Available(""); err != nil {
+			s.Sandbox.Available, s.Sandbox.Detail = false, err.Error()
+		}
+	}
+	return s
+}
+
+func sandboxName(name string) string { return firstOf(name, "default") }
+
+func firstOf(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// warnings are what the owner should know at a glance.
+func (b backend) warnings(g *generation) []string {
+	out := []string{}
+	c := g.config.Sandbox
+	if !c.Enabled {
+		out = append(out, "The sandbox is off: tools run on this machine, each shell command after an approval.")
+	} else if err := b.h.machines.Available(""); err != nil {
+		what := "tools that belong in a sandbox are refused"
+		if c.OnUnavailable == "host" {
+			what = "tools run on this machine, each shell command after an approval"
+		}
+		out = append(out, fmt.Sprintf("No sandbox: %s. %v.", what, err))
+	}
+	for _, p := range b.h.policies.Status() {
+		if p.Error != "" {
+			out = append(out, fmt.Sprintf("Policy %s: %s", p.Name, p.Error))
+		}
+	}
+	return out
+}

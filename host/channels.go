@@ -1,0 +1,146 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/flynnhost/flynn/host/channel"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/lane"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/plugin"
+)
+
+// receiveWindow is how many events of a channel may wait for their commit.
+const receiveWindow = 64
+
+// adapter ties a channel plugin to the inbox and the outbox while its process lives.
+type adapter struct {
+	host *Host
+	name string
+}
+
+// arrival is an event on its way into the inbox; done acknowledges it.
+type arrival struct {
+	message message.Message
+	done    func(error)
+}
+
+// Serve implements plugin.Handler. Events of one conversation are committed in their order, those of different ones
+// side by side.
+func (a *adapter) Serve(ctx context.Context, c *plugin.Client) error {
+	defer a.host.outbox.Attach(a.name, newPluginSender(c, a.host.log))()
+	ctx, cancel := context.WithCancel(ctx)
+	arrivals := lane.New(receiveWindow, func(ctx context.Context, _ string, waiting []arrival) []arrival {
+		waiting[0].done(a.accept(ctx, waiting[0].message))
+		return waiting[1:]
+	})
+	var accepting sync.WaitGroup
+	accepting.Go(func() { arrivals.Run(ctx) })
+	defer accepting.Wait()
+	defer cancel()
+	return c.Receive(ctx, receiveWindow, func(e plugin.Event, done func(error)) {
+		if e.Kind != plugin.EventMessage { // nothing answers edits and reactions yet
+			done(nil)
+			return
+		}
+		e.Message.Channel = a.name
+		arrivals.Push(e.Message.ConversationKey(), arrival{e.Message, done})
+	})
+}
+
+func (a *adapter) accept(ctx context.Context, m message.Message) error {
+	err := a.host.inbox.Accept(ctx, m)
+	if malformed := (*channel.MalformedError)(nil); errors.As(err, &malformed) {
+		a.host.log.Warn("event was refused", "channel", a.name, "error", err)
+		return nil // it will not get better by being sent again
+	}
+	return err
+}
+
+// pluginSender is a channel plugin as the outbox sees it.
+type pluginSender struct {
+	client *plugin.Client
+	log    *slog.Logger
+}
+
+// knowingSender is one that can look up a send.
+type knowingSender struct{ pluginSender }
+
+func newPluginSender(c *plugin.Client, log *slog.Logger) channel.Sender {
+	if c.Capabilities().Reconcile {
+		return &knowingSender{pluginSender{c, log}}
+	}
+	return &pluginSender{c, log}
+}
+
+// Recognises implements channel.Sender.
+func (s *pluginSender) Recognises() bool { return s.client.Capabilities().Idempotent }
+
+// Send implements channel.Sender.
+func (s *pluginSender) Send(ctx context.Context, r message.Reply) (channel.Result, error) {
+	return s.result(s.client.Send(ctx, r))
+}
+
+// Reconcile implements channel.Reconciler.
+func (s *knowingSender) Reconcile(ctx context.Context, r message.Reply) (channel.Result, error) {
+	return s.result(s.client.Reconcile(ctx, r))
+}
+
+// result takes over the outcome, which the client always knows; the error only explains it.
+func (s *pluginSender) result(r plugin.SendResult, err error) (channel.Result, error) {
+	if err != nil {
+		s.log.Warn("delivery", "channel", s.client.Instance(), "outcome", r.Outcome, "error", err)
+	}
+	return channel.Result{Outcome: r.Outcome, PlatformIDs: r.PlatformIDs, RetryAfter: r.RetryAfter}, nil
+}
+
+// setChannels brings the running plugins in line with a configuration: what is gone or has changed ends, what is new starts.
+func (h *Host) setChannels(old, next *config.Config) {
+	var before map[string]config.Channel
+	if old != nil {
+		before = old.Channels
+	}
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if was := before[name]; was.Enabled && !same(was, next.Channels[name]) {
+			if err := h.plugins.Remove(name); err != nil {
+				h.log.Error("stop channel", "channel", name, "error", err)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(next.Channels)) {
+		c := next.Channels[name]
+		if !c.Enabled || same(before[name], c) {
+			continue
+		}
+		secrets := map[string]string{}
+		for key, s := range c.Secrets {
+			secrets[key] = s.Reveal()
+		}
+		i := plugin.Instance{Name: name, Plugin: c.Plugin, Kind: plugin.Channel, Settings: c.Settings, Secrets: secrets}
+		if err := h.plugins.Add(i, &adapter{host: h, name: name}); err != nil {
+			h.log.Error("start channel", "channel", name, "error", err)
+		}
+	}
+}
+
+func same(a, b config.Channel) bool {
+	return a.Plugin == b.Plugin && a.Enabled == b.Enabled && reflect.DeepEqual(a.Settings, b.Settings) && maps.Equal(a.Secrets, b.Secrets)
+}
+
+// local is the way to the doors of this machine. Who watches has seen the reply as an event when it was committed, and who
+// comes later reads the history: a committed reply is a delivered one.
+type local struct{}
+
+// Recognises implements channel.Sender.
+func (local) Recognises() bool { return true }
+
+// Send implements channel.Sender.
+func (local) Send(context.Context, message.Reply) (channel.Result, error) {
+	return channel.Result{Outcome: message.Sent}, nil
+}

@@ -1,0 +1,65 @@
+package host
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/builtin"
+)
+
+// Checks are what a configuration has to pass besides its own rules, in `flynn serve` and `flynn config check` alike.
+func Checks() []config.Check { return []config.Check{route.Check, checkTools} }
+
+// checkTools finds overrides that fit no tool: a misspelt deny would leave a tool open without a word.
+func checkTools(c *config.Config) config.Errors {
+	known := tool.NewRegistry()
+	if err := builtin.Register(known, builtin.Config{Memory: struct{ store.Memory }{}}); err != nil {
+		return config.Errors{{File: c.Path, Problem: err.Error()}}
+	}
+	var names []string
+	for _, s := range known.List() {
+		names = append(names, s.Name)
+	}
+	var errs config.Errors
+	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
+		o := c.Agents[name].ToolOverrides
+		for _, list := range []struct {
+			key   string
+			names []string
+		}{{"allow", o.Allow}, {"deny", o.Deny}} {
+			for _, unknown := range known.UnknownNames(tool.Overrides{Allow: list.names}) {
+				key := []string{"agent_configs", name, "tool_overrides", list.key}
+				e := config.Error{
+					File: c.Path, Line: c.Line(key...), Key: config.KeyString(key...), Problem: fmt.Sprintf("no tool %q", unknown),
+				}
+				if near := config.Nearest(unknown, names); near != "" {
+					e.Hint = fmt.Sprintf("did you mean %q?", near)
+				}
+				errs = append(errs, e)
+			}
+		}
+	}
+	return errs
+}
+
+// PolicySources are the policies of a configuration, as the engine takes them.
+func PolicySources(c *config.Config) []policy.Source {
+	var out []policy.Source
+	for _, p := range c.Policies {
+		out = append(out, policy.Source{
+			Name: p.Name, Path: p.Path, Kinds: p.Kinds, Data: p.Data, OnErrorAgent: p.OnErrorAgent, Isolation: p.Isolation,
+			Limits: policy.Limits{
+				Fuel: p.Limits.Fuel, Memory: int64(p.Limits.Memory), Depth: p.Limits.Depth, HostCalls: p.Limits.HostCalls,
+				Wall: time.Duration(p.Limits.Wall),
+			},
+		})
+	}
+	return out
+}

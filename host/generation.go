@@ -1,0 +1,67 @@
+package host
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/channel"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/model/providers"
+	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/tool"
+)
+
+// generation is a configuration made ready: everything that a turn and the admission of a message need of it.
+type generation struct {
+	*agent.Generation
+	config *config.Config
+	gate   *channel.Gate
+	models *model.Set
+}
+
+// newGeneration makes a configuration ready. It starts nothing.
+func (h *Host) newGeneration(c *config.Config) (*generation, error) {
+	table, _ := route.New(c) // its findings were errors of the file, or warnings of the check
+	roles := route.NewRoles(c.Access)
+	models, err := model.NewSet(c.Models, model.Options{Providers: providers.All(), Log: h.log, OnCall: h.metrics.modelCall})
+	if err != nil {
+		return nil, err
+	}
+	g := &generation{config: c, gate: channel.NewGate(c.Access, roles, time.Now), models: models, Generation: &agent.Generation{
+		Number: c.Generation, Table: table, Models: models, Registry: h.registry, Roles: roles,
+		LocalDoors: c.Sandbox.LocalDoors, OnUnavailable: c.Sandbox.OnUnavailable,
+		Agents: map[string]*agent.Agent{}, Names: slices.Sorted(maps.Keys(c.Agents)),
+		Limits: agent.Limits{
+			Steps: c.Budgets.StepsPerTurn, ToolCalls: c.Budgets.ToolCallsPerTurn, Tokens: c.Budgets.TokensPerTurn,
+			Time: time.Duration(c.Budgets.TurnTimeoutSeconds) * time.Second,
+		},
+	}}
+	if c.Sandbox.Enabled {
+		g.Sandboxes = append(slices.Sorted(maps.Keys(c.Sandboxes)), "")
+	}
+	for name, a := range c.Agents {
+		if g.Agents[name], err = h.newAgent(c, name, a); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+func (h *Host) newAgent(c *config.Config, name string, a config.Agent) (*agent.Agent, error) {
+	offered, err := h.registry.Offered(a.ToolProfile, tool.Overrides{Allow: a.ToolOverrides.Allow, Deny: a.ToolOverrides.Deny})
+	if err != nil {
+		return nil, fmt.Errorf("agent_configs.%s: %w", name, err)
+	}
+	system := a.SystemPrompt
+	if system == "" {
+		system = c.SystemPrompt
+	}
+	return &agent.Agent{
+		Name: name, System: system, Tier: a.ModelTier, Offered: offered, Tools: h.registry.ForModel(offered), Approve: a.Approve,
+		Sandboxed: c.Sandbox.Enabled && a.Sandbox.Enabled, Sandbox: a.Sandbox.Name,
+	}, nil
+}

@@ -1,0 +1,288 @@
+// Package host puts the rooms together: New reads the configuration and opens what it needs, Run serves until it is
+// told to stop.
+//
+// Start with Host.Run for the order in which things start and end, and generation.go for what a
+// reload changes. Everything that is decided is decided in the packages below; this one only wires. Why things are as
+// they are stands in RATIONALE.md.
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/approval"
+	"github.com/flynnhost/flynn/host/channel"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/lane"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
+	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/builtin"
+)
+
+// Config is what a Host is made from.
+type Config struct {
+	// Path is that of flynn.toml.
+	Path   string
+	Getenv func(string) string
+	Log    *slog.Logger
+	// LastGood allows a start from the last configuration that worked when the file is wrong.
+	LastGood bool
+	Version  string
+	// Hangup carries SIGHUP, which asks for a reload of the configuration; it may be nil.
+	Hangup <-chan os.Signal
+}
+
+// Host is a running Flynn.
+type Host struct {
+	log      *slog.Logger
+	version  string
+	started  time.Time
+	holder   *config.Holder
+	store    *sqlite.Store
+	registry *tool.Registry
+	machines *machines
+	policies *policy.Engine
+	plugins  *plugin.Host
+	desk     *approval.Desk
+	inbox    *channel.Inbox
+	outbox   *channel.Outbox
+	lanes    *lane.Group[agent.Item]
+	runner   *agent.Runner
+	broker   *broker
+	gateway  *gateway.Server
+	metrics  *metrics
+	hangup   <-chan os.Signal
+
+	current atomic.Pointer[generation]
+	ready   atomic.Bool
+}
+
+// New reads the configuration and opens the store, the policies and the gateway's port. Nothing is answered before Run.
+func New(ctx context.Context, cfg Config) (*Host, error) {
+	h := &Host{log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), hangup: cfg.Hangup}
+	var err error
+	open := config.NewHolder
+	if cfg.LastGood {
+		open = config.OpenLastGood
+	}
+	if h.holder, err = open(cfg.Path, cfg.Getenv, cfg.Log, Checks()...); err != nil {
+		return nil, err
+	}
+	if err := h.open(ctx, h.holder.Current()); err != nil {
+		return nil, errors.Join(err, h.close())
+	}
+	return h, nil
+}
+
+func (h *Host) open(ctx context.Context, c *config.Config) error {
+	var err error
+	if h.store, err = sqlite.Open(ctx, c.Store.Dir); err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	h.metrics = newMetrics(registry)
+	h.registry = tool.NewRegistry()
+	if err := builtin.Register(h.registry, builtin.Config{Memory: h.store}); err != nil {
+		return err
+	}
+	instance, err := instanceName(c.Store.Dir)
+	if err != nil {
+		return err
+	}
+	h.machines = newMachines(filepath.Join(c.Store.Dir, "workspaces"), instance, h.log)
+	h.policies, err = policy.New(ctx, policy.Config{
+		Sources: PolicySources(c), CacheDir: filepath.Join(c.Store.Dir, "wasm-cache"), Log: h.log, OnSwap: h.metrics.policySwap,
+	})
+	if err != nil {
+		return err
+	}
+	if h.plugins, err = plugin.New(plugin.Config{
+		Dir: c.Plugins.Dir, StateDir: filepath.Join(c.Store.Dir, "state"), DevPaths: c.Plugins.DevPaths, Log: h.log,
+		OnState: h.metrics.pluginState, OnCall: h.metrics.pluginCall,
+	}); err != nil {
+		return err
+	}
+	if h.desk, err = approval.New(approval.Config{Store: h.store, Notify: h.approvalChanged, SelfApprove: isLocal}); err != nil {
+		return err
+	}
+	g, err := h.newGeneration(c)
+	if err != nil {
+		return err
+	}
+	h.current.Store(g)
+	h.machines.configure(c)
+	h.wire(c)
+	h.gateway, err = gateway.New(gateway.Config{
+		Listen: c.Gateway.Listen, TokenFile: c.Gateway.TokenFile, Origins: c.Gateway.Origins, Log: h.log, Registry: registry,
+	}, backend{h})
+	return err
+}
+
+// wire ties inbox, lanes, runner and outbox together.
+func (h *Host) wire(c *config.Config) {
+	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Log: h.log, Count: h.metrics.delivery})
+	h.runner = agent.NewRunner(agent.Config{
+		Store: h.store, Machines: h.machines, Approvals: h.desk, Tools: &tool.Runner{Log: h.log},
+		Generation: func() (*agent.Generation, agent.Policies) { return h.current.Load().Generation, h.policies.Pin() },
+		Replied:    h.outbox.Push,
+		Publish:    h.broker.publish,
+		Log:        h.log,
+		Parallel:   c.Budgets.ParallelTurns,
+		Observe:    h.metrics.turn,
+	})
+	h.lanes = lane.New(maxConversations, h.runner.Work)
+	h.inbox = channel.NewInbox(channel.InboxConfig{
+		Store:   h.store,
+		Admit:   func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },
+		Deliver: h.deliver,
+		MaxAge:  time.Duration(c.Store.MaxAgeHours) * time.Hour,
+		Count:   h.metrics.message,
+	})
+}
+
+// maxConversations bounds the conversations with work at a time; turns at work are bounded by budgets.parallel_turns.
+const maxConversations = 1 << 16
+
+func (h *Host) deliver(row store.InboxRow) {
+	it := agent.Item{Row: row}
+	h.lanes.Push(it.Key(), it)
+}
+
+// isLocal tells whether a sender sits at this machine, where the one who asks and the one who may decide are the same.
+func isLocal(sender string) bool {
+	instance, _, _ := strings.Cut(sender, ":")
+	return route.Door(instance) != route.DoorChannel
+}
+
+// approvalChanged tells the watchers of a conversation that a request was decided.
+func (h *Host) approvalChanged(a store.Approval) {
+	h.log.Info("approval", "id", a.ID, "state", a.State, "tool", a.Tool, "agent", a.Agent, "requester", a.Requester, "decider", a.Decider)
+}
+
+// URL is the address of the web page, token included.
+func (h *Host) URL() string { return h.gateway.URL() }
+
+// Run serves until ctx ends. It takes up what an earlier process left, then accepts new messages; at the end it first stops
+// accepting, then lets replies under way arrive, then stops the plugins.
+func (h *Host) Run(ctx context.Context) error {
+	defer func() {
+		if err := h.close(); err != nil {
+			h.log.Error("close", "error", err)
+		}
+	}()
+	items, err := agent.Recover(ctx, h.store)
+	if err != nil {
+		return err
+	}
+	for _, it := range items {
+		h.lanes.Push(it.Key(), it)
+	}
+	for _, door := range config.LocalDoors() {
+		h.outbox.Attach(door, local{})
+	}
+	plugins, stopPlugins := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopPlugins()
+	outbox, stopOutbox := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopOutbox()
+
+	var in, out, last group
+	last.run(h, "plugins", stopPlugins, func() error { return h.plugins.Run(plugins) })
+	out.run(h, "outbox", stopOutbox, func() error { return h.outbox.Run(outbox) })
+	cfg := h.current.Load().config
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	in.run(h, "lanes", stop, func() error { return h.lanes.Run(ctx) })
+	in.run(h, "policies", stop, func() error { return h.policies.Run(ctx) })
+	in.run(h, "sandbox", stop, func() error { return h.machines.run(ctx, cfg.Sandbox) })
+	in.run(h, "configuration", stop, func() error { return h.follow(ctx) })
+	in.run(h, "gateway", stop, func() error { return h.gateway.Run(ctx) })
+	h.setChannels(nil, cfg)
+	h.ready.Store(true)
+	h.log.Info("ready", "url", h.gateway.Addr().String(), "recovered", len(items), "took", time.Since(h.started).Round(time.Millisecond))
+
+	<-ctx.Done()
+	h.ready.Store(false)
+	in.wait()
+	stopOutbox()
+	if !out.waitFor(drainTime) {
+		h.log.Warn("replies are still under way; their fate will be settled at the next start")
+	}
+	stopPlugins()
+	last.wait()
+	out.wait()
+	return errors.Join(in.err, out.err, last.err)
+}
+
+// drainTime is how long replies under way have to arrive when the host stops.
+const drainTime = 10 * time.Second
+
+// group is a set of goroutines that belong together.
+type group struct {
+	wg  sync.WaitGroup
+	mu  sync.Mutex
+	err error
+}
+
+// run starts f. When f fails, everything has to stop.
+func (g *group) run(h *Host, name string, stop func(), f func() error) {
+	g.wg.Go(func() {
+		if err := f(); err != nil && !errors.Is(err, context.Canceled) {
+			h.log.Error("a part of the host failed", "part", name, "error", err)
+			g.mu.Lock()
+			g.err = errors.Join(g.err, fmt.Errorf("%s: %w", name, err))
+			g.mu.Unlock()
+			stop()
+		}
+	})
+}
+
+func (g *group) wait() { g.wg.Wait() }
+
+func (g *group) waitFor(d time.Duration) bool {
+	done := make(chan struct{})
+	go func() { // ends with the group, which the host waits for before it returns
+		g.wg.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
+// close gives back what New opened.
+func (h *Host) close() error {
+	var errs []error
+	if h.gateway != nil {
+		h.gateway.Close() // a second close of the listener is an error that means nothing
+	}
+	if h.policies != nil {
+		errs = append(errs, h.policies.Close())
+	}
+	if g := h.current.Load(); g != nil {
+		errs = append(errs, g.models.Close())
+	}
+	if h.store != nil {
+		errs = append(errs, h.store.Close())
+	}
+	return errors.Join(errs...)
+}

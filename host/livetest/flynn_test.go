@@ -1,0 +1,212 @@
+// Package livetest runs the real program with real parts: flynn itself, plugin processes, ngircd, a Docker engine, a browser.
+package livetest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// programs are built once for all tests.
+var programs struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if programs.dir != "" {
+		os.RemoveAll(programs.dir)
+	}
+	os.Exit(code)
+}
+
+const root = "../.."
+
+// bin is the folder with flynn, flynn-sandboxd and the plugin irc.
+func bin(t testing.TB) string {
+	t.Helper()
+	programs.once.Do(func() {
+		if programs.dir, programs.err = os.MkdirTemp("", "flynn-live"); programs.err != nil {
+			return
+		}
+		programs.err = build(programs.dir, "./cmd/...")
+		if programs.err == nil {
+			programs.err = build(filepath.Join(programs.dir, "irc", "bin")+"/", "./plugins/irc")
+		}
+		if programs.err == nil {
+			var manifest []byte
+			if manifest, programs.err = os.ReadFile(filepath.Join(root, "plugins/irc/plugin.toml")); programs.err == nil {
+				programs.err = os.WriteFile(filepath.Join(programs.dir, "irc", "plugin.toml"), manifest, 0o644)
+			}
+		}
+	})
+	if programs.err != nil {
+		t.Fatal(programs.err)
+	}
+	return programs.dir
+}
+
+func build(out, pkg string) error {
+	cmd := exec.Command("go", "build", "-o", out+"/", pkg)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, text)
+	}
+	return nil
+}
+
+// site is a folder with a configuration, and the host that serves it.
+type site struct {
+	t    testing.TB
+	dir  string
+	port string
+	cmd  *exec.Cmd
+	log  *safeBuffer
+	url  string
+}
+
+// newSite writes flynn.toml. %DIR% and %BIN% in it stand for the site's folder and that of the programs.
+func newSite(t testing.TB, config string) *site {
+	t.Helper()
+	s := &site{t: t, dir: t.TempDir(), port: freePort(t), log: &safeBuffer{}}
+	s.write("flynn.toml", config)
+	t.Cleanup(func() {
+		s.stop()
+		if t.Failed() {
+			t.Logf("log of the host:\n%s", s.log.String())
+		}
+	})
+	return s
+}
+
+func freePort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+// write writes a file of the site.
+func (s *site) write(name, text string) {
+	s.t.Helper()
+	text = strings.NewReplacer("%DIR%", s.dir, "%BIN%", bin(s.t), "%PORT%", s.port).Replace(text)
+	path := filepath.Join(s.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(path+".new", []byte(text), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// start starts the host and waits until it is ready.
+func (s *site) start() {
+	s.t.Helper()
+	s.cmd = exec.Command(filepath.Join(bin(s.t), "flynn"), "--config", filepath.Join(s.dir, "flynn.toml"), "serve")
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.cmd.Stderr = s.log
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		s.t.Fatalf("the host does not start: %v\n%s", err, s.log.String())
+	}
+	_, s.url, _ = strings.Cut(strings.TrimSpace(line), "open ")
+	s.eventually("the host is ready", func() error {
+		resp, err := http.Get("http://127.0.0.1:" + s.port + "/readyz")
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return errors.New(resp.Status)
+		}
+		return nil
+	})
+}
+
+// stop ends the host as an operator would.
+func (s *site) stop() {
+	if s.cmd == nil || s.cmd.ProcessState != nil {
+		return
+	}
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	stuck := time.AfterFunc(20*time.Second, func() { s.cmd.Process.Kill() })
+	defer stuck.Stop()
+	s.cmd.Wait()
+}
+
+// kill ends the host as a power cut would.
+func (s *site) kill() {
+	s.cmd.Process.Kill()
+	s.cmd.Wait()
+}
+
+// flynn runs another subcommand against the site.
+func (s *site) flynn(stdin string, args ...string) (stdout, stderr string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(bin(s.t), "flynn"), append([]string{"--config", filepath.Join(s.dir, "flynn.toml")}, args...)...)
+	cmd.Stdin = strings.NewReader(stdin)
+	cmd.Dir = root
+	var o, e bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &o, &e
+	err = cmd.Run()
+	return o.String(), e.String(), err
+}
+
+// eventually polls until f succeeds; what it polls is another process.
+func (s *site) eventually(what string, f func() error) {
+	s.t.Helper()
+	var err error
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if err = f(); err == nil {
+			return
+		}
+	}
+	s.t.Fatalf("%s: not within 20 s: %v", what, err)
+}
+
+// safeBuffer is a buffer that a process writes while a test reads.
+type safeBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

@@ -1,0 +1,199 @@
+package livetest
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flynnhost/flynn/host/model/modeltest"
+	"github.com/flynnhost/flynn/sdk/need"
+)
+
+// ircServer starts an ngircd on loopback and returns its address.
+func ircServer(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("ngircd")
+	if err != nil {
+		path, err = exec.LookPath("/usr/sbin/ngircd")
+	}
+	need.Part(t, "irc", err)
+	s := &site{t: t, dir: t.TempDir(), port: freePort(t)}
+	s.write("ngircd.conf", `[Global]
+Name = irc.test
+Listen = 127.0.0.1
+Ports = %PORT%
+[Limits]
+MaxConnectionsIP = 0
+MaxPenaltyTime = 0
+[Options]
+DNS = no
+Ident = no
+PAM = no
+`)
+	cmd := exec.Command(path, "--nodaemon", "--config", filepath.Join(s.dir, "ngircd.conf"))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	addr := "127.0.0.1:" + s.port
+	s.eventually("ngircd listens", func() error {
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
+			c.Close()
+		}
+		return err
+	})
+	return addr
+}
+
+// person is somebody on IRC.
+type person struct {
+	t    *testing.T
+	conn net.Conn
+	in   *bufio.Scanner
+}
+
+func newPerson(t *testing.T, addr, nick string) *person {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	p := &person{t: t, conn: conn, in: bufio.NewScanner(conn)}
+	p.send("NICK " + nick)
+	p.send("USER " + nick + " 0 * :" + nick)
+	p.await(" 001 ", 10*time.Second)
+	p.send("JOIN #flynn")
+	p.await(" 366 ", 10*time.Second)
+	return p
+}
+
+func (p *person) send(line string) {
+	p.t.Helper()
+	if _, err := fmt.Fprintf(p.conn, "%s\r\n", line); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// await reads until a line has text, and returns it.
+func (p *person) await(text string, within time.Duration) string {
+	p.t.Helper()
+	p.conn.SetReadDeadline(time.Now().Add(within))
+	for p.in.Scan() {
+		line := p.in.Text()
+		if strings.HasPrefix(line, "PING") {
+			p.send("PONG" + strings.TrimPrefix(line, "PING"))
+		}
+		if strings.Contains(line, text) {
+			return line
+		}
+	}
+	p.t.Fatalf("%q did not come within %s: %v", text, within, p.in.Err())
+	return ""
+}
+
+// quiet checks that nothing with text comes for a while.
+func (p *person) quiet(text string, during time.Duration) {
+	p.t.Helper()
+	p.conn.SetReadDeadline(time.Now().Add(during))
+	for p.in.Scan() {
+		if strings.Contains(p.in.Text(), text) {
+			p.t.Errorf("heard %q", p.in.Text())
+		}
+	}
+	if p.in.Err() == nil {
+		p.t.Error("the connection ended")
+	}
+}
+
+// meet waits until flynn is in the channel.
+func (p *person) meet() {
+	p.t.Helper()
+	for range 500 {
+		p.send("NAMES #flynn")
+		if strings.Contains(p.await(" 353 ", 10*time.Second), "flynn") {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	p.t.Fatal("flynn did not join")
+}
+
+const ircConfig = `
+[agent_configs.helper]
+[agent_configs.coder]
+model_tier = "complex"
+[routing]
+default_agent = "helper"
+[routing.senders]
+"net:bob" = "coder"
+[access]
+mode = "open"
+[gateway]
+listen = "127.0.0.1:%PORT%"
+[store]
+dir = "%DIR%/state"
+[plugins.dev_paths]
+irc = "%BIN%/irc"
+[channels.net]
+plugin = "irc"
+address = "ADDRESS"
+tls = false
+channels = ["#flynn"]
+flood_interval_ms = 1
+`
+
+// model is a tier that talks to a server of ours which always says the same.
+func model(t *testing.T, tier, says string) string {
+	server := modeltest.New(t)
+	var script []modeltest.Reply
+	for range 50 {
+		script = append(script, modeltest.Reply{Text: says})
+	}
+	server.Script(script...)
+	c := server.Config("openai")
+	return fmt.Sprintf("[models.%s]\nprovider = \"openai\"\nmodel = \"test\"\nbase_url = %q\n", tier, c.BaseURL)
+}
+
+func TestTwoPeopleGetTwoAgents(t *testing.T) {
+	addr := ircServer(t)
+	s := newSite(t, strings.Replace(ircConfig, "ADDRESS", addr, 1)+
+		model(t, "default", "helper speaking")+model(t, "complex", "coder speaking"))
+	s.start()
+	ann, bob := newPerson(t, addr, "ann"), newPerson(t, addr, "bob")
+	ann.meet()
+	ann.send("PRIVMSG #flynn :flynn: hello")
+	ann.await("helper speaking", 10*time.Second)
+	bob.await("helper speaking", 10*time.Second)
+	bob.send("PRIVMSG #flynn :flynn: hello")
+	bob.await("coder speaking", 10*time.Second)
+	ann.send("PRIVMSG flynn :in private")
+	ann.await("PRIVMSG ann :helper speaking", 10*time.Second)
+	bob.send("PRIVMSG #flynn :not for you")
+	bob.quiet("speaking", 300*time.Millisecond)
+}
+
+func TestKilledInMidTurn(t *testing.T) {
+	addr := ircServer(t)
+	s := newSite(t, strings.Replace(ircConfig, "ADDRESS", addr, 1)+"[models.default]\nprovider = \"demo\"\n[models.complex]\nprovider = \"demo\"\n")
+	s.start()
+	ann := newPerson(t, addr, "ann")
+	ann.meet()
+	ann.send("PRIVMSG #flynn :flynn: !slow 3000 the answer")
+	s.eventually("the message is in the inbox", func() error {
+		if !strings.Contains(s.metrics(), `flynn_messages_total{channel="net",fate="new"} 1`) {
+			return fmt.Errorf("not yet")
+		}
+		return nil
+	})
+	s.kill()
+	s.start()
+	ann.await("You said: the answer", 20*time.Second)
+	ann.quiet("the answer", 500*time.Millisecond)
+}

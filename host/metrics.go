@@ -1,0 +1,95 @@
+package host
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// metrics are what the host tells Prometheus. Labels come from the configuration, never from messages.
+type metrics struct {
+	messages    *prometheus.CounterVec   // by channel and fate
+	deliveries  *prometheus.CounterVec   // by channel and outcome
+	turns       *prometheus.HistogramVec // seconds, by agent and state
+	models      *prometheus.HistogramVec // seconds, by tier, model and failure
+	tokens      *prometheus.CounterVec   // by tier, model and direction
+	plugins     *prometheus.CounterVec   // changes of state, by instance and state
+	calls       *prometheus.HistogramVec // seconds, by instance and method
+	swaps       *prometheus.CounterVec   // by policy and result
+	generations prometheus.Gauge
+}
+
+func newMetrics(r *prometheus.Registry) *metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "flynn_" + name, Help: help}, labels)
+		r.MustRegister(c)
+		return c
+	}
+	seconds := func(name, help string, labels ...string) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "flynn_" + name, Help: help, Buckets: prometheus.ExponentialBuckets(0.0005, 4, 10),
+		}, labels)
+		r.MustRegister(h)
+		return h
+	}
+	m := &metrics{
+		messages:   counter("messages_total", "Messages that arrived, by what became of them.", "channel", "fate"),
+		deliveries: counter("deliveries_total", "Attempts to deliver a reply, by outcome.", "channel", "outcome"),
+		turns:      seconds("turn_seconds", "Turns from their begin to the committed reply.", "agent", "state"),
+		models:     seconds("model_call_seconds", "Attempts at a model call; failure is empty for one that succeeded.", "tier", "model", "failure"),
+		tokens:     counter("tokens_total", "Tokens as the provider counts them.", "tier", "model", "direction"),
+		plugins:    counter("plugin_states_total", "Changes of state of a plugin instance.", "instance", "state"),
+		calls:      seconds("plugin_call_seconds", "Calls to plugins.", "instance", "method", "ok"),
+		swaps:      counter("policy_loads_total", "Policy files that were tried, by result.", "policy", "result"),
+		generations: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "flynn_config_generation", Help: "The configuration in force, counted from 1 since the start.",
+		}),
+	}
+	r.MustRegister(m.generations, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.generations.Set(1)
+	return m
+}
+
+func (m *metrics) message(channel, fate string) { m.messages.WithLabelValues(channel, fate).Inc() }
+
+func (m *metrics) delivery(channel, outcome string) {
+	m.deliveries.WithLabelValues(channel, outcome).Inc()
+}
+
+func (m *metrics) turn(agent string, state store.TurnState, took time.Duration) {
+	m.turns.WithLabelValues(agent, string(state)).Observe(took.Seconds())
+}
+
+func (m *metrics) modelCall(c model.Call) {
+	m.models.WithLabelValues(c.Tier, c.Model, string(c.Kind())).Observe(c.Duration.Seconds())
+	m.tokens.WithLabelValues(c.Tier, c.Model, "input").Add(float64(c.Usage.Input))
+	m.tokens.WithLabelValues(c.Tier, c.Model, "output").Add(float64(c.Usage.Output))
+}
+
+func (m *metrics) pluginState(s plugin.Status) {
+	m.plugins.WithLabelValues(s.Name, string(s.State)).Inc()
+}
+
+func (m *metrics) pluginCall(instance, method string, took time.Duration, err error) {
+	ok := "true"
+	if err != nil {
+		ok = "false"
+	}
+	m.calls.WithLabelValues(instance, method, ok).Observe(took.Seconds())
+}
+
+func (m *metrics) policySwap(s policy.Status) {
+	result := "in force"
+	if s.Error != "" {
+		result = "refused"
+	}
+	m.swaps.WithLabelValues(s.Name, result).Inc()
+}
+
+func (m *metrics) generation(n uint64) { m.generations.Set(float64(n)) }
