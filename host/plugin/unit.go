@@ -142,11 +142,11 @@ func (u *unit) once(turn context.Context) error {
 func (u *unit) introduce(turn context.Context, p process) error {
 	u.set(Describing, "")
 	if err := p.describe(turn); err != nil {
-		return u.because(p, fmt.Errorf("describe: %w", err))
+		return u.because(turn, p, fmt.Errorf("describe: %w", err))
 	}
 	u.set(Configuring, "")
 	if err := p.configure(turn); err != nil {
-		return u.because(p, fmt.Errorf("configure: %w", err))
+		return u.because(turn, p, fmt.Errorf("configure: %w", err))
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (u *unit) introduce(turn context.Context, p process) error {
 const exitLag = time.Second
 
 // because prefers the way in which the process ended to the failed call that showed it.
-func (u *unit) because(p process, err error) error {
+func (u *unit) because(turn context.Context, p process, err error) error {
 	if errors.As(err, new(permanent)) {
 		return err
 	}
@@ -163,8 +163,9 @@ func (u *unit) because(p process, err error) error {
 	case <-p.exited():
 		return fmt.Errorf("%w: %w", err, p.failure())
 	case <-time.After(exitLag):
-		return err
+	case <-turn.Done():
 	}
+	return err
 }
 
 // serve lets the handler use p until the instance has to stop or fails, and then ends p in order.
@@ -209,7 +210,7 @@ func (u *unit) until(turn context.Context, p process, served, sick chan error) e
 		if err == nil {
 			err = errors.New("the handler returned early")
 		}
-		return u.because(p, fmt.Errorf("use the plugin: %w", err))
+		return u.because(turn, p, fmt.Errorf("use the plugin: %w", err))
 	}
 }
 

@@ -406,3 +406,15 @@ func TestConcurrentRepeatsOfAKeySendOnce(t *testing.T) {
 		t.Errorf("the plugin sent %d times, outcomes %v", n, count)
 	}
 }
+
+func TestDecodeKeepsLargeIntegers(t *testing.T) {
+	const id = int64(-1001234567890123457) // does not fit a float64
+	var settings struct {
+		Chat int64 `json:"chat"`
+	}
+	plugintest.Start(t, &fake{configure: func(c channel.Config) error { return c.Decode(&settings) }},
+		plugintest.Config{Settings: map[string]any{"chat": id}})
+	if settings.Chat != id {
+		t.Errorf("got %d, want %d", settings.Chat, id)
+	}
+}

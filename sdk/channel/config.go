@@ -18,14 +18,20 @@ type Config struct {
 	Secrets  map[string]string
 	StateDir string // survives restarts and upgrades; empty unless plugin.toml asks for it
 	Log      *slog.Logger
+
+	// text is the JSON of Settings as it came: in it a large integer keeps all its digits.
+	text []byte
 }
 
 // Decode fills the struct that v points to with the settings, by its json tags. Unknown keys and wrong types come
 // back as FieldErrors, ready to be returned from Configure.
 func (c Config) Decode(v any) error {
-	text, err := json.Marshal(c.Settings)
-	if err != nil {
-		return fmt.Errorf("encode settings: %w", err)
+	text := c.text
+	if text == nil { // made by a test
+		var err error
+		if text, err = json.Marshal(c.Settings); err != nil {
+			return fmt.Errorf("encode settings: %w", err)
+		}
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()

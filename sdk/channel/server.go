@@ -110,6 +110,7 @@ func (s *server) config(r *pluginv1.ConfigureRequest) (Config, error) {
 	if len(r.SettingsJson) == 0 {
 		return c, nil
 	}
+	c.text = r.SettingsJson
 	if err := json.Unmarshal(r.SettingsJson, &c.Settings); err != nil {
 		return c, fmt.Errorf("decode settings: %w", err)
 	}
