@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/config"
@@ -12,20 +12,22 @@ import (
 	"github.com/flynnhost/flynn/host/route"
 )
 
-// openRoutePolicies loads the policies of a configuration as flynn serve does. The caller calls release when it has asked them.
+// openRoutePolicies loads the route policies of a configuration. The caller calls release when it has asked them.
 func openRoutePolicies(ctx context.Context, cfg *config.Config) (policies route.Policies, release func(), err error) {
-	engine, err := policy.New(ctx, policy.Config{Sources: host.PolicySources(cfg), Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return nil, nil, fmt.Errorf("load policies: %w", err)
+	sources := slices.DeleteFunc(host.PolicySources(cfg), func(s policy.Source) bool {
+		return !slices.Contains(s.Kinds, policy.KindRoute)
+	})
+	if len(sources) == 0 {
+		return nil, func() {}, nil
 	}
-	for _, s := range engine.Status() {
-		if s.Error != "" {
-			return nil, nil, errors.Join(fmt.Errorf("load policy %s: %s", s.Name, s.Error), engine.Close())
-		}
+	// No log: a policy that cannot be loaded decides by failing, and its answer tells why.
+	engine, err := policy.New(ctx, policy.Config{Sources: sources, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, nil, fmt.Errorf("load the route policies: %w", err)
 	}
 	set := engine.Pin()
 	return set, func() {
 		set.Release()
-		engine.Close()
+		_ = engine.Close() // nothing is left to lose
 	}, nil
 }

@@ -219,3 +219,59 @@ func TestOpenLastGoodWithoutACopy(t *testing.T) {
 		t.Errorf("store is %s", got)
 	}
 }
+
+func TestUnseen(t *testing.T) {
+	h, path, _ := openHolder(t)
+	write(t, path, minimal, 0o600)
+	if h.unseen() != "" {
+		t.Error("the same text is taken for a change")
+	}
+	write(t, path, "bogus = 1", 0o600)
+	if h.unseen() == "" {
+		t.Error("a change is not seen")
+	}
+	if err := h.Reload(t.Context()); err == nil {
+		t.Error("a bad file was loaded")
+	}
+	if h.unseen() != "" {
+		t.Error("a bad file would be tried again and again")
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if h.unseen() != "" {
+		t.Error("a missing file is taken for a change")
+	}
+}
+
+// TestReloadsSideBySide: reloads queue up, and each makes a generation of its own.
+func TestReloadsSideBySide(t *testing.T) {
+	h, _, _ := openHolder(t)
+	const reloads = 8
+	done := make(chan error, reloads)
+	for range reloads {
+		go func() { done <- h.Reload(context.Background()) }()
+	}
+	for range reloads {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if got := h.Current().Generation; got != reloads+1 {
+		t.Errorf("generation %d, want %d", got, reloads+1)
+	}
+}
+
+// TestStageDeadline: a stage that ignores its deadline cannot make a generation count.
+func TestStageDeadline(t *testing.T) {
+	h, _, _ := openHolder(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	rolledBack := false
+	h.Subscribe(func(context.Context, *Config, *Config) (commit, rollback func(), err error) {
+		cancel()
+		return nil, func() { rolledBack = true }, nil
+	})
+	if err := h.Reload(ctx); !errors.Is(err, context.Canceled) || !rolledBack || h.Current().Generation != 1 {
+		t.Errorf("error %v, rolled back %v, generation %d", err, rolledBack, h.Current().Generation)
+	}
+}

@@ -158,7 +158,8 @@ func model(t *testing.T, tier, says string) string {
 	}
 	server.Script(script...)
 	c := server.Config("openai")
-	return fmt.Sprintf("[models.%s]\nprovider = \"openai\"\nmodel = \"test\"\nbase_url = %q\n", tier, c.BaseURL)
+	t.Setenv("FLYNN_LIVETEST_KEY", c.APIKey.Reveal())
+	return fmt.Sprintf("[models.%s]\nprovider = \"openai\"\nmodel = \"test\"\nbase_url = %q\napi_key_env = \"FLYNN_LIVETEST_KEY\"\n", tier, c.BaseURL)
 }
 
 func TestTwoPeopleGetTwoAgents(t *testing.T) {
@@ -188,7 +189,7 @@ func TestKilledInMidTurn(t *testing.T) {
 	ann.send("PRIVMSG #flynn :flynn: !slow 3000 the answer")
 	s.eventually("the message is in the inbox", func() error {
 		if !strings.Contains(s.metrics(), `flynn_messages_total{channel="net",fate="new"} 1`) {
-			return fmt.Errorf("not yet")
+			return fmt.Errorf("not yet: %s", s.metrics())
 		}
 		return nil
 	})
