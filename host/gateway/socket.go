@@ -105,19 +105,19 @@ var errDone = errors.New("socket is done")
 // run ends when the client goes, breaks the protocol or reads too slowly, or when ctx ends.
 func (ss *session) run(ctx context.Context) error {
 	g, inner := errgroup.WithContext(ctx)
+	// The library drops the connection without a word when a read's context ends. So reading has a context of its own,
+	// which ends after the goodbye.
+	reading, hangUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer hangUp()
 	g.Go(func() error { return ss.write(inner) })
 	g.Go(func() error { return ss.watch(inner) })
 	g.Go(func() error { return ss.ping(inner) })
-	g.Go(func() error {
-		// The library drops the connection without a word when a read's context ends, so reading ends by
-		// the close below instead.
-		return ss.read(context.WithoutCancel(inner), inner)
-	})
+	g.Go(func() error { return ss.read(reading, inner) })
 	g.Go(func() error {
 		<-inner.Done()
 		if ctx.Err() != nil {
 			// A client that reads nothing would hold the shutdown up for as long as the library waits.
-			cut := time.AfterFunc(goodbyeTimeout, func() { _ = ss.conn.CloseNow() })
+			cut := time.AfterFunc(goodbyeTimeout, hangUp)
 			defer cut.Stop()
 			_ = ss.conn.Close(websocket.StatusGoingAway, "flynn is shutting down")
 		}
