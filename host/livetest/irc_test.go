@@ -117,7 +117,8 @@ func (p *person) meet() {
 	p.t.Helper()
 	for range 500 {
 		p.send("NAMES #flynn")
-		if strings.Contains(p.await(" 353 ", 10*time.Second), "flynn") {
+		line := p.await(" 353 ", 10*time.Second)
+		if strings.Contains(line[strings.LastIndex(line, ":"):], "flynn") {
 			return
 		}
 		time.Sleep(20 * time.Millisecond)
