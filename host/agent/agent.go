@@ -28,6 +28,7 @@ type Agent struct {
 	Tools   []model.Tool // what its model is told
 	Offered tool.Set     // what it may call
 	Approve string       // see tool.Subject
+	Window  int          // bytes of conversation that its model is shown; see Window
 	// Sandboxed is true when configuration puts the agent's machine tools into the sandbox called Sandbox.
 	Sandboxed bool
 	Sandbox   string

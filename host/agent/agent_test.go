@@ -151,7 +151,7 @@ func newHouse(t *testing.T, s *sqlite.Store, wrap func(Store) Store) *house {
 	}
 	h.gen.Agents = map[string]*Agent{}
 	for _, name := range h.gen.Names {
-		h.gen.Agents[name] = &Agent{Name: name, Tier: "default", Offered: tool.NewSet("thing.touch")}
+		h.gen.Agents[name] = &Agent{Name: name, Tier: "default", Offered: tool.NewSet("thing.touch"), Window: DefaultWindow}
 	}
 	var err error
 	if h.desk, err = approval.New(approval.Config{Store: s, Notify: func(a store.Approval) { h.asked <- a.ID }}); err != nil {
