@@ -49,6 +49,7 @@ type instance struct {
 	refused   bool // memory
 	fault     *Error
 	random    *rand.PCG
+	slept     uint64 // nanoseconds that the decision's clocks have moved
 	calls     []HostCall
 	printed   []byte
 	stack     [1]uint64
@@ -133,7 +134,7 @@ func (i *instance) lastWords() string {
 // begin prepares the counters of one metered call.
 func (i *instance) begin(ctx context.Context, q *query, fuel int64, wall, at time.Duration) {
 	i.caller, i.q, i.limit, i.deadline = ctx, *q, fuel, at+wall
-	i.spent, i.hostCalls, i.askedArgs, i.refused = 0, 0, false, false
+	i.spent, i.hostCalls, i.slept, i.askedArgs, i.refused = 0, 0, 0, false, false
 	i.fault, i.random, i.calls, i.printed = nil, nil, nil, i.printed[:0]
 	i.refill()
 }
