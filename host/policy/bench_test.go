@@ -75,7 +75,7 @@ func ruleMessages() (list []RouteFacts, want []string) {
 	}
 	for _, m := range [][3]string{{"telegram", "10055", "agent-01"}, {"discord", "30019", "agent-06"}, {"slack", "U0299", "agent-11"}, {"irc", "alice", "agent-13"},
 		{"irc", "zoe", ""}, {"web", "x", "agent-19"}, {"matrix", "@a:b", "agent-20"}, {"signal", "+1", ""}} {
-		f := RouteFacts{Facts: facts(), Agents: agents}
+		f := RouteFacts{Facts: someFacts(), Agents: agents}
 		f.Message.Channel, f.Message.Sender.ID, f.Message.Text = m[0], m[1], strings.Repeat("word ", 40)
 		list, want = append(list, f), append(want, m[2])
 	}

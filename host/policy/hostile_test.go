@@ -37,17 +37,19 @@ func engine(t testing.TB, sources ...Source) *Engine {
 	return e
 }
 
-func facts() Facts {
+func someFacts() Facts {
 	f := Facts{Role: "member", Door: "channel", Labels: []string{"web:example.com", "sender:guest"}, Now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Seed: 42}
 	f.Message.Channel, f.Message.Sender.ID, f.Message.Text = "irc", "alice", "hello there"
 	f.Message.Conversation.ID, f.Message.Conversation.Kind = "#room", "group"
 	return f
 }
 
-func routeFacts() RouteFacts { return RouteFacts{Facts: facts(), Agents: []string{"main", "errors"}} }
+func routeFacts() RouteFacts {
+	return RouteFacts{Facts: someFacts(), Agents: []string{"main", "errors"}}
+}
 
 func toolFacts() ToolFacts {
-	return ToolFacts{Facts: facts(), Agent: "main", Session: "s", Tool: "shell", Effect: "execute", Args: []byte(`{"command":"ls","n":[1,{"a/b":true}]}`)}
+	return ToolFacts{Facts: someFacts(), Agent: "main", Session: "s", Tool: "shell", Effect: "execute", Args: []byte(`{"command":"ls","n":[1,{"a/b":true}]}`)}
 }
 
 // hostile are modules that load and then misbehave, unless they fail in the warm-up, which is forgiven.

@@ -53,6 +53,7 @@ type instance struct {
 	calls     []HostCall
 	printed   []byte
 	stack     [1]uint64
+	names     interned
 
 	stats stats
 }
@@ -236,7 +237,7 @@ func (i *instance) run(kind string, frame []byte, r *Record) verdict {
 	if !ok {
 		return verdict{err: failf(ClassAnswer, "its buffer lies outside memory")}
 	}
-	return readVerdict(kind, r.Raw, region)
+	return readVerdict(kind, r.Raw, region, &i.names)
 }
 
 func (i *instance) count(v *verdict, fuel int64) {
