@@ -68,7 +68,10 @@ type Record struct {
 	Kind   string // route or tool
 	Frame  []byte
 	Calls  []HostCall
-	Raw    int64 // the module's answer
+	Text   string          // the whole text, when the frame has only its beginning
+	Args   json.RawMessage // of a tool decision
+	Raw    int64           // the module's answer
+	Rule   uint32          // the reason number that the module gave
 	Answer string
 	Reason string
 	Error  string // class and text, when it failed

@@ -1,0 +1,148 @@
+package policy
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/flynnhost/flynn/sdk/policy/abi"
+)
+
+// maxOutput bounds an output frame, in bytes.
+const maxOutput = 8 << 10
+
+// verdict is what one policy answered, or why it did not.
+type verdict struct {
+	code   uint8
+	rule   uint32
+	name   string // agent or sandbox
+	reason string
+	err    *Error
+}
+
+// readVerdict reads an answer. region is the memory that the output frame lies at the start of; it is not kept.
+func readVerdict(kind string, raw int64, region []byte) verdict {
+	v := verdict{code: uint8(raw), rule: uint32(raw) >> 8}
+	if size := uint32(uint64(raw) >> 32); size > 0 {
+		if v.err = v.readOutput(kind, size, region); v.err != nil {
+			return v
+		}
+	}
+	switch {
+	case kind == KindTool && v.code > abi.ToolDeny|abi.ToolAsk|abi.ToolSandbox, kind == KindRoute && v.code > abi.RouteDrop:
+		v.err = failf(ClassAnswer, "the verdict %d is none", v.code)
+	case kind == KindRoute && v.code == abi.RouteAgent && v.name == "":
+		v.err = failf(ClassAnswer, "it routes to an agent and names none")
+	}
+	return v
+}
+
+func (v *verdict) readOutput(kind string, size uint32, region []byte) *Error {
+	if size > maxOutput || int64(size) > int64(len(region)) {
+		return failf(ClassAnswer, "an output of %d bytes, at most %d are allowed", size, min(maxOutput, len(region)))
+	}
+	fields, err := parseFrame(region[:size], abi.FrameOutput)
+	if err != nil {
+		return err
+	}
+	name := abi.OutAgent
+	if kind == KindTool {
+		name = abi.OutSandbox
+	}
+	for id, to := range map[abi.Field]*string{name: &v.name, abi.OutReason: &v.reason} {
+		f, ok := fields[id]
+		if !ok {
+			continue
+		}
+		if f.kind != abi.TypeString || !utf8.Valid(f.bytes) {
+			return failf(ClassAnswer, "the output field %d is no text", id)
+		}
+		*to = string(f.bytes)
+	}
+	return nil
+}
+
+// say is the reason for people: the module's words, else the number of its rule.
+func (v *verdict) say() string {
+	if v.reason == "" && v.rule != 0 {
+		return "rule " + strconv.Itoa(int(v.rule))
+	}
+	return v.reason
+}
+
+// routeAnswer reads a verdict as an answer of the route chain. The name of the agent is taken from agents.
+func routeAnswer(v *verdict, agents []string) (RouteAnswer, *Error) {
+	switch v.code {
+	case abi.RouteAbstain:
+		return RouteAnswer{}, nil
+	case abi.RouteDrop:
+		return RouteAnswer{Decided: true}, nil
+	}
+	if i := slices.Index(agents, v.name); i >= 0 {
+		return RouteAnswer{Decided: true, Agent: agents[i]}, nil
+	}
+	return RouteAnswer{}, failf(ClassAgent, "it chose the agent %q, which may not be chosen here", v.name)
+}
+
+// words is the answer in the form that records keep: "abstain", "drop" or "agent NAME".
+func (a *RouteAnswer) words() string {
+	switch {
+	case !a.Decided:
+		return "abstain"
+	case a.Agent == "":
+		return "drop"
+	}
+	return "agent " + a.Agent
+}
+
+// toolAnswer reads a verdict as restrictions. A failure denies.
+func toolAnswer(v *verdict) Restrictions {
+	if v.err != nil {
+		return Restrictions{Deny: true}
+	}
+	r := Restrictions{Deny: v.code&abi.ToolDeny != 0, Ask: v.code&abi.ToolAsk != 0, Sandbox: v.code&abi.ToolSandbox != 0}
+	if r.Sandbox && v.name != "" {
+		r.Sandboxes = []string{v.name}
+	}
+	return r
+}
+
+// words is the answer in the form that records keep: "none", or "deny", "ask" and "sandbox NAME" with commas between.
+func (r *Restrictions) words() string {
+	var words []string
+	if r.Deny {
+		words = append(words, "deny")
+	}
+	if r.Ask {
+		words = append(words, "ask")
+	}
+	if r.Sandbox {
+		words = append(words, strings.TrimSpace("sandbox "+strings.Join(r.Sandboxes, "+")))
+	}
+	if len(words) == 0 {
+		return "none"
+	}
+	return strings.Join(words, ", ")
+}
+
+// Join adds the demands of another policy. Nothing is ever taken away.
+func (r *Restrictions) Join(other Restrictions) {
+	r.Deny = r.Deny || other.Deny
+	r.Ask = r.Ask || other.Ask
+	r.Sandbox = r.Sandbox || other.Sandbox
+	for _, name := range other.Sandboxes {
+		if !slices.Contains(r.Sandboxes, name) {
+			r.Sandboxes = append(r.Sandboxes, name)
+		}
+	}
+	r.Reasons = append(r.Reasons, other.Reasons...)
+}
+
+// resolve denies what no place could satisfy: two sandboxes at once.
+func (r *Restrictions) resolve() {
+	if len(r.Sandboxes) > 1 {
+		r.Deny = true
+		r.Reasons = append(r.Reasons, "the policies demand different sandboxes: "+strings.Join(r.Sandboxes, ", "))
+	}
+}

@@ -1,0 +1,164 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+)
+
+// Config is what an Engine needs.
+type Config struct {
+	Sources []Source // in chain order
+	// CacheDir keeps compiled modules across restarts; "" keeps none. What lies in it is run as machine code, so it
+	// has to be the user's own, with mode 0700.
+	CacheDir string
+	Log      *slog.Logger
+	// OnSwap is called after each load that a running Engine tried, whether it took effect or not.
+	OnSwap func(Status)
+	// Gate sees every module before it comes into force and keeps it out by an error. It may ask it.
+	Gate func(context.Context, *Module) error
+}
+
+// Engine keeps the chain of policies in force. It is safe for concurrent use.
+type Engine struct {
+	cfg     Config
+	host    *host
+	current atomic.Pointer[Set]
+	rewatch chan struct{} // tells Run that the folders may have changed
+
+	staging sync.Mutex // one change at a time; guards what follows
+	slots   []*slot    // the chain, in order
+	closed  bool
+}
+
+var errClosed = errors.New("the policy engine is closed")
+
+// New loads the chain. A policy that cannot be loaded does not stop it: it is in force as a failing one, which denies tools and
+// routes to its agent for errors, and Status tells.
+func New(ctx context.Context, cfg Config) (*Engine, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if err := checkSources(cfg.Sources); err != nil {
+		return nil, err
+	}
+	h, err := newHost(ctx, cfg.CacheDir)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{cfg: cfg, host: h, rewatch: make(chan struct{}, 1)}
+	for _, source := range cfg.Sources {
+		s := &slot{source: source}
+		e.refresh(ctx, s)
+		if s.err != nil {
+			e.cfg.Log.Error("policy cannot be loaded and fails closed", "policy", source.Name, "path", source.Path, "error", s.err)
+		}
+		e.slots = append(e.slots, s)
+	}
+	e.publish()
+	return e, nil
+}
+
+// Configure puts a new chain in force, whole: all of it is loaded first, then one pointer changes. A policy that is new or changed and
+// cannot be loaded is an error and leaves the old chain in force; one that is unchanged keeps its state, whatever it
+// is. Chains pinned before go on with what they have.
+func (e *Engine) Configure(ctx context.Context, sources []Source) error {
+	if err := checkSources(sources); err != nil {
+		return err
+	}
+	e.staging.Lock()
+	defer e.staging.Unlock()
+	if e.closed {
+		return errClosed
+	}
+	staged, err := e.stage(ctx, sources)
+	if err != nil {
+		dropAll(staged)
+		return err
+	}
+	old := e.slots
+	e.slots = staged
+	e.publish()
+	dropAll(old)
+	select {
+	case e.rewatch <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+func (e *Engine) stage(ctx context.Context, sources []Source) ([]*slot, error) {
+	var staged []*slot
+	var errs []error
+	for _, source := range sources {
+		s := &slot{source: source}
+		old := e.slotNamed(source.Name)
+		if old != nil {
+			s.inherit(old)
+		}
+		e.refresh(ctx, s)
+		if s.err != nil && (old == nil || !old.source.equal(source)) {
+			errs = append(errs, fmt.Errorf("policy %s: %w", source.Name, s.err))
+		}
+		staged = append(staged, s)
+	}
+	return staged, errors.Join(errs...)
+}
+
+func (e *Engine) slotNamed(name string) *slot {
+	for _, s := range e.slots {
+		if s.source.Name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// publish makes the chain in e.slots the one in force.
+func (e *Engine) publish() {
+	if old := e.current.Swap(newSet(e.slots, e.host.zone)); old != nil {
+		old.Release()
+	}
+}
+
+// Pin returns the chain in force and keeps it alive until its Release.
+func (e *Engine) Pin() *Set {
+	for {
+		// A chain whose last holder has just gone has a successor already.
+		if s := e.current.Load(); s.acquire() {
+			return s
+		}
+	}
+}
+
+// Status tells of every policy, in chain order.
+func (e *Engine) Status() []Status {
+	e.staging.Lock()
+	defer e.staging.Unlock()
+	all := make([]Status, len(e.slots))
+	for i, s := range e.slots {
+		all[i] = s.status()
+	}
+	return all
+}
+
+// Close ends the engine. What is pinned stays usable until its Release; what is pinned later fails closed.
+func (e *Engine) Close() error {
+	e.staging.Lock()
+	defer e.staging.Unlock()
+	if e.closed {
+		return nil
+	}
+	e.closed = true
+	old := e.slots
+	e.slots = make([]*slot, len(old))
+	for i, s := range old {
+		e.slots[i] = &slot{source: s.source, err: errClosed}
+	}
+	e.publish()
+	dropAll(old)
+	return e.host.release()
+}

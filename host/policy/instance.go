@@ -1,0 +1,260 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tetratelabs/wazero/api"
+)
+
+// sliceFuel is how much a module may spend before it has to come back to the host: some ten microseconds.
+const sliceFuel = 100_000
+
+// maxLog bounds what a decision prints, in bytes.
+const maxLog = 4 << 10
+
+// instance is one instantiated module. One goroutine uses it at a time. It is the context of its own calls, which is how the host's
+// functions find it without a look-up.
+type instance struct {
+	module  *Module
+	wasm    api.Module
+	memory  api.Memory
+	fuel    api.MutableGlobal
+	depth   api.MutableGlobal
+	globals []api.MutableGlobal
+	route   api.Function
+	tool    api.Function
+	buffer  api.Function
+	backing backing // of the memory
+
+	region, regionSize uint32 // where frames go
+	clean              bool   // nothing has run since the last reset
+	broken             bool   // the last decision failed
+	since              int    // decisions since the last reset
+	resetAt            time.Duration
+
+	// The decision that is being made.
+	caller    context.Context
+	q         query
+	limit     int64
+	slice     int64
+	spent     int64
+	deadline  time.Duration
+	hostCalls int
+	askedArgs bool
+	refused   bool // memory
+	fault     *Error
+	random    *rand.PCG
+	calls     []HostCall
+	printed   []byte
+	stack     [1]uint64
+
+	stats stats
+}
+
+// stats are written by the instance's user and read by anyone.
+type stats struct {
+	decisions, failures, resets, stateful, fuelTotal, fuelMax atomic.Int64
+}
+
+func (s *stats) add(to *stats) {
+	to.decisions.Add(s.decisions.Load())
+	to.failures.Add(s.failures.Load())
+	to.resets.Add(s.resets.Load())
+	to.stateful.Add(s.stateful.Load())
+	to.fuelTotal.Add(s.fuelTotal.Load())
+	to.fuelMax.Store(max(to.fuelMax.Load(), s.fuelMax.Load()))
+}
+
+// Deadline, Done, Err and Value make the instance a context that never ends: the host looks at the caller's.
+func (i *instance) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (i *instance) Done() <-chan struct{}       { return nil }
+func (i *instance) Err() error                  { return nil }
+func (i *instance) Value(any) any               { return nil }
+
+// abort ends the module's call. It does not return.
+func (i *instance) abort(err *Error) {
+	i.fault = err
+	panic(err)
+}
+
+// charge takes fuel from Go. The module notices at its next check; mustAfford does at once.
+func (i *instance) charge(units int64) { i.fuel.Set(uint64(int64(i.fuel.Get()) - units)) }
+
+// mustAfford ends the call if the limit is overspent, before the host does what was just charged for.
+func (i *instance) mustAfford() {
+	if i.spent+i.slice-int64(i.fuel.Get()) > i.limit {
+		i.abort(failf(ClassFuel, "more than %d units", i.limit))
+	}
+}
+
+// spend moves what is used of the slice to the sum.
+func (i *instance) spend() {
+	i.spent += i.slice - int64(i.fuel.Get())
+	i.slice = 0
+	i.fuel.Set(0)
+}
+
+func (i *instance) refill() {
+	i.slice = min(sliceFuel, i.limit-i.spent)
+	i.fuel.Set(uint64(i.slice))
+}
+
+func (i *instance) checkClock() {
+	if i.module.host.clock() > i.deadline {
+		i.abort(failf(ClassDeadline, "more than %v", i.module.limits.Wall))
+	}
+	if err := i.caller.Err(); err != nil {
+		i.abort(&Error{ClassDeadline, fmt.Errorf("the caller gave up: %w", err)})
+	}
+}
+
+// print keeps text for the log, as far as there is room, and returns what it kept.
+func (i *instance) print(text []byte) []byte {
+	room := maxLog - len(i.printed)
+	kept := text[:min(len(text), room)]
+	i.printed = append(i.printed, kept...)
+	return kept
+}
+
+// lastWords is what the module printed, for the text of an error.
+func (i *instance) lastWords() string {
+	s := strings.TrimSpace(strings.ToValidUTF8(string(i.printed), "?"))
+	if s == "" {
+		return ""
+	}
+	return ", saying: " + s[:min(len(s), 1000)]
+}
+
+// begin prepares the counters of one metered call.
+func (i *instance) begin(ctx context.Context, q *query, fuel int64, wall, at time.Duration) {
+	i.caller, i.q, i.limit, i.deadline = ctx, *q, fuel, at+wall
+	i.spent, i.hostCalls, i.askedArgs, i.refused = 0, 0, false, false
+	i.fault, i.random, i.calls, i.printed = nil, nil, nil, i.printed[:0]
+	i.refill()
+}
+
+// end forgets the facts and returns the fuel used.
+func (i *instance) end() int64 {
+	i.spend()
+	i.caller, i.q = nil, query{}
+	return i.spent
+}
+
+// call runs an exported function, whose parameter and result are in i.stack, and classes what goes wrong.
+func (i *instance) call(f api.Function) *Error {
+	err := f.CallWithStack(i, i.stack[:])
+	switch {
+	case err == nil && i.spent+i.slice-int64(i.fuel.Get()) > i.limit:
+		return failf(ClassFuel, "more than %d units", i.limit)
+	case err == nil:
+		return nil
+	case i.fault != nil:
+		return i.fault
+	case i.refused:
+		return failf(ClassMemory, "no memory beyond %d bytes: %s", i.module.limits.Memory, brief(err))
+	}
+	return failf(ClassTrap, "%s%s", brief(err), i.lastWords())
+}
+
+// brief is the first lines of a trap: what happened, and in which functions.
+func brief(err error) string {
+	lines := strings.Split(err.Error(), "\n")
+	const most = 8
+	if len(lines) > most {
+		lines = append(lines[:most], "...")
+	}
+	return strings.Join(lines, " ")
+}
+
+// deliver writes the frame into the module's region, and asks for a larger one first if it has to.
+func (i *instance) deliver(frame []byte) *Error {
+	if uint32(len(frame)) > i.regionSize {
+		if err := i.findRegion(uint32(len(frame))); err != nil {
+			return err
+		}
+	}
+	if !i.memory.Write(i.region, frame) {
+		return failf(ClassAnswer, "its buffer at %d lies outside memory", i.region)
+	}
+	return nil
+}
+
+// findRegion asks the module where frames may go.
+func (i *instance) findRegion(size uint32) *Error {
+	i.stack[0] = uint64(size)
+	if err := i.call(i.buffer); err != nil {
+		return err
+	}
+	at := uint32(i.stack[0])
+	switch {
+	case at == 0:
+		return failf(ClassAnswer, "it has no buffer of %d bytes", size)
+	case at%8 != 0:
+		return failf(ClassAnswer, "its buffer at %d is not aligned to 8", at)
+	case uint64(at)+uint64(size) > uint64(i.memory.Size()):
+		return failf(ClassAnswer, "its buffer of %d bytes at %d lies outside memory", size, at)
+	}
+	i.region, i.regionSize = at, size
+	return nil
+}
+
+// decide asks the module once. It does not fill in what the record says of the policy.
+func (i *instance) decide(ctx context.Context, q *query, r *Record) verdict {
+	limits := &i.module.limits
+	at := i.module.host.clock()
+	i.clean = false
+	i.since++
+	i.begin(ctx, q, limits.Fuel, limits.Wall, at)
+	v := i.run(q.kind, q.frame, r)
+	r.Calls = i.calls
+	r.Fuel = i.end()
+	r.Took = i.module.host.clock() - at
+	i.count(&v, r.Fuel)
+	return v
+}
+
+func (i *instance) run(kind string, frame []byte, r *Record) verdict {
+	if err := i.deliver(frame); err != nil {
+		return verdict{err: err}
+	}
+	f := i.route
+	if kind == KindTool {
+		f = i.tool
+	}
+	i.stack[0] = uint64(len(frame))
+	if err := i.call(f); err != nil {
+		return verdict{err: err}
+	}
+	r.Raw = int64(i.stack[0])
+	region, ok := i.memory.Read(i.region, i.regionSize)
+	if !ok {
+		return verdict{err: failf(ClassAnswer, "its buffer lies outside memory")}
+	}
+	return readVerdict(kind, r.Raw, region)
+}
+
+func (i *instance) count(v *verdict, fuel int64) {
+	s := &i.stats
+	s.decisions.Store(s.decisions.Load() + 1)
+	s.fuelTotal.Store(s.fuelTotal.Load() + fuel)
+	if fuel > s.fuelMax.Load() {
+		s.fuelMax.Store(fuel)
+	}
+	i.broken = v.err != nil
+	if i.broken {
+		s.failures.Store(s.failures.Load() + 1)
+	}
+}
+
+// close frees the instance. It may be called once.
+func (i *instance) close() {
+	if i.wasm != nil {
+		// An instance without files and names has nothing that could fail to close.
+		_ = i.wasm.Close(i)
+	}
+}

@@ -1,0 +1,146 @@
+package policy
+
+import (
+	"net/netip"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+	"sync"
+
+	"github.com/flynnhost/flynn/host/glob"
+	"github.com/flynnhost/flynn/sdk/policy/abi"
+)
+
+// Results of match.
+const (
+	matchNo  = 0
+	matchYes = 1
+	matchBad = -1
+)
+
+// maxPattern bounds the pattern of a match, in bytes; maxProgram what a regular expression may grow to.
+const (
+	maxPattern = 1024
+	maxProgram = 4096
+)
+
+// match decides by the pattern's kind. Its fuel is a function of the pattern and the string alone, whatever is cached: about
+// what the worst pattern of that size takes.
+func (i *instance) match(kind uint32, pattern, s string) int32 {
+	if len(pattern) > maxPattern {
+		return matchBad
+	}
+	i.charge(int64(len(pattern)) * 8)
+	i.mustAfford()
+	switch kind {
+	case abi.MatchGlob:
+		return i.matchGlob(pattern, s)
+	case abi.MatchCIDR:
+		return matchCIDR(pattern, s)
+	case abi.MatchRE2:
+		return i.matchRE2(pattern, s)
+	case abi.MatchDomain:
+		return matchDomain(pattern, s)
+	}
+	return matchBad
+}
+
+func (i *instance) matchGlob(pattern, s string) int32 {
+	g, err := i.module.globs.get(pattern, glob.Compile)
+	if err != nil {
+		return matchBad
+	}
+	i.charge(int64(len(s)) * int64(max(1, len(pattern)/8)))
+	i.mustAfford()
+	return verdictOf(g.Match(s))
+}
+
+// expression is a compiled regular expression with the size of its program.
+type expression struct {
+	re   *regexp.Regexp
+	size int
+}
+
+func compileRE2(pattern string) (*expression, error) {
+	tree, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	if len(program.Inst) > maxProgram {
+		return nil, &syntax.Error{Code: syntax.ErrLarge, Expr: pattern}
+	}
+	re, err := regexp.Compile(pattern)
+	return &expression{re, len(program.Inst)}, err
+}
+
+func (i *instance) matchRE2(pattern, s string) int32 {
+	x, err := i.module.expressions.get(pattern, compileRE2)
+	if err != nil {
+		return matchBad
+	}
+	i.charge(int64(x.size)*32 + int64(len(s))*int64(max(8, x.size)))
+	i.mustAfford()
+	return verdictOf(x.re.MatchString(s))
+}
+
+func matchCIDR(pattern, s string) int32 {
+	prefix, err := netip.ParsePrefix(pattern)
+	if err != nil {
+		one, err := netip.ParseAddr(pattern)
+		if err != nil {
+			return matchBad
+		}
+		prefix = netip.PrefixFrom(one.Unmap(), one.Unmap().BitLen())
+	}
+	addr, err := netip.ParseAddr(s)
+	return verdictOf(err == nil && prefix.Contains(addr.Unmap()))
+}
+
+// matchDomain ignores case and a trailing dot, as names do.
+func matchDomain(pattern, s string) int32 {
+	pattern, s = domain(pattern), domain(s)
+	if pattern == "" || strings.HasPrefix(pattern, ".") || strings.ContainsAny(pattern, "*/: ") {
+		return matchBad
+	}
+	head, ok := strings.CutSuffix(s, pattern)
+	return verdictOf(ok && (head == "" || len(head) > 1 && strings.HasSuffix(head, ".")))
+}
+
+func domain(s string) string { return strings.ToLower(strings.TrimSuffix(s, ".")) }
+
+func verdictOf(yes bool) int32 {
+	if yes {
+		return matchYes
+	}
+	return matchNo
+}
+
+// patterns caches compiled patterns. It is emptied when full: a policy has few, and one that makes patterns up would
+// gain nothing from a better rule.
+type patterns[T any] struct {
+	mu  sync.Mutex
+	all map[string]T
+}
+
+const maxPatterns = 256
+
+func (p *patterns[T]) get(pattern string, compile func(string) (T, error)) (T, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if v, ok := p.all[pattern]; ok {
+		return v, nil
+	}
+	v, err := compile(pattern)
+	if err != nil {
+		return v, err
+	}
+	if p.all == nil || len(p.all) >= maxPatterns {
+		p.all = map[string]T{}
+	}
+	p.all[pattern] = v
+	return v, nil
+}

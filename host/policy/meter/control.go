@@ -1,0 +1,137 @@
+package meter
+
+// open is a block, a loop or an if.
+func (a *analyser) open(op byte) error {
+	params, results, err := a.blockType()
+	if err != nil {
+		return err
+	}
+	if len(a.frames) >= MaxNesting {
+		return over("blocks in blocks", len(a.frames), MaxNesting)
+	}
+	a.f.labels++
+	if op == opIf {
+		a.charge(1)
+		a.pop(1)
+	}
+	a.pop(params)
+	a.frames = append(a.frames, frame{op: op, base: a.height, params: params, results: results})
+	a.push(params)
+	switch op {
+	case opLoop:
+		a.block(true)
+	case opIf:
+		a.block(false)
+	}
+	return nil
+}
+
+// blockType reads the type of a block, which is one value type, nothing, or an index.
+func (a *analyser) blockType() (params, results int, err error) {
+	t := a.r.signed(33)
+	switch {
+	case a.r.err != nil:
+		return 0, 0, a.r.err
+	case t == blockEmpty-0x80:
+		return 0, 0, nil
+	case t < 0:
+		if !known(byte(t + 0x80)) {
+			return 0, 0, unsupported("a block of type %#x", byte(t+0x80))
+		}
+		return 0, 1, nil
+	case t >= int64(a.m.ownTypes):
+		return 0, 0, malformed("a block has type %d of %d", t, a.m.ownTypes)
+	}
+	return len(a.m.types[t].params), len(a.m.types[t].results), nil
+}
+
+func (a *analyser) otherwise() error {
+	top := &a.frames[len(a.frames)-1]
+	if top.op != opIf {
+		return malformed("else without if")
+	}
+	top.op = opElse
+	a.height = top.base
+	a.push(top.params)
+	a.block(false)
+	return nil
+}
+
+// close is an end. What follows it is a new basic block if there are two ways to get there.
+func (a *analyser) close() {
+	top := a.frames[len(a.frames)-1]
+	a.frames = a.frames[:len(a.frames)-1]
+	if len(a.frames) == 0 {
+		return
+	}
+	a.height = top.base
+	a.push(top.results)
+	if top.targeted && top.op != opLoop || top.op == opIf || top.op == opElse {
+		a.block(false)
+	}
+}
+
+func (a *analyser) branch(op byte, at int) error {
+	a.charge(1)
+	switch op {
+	case opReturn:
+		a.frames[0].targeted = true
+		a.edit(editReturn, at, uint32(len(a.frames)-1))
+	case opBrTable:
+		a.pop(1)
+		for range a.r.count() {
+			if err := a.target(a.r.u32()); err != nil {
+				return err
+			}
+		}
+		if err := a.target(a.r.u32()); err != nil {
+			return err
+		}
+	default:
+		if op == opBrIf {
+			a.pop(1)
+		}
+		if err := a.target(a.r.u32()); err != nil {
+			return err
+		}
+	}
+	a.block(false)
+	return a.r.err
+}
+
+func (a *analyser) target(label uint32) error {
+	if int64(label) >= int64(len(a.frames)) {
+		return malformed("branch to label %d of %d", label, len(a.frames))
+	}
+	a.frames[len(a.frames)-1-int(label)].targeted = true
+	return nil
+}
+
+func (a *analyser) call(at int) error {
+	f := a.r.u32()
+	if int64(f) >= int64(len(a.m.funcs)) {
+		return malformed("call of function %d of %d", f, len(a.m.funcs))
+	}
+	if int(f) >= len(a.m.imports) {
+		a.f.calls = true
+	}
+	t := a.m.types[a.m.funcs[f]]
+	a.charge(costCall)
+	a.pop(len(t.params))
+	a.push(len(t.results))
+	a.edit(editCall, at+1, f)
+	return a.r.err
+}
+
+func (a *analyser) callIndirect() error {
+	typ, table := a.r.u32(), a.r.u32()
+	if int64(typ) >= int64(a.m.ownTypes) || int64(table) >= int64(len(a.m.tables)) {
+		return malformed("indirect call with type %d through table %d", typ, table)
+	}
+	a.f.calls = true
+	t := a.m.types[typ]
+	a.charge(costIndirect)
+	a.pop(1 + len(t.params))
+	a.push(len(t.results))
+	return a.r.err
+}

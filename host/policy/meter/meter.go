@@ -1,0 +1,140 @@
+// Package meter rewrites a WebAssembly module so that it cannot run on: it charges fuel for every basic block,
+// guards the depth of calls, and hands control back to the host when a slice of fuel is spent.
+//
+// Wazero has no fuel, and code that it compiled cannot be preempted: a module that spins, or that calls itself in a
+// tree without a single loop, would block the garbage collector of the whole process. So the module is made
+// to stop by itself, before it is compiled, in whatever language it was written.
+//
+// Start with Rewrite. It adds to the module
+//
+//   - two mutable i64 globals, exported as FuelGlobal and DepthGlobal. The host sets them before a call;
+//   - the imports TickImport, DeepImport and GrowImport of module ImportModule. Tick is called when a check finds fuel below
+//     zero, and refills it or panics. Deep is called when depth falls below zero, and panics. Grow stands for the instruction
+//     memory.grow;
+//   - exports of the module's own mutable globals (GlobalPrefix and a number) and, in place of a start section, of its start
+//     function (StartExport), so that the host can restore and run them.
+//
+// Fuel is charged at the start of every basic block, for all of the block, and checked at the start of every function and loop.
+// The fuel of a call therefore depends on the module and its inputs only. Operations on ranges of memory and
+// tables are charged for the length of the range, with a check. Depth is charged for each active call, more for a function with a
+// large frame; a function that calls nothing is not charged, for it cannot recurse.
+//
+// What the rewriter does not know, it refuses: threads, SIMD, exceptions, tail calls, garbage collection, several memories.
+// Package verify checks the result with code of its own.
+package meter
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Version changes with anything that changes the fuel of a decision.
+const Version = 1
+
+// Names that the rewriter adds. A module that uses Prefix in a name of its own is refused.
+const (
+	Prefix       = "__flynn_"
+	ImportModule = "__flynn_host"
+	TickImport   = "tick" // ()
+	DeepImport   = "deep" // ()
+	GrowImport   = "grow" // (pages i32) -> i32, as memory.grow
+	FuelGlobal   = Prefix + "fuel"
+	DepthGlobal  = Prefix + "depth"
+	StartExport  = Prefix + "start"
+	GlobalPrefix = Prefix + "global_" // and the index
+)
+
+// Bounds of a module.
+const (
+	MaxModule    = 8 << 20 // bytes
+	MaxFunctions = 60_000
+	MaxTypes     = 10_000
+	MaxImports   = 1_000
+	MaxGlobals   = 10_000
+	MaxExports   = 10_000
+	MaxTables    = 16
+	MaxTable     = 64 << 10 // elements of one table
+	MaxBody      = 1 << 20  // bytes of one function
+	MaxLocals    = 4_096    // of one function, parameters included
+	MaxNesting   = 16_384   // blocks in blocks of one function
+	MaxArity     = 64       // parameters or results of a type
+	// MaxPhis bounds locals times labels of one function, which is what the compiler's memory grows with.
+	MaxPhis = 4 << 20
+)
+
+// ErrMalformed is wrapped by errors about a module that is no valid WebAssembly.
+var ErrMalformed = errors.New("malformed module")
+
+// ErrUnsupported is wrapped by errors about a feature that the rewriter does not know.
+var ErrUnsupported = errors.New("not supported in a policy")
+
+// ErrLimit is wrapped by errors about a module that is too large in some way.
+var ErrLimit = errors.New("over the limit")
+
+// Options of one rewriting.
+type Options struct {
+	MaxPages uint32 // of linear memory, 64 KiB each
+}
+
+// Output is a rewritten module.
+type Output struct {
+	Wasm []byte
+	Info Info
+}
+
+// Info is what the rewriter learned about the module. Indices are those of the original.
+type Info struct {
+	Imports   []Import // functions; other imports are refused
+	Exports   map[string]Signature
+	HasMemory bool // exports its memory as "memory"
+	HasStart  bool
+	// Mutable are the names under which the module's own mutable globals are exported, for saving and restoring.
+	Mutable []string
+	// HiddenState tells that some state lies outside memory and globals: the module changes tables or drops segments.
+	HiddenState bool
+	Floats      bool // uses floating point, whose NaN bits may differ between machines
+	MinPages    uint32
+	Functions   int
+	Segments    [2]int // data segments before and after merging
+}
+
+// Import is an imported function.
+type Import struct {
+	Module, Name string
+	Type         Signature
+}
+
+// Signature is a function type, written like "(i32, i64) -> i32".
+type Signature string
+
+// Rewrite meters a module. Its input is never trusted: every size in it is checked against what is there.
+func Rewrite(wasm []byte, o Options) (*Output, error) {
+	if len(wasm) > MaxModule {
+		return nil, fmt.Errorf("%w: the module has %d bytes, at most %d are allowed", ErrLimit, len(wasm), MaxModule)
+	}
+	m, err := decode(wasm)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.check(o); err != nil {
+		return nil, err
+	}
+	r := newRewriter(m, o)
+	out, err := r.build()
+	if err != nil {
+		return nil, err
+	}
+	return &Output{Wasm: out, Info: r.info()}, nil
+}
+
+func malformed(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
+}
+
+func unsupported(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrUnsupported, fmt.Sprintf(format, args...))
+}
+
+func over(what string, have, most int) error {
+	return fmt.Errorf("%w: %d %s, at most %d are allowed", ErrLimit, have, what, most)
+}

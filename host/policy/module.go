@@ -1,0 +1,155 @@
+package policy
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/flynnhost/flynn/host/glob"
+	"github.com/flynnhost/flynn/host/policy/meter"
+	"github.com/tetratelabs/wazero"
+)
+
+// When a warm instance is put back to its first state, though nothing failed.
+const (
+	resetEvery = 10_000 // decisions
+	resetAfter = 5 * time.Minute
+	// sampleEvery is how often a warm decision is asked again of the first state, to find hidden state.
+	sampleEvery = 1_000
+)
+
+// Module is a policy's module, loaded and ready to be asked. It is safe for concurrent use.
+type Module struct {
+	source   Source
+	limits   Limits
+	digest   string // of module, data, limits and meter version
+	file     string // SHA-256 of the file
+	info     meter.Info
+	warning  string
+	host     *host
+	compiled wazero.CompiledModule
+	image    *image // nil when the module hides state outside of memory
+	pure     bool
+	pool     *pool
+	refs     atomic.Int64
+
+	globs       patterns[*glob.Pattern]
+	expressions patterns[*expression]
+}
+
+// retain takes a reference. A nil module has none.
+func (m *Module) retain() *Module {
+	if m != nil {
+		m.refs.Add(1)
+	}
+	return m
+}
+
+// release gives a reference back; the last one closes the instances, then the code.
+func (m *Module) release() {
+	if m == nil || m.refs.Add(-1) > 0 {
+		return
+	}
+	m.close()
+}
+
+func (m *Module) close() {
+	if m.pool != nil {
+		m.pool.close()
+	}
+	m.image.close()
+	if m.compiled != nil {
+		// Closing code without instances only drops it from the runtime's table.
+		_ = m.compiled.Close(context.Background())
+	}
+	_ = m.host.release() // an engine that is closed reports its own
+}
+
+// Name is the policy's name.
+func (m *Module) Name() string { return m.source.Name }
+
+// Digest is the SHA-256 of all that decides: module, data, limits and the meter's version.
+func (m *Module) Digest() string { return m.digest }
+
+// Info is what was learned about the module while it was loaded.
+func (m *Module) Info() meter.Info { return m.info }
+
+// Route asks this module alone.
+func (m *Module) Route(ctx context.Context, f RouteFacts) (RouteAnswer, Record) {
+	s := m.alone()
+	a, records := s.Route(ctx, f)
+	return a, first(records)
+}
+
+// Tool asks this module alone.
+func (m *Module) Tool(ctx context.Context, f ToolFacts) (Restrictions, Record) {
+	s := m.alone()
+	a, records := s.Tool(ctx, f)
+	return a, first(records)
+}
+
+func first(records []Record) Record {
+	if len(records) == 0 {
+		return Record{}
+	}
+	return records[0]
+}
+
+// alone is a chain of just this module, for as long as the caller has it.
+func (m *Module) alone() *Set {
+	s := &Set{zone: m.host.zone}
+	s.add(link{source: m.source, module: m})
+	return s
+}
+
+// ask makes one decision on an instance of the pool.
+func (m *Module) ask(ctx context.Context, q *query, r *Record) verdict {
+	i, err := m.pool.get(ctx)
+	if err != nil {
+		return verdict{err: err}
+	}
+	if !i.clean && (m.pure || i.stale()) && !i.reset() {
+		m.pool.discard(i)
+		if i, err = m.pool.get(ctx); err != nil {
+			return verdict{err: err}
+		}
+		if !i.clean && !i.reset() {
+			m.pool.discard(i)
+			return verdict{err: failf(ClassBusy, "no instance is in its first state")}
+		}
+	}
+	v := i.decide(ctx, q, r)
+	if !m.pure && i.since%sampleEvery == 0 && v.err == nil && m.image != nil {
+		m.sample(ctx, i, q, r)
+	}
+	m.pool.put(i)
+	return v
+}
+
+// stale tells that a warm instance is due for a reset.
+func (i *instance) stale() bool {
+	return i.broken || i.since >= resetEvery || i.module.host.clock()-i.resetAt > resetAfter
+}
+
+// sample asks the first state the same question. Another answer means that the policy remembers what it should not.
+func (m *Module) sample(ctx context.Context, i *instance, q *query, r *Record) {
+	if !i.reset() {
+		return
+	}
+	var again Record
+	if v := i.decide(ctx, q, &again); v.err != nil || again.Raw != r.Raw {
+		i.stats.stateful.Add(1)
+	}
+}
+
+// fill tells of the module in force.
+func (m *Module) fill(st *Status) {
+	var sum stats
+	st.Instances = m.pool.sum(&sum)
+	st.File, st.Digest, st.Warning = m.file, m.digest, m.warning
+	st.Decisions, st.Failures, st.Resets, st.Stateful = sum.decisions.Load(), sum.failures.Load(), sum.resets.Load(), sum.stateful.Load()
+	st.FuelTotal, st.FuelMax = sum.fuelTotal.Load(), sum.fuelMax.Load()
+	if m.image != nil {
+		st.MemoryEach = int64(len(m.image.memory))
+	}
+}

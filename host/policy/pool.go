@@ -1,0 +1,211 @@
+package policy
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// pool keeps the idle instances of one module. The usual way in and out is one atomic swap in a slot that other workers
+// seldom touch; a lock is taken only to make an instance or to wait for one.
+type pool struct {
+	slots   []poolSlot
+	waiting atomic.Int32
+	make    func() (*instance, error)
+
+	mu      sync.Mutex
+	live    int // instances that exist, in use or idle
+	most    int
+	waiters []chan *instance
+	all     map[*instance]struct{}
+	gone    stats // of closed instances
+}
+
+// poolSlot has a cache line of its own.
+type poolSlot struct {
+	idle atomic.Pointer[instance]
+	_    [56]byte
+}
+
+// patience bounds the wait for an instance when all are in use. Decisions are bounded, so this is not reached by waiting for one.
+const patience = 2 * time.Second
+
+func newPool(create func() (*instance, error)) *pool {
+	most := max(4, 2*runtime.GOMAXPROCS(0))
+	return &pool{slots: make([]poolSlot, most), make: create, most: most, all: map[*instance]struct{}{}}
+}
+
+func (p *pool) get(ctx context.Context) (*instance, *Error) {
+	if i := p.take(); i != nil {
+		return i, nil
+	}
+	return p.makeOrWait(ctx)
+}
+
+func (p *pool) take() *instance {
+	n := len(p.slots)
+	for k, at := 0, rand.IntN(n); k < n; k++ {
+		s := &p.slots[(at+k)%n]
+		if s.idle.Load() != nil {
+			if i := s.idle.Swap(nil); i != nil {
+				return i
+			}
+		}
+	}
+	return nil
+}
+
+func (p *pool) makeOrWait(ctx context.Context) (*instance, *Error) {
+	p.mu.Lock()
+	if p.live < p.most {
+		p.live++
+		p.mu.Unlock()
+		return p.add()
+	}
+	// Announced before the last look, so that who puts an instance back either sees the waiter or is seen here.
+	p.waiting.Add(1)
+	if i := p.take(); i != nil {
+		p.waiting.Add(-1)
+		p.mu.Unlock()
+		return i, nil
+	}
+	turn := make(chan *instance, 1)
+	p.waiters = append(p.waiters, turn)
+	p.mu.Unlock()
+	return p.wait(ctx, turn)
+}
+
+// add makes an instance that has been counted already.
+func (p *pool) add() (*instance, *Error) {
+	i, err := p.make()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		p.live--
+		p.wakeToMake()
+		return nil, asError(err, ClassLoad)
+	}
+	p.all[i] = struct{}{}
+	return i, nil
+}
+
+// wait ends with an instance, with nil for leave to make one, or with nothing.
+func (p *pool) wait(ctx context.Context, turn chan *instance) (*instance, *Error) {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case i := <-turn:
+		if i == nil {
+			return p.add()
+		}
+		return i, nil
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	p.mu.Lock()
+	for k, w := range p.waiters {
+		if w == turn {
+			p.waiters = append(p.waiters[:k], p.waiters[k+1:]...)
+			p.waiting.Add(-1)
+			p.mu.Unlock()
+			return nil, failf(ClassBusy, "all %d instances are in use", p.most)
+		}
+	}
+	p.mu.Unlock()
+	// It came at the last moment.
+	if i := <-turn; i != nil {
+		p.put(i)
+	} else {
+		p.unmake()
+	}
+	return nil, failf(ClassBusy, "all %d instances are in use", p.most)
+}
+
+// put gives an instance back.
+func (p *pool) put(i *instance) {
+	n := len(p.slots)
+	for k, at := 0, rand.IntN(n); ; k++ {
+		s := &p.slots[(at+k)%n]
+		if s.idle.Load() == nil && s.idle.CompareAndSwap(nil, i) {
+			if p.waiting.Load() > 0 {
+				p.handOver()
+			}
+			return
+		}
+		if k == n {
+			runtime.Gosched() // there are as many slots as instances, so one is free in a moment
+			k = 0
+		}
+	}
+}
+
+// handOver gives idle instances to those who wait.
+func (p *pool) handOver() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.waiters) > 0 {
+		i := p.take()
+		if i == nil {
+			return
+		}
+		p.next() <- i
+	}
+}
+
+// next is the first of the waiters, who gets something now. The caller holds the lock.
+func (p *pool) next() chan *instance {
+	turn := p.waiters[0]
+	p.waiters = p.waiters[1:]
+	p.waiting.Add(-1)
+	return turn
+}
+
+// discard closes an instance that cannot be used again.
+func (p *pool) discard(i *instance) {
+	i.close()
+	p.mu.Lock()
+	delete(p.all, i)
+	i.stats.add(&p.gone)
+	p.mu.Unlock()
+	p.unmake()
+}
+
+// unmake lets another instance be made.
+func (p *pool) unmake() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.live--
+	p.wakeToMake()
+}
+
+func (p *pool) wakeToMake() {
+	if len(p.waiters) > 0 && p.live < p.most {
+		p.live++
+		p.next() <- nil
+	}
+}
+
+// close closes all instances. None is in use.
+func (p *pool) close() {
+	for {
+		i := p.take()
+		if i == nil {
+			return
+		}
+		p.discard(i)
+	}
+}
+
+// sum adds up what all instances did and returns how many there are.
+func (p *pool) sum(total *stats) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.gone.add(total)
+	for i := range p.all {
+		i.stats.add(total)
+	}
+	return len(p.all)
+}

@@ -1,0 +1,181 @@
+package policy
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"sync/atomic"
+
+	"github.com/flynnhost/flynn/sdk/policy/abi"
+)
+
+// Set is a chain of policies as it was when it was pinned. It is safe for concurrent use until its Release.
+type Set struct {
+	links  []link
+	digest string
+	zone   string // IANA name of the host's zone
+	routes int    // policies that route
+	tools  int    // policies that guard tools
+	refs   atomic.Int64
+}
+
+// link is one policy of a chain; module is nil when the policy fails closed, for the reason in err.
+type link struct {
+	source Source
+	module *Module
+	err    *Error
+}
+
+func newSet(slots []*slot, zone string) *Set {
+	s := &Set{zone: zone}
+	h := sha256.New()
+	for _, sl := range slots {
+		l := link{source: sl.source, module: sl.module.retain()}
+		if l.module == nil {
+			l.err = asError(sl.err, ClassLoad)
+		}
+		s.add(l)
+		h.Write([]byte(l.source.Name + "\n" + l.digest() + "\n"))
+	}
+	s.digest = hex.EncodeToString(h.Sum(nil))
+	s.refs.Store(1)
+	return s
+}
+
+func (s *Set) add(l link) {
+	s.links = append(s.links, l)
+	if l.source.has(KindRoute) {
+		s.routes++
+	}
+	if l.source.has(KindTool) {
+		s.tools++
+	}
+}
+
+func (l *link) digest() string {
+	if l.module == nil {
+		return ""
+	}
+	return l.module.digest
+}
+
+// Digest names the chain: its policies, their order, modules, data and limits.
+func (s *Set) Digest() string { return s.digest }
+
+func (s *Set) acquire() bool {
+	for {
+		n := s.refs.Load()
+		if n == 0 {
+			return false
+		}
+		if s.refs.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// Release gives the chain back. The last one closes the modules that no newer chain has.
+func (s *Set) Release() {
+	if s.refs.Add(-1) > 0 {
+		return
+	}
+	for i := range s.links {
+		s.links[i].module.release()
+	}
+}
+
+// Route asks the route policies in order; the first that does not abstain decides. One that fails decides too: for its agent
+// for errors, or for nobody.
+func (s *Set) Route(ctx context.Context, f RouteFacts) (RouteAnswer, []Record) {
+	if s.routes == 0 {
+		return RouteAnswer{}, nil
+	}
+	q := routeQuery(&f, s.zone)
+	records := make([]Record, 0, s.routes)
+	for i := range s.links {
+		l := &s.links[i]
+		if !l.source.has(KindRoute) {
+			continue
+		}
+		records = append(records, Record{})
+		r := &records[len(records)-1]
+		v := l.ask(ctx, &q, r)
+		if a := l.route(&v, f.Agents, r); a.Decided {
+			return a, records
+		}
+	}
+	return RouteAnswer{}, records
+}
+
+// Tool asks all tool policies and joins what they demand. One that fails denies.
+func (s *Set) Tool(ctx context.Context, f ToolFacts) (Restrictions, []Record) {
+	var all Restrictions
+	if s.tools == 0 {
+		return all, nil
+	}
+	q := toolQuery(&f, s.zone)
+	records := make([]Record, 0, s.tools)
+	for i := range s.links {
+		l := &s.links[i]
+		if !l.source.has(KindTool) {
+			continue
+		}
+		records = append(records, Record{})
+		r := &records[len(records)-1]
+		v := l.ask(ctx, &q, r)
+		all.Join(l.restrict(&v, r))
+	}
+	all.resolve()
+	return all, records
+}
+
+// ask fills the record of one policy and returns its verdict.
+func (l *link) ask(ctx context.Context, q *query, r *Record) verdict {
+	r.Policy, r.Digest, r.Kind, r.Frame, r.Args = l.source.Name, l.digest(), q.kind, q.frame, q.args
+	if len(q.text) > abi.TextInFrame {
+		r.Text = q.text
+	}
+	switch {
+	case l.module == nil:
+		return verdict{err: l.err}
+	case q.err != nil:
+		return verdict{err: q.err}
+	}
+	return l.module.ask(ctx, q, r)
+}
+
+// route reads a verdict as a step of the route chain.
+func (l *link) route(v *verdict, agents []string, r *Record) RouteAnswer {
+	var a RouteAnswer
+	if v.err == nil {
+		a, v.err = routeAnswer(v, agents)
+	}
+	if v.err != nil {
+		r.Error = v.err.Error()
+		a = RouteAnswer{Decided: true, Reason: r.Error, Failed: true}
+		if slices.Contains(agents, l.source.OnErrorAgent) {
+			a.Agent = l.source.OnErrorAgent
+		}
+	} else {
+		a.Reason = v.say()
+	}
+	a.Policy = l.source.Name
+	r.Answer, r.Reason, r.Rule = a.words(), a.Reason, v.rule
+	return a
+}
+
+// restrict reads a verdict as restrictions.
+func (l *link) restrict(v *verdict, r *Record) Restrictions {
+	one := toolAnswer(v)
+	reason := v.say()
+	if v.err != nil {
+		r.Error = v.err.Error()
+		reason = r.Error
+	}
+	r.Answer, r.Reason, r.Rule = one.words(), reason, v.rule
+	if reason != "" {
+		one.Reasons = []string{l.source.Name + ": " + reason}
+	}
+	return one
+}

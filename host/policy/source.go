@@ -1,0 +1,144 @@
+package policy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Source is one policy of the chain, as configured.
+type Source struct {
+	Name  string
+	Path  string            // of the Wasm module
+	Kinds []string          // KindRoute, KindTool or both
+	Data  map[string]string // what the import data answers
+	// Limits of one decision; the zero value of each means its default.
+	Limits Limits
+	// OnErrorAgent is who answers when this policy cannot decide a route; "" is nobody.
+	OnErrorAgent string
+	// Isolation is IsolationPure, IsolationWarm, or "" for the default: warm for a policy that only
+	// routes, pure for one that guards tools.
+	Isolation string
+}
+
+// The kinds of decision.
+const (
+	KindRoute = "route"
+	KindTool  = "tool"
+)
+
+// The isolation of one decision from the next. Pure puts an instance back to its first state before each
+// decision. Warm does so after an error and every resetEvery decisions.
+const (
+	IsolationPure = "pure"
+	IsolationWarm = "warm"
+)
+
+// Limits bound one decision.
+type Limits struct {
+	Fuel      int64         // units, about one per instruction
+	Memory    int64         // bytes of linear memory
+	Depth     int           // nested calls
+	HostCalls int           // calls of the imports of flynn1
+	Wall      time.Duration // checked each time a slice of fuel is spent, and on host calls
+}
+
+// Defaults of Limits.
+const (
+	DefaultFuel      = 2_000_000
+	DefaultMemory    = 32 << 20
+	DefaultDepth     = 1000
+	DefaultHostCalls = 256
+	DefaultWall      = 50 * time.Millisecond
+)
+
+// Bounds that no configuration can lift.
+const (
+	maxFuel   = 10_000_000_000
+	maxMemory = 1 << 30
+	maxDepth  = 20_000
+	maxWall   = 10 * time.Second
+)
+
+func (l Limits) withDefaults() Limits {
+	return Limits{
+		Fuel:      cmp.Or(l.Fuel, DefaultFuel),
+		Memory:    cmp.Or(l.Memory, DefaultMemory),
+		Depth:     cmp.Or(l.Depth, DefaultDepth),
+		HostCalls: cmp.Or(l.HostCalls, DefaultHostCalls),
+		Wall:      cmp.Or(l.Wall, DefaultWall),
+	}
+}
+
+func (l Limits) check() error {
+	switch {
+	case l.Fuel < 0 || l.Fuel > maxFuel:
+		return fmt.Errorf("fuel is %d, at most %d is allowed", l.Fuel, int64(maxFuel))
+	case l.Memory < 0 || l.Memory > maxMemory:
+		return fmt.Errorf("memory is %d bytes, at most %d are allowed", l.Memory, maxMemory)
+	case l.Depth < 0 || l.Depth > maxDepth:
+		return fmt.Errorf("depth is %d, at most %d is allowed", l.Depth, maxDepth)
+	case l.HostCalls < 0:
+		return fmt.Errorf("host calls are %d, below zero", l.HostCalls)
+	case l.Wall < 0 || l.Wall > maxWall:
+		return fmt.Errorf("wall time is %v, at most %v is allowed", l.Wall, maxWall)
+	}
+	return nil
+}
+
+func (s Source) check() error {
+	if s.Name == "" {
+		return fmt.Errorf("a policy has no name")
+	}
+	if len(s.Kinds) == 0 {
+		return fmt.Errorf("no kinds; give kinds = [\"route\"], [\"tool\"] or both")
+	}
+	for _, k := range s.Kinds {
+		if k != KindRoute && k != KindTool {
+			return fmt.Errorf("unknown kind %q; the kinds are route and tool", k)
+		}
+	}
+	switch s.Isolation {
+	case "", IsolationPure, IsolationWarm:
+	default:
+		return fmt.Errorf("unknown isolation %q; it is pure or warm", s.Isolation)
+	}
+	return s.Limits.check()
+}
+
+func checkSources(sources []Source) error {
+	var errs []error
+	seen := map[string]bool{}
+	for _, s := range sources {
+		if err := s.check(); err != nil {
+			errs = append(errs, fmt.Errorf("policy %q: %w", s.Name, err))
+		}
+		if seen[s.Name] {
+			errs = append(errs, fmt.Errorf("policy %q: two policies have this name", s.Name))
+		}
+		seen[s.Name] = true
+	}
+	return errors.Join(errs...)
+}
+
+func (s Source) equal(other Source) bool {
+	return s.Name == other.Name && s.Path == other.Path && slices.Equal(s.Kinds, other.Kinds) && maps.Equal(s.Data, other.Data) &&
+		s.Limits.withDefaults() == other.Limits.withDefaults() && s.OnErrorAgent == other.OnErrorAgent && s.isolation() == other.isolation()
+}
+
+func (s Source) has(kind string) bool {
+	return slices.Contains(s.Kinds, kind)
+}
+
+func (s Source) isolation() string {
+	switch {
+	case s.Isolation != "":
+		return s.Isolation
+	case s.has(KindTool):
+		return IsolationPure
+	}
+	return IsolationWarm
+}

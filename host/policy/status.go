@@ -1,0 +1,34 @@
+package policy
+
+import "time"
+
+// States of a policy.
+const (
+	StateRunning = "running"
+	StateFailing = "failing" // could not be loaded: every decision of it fails closed
+	StateStale   = "stale"   // an older module is in force, because the file's could not be loaded
+)
+
+// Status is how one policy of the chain is doing.
+type Status struct {
+	Name       string        `json:"name"`
+	Path       string        `json:"path"`
+	Kinds      []string      `json:"kinds"`
+	Isolation  string        `json:"isolation"`
+	State      string        `json:"state"`
+	Error      string        `json:"error,omitempty"`   // why it is failing or stale
+	Warning    string        `json:"warning,omitempty"` // of a running module
+	File       string        `json:"file,omitempty"`    // SHA-256 of the module in force
+	Digest     string        `json:"digest,omitempty"`  // of module, data, limits and meter version
+	LoadedAt   time.Time     `json:"loaded_at,omitzero"`
+	LoadTook   time.Duration `json:"load_took_ns,omitempty"`
+	Instances  int           `json:"instances"`
+	MemoryEach int64         `json:"memory_each"` // bytes of one instance's linear memory
+	Decisions  int64         `json:"decisions"`
+	Failures   int64         `json:"failures"`
+	Resets     int64         `json:"resets"`
+	Stateful   int64         `json:"stateful"` // sampled decisions that a pristine instance answered otherwise
+	FuelTotal  int64         `json:"fuel_total"`
+	FuelMax    int64         `json:"fuel_max"`
+	FuelLimit  int64         `json:"fuel_limit"`
+}

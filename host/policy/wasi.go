@@ -1,0 +1,105 @@
+package policy
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+)
+
+// Errors of WASI, by its specification.
+const (
+	wasiOK    = 0
+	wasiBadF  = 8
+	wasiInval = 28
+)
+
+// wasiFunctions are what language runtimes import without being asked. They reach nothing: the clock stands still at the time in the frame,
+// random bytes are a function of the frame's seed, output goes to the log, and there are no files.
+func wasiFunctions() []hostFunction {
+	f := func(name, signature string, call func(*instance, []uint64)) hostFunction {
+		return function(wasi, name, signature, func(i *instance, stack []uint64) {
+			i.charge(costHostCall)
+			call(i, stack)
+		})
+	}
+	badFile := func(_ *instance, stack []uint64) { stack[0] = wasiBadF }
+	return []hostFunction{
+		f("args_get", "ii>i", wasiNothing),
+		f("args_sizes_get", "ii>i", wasiNoSizes),
+		f("environ_get", "ii>i", wasiNothing),
+		f("environ_sizes_get", "ii>i", wasiNoSizes),
+		f("clock_time_get", "ili>i", wasiClock),
+		f("random_get", "ii>i", wasiRandom),
+		f("fd_write", "iiii>i", wasiWrite),
+		f("sched_yield", ">i", wasiNothing),
+		f("poll_oneoff", "iiii>i", func(i *instance, _ []uint64) {
+			i.abort(failf(ClassTrap, "the module tried to sleep; a policy cannot wait"))
+		}),
+		f("proc_exit", "i>", func(i *instance, stack []uint64) {
+			i.abort(failf(ClassTrap, "the module exited with code %d%s", uint32(stack[0]), i.lastWords()))
+		}),
+		f("fd_close", "i>i", badFile),
+		f("fd_fdstat_get", "ii>i", badFile),
+		f("fd_fdstat_set_flags", "ii>i", badFile),
+		f("fd_prestat_get", "ii>i", badFile),
+		f("fd_prestat_dir_name", "iii>i", badFile),
+	}
+}
+
+// wasiNothing succeeds. Some of its functions take no parameter, but all have a result.
+func wasiNothing(_ *instance, stack []uint64) { stack[0] = wasiOK }
+
+func wasiNoSizes(i *instance, stack []uint64) {
+	ok := i.memory.WriteUint32Le(uint32(stack[0]), 0) && i.memory.WriteUint32Le(uint32(stack[1]), 0)
+	stack[0] = wasiResult(ok)
+}
+
+func wasiResult(ok bool) uint64 {
+	if ok {
+		return wasiOK
+	}
+	return wasiInval
+}
+
+func wasiClock(i *instance, stack []uint64) {
+	const nanoseconds = 1_000_000_000
+	stack[0] = wasiResult(i.memory.WriteUint64Le(uint32(stack[2]), uint64(i.q.unix)*nanoseconds))
+}
+
+// wasiRandom continues the stream that the decision began from its seed.
+func wasiRandom(i *instance, stack []uint64) {
+	region, ok := i.memory.Read(uint32(stack[0]), uint32(stack[1]))
+	if ok {
+		i.charge(int64(len(region)))
+		if i.random == nil {
+			i.random = rand.NewPCG(uint64(i.q.seed), randomStream)
+		}
+		for len(region) > 0 {
+			var word [8]byte
+			binary.LittleEndian.PutUint64(word[:], i.random.Uint64())
+			region = region[copy(region, word[:]):]
+		}
+	}
+	stack[0] = wasiResult(ok)
+}
+
+// randomStream tells the modules' random numbers from any others made of the same seed.
+const randomStream = 0x666c796e6e
+
+// wasiWrite takes what a runtime prints, which is mostly the text of a panic.
+func wasiWrite(i *instance, stack []uint64) {
+	vectors, n := uint32(stack[1]), uint32(stack[2])
+	written := uint32(0)
+	for k := range min(n, 64) {
+		at, ok1 := i.memory.ReadUint32Le(vectors + 8*k)
+		size, ok2 := i.memory.ReadUint32Le(vectors + 8*k + 4)
+		text, ok3 := i.memory.Read(at, size)
+		if !ok1 || !ok2 || !ok3 {
+			stack[0] = wasiInval
+			return
+		}
+		i.charge(int64(size) / bytesPerUnit)
+		i.print(text)
+		written += size
+	}
+	stack[0] = wasiResult(i.memory.WriteUint32Le(uint32(stack[3]), written))
+}

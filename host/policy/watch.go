@@ -1,0 +1,154 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// Timing of the watch.
+const (
+	// settleTime is how long a folder has to be quiet before its files are looked at.
+	settleTime = 15 * time.Millisecond
+	// settleMost bounds the wait in a folder that is never quiet.
+	settleMost = 150 * time.Millisecond
+	// pollEvery finds what the system did not tell, as on network file systems.
+	pollEvery = 30 * time.Second
+)
+
+// Run watches the policies' files until the context ends and puts every change in force that passes all steps. One that does not
+// leaves the module in force, and Status and OnSwap tell.
+func (e *Engine) Run(ctx context.Context) (err error) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return fmt.Errorf("watch the policies' folders: %w", err)
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	watched := e.watch(w, nil)
+	e.Refresh(ctx)
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+	settle := newSettling()
+	defer settle.stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.Events:
+			settle.event()
+		case err := <-w.Errors:
+			e.cfg.Log.Warn("watching the policies' folders", "error", err)
+			settle.event()
+		case <-settle.timer.C:
+			settle.quiet()
+			e.Refresh(ctx)
+		case <-e.rewatch:
+			watched = e.watch(w, watched)
+		case <-poll.C:
+			watched = e.watch(w, watched)
+			e.Refresh(ctx)
+		}
+	}
+}
+
+// settling waits until events stop coming, but not for ever.
+type settling struct {
+	timer *time.Timer
+	since time.Time // of the first event; zero when there is none
+}
+
+func newSettling() *settling {
+	s := &settling{timer: time.NewTimer(time.Hour)}
+	s.timer.Stop()
+	return s
+}
+
+func (s *settling) event() {
+	if s.since.IsZero() {
+		s.since = time.Now()
+	}
+	s.timer.Reset(min(settleTime, max(0, settleMost-time.Since(s.since))))
+}
+
+func (s *settling) quiet() { s.since = time.Time{} }
+
+func (s *settling) stop() { s.timer.Stop() }
+
+// watch brings the watched folders in line with the chain. Folders and not files, because files are replaced by renaming.
+func (e *Engine) watch(w *fsnotify.Watcher, old map[string]bool) map[string]bool {
+	folders := map[string]bool{}
+	for _, path := range e.paths() {
+		folders[filepath.Dir(path)] = true
+	}
+	for f := range old {
+		if !folders[f] {
+			// It fails when the folder is gone, and then nothing is left to stop watching.
+			_ = w.Remove(f)
+		}
+	}
+	for f := range folders {
+		if old[f] {
+			continue
+		}
+		if err := w.Add(f); err != nil {
+			e.cfg.Log.Warn("a policy's folder cannot be watched and is looked at now and then", "folder", f, "every", pollEvery, "error", err)
+			delete(folders, f)
+		}
+	}
+	return folders
+}
+
+func (e *Engine) paths() []string {
+	e.staging.Lock()
+	defer e.staging.Unlock()
+	var paths []string
+	for _, s := range e.slots {
+		paths = append(paths, s.source.Path)
+	}
+	return paths
+}
+
+// Refresh looks at every policy's file now and puts changes in force, as Run does. It returns when that is done.
+func (e *Engine) Refresh(ctx context.Context) {
+	for _, st := range e.refreshAll(ctx) {
+		if st.Error != "" {
+			e.cfg.Log.Error("policy's new file is not in force", "policy", st.Name, "path", st.Path, "state", st.State, "error", st.Error)
+		} else {
+			e.cfg.Log.Info("policy is in force", "policy", st.Name, "digest", st.Digest, "took", st.LoadTook)
+		}
+		if e.cfg.OnSwap != nil {
+			e.cfg.OnSwap(st)
+		}
+	}
+}
+
+// refreshAll stages all changes, then publishes them at once. It returns the policies whose files were tried.
+func (e *Engine) refreshAll(ctx context.Context) []Status {
+	e.staging.Lock()
+	defer e.staging.Unlock()
+	if e.closed {
+		return nil
+	}
+	var tried []*slot
+	changed := false
+	for _, s := range e.slots {
+		before := s.module
+		if e.refresh(ctx, s) {
+			tried = append(tried, s)
+			// A failing policy says in its records why, so a new reason is a change.
+			changed = changed || s.module != before || s.module == nil
+		}
+	}
+	if changed {
+		e.publish()
+	}
+	all := make([]Status, len(tried))
+	for i, s := range tried {
+		all[i] = s.status()
+	}
+	return all
+}
