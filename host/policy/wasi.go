@@ -60,9 +60,11 @@ func wasiResult(ok bool) uint64 {
 	return wasiInval
 }
 
+// wasiClock never says zero: while a module is initialised there is no frame, and Go's runtime takes a clock of zero
+// for a broken one.
 func wasiClock(i *instance, stack []uint64) {
 	const nanoseconds = 1_000_000_000
-	stack[0] = wasiResult(i.memory.WriteUint64Le(uint32(stack[2]), uint64(i.q.unix)*nanoseconds))
+	stack[0] = wasiResult(i.memory.WriteUint64Le(uint32(stack[2]), max(1, uint64(i.q.unix)*nanoseconds)))
 }
 
 // wasiRandom continues the stream that the decision began from its seed.
