@@ -2,8 +2,9 @@
 //
 // Start with Manager: Get returns a session's Session, which is a machine.Machine. A Driver
 // (package docker below) makes containers; in each of them process 1 is the supervisor
-// (package supervise), spoken to in frames (package frame) over its standard streams: so it
-// works with the network off, and a command costs hardly more than on the host.
+// (package supervise), spoken to in frames (package frame) over its standard streams, or a
+// socket beside them where there is one (lane.go): so it works with the network off, and a
+// command costs hardly more than on the host.
 //
 // The package decides how containers live and die: made at the first call, at once from a pool
 // of warm ones if there is one, replaced when they die, removed when idle, at Destroy
@@ -55,7 +56,7 @@ type Manager struct {
 	run        string // the instance's folder for what containers mount
 	supervisor string // the copy that containers mount
 	digest     string // of the supervisor
-	workspaces workspaces
+	workspaces *workspaces
 	pool       *pool
 	work       sync.WaitGroup // launches and removals under way
 
