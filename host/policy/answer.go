@@ -130,7 +130,7 @@ func toolAnswer(v *verdict) Restrictions {
 		return Restrictions{Deny: true}
 	}
 	r := Restrictions{Deny: v.code&abi.ToolDeny != 0, Ask: v.code&abi.ToolAsk != 0, Sandbox: v.code&abi.ToolSandbox != 0}
-	if r.Sandbox && v.name != "" {
+	if r.Sandbox {
 		r.Sandboxes = []string{v.name}
 	}
 	return r
@@ -167,10 +167,12 @@ func (r *Restrictions) Join(other Restrictions) {
 	r.Reasons = append(r.Reasons, other.Reasons...)
 }
 
-// resolve denies what no place could satisfy: two sandboxes at once.
+// resolve denies what no place could satisfy: two sandboxes at once. Which one a demand without a name means
+// only the host knows.
 func (r *Restrictions) resolve() {
-	if len(r.Sandboxes) > 1 {
+	named := slices.DeleteFunc(slices.Clone(r.Sandboxes), func(name string) bool { return name == "" })
+	if len(named) > 1 {
 		r.Deny = true
-		r.Reasons = append(r.Reasons, "the policies demand different sandboxes: "+strings.Join(r.Sandboxes, ", "))
+		r.Reasons = append(r.Reasons, "the policies demand different sandboxes: "+strings.Join(named, ", "))
 	}
 }
