@@ -1,11 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
 
+	"github.com/BurntSushi/toml"
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/route"
 )
 
 func configCommand() *cli.Command {
@@ -13,12 +18,87 @@ func configCommand() *cli.Command {
 		Name:  "config",
 		Usage: "check and show the configuration",
 		Commands: []*cli.Command{
-			{Name: "check", Usage: "print every error of the configuration", Action: checkConfig},
+			{
+				Name:        "check",
+				Usage:       "print every error of the configuration",
+				Description: "Reads the configuration as flynn serve would, environment and secret files included. Silent when all is well.",
+				Action:      checkConfig,
+			},
+			{
+				Name:        "show",
+				Usage:       "print the configuration with all defaults, without secrets",
+				Description: "What is printed is a configuration itself: it means the same, wherever it lies.",
+				Action:      showConfig,
+			},
 		},
 	}
 }
 
+// loadConfig loads the configuration that the command works on, with the checks of flynn serve.
+func loadConfig(ctx context.Context, cmd *cli.Command) (*config.Config, error) {
+	return config.Load(configPath(ctx, cmd), getenvOf(ctx), route.Check)
+}
+
 func checkConfig(ctx context.Context, cmd *cli.Command) error {
-	_, err := config.Load(configPath(ctx, cmd), getenvOf(ctx))
+	out := newOutput(ctx, cmd)
+	cfg, err := loadConfig(ctx, cmd)
+	warnings := []config.Error{}
+	if err == nil {
+		warnings = routeWarnings(cfg)
+	}
+	if out.asJSON {
+		return errors.Join(out.json(newReport(configPath(ctx, cmd), err, warnings)), asReported(err))
+	}
+	for _, w := range warnings {
+		out.warn("%v", w)
+	}
 	return err
+}
+
+func routeWarnings(cfg *config.Config) []config.Error {
+	warnings := []config.Error{}
+	_, findings := route.New(cfg)
+	for _, f := range findings {
+		if f.Warning {
+			warnings = append(warnings, f.Error)
+		}
+	}
+	return warnings
+}
+
+// report is the answer of config check in JSON.
+type report struct {
+	File     string         `json:"file"`
+	OK       bool           `json:"ok"`
+	Errors   []config.Error `json:"errors"`
+	Warnings []config.Error `json:"warnings"`
+}
+
+func newReport(path string, err error, warnings []config.Error) report {
+	r := report{File: path, OK: err == nil, Errors: []config.Error{}, Warnings: warnings}
+	var bad config.Errors
+	if errors.As(err, &bad) {
+		r.Errors = bad
+	}
+	return r
+}
+
+func showConfig(ctx context.Context, cmd *cli.Command) error {
+	cfg, err := loadConfig(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	out := newOutput(ctx, cmd)
+	if !out.asJSON {
+		return cfg.Show(out.out)
+	}
+	var text bytes.Buffer
+	if err := cfg.Show(&text); err != nil {
+		return err
+	}
+	keys := map[string]any{}
+	if _, err := toml.NewDecoder(&text).Decode(&keys); err != nil {
+		return fmt.Errorf("read back the configuration: %w", err)
+	}
+	return out.json(keys)
 }

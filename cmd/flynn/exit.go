@@ -44,3 +44,11 @@ func exitCode(err error) int {
 	}
 	return exitFailure
 }
+
+// asReported marks an error that has been printed; nil stays nil.
+func asReported(err error) error {
+	if err == nil {
+		return nil
+	}
+	return reported{err}
+}

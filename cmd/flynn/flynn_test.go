@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/flynnhost/flynn/sdk/need"
 )
 
 func TestMain(m *testing.M) {
@@ -16,18 +18,35 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs every testdata/*.txtar: the real command line, one script for each behaviour.
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "testdata") }
+
+// TestPolicyScripts runs the scripts that assemble policies from their text form.
+func TestPolicyScripts(t *testing.T) {
+	_, err := exec.LookPath("wat2wasm")
+	need.Part(t, "wabt", err)
+	runScripts(t, "testdata/wabt")
+}
+
+func runScripts(t *testing.T, dir string) {
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata",
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "wat": wat},
 		UpdateScripts:       os.Getenv("FLYNN_UPDATE") != "",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir+"/home")
 			return os.Mkdir(env.WorkDir+"/home", 0o700)
 		},
 	})
+}
+
+// wat is the script command "wat IN OUT": it assembles a module.
+func wat(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: wat IN OUT")
+	}
+	ts.Check(ts.Exec("wat2wasm", args[0], "-o", args[1]))
 }
 
 // exits is the script command "exits CODE PROGRAM ARGS...": the program must end with that exit code.

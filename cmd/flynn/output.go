@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/urfave/cli/v3"
 
@@ -19,7 +20,7 @@ import (
 //
 //   - what was asked for goes to stdout; errors, warnings and progress go to stderr
 //   - success that yields nothing prints nothing
-//   - tables have stable columns under a header in capitals, one row a line, "-" for nothing
+//   - tables have stable columns under a header in capitals, one row a line, "-" for nothing, no control characters
 //   - with --json stdout holds one JSON value (a stream: one value a line) and nothing else, and an
 //     error is {"error": "..."} on stderr
 //   - colour only on a terminal, and not when NO_COLOR is set or TERM is dumb
@@ -64,15 +65,29 @@ func (o *output) line(format string, args ...any) { fmt.Fprintf(o.out, format+"\
 // table prints rows under a header.
 func (o *output) table(header []string, rows [][]string) error {
 	w := tabwriter.NewWriter(o.out, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]string{header}, rows...) {
-		for i, cell := range row {
-			if cell == "" {
-				row[i] = "-"
-			}
+	fmt.Fprintln(w, strings.Join(header, "\t"))
+	for _, row := range rows {
+		cells := make([]string, len(row))
+		for i, text := range row {
+			cells[i] = cell(text)
 		}
-		fmt.Fprintln(w, strings.Join(row, "\t"))
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
 	return w.Flush()
+}
+
+// cell makes text fit for one column of one line. What strangers wrote, such as names and reasons, must not move the
+// cursor or colour the terminal.
+func cell(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+			return ' '
+		}
+		return r
+	}, text)
 }
 
 // warn prints one warning to stderr.

@@ -1,12 +1,176 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
 	"github.com/urfave/cli/v3"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/route"
 )
 
 func routeCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "route",
 		Usage: "explain the routing of messages",
+		Commands: []*cli.Command{{
+			Name:  "test",
+			Usage: "print which agent would answer a message, and why",
+			Description: "Asks the static table and the route policies as flynn serve does. Nothing is sent and nothing is recorded.\n" +
+				"A sender is written as the channel knows it, without the channel's name before it.",
+			Flags: []cli.Flag{
+				&cli.StringFlag{Name: "channel", Usage: "`NAME` of the channel instance, or web or terminal", Required: true},
+				&cli.StringFlag{Name: "sender", Usage: "the sender's `ID` on its platform", Required: true},
+				&cli.StringFlag{Name: "text", Usage: "`TEXT` of the message"},
+				&cli.StringFlag{Name: "conversation", Usage: "`ID` of the conversation (default: the sender's)"},
+				&cli.StringFlag{Name: "kind", Usage: "`KIND` of the conversation: dm, group or thread", Value: string(message.DM)},
+				&cli.StringFlag{Name: "name", Usage: "the sender's `NAME` as people see it"},
+				&cli.StringFlag{Name: "account", Usage: "the authenticated `ACCOUNT` behind the sender"},
+				&cli.BoolFlag{Name: "unaddressed", Usage: "the message does not mention Flynn"},
+			},
+			Action: testRoute,
+		}},
 	}
+}
+
+func testRoute(ctx context.Context, cmd *cli.Command) error {
+	cfg, err := loadConfig(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	facts, err := routeFacts(cmd, cfg)
+	if err != nil {
+		return err
+	}
+	policies, release, err := openRoutePolicies(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer release()
+	table, _ := route.New(cfg)
+	decision, records := route.Decide(ctx, table, policies, facts)
+
+	out := newOutput(ctx, cmd)
+	if cfg.Access.Mode == "allowlist" && facts.Role == route.Guest {
+		out.warn("%s is not admitted: add it to members under [access], or set mode = %q", facts.Message.SenderKey(), "open")
+	}
+	e := newExplanation(cfg, facts, decision, records)
+	if out.asJSON {
+		return out.json(e)
+	}
+	return e.print(out)
+}
+
+// routeFacts are the facts of a message of the kind that the flags describe.
+func routeFacts(cmd *cli.Command, cfg *config.Config) (policy.RouteFacts, error) {
+	channel := cmd.String("channel")
+	if known := cfg.ChannelNames(); !slices.Contains(known, channel) {
+		hint := "run \"flynn config show\""
+		if near := config.Nearest(channel, known); near != "" {
+			hint = fmt.Sprintf("did you mean %q?", near)
+		}
+		return policy.RouteFacts{}, usagef("no channel %q (%s)", channel, hint)
+	}
+	kind := message.Kind(cmd.String("kind"))
+	if !slices.Contains([]message.Kind{message.DM, message.Group, message.Thread}, kind) {
+		return policy.RouteFacts{}, usagef("no kind of conversation %q (dm, group or thread)", kind)
+	}
+	m := message.Message{
+		Channel:      channel,
+		EventID:      "test",
+		Conversation: message.Conversation{ID: cmd.String("conversation"), Kind: kind},
+		Sender:       message.Sender{ID: cmd.String("sender"), Name: cmd.String("name"), Account: cmd.String("account")},
+		Text:         cmd.String("text"),
+		Addressed:    !cmd.Bool("unaddressed"),
+	}
+	if m.Conversation.ID == "" {
+		m.Conversation.ID = m.Sender.ID
+	}
+	return policy.RouteFacts{Facts: policy.Facts{
+		Message: m,
+		Role:    route.NewRoles(cfg.Access).Of(channel, m.SenderKey()),
+		Door:    route.Door(channel),
+		Now:     time.Now(),
+	}}, nil
+}
+
+// explanation is the answer of route test.
+type explanation struct {
+	Sender    string        `json:"sender"`
+	Role      string        `json:"role"`
+	Tier      string        `json:"tier,omitempty"`
+	Rule      string        `json:"rule,omitempty"`
+	File      string        `json:"file"`
+	Line      int           `json:"line,omitempty"`
+	Candidate string        `json:"candidate,omitempty"`
+	Policies  []askedPolicy `json:"policies"`
+	Agent     string        `json:"agent,omitempty"`
+	Policy    string        `json:"policy,omitempty"`
+	Reason    string        `json:"reason,omitempty"`
+	Failed    bool          `json:"failed"`
+	Dropped   bool          `json:"dropped"`
+}
+
+type askedPolicy struct {
+	Name   string `json:"name"`
+	Digest string `json:"digest"`
+	Answer string `json:"answer"`
+	Reason string `json:"reason,omitempty"`
+	Error  string `json:"error,omitempty"`
+	Fuel   int64  `json:"fuel"`
+	Nanos  int64  `json:"nanos"`
+}
+
+func newExplanation(cfg *config.Config, facts policy.RouteFacts, d route.Decision, records []policy.Record) explanation {
+	e := explanation{
+		Sender: facts.Message.SenderKey(), Role: facts.Role,
+		Tier: string(d.Static.Tier), Rule: d.Static.Rule, File: cfg.Path, Line: d.Static.Line, Candidate: d.Static.Agent,
+		Policies: []askedPolicy{},
+		Agent:    d.Agent, Policy: d.Policy, Reason: d.Reason, Failed: d.Failed, Dropped: d.Dropped(),
+	}
+	for _, r := range records {
+		e.Policies = append(e.Policies, askedPolicy{r.Policy, r.Digest, r.Answer, r.Reason, r.Error, r.Fuel, r.Took.Nanoseconds()})
+	}
+	return e
+}
+
+func (e explanation) print(out *output) error {
+	place := e.File
+	if e.Line > 0 {
+		place += ":" + strconv.Itoa(e.Line)
+	}
+	if err := out.table([]string{"SENDER", "ROLE", "TIER", "RULE", "PLACE", "CANDIDATE"},
+		[][]string{{e.Sender, e.Role, e.Tier, e.Rule, place, e.Candidate}}); err != nil {
+		return err
+	}
+	if len(e.Policies) > 0 {
+		rows := make([][]string, len(e.Policies))
+		for i, p := range e.Policies {
+			why := p.Reason
+			if p.Error != "" {
+				why = p.Error
+			}
+			rows[i] = []string{p.Name, p.Answer, strconv.FormatInt(p.Fuel, 10), time.Duration(p.Nanos).String(), why}
+		}
+		out.line("")
+		if err := out.table([]string{"POLICY", "ANSWER", "FUEL", "TOOK", "WHY"}, rows); err != nil {
+			return err
+		}
+	}
+	out.line("")
+	switch {
+	case e.Agent != "":
+		out.line("agent %s answers", e.Agent)
+	case e.Dropped:
+		out.line("nobody answers: policy %s drops the message", e.Policy)
+	default:
+		out.line("nobody answers")
+	}
+	return nil
 }

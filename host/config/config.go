@@ -1,13 +1,22 @@
 // Package config turns flynn.toml into a Config: strict keys, every error of a
 // file at once with its line, defaults filled in, and generations for reload.
 //
-// Start with Load and Config. The package decides nothing about messages or
-// tools; it only says what the owner wrote, and refuses what makes no sense.
+// Start with Load and Config; Holder keeps the configuration of a running process and
+// swaps it. The package decides nothing about messages or tools; it only says what
+// the owner wrote, and refuses what makes no sense.
+//
+// The struct tags of Config are the one schema. What Load accepts, the defaults, the checks of single values, Show
+// and the reference file in examples follow from them:
+//
+//	toml     the key
+//	default  the value of a missing key, as it would be written (strings without quotes)
+//	range    "LOW..HIGH", both included, either may be left out, in the notation of the field
+//	oneof    the values allowed for a string or for each string of a list; the default is always allowed
+//	keys     the keys allowed in a map
+//	is       path: made absolute, counted from the file's folder, "~/" is the home folder; for a map, each value
+//	ref      agent or tier: names one that the file configures; for a list or map, each value does
+//	inherit  keys missing in a map's entries are taken from the section of that name
 package config
-
-import (
-	"time"
-)
 
 // Config is a whole flynn.toml, validated, with defaults filled in. It is immutable once loaded.
 type Config struct {
@@ -15,10 +24,10 @@ type Config struct {
 	SystemPrompt string `toml:"system_prompt"`
 
 	Sandbox   Sandbox            `toml:"sandbox"`
-	Sandboxes map[string]Sandbox `toml:"sandboxes"` // named variations; unset keys inherit from Sandbox
+	Sandboxes map[string]Sandbox `toml:"sandboxes" inherit:"sandbox"` // named variations; unset keys inherit from Sandbox
 	Agents    map[string]Agent   `toml:"agent_configs"`
 	Routing   Routing            `toml:"routing"`
-	Models    map[string]Model   `toml:"models"` // by tier: fast, default, complex, local
+	Models    map[string]Model   `toml:"models" keys:"fast default complex local"` // by tier; without any, default is the demo provider
 	Channels  map[string]Channel `toml:"channels"`
 	Plugins   Plugins            `toml:"plugins"`
 	Policies  []Policy           `toml:"policies"`
@@ -36,43 +45,44 @@ type Config struct {
 
 // Sandbox describes the containers that tools run in.
 type Sandbox struct {
-	Enabled bool   `toml:"enabled"` // false
-	Image   string `toml:"image"`   // node:22-slim
-	// WorkspaceDir is the workspace's absolute path inside the container. /workspace
-	WorkspaceDir string `toml:"workspace_dir"`
-	// Network is none, bridge, host or allowlist. none
-	Network string `toml:"network"`
+	Enabled bool   `toml:"enabled"`
+	Image   string `toml:"image" default:"node:22-slim"`
+	// WorkspaceDir is the workspace's absolute path inside the container.
+	WorkspaceDir string `toml:"workspace_dir" default:"/workspace"`
+	// Network says what the container reaches; allowlist goes through the host's proxy.
+	Network string `toml:"network" default:"none" oneof:"none bridge host allowlist"`
 	// Allowlist names the host:port patterns reachable when Network is allowlist.
 	Allowlist []string `toml:"allowlist"`
-	// MemoryLimit is a size with unit k, m or g; swap is off. 512m
-	MemoryLimit Size `toml:"memory_limit"`
-	// CPULimit is a number of cores as a decimal string. 1.0
-	CPULimit       CPUs   `toml:"cpu_limit"`
-	TimeoutSeconds int    `toml:"timeout_seconds"` // 300, from 10 to 3600
-	PidsLimit      int    `toml:"pids_limit"`      // 256
-	Runtime        string `toml:"runtime"`         // "" or runsc
+	// MemoryLimit bounds memory; swap is off.
+	MemoryLimit Size `toml:"memory_limit" default:"512m" range:"16m..1024g"`
+	// CPULimit is a number of cores as a decimal string.
+	CPULimit CPUs `toml:"cpu_limit" default:"1.0" range:"0.05..512"`
+	// TimeoutSeconds ends a command.
+	TimeoutSeconds int `toml:"timeout_seconds" default:"300" range:"10..3600"`
+	PidsLimit      int `toml:"pids_limit" default:"256" range:"8..32768"`
+	// Runtime is the engine's runtime; empty means its own default.
+	Runtime string `toml:"runtime" oneof:"runsc runc"`
 	// Engine is the address of the Docker engine; empty means DOCKER_HOST or the default socket.
 	Engine string `toml:"engine"`
-	// OnUnavailable is deny or host. deny
-	OnUnavailable string `toml:"on_unavailable"`
-	// LocalDoors puts the tools of the web page and the terminal into the sandbox as well. false
+	// OnUnavailable says what becomes of a sandboxed tool call while the engine is missing.
+	OnUnavailable string `toml:"on_unavailable" default:"deny" oneof:"deny host"`
+	// LocalDoors puts the tools of the web page and the terminal into the sandbox as well.
 	LocalDoors bool `toml:"local_doors"`
-	// WarmPool is the number of containers kept ready. 0
-	WarmPool int `toml:"warm_pool"`
+	// WarmPool is the number of containers kept ready.
+	WarmPool int `toml:"warm_pool" range:"0..64"`
 }
 
 // Agent is one named agent.
 type Agent struct {
 	SystemPrompt  string        `toml:"system_prompt"`
-	ModelTier     string        `toml:"model_tier"`   // fast, default, complex or local; default
-	ToolProfile   string        `toml:"tool_profile"` // minimal, messaging, coding or full; minimal
+	ModelTier     string        `toml:"model_tier" default:"default" oneof:"fast default complex local"`
+	ToolProfile   string        `toml:"tool_profile" default:"minimal" oneof:"minimal messaging coding full"`
 	ToolOverrides ToolOverrides `toml:"tool_overrides"`
-	// Sandbox is true, false, or the name of a [sandboxes.NAME].
+	// Sandbox is true, false, or the name of a [sandboxes.NAME]; missing, it is [sandbox] enabled.
 	Sandbox SandboxRef `toml:"sandbox"`
-	Kind    string     `toml:"kind"` // chat, code or cli; chat
-	// Approve says which tool calls wait for a person at local doors when they would run on
-	// the host: "shell" (default), "none".
-	Approve string `toml:"approve"`
+	Kind    string     `toml:"kind" default:"chat" oneof:"chat code cli"`
+	// Approve says which tool calls wait for a person at local doors when they would run on the host.
+	Approve string `toml:"approve" default:"shell" oneof:"shell none"`
 }
 
 // ToolOverrides narrow or extend a profile; deny wins.
@@ -89,143 +99,115 @@ type SandboxRef struct {
 
 // Routing is the static table.
 type Routing struct {
-	DefaultAgent string            `toml:"default_agent"`
-	Channels     map[string]string `toml:"channels"`
-	Senders      map[string]string `toml:"senders"`
+	DefaultAgent string `toml:"default_agent" ref:"agent"`
+	// Channels maps a channel instance, Senders an id "instance:platform-id" or a glob, to an agent.
+	Channels map[string]string `toml:"channels" ref:"agent"`
+	Senders  map[string]string `toml:"senders" ref:"agent"`
 }
 
 // Model is one tier.
 type Model struct {
-	Provider   string `toml:"provider"` // anthropic, openai or demo
+	Provider   string `toml:"provider" oneof:"anthropic openai demo"` // required
 	Model      string `toml:"model"`
 	BaseURL    string `toml:"base_url"`
 	APIKey     Secret `toml:"-"` // from APIKeyEnv or APIKeyFile
 	APIKeyEnv  string `toml:"api_key_env"`
-	APIKeyFile string `toml:"api_key_file"`
+	APIKeyFile string `toml:"api_key_file" is:"path"` // mode 0600 or stricter
 	// Fallbacks are tiers tried in order when this one fails.
-	Fallbacks       []string `toml:"fallbacks"`
-	ContextWindow   int      `toml:"context_window"`    // tokens; 0 means unknown
-	MaxOutputTokens int      `toml:"max_output_tokens"` // 4096
-	TimeoutSeconds  int      `toml:"timeout_seconds"`   // 300, of one call
+	Fallbacks       []string `toml:"fallbacks" ref:"tier"`
+	ContextWindow   int      `toml:"context_window" range:"0.."` // tokens; 0 means unknown
+	MaxOutputTokens int      `toml:"max_output_tokens" default:"4096" range:"1.."`
+	TimeoutSeconds  int      `toml:"timeout_seconds" default:"300" range:"1..3600"` // of one call
 	Prices          Prices   `toml:"prices"`
 }
 
 // Prices are in US dollars for a million tokens.
 type Prices struct {
-	Input      float64 `toml:"input"`
-	Output     float64 `toml:"output"`
-	CacheRead  float64 `toml:"cache_read"`
-	CacheWrite float64 `toml:"cache_write"`
+	Input      float64 `toml:"input" range:"0.."`
+	Output     float64 `toml:"output" range:"0.."`
+	CacheRead  float64 `toml:"cache_read" range:"0.."`
+	CacheWrite float64 `toml:"cache_write" range:"0.."`
 }
 
 // Channel is one channel instance. Keys other than plugin and enabled belong to the plugin and
 // are handed to it as Settings; keys ending in _env or _file are resolved to secrets under their
-// stem ("token_env" becomes the secret "token").
+// stem ("token_env" becomes the secret "token"). Secrets are empty while the channel is disabled and
+// their source is missing.
 type Channel struct {
-	Plugin   string
-	Enabled  bool // true
+	Plugin   string `toml:"plugin"` // required
+	Enabled  bool   `toml:"enabled" default:"true"`
 	Settings map[string]any
 	Secrets  map[string]Secret
+	refs     map[string]string // the _env and _file keys as written, files made absolute
 }
 
 // Plugins says where plugins are installed.
 type Plugins struct {
-	Dir string `toml:"dir"` // <store dir>/plugins
+	Dir string `toml:"dir" is:"path"` // <store dir>/plugins
 	// DevPaths maps a plugin's name to a folder with plugin.toml that runs without being
 	// installed and locked: for development and first-party plugins of a checkout.
-	DevPaths map[string]string `toml:"dev_paths"`
+	DevPaths map[string]string `toml:"dev_paths" is:"path"`
 }
 
 // Policy is one Wasm policy in the chain; chains run in file order.
 type Policy struct {
-	Name  string   `toml:"name"`
-	Path  string   `toml:"path"`  // .wasm file, relative to flynn.toml
-	Kinds []string `toml:"kinds"` // route, tool
+	Name  string   `toml:"name"`                     // required, unique
+	Path  string   `toml:"path" is:"path"`           // required: .wasm file
+	Kinds []string `toml:"kinds" oneof:"route tool"` // required
 	// Data is handed to the policy by its `data` import.
 	Data   map[string]string `toml:"data"`
 	Limits PolicyLimits      `toml:"limits"`
 	// OnErrorAgent takes messages whose route policy failed; empty means none does.
-	OnErrorAgent string `toml:"on_error_agent"`
+	OnErrorAgent string `toml:"on_error_agent" ref:"agent"`
 	// Isolation is pure (reset before each call) or warm; pure for tool, warm for route.
-	Isolation string `toml:"isolation"`
+	Isolation string `toml:"isolation" oneof:"pure warm"`
 }
 
 // PolicyLimits bound one decision.
 type PolicyLimits struct {
-	Fuel      int64    `toml:"fuel"`       // 2_000_000
-	Memory    Size     `toml:"memory"`     // 32m
-	Depth     int      `toml:"depth"`      // 1000
-	HostCalls int      `toml:"host_calls"` // 256
-	Wall      Duration `toml:"wall"`       // 50ms
+	Fuel      int64    `toml:"fuel" default:"2_000_000" range:"1_000..10_000_000_000"`
+	Memory    Size     `toml:"memory" default:"32m" range:"64k..1g"`
+	Depth     int      `toml:"depth" default:"1000" range:"16..20_000"`
+	HostCalls int      `toml:"host_calls" default:"256" range:"1..100_000"`
+	Wall      Duration `toml:"wall" default:"50ms" range:"1ms..10s"`
 }
 
 // Gateway is the local HTTP door.
 type Gateway struct {
-	Listen string `toml:"listen"` // 127.0.0.1:7351
+	// Listen is a loopback address and port; port 0 takes any free one.
+	Listen string `toml:"listen" default:"127.0.0.1:7351"`
 	// TokenFile holds the token, made at first start with mode 0600; <store dir>/gateway.token
-	TokenFile string `toml:"token_file"`
+	TokenFile string `toml:"token_file" is:"path"`
 	// Origins lists further allowed Origin values besides the listener's own.
 	Origins []string `toml:"origins"`
 }
 
 // Store is where durable state lives.
 type Store struct {
-	// Dir holds the database, plugin state and workspaces; ~/.local/share/flynn
-	Dir string `toml:"dir"`
-	// MaxAgeHours is the age past which a message is recorded and not answered. 24
-	MaxAgeHours int `toml:"max_age_hours"`
+	// Dir holds the database, plugin state and workspaces; $XDG_DATA_HOME/flynn, else ~/.local/share/flynn
+	Dir string `toml:"dir" is:"path"`
+	// MaxAgeHours is the age past which a message is recorded and not answered.
+	MaxAgeHours int `toml:"max_age_hours" default:"24" range:"1..8760"`
 }
 
 // Budgets limit a turn.
 type Budgets struct {
-	StepsPerTurn       int `toml:"steps_per_turn"`       // 25 model calls
-	ToolCallsPerTurn   int `toml:"tool_calls_per_turn"`  // 50
-	TurnTimeoutSeconds int `toml:"turn_timeout_seconds"` // 600
-	TokensPerTurn      int `toml:"tokens_per_turn"`      // 200_000
-	ParallelTurns      int `toml:"parallel_turns"`       // 64
+	StepsPerTurn       int `toml:"steps_per_turn" default:"25" range:"1..10_000"` // model calls
+	ToolCallsPerTurn   int `toml:"tool_calls_per_turn" default:"50" range:"0..10_000"`
+	TurnTimeoutSeconds int `toml:"turn_timeout_seconds" default:"600" range:"10..86_400"`
+	TokensPerTurn      int `toml:"tokens_per_turn" default:"200_000" range:"1_000.."`
+	ParallelTurns      int `toml:"parallel_turns" default:"64" range:"1..10_000"`
 }
 
 // Access says who may talk to Flynn over channels.
 type Access struct {
-	// Mode is allowlist (default) or open.
-	Mode string `toml:"mode"`
+	// Mode is allowlist (owners and members only) or open.
+	Mode string `toml:"mode" default:"allowlist" oneof:"allowlist open"`
 	// Owners and Members are sender ids or globs, "instance:platform-id".
 	Owners  []string `toml:"owners"`
 	Members []string `toml:"members"`
-	// RatePerMinute bounds the messages of one sender that are answered. 30
-	RatePerMinute int `toml:"rate_per_minute"`
-	// Groups is addressed (default: answer only when addressed) or all.
-	Groups string `toml:"groups"`
+	// RatePerMinute bounds the messages of one sender that are answered.
+	RatePerMinute int `toml:"rate_per_minute" default:"30" range:"1..100_000"`
+	// Groups is addressed (answer only when addressed) or all.
+	Groups string `toml:"groups" default:"addressed" oneof:"addressed all"`
 }
-
-// Secret is a value that prints as redacted, in every format.
-type Secret string
-
-const redacted = "[redacted]"
-
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	return redacted
-}
-
-// GoString keeps %#v from showing the value.
-func (s Secret) GoString() string { return s.String() }
-
-// MarshalText keeps encoders from showing the value.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// Reveal returns the value itself. Call it only where the value leaves for its owner.
-func (s Secret) Reveal() string { return string(s) }
-
-// Size is a number of bytes, written "512m".
-type Size int64
-
-// CPUs is a number of cores, written "1.5".
-type CPUs float64
-
-// Duration is a time span, written "50ms".
-type Duration time.Duration
-
-type positions struct{}

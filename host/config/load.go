@@ -1,6 +1,117 @@
 package config
 
-// Load reads the file at path. Its error is of type Errors and holds every error of the file.
-func Load(path string, getenv func(string) string) (*Config, error) {
-	return nil, Errors{{File: path, Problem: "not loaded"}}
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+)
+
+// maxFile bounds the configuration file, in bytes.
+const maxFile = 1 << 20
+
+// Check is a further check of a configuration, by a package above this one. It sees a Config
+// in which single values may have been wrong and replaced by their defaults.
+type Check func(*Config) Errors
+
+// Load reads the file at path, fills in the defaults and resolves secrets from the environment and from files. When
+// anything is wrong, the error is of type Errors and holds all that is wrong, by line, what the checks found included.
+func Load(path string, getenv func(string) string, checks ...Check) (*Config, error) {
+	src, err := readFile(path)
+	if err != nil {
+		return nil, Errors{{File: path, Problem: err.Error(), Hint: "name the configuration with --config or FLYNN_CONFIG"}}
+	}
+	return parse(path, src, getenv, checks...)
+}
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open the configuration: %w", cause(err))
+	}
+	defer f.Close()
+	src, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", cause(err))
+	}
+	if len(src) > maxFile {
+		return nil, fmt.Errorf("read the configuration: larger than %s", Size(maxFile))
+	}
+	return src, nil
+}
+
+// cause drops the operation and path that the os package puts before an error; our messages name both.
+func cause(err error) error {
+	var perr *fs.PathError
+	if errors.As(err, &perr) {
+		return perr.Err
+	}
+	return err
+}
+
+// parse is Load of text that was read already.
+func parse(path string, src []byte, getenv func(string) string, checks ...Check) (*Config, error) {
+	doc := readDocument(path, string(src))
+	d := &decoder{file: path, lines: doc.lines, errs: doc.errs, expand: expander(path, getenv), unread: map[string]bool{}}
+	cfg := &Config{}
+	v := reflect.ValueOf(cfg).Elem()
+	v.Set(defaults(v.Type()))
+	d.table(nil, doc.keys, v)
+	cfg.Path, cfg.Digest, cfg.lines = path, digest(src), doc.lines
+	if len(doc.errs) > 0 {
+		// Lines were left out: what seems to be missing may stand there.
+		return nil, d.errs.sort()
+	}
+	d.fill(cfg, getenv)
+	c := &checker{decoder: d, cfg: cfg, getenv: getenv}
+	c.all()
+	for _, check := range checks {
+		d.errs = append(d.errs, check(cfg)...)
+	}
+	if len(d.errs) > 0 {
+		return nil, d.errs.sort()
+	}
+	return cfg, nil
+}
+
+func digest(src []byte) string {
+	sum := sha256.Sum256(src)
+	return hex.EncodeToString(sum[:])
+}
+
+// expander makes paths absolute: "~/" is the home folder, and a relative path counts from the folder of the
+// configuration file.
+func expander(config string, getenv func(string) string) func(string) (string, error) {
+	return func(path string) (string, error) {
+		if rest, ok := cutHome(path); ok {
+			home := getenv("HOME")
+			if home == "" {
+				return "", errors.New("HOME is not set, so ~ means nothing")
+			}
+			return filepath.Join(home, rest), nil
+		}
+		if filepath.IsAbs(path) {
+			return filepath.Clean(path), nil
+		}
+		folder, err := filepath.Abs(filepath.Dir(config))
+		if err != nil {
+			return "", fmt.Errorf("find the folder of %s: %w", config, err)
+		}
+		return filepath.Join(folder, path), nil
+	}
+}
+
+func cutHome(path string) (rest string, ok bool) {
+	if path == "~" {
+		return "", true
+	}
+	if len(path) >= 2 && path[0] == '~' && path[1] == filepath.Separator {
+		return path[2:], true
+	}
+	return "", false
 }

@@ -1,0 +1,90 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// channel reads one channel instance: our own keys, references to secrets, and what belongs to the plugin.
+func (d *decoder) channel(at keyPath, raw any, into *Channel) {
+	table, ok := want[map[string]any](d, at, raw)
+	if !ok {
+		return
+	}
+	*into = Channel{Settings: map[string]any{}, Secrets: map[string]Secret{}, refs: map[string]string{}}
+	own := map[string]any{}
+	for _, key := range slices.Sorted(maps.Keys(table)) {
+		switch value := table[key]; {
+		case key == "plugin" || key == "enabled":
+			own[key] = value
+		case secretStem(key) != "":
+			d.secretRef(at.child(key), value, into)
+		case looksSecret(key, value):
+			d.report(at.child(key), openSecret,
+				fmt.Sprintf("write %s_env with the name of an environment variable, or %s_file with a path", key, key))
+		default:
+			d.nestedSecrets(at.child(key), value)
+			into.Settings[key] = value
+		}
+	}
+	v := reflect.ValueOf(into).Elem()
+	v.FieldByName("Enabled").Set(defaults(v.Type()).FieldByName("Enabled"))
+	d.table(at, own, v)
+}
+
+func (d *decoder) secretRef(at keyPath, raw any, into *Channel) {
+	ref, ok := want[string](d, at, raw)
+	if !ok {
+		return
+	}
+	v := reflect.ValueOf(&ref).Elem()
+	if strings.HasSuffix(at.last(), "_file") {
+		d.path(at, v)
+	}
+	into.refs[at.last()] = ref
+}
+
+// secretStem is the name of the secret that a key refers to, or "" when it refers to none.
+func secretStem(key string) string {
+	for _, suffix := range []string{"_env", "_file"} {
+		if stem, ok := strings.CutSuffix(key, suffix); ok {
+			return stem
+		}
+	}
+	return ""
+}
+
+const openSecret = "secret in the configuration file"
+
+// nestedSecrets reports secrets deeper in what belongs to the plugin. Only keys of the channel itself can refer to one.
+func (d *decoder) nestedSecrets(at keyPath, value any) {
+	if table, ok := value.(map[string]any); ok {
+		for _, key := range slices.Sorted(maps.Keys(table)) {
+			if looksSecret(key, table[key]) {
+				d.report(at.child(key), openSecret, fmt.Sprintf("write %s_env or %s_file directly under the channel", key, key))
+			}
+			d.nestedSecrets(at.child(key), table[key])
+		}
+	}
+	elements, _ := elementsOf(value)
+	for i, element := range elements {
+		d.nestedSecrets(at.index(i), element)
+	}
+}
+
+// looksSecret guards against the common mistake of writing a secret itself. It goes by the key, since the plugin's own
+// keys are unknown here.
+func looksSecret(key string, value any) bool {
+	if _, isString := value.(string); !isString {
+		return false
+	}
+	for _, word := range []string{"token", "password", "passwd", "secret", "api_key", "apikey", "private_key"} {
+		if strings.HasSuffix(strings.ToLower(key), word) {
+			return true
+		}
+	}
+	return false
+}

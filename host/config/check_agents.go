@@ -1,0 +1,121 @@
+package config
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+func (c *checker) agents() {
+	if len(c.cfg.Agents) == 0 {
+		c.report(keyPath{"agent_configs"}, "no agent", `add one, such as [agent_configs.main] with system_prompt = "You are a helpful assistant."`)
+	}
+	for _, name := range sorted(c.cfg.Agents) {
+		agent, at := c.cfg.Agents[name], keyPath{"agent_configs", name}
+		c.tier(at.child("model_tier"), agent)
+		c.sandboxOf(at.child("sandbox"), agent.Sandbox)
+		c.toolNames(at.child("tool_overrides").child("allow"), agent.ToolOverrides.Allow)
+		c.toolNames(at.child("tool_overrides").child("deny"), agent.ToolOverrides.Deny)
+	}
+}
+
+// tier checks that a model stands behind an agent. An agent of kind cli brings its own.
+func (c *checker) tier(at keyPath, agent Agent) {
+	if _, ok := c.cfg.Models[agent.ModelTier]; ok || agent.Kind == "cli" {
+		return
+	}
+	hint := fmt.Sprintf("add [models.%s]", agent.ModelTier)
+	if len(c.cfg.Models) > 0 {
+		hint += ", or choose of " + list(sorted(c.cfg.Models))
+	}
+	c.report(at, fmt.Sprintf("no model tier %q", agent.ModelTier), hint)
+}
+
+func (c *checker) sandboxOf(at keyPath, ref SandboxRef) {
+	if ref.Name == "" {
+		return
+	}
+	sandbox, ok := c.cfg.Sandboxes[ref.Name]
+	switch {
+	case !ok && len(c.cfg.Sandboxes) == 0:
+		c.report(at, fmt.Sprintf("no sandbox %q", ref.Name), fmt.Sprintf("add [sandboxes.%s], or write true for [sandbox] itself", ref.Name))
+	case !ok:
+		c.report(at, fmt.Sprintf("no sandbox %q", ref.Name), didYouMean(ref.Name, sorted(c.cfg.Sandboxes)))
+	case !sandbox.Enabled:
+		c.report(at, fmt.Sprintf("sandbox %q is not enabled", ref.Name), fmt.Sprintf("remove enabled = false from [sandboxes.%s]", ref.Name))
+	}
+}
+
+func (c *checker) toolNames(at keyPath, names []string) {
+	for i, name := range names {
+		c.glob(at.index(i), name)
+	}
+}
+
+func (c *checker) sandboxes() {
+	c.sandbox(keyPath{"sandbox"}, c.cfg.Sandbox)
+	for _, name := range sorted(c.cfg.Sandboxes) {
+		c.sandbox(keyPath{"sandboxes", name}, c.cfg.withoutInherited(name))
+	}
+}
+
+// withoutInherited is a named sandbox that differs from [sandbox] or is faultless, key by key: what it inherits is
+// judged where it stands.
+func (c *Config) withoutInherited(name string) Sandbox {
+	s, base, good := c.Sandboxes[name], c.Sandbox, defaultsOf[Sandbox]()
+	if s.Image == base.Image {
+		s.Image = good.Image
+	}
+	if s.WorkspaceDir == base.WorkspaceDir {
+		s.WorkspaceDir = good.WorkspaceDir
+	}
+	if s.Engine == base.Engine {
+		s.Engine = good.Engine
+	}
+	return s
+}
+
+func (c *checker) sandbox(at keyPath, s Sandbox) {
+	c.required(at.child("image"), s.Image, `"node:22-slim"`)
+	if !path.IsAbs(s.WorkspaceDir) || path.Clean(s.WorkspaceDir) == "/" {
+		c.report(at.child("workspace_dir"), fmt.Sprintf("%q is no folder inside the container", s.WorkspaceDir), `write an absolute path below /, such as "/workspace"`)
+	}
+	if s.Network == "allowlist" && len(s.Allowlist) == 0 {
+		c.report(at.child("network"), "allowlist is empty", `name what may be reached, such as allowlist = ["registry.npmjs.org:443"]`)
+	}
+	c.engine(at.child("engine"), s.Engine)
+	if len(at) == 2 && !c.lines.has(at.child("allowlist")) {
+		return // inherited, and reported where it stands
+	}
+	for i, target := range s.Allowlist {
+		c.target(at.child("allowlist").index(i), target)
+	}
+}
+
+func (c *checker) engine(at keyPath, address string) {
+	if address == "" {
+		return
+	}
+	scheme, rest, _ := strings.Cut(address, "://")
+	known := []string{"unix", "tcp", "ssh", "http", "https"}
+	if rest == "" || !slices.Contains(known, scheme) {
+		c.report(at, fmt.Sprintf("%q is no engine address", address), `write one such as "unix:///var/run/docker.sock"`)
+	}
+}
+
+// target checks "host:port" or "host", where the host may begin with "*." for all names below it.
+func (c *checker) target(at keyPath, target string) {
+	host, port, hasPort := strings.Cut(target, ":")
+	if strings.HasPrefix(target, "[") { // IPv6
+		end := strings.IndexByte(target, ']')
+		host, port = target[1:max(end, 1)], strings.TrimPrefix(target[end+1:], ":")
+		hasPort = port != ""
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	host = strings.TrimPrefix(host, "*.")
+	if host == "" || strings.ContainsAny(host, "*/ \t") || hasPort && (err != nil || n == 0) {
+		c.report(at, fmt.Sprintf("%q is no host and port", target), `write one such as "registry.npmjs.org:443" or "*.debian.org:80"`)
+	}
+}

@@ -1,0 +1,36 @@
+package config
+
+import (
+	"fmt"
+	"os"
+)
+
+func (c *checker) policies() {
+	first := map[string]int{}
+	for i, p := range c.cfg.Policies {
+		c.required(policyPath(i, "name"), p.Name, `"a-name-of-yours"`)
+		c.required(policyPath(i, "path"), p.Path, `"policies/NAME.wasm"`)
+		if len(p.Kinds) == 0 {
+			c.report(policyPath(i, "kinds"), "missing", `write kinds = ["route"], ["tool"] or both`)
+		}
+		if earlier, ok := first[p.Name]; ok && p.Name != "" {
+			c.report(policyPath(i, "name"), fmt.Sprintf("two policies are named %q", p.Name), fmt.Sprintf("the first is in line %d", earlier))
+		} else {
+			first[p.Name] = c.lines.line(policyPath(i, "name"))
+		}
+		c.policyFile(policyPath(i, "path"), p.Path)
+	}
+}
+
+func (c *checker) policyFile(at keyPath, path string) {
+	if path == "" {
+		return
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		c.report(at, fmt.Sprintf("%s: %v", path, cause(err)), "paths count from the folder of the configuration file")
+	case !info.Mode().IsRegular():
+		c.report(at, path+" is no regular file", "name a .wasm file")
+	}
+}

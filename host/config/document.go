@@ -1,0 +1,96 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"github.com/BurntSushi/toml"
+)
+
+// document is a file as TOML sees it.
+type document struct {
+	keys  map[string]any
+	lines *positions
+	errs  Errors // of syntax; the lines at fault were left out
+}
+
+// maxSyntaxErrors bounds how often a file is read again without a faulty line.
+const maxSyntaxErrors = 20
+
+// plainPair is a key and value that begin and end on one line, so that the rest of the file
+// means the same without it.
+var plainPair = regexp.MustCompile(`^[^\[\]{}#=]*=[^\[{]*$`)
+
+// readDocument parses a file. The parser gives up at its first error, so a faulty line is left out, if it is one that can
+// be, and the rest read again: that way one run tells all errors.
+func readDocument(path, src string) document {
+	var doc document
+	if valid := strings.ToValidUTF8(src, "\x00"); valid != src {
+		line := 1 + strings.Count(valid[:strings.IndexByte(valid, 0)], "\n")
+		doc.errs = Errors{{File: path, Line: line, Problem: "not TOML: text is not UTF-8", Hint: "save the file as UTF-8"}}
+		doc.lines = &positions{}
+		return doc
+	}
+	lines := strings.Split(src, "\n")
+	for {
+		doc.keys = map[string]any{}
+		text := strings.Join(lines, "\n")
+		_, err := toml.Decode(text, &doc.keys)
+		if err == nil {
+			doc.lines = locate(text)
+			break
+		}
+		e, at := syntaxError(path, text, err)
+		doc.errs = append(doc.errs, e)
+		if at < 1 || at > len(lines) || len(doc.errs) == maxSyntaxErrors || !canLeaveOut(lines[at-1]) {
+			doc.keys, doc.lines = nil, &positions{}
+			break
+		}
+		lines[at-1] = ""
+	}
+	for i := range doc.errs {
+		explainDuplicate(&doc.errs[i], doc.lines)
+	}
+	return doc
+}
+
+func canLeaveOut(line string) bool {
+	return plainPair.MatchString(line) && !strings.Contains(line, `"""`) && !strings.Contains(line, "'''")
+}
+
+// syntaxError rewords an error of the parser and returns the line of the text.
+func syntaxError(path, text string, err error) (Error, int) {
+	var perr toml.ParseError
+	if !errors.As(err, &perr) {
+		return Error{File: path, Line: 1, Problem: "not TOML: " + strings.TrimPrefix(err.Error(), "toml: ")}, 0
+	}
+	// Not perr.Position.Line, which is the next one when the error is the end of a line.
+	line := 1 + strings.Count(text[:min(max(perr.Position.Start, 0), len(text))], "\n")
+	return Error{File: path, Line: line, Key: "", Problem: "not TOML: " + lower(strings.TrimSuffix(perr.Message, "."))}, line
+}
+
+func lower(s string) string {
+	for i, r := range s {
+		return string(unicode.ToLower(r)) + s[i+len(string(r)):]
+	}
+	return s
+}
+
+// alreadyDefined is what the parser says of a key that stands twice.
+var alreadyDefined = regexp.MustCompile(`^not TOML: key '(.*)' has already been defined$`)
+
+func explainDuplicate(e *Error, lines *positions) {
+	found := alreadyDefined.FindStringSubmatch(e.Problem)
+	if found == nil {
+		return
+	}
+	e.Key, e.Problem = found[1], "key stands twice"
+	if first, ok := lines.keys[found[1]]; ok {
+		e.Hint = fmt.Sprintf("first in line %d; keep one", first.line)
+	} else {
+		e.Hint = "keep one"
+	}
+}

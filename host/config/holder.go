@@ -1,0 +1,136 @@
+package config
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// stageTimeout bounds all stages of one reload together.
+const stageTimeout = time.Minute
+
+// Stage prepares a part of the program for a new configuration, without letting go of the old one. It returns what
+// makes the preparation count and what undoes it; either may be nil. Exactly one of the two is called, unless err
+// is not nil: then nothing must be left behind and neither is called. A commit cannot fail: whatever can
+// belongs into the stage.
+type Stage func(ctx context.Context, old, new *Config) (commit, rollback func(), err error)
+
+// Holder keeps the configuration of a running process. Load makes a generation; a reload makes the next one in four steps:
+// validate the file, stage every subscriber, apply (swap Current, commit), confirm (keep a last good copy).
+// A failure in the first two leaves everything as it was.
+type Holder struct {
+	path   string
+	getenv func(string) string
+	log    *slog.Logger
+	checks []Check
+
+	current atomic.Pointer[Config]
+
+	mu     sync.Mutex // one reload at a time; guards what follows
+	stages []*Stage
+	// seen is the digest of the file when it was last tried, good or bad.
+	seen string
+}
+
+// NewHolder loads the file at path as generation 1. Its error is that of Load; the checks belong to every load.
+func NewHolder(path string, getenv func(string) string, log *slog.Logger, checks ...Check) (*Holder, error) {
+	cfg, err := Load(path, getenv, checks...)
+	if err != nil {
+		return nil, err
+	}
+	return newHolder(path, cfg, getenv, log, checks), nil
+}
+
+func newHolder(path string, cfg *Config, getenv func(string) string, log *slog.Logger, checks []Check) *Holder {
+	h := &Holder{path: path, getenv: getenv, log: log, checks: checks, seen: cfg.Digest}
+	cfg.Generation = 1
+	h.current.Store(cfg)
+	return h
+}
+
+// Current is the configuration in force. A caller that works for a while keeps the value it got.
+func (h *Holder) Current() *Config { return h.current.Load() }
+
+// Subscribe has stage called at each reload, after those that subscribed before, until unsubscribe is called. Neither may be
+// called from within a stage or commit.
+func (h *Holder) Subscribe(stage Stage) (unsubscribe func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stages = append(h.stages, &stage)
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.stages = slices.DeleteFunc(h.stages, func(s *Stage) bool { return s == &stage })
+	}
+}
+
+// Reload makes the file the configuration in force, even when it has not changed: secrets may have. An error leaves the
+// old generation running.
+func (h *Holder) Reload(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	old := h.Current()
+	src, err := readFile(h.path)
+	if err != nil {
+		return h.kept(old, err)
+	}
+	h.seen = digest(src)
+	cfg, err := parse(h.path, src, h.getenv, h.checks...)
+	if err != nil {
+		return h.kept(old, err)
+	}
+	cfg.Generation = old.Generation + 1
+	commits, err := h.stage(ctx, old, cfg)
+	if err != nil {
+		return h.kept(old, err)
+	}
+	h.current.Store(cfg)
+	for _, commit := range commits {
+		commit()
+	}
+	h.log.Info("configuration applied", "path", cfg.Path, "generation", cfg.Generation)
+	h.confirm(cfg)
+	return nil
+}
+
+func (h *Holder) kept(old *Config, err error) error {
+	return fmt.Errorf("reload %s: generation %d stays in force: %w", h.path, old.Generation, err)
+}
+
+// stage runs all stages, or undoes those that ran when one fails.
+func (h *Holder) stage(ctx context.Context, old, new *Config) (commits []func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, stageTimeout)
+	defer cancel()
+	var rollbacks []func()
+	defer func() {
+		if err != nil {
+			for _, rollback := range slices.Backward(rollbacks) {
+				rollback()
+			}
+		}
+	}()
+	for _, stage := range h.stages {
+		commit, rollback, err := (*stage)(ctx, old, new)
+		if err != nil {
+			return nil, err
+		}
+		if commit != nil {
+			commits = append(commits, commit)
+		}
+		if rollback != nil {
+			rollbacks = append(rollbacks, rollback)
+		}
+	}
+	return commits, ctx.Err()
+}
+
+// confirm keeps a copy of what is in force. Without it the configuration still works, so a failure is only told.
+func (h *Holder) confirm(cfg *Config) {
+	if err := keepLastGood(cfg); err != nil {
+		h.log.Warn("last good configuration not kept", "error", err)
+	}
+}

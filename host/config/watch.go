@@ -1,0 +1,86 @@
+package config
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// settle is how long the file must stay the same before it is loaded: editors write in several steps, and half a
+// file can be a valid one.
+const settle = 100 * time.Millisecond
+
+// Run reloads when the file changes, and at every signal from hup, until the context ends. Failures are logged; the old
+// generation stays. hup may be nil.
+func (h *Holder) Run(ctx context.Context, hup <-chan os.Signal) error {
+	h.mu.Lock()
+	h.confirm(h.Current())
+	h.mu.Unlock()
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", h.path, err)
+	}
+	defer watcher.Close()
+	// The folder, since editors and deployments replace the file by another.
+	if err := watcher.Add(filepath.Dir(h.path)); err != nil {
+		return fmt.Errorf("watch the folder of %s: %w", h.path, err)
+	}
+	return h.watch(ctx, watcher, hup)
+}
+
+func (h *Holder) watch(ctx context.Context, watcher *fsnotify.Watcher, hup <-chan os.Signal) error {
+	pending := ""            // digest of a new file that has yet to prove stable
+	look := time.NewTimer(0) // at once: the file may have changed since it was loaded
+	defer look.Stop()
+	waiting := true
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hup:
+			h.reload(ctx)
+			continue
+		case <-look.C:
+			waiting = false
+			found := h.unseen()
+			if found != "" && found == pending {
+				h.reload(ctx)
+				found = ""
+			}
+			if pending = found; pending == "" {
+				continue
+			}
+		case <-watcher.Events:
+			// Any event: the path may be a link whose target changes under another name. The digest tells.
+		case err := <-watcher.Errors:
+			h.log.Warn("configuration watch lost events", "path", h.path, "error", err)
+		}
+		// Not put off by further events: a busy folder must not keep the file from being read.
+		if !waiting {
+			look.Reset(settle)
+			waiting = true
+		}
+	}
+}
+
+func (h *Holder) reload(ctx context.Context) {
+	if err := h.Reload(ctx); err != nil {
+		h.log.Error("configuration refused", "error", err)
+	}
+}
+
+// unseen is the digest of the file when it is another than the last one tried, or "". A file that cannot be read is in
+// the middle of being replaced, or gone; neither asks for a reload.
+func (h *Holder) unseen() string {
+	src, err := readFile(h.path)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if now := digest(src); err == nil && now != h.seen {
+		return now
+	}
+	return ""
+}

@@ -1,0 +1,169 @@
+package route
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/glob"
+)
+
+// Finding is something wrong with the rules, or odd when it is only a warning.
+type Finding struct {
+	config.Error
+	Warning bool `json:"warning,omitempty"`
+}
+
+// Check gives the errors among the findings, for config.Load.
+func Check(cfg *config.Config) config.Errors {
+	_, findings := New(cfg)
+	var errs config.Errors
+	for _, f := range findings {
+		if !f.Warning {
+			errs = append(errs, f.Error)
+		}
+	}
+	return errs
+}
+
+// lint reads the rules of a configuration. It says nothing of what config.Load reports by itself (unknown agents and
+// channels, patterns that do not compile): those rules it only leaves out.
+type lint struct {
+	cfg      *config.Config
+	agents   []string
+	findings []Finding
+}
+
+func newLint(cfg *config.Config) *lint {
+	return &lint{cfg: cfg, agents: slices.Sorted(maps.Keys(cfg.Agents))}
+}
+
+// rules reads all rules, in the order in which Resolve tries them.
+func (l *lint) rules() []rule {
+	var rules []rule
+	add := func(r rule, agent, name string, key ...string) {
+		if !slices.Contains(l.agents, agent) {
+			return
+		}
+		r.Agent, r.Rule, r.Line, r.key, r.order = agent, name, l.cfg.Line(key...), key, l.cfg.Order(key...)
+		rules = append(rules, r)
+	}
+	routing := l.cfg.Routing
+	for pattern, agent := range routing.Senders {
+		if r, ok := senderRule(pattern); ok {
+			add(r, agent, pattern, "routing", "senders", pattern)
+		}
+	}
+	for channel, agent := range routing.Channels {
+		add(rule{Match: Match{Tier: TierChannel}}, agent, channel, "routing", "channels", channel)
+	}
+	add(rule{Match: Match{Tier: TierDefault}}, routing.DefaultAgent, "default_agent", "routing", "default_agent")
+	slices.SortFunc(rules, rule.compare)
+	return l.distinct(rules)
+}
+
+func senderRule(pattern string) (rule, bool) {
+	compiled, err := glob.Compile(pattern)
+	if err != nil || pattern == "" {
+		return rule{}, false
+	}
+	if id, ok := literalOf(pattern); ok {
+		return rule{Match: Match{Tier: TierSender}, literal: id}, true
+	}
+	r := rule{Match: Match{Tier: TierGlob}, pattern: compiled}
+	if start := strings.TrimRight(pattern, "*"); start != pattern {
+		r.literal, r.open = literalOf(start)
+	}
+	return r, true
+}
+
+// distinct drops rules for an id that has one already. The file cannot hold a key twice, but it can
+// hold two spellings of one id.
+func (l *lint) distinct(rules []rule) []rule {
+	first := map[string]rule{}
+	return slices.DeleteFunc(rules, func(r rule) bool {
+		earlier, clash := first[r.literal]
+		switch {
+		case r.Tier != TierSender:
+			return false
+		case !clash:
+			first[r.literal] = r
+			return false
+		case earlier.Agent != r.Agent:
+			l.report(r, fmt.Sprintf("two rules for the sender %q", r.literal),
+				fmt.Sprintf("%s says %q; keep one", place(earlier), earlier.Agent))
+		default:
+			l.report(r, "rule stands twice", place(earlier)+" is for the same sender; keep one")
+		}
+		return true
+	})
+}
+
+// finish reports what the ordered rules tell together and returns all findings.
+func (l *lint) finish(rules []rule) []Finding {
+	for i, r := range rules {
+		for _, earlier := range rules[:i] {
+			if covers(earlier, r) {
+				l.report(r, "rule can never match", fmt.Sprintf("%s, %q, takes every message first", place(earlier), earlier.Rule))
+				break
+			}
+		}
+	}
+	l.pasted("owners", l.cfg.Access.Owners)
+	l.pasted("members", l.cfg.Access.Members)
+	for _, pattern := range slices.Sorted(maps.Keys(l.cfg.Routing.Senders)) {
+		l.warnPasted(pattern, l.cfg.Line("routing", "senders", pattern), "routing", "senders", pattern)
+	}
+	slices.SortStableFunc(l.findings, func(a, b Finding) int { return a.Line - b.Line })
+	return l.findings
+}
+
+// covers tells whether a rule that is tried earlier provably takes all that r could: it is a literal text with only
+// stars behind, and everything r matches begins with that text. A channel's messages all begin with "channel:".
+// The default is there for what nothing else takes, so nothing covers it.
+func covers(earlier, r rule) bool {
+	switch {
+	case !earlier.open:
+		return false
+	case r.Tier == TierGlob:
+		return strings.HasPrefix(r.pattern.Prefix(), earlier.literal)
+	case r.Tier == TierChannel:
+		return strings.HasPrefix(r.Rule+":", earlier.literal)
+	}
+	return false
+}
+
+func (l *lint) pasted(list string, patterns []string) {
+	for i, pattern := range patterns {
+		element := fmt.Sprintf("[%d]", i)
+		l.warnPasted(pattern, l.cfg.Line("access", list, element), "access", list, element)
+	}
+}
+
+func (l *lint) warnPasted(pattern string, line int, key ...string) {
+	if !looksPasted(pattern) {
+		return
+	}
+	l.findings = append(l.findings, Finding{Warning: true, Error: config.Error{
+		File:    l.cfg.Path,
+		Line:    line,
+		Key:     config.KeyString(key...),
+		Problem: "brackets are read as a glob",
+		Hint:    fmt.Sprintf("if this is an id, write %q", Escape(pattern)),
+	}})
+}
+
+func (l *lint) report(r rule, problem, hint string) {
+	l.findings = append(l.findings, Finding{Error: config.Error{
+		File: l.cfg.Path, Line: r.Line, Key: config.KeyString(r.key...), Problem: problem, Hint: hint,
+	}})
+}
+
+func place(r rule) string {
+	if r.Line == 0 {
+		return "the rule " + r.Rule
+	}
+	return fmt.Sprintf("line %d", r.Line)
+}

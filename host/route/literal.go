@@ -1,0 +1,90 @@
+package route
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// literalOf returns the one id that a key means when it is no glob, or when its only globs are escapes: a class
+// of one character, as in "irc:nick[[]m]".
+func literalOf(key string) (id string, ok bool) {
+	var b strings.Builder
+	for i := 0; i < len(key); {
+		switch key[i] {
+		case '*', '?', '{':
+			return "", false
+		case '[':
+			char, rest, single := oneCharClass(key[i+1:])
+			if !single {
+				return "", false
+			}
+			b.WriteString(char)
+			i = len(key) - len(rest)
+		default:
+			b.WriteByte(key[i])
+			i++
+		}
+	}
+	return b.String(), true
+}
+
+// oneCharClass reads the rest of a class that holds one character.
+func oneCharClass(rest string) (char, after string, ok bool) {
+	_, size := utf8.DecodeRuneInString(rest)
+	if size == 0 || !strings.HasPrefix(rest[size:], "]") {
+		return "", "", false
+	}
+	return rest[:size], rest[size+1:], true
+}
+
+// escapable are the characters that people put into a class to take their meaning away.
+const escapable = "*?[]{}!#^-"
+
+// looksPasted tells whether a key seems to be an id with brackets or braces of its own, which a glob reads as something
+// else: a class without a range that is no escape, or braces around a single alternative.
+func looksPasted(key string) bool {
+	for i := 0; i < len(key); {
+		switch key[i] {
+		case '[':
+			body, after := classBody(key[i+1:])
+			char, _, single := oneCharClass(key[i+1:])
+			switch {
+			case single && strings.Contains(escapable, char):
+			case !strings.ContainsAny(body, "-!^"):
+				return true
+			}
+			i = len(key) - len(after)
+		case '{':
+			inner, _, _ := strings.Cut(key[i+1:], "}")
+			if !strings.ContainsAny(inner, ",{") {
+				return true
+			}
+			i++
+		default:
+			i++
+		}
+	}
+	return false
+}
+
+// classBody splits what follows a [ at the end of the class; a ] that stands first belongs to it.
+func classBody(rest string) (body, after string) {
+	end := strings.IndexByte(rest[min(1, len(rest)):], ']')
+	if end < 0 {
+		return rest, ""
+	}
+	return rest[:end+1], rest[end+2:]
+}
+
+// Escape writes a sender id as a key that means it and nothing else.
+func Escape(id string) string {
+	var b strings.Builder
+	for _, r := range id {
+		if strings.ContainsRune("*?[{", r) || b.Len() == 0 && (r == '!' || r == '#') {
+			b.WriteString("[" + string(r) + "]")
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
