@@ -46,7 +46,7 @@ func mustPass(t *testing.T, dir string, n int) {
 }
 
 // mustOpen loads the built module of a folder until the test ends.
-func mustOpen(t *testing.T, dir string, data map[string]string) asker {
+func mustOpen(t testing.TB, dir string, data map[string]string) asker {
 	t.Helper()
 	p, err := load(dir)
 	if err != nil {
