@@ -26,6 +26,9 @@ type pool struct {
 	misses int64
 }
 
+// yieldTime lets a new session's first command go ahead of the work that its claim causes.
+const yieldTime = 50 * time.Millisecond
+
 // refillPause separates attempts after a failure, and keeps refilling from taking the machine.
 const refillPause = 2 * time.Second
 
@@ -93,6 +96,11 @@ func (p *pool) adopt(b *box, s *Session) {
 		return
 	}
 	p.m.work.Go(func() {
+		select {
+		case <-time.After(yieldTime):
+		case <-b.link.done:
+			return
+		}
 		name := "flynn-" + safeName(s.session) + "-" + b.id[:min(len(b.id), 8)]
 		if err := r.Rename(context.Background(), b.id, name); err != nil && !b.link.isDead() {
 			p.m.log.Warn("warm sandbox could not be renamed", "container", b.id, "error", err)
@@ -113,15 +121,29 @@ func (p *pool) run(ctx context.Context) {
 				pause = refillPause
 			}
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !p.rest(ctx, pause) {
 			return
-		case <-p.kick:
-		case <-timer.C:
 		}
-		timer.Stop()
+	}
+}
+
+// rest waits for the pause to pass or for a claim, and says whether to go on.
+func (p *pool) rest(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-p.kick:
+		timer.Reset(yieldTime)
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
