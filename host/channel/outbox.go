@@ -159,7 +159,7 @@ func (o *Outbox) attempt(ctx context.Context, row *store.OutboxRow) (done bool, 
 	}
 	row.Attempts++
 	if !s.Recognises() {
-		row.State = store.OutboxSending
+		row.State, row.Note = store.OutboxSending, ""
 		if err := o.cfg.Store.SetOutbox(ctx, *row); err != nil {
 			return false, 0, err
 		}
@@ -170,7 +170,7 @@ func (o *Outbox) attempt(ctx context.Context, row *store.OutboxRow) (done bool, 
 	return o.record(ctx, row, res)
 }
 
-// settle decides on a row whose send may have happened: the channel knows, or it is sent once more with a mark, or it is given up.
+// settle decides on a row whose send may have happened: the channel knows, or it is sent again with a mark, or it is given up.
 func (o *Outbox) settle(ctx context.Context, s Sender, row *store.OutboxRow) (bool, error) {
 	if r, ok := s.(Reconciler); ok {
 		ctx, cancel := context.WithTimeout(ctx, o.cfg.SendTimeout)
@@ -184,13 +184,21 @@ func (o *Outbox) settle(ctx context.Context, s Sender, row *store.OutboxRow) (bo
 			return false, nil
 		}
 	}
-	if row.Reply.PossibleDuplicate {
+	if row.Reply.PossibleDuplicate && (row.Note == noteUnknown || row.Attempts >= maxResends) {
 		row.State, row.Note = store.OutboxDead, "outcome unknown twice"
 		return true, o.cfg.Store.SetOutbox(ctx, *row)
 	}
 	row.Reply.PossibleDuplicate = true
 	return false, nil
 }
+
+// noteUnknown tells a send whose channel could not say what became of it from one that was cut off by the end of the
+// host. The first is given up when it happens to a marked resend, for the channel will not know the next time either. The
+// second says nothing about the channel: a loss would be worse than a further copy with a mark.
+const noteUnknown = string(message.Unknown)
+
+// maxResends bounds the latter, should it be this very send that ends the host.
+const maxResends = 10
 
 func (o *Outbox) send(ctx context.Context, s Sender, r message.Reply) Result {
 	ctx, cancel := context.WithTimeout(ctx, o.cfg.SendTimeout)
@@ -211,7 +219,7 @@ func (o *Outbox) record(ctx context.Context, row *store.OutboxRow, res Result) (
 	case message.NotSent:
 		row.State, wait = store.OutboxPending, max(res.RetryAfter, backoff(row.Attempts))
 	default:
-		row.State, wait = store.OutboxSending, backoff(row.Attempts)
+		row.State, row.Note, wait = store.OutboxSending, noteUnknown, backoff(row.Attempts)
 	}
 	if row.Attempts >= maxAttempts {
 		row.State, row.Note = store.OutboxDead, fmt.Sprintf("gave up after %d attempts", row.Attempts)

@@ -169,6 +169,35 @@ func TestDelivery(t *testing.T) {
 	}
 }
 
+func TestResendsThatWereCutOff(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		note     string
+		attempts int
+		sends    int
+		end      store.OutboxState
+	}{
+		{"a marked resend cut off by a crash is sent again", "", 2, 1, store.OutboxSent},
+		{"a marked resend of unknown outcome is given up, even after a crash", "unknown", 2, 0, store.OutboxDead},
+		{"a send that goes with a crash each time is given up at last", "", maxResends, 0, store.OutboxDead},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := row("k", "#a", store.OutboxSending)
+				r.Reply.PossibleDuplicate, r.Note, r.Attempts = true, c.note, c.attempts
+				m, s := newMemory(r), &script{}
+				run(t, m, s, time.Hour)
+				if len(s.sent) != c.sends || slices.Contains(s.marks, false) {
+					t.Errorf("%d sends, marks %v, want %d, all marked", len(s.sent), s.marks, c.sends)
+				}
+				if got := m.rows["k"].State; got != c.end {
+					t.Errorf("row ends as %s, want %s", got, c.end)
+				}
+			})
+		})
+	}
+}
+
 func TestRetryAfterIsObeyed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answers: []any{Result{Outcome: message.NotSent, RetryAfter: 90 * time.Second}}}
