@@ -34,6 +34,8 @@ type Outbox struct {
 	mu      sync.Mutex
 	senders map[string]Sender
 	changed chan struct{} // closed and replaced whenever senders changes
+	loaded  bool
+	early   []store.OutboxRow // pushed before what an earlier process left was loaded
 }
 
 // maxConversations bounds the conversations with deliveries under way or waiting for their channel.
@@ -61,18 +63,41 @@ func (o *Outbox) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("load outbox: %w", err)
 	}
-	for _, r := range rows {
-		o.push(r)
-	}
+	o.load(rows)
 	return o.lanes.Run(ctx)
+}
+
+// load queues what an earlier process left, then what was pushed meanwhile. A reply of the second sort may be among the
+// first; it must neither overtake an older one nor be queued twice.
+func (o *Outbox) load(rows []store.OutboxRow) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	there := make(map[string]bool, len(rows))
+	for _, r := range rows {
+		there[r.Reply.Key] = true
+		o.queue(r)
+	}
+	for _, r := range o.early {
+		if !there[r.Reply.Key] {
+			o.queue(r)
+		}
+	}
+	o.early, o.loaded = nil, true
 }
 
 // Push takes a reply that was committed.
 func (o *Outbox) Push(turn string, r message.Reply) {
-	o.push(store.OutboxRow{Turn: turn, Reply: r, State: store.OutboxPending})
+	row := store.OutboxRow{Turn: turn, Reply: r, State: store.OutboxPending}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.loaded {
+		o.early = append(o.early, row)
+		return
+	}
+	o.queue(row)
 }
 
-func (o *Outbox) push(r store.OutboxRow) {
+func (o *Outbox) queue(r store.OutboxRow) {
 	o.lanes.Push(r.Reply.Channel+":"+r.Reply.Conversation.ID, r)
 }
 

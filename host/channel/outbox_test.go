@@ -222,6 +222,27 @@ func TestOrderWithinAConversation(t *testing.T) {
 	})
 }
 
+// TestARecoveredReplyIsNotOvertaken pushes replies of turns that ended before the outbox had loaded what was left.
+func TestARecoveredReplyIsNotOvertaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		left, both, late := row("a", "#a", store.OutboxPending), row("b", "#a", store.OutboxPending), row("c", "#a", store.OutboxPending)
+		m, s := newMemory(left, both), &script{recognises: true}
+		o := NewOutbox(OutboxConfig{Store: m, Log: slog.New(slog.DiscardHandler)})
+		o.Attach("irc", s)
+		o.Push("t2", both.Reply) // committed before the load and pushed before it
+		o.Push("t3", late.Reply) // committed after it
+		ctx, cancel := context.WithCancel(t.Context())
+		var done sync.WaitGroup
+		done.Go(func() { o.Run(ctx) })
+		synctest.Wait()
+		cancel()
+		done.Wait()
+		if want := []string{"a", "b", "c"}; !slices.Equal(s.sent, want) {
+			t.Fatalf("sent %v, want %v", s.sent, want)
+		}
+	})
+}
+
 func TestRepliesWaitForTheirChannel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
