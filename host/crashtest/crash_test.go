@@ -241,9 +241,9 @@ func (x *trial) report(kills int) {
 	}
 	p50, most := quantiles(x.ledger.resumed)
 	x.t.Logf("%d kills, %d of them amid work; %d messages: %d lost, %d twice; %d tool calls, %d interrupted; "+
-		"%d resends recognised, %d shown with a mark; resumed after p50 %s, max %s (n=%d); seed %d, %s",
+		"%d resends recognised, %d shown again with a mark (%d more than once); resumed after p50 %s, max %s (n=%d); seed %d, %s",
 		kills, x.effective, v.total, len(v.lost), len(v.twice), len(ran)+len(x.ledger.ran(write))+v.interrupted, v.interrupted,
-		x.platform.Repeats(), v.marked, p50, most, len(x.ledger.resumed), x.seed, time.Since(x.began).Round(100*time.Millisecond))
+		x.platform.Repeats(), v.marked, v.thrice, p50, most, len(x.ledger.resumed), x.seed, time.Since(x.began).Round(100*time.Millisecond))
 	if x.effective == 0 {
 		x.t.Error("no kill met any work: nothing was tested")
 	}

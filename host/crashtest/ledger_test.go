@@ -198,7 +198,7 @@ func (l *ledger) unanswered() (int, <-chan struct{}) {
 	return l.open, l.changed
 }
 
-// verdict is what the ledger found. Everything but total, marked and interrupted has to be empty.
+// verdict is what the ledger found. Everything but total, marked, thrice and interrupted has to be empty.
 type verdict struct {
 	total       int
 	lost        []int    // never answered
@@ -208,6 +208,7 @@ type verdict struct {
 	strange     []string // replies to nothing
 	failed      []string // tool calls that did not do what they should
 	marked      int      // replies that were shown again with the mark
+	thrice      int      // of them, more than once
 	interrupted int      // tool calls whose fate is unknown, and said so
 }
 
@@ -229,8 +230,9 @@ func (l *ledger) judge() verdict {
 	return v
 }
 
-// judgeKeys looks for replies that people saw more than once. Where keys are not recognised, one repetition is
-// allowed, and all but one of the appearances have to carry the mark; the marked one may come first when the other was under way.
+// judgeKeys looks for replies that people saw more than once. Where keys are not recognised, all but one of the appearances
+// have to carry the mark; a marked one may come first when the other was under way. A third appearance takes two kills
+// that each hit between what people see and the note of it, and the loss that it prevents would be worse.
 func (l *ledger) judgeKeys(v *verdict) {
 	seen, unmarked := map[string]int{}, map[string]int{}
 	for _, r := range l.replies {
@@ -241,10 +243,11 @@ func (l *ledger) judgeKeys(v *verdict) {
 	}
 	for key, n := range seen {
 		switch {
-		case n > 1 && !l.forgetful, n > 2, unmarked[key] > 1:
+		case n > 1 && !l.forgetful, unmarked[key] > 1:
 			v.repeated = append(v.repeated, fmt.Sprintf("%s: %d times, %d without a mark", key, n, unmarked[key]))
-		case n == 2:
+		case n > 1:
 			v.marked++
+			v.thrice += min(1, n-2)
 		}
 	}
 }
