@@ -108,7 +108,7 @@ func TestQuickstartWithDocker(t *testing.T) {
 	if uid, _, _ := strings.Cut(answer, "\n"); uid == "0" || uid == "" || !strings.Contains(answer, "/workspace") {
 		t.Errorf("the answer is %q, want another user than root, in /workspace", answer)
 	}
-	if got := p.text(".call .verdict"); got != "in sandbox" {
+	if got := p.text(".call .verdict"); got != "in the sandbox" {
 		t.Errorf("the verdict is %q", got)
 	}
 
