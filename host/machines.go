@@ -146,7 +146,7 @@ func (m *machines) see(err error) {
 	m.mu.Unlock()
 	switch {
 	case err != nil && (before == nil || before.Error() != err.Error()):
-		m.log.Warn("sandbox is unavailable", "error", err)
+		m.log.Warn(machine.ErrUnavailable.Error(), "reason", machine.Reason(err))
 	case err == nil && before != nil:
 		m.log.Info("sandbox is available")
 	}
@@ -157,7 +157,7 @@ func (m *machines) Available(string) error {
 	select {
 	case <-m.looked:
 	case <-time.After(time.Minute):
-		return fmt.Errorf("%w: the engine does not answer", machine.ErrUnavailable)
+		return fmt.Errorf("%w: the engine does not answer: restart it", machine.ErrUnavailable)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

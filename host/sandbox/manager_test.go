@@ -273,6 +273,9 @@ func TestEngineMissing(t *testing.T) {
 		if !errors.Is(e, machine.ErrUnavailable) || !strings.Contains(e.Error(), address) || !strings.Contains(e.Error(), "start Docker") {
 			t.Errorf("error does not help: %v", e)
 		}
+		if e != nil && strings.Count(e.Error(), address) > 1 {
+			t.Errorf("the error repeats itself: %v", e)
+		}
 	}
 }
 

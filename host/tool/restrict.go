@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/policy"
 )
 
@@ -113,7 +114,7 @@ func sandboxName(state SandboxState, demanded []string) (string, error) {
 }
 
 func unavailable(state SandboxState) string {
-	return fmt.Sprintf("the sandbox is unavailable: %v", state.Available)
+	return "the sandbox is unavailable: " + machine.Reason(state.Available)
 }
 
 // guardHost asks a person before commands run outside a sandbox.
