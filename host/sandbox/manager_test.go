@@ -314,6 +314,12 @@ func TestImageWithoutShell(t *testing.T) {
 		t.Fatal(err)
 	}
 	body.Close()
+	t.Cleanup(func() {
+		if err := m.DestroyAll(context.Background()); err != nil {
+			t.Error(err)
+		}
+		_, _ = h.API.ImageRemove(context.Background(), config.Spec.Image, image.RemoveOptions{})
+	})
 	s := get(t, m, "s", config.Spec)
 	if _, err := s.Exec(t.Context(), machine.Command{Script: "true"}); err == nil || !strings.Contains(err.Error(), "no /bin/sh") {
 		t.Errorf("got %v", err)
