@@ -12,6 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/approval"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/store"
@@ -202,7 +203,7 @@ func (b backend) Status(context.Context) gateway.Status {
 	if g.config.Sandbox.Enabled {
 		s.Sandbox = gateway.SandboxStatus{Enabled: true, Available: true}
 		if err := b.h.machines.Available(""); err != nil {
-			s.Sandbox.Available, s.Sandbox.Detail = false, err.Error()
+			s.Sandbox.Available, s.Sandbox.Detail = false, machine.Reason(err)
 		}
 	}
 	return s
@@ -228,7 +229,7 @@ func (b backend) warnings(g *generation) []string {
 		if c.OnUnavailable == "host" {
 			what = "tools run on this machine, each shell command after an approval"
 		}
-		out = append(out, fmt.Sprintf("No sandbox: %s. %v.", what, err))
+		out = append(out, fmt.Sprintf("No sandbox: %s. The reason: %s.", what, machine.Reason(err)))
 	}
 	for _, p := range b.h.policies.Status() {
 		if p.Error != "" {

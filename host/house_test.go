@@ -117,6 +117,25 @@ func forbidden(self, path, imp string) string {
 	return ""
 }
 
+// A supervisor that is linked with the C library cannot start in most images; a plain go build must not make one.
+func TestSupervisorNeedsNoCLibrary(t *testing.T) {
+	cmd := exec.Command("go", "list", "-deps", "./cmd/flynn-sandboxd")
+	cmd.Dir = ".."
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "GOOS=linux")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dep := range strings.Fields(string(out)) {
+		if dep == "runtime/cgo" || dep == "net" || dep == "os/user" {
+			t.Errorf("flynn-sandboxd imports %s, by way of some package", dep)
+		}
+	}
+	if len(out) == 0 {
+		t.Error("no packages were listed")
+	}
+}
+
 func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 	for _, p := range packages(t) {
 		if len(p.GoFiles) == 0 {

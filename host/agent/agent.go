@@ -77,6 +77,8 @@ type Machines interface {
 	Host(session string) (machine.Machine, error)
 	// Sandbox returns the session's sandbox, made at its first use.
 	Sandbox(ctx context.Context, session, name string) (machine.Machine, error)
+	// Dir is the session's workspace as people know it, on the host.
+	Dir(session string) string
 	// Available tells why the sandbox cannot be had now, or nil.
 	Available(name string) error
 }

@@ -118,6 +118,7 @@ func (noMachines) Sandbox(context.Context, string, string) (machine.Machine, err
 	return nil, machine.ErrUnavailable
 }
 func (noMachines) Available(string) error { return nil }
+func (noMachines) Dir(string) string      { return "/workspace" }
 
 // house is a runner with its surroundings, over a store that outlives it.
 type house struct {

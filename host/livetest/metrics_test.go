@@ -1,6 +1,7 @@
 package livetest
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -39,4 +40,12 @@ func (s *site) metrics() string {
 		return ""
 	}
 	return text
+}
+
+// metric fails until the host counts as the line says.
+func (s *site) metric(line string) error {
+	if text := s.metrics(); !strings.Contains(text, line+"\n") {
+		return fmt.Errorf("no %s", line)
+	}
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"strings"
 	"time"
 )
 
@@ -127,6 +128,11 @@ var (
 	ErrTooLarge    = errors.New("file is too large")
 	ErrUnavailable = errors.New("sandbox is unavailable")
 )
+
+// Reason is why a sandbox is unavailable, for a sentence that has said already that it is.
+func Reason(err error) string {
+	return strings.TrimPrefix(err.Error(), ErrUnavailable.Error()+": ")
+}
 
 // Closer is implemented by machines that hold resources of a session.
 type Closer interface{ io.Closer }

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"crypto/sha256"
+	"debug/elf"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -26,21 +27,47 @@ const buildTimeout = 5 * time.Minute
 // FindSupervisor returns the path of flynn-sandboxd: the one beside the running program, or, in a
 // checkout with a Go toolchain at hand, one built from source and kept in the user's cache.
 func FindSupervisor(log *slog.Logger) (string, error) {
-	if exe, err := os.Executable(); err == nil {
-		sibling := filepath.Join(filepath.Dir(exe), supervisorName)
-		if info, err := os.Stat(sibling); err == nil && info.Mode().IsRegular() {
-			return sibling, nil
-		}
+	exe, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", supervisorName, err)
+	}
+	sibling := filepath.Join(filepath.Dir(exe), supervisorName)
+	unfit := checkStatic(sibling)
+	if unfit == nil {
+		return sibling, nil
+	}
+	if !errors.Is(unfit, fs.ErrNotExist) {
+		log.Warn("the sandbox supervisor beside the program is of no use", "error", unfit)
 	}
 	module, err := findModule()
 	if err != nil {
-		return "", fmt.Errorf("find %s: it is not beside the program and cannot be built (%w): install it beside the program", supervisorName, err)
+		return "", fmt.Errorf("find %s: %w; it cannot be built either (%w): install one built with CGO_ENABLED=0 beside the program",
+			supervisorName, unfit, err)
 	}
 	path, err := buildSupervisor(log, module)
 	if err != nil {
 		return "", fmt.Errorf("build %s: %w: install it beside the program instead", supervisorName, err)
 	}
 	return path, nil
+}
+
+// checkStatic refuses a program that needs a loader, or is none for Linux: images without the C library it was linked
+// with cannot start it, and say only that there is no such file.
+func checkStatic(path string) error {
+	program, err := elf.Open(path)
+	if unreadable := (*fs.PathError)(nil); errors.As(err, &unreadable) {
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("%s is no program for Linux: %w", path, err)
+	}
+	defer program.Close()
+	for _, p := range program.Progs {
+		if p.Type == elf.PT_INTERP {
+			return fmt.Errorf("%s is dynamically linked and cannot start in most images: build it with CGO_ENABLED=0", path)
+		}
+	}
+	return nil
 }
 
 // findModule looks for the module's source upwards from the working folder and the program.

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"time"
+
+	"github.com/flynnhost/flynn/host/machine"
 )
 
 // Runner runs calls that Enforce let through, and makes of whatever comes back a Result that a model can be given.
@@ -72,13 +74,16 @@ func (r *Runner) refused(v Verdict) Result {
 	return Result{Text: boundText("refused: "+text, r.maxText(), defaultRest), IsError: true}
 }
 
-// failed keeps the cause from the model where it could name the host's insides.
+// failed keeps the cause from the model where it could name the host's insides. That a sandbox is unavailable comes
+// first: it says what to do, even where it is a deadline that gave it away.
 func (r *Runner) failed(v Verdict, err error) Result {
 	if r.Log != nil {
 		r.Log.Error("tool_failed", "tool", v.spec.Name, "error", err)
 	}
 	text := fmt.Sprintf("%s failed inside the host; trying again may help", v.spec.Name)
 	switch {
+	case errors.Is(err, machine.ErrUnavailable):
+		text = boundText(err.Error(), r.maxText(), defaultRest)
 	case errors.Is(err, context.DeadlineExceeded):
 		text = fmt.Sprintf("%s took too long and was ended", v.spec.Name)
 	case errors.Is(err, context.Canceled):

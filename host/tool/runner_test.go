@@ -46,6 +46,12 @@ func TestRunner(t *testing.T) {
 		{"result", func(context.Context, Call) (Result, error) { return Result{Text: "fine"}, nil }, "fine", false},
 		{"failure of the thing", func(context.Context, Call) (Result, error) { return Result{Text: "no", IsError: true}, nil }, "no", true},
 		{"failure of the host", func(context.Context, Call) (Result, error) { return Result{}, errors.New("secret path") }, "failed inside the host", true},
+		{"sandbox unavailable", func(context.Context, Call) (Result, error) {
+			return Result{}, fmt.Errorf("%w: start the engine", machine.ErrUnavailable)
+		}, "sandbox is unavailable: start the engine", true},
+		{"engine too slow", func(context.Context, Call) (Result, error) {
+			return Result{}, fmt.Errorf("%w: %w", machine.ErrUnavailable, context.DeadlineExceeded)
+		}, "sandbox is unavailable: ", true},
 		{"panic", func(context.Context, Call) (Result, error) { panic("secret") }, "failed inside the host", true},
 		{"canceled", func(context.Context, Call) (Result, error) { return Result{}, context.Canceled }, "canceled", true},
 		{"not UTF-8", func(context.Context, Call) (Result, error) { return Result{Text: "a\xffb"}, nil }, "a\uFFFDb", false},

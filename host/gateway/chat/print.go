@@ -127,7 +127,7 @@ func (p *printer) write(text string) {
 
 func (p *printer) verdict(e message.Event) {
 	words := map[string]string{
-		"run": place(e.Where), "run_in_sandbox": "in sandbox " + e.Where, "ask": "asks first, " + place(e.Where), "deny": "denied",
+		"run": place(e.Where), "run_in_sandbox": place(e.Where), "ask": "asks first, " + place(e.Where), "deny": "denied",
 	}[e.Verdict]
 	if words == "" {
 		words = e.Verdict
@@ -236,6 +236,9 @@ func (p *printer) end() { p.breakLine() }
 func place(where string) string {
 	if where == "" || where == "host" {
 		return "on the host"
+	}
+	if where == "sandbox" {
+		return "in the sandbox"
 	}
 	return "in sandbox " + where
 }

@@ -35,15 +35,16 @@ function gist(args) {
   return first ?? (Object.keys(args).length ? JSON.stringify(args) : "");
 }
 
-// place says where a call runs, in words.
+// place says where a call runs, in words. The default sandbox is called just that.
 export function place(where) {
-  return !where || where === "host" ? "on the host" : "in sandbox " + where;
+  if (!where || where === "host") return "on the host";
+  return where === "sandbox" ? "in the sandbox" : "in sandbox " + where;
 }
 
 function verdictWords(verdict, where) {
   switch (verdict) {
     case "run": return ["host", where && where !== "host" ? where : "on the host"];
-    case "run_in_sandbox": return ["sandbox", "in sandbox" + (where ? " " + where : "")];
+    case "run_in_sandbox": return ["sandbox", place(where || "sandbox")];
     case "ask": return ["ask", "asks first, " + place(where)];
     case "deny": return ["deny", "denied"];
   }

@@ -77,13 +77,24 @@ func (d *Driver) explain(doing string, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("%w: this user may not use the engine at %s: add the user to the engine's group, or set engine in [sandbox]",
+			machine.ErrUnavailable, d.address)
 	case client.IsErrConnectionFailed(err):
-		return fmt.Errorf("%w: no engine answers at %s: start Docker, or set engine in [sandbox]: %v",
-			machine.ErrUnavailable, d.address, err)
+		return fmt.Errorf("%w: no engine answers at %s: start Docker, or set engine in [sandbox]%s",
+			machine.ErrUnavailable, d.address, d.cause(err))
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%w: engine at %s is too slow to %s: %v", machine.ErrUnavailable, d.address, doing, err)
+		return fmt.Errorf("%w: the engine at %s is too slow to %s: restart it, or set engine in [sandbox]", machine.ErrUnavailable, d.address, doing)
 	}
 	return fmt.Errorf("%s on engine %s: %w", doing, d.address, err)
+}
+
+// cause is what a lost connection's error says beyond that there is none, such as trouble with TLS.
+func (d *Driver) cause(err error) string {
+	if err.Error() == client.ErrorConnectionFailed(d.address).Error() {
+		return ""
+	}
+	return ": " + err.Error()
 }
 
 // Ping implements sandbox.Driver.

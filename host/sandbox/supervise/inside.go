@@ -4,7 +4,6 @@ package supervise
 
 import (
 	"bytes"
-	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -28,11 +27,20 @@ func lookAround(nonce, workspace string) frame.WelcomeBody {
 		w.RootReadOnly = root.Flags&unix.ST_RDONLY != 0
 	}
 	w.WorkspaceMount = isMount(workspace)
-	interfaces, _ := net.Interfaces()
-	for _, i := range interfaces {
-		w.Interfaces = append(w.Interfaces, i.Name)
-	}
+	devices, _ := os.ReadFile("/proc/self/net/dev")
+	w.Interfaces = interfaces(devices)
 	return w
+}
+
+// interfaces returns the names in /proc/net/dev: those before a colon; the two lines of titles have none.
+func interfaces(devices []byte) []string {
+	var names []string
+	for line := range bytes.Lines(devices) {
+		if name, _, ok := bytes.Cut(line, []byte(":")); ok {
+			names = append(names, string(bytes.TrimSpace(name)))
+		}
+	}
+	return names
 }
 
 // statusField returns the value of one line of /proc/PID/status.

@@ -21,19 +21,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"sync"
-	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
 // maxRequests bounds what one host may have open at a time.
 const maxRequests = 512
-
-// laneTimeout bounds the attempt to change to the host's socket.
-const laneTimeout = time.Second
 
 // Run serves the host on the standard streams until stdin ends. args are those after the
 // program's name: the nonce, or the word that makes this process a parked helper.
@@ -60,7 +57,7 @@ type supervisor struct {
 	guard   *guard
 	files   *files
 	meters  *meters
-	lane    net.Conn // or nil
+	lane    *os.File // or nil
 
 	// transfers holds a token for each transfer at work.
 	transfers chan struct{}
@@ -100,7 +97,7 @@ func serve(nonce string, in io.Reader, out io.Writer) error {
 	}
 	for {
 		f, err := reader.Next()
-		if err == io.EOF || errors.Is(err, net.ErrClosed) {
+		if err == io.EOF || errors.Is(err, os.ErrClosed) {
 			return nil // the host is gone; the kernel ends the container with us
 		}
 		if err != nil {
@@ -151,12 +148,26 @@ func (s *supervisor) changeLane() bool {
 	if s.hello.Lane == "" {
 		return false
 	}
-	conn, err := net.DialTimeout("unix", s.hello.Lane, laneTimeout)
+	lane, err := dial(s.hello.Lane)
 	if err != nil {
 		return false
 	}
-	s.lane = conn
+	s.lane = lane
 	return true
+}
+
+// dial connects to a Unix socket, without package net: that one would pull the C library into a build with cgo, and this
+// program has to run in images that have none. A connect of this kind never waits but for a full backlog.
+func dial(path string) (*os.File, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), path), nil
 }
 
 // follow ends the supervisor when stdin ends, although the frames come another way.

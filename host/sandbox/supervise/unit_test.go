@@ -4,6 +4,7 @@ package supervise
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -33,6 +34,23 @@ func TestParseStatus(t *testing.T) {
 			p, ok := parseStatus([]byte(c.status), 9, tagIs(c.tag))
 			if ok != c.want || ok && (p.pid != 9 || p.group != 8) {
 				t.Errorf("got %+v, %v", p, ok)
+			}
+		})
+	}
+}
+
+func TestInterfaces(t *testing.T) {
+	const titles = "Inter-|   Receive                |  Transmit\n face |bytes    packets errs drop |bytes    packets\n"
+	for _, c := range []struct{ name, devices, want string }{
+		{"network off", titles + "    lo:       0       0    0    0     0       0\n", "[lo]"},
+		{"bridge", titles + "    lo: 1 2\n  eth0: 3 4\n", "[lo eth0]"},
+		{"long numbers touch the name", titles + "eth0:98775794000 384786\n", "[eth0]"},
+		{"none", titles, "[]"},
+		{"unreadable", "", "[]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := fmt.Sprint(interfaces([]byte(c.devices))); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
 	}

@@ -1,0 +1,148 @@
+package livetest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+)
+
+// quickstart is the example's own configuration, with this site's store and port.
+func quickstart(t *testing.T, changes ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "examples/quickstart/flynn.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := string(text)
+	changes = append(changes, `"../../.cache/quickstart"`, `"%DIR%/state"`)
+	for i := 0; i < len(changes); i += 2 {
+		if !strings.Contains(config, changes[i]) {
+			t.Fatalf("the quickstart has no %s any more", changes[i])
+		}
+		config = strings.ReplaceAll(config, changes[i], changes[i+1])
+	}
+	return config + "[gateway]\nlisten = \"127.0.0.1:%PORT%\"\n"
+}
+
+func TestQuickstartWithoutAnEngine(t *testing.T) {
+	t.Setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
+	s := newSite(t, quickstart(t))
+	s.start()
+	p := browse(t, s)
+
+	p.until(`document.querySelector("#health-text").textContent === "1 warning"`)
+	const warning = "No sandbox: tools run on this machine, each shell command after an approval. The reason: " +
+		"no engine answers at unix:///nonexistent/docker.sock: start Docker, or set engine in [sandbox]."
+	if got := p.text("#status .warning"); got != warning {
+		t.Errorf("the warning is %q, want %q", got, warning)
+	}
+
+	const command = "uname -a; touch approved"
+	p.say("!sh " + command)
+	p.until(`document.querySelector(".approval .approve:enabled")`)
+	if got := p.text(".approval h2"); got != "Allow shell.exec to run on the host?" {
+		t.Errorf("the question is %q", got)
+	}
+	if got := p.text(".approval .arg pre"); got != command {
+		t.Errorf("the card shows the command %q, want %q", got, command)
+	}
+	const reason = "the sandbox is unavailable: no engine answers at unix:///nonexistent/docker.sock: " +
+		`start Docker, or set engine in [sandbox]; on_unavailable = "host" lets the call run on the host`
+	if got := p.text(".approval dl"); !strings.Contains(got, reason) {
+		t.Errorf("the card says %q, want in it %q", got, reason)
+	}
+	if files := s.workspaceFiles(); len(files) > 0 {
+		t.Errorf("the command ran before it was approved: %v", files)
+	}
+	p.click(".approval .approve")
+	if got := p.answered("1"); !strings.Contains(got, "Linux") {
+		t.Errorf("the answer is %q", got)
+	}
+	if got := p.text(".call .verdict"); got != "on the host" {
+		t.Errorf("the verdict is %q", got)
+	}
+	if got := p.text(".call .output pre"); !strings.Contains(got, "Linux") {
+		t.Errorf("the output is %q", got)
+	}
+	p.until(`!document.querySelector(".approval")`)
+	if files := s.workspaceFiles(); len(files) != 1 {
+		t.Errorf("the command left %v", files)
+	}
+
+	p.say("!sh touch denied")
+	p.click(".approval .deny")
+	if got := p.answered("2"); !strings.Contains(got, "refused") {
+		t.Errorf("after the denial the answer is %q", got)
+	}
+	if got := p.text(".call .verdict"); got != "denied" {
+		t.Errorf("after the denial the verdict is %q", got)
+	}
+	if files := s.workspaceFiles(); len(files) != 1 {
+		t.Errorf("the denied command left %v", files)
+	}
+}
+
+// workspaceFiles are the files in all workspaces.
+func (s *site) workspaceFiles() []string {
+	files, err := filepath.Glob(filepath.Join(s.dir, "state/workspaces/*/*"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return files
+}
+
+func TestQuickstartWithDocker(t *testing.T) {
+	engine := sandboxtest.Engine(t)
+	s := newSite(t, quickstart(t, "debian:stable-slim", sandboxtest.Image))
+	s.start()
+	p := browse(t, s)
+	p.until(`document.querySelector("#health-text").textContent === "All well"`)
+
+	p.say("!sh id -u; pwd")
+	answer := p.answered("1")
+	if uid, _, _ := strings.Cut(answer, "\n"); uid == "0" || uid == "" || !strings.Contains(answer, "/workspace") {
+		t.Errorf("the answer is %q, want another user than root, in /workspace", answer)
+	}
+	if got := p.text(".call .verdict"); got != "in the sandbox" {
+		t.Errorf("the verdict is %q", got)
+	}
+
+	mine := s.containers(engine)
+	if len(mine) != 1 {
+		t.Fatalf("containers: %v", mine)
+	}
+	if err := engine.API.ContainerRemove(t.Context(), mine[0], container.RemoveOptions{Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	p.say("!sh echo again: $((6*7))")
+	if got := p.answered("2"); !strings.Contains(got, "again: 42") {
+		t.Errorf("after the container was removed the answer is %q", got)
+	}
+}
+
+func TestPageSurvivesAKilledHost(t *testing.T) {
+	s := newSite(t, quickstart(t, "enabled        = true", "enabled = false"))
+	s.start()
+	p := browse(t, s)
+	p.say("first")
+	p.answered("1")
+	p.say("!slow 2000 second")
+	s.eventually("the second message is taken", func() error { return s.metric(`flynn_messages_total{channel="web",fate="new"} 2`) })
+	s.kill()
+	p.until(`!document.querySelector("#connection.connected")`)
+	s.start()
+	p.until(`document.querySelector("#connection.connected")`)
+	p.answered("2")
+	p.say("third")
+	p.answered("3")
+	const want = "first|You said: first|!slow 2000 second|You said: second|third|You said: third"
+	got := p.eval(`[...document.querySelectorAll(".message")].map((m) => (m.querySelector(".bubble") ?? m).textContent.trim()).join("|")`)
+	if got != want {
+		t.Errorf("the page shows\n %s\nwant\n %s", got, want)
+	}
+}
