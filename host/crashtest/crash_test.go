@@ -208,6 +208,8 @@ func (x *trial) settle() {
 		}
 		select {
 		case <-changed:
+		case <-x.program.Ended():
+			x.t.Fatalf("flynn ended by itself; its log ends with:\n%s", x.program.Tail())
 		case <-time.After(patience):
 			x.t.Errorf("%d messages have no answer after %s; the log ends with:\n%s", open, patience, x.program.Tail())
 			return
