@@ -26,7 +26,7 @@ func (h *Host) stage(ctx context.Context, old, next *config.Config) (commit, rol
 		return nil, nil, fmt.Errorf("stage policies: %w", err)
 	}
 	commit = func() {
-		h.current.Store(g) // the models of the old one close with the last turn that uses them
+		h.current.Store(g) // turns that have begun keep the old one; its idle connections close by themselves
 		h.machines.configure(next)
 		h.setChannels(old, next)
 		h.metrics.generation(next.Generation)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -508,4 +509,23 @@ func table() *route.Table {
 		Routing: config.Routing{DefaultAgent: "helper"},
 	})
 	return t
+}
+
+func TestTimeOfAPersonDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fired := false
+		w := newStopwatch(time.Minute, func() { fired = true })
+		time.Sleep(50 * time.Second)
+		w.pause()
+		time.Sleep(time.Hour)
+		w.resume()
+		time.Sleep(9 * time.Second)
+		if synctest.Wait(); fired {
+			t.Fatal("the clock ran while a person was thinking")
+		}
+		time.Sleep(2 * time.Second)
+		if synctest.Wait(); !fired {
+			t.Fatal("the clock did not go on")
+		}
+	})
 }

@@ -119,10 +119,14 @@ func (p people) Request(ctx context.Context, ask approval.Ask) (store.Approval, 
 	return p.cfg.Approvals.Request(ctx, ask)
 }
 
-// Wait gives up the turn's place among the working ones for as long as a person thinks.
+// Wait gives up the turn's place among the working ones for as long as a person thinks, and stops its clock.
 func (p people) Wait(ctx context.Context, id string) (granted bool, decider string, err error) {
 	<-p.slots
-	defer func() { p.slots <- struct{}{} }()
+	p.time.pause()
+	defer func() {
+		p.slots <- struct{}{}
+		p.time.resume()
+	}()
 	return p.cfg.Approvals.Wait(ctx, id)
 }
 

@@ -108,6 +108,7 @@ func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, 
 				return c // dropped in its own right, the next time round
 			}
 			if !r.drop(ctx, it.Row, d, decisions) {
+				pause(ctx) // the store has trouble; the message stays where it is
 				return c
 			}
 			c.taken++
@@ -168,4 +169,12 @@ func logRecords(now time.Time, records []policy.Record) []store.Decision {
 		})
 	}
 	return ds
+}
+
+// pause waits before something is tried again.
+func pause(ctx context.Context) {
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+	}
 }

@@ -27,6 +27,7 @@ type turn struct {
 	row      store.Turn
 	origin   message.Message // of the first message: sender, place, door
 	steps    turnSteps
+	time     *stopwatch
 	calls    int // tool calls so far
 	tokens   int
 
@@ -110,8 +111,8 @@ func (t *turn) load(ctx context.Context) bool {
 func (t *turn) run(ctx context.Context) {
 	turnCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	timer := time.AfterFunc(t.gen.Limits.Time, func() { cancel(errTime) })
-	defer timer.Stop()
+	t.time = newStopwatch(t.gen.Limits.Time, func() { cancel(errTime) })
+	defer t.time.pause()
 	defer t.register(cancel)()
 
 	t.publish(message.Event{Kind: message.TurnStarted, Text: t.steps.user.text()})
@@ -192,7 +193,11 @@ func (t *turn) ask(ctx context.Context) (model.Response, error) {
 		Session:  t.row.Session,
 	}
 	return t.gen.Models.Stream(ctx, t.agent.Tier, req, func(d model.Delta) {
-		t.publish(message.Event{Kind: message.TextDelta, Text: d.Text})
+		kind := message.TextDelta
+		if d.Reset {
+			kind = message.TextReset
+		}
+		t.publish(message.Event{Kind: kind, Text: d.Text})
 	})
 }
 
@@ -221,9 +226,7 @@ func (t *turn) commit(ctx context.Context) error {
 			return err
 		}
 		t.cfg.Log.Error("commit turn; trying again", "turn", t.row.ID, "error", err)
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
+		if pause(ctx); ctx.Err() != nil {
 			return err
 		}
 	}

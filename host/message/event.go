@@ -5,11 +5,12 @@ import "encoding/json"
 // EventKind names what happened in a turn.
 type EventKind string
 
-// The events of a turn, in the order in which they can appear. TextDelta, ToolProgress are
+// The events of a turn, in the order in which they can appear. TextDelta, TextReset and ToolProgress are
 // transient; everything else is also in the store by the time it is published.
 const (
 	TurnStarted  EventKind = "turn_started"
 	TextDelta    EventKind = "text_delta"
+	TextReset    EventKind = "text_reset"    // what streamed since the last call is void; it begins anew
 	ToolCall     EventKind = "tool_call"     // the model asks for a tool
 	ToolVerdict  EventKind = "tool_verdict"  // what enforcement decided, with reasons
 	ToolApproval EventKind = "tool_approval" // a person is asked

@@ -58,6 +58,10 @@ func (p *printer) event(e message.Event) {
 	switch e.Kind {
 	case message.TextDelta:
 		p.stream(e.Text)
+	case message.TextReset:
+		p.breakLine()
+		p.note("that answer broke off; it begins anew")
+		p.streamed = ""
 	case message.ToolCall:
 		p.breakLine()
 		p.streamed = ""

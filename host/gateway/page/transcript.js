@@ -99,6 +99,9 @@ export class Transcript {
       case "text_delta":
         if (!this.ended.has(e.turn)) this.delta(e.turn, e.text);
         break;
+      case "text_reset":
+        this.closeStream(e.turn, true);
+        break;
       case "tool_call":
         this.closeStream(e.turn, card !== undefined);
         if (!card) this.card(e.call, e.tool, e.args);
