@@ -43,7 +43,9 @@ func (g *generator) module() []byte {
 		g.done = append(g.done, g.m.Func("ii>i", allLocals, g.statements(0), g.expression(0)))
 	}
 	g.m.Table(g.done...)
-	g.m.Export("f", g.done[len(g.done)-1])
+	// The global is written to memory, where the test sees it.
+	last := g.done[len(g.done)-1]
+	g.m.Export("f", g.m.Func("ii>i", "", w.LocalGet(0), w.LocalGet(1), w.Call(last), w.I32(0), w.GlobalGet(0), w.Load(0x36, 0)))
 	return g.m.Bytes()
 }
 

@@ -67,7 +67,6 @@ type outcome struct {
 	result uint64
 	trap   string
 	memory [32]byte
-	global uint64
 }
 
 func (v *world) run(t fataler, wasm []byte, metered bool, a, b int32) (outcome, int64) {
