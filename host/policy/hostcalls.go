@@ -36,7 +36,9 @@ func (i *instance) read(at, size uint64) []byte {
 // give writes a value into (buf, cap) if it fits, and returns its length. It records the call.
 func (i *instance) give(name string, args []byte, v []byte, ok bool, buf, size uint64) uint64 {
 	ret := int32(absent)
-	if ok {
+	if !ok {
+		v = nil
+	} else {
 		ret = int32(len(v))
 		if len(v) <= int(uint32(size)) {
 			i.charge(int64(len(v)) / bytesPerUnit)

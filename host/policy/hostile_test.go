@@ -181,7 +181,7 @@ func TestHostileModuleIsCutAtItsLimit(t *testing.T) {
 }
 
 // slack is what the test allows on a busy machine; the benchmark measures.
-const slack = 100 * time.Millisecond
+const slack = 500 * time.Millisecond
 
 // watchPauses stops the world every millisecond and returns how long that took at most.
 func watchPauses() func() time.Duration {

@@ -32,9 +32,7 @@ func wasiFunctions() []hostFunction {
 		f("random_get", "ii>i", wasiRandom),
 		f("fd_write", "iiii>i", wasiWrite),
 		f("sched_yield", ">i", wasiNothing),
-		f("poll_oneoff", "iiii>i", func(i *instance, _ []uint64) {
-			i.abort(failf(ClassTrap, "the module tried to sleep; a policy cannot wait"))
-		}),
+		f("poll_oneoff", "iiii>i", wasiPoll),
 		f("proc_exit", "i>", func(i *instance, stack []uint64) {
 			i.abort(failf(ClassTrap, "the module exited with code %d%s", uint32(stack[0]), i.lastWords()))
 		}),
