@@ -45,6 +45,14 @@ func askBoth(t rapid.TB, pair [2]asker, c Case) Outcome {
 
 func TestSDKsAgree(t *testing.T) {
 	pair := twins(t)
+	t.Run("table", func(t *testing.T) { agreeOnTable(t, pair) })
+	t.Run("whatever comes", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) { askBoth(t, pair, drawCase(t)) })
+	})
+	t.Run("broken frames", func(t *testing.T) { agreeOnBrokenFrames(t, pair) })
+}
+
+func agreeOnTable(t *testing.T, pair [2]asker) {
 	rules := map[uint32]bool{}
 	asked := 0
 	for _, c := range conformanceCases() {
@@ -61,17 +69,9 @@ func TestSDKsAgree(t *testing.T) {
 	t.Logf("%d questions, %d different hashes", asked, len(rules))
 }
 
-func TestSDKsAgreeOnWhateverComes(t *testing.T) {
-	pair := twins(t)
-	rapid.Check(t, func(t *rapid.T) {
-		askBoth(t, pair, drawCase(t))
-	})
-}
-
 // Frames come from the host and are right; a reader that trusts them has no second line. Both SDKs have to make the
 // same of a broken one, without a trap.
-func TestSDKsAgreeOnBrokenFrames(t *testing.T) {
-	pair := twins(t)
+func agreeOnBrokenFrames(t *testing.T, pair [2]asker) {
 	c := Case{Kind: kindRoute, Ask: conformanceFacts()}
 	if err := c.Ask.settle(); err != nil {
 		t.Fatal(err)

@@ -94,7 +94,7 @@ func explain(ctx context.Context, open opener, c Case, first func(asker) answere
 	base := first(a)
 	x = Explanation{Case: c.Name, Kind: c.Kind, Outcome: base.outcome}
 	for _, call := range base.record.Calls {
-		x.Calls = append(x.Calls, CallMade{call.Name, printable(call.Args), call.Ret, printable(call.Data)})
+		x.Calls = append(x.Calls, callMade(call))
 	}
 	x.Facts, err = uses(ctx, a, c, base)
 	return x, err

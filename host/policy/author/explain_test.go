@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/flynnhost/flynn/host/policy"
 )
 
 // Explain tells apart what a decision hangs on, what was only looked at, and what the policy never saw; in both languages.
@@ -79,5 +81,29 @@ func TestExplainAFrame(t *testing.T) {
 	}
 	if _, err := ExplainFrame(t.Context(), dir, []byte("FLN1")); err == nil {
 		t.Error("half a frame was explained")
+	}
+}
+
+func TestCallsAreReadable(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		call policy.HostCall
+		args string
+		data string
+	}{
+		{"trace, hit", policy.HostCall{Name: "trace", Args: []byte("\x03\x00\x00\x00\x01\x00\x00\x00")}, "rule 3 applies", ""},
+		{"trace, miss", policy.HostCall{Name: "trace", Args: []byte("\x03\x00\x00\x00\x00\x00\x00\x00")}, "rule 3 does not apply", ""},
+		{"get", policy.HostCall{Name: "get", Args: []byte("\x09\x00\x00\x00\x00\x00\x00\x00"), Data: []byte("a\nb")}, "text 0", `"a\nb"`},
+		{"log", policy.HostCall{Name: "log", Args: []byte("\x02\x00\x00\x00careful")}, "careful", ""},
+		{"match", policy.HostCall{Name: "match", Args: []byte("\x01\x00\x00\x00\x02\x00\x00\x00b*bob")}, "glob b* bob", ""},
+		{"match with a wrong length", policy.HostCall{Name: "match", Args: []byte("\x01\x00\x00\x00\xff\xff\xff\xffb*")}, "0x01000000ffffffff622a", ""},
+		{"data", policy.HostCall{Name: "data", Args: []byte("key"), Data: []byte("välue")}, "key", "välue"},
+		{"bytes", policy.HostCall{Name: "arg", Args: []byte("/x"), Data: []byte("\xff")}, "/x", "0xff"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := callMade(c.call); got.Args != c.args || got.Data != c.data {
+				t.Errorf("got %q and %q, want %q and %q", got.Args, got.Data, c.args, c.data)
+			}
+		})
 	}
 }

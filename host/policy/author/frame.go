@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
@@ -94,11 +93,13 @@ func without(frame []byte, e entry) []byte {
 	return frame
 }
 
-func (e entry) name() string {
-	if n, ok := fieldNames[e.field]; ok {
+func (e entry) name() string { return fieldName(e.field) }
+
+func fieldName(id abi.Field) string {
+	if n, ok := fieldNames[id]; ok {
 		return n
 	}
-	return "field " + strconv.Itoa(int(e.field))
+	return "field " + strconv.Itoa(int(id))
 }
 
 // String shows the value as people read it.
@@ -127,12 +128,4 @@ func listItems(b []byte) []string {
 		items, b = append(items, string(b[4:4+n])), b[4+n:]
 	}
 	return items
-}
-
-// printable shows bytes of a host call: text as it is, anything else in hex.
-func printable(b []byte) string {
-	if utf8.Valid(b) {
-		return string(b)
-	}
-	return fmt.Sprintf("0x%x", b)
 }
