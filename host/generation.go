@@ -60,8 +60,10 @@ func (h *Host) newAgent(c *config.Config, name string, a config.Agent) (*agent.A
 	if system == "" {
 		system = c.SystemPrompt
 	}
+	m := c.Models[a.ModelTier]
 	return &agent.Agent{
-		Name: name, System: system, Tier: a.ModelTier, Offered: offered, Tools: h.registry.ForModel(offered), Approve: a.Approve,
+		Window: agent.Window(m.ContextWindow, m.MaxOutputTokens),
+		Name:   name, System: system, Tier: a.ModelTier, Offered: offered, Tools: h.registry.ForModel(offered), Approve: a.Approve,
 		Sandboxed: c.Sandbox.Enabled && a.Sandbox.Enabled, Sandbox: a.Sandbox.Name,
 	}, nil
 }

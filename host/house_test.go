@@ -58,7 +58,7 @@ var layers = map[string][]string{
 	"host/config":   {"host/glob"},
 	"host/store":    {"host/message"},
 	"host/model":    {"host/config"},
-	"host/policy":   {"host/message", "host/glob", "sdk/policy/abi"},
+	"host/policy":   {"host/message", "host/glob", "sdk"},
 	"host/route":    {"host/config", "host/glob", "host/message", "host/policy"},
 	"host/sandbox":  {"host/machine"},
 	"host/plugin":   {"host/message", "sdk/proto"},

@@ -179,6 +179,9 @@ func (m *machines) Sandbox(ctx context.Context, session, name string) (machine.M
 	return manager.Get(ctx, session, name, s)
 }
 
+// Dir implements agent.Machines.
+func (m *machines) Dir(session string) string { return sandbox.Workspace(m.root, session) }
+
 // Host implements agent.Machines.
 func (m *machines) Host(session string) (machine.Machine, error) {
 	m.mu.Lock()
@@ -186,7 +189,7 @@ func (m *machines) Host(session string) (machine.Machine, error) {
 	if h, ok := m.hosts[session]; ok {
 		return h, nil
 	}
-	dir := sandbox.Workspace(m.root, session)
+	dir := m.Dir(session)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make workspace: %w", err)
 	}

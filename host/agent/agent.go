@@ -28,6 +28,7 @@ type Agent struct {
 	Tools   []model.Tool // what its model is told
 	Offered tool.Set     // what it may call
 	Approve string       // see tool.Subject
+	Window  int          // bytes of conversation that its model is shown; see Window
 	// Sandboxed is true when configuration puts the agent's machine tools into the sandbox called Sandbox.
 	Sandboxed bool
 	Sandbox   string
@@ -76,6 +77,8 @@ type Machines interface {
 	Host(session string) (machine.Machine, error)
 	// Sandbox returns the session's sandbox, made at its first use.
 	Sandbox(ctx context.Context, session, name string) (machine.Machine, error)
+	// Dir is the session's workspace as people know it, on the host.
+	Dir(session string) string
 	// Available tells why the sandbox cannot be had now, or nil.
 	Available(name string) error
 }

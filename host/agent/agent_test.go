@@ -118,6 +118,7 @@ func (noMachines) Sandbox(context.Context, string, string) (machine.Machine, err
 	return nil, machine.ErrUnavailable
 }
 func (noMachines) Available(string) error { return nil }
+func (noMachines) Dir(string) string      { return "/workspace" }
 
 // house is a runner with its surroundings, over a store that outlives it.
 type house struct {
@@ -151,7 +152,7 @@ func newHouse(t *testing.T, s *sqlite.Store, wrap func(Store) Store) *house {
 	}
 	h.gen.Agents = map[string]*Agent{}
 	for _, name := range h.gen.Names {
-		h.gen.Agents[name] = &Agent{Name: name, Tier: "default", Offered: tool.NewSet("thing.touch")}
+		h.gen.Agents[name] = &Agent{Name: name, Tier: "default", Offered: tool.NewSet("thing.touch"), Window: DefaultWindow}
 	}
 	var err error
 	if h.desk, err = approval.New(approval.Config{Store: s, Notify: func(a store.Approval) { h.asked <- a.ID }}); err != nil {

@@ -151,6 +151,7 @@ func (t *turn) subject() tool.Subject {
 		Message: t.origin, Role: t.gen.Roles.Of(t.row.Channel, t.row.Sender), Door: door, Agent: t.agent.Name,
 		Session: t.row.Session, Turn: t.row.ID, Offered: t.agent.Offered, Labels: t.session.labels,
 		CallsInTurn: t.calls, Turns: t.session.count, Sandbox: sandbox, LocalDoor: local, Approve: t.agent.Approve,
+		Dir: t.cfg.Machines.Dir(t.row.Session),
 	}
 }
 

@@ -30,11 +30,19 @@ type transcript struct {
 const (
 	keepTurns    = 40
 	keepSessions = 1024
-	// bytesPerToken is a cautious guess, for deciding what fits a context window.
-	bytesPerToken = 3
-	// defaultWindow is the budget of bytes where a tier names no context window.
-	defaultWindow = 96 << 10
 )
+
+// DefaultWindow is how much of a conversation a model is shown, in bytes, where its tier names no context window.
+const DefaultWindow = 96 << 10
+
+// Window is how many bytes of conversation fit a context window of so many tokens beside an answer. Three bytes a token is a
+// cautious guess for most languages.
+func Window(contextTokens, answerTokens int) int {
+	if contextTokens == 0 {
+		return DefaultWindow
+	}
+	return 3 * max(contextTokens-answerTokens, contextTokens/4)
+}
 
 func (s *session) add(t *turnSteps) {
 	ms := t.messages()

@@ -187,7 +187,7 @@ func (t *turn) within() error {
 func (t *turn) ask(ctx context.Context) (model.Response, error) {
 	req := model.Request{
 		System:   t.agent.System,
-		Messages: append(t.session.context(defaultWindow), t.steps.messages()...),
+		Messages: append(t.session.context(t.agent.Window), t.steps.messages()...),
 		Tools:    t.agent.Tools,
 		Session:  t.row.Session,
 	}

@@ -47,6 +47,9 @@ func NewInbox(cfg InboxConfig) *Inbox {
 
 // Accept commits a message and hands it on. When it returns without error the message is on stable storage and
 // may be acknowledged to its channel; a message that is there already is acknowledged and not handed on again.
+//
+// The end of ctx does not cut the commit short. A commit that was given up may still happen; when the message comes again it
+// would be taken for one that was handed on, and wait for the next start of the host.
 func (in *Inbox) Accept(ctx context.Context, m message.Message) error {
 	if err := check(m); err != nil {
 		return &MalformedError{err}
@@ -54,7 +57,7 @@ func (in *Inbox) Accept(ctx context.Context, m message.Message) error {
 	m.Text = bound(m.Text)
 	m.ReceivedAt = in.cfg.Now().UTC()
 	state, note := in.judge(m)
-	row, fresh, err := in.cfg.Store.AppendInbox(ctx, m, state, note)
+	row, fresh, err := in.cfg.Store.AppendInbox(context.WithoutCancel(ctx), m, state, note)
 	switch {
 	case err != nil:
 		return fmt.Errorf("accept message: %w", err)

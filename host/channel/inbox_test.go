@@ -101,6 +101,34 @@ func TestAcceptDoesNotPromiseWhatWasNotKept(t *testing.T) {
 	}
 }
 
+// impatientStore commits, but says so only to those who still wait.
+type impatientStore struct{ store.Inbox }
+
+func (s impatientStore) AppendInbox(ctx context.Context, m message.Message, state store.InboxState, note string) (store.InboxRow, bool, error) {
+	row, fresh, err := s.Inbox.AppendInbox(context.WithoutCancel(ctx), m, state, note)
+	if ctx.Err() != nil {
+		return store.InboxRow{}, false, ctx.Err()
+	}
+	return row, fresh, err
+}
+
+func TestAMessageWhoseChannelWentAwayIsHandedOn(t *testing.T) {
+	delivered := 0
+	in := NewInbox(InboxConfig{
+		Store: impatientStore{open(t)}, Admit: func(message.Message) Admission { return Admission{Allowed: true} },
+		Deliver: func(store.InboxRow) { delivered++ },
+	})
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	in.Accept(gone, hello()) // the process of the plugin ended while the commit was under way
+	if err := in.Accept(t.Context(), hello()); err != nil {
+		t.Fatal(err)
+	}
+	if delivered != 1 {
+		t.Fatalf("handed on %d times, want once", delivered)
+	}
+}
+
 func FuzzBound(f *testing.F) {
 	f.Add("short")
 	f.Add(strings.Repeat("é", message.MaxText))

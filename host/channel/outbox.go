@@ -34,6 +34,8 @@ type Outbox struct {
 	mu      sync.Mutex
 	senders map[string]Sender
 	changed chan struct{} // closed and replaced whenever senders changes
+	loaded  bool
+	early   []store.OutboxRow // pushed before what an earlier process left was loaded
 }
 
 // maxConversations bounds the conversations with deliveries under way or waiting for their channel.
@@ -61,18 +63,41 @@ func (o *Outbox) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("load outbox: %w", err)
 	}
-	for _, r := range rows {
-		o.push(r)
-	}
+	o.load(rows)
 	return o.lanes.Run(ctx)
+}
+
+// load queues what an earlier process left, then what was pushed meanwhile. A reply of the second sort may be among the
+// first; it must neither overtake an older one nor be queued twice.
+func (o *Outbox) load(rows []store.OutboxRow) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	there := make(map[string]bool, len(rows))
+	for _, r := range rows {
+		there[r.Reply.Key] = true
+		o.queue(r)
+	}
+	for _, r := range o.early {
+		if !there[r.Reply.Key] {
+			o.queue(r)
+		}
+	}
+	o.early, o.loaded = nil, true
 }
 
 // Push takes a reply that was committed.
 func (o *Outbox) Push(turn string, r message.Reply) {
-	o.push(store.OutboxRow{Turn: turn, Reply: r, State: store.OutboxPending})
+	row := store.OutboxRow{Turn: turn, Reply: r, State: store.OutboxPending}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.loaded {
+		o.early = append(o.early, row)
+		return
+	}
+	o.queue(row)
 }
 
-func (o *Outbox) push(r store.OutboxRow) {
+func (o *Outbox) queue(r store.OutboxRow) {
 	o.lanes.Push(r.Reply.Channel+":"+r.Reply.Conversation.ID, r)
 }
 
@@ -159,7 +184,7 @@ func (o *Outbox) attempt(ctx context.Context, row *store.OutboxRow) (done bool, 
 	}
 	row.Attempts++
 	if !s.Recognises() {
-		row.State = store.OutboxSending
+		row.State, row.Note = store.OutboxSending, ""
 		if err := o.cfg.Store.SetOutbox(ctx, *row); err != nil {
 			return false, 0, err
 		}
@@ -170,7 +195,7 @@ func (o *Outbox) attempt(ctx context.Context, row *store.OutboxRow) (done bool, 
 	return o.record(ctx, row, res)
 }
 
-// settle decides on a row whose send may have happened: the channel knows, or it is sent once more with a mark, or it is given up.
+// settle decides on a row whose send may have happened: the channel knows, or it is sent again with a mark, or it is given up.
 func (o *Outbox) settle(ctx context.Context, s Sender, row *store.OutboxRow) (bool, error) {
 	if r, ok := s.(Reconciler); ok {
 		ctx, cancel := context.WithTimeout(ctx, o.cfg.SendTimeout)
@@ -184,13 +209,21 @@ func (o *Outbox) settle(ctx context.Context, s Sender, row *store.OutboxRow) (bo
 			return false, nil
 		}
 	}
-	if row.Reply.PossibleDuplicate {
+	if row.Reply.PossibleDuplicate && (row.Note == noteUnknown || row.Attempts >= maxResends) {
 		row.State, row.Note = store.OutboxDead, "outcome unknown twice"
 		return true, o.cfg.Store.SetOutbox(ctx, *row)
 	}
 	row.Reply.PossibleDuplicate = true
 	return false, nil
 }
+
+// noteUnknown tells a send whose channel could not say what became of it from one that was cut off by the end of the
+// host. The first is given up when it happens to a marked resend, for the channel will not know the next time either. The
+// second says nothing about the channel: a loss would be worse than a further copy with a mark.
+const noteUnknown = string(message.Unknown)
+
+// maxResends bounds the latter, should it be this very send that ends the host.
+const maxResends = 10
 
 func (o *Outbox) send(ctx context.Context, s Sender, r message.Reply) Result {
 	ctx, cancel := context.WithTimeout(ctx, o.cfg.SendTimeout)
@@ -211,7 +244,7 @@ func (o *Outbox) record(ctx context.Context, row *store.OutboxRow, res Result) (
 	case message.NotSent:
 		row.State, wait = store.OutboxPending, max(res.RetryAfter, backoff(row.Attempts))
 	default:
-		row.State, wait = store.OutboxSending, backoff(row.Attempts)
+		row.State, row.Note, wait = store.OutboxSending, noteUnknown, backoff(row.Attempts)
 	}
 	if row.Attempts >= maxAttempts {
 		row.State, row.Note = store.OutboxDead, fmt.Sprintf("gave up after %d attempts", row.Attempts)

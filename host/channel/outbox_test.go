@@ -169,6 +169,35 @@ func TestDelivery(t *testing.T) {
 	}
 }
 
+func TestResendsThatWereCutOff(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		note     string
+		attempts int
+		sends    int
+		end      store.OutboxState
+	}{
+		{"a marked resend cut off by a crash is sent again", "", 2, 1, store.OutboxSent},
+		{"a marked resend of unknown outcome is given up, even after a crash", "unknown", 2, 0, store.OutboxDead},
+		{"a send that goes with a crash each time is given up at last", "", maxResends, 0, store.OutboxDead},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := row("k", "#a", store.OutboxSending)
+				r.Reply.PossibleDuplicate, r.Note, r.Attempts = true, c.note, c.attempts
+				m, s := newMemory(r), &script{}
+				run(t, m, s, time.Hour)
+				if len(s.sent) != c.sends || slices.Contains(s.marks, false) {
+					t.Errorf("%d sends, marks %v, want %d, all marked", len(s.sent), s.marks, c.sends)
+				}
+				if got := m.rows["k"].State; got != c.end {
+					t.Errorf("row ends as %s, want %s", got, c.end)
+				}
+			})
+		})
+	}
+}
+
 func TestRetryAfterIsObeyed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answers: []any{Result{Outcome: message.NotSent, RetryAfter: 90 * time.Second}}}
@@ -189,6 +218,27 @@ func TestOrderWithinAConversation(t *testing.T) {
 		run(t, newMemory(rows...), s, time.Hour)
 		if !slices.IsSorted(s.sent) || len(s.sent) != 11 {
 			t.Fatalf("sent %v", s.sent)
+		}
+	})
+}
+
+// TestARecoveredReplyIsNotOvertaken pushes replies of turns that ended before the outbox had loaded what was left.
+func TestARecoveredReplyIsNotOvertaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		left, both, late := row("a", "#a", store.OutboxPending), row("b", "#a", store.OutboxPending), row("c", "#a", store.OutboxPending)
+		m, s := newMemory(left, both), &script{recognises: true}
+		o := NewOutbox(OutboxConfig{Store: m, Log: slog.New(slog.DiscardHandler)})
+		o.Attach("irc", s)
+		o.Push("t2", both.Reply) // committed before the load and pushed before it
+		o.Push("t3", late.Reply) // committed after it
+		ctx, cancel := context.WithCancel(t.Context())
+		var done sync.WaitGroup
+		done.Go(func() { o.Run(ctx) })
+		synctest.Wait()
+		cancel()
+		done.Wait()
+		if want := []string{"a", "b", "c"}; !slices.Equal(s.sent, want) {
+			t.Fatalf("sent %v, want %v", s.sent, want)
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -84,8 +85,7 @@ func newTrial(t *testing.T, bin string, forgetful bool) *trial {
 		x.seed = uint64(time.Now().UnixNano())
 	}
 	x.rng = rand.New(rand.NewPCG(x.seed, 0))
-	effects := filepath.Join(t.TempDir(), "effects")
-	x.talk = newTalk(x.ledger, *conversations, effects)
+	x.talk = newTalk(x.ledger, *conversations)
 	var err error
 	x.platform, err = hosttest.NewPlatform(hosttest.PlatformConfig{Forgetful: forgetful, Shown: x.talk.shown, Acked: x.ledger.ack})
 	if err != nil {
@@ -107,6 +107,8 @@ func (x *trial) run(kills int, kill func(*trial)) {
 	})
 	defer platform.Wait()
 	defer cancel()
+	x.start()
+	x.begin()
 	talking, hush := context.WithCancel(ctx)
 	defer people.Wait()
 	defer hush()
@@ -115,7 +117,6 @@ func (x *trial) run(kills int, kill func(*trial)) {
 		people.Go(func() { x.talk.speak(talking, i, rng) })
 	}
 
-	x.start()
 	for range kills {
 		x.live()
 		kill(x)
@@ -128,6 +129,16 @@ func (x *trial) run(kills int, kill func(*trial)) {
 	if err := x.program.Stop(); err != nil {
 		x.t.Error(err)
 	}
+}
+
+// begin makes the files of effects, undisturbed.
+func (x *trial) begin() {
+	for i := range *conversations {
+		if !group(i) {
+			x.talk.post(i, begin, "ann")
+		}
+	}
+	x.settle()
 }
 
 func (x *trial) start() {
@@ -197,6 +208,8 @@ func (x *trial) settle() {
 		}
 		select {
 		case <-changed:
+		case <-x.program.Ended():
+			x.t.Fatalf("flynn ended by itself; its log ends with:\n%s", x.program.Tail())
 		case <-time.After(patience):
 			x.t.Errorf("%d messages have no answer after %s; the log ends with:\n%s", open, patience, x.program.Tail())
 			return
@@ -225,24 +238,37 @@ func (x *trial) report(kills int) {
 		x.t.Errorf("%s", p)
 	}
 	ran := x.ledger.ran(effect)
-	file, err := os.ReadFile(x.talk.effects)
-	if err != nil && len(ran) > 0 {
-		x.t.Error(err)
-	}
-	for _, p := range judgeEffects(string(file), ran) {
+	for _, p := range judgeEffects(x.effects(), ran) {
 		x.t.Error(p)
 	}
 	p50, most := quantiles(x.ledger.resumed)
 	x.t.Logf("%d kills, %d of them amid work; %d messages: %d lost, %d twice; %d tool calls, %d interrupted; "+
-		"%d resends recognised, %d shown with a mark; resumed after p50 %s, max %s (n=%d); seed %d, %s",
+		"%d resends recognised, %d shown again with a mark (%d more than once); resumed after p50 %s, max %s (n=%d); seed %d, %s",
 		kills, x.effective, v.total, len(v.lost), len(v.twice), len(ran)+len(x.ledger.ran(write))+v.interrupted, v.interrupted,
-		x.platform.Repeats(), v.marked, p50, most, len(x.ledger.resumed), x.seed, time.Since(x.began).Round(100*time.Millisecond))
+		x.platform.Repeats(), v.marked, v.thrice, p50, most, len(x.ledger.resumed), x.seed, time.Since(x.began).Round(100*time.Millisecond))
 	if x.effective == 0 {
 		x.t.Error("no kill met any work: nothing was tested")
 	}
 	if x.pluginKills == 0 && (p50 > owedResumption || most > mostResumption) {
 		x.t.Errorf("work resumed %s after the start (max %s), owed are %s", p50, most, owedResumption)
 	}
+}
+
+// effects is what the files of effects hold.
+func (x *trial) effects() string {
+	names, err := filepath.Glob(filepath.Join(x.program.Dir, "store", "workspaces", "*", effectsFile))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		all.WriteString(strings.TrimSuffix(string(text), lastLine))
+	}
+	return all.String()
 }
 
 func quantiles(ds []time.Duration) (p50, most time.Duration) {

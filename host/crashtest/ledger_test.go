@@ -19,13 +19,27 @@ const (
 	plain  kind = "plain"  // answered with its own text
 	slow   kind = "slow"   // the same, after a while
 	write  kind = "write"  // writes a note
-	effect kind = "effect" // appends a line to a file: running it twice shows
+	begin  kind = "begin"  // makes the file that effect adds to
+	effect kind = "effect" // adds a line to a file: running it twice shows
 	read   kind = "read"   // reads a note back
 )
 
 // tool tells whether the answer comes of a tool call. Such a message is alone in its turn, and its answer names it by
 // Reply.ReplyTo, for a call that was interrupted has nothing else to say of it.
-func (k kind) tool() bool { return k == write || k == effect || k == read }
+func (k kind) tool() bool { return slices.Contains([]kind{write, begin, effect, read}, k) }
+
+// success is how the answer begins when the call ran.
+func (k kind) success() string {
+	switch k {
+	case write:
+		return "remembered under"
+	case begin:
+		return "wrote "
+	case effect:
+		return "replaced 1 in"
+	}
+	return "the text of"
+}
 
 // sent is a message that was posted.
 type sent struct {
@@ -45,7 +59,8 @@ type ledger struct {
 	messages    map[int]*sent
 	replies     []hosttest.Reply
 	keys        map[string]bool // of the replies
-	done        map[kind][]int  // tool messages whose answer does not say that the call was interrupted
+	done        map[kind][]int  // tool messages whose answer says that the call ran
+	failed      []string        // answers to tool messages that say anything else
 	interrupted int
 	open        int           // messages without an answer
 	changed     chan struct{} // closed and replaced with each answer
@@ -119,8 +134,10 @@ func (l *ledger) noteTool(r hosttest.Reply) {
 	case m == nil || !m.kind.tool():
 	case strings.Contains(r.Text, "was restarted while this call ran"):
 		l.interrupted++
-	default:
+	case strings.HasPrefix(r.Text, m.kind.success()):
 		l.done[m.kind] = append(l.done[m.kind], m.id)
+	default:
+		l.failed = append(l.failed, fmt.Sprintf("%d (%s): %q", m.id, m.kind, r.Text))
 	}
 }
 
@@ -181,7 +198,7 @@ func (l *ledger) unanswered() (int, <-chan struct{}) {
 	return l.open, l.changed
 }
 
-// verdict is what the ledger found. Everything but total, marked and interrupted has to be empty.
+// verdict is what the ledger found. Everything but total, marked, thrice and interrupted has to be empty.
 type verdict struct {
 	total       int
 	lost        []int    // never answered
@@ -189,7 +206,9 @@ type verdict struct {
 	repeated    []string // keys that were shown again without a mark, or too often
 	disordered  []string // answers that came before an earlier one's
 	strange     []string // replies to nothing
+	failed      []string // tool calls that did not do what they should
 	marked      int      // replies that were shown again with the mark
+	thrice      int      // of them, more than once
 	interrupted int      // tool calls whose fate is unknown, and said so
 }
 
@@ -197,7 +216,7 @@ type verdict struct {
 func (l *ledger) judge() verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	v := verdict{total: len(l.messages), interrupted: l.interrupted}
+	v := verdict{total: len(l.messages), failed: l.failed, interrupted: l.interrupted}
 	for id := range len(l.messages) {
 		switch m := l.messages[id+1]; {
 		case m.answered == 0:
@@ -211,8 +230,9 @@ func (l *ledger) judge() verdict {
 	return v
 }
 
-// judgeKeys looks for replies that people saw more than once. Where keys are not recognised, one repetition is
-// allowed, and all but one of the appearances have to carry the mark; the marked one may come first when the other was under way.
+// judgeKeys looks for replies that people saw more than once. Where keys are not recognised, all but one of the appearances
+// have to carry the mark; a marked one may come first when the other was under way. A third appearance takes two kills
+// that each hit between what people see and the note of it, and the loss that it prevents would be worse.
 func (l *ledger) judgeKeys(v *verdict) {
 	seen, unmarked := map[string]int{}, map[string]int{}
 	for _, r := range l.replies {
@@ -223,10 +243,11 @@ func (l *ledger) judgeKeys(v *verdict) {
 	}
 	for key, n := range seen {
 		switch {
-		case n > 1 && !l.forgetful, n > 2, unmarked[key] > 1:
+		case n > 1 && !l.forgetful, unmarked[key] > 1:
 			v.repeated = append(v.repeated, fmt.Sprintf("%s: %d times, %d without a mark", key, n, unmarked[key]))
-		case n == 2:
+		case n > 1:
 			v.marked++
+			v.thrice += min(1, n-2)
 		}
 	}
 }
@@ -265,6 +286,7 @@ func (v verdict) problems() []string {
 	}{
 		{"lost", len(v.lost), v.lost}, {"answered twice", len(v.twice), v.twice}, {"repeated", len(v.repeated), v.repeated},
 		{"out of order", len(v.disordered), v.disordered}, {"strange", len(v.strange), v.strange},
+		{"failed", len(v.failed), v.failed},
 	} {
 		if f.n > 0 {
 			all = append(all, fmt.Sprintf("%d %s: %.600v", f.n, f.what, fmt.Sprint(f.list)))

@@ -17,12 +17,11 @@ const outstanding = 3
 type talk struct {
 	ledger   *ledger
 	platform *hosttest.Platform
-	effects  string // file
-	room     map[string]chan struct{}
+	room     map[string]chan struct{} // a token for each message of speak that has no answer
 }
 
-func newTalk(l *ledger, conversations int, effects string) *talk {
-	t := &talk{ledger: l, effects: effects, room: map[string]chan struct{}{}}
+func newTalk(l *ledger, conversations int) *talk {
+	t := &talk{ledger: l, room: map[string]chan struct{}{}}
 	for i := range conversations {
 		t.room[conversation(i)] = make(chan struct{}, outstanding)
 	}
@@ -38,7 +37,10 @@ func group(i int) bool { return i%4 == 3 }
 // shown makes room for what was answered. Platform calls it.
 func (t *talk) shown(r hosttest.Reply) {
 	for _, m := range t.ledger.show(r) {
-		<-t.room[m.conversation]
+		select {
+		case <-t.room[m.conversation]:
+		default: // it was not said by speak
+		}
 	}
 }
 
@@ -50,7 +52,11 @@ func (t *talk) speak(ctx context.Context, i int, rng *rand.Rand) {
 		case <-ctx.Done():
 			return
 		}
-		t.post(i, choose(i, rng), rng)
+		sender := "ann"
+		if group(i) && rng.IntN(3) == 0 {
+			sender = "bob"
+		}
+		t.post(i, choose(i, rng), sender)
 		select {
 		case <-time.After(time.Duration(rng.IntN(30)) * time.Millisecond):
 		case <-ctx.Done():
@@ -76,12 +82,9 @@ func choose(i int, rng *rand.Rand) kind {
 
 // post says one message. A tool's message has a sender of its own, since messages of one sender that wait together are
 // answered together, and then no command would be one.
-func (t *talk) post(i int, k kind, rng *rand.Rand) {
+func (t *talk) post(i int, k kind, sender string) {
 	id := t.ledger.post(conversation(i), k)
-	e := hosttest.Event{ID: strconv.Itoa(id), Conversation: conversation(i), Group: group(i), Sender: "ann"}
-	if group(i) && rng.IntN(3) == 0 {
-		e.Sender = "bob"
-	}
+	e := hosttest.Event{ID: strconv.Itoa(id), Conversation: conversation(i), Group: group(i), Sender: sender}
 	if k.tool() {
 		e.Sender = fmt.Sprintf("owner-of-%d", id)
 	}
@@ -89,14 +92,22 @@ func (t *talk) post(i int, k kind, rng *rand.Rand) {
 	t.platform.Post(e)
 }
 
+// The file in the workspace of each conversation to which effects add lines, before its last one.
+const (
+	effectsFile = "effects"
+	lastLine    = "END"
+)
+
 func (t *talk) text(k kind, id int) string {
 	switch k {
 	case slow:
 		return fmt.Sprintf("!slow 30 hello %s", tag(id))
 	case write:
 		return fmt.Sprintf(`!tool memory.write {"key":%q,"text":%q}`, noteKey(id), noteText(id))
+	case begin:
+		return fmt.Sprintf(`!tool file.write {"path":%q,"content":%q}`, effectsFile, lastLine)
 	case effect:
-		return fmt.Sprintf("!sh echo '%s' >>%s", tag(id), t.effects)
+		return fmt.Sprintf(`!tool file.edit {"path":%q,"old":%q,"new":%q}`, effectsFile, lastLine, tag(id)+"\n"+lastLine)
 	}
 	return fmt.Sprintf("hello %s", tag(id))
 }
@@ -107,7 +118,6 @@ func noteText(id int) string { return fmt.Sprintf("the text of %d", id) }
 // recall asks for the note that message id wrote and returns the number of the question.
 func (t *talk) recall(id int) (question int) {
 	question = t.ledger.post(conversation(0), read)
-	t.room[conversation(0)] <- struct{}{}
 	t.platform.Post(hosttest.Event{
 		ID: strconv.Itoa(question), Conversation: conversation(0), Sender: fmt.Sprintf("owner-of-%d", question),
 		Text: fmt.Sprintf(`!tool memory.read {"key":%q}`, noteKey(id)),

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -53,7 +54,9 @@ type Program struct {
 	cfg    Config
 	config string
 	log    *os.File
-	cmd    *exec.Cmd // nil while no process runs
+	cmd    *exec.Cmd     // nil while no process was started that was not stopped
+	ended  chan struct{} // closed when the process is gone; exit is valid then
+	exit   error
 }
 
 // New writes the configuration of a set-up with a fresh store. When the test ends, the process that runs is killed.
@@ -95,13 +98,18 @@ func (p *Program) prepare() error {
 	return os.WriteFile(p.config, []byte(text), 0o600)
 }
 
-// freeAddress finds a port that stays the same over restarts.
+// freeAddress finds a port that stays free while the process is down: below those that systems give to outgoing
+// connections, where another program could be given it.
 func freeAddress() (string, error) {
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	const first, last = 10_000, 32_000
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(last-first))
+		lis, err := net.Listen("tcp", address)
+		if err == nil {
+			return address, lis.Close()
+		}
 	}
-	return lis.Addr().String(), lis.Close()
+	return "", errors.New("find a free port: none of 100")
 }
 
 const baseConfig = `
@@ -180,9 +188,18 @@ func (p *Program) Start() error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start flynn: %w", err)
 	}
-	p.cmd = cmd
+	p.cmd, p.ended = cmd, make(chan struct{})
+	go p.wait(cmd, p.ended) // ends with the process, for which Kill and Stop wait
 	return nil
 }
+
+func (p *Program) wait(cmd *exec.Cmd, ended chan<- struct{}) {
+	p.exit = cmd.Wait()
+	close(ended)
+}
+
+// Ended is closed when the process is gone.
+func (p *Program) Ended() <-chan struct{} { return p.ended }
 
 // PID is the number of the process that runs.
 func (p *Program) PID() int { return p.cmd.Process.Pid }
@@ -227,12 +244,12 @@ func (p *Program) Kill() error {
 		return nil
 	}
 	err := p.cmd.Process.Kill()
-	waited := p.cmd.Wait()
+	<-p.ended
 	p.cmd = nil
-	if exit := (*exec.ExitError)(nil); err != nil && errors.As(waited, &exit) {
-		return fmt.Errorf("flynn had ended before it was killed: %w", exit)
+	if err != nil {
+		return fmt.Errorf("flynn had ended before it was killed: %w", p.exit)
 	}
-	return err
+	return nil
 }
 
 // Stop ends the process in order.
@@ -240,17 +257,16 @@ func (p *Program) Stop() error {
 	if p.cmd == nil {
 		return nil
 	}
-	process := p.cmd.Process
-	if err := process.Signal(os.Interrupt); err != nil {
-		return errors.Join(err, p.Kill())
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		return p.Kill()
 	}
-	late := time.AfterFunc(stopTimeout, func() { process.Kill() })
-	err := p.cmd.Wait()
-	p.cmd = nil
-	if !late.Stop() {
-		return fmt.Errorf("flynn did not stop within %s; its log ends with:\n%s", stopTimeout, p.Tail())
+	select {
+	case <-p.ended:
+		p.cmd = nil
+		return p.exit
+	case <-time.After(stopTimeout):
+		return errors.Join(fmt.Errorf("flynn did not stop within %s; its log ends with:\n%s", stopTimeout, p.Tail()), p.Kill())
 	}
-	return err
 }
 
 const stopTimeout = 20 * time.Second

@@ -22,10 +22,10 @@ type verdict struct {
 }
 
 // readVerdict reads an answer. region is the memory that the output frame lies at the start of; it is not kept.
-func readVerdict(kind string, raw int64, region []byte) verdict {
+func readVerdict(kind string, raw int64, region []byte, in *interned) verdict {
 	v := verdict{code: uint8(raw), rule: uint32(raw) >> 8}
 	if size := uint32(uint64(raw) >> 32); size > 0 {
-		if v.err = v.readOutput(kind, size, region); v.err != nil {
+		if v.err = v.readOutput(kind, size, region, in); v.err != nil {
 			return v
 		}
 	}
@@ -38,29 +38,57 @@ func readVerdict(kind string, raw int64, region []byte) verdict {
 	return v
 }
 
-func (v *verdict) readOutput(kind string, size uint32, region []byte) *Error {
+func (v *verdict) readOutput(kind string, size uint32, region []byte, in *interned) *Error {
 	if size > maxOutput || int64(size) > int64(len(region)) {
 		return failf(ClassAnswer, "an output of %d bytes, at most %d are allowed", size, min(maxOutput, len(region)))
 	}
-	fields, err := parseFrame(region[:size], abi.FrameOutput)
-	if err != nil {
+	frame := region[:size]
+	if err := checkFrame(frame, abi.FrameOutput); err != nil {
 		return err
 	}
 	name := abi.OutAgent
 	if kind == KindTool {
 		name = abi.OutSandbox
 	}
-	for id, to := range map[abi.Field]*string{name: &v.name, abi.OutReason: &v.reason} {
-		f, ok := fields[id]
-		if !ok {
-			continue
-		}
-		if f.kind != abi.TypeString || !utf8.Valid(f.bytes) {
-			return failf(ClassAnswer, "the output field %d is no text", id)
-		}
-		*to = string(f.bytes)
+	var err *Error
+	if v.name, err = outputText(frame, name, in); err == nil {
+		v.reason, err = outputText(frame, abi.OutReason, in)
 	}
-	return nil
+	return err
+}
+
+func outputText(frame []byte, id abi.Field, in *interned) (string, *Error) {
+	f, ok := fieldOf(frame, id)
+	if !ok {
+		return "", nil
+	}
+	if f.kind != abi.TypeString || !utf8.Valid(f.bytes) {
+		return "", failf(ClassAnswer, "the output field %d is no text", id)
+	}
+	return in.get(f.bytes), nil
+}
+
+// interned keeps the few strings that a policy answers with, so that a decision need not make them again.
+type interned struct{ all map[string]string }
+
+const (
+	maxInterned     = 128 // strings
+	maxInternedSize = 64  // bytes of one
+)
+
+func (in *interned) get(b []byte) string {
+	if s, ok := in.all[string(b)]; ok {
+		return s
+	}
+	s := string(b)
+	if len(s) > maxInternedSize {
+		return s
+	}
+	if in.all == nil || len(in.all) >= maxInterned {
+		in.all = map[string]string{}
+	}
+	in.all[s] = s
+	return s
 }
 
 // say is the reason for people: the module's words, else the number of its rule.
@@ -102,7 +130,7 @@ func toolAnswer(v *verdict) Restrictions {
 		return Restrictions{Deny: true}
 	}
 	r := Restrictions{Deny: v.code&abi.ToolDeny != 0, Ask: v.code&abi.ToolAsk != 0, Sandbox: v.code&abi.ToolSandbox != 0}
-	if r.Sandbox && v.name != "" {
+	if r.Sandbox {
 		r.Sandboxes = []string{v.name}
 	}
 	return r
@@ -139,10 +167,12 @@ func (r *Restrictions) Join(other Restrictions) {
 	r.Reasons = append(r.Reasons, other.Reasons...)
 }
 
-// resolve denies what no place could satisfy: two sandboxes at once.
+// resolve denies what no place could satisfy: two sandboxes at once. Which one a demand without a name means
+// only the host knows.
 func (r *Restrictions) resolve() {
-	if len(r.Sandboxes) > 1 {
+	named := slices.DeleteFunc(slices.Clone(r.Sandboxes), func(name string) bool { return name == "" })
+	if len(named) > 1 {
 		r.Deny = true
-		r.Reasons = append(r.Reasons, "the policies demand different sandboxes: "+strings.Join(r.Sandboxes, ", "))
+		r.Reasons = append(r.Reasons, "the policies demand different sandboxes: "+strings.Join(named, ", "))
 	}
 }

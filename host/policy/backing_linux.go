@@ -53,8 +53,8 @@ func (g *image) close() {
 	}
 }
 
-// backing is the linear memory of one instance whose image is shared: a reservation of address space, so that the
-// memory never moves.
+// backing is the linear memory of one instance: a reservation of address space, so that growing neither copies nor moves it, and
+// the garbage collector never sees it.
 type backing struct {
 	space *space
 }
@@ -65,14 +65,11 @@ type space struct {
 	mapped   int // bytes of the image that are mapped over the start
 }
 
-// newBacking is the memory for the next instance; without a shared image it is wazero's own.
-func newBacking(g *image) (backing, experimental.MemoryAllocator) {
-	if g == nil || g.shared.size == 0 {
-		return backing{}, nil
-	}
+// newBacking is the memory for the next instance.
+func newBacking() (backing, experimental.MemoryAllocator) {
 	s := &space{}
 	return backing{s}, experimental.MemoryAllocatorFunc(func(_, most uint64) experimental.LinearMemory {
-		reserved, err := unix.Mmap(-1, 0, int(most), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+		reserved, err := unix.Mmap(-1, 0, int(most), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 		if err == nil {
 			s.reserved = reserved
 			return s
@@ -84,9 +81,6 @@ func newBacking(g *image) (backing, experimental.MemoryAllocator) {
 // Reallocate implements experimental.LinearMemory.
 func (s *space) Reallocate(size uint64) []byte {
 	if size > uint64(len(s.reserved)) {
-		return nil
-	}
-	if size > 0 && unix.Mprotect(s.reserved[:size], unix.PROT_READ|unix.PROT_WRITE) != nil {
 		return nil
 	}
 	return s.reserved[:size:size]

@@ -13,7 +13,7 @@ func (g *image) close() {}
 
 type backing struct{}
 
-func newBacking(*image) (backing, experimental.MemoryAllocator) { return backing{}, nil }
+func newBacking() (backing, experimental.MemoryAllocator) { return backing{}, nil }
 
 func (b *backing) attach(*image) bool { return false }
 

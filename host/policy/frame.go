@@ -28,7 +28,7 @@ type query struct {
 
 func routeQuery(f *RouteFacts, zone string) query {
 	q := query{kind: KindRoute, text: f.Message.Text, seed: f.Seed, unix: f.Now.Unix()}
-	q.build(abi.FrameRoute, source{route: f, zone: zone})
+	q.build(abi.FrameRoute, facts{route: f, zone: zoneOf(f.Now, zone)})
 	return q
 }
 
@@ -37,71 +37,72 @@ func toolQuery(f *ToolFacts, zone string) query {
 	sum := sha256.Sum256(f.Args)
 	var digest [2 * sha256.Size]byte
 	hex.Encode(digest[:], sum[:])
-	q.build(abi.FrameTool, source{tool: f, zone: zone, digest: digest[:]})
+	q.build(abi.FrameTool, facts{tool: f, zone: zoneOf(f.Now, zone), digest: digest[:]})
 	return q
 }
 
-// source is where a frame comes from: one of the two kinds of facts.
-type source struct {
+// facts is where a frame comes from: one of the two kinds.
+type facts struct {
 	route  *RouteFacts
 	tool   *ToolFacts
 	zone   string
 	digest []byte // of a tool's arguments, hex
 }
 
-func (s *source) encode(e *encoder) {
-	if s.route != nil {
-		s.route.encode(e, s.zone)
-		return
+// measure is the number of fields, of ints among them, and the bytes of all others.
+type measure struct{ fields, ints, bytes int }
+
+func (f *facts) measure() measure {
+	if f.route != nil {
+		return f.route.measure()
 	}
-	s.tool.encode(e, s.zone, s.digest)
+	m := f.tool.measure()
+	m.bytes += len(f.digest)
+	return m
 }
 
-// build encodes twice: once to measure, once to write into a frame of just that size.
-func (q *query) build(kind uint16, s source) {
-	var e encoder
-	s.encode(&e)
-	count := e.entries
-	ints := (abi.HeaderSize + abi.EntrySize*count + 7) &^ 7
-	values := ints + 8*e.ints
-	total := values + e.bytes
+func (f *facts) encode(e *encoder) {
+	if f.route != nil {
+		f.route.encode(e, f.zone)
+		return
+	}
+	f.tool.encode(e, f.zone, f.digest)
+}
+
+// build writes a frame of just the right size.
+func (q *query) build(kind uint16, f facts) {
+	m := f.measure()
+	ints := (abi.HeaderSize + abi.EntrySize*m.fields + 7) &^ 7
+	values := ints + 8*m.ints
+	total := values + m.bytes + len(f.zone)
 	if total > maxFrame {
 		q.err = failf(ClassFacts, "the facts take %d bytes, at most %d fit a frame", total, maxFrame)
 		return
 	}
-	e = encoder{buf: make([]byte, values, total), entry: abi.HeaderSize, intAt: ints}
-	s.encode(&e)
+	e := encoder{buf: make([]byte, values, total), entry: abi.HeaderSize, intAt: ints}
+	f.encode(&e)
 	q.frame = e.buf
 	binary.LittleEndian.PutUint32(q.frame, abi.Magic)
 	binary.LittleEndian.PutUint16(q.frame[4:], kind)
-	binary.LittleEndian.PutUint16(q.frame[6:], uint16(count))
-	binary.LittleEndian.PutUint32(q.frame[8:], uint32(total))
+	binary.LittleEndian.PutUint16(q.frame[6:], uint16(m.fields))
+	binary.LittleEndian.PutUint32(q.frame[8:], uint32(len(q.frame)))
 }
 
-// encoder writes the fields of a frame in the order of their ids, or measures them while buf is nil. Ints lie
-// behind the table, for their alignment, and everything else behind the ints.
+// encoder writes the fields of a frame in the order of their ids. Ints lie behind the table, for their alignment, and
+// everything else behind the ints.
 type encoder struct {
-	buf           []byte
-	entry, intAt  int
-	entries, ints int
-	bytes         int
+	buf          []byte
+	entry, intAt int
 }
 
 func (e *encoder) add(id abi.Field, kind, offset, length int) {
 	b := e.buf[e.entry : e.entry+abi.EntrySize]
-	binary.LittleEndian.PutUint16(b, uint16(id))
-	binary.LittleEndian.PutUint16(b[2:], uint16(kind))
-	binary.LittleEndian.PutUint32(b[4:], uint32(offset))
+	binary.LittleEndian.PutUint64(b, uint64(id)|uint64(kind)<<16|uint64(uint32(offset))<<32)
 	binary.LittleEndian.PutUint32(b[8:], uint32(length))
 	e.entry += abi.EntrySize
 }
 
 func (e *encoder) string(id abi.Field, s string) {
-	if e.buf == nil {
-		e.entries++
-		e.bytes += len(s)
-		return
-	}
 	e.add(id, abi.TypeString, len(e.buf), len(s))
 	e.buf = append(e.buf, s...)
 }
@@ -114,42 +115,22 @@ func (e *encoder) optional(id abi.Field, s string) {
 
 // joined writes "a:b" without making that string.
 func (e *encoder) joined(id abi.Field, a, b string) {
-	if e.buf == nil {
-		e.entries++
-		e.bytes += len(a) + 1 + len(b)
-		return
-	}
 	e.add(id, abi.TypeString, len(e.buf), len(a)+1+len(b))
 	e.buf = append(append(append(e.buf, a...), ':'), b...)
 }
 
 func (e *encoder) ascii(id abi.Field, text []byte) {
-	if e.buf == nil {
-		e.entries++
-		e.bytes += len(text)
-		return
-	}
 	e.add(id, abi.TypeString, len(e.buf), len(text))
 	e.buf = append(e.buf, text...)
 }
 
 func (e *encoder) int(id abi.Field, v int64) {
-	if e.buf == nil {
-		e.entries++
-		e.ints++
-		return
-	}
 	e.add(id, abi.TypeInt, e.intAt, 8)
 	binary.LittleEndian.PutUint64(e.buf[e.intAt:], uint64(v))
 	e.intAt += 8
 }
 
 func (e *encoder) bool(id abi.Field, v bool) {
-	if e.buf == nil {
-		e.entries++
-		e.bytes++
-		return
-	}
 	e.add(id, abi.TypeBool, len(e.buf), 1)
 	b := byte(0)
 	if v {
@@ -159,19 +140,56 @@ func (e *encoder) bool(id abi.Field, v bool) {
 }
 
 func (e *encoder) list(id abi.Field, list []string) {
-	size := 0
-	for _, s := range list {
-		size += 4 + len(s)
-	}
-	if e.buf == nil {
-		e.entries++
-		e.bytes += size
-		return
-	}
-	e.add(id, abi.TypeList, len(e.buf), size)
+	entry, at := e.entry, len(e.buf)
+	e.add(id, abi.TypeList, at, 0)
 	for _, s := range list {
 		e.buf = append(binary.LittleEndian.AppendUint32(e.buf, uint32(len(s))), s...)
 	}
+	binary.LittleEndian.PutUint32(e.buf[entry+8:], uint32(len(e.buf)-at))
+}
+
+func listSize(list []string) int {
+	n := 4 * len(list)
+	for _, s := range list {
+		n += len(s)
+	}
+	return n
+}
+
+// present counts the optional strings that are there.
+func present(optional ...string) (n int) {
+	for _, s := range optional {
+		if s != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// measure counts what encode writes, except for the zone.
+func (f *Facts) measure() measure {
+	m := &f.Message
+	return measure{
+		fields: 17 + present(m.Conversation.Parent, m.Sender.Account),
+		ints:   6,
+		bytes: len(m.Channel) + len(m.Conversation.ID) + len(m.Conversation.Kind) + len(m.Conversation.Parent) + len(m.Channel) + 1 + len(m.Sender.ID) +
+			len(m.Sender.Name) + len(m.Sender.Account) + len(f.Role) + min(len(m.Text), abi.TextInFrame) + 1 + listSize(f.Labels) + len(f.Door),
+	}
+}
+
+func (f *RouteFacts) measure() measure {
+	m := f.Facts.measure()
+	m.fields += 1 + present(f.Candidate)
+	m.bytes += len(f.Candidate) + listSize(f.Agents)
+	return m
+}
+
+func (f *ToolFacts) measure() measure {
+	m := f.Facts.measure()
+	m.fields += 8
+	m.ints += 2
+	m.bytes += len(f.Agent) + len(f.Tool) + len(f.Effect) + len(f.Session) + 1
+	return m
 }
 
 // encode writes the facts of every frame.
@@ -196,12 +214,9 @@ func (f *Facts) encode(e *encoder, zone string) {
 }
 
 func (f *Facts) encodeTime(e *encoder, zone string) {
-	unix, local := int64(0), int64(0)
-	if e.buf != nil {
-		_, offset := f.Now.Zone()
-		unix = f.Now.Unix()
-		local = unix + int64(offset)
-	}
+	_, offset := f.Now.Zone()
+	unix := f.Now.Unix()
+	local := unix + int64(offset)
 	const day, epochWeekday = 86_400, int64(time.Thursday)
 	days := local / day
 	if local%day < 0 {
@@ -210,10 +225,15 @@ func (f *Facts) encodeTime(e *encoder, zone string) {
 	e.int(abi.UnixTime, unix)
 	e.int(abi.MinuteOfDay, (local-days*day)/60)
 	e.int(abi.Weekday, ((days+epochWeekday)%7+7)%7)
-	if name := f.Now.Location().String(); name != time.Local.String() {
-		zone = name
-	}
 	e.string(abi.Zone, zone)
+}
+
+// zoneOf is the IANA name of the zone that the time is in; the local zone does not know its own.
+func zoneOf(t time.Time, local string) string {
+	if location := t.Location(); location != time.Local {
+		return location.String()
+	}
+	return local
 }
 
 func (f *RouteFacts) encode(e *encoder, zone string) {
@@ -281,45 +301,47 @@ func (v value) item(index uint32) ([]byte, bool) {
 	return nil, false
 }
 
-// parseFrame checks a frame that comes from a module or from a log, and reads its fields.
-func parseFrame(frame []byte, kind uint16) (map[abi.Field]value, *Error) {
+// checkFrame makes sure that a frame from a module or a log can be read with fieldOf.
+func checkFrame(frame []byte, kind uint16) *Error {
 	if len(frame) < abi.HeaderSize || binary.LittleEndian.Uint32(frame) != abi.Magic {
-		return nil, failf(ClassAnswer, "a frame without its head")
+		return failf(ClassAnswer, "a frame without its head")
 	}
 	if k := binary.LittleEndian.Uint16(frame[4:]); k != kind {
-		return nil, failf(ClassAnswer, "a frame of kind %d in place of %d", k, kind)
+		return failf(ClassAnswer, "a frame of kind %d in place of %d", k, kind)
 	}
 	if n := binary.LittleEndian.Uint32(frame[8:]); int64(n) != int64(len(frame)) {
-		return nil, failf(ClassAnswer, "a frame that says it has %d bytes and has %d", n, len(frame))
+		return failf(ClassAnswer, "a frame that says it has %d bytes and has %d", n, len(frame))
 	}
 	count := int(binary.LittleEndian.Uint16(frame[6:]))
 	if abi.HeaderSize+abi.EntrySize*count > len(frame) {
-		return nil, failf(ClassAnswer, "a frame of %d entries in %d bytes", count, len(frame))
+		return failf(ClassAnswer, "a frame of %d entries in %d bytes", count, len(frame))
 	}
-	fields := make(map[abi.Field]value, count)
 	for i := range count {
 		e := frame[abi.HeaderSize+abi.EntrySize*i:]
 		at, length := binary.LittleEndian.Uint32(e[4:]), binary.LittleEndian.Uint32(e[8:])
 		if uint64(at)+uint64(length) > uint64(len(frame)) {
-			return nil, failf(ClassAnswer, "a frame whose entry %d lies outside", i)
+			return failf(ClassAnswer, "a frame whose entry %d lies outside", i)
 		}
-		fields[abi.Field(binary.LittleEndian.Uint16(e))] = value{binary.LittleEndian.Uint16(e[2:]), frame[at : at+length]}
-	}
-	return fields, nil
-}
-
-// checkLists makes sure that value.item cannot run out of a logged frame.
-func checkLists(fields map[abi.Field]value) *Error {
-	for id, v := range fields {
-		if v.kind != abi.TypeList {
-			continue
-		}
-		for b := v.bytes; len(b) > 0; {
-			if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
-				return failf(ClassAnswer, "a frame whose list %d is malformed", id)
-			}
-			b = b[4+binary.LittleEndian.Uint32(b):]
+		v := value{binary.LittleEndian.Uint16(e[2:]), frame[at : at+length]}
+		if !v.wellFormed() {
+			return failf(ClassAnswer, "a frame whose entry %d is malformed", i)
 		}
 	}
 	return nil
+}
+
+// wellFormed makes sure that item cannot run out of a list.
+func (v value) wellFormed() bool {
+	if v.kind != abi.TypeList {
+		return true
+	}
+	b := v.bytes
+	for len(b) >= 4 {
+		n := binary.LittleEndian.Uint32(b)
+		if uint64(n) > uint64(len(b)-4) {
+			return false
+		}
+		b = b[4+n:]
+	}
+	return len(b) == 0
 }

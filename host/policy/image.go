@@ -11,6 +11,8 @@ type image struct {
 	shared             sharedImage // of memory, where the system can map it copy-on-write
 }
 
+func (g *image) isShared() bool { return g != nil && g.shared != (sharedImage{}) }
+
 // takeImage copies the state of an instance.
 func takeImage(i *instance) (*image, error) {
 	view, ok := i.memory.Read(0, i.memory.Size())

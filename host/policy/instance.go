@@ -49,9 +49,11 @@ type instance struct {
 	refused   bool // memory
 	fault     *Error
 	random    *rand.PCG
+	slept     uint64 // nanoseconds that the decision's clocks have moved
 	calls     []HostCall
 	printed   []byte
 	stack     [1]uint64
+	names     interned
 
 	stats stats
 }
@@ -133,7 +135,7 @@ func (i *instance) lastWords() string {
 // begin prepares the counters of one metered call.
 func (i *instance) begin(ctx context.Context, q *query, fuel int64, wall, at time.Duration) {
 	i.caller, i.q, i.limit, i.deadline = ctx, *q, fuel, at+wall
-	i.spent, i.hostCalls, i.askedArgs, i.refused = 0, 0, false, false
+	i.spent, i.hostCalls, i.slept, i.askedArgs, i.refused = 0, 0, 0, false, false
 	i.fault, i.random, i.calls, i.printed = nil, nil, nil, i.printed[:0]
 	i.refill()
 }
@@ -235,7 +237,7 @@ func (i *instance) run(kind string, frame []byte, r *Record) verdict {
 	if !ok {
 		return verdict{err: failf(ClassAnswer, "its buffer lies outside memory")}
 	}
-	return readVerdict(kind, r.Raw, region)
+	return readVerdict(kind, r.Raw, region, &i.names)
 }
 
 func (i *instance) count(v *verdict, fuel int64) {

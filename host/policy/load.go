@@ -24,6 +24,7 @@ const maxModule = meter.MaxModule
 const (
 	initFuel = 300_000_000
 	initWall = 2 * time.Second
+	warmFuel = 20_000_000 // of a made-up decision, on top of the limit
 )
 
 // identity is the digest of all that decides.
@@ -72,8 +73,8 @@ func (m *Module) build(ctx context.Context, wasm []byte) error {
 		return err
 	}
 	m.pool = newPool(m.instantiate)
-	if m.image == nil || m.image.shared != (sharedImage{}) {
-		// Made before the image was shared, or of no image: this one cannot be reset cheaply.
+	if !seed.clean || m.image.isShared() {
+		// It could not be put back, or was made before the image was shared and cannot be reset cheaply.
 		seed.close()
 		return m.first(ctx)
 	}
@@ -150,7 +151,7 @@ func (m *Module) checkImports() error {
 
 // seed makes the instance that the image is taken of.
 func (m *Module) seed(ctx context.Context) (*instance, error) {
-	i, err := m.fresh(ctx, backing{}, nil)
+	i, err := m.fresh(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -177,8 +178,7 @@ func (m *Module) seed(ctx context.Context) (*instance, error) {
 // instantiate makes another instance in the first state.
 func (m *Module) instantiate() (*instance, error) {
 	ctx := context.Background()
-	b, allocator := newBacking(m.image)
-	i, err := m.fresh(ctx, b, allocator)
+	i, err := m.fresh(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +195,8 @@ func (m *Module) instantiate() (*instance, error) {
 }
 
 // fresh instantiates the compiled module and runs nothing of it.
-func (m *Module) fresh(ctx context.Context, b backing, allocator experimental.MemoryAllocator) (*instance, error) {
+func (m *Module) fresh(ctx context.Context) (*instance, error) {
+	b, allocator := newBacking()
 	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
 	wasm, err := m.host.runtime.InstantiateModule(experimental.WithMemoryAllocator(ctx, allocator), m.compiled, config)
 	if err != nil {
@@ -254,7 +255,8 @@ func (i *instance) initialise(ctx context.Context) error {
 func (i *instance) warmUp(ctx context.Context) error {
 	m := i.module
 	for _, q := range m.syntheticQueries() {
-		i.begin(ctx, &q, initFuel, initWall, m.host.clock())
+		i.begin(ctx, &q, m.limits.Fuel+warmFuel, initWall, m.host.clock())
+		i.clean = false
 		v := i.run(q.kind, q.frame, &Record{})
 		i.end()
 		if v.err != nil {
@@ -264,9 +266,7 @@ func (i *instance) warmUp(ctx context.Context) error {
 		}
 	}
 	if i.broken {
-		if !i.reset() {
-			return fmt.Errorf("the module cannot be put back after its made-up decision failed: %s", m.warning)
-		}
+		i.reset()
 		return nil
 	}
 	again, err := takeImage(i)

@@ -104,19 +104,9 @@ func (m *Module) alone() *Set {
 
 // ask makes one decision on an instance of the pool.
 func (m *Module) ask(ctx context.Context, q *query, r *Record) verdict {
-	i, err := m.pool.get(ctx)
+	i, err := m.acquire(ctx, m.pure)
 	if err != nil {
 		return verdict{err: err}
-	}
-	if !i.clean && (m.pure || i.stale()) && !i.reset() {
-		m.pool.discard(i)
-		if i, err = m.pool.get(ctx); err != nil {
-			return verdict{err: err}
-		}
-		if !i.clean && !i.reset() {
-			m.pool.discard(i)
-			return verdict{err: failf(ClassBusy, "no instance is in its first state")}
-		}
 	}
 	v := i.decide(ctx, q, r)
 	if !m.pure && i.since%sampleEvery == 0 && v.err == nil && m.image != nil {
@@ -126,9 +116,29 @@ func (m *Module) ask(ctx context.Context, q *query, r *Record) verdict {
 	return v
 }
 
+// acquire takes an instance that is fit for a decision: in its first state if that is asked for, or due. One that cannot be put
+// back is replaced.
+func (m *Module) acquire(ctx context.Context, first bool) (*instance, *Error) {
+	for range m.pool.most + 1 {
+		i, err := m.pool.get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if i.clean || !first && !i.stale() || i.reset() {
+			return i, nil
+		}
+		m.pool.discard(i)
+	}
+	return nil, failf(ClassBusy, "no instance is in its first state")
+}
+
 // stale tells that a warm instance is due for a reset.
 func (i *instance) stale() bool {
-	return i.broken || i.since >= resetEvery || i.module.host.clock()-i.resetAt > resetAfter
+	if i.broken || i.since >= resetEvery {
+		return true
+	}
+	const look = 64 // reading the clock each time would cost more than it is worth
+	return i.since%look == 0 && i.module.host.clock()-i.resetAt > resetAfter
 }
 
 // sample asks the first state the same question. Another answer means that the policy remembers what it should not.

@@ -57,7 +57,7 @@ type Restrictions struct {
 	Deny      bool
 	Ask       bool
 	Sandbox   bool
-	Sandboxes []string // names demanded; more than one distinct name denies
+	Sandboxes []string // names demanded, "" for the session's own; two that differ deny
 	Reasons   []string // "policy: reason", in chain order
 }
 

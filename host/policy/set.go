@@ -130,12 +130,9 @@ func (s *Set) Tool(ctx context.Context, f ToolFacts) (Restrictions, []Record) {
 	return all, records
 }
 
-// ask fills the record of one policy and returns its verdict.
+// ask asks the policy, whatever state it is in.
 func (l *link) ask(ctx context.Context, q *query, r *Record) verdict {
-	r.Policy, r.Digest, r.Kind, r.Frame, r.Args = l.source.Name, l.digest(), q.kind, q.frame, q.args
-	if len(q.text) > abi.TextInFrame {
-		r.Text = q.text
-	}
+	l.describe(q, r)
 	switch {
 	case l.module == nil:
 		return verdict{err: l.err}
@@ -143,6 +140,14 @@ func (l *link) ask(ctx context.Context, q *query, r *Record) verdict {
 		return verdict{err: q.err}
 	}
 	return l.module.ask(ctx, q, r)
+}
+
+// describe fills in who is asked what.
+func (l *link) describe(q *query, r *Record) {
+	r.Policy, r.Digest, r.Kind, r.Frame, r.Args = l.source.Name, l.digest(), q.kind, q.frame, q.args
+	if len(q.text) > abi.TextInFrame {
+		r.Text = q.text
+	}
 }
 
 // route reads a verdict as a step of the route chain.

@@ -12,8 +12,9 @@ const (
 	wasiInval = 28
 )
 
-// wasiFunctions are what language runtimes import without being asked. They reach nothing: the clock stands still at the time in the frame,
-// random bytes are a function of the frame's seed, output goes to the log, and there are no files.
+// wasiFunctions are what language runtimes import without being asked. They reach nothing: the clock shows the time in the frame,
+// and moves only by what the module sleeps, which takes no time; random bytes are a function of the frame's seed; output goes to the log;
+// and there are no files.
 func wasiFunctions() []hostFunction {
 	f := func(name, signature string, call func(*instance, []uint64)) hostFunction {
 		return function(wasi, name, signature, func(i *instance, stack []uint64) {
@@ -60,9 +61,54 @@ func wasiResult(ok bool) uint64 {
 	return wasiInval
 }
 
+// Clocks of WASI. All but the first are taken for the monotonic one.
+const (
+	clockRealtime = 0
+
+	// tickOfClock is how far the monotonic clock moves with each reading, in nanoseconds: runtimes divide by durations.
+	tickOfClock = 1_000
+)
+
+// clockNow reads a clock of the decision, in nanoseconds.
+func (i *instance) clockNow(id uint32) uint64 {
+	const second = 1_000_000_000
+	if id == clockRealtime {
+		return uint64(i.q.unix)*second + i.slept
+	}
+	i.slept += tickOfClock
+	return second + i.slept
+}
+
 func wasiClock(i *instance, stack []uint64) {
-	const nanoseconds = 1_000_000_000
-	stack[0] = wasiResult(i.memory.WriteUint64Le(uint32(stack[2]), uint64(i.q.unix)*nanoseconds))
+	stack[0] = wasiResult(i.memory.WriteUint64Le(uint32(stack[2]), i.clockNow(uint32(stack[0]))))
+}
+
+// wasiPoll is poll_oneoff(in, out, n, events). Waiting for a time ends at once and moves the clocks; anything else would
+// never come.
+func wasiPoll(i *instance, stack []uint64) {
+	const subscription, event = 48, 32
+	in, out, n := uint32(stack[0]), uint32(stack[1]), uint32(stack[2])
+	for k := range min(n, 64) {
+		s, ok := i.memory.Read(in+k*subscription, subscription)
+		if !ok {
+			stack[0] = wasiInval
+			return
+		}
+		if s[8] != 0 {
+			continue // not a clock
+		}
+		wait := binary.LittleEndian.Uint64(s[24:])
+		if absolute := s[40]&1 != 0; absolute {
+			now := i.clockNow(binary.LittleEndian.Uint32(s[16:]))
+			wait -= min(wait, now)
+		}
+		i.slept += wait
+		var e [event]byte
+		copy(e[:8], s[:8])
+		stack[0] = wasiResult(i.memory.Write(out, e[:]) && i.memory.WriteUint32Le(uint32(stack[3]), 1))
+		return
+	}
+	i.abort(failf(ClassTrap, "the module waits for something that cannot come"))
 }
 
 // wasiRandom continues the stream that the decision began from its seed.

@@ -18,7 +18,7 @@ import (
 
 // One run prints every path beside the others:
 //
-//	go test -run - -bench . -benchtime 300x ./host/sandbox
+//	go test -run - -bench . -benchtime 40x ./host/sandbox
 
 const hello = "echo hello"
 
@@ -65,6 +65,15 @@ func BenchmarkCommand(b *testing.B) {
 	b.Run("sandbox-warm", func(b *testing.B) {
 		measure(b, nothing, func() {
 			r, err := s.Exec(b.Context(), machine.Command{Script: hello})
+			expect(r.Stdout, err)
+		}, nothing)
+	})
+	streams := config.Spec
+	streams.Runtime = "runc" // named, so without a lane
+	slow := get(b, m, "bench streams", streams)
+	b.Run("sandbox-warm-without-lane", func(b *testing.B) {
+		measure(b, nothing, func() {
+			r, err := slow.Exec(b.Context(), machine.Command{Script: hello})
 			expect(r.Stdout, err)
 		}, nothing)
 	})

@@ -1,7 +1,9 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -67,8 +69,26 @@ func (c *call) start(p []byte) error {
 	return nil
 }
 
+// awaitStart waits until the command has a process. It may have ended since.
+func (c *call) awaitStart(ctx context.Context) (frame.StartedBody, error) {
+	select {
+	case b := <-c.started:
+		return b, nil
+	case <-c.done:
+	case <-ctx.Done():
+		return frame.StartedBody{}, ctx.Err()
+	}
+	select {
+	case b := <-c.started:
+		return b, nil
+	default:
+		return frame.StartedBody{}, cmp.Or(c.answer.err, errors.New("process ended before it started"))
+	}
+}
+
 func (c *call) finish(a answer) {
 	c.answer = a
+	c.credit.Close() // nobody reads stdin any more
 	close(c.done)
 }
 

@@ -22,7 +22,7 @@ func (b *box) exec(ctx context.Context, cmd machine.Command, workspaceDir string
 		return machine.Result{}, err
 	}
 	c := newCall(body.MaxOutput)
-	finish, err := b.openExec(ctx, c, body, cmd.Stdin)
+	finish, err := b.openExec(context.WithoutCancel(ctx), c, body, cmd.Stdin)
 	if err != nil {
 		return machine.Result{}, err
 	}
@@ -52,13 +52,12 @@ func (b *box) openExec(ctx context.Context, c *call, body frame.ExecBody, stdin 
 	if err := b.link.begin(c, first); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
 	pushed := make(chan struct{})
 	go func() {
 		defer close(pushed)
-		_ = b.link.push(ctx, c, stdin) // a failure ends the link and shows in the answer
+		_ = b.link.push(ctx, c, stdin) // ends with the call, whose answer shows any failure
 	}()
-	return func() { cancel(); <-pushed }, nil
+	return func() { <-pushed }, nil
 }
 
 // judge waits for the verdict. When ctx ends, the supervisor climbs its ladder; when it does not

@@ -2,8 +2,9 @@
 //
 // Start with Manager: Get returns a session's Session, which is a machine.Machine. A Driver
 // (package docker below) makes containers; in each of them process 1 is the supervisor
-// (package supervise), spoken to in frames (package frame) over its standard streams: so it
-// works with the network off, and a command costs hardly more than on the host.
+// (package supervise), spoken to in frames (package frame) over its standard streams, or a
+// socket beside them where there is one (lane.go): so it works with the network off, and a
+// command costs hardly more than on the host.
 //
 // The package decides how containers live and die: made at the first call, at once from a pool
 // of warm ones if there is one, replaced when they die, removed when idle, at Destroy
@@ -14,8 +15,6 @@ package sandbox
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,8 +22,6 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
-
-	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
 // Config is what a Manager needs.
@@ -55,7 +52,7 @@ type Manager struct {
 	run        string // the instance's folder for what containers mount
 	supervisor string // the copy that containers mount
 	digest     string // of the supervisor
-	workspaces workspaces
+	workspaces *workspaces
 	pool       *pool
 	work       sync.WaitGroup // launches and removals under way
 
@@ -162,81 +159,6 @@ func (m *Manager) begin(s *Session, p, before *pending) error {
 	return nil
 }
 
-// launchTimeout bounds the making of a container, apart from pulling its image, which has the
-// driver's deadline.
-const launchTimeout = 20 * time.Minute
-
-// provide takes a warm container if one fits, or makes one.
-func (m *Manager) provide(s *Session) (*box, error) {
-	if b := m.pool.claim(s); b != nil {
-		return b, nil
-	}
-	folder, owner, err := m.workspaces.prepare(s.session)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), launchTimeout)
-	defer cancel()
-	o := m.order(s.spec, folder, owner)
-	o.container.Name = "flynn-" + safeName(s.session) + "-" + o.container.Key[:8]
-	o.container.Labels[LabelSession] = s.session
-	o.container.Labels[LabelSandbox] = s.name
-	return launch(ctx, m.config.Driver, m.log, o)
-}
-
-// supervisorPath is where containers see the supervisor.
-const supervisorPath = "/.flynn-sandboxd"
-
-// order describes a container for a folder; the caller names it.
-func (m *Manager) order(spec Spec, folder string, owner owner) order {
-	nonce := random()
-	o := order{
-		nonce:     nonce,
-		workspace: folder,
-		hello:     frame.HelloBody{UID: owner.uid, GID: owner.gid, Workspace: spec.WorkspaceDir},
-		container: Container{
-			Key:        nonce,
-			Image:      spec.Image,
-			Entrypoint: []string{supervisorPath, nonce},
-			Labels: map[string]string{
-				LabelInstance: m.config.Instance,
-				LabelSpec:     spec.hash(m.digest),
-				LabelKey:      nonce,
-				LabelExpires:  time.Now().Add(m.config.MaxAge).UTC().Format(time.RFC3339),
-			},
-			Mounts: []Mount{
-				{Source: m.supervisor, Target: supervisorPath, ReadOnly: true},
-				{Source: folder, Target: spec.WorkspaceDir},
-			},
-			Network: spec.Network, MemoryBytes: spec.MemoryBytes, CPUs: spec.CPUs,
-			PidsLimit: spec.PidsLimit, Runtime: spec.Runtime,
-		},
-	}
-	if spec.Runtime == "" { // other runtimes do not let the host's sockets in
-		m.offerLane(&o)
-	}
-	return o
-}
-
-// offerLane adds a lane; without one everything works, only slower.
-func (m *Manager) offerLane(o *order) {
-	l, err := newLane(filepath.Join(m.run, lanePrefix+o.nonce))
-	if err != nil {
-		m.log.Warn("sandbox has no fast lane", "error", err)
-		return
-	}
-	o.lane = l
-	o.hello.Lane = lanePath + "/" + laneSocket
-	o.container.Mounts = append(o.container.Mounts, l.mount())
-}
-
-// random is a fresh 128-bit name.
-func random() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails, says its documentation
-	return hex.EncodeToString(b[:])
-}
-
 // drop forgets and ends one sandbox.
 func (m *Manager) drop(s *Session) error {
 	m.mu.Lock()
@@ -316,48 +238,6 @@ func (m *Manager) Reconcile(ctx context.Context) error {
 		all = errors.Join(all, m.config.Driver.Remove(ctx, c.ID))
 	}
 	return errors.Join(all, m.workspaces.clearPool(), clearLanes(m.run))
-}
-
-// Run keeps the pool filled and ends idle containers until ctx ends. Without it Get still works.
-func (m *Manager) Run(ctx context.Context) error {
-	var running sync.WaitGroup
-	running.Go(func() { m.pool.run(ctx) })
-	running.Go(func() { m.expire(ctx) })
-	running.Wait()
-	return ctx.Err()
-}
-
-// expire looks for idle containers.
-func (m *Manager) expire(ctx context.Context) {
-	tick := time.NewTicker(max(min(m.config.IdleAfter/4, time.Minute), time.Millisecond))
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-tick.C:
-			m.evictIdle(now)
-		}
-	}
-}
-
-func (m *Manager) evictIdle(now time.Time) {
-	m.mu.Lock()
-	all := make([]*Session, 0, len(m.sessions))
-	for _, s := range m.sessions {
-		all = append(all, s)
-	}
-	m.mu.Unlock()
-	for _, s := range all {
-		since, idle := s.idleSince()
-		if !idle || now.Sub(since) < m.config.IdleAfter && now.Sub(s.born()) < m.config.MaxAge {
-			continue
-		}
-		m.log.Info("ending an idle sandbox", "session", s.session, "sandbox", s.name)
-		if err := s.evict(); err != nil {
-			m.log.Error("idle sandbox could not be ended", "session", s.session, "error", err)
-		}
-	}
 }
 
 // Stats counts what happened so far.

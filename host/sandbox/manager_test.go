@@ -5,10 +5,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -311,6 +314,12 @@ func TestImageWithoutShell(t *testing.T) {
 		t.Fatal(err)
 	}
 	body.Close()
+	t.Cleanup(func() {
+		if err := m.DestroyAll(context.Background()); err != nil {
+			t.Error(err)
+		}
+		_, _ = h.API.ImageRemove(context.Background(), config.Spec.Image, image.RemoveOptions{})
+	})
 	s := get(t, m, "s", config.Spec)
 	if _, err := s.Exec(t.Context(), machine.Command{Script: "true"}); err == nil || !strings.Contains(err.Error(), "no /bin/sh") {
 		t.Errorf("got %v", err)
@@ -427,4 +436,57 @@ func TestPoolServesTheFirstCommand(t *testing.T) {
 	}
 	cancel()
 	<-done
+}
+
+// Two sandboxes of one new session start at the same time: one workspace, shared by both.
+func TestPoolGivesASessionOneWorkspace(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	m, config := h.Manager(t, func(c *sandbox.Config) { c.WarmPool = 2 })
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- m.Run(ctx) }()
+	eventually(t, "the pool is full", func() bool { return m.Stats().PoolReady == 2 })
+	names := []string{"one", "two"}
+	sessions := make([]*sandbox.Session, len(names))
+	var all sync.WaitGroup
+	for i, name := range names {
+		all.Go(func() {
+			s, err := m.Get(t.Context(), "new", name, config.Spec)
+			if err != nil {
+				t.Error(err)
+			}
+			sessions[i] = s
+		})
+	}
+	all.Wait()
+	shell(t, sessions[0], "echo shared > f")
+	if got := shell(t, sessions[1], "cat f"); got != "shared\n" {
+		t.Errorf("got %q", got)
+	}
+	if sessions[0].Name() != "one" || sessions[1].Name() != "two" {
+		t.Errorf("names %q, %q", sessions[0].Name(), sessions[1].Name())
+	}
+	cancel()
+	<-done
+}
+
+func TestHostNetwork(t *testing.T) {
+	m, config := sandboxtest.Engine(t).Manager(t)
+	config.Spec.Network = "host"
+	want, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := get(t, m, "s", config.Spec)
+	if got := shell(t, s, "ls /sys/class/net | wc -l"); got != fmt.Sprintln(len(want)) {
+		t.Errorf("%s interfaces, the host has %d", got, len(want))
+	}
+}
+
+func TestCapabilities(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	c, err := h.Driver.Capabilities(t.Context())
+	if err != nil || !strings.HasPrefix(c.Engine, "Docker ") || c.CgroupVersion == 0 || !slices.Contains(c.Runtimes, "runc") {
+		t.Errorf("got %+v (%v)", c, err)
+	}
 }

@@ -26,6 +26,9 @@ type pool struct {
 	misses int64
 }
 
+// yieldTime lets a new session's first command go ahead of the work that its claim causes.
+const yieldTime = 50 * time.Millisecond
+
 // refillPause separates attempts after a failure, and keeps refilling from taking the machine.
 const refillPause = 2 * time.Second
 
@@ -43,18 +46,21 @@ func (p *pool) claim(s *Session) *box {
 	if p.size == 0 || s.hash != p.hash || !p.m.workspaces.fresh(s.session) {
 		return nil
 	}
-	for {
-		b := p.take()
-		if b == nil {
-			return nil
-		}
-		if err := p.adopt(b, s); err != nil {
-			p.m.log.Warn("warm sandbox could not be used", "error", err)
-			p.m.work.Go(func() { p.discard(b) })
-			continue
-		}
-		return b
+	b := p.take()
+	if b == nil {
+		return nil
 	}
+	ours, err := p.m.workspaces.claim(b.workspace, s.session)
+	if err != nil {
+		p.m.log.Warn("warm sandbox could not be used", "error", err)
+	}
+	if !ours {
+		// Another sandbox of the session was faster, or the folder is broken.
+		p.m.work.Go(func() { p.discard(b) })
+		return nil
+	}
+	p.adopt(b, s)
+	return b
 }
 
 // take pops the newest container that is alive and asks for another one.
@@ -69,6 +75,7 @@ func (p *pool) take() *box {
 			p.hits++
 			return b
 		}
+		p.m.work.Go(func() { p.discard(b) })
 	}
 	p.misses++
 	return nil
@@ -81,21 +88,24 @@ func (p *pool) wake() {
 	}
 }
 
-// adopt binds the container to the session. The new name is only for people, so nobody waits for it.
-func (p *pool) adopt(b *box, s *Session) error {
-	if err := p.m.workspaces.claim(b.workspace, s.session); err != nil {
-		return err
-	}
+// adopt notes whose container this is now. Its new name is only for people, so nobody waits for it.
+func (p *pool) adopt(b *box, s *Session) {
 	b.workspace = p.m.workspaces.path(s.session)
-	if r, ok := p.m.config.Driver.(Renamer); ok {
-		p.m.work.Go(func() {
-			name := "flynn-" + safeName(s.session) + "-" + b.id[:min(len(b.id), 8)]
-			if err := r.Rename(context.Background(), b.id, name); err != nil && !b.link.isDead() {
-				p.m.log.Warn("warm sandbox could not be renamed", "container", b.id, "error", err)
-			}
-		})
+	r, ok := p.m.config.Driver.(Renamer)
+	if !ok {
+		return
 	}
-	return nil
+	p.m.work.Go(func() {
+		select {
+		case <-time.After(yieldTime):
+		case <-b.link.done:
+			return
+		}
+		name := "flynn-" + safeName(s.session) + "-" + b.id[:min(len(b.id), 8)]
+		if err := r.Rename(context.Background(), b.id, name); err != nil && !b.link.isDead() {
+			p.m.log.Warn("warm sandbox could not be renamed", "container", b.id, "error", err)
+		}
+	})
 }
 
 // run fills the pool whenever it is not full.
@@ -111,15 +121,29 @@ func (p *pool) run(ctx context.Context) {
 				pause = refillPause
 			}
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !p.rest(ctx, pause) {
 			return
-		case <-p.kick:
-		case <-timer.C:
 		}
-		timer.Stop()
+	}
+}
+
+// rest waits for the pause to pass or for a claim, and says whether to go on.
+func (p *pool) rest(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-p.kick:
+		timer.Reset(yieldTime)
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

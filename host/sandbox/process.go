@@ -3,7 +3,6 @@ package sandbox
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -64,22 +63,21 @@ func (b *box) start(ctx context.Context, cmd machine.Command, workspaceDir strin
 		b.leave(p)
 		return machine.Process{}, err
 	}
-	select {
-	case started := <-p.call.started:
-		p.mu.Lock()
-		p.info = machine.Process{
-			ID: strconv.Itoa(p.number), PID: started.PID, Script: cmd.Script, Started: time.Now(), Running: true,
+	started, err := p.call.awaitStart(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			_, stopErr := b.stop(p)
+			err = cmp.Or(stopErr, err)
 		}
-		p.mu.Unlock()
-		return p.snapshot(), nil
-	case <-p.call.done:
 		b.leave(p)
-		return machine.Process{}, cmp.Or(p.call.answer.err, errors.New("process ended before it started"))
-	case <-ctx.Done():
-		_, err := b.stop(p)
-		b.leave(p)
-		return machine.Process{}, cmp.Or(err, ctx.Err())
+		return machine.Process{}, err
 	}
+	p.mu.Lock()
+	p.info = machine.Process{
+		ID: strconv.Itoa(p.number), PID: started.PID, Script: cmd.Script, Started: time.Now(), Running: true,
+	}
+	p.mu.Unlock()
+	return p.snapshot(), nil
 }
 
 // enter gives the process its handle, making room if needed.

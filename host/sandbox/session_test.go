@@ -234,3 +234,19 @@ func TestCompletionDoesNotWaitForBackgroundHolders(t *testing.T) {
 		t.Errorf("%s background processes, want the one left on purpose", got)
 	}
 }
+
+// With a runtime named there is no lane, and the frames go over the attached streams.
+func TestWithoutALane(t *testing.T) {
+	s := open(t, func(c *sandbox.Config) { c.Spec.Runtime = "runc" })
+	if got := shell(t, s, "ls -d /.flynn-lane 2>/dev/null || echo none"); got != "none\n" {
+		t.Errorf("lane: %q", got)
+	}
+	r := run(t, s, machine.Command{Script: "cat; head -c 1000000 /dev/zero >&2", Stdin: []byte("hello"), MaxOutput: 700_000})
+	if string(r.Stdout) != "hello" || len(r.Stderr) != 700_000 || r.Dropped != 300_000 {
+		t.Errorf("stdout %q, %d bytes of stderr, %d dropped", r.Stdout, len(r.Stderr), r.Dropped)
+	}
+	r = run(t, s, machine.Command{Script: "setsid sleep 100 & sleep 100", Timeout: 100 * time.Millisecond})
+	if r.Kill == nil || r.Kill.Survivors != 0 || !r.TimedOut {
+		t.Errorf("got %+v, kill %+v", r, r.Kill)
+	}
+}

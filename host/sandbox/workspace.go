@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -16,10 +17,14 @@ import (
 const workloadID = 1000
 
 // workspaces are the sessions' folders on the host, and the pool's.
-type workspaces struct{ root, pool string }
+type workspaces struct {
+	root, pool string
+	// mu makes looking for a folder and making it one step. It is held for a few system calls.
+	mu sync.Mutex
+}
 
-func newWorkspaces(root, instance string) workspaces {
-	return workspaces{root: root, pool: filepath.Join(root, ".pool-"+short(instance))}
+func newWorkspaces(root, instance string) *workspaces {
+	return &workspaces{root: root, pool: filepath.Join(root, ".pool-"+short(instance))}
 }
 
 // short is a name-safe digest.
@@ -39,7 +44,7 @@ func safeName(id string) string {
 	return strings.Trim(safe[:min(len(safe), 40)], "-") + "-" + short(id)
 }
 
-func (w workspaces) path(session string) string { return Workspace(w.root, session) }
+func (w *workspaces) path(session string) string { return Workspace(w.root, session) }
 
 // Workspace is a session's folder below a root of workspaces.
 func Workspace(root, session string) string { return filepath.Join(root, safeName(session)) }
@@ -48,7 +53,9 @@ func Workspace(root, session string) string { return filepath.Join(root, safeNam
 type owner struct{ uid, gid int }
 
 // prepare makes the session's folder if it is missing and says whose it is.
-func (w workspaces) prepare(session string) (string, owner, error) {
+func (w *workspaces) prepare(session string) (string, owner, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	return ready(w.path(session))
 }
 
@@ -82,23 +89,29 @@ func ready(folder string) (string, owner, error) {
 }
 
 // fresh says whether the session has no workspace yet.
-func (w workspaces) fresh(session string) bool {
+func (w *workspaces) fresh(session string) bool {
 	_, err := os.Lstat(w.path(session))
 	return errors.Is(err, fs.ErrNotExist)
 }
 
 // slot makes a folder for a container whose session is not known yet.
-func (w workspaces) slot(key string) (string, owner, error) {
+func (w *workspaces) slot(key string) (string, owner, error) {
 	return ready(filepath.Join(w.pool, key))
 }
 
-// claim makes a slot's folder the session's. A bind mount follows the folder, not its name.
-func (w workspaces) claim(slot, session string) error {
+// claim makes a slot's folder the session's, unless the session has one already. A bind mount follows
+// the folder, not its name.
+func (w *workspaces) claim(slot, session string) (bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if !w.fresh(session) {
-		return fmt.Errorf("claim slot: session has a workspace already")
+		return false, nil
 	}
-	return os.Rename(slot, w.path(session))
+	if err := os.Rename(slot, w.path(session)); err != nil {
+		return false, fmt.Errorf("claim warm workspace: %w", err)
+	}
+	return true, nil
 }
 
 // clearPool drops slot folders that an earlier run left.
-func (w workspaces) clearPool() error { return os.RemoveAll(w.pool) }
+func (w *workspaces) clearPool() error { return os.RemoveAll(w.pool) }

@@ -263,7 +263,7 @@ func drawRestrictions(t *rapid.T, label string) policy.Restrictions {
 		Ask:       rapid.Bool().Draw(t, label+" ask"),
 		Sandboxes: rapid.SliceOf(rapid.SampledFrom([]string{"", "a", "b", "unknown"})).Draw(t, label+" sandboxes"),
 	}
-	r.Sandbox = len(r.Sandboxes) > 0 || rapid.Bool().Draw(t, label+" sandbox")
+	r.Sandbox = len(r.Sandboxes) > 0
 	return r
 }
 

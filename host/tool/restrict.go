@@ -84,20 +84,25 @@ func demandSandbox(state SandboxState, demanded []string, v *Verdict) {
 	v.enter(name)
 }
 
-// sandboxName finds the one sandbox that all demands agree on, the configuration's among them. Which of
-// two is the stricter nobody can tell from their names, so two demands are an error.
+// sandboxName finds the one sandbox that all demands agree on, the configuration's among them. A demand without a
+// name means the session's own sandbox, or the default one where it has none. Which of two is the stricter nobody can tell
+// from their names, so two demands are an error.
 func sandboxName(state SandboxState, demanded []string) (string, error) {
-	var names []string
+	own := ""
 	if state.Configured {
-		names = append(names, state.Name)
+		own = state.Name
+	}
+	var names []string
+	if state.Configured || len(demanded) == 0 {
+		names = []string{own}
 	}
 	for _, n := range demanded {
-		if n != "" && !slices.Contains(names, n) {
+		if n == "" {
+			n = own
+		}
+		if !slices.Contains(names, n) {
 			names = append(names, n)
 		}
-	}
-	if len(names) == 0 {
-		names = []string{""}
 	}
 	if len(names) > 1 {
 		return "", fmt.Errorf("different sandboxes are demanded for this call: %s", displayNames(names))

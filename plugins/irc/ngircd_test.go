@@ -97,13 +97,6 @@ func (s *server) stop() {
 	}
 }
 
-func (s *server) restart() {
-	s.t.Helper()
-	path := s.cmd.Path
-	s.stop()
-	s.start(path)
-}
-
 // person is a plain IRC client.
 type person struct {
 	t    *testing.T

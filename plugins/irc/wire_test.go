@@ -80,7 +80,9 @@ func FuzzParseLine(f *testing.F) {
 		}
 		plainText(s)
 		addressed(s, "flynn")
-		action(s, "x")
+		if text, ok := action(s, "x"); !ok && text != "" {
+			t.Fatalf("a request that is not answered has text %q", text)
+		}
 	})
 }
 

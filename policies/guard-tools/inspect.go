@@ -37,8 +37,11 @@ func (in *inspector) line(src string) finding {
 	}
 	defer func() { in.depth-- }()
 	l := lexer{src: src}
+	var words []word
 	for {
-		words, more, bad := simpleCommand(&l)
+		var more bool
+		var bad finding
+		words, more, bad = simpleCommand(&l, words[:0])
 		if bad.kind != plain {
 			return bad
 		}
@@ -51,8 +54,8 @@ func (in *inspector) line(src string) finding {
 	}
 }
 
-// simpleCommand collects the words up to the next operator, without redirections.
-func simpleCommand(l *lexer) (words []word, more bool, bad finding) {
+// simpleCommand appends the words up to the next operator, without redirections.
+func simpleCommand(l *lexer, words []word) (_ []word, more bool, bad finding) {
 	for file := false; ; {
 		w, ok := l.next()
 		switch {
@@ -62,9 +65,9 @@ func simpleCommand(l *lexer) (words []word, more bool, bad finding) {
 			return words, false, finding{}
 		case w.operator:
 			return words, true, finding{}
-		case strings.Contains(w.text, "/dev/tcp/") || strings.Contains(w.text, "/dev/udp/"):
+		case isSocket(w.text):
 			return nil, false, finding{network, w.text}
-		case strings.Contains(w.text, "$(") || strings.Contains(w.text, "`"):
+		case w.evaluates:
 			// Quoted, it is plain text to this command; but PS4, arithmetic and many an option evaluate text.
 			return nil, false, finding{unreadable, "a command substitution as text"}
 		case w.redirect:
@@ -78,6 +81,11 @@ func simpleCommand(l *lexer) (words []word, more bool, bad finding) {
 		}
 		file = false
 	}
+}
+
+// isSocket recognises the files that bash connects by itself.
+func isSocket(text string) bool {
+	return strings.IndexByte(text, '/') >= 0 && (strings.Contains(text, "/dev/tcp/") || strings.Contains(text, "/dev/udp/"))
 }
 
 // dropDescriptor takes the 2 of 2>file and the {fd} of {fd}>file off the words. Taking an argument that only

@@ -57,8 +57,8 @@ func shell(f policy.ToolFacts) policy.Restriction {
 		return deny(ruleUnreadable, "the command cannot be read: "+pointer+" is not a string")
 	}
 	command, _ := f.Arg(pointer)
-	programs := setting("network_commands")
-	switch found := inspect(command, func(name string) bool { return contains(programs, name) }); found.kind {
+	programs := set(setting("network_commands"))
+	switch found := inspect(command, func(name string) bool { return programs[name] }); found.kind {
 	case network:
 		return deny(ruleNetworkCommand, "only the owner's agent reaches the network: "+found.what)
 	case unreadable:
@@ -77,13 +77,20 @@ func sandbox() policy.Restriction {
 }
 
 // listed reports whether the setting's words have this one.
-func listed(key, word string) bool { return contains(setting(key), word) }
-
-func contains(words, word string) bool {
-	for w := range strings.FieldsSeq(words) {
+func listed(key, word string) bool {
+	for w := range strings.FieldsSeq(setting(key)) {
 		if w == word {
 			return true
 		}
 	}
 	return false
+}
+
+// set is for lists that are asked again and again: a long command line must not spend the policy's fuel on them.
+func set(words string) map[string]bool {
+	s := make(map[string]bool, 128)
+	for w := range strings.FieldsSeq(words) {
+		s[w] = true
+	}
+	return s
 }

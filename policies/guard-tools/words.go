@@ -10,6 +10,8 @@ type word struct {
 	expands  bool   // $NAME outside single quotes: the shell makes something else of it
 	globs    bool   // wildcards or braces outside quotes: the same
 	quoted   bool   // some of it was in quotes or escaped: it is no reserved word
+	// evaluates is set where $( or ` is plain text: something later may evaluate that.
+	evaluates bool
 }
 
 // lexer cuts a command line into words by the POSIX rules. Where the rules let a shell run or read
@@ -39,16 +41,15 @@ func (l *lexer) next() (word, bool) {
 // blanks skips blanks, comments and joined lines.
 func (l *lexer) blanks() {
 	for l.pos < len(l.src) {
-		rest := l.src[l.pos:]
-		switch {
-		case rest[0] == ' ' || rest[0] == '\t':
+		switch c := l.src[l.pos]; {
+		case c == ' ' || c == '\t':
 			l.pos++
-		case strings.HasPrefix(rest, "\\\n"):
+		case c == '\\' && strings.HasPrefix(l.src[l.pos:], "\\\n"):
 			l.pos += 2
-		case rest[0] == '#':
-			end := strings.IndexByte(rest, '\n')
+		case c == '#':
+			end := strings.IndexByte(l.src[l.pos:], '\n')
 			if end < 0 {
-				end = len(rest)
+				end = len(l.src) - l.pos
 			}
 			l.pos += end
 		default:
@@ -76,54 +77,74 @@ func (l *lexer) redirection() (word, bool) {
 
 // word reads up to the next unquoted blank or operator.
 func (l *lexer) word() (word, bool) {
-	var w word
-	var text []byte
-	for l.pos < len(l.src) {
-		c := l.src[l.pos]
-		switch {
-		case c == ' ' || c == '\t' || c == '<' || c == '>' || isOperator(c):
-			w.text = string(text)
-			return w, true
-		case c == '\'':
-			end := strings.IndexByte(l.src[l.pos+1:], '\'')
-			if end < 0 {
-				return l.stop("a quote without an end")
-			}
-			text = append(text, l.src[l.pos+1:l.pos+1+end]...)
-			l.pos += end + 2
-			w.quoted = true
-			continue
-		case c == '"':
-			var ok bool
-			if text, ok = l.doubleQuoted(text, &w); !ok {
-				return word{}, false
-			}
-			w.quoted = true
-			continue
-		case c == '\\':
-			if l.pos+1 == len(l.src) {
-				return l.stop("a backslash at the end")
-			}
-			if l.src[l.pos+1] != '\n' {
-				text = append(text, l.src[l.pos+1])
-				w.quoted = true
-			}
-			l.pos += 2
-			continue
-		case c == '$' || c == '`':
-			if !l.expansion(&w, false) {
-				return word{}, false
-			}
-		case strings.IndexByte("*?[{=", c) >= 0:
-			w.globs = w.globs || globs(c, l.src[l.pos:], len(text) == 0 && !w.quoted)
-		case c < ' ' || c == 0x7f:
-			return l.stop("a control character")
-		}
-		text = append(text, c)
+	start := l.pos
+	for l.pos < len(l.src) && isPlain(l.src[l.pos]) {
 		l.pos++
 	}
+	if l.pos == len(l.src) || isEnd(l.src[l.pos]) {
+		return word{text: l.src[start:l.pos]}, true // most words: no copy, no further look
+	}
+	w, text := word{}, []byte(l.src[start:l.pos])
+	for l.pos < len(l.src) && !isEnd(l.src[l.pos]) {
+		var ok bool
+		if text, ok = l.bit(text, &w); !ok {
+			return word{}, false
+		}
+	}
 	w.text = string(text)
+	w.evaluates = strings.Contains(w.text, "$(") || strings.IndexByte(w.text, '`') >= 0
 	return w, true
+}
+
+// bit reads a character of a word, or a quoted part of it.
+func (l *lexer) bit(text []byte, w *word) ([]byte, bool) {
+	switch c := l.src[l.pos]; c {
+	case '\'':
+		return l.singleQuoted(text, w)
+	case '"':
+		return l.doubleQuoted(text, w)
+	case '\\':
+		return l.escaped(text, w)
+	case '$', '`':
+		if !l.expansion(w, false) {
+			return nil, false
+		}
+	case '*', '?', '[', '{', '=':
+		w.globs = w.globs || globs(c, l.src[l.pos:], len(text) == 0 && !w.quoted)
+	default:
+		if c < ' ' || c == 0x7f {
+			l.stop("a control character")
+			return nil, false
+		}
+	}
+	l.pos++
+	return append(text, l.src[l.pos-1]), true
+}
+
+func (l *lexer) singleQuoted(text []byte, w *word) ([]byte, bool) {
+	w.quoted = true
+	end := strings.IndexByte(l.src[l.pos+1:], '\'')
+	if end < 0 {
+		l.stop("a quote without an end")
+		return nil, false
+	}
+	text = append(text, l.src[l.pos+1:l.pos+1+end]...)
+	l.pos += end + 2
+	return text, true
+}
+
+// escaped reads a backslash and what it protects. One at a line's end joins the lines.
+func (l *lexer) escaped(text []byte, w *word) ([]byte, bool) {
+	l.pos += 2
+	if l.pos > len(l.src) {
+		l.stop("a backslash at the end")
+		return nil, false
+	}
+	if c := l.src[l.pos-1]; c != '\n' {
+		w.quoted = true
+		text = append(text, c)
+	}
+	return text, true
 }
 
 // globs reports whether the unquoted character makes another word of this one. Of braces only those with a
@@ -145,6 +166,7 @@ func globs(c byte, rest string, first bool) bool {
 }
 
 func (l *lexer) doubleQuoted(text []byte, w *word) ([]byte, bool) {
+	w.quoted = true
 	for l.pos++; l.pos < len(l.src); l.pos++ {
 		switch c := l.src[l.pos]; {
 		case c == '"':
@@ -202,7 +224,25 @@ func (l *lexer) stop(why string) (word, bool) {
 	return word{}, false
 }
 
-func isOperator(c byte) bool { return strings.IndexByte(";&|()\n", c) >= 0 }
+func isOperator(c byte) bool {
+	switch c {
+	case ';', '&', '|', '(', ')', '\n':
+		return true
+	}
+	return false
+}
+
+// isEnd reports whether the character, unquoted, ends a word.
+func isEnd(c byte) bool { return c == ' ' || c == '\t' || c == '<' || c == '>' || isOperator(c) }
+
+// isPlain reports whether the character means itself wherever it stands in a word.
+func isPlain(c byte) bool {
+	switch {
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '-' <= c && c <= ':', c >= 0x80:
+		return true // between - and : lie . / and the digits
+	}
+	return c == '_' || c == ',' || c == '+' || c == '@' || c == '%'
+}
 
 func isName(s string) bool {
 	for i := range len(s) {

@@ -48,28 +48,26 @@ static bool same_at(flynn_str text, uint32_t at, flynn_str word) {
 	return true;
 }
 
-/* mentions finds a whole word, in any case of ASCII letters. "@coder" is not in "bob@coder". */
-static bool mentions(flynn_str text, flynn_str word) {
-	for (uint32_t at = 0; word.n <= text.n && at <= text.n - word.n; at++) {
-		uint32_t end = at + word.n;
-		if (at > 0 && is_word(text.p[at - 1]))
-			continue;
-		if (end < text.n && is_word(text.p[end]))
-			continue;
-		if (same_at(text, at, word))
-			return true;
-	}
-	return false;
+/* word_at finds a whole word at the beginning of one; both are in lower case. */
+static bool word_at(flynn_str text, uint32_t at, flynn_str word) {
+	uint32_t end = at + word.n;
+	if (word.n > text.n - at)
+		return false;
+	for (uint32_t i = 0; i < word.n; i++)
+		if (text.p[at + i] != word.p[i])
+			return false;
+	return end == text.n || !is_word(text.p[end]);
 }
 
-/* whole_text is the message's text; the frame holds only its start. */
-static flynn_str whole_text(const flynn_facts *facts) {
-	static char buf[64 << 10];
-	flynn_str start = flynn_string(facts, FLYNN_TEXT);
-	if (flynn_int(facts, FLYNN_TEXT_LEN) <= start.n)
-		return start;
-	int32_t n = flynn_get(FLYNN_TEXT, 0, buf, sizeof buf);
-	return n < 0 || (uint32_t)n > sizeof buf ? start : (flynn_str){buf, (uint32_t)n};
+/* searched_text is the beginning of the message's text, as much as the frame holds, in lower case. Whoever pastes a
+ * log must not spend the policy's fuel on it. */
+static flynn_str searched_text(const flynn_facts *facts) {
+	static char searched[FLYNN_TEXT_IN_FRAME];
+	flynn_str text = flynn_string(facts, FLYNN_TEXT);
+	uint32_t n = text.n < sizeof searched ? text.n : sizeof searched;
+	for (uint32_t i = 0; i < n; i++)
+		searched[i] = lower(text.p[i]);
+	return (flynn_str){searched, n};
 }
 
 /* ---- rule 1: mentions ---- */
@@ -93,24 +91,51 @@ static int pair(flynn_str *list, flynn_str *word, flynn_str *agent) {
 	return 1;
 }
 
-/* mentioned finds the agent of the first pair whose word the text has: 1 found, 0 none, -1 broken data. */
-static int mentioned(const flynn_facts *facts, flynn_str *agent) {
+enum { MAX_MENTIONS = 64 };
+
+typedef struct {
+	flynn_str word, agent;
+} mention;
+
+/* read_mentions reads the configured pairs; -1 when the data is broken. All of it is read on every message: a slip
+ * shows on the first one, not on the unlucky one. */
+static int read_mentions(mention *list) {
 	static char buf[4096];
-	flynn_str list, word;
-	presence p = setting(FLYNN_S("mentions"), buf, sizeof buf, &list);
+	flynn_str rest;
+	presence p = setting(FLYNN_S("mentions"), buf, sizeof buf, &rest);
 	if (p != PRESENT)
 		return p == BROKEN ? -1 : 0;
-	flynn_str text = whole_text(facts);
-	int more, found = 0;
-	flynn_str candidate;
-	/* All pairs are read, found or not: a broken one shows on the first message, not on the unlucky one. */
-	while ((more = pair(&list, &word, &candidate)) > 0) {
-		if (!found && mentions(text, word)) {
-			*agent = candidate;
-			found = 1;
-		}
+	for (int n = 0;; n++) {
+		mention m;
+		int more = pair(&rest, &m.word, &m.agent);
+		if (more <= 0)
+			return more < 0 ? -1 : n;
+		if (n == MAX_MENTIONS)
+			return -1;
+		for (char *c = buf + (m.word.p - buf); c < m.word.p + m.word.n; c++)
+			*c = lower(*c);
+		list[n] = m;
 	}
-	return more < 0 ? -1 : found;
+}
+
+/* first_mention is the first of the pairs whose word the text has, or n. It goes over the text once: "@coder" is not in
+ * "bob@coder", so that a word can only stand where one begins. */
+static int first_mention(flynn_str text, const mention *list, int n) {
+	bool begins[256] = {false};
+	for (int k = 0; k < n; k++)
+		begins[(uint8_t)list[k].word.p[0]] = true;
+	int best = n;
+	bool inside = false;
+	for (uint32_t at = 0; at < text.n; at++) {
+		bool before = inside;
+		inside = is_word(text.p[at]);
+		if (before || !begins[(uint8_t)text.p[at]])
+			continue;
+		for (int k = 0; k < best; k++)
+			if (word_at(text, at, list[k].word))
+				best = k;
+	}
+	return best;
 }
 
 /* ---- rules 2 and 3: hours ---- */
@@ -216,12 +241,13 @@ static int64_t by_hours(const flynn_facts *facts) {
 }
 
 FLYNN_ON_ROUTE(facts) {
-	flynn_str agent;
-	int found = mentioned(facts, &agent);
-	if (found < 0)
-		return fail(FLYNN_S("mentions is not like \"@coder=coder deploy=ops\""));
-	flynn_trace(RULE_MENTION, (uint32_t)found);
-	if (found > 0)
-		return flynn_agent(agent, RULE_MENTION, FLYNN_S("mentioned in the text"));
+	static mention list[MAX_MENTIONS];
+	int n = read_mentions(list);
+	if (n < 0)
+		return fail(FLYNN_S("mentions is not like \"@coder=coder deploy=ops\", or has more than 64 pairs"));
+	int k = n > 0 ? first_mention(searched_text(facts), list, n) : n;
+	flynn_trace(RULE_MENTION, k < n);
+	if (k < n)
+		return flynn_agent(list[k].agent, RULE_MENTION, FLYNN_S("mentioned in the text"));
 	return by_hours(facts);
 }

@@ -1,39 +1,15 @@
 package author
 
 import (
-	"path/filepath"
 	"testing"
 
 	"github.com/flynnhost/flynn/sdk/need"
+	"go.uber.org/goleak"
 )
 
-// firstParty are the policies that ship with Flynn.
-var firstParty = []string{"office-hours", "guard-tools"}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestFirstPartyPolicies(t *testing.T) {
-	for _, name := range firstParty {
-		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join("..", "..", "..", "policies", name)
-			mustBuild(t, dir)
-			m, _ := LoadManifest(dir)
-			cases, err := LoadCases(dir, m)
-			if err != nil {
-				t.Fatal(err)
-			}
-			res, err := runCases(t.Context(), openHarness(t, m.modulePath(dir)), cases)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, r := range res {
-				if !r.Passed {
-					t.Errorf("%s: %q: %v", r.File, r.Name, r.Diffs)
-				}
-			}
-			t.Log(len(res))
-		})
-	}
-}
-
+// mustBuild builds a policy, or skips the test where the toolchain is missing.
 func mustBuild(t testing.TB, dir string) {
 	t.Helper()
 	m, err := LoadManifest(dir)
@@ -49,14 +25,34 @@ func mustBuild(t testing.TB, dir string) {
 	}
 }
 
-// mustOpen loads the built module of a folder until the test ends.
-func mustOpen(t *testing.T, dir string, data map[string]string) asker {
+// mustPass runs the cases of a built policy and checks that there are at least n of them.
+func mustPass(t *testing.T, dir string, n int) {
 	t.Helper()
-	m, err := LoadManifest(dir)
+	report, err := Test(t.Context(), dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := openHarness(t, m.modulePath(dir))(t.Context(), Case{Data: data})
+	for _, c := range report.Cases {
+		if !c.Passed {
+			t.Errorf("%s: %q: %v", c.File, c.Name, c.Diffs)
+		}
+		if c.Outcome.Fuel <= 0 {
+			t.Errorf("%s: %q: no fuel was counted", c.File, c.Name)
+		}
+	}
+	if report.Passed < n {
+		t.Errorf("%d cases passed, want at least %d", report.Passed, n)
+	}
+}
+
+// mustOpen loads the built module of a folder until the test ends.
+func mustOpen(t testing.TB, dir string, data map[string]string) asker {
+	t.Helper()
+	p, err := load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := p.open(t.Context(), Case{Data: data})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,31 +60,9 @@ func mustOpen(t *testing.T, dir string, data map[string]string) asker {
 		if err := a.Close(); err != nil {
 			t.Error(err)
 		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
 	})
 	return a
-}
-
-// mustPass runs the cases of a built policy and checks that there are at least n of them.
-func mustPass(t *testing.T, dir string, n int) {
-	t.Helper()
-	m, err := LoadManifest(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cases, err := LoadCases(dir, m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	results, err := runCases(t.Context(), openHarness(t, m.modulePath(dir)), cases)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range results {
-		if !r.Passed {
-			t.Errorf("%s: %q: %v", r.File, r.Name, r.Diffs)
-		}
-	}
-	if len(results) < n {
-		t.Errorf("%d cases, want at least %d", len(results), n)
-	}
 }

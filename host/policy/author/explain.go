@@ -45,11 +45,12 @@ type CallMade struct {
 }
 
 // ExplainCase explains the policy's answer to one of its cases.
-func ExplainCase(ctx context.Context, dir, name string) (Explanation, error) {
+func ExplainCase(ctx context.Context, dir, name string) (x Explanation, err error) {
 	p, err := load(dir)
 	if err != nil {
 		return Explanation{}, err
 	}
+	defer func() { err = errors.Join(err, p.Close()) }()
 	cases, err := LoadCases(dir, p.manifest)
 	if err != nil {
 		return Explanation{}, err
@@ -58,18 +59,19 @@ func ExplainCase(ctx context.Context, dir, name string) (Explanation, error) {
 	if i < 0 {
 		return Explanation{}, fmt.Errorf("%s has no case %q: flynn policy test %s lists them", dir, name, dir)
 	}
-	x, err := explain(ctx, p.open, cases[i], func(a asker) (answered, error) { return a.ask(ctx, cases[i]) })
+	x, err = explain(ctx, p.open, cases[i], func(a asker) answered { return a.ask(ctx, cases[i]) })
 	x.Policy = p.manifest.Name
 	return x, err
 }
 
 // ExplainFrame explains the policy's answer to a frame, such as the log of decisions keeps. A frame does not hold what the
 // policy reads lazily: the tool's arguments, and the text behind its beginning, are absent.
-func ExplainFrame(ctx context.Context, dir string, frame []byte) (Explanation, error) {
+func ExplainFrame(ctx context.Context, dir string, frame []byte) (x Explanation, err error) {
 	p, err := load(dir)
 	if err != nil {
 		return Explanation{}, err
 	}
+	defer func() { err = errors.Join(err, p.Close()) }()
 	kind, err := kindOf(frame)
 	if err != nil {
 		return Explanation{}, err
@@ -77,22 +79,19 @@ func ExplainFrame(ctx context.Context, dir string, frame []byte) (Explanation, e
 	if !slices.Contains(p.manifest.Kinds, kind) {
 		return Explanation{}, fmt.Errorf("a frame of kind %s, but the policy's kinds are %v", kind, p.manifest.Kinds)
 	}
-	c := Case{Kind: kind, Data: p.manifest.Data}
-	x, err := explain(ctx, p.open, c, func(a asker) (answered, error) { return a.askFrame(ctx, c, frame) })
+	c := Case{Kind: kind, Data: p.manifest.Data, Ask: statedIn(frame)}
+	x, err = explain(ctx, p.open, c, func(a asker) answered { return a.askFrame(ctx, c, frame) })
 	x.Policy = p.manifest.Name
 	return x, err
 }
 
-func explain(ctx context.Context, open opener, c Case, first func(asker) (answered, error)) (x Explanation, err error) {
+func explain(ctx context.Context, open opener, c Case, first func(asker) answered) (x Explanation, err error) {
 	a, err := open(ctx, c)
 	if err != nil {
 		return Explanation{}, err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	base, err := first(a)
-	if err != nil {
-		return Explanation{}, err
-	}
+	base := first(a)
 	x = Explanation{Case: c.Name, Kind: c.Kind, Outcome: base.outcome}
 	for _, call := range base.record.Calls {
 		x.Calls = append(x.Calls, CallMade{call.Name, printable(call.Args), call.Ret, printable(call.Data)})
@@ -110,10 +109,7 @@ func uses(ctx context.Context, a asker, c Case, base answered) ([]FactUse, error
 	}
 	facts := make([]FactUse, len(list))
 	for i, e := range list {
-		again, err := a.askFrame(ctx, c, without(base.record.Frame, e))
-		if err != nil {
-			return nil, fmt.Errorf("ask again without %s: %w", e.name(), err)
-		}
+		again := a.askFrame(ctx, c, without(base.record.Frame, e))
 		facts[i] = FactUse{e.name(), e.String(), compareUse(base, again)}
 	}
 	return facts, nil

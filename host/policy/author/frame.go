@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/sdk/policy/abi"
@@ -59,6 +60,32 @@ func kindOf(frame []byte) (string, error) {
 	}
 }
 
+// statedIn reads out of a frame what the host needs beside it to ask with it. The frame is known to be one.
+func statedIn(frame []byte) Facts {
+	f := defaultFacts()
+	list, _ := entries(frame)
+	for _, e := range list {
+		switch e.field {
+		case abi.Text:
+			f.Text = string(e.value)
+		case abi.Seed:
+			f.Seed = e.integer()
+		case abi.UnixTime:
+			f.Now = time.Unix(e.integer(), 0).UTC().Format(time.RFC3339)
+		case abi.Agents:
+			f.Agents = listItems(e.value)
+		}
+	}
+	return f
+}
+
+func (e entry) integer() int64 {
+	if len(e.value) != 8 {
+		return 0
+	}
+	return int64(binary.LittleEndian.Uint64(e.value))
+}
+
 // without hides one fact. Its entry stays, so that looking for any other fact takes the policy just as many
 // steps as before, and reading this one finds nothing.
 func without(frame []byte, e entry) []byte {
@@ -80,7 +107,7 @@ func (e entry) String() string {
 	case e.typ == abi.TypeString:
 		return strconv.Quote(string(e.value))
 	case e.typ == abi.TypeInt && len(e.value) == 8:
-		return strconv.FormatInt(int64(binary.LittleEndian.Uint64(e.value)), 10)
+		return strconv.FormatInt(e.integer(), 10)
 	case e.typ == abi.TypeBool && len(e.value) == 1:
 		return strconv.FormatBool(e.value[0] == 1)
 	case e.typ == abi.TypeList:

@@ -5,15 +5,21 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"os"
+	"time"
+
+	"github.com/flynnhost/flynn/host/policy"
 )
 
 // loaded is a policy's folder with its built module.
 type loaded struct {
 	manifest Manifest
-	wasm     []byte
+	path     string // of the module
 	sha256   string
+	cache    string // compiled code, shared by the engines of one run
 }
 
+// load reads a folder. The caller closes what it gets.
 func load(dir string) (*loaded, error) {
 	m, err := LoadManifest(dir)
 	if err != nil {
@@ -23,8 +29,68 @@ func load(dir string) (*loaded, error) {
 	if err != nil {
 		return nil, err
 	}
+	cache, err := os.MkdirTemp("", "flynn-policy-*")
+	if err != nil {
+		return nil, err
+	}
 	sum := sha256.Sum256(wasm)
-	return &loaded{m, wasm, hex.EncodeToString(sum[:])}, nil
+	return &loaded{m, m.modulePath(dir), hex.EncodeToString(sum[:]), cache}, nil
 }
 
-func (p *loaded) open(ctx context.Context, c Case) (asker, error) { return nil, errors.New("TODO") }
+// Close removes the compiled code.
+func (p *loaded) Close() error { return os.RemoveAll(p.cache) }
+
+// open loads the module into an engine as a host would, with the manifest's limits and the case's data.
+func (p *loaded) open(ctx context.Context, c Case) (asker, error) {
+	l := p.manifest.Limits
+	q := &question{}
+	engine, err := policy.New(ctx, policy.Config{
+		CacheDir: p.cache,
+		Gate: func(_ context.Context, m *policy.Module) error {
+			q.module = m
+			return nil
+		},
+		Sources: []policy.Source{{
+			Name: p.manifest.Name, Path: p.path, Kinds: p.manifest.Kinds, Data: c.Data,
+			Limits: policy.Limits{Fuel: l.Fuel, Memory: int64(l.Memory), Depth: l.Depth, HostCalls: l.HostCalls, Wall: time.Duration(l.Wall)},
+		}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	q.engine = engine
+	if s := engine.Status()[0]; s.State != policy.StateRunning {
+		return nil, errors.Join(errors.New(s.Error), engine.Close())
+	}
+	return q, nil
+}
+
+// question asks a module that an engine has loaded.
+type question struct {
+	engine *policy.Engine
+	module *policy.Module
+}
+
+func (q *question) Close() error { return q.engine.Close() }
+
+func (q *question) ask(ctx context.Context, c Case) answered {
+	if c.Kind == kindTool {
+		return toolAnswered(q.module.Tool(ctx, c.tool()))
+	}
+	return routeAnswered(q.module.Route(ctx, c.route()))
+}
+
+func (q *question) askFrame(ctx context.Context, c Case, frame []byte) answered {
+	if c.Kind == kindTool {
+		return toolAnswered(q.module.ToolFrame(ctx, frame, c.tool()))
+	}
+	return routeAnswered(q.module.RouteFrame(ctx, frame, c.route()))
+}
+
+func routeAnswered(a policy.RouteAnswer, r policy.Record) answered {
+	return answered{routeOutcome(a, r), r}
+}
+
+func toolAnswered(a policy.Restrictions, r policy.Record) answered {
+	return answered{toolOutcome(a, r), r}
+}

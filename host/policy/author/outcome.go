@@ -61,9 +61,12 @@ func toolOutcome(res policy.Restrictions, r policy.Record) Outcome {
 }
 
 func recorded(r policy.Record) Outcome {
-	o := Outcome{Reason: r.Reason, Error: r.Error, Fuel: r.Fuel, Took: r.Took}
-	if r.Error == "" {
-		o.Rule = uint32(r.Raw>>8) & 0xffffff
+	if r.Error != "" {
+		return Outcome{Error: r.Error, Fuel: r.Fuel, Took: r.Took}
+	}
+	o := Outcome{Rule: r.Rule, Reason: r.Reason, Fuel: r.Fuel, Took: r.Took}
+	if o.Reason == fmt.Sprintf("rule %d", r.Rule) {
+		o.Reason = "" // the engine's words for an answer without a reason
 	}
 	return o
 }

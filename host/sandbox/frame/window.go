@@ -3,6 +3,7 @@ package frame
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 )
@@ -13,10 +14,14 @@ const WindowSize = 256 << 10
 // SendWindow is the sender's view of a stream's credit: Take before sending, Grant when
 // the peer allows more. It is safe for concurrent use.
 type SendWindow struct {
-	mu    sync.Mutex
-	avail int
-	more  chan struct{} // closed and replaced at each Grant
+	mu     sync.Mutex
+	avail  int
+	closed bool
+	more   chan struct{} // closed and replaced at each Grant
 }
+
+// ErrClosed means that the stream's request is over.
+var ErrClosed = errors.New("stream is closed")
 
 // NewSendWindow returns a window with the initial credit.
 func NewSendWindow() *SendWindow {
@@ -27,6 +32,10 @@ func NewSendWindow() *SendWindow {
 func (w *SendWindow) Take(ctx context.Context, want int) (int, error) {
 	for {
 		w.mu.Lock()
+		if w.closed {
+			w.mu.Unlock()
+			return 0, ErrClosed
+		}
 		if w.avail > 0 {
 			n := min(want, w.avail)
 			w.avail -= n
@@ -55,9 +64,22 @@ func (w *SendWindow) Grant(payload []byte) error {
 		return fmt.Errorf("%w: credit of %d on top of %d", ErrProtocol, n, w.avail)
 	}
 	w.avail += int(n)
+	w.wake()
+	return nil
+}
+
+// Close makes Take fail from now on: no more credit will come.
+func (w *SendWindow) Close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	w.wake()
+}
+
+// wake lets every waiting Take look again. w.mu is held.
+func (w *SendWindow) wake() {
 	close(w.more)
 	w.more = make(chan struct{})
-	return nil
 }
 
 // ReceiveWindow is the receiver's view: it refuses a peer that sends without credit and

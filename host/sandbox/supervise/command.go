@@ -125,7 +125,7 @@ func (c *command) spawn() (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	pipes, err := openPipes(c.body.Stdin, c.s.spawner.null)
+	pipes, err := openPipes(c.body.Stdin, c.body.Background, c.s.spawner.null)
 	if err != nil {
 		return nil, err
 	}
@@ -153,6 +153,10 @@ func (c *command) spawn() (*child, error) {
 	c.mu.Unlock()
 	for i, p := range c.pumps {
 		p.src = pipes.ours[i+1]
+		if p.src == nil {
+			close(p.done) // joined with the other
+			continue
+		}
 		go p.run()
 	}
 	if c.body.Stdin {

@@ -11,16 +11,21 @@ import (
 
 // pipes are the standard streams of one command: in, out, err.
 type pipes struct {
-	ours   [3]*os.File // non-blocking; nil for a missing stdin
+	ours   [3]*os.File // non-blocking; nil for a missing stdin and a joined err
 	theirs [3]int
 	null   int
 }
 
-// openPipes makes pipes for out and err, and for in if wanted, else in reads from null.
-func openPipes(wantIn bool, null int) (*pipes, error) {
+// openPipes makes pipes for out and err, one for both if they are to be joined in the order of
+// writing, and for in if wanted, else in reads from null.
+func openPipes(wantIn, joined bool, null int) (*pipes, error) {
 	p := &pipes{theirs: [3]int{null, -1, -1}, null: null}
 	for i := range p.ours {
 		if i == 0 && !wantIn {
+			continue
+		}
+		if i == 2 && joined {
+			p.theirs[2] = p.theirs[1]
 			continue
 		}
 		if err := p.open(i); err != nil {
@@ -59,8 +64,9 @@ func (p *pipes) closeOurs() {
 }
 
 func (p *pipes) closeTheirs() {
-	for _, fd := range p.theirs {
-		if fd >= 0 && fd != p.null {
+	for i, fd := range p.theirs {
+		joined := i == 2 && fd == p.theirs[1]
+		if fd >= 0 && fd != p.null && !joined {
 			unix.Close(fd)
 		}
 	}

@@ -100,7 +100,11 @@ func (p *pump) discard(buf *[pumpBuffer]byte) {
 }
 
 // cut makes carry return although the stream is still open.
-func (p *pump) cut() { _ = p.src.SetReadDeadline(time.Unix(1, 0)) }
+func (p *pump) cut() {
+	if p.src != nil {
+		_ = p.src.SetReadDeadline(time.Unix(1, 0))
+	}
+}
 
 func (p *pump) accept(b []byte) {
 	if p.c.ring != nil {

@@ -1,0 +1,67 @@
+package author
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/flynnhost/flynn/host/message"
+)
+
+func firstParty(name string) string { return filepath.Join("..", "..", "..", "policies", name) }
+
+// The policies that ship with Flynn pass their cases, on modules built here and now.
+func TestFirstPartyPolicies(t *testing.T) {
+	for name, cases := range map[string]int{"office-hours": 30, "guard-tools": 40} {
+		t.Run(name, func(t *testing.T) {
+			mustBuild(t, firstParty(name))
+			mustPass(t, firstParty(name), cases)
+		})
+	}
+}
+
+// The longest text that a sender can write must not spend a routing policy's fuel.
+func TestOfficeHoursAffordsTheLongestText(t *testing.T) {
+	mustBuild(t, firstParty("office-hours"))
+	a := mustOpen(t, firstParty("office-hours"), map[string]string{"mentions": strings.Repeat("abc=helper ", 63) + "zzz=coder"})
+	for name, text := range map[string]string{
+		"words that begin alike": strings.Repeat("ab ", message.MaxText/3),
+		"one word":               strings.Repeat("a", message.MaxText),
+	} {
+		f := conformanceFacts()
+		f.Text = "zzz " + text[:message.MaxText-4]
+		o := a.ask(t.Context(), Case{Kind: kindRoute, Ask: settled(t, f)}).outcome
+		if o.Agent != "coder" || o.Fuel == 0 {
+			t.Errorf("%s: %v", name, o)
+		}
+		t.Logf("%s: fuel %d", name, o.Fuel)
+	}
+}
+
+// So must a command line of any sane length. What the guard cannot afford to read fails it, which denies the call.
+func TestGuardToolsAffordsLongCommands(t *testing.T) {
+	mustBuild(t, firstParty("guard-tools"))
+	a := mustOpen(t, firstParty("guard-tools"), map[string]string{})
+	f := conformanceFacts()
+	f.Role = "member"
+	for n, fails := range map[int]bool{11: false, 16 << 10: false, 1 << 20: true} {
+		args, err := json.Marshal(map[string]string{"command": strings.Repeat("echo hello;", n/11)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := a.ask(t.Context(), Case{Kind: kindTool, Ask: settled(t, f), Args: args}).outcome
+		if (errorClass(o.Error) == "fuel") != fails || !fails && !o.Sandbox {
+			t.Errorf("a command of %d bytes: %v", n, o)
+		}
+		t.Logf("a command of %d bytes: %v", n, o)
+	}
+}
+
+func settled(t *testing.T, f Facts) Facts {
+	t.Helper()
+	if err := f.settle(); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}

@@ -1,0 +1,64 @@
+package author
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+)
+
+// ruleQuestions match the first rule, one in the middle, the last one and none.
+func ruleQuestions(t testing.TB) (list []Case, want []string) {
+	t.Helper()
+	f := conformanceFacts()
+	f.Agents = nil
+	for i := range 20 {
+		f.Agents = append(f.Agents, fmt.Sprintf("agent-%02d", i+1))
+	}
+	for _, q := range [][2]string{{"telegram:10055", "agent-01"}, {"discord:30019", "agent-06"}, {"slack:U0299", "agent-11"}, {"irc:alice", "agent-13"},
+		{"irc:zoe", ""}, {"web:x", "agent-19"}, {"matrix:@a:b", "agent-20"}, {"signal:+1", ""}} {
+		f.Sender, f.Channel = q[0], ""
+		g := f
+		if err := g.settle(); err != nil {
+			t.Fatal(err)
+		}
+		list, want = append(list, Case{Name: q[0], Kind: kindRoute, Ask: g}), append(want, q[1])
+	}
+	return list, want
+}
+
+func TestRulesMatchFirst(t *testing.T) {
+	questions, want := ruleQuestions(t)
+	for _, language := range []string{"c", "go"} {
+		t.Run(language, func(t *testing.T) {
+			a := rulesIn(t, language)
+			for i, c := range questions {
+				if o := a.ask(t.Context(), c).outcome; o.Agent != want[i] || o.Error != "" {
+					t.Errorf("%s: %v, want %q", c.Name, o, want[i])
+				}
+			}
+		})
+	}
+}
+
+// What the SDKs cost on the engine, with all its limits on.
+func BenchmarkRules(b *testing.B) {
+	questions, _ := ruleQuestions(b)
+	for _, language := range []string{"c", "go"} {
+		b.Run(language, func(b *testing.B) {
+			a := rulesIn(b, language)
+			q := a.(*question)
+			facts := questions[3].route()
+			b.ReportAllocs()
+			for b.Loop() {
+				q.module.Route(b.Context(), facts)
+			}
+		})
+	}
+}
+
+func rulesIn(t testing.TB, language string) asker {
+	t.Helper()
+	dir := filepath.Join("testdata", "rules-"+language)
+	mustBuild(t, dir)
+	return mustOpen(t, dir, nil)
+}

@@ -1,0 +1,254 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flynnhost/flynn/sdk/need"
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+)
+
+// buildC compiles a C policy. The linker is called by itself, because the compiler would run any wasm-opt that it finds.
+func buildC(t testing.TB, source string) string {
+	t.Helper()
+	clang, err := exec.LookPath("clang")
+	need.Part(t, "clang", err)
+	linker, err := exec.LookPath("wasm-ld")
+	need.Part(t, "clang", err)
+	dir := t.TempDir()
+	object, out := filepath.Join(dir, "policy.o"), filepath.Join(dir, "policy.wasm")
+	run(t, nil, clang, "--target=wasm32", "-O2", "-ffreestanding", "-mbulk-memory", "-mmutable-globals", "-c", "-o", object, source)
+	run(t, nil, linker, "--no-entry", "-z", "stack-size=16384", "--stack-first", "-o", out, object)
+	return out
+}
+
+// buildGo compiles a Go policy.
+func buildGo(t testing.TB, source string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "policy.wasm")
+	run(t, []string{"GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=-buildvcs=false"}, "go", "build", "-buildmode=c-shared", "-trimpath", "-o", out, source)
+	return out
+}
+
+func run(t testing.TB, env []string, name string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Env = append(os.Environ(), env...)
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, said)
+	}
+}
+
+type nativeRule struct{ channel, prefix, agent string }
+
+var nativeRules = []nativeRule{
+	{"telegram", "telegram:100", "agent-01"}, {"telegram", "telegram:101", "agent-02"}, {"telegram", "telegram:102", "agent-03"},
+	{"telegram", "telegram:2", "agent-04"}, {"discord", "discord:3000", "agent-05"}, {"discord", "discord:3001", "agent-06"},
+	{"discord", "discord:31", "agent-07"}, {"discord", "discord:4", "agent-08"}, {"slack", "slack:U00", "agent-09"},
+	{"slack", "slack:U01", "agent-10"}, {"slack", "slack:U02", "agent-11"}, {"slack", "slack:W", "agent-12"},
+	{"irc", "irc:al", "agent-13"}, {"irc", "irc:bo", "agent-14"}, {"irc", "irc:ca", "agent-15"}, {"irc", "irc:da", "agent-16"},
+	{"whatsapp", "whatsapp:+49", "agent-17"}, {"whatsapp", "whatsapp:+33", "agent-18"}, {"web", "web:", "agent-19"},
+	{"matrix", "matrix:@", "agent-20"},
+}
+
+func nativeRoute(channel, sender string) string {
+	for i := range nativeRules {
+		if r := &nativeRules[i]; r.channel == channel && strings.HasPrefix(sender, r.prefix) {
+			return r.agent
+		}
+	}
+	return ""
+}
+
+// ruleMessages are eight messages that match first, in the middle, last and not at all.
+func ruleMessages() (list []RouteFacts, want []string) {
+	var agents []string
+	for i := range 20 {
+		agents = append(agents, fmt.Sprintf("agent-%02d", i+1))
+	}
+	for _, m := range [][3]string{{"telegram", "10055", "agent-01"}, {"discord", "30019", "agent-06"}, {"slack", "U0299", "agent-11"}, {"irc", "alice", "agent-13"},
+		{"irc", "zoe", ""}, {"web", "x", "agent-19"}, {"matrix", "@a:b", "agent-20"}, {"signal", "+1", ""}} {
+		f := RouteFacts{Facts: someFacts(), Agents: agents}
+		f.Message.Channel, f.Message.Sender.ID, f.Message.Text = m[0], m[1], strings.Repeat("word ", 40)
+		list, want = append(list, f), append(want, m[2])
+	}
+	return list, want
+}
+
+func rulesC(t testing.TB) string  { return buildC(t, "testdata/bench/rules.c") }
+func rulesGo(t testing.TB) string { return buildGo(t, "./testdata/bench/gorules") }
+
+func TestRulesInAllLanguagesAgree(t *testing.T) {
+	messages, want := ruleMessages()
+	for language, path := range map[string]string{"c": rulesC(t), "go": rulesGo(t)} {
+		for _, isolation := range []string{IsolationPure, IsolationWarm} {
+			t.Run(language+" "+isolation, func(t *testing.T) {
+				e := engine(t, Source{Name: "rules", Path: path, Kinds: []string{KindRoute}, Isolation: isolation})
+				s := e.Pin()
+				defer s.Release()
+				fuel := map[int]int64{}
+				for n := range 800 {
+					i := n % len(messages)
+					a, records := s.Route(t.Context(), messages[i])
+					if a.Agent != want[i] || a.Failed || nativeRoute(messages[i].Message.Channel, messages[i].Message.SenderKey()) != want[i] {
+						t.Fatalf("message %d: %+v, want %q; %+v; status %+v", i, a, want[i], records, e.Status())
+					}
+					if n < len(messages) {
+						fuel[i] = records[0].Fuel
+					} else if fuel[i] != records[0].Fuel {
+						t.Fatalf("message %d: fuel %d, and %d before", i, records[0].Fuel, fuel[i])
+					}
+				}
+				t.Logf("fuel %v, status %+v", fuel, e.Status()[0])
+			})
+		}
+	}
+}
+
+func BenchmarkDecisionNative(b *testing.B) {
+	messages, _ := ruleMessages()
+	n := 0
+	for b.Loop() {
+		m := &messages[n%len(messages)].Message
+		nativeRoute(m.Channel, m.SenderKey())
+		n++
+	}
+}
+
+// BenchmarkDecision is a whole decision: facts to frame, the module, the answer, the record.
+func BenchmarkDecision(b *testing.B) {
+	messages, _ := ruleMessages()
+	for _, c := range []struct{ language, path string }{{"C", rulesC(b)}, {"Go", rulesGo(b)}} {
+		for _, isolation := range []string{IsolationWarm, IsolationPure} {
+			b.Run(c.language+"/"+isolation, func(b *testing.B) {
+				s := engine(b, Source{Name: "rules", Path: c.path, Kinds: []string{KindRoute}, Isolation: isolation}).Pin()
+				defer s.Release()
+				b.ReportAllocs()
+				n := 0
+				for b.Loop() {
+					if a, _ := s.Route(context.Background(), messages[n%len(messages)]); a.Failed {
+						b.Fatal(a)
+					}
+					n++
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkDecisionInstance is the module alone: a ready frame written, the metered call with its counters, the answer read.
+func BenchmarkDecisionInstance(b *testing.B) {
+	messages, _ := ruleMessages()
+	for _, c := range []struct{ language, path string }{{"C", rulesC(b)}, {"Go", rulesGo(b)}} {
+		b.Run(c.language, func(b *testing.B) {
+			e := engine(b, Source{Name: "rules", Path: c.path, Kinds: []string{KindRoute}})
+			i, err := e.slots[0].module.pool.get(context.Background())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer e.slots[0].module.pool.put(i)
+			queries := make([]query, len(messages))
+			for k := range messages {
+				queries[k] = routeQuery(&messages[k], "UTC")
+			}
+			b.ReportAllocs()
+			var r Record
+			n := 0
+			for b.Loop() {
+				if v := i.decide(context.Background(), &queries[n%len(queries)], &r); v.err != nil {
+					b.Fatal(v.err)
+				}
+				n++
+			}
+		})
+	}
+}
+
+// BenchmarkDecisionMetering is the exported function with the same frame in memory, with the meter and without, in turns.
+func BenchmarkDecisionMetering(b *testing.B) {
+	messages, _ := ruleMessages()
+	for _, c := range []struct{ language, path string }{{"C", rulesC(b)}, {"Go", rulesGo(b)}} {
+		b.Run(c.language, func(b *testing.B) {
+			e := engine(b, Source{Name: "rules", Path: c.path, Kinds: []string{KindRoute}, Limits: Limits{Fuel: maxFuel, Wall: maxWall}})
+			i, err := e.slots[0].module.pool.get(context.Background())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer e.slots[0].module.pool.put(i)
+			plain, region := unmetered(b, e, c.path)
+			var frames [][]byte
+			for k := range messages {
+				frames = append(frames, routeQuery(&messages[k], "UTC").frame)
+			}
+			var metered, bare time.Duration
+			rounds := 0
+			const calls = 400
+			for b.Loop() {
+				bare += calling(b, plain.Memory(), region, plain.ExportedFunction("flynn_route"), context.Background(), frames, calls)
+				i.begin(context.Background(), &query{}, maxFuel, maxWall, e.host.clock())
+				metered += calling(b, i.memory, i.region, i.route, i, frames, calls)
+				i.end()
+				rounds++
+			}
+			each := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / float64(rounds*calls) }
+			b.ReportMetric(each(bare), "plain-ns")
+			b.ReportMetric(each(metered), "metered-ns")
+			b.ReportMetric(each(metered)/each(bare), "ratio")
+		})
+	}
+}
+
+func calling(b *testing.B, memory api.Memory, region uint32, f api.Function, ctx context.Context, frames [][]byte, calls int) time.Duration {
+	var stack [1]uint64
+	begin := time.Now()
+	for n := range calls {
+		frame := frames[n%len(frames)]
+		memory.Write(region, frame)
+		stack[0] = uint64(len(frame))
+		if err := f.CallWithStack(ctx, stack[:]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return time.Since(begin)
+}
+
+// unmetered instantiates the original module.
+func unmetered(b *testing.B, e *Engine, path string) (api.Module, uint32) {
+	wasm, err := os.ReadFile(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx := context.Background()
+	compiled, err := e.host.runtime.CompileModule(ctx, wasm)
+	if err != nil {
+		b.Fatal(err)
+	}
+	m, err := e.host.runtime.InstantiateModule(ctx, compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+	if err != nil {
+		b.Fatal(err)
+	}
+	i := &instance{fuel: nowhere{}, memory: m.Memory(), module: &Module{host: e.host, limits: Limits{HostCalls: 1 << 30}}}
+	if f := m.ExportedFunction("_initialize"); f != nil {
+		if _, err := f.Call(i); err != nil {
+			b.Fatal(err)
+		}
+	}
+	at, err := m.ExportedFunction("flynn_buffer").Call(i, maxOutput)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return m, uint32(at[0])
+}
+
+// nowhere takes charges for a module without a meter.
+type nowhere struct{ api.MutableGlobal }
+
+func (nowhere) Get() uint64 { return 0 }
+func (nowhere) Set(uint64)  {}

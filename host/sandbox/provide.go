@@ -1,0 +1,86 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"path/filepath"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+// launchTimeout bounds the making of a container, apart from pulling its image, which has the
+// driver's deadline.
+const launchTimeout = 20 * time.Minute
+
+// provide takes a warm container if one fits, or makes one.
+func (m *Manager) provide(s *Session) (*box, error) {
+	if b := m.pool.claim(s); b != nil {
+		return b, nil
+	}
+	folder, owner, err := m.workspaces.prepare(s.session)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), launchTimeout)
+	defer cancel()
+	o := m.order(s.spec, folder, owner)
+	o.container.Name = "flynn-" + safeName(s.session) + "-" + o.container.Key[:8]
+	o.container.Labels[LabelSession] = s.session
+	o.container.Labels[LabelSandbox] = s.name
+	return launch(ctx, m.config.Driver, m.log, o)
+}
+
+// supervisorPath is where containers see the supervisor.
+const supervisorPath = "/.flynn-sandboxd"
+
+// order describes a container for a folder; the caller names it.
+func (m *Manager) order(spec Spec, folder string, owner owner) order {
+	nonce := random()
+	o := order{
+		nonce:     nonce,
+		workspace: folder,
+		hello:     frame.HelloBody{UID: owner.uid, GID: owner.gid, Workspace: spec.WorkspaceDir},
+		container: Container{
+			Key:        nonce,
+			Image:      spec.Image,
+			Entrypoint: []string{supervisorPath, nonce},
+			Labels: map[string]string{
+				LabelInstance: m.config.Instance,
+				LabelSpec:     spec.hash(m.digest),
+				LabelKey:      nonce,
+				LabelExpires:  time.Now().Add(m.config.MaxAge).UTC().Format(time.RFC3339),
+			},
+			Mounts: []Mount{
+				{Source: m.supervisor, Target: supervisorPath, ReadOnly: true},
+				{Source: folder, Target: spec.WorkspaceDir},
+			},
+			Network: spec.Network, MemoryBytes: spec.MemoryBytes, CPUs: spec.CPUs,
+			PidsLimit: spec.PidsLimit, Runtime: spec.Runtime,
+		},
+	}
+	if spec.Runtime == "" { // other runtimes do not let the host's sockets in
+		m.offerLane(&o)
+	}
+	return o
+}
+
+// offerLane adds a lane; without one everything works, only slower.
+func (m *Manager) offerLane(o *order) {
+	l, err := newLane(filepath.Join(m.run, lanePrefix+o.nonce))
+	if err != nil {
+		m.log.Warn("sandbox has no fast lane", "error", err)
+		return
+	}
+	o.lane = l
+	o.hello.Lane = lanePath + "/" + laneSocket
+	o.container.Mounts = append(o.container.Mounts, l.mount())
+}
+
+// random is a fresh 128-bit name.
+func random() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails, says its documentation
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,148 @@
+// Package turnbench measures durable turns through the real program: a pretended platform, a channel plugin, `flynn
+// serve` with its store, and the demo model, whose own time is nothing. It holds benchmarks only.
+//
+// Run with: go test ./host/turnbench -run '^$' -bench .
+package turnbench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/flynnhost/flynn/host/hosttest"
+)
+
+// sessions talk at the same time in BenchmarkTurn/sessions.
+const sessions = 16
+
+// answerTimeout bounds the wait for one answer.
+const answerTimeout = 30 * time.Second
+
+// BenchmarkTurn measures from the moment at which the platform has a message to the moment at which it shows the answer.
+func BenchmarkTurn(b *testing.B) {
+	bin := hosttest.Build(b)
+	for _, channel := range []struct {
+		name      string
+		forgetful bool
+	}{{"keys_recognised", false}, {"keys_not_recognised", true}} {
+		b.Run(channel.name, func(b *testing.B) {
+			f := newFloor(b, bin, channel.forgetful)
+			b.Run("alone", func(b *testing.B) { f.turns(b, 1, text) })
+			b.Run("tool", func(b *testing.B) { f.turns(b, 1, note) })
+			b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) { f.turns(b, sessions, text) })
+		})
+	}
+}
+
+func text(id int) string { return fmt.Sprintf("message %d", id) }
+
+func note(id int) string {
+	return fmt.Sprintf(`!tool memory.write {"key":"k%d","text":"note %d"}`, id%1000, id)
+}
+
+// floor is a running set-up where people talk.
+type floor struct {
+	platform *hosttest.Platform
+	program  *hosttest.Program
+
+	mu      sync.Mutex
+	posted  int
+	waiting map[string]chan hosttest.Reply // by the event that is to be answered; each has room for its answer
+}
+
+func newFloor(b *testing.B, bin string, forgetful bool) *floor {
+	f := &floor{waiting: map[string]chan hosttest.Reply{}}
+	var err error
+	if f.platform, err = hosttest.NewPlatform(hosttest.PlatformConfig{Forgetful: forgetful, Shown: f.shown}); err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var serving sync.WaitGroup
+	serving.Go(func() { f.platform.Run(ctx) })
+	b.Cleanup(func() {
+		cancel()
+		serving.Wait()
+	})
+	f.program = hosttest.New(b, hosttest.Config{Bin: bin, Platform: f.platform.Address(), Forgetful: forgetful})
+	if err := f.program.Start(); err != nil {
+		b.Fatal(err)
+	}
+	f.warm(b)
+	return f
+}
+
+// warm lets every session have some turns.
+func (f *floor) warm(b *testing.B) {
+	for range 20 {
+		for s := range sessions {
+			if _, err := f.turn(s, text); err != nil {
+				b.Fatalf("%v; the log ends with:\n%s", err, f.program.Tail())
+			}
+		}
+	}
+}
+
+func (f *floor) shown(r hosttest.Reply) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if answer, ok := f.waiting[r.ReplyTo]; ok {
+		delete(f.waiting, r.ReplyTo)
+		answer <- r
+	}
+}
+
+// turn says something and waits for the answer.
+func (f *floor) turn(session int, say func(id int) string) (took time.Duration, err error) {
+	answer := make(chan hosttest.Reply, 1)
+	f.mu.Lock()
+	f.posted++
+	id := f.posted
+	f.waiting[strconv.Itoa(id)] = answer
+	f.mu.Unlock()
+	began := time.Now()
+	f.platform.Post(hosttest.Event{
+		ID: strconv.Itoa(id), Conversation: fmt.Sprintf("c%d", session), Sender: fmt.Sprintf("s%d-%d", session, id), Text: say(id),
+	})
+	late := time.NewTimer(answerTimeout)
+	defer late.Stop()
+	select {
+	case r := <-answer:
+		return r.At.Sub(began), nil
+	case <-late.C:
+		return 0, fmt.Errorf("message %d has no answer after %s", id, answerTimeout)
+	}
+}
+
+// turns measures b.N turns in so many sessions, each of which speaks again when it is answered.
+func (f *floor) turns(b *testing.B, sessions int, say func(id int) string) {
+	took := make([][]time.Duration, sessions)
+	var people sync.WaitGroup
+	b.ResetTimer()
+	for s := range sessions {
+		people.Go(func() {
+			for range b.N/sessions + min(1, max(0, b.N%sessions-s)) {
+				d, err := f.turn(s, say)
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				took[s] = append(took[s], d)
+			}
+		})
+	}
+	people.Wait()
+	b.StopTimer()
+	all := slices.Sorted(slices.Values(slices.Concat(took...)))
+	if b.Failed() || len(all) == 0 {
+		b.Fatalf("the log ends with:\n%s", f.program.Tail())
+	}
+	b.ReportMetric(float64(len(all))/b.Elapsed().Seconds(), "turns/s")
+	b.ReportMetric(millis(all[len(all)/2]), "p50-ms")
+	b.ReportMetric(millis(all[len(all)*99/100]), "p99-ms")
+}
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
