@@ -6,10 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/policy/meter/wasmtest"
 	"github.com/flynnhost/flynn/sdk/need"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -114,10 +116,13 @@ func TestRulesInAllLanguagesAgree(t *testing.T) {
 
 func BenchmarkDecisionNative(b *testing.B) {
 	messages, _ := ruleMessages()
+	var keys []string
+	for _, f := range messages {
+		keys = append(keys, f.Message.SenderKey())
+	}
 	n := 0
 	for b.Loop() {
-		m := &messages[n%len(messages)].Message
-		nativeRoute(m.Channel, m.SenderKey())
+		nativeRoute(messages[n%len(messages)].Message.Channel, keys[n%len(messages)])
 		n++
 	}
 }
@@ -140,6 +145,56 @@ func BenchmarkDecision(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkDecisionLatency times each decision, for the percentiles.
+func BenchmarkDecisionLatency(b *testing.B) {
+	messages, _ := ruleMessages()
+	for _, c := range []struct{ language, path string }{{"C", rulesC(b)}, {"Go", rulesGo(b)}} {
+		for _, isolation := range []string{IsolationWarm, IsolationPure} {
+			b.Run(c.language+"/"+isolation, func(b *testing.B) {
+				s := engine(b, Source{Name: "rules", Path: c.path, Kinds: []string{KindRoute}, Isolation: isolation}).Pin()
+				defer s.Release()
+				all, inside := make([]time.Duration, 0, 1<<20), make([]time.Duration, 0, 1<<20)
+				n := 0
+				for b.Loop() {
+					begin := time.Now()
+					_, records := s.Route(context.Background(), messages[n%len(messages)])
+					all, inside = append(all, time.Since(begin)), append(inside, records[0].Took)
+					n++
+				}
+				slices.Sort(all)
+				slices.Sort(inside)
+				b.ReportMetric(float64(all[len(all)/2]), "p50-ns")
+				b.ReportMetric(float64(all[len(all)*99/100]), "p99-ns")
+				b.ReportMetric(float64(inside[len(inside)/2]), "module-p50-ns")
+			})
+		}
+	}
+}
+
+// BenchmarkDecisionHostile is the time to the cut: a spin until its fuel is gone, and one until its time is.
+func BenchmarkDecisionHostile(b *testing.B) {
+	for name, limits := range map[string]Limits{"fuel": {}, "wall 50ms": {Fuel: maxFuel}} {
+		b.Run(name, func(b *testing.B) {
+			wasm := wasmtest.Policy(1).Hook("flynn_route", "", wasmtest.Loop(wasmtest.Br(0)), wasmtest.I64(0))
+			s := engine(b, Source{Name: "spin", Path: write(b, wasm), Kinds: []string{KindRoute}, Limits: limits}).Pin()
+			defer s.Release()
+			var times []time.Duration
+			pauses := watchPauses()
+			for b.Loop() {
+				begin := time.Now()
+				if a, _ := s.Route(context.Background(), routeFacts()); !a.Failed {
+					b.Fatal(a)
+				}
+				times = append(times, time.Since(begin))
+			}
+			longest := pauses()
+			slices.Sort(times)
+			b.ReportMetric(float64(times[len(times)/2])/1e6, "p50-ms")
+			b.ReportMetric(float64(longest)/1e6, "gc-wait-ms")
+		})
 	}
 }
 

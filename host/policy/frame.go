@@ -143,7 +143,10 @@ func (e *encoder) list(id abi.Field, list []string) {
 	entry, at := e.entry, len(e.buf)
 	e.add(id, abi.TypeList, at, 0)
 	for _, s := range list {
-		e.buf = append(binary.LittleEndian.AppendUint32(e.buf, uint32(len(s))), s...)
+		n := len(e.buf)
+		e.buf = e.buf[:n+4+len(s)] // there is room: it was measured
+		binary.LittleEndian.PutUint32(e.buf[n:], uint32(len(s)))
+		copy(e.buf[n+4:], s)
 	}
 	binary.LittleEndian.PutUint32(e.buf[entry+8:], uint32(len(e.buf)-at))
 }
