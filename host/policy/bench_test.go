@@ -307,3 +307,21 @@ type nowhere struct{ api.MutableGlobal }
 
 func (nowhere) Get() uint64 { return 0 }
 func (nowhere) Set(uint64)  {}
+
+// BenchmarkLoad is from file to force, with the compiled code in the cache.
+func BenchmarkLoad(b *testing.B) {
+	for _, c := range []struct{ language, path string }{{"C", rulesC(b)}, {"Go", rulesGo(b)}} {
+		b.Run(c.language, func(b *testing.B) {
+			cache := b.TempDir() + "/cache"
+			for b.Loop() {
+				e, err := New(context.Background(), Config{Sources: []Source{{Name: "rules", Path: c.path, Kinds: []string{KindRoute}}}, CacheDir: cache})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := e.Close(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
