@@ -17,7 +17,8 @@ type verdict struct {
 	code   uint8
 	rule   uint32
 	name   string // agent or sandbox
-	reason string
+	words  string // "agent NAME" of a route to an agent
+	reason string // for people: the module's words, else the number of its rule
 	err    *Error
 }
 
@@ -34,6 +35,11 @@ func readVerdict(kind string, raw int64, region []byte, in *interned) verdict {
 		v.err = failf(ClassAnswer, "the verdict %d is none", v.code)
 	case kind == KindRoute && v.code == abi.RouteAgent && v.name == "":
 		v.err = failf(ClassAnswer, "it routes to an agent and names none")
+	case kind == KindRoute && v.code == abi.RouteAgent:
+		v.words = in.agent(v.name)
+	}
+	if v.reason == "" && v.rule != 0 {
+		v.reason = in.rule(v.rule)
 	}
 	return v
 }
@@ -69,12 +75,41 @@ func outputText(frame []byte, id abi.Field, in *interned) (string, *Error) {
 }
 
 // interned keeps the few strings that a policy answers with, so that a decision need not make them again.
-type interned struct{ all map[string]string }
+type interned struct {
+	all    map[string]string
+	agents map[string]string // "agent NAME" by name
+	rules  [maxInterned]string
+}
 
 const (
 	maxInterned     = 128 // strings
 	maxInternedSize = 64  // bytes of one
 )
+
+func (in *interned) agent(name string) string {
+	if s, ok := in.agents[name]; ok {
+		return s
+	}
+	if in.agents == nil || len(in.agents) >= maxInterned {
+		in.agents = map[string]string{}
+	}
+	s := "agent " + name
+	if len(s) <= maxInternedSize {
+		in.agents[name] = s
+	}
+	return s
+}
+
+func (in *interned) rule(n uint32) string {
+	if n < maxInterned && in.rules[n] != "" {
+		return in.rules[n]
+	}
+	s := "rule " + strconv.FormatUint(uint64(n), 10)
+	if n < maxInterned {
+		in.rules[n] = s
+	}
+	return s
+}
 
 func (in *interned) get(b []byte) string {
 	if s, ok := in.all[string(b)]; ok {
@@ -89,14 +124,6 @@ func (in *interned) get(b []byte) string {
 	}
 	in.all[s] = s
 	return s
-}
-
-// say is the reason for people: the module's words, else the number of its rule.
-func (v *verdict) say() string {
-	if v.reason == "" && v.rule != 0 {
-		return "rule " + strconv.Itoa(int(v.rule))
-	}
-	return v.reason
 }
 
 // routeAnswer reads a verdict as an answer of the route chain. The name of the agent is taken from agents.
@@ -114,12 +141,14 @@ func routeAnswer(v *verdict, agents []string) (RouteAnswer, *Error) {
 }
 
 // words is the answer in the form that records keep: "abstain", "drop" or "agent NAME".
-func (a *RouteAnswer) words() string {
+func (a *RouteAnswer) words(v *verdict) string {
 	switch {
 	case !a.Decided:
 		return "abstain"
 	case a.Agent == "":
 		return "drop"
+	case !a.Failed:
+		return v.words
 	}
 	return "agent " + a.Agent
 }

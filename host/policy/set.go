@@ -163,17 +163,17 @@ func (l *link) route(v *verdict, agents []string, r *Record) RouteAnswer {
 			a.Agent = l.source.OnErrorAgent
 		}
 	} else {
-		a.Reason = v.say()
+		a.Reason = v.reason
 	}
 	a.Policy = l.source.Name
-	r.Answer, r.Reason, r.Rule = a.words(), a.Reason, v.rule
+	r.Answer, r.Reason, r.Rule = a.words(v), a.Reason, v.rule
 	return a
 }
 
 // restrict reads a verdict as restrictions.
 func (l *link) restrict(v *verdict, r *Record) Restrictions {
 	one := toolAnswer(v)
-	reason := v.say()
+	reason := v.reason
 	if v.err != nil {
 		r.Error = v.err.Error()
 		reason = r.Error
