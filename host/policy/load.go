@@ -297,10 +297,10 @@ func (m *Module) syntheticQueries() []query {
 	facts.Message.Conversation.Kind = "dm"
 	var list []query
 	if m.source.has(KindRoute) {
-		list = append(list, routeQuery(&RouteFacts{Facts: facts, Agents: []string{"nobody"}}, m.host.zone))
+		list = append(list, routeQuery(&RouteFacts{Facts: facts, Agents: []string{"nobody"}}, m.host.zone, nil))
 	}
 	if m.source.has(KindTool) {
-		list = append(list, toolQuery(&ToolFacts{Facts: facts, Agent: "nobody", Tool: "none", Args: json.RawMessage("{}")}, m.host.zone))
+		list = append(list, toolQuery(&ToolFacts{Facts: facts, Agent: "nobody", Tool: "none", Args: json.RawMessage("{}")}, m.host.zone, nil))
 	}
 	return list
 }

@@ -91,8 +91,11 @@ func (s *Set) Route(ctx context.Context, f RouteFacts) (RouteAnswer, []Record) {
 	if s.routes == 0 {
 		return RouteAnswer{}, nil
 	}
-	q := routeQuery(&f, s.zone)
-	records := make([]Record, 0, s.routes)
+	q := routeQuery(&f, s.zone, nil)
+	return s.route(ctx, &q, f.Agents, make([]Record, 0, s.routes))
+}
+
+func (s *Set) route(ctx context.Context, q *query, agents []string, records []Record) (RouteAnswer, []Record) {
 	for i := range s.links {
 		l := &s.links[i]
 		if !l.source.has(KindRoute) {
@@ -100,8 +103,8 @@ func (s *Set) Route(ctx context.Context, f RouteFacts) (RouteAnswer, []Record) {
 		}
 		records = append(records, Record{})
 		r := &records[len(records)-1]
-		v := l.ask(ctx, &q, r)
-		if a := l.route(&v, f.Agents, r); a.Decided {
+		v := l.ask(ctx, q, r)
+		if a := l.route(&v, agents, r); a.Decided {
 			return a, records
 		}
 	}
@@ -110,12 +113,15 @@ func (s *Set) Route(ctx context.Context, f RouteFacts) (RouteAnswer, []Record) {
 
 // Tool asks all tool policies and joins what they demand. One that fails denies.
 func (s *Set) Tool(ctx context.Context, f ToolFacts) (Restrictions, []Record) {
-	var all Restrictions
 	if s.tools == 0 {
-		return all, nil
+		return Restrictions{}, nil
 	}
-	q := toolQuery(&f, s.zone)
-	records := make([]Record, 0, s.tools)
+	q := toolQuery(&f, s.zone, nil)
+	return s.restrict(ctx, &q, make([]Record, 0, s.tools))
+}
+
+func (s *Set) restrict(ctx context.Context, q *query, records []Record) (Restrictions, []Record) {
+	var all Restrictions
 	for i := range s.links {
 		l := &s.links[i]
 		if !l.source.has(KindTool) {
@@ -123,7 +129,7 @@ func (s *Set) Tool(ctx context.Context, f ToolFacts) (Restrictions, []Record) {
 		}
 		records = append(records, Record{})
 		r := &records[len(records)-1]
-		v := l.ask(ctx, &q, r)
+		v := l.ask(ctx, q, r)
 		all.Join(l.restrict(&v, r))
 	}
 	all.resolve()
