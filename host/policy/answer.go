@@ -35,8 +35,6 @@ func readVerdict(kind string, raw int64, region []byte, in *interned) verdict {
 		v.err = failf(ClassAnswer, "the verdict %d is none", v.code)
 	case kind == KindRoute && v.code == abi.RouteAgent && v.name == "":
 		v.err = failf(ClassAnswer, "it routes to an agent and names none")
-	case kind == KindRoute && v.code == abi.RouteAgent:
-		v.words = in.agent(v.name)
 	}
 	if v.reason == "" && v.rule != 0 {
 		v.reason = in.rule(v.rule)
@@ -57,47 +55,51 @@ func (v *verdict) readOutput(kind string, size uint32, region []byte, in *intern
 		name = abi.OutSandbox
 	}
 	var err *Error
-	if v.name, err = outputText(frame, name, in); err == nil {
-		v.reason, err = outputText(frame, abi.OutReason, in)
+	if v.name, v.words, err = outputText(frame, name, in); err == nil {
+		v.reason, _, err = outputText(frame, abi.OutReason, in)
 	}
 	return err
 }
 
-func outputText(frame []byte, id abi.Field, in *interned) (string, *Error) {
+// outputText is a text of the output, and the same behind "agent ".
+func outputText(frame []byte, id abi.Field, in *interned) (text, agent string, err *Error) {
 	f, ok := fieldOf(frame, id)
 	if !ok {
-		return "", nil
+		return "", "", nil
 	}
 	if f.kind != abi.TypeString || !utf8.Valid(f.bytes) {
-		return "", failf(ClassAnswer, "the output field %d is no text", id)
+		return "", "", failf(ClassAnswer, "the output field %d is no text", id)
 	}
-	return in.get(f.bytes), nil
+	text, agent = in.get(f.bytes)
+	return text, agent, nil
 }
 
 // interned keeps the few strings that a policy answers with, so that a decision need not make them again.
 type interned struct {
-	all    map[string]string
-	agents map[string]string // "agent NAME" by name
-	rules  [maxInterned]string
+	texts map[string]string // "agent TEXT" by text
+	rules [maxInterned]string
 }
 
 const (
 	maxInterned     = 128 // strings
 	maxInternedSize = 64  // bytes of one
+
+	agentWord = "agent "
 )
 
-func (in *interned) agent(name string) string {
-	if s, ok := in.agents[name]; ok {
-		return s
+// get is the text of b, and the same behind agentWord.
+func (in *interned) get(b []byte) (text, agent string) {
+	agent, ok := in.texts[string(b)]
+	if !ok {
+		agent = agentWord + string(b)
+		if in.texts == nil || len(in.texts) >= maxInterned {
+			in.texts = map[string]string{}
+		}
+		if len(b) <= maxInternedSize {
+			in.texts[agent[len(agentWord):]] = agent
+		}
 	}
-	if in.agents == nil || len(in.agents) >= maxInterned {
-		in.agents = map[string]string{}
-	}
-	s := "agent " + name
-	if len(s) <= maxInternedSize {
-		in.agents[name] = s
-	}
-	return s
+	return agent[len(agentWord):], agent
 }
 
 func (in *interned) rule(n uint32) string {
@@ -108,21 +110,6 @@ func (in *interned) rule(n uint32) string {
 	if n < maxInterned {
 		in.rules[n] = s
 	}
-	return s
-}
-
-func (in *interned) get(b []byte) string {
-	if s, ok := in.all[string(b)]; ok {
-		return s
-	}
-	s := string(b)
-	if len(s) > maxInternedSize {
-		return s
-	}
-	if in.all == nil || len(in.all) >= maxInterned {
-		in.all = map[string]string{}
-	}
-	in.all[s] = s
 	return s
 }
 
@@ -150,7 +137,7 @@ func (a *RouteAnswer) words(v *verdict) string {
 	case !a.Failed:
 		return v.words
 	}
-	return "agent " + a.Agent
+	return agentWord + a.Agent
 }
 
 // toolAnswer reads a verdict as restrictions. A failure denies.

@@ -147,15 +147,15 @@ func (e *encoder) bool(id abi.Field, v bool) {
 }
 
 func (e *encoder) list(id abi.Field, list []string) {
-	entry, at := e.entry, len(e.buf)
-	e.add(id, abi.TypeList, at, 0)
+	size := listSize(list)
+	at := len(e.buf)
+	e.add(id, abi.TypeList, at, size)
+	e.buf = e.buf[:at+size] // there is room: it was measured
+	rest := e.buf[at:]
 	for _, s := range list {
-		n := len(e.buf)
-		e.buf = e.buf[:n+4+len(s)] // there is room: it was measured
-		binary.LittleEndian.PutUint32(e.buf[n:], uint32(len(s)))
-		copy(e.buf[n+4:], s)
+		binary.LittleEndian.PutUint32(rest, uint32(len(s)))
+		rest = rest[4+copy(rest[4:], s):]
 	}
-	binary.LittleEndian.PutUint32(e.buf[entry+8:], uint32(len(e.buf)-at))
 }
 
 func listSize(list []string) int {

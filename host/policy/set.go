@@ -23,6 +23,8 @@ type Set struct {
 // link is one policy of a chain; module is nil when the policy fails closed, for the reason in err.
 type link struct {
 	source Source
+	routes bool
+	tools  bool
 	module *Module
 	err    *Error
 }
@@ -44,11 +46,12 @@ func newSet(slots []*slot, zone string) *Set {
 }
 
 func (s *Set) add(l link) {
+	l.routes, l.tools = l.source.has(KindRoute), l.source.has(KindTool)
 	s.links = append(s.links, l)
-	if l.source.has(KindRoute) {
+	if l.routes {
 		s.routes++
 	}
-	if l.source.has(KindTool) {
+	if l.tools {
 		s.tools++
 	}
 }
@@ -98,7 +101,7 @@ func (s *Set) Route(ctx context.Context, f RouteFacts) (RouteAnswer, []Record) {
 func (s *Set) route(ctx context.Context, q *query, agents []string, records []Record) (RouteAnswer, []Record) {
 	for i := range s.links {
 		l := &s.links[i]
-		if !l.source.has(KindRoute) {
+		if !l.routes {
 			continue
 		}
 		records = append(records, Record{})
@@ -124,7 +127,7 @@ func (s *Set) restrict(ctx context.Context, q *query, records []Record) (Restric
 	var all Restrictions
 	for i := range s.links {
 		l := &s.links[i]
-		if !l.source.has(KindTool) {
+		if !l.tools {
 			continue
 		}
 		records = append(records, Record{})
