@@ -135,16 +135,21 @@ func BenchmarkDecision(b *testing.B) {
 			b.Run(c.language+"/"+isolation, func(b *testing.B) {
 				s := engine(b, Source{Name: "rules", Path: c.path, Kinds: []string{KindRoute}, Isolation: isolation}).Pin()
 				defer s.Release()
-				b.ReportAllocs()
-				n := 0
-				for b.Loop() {
-					if a, _ := s.Route(context.Background(), messages[n%len(messages)]); a.Failed {
-						b.Fatal(a)
-					}
-					n++
-				}
+				b.Run("records kept", func(b *testing.B) { deciding(b, s.Route, messages) })
+				b.Run("records reused", func(b *testing.B) { deciding(b, s.Asker().Route, messages) })
 			})
 		}
+	}
+}
+
+func deciding(b *testing.B, route func(context.Context, RouteFacts) (RouteAnswer, []Record), messages []RouteFacts) {
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		if a, _ := route(context.Background(), messages[n%len(messages)]); a.Failed {
+			b.Fatal(a)
+		}
+		n++
 	}
 }
 
@@ -156,11 +161,12 @@ func BenchmarkDecisionLatency(b *testing.B) {
 			b.Run(c.language+"/"+isolation, func(b *testing.B) {
 				s := engine(b, Source{Name: "rules", Path: c.path, Kinds: []string{KindRoute}, Isolation: isolation}).Pin()
 				defer s.Release()
+				asker := s.Asker()
 				all, inside := make([]time.Duration, 0, 1<<20), make([]time.Duration, 0, 1<<20)
 				n := 0
 				for b.Loop() {
 					begin := time.Now()
-					_, records := s.Route(context.Background(), messages[n%len(messages)])
+					_, records := asker.Route(context.Background(), messages[n%len(messages)])
 					all, inside = append(all, time.Since(begin)), append(inside, records[0].Took)
 					n++
 				}
@@ -211,7 +217,7 @@ func BenchmarkDecisionInstance(b *testing.B) {
 			defer e.slots[0].module.pool.put(i)
 			queries := make([]query, len(messages))
 			for k := range messages {
-				queries[k] = routeQuery(&messages[k], "UTC")
+				queries[k] = routeQuery(&messages[k], "UTC", nil)
 			}
 			b.ReportAllocs()
 			var r Record
@@ -240,7 +246,7 @@ func BenchmarkDecisionMetering(b *testing.B) {
 			plain, region := unmetered(b, e, c.path)
 			var frames [][]byte
 			for k := range messages {
-				frames = append(frames, routeQuery(&messages[k], "UTC").frame)
+				frames = append(frames, routeQuery(&messages[k], "UTC", nil).frame)
 			}
 			var metered, bare time.Duration
 			rounds := 0
@@ -307,3 +313,21 @@ type nowhere struct{ api.MutableGlobal }
 
 func (nowhere) Get() uint64 { return 0 }
 func (nowhere) Set(uint64)  {}
+
+// BenchmarkLoad is from file to force, with the compiled code in the cache.
+func BenchmarkLoad(b *testing.B) {
+	for _, c := range []struct{ language, path string }{{"C", rulesC(b)}, {"Go", rulesGo(b)}} {
+		b.Run(c.language, func(b *testing.B) {
+			cache := b.TempDir() + "/cache"
+			for b.Loop() {
+				e, err := New(context.Background(), Config{Sources: []Source{{Name: "rules", Path: c.path, Kinds: []string{KindRoute}}}, CacheDir: cache})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := e.Close(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
