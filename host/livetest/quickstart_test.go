@@ -89,7 +89,7 @@ func TestQuickstartWithoutAnEngine(t *testing.T) {
 
 // workspaceFiles are the files in all workspaces.
 func (s *site) workspaceFiles() []string {
-	files, err := filepath.Glob(filepath.Join(s.dir, "state/workspaces/*/*"))
+	files, err := filepath.Glob(filepath.Join(s.dir, "state/workspaces/[^.]*/*"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
