@@ -260,17 +260,18 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 		t.session.add(&t.steps)
 		t.session.count++
 	}
-	t.publish(message.Event{Kind: message.ReplyReady, Text: text, Key: reply.Key, IsError: state == store.TurnFailed})
-	t.publish(message.Event{Kind: closing(state), Text: t.row.Error})
+	t.publish(message.Event{Kind: outcome(state), Text: text, Key: reply.Key, IsError: state != store.TurnDone})
+	t.publish(message.Event{Kind: message.TurnDone})
 	t.cfg.Replied(t.row.ID, reply)
 	t.cfg.Observe(t.row.Agent, state, now.Sub(t.row.Started))
 }
 
-func closing(state store.TurnState) message.EventKind {
-	if state == store.TurnFailed {
-		return message.TurnFailed
+// outcome is the event that carries the reply. Whoever watches hears the words for people; the cause is for the log.
+func outcome(state store.TurnState) message.EventKind {
+	if state == store.TurnDone {
+		return message.ReplyReady
 	}
-	return message.TurnDone
+	return message.TurnFailed
 }
 
 // fail ends a turn that cannot be answered. The sender is told in words; the log and the store have the cause.
