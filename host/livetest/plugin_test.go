@@ -52,6 +52,16 @@ func TestKilledPluginComesBack(t *testing.T) {
 	s.logged("level=WARN", "plugin failed; it will be started again", "instance=net", "signal: killed")
 }
 
+func TestTwoHostsOnOneMachine(t *testing.T) {
+	addr := ircServer(t)
+	config := strings.Replace(ircConfig, "ADDRESS", addr, 1) + demoModels
+	one, two := newSite(t, config), newSite(t, config)
+	one.start()
+	two.start()
+	one.pluginPID(0)
+	two.pluginPID(0)
+}
+
 // installedConfig runs the plugin irc from the plugins folder.
 func installedConfig(addr string) string {
 	return strings.NewReplacer("ADDRESS", addr, "[plugins.dev_paths]\nirc = \"%BIN%/irc\"", "[plugins]\ndir = \"%DIR%/plugins\"").Replace(ircConfig) + demoModels

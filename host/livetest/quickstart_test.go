@@ -150,3 +150,17 @@ func TestPageSurvivesAKilledHost(t *testing.T) {
 		t.Errorf("the page shows\n %s\nwant\n %s", got, want)
 	}
 }
+
+func TestPageCountsABrokenPolicyOnce(t *testing.T) {
+	s := newSite(t, twoAgents+demoModels+"[[policies]]\nname = \"rules\"\npath = \"rules.wasm\"\nkinds = [\"tool\"]\n")
+	s.write("rules.wasm", "not a module")
+	s.start()
+	p := browse(t, s)
+	p.until(`document.querySelector("#health-text").textContent.includes("warning")`)
+	if got := p.text("#health-text"); got != "2 warnings" { // the other one: the sandbox is off
+		t.Errorf("the page counts %s: %s", got, p.text("#status-body"))
+	}
+	if got := p.text("#status .warning"); !strings.Contains(got, "rules") {
+		t.Errorf("the warning is %q", got)
+	}
+}
