@@ -149,7 +149,8 @@ func newHouse(t *testing.T, s *sqlite.Store, wrap func(Store) Store) *house {
 	h.gen = &Generation{
 		Number: 1, Table: table(), Models: script(parrot), Registry: reg, Names: []string{"helper", "other"},
 		Limits: Limits{Steps: 5, ToolCalls: 3, Tokens: 1000, Time: time.Minute},
-		Roles:  route.NewRoles(config.Access{}),
+		Roles:  route.NewRoles(config.Access{Owners: []string{"irc:*"}}),
+		Admits: func(message.Message) string { return "" },
 	}
 	h.gen.Agents = map[string]*Agent{}
 	for _, name := range h.gen.Names {
@@ -503,10 +504,12 @@ func TestCrashAtEveryCommit(t *testing.T) {
 }
 
 // table sends everybody to the helper.
-func table() *route.Table {
+func table() *route.Table { return tableTo("helper") }
+
+func tableTo(agent string) *route.Table {
 	t, _ := route.New(&config.Config{
 		Agents:  map[string]config.Agent{"helper": {}, "other": {}},
-		Routing: config.Routing{DefaultAgent: "helper"},
+		Routing: config.Routing{DefaultAgent: agent},
 	})
 	return t
 }

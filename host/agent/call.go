@@ -44,7 +44,7 @@ func (t *turn) call(ctx context.Context, c model.ToolCall) error {
 		return err
 	}
 	if t.calls >= t.gen.Limits.ToolCalls {
-		return fmt.Errorf("the turn used its %d tool calls", t.gen.Limits.ToolCalls)
+		return plainError(fmt.Sprintf("the turn used its %d tool calls", t.gen.Limits.ToolCalls))
 	}
 	t.publish(message.Event{Kind: message.ToolCall, Call: c.ID, Tool: c.Name, Args: validJSON(c.Args)})
 	v, err := t.admit(ctx, c)
