@@ -392,7 +392,7 @@ func TestOnlyOneSendersMessagesAreJoined(t *testing.T) {
 		}
 	}
 	h.work(t.Context())
-	h.want("echo: <annx> m0\n<annx> m1", "echo: <bobx> m2", "echo: <annx> m3")
+	h.want("echo: <annx ann> m0\n<annx ann> m1", "echo: <bobx bob> m2", "echo: <annx ann> m3")
 }
 
 func TestLimits(t *testing.T) {
