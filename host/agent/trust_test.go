@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
@@ -176,5 +177,28 @@ func TestPeopleAreNotToldOfTheHostsInsides(t *testing.T) {
 	h.work(t.Context())
 	if got := strings.Join(h.texts(), "|"); got == "" || strings.Contains(got, "secret") {
 		t.Fatalf("replies are %q", got)
+	}
+}
+
+// opened counts the machines that were asked for.
+type opened struct {
+	noMachines
+	hosts int
+}
+
+func (o *opened) Host(string) (machine.Machine, error) {
+	o.hosts++
+	return nil, nil
+}
+
+func TestToolsWithoutAMachineOpenNone(t *testing.T) {
+	h := newHouse(t, openStore(t), nil)
+	o := &opened{}
+	h.runner.cfg.Machines = o
+	h.accept("ann", "!touch wood")
+	h.work(t.Context())
+	h.want("did: touched wood")
+	if o.hosts != 0 {
+		t.Errorf("%d workspaces were opened", o.hosts)
 	}
 }
