@@ -149,7 +149,8 @@ func newHouse(t *testing.T, s *sqlite.Store, wrap func(Store) Store) *house {
 	h.gen = &Generation{
 		Number: 1, Table: table(), Models: script(parrot), Registry: reg, Names: []string{"helper", "other"},
 		Limits: Limits{Steps: 5, ToolCalls: 3, Tokens: 1000, Time: time.Minute},
-		Roles:  route.NewRoles(config.Access{}),
+		Roles:  route.NewRoles(config.Access{Owners: []string{"irc:*"}}),
+		Admits: func(message.Message) string { return "" },
 	}
 	h.gen.Agents = map[string]*Agent{}
 	for _, name := range h.gen.Names {
@@ -405,7 +406,7 @@ func TestOnlyOneSendersMessagesAreJoined(t *testing.T) {
 		}
 	}
 	h.work(t.Context())
-	h.want("echo: <annx> m0\n<annx> m1", "echo: <bobx> m2", "echo: <annx> m3")
+	h.want("echo: <annx ann> m0\n<annx ann> m1", "echo: <bobx bob> m2", "echo: <annx ann> m3")
 }
 
 func TestLimits(t *testing.T) {
@@ -520,10 +521,12 @@ func TestCrashAtEveryCommit(t *testing.T) {
 }
 
 // table sends everybody to the helper.
-func table() *route.Table {
+func table() *route.Table { return tableTo("helper") }
+
+func tableTo(agent string) *route.Table {
 	t, _ := route.New(&config.Config{
 		Agents:  map[string]config.Agent{"helper": {}, "other": {}},
-		Routing: config.Routing{DefaultAgent: "helper"},
+		Routing: config.Routing{DefaultAgent: agent},
 	})
 	return t
 }

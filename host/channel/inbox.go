@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/time/rate"
+
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -32,7 +34,17 @@ type InboxConfig struct {
 }
 
 // Inbox accepts messages.
-type Inbox struct{ cfg InboxConfig }
+type Inbox struct {
+	cfg InboxConfig
+	// notes bounds how often a message that nobody answers is written down at all: anybody can send those.
+	notes *rate.Limiter
+}
+
+// Messages that are not answered are recorded at this rate over all channels, in bursts of notesBurst; a busy group comes nowhere near.
+const (
+	notesPerSecond = 10
+	notesBurst     = 200
+)
 
 // NewInbox returns an inbox.
 func NewInbox(cfg InboxConfig) *Inbox {
@@ -42,11 +54,14 @@ func NewInbox(cfg InboxConfig) *Inbox {
 	if cfg.Count == nil {
 		cfg.Count = func(string, string) {}
 	}
-	return &Inbox{cfg}
+	return &Inbox{cfg, rate.NewLimiter(notesPerSecond, notesBurst)}
 }
 
 // Accept commits a message and hands it on. When it returns without error the message is on stable storage and
 // may be acknowledged to its channel; a message that is there already is acknowledged and not handed on again.
+//
+// Of a message that is not answered only its circumstances are kept: what people say past Flynn is not its business, and
+// strangers must not fill the disk. When they write faster than that can be recorded, the rest is only counted.
 //
 // The end of ctx does not cut the commit short. A commit that was given up may still happen; when the message comes again it
 // would be taken for one that was handed on, and wait for the next start of the host.
@@ -57,6 +72,13 @@ func (in *Inbox) Accept(ctx context.Context, m message.Message) error {
 	m.Text = bound(m.Text)
 	m.ReceivedAt = in.cfg.Now().UTC()
 	state, note := in.judge(m)
+	if state != store.InboxNew {
+		m.Text, m.Attachments = "", nil
+		if !in.notes.AllowN(in.cfg.Now(), 1) {
+			in.cfg.Count(m.Channel, string(state))
+			return nil
+		}
+	}
 	row, fresh, err := in.cfg.Store.AppendInbox(context.WithoutCancel(ctx), m, state, note)
 	switch {
 	case err != nil:
