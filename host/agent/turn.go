@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
@@ -211,13 +210,12 @@ func (t *turn) step(kind store.StepKind, record any) {
 }
 
 // commit makes what was added durable. It outlives the turn's own context, so that a stop does not lose what was done,
-// and tries again while the store has trouble.
+// and tries again while the store has trouble. It waits for as long as the disk takes: a commit that was given up may
+// still happen, and the next try would take it for somebody else's.
 func (t *turn) commit(ctx context.Context) error {
 	t.pending.Turn = t.row
 	for {
-		wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
-		err := t.cfg.Store.CommitTurn(wait, t.pending)
-		cancel()
+		err := t.cfg.Store.CommitTurn(context.WithoutCancel(ctx), t.pending)
 		if err == nil {
 			t.pending = store.Commit{}
 			return nil
@@ -231,8 +229,6 @@ func (t *turn) commit(ctx context.Context) error {
 		}
 	}
 }
-
-const commitTimeout = 30 * time.Second
 
 // end closes the turn with a reply, in one commit, and hands the reply on.
 func (t *turn) end(ctx context.Context, state store.TurnState, text string, cause error) {
