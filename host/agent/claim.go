@@ -103,6 +103,8 @@ func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, 
 		}
 		d, decisions := r.route(ctx, gen, policies, it.Row.Message)
 		switch {
+		case ctx.Err() != nil:
+			return claim{} // policies that are cut off fail closed; the next process asks them again
 		case d.Agent == "":
 			if len(c.rows) > 0 {
 				return c // dropped in its own right, the next time round

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -47,4 +48,43 @@ func TestASlowCommitIsNotTakenForSomebodyElses(t *testing.T) {
 			t.Fatalf("left over: %+v, %v", items, err)
 		}
 	})
+}
+
+// TestAnEndingHostDropsNothing ends the host while a policy is asked. The policy fails closed, as it must; that is no
+// decision, and the next process asks again.
+func TestAnEndingHostDropsNothing(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		chain func(end context.CancelFunc) chain
+	}{
+		{"while a message is routed", func(end context.CancelFunc) chain {
+			return chain{route: func(policy.RouteFacts) policy.RouteAnswer {
+				end()
+				return policy.RouteAnswer{Decided: true, Failed: true, Reason: "context canceled"}
+			}}
+		}},
+		{"while a tool call is judged", func(end context.CancelFunc) chain {
+			return chain{tool: func(policy.ToolFacts) policy.Restrictions {
+				end()
+				return policy.Restrictions{Deny: true, Reasons: []string{"test: context canceled"}}
+			}}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for range 20 { // what the store is asked with a context that has ended may happen or not
+				s := openStore(t)
+				ctx, end := context.WithCancel(t.Context())
+				h := newHouse(t, s, nil)
+				h.chain = c.chain(end)
+				h.accept("ann", "!touch wood")
+				h.work(ctx)
+				if ctx.Err() == nil {
+					t.Fatal("no policy was asked")
+				}
+				h = newHouse(t, s, nil)
+				h.work(t.Context())
+				h.want("did: touched wood")
+			}
+		})
+	}
 }
