@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -127,7 +128,9 @@ func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, 
 }
 
 // route asks the table and the policies, by the function that every door and `flynn route test` use.
-func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, m message.Message) (route.Decision, []store.Decision) {
+// A bug in it concerns one message, which is set aside.
+func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, m message.Message) (d route.Decision, decisions []store.Decision) {
+	defer r.recovered("event", m.EventID, func() { d = route.Decision{Policy: "host", Reason: errBroken.Error(), Failed: true} })
 	now := r.cfg.Now()
 	facts := policy.RouteFacts{
 		Facts: policy.Facts{
@@ -135,8 +138,9 @@ func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, 
 		},
 		Agents: gen.Names,
 	}
-	d, records := route.Decide(ctx, gen.Table, policies, facts)
-	decisions := []store.Decision{{
+	var records []policy.Record
+	d, records = route.Decide(ctx, gen.Table, policies, facts)
+	decisions = []store.Decision{{
 		At: now, Kind: "route_table", Policy: "table", Answer: d.Static.Agent,
 		Reason: strings.TrimSpace(fmt.Sprintf("%s %s", d.Static.Tier, d.Static.Rule)),
 		Digest: fmt.Sprintf("generation %d", gen.Number),
@@ -171,6 +175,14 @@ func logRecords(now time.Time, records []policy.Record) []store.Decision {
 		})
 	}
 	return ds
+}
+
+// recovered is deferred where a bug must not end the host: it logs a panic and has then called.
+func (r *Runner) recovered(key, id string, then func()) {
+	if p := recover(); p != nil {
+		r.cfg.Log.Error("panic", key, id, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		then()
+	}
 }
 
 // pause waits before something is tried again.

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -86,5 +87,47 @@ func TestAnEndingHostDropsNothing(t *testing.T) {
 				h.want("did: touched wood")
 			}
 		})
+	}
+}
+
+// TestAPanicEndsOneTurn is a bug anywhere below a turn: its sender is told, everybody else is answered.
+func TestAPanicEndsOneTurn(t *testing.T) {
+	h := newHouse(t, openStore(t), nil)
+	h.gen.Models = script(func(ctx context.Context, req model.Request) (model.Response, error) {
+		if req.Messages[len(req.Messages)-1].Text == "bang" {
+			panic("a bug")
+		}
+		return parrot(ctx, req)
+	})
+	h.accept("ann", "bang")
+	h.accept("bob", "hello")
+	h.work(t.Context())
+	h.want("I could not answer this: something broke inside the host. The operator's log says what.", "echo: hello")
+	if len(h.runner.running) != 0 || len(h.runner.slots) != 0 {
+		t.Fatal("the turn is still counted as running")
+	}
+	h.accept("ann", "hello again")
+	h.work(t.Context())
+	if got := h.texts(); got[len(got)-1] != "echo: hello again" {
+		t.Fatalf("replies are %q", got)
+	}
+}
+
+// TestAPanicWhileRouting sets the message aside instead of trying it for ever.
+func TestAPanicWhileRouting(t *testing.T) {
+	s := openStore(t)
+	h := newHouse(t, s, nil)
+	h.chain.route = func(f policy.RouteFacts) policy.RouteAnswer {
+		if f.Message.Text == "bang" {
+			panic("a bug")
+		}
+		return policy.RouteAnswer{}
+	}
+	h.accept("ann", "bang")
+	h.accept("bob", "hello")
+	h.work(t.Context())
+	h.want("echo: hello")
+	if items, err := Recover(t.Context(), s); len(items) != 0 || err != nil {
+		t.Fatalf("left over: %+v, %v", items, err)
 	}
 }

@@ -16,6 +16,9 @@ var (
 	errTime    = errors.New("the turn took too long")
 )
 
+// errBroken is what people are told of a bug.
+var errBroken = errors.New("something broke inside the host. The operator's log says what")
+
 // turn is one answer in the making. It belongs to the goroutine that runs it.
 type turn struct {
 	*Runner
@@ -115,7 +118,7 @@ func (t *turn) run(ctx context.Context) {
 	defer t.register(cancel)()
 
 	t.publish(message.Event{Kind: message.TurnStarted, Text: t.steps.user.text()})
-	text, err := t.loop(turnCtx)
+	text, err := t.contained(turnCtx)
 	switch cause := context.Cause(turnCtx); {
 	case ctx.Err() != nil:
 		t.sessions.forget(t.row.Session)
@@ -144,6 +147,12 @@ func (t *turn) register(cancel context.CancelCauseFunc) (unregister func()) {
 		defer t.mu.Unlock()
 		delete(t.running, key)
 	}
+}
+
+// contained is loop, in which a bug ends this turn alone.
+func (t *turn) contained(ctx context.Context) (text string, err error) {
+	defer t.recovered("turn", t.row.ID, func() { err = errBroken })
+	return t.loop(ctx)
 }
 
 // loop asks the model and runs what it calls, until it answers.
