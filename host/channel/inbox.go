@@ -3,6 +3,7 @@ package channel
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -27,6 +28,7 @@ type InboxConfig struct {
 	// MaxAge is the age past which a message is recorded and not answered.
 	MaxAge time.Duration
 	Now    func() time.Time
+	Log    *slog.Logger // of trouble with the store; it may be nil
 	// Count is told what became of each message, for metrics; it may be nil.
 	Count func(channel, fate string)
 }
@@ -38,6 +40,9 @@ type Inbox struct{ cfg InboxConfig }
 func NewInbox(cfg InboxConfig) *Inbox {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Count == nil {
 		cfg.Count = func(string, string) {}
@@ -51,13 +56,27 @@ func NewInbox(cfg InboxConfig) *Inbox {
 // The end of ctx does not cut the commit short. A commit that was given up may still happen; when the message comes again it
 // would be taken for one that was handed on, and wait for the next start of the host.
 func (in *Inbox) Accept(ctx context.Context, m message.Message) error {
+	return in.accept(m, func(commit func(context.Context) error) error { return commit(context.WithoutCancel(ctx)) })
+}
+
+// Take is Accept for a channel that may not be able to send a message again: while the store has trouble it tries until ctx ends.
+func (in *Inbox) Take(ctx context.Context, m message.Message) error {
+	return in.accept(m, func(commit func(context.Context) error) error { return persist(ctx, in.cfg.Log, commit) })
+}
+
+func (in *Inbox) accept(m message.Message, try func(commit func(context.Context) error) error) error {
 	if err := check(m); err != nil {
 		return &MalformedError{err}
 	}
 	m.Text = bound(m.Text)
 	m.ReceivedAt = in.cfg.Now().UTC()
 	state, note := in.judge(m)
-	row, fresh, err := in.cfg.Store.AppendInbox(context.WithoutCancel(ctx), m, state, note)
+	var row store.InboxRow
+	var fresh bool
+	err := try(func(ctx context.Context) (err error) {
+		row, fresh, err = in.cfg.Store.AppendInbox(ctx, m, state, note)
+		return err
+	})
 	switch {
 	case err != nil:
 		return fmt.Errorf("accept message: %w", err)

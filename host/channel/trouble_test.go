@@ -72,3 +72,54 @@ func TestTheHostEndsWhileTheDiskIsFull(t *testing.T) {
 		}
 	})
 }
+
+// fullInbox is an inbox table on a disk that is full for a while.
+type fullInbox struct {
+	store.Inbox
+	until time.Time
+}
+
+func (f *fullInbox) AppendInbox(ctx context.Context, m message.Message, s store.InboxState, note string) (store.InboxRow, bool, error) {
+	if time.Now().Before(f.until) {
+		return store.InboxRow{}, false, errFull
+	}
+	return f.Inbox.AppendInbox(ctx, m, s, note)
+}
+
+// TestAFullDiskLosesNoMessage fills the disk while a message comes in over a channel that cannot be asked for it again.
+// The message is taken when there is room, on the judgement of the moment when it came.
+func TestAFullDiskLosesNoMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, delivered := 0, 0
+		s := open(t)
+		in := NewInbox(InboxConfig{
+			Store:   &fullInbox{s, time.Now().Add(time.Hour)},
+			Admit:   func(message.Message) Admission { asked++; return Admission{Allowed: asked == 1, Why: "too many"} },
+			Deliver: func(store.InboxRow) { delivered++ },
+		})
+		if err := in.Take(t.Context(), hello()); err != nil {
+			t.Fatal(err)
+		}
+		if rows, err := s.PendingInbox(t.Context()); err != nil || len(rows) != 1 || delivered != 1 {
+			t.Fatalf("%d rows (%v), %d delivered, want 1", len(rows), err, delivered)
+		}
+	})
+}
+
+// TestTakeEndsWithItsContext lets a channel stop while the disk is full.
+func TestTakeEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := NewInbox(InboxConfig{
+			Store: &fullInbox{open(t), time.Now().Add(time.Hour)},
+			Admit: func(message.Message) Admission { return Admission{Allowed: true} },
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := in.Take(ctx, hello()); !errors.Is(err, errFull) {
+			t.Fatalf("take: %v", err)
+		}
+		if err := in.Accept(t.Context(), hello()); !errors.Is(err, errFull) {
+			t.Fatalf("accept: %v", err)
+		}
+	})
+}
