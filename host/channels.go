@@ -54,8 +54,10 @@ func (a *adapter) Serve(ctx context.Context, c *plugin.Client) error {
 	})
 }
 
+// accept takes a message, however long the store has trouble. An error would end the plugin, with the messages that it holds, and
+// as often as not put it into quarantine, though nothing is wrong with it.
 func (a *adapter) accept(ctx context.Context, m message.Message) error {
-	err := a.host.inbox.Accept(ctx, m)
+	err := a.host.inbox.Take(ctx, m)
 	if malformed := (*channel.MalformedError)(nil); errors.As(err, &malformed) {
 		a.host.log.Warn("event was refused", "channel", a.name, "error", err)
 		return nil // it will not get better by being sent again
