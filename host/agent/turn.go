@@ -52,6 +52,8 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 	if !t.load(ctx) {
 		return
 	}
+	t.row.ID = store.NewIDAfter(t.session.last, now) // the conversation is read back in the order of ids
+	t.session.last = t.row.ID
 	t.pending.Decisions = c.decisions
 	said := newUserStep(c.rows)
 	said.Generation, said.Labels = gen.Number, t.session.labels
