@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,5 +131,27 @@ func TestAPanicWhileRouting(t *testing.T) {
 	h.want("echo: hello")
 	if items, err := Recover(t.Context(), s); len(items) != 0 || err != nil {
 		t.Fatalf("left over: %+v, %v", items, err)
+	}
+}
+
+// TestAClockThatStepsBack keeps the order of a conversation, which the next process reads back.
+func TestAClockThatStepsBack(t *testing.T) {
+	s, noon := openStore(t), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	var seen []string
+	for n, back := range []time.Duration{0, time.Hour, 24 * time.Hour, 0} {
+		h := newHouse(t, s, nil) // another process each time
+		h.runner.cfg.Now = func() time.Time { return noon.Add(-back) }
+		h.gen.Models = script(func(_ context.Context, req model.Request) (model.Response, error) {
+			seen = nil
+			for _, m := range req.Messages {
+				seen = append(seen, m.Text)
+			}
+			return say(fmt.Sprint("a", n)), nil
+		})
+		h.accept("ann", fmt.Sprint("q", n))
+		h.work(t.Context())
+	}
+	if want := []string{"q0", "a0", "q1", "a1", "q2", "a2", "q3"}; !slices.Equal(seen, want) {
+		t.Fatalf("the model was shown %q, want %q", seen, want)
 	}
 }

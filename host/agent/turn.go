@@ -59,6 +59,8 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 	if !t.load(ctx) {
 		return
 	}
+	t.row.ID = store.NewIDAfter(t.session.last, now) // the conversation is read back in the order of ids
+	t.session.last = t.row.ID
 	t.pending.Decisions = c.decisions
 	t.session.label(roleLabel(gen.Roles.Of(m.Channel, m.SenderKey())))
 	said := newUserStep(c.rows)

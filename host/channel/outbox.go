@@ -73,8 +73,12 @@ func (o *Outbox) load(rows []store.OutboxRow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	there := make(map[string]bool, len(rows))
+	latest := o.cfg.Now().Add(maxPause) // the clock may have been wrong then
 	for _, r := range rows {
 		there[r.Reply.Key] = true
+		if r.NextTry.After(latest) {
+			r.NextTry = latest
+		}
 		o.queue(r)
 	}
 	for _, r := range o.early {
@@ -272,8 +276,11 @@ func (d *delivery) record(ctx context.Context, next store.OutboxRow, res Result)
 // maxAttempts bounds the tries of one reply; with the back-off they last for about a day.
 const maxAttempts = 300
 
+// maxPause is the longest wait between tries that is not the channel's wish.
+const maxPause = 5 * time.Minute
+
 // backoff is the wait after attempt n: doubling from 250 ms to 5 min, with half of it at random.
 func backoff(n int) time.Duration {
-	d := min(250*time.Millisecond<<min(n, 20), 5*time.Minute)
+	d := min(250*time.Millisecond<<min(n, 20), maxPause)
 	return d/2 + rand.N(d/2)
 }

@@ -123,3 +123,16 @@ func TestTakeEndsWithItsContext(t *testing.T) {
 		}
 	})
 }
+
+// TestAClockThatWasAheadDoesNotHoldAReply has a row of an earlier process whose clock was years ahead.
+func TestAClockThatWasAheadDoesNotHoldAReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := row("k", "#a", store.OutboxPending)
+		r.NextTry, r.Attempts = time.Now().AddDate(10, 0, 0), 1
+		m, s := newMemory(r), &script{}
+		run(t, m, s, 2*maxPause)
+		if len(s.sent) != 1 {
+			t.Fatalf("%d sends within %s, want 1", len(s.sent), 2*maxPause)
+		}
+	})
+}
