@@ -70,6 +70,7 @@ type Host struct {
 	metrics  *metrics
 	hangup   <-chan os.Signal
 
+	pair    sync.RWMutex // keeps current and the policies in force together
 	current atomic.Pointer[generation]
 	ready   atomic.Bool
 }
@@ -140,7 +141,7 @@ func (h *Host) wire(c *config.Config) {
 	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Log: h.log, Count: h.metrics.delivery})
 	h.runner = agent.NewRunner(agent.Config{
 		Store: h.store, Machines: h.machines, Approvals: h.desk, Tools: &tool.Runner{Log: h.log},
-		Generation: func() (*agent.Generation, agent.Policies) { return h.current.Load().Generation, h.policies.Pin() },
+		Generation: h.inForce,
 		Replied:    h.outbox.Push,
 		Publish:    h.broker.publish,
 		Log:        h.log,

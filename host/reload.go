@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/config"
 )
 
@@ -23,21 +24,33 @@ func (h *Host) stage(ctx context.Context, old, next *config.Config) (commit, rol
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := h.policies.Configure(ctx, PolicySources(next)); err != nil {
+	enforce, forget, err := h.policies.Stage(ctx, PolicySources(next))
+	if err != nil {
 		return nil, nil, fmt.Errorf("stage policies: %w", err)
 	}
 	commit = func() {
-		h.current.Store(g) // turns that have begun keep the old one; its idle connections close by themselves
+		h.exchange(g, enforce) // turns that have begun keep the old one; its idle connections close by themselves
 		h.machines.configure(next)
 		h.setChannels(old, next)
 		h.metrics.generation(next.Generation)
 	}
-	rollback = func() {
-		if err := h.policies.Configure(context.WithoutCancel(ctx), PolicySources(old)); err != nil {
-			h.log.Error("go back to the policies in force before", "error", err)
-		}
-	}
-	return commit, rollback, nil
+	return commit, forget, nil
+}
+
+// exchange puts a generation and its policies in force together. One with the policies of the other could allow what both
+// forbid: a tool that the old one leaves to a policy, and the new one to nobody.
+func (h *Host) exchange(g *generation, enforce func()) {
+	h.pair.Lock()
+	defer h.pair.Unlock()
+	enforce()
+	h.current.Store(g)
+}
+
+// inForce is what a turn begins with.
+func (h *Host) inForce() (*agent.Generation, agent.Policies) {
+	h.pair.RLock()
+	defer h.pair.RUnlock()
+	return h.current.Load().Generation, h.policies.Pin()
 }
 
 // unchangeable refuses what only a restart can change.

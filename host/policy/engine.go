@@ -62,23 +62,42 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// Configure puts a new chain in force, whole: all of it is loaded first, then one pointer changes. A policy that is new or changed and
-// cannot be loaded is an error and leaves the old chain in force; one that is unchanged keeps its state, whatever it
-// is. Chains pinned before go on with what they have.
+// Configure puts a new chain in force, as Stage and its commit do.
 func (e *Engine) Configure(ctx context.Context, sources []Source) error {
+	commit, _, err := e.Stage(ctx, sources)
+	if err == nil {
+		commit()
+	}
+	return err
+}
+
+// Stage loads a new chain whole and leaves the old one in force until commit, which changes one pointer and cannot fail. A policy that is
+// new or changed and cannot be loaded is an error; one that is unchanged keeps its state, whatever it is. Chains pinned
+// before go on with what they have. Exactly one of commit and rollback must be called, soon: until then nothing else changes.
+func (e *Engine) Stage(ctx context.Context, sources []Source) (commit, rollback func(), err error) {
 	if err := checkSources(sources); err != nil {
-		return err
+		return nil, nil, err
 	}
 	e.staging.Lock()
-	defer e.staging.Unlock()
 	if e.closed {
-		return errClosed
+		e.staging.Unlock()
+		return nil, nil, errClosed
 	}
 	staged, err := e.stage(ctx, sources)
-	if err != nil {
+	rollback = func() {
 		dropAll(staged)
-		return err
+		e.staging.Unlock()
 	}
+	if err != nil {
+		rollback()
+		return nil, nil, err
+	}
+	return func() { e.commit(staged) }, rollback, nil
+}
+
+// commit puts staged slots in force and gives up the lock that Stage took.
+func (e *Engine) commit(staged []*slot) {
+	defer e.staging.Unlock()
 	old := e.slots
 	e.slots = staged
 	e.publish()
@@ -87,7 +106,6 @@ func (e *Engine) Configure(ctx context.Context, sources []Source) error {
 	case e.rewatch <- struct{}{}:
 	default:
 	}
-	return nil
 }
 
 func (e *Engine) stage(ctx context.Context, sources []Source) ([]*slot, error) {

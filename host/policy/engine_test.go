@@ -474,3 +474,37 @@ func TestHiddenStateIsFound(t *testing.T) {
 		t.Errorf("a policy that counts is not found to be stateful: %+v", st)
 	}
 }
+
+// TestStage: what is staged counts from its commit on, and never after a rollback.
+func TestStage(t *testing.T) {
+	a, b := write(t, version(1, 1)), write(t, version(2, 1))
+	e, _ := watching(t, tool("a", a))
+	digest := func() string {
+		s := e.Pin()
+		defer s.Release()
+		return s.Digest()
+	}
+	before := digest()
+	_, rollback, err := e.Stage(t.Context(), []Source{tool("a", a), tool("b", b)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if digest() != before {
+		t.Error("a staged chain is in force")
+	}
+	rollback()
+	if digest() != before {
+		t.Error("a chain that was rolled back is in force")
+	}
+	commit, _, err := e.Stage(t.Context(), []Source{tool("b", b)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit()
+	if digest() == before {
+		t.Error("a chain that was committed is not in force")
+	}
+	if len(e.Status()) != 1 {
+		t.Errorf("%d policies", len(e.Status()))
+	}
+}
