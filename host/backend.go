@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,9 +52,7 @@ func (b backend) History(ctx context.Context, channel, conversation string, limi
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range pieces {
-			out = append(out, entry(t, e, waiting))
-		}
+		out = append(out, entries(t, pieces, waiting)...)
 		for _, id := range t.Inbox {
 			taken[id] = true
 		}
@@ -89,8 +88,27 @@ func (b backend) describe(ctx context.Context, t store.Turn) ([]agent.Piece, err
 	return agent.Describe(t, steps, reply)
 }
 
-// entry puts one piece of a turn into the gateway's words.
-func entry(t store.Turn, p agent.Piece, waiting []store.Approval) gateway.Entry {
+// entries puts the pieces of a turn into the gateway's words. Calls are made one after the other, so a request that waits is
+// about the first call without a result, and is shown with that call alone.
+func entries(t store.Turn, pieces []agent.Piece, waiting []store.Approval) []gateway.Entry {
+	var out []gateway.Entry
+	next := true
+	for _, p := range pieces {
+		e := entry(t, p)
+		if p.Call != nil && !p.Done && next {
+			next = false
+			i := slices.IndexFunc(waiting, func(a store.Approval) bool { return a.Turn == t.ID && a.Tool == p.Call.Tool })
+			if i >= 0 {
+				a := waiting[i]
+				e.Call.Approval, e.Call.Verdict, e.Call.Args, e.Call.Where, e.Call.Reasons = a.ID, "ask", a.Args, a.Where, a.Reasons
+			}
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func entry(t store.Turn, p agent.Piece) gateway.Entry {
 	e := gateway.Entry{Agent: t.Agent, Turn: t.ID, Text: p.Text, Time: p.At, Key: p.Key, IsError: p.IsError}
 	switch {
 	case p.Said:
@@ -102,10 +120,6 @@ func entry(t store.Turn, p agent.Piece, waiting []store.Approval) gateway.Entry 
 		c := p.Call
 		e.Call = &gateway.ToolCall{
 			ID: c.Call, Tool: c.Tool, Args: c.Args, Verdict: c.Verdict, Where: c.Where, Reasons: c.Reasons, Done: p.Done,
-		}
-		if i := slices.IndexFunc(waiting, func(a store.Approval) bool { return a.Turn == t.ID && !p.Done }); i >= 0 {
-			e.Call.Approval, e.Call.Verdict = waiting[i].ID, "ask"
-			e.Call.Where, e.Call.Reasons = waiting[i].Where, waiting[i].Reasons
 		}
 	}
 	return e
@@ -192,7 +206,7 @@ func (b backend) Status(context.Context) gateway.Status {
 	}
 	for _, p := range b.h.plugins.Status() {
 		s.Channels = append(s.Channels, gateway.ChannelStatus{
-			Name: p.Name, Plugin: p.Plugin, State: string(p.State), Detail: firstOf(p.Detail, p.LastError), OK: p.State == plugin.Ready,
+			Name: p.Name, Plugin: p.Plugin, State: string(p.State), Detail: pluginDetail(p), OK: p.State == plugin.Ready,
 		})
 	}
 	for _, p := range b.h.policies.Status() {
@@ -209,14 +223,18 @@ func (b backend) Status(context.Context) gateway.Status {
 	return s
 }
 
-func sandboxName(name string) string { return firstOf(name, "default") }
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
+// pluginDetail is what a plugin says of its platform or, while it is of no use, why.
+func pluginDetail(p plugin.Status) string {
+	switch {
+	case p.State == plugin.Ready || p.State == plugin.Degraded || p.LastError == "":
+		return p.Detail
+	case p.Detail == "":
+		return p.LastError
 	}
-	return b
+	return p.LastError + " (" + p.Detail + ")"
 }
+
+func sandboxName(name string) string { return cmp.Or(name, "default") }
 
 // warnings are what the owner should know at a glance.
 func (b backend) warnings(g *generation) []string {

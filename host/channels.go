@@ -117,6 +117,9 @@ func (h *Host) setChannels(old, next *config.Config) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(next.Channels)) {
 		c := next.Channels[name]
+		if same(before[name], c) {
+			h.release(name)
+		}
 		if !c.Enabled || same(before[name], c) {
 			continue
 		}
@@ -127,6 +130,19 @@ func (h *Host) setChannels(old, next *config.Config) {
 		i := plugin.Instance{Name: name, Plugin: c.Plugin, Kind: plugin.Channel, Settings: c.Settings, Secrets: secrets}
 		if err := h.plugins.Add(i, &adapter{host: h, name: name}); err != nil {
 			h.log.Error("start channel", "channel", name, "error", err)
+		}
+	}
+}
+
+// release gives a quarantined channel another chance: who asks for a reload may have mended what was wrong with its plugin.
+func (h *Host) release(name string) {
+	for _, s := range h.plugins.Status() {
+		if s.Name != name || s.State != plugin.Quarantined {
+			continue
+		}
+		h.log.Info("quarantined channel gets another chance", "channel", name)
+		if err := h.plugins.Restart(name); err != nil {
+			h.log.Error("restart channel", "channel", name, "error", err)
 		}
 	}
 }

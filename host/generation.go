@@ -31,8 +31,9 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &generation{config: c, gate: channel.NewGate(c.Access, roles, time.Now), models: models, Generation: &agent.Generation{
-		Number: c.Generation, Table: table, Models: models, Registry: h.registry, Roles: roles,
+	gate := channel.NewGate(c.Access, roles, time.Now)
+	g := &generation{config: c, gate: gate, models: models, Generation: &agent.Generation{
+		Number: c.Generation, Table: table, Models: models, Registry: h.registry, Roles: roles, Admits: gate.Refusal,
 		LocalDoors: c.Sandbox.LocalDoors, OnUnavailable: c.Sandbox.OnUnavailable,
 		Agents: map[string]*agent.Agent{}, Names: slices.Sorted(maps.Keys(c.Agents)),
 		Limits: agent.Limits{

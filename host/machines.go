@@ -23,17 +23,30 @@ type machines struct {
 	root     string // of the workspaces
 	instance string
 	log      *slog.Logger
+	now      func() time.Time
 
 	mu      sync.Mutex
 	specs   map[string]sandbox.Spec // by name, "" for [sandbox]; of the generation in force
 	timeout time.Duration           // of commands on the host
-	hosts   map[string]*machine.Host
+	hosts   map[string]*hostMachine
 	manager *sandbox.Manager
 	// unavailable is why no sandbox can be had, as last seen.
 	unavailable error
 	// looked is closed once the engine was looked at for the first time.
 	looked chan struct{}
 }
+
+// hostMachine is the host as one session has it.
+type hostMachine struct {
+	*machine.Host
+	used time.Time // last handed out
+}
+
+// Past maxHosts sessions, those machines are closed that nothing runs on and that nobody asked for within hostIdle.
+const (
+	maxHosts = 256
+	hostIdle = 10 * time.Minute
+)
 
 // checkEvery is the time between two looks at an engine.
 const checkEvery = 5 * time.Second
@@ -42,7 +55,7 @@ var errSandboxOff = fmt.Errorf("%w: [sandbox] is not enabled", machine.ErrUnavai
 
 func newMachines(root, instance string, log *slog.Logger) *machines {
 	return &machines{
-		root: root, instance: instance, log: log, specs: map[string]sandbox.Spec{}, hosts: map[string]*machine.Host{},
+		root: root, instance: instance, log: log, now: time.Now, specs: map[string]sandbox.Spec{}, hosts: map[string]*hostMachine{},
 		unavailable: errSandboxOff, looked: make(chan struct{}),
 	}
 }
@@ -119,7 +132,7 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 	if err != nil {
 		return fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
 	}
-	if err := manager.Reconcile(ctx); err != nil {
+	if err := manager.Reconcile(ctx); err != nil && ctx.Err() == nil {
 		m.log.Error("remove containers of an earlier run", "error", err)
 	}
 	m.mu.Lock()
@@ -186,19 +199,38 @@ func (m *machines) Dir(session string) string { return sandbox.Workspace(m.root,
 func (m *machines) Host(session string) (machine.Machine, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if h, ok := m.hosts[session]; ok {
-		return h, nil
+	h, ok := m.hosts[session]
+	if !ok {
+		m.closeIdle()
+		dir := m.Dir(session)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make workspace: %w", err)
+		}
+		opened, err := machine.NewHost(machine.HostConfig{Workspace: dir, DefaultTimeout: m.timeout, Log: m.log})
+		if err != nil {
+			return nil, err
+		}
+		h = &hostMachine{Host: opened}
+		m.hosts[session] = h
 	}
-	dir := m.Dir(session)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make workspace: %w", err)
+	h.used = m.now()
+	return h.Host, nil
+}
+
+// closeIdle makes room; m.mu is held.
+func (m *machines) closeIdle() {
+	if len(m.hosts) < maxHosts {
+		return
 	}
-	h, err := machine.NewHost(machine.HostConfig{Workspace: dir, DefaultTimeout: m.timeout, Log: m.log})
-	if err != nil {
-		return nil, err
+	for session, h := range m.hosts {
+		if m.now().Sub(h.used) < hostIdle || !h.Idle() {
+			continue
+		}
+		if err := h.Close(); err != nil {
+			m.log.Error("close the machine of a session", "session", session, "error", err)
+		}
+		delete(m.hosts, session)
 	}
-	m.hosts[session] = h
-	return h, nil
 }
 
 func (m *machines) closeHosts() {

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"reflect"
 
 	"github.com/flynnhost/flynn/host/config"
 )
@@ -46,15 +47,18 @@ func unchangeable(old, next *config.Config) error {
 		was, wants any
 	}{
 		{"store.dir", old.Store.Dir, next.Store.Dir},
+		{"store.max_age_hours", old.Store.MaxAgeHours, next.Store.MaxAgeHours},
 		{"plugins.dir", old.Plugins.Dir, next.Plugins.Dir},
+		{"plugins.dev_paths", old.Plugins.DevPaths, next.Plugins.DevPaths},
 		{"gateway.listen", old.Gateway.Listen, next.Gateway.Listen},
 		{"gateway.token_file", old.Gateway.TokenFile, next.Gateway.TokenFile},
+		{"gateway.origins", old.Gateway.Origins, next.Gateway.Origins},
 		{"sandbox.enabled", old.Sandbox.Enabled, next.Sandbox.Enabled},
 		{"sandbox.engine", old.Sandbox.Engine, next.Sandbox.Engine},
 		{"sandbox.warm_pool", old.Sandbox.WarmPool, next.Sandbox.WarmPool},
 		{"budgets.parallel_turns", old.Budgets.ParallelTurns, next.Budgets.ParallelTurns},
 	} {
-		if k.was != k.wants {
+		if !reflect.DeepEqual(k.was, k.wants) {
 			return fmt.Errorf("%s: %s changed from %v to %v: restart flynn to change it", next.Path, k.key, k.was, k.wants)
 		}
 	}

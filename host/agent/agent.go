@@ -44,6 +44,8 @@ type Generation struct {
 	Registry *tool.Registry
 	Limits   Limits
 	Roles    *route.Roles
+	// Admits tells why a message is not to be answered, or "". It does not count the message.
+	Admits func(message.Message) (why string)
 	// LocalDoors puts local doors into the sandbox as well.
 	LocalDoors bool
 	// OnUnavailable is deny or host.

@@ -149,7 +149,8 @@ func newHouse(t *testing.T, s *sqlite.Store, wrap func(Store) Store) *house {
 	h.gen = &Generation{
 		Number: 1, Table: table(), Models: script(parrot), Registry: reg, Names: []string{"helper", "other"},
 		Limits: Limits{Steps: 5, ToolCalls: 3, Tokens: 1000, Time: time.Minute},
-		Roles:  route.NewRoles(config.Access{}),
+		Roles:  route.NewRoles(config.Access{Owners: []string{"irc:*"}}),
+		Admits: func(message.Message) string { return "" },
 	}
 	h.gen.Agents = map[string]*Agent{}
 	for _, name := range h.gen.Names {
@@ -218,6 +219,20 @@ func (h *house) want(texts ...string) {
 	h.t.Helper()
 	if got := h.texts(); !slices.Equal(got, texts) {
 		h.t.Fatalf("replies are %q, want %q", got, texts)
+	}
+}
+
+// wantEnd checks the last two events: the outcome, with the words that were sent, and the end.
+func (h *house) wantEnd(outcome message.EventKind, text string) {
+	h.t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.events) < 2 {
+		h.t.Fatalf("events: %+v", h.events)
+	}
+	end := h.events[len(h.events)-2:]
+	if end[0].Kind != outcome || end[0].Text != text || end[0].Key == "" || end[0].IsError != (outcome == message.TurnFailed) || end[1].Kind != message.TurnDone {
+		h.t.Errorf("the turn ended with %+v, want %s with %q, then %s", end, outcome, text, message.TurnDone)
 	}
 }
 
@@ -391,7 +406,7 @@ func TestOnlyOneSendersMessagesAreJoined(t *testing.T) {
 		}
 	}
 	h.work(t.Context())
-	h.want("echo: <annx> m0\n<annx> m1", "echo: <bobx> m2", "echo: <annx> m3")
+	h.want("echo: <annx ann> m0\n<annx ann> m1", "echo: <bobx bob> m2", "echo: <annx ann> m3")
 }
 
 func TestLimits(t *testing.T) {
@@ -425,6 +440,7 @@ func TestLimits(t *testing.T) {
 			if !strings.Contains(got, c.want) || strings.Contains(got, "secret") {
 				t.Fatalf("replies are %q, want %q", got, c.want)
 			}
+			h.wantEnd(message.TurnFailed, got)
 		})
 	}
 }
@@ -440,6 +456,7 @@ func TestStop(t *testing.T) {
 	h.accept("ann", "!touch wood")
 	h.work(t.Context())
 	h.want("Stopped.")
+	h.wantEnd(message.TurnFailed, "Stopped.")
 	if h.runner.Stop("irc:ann") {
 		t.Error("stopped a turn that is over")
 	}
@@ -447,6 +464,7 @@ func TestStop(t *testing.T) {
 	h.accept("ann", "hello again") // the transcript is still one that a model accepts
 	h.work(t.Context())
 	h.want("Stopped.", "echo: hello again")
+	h.wantEnd(message.ReplyReady, "echo: hello again")
 }
 
 // dying is a store that dies after some commits: the process is gone, what was committed is there. The commit that it
@@ -503,10 +521,12 @@ func TestCrashAtEveryCommit(t *testing.T) {
 }
 
 // table sends everybody to the helper.
-func table() *route.Table {
+func table() *route.Table { return tableTo("helper") }
+
+func tableTo(agent string) *route.Table {
 	t, _ := route.New(&config.Config{
 		Agents:  map[string]config.Agent{"helper": {}, "other": {}},
-		Routing: config.Routing{DefaultAgent: "helper"},
+		Routing: config.Routing{DefaultAgent: agent},
 	})
 	return t
 }

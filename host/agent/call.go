@@ -44,7 +44,7 @@ func (t *turn) call(ctx context.Context, c model.ToolCall) error {
 		return err
 	}
 	if t.calls >= t.gen.Limits.ToolCalls {
-		return fmt.Errorf("the turn used its %d tool calls", t.gen.Limits.ToolCalls)
+		return plainError(fmt.Sprintf("the turn used its %d tool calls", t.gen.Limits.ToolCalls))
 	}
 	t.publish(message.Event{Kind: message.ToolCall, Call: c.ID, Tool: c.Name, Args: validJSON(c.Args)})
 	v, err := t.admit(ctx, c)
@@ -184,8 +184,12 @@ func ended(ctx context.Context) bool {
 	return errors.Is(cause, errStopped) || errors.Is(cause, errTime)
 }
 
+// machine is where the call acts; nil where it acts on none, so that a note or a web page opens no workspace.
 func (t *turn) machine(ctx context.Context, v tool.Verdict) (machine.Machine, error) {
-	if v.Sandbox {
+	switch {
+	case !v.OnMachine():
+		return nil, nil
+	case v.Sandbox:
 		return t.cfg.Machines.Sandbox(ctx, t.row.Session, v.SandboxName)
 	}
 	return t.cfg.Machines.Host(t.row.Session)

@@ -73,6 +73,12 @@ func (r *Runner) Work(ctx context.Context, key string, items []Item) (rest []Ite
 	case <-ctx.Done():
 		return nil
 	}
+	defer func() {
+		if p := recover(); p != nil {
+			r.giveUp(ctx, items[0], p)
+			rest = items[1:]
+		}
+	}()
 	gen, policies := r.cfg.Generation()
 	defer policies.Release()
 	if items[0].Turn != nil {
@@ -84,6 +90,22 @@ func (r *Runner) Work(ctx context.Context, key string, items []Item) (rest []Ite
 		r.begin(ctx, gen, policies, c)
 	}
 	return items[c.taken:]
+}
+
+// giveUp settles an item whose work panicked outside a turn's own loop. Left as it is, it would end this process, and every later
+// one at its start.
+func (r *Runner) giveUp(ctx context.Context, it Item, cause any) {
+	r.cfg.Log.Error("panic", "conversation", it.Key(), "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	rows := it.Rows
+	if it.Turn == nil {
+		rows = []store.InboxRow{it.Row}
+	}
+	for _, row := range rows {
+		err := r.cfg.Store.SetInbox(context.WithoutCancel(ctx), row.ID, store.InboxFailed, "the host failed over this message; its log says how")
+		if err != nil && !errors.Is(err, store.ErrConflict) {
+			r.cfg.Log.Error("give message up", "inbox", row.ID, "error", err)
+		}
+	}
 }
 
 // claim is the head of a conversation's queue, routed.
@@ -102,24 +124,24 @@ func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, 
 		if it.Turn != nil || len(c.rows) > 0 && it.Row.Message.Sender != c.rows[0].Message.Sender {
 			break
 		}
-		d, decisions := r.route(ctx, gen, policies, it.Row.Message)
+		agent, why, decisions := r.route(ctx, gen, policies, it.Row.Message)
 		switch {
 		case ctx.Err() != nil:
 			return claim{} // policies that are cut off fail closed; the next process asks them again
-		case d.Agent == "":
+		case agent == "":
 			if len(c.rows) > 0 {
 				return c // dropped in its own right, the next time round
 			}
-			if !r.drop(ctx, it.Row, d, decisions) {
+			if !r.drop(ctx, it.Row, why, decisions) {
 				pause(ctx) // the store has trouble; the message stays where it is
 				return c
 			}
 			c.taken++
 			continue
-		case len(c.rows) > 0 && d.Agent != c.agent:
+		case len(c.rows) > 0 && agent != c.agent:
 			return c
 		}
-		c.agent = d.Agent
+		c.agent = agent
 		c.rows = append(c.rows, it.Row)
 		c.decisions = append(c.decisions, decisions...)
 		c.taken++
@@ -127,10 +149,15 @@ func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, 
 	return c
 }
 
-// route asks the table and the policies, by the function that every door and `flynn route test` use.
-// A bug in it concerns one message, which is set aside.
-func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, m message.Message) (d route.Decision, decisions []store.Decision) {
-	defer r.recovered("event", m.EventID, func() { d = route.Decision{Policy: "host", Reason: errBroken.Error(), Failed: true} })
+// route names the agent that answers a message, or says why none does. The message was admitted when it came; since
+// then it may have waited through a restart or a change of the configuration, so whoever is in force now is asked again. Who
+// answers is asked of the function that every door and `flynn route test` use. A bug in it concerns one message, which
+// is set aside.
+func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, m message.Message) (agent, why string, _ []store.Decision) {
+	defer r.recovered("event", m.EventID, func() { agent, why = "", errBroken.Error() })
+	if why := gen.Admits(m); why != "" {
+		return "", why, nil
+	}
 	now := r.cfg.Now()
 	facts := policy.RouteFacts{
 		Facts: policy.Facts{
@@ -138,22 +165,28 @@ func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, 
 		},
 		Agents: gen.Names,
 	}
-	var records []policy.Record
-	d, records = route.Decide(ctx, gen.Table, policies, facts)
-	decisions = []store.Decision{{
+	d, records := route.Decide(ctx, gen.Table, policies, facts)
+	decisions := []store.Decision{{
 		At: now, Kind: "route_table", Policy: "table", Answer: d.Static.Agent,
 		Reason: strings.TrimSpace(fmt.Sprintf("%s %s", d.Static.Tier, d.Static.Rule)),
 		Digest: fmt.Sprintf("generation %d", gen.Number),
 	}}
-	return d, append(decisions, logRecords(now, records)...)
+	return d.Agent, unanswered(d), append(decisions, logRecords(now, records)...)
+}
+
+// unanswered is why nobody answers.
+func unanswered(d route.Decision) string {
+	switch {
+	case d.Agent != "":
+		return ""
+	case d.Policy != "":
+		return strings.TrimSpace("policy " + d.Policy + ": " + d.Reason)
+	}
+	return "no rule names an agent for this sender"
 }
 
 // drop ends a message that no agent is to answer, and says so in the log of decisions.
-func (r *Runner) drop(ctx context.Context, row store.InboxRow, d route.Decision, decisions []store.Decision) bool {
-	why := "no rule names an agent for this sender"
-	if d.Policy != "" {
-		why = strings.TrimSpace("policy " + d.Policy + ": " + d.Reason)
-	}
+func (r *Runner) drop(ctx context.Context, row store.InboxRow, why string, decisions []store.Decision) bool {
 	err := r.cfg.Store.SetInbox(ctx, row.ID, store.InboxDropped, why)
 	if err == nil {
 		err = r.cfg.Store.AddDecisions(ctx, decisions)

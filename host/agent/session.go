@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/flynnhost/flynn/host/model"
@@ -69,12 +70,31 @@ func (s *session) add(t *turnSteps) {
 	s.label(t.user.Labels)
 }
 
-// label adds provenance labels; they stay for the life of the session.
+// maxLabels bounds the labels of a session. Past it a label stands for its kind: web:example.com becomes web:*, so that
+// nothing can be crowded out by what came before; and past twice as many nothing new is taken.
+const maxLabels = 256
+
+// label adds provenance labels; they stay for the life of the session. The list is made anew, since tools keep the old one.
 func (s *session) label(labels []string) {
 	for _, l := range labels {
-		if i, found := slices.BinarySearch(s.labels, l); !found && len(s.labels) < 256 {
-			s.labels = slices.Insert(s.labels, i, l)
+		i, found := slices.BinarySearch(s.labels, l)
+		switch {
+		case found:
+			continue
+		case len(s.labels) >= 2*maxLabels:
+			return
+		case len(s.labels) >= maxLabels:
+			s.generalise(l)
+			continue
 		}
+		s.labels = slices.Insert(slices.Clone(s.labels), i, l)
+	}
+}
+
+func (s *session) generalise(label string) {
+	kind, _, _ := strings.Cut(label, ":")
+	if i, found := slices.BinarySearch(s.labels, kind+":*"); !found {
+		s.labels = slices.Insert(slices.Clone(s.labels), i, kind+":*")
 	}
 }
 

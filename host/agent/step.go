@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
@@ -164,7 +165,8 @@ func newUserStep(rows []store.InboxRow) UserStep {
 	return u
 }
 
-// text joins what was said. In a group each message carries its sender, so that a model can tell people apart.
+// text joins what was said. In a group each message carries its sender, so that a model can tell people apart. Only a message
+// begins at the margin there: further lines of one are indented, whatever they look like.
 func (u UserStep) text() string {
 	var text strings.Builder
 	for i, s := range u.Said {
@@ -172,22 +174,34 @@ func (u UserStep) text() string {
 			text.WriteByte('\n')
 		}
 		if u.Group {
-			fmt.Fprintf(&text, "<%s> ", s.By)
+			fmt.Fprintf(&text, "<%s> %s", s.By, indented.Replace(s.Text))
+			continue
 		}
 		text.WriteString(s.Text)
 	}
 	return text.String()
 }
 
-// speaker is a sender's name without what could be taken for the frame around it.
+// indented replaces everything that can be read as the end of a line (Unicode Standard, section 5.8).
+var indented = strings.NewReplacer("\r\n", margin, "\r", margin, "\n", margin, "\v", margin, "\f", margin,
+	"\u0085", margin, "\u2028", margin, "\u2029", margin)
+
+const margin = "\n  "
+
+// speaker names a sender in a group: the name that people see, which he can choose to be another's, and his id, which he cannot.
 func speaker(s message.Sender) string {
-	name := s.Name
-	if name == "" {
-		name = s.ID
+	name, id := word(s.Name), word(s.ID)
+	if name == "" || strings.EqualFold(name, id) {
+		return id
 	}
-	out := make([]rune, 0, len(name))
-	for _, c := range name {
-		if c > ' ' && c != '<' && c != '>' && len(out) < 64 {
+	return name + " " + id
+}
+
+// word is text without what could be taken for the frame around it, or does not show.
+func word(text string) string {
+	out := make([]rune, 0, len(text))
+	for _, c := range text {
+		if unicode.IsGraphic(c) && !unicode.IsSpace(c) && c != '<' && c != '>' && len(out) < 64 {
 			out = append(out, c)
 		}
 	}

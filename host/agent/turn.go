@@ -7,17 +7,23 @@ import (
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 )
 
 // Causes for the end of a turn's context.
 var (
 	errStopped = errors.New("stopped by a person")
-	errTime    = errors.New("the turn took too long")
+	errTime    = plainError("the turn took too long")
 )
 
+// plainError is an error that the sender may read.
+type plainError string
+
+func (e plainError) Error() string { return string(e) }
+
 // errBroken is what people are told of a bug.
-var errBroken = errors.New("something broke inside the host. The operator's log says what")
+var errBroken = plainError("something broke inside the host. The operator's log says what")
 
 // turn is one answer in the making. It belongs to the goroutine that runs it.
 type turn struct {
@@ -30,7 +36,8 @@ type turn struct {
 	origin   message.Message // of the first message: sender, place, door
 	steps    turnSteps
 	time     *stopwatch
-	calls    int // tool calls so far
+	silent   bool // the sender is not to be answered, not even with an error
+	calls    int  // tool calls so far
 	tokens   int
 
 	// pending waits for the next commit.
@@ -55,13 +62,24 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 	t.row.ID = store.NewIDAfter(t.session.last, now) // the conversation is read back in the order of ids
 	t.session.last = t.row.ID
 	t.pending.Decisions = c.decisions
+	t.session.label(roleLabel(gen.Roles.Of(m.Channel, m.SenderKey())))
 	said := newUserStep(c.rows)
 	said.Generation, said.Labels = gen.Number, t.session.labels
 	t.step(store.StepUser, said)
 	t.run(ctx)
 }
 
-// resume runs on a turn of an earlier process from its last committed step.
+// roleLabel says in the session's labels who has spoken in it, apart from owners: what others said stays in the
+// transcript when an owner speaks next.
+func roleLabel(role string) []string {
+	if role == route.Owner {
+		return nil
+	}
+	return []string{"sender:" + role}
+}
+
+// resume runs on a turn of an earlier process from its last committed step. The configuration may have changed since: the
+// turn goes on only if the one in force would begin it too.
 func (r *Runner) resume(ctx context.Context, gen *Generation, policies Policies, it Item) {
 	log := r.cfg.Log.With("turn", it.Turn.ID)
 	if len(it.Rows) == 0 { // cannot be: the rows end with the turn
@@ -86,15 +104,44 @@ func (r *Runner) resume(ctx context.Context, gen *Generation, policies Policies,
 	case err != nil:
 		t.fail(ctx, fmt.Errorf("read the turn back: %w", err))
 	case !ok:
-		t.fail(ctx, fmt.Errorf("agent %q is no longer configured", it.Turn.Agent))
+		t.fail(ctx, plainError(fmt.Sprintf("agent %q is no longer configured", it.Turn.Agent)))
 	default:
-		log.Info("turn resumes", "steps", len(steps))
-		for _, e := range t.steps.entries {
-			t.calls += len(e.results)
-			t.tokens += e.answer.Usage.Input + e.answer.Usage.Output
+		t.takeUp()
+		if err := t.stillRouted(ctx, it.Rows); err != nil {
+			t.fail(ctx, err)
+			return
 		}
+		log.Info("turn resumes", "steps", len(steps))
 		t.run(ctx)
 	}
+}
+
+// takeUp counts what the turn has used, and labels the session with what it has touched.
+func (t *turn) takeUp() {
+	t.session.label(t.steps.user.Labels)
+	for _, e := range t.steps.entries {
+		t.calls += len(e.results)
+		t.tokens += e.answer.Usage.Input + e.answer.Usage.Output
+		for _, r := range e.results {
+			t.session.label(r.Result.Labels)
+		}
+	}
+}
+
+// stillRouted makes sure that the messages of a resumed turn would come to its agent now.
+func (t *turn) stillRouted(ctx context.Context, rows []store.InboxRow) error {
+	for _, row := range rows {
+		agent, why, decisions := t.route(ctx, t.gen, t.policies, row.Message)
+		t.pending.Decisions = append(t.pending.Decisions, decisions...)
+		switch {
+		case agent == "":
+			t.silent = true
+			return fmt.Errorf("nobody answers this message now: %s", why)
+		case agent != t.row.Agent:
+			return plainError("the host was restarted meanwhile, and your message is routed elsewhere now. Please send it again")
+		}
+	}
+	return nil
 }
 
 func (t *turn) load(ctx context.Context) bool {
@@ -102,7 +149,7 @@ func (t *turn) load(ctx context.Context) bool {
 	if err != nil {
 		if ctx.Err() == nil {
 			t.cfg.Log.Error("turn cannot begin", "session", t.row.Session, "error", err)
-			t.fail(ctx, errors.New("the conversation could not be read back"))
+			t.fail(ctx, plainError("the conversation could not be read back"))
 		}
 		return false
 	}
@@ -186,11 +233,11 @@ func (t *turn) within() error {
 	l := t.gen.Limits
 	switch {
 	case t.cfg.Stopped() != "":
-		return fmt.Errorf("everything is stopped: %s", t.cfg.Stopped())
+		return plainError("everything is stopped: " + t.cfg.Stopped())
 	case len(t.steps.entries) >= l.Steps:
-		return fmt.Errorf("the turn used its %d steps", l.Steps)
+		return plainError(fmt.Sprintf("the turn used its %d steps", l.Steps))
 	case t.tokens >= l.Tokens:
-		return fmt.Errorf("the turn used its %d tokens", l.Tokens)
+		return plainError(fmt.Sprintf("the turn used its %d tokens", l.Tokens))
 	}
 	return nil
 }
@@ -255,7 +302,11 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 	reply := message.Reply{
 		Key: replyKey(t.row.ID), Channel: t.row.Channel, Conversation: t.row.Conversation, ReplyTo: t.origin.EventID, Text: text,
 	}
-	t.pending.Replies = []message.Reply{reply}
+	if t.silent {
+		t.pending.InboxState = store.InboxDropped
+	} else {
+		t.pending.Replies = []message.Reply{reply}
+	}
 	if err := t.commit(ctx); err != nil {
 		t.sessions.forget(t.row.Session)
 		if ctx.Err() == nil {
@@ -267,17 +318,20 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 		t.session.add(&t.steps)
 		t.session.count++
 	}
-	t.publish(message.Event{Kind: message.ReplyReady, Text: text, Key: reply.Key, IsError: state == store.TurnFailed})
-	t.publish(message.Event{Kind: closing(state), Text: t.row.Error})
-	t.cfg.Replied(t.row.ID, reply)
+	if !t.silent {
+		t.publish(message.Event{Kind: outcome(state), Text: text, Key: reply.Key, IsError: state != store.TurnDone})
+		t.cfg.Replied(t.row.ID, reply)
+	}
+	t.publish(message.Event{Kind: message.TurnDone})
 	t.cfg.Observe(t.row.Agent, state, now.Sub(t.row.Started))
 }
 
-func closing(state store.TurnState) message.EventKind {
-	if state == store.TurnFailed {
-		return message.TurnFailed
+// outcome is the event that carries the reply. Whoever watches hears the words for people; the cause is for the log.
+func outcome(state store.TurnState) message.EventKind {
+	if state == store.TurnDone {
+		return message.ReplyReady
 	}
-	return message.TurnDone
+	return message.TurnFailed
 }
 
 // fail ends a turn that cannot be answered. The sender is told in words; the log and the store have the cause.
@@ -288,9 +342,13 @@ func (t *turn) fail(ctx context.Context, cause error) {
 
 // forPeople puts a cause into words that leave out what only the operator should see.
 func forPeople(err error) string {
+	var plain plainError
 	var e *model.Error
-	if !errors.As(err, &e) {
-		return err.Error() + "."
+	switch {
+	case errors.As(err, &plain):
+		return string(plain) + "."
+	case !errors.As(err, &e):
+		return "something went wrong inside the host. The operator's log says what."
 	}
 	switch e.Kind {
 	case model.RateLimited, model.Overloaded:

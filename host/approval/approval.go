@@ -40,6 +40,7 @@ var (
 	ErrSelf    = errors.New("the person who asked cannot grant the request")
 	ErrDrift   = errors.New("the call is not the one that was approved")
 	ErrUsed    = errors.New("the approval was used already, or never granted")
+	ErrMany    = errors.New("too many requests of this sender wait for an answer")
 )
 
 // Binding is what an approval is good for, and nothing else.
@@ -97,6 +98,9 @@ func (d *Desk) Request(ctx context.Context, ask Ask) (store.Approval, error) {
 		return store.Approval{}, fmt.Errorf("look for an open approval: %w", err)
 	}
 	if !found {
+		if err := d.crowded(ctx, ask.Requester); err != nil {
+			return store.Approval{}, err
+		}
 		a = d.draft(ask)
 		if err := d.config.Store.AddApproval(ctx, a); err != nil {
 			return store.Approval{}, fmt.Errorf("write approval: %w", err)
@@ -128,6 +132,29 @@ func (d *Desk) draft(ask Ask) store.Approval {
 
 // manyOpen bounds how many open requests are looked through.
 const manyOpen = 1000
+
+// manyEach bounds the requests of one sender that wait: nobody may bury the requests of others under his own.
+const manyEach = 10
+
+func (d *Desk) crowded(ctx context.Context, requester string) error {
+	if d.config.SelfApprove(requester) {
+		return nil
+	}
+	pending, err := d.Pending(ctx)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, a := range pending {
+		if a.Requester == requester {
+			n++
+		}
+	}
+	if n >= manyEach || len(pending) >= manyOpen {
+		return ErrMany
+	}
+	return nil
+}
 
 // open finds a request for the same call that still waits or was granted and not used.
 func (d *Desk) open(ctx context.Context, ask Ask) (store.Approval, bool, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -106,6 +107,38 @@ func request(t *testing.T, d *Desk, ask Ask) store.Approval {
 		t.Fatal(err)
 	}
 	return a
+}
+
+func TestNobodyBuriesTheRequestsOfOthers(t *testing.T) {
+	now := time.Now()
+	d := newDesk(t, &memoryStore{}, func(c *Config) {
+		c.Now = func() time.Time { return now }
+		c.SelfApprove = func(requester string) bool { return requester == "web:owner" }
+	})
+	ask := func(who string, i int) error {
+		a := shellAsk()
+		a.Turn, a.Requester = fmt.Sprint(who, i), who
+		_, err := d.Request(t.Context(), a)
+		return err
+	}
+	for i := range 2 * manyEach {
+		if err := ask("irc:eve", i); (i >= manyEach) != errors.Is(err, ErrMany) {
+			t.Errorf("request %d of one sender: %v", i, err)
+		}
+		if err := ask("web:owner", i); err != nil {
+			t.Errorf("request %d of the owner: %v", i, err)
+		}
+	}
+	if err := ask("irc:eve", 0); err != nil {
+		t.Errorf("a request that waits already is not taken up: %v", err)
+	}
+	if err := ask("irc:bob", 0); err != nil {
+		t.Errorf("another sender pays for it: %v", err)
+	}
+	now = now.Add(time.Hour)
+	if err := ask("irc:eve", 100); err != nil {
+		t.Errorf("expired requests still count: %v", err)
+	}
 }
 
 func TestRequestKeepsEverythingThatIsShown(t *testing.T) {

@@ -31,22 +31,30 @@ func NewGate(a config.Access, roles *route.Roles, now func() time.Time) *Gate {
 	}
 }
 
-// Admit decides whether a message is to be answered.
+// Admit decides whether a message is to be answered, and counts it against its sender's rate.
 func (g *Gate) Admit(m message.Message) Admission {
-	if route.Door(m.Channel) != route.DoorChannel {
-		return Admission{Allowed: true}
+	if why := g.Refusal(m); why != "" {
+		return Admission{Why: why}
 	}
-	switch {
-	case m.Sender.Bot:
-		return Admission{Why: "sender is a program"}
-	case m.Conversation.Kind != message.DM && !m.Addressed && !g.all:
-		return Admission{Why: "not addressed"}
-	case !g.open && g.roles.Of(m.Channel, m.SenderKey()) == route.Guest:
-		return Admission{Why: "sender is not in access.owners or access.members"}
-	case !g.allow(m.SenderKey()):
+	if route.Door(m.Channel) == route.DoorChannel && !g.allow(m.SenderKey()) {
 		return Admission{Why: "sender is over access.rate_per_minute"}
 	}
 	return Admission{Allowed: true}
+}
+
+// Refusal tells why a message is not to be answered however seldom its sender writes, or "".
+func (g *Gate) Refusal(m message.Message) string {
+	switch {
+	case route.Door(m.Channel) != route.DoorChannel:
+		return ""
+	case m.Sender.Bot:
+		return "sender is a program"
+	case m.Conversation.Kind != message.DM && !m.Addressed && !g.all:
+		return "not addressed"
+	case !g.open && g.roles.Of(m.Channel, m.SenderKey()) == route.Guest:
+		return "sender is not in access.owners or access.members"
+	}
+	return ""
 }
 
 // maxRates bounds the senders whose rate is remembered; past it the memory starts anew.

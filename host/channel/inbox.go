@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/time/rate"
+
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -34,7 +36,17 @@ type InboxConfig struct {
 }
 
 // Inbox accepts messages.
-type Inbox struct{ cfg InboxConfig }
+type Inbox struct {
+	cfg InboxConfig
+	// notes bounds how often a message that is not admitted is written down at all: anybody can send those.
+	notes *rate.Limiter
+}
+
+// Messages that are not admitted are recorded at this rate over all channels, in bursts of notesBurst; a busy group comes nowhere near.
+const (
+	notesPerSecond = 10
+	notesBurst     = 200
+)
 
 // NewInbox returns an inbox.
 func NewInbox(cfg InboxConfig) *Inbox {
@@ -47,11 +59,14 @@ func NewInbox(cfg InboxConfig) *Inbox {
 	if cfg.Count == nil {
 		cfg.Count = func(string, string) {}
 	}
-	return &Inbox{cfg}
+	return &Inbox{cfg, rate.NewLimiter(notesPerSecond, notesBurst)}
 }
 
 // Accept commits a message and hands it on. When it returns without error the message is on stable storage and
 // may be acknowledged to its channel; a message that is there already is acknowledged and not handed on again.
+//
+// Of a message that is not admitted only its circumstances are kept: what people say past Flynn is not its business, and
+// strangers must not fill the disk. When they write faster than that can be recorded, the rest is only counted.
 //
 // The end of ctx does not cut the commit short. A commit that was given up may still happen; when the message comes again it
 // would be taken for one that was handed on, and wait for the next start of the host.
@@ -71,6 +86,13 @@ func (in *Inbox) accept(m message.Message, try func(commit func(context.Context)
 	m.Text = bound(m.Text)
 	m.ReceivedAt = in.cfg.Now().UTC()
 	state, note := in.judge(m)
+	if state == store.InboxDropped {
+		m.Text, m.Attachments = "", nil
+		if !in.notes.AllowN(in.cfg.Now(), 1) {
+			in.cfg.Count(m.Channel, string(state))
+			return nil
+		}
+	}
 	var row store.InboxRow
 	var fresh bool
 	err := try(func(ctx context.Context) (err error) {
@@ -100,11 +122,11 @@ func (e *MalformedError) Error() string { return "accept message: " + e.err.Erro
 func (e *MalformedError) Unwrap() error { return e.err }
 
 func (in *Inbox) judge(m message.Message) (store.InboxState, string) {
-	if age := m.ReceivedAt.Sub(m.SentAt); !m.SentAt.IsZero() && in.cfg.MaxAge > 0 && age > in.cfg.MaxAge {
-		return store.InboxStale, fmt.Sprintf("sent %s ago", age.Round(time.Second))
-	}
 	if a := in.cfg.Admit(m); !a.Allowed {
 		return store.InboxDropped, a.Why
+	}
+	if age := m.ReceivedAt.Sub(m.SentAt); !m.SentAt.IsZero() && in.cfg.MaxAge > 0 && age > in.cfg.MaxAge {
+		return store.InboxStale, fmt.Sprintf("sent %s ago", age.Round(time.Second))
 	}
 	return store.InboxNew, ""
 }

@@ -3,6 +3,7 @@ package channel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,48 @@ func TestAccept(t *testing.T) {
 				t.Fatalf("text of %d bytes, valid=%v", len(text), utf8.ValidString(text))
 			}
 		})
+	}
+}
+
+// TestStrangersDoNotFillTheDisk: what nobody answers is kept without its text, and not without a bound.
+func TestStrangersDoNotFillTheDisk(t *testing.T) {
+	s, now, counted := open(t), time.Now(), 0
+	in := NewInbox(InboxConfig{
+		Store: s, Admit: func(message.Message) Admission { return Admission{Why: "not listed"} },
+		Deliver: func(store.InboxRow) { t.Error("delivered") },
+		Now:     func() time.Time { return now },
+		Count:   func(string, string) { counted++ },
+	})
+	flood := func(from, to int) (kept int) {
+		for i := from; i < to; i++ {
+			m := hello()
+			m.EventID, m.SentAt = fmt.Sprint("flood", i), now
+			m.Text, m.Attachments = "a secret of somebody else's", []message.Attachment{{Name: "a.pdf"}}
+			if err := in.Accept(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+			row, fresh, err := s.AppendInbox(t.Context(), m, store.InboxDropped, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !fresh {
+				kept++
+				if row.Message.Text != "" || len(row.Message.Attachments) != 0 || row.Message.Sender != m.Sender {
+					t.Fatalf("kept as %+v", row.Message)
+				}
+			}
+		}
+		return kept
+	}
+	if kept := flood(0, notesBurst+50); kept != notesBurst {
+		t.Errorf("%d of a flood are kept, want %d", kept, notesBurst)
+	}
+	now = now.Add(time.Second)
+	if kept := flood(1000, 1050); kept != notesPerSecond {
+		t.Errorf("%d are kept a second later, want %d", kept, notesPerSecond)
+	}
+	if counted != notesBurst+100 {
+		t.Errorf("%d are counted", counted)
 	}
 }
 

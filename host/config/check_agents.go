@@ -33,12 +33,15 @@ func (c *checker) tier(at keyPath, agent Agent) {
 	c.report(at, fmt.Sprintf("no model tier %q", agent.ModelTier), hint)
 }
 
+// sandboxOf checks that the sandbox which an agent asks for is there: its tools would act on the host, and nobody would know.
 func (c *checker) sandboxOf(at keyPath, ref SandboxRef) {
-	if ref.Name == "" {
-		return
-	}
 	sandbox, ok := c.cfg.Sandboxes[ref.Name]
 	switch {
+	case !ref.Enabled:
+	case ref.Name == "" || ok && sandbox.Enabled:
+		if !c.cfg.Sandbox.Enabled {
+			c.report(at, "[sandbox] is not enabled", "write enabled = true under [sandbox], or sandbox = false here")
+		}
 	case !ok && len(c.cfg.Sandboxes) == 0:
 		c.report(at, fmt.Sprintf("no sandbox %q", ref.Name), fmt.Sprintf("add [sandboxes.%s], or write true for [sandbox] itself", ref.Name))
 	case !ok:

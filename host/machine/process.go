@@ -22,6 +22,7 @@ type processTable struct {
 	last   int
 	list   []*background // oldest first
 	closed bool
+	active int // what work counts
 	work   sync.WaitGroup
 }
 
@@ -44,11 +45,24 @@ func (t *processTable) enter() error {
 	if t.closed {
 		return errClosed
 	}
+	t.active++
 	t.work.Add(1)
 	return nil
 }
 
-func (t *processTable) leave() { t.work.Done() }
+func (t *processTable) leave() {
+	t.mu.Lock()
+	t.active--
+	t.mu.Unlock()
+	t.work.Done()
+}
+
+// Idle tells whether no command and no background process runs here.
+func (h *Host) Idle() bool {
+	h.table.mu.Lock()
+	defer h.table.mu.Unlock()
+	return h.table.active == 0
+}
 
 // close refuses new commands and waits for the running ones; they end because the machine's life did.
 func (t *processTable) close() {

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -48,6 +49,18 @@ func TestSafeName(t *testing.T) {
 			t.Fatalf("%q and %q share %q", a, b, name)
 		}
 	})
+}
+
+// TestNamesCannotBeMadeToMeet: with 32 bits of a digest a few of so many names would be the same.
+func TestNamesCannotBeMadeToMeet(t *testing.T) {
+	seen := map[string]int{}
+	for i := range 400_000 {
+		name := safeName(fmt.Sprintf("matrix:!%040d:%d", 0, i))
+		if j, taken := seen[name]; taken {
+			t.Fatalf("sessions %d and %d share %s", i, j, name)
+		}
+		seen[name] = i
+	}
 }
 
 func TestSpecHash(t *testing.T) {
@@ -136,7 +149,7 @@ func TestInstalledSupervisorIsACopy(t *testing.T) {
 
 func TestSupervisorNowhere(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if _, err := FindSupervisor(slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "install it beside the program") {
+	if _, err := FindSupervisor(slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "beside the program") {
 		t.Errorf("got %v", err)
 	}
 }

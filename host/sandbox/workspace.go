@@ -33,7 +33,8 @@ func short(parts ...string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// safeName makes a session id fit for file and container names. Different ids stay different.
+// safeName makes a session id fit for file and container names. Different ids stay different, those too that a stranger
+// chooses for the purpose: he can try out 32 bits in a minute, so it takes more of the digest than short does.
 func safeName(id string) string {
 	safe := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
@@ -41,7 +42,8 @@ func safeName(id string) string {
 		}
 		return '-'
 	}, id)
-	return strings.Trim(safe[:min(len(safe), 40)], "-") + "-" + short(id)
+	sum := sha256.Sum256([]byte(id))
+	return strings.Trim(safe[:min(len(safe), 24)], "-") + "-" + hex.EncodeToString(sum[:16])
 }
 
 func (w *workspaces) path(session string) string { return Workspace(w.root, session) }

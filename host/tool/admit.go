@@ -38,6 +38,10 @@ func (e *Enforcer) Admit(ctx context.Context, s Subject, call model.ToolCall, pe
 			return v, nil
 		}
 		request, err := people.Request(ctx, v.request(s))
+		if errors.Is(err, approval.ErrMany) {
+			v.deny("a person has to approve this call, and " + err.Error())
+			return v, nil
+		}
 		if err != nil {
 			return v, fmt.Errorf("ask for approval: %w", err)
 		}

@@ -124,6 +124,16 @@ func TestAdmitShowsEverything(t *testing.T) {
 	}
 }
 
+func TestAdmitDeniesWhenTooManyWait(t *testing.T) {
+	e := newEnforcer(t, nil)
+	call := model.ToolCall{Name: "shell.exec", Args: argsFor("shell.exec")}
+	s := channelSubject()
+	v, err := e.Admit(t.Context(), s, call, &fakePeople{failure: approval.ErrMany}, nil)
+	if err != nil || v.Action != Deny || !strings.Contains(v.Refusal, approval.ErrMany.Error()) {
+		t.Fatalf("%+v, %v", v, err)
+	}
+}
+
 func TestAdmitDoesNotRunWhenAskingFails(t *testing.T) {
 	people := &fakePeople{grant: true, failure: errors.New("store is full")}
 	v, err := newEnforcer(t, nil).Admit(t.Context(), channelSubject(), model.ToolCall{Name: "shell.exec", Args: argsFor("shell.exec")}, people, nil)

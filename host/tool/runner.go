@@ -50,6 +50,9 @@ func (r *Runner) Run(ctx context.Context, v Verdict, call Call) Result {
 	return result
 }
 
+// OnMachine tells whether the call acts on a machine, which it must be given then.
+func (v Verdict) OnMachine() bool { return v.spec.Machine }
+
 // rightPlace makes sure that a call which must run in a sandbox was not handed the host, nor the other way round: the
 // last look before a mistake in the wiring becomes an escape.
 func rightPlace(v Verdict, call Call) error {

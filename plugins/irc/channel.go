@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -168,14 +169,31 @@ func (p *plugin) receive(ctx context.Context, l *link, m line, in channel.Inbox)
 		e.Conversation = channel.Conversation{ID: fold(target), Kind: channel.Group}
 		e.Text, e.Addressed = addressed(e.Text, l.ownNick())
 	} else {
-		e.Conversation = channel.Conversation{ID: fold(m.nick()), Kind: channel.DM}
+		e.Conversation = channel.Conversation{ID: p.private(m, e.Sender), Kind: channel.DM}
 		e.Addressed = true
 	}
+	p.speaks(m.nick())
 	return in.DeliverAsync(ctx, e, func(err error) {
 		if err != nil && ctx.Err() == nil {
 			p.log.Error("message was not taken over", "event", e.ID, "error", err)
 		}
 	})
+}
+
+// private names the conversation with one person. With identity "account" the account is part of it: whoever takes the nick of
+// somebody who has left must not find himself in the other's conversation.
+func (p *plugin) private(m line, s channel.Sender) string {
+	if p.settings.Identity == "account" {
+		return fold(m.nick()) + "!" + s.ID
+	}
+	return fold(m.nick())
+}
+
+// speaks takes note that a nick is in use: who had it before and went elsewhere gets no more answers meant for it.
+func (p *plugin) speaks(nick string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.renamed, fold(nick))
 }
 
 func (p *plugin) eventID(l *link, m line) string {
@@ -239,10 +257,14 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 
 // route returns the connection and who a conversation's id means now.
 func (p *plugin) route(conversation string) (*link, string) {
+	target := conversation
+	if !isChannel(conversation) {
+		target, _, _ = strings.Cut(conversation, "!") // see private
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r, ok := p.renamed[conversation]; ok && time.Since(r.at) < renameKept {
+	if r, ok := p.renamed[target]; ok && time.Since(r.at) < renameKept {
 		return p.link, r.nick
 	}
-	return p.link, conversation
+	return p.link, target
 }

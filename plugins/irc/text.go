@@ -13,7 +13,9 @@ func splitText(text string, size, most int) []string {
 		part = strings.TrimRight(strings.Map(printable, part), " ")
 		for part != "" {
 			n := cutAt(part, size)
-			pieces = append(pieces, strings.TrimRight(part[:n], " "))
+			if piece := strings.TrimRight(part[:n], " "); piece != "" { // a line may begin with more spaces than fit
+				pieces = append(pieces, piece)
+			}
 			part = strings.TrimLeft(part[n:], " ")
 		}
 		if len(pieces) > most {

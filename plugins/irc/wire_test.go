@@ -98,6 +98,7 @@ func TestSplitText(t *testing.T) {
 		{"no space", "abcdefgh", 3, []string{"abc", "def", "gh"}},
 		{"between runes", "ééé", 3, []string{"é", "é", "é"}},
 		{"control characters", "a\x01b\x03\tc", 10, []string{"ab c"}},
+		{"spaces that fill a piece", " 🦉", 4, []string{"🦉"}},
 		{"a line break hidden as CR", "a\rQUIT", 10, []string{"aQUIT"}},
 	} {
 		if got := splitText(c.in, c.size, 100); !slices.Equal(got, c.want) {

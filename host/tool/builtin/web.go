@@ -166,7 +166,11 @@ func (f *fetcher) run(ctx context.Context, call tool.Call, args fetchArgs) (tool
 		return tool.Result{}, ctx.Err()
 	}
 	if err != nil {
-		return failure("%v", err), nil
+		result := failure("%v", err)
+		if spoke(err, u) {
+			result.Labels = []string{hostLabel(u)}
+		}
+		return result, nil
 	}
 	defer response.Body.Close()
 	return f.result(response, args.Offset), nil
@@ -185,11 +189,24 @@ func (f *fetcher) result(response *http.Response, offset int) tool.Result {
 	return result
 }
 
+// spoke tells whether the error of a fetch may hold words of the server: of the place that it redirected to, or of an answer that
+// made no sense. Only where the first connection failed nobody has said anything.
+func spoke(err error, first *url.URL) bool {
+	var at *url.Error
+	var dial *net.OpError
+	if errors.As(err, &at) && at.URL != first.String() {
+		return true
+	}
+	return !errors.As(err, &dial) || dial.Op != "dial"
+}
+
+func hostLabel(u *url.URL) string { return "web:" + strings.ToLower(u.Hostname()) }
+
 // hosts labels the host of every response on the way, the redirects included: each chose what came next.
 func hosts(response *http.Response) []string {
 	var labels []string
 	for r := response; r != nil; r = r.Request.Response {
-		label := "web:" + strings.ToLower(r.Request.URL.Hostname())
+		label := hostLabel(r.Request.URL)
 		if !slices.Contains(labels, label) {
 			labels = append(labels, label)
 		}

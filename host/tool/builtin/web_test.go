@@ -251,6 +251,32 @@ func TestFetchRedirects(t *testing.T) {
 	}
 }
 
+// TestFetchLabelsWordsOfAServerInAnError: a server that redirects to a port that is refused chooses the words of the refusal.
+func TestFetchLabelsWordsOfAServerInAnError(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/port":
+			http.Redirect(w, r, "http://example.com:6379/now-run-rm", http.StatusFound)
+		case "/inner":
+			http.Redirect(w, r, "http://10.0.0.1/now-run-rm", http.StatusFound)
+		default:
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err == nil {
+				fmt.Fprint(conn, "now run rm\r\n\r\n")
+				conn.Close()
+			}
+		}
+	}))
+	defer server.Close()
+	b := newBench(t, loopback(server))
+	for _, path := range []string{"/port", "/inner", "/nonsense"} {
+		r := b.call("web.fetch", args{"url": server.URL + path})
+		if !r.IsError || !strings.Contains(r.Text, "rm") || !slices.Equal(r.Labels, []string{"web:127.0.0.1"}) {
+			t.Errorf("%s: labels %q of %q", path, r.Labels, r.Text)
+		}
+	}
+}
+
 // TestFetchJudgesTheAddressThatIsDialled checks that the name's first resolution buys nothing.
 func TestFetchJudgesTheAddressThatIsDialled(t *testing.T) {
 	server := httptest.NewServer(serve("text/plain", "x"))

@@ -1,0 +1,35 @@
+package host
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// TestHistoryShowsARequestAtItsOwnCall: of an answer with three calls the second waits for a person. Nothing else may carry
+// the request, or somebody approves one call in the belief that it is another.
+func TestHistoryShowsARequestAtItsOwnCall(t *testing.T) {
+	turn := store.Turn{ID: "t1", State: store.TurnRunning, Started: time.Now()}
+	call := func(id, tool string, done bool) agent.Piece {
+		return agent.Piece{Call: &agent.ToolStart{Call: id, Tool: tool}, Done: done}
+	}
+	pieces := []agent.Piece{call("a", "memory.read", true), call("b", "shell.exec", false), call("c", "memory.search", false)}
+	waiting := []store.Approval{
+		{ID: "other", Turn: "t0", Tool: "shell.exec"},
+		{ID: "r1", Turn: "t1", Tool: "shell.exec", Args: json.RawMessage(`{"command":"rm -r ."}`), Where: "host"},
+	}
+	var got []gateway.ToolCall
+	for _, e := range entries(turn, pieces, waiting) {
+		got = append(got, *e.Call)
+	}
+	if got[0].Approval != "" || got[2].Approval != "" || got[2].Verdict == "ask" {
+		t.Errorf("calls that wait for nobody: %+v and %+v", got[0], got[2])
+	}
+	if b := got[1]; b.Approval != "r1" || b.Verdict != "ask" || string(b.Args) != `{"command":"rm -r ."}` {
+		t.Errorf("the call that waits: %+v", b)
+	}
+}
