@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -205,7 +206,7 @@ func (b backend) Status(context.Context) gateway.Status {
 	}
 	for _, p := range b.h.plugins.Status() {
 		s.Channels = append(s.Channels, gateway.ChannelStatus{
-			Name: p.Name, Plugin: p.Plugin, State: string(p.State), Detail: firstOf(p.Detail, p.LastError), OK: p.State == plugin.Ready,
+			Name: p.Name, Plugin: p.Plugin, State: string(p.State), Detail: pluginDetail(p), OK: p.State == plugin.Ready,
 		})
 	}
 	for _, p := range b.h.policies.Status() {
@@ -222,14 +223,18 @@ func (b backend) Status(context.Context) gateway.Status {
 	return s
 }
 
-func sandboxName(name string) string { return firstOf(name, "default") }
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
+// pluginDetail is what a plugin says of its platform or, while it is of no use, why.
+func pluginDetail(p plugin.Status) string {
+	switch {
+	case p.State == plugin.Ready || p.State == plugin.Degraded || p.LastError == "":
+		return p.Detail
+	case p.Detail == "":
+		return p.LastError
 	}
-	return b
+	return p.LastError + " (" + p.Detail + ")"
 }
+
+func sandboxName(name string) string { return cmp.Or(name, "default") }
 
 // warnings are what the owner should know at a glance.
 func (b backend) warnings(g *generation) []string {

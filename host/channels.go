@@ -54,8 +54,10 @@ func (a *adapter) Serve(ctx context.Context, c *plugin.Client) error {
 	})
 }
 
+// accept takes a message, however long the store has trouble. An error would end the plugin, with the messages that it holds, and
+// as often as not put it into quarantine, though nothing is wrong with it.
 func (a *adapter) accept(ctx context.Context, m message.Message) error {
-	err := a.host.inbox.Accept(ctx, m)
+	err := a.host.inbox.Take(ctx, m)
 	if malformed := (*channel.MalformedError)(nil); errors.As(err, &malformed) {
 		a.host.log.Warn("event was refused", "channel", a.name, "error", err)
 		return nil // it will not get better by being sent again
@@ -115,6 +117,9 @@ func (h *Host) setChannels(old, next *config.Config) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(next.Channels)) {
 		c := next.Channels[name]
+		if same(before[name], c) {
+			h.release(name)
+		}
 		if !c.Enabled || same(before[name], c) {
 			continue
 		}
@@ -125,6 +130,19 @@ func (h *Host) setChannels(old, next *config.Config) {
 		i := plugin.Instance{Name: name, Plugin: c.Plugin, Kind: plugin.Channel, Settings: c.Settings, Secrets: secrets}
 		if err := h.plugins.Add(i, &adapter{host: h, name: name}); err != nil {
 			h.log.Error("start channel", "channel", name, "error", err)
+		}
+	}
+}
+
+// release gives a quarantined channel another chance: who asks for a reload may have mended what was wrong with its plugin.
+func (h *Host) release(name string) {
+	for _, s := range h.plugins.Status() {
+		if s.Name != name || s.State != plugin.Quarantined {
+			continue
+		}
+		h.log.Info("quarantined channel gets another chance", "channel", name)
+		if err := h.plugins.Restart(name); err != nil {
+			h.log.Error("restart channel", "channel", name, "error", err)
 		}
 	}
 }

@@ -154,6 +154,7 @@ func (h *Host) wire(c *config.Config) {
 		Admit:   func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },
 		Deliver: h.deliver,
 		MaxAge:  time.Duration(c.Store.MaxAgeHours) * time.Hour,
+		Log:     h.log,
 		Count:   h.metrics.message,
 	})
 }

@@ -132,7 +132,7 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 	if err != nil {
 		return fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
 	}
-	if err := manager.Reconcile(ctx); err != nil {
+	if err := manager.Reconcile(ctx); err != nil && ctx.Err() == nil {
 		m.log.Error("remove containers of an earlier run", "error", err)
 	}
 	m.mu.Lock()

@@ -222,6 +222,20 @@ func (h *house) want(texts ...string) {
 	}
 }
 
+// wantEnd checks the last two events: the outcome, with the words that were sent, and the end.
+func (h *house) wantEnd(outcome message.EventKind, text string) {
+	h.t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.events) < 2 {
+		h.t.Fatalf("events: %+v", h.events)
+	}
+	end := h.events[len(h.events)-2:]
+	if end[0].Kind != outcome || end[0].Text != text || end[0].Key == "" || end[0].IsError != (outcome == message.TurnFailed) || end[1].Kind != message.TurnDone {
+		h.t.Errorf("the turn ended with %+v, want %s with %q, then %s", end, outcome, text, message.TurnDone)
+	}
+}
+
 // verdicts are the words of the verdicts shown, in order.
 func (h *house) verdicts() []string {
 	var out []string
@@ -426,6 +440,7 @@ func TestLimits(t *testing.T) {
 			if !strings.Contains(got, c.want) || strings.Contains(got, "secret") {
 				t.Fatalf("replies are %q, want %q", got, c.want)
 			}
+			h.wantEnd(message.TurnFailed, got)
 		})
 	}
 }
@@ -441,6 +456,7 @@ func TestStop(t *testing.T) {
 	h.accept("ann", "!touch wood")
 	h.work(t.Context())
 	h.want("Stopped.")
+	h.wantEnd(message.TurnFailed, "Stopped.")
 	if h.runner.Stop("irc:ann") {
 		t.Error("stopped a turn that is over")
 	}
@@ -448,6 +464,7 @@ func TestStop(t *testing.T) {
 	h.accept("ann", "hello again") // the transcript is still one that a model accepts
 	h.work(t.Context())
 	h.want("Stopped.", "echo: hello again")
+	h.wantEnd(message.ReplyReady, "echo: hello again")
 }
 
 // dying is a store that dies after some commits: the process is gone, what was committed is there. The commit that it

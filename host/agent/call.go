@@ -51,6 +51,9 @@ func (t *turn) call(ctx context.Context, c model.ToolCall) error {
 	if err != nil {
 		return err
 	}
+	if ctx.Err() != nil && !ended(ctx) {
+		return ctx.Err() // policies that are cut off deny; the next process asks them again
+	}
 	t.calls++
 	start := newToolStart(c, v)
 	t.publishVerdict(start)

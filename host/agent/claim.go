@@ -126,6 +126,8 @@ func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, 
 		}
 		agent, why, decisions := r.route(ctx, gen, policies, it.Row.Message)
 		switch {
+		case ctx.Err() != nil:
+			return claim{} // policies that are cut off fail closed; the next process asks them again
 		case agent == "":
 			if len(c.rows) > 0 {
 				return c // dropped in its own right, the next time round
@@ -149,8 +151,10 @@ func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, 
 
 // route names the agent that answers a message, or says why none does. The message was admitted when it came; since
 // then it may have waited through a restart or a change of the configuration, so whoever is in force now is asked again. Who
-// answers is asked of the function that every door and `flynn route test` use.
+// answers is asked of the function that every door and `flynn route test` use. A bug in it concerns one message, which
+// is set aside.
 func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, m message.Message) (agent, why string, _ []store.Decision) {
+	defer r.recovered("event", m.EventID, func() { agent, why = "", errBroken.Error() })
 	if why := gen.Admits(m); why != "" {
 		return "", why, nil
 	}
@@ -204,6 +208,14 @@ func logRecords(now time.Time, records []policy.Record) []store.Decision {
 		})
 	}
 	return ds
+}
+
+// recovered is deferred where a bug must not end the host: it logs a panic and has then called.
+func (r *Runner) recovered(key, id string, then func()) {
+	if p := recover(); p != nil {
+		r.cfg.Log.Error("panic", key, id, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		then()
+	}
 }
 
 // pause waits before something is tried again.

@@ -20,6 +20,7 @@ type session struct {
 	turns  []transcript // the last keepTurns, oldest first
 	labels []string     // provenance, sorted
 	count  int          // turns ever begun
+	last   string       // id of the latest turn
 }
 
 // transcript is one ended turn as a model sees it.
@@ -176,6 +177,7 @@ func (c *sessions) load(ctx context.Context, key string) (*session, error) {
 	}
 	for len(steps) > 0 {
 		id := steps[0].Turn
+		s.last = id
 		n := slices.IndexFunc(steps, func(st store.Step) bool { return st.Turn != id })
 		if n < 0 {
 			n = len(steps)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
-	"time"
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
@@ -19,12 +17,13 @@ var (
 	errTime    = plainError("the turn took too long")
 )
 
-var errPanic = errors.New("the host failed over this turn")
-
 // plainError is an error that the sender may read.
 type plainError string
 
 func (e plainError) Error() string { return string(e) }
+
+// errBroken is what people are told of a bug.
+var errBroken = plainError("something broke inside the host. The operator's log says what")
 
 // turn is one answer in the making. It belongs to the goroutine that runs it.
 type turn struct {
@@ -60,6 +59,8 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 	if !t.load(ctx) {
 		return
 	}
+	t.row.ID = store.NewIDAfter(t.session.last, now) // the conversation is read back in the order of ids
+	t.session.last = t.row.ID
 	t.pending.Decisions = c.decisions
 	t.session.label(roleLabel(gen.Roles.Of(m.Channel, m.SenderKey())))
 	said := newUserStep(c.rows)
@@ -166,7 +167,7 @@ func (t *turn) run(ctx context.Context) {
 	defer t.register(cancel)()
 
 	t.publish(message.Event{Kind: message.TurnStarted, Text: t.steps.user.text()})
-	text, err := t.guarded(turnCtx)
+	text, err := t.contained(turnCtx)
 	switch cause := context.Cause(turnCtx); {
 	case ctx.Err() != nil:
 		t.sessions.forget(t.row.Session)
@@ -197,14 +198,9 @@ func (t *turn) register(cancel context.CancelCauseFunc) (unregister func()) {
 	}
 }
 
-// guarded is loop with a panic made an error: one turn fails, the host lives on.
-func (t *turn) guarded(ctx context.Context) (text string, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			t.cfg.Log.Error("panic", "turn", t.row.ID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			err = errPanic
-		}
-	}()
+// contained is loop, in which a bug ends this turn alone.
+func (t *turn) contained(ctx context.Context) (text string, err error) {
+	defer t.recovered("turn", t.row.ID, func() { err = errBroken })
 	return t.loop(ctx)
 }
 
@@ -272,13 +268,12 @@ func (t *turn) step(kind store.StepKind, record any) {
 }
 
 // commit makes what was added durable. It outlives the turn's own context, so that a stop does not lose what was done,
-// and tries again while the store has trouble.
+// and tries again while the store has trouble. It waits for as long as the disk takes: a commit that was given up may
+// still happen, and the next try would take it for somebody else's.
 func (t *turn) commit(ctx context.Context) error {
 	t.pending.Turn = t.row
 	for {
-		wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
-		err := t.cfg.Store.CommitTurn(wait, t.pending)
-		cancel()
+		err := t.cfg.Store.CommitTurn(context.WithoutCancel(ctx), t.pending)
 		if err == nil {
 			t.pending = store.Commit{}
 			return nil
@@ -292,8 +287,6 @@ func (t *turn) commit(ctx context.Context) error {
 		}
 	}
 }
-
-const commitTimeout = 30 * time.Second
 
 // end closes the turn with a reply, in one commit, and hands the reply on.
 func (t *turn) end(ctx context.Context, state store.TurnState, text string, cause error) {
@@ -326,18 +319,19 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 		t.session.count++
 	}
 	if !t.silent {
-		t.publish(message.Event{Kind: message.ReplyReady, Text: text, Key: reply.Key, IsError: state == store.TurnFailed})
+		t.publish(message.Event{Kind: outcome(state), Text: text, Key: reply.Key, IsError: state != store.TurnDone})
 		t.cfg.Replied(t.row.ID, reply)
 	}
-	t.publish(message.Event{Kind: closing(state), Text: t.row.Error})
+	t.publish(message.Event{Kind: message.TurnDone})
 	t.cfg.Observe(t.row.Agent, state, now.Sub(t.row.Started))
 }
 
-func closing(state store.TurnState) message.EventKind {
-	if state == store.TurnFailed {
-		return message.TurnFailed
+// outcome is the event that carries the reply. Whoever watches hears the words for people; the cause is for the log.
+func outcome(state store.TurnState) message.EventKind {
+	if state == store.TurnDone {
+		return message.ReplyReady
 	}
-	return message.TurnDone
+	return message.TurnFailed
 }
 
 // fail ends a turn that cannot be answered. The sender is told in words; the log and the store have the cause.

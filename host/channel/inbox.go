@@ -3,6 +3,7 @@ package channel
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -29,6 +30,7 @@ type InboxConfig struct {
 	// MaxAge is the age past which a message is recorded and not answered.
 	MaxAge time.Duration
 	Now    func() time.Time
+	Log    *slog.Logger // of trouble with the store; it may be nil
 	// Count is told what became of each message, for metrics; it may be nil.
 	Count func(channel, fate string)
 }
@@ -36,11 +38,11 @@ type InboxConfig struct {
 // Inbox accepts messages.
 type Inbox struct {
 	cfg InboxConfig
-	// notes bounds how often a message that nobody answers is written down at all: anybody can send those.
+	// notes bounds how often a message that is not admitted is written down at all: anybody can send those.
 	notes *rate.Limiter
 }
 
-// Messages that are not answered are recorded at this rate over all channels, in bursts of notesBurst; a busy group comes nowhere near.
+// Messages that are not admitted are recorded at this rate over all channels, in bursts of notesBurst; a busy group comes nowhere near.
 const (
 	notesPerSecond = 10
 	notesBurst     = 200
@@ -51,6 +53,9 @@ func NewInbox(cfg InboxConfig) *Inbox {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
 	if cfg.Count == nil {
 		cfg.Count = func(string, string) {}
 	}
@@ -60,26 +65,40 @@ func NewInbox(cfg InboxConfig) *Inbox {
 // Accept commits a message and hands it on. When it returns without error the message is on stable storage and
 // may be acknowledged to its channel; a message that is there already is acknowledged and not handed on again.
 //
-// Of a message that is not answered only its circumstances are kept: what people say past Flynn is not its business, and
+// Of a message that is not admitted only its circumstances are kept: what people say past Flynn is not its business, and
 // strangers must not fill the disk. When they write faster than that can be recorded, the rest is only counted.
 //
 // The end of ctx does not cut the commit short. A commit that was given up may still happen; when the message comes again it
 // would be taken for one that was handed on, and wait for the next start of the host.
 func (in *Inbox) Accept(ctx context.Context, m message.Message) error {
+	return in.accept(m, func(commit func(context.Context) error) error { return commit(context.WithoutCancel(ctx)) })
+}
+
+// Take is Accept for a channel that may not be able to send a message again: while the store has trouble it tries until ctx ends.
+func (in *Inbox) Take(ctx context.Context, m message.Message) error {
+	return in.accept(m, func(commit func(context.Context) error) error { return persist(ctx, in.cfg.Log, commit) })
+}
+
+func (in *Inbox) accept(m message.Message, try func(commit func(context.Context) error) error) error {
 	if err := check(m); err != nil {
 		return &MalformedError{err}
 	}
 	m.Text = bound(m.Text)
 	m.ReceivedAt = in.cfg.Now().UTC()
 	state, note := in.judge(m)
-	if state != store.InboxNew {
+	if state == store.InboxDropped {
 		m.Text, m.Attachments = "", nil
 		if !in.notes.AllowN(in.cfg.Now(), 1) {
 			in.cfg.Count(m.Channel, string(state))
 			return nil
 		}
 	}
-	row, fresh, err := in.cfg.Store.AppendInbox(context.WithoutCancel(ctx), m, state, note)
+	var row store.InboxRow
+	var fresh bool
+	err := try(func(ctx context.Context) (err error) {
+		row, fresh, err = in.cfg.Store.AppendInbox(ctx, m, state, note)
+		return err
+	})
 	switch {
 	case err != nil:
 		return fmt.Errorf("accept message: %w", err)
@@ -103,11 +122,11 @@ func (e *MalformedError) Error() string { return "accept message: " + e.err.Erro
 func (e *MalformedError) Unwrap() error { return e.err }
 
 func (in *Inbox) judge(m message.Message) (store.InboxState, string) {
-	if age := m.ReceivedAt.Sub(m.SentAt); !m.SentAt.IsZero() && in.cfg.MaxAge > 0 && age > in.cfg.MaxAge {
-		return store.InboxStale, fmt.Sprintf("sent %s ago", age.Round(time.Second))
-	}
 	if a := in.cfg.Admit(m); !a.Allowed {
 		return store.InboxDropped, a.Why
+	}
+	if age := m.ReceivedAt.Sub(m.SentAt); !m.SentAt.IsZero() && in.cfg.MaxAge > 0 && age > in.cfg.MaxAge {
+		return store.InboxStale, fmt.Sprintf("sent %s ago", age.Round(time.Second))
 	}
 	return store.InboxNew, ""
 }

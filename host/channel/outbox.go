@@ -73,8 +73,12 @@ func (o *Outbox) load(rows []store.OutboxRow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	there := make(map[string]bool, len(rows))
+	latest := o.cfg.Now().Add(maxPause) // the clock may have been wrong then
 	for _, r := range rows {
 		there[r.Reply.Key] = true
+		if r.NextTry.After(latest) {
+			r.NextTry = latest
+		}
 		o.queue(r)
 	}
 	for _, r := range o.early {
@@ -140,22 +144,19 @@ func (o *Outbox) sender(ctx context.Context, channel string) (Sender, error) {
 
 // deliver sends the first reply of a conversation for as long as it takes.
 func (o *Outbox) deliver(ctx context.Context, _ string, rows []store.OutboxRow) []store.OutboxRow {
-	row := rows[0]
-	log := o.cfg.Log.With("channel", row.Reply.Channel, "turn", row.Turn, "key", row.Reply.Key)
+	d := delivery{Outbox: o, row: rows[0]}
+	d.log = o.cfg.Log.With("channel", d.row.Reply.Channel, "turn", d.row.Turn, "key", d.row.Reply.Key)
 	for {
-		done, wait, err := o.attempt(ctx, &row)
+		done, wait, err := d.attempt(ctx)
 		switch {
-		case err != nil && errors.Is(err, store.ErrConflict):
-			log.Error("outbox row was settled elsewhere", "error", err)
+		case errors.Is(err, store.ErrConflict):
+			d.log.Error("outbox row was settled elsewhere", "error", err)
 			return rows[1:]
-		case err != nil && ctx.Err() != nil:
+		case err != nil: // the host ends
 			return nil
-		case err != nil:
-			log.Error("store the state of a delivery", "error", err)
-			wait = time.Second
 		case done:
-			if row.State == store.OutboxDead {
-				log.Error("reply was not delivered", "note", row.Note, "attempts", row.Attempts)
+			if d.row.State == store.OutboxDead {
+				d.log.Error("reply was not delivered", "note", d.row.Note, "attempts", d.row.Attempts)
 			}
 			return rows[1:]
 		}
@@ -167,53 +168,71 @@ func (o *Outbox) deliver(ctx context.Context, _ string, rows []store.OutboxRow) 
 	}
 }
 
+// delivery is one reply on its way. row is what the store has: nothing is done about a state that is not committed, and
+// nothing that is known is forgotten because it could not be committed at once.
+type delivery struct {
+	*Outbox
+	row store.OutboxRow
+	log *slog.Logger
+}
+
+// save commits the next state of the row.
+func (d *delivery) save(ctx context.Context, next store.OutboxRow) error {
+	err := persist(ctx, d.log, func(ctx context.Context) error { return d.cfg.Store.SetOutbox(ctx, next) })
+	if err == nil {
+		d.row = next
+	}
+	return err
+}
+
 // attempt makes one try and commits what came of it. A crash between its two commits leaves the row in state
 // Sending, which says "may have been sent".
-func (o *Outbox) attempt(ctx context.Context, row *store.OutboxRow) (done bool, wait time.Duration, err error) {
-	if wait := row.NextTry.Sub(o.cfg.Now()); wait > 0 {
+func (d *delivery) attempt(ctx context.Context) (done bool, wait time.Duration, err error) {
+	if wait := d.row.NextTry.Sub(d.cfg.Now()); wait > 0 {
 		return false, wait, nil
 	}
-	s, err := o.sender(ctx, row.Reply.Channel)
+	s, err := d.sender(ctx, d.row.Reply.Channel)
 	if err != nil {
 		return false, 0, err
 	}
-	if row.State == store.OutboxSending && !s.Recognises() {
-		if settled, err := o.settle(ctx, s, row); settled || err != nil {
+	next := d.row
+	if next.State == store.OutboxSending && !s.Recognises() {
+		if settled, err := d.settle(ctx, s, &next); settled || err != nil {
 			return settled, 0, err
 		}
 	}
-	row.Attempts++
+	next.Attempts++
 	if !s.Recognises() {
-		row.State, row.Note = store.OutboxSending, ""
-		if err := o.cfg.Store.SetOutbox(ctx, *row); err != nil {
+		next.State, next.Note = store.OutboxSending, ""
+		if err := d.save(ctx, next); err != nil {
 			return false, 0, err
 		}
 	}
-	ctx = context.WithoutCancel(ctx) // what has begun is brought to its end, so that its outcome is known
-	res := o.send(ctx, s, row.Reply)
-	o.cfg.Count(row.Reply.Channel, string(res.Outcome))
-	return o.record(ctx, row, res)
+	// What has begun is brought to its end, so that its outcome is known.
+	res := d.send(context.WithoutCancel(ctx), s, next.Reply)
+	d.cfg.Count(next.Reply.Channel, string(res.Outcome))
+	return d.record(ctx, next, res)
 }
 
 // settle decides on a row whose send may have happened: the channel knows, or it is sent again with a mark, or it is given up.
-func (o *Outbox) settle(ctx context.Context, s Sender, row *store.OutboxRow) (bool, error) {
+func (d *delivery) settle(ctx context.Context, s Sender, next *store.OutboxRow) (bool, error) {
 	if r, ok := s.(Reconciler); ok {
-		ctx, cancel := context.WithTimeout(ctx, o.cfg.SendTimeout)
+		ask, cancel := context.WithTimeout(ctx, d.cfg.SendTimeout)
 		defer cancel()
-		res, err := r.Reconcile(ctx, row.Reply)
+		res, err := r.Reconcile(ask, next.Reply)
 		if err == nil && (res.Outcome == message.Sent || res.Outcome == message.Duplicate) {
-			done, _, err := o.record(ctx, row, res)
+			done, _, err := d.record(ctx, *next, res)
 			return done, err
 		}
 		if err == nil && res.Outcome == message.NotSent {
 			return false, nil
 		}
 	}
-	if row.Reply.PossibleDuplicate && (row.Note == noteUnknown || row.Attempts >= maxResends) {
-		row.State, row.Note = store.OutboxDead, "outcome unknown twice"
-		return true, o.cfg.Store.SetOutbox(ctx, *row)
+	if next.Reply.PossibleDuplicate && (next.Note == noteUnknown || next.Attempts >= maxResends) {
+		next.State, next.Note = store.OutboxDead, "outcome unknown twice"
+		return true, d.save(ctx, *next)
 	}
-	row.Reply.PossibleDuplicate = true
+	next.Reply.PossibleDuplicate = true
 	return false, nil
 }
 
@@ -236,29 +255,32 @@ func (o *Outbox) send(ctx context.Context, s Sender, r message.Reply) Result {
 }
 
 // record commits an outcome and says whether the row is settled, or when to try again.
-func (o *Outbox) record(ctx context.Context, row *store.OutboxRow, res Result) (done bool, wait time.Duration, err error) {
+func (d *delivery) record(ctx context.Context, next store.OutboxRow, res Result) (done bool, wait time.Duration, err error) {
 	switch res.Outcome {
 	case message.Sent, message.Duplicate:
-		row.State, row.PlatformIDs, row.Note = store.OutboxSent, res.PlatformIDs, string(res.Outcome)
-		return true, 0, o.cfg.Store.SetOutbox(ctx, *row)
+		next.State, next.PlatformIDs, next.Note = store.OutboxSent, res.PlatformIDs, string(res.Outcome)
+		return true, 0, d.save(ctx, next)
 	case message.NotSent:
-		row.State, wait = store.OutboxPending, max(res.RetryAfter, backoff(row.Attempts))
+		next.State, wait = store.OutboxPending, max(res.RetryAfter, backoff(next.Attempts))
 	default:
-		row.State, row.Note, wait = store.OutboxSending, noteUnknown, backoff(row.Attempts)
+		next.State, next.Note, wait = store.OutboxSending, noteUnknown, backoff(next.Attempts)
 	}
-	if row.Attempts >= maxAttempts {
-		row.State, row.Note = store.OutboxDead, fmt.Sprintf("gave up after %d attempts", row.Attempts)
-		return true, 0, o.cfg.Store.SetOutbox(ctx, *row)
+	if next.Attempts >= maxAttempts {
+		next.State, next.Note = store.OutboxDead, fmt.Sprintf("gave up after %d attempts", next.Attempts)
+		return true, 0, d.save(ctx, next)
 	}
-	row.NextTry = o.cfg.Now().Add(wait).UTC()
-	return false, wait, o.cfg.Store.SetOutbox(ctx, *row)
+	next.NextTry = d.cfg.Now().Add(wait).UTC()
+	return false, wait, d.save(ctx, next)
 }
 
 // maxAttempts bounds the tries of one reply; with the back-off they last for about a day.
 const maxAttempts = 300
 
+// maxPause is the longest wait between tries that is not the channel's wish.
+const maxPause = 5 * time.Minute
+
 // backoff is the wait after attempt n: doubling from 250 ms to 5 min, with half of it at random.
 func backoff(n int) time.Duration {
-	d := min(250*time.Millisecond<<min(n, 20), 5*time.Minute)
+	d := min(250*time.Millisecond<<min(n, 20), maxPause)
 	return d/2 + rand.N(d/2)
 }

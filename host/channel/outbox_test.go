@@ -101,7 +101,7 @@ func row(key, place string, state store.OutboxState) store.OutboxRow {
 }
 
 // run starts an outbox over m with a channel, and stops it when everything has come to rest.
-func run(t *testing.T, m *memory, s Sender, rest time.Duration) {
+func run(t *testing.T, m store.Outbox, s Sender, rest time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	o := NewOutbox(OutboxConfig{Store: m, Log: slog.New(slog.DiscardHandler)})

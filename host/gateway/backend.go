@@ -92,7 +92,8 @@ type Status struct {
 	Channels   []ChannelStatus `json:"channels"`
 	Policies   []PolicyStatus  `json:"policies"`
 	Sandbox    SandboxStatus   `json:"sandbox"`
-	// Warnings are sentences for the owner ("Docker is not available: tools run on the host with approval").
+	// Warnings are sentences for the owner ("Docker is not available: tools run on the host with approval"), one for each
+	// policy that is not OK among them.
 	Warnings []string `json:"warnings"`
 }
 

@@ -1,9 +1,11 @@
 package livetest
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"testing"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
@@ -30,4 +32,87 @@ func (s *site) containers(engine sandboxtest.Host) []string {
 		ids = append(ids, c.ID)
 	}
 	return ids
+}
+
+// sandboxed is an agent whose tools belong in a sandbox at every door.
+const sandboxed = `
+[agent_configs.main]
+tool_profile = "coding"
+sandbox = true
+[routing]
+default_agent = "main"
+[gateway]
+listen = "127.0.0.1:%PORT%"
+[store]
+dir = "%DIR%/state"
+[models.default]
+provider = "demo"
+[sandbox]
+enabled = true
+local_doors = true
+`
+
+func TestEngineMissingIsARefusal(t *testing.T) {
+	s := newSite(t, sandboxed+"engine = \"unix://%DIR%/no.sock\"\n")
+	s.start()
+	want := "refused: the sandbox is unavailable: no engine answers at unix://" + s.dir + "/no.sock: start Docker, or set engine in [sandbox]"
+	if got := s.says("shell", "!sh touch ran"); got.Text != want {
+		t.Errorf("the answer is\n %q\nwant\n %q", got.Text, want)
+	}
+	if files := s.workspaceFiles(); len(files) > 0 {
+		t.Errorf("it ran on the host: %v", files)
+	}
+	if got := s.says("talk", "hello"); got.Text != "You said: hello" {
+		t.Errorf("without tools: %+v", got)
+	}
+	if got := s.status(); got.Sandbox.Available || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "are refused") {
+		t.Errorf("status: %+v", got)
+	}
+}
+
+func TestImageMissingNamesItAndWhatToRun(t *testing.T) {
+	sandboxtest.Engine(t)
+	const image = "127.0.0.1:9/flynn/nosuch:1"
+	s := newSite(t, sandboxed+"image = \""+image+"\"\n")
+	s.start()
+	got := s.says("shell", "!sh true").Text
+	for _, want := range []string{"sandbox is unavailable: ", "run: docker pull " + image} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the answer does not say %q: %s", want, got)
+		}
+	}
+	if strings.Count(got, "/docker.sock") > 1 {
+		t.Errorf("the answer repeats itself: %s", got)
+	}
+	if got := s.says("talk", "hello"); got.Text != "You said: hello" {
+		t.Errorf("without tools: %+v", got)
+	}
+}
+
+func TestContainerRemovedInMidCommand(t *testing.T) {
+	engine := sandboxtest.Engine(t)
+	s := newSite(t, sandboxed+"image = \""+sandboxtest.Image+"\"\n")
+	s.start()
+	s.send("main", "1", "!sh touch begun; sleep 100")
+	s.eventually("the command runs", func() error {
+		if files := s.workspaceFiles(); len(files) != 1 {
+			return fmt.Errorf("files: %v", files)
+		}
+		return nil
+	})
+	mine := s.containers(engine)
+	if len(mine) != 1 {
+		t.Fatalf("containers: %v", mine)
+	}
+	if err := engine.API.ContainerRemove(t.Context(), mine[0], container.RemoveOptions{Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "sandbox is unavailable: connection to the sandbox is lost: its container ended"
+	if got := s.reply("main", 1).Text; !strings.Contains(got, want) {
+		t.Errorf("the answer is %q, want %q", got, want)
+	}
+	s.send("main", "2", "!sh ls")
+	if got := s.reply("main", 2).Text; !strings.Contains(got, "begun") {
+		t.Errorf("the next command says %q, want the file of the last one", got)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -43,10 +44,8 @@ func bin(t testing.TB) string {
 		if programs.dir, programs.err = os.MkdirTemp("", "flynn-live"); programs.err != nil {
 			return
 		}
-		programs.err = build(programs.dir, "./cmd/...")
-		if programs.err == nil {
-			programs.err = build(filepath.Join(programs.dir, "irc", "bin")+"/", "./plugins/irc")
-		}
+		irc := filepath.Join(programs.dir, "irc", "bin")
+		programs.err = errors.Join(build(programs.dir, "./cmd/flynn", raced), build(programs.dir, "./cmd/flynn-sandboxd", false), build(irc, "./plugins/irc", raced))
 		if programs.err == nil {
 			var manifest []byte
 			if manifest, programs.err = os.ReadFile(filepath.Join(root, "plugins/irc/plugin.toml")); programs.err == nil {
@@ -60,10 +59,14 @@ func bin(t testing.TB) string {
 	return programs.dir
 }
 
-func build(out, pkg string) error {
-	cmd := exec.Command("go", "build", "-o", out+"/", pkg)
+// build builds a program, with the race detector when the tests have it.
+func build(out, pkg string, race bool) error {
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-race="+strconv.FormatBool(race), "-o", out+"/", pkg)
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
+	cmd.Env = os.Environ()
+	if !race {
+		cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
+	}
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", pkg, err, text)
 	}
@@ -87,6 +90,9 @@ func newSite(t testing.TB, config string) *site {
 	s.write("flynn.toml", config)
 	t.Cleanup(func() {
 		s.stop()
+		if strings.Contains(s.log.String(), "DATA RACE") {
+			t.Error("the host has a data race")
+		}
 		if t.Failed() {
 			t.Logf("log of the host:\n%s", s.log.String())
 		}
@@ -130,6 +136,7 @@ func (s *site) start() {
 		s.t.Fatal(err)
 	}
 	s.cmd.Stderr = s.log
+	s.cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+filepath.Join(bin(s.t), "run"))
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}

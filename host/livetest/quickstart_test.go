@@ -89,7 +89,7 @@ func TestQuickstartWithoutAnEngine(t *testing.T) {
 
 // workspaceFiles are the files in all workspaces.
 func (s *site) workspaceFiles() []string {
-	files, err := filepath.Glob(filepath.Join(s.dir, "state/workspaces/*/*"))
+	files, err := filepath.Glob(filepath.Join(s.dir, "state/workspaces/[^.]*/*"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -140,9 +140,27 @@ func TestPageSurvivesAKilledHost(t *testing.T) {
 	p.answered("2")
 	p.say("third")
 	p.answered("3")
-	const want = "first|You said: first|!slow 2000 second|You said: second|third|You said: third"
+	p.say("!fail")
+	p.answered("4")
+	p.until(`document.querySelector("#working").hidden`)
+	const want = "first|You said: first|!slow 2000 second|You said: second|third|You said: third|" +
+		"!fail|I could not answer this: the model is too busy right now. Please try again later."
 	got := p.eval(`[...document.querySelectorAll(".message")].map((m) => (m.querySelector(".bubble") ?? m).textContent.trim()).join("|")`)
 	if got != want {
 		t.Errorf("the page shows\n %s\nwant\n %s", got, want)
+	}
+}
+
+func TestPageCountsABrokenPolicyOnce(t *testing.T) {
+	s := newSite(t, twoAgents+demoModels+"[[policies]]\nname = \"rules\"\npath = \"rules.wasm\"\nkinds = [\"tool\"]\n")
+	s.write("rules.wasm", "not a module")
+	s.start()
+	p := browse(t, s)
+	p.until(`document.querySelector("#health-text").textContent.includes("warning")`)
+	if got := p.text("#health-text"); got != "2 warnings" { // the other one: the sandbox is off
+		t.Errorf("the page counts %s: %s", got, p.text("#status-body"))
+	}
+	if got := p.text("#status .warning"); !strings.Contains(got, "rules") {
+		t.Errorf("the warning is %q", got)
 	}
 }

@@ -6,7 +6,8 @@ import "encoding/json"
 type EventKind string
 
 // The events of a turn, in the order in which they can appear. TextDelta, TextReset and ToolProgress are
-// transient; everything else is also in the store by the time it is published.
+// transient; everything else is also in the store by the time it is published. A turn that ends has either ReplyReady or
+// TurnFailed, and then TurnDone.
 const (
 	TurnStarted  EventKind = "turn_started"
 	TextDelta    EventKind = "text_delta"
@@ -16,8 +17,8 @@ const (
 	ToolApproval EventKind = "tool_approval" // a person is asked
 	ToolProgress EventKind = "tool_progress" // output as it comes
 	ToolResult   EventKind = "tool_result"
-	ReplyReady   EventKind = "reply" // the final text, committed
-	TurnFailed   EventKind = "turn_failed"
+	ReplyReady   EventKind = "reply"       // the final text, committed
+	TurnFailed   EventKind = "turn_failed" // why there is no answer, for people; committed as the reply, too
 	TurnDone     EventKind = "turn_done"
 )
 

@@ -3,11 +3,13 @@ package plugin
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -28,8 +30,8 @@ type Config struct {
 	Dir string
 	// StateDir holds a folder for each instance of a plugin that asks for state; Dir/state
 	StateDir string
-	// RunDir holds sockets while the host runs. It has to be short and is the host's alone; $XDG_RUNTIME_DIR/flynn, or a
-	// folder of the user in the temporary directory.
+	// RunDir holds sockets while the host runs. It has to be short and is the host's alone; a folder in $XDG_RUNTIME_DIR,
+	// or one of the user in the temporary directory, whose name comes from StateDir.
 	RunDir string
 	// DevPaths maps a plugin's name to a folder with plugin.toml that runs without being installed and locked.
 	DevPaths map[string]string
@@ -88,7 +90,9 @@ func New(c Config) (*Host, error) {
 		c.StateDir = store.path("state")
 	}
 	if c.RunDir == "" {
-		c.RunDir = defaultRunDir()
+		if c.RunDir, err = defaultRunDir(c.StateDir); err != nil {
+			return nil, err
+		}
 	}
 	h := &Host{
 		config: c, store: store, log: c.Log.With("component", "plugin"), pace: defaultPace(),
@@ -252,10 +256,16 @@ func (h *Host) announce(s Status) {
 	}
 }
 
-// defaultRunDir is short enough for a socket below it.
-func defaultRunDir() string {
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
-		return dir + "/flynn"
+// defaultRunDir is short enough for a socket below it, another one for each host of a machine, and the same one at the next start,
+// which sweeps it.
+func defaultRunDir(stateDir string) (string, error) {
+	whole, err := filepath.Abs(stateDir)
+	if err != nil {
+		return "", fmt.Errorf("name the plugin run folder: %w", err)
 	}
-	return fmt.Sprintf("%s/flynn-%d", os.TempDir(), os.Getuid())
+	sum := sha256.Sum256([]byte(whole))
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		return fmt.Sprintf("%s/flynn-%x", dir, sum[:4]), nil
+	}
+	return fmt.Sprintf("%s/flynn-%d-%x", os.TempDir(), os.Getuid(), sum[:4]), nil
 }

@@ -44,7 +44,7 @@ func (s *Store) load(name string) (*pack, error) {
 	defer t.close()
 	p, err := t.pack(locked)
 	if err != nil {
-		return nil, fmt.Errorf("verify plugin %s %s: %w: remove and install it again", name, locked.Version, err)
+		return nil, fmt.Errorf("verify plugin %s %s: %w: run flynn plugin remove %s, then flynn plugin install DIR", name, locked.Version, err, name)
 	}
 	p.dir = dir
 	return p, nil

@@ -293,6 +293,19 @@ func TestRunFolder(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+	t.Run("one for each host", func(t *testing.T) {
+		dir := t.TempDir()
+		at := func(state string) string {
+			h, err := New(Config{Dir: dir, StateDir: state})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return h.config.RunDir
+		}
+		if one, again, other := at(dir+"/one"), at(dir+"/x/../one"), at(dir+"/two"); one != again || one == other {
+			t.Errorf("run folders %s, %s, %s", one, again, other)
+		}
+	})
 	t.Run("used by another host", func(t *testing.T) {
 		dir, err := os.MkdirTemp("", "fr")
 		if err != nil {

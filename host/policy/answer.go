@@ -17,7 +17,8 @@ type verdict struct {
 	code   uint8
 	rule   uint32
 	name   string // agent or sandbox
-	reason string
+	words  string // "agent NAME" of a route to an agent
+	reason string // for people: the module's words, else the number of its rule
 	err    *Error
 }
 
@@ -35,6 +36,9 @@ func readVerdict(kind string, raw int64, region []byte, in *interned) verdict {
 	case kind == KindRoute && v.code == abi.RouteAgent && v.name == "":
 		v.err = failf(ClassAnswer, "it routes to an agent and names none")
 	}
+	if v.reason == "" && v.rule != 0 {
+		v.reason = in.rule(v.rule)
+	}
 	return v
 }
 
@@ -51,52 +55,62 @@ func (v *verdict) readOutput(kind string, size uint32, region []byte, in *intern
 		name = abi.OutSandbox
 	}
 	var err *Error
-	if v.name, err = outputText(frame, name, in); err == nil {
-		v.reason, err = outputText(frame, abi.OutReason, in)
+	if v.name, v.words, err = outputText(frame, name, in); err == nil {
+		v.reason, _, err = outputText(frame, abi.OutReason, in)
 	}
 	return err
 }
 
-func outputText(frame []byte, id abi.Field, in *interned) (string, *Error) {
+// outputText is a text of the output, and the same behind "agent ".
+func outputText(frame []byte, id abi.Field, in *interned) (text, agent string, err *Error) {
 	f, ok := fieldOf(frame, id)
 	if !ok {
-		return "", nil
+		return "", "", nil
 	}
 	if f.kind != abi.TypeString || !utf8.Valid(f.bytes) {
-		return "", failf(ClassAnswer, "the output field %d is no text", id)
+		return "", "", failf(ClassAnswer, "the output field %d is no text", id)
 	}
-	return in.get(f.bytes), nil
+	text, agent = in.get(f.bytes)
+	return text, agent, nil
 }
 
 // interned keeps the few strings that a policy answers with, so that a decision need not make them again.
-type interned struct{ all map[string]string }
+type interned struct {
+	texts map[string]string // "agent TEXT" by text
+	rules [maxInterned]string
+}
 
 const (
 	maxInterned     = 128 // strings
 	maxInternedSize = 64  // bytes of one
+
+	agentWord = "agent "
 )
 
-func (in *interned) get(b []byte) string {
-	if s, ok := in.all[string(b)]; ok {
-		return s
+// get is the text of b, and the same behind agentWord.
+func (in *interned) get(b []byte) (text, agent string) {
+	agent, ok := in.texts[string(b)]
+	if !ok {
+		agent = agentWord + string(b)
+		if in.texts == nil || len(in.texts) >= maxInterned {
+			in.texts = map[string]string{}
+		}
+		if len(b) <= maxInternedSize {
+			in.texts[agent[len(agentWord):]] = agent
+		}
 	}
-	s := string(b)
-	if len(s) > maxInternedSize {
-		return s
-	}
-	if in.all == nil || len(in.all) >= maxInterned {
-		in.all = map[string]string{}
-	}
-	in.all[s] = s
-	return s
+	return agent[len(agentWord):], agent
 }
 
-// say is the reason for people: the module's words, else the number of its rule.
-func (v *verdict) say() string {
-	if v.reason == "" && v.rule != 0 {
-		return "rule " + strconv.Itoa(int(v.rule))
+func (in *interned) rule(n uint32) string {
+	if n < maxInterned && in.rules[n] != "" {
+		return in.rules[n]
 	}
-	return v.reason
+	s := "rule " + strconv.FormatUint(uint64(n), 10)
+	if n < maxInterned {
+		in.rules[n] = s
+	}
+	return s
 }
 
 // routeAnswer reads a verdict as an answer of the route chain. The name of the agent is taken from agents.
@@ -114,14 +128,16 @@ func routeAnswer(v *verdict, agents []string) (RouteAnswer, *Error) {
 }
 
 // words is the answer in the form that records keep: "abstain", "drop" or "agent NAME".
-func (a *RouteAnswer) words() string {
+func (a *RouteAnswer) words(v *verdict) string {
 	switch {
 	case !a.Decided:
 		return "abstain"
 	case a.Agent == "":
 		return "drop"
+	case !a.Failed:
+		return v.words
 	}
-	return "agent " + a.Agent
+	return agentWord + a.Agent
 }
 
 // toolAnswer reads a verdict as restrictions. A failure denies.

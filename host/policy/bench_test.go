@@ -6,10 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/policy/meter/wasmtest"
 	"github.com/flynnhost/flynn/sdk/need"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -114,10 +116,13 @@ func TestRulesInAllLanguagesAgree(t *testing.T) {
 
 func BenchmarkDecisionNative(b *testing.B) {
 	messages, _ := ruleMessages()
+	var keys []string
+	for _, f := range messages {
+		keys = append(keys, f.Message.SenderKey())
+	}
 	n := 0
 	for b.Loop() {
-		m := &messages[n%len(messages)].Message
-		nativeRoute(m.Channel, m.SenderKey())
+		nativeRoute(messages[n%len(messages)].Message.Channel, keys[n%len(messages)])
 		n++
 	}
 }
@@ -130,16 +135,72 @@ func BenchmarkDecision(b *testing.B) {
 			b.Run(c.language+"/"+isolation, func(b *testing.B) {
 				s := engine(b, Source{Name: "rules", Path: c.path, Kinds: []string{KindRoute}, Isolation: isolation}).Pin()
 				defer s.Release()
-				b.ReportAllocs()
-				n := 0
-				for b.Loop() {
-					if a, _ := s.Route(context.Background(), messages[n%len(messages)]); a.Failed {
-						b.Fatal(a)
-					}
-					n++
-				}
+				b.Run("records kept", func(b *testing.B) { deciding(b, s.Route, messages) })
+				b.Run("records reused", func(b *testing.B) { deciding(b, s.Asker().Route, messages) })
 			})
 		}
+	}
+}
+
+func deciding(b *testing.B, route func(context.Context, RouteFacts) (RouteAnswer, []Record), messages []RouteFacts) {
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		if a, _ := route(context.Background(), messages[n%len(messages)]); a.Failed {
+			b.Fatal(a)
+		}
+		n++
+	}
+}
+
+// BenchmarkDecisionLatency times each decision, for the percentiles.
+func BenchmarkDecisionLatency(b *testing.B) {
+	messages, _ := ruleMessages()
+	for _, c := range []struct{ language, path string }{{"C", rulesC(b)}, {"Go", rulesGo(b)}} {
+		for _, isolation := range []string{IsolationWarm, IsolationPure} {
+			b.Run(c.language+"/"+isolation, func(b *testing.B) {
+				s := engine(b, Source{Name: "rules", Path: c.path, Kinds: []string{KindRoute}, Isolation: isolation}).Pin()
+				defer s.Release()
+				asker := s.Asker()
+				all, inside := make([]time.Duration, 0, 1<<20), make([]time.Duration, 0, 1<<20)
+				n := 0
+				for b.Loop() {
+					begin := time.Now()
+					_, records := asker.Route(context.Background(), messages[n%len(messages)])
+					all, inside = append(all, time.Since(begin)), append(inside, records[0].Took)
+					n++
+				}
+				slices.Sort(all)
+				slices.Sort(inside)
+				b.ReportMetric(float64(all[len(all)/2]), "p50-ns")
+				b.ReportMetric(float64(all[len(all)*99/100]), "p99-ns")
+				b.ReportMetric(float64(inside[len(inside)/2]), "module-p50-ns")
+			})
+		}
+	}
+}
+
+// BenchmarkDecisionHostile is the time to the cut: a spin until its fuel is gone, and one until its time is.
+func BenchmarkDecisionHostile(b *testing.B) {
+	for name, limits := range map[string]Limits{"fuel": {}, "wall 50ms": {Fuel: maxFuel}} {
+		b.Run(name, func(b *testing.B) {
+			wasm := wasmtest.Policy(1).Hook("flynn_route", "", wasmtest.Loop(wasmtest.Br(0)), wasmtest.I64(0))
+			s := engine(b, Source{Name: "spin", Path: write(b, wasm), Kinds: []string{KindRoute}, Limits: limits}).Pin()
+			defer s.Release()
+			var times []time.Duration
+			pauses := watchPauses()
+			for b.Loop() {
+				begin := time.Now()
+				if a, _ := s.Route(context.Background(), routeFacts()); !a.Failed {
+					b.Fatal(a)
+				}
+				times = append(times, time.Since(begin))
+			}
+			longest := pauses()
+			slices.Sort(times)
+			b.ReportMetric(float64(times[len(times)/2])/1e6, "p50-ms")
+			b.ReportMetric(float64(longest)/1e6, "gc-wait-ms")
+		})
 	}
 }
 
@@ -156,7 +217,7 @@ func BenchmarkDecisionInstance(b *testing.B) {
 			defer e.slots[0].module.pool.put(i)
 			queries := make([]query, len(messages))
 			for k := range messages {
-				queries[k] = routeQuery(&messages[k], "UTC")
+				queries[k] = routeQuery(&messages[k], "UTC", nil)
 			}
 			b.ReportAllocs()
 			var r Record
@@ -185,7 +246,7 @@ func BenchmarkDecisionMetering(b *testing.B) {
 			plain, region := unmetered(b, e, c.path)
 			var frames [][]byte
 			for k := range messages {
-				frames = append(frames, routeQuery(&messages[k], "UTC").frame)
+				frames = append(frames, routeQuery(&messages[k], "UTC", nil).frame)
 			}
 			var metered, bare time.Duration
 			rounds := 0
@@ -252,3 +313,21 @@ type nowhere struct{ api.MutableGlobal }
 
 func (nowhere) Get() uint64 { return 0 }
 func (nowhere) Set(uint64)  {}
+
+// BenchmarkLoad is from file to force, with the compiled code in the cache.
+func BenchmarkLoad(b *testing.B) {
+	for _, c := range []struct{ language, path string }{{"C", rulesC(b)}, {"Go", rulesGo(b)}} {
+		b.Run(c.language, func(b *testing.B) {
+			cache := b.TempDir() + "/cache"
+			for b.Loop() {
+				e, err := New(context.Background(), Config{Sources: []Source{{Name: "rules", Path: c.path, Kinds: []string{KindRoute}}}, CacheDir: cache})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := e.Close(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

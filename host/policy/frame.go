@@ -26,14 +26,14 @@ type query struct {
 	err   *Error // the facts fit no frame
 }
 
-func routeQuery(f *RouteFacts, zone string) query {
-	q := query{kind: KindRoute, text: f.Message.Text, seed: f.Seed, unix: f.Now.Unix()}
+func routeQuery(f *RouteFacts, zone string, room []byte) query {
+	q := query{frame: room, kind: KindRoute, text: f.Message.Text, seed: f.Seed, unix: f.Now.Unix()}
 	q.build(abi.FrameRoute, facts{route: f, zone: zoneOf(f.Now, zone)})
 	return q
 }
 
-func toolQuery(f *ToolFacts, zone string) query {
-	q := query{kind: KindTool, text: f.Message.Text, args: f.Args, tree: &tree{}, seed: f.Seed, unix: f.Now.Unix()}
+func toolQuery(f *ToolFacts, zone string, room []byte) query {
+	q := query{frame: room, kind: KindTool, text: f.Message.Text, args: f.Args, tree: &tree{}, seed: f.Seed, unix: f.Now.Unix()}
 	sum := sha256.Sum256(f.Args)
 	var digest [2 * sha256.Size]byte
 	hex.Encode(digest[:], sum[:])
@@ -69,17 +69,24 @@ func (f *facts) encode(e *encoder) {
 	f.tool.encode(e, f.zone, f.digest)
 }
 
-// build writes a frame of just the right size.
+// build writes the frame, into the memory that the query has for it if there is enough.
 func (q *query) build(kind uint16, f facts) {
 	m := f.measure()
 	ints := (abi.HeaderSize + abi.EntrySize*m.fields + 7) &^ 7
 	values := ints + 8*m.ints
 	total := values + m.bytes + len(f.zone)
 	if total > maxFrame {
+		q.frame = nil
 		q.err = failf(ClassFacts, "the facts take %d bytes, at most %d fit a frame", total, maxFrame)
 		return
 	}
-	e := encoder{buf: make([]byte, values, total), entry: abi.HeaderSize, intAt: ints}
+	room := q.frame
+	if cap(room) < total {
+		room = make([]byte, values, total)
+	}
+	e := encoder{buf: room[:values], entry: abi.HeaderSize, intAt: ints}
+	clear(e.buf[:abi.HeaderSize])
+	clear(e.buf[ints-min(ints, 8) : ints]) // the gap before the ints
 	f.encode(&e)
 	q.frame = e.buf
 	binary.LittleEndian.PutUint32(q.frame, abi.Magic)
@@ -140,12 +147,15 @@ func (e *encoder) bool(id abi.Field, v bool) {
 }
 
 func (e *encoder) list(id abi.Field, list []string) {
-	entry, at := e.entry, len(e.buf)
-	e.add(id, abi.TypeList, at, 0)
+	size := listSize(list)
+	at := len(e.buf)
+	e.add(id, abi.TypeList, at, size)
+	e.buf = e.buf[:at+size] // there is room: it was measured
+	rest := e.buf[at:]
 	for _, s := range list {
-		e.buf = append(binary.LittleEndian.AppendUint32(e.buf, uint32(len(s))), s...)
+		binary.LittleEndian.PutUint32(rest, uint32(len(s)))
+		rest = rest[4+copy(rest[4:], s):]
 	}
-	binary.LittleEndian.PutUint32(e.buf[entry+8:], uint32(len(e.buf)-at))
 }
 
 func listSize(list []string) int {

@@ -25,6 +25,9 @@ const (
 	initFuel = 300_000_000
 	initWall = 2 * time.Second
 	warmFuel = 20_000_000 // of a made-up decision, on top of the limit
+
+	compileWall    = 60 * time.Second
+	compileWorkers = 2
 )
 
 // identity is the digest of all that decides.
@@ -65,8 +68,8 @@ func (m *Module) build(ctx context.Context, wasm []byte) error {
 	if err := verify.Check(out.Wasm); err != nil {
 		return err
 	}
-	if m.compiled, err = m.host.runtime.CompileModule(ctx, out.Wasm); err != nil {
-		return fmt.Errorf("compile: %w", err)
+	if err := m.compile(ctx, out.Wasm); err != nil {
+		return err
 	}
 	seed, err := m.seed(ctx)
 	if err != nil {
@@ -81,6 +84,16 @@ func (m *Module) build(ctx context.Context, wasm []byte) error {
 	m.pool.live++
 	m.pool.all[seed] = struct{}{}
 	m.pool.put(seed)
+	return nil
+}
+
+// compile bounds the time; the compiler looks at its context between functions, and only where it has several workers.
+func (m *Module) compile(ctx context.Context, wasm []byte) (err error) {
+	ctx, cancel := context.WithTimeout(experimental.WithCompilationWorkers(ctx, compileWorkers), compileWall)
+	defer cancel()
+	if m.compiled, err = m.host.runtime.CompileModule(ctx, wasm); err != nil {
+		return fmt.Errorf("compile: %w", err)
+	}
 	return nil
 }
 
@@ -284,10 +297,10 @@ func (m *Module) syntheticQueries() []query {
 	facts.Message.Conversation.Kind = "dm"
 	var list []query
 	if m.source.has(KindRoute) {
-		list = append(list, routeQuery(&RouteFacts{Facts: facts, Agents: []string{"nobody"}}, m.host.zone))
+		list = append(list, routeQuery(&RouteFacts{Facts: facts, Agents: []string{"nobody"}}, m.host.zone, nil))
 	}
 	if m.source.has(KindTool) {
-		list = append(list, toolQuery(&ToolFacts{Facts: facts, Agent: "nobody", Tool: "none", Args: json.RawMessage("{}")}, m.host.zone))
+		list = append(list, toolQuery(&ToolFacts{Facts: facts, Agent: "nobody", Tool: "none", Args: json.RawMessage("{}")}, m.host.zone, nil))
 	}
 	return list
 }

@@ -3,7 +3,15 @@
 //
 // Start with New, Engine.Pin and Set. A policy that fails never loosens
 // anything: a tool call is denied, a route falls to the configured agent for errors or to none. The
-// contract with modules is package sdk/policy/abi. The package does not act on its answers.
+// contract with modules is package sdk/policy/abi. The package does not act on its answers, and keeps no log of them.
+//
+// A file goes through load.go: package meter rewrites it so that it stops by itself, package verify checks that with code of its
+// own, wazero compiles it, and image.go takes the first state of its instances. A decision goes through set.go (the chain),
+// frame.go (facts to bytes), pool.go (an instance), instance.go (the metered call) and answer.go (bytes to a verdict). What a module can
+// call is in imports.go, hostcalls.go and wasi.go. engine.go, slot.go and watch.go change the chain while it is asked.
+//
+// An instance is in one goroutine's hands at a time, and a module lives as long as some chain that holds it: the last Release closes its
+// instances, then its code. Nothing is left to finalizers.
 package policy
 
 import (

@@ -23,6 +23,8 @@ type Set struct {
 // link is one policy of a chain; module is nil when the policy fails closed, for the reason in err.
 type link struct {
 	source Source
+	routes bool
+	tools  bool
 	module *Module
 	err    *Error
 }
@@ -44,11 +46,12 @@ func newSet(slots []*slot, zone string) *Set {
 }
 
 func (s *Set) add(l link) {
+	l.routes, l.tools = l.source.has(KindRoute), l.source.has(KindTool)
 	s.links = append(s.links, l)
-	if l.source.has(KindRoute) {
+	if l.routes {
 		s.routes++
 	}
-	if l.source.has(KindTool) {
+	if l.tools {
 		s.tools++
 	}
 }
@@ -91,17 +94,20 @@ func (s *Set) Route(ctx context.Context, f RouteFacts) (RouteAnswer, []Record) {
 	if s.routes == 0 {
 		return RouteAnswer{}, nil
 	}
-	q := routeQuery(&f, s.zone)
-	records := make([]Record, 0, s.routes)
+	q := routeQuery(&f, s.zone, nil)
+	return s.route(ctx, &q, f.Agents, make([]Record, 0, s.routes))
+}
+
+func (s *Set) route(ctx context.Context, q *query, agents []string, records []Record) (RouteAnswer, []Record) {
 	for i := range s.links {
 		l := &s.links[i]
-		if !l.source.has(KindRoute) {
+		if !l.routes {
 			continue
 		}
 		records = append(records, Record{})
 		r := &records[len(records)-1]
-		v := l.ask(ctx, &q, r)
-		if a := l.route(&v, f.Agents, r); a.Decided {
+		v := l.ask(ctx, q, r)
+		if a := l.route(&v, agents, r); a.Decided {
 			return a, records
 		}
 	}
@@ -110,20 +116,23 @@ func (s *Set) Route(ctx context.Context, f RouteFacts) (RouteAnswer, []Record) {
 
 // Tool asks all tool policies and joins what they demand. One that fails denies.
 func (s *Set) Tool(ctx context.Context, f ToolFacts) (Restrictions, []Record) {
-	var all Restrictions
 	if s.tools == 0 {
-		return all, nil
+		return Restrictions{}, nil
 	}
-	q := toolQuery(&f, s.zone)
-	records := make([]Record, 0, s.tools)
+	q := toolQuery(&f, s.zone, nil)
+	return s.restrict(ctx, &q, make([]Record, 0, s.tools))
+}
+
+func (s *Set) restrict(ctx context.Context, q *query, records []Record) (Restrictions, []Record) {
+	var all Restrictions
 	for i := range s.links {
 		l := &s.links[i]
-		if !l.source.has(KindTool) {
+		if !l.tools {
 			continue
 		}
 		records = append(records, Record{})
 		r := &records[len(records)-1]
-		v := l.ask(ctx, &q, r)
+		v := l.ask(ctx, q, r)
 		all.Join(l.restrict(&v, r))
 	}
 	all.resolve()
@@ -163,17 +172,17 @@ func (l *link) route(v *verdict, agents []string, r *Record) RouteAnswer {
 			a.Agent = l.source.OnErrorAgent
 		}
 	} else {
-		a.Reason = v.say()
+		a.Reason = v.reason
 	}
 	a.Policy = l.source.Name
-	r.Answer, r.Reason, r.Rule = a.words(), a.Reason, v.rule
+	r.Answer, r.Reason, r.Rule = a.words(v), a.Reason, v.rule
 	return a
 }
 
 // restrict reads a verdict as restrictions.
 func (l *link) restrict(v *verdict, r *Record) Restrictions {
 	one := toolAnswer(v)
-	reason := v.say()
+	reason := v.reason
 	if v.err != nil {
 		r.Error = v.err.Error()
 		reason = r.Error

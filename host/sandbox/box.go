@@ -78,8 +78,8 @@ func create(ctx context.Context, d Driver, log *slog.Logger, c Container) (strin
 	log.Info("sandbox image is missing, pulling it", "image", c.Image)
 	pulled := puller.Pull(ctx, c.Image, func(line string) { log.Debug("pull", "image", c.Image, "progress", line) })
 	if pulled != nil {
-		return "", fmt.Errorf("%w: %w, and it cannot be pulled: run: docker pull %s: %v",
-			machine.ErrUnavailable, err, c.Image, pulled)
+		return "", fmt.Errorf("%w: %w, and it cannot be pulled: %s: run: docker pull %s",
+			machine.ErrUnavailable, err, machine.Reason(pulled), c.Image)
 	}
 	return d.Create(ctx, c)
 }

@@ -291,6 +291,9 @@ func TestImageMissing(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error does not name %q: %v", want, err)
 		}
+		if err != nil && strings.Count(err.Error(), ".sock") > 1 {
+			t.Errorf("error repeats itself: %v", err)
+		}
 	}
 }
 

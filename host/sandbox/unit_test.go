@@ -149,7 +149,7 @@ func TestInstalledSupervisorIsACopy(t *testing.T) {
 
 func TestSupervisorNowhere(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if _, err := FindSupervisor(slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "install it beside the program") {
+	if _, err := FindSupervisor(slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "beside the program") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -17,3 +17,14 @@ func NewID(now time.Time) string {
 	rand.Read(b[6:]) // never fails, by its contract
 	return encoding.EncodeToString(b[:])
 }
+
+// NewIDAfter is NewID, but sorts after an earlier ID even when the clock was set back since or has not moved.
+func NewIDAfter(last string, now time.Time) string {
+	if b, err := encoding.DecodeString(last); err == nil && len(b) == 16 {
+		at := time.UnixMilli(int64(binary.BigEndian.Uint64(b[:8]) >> 16))
+		if !now.After(at) {
+			now = at.Add(time.Millisecond)
+		}
+	}
+	return NewID(now)
+}

@@ -55,6 +55,14 @@ type floor struct {
 }
 
 func newFloor(b *testing.B, bin string, forgetful bool) *floor {
+	return newFloorWith(b, bin, forgetful, func(p *hosttest.Program) {
+		if err := p.Start(); err != nil {
+			b.Fatal(err)
+		}
+	})
+}
+
+func newFloorWith(b *testing.B, bin string, forgetful bool, start func(*hosttest.Program)) *floor {
 	f := &floor{waiting: map[string]chan hosttest.Reply{}}
 	var err error
 	if f.platform, err = hosttest.NewPlatform(hosttest.PlatformConfig{Forgetful: forgetful, Shown: f.shown}); err != nil {
@@ -68,9 +76,7 @@ func newFloor(b *testing.B, bin string, forgetful bool) *floor {
 		serving.Wait()
 	})
 	f.program = hosttest.New(b, hosttest.Config{Bin: bin, Platform: f.platform.Address(), Forgetful: forgetful})
-	if err := f.program.Start(); err != nil {
-		b.Fatal(err)
-	}
+	start(f.program)
 	f.warm(b)
 	return f
 }
@@ -121,6 +127,7 @@ func (f *floor) turn(session int, say func(id int) string) (took time.Duration, 
 func (f *floor) turns(b *testing.B, sessions int, say func(id int) string) {
 	took := make([][]time.Duration, sessions)
 	var people sync.WaitGroup
+	before := cpuTime(f.program.PID())
 	b.ResetTimer()
 	for s := range sessions {
 		people.Go(func() {
@@ -141,6 +148,7 @@ func (f *floor) turns(b *testing.B, sessions int, say func(id int) string) {
 		b.Fatalf("the log ends with:\n%s", f.program.Tail())
 	}
 	b.ReportMetric(float64(len(all))/b.Elapsed().Seconds(), "turns/s")
+	b.ReportMetric(millis(cpuTime(f.program.PID())-before)/float64(len(all)), "host-cpu-ms/turn")
 	b.ReportMetric(millis(all[len(all)/2]), "p50-ms")
 	b.ReportMetric(millis(all[len(all)*99/100]), "p99-ms")
 }

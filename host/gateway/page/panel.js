@@ -68,7 +68,7 @@ export class Panel {
 
   status(s) {
     const warnings = s.warnings ?? [];
-    const broken = [...(s.channels ?? []), ...(s.policies ?? [])].filter((x) => !x.ok).length;
+    const broken = (s.channels ?? []).filter((x) => !x.ok).length; // a broken policy is among the warnings
     if (warnings.length || broken) this.health("warn", warnings.length + broken === 1 ? "1 warning" : warnings.length + broken + " warnings");
     else this.health("good", "All well");
     const sandbox = !s.sandbox?.enabled ? "off" : s.sandbox.available ? "available" : "not available";

@@ -35,6 +35,7 @@ type function struct {
 	calls     bool // functions of the module, directly or through a table
 	height    int  // of the operand stack, at most
 	labels    int
+	loops     int
 	size      int // of the body
 }
 

@@ -6,10 +6,14 @@ func (a *analyser) open(op byte) error {
 	if err != nil {
 		return err
 	}
-	if len(a.frames) >= MaxNesting {
-		return over("blocks in blocks", len(a.frames), MaxNesting)
+	if a.f.labels++; a.f.labels > MaxLabels {
+		return over("blocks in one function", a.f.labels, MaxLabels)
 	}
-	a.f.labels++
+	if op == opLoop {
+		if a.f.loops++; a.f.loops > MaxLoops {
+			return over("loops in one function", a.f.loops, MaxLoops)
+		}
+	}
 	if op == opIf {
 		a.charge(1)
 		a.pop(1)

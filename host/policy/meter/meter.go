@@ -56,10 +56,13 @@ const (
 	MaxTable     = 64 << 10 // elements of one table
 	MaxBody      = 1 << 20  // bytes of one function
 	MaxLocals    = 4_096    // of one function, parameters included
-	MaxNesting   = 16_384   // blocks in blocks of one function
 	MaxArity     = 64       // parameters or results of a type
-	// MaxPhis bounds locals times labels of one function, which is what the compiler's memory grows with.
-	MaxPhis = 4 << 20
+
+	// The compiler's time grows with the square of these, and with their products. The largest functions of the Go library have a
+	// quarter of them at most.
+	MaxLabels = 4_096     // blocks, loops and ifs of one function
+	MaxLoops  = 1_024     // of one function
+	MaxPhis   = 128 << 10 // locals times labels of one function
 )
 
 // ErrMalformed is wrapped by errors about a module that is no valid WebAssembly.

@@ -305,10 +305,11 @@ func TestRewriteRefuses(t *testing.T) {
 		"an open block":           {body(w.Op(0x02, 0x40)), meter.ErrMalformed},
 		"an else alone":           {body(w.Op(0x05)), meter.ErrMalformed},
 		"many locals":             {func() []byte { m := w.New(); m.Func(">", strings.Repeat("l", meter.MaxLocals+1)); return m.Bytes() }(), meter.ErrLimit},
-		"deep nesting":            {body(w.Repeat(meter.MaxNesting+1, w.Op(0x02, 0x40)), w.Repeat(meter.MaxNesting+1, w.Op(0x0b))), meter.ErrLimit},
+		"many blocks":             {body(w.Repeat(meter.MaxLabels+1, w.Block())), meter.ErrLimit},
+		"many loops":              {body(w.Repeat(meter.MaxLoops+1, w.Loop())), meter.ErrLimit},
 		"locals times labels": {func() []byte {
 			m := w.New()
-			m.Func(">", strings.Repeat("l", 4000), w.Repeat(2000, w.Block()))
+			m.Func(">", strings.Repeat("l", 4000), w.Repeat(100, w.Block()))
 			return m.Bytes()
 		}(), meter.ErrLimit},
 		"a huge function":        {body(w.Repeat(meter.MaxBody, w.Op(0x01))), meter.ErrLimit},

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -91,7 +92,7 @@ func (d *Driver) explain(doing string, err error) error {
 
 // cause is what a lost connection's error says beyond that there is none, such as trouble with TLS.
 func (d *Driver) cause(err error) string {
-	if err.Error() == client.ErrorConnectionFailed(d.address).Error() {
+	if strings.HasPrefix(err.Error(), "Cannot connect to the Docker daemon at ") { // the client's words for just that
 		return ""
 	}
 	return ": " + err.Error()

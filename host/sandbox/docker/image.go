@@ -8,18 +8,21 @@ import (
 	"io"
 
 	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
 )
 
-// Pull implements sandbox.Puller.
+// Pull implements sandbox.Puller. Its caller has named image and engine already, so what the engine says is enough.
 func (d *Driver) Pull(ctx context.Context, ref string, progress func(line string)) error {
 	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
 	defer cancel()
 	body, err := d.api.ImagePull(ctx, ref, image.PullOptions{})
-	if err != nil {
+	if err == nil {
+		err = errors.Join(follow(body, progress), body.Close())
+	}
+	if client.IsErrConnectionFailed(err) || errors.Is(err, context.DeadlineExceeded) {
 		return d.explain("pull "+ref, err)
 	}
-	defer body.Close()
-	return d.explain("pull "+ref, follow(body, progress))
+	return err
 }
 
 // pullEvent is one object of the engine's answer; it reports failures inside a successful reply.

@@ -17,8 +17,10 @@ func (s *Store) AppendInbox(ctx context.Context, m message.Message, state store.
 	if err != nil {
 		return store.InboxRow{}, false, fmt.Errorf("encode message: %w", err)
 	}
-	row, fresh := store.InboxRow{Message: m, State: state, Note: note}, false
+	var row store.InboxRow
+	var fresh bool
 	err = s.writer.write(ctx, func(w *writer) error {
+		row, fresh = store.InboxRow{Message: m, State: state, Note: note}, false
 		r, err := w.result("INSERT INTO inbox (channel, event_id, message, state, note) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
 			m.Channel, m.EventID, body, state, note)
 		if err != nil {

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -87,6 +88,57 @@ func TestDurabilitySettings(t *testing.T) {
 		if err := s.writer.conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
 			t.Errorf("%s is %q (%v), want %q", pragma, got, err, want)
 		}
+	}
+}
+
+// TestAFailedWriteIsRolledBackAlone puts an op that fails half way into one group with others.
+func TestAFailedWriteIsRolledBackAlone(t *testing.T) {
+	s, err := Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	note := func(key string, failure error) *op {
+		return &op{done: make(chan error, 1), do: func(w *writer) error {
+			if err := w.exec("INSERT INTO notes (agent, key, text, sender, labels, updated) VALUES ('a', ?, 't', 's', '[]', 0)", key); err != nil {
+				return err
+			}
+			return failure
+		}}
+	}
+	broken := errors.New("half way")
+	for _, c := range []struct {
+		name  string
+		fails []bool
+	}{
+		{"none", []bool{false, false, false}}, {"first", []bool{true, false, false}}, {"middle", []bool{false, true, false}},
+		{"last", []bool{false, false, true}}, {"two", []bool{true, false, true}}, {"all", []bool{true, true, true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var group []*op
+			for i, fails := range c.fails {
+				var err error
+				if fails {
+					err = broken
+				}
+				group = append(group, note(fmt.Sprint(c.name, i), err))
+			}
+			busy := make(chan struct{})
+			s.writer.ops <- &op{do: func(*writer) error { <-busy; return nil }, done: make(chan error, 1)}
+			for _, o := range group {
+				s.writer.ops <- o
+			}
+			close(busy) // what waits becomes one group
+			for i, fails := range c.fails {
+				if err := <-group[i].done; fails != errors.Is(err, broken) || !fails && err != nil {
+					t.Errorf("op %d: %v", i, err)
+				}
+				_, err := s.ReadNote(t.Context(), "a", fmt.Sprint(c.name, i))
+				if fails != errors.Is(err, store.ErrNotFound) {
+					t.Errorf("note %d: %v", i, err)
+				}
+			}
+		})
 	}
 }
 

@@ -24,7 +24,7 @@ type writer struct {
 	stmts map[string]*sql.Stmt
 }
 
-// op is one atomic write. do must leave nothing behind when it fails; the savepoint around it sees to that.
+// op is one atomic write. do may be called a second time, after a rollback, and then only that call counts.
 type op struct {
 	do   func(*writer) error
 	done chan error
@@ -96,20 +96,17 @@ func (w *writer) run() {
 }
 
 // commit applies a group in one transaction. An op that fails is rolled back alone; a commit that fails fails them all.
+//
+// Savepoints, which that takes, cost two statements for each op and a copy of every page that it touches, and ops hardly
+// ever fail. So the group is tried without, and once more with them when an op has failed.
 func (w *writer) commit(group []*op) {
 	errs := make([]error, len(group))
-	err := w.exec("BEGIN IMMEDIATE")
-	for i, o := range group {
-		if err == nil {
-			errs[i], err = w.apply(o)
-		}
-	}
-	if err == nil {
-		err = w.exec("COMMIT")
+	err := w.transaction(func() error { return w.together(group) })
+	if errors.As(err, new(opError)) {
+		err = w.transaction(func() error { return w.apart(group, errs) })
 	}
 	if err != nil {
 		err = fmt.Errorf("commit to the store: %w", err)
-		w.exec("ROLLBACK") // fails when BEGIN did, which is fine
 	}
 	for i, o := range group {
 		if err != nil {
@@ -117,6 +114,44 @@ func (w *writer) commit(group []*op) {
 		}
 		o.done <- errs[i]
 	}
+}
+
+// transaction commits what do does, or leaves nothing of it behind.
+func (w *writer) transaction(do func() error) error {
+	err := w.exec("BEGIN IMMEDIATE")
+	if err == nil {
+		err = do()
+	}
+	if err == nil {
+		err = w.exec("COMMIT")
+	}
+	if err != nil {
+		w.exec("ROLLBACK") // fails when BEGIN did, which is fine
+	}
+	return err
+}
+
+// opError is the error of an op, as opposed to one of the transaction.
+type opError struct{ error }
+
+// together runs the ops of a group up to the first that fails.
+func (w *writer) together(group []*op) error {
+	for _, o := range group {
+		if err := o.do(w); err != nil {
+			return opError{err}
+		}
+	}
+	return nil
+}
+
+// apart runs each op in a savepoint and keeps its error in errs.
+func (w *writer) apart(group []*op, errs []error) (err error) {
+	for i, o := range group {
+		if errs[i], err = w.apply(o); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // apply runs one op in a savepoint. The second error is one of the transaction itself.

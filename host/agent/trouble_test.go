@@ -1,0 +1,157 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// hanging is a store that hangs at every other commit. A commit that is given up happens all the same.
+type hanging struct {
+	Store
+	takes time.Duration
+	hung  bool
+}
+
+func (s *hanging) CommitTurn(ctx context.Context, c store.Commit) error {
+	if s.hung = !s.hung; !s.hung {
+		return s.Store.CommitTurn(ctx, c)
+	}
+	done := make(chan error, 1)
+	go func() { // ends with the commit
+		time.Sleep(s.takes)
+		done <- s.Store.CommitTurn(context.WithoutCancel(ctx), c)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		time.Sleep(s.takes)
+		return ctx.Err()
+	}
+}
+
+// TestASlowCommitIsNotTakenForSomebodyElses has a disk that hangs for longer than anybody would wait. The commit of each step
+// and of the reply happens in the end, and the reply is handed on.
+func TestASlowCommitIsNotTakenForSomebodyElses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, openStore(t), func(s Store) Store { return &hanging{Store: s, takes: time.Minute} })
+		h.gen.Limits.Time = time.Hour
+		h.accept("ann", "!touch wood")
+		h.work(t.Context())
+		h.want("did: touched wood")
+		if items, err := Recover(t.Context(), h.store); len(items) != 0 || err != nil {
+			t.Fatalf("left over: %+v, %v", items, err)
+		}
+	})
+}
+
+// TestAnEndingHostDropsNothing ends the host while a policy is asked. The policy fails closed, as it must; that is no
+// decision, and the next process asks again.
+func TestAnEndingHostDropsNothing(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		chain func(end context.CancelFunc) chain
+	}{
+		{"while a message is routed", func(end context.CancelFunc) chain {
+			return chain{route: func(policy.RouteFacts) policy.RouteAnswer {
+				end()
+				return policy.RouteAnswer{Decided: true, Failed: true, Reason: "context canceled"}
+			}}
+		}},
+		{"while a tool call is judged", func(end context.CancelFunc) chain {
+			return chain{tool: func(policy.ToolFacts) policy.Restrictions {
+				end()
+				return policy.Restrictions{Deny: true, Reasons: []string{"test: context canceled"}}
+			}}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for range 20 { // what the store is asked with a context that has ended may happen or not
+				s := openStore(t)
+				ctx, end := context.WithCancel(t.Context())
+				h := newHouse(t, s, nil)
+				h.chain = c.chain(end)
+				h.accept("ann", "!touch wood")
+				h.work(ctx)
+				if ctx.Err() == nil {
+					t.Fatal("no policy was asked")
+				}
+				h = newHouse(t, s, nil)
+				h.work(t.Context())
+				h.want("did: touched wood")
+			}
+		})
+	}
+}
+
+// TestAPanicEndsOneTurn is a bug anywhere below a turn: its sender is told, everybody else is answered.
+func TestAPanicEndsOneTurn(t *testing.T) {
+	h := newHouse(t, openStore(t), nil)
+	h.gen.Models = script(func(ctx context.Context, req model.Request) (model.Response, error) {
+		if req.Messages[len(req.Messages)-1].Text == "bang" {
+			panic("a bug")
+		}
+		return parrot(ctx, req)
+	})
+	h.accept("ann", "bang")
+	h.accept("bob", "hello")
+	h.work(t.Context())
+	h.want("I could not answer this: something broke inside the host. The operator's log says what.", "echo: hello")
+	if len(h.runner.running) != 0 || len(h.runner.slots) != 0 {
+		t.Fatal("the turn is still counted as running")
+	}
+	h.accept("ann", "hello again")
+	h.work(t.Context())
+	if got := h.texts(); got[len(got)-1] != "echo: hello again" {
+		t.Fatalf("replies are %q", got)
+	}
+}
+
+// TestAPanicWhileRouting sets the message aside instead of trying it for ever.
+func TestAPanicWhileRouting(t *testing.T) {
+	s := openStore(t)
+	h := newHouse(t, s, nil)
+	h.chain.route = func(f policy.RouteFacts) policy.RouteAnswer {
+		if f.Message.Text == "bang" {
+			panic("a bug")
+		}
+		return policy.RouteAnswer{}
+	}
+	h.accept("ann", "bang")
+	h.accept("bob", "hello")
+	h.work(t.Context())
+	h.want("echo: hello")
+	if items, err := Recover(t.Context(), s); len(items) != 0 || err != nil {
+		t.Fatalf("left over: %+v, %v", items, err)
+	}
+}
+
+// TestAClockThatStepsBack keeps the order of a conversation, which the next process reads back.
+func TestAClockThatStepsBack(t *testing.T) {
+	s, noon := openStore(t), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	var seen []string
+	for n, back := range []time.Duration{0, time.Hour, 24 * time.Hour, 0} {
+		h := newHouse(t, s, nil) // another process each time
+		h.runner.cfg.Now = func() time.Time { return noon.Add(-back) }
+		h.gen.Models = script(func(_ context.Context, req model.Request) (model.Response, error) {
+			seen = nil
+			for _, m := range req.Messages {
+				seen = append(seen, m.Text)
+			}
+			return say(fmt.Sprint("a", n)), nil
+		})
+		h.accept("ann", fmt.Sprint("q", n))
+		h.work(t.Context())
+	}
+	if want := []string{"q0", "a0", "q1", "a1", "q2", "a2", "q3"}; !slices.Equal(seen, want) {
+		t.Fatalf("the model was shown %q, want %q", seen, want)
+	}
+}
