@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,7 +29,10 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Set("rapid.checks", "25") // each opens databases again and again; the command line may ask for more
+	goleak.VerifyTestMain(m)
+}
 
 // script is a model that answers from a function of the messages it is shown.
 type script func(ctx context.Context, req model.Request) (model.Response, error)
@@ -533,18 +538,18 @@ func tableTo(agent string) *route.Table {
 
 func TestTimeOfAPersonDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fired := false
-		w := newStopwatch(time.Minute, func() { fired = true })
+		var fired atomic.Bool
+		w := newStopwatch(time.Minute, func() { fired.Store(true) })
 		time.Sleep(50 * time.Second)
 		w.pause()
 		time.Sleep(time.Hour)
 		w.resume()
 		time.Sleep(9 * time.Second)
-		if synctest.Wait(); fired {
+		if synctest.Wait(); fired.Load() {
 			t.Fatal("the clock ran while a person was thinking")
 		}
 		time.Sleep(2 * time.Second)
-		if synctest.Wait(); !fired {
+		if synctest.Wait(); !fired.Load() {
 			t.Fatal("the clock did not go on")
 		}
 	})
