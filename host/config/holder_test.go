@@ -7,8 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -274,4 +276,22 @@ func TestStageDeadline(t *testing.T) {
 	if err := h.Reload(ctx); !errors.Is(err, context.Canceled) || !rolledBack || h.Current().Generation != 1 {
 		t.Errorf("error %v, rolled back %v, generation %d", err, rolledBack, h.Current().Generation)
 	}
+}
+
+// TestAChangeIsFoundWithoutAWatch is a system that has no more watches to give.
+func TestAChangeIsFoundWithoutAWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, path, _ := openHolder(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		var done sync.WaitGroup
+		done.Go(func() { h.watch(ctx, nil, nil, nil) })
+		synctest.Wait()
+		write(t, path, minimal+"[budgets]\nsteps_per_turn = 8\n", 0o600)
+		time.Sleep(2 * pollEvery)
+		if got := h.Current().Budgets.StepsPerTurn; got != 8 {
+			t.Errorf("%d steps a turn, want 8", got)
+		}
+		cancel()
+		done.Wait()
+	})
 }

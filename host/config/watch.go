@@ -2,7 +2,6 @@ package config
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -14,33 +13,47 @@ import (
 // file can be a valid one.
 const settle = 100 * time.Millisecond
 
+// pollEvery finds what the system did not tell: network file systems, a folder that was itself replaced, a system that
+// has no more watches to give.
+const pollEvery = 10 * time.Second
+
 // Run reloads when the file changes, and at every signal from hup, until the context ends. Failures are logged; the old
 // generation stays. hup may be nil.
 func (h *Holder) Run(ctx context.Context, hup <-chan os.Signal) error {
 	h.mu.Lock()
 	h.confirm(h.Current())
 	h.mu.Unlock()
-	watcher, err := fsnotify.NewWatcher()
-	if err != nil {
-		return fmt.Errorf("watch %s: %w", h.path, err)
-	}
-	defer watcher.Close()
-	// The folder, since editors and deployments replace the file by another.
-	if err := watcher.Add(filepath.Dir(h.path)); err != nil {
-		return fmt.Errorf("watch the folder of %s: %w", h.path, err)
-	}
-	return h.watch(ctx, watcher, hup)
+	changes, lost, closeWatcher := h.notices()
+	defer closeWatcher()
+	h.watch(ctx, changes, lost, hup)
+	return nil
 }
 
-func (h *Holder) watch(ctx context.Context, watcher *fsnotify.Watcher, hup <-chan os.Signal) error {
+// notices tells of events in the file's folder, which is watched instead of the file since editors and deployments
+// replace that by another. A folder that cannot be watched is polled all the same: it is no reason to stop.
+func (h *Holder) notices() (changes <-chan fsnotify.Event, lost <-chan error, closeWatcher func()) {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		h.log.Warn("configuration cannot be watched and is looked at now and then", "path", h.path, "every", pollEvery, "error", err)
+		return nil, nil, func() {}
+	}
+	if err := watcher.Add(filepath.Dir(h.path)); err != nil {
+		h.log.Warn("configuration cannot be watched and is looked at now and then", "path", h.path, "every", pollEvery, "error", err)
+	}
+	return watcher.Events, watcher.Errors, func() { _ = watcher.Close() }
+}
+
+func (h *Holder) watch(ctx context.Context, changes <-chan fsnotify.Event, lost <-chan error, hup <-chan os.Signal) {
 	pending := ""            // digest of a new file that has yet to prove stable
 	look := time.NewTimer(0) // at once: the file may have changed since it was loaded
 	defer look.Stop()
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
 	waiting := true
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-hup:
 			h.reload(ctx)
 			continue
@@ -54,9 +67,10 @@ func (h *Holder) watch(ctx context.Context, watcher *fsnotify.Watcher, hup <-cha
 			if pending = found; pending == "" {
 				continue
 			}
-		case <-watcher.Events:
+		case <-poll.C:
+		case <-changes:
 			// Any event: the path may be a link whose target changes under another name. The digest tells.
-		case err := <-watcher.Errors:
+		case err := <-lost:
 			h.log.Warn("configuration watch lost events", "path", h.path, "error", err)
 		}
 		// Not put off by further events: a busy folder must not keep the file from being read.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -100,15 +101,19 @@ func newSite(t testing.TB, config string) *site {
 	return s
 }
 
+// freePort finds a port that stays free while nobody listens: below those that systems give to outgoing connections.
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := strconv.Itoa(10000 + rand.IntN(20000))
+		l, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
+	t.Fatal("find a free port: none of 100")
+	return ""
 }
 
 // write writes a file of the site.
@@ -142,6 +147,7 @@ func (s *site) start() {
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
+		s.cmd.Wait() // its last words
 		s.t.Fatalf("the host does not start: %v\n%s", err, s.log.String())
 	}
 	_, s.url, _ = strings.Cut(strings.TrimSpace(line), "open ")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"time"
 )
 
@@ -80,16 +81,21 @@ func (e *Engine) refresh(ctx context.Context, s *slot) bool {
 	return true
 }
 
-// obtain finds or loads the module. A loaded one comes with a reference, a found one without.
-func (e *Engine) obtain(ctx context.Context, s *slot, wasm []byte) (*Module, error) {
+// obtain finds or loads the module. A loaded one comes with a reference, a found one without. The file is foreign and
+// goes through a lot of code: a bug that it brings to light is a fault of the file, not the end of the host.
+func (e *Engine) obtain(ctx context.Context, s *slot, wasm []byte) (m *Module, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			m, err = nil, &Error{ClassLoad, fmt.Errorf("panic while loading: %v\n%s", p, debug.Stack())}
+		}
+	}()
 	digest := identity(wasm, s.source)
 	for _, m := range []*Module{s.module, s.previous} {
 		if m != nil && m.digest == digest {
 			return m, nil
 		}
 	}
-	m, err := loadModule(ctx, e.host, s.source, wasm)
-	if err != nil {
+	if m, err = loadModule(ctx, e.host, s.source, wasm); err != nil {
 		return nil, err
 	}
 	if e.cfg.Gate != nil {

@@ -3,7 +3,6 @@ package policy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"time"
 
@@ -24,10 +23,21 @@ const (
 // leaves the module in force, and Status and OnSwap tell.
 func (e *Engine) Run(ctx context.Context) (err error) {
 	w, err := fsnotify.NewWatcher()
-	if err != nil {
-		return fmt.Errorf("watch the policies' folders: %w", err)
+	if err != nil { // the system has no more to give, which is no reason to stop
+		e.cfg.Log.Warn("policies cannot be watched and are looked at now and then", "every", pollEvery, "error", err)
+		return e.follow(ctx, nil)
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
+	return e.follow(ctx, w)
+}
+
+// follow looks at the files after an event, and now and then. w may be nil.
+func (e *Engine) follow(ctx context.Context, w *fsnotify.Watcher) error {
+	var events <-chan fsnotify.Event
+	var lost <-chan error
+	if w != nil {
+		events, lost = w.Events, w.Errors
+	}
 	watched := e.watch(w, nil)
 	e.Refresh(ctx)
 	poll := time.NewTicker(pollEvery)
@@ -38,9 +48,9 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-w.Events:
+		case <-events:
 			settle.event()
-		case err := <-w.Errors:
+		case err := <-lost:
 			e.cfg.Log.Warn("watching the policies' folders", "error", err)
 			settle.event()
 		case <-settle.timer.C:
@@ -80,6 +90,9 @@ func (s *settling) stop() { s.timer.Stop() }
 
 // watch brings the watched folders in line with the chain. Folders and not files, because files are replaced by renaming.
 func (e *Engine) watch(w *fsnotify.Watcher, old map[string]bool) map[string]bool {
+	if w == nil {
+		return nil
+	}
 	folders := map[string]bool{}
 	for _, path := range e.paths() {
 		folders[filepath.Dir(path)] = true

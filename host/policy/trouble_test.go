@@ -1,0 +1,60 @@
+package policy
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+// TestAChangeIsFoundWithoutAWatch is a system that has no more watches to give.
+func TestAChangeIsFoundWithoutAWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := write(t, version(0, 1))
+		swaps := make(chan Status, 10)
+		e, err := New(t.Context(), Config{
+			Sources: []Source{tool("p", path)}, Log: slog.New(slog.DiscardHandler), OnSwap: func(s Status) { swaps <- s },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var done sync.WaitGroup
+		done.Go(func() {
+			if err := e.follow(ctx, nil); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		before := e.Status()[0].Digest
+		replace(t, path, version(0, 2))
+		if s := <-swaps; s.Error != "" || s.Digest == before {
+			t.Errorf("the new file is not in force: %+v", s)
+		}
+		cancel()
+		done.Wait()
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestAPanicWhileLoadingRefusesTheFile is a bug in the loader that some module brings to light.
+func TestAPanicWhileLoadingRefusesTheFile(t *testing.T) {
+	path := write(t, version(0, 1))
+	e := engine(t, tool("p", path))
+	e.cfg.Gate = func(context.Context, *Module) error { panic("a bug") }
+	replace(t, path, version(0, 2))
+	e.Refresh(t.Context())
+	s := e.Status()[0]
+	if s.State != StateStale || !strings.Contains(s.Error, "a bug") {
+		t.Fatalf("state %s, error %q", s.State, s.Error)
+	}
+	chain := e.Pin()
+	defer chain.Release()
+	if _, records := chain.Tool(t.Context(), toolFacts()); records[0].Error != "" {
+		t.Fatalf("the old module fails: %s", records[0].Error)
+	}
+}
