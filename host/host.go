@@ -130,6 +130,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.current.Store(g)
 	h.machines.configure(c)
 	h.wire(c)
+	observeWaiting(registry, h.outbox.Waiting)
 	h.gateway, err = gateway.New(gateway.Config{
 		Listen: c.Gateway.Listen, TokenFile: c.Gateway.TokenFile, Origins: c.Gateway.Origins, Log: h.log, Registry: registry,
 	}, backend{h})
