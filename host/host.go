@@ -206,11 +206,11 @@ func (h *Host) Run(ctx context.Context) error {
 	defer stopOutbox()
 
 	var in, out, last group
-	last.run(h, "plugins", stopPlugins, func() error { return h.plugins.Run(plugins) })
-	out.run(h, "outbox", stopOutbox, func() error { return h.outbox.Run(outbox) })
-	cfg := h.current.Load().config
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	last.run(h, "plugins", stop, func() error { return h.plugins.Run(plugins) })
+	out.run(h, "outbox", stop, func() error { return h.outbox.Run(outbox) })
+	cfg := h.current.Load().config
 	in.run(h, "lanes", stop, func() error { return h.lanes.Run(ctx) })
 	in.run(h, "policies", stop, func() error { return h.policies.Run(ctx) })
 	in.run(h, "sandbox", stop, func() error { return h.machines.run(ctx, cfg.Sandbox) })
