@@ -45,7 +45,7 @@ func TestGenerationAndPoliciesChangeTogether(t *testing.T) {
 		_, records := p.Tool(context.Background(), policy.ToolFacts{})
 		return g.Agents["a"].Offered.Has("shell.exec"), len(records) > 0
 	}
-	commit, rollback, err := h.stage(t.Context(), before, write("minimal", ""))
+	_, rollback, err := h.stage(t.Context(), before, write("minimal", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,8 @@ func TestGenerationAndPoliciesChangeTogether(t *testing.T) {
 	if full, guard := guarded(); !full || !guard {
 		t.Errorf("after a rollback: tools %v, policy %v", full, guard)
 	}
-	if commit, _, err = h.stage(t.Context(), before, write("minimal", "")); err != nil {
+	commit, _, err := h.stage(t.Context(), before, write("minimal", ""))
+	if err != nil {
 		t.Fatal(err)
 	}
 	commit()

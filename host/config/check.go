@@ -90,6 +90,9 @@ func (c *checker) names() {
 	}
 	for _, name := range sorted(c.cfg.Sandboxes) {
 		c.name(keyPath{"sandboxes", name}, name)
+		if slices.Contains(placesOfOurOwn(), name) {
+			c.report(keyPath{"sandboxes", name}, fmt.Sprintf("%q means a place of its own where a call is approved", name), "choose another name")
+		}
 	}
 	for _, name := range sorted(c.cfg.Channels) {
 		c.name(keyPath{"channels", name}, name)
@@ -103,6 +106,10 @@ func (c *checker) names() {
 		}
 	}
 }
+
+// placesOfOurOwn are what people read for the host and for [sandbox] itself: who approves a call in one place must not have
+// approved it in another.
+func placesOfOurOwn() []string { return []string{"host", "sandbox"} }
 
 const (
 	nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

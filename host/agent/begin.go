@@ -1,0 +1,122 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// begin starts a turn for claimed messages and runs it to its end.
+func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, c claim) {
+	m := c.rows[0].Message
+	a := gen.Agents[c.agent]
+	now := r.cfg.Now()
+	t := &turn{Runner: r, gen: gen, policies: policies, agent: a, origin: m, row: store.Turn{
+		ID: store.NewID(now), Session: m.ConversationKey() + ":" + a.Name, Agent: a.Name, Channel: m.Channel,
+		Conversation: m.Conversation, Sender: m.SenderKey(), State: store.TurnRunning, Started: now.UTC(),
+	}}
+	for _, row := range c.rows {
+		t.row.Inbox = append(t.row.Inbox, row.ID)
+	}
+	if !t.load(ctx) {
+		return
+	}
+	t.row.ID = store.NewIDAfter(t.session.last, now) // the conversation is read back in the order of ids
+	t.session.last = t.row.ID
+	t.pending.Decisions = c.decisions
+	t.session.label(roleLabel(gen.Roles.Of(m.Channel, m.SenderKey())))
+	said := newUserStep(c.rows)
+	said.Generation, said.Labels = gen.Number, t.session.labels
+	t.step(store.StepUser, said)
+	t.run(ctx)
+}
+
+// roleLabel says in the session's labels who has spoken in it, apart from owners: what others said stays in the
+// transcript when an owner speaks next.
+func roleLabel(role string) []string {
+	if role == route.Owner {
+		return nil
+	}
+	return []string{"sender:" + role}
+}
+
+// resume runs on a turn of an earlier process from its last committed step. The configuration may have changed since: the
+// turn goes on only if the one in force would begin it too.
+func (r *Runner) resume(ctx context.Context, gen *Generation, policies Policies, it Item) {
+	log := r.cfg.Log.With("turn", it.Turn.ID)
+	if len(it.Rows) == 0 { // cannot be: the rows end with the turn
+		log.Error("turn has no message to answer")
+		return
+	}
+	a, ok := gen.Agents[it.Turn.Agent]
+	t := &turn{Runner: r, gen: gen, policies: policies, agent: a, row: *it.Turn, origin: it.Rows[0].Message}
+	if !ok {
+		t.agent = &Agent{Name: it.Turn.Agent}
+	}
+	if !t.load(ctx) {
+		return
+	}
+	steps, err := r.cfg.Store.Steps(ctx, it.Turn.ID)
+	if err == nil {
+		t.steps, err = decodeTurn(steps)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		t.fail(ctx, fmt.Errorf("read the turn back: %w", err))
+	case !ok:
+		t.fail(ctx, plainError(fmt.Sprintf("agent %q is no longer configured", it.Turn.Agent)))
+	default:
+		t.takeUp()
+		if err := t.stillRouted(ctx, it.Rows); err != nil {
+			t.fail(ctx, err)
+			return
+		}
+		log.Info("turn resumes", "steps", len(steps))
+		t.run(ctx)
+	}
+}
+
+// takeUp counts what the turn has used, and labels the session with what it has touched.
+func (t *turn) takeUp() {
+	t.session.label(t.steps.user.Labels)
+	for _, e := range t.steps.entries {
+		t.calls += len(e.results)
+		t.tokens += e.answer.Usage.Input + e.answer.Usage.Output
+		for _, r := range e.results {
+			t.session.label(r.Result.Labels)
+		}
+	}
+}
+
+// stillRouted makes sure that the messages of a resumed turn would come to its agent now.
+func (t *turn) stillRouted(ctx context.Context, rows []store.InboxRow) error {
+	for _, row := range rows {
+		agent, why, decisions := t.route(ctx, t.gen, t.policies, row.Message)
+		t.pending.Decisions = append(t.pending.Decisions, decisions...)
+		switch {
+		case agent == "":
+			t.silent = true
+			return fmt.Errorf("nobody answers this message now: %s", why)
+		case agent != t.row.Agent:
+			return plainError("the host was restarted meanwhile, and your message is routed elsewhere now. Please send it again")
+		}
+	}
+	return nil
+}
+
+func (t *turn) load(ctx context.Context) bool {
+	s, err := t.sessions.get(ctx, t.row.Session)
+	if err != nil {
+		if ctx.Err() == nil {
+			t.cfg.Log.Error("turn cannot begin", "session", t.row.Session, "error", err)
+			t.fail(ctx, plainError("the conversation could not be read back"))
+		}
+		return false
+	}
+	t.session = s
+	return true
+}

@@ -1,0 +1,83 @@
+package agent
+
+import (
+	"context"
+	"errors"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// end closes the turn with a reply, in one commit, and hands the reply on.
+func (t *turn) end(ctx context.Context, state store.TurnState, text string, cause error) {
+	now := t.cfg.Now().UTC()
+	t.row.State, t.row.Ended = state, now
+	t.pending.InboxState = store.InboxDone
+	if cause != nil {
+		t.row.Error = cause.Error()
+	}
+	if state == store.TurnFailed {
+		t.pending.InboxState = store.InboxFailed
+	}
+	reply := message.Reply{
+		Key: replyKey(t.row.ID), Channel: t.row.Channel, Conversation: t.row.Conversation, ReplyTo: t.origin.EventID, Text: text,
+	}
+	if t.silent {
+		t.pending.InboxState = store.InboxDropped
+	} else {
+		t.pending.Replies = []message.Reply{reply}
+	}
+	if err := t.commit(ctx); err != nil {
+		t.sessions.forget(t.row.Session)
+		if ctx.Err() == nil {
+			t.cfg.Log.Error("turn could not be ended", "turn", t.row.ID, "error", err)
+		}
+		return
+	}
+	if t.session != nil {
+		t.session.add(&t.steps)
+		t.session.count++
+	}
+	if !t.silent {
+		t.publish(message.Event{Kind: outcome(state), Text: text, Key: reply.Key, IsError: state != store.TurnDone})
+		t.cfg.Replied(t.row.ID, reply)
+	}
+	t.publish(message.Event{Kind: message.TurnDone})
+	t.cfg.Observe(t.row.Agent, state, now.Sub(t.row.Started))
+}
+
+// outcome is the event that carries the reply. Whoever watches hears the words for people; the cause is for the log.
+func outcome(state store.TurnState) message.EventKind {
+	if state == store.TurnDone {
+		return message.ReplyReady
+	}
+	return message.TurnFailed
+}
+
+// fail ends a turn that cannot be answered. The sender is told in words; the log and the store have the cause.
+func (t *turn) fail(ctx context.Context, cause error) {
+	t.cfg.Log.Error("turn failed", "turn", t.row.ID, "agent", t.row.Agent, "error", cause)
+	t.end(ctx, store.TurnFailed, "I could not answer this: "+forPeople(cause), cause)
+}
+
+// forPeople puts a cause into words that leave out what only the operator should see.
+func forPeople(err error) string {
+	var plain plainError
+	var e *model.Error
+	switch {
+	case errors.As(err, &plain):
+		return string(plain) + "."
+	case !errors.As(err, &e):
+		return "something went wrong inside the host. The operator's log says what."
+	}
+	switch e.Kind {
+	case model.RateLimited, model.Overloaded:
+		return "the model is too busy right now. Please try again later."
+	case model.Timeout, model.Unreachable, model.Cut:
+		return "the model could not be reached. Please try again later."
+	case model.TooLong:
+		return "this conversation has grown too long for the model."
+	}
+	return "the model refused the request. The operator's log says why."
+}
