@@ -254,5 +254,16 @@ func (b backend) warnings(g *generation) []string {
 			out = append(out, fmt.Sprintf("Policy %s: %s", p.Name, p.Error))
 		}
 	}
+	return append(out, stranded(b.h.outbox.Waiting(), g.config.Channels)...)
+}
+
+// stranded tells of replies that nothing delivers as things stand.
+func stranded(waiting map[string]int, channels map[string]config.Channel) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(waiting)) {
+		if !slices.Contains(config.LocalDoors(), name) && !channels[name].Enabled {
+			out = append(out, fmt.Sprintf("%d replies wait for the channel %s, which is not configured.", waiting[name], name))
+		}
+	}
 	return out
 }

@@ -2,10 +2,12 @@ package host
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -31,5 +33,14 @@ func TestHistoryShowsARequestAtItsOwnCall(t *testing.T) {
 	}
 	if b := got[1]; b.Approval != "r1" || b.Verdict != "ask" || string(b.Args) != `{"command":"rm -r ."}` {
 		t.Errorf("the call that waits: %+v", b)
+	}
+}
+
+func TestStrandedRepliesAreToldOf(t *testing.T) {
+	channels := map[string]config.Channel{"irc": {Enabled: true}, "off": {}}
+	got := stranded(map[string]int{"irc": 1, "off": 2, "removed": 3, "web": 4}, channels)
+	want := []string{"2 replies wait for the channel off, which is not configured.", "3 replies wait for the channel removed, which is not configured."}
+	if !slices.Equal(got, want) {
+		t.Fatalf("told %q, want %q", got, want)
 	}
 }

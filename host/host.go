@@ -130,6 +130,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.current.Store(g)
 	h.machines.configure(c)
 	h.wire(c)
+	observeWaiting(registry, h.outbox.Waiting)
 	h.gateway, err = gateway.New(gateway.Config{
 		Listen: c.Gateway.Listen, TokenFile: c.Gateway.TokenFile, Origins: c.Gateway.Origins, Log: h.log, Registry: registry,
 	}, backend{h})
@@ -205,11 +206,11 @@ func (h *Host) Run(ctx context.Context) error {
 	defer stopOutbox()
 
 	var in, out, last group
-	last.run(h, "plugins", stopPlugins, func() error { return h.plugins.Run(plugins) })
-	out.run(h, "outbox", stopOutbox, func() error { return h.outbox.Run(outbox) })
-	cfg := h.current.Load().config
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	last.run(h, "plugins", stop, func() error { return h.plugins.Run(plugins) })
+	out.run(h, "outbox", stop, func() error { return h.outbox.Run(outbox) })
+	cfg := h.current.Load().config
 	in.run(h, "lanes", stop, func() error { return h.lanes.Run(ctx) })
 	in.run(h, "policies", stop, func() error { return h.policies.Run(ctx) })
 	in.run(h, "sandbox", stop, func() error { return h.machines.run(ctx, cfg.Sandbox) })

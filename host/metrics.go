@@ -40,7 +40,7 @@ func newMetrics(r *prometheus.Registry) *metrics {
 	}
 	m := &metrics{
 		messages:   counter("messages_total", "Messages that arrived, by what became of them.", "channel", "fate"),
-		deliveries: counter("deliveries_total", "Attempts to deliver a reply, by outcome.", "channel", "outcome"),
+		deliveries: counter("deliveries_total", "Attempts to deliver a reply, by outcome; \"dead\" is one that was given up.", "channel", "outcome"),
 		turns:      seconds("turn_seconds", "Turns from their begin to the committed reply.", "agent", "state"),
 		models:     seconds("model_call_seconds", "Attempts at a model call; failure is empty for one that succeeded.", "tier", "model", "failure"),
 		tokens:     counter("tokens_total", "Tokens as the provider counts them.", "tier", "model", "direction"),
@@ -54,6 +54,18 @@ func newMetrics(r *prometheus.Registry) *metrics {
 	r.MustRegister(m.generations, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.generations.Set(1)
 	return m
+}
+
+// observeWaiting shows how many replies are not delivered yet.
+func observeWaiting(r *prometheus.Registry, waiting func() map[string]int) {
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "flynn_replies_waiting", Help: "Replies that are committed and not delivered yet.",
+	}, func() (sum float64) {
+		for _, n := range waiting() {
+			sum += float64(n)
+		}
+		return sum
+	}))
 }
 
 func (m *metrics) message(channel, fate string) { m.messages.WithLabelValues(channel, fate).Inc() }

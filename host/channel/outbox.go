@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -21,7 +22,7 @@ type OutboxConfig struct {
 	Now   func() time.Time
 	// SendTimeout bounds one send; 3 min when zero, since some channels have to send slowly.
 	SendTimeout time.Duration
-	// Count is told what became of each attempt, for metrics; it may be nil.
+	// Count is told what became of each attempt, and of each reply that was given up ("dead"), for metrics; it may be nil.
 	Count func(channel, outcome string)
 }
 
@@ -36,6 +37,7 @@ type Outbox struct {
 	changed chan struct{} // closed and replaced whenever senders changes
 	loaded  bool
 	early   []store.OutboxRow // pushed before what an earlier process left was loaded
+	waiting map[string]int    // by channel: replies that are queued or under way
 }
 
 // maxConversations bounds the conversations with deliveries under way or waiting for their channel.
@@ -52,7 +54,7 @@ func NewOutbox(cfg OutboxConfig) *Outbox {
 	if cfg.Count == nil {
 		cfg.Count = func(string, string) {}
 	}
-	o := &Outbox{cfg: cfg, senders: map[string]Sender{}, changed: make(chan struct{})}
+	o := &Outbox{cfg: cfg, senders: map[string]Sender{}, changed: make(chan struct{}), waiting: map[string]int{}}
 	o.lanes = lane.New(maxConversations, o.deliver)
 	return o
 }
@@ -101,8 +103,29 @@ func (o *Outbox) Push(turn string, r message.Reply) {
 	o.queue(row)
 }
 
+// queue puts a reply into the lane of its conversation; o.mu is held.
 func (o *Outbox) queue(r store.OutboxRow) {
+	o.waiting[r.Reply.Channel]++
 	o.lanes.Push(r.Reply.Channel+":"+r.Reply.Conversation.ID, r)
+}
+
+// Waiting returns how many replies of each channel are not delivered yet.
+func (o *Outbox) Waiting() map[string]int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.waiting)
+}
+
+// settled counts a reply that does not wait any more.
+func (o *Outbox) settled(r store.OutboxRow) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.waiting[r.Reply.Channel]--; o.waiting[r.Reply.Channel] == 0 {
+		delete(o.waiting, r.Reply.Channel)
+	}
+	if r.State == store.OutboxDead {
+		o.cfg.Count(r.Reply.Channel, string(store.OutboxDead))
+	}
 }
 
 // Attach makes s the way to a channel instance until the returned function is called.
@@ -151,6 +174,7 @@ func (o *Outbox) deliver(ctx context.Context, _ string, rows []store.OutboxRow) 
 		switch {
 		case errors.Is(err, store.ErrConflict):
 			d.log.Error("outbox row was settled elsewhere", "error", err)
+			o.settled(d.row)
 			return rows[1:]
 		case err != nil: // the host ends
 			return nil
@@ -158,6 +182,7 @@ func (o *Outbox) deliver(ctx context.Context, _ string, rows []store.OutboxRow) 
 			if d.row.State == store.OutboxDead {
 				d.log.Error("reply was not delivered", "note", d.row.Note, "attempts", d.row.Attempts)
 			}
+			o.settled(d.row)
 			return rows[1:]
 		}
 		select {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,6 +136,34 @@ func TestAClockThatWasAheadDoesNotHoldAReply(t *testing.T) {
 		run(t, m, s, 2*maxPause)
 		if len(s.sent) != 1 {
 			t.Fatalf("%d sends within %s, want 1", len(s.sent), 2*maxPause)
+		}
+	})
+}
+
+// TestWhatWaitsAndWhatIsGivenUpIsCounted looks at what an operator can see of replies that do not arrive.
+func TestWhatWaitsAndWhatIsGivenUpIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hopeless := row("k0", "#a", store.OutboxSending)
+		hopeless.Reply.PossibleDuplicate, hopeless.Note = true, noteUnknown
+		m := newMemory(hopeless, row("k1", "#a", store.OutboxPending), row("k2", "#b", store.OutboxPending))
+		counts := map[string]int{}
+		o := NewOutbox(OutboxConfig{Store: m, Log: slog.New(slog.DiscardHandler), Count: func(_, outcome string) { counts[outcome]++ }})
+		ctx, cancel := context.WithCancel(t.Context())
+		var done sync.WaitGroup
+		done.Go(func() { o.Run(ctx) })
+		time.Sleep(time.Hour)
+		if got := o.Waiting(); !maps.Equal(got, map[string]int{"irc": 3}) {
+			t.Errorf("%v wait, want 3 for irc", got)
+		}
+		o.Attach("irc", &script{})
+		synctest.Wait()
+		if got := o.Waiting(); len(got) != 0 {
+			t.Errorf("%v wait, want none", got)
+		}
+		cancel()
+		done.Wait()
+		if want := map[string]int{"dead": 1, string(message.Sent): 2}; !maps.Equal(counts, want) {
+			t.Errorf("counted %v, want %v", counts, want)
 		}
 	})
 }

@@ -247,7 +247,7 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 	switch {
 	case err == nil:
 		return channel.Sent{Outcome: channel.OutcomeSent}, nil
-	case errors.As(err, &refused):
+	case errors.As(err, &refused) && written <= 0:
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: 5 * time.Minute}, err
 	case written == 0:
 		return channel.Sent{Outcome: channel.OutcomeNotSent}, err

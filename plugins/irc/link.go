@@ -28,12 +28,20 @@ type link struct {
 
 	write sync.Mutex // one line at a time, one answer at a time
 
-	mu      sync.Mutex
-	nick    string // our own, as the server has it
-	host    string // our "user@host" as others see it, once known
-	pongs   map[string]chan struct{}
-	refusal map[string]string // by folded target: why the server would not deliver, since the last send to it
-	tokens  int
+	mu       sync.Mutex
+	nick     string // our own, as the server has it
+	host     string // our "user@host" as others see it, once known
+	pongs    map[string]chan struct{}
+	refusals map[string]refusal // by folded target, since the last send to it
+	tokens   int
+
+	gone chan struct{} // closed: nothing comes from the server any more
+}
+
+// refusal is how many lines the server would not deliver, and why.
+type refusal struct {
+	lines int
+	why   string
 }
 
 // Deadlines of a connection.
@@ -60,7 +68,7 @@ func dial(ctx context.Context, s settings) (*link, *bufio.Reader, error) {
 		return nil, nil, fmt.Errorf("connect to %s: %w", s.Address, err)
 	}
 	l := &link{
-		settings: s, conn: conn, nick: s.Nick, id: rand.Text(), pongs: map[string]chan struct{}{}, refusal: map[string]string{},
+		settings: s, conn: conn, nick: s.Nick, id: rand.Text(), pongs: map[string]chan struct{}{}, refusals: map[string]refusal{}, gone: make(chan struct{}),
 		flood: rate.NewLimiter(rate.Every(s.interval()), s.FloodBurst),
 	}
 	in := bufio.NewReaderSize(conn, maxTags+maxLine)
@@ -170,6 +178,7 @@ func (l *link) otherNick() error {
 
 // read hands every line to handle until the connection ends, and asks for a sign of life when the server is silent.
 func (l *link) read(ctx context.Context, in *bufio.Reader, handle func(line) error) error {
+	defer close(l.gone)
 	stop := context.AfterFunc(ctx, func() { l.conn.Close() })
 	defer stop()
 	asked := false
@@ -238,10 +247,10 @@ func (l *link) put(text string) error {
 }
 
 // say sends pieces of one answer and waits until the server has worked through them: it answers a PING after them, in
-// order. written tells how many pieces may have reached it.
+// order. written tells how many pieces may have been delivered.
 func (l *link) say(ctx context.Context, target string, pieces []string) (written int, err error) {
 	l.mu.Lock()
-	delete(l.refusal, fold(target))
+	delete(l.refusals, fold(target))
 	l.mu.Unlock()
 	for _, p := range pieces {
 		text, err := formatLine("PRIVMSG", target, p)
@@ -264,9 +273,9 @@ func (l *link) say(ctx context.Context, target string, pieces []string) (written
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if why, refused := l.refusal[fold(target)]; refused {
-		delete(l.refusal, fold(target))
-		return 0, &refusedError{target, why}
+	if r, refused := l.refusals[fold(target)]; refused {
+		delete(l.refusals, fold(target))
+		return written - r.lines, &refusedError{target, r.why}
 	}
 	return written, nil
 }
@@ -294,8 +303,15 @@ func (l *link) roundTrip(ctx context.Context) error {
 	select {
 	case <-pong:
 		return nil
+	case <-l.gone:
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the server: %w", ctx.Err())
+	}
+	select {
+	case <-pong: // it was the last thing that came
+		return nil
+	default:
+		return errors.New("wait for the server: the connection ended")
 	}
 }
 
@@ -312,8 +328,8 @@ func (l *link) pong(token string) {
 func (l *link) refuse(target, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.refusal) < 1000 {
-		l.refusal[fold(target)] = why
+	if r, ok := l.refusals[fold(target)]; ok || len(l.refusals) < 1000 {
+		l.refusals[fold(target)] = refusal{r.lines + 1, why}
 	}
 }
 
