@@ -30,7 +30,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	flag.Set("rapid.checks", "25") // each opens databases again and again; the command line may ask for more
+	flag.Set("rapid.checks", "10") // each opens databases again and again; the command line may ask for more
 	goleak.VerifyTestMain(m)
 }
 
