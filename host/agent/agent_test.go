@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -533,18 +534,18 @@ func tableTo(agent string) *route.Table {
 
 func TestTimeOfAPersonDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fired := false
-		w := newStopwatch(time.Minute, func() { fired = true })
+		var fired atomic.Bool
+		w := newStopwatch(time.Minute, func() { fired.Store(true) })
 		time.Sleep(50 * time.Second)
 		w.pause()
 		time.Sleep(time.Hour)
 		w.resume()
 		time.Sleep(9 * time.Second)
-		if synctest.Wait(); fired {
+		if synctest.Wait(); fired.Load() {
 			t.Fatal("the clock ran while a person was thinking")
 		}
 		time.Sleep(2 * time.Second)
-		if synctest.Wait(); !fired {
+		if synctest.Wait(); !fired.Load() {
 			t.Fatal("the clock did not go on")
 		}
 	})
