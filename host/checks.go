@@ -35,6 +35,9 @@ func checkKinds(c *config.Config) config.Errors {
 
 // checkTools finds overrides that fit no tool: a misspelt deny would leave a tool open without a word.
 func checkTools(c *config.Config) config.Errors {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(c.Agents)), overrides) {
+		return nil // and compile no schemas for nothing at every start
+	}
 	known := tool.NewRegistry()
 	if err := builtin.Register(known, builtin.Config{Memory: struct{ store.Memory }{}}); err != nil {
 		return config.Errors{{File: c.Path, Problem: err.Error()}}
@@ -64,6 +67,8 @@ func checkTools(c *config.Config) config.Errors {
 	}
 	return errs
 }
+
+func overrides(a config.Agent) bool { return len(a.ToolOverrides.Allow)+len(a.ToolOverrides.Deny) > 0 }
 
 // PolicySources are the policies of a configuration, as the engine takes them.
 func PolicySources(c *config.Config) []policy.Source {

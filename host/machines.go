@@ -165,6 +165,19 @@ func (m *machines) see(err error) {
 	}
 }
 
+// errLooking is the state before the engine was looked at.
+var errLooking = fmt.Errorf("%w: the engine was not looked at yet", machine.ErrUnavailable)
+
+// asOfNow is why no sandbox can be had at this moment, for people; it does not wait.
+func (m *machines) asOfNow() error {
+	select {
+	case <-m.looked:
+		return m.Available("")
+	default:
+		return errLooking
+	}
+}
+
 // Available implements agent.Machines. Before the engine was looked at it waits.
 func (m *machines) Available(string) error {
 	select {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -28,7 +29,10 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Set("rapid.checks", "25") // each opens databases again and again; the command line may ask for more
+	goleak.VerifyTestMain(m)
+}
 
 // script is a model that answers from a function of the messages it is shown.
 type script func(ctx context.Context, req model.Request) (model.Response, error)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/coder/websocket"
@@ -56,7 +57,7 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	ss := &session{Server: s, conn: conn, hello: hello, out: make(chan ServerFrame, outBuffer), poke: make(chan struct{}, 1)}
+	ss := &session{Server: s, conn: conn, hello: hello, out: make(chan ServerFrame, outBuffer), poke: make(chan struct{}, 1), opened: make(chan struct{})}
 	err = ss.run(r.Context())
 	s.log.Debug("gateway socket ended", "channel", hello.Channel, "conversation", hello.Conversation, "error", err)
 }
@@ -98,6 +99,10 @@ type session struct {
 	hello ClientFrame
 	out   chan ServerFrame
 	poke  chan struct{} // asks watch to look at the approvals now
+	// opened is closed once the conversation is watched and its history is on the way. Frames of the client wait for it, so
+	// that what they set off is seen as events.
+	opened  chan struct{}
+	opening sync.Once
 }
 
 var errDone = errors.New("socket is done")
@@ -129,6 +134,11 @@ func (ss *session) run(ctx context.Context) error {
 
 // read handles the client's frames, one after the other.
 func (ss *session) read(reading, ctx context.Context) error {
+	select {
+	case <-ss.opened:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	for {
 		f, err := readFrame(reading, ss.conn)
 		var bad badFrame
@@ -227,6 +237,7 @@ func (ss *session) follow(ctx context.Context, resume string, shown *[]Approval)
 	if err := ss.pushHistory(ctx, resume); err != nil {
 		return err
 	}
+	ss.opening.Do(func() { close(ss.opened) })
 	tick := time.NewTicker(approvalsInterval)
 	defer tick.Stop()
 	ss.lookAtApprovals()

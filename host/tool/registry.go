@@ -2,7 +2,6 @@ package tool
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -120,12 +119,33 @@ func (r *Registry) lookup(name string) (entry, bool) {
 	return e, ok
 }
 
-// validName is the form that rules, profiles and providers can all name.
-var validName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}(\.[a-z0-9][a-zA-Z0-9_-]{0,63}){1,3}$`)
+// validName tells whether a name has the form that rules, profiles and providers can all name: two to four parts, the first
+// of at most 32 lower-case characters, the others of at most 64. It is no regular expression, since that one would take a
+// millisecond of every start to compile.
+func validName(name string) bool {
+	parts := strings.Split(name, ".")
+	if len(parts) < 2 || len(parts) > 4 {
+		return false
+	}
+	for i, part := range parts {
+		first := i == 0
+		if part == "" || first && len(part) > 32 || len(part) > 64 {
+			return false
+		}
+		for j, c := range []byte(part) {
+			lower, upper, digit := c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9'
+			inside := j > 0 && (c == '_' || c == '-' || upper && !first)
+			if !lower && !inside && (!digit || first && j == 0) {
+				return false
+			}
+		}
+	}
+	return true
+}
 
 func newEntry(t Tool) (entry, error) {
 	spec := t.Spec()
-	if !validName.MatchString(spec.Name) {
+	if !validName(spec.Name) {
 		return entry{}, fmt.Errorf("register tool %q: a name is two to four parts joined by dots, such as %q", spec.Name, "shell.exec")
 	}
 	switch spec.Effect {

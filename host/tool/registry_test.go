@@ -3,6 +3,7 @@ package tool
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -167,4 +168,21 @@ func TestSetIntersect(t *testing.T) {
 	if names := got.Names(); !slices.Equal(names, []string{"b"}) {
 		t.Errorf("intersection %q, want b", names)
 	}
+}
+
+// FuzzValidName compares validName with the form as one would write it down.
+func FuzzValidName(f *testing.F) {
+	form := regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}(\.[a-z0-9][a-zA-Z0-9_-]{0,63}){1,3}$`)
+	long := strings.Repeat("a", 64)
+	for _, name := range []string{
+		"shell.exec", "a.b.c.d", "a.b.c.d.e", "a", "", ".", "a.", ".a", "A.b", "a.B", "a.bB", "aB.b", "9.a", "a.9", "a9.b-_", "_a.b", "a._b",
+		long + ".a", long[:32] + "." + long, long[:33] + ".a", "a." + long + "a", "a.\xc3\xa9", "a.b\n",
+	} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if got, want := validName(name), form.MatchString(name); got != want {
+			t.Errorf("validName(%q) is %v, want %v", name, got, want)
+		}
+	})
 }

@@ -47,6 +47,14 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 }
 
 func (s *Store) open(ctx context.Context, path string) error {
+	// SQLite would make the file readable to all, and gives its journals the mode of the file.
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
 	w, err := newWriter(ctx, dsn(path, ""))
 	if err != nil {
 		return err
