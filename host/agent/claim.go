@@ -191,7 +191,10 @@ func (r *Runner) drop(ctx context.Context, row store.InboxRow, why string, decis
 	if err == nil {
 		err = r.cfg.Store.AddDecisions(ctx, decisions)
 	}
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case err == nil:
+		r.cfg.Log.Info("message is not answered", "channel", row.Message.Channel, "sender", row.Message.Sender.ID, "inbox", row.ID, "why", why)
+	case ctx.Err() == nil:
 		r.cfg.Log.Error("drop message", "inbox", row.ID, "error", err)
 	}
 	return err == nil || errors.Is(err, store.ErrConflict)

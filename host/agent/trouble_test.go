@@ -1,9 +1,12 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,5 +156,20 @@ func TestAClockThatStepsBack(t *testing.T) {
 	}
 	if want := []string{"q0", "a0", "q1", "a1", "q2", "a2", "q3"}; !slices.Equal(seen, want) {
 		t.Fatalf("the model was shown %q, want %q", seen, want)
+	}
+}
+
+// TestAMessageThatNobodyAnswersIsLogged is for the operator who wonders why there is silence.
+func TestAMessageThatNobodyAnswersIsLogged(t *testing.T) {
+	h := newHouse(t, openStore(t), nil)
+	var log bytes.Buffer
+	h.runner.cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+	h.chain.route = func(policy.RouteFacts) policy.RouteAnswer {
+		return policy.RouteAnswer{Decided: true, Policy: "night", Reason: "out of fuel", Failed: true}
+	}
+	h.accept("ann", "hello")
+	h.work(t.Context())
+	if got := log.String(); !strings.Contains(got, "not answered") || !strings.Contains(got, "out of fuel") || !strings.Contains(got, "sender=ann") {
+		t.Fatalf("the log says %q", got)
 	}
 }
