@@ -38,7 +38,6 @@ func calls() map[string]func() error {
 		"perf":              func() error { return raw(unix.SYS_PERF_EVENT_OPEN, 0, 0, 0) },
 		"userfaultfd":       func() error { return raw(unix.SYS_USERFAULTFD, 0, 0, 0) },
 		"open-by-handle":    func() error { return raw(unix.SYS_OPEN_BY_HANDLE_AT, 0, 0, 0) },
-		"init-module":       func() error { return raw(unix.SYS_INIT_MODULE, 0, 0, 0) },
 		"fanotify":          func() error { return raw(unix.SYS_FANOTIFY_INIT, 0, 0, 0) },
 		"syslog":            readLogSize,
 		"add-key":           addKey,

@@ -42,7 +42,7 @@ func findSockets(roots []string) (answer, error) {
 			return nil
 		case path == "/proc", path == "/sys":
 			return fs.SkipDir
-		case d.Type()&fs.ModeSocket == 0:
+		case d.IsDir() || !isSocket(d):
 			return nil
 		}
 		seen++
@@ -60,6 +60,12 @@ func findSockets(roots []string) (answer, error) {
 		return breach("sockets answer: %s", strings.Join(reached, " ")), nil
 	}
 	return held("none of %d sockets answers", seen), nil
+}
+
+// isSocket does not believe the folder, which knows nothing of what is mounted over its entries.
+func isSocket(d fs.DirEntry) bool {
+	info, err := d.Info()
+	return err == nil && info.Mode()&fs.ModeSocket != 0
 }
 
 // findAbstract connects to every abstract socket of the network namespace.

@@ -51,7 +51,7 @@ func TestSafeName(t *testing.T) {
 }
 
 func TestSpecHash(t *testing.T) {
-	base := Spec{Image: "x"}.withDefaults()
+	base := Spec{Image: "x"}.WithDefaults()
 	same := base
 	same.Timeout = time.Hour
 	if base.hash("s") != same.hash("s") {

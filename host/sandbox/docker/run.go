@@ -12,11 +12,10 @@ import (
 // Run is a command run by the engine itself, without a supervisor: what a container gets where nobody is inside to
 // limit, stop or judge its commands.
 type Run struct {
-	Argv       []string
-	Env        []string
-	User, Dir  string
-	Terminal   bool // one stream, translated as a terminal does
-	Privileged bool
+	Argv      []string
+	Env       []string
+	User, Dir string
+	Terminal  bool // one stream, translated as a terminal does
 }
 
 // Ran is what the engine tells about it.
@@ -28,7 +27,7 @@ type Ran struct {
 // Run waits for a command in a container. When ctx ends, the command goes on: the engine has no way to stop it.
 func (d *Driver) Run(ctx context.Context, id string, r Run) (Ran, error) {
 	made, err := d.api.ContainerExecCreate(ctx, id, container.ExecOptions{
-		Cmd: r.Argv, Env: r.Env, User: r.User, WorkingDir: r.Dir, Tty: r.Terminal, Privileged: r.Privileged,
+		Cmd: r.Argv, Env: r.Env, User: r.User, WorkingDir: r.Dir, Tty: r.Terminal,
 		AttachStdout: true, AttachStderr: true,
 	})
 	if err != nil {

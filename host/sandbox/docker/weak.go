@@ -1,6 +1,8 @@
 package docker
 
 import (
+	"strings"
+
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/flynnhost/flynn/host/sandbox"
@@ -9,14 +11,14 @@ import (
 // Weakness is what a negative control takes away from a container's confinement. It exists so that verification can
 // show that its probes are able to fail. No configuration leads here: only package verify makes one.
 type Weakness struct {
-	Privileged    bool   // all capabilities, all devices, no seccomp, nothing masked
+	Powerful      bool   // the capabilities that matter, no seccomp, nothing masked, a device too many
 	NewPrivileges bool   // set-user-id programs work
-	Capability    string // one that the first process has besides, such as SYS_ADMIN
+	Capabilities  string // further ones, separated by spaces
 	WritableRoot  bool
 	NoMemoryLimit bool // and swap without limit
 	NoCPULimit    bool
 	NoPidsLimit   bool
-	NoUlimits     bool
+	LooseUlimits  bool
 	LargeTmp      bool // 1 GiB for /tmp and /dev/shm
 	HostNetwork   bool
 	HostPids      bool
@@ -34,6 +36,9 @@ func (d *Driver) Weakened(w Weakness) *Driver {
 	weak.weakness = w
 	return &weak
 }
+
+// powers are named one by one: an engine in a container of its own may not have all there are.
+const powers = "CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID MKNOD NET_ADMIN NET_BIND_SERVICE NET_RAW SYSLOG SYS_ADMIN SYS_CHROOT SYS_MODULE SYS_PTRACE"
 
 // largeTmp is more than any probe writes.
 const largeTmp = 1 << 30
@@ -57,17 +62,16 @@ func (w Weakness) spoil(config *container.Config, host *container.HostConfig) {
 }
 
 func (w Weakness) spoilRights(host *container.HostConfig) {
-	if w.Privileged {
-		host.Privileged = true
-		host.CapDrop, host.CapAdd = nil, nil
-		host.SecurityOpt = []string{"seccomp=unconfined"}
+	if w.Powerful {
+		host.CapAdd = append(host.CapAdd, strings.Fields(powers)...)
+		host.SecurityOpt = []string{"seccomp=unconfined", "apparmor=unconfined"}
+		host.MaskedPaths, host.ReadonlyPaths = []string{}, []string{}
+		host.Devices = []container.DeviceMapping{{PathOnHost: "/dev/kmsg", PathInContainer: "/dev/kmsg", CgroupPermissions: "r"}}
 	}
 	if w.NewPrivileges {
 		host.SecurityOpt = nil
 	}
-	if w.Capability != "" {
-		host.CapAdd = append(host.CapAdd, w.Capability)
-	}
+	host.CapAdd = append(host.CapAdd, strings.Fields(w.Capabilities)...)
 	if w.WritableRoot {
 		host.ReadonlyRootfs = false
 	}
@@ -83,8 +87,8 @@ func (w Weakness) spoilLimits(host *container.HostConfig) {
 	if w.NoPidsLimit {
 		host.PidsLimit = nil
 	}
-	if w.NoUlimits {
-		host.Ulimits = nil
+	if w.LooseUlimits {
+		host.Ulimits = []*container.Ulimit{{Name: "nofile", Soft: 4 * maxOpen, Hard: 4 * maxOpen}, {Name: "core", Soft: -1, Hard: -1}}
 	}
 	if w.LargeTmp {
 		host.Tmpfs = map[string]string{"/tmp": "rw,exec,size=1g,mode=1777"}
