@@ -100,7 +100,7 @@ func New(c Config) (*Manager, error) {
 // Get returns the session's sandbox of that name, with a live container. A spec that differs from the
 // last one's replaces the container, and ends what runs in it.
 func (m *Manager) Get(ctx context.Context, session, name string, spec Spec) (*Session, error) {
-	spec = spec.withDefaults()
+	spec = spec.WithDefaults()
 	if err := spec.validate(); err != nil {
 		return nil, err
 	}

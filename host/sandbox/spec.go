@@ -27,8 +27,8 @@ type Spec struct {
 	Runtime string
 }
 
-// withDefaults fills in what is unset.
-func (s Spec) withDefaults() Spec {
+// WithDefaults fills in what is unset.
+func (s Spec) WithDefaults() Spec {
 	if s.WorkspaceDir == "" {
 		s.WorkspaceDir = "/workspace"
 	}

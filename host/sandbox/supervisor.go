@@ -21,32 +21,47 @@ import (
 // supervisorName is the file name of cmd/flynn-sandboxd.
 const supervisorName = "flynn-sandboxd"
 
-// buildTimeout bounds the building of the supervisor.
+// program is one that runs in containers, and what it is built from.
+type program struct {
+	name    string
+	sources []string
+}
+
+// buildTimeout bounds the building of a program.
 const buildTimeout = 5 * time.Minute
 
 // FindSupervisor returns the path of flynn-sandboxd: the one beside the running program, or, in a
 // checkout with a Go toolchain at hand, one built from source and kept in the user's cache.
 func FindSupervisor(log *slog.Logger) (string, error) {
+	return find(log, program{supervisorName, []string{"cmd/flynn-sandboxd", "host/sandbox/frame", "host/sandbox/supervise"}})
+}
+
+// FindProbe returns the path of flynn-probe, which verification runs in sandboxes, in the same way.
+func FindProbe(log *slog.Logger) (string, error) {
+	return find(log, program{"flynn-probe", []string{"cmd/flynn-probe"}})
+}
+
+func find(log *slog.Logger, p program) (string, error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return "", fmt.Errorf("find %s: %w", supervisorName, err)
+		return "", fmt.Errorf("find %s: %w", p.name, err)
 	}
-	sibling := filepath.Join(filepath.Dir(exe), supervisorName)
+	sibling := filepath.Join(filepath.Dir(exe), p.name)
 	unfit := checkStatic(sibling)
 	if unfit == nil {
 		return sibling, nil
 	}
 	if !errors.Is(unfit, fs.ErrNotExist) {
-		log.Warn("the sandbox supervisor beside the program is of no use", "error", unfit)
+		log.Warn("a program for sandboxes is of no use", "program", p.name, "error", unfit)
 	}
 	module, err := findModule()
 	if err != nil {
 		return "", fmt.Errorf("find %s: %w; it cannot be built either (%w): install one built with CGO_ENABLED=0 beside the program",
-			supervisorName, unfit, err)
+			p.name, unfit, err)
 	}
-	path, err := buildSupervisor(log, module)
+	path, err := buildProgram(log, module, p)
 	if err != nil {
-		return "", fmt.Errorf("build %s: %w: install it beside the program instead", supervisorName, err)
+		return "", fmt.Errorf("build %s: %w: install it beside the program instead", p.name, err)
 	}
 	return path, nil
 }
@@ -90,9 +105,9 @@ func findModule() (string, error) {
 	return "", errors.New("no source of github.com/flynnhost/flynn in or above the working folder")
 }
 
-// buildSupervisor builds into the cache, under the digest of the sources.
-func buildSupervisor(log *slog.Logger, module string) (string, error) {
-	digest, err := sourceDigest(module)
+// buildProgram builds into the cache, under the digest of the sources.
+func buildProgram(log *slog.Logger, module string, p program) (string, error) {
+	digest, err := sourceDigest(module, p)
 	if err != nil {
 		return "", err
 	}
@@ -100,14 +115,14 @@ func buildSupervisor(log *slog.Logger, module string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(cache, "flynn", "sandboxd", digest, supervisorName)
+	path := filepath.Join(cache, "flynn", p.name, digest, p.name)
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}
-	log.Info("building the sandbox supervisor", "path", path)
+	log.Info("building a program for sandboxes", "path", path)
 	draft, err := os.CreateTemp(filepath.Dir(path), "build-*")
 	if err != nil {
 		return "", err
@@ -116,21 +131,21 @@ func buildSupervisor(log *slog.Logger, module string) (string, error) {
 	defer os.Remove(draft.Name())
 	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
 	defer cancel()
-	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w",
-		"-o", draft.Name(), "./cmd/flynn-sandboxd")
-	build.Dir = module
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOFLAGS=")
-	if out, err := build.CombinedOutput(); err != nil {
+	command := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w",
+		"-o", draft.Name(), "./cmd/"+p.name)
+	command.Dir = module
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOFLAGS=")
+	if out, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))
 	}
 	return path, os.Rename(draft.Name(), path)
 }
 
 // sourceDigest covers the sources, the module's dependencies and the toolchain.
-func sourceDigest(module string) (string, error) {
+func sourceDigest(module string, p program) (string, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, runtime.Version(), runtime.GOARCH)
-	for _, root := range []string{"go.mod", "cmd/flynn-sandboxd", "host/sandbox/frame", "host/sandbox/supervise"} {
+	for _, root := range append([]string{"go.mod"}, p.sources...) {
 		err := filepath.WalkDir(filepath.Join(module, root), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") {
 				return err

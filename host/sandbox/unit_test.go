@@ -64,7 +64,7 @@ func TestNamesCannotBeMadeToMeet(t *testing.T) {
 }
 
 func TestSpecHash(t *testing.T) {
-	base := Spec{Image: "x"}.withDefaults()
+	base := Spec{Image: "x"}.WithDefaults()
 	same := base
 	same.Timeout = time.Hour
 	if base.hash("s") != same.hash("s") {

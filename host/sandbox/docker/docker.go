@@ -36,8 +36,9 @@ const (
 
 // Driver talks to one engine.
 type Driver struct {
-	api     *client.Client
-	address string
+	api      *client.Client
+	address  string
+	weakness Weakness // of the containers of a negative control; otherwise zero
 }
 
 var (
@@ -141,6 +142,7 @@ func (d *Driver) Create(ctx context.Context, c sandbox.Container) (string, error
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
 	defer cancel()
 	config, host := confine(c)
+	d.weakness.spoil(config, host)
 	made, err := d.api.ContainerCreate(ctx, config, host, nil, nil, c.Name)
 	switch {
 	case err == nil:

@@ -1,0 +1,83 @@
+//go:build linux
+
+// Command flynn-probe tries, inside a sandbox, what an attacker there would try and a shell cannot. People never run it by
+// hand: package host/sandbox/verify writes it into a workspace and runs it as the workload.
+//
+// It is a program of its own rather than a mode of flynn-sandboxd, so that the supervisor, which every container has,
+// stays as small as it can be; this one is only where somebody verifies.
+//
+// The answer is one line on stdout: "held: WHY" when the sandbox refused, "breach: WHAT" when it did not. No answer is
+// a failure of the probe. Nothing it tries does damage where it succeeds, and it sends no packet unless the only
+// network interface is the loopback.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+func main() {
+	if len(os.Args) < 2 {
+		fail(errors.New("want the name of a probe"))
+	}
+	try, known := probes()[os.Args[1]]
+	if !known {
+		fail(fmt.Errorf("no probe %q", os.Args[1]))
+	}
+	a, err := try(os.Args[2:])
+	if err != nil {
+		fail(err)
+	}
+	fmt.Println(a)
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "flynn-probe:", err)
+	os.Exit(1)
+}
+
+// probe tries one thing; its error means that it could not even be tried.
+type probe func(args []string) (answer, error)
+
+func probes() map[string]probe {
+	return map[string]probe{
+		"interfaces": interfaces, "connect": connect, "mapped": mapped, "http": fetch, "redirect": redirected, "ping": ping,
+		"socket": openSocket, "sockets": findSockets, "abstract": findAbstract,
+		"call": call, "setuid": setuid, "allocate": allocate,
+		"serve": serve, "wait": wait, "exit": exit,
+	}
+}
+
+// answer is what the sandbox did.
+type answer struct {
+	breached bool
+	what     string
+}
+
+func (a answer) String() string {
+	if a.breached {
+		return "breach: " + a.what
+	}
+	return "held: " + a.what
+}
+
+func held(format string, args ...any) answer { return answer{what: fmt.Sprintf(format, args...)} }
+
+func breach(format string, args ...any) answer {
+	return answer{breached: true, what: fmt.Sprintf(format, args...)}
+}
+
+// judge reads a refusal of permission as held. Any other error comes from behind the barrier: the kernel was
+// willing and only disliked the deliberately useless arguments.
+func judge(what string, err error) answer {
+	switch {
+	case err == nil:
+		return breach("%s succeeded", what)
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES), errors.Is(err, unix.ENOSYS):
+		return held("%s: %v", what, err)
+	}
+	return breach("%s was let through: %v", what, err)
+}

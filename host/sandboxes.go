@@ -1,0 +1,197 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/builtin"
+)
+
+// Sandboxes are the sandboxes of a configuration for commands that work on them beside a running host, or without one.
+type Sandboxes struct {
+	Driver   *docker.Driver
+	Instance string
+	Root     string // of the workspaces
+	config   *config.Config
+}
+
+// OpenSandboxes reads what the host would; it does not touch the engine. Close the Driver.
+func OpenSandboxes(c *config.Config) (*Sandboxes, error) {
+	if err := os.MkdirAll(c.Store.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make store folder: %w", err)
+	}
+	instance, err := instanceName(c.Store.Dir)
+	if err != nil {
+		return nil, err
+	}
+	driver, err := docker.New(docker.Config{Engine: c.Sandbox.Engine})
+	if err != nil {
+		return nil, err
+	}
+	return &Sandboxes{Driver: driver, Instance: instance, Root: filepath.Join(c.Store.Dir, "workspaces"), config: c}, nil
+}
+
+// Spec is what the sandbox of that name is made of; "" is [sandbox].
+func (s *Sandboxes) Spec(name string) (sandbox.Spec, error) {
+	if name == "" {
+		return spec(s.config.Sandbox), nil
+	}
+	named, is := s.config.Sandboxes[name]
+	if !is {
+		return sandbox.Spec{}, fmt.Errorf("there is no [sandboxes.%s]: the configuration has %s", name, strings.Join(s.names(), ", "))
+	}
+	return spec(named), nil
+}
+
+func (s *Sandboxes) names() []string {
+	names := slices.Sorted(maps.Keys(s.config.Sandboxes))
+	return append([]string{"[sandbox]"}, names...)
+}
+
+// Manager makes sandboxes of this instance. It removes no leftovers and keeps no pool.
+func (s *Sandboxes) Manager(log *slog.Logger) (*sandbox.Manager, error) {
+	supervisor, err := sandbox.FindSupervisor(log)
+	if err != nil {
+		return nil, err
+	}
+	return sandbox.New(sandbox.Config{
+		Driver: s.Driver, Instance: s.Instance, WorkspaceRoot: s.Root, Spec: spec(s.config.Sandbox), Supervisor: supervisor, Log: log,
+	})
+}
+
+// Prune removes the containers that an earlier host of this store has left, and returns them. A host that runs
+// looks after its own, so then it refuses; none can start meanwhile.
+func (s *Sandboxes) Prune(ctx context.Context, log *slog.Logger) ([]sandbox.Owned, error) {
+	unlock, err := lockStore(s.config.Store.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	left, err := s.Driver.List(ctx, s.Instance)
+	if err != nil {
+		return nil, err
+	}
+	manager, err := s.Manager(log)
+	if err != nil {
+		return nil, err
+	}
+	return left, manager.Reconcile(ctx)
+}
+
+// lockStore takes the lock that a running host holds.
+func lockStore(dir string) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock store folder: %w", err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fmt.Errorf("a host is running on %s and looks after its own sandboxes: stop it first", dir)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return func() { f.Close() }, nil
+}
+
+// Place says where an agent's commands run for people at one kind of door, and why.
+type Place struct {
+	Agent   string   `json:"agent"`
+	Door    string   `json:"door"` // channel, or local for the web page and the terminal
+	Action  string   `json:"action"`
+	Where   string   `json:"where,omitempty"` // "host" or the sandbox's name
+	Image   string   `json:"image,omitempty"`
+	Network string   `json:"network,omitempty"`
+	Reasons []string `json:"reasons"`
+}
+
+// localDoor stands for the web page and the terminal, which are treated alike.
+const localDoor = "local"
+
+// Explain has the host's own enforcer decide about a shell command of every agent at every kind of door. Policies are
+// not asked: they decide about single calls.
+func (s *Sandboxes) Explain(ctx context.Context) ([]Place, error) {
+	available := errSandboxOff
+	if s.config.Sandbox.Enabled {
+		available = s.Driver.Ping(ctx)
+	}
+	registry := tool.NewRegistry()
+	if err := builtin.Register(registry, builtin.Config{Memory: struct{ store.Memory }{}}); err != nil {
+		return nil, err
+	}
+	enforcer, err := tool.NewEnforcer(tool.EnforcerConfig{Registry: registry})
+	if err != nil {
+		return nil, err
+	}
+	offered, err := registry.Offered("full", tool.Overrides{})
+	if err != nil {
+		return nil, err
+	}
+	places := []Place{}
+	for _, agent := range slices.Sorted(maps.Keys(s.config.Agents)) {
+		for _, door := range []string{route.DoorChannel, localDoor} {
+			subject := s.subject(agent, door, available)
+			subject.Offered = offered
+			v := enforcer.Enforce(ctx, subject, model.ToolCall{Name: "shell.exec", Args: json.RawMessage(`{"command":"true"}`)})
+			places = append(places, s.place(agent, door, subject.Sandbox, v))
+		}
+	}
+	return places, nil
+}
+
+// subject is a turn's, as far as it decides about the place.
+func (s *Sandboxes) subject(name string, door string, available error) tool.Subject {
+	c, a := s.config, s.config.Agents[name]
+	local := door != route.DoorChannel
+	state := tool.SandboxState{
+		Configured: c.Sandbox.Enabled && a.Sandbox.Enabled && (!local || c.Sandbox.LocalDoors), Name: a.Sandbox.Name,
+		Available: available, OnUnavailable: c.Sandbox.OnUnavailable,
+	}
+	return tool.Subject{Agent: name, Door: door, Role: "owner", LocalDoor: local, Approve: a.Approve, Sandbox: state}
+}
+
+func (s *Sandboxes) place(agent string, door string, state tool.SandboxState, v tool.Verdict) Place {
+	p := Place{Agent: agent, Door: door, Action: string(v.Action), Where: v.Where, Reasons: s.reasons(agent, door, state)}
+	if v.Action == tool.Deny {
+		p.Where = ""
+	}
+	if v.Sandbox {
+		if made, err := s.Spec(v.SandboxName); err == nil {
+			p.Image, p.Network = made.Image, made.Network
+		}
+	}
+	p.Reasons = append(p.Reasons, v.Reasons...)
+	return p
+}
+
+// reasons are the settings that lead there; what the enforcer has to say comes after them.
+func (s *Sandboxes) reasons(agent string, door string, state tool.SandboxState) []string {
+	switch {
+	case !s.config.Sandbox.Enabled:
+		return []string{"[sandbox] enabled = false"}
+	case !s.config.Agents[agent].Sandbox.Enabled:
+		return []string{fmt.Sprintf("[agent_configs.%s] sandbox = false", agent)}
+	case !state.Configured:
+		return []string{"[sandbox] local_doors = false"}
+	case state.Name != "":
+		return []string{fmt.Sprintf("[agent_configs.%s] sandbox = %q", agent, state.Name)}
+	}
+	return []string{"[sandbox] enabled = true"}
+}
