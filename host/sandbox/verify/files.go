@@ -3,6 +3,7 @@ package verify
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -143,7 +144,7 @@ func readsFIFO(ctx context.Context, s *Subject) (Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	_, _, err := s.Target.ReadFile(ctx, "fifo", 0, 4096)
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) { // whichever timer was first
 		return breached("the read hangs"), nil
 	}
 	return held("%v", err), nil
