@@ -3,6 +3,7 @@ package verify
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,6 +22,11 @@ func linkProbes() []Probe {
 	probe := func(name, why string, run attack) Probe {
 		return Probe{Name: "files/" + name, Row: row, Why: why, Setting: fileSetting, Run: run, Control: naive}
 	}
+	traversal := func(name string, run attack) Probe {
+		p := probe(name, "the agent overwrites files of the host", run)
+		p.Row = "path traversal"
+		return p
+	}
 	const reads, writes = "the agent is shown files of the host", "the agent overwrites files of the host"
 	return []Probe{
 		probe("link-to-file", reads, readsOutside("ln -sfn %s/secret link", "link")),
@@ -29,8 +35,8 @@ func linkProbes() []Probe {
 		probe("environment", "the host's environment holds its secrets", readsEnvironment),
 		probe("write-through-link", writes, writesOutside("ln -sfn %s/written-1 wlink", "wlink", "written-1")),
 		probe("write-through-folder", writes, writesOutside("ln -sfn %s wfolder", "wfolder/written-2", "written-2")),
-		probe("write-absolute", writes, writesOutside(": %s", "", "written-3")),
-		probe("write-upwards", writes, writesUpwards),
+		traversal("write-absolute", writesOutside(": %s", "", "written-3")),
+		traversal("write-upwards", writesUpwards),
 		probe("swapped-link", "a link put in place between check and use", race),
 	}
 }
@@ -138,7 +144,7 @@ func readsFIFO(ctx context.Context, s *Subject) (Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	_, _, err := s.Target.ReadFile(ctx, "fifo", 0, 4096)
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) { // whichever timer was first
 		return breached("the read hangs"), nil
 	}
 	return held("%v", err), nil

@@ -58,5 +58,5 @@ func (r *Report) OK() bool {
 			return false
 		}
 	}
-	return len(r.Outcomes) > 0
+	return true
 }

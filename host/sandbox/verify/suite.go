@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox"
@@ -44,6 +45,9 @@ func New(c Config) (*Suite, error) {
 	}
 	if c.Only == nil {
 		c.Only = func(string) bool { return true }
+	}
+	if !slices.ContainsFunc(Probes(), func(p Probe) bool { return c.Only(p.Name) }) {
+		return nil, errors.New("verify: no probe is chosen")
 	}
 	if c.Progress == nil {
 		c.Progress = func(Outcome) {}

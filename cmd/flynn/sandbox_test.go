@@ -1,0 +1,236 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+)
+
+// sandboxes is a configuration with sandboxes on the tests' engine.
+type sandboxes struct {
+	t    testing.TB
+	path string
+	host *host.Sandboxes
+}
+
+func newSandboxes(t testing.TB, settings string) sandboxes {
+	t.Helper()
+	sandboxtest.Engine(t)
+	dir := t.TempDir()
+	s := sandboxes{t: t, path: filepath.Join(dir, "flynn.toml")}
+	text := fmt.Sprintf(`
+[sandbox]
+image = %q
+memory_limit = "128m"
+pids_limit = 64
+%s
+[sandboxes.small]
+memory_limit = "64m"
+[agent_configs.main]
+[agent_configs.free]
+sandbox = false
+[agent_configs.narrow]
+sandbox = "small"
+[routing]
+default_agent = "main"
+[store]
+dir = %q
+`, sandboxtest.Image, settings, filepath.Join(dir, "store"))
+	if err := os.WriteFile(s.path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(s.path, os.Getenv, host.Checks()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.host, err = host.OpenSandboxes(c); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.host.Driver.Close() })
+	return s
+}
+
+// flynn runs "flynn sandbox ARGS..." and insists on the exit code.
+func (s sandboxes) flynn(code int, args ...string) (stdout, stderr string) {
+	s.t.Helper()
+	var out, err bytes.Buffer
+	got := run(context.Background(), append([]string{"flynn", "--config", s.path, "sandbox"}, args...), os.Getenv, nil, &out, &err)
+	if got != code {
+		s.t.Fatalf("flynn sandbox %q: exit code %d, want %d\n%s%s", args, got, code, out.String(), err.String())
+	}
+	return out.String(), err.String()
+}
+
+// listed is the answer of a command that lists containers.
+func (s sandboxes) listed(args ...string) []container {
+	s.t.Helper()
+	var list []container
+	out, _ := s.flynn(exitOK, append(args, "--json")...)
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		s.t.Fatal(err)
+	}
+	return list
+}
+
+func TestSandboxExec(t *testing.T) {
+	s := newSandboxes(t, "enabled = true")
+	for _, c := range []struct {
+		name           string
+		code           int
+		args           []string
+		stdout, stderr string
+	}{
+		{"output and verdict", exitOK, []string{"echo out; echo err >&2"}, "out\n", "err\nflynn: exit code 0"},
+		{"words are joined", exitOK, []string{"--", "echo", "a", "b"}, "a b\n", "exit code 0"},
+		{"exit code", exitFailure, []string{"exit 7"}, "", "exit code 7"},
+		{"time-out", exitFailure, []string{"--timeout", "200ms", "sleep 60"}, "", "timed out, killed by rung"},
+		{"named sandbox", exitOK, []string{"--sandbox", "small", "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null; true"}, "67108864\n", ""},
+		{"unknown sandbox", exitFailure, []string{"--sandbox", "nosuch", "true"}, "", "no [sandboxes.nosuch]"},
+		{"unknown session", exitFailure, []string{"--session", "nosuch", "true"}, "", `session "nosuch" has no workspace`},
+		{"no command", exitUsage, nil, "", "want a command"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := s
+			s.t = t
+			stdout, stderr := s.flynn(c.code, append([]string{"exec"}, c.args...)...)
+			if stdout != c.stdout || !strings.Contains(stderr, c.stderr) {
+				t.Errorf("stdout %q, want %q; stderr %q, want %q", stdout, c.stdout, stderr, c.stderr)
+			}
+		})
+	}
+	if left := s.listed("list"); len(left) != 0 {
+		t.Errorf("containers left: %+v", left)
+	}
+	if left, _ := filepath.Glob(filepath.Join(s.host.Root, "exec-*")); len(left) != 0 {
+		t.Errorf("workspaces left: %q", left)
+	}
+}
+
+func TestSandboxExecInASessionsWorkspace(t *testing.T) {
+	s := newSandboxes(t, "enabled = true")
+	const session = "irc:1"
+	dir := sandbox.Workspace(s.host.Root, session)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.flynn(exitOK, "exec", "--session", session, "echo kept >file")
+	out, _ := s.flynn(exitOK, "exec", "--json", "--session", session, "cat file")
+	var verdict struct {
+		Stdout   string `json:"stdout"`
+		ExitCode int    `json:"exit_code"`
+	}
+	if err := json.Unmarshal([]byte(out), &verdict); err != nil || verdict.Stdout != "kept\n" || verdict.ExitCode != 0 {
+		t.Errorf("got %s (%v)", out, err)
+	}
+}
+
+// leave makes a container that nobody looks after.
+func (s sandboxes) leave(instance, name string) string {
+	s.t.Helper()
+	id, err := s.host.Driver.Create(s.t.Context(), sandbox.Container{
+		Key: name, Name: "flynn-left-" + instance + "-" + name, Image: sandboxtest.Image, Entrypoint: []string{"/bin/true"}, Network: "none",
+		Labels: map[string]string{sandbox.LabelInstance: instance, sandbox.LabelSession: name},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = s.host.Driver.Remove(context.Background(), id) })
+	return id
+}
+
+func TestSandboxPruneTouchesOnlyItsOwn(t *testing.T) {
+	s := newSandboxes(t, "enabled = true")
+	other := "other-" + s.host.Instance
+	ours, theirs := s.leave(s.host.Instance, "ours"), s.leave(other, "theirs")
+	if list := s.listed("list"); len(list) != 1 || list[0].ID != ours || list[0].Session != "ours" {
+		t.Fatalf("listed %+v", list)
+	}
+
+	lock, err := os.Create(filepath.Join(filepath.Dir(s.host.Root), "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr := s.flynn(exitFailure, "prune"); !strings.Contains(stderr, "a host is running") {
+		t.Errorf("beside a host: %s", stderr)
+	}
+	lock.Close()
+
+	if removed := s.listed("prune"); len(removed) != 1 || removed[0].ID != ours {
+		t.Errorf("removed %+v", removed)
+	}
+	if list := s.listed("list"); len(list) != 0 {
+		t.Errorf("left after prune: %+v", list)
+	}
+	left, err := s.host.Driver.List(t.Context(), other)
+	if err != nil || !slices.ContainsFunc(left, func(o sandbox.Owned) bool { return o.ID == theirs }) {
+		t.Errorf("the other instance has %+v (%v)", left, err)
+	}
+	if out, _ := s.flynn(exitOK, "prune"); out != "" {
+		t.Errorf("nothing to prune, printed %q", out)
+	}
+}
+
+func TestSandboxExplain(t *testing.T) {
+	for _, c := range []struct {
+		name, settings, agent, door, action, where, why string
+	}{
+		{"in force", "enabled = true", "main", "channel", "run", "sandbox", "enabled = true"},
+		{"named", "enabled = true", "narrow", "channel", "run", "small", `sandbox = "small"`},
+		{"agent without", "enabled = true", "free", "channel", "ask", "host", "sandbox = false"},
+		{"local door", "enabled = true", "main", "local", "ask", "host", "local_doors = false"},
+		{"local door inside", "enabled = true\nlocal_doors = true", "main", "local", "run", "sandbox", "enabled = true"},
+		{"off", "", "main", "channel", "ask", "host", "[sandbox] enabled = false"},
+		{"no engine", "enabled = true\nengine = \"unix:///nowhere\"", "main", "channel", "deny", "", "no engine answers at unix:///nowhere"},
+		{"no engine, host allowed", "enabled = true\nengine = \"unix:///nowhere\"\non_unavailable = \"host\"", "main", "channel", "ask", "host", "on_unavailable"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSandboxes(t, c.settings)
+			out, _ := s.flynn(exitOK, "explain", "--json", c.agent)
+			var places []host.Place
+			if err := json.Unmarshal([]byte(out), &places); err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(places, func(p host.Place) bool { return p.Door == c.door })
+			if i < 0 || len(places) != 2 {
+				t.Fatalf("places %+v", places)
+			}
+			if p := places[i]; p.Action != c.action || p.Where != c.where || !strings.Contains(strings.Join(p.Reasons, "; "), c.why) {
+				t.Errorf("got %+v", p)
+			}
+		})
+	}
+}
+
+func TestSandboxVerify(t *testing.T) {
+	s := newSandboxes(t, "enabled = true")
+	out, _ := s.flynn(exitOK, "verify", "--run", "^(rights/user|leak/)", "-v")
+	for _, want := range []string{"pass  rights/user", "weak  leak/next-command", "what to change: ", "2 pass, 1 weak, 0 fail", "not probed: "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
+	}
+	out, _ = s.flynn(exitOK, "verify", "--run", "^rights/user$", "--controls", "--json")
+	var report struct{ Passed, Controlled int }
+	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Passed != 1 || report.Controlled != 1 {
+		t.Errorf("report %s (%v)", out, err)
+	}
+	if _, stderr := s.flynn(exitFailure, "verify", "--run", "^no such$"); !strings.Contains(stderr, "no probe") {
+		t.Errorf("no probe chosen: %s", stderr)
+	}
+	s.flynn(exitUsage, "verify", "--run", "(")
+}
