@@ -22,6 +22,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/egress"
 )
 
 // Config is what a Manager needs.
@@ -42,7 +44,12 @@ type Config struct {
 	IdleAfter time.Duration
 	// MaxAge replaces a container at its first idle moment after that time. 24 hours
 	MaxAge time.Duration
-	Log    *slog.Logger
+	// Decided is told what the proxy of a session's sandbox let pass or refused; see egress.Config. It must not wait.
+	Decided func(session string, d egress.Decision)
+	Log     *slog.Logger
+
+	// network is what proxies reach things by; the host's own except in tests of this package.
+	network egress.Network
 }
 
 // Manager owns the containers of one host. Its methods are safe for concurrent use.

@@ -58,6 +58,7 @@ type supervisor struct {
 	files   *files
 	meters  *meters
 	lane    *os.File // or nil
+	outlet  *outlet  // or nil
 
 	// transfers holds a token for each transfer at work.
 	transfers chan struct{}
@@ -94,6 +95,9 @@ func serve(nonce string, in io.Reader, out io.Writer) error {
 		reader = frame.NewReader(s.lane, frame.SupervisorSide)
 		s.out = frame.NewWriter(s.lane)
 		go s.follow(in)
+	}
+	if s.outlet != nil {
+		go s.outlet.run()
 	}
 	for {
 		f, err := reader.Next()
@@ -139,6 +143,12 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 		return err
 	}
 	welcome := lookAround(nonce, s.hello.Workspace)
+	if s.hello.Proxy {
+		if s.outlet, err = openOutlet(s); err != nil {
+			return err
+		}
+		welcome.Proxy = true
+	}
 	welcome.Lane = s.changeLane()
 	return s.out.Send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(welcome)})
 }
@@ -178,6 +188,9 @@ func (s *supervisor) follow(stdin io.Reader) {
 
 // dispatch acts on one frame without waiting. An error ends the supervisor.
 func (s *supervisor) dispatch(f frame.Frame) error {
+	if frame.IsConnection(f.ID) {
+		return s.outlet.deliver(f)
+	}
 	switch f.Type {
 	case frame.Data, frame.End, frame.Credit:
 		return s.deliver(f)
