@@ -9,9 +9,6 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// maxConnections is what a supervisor has open at most.
-const maxConnections = 64
-
 // serveFunc answers a connection that a program inside has made to the proxy, and returns when it is over. What it reads
 // is hostile. ctx ends when the program is gone or the container is.
 type serveFunc func(ctx context.Context, conn io.ReadWriteCloser)
@@ -67,7 +64,7 @@ func (cs *connections) deliver(f frame.Frame) error {
 func (cs *connections) accept(id uint32) error {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	if id <= cs.last || len(cs.open) >= maxConnections {
+	if id <= cs.last || len(cs.open) >= frame.MaxConnections {
 		return fmt.Errorf("%w: connection %#x after %#x, with %d open", frame.ErrProtocol, id, cs.last, len(cs.open))
 	}
 	ctx, cancel := context.WithCancel(cs.ctx)

@@ -6,6 +6,9 @@
 // socket beside them where there is one (lane.go): so it works with the network off, and a
 // command costs hardly more than on the host.
 //
+// Where the network is "allowlist" the container has none, and the supervisor offers a proxy on loopback: connection.go
+// carries its connections through the frames to package egress, which decides on them.
+//
 // The package decides how containers live and die: made at the first call, at once from a pool
 // of warm ones if there is one, replaced when they die, removed when idle, at Destroy
 // and at the end; leftovers of a crash are recognised by label. Whether a command may run is

@@ -26,6 +26,8 @@ const (
 	MaxScript = 120 << 10
 	// MaxPath bounds a path (PATH_MAX).
 	MaxPath = 4096
+	// MaxConnections bounds the connections that are open at a time; the supervisor lets further ones wait.
+	MaxConnections = 64
 
 	headerSize = 12
 )

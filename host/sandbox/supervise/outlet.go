@@ -17,8 +17,6 @@ import (
 const (
 	// proxyPort is where programs find the proxy; the loopback interface is the container's own.
 	proxyPort = 3128
-	// maxClients bounds the connections at a time. Further ones wait in the kernel's backlog. The host counts on it.
-	maxClients = 64
 	// acceptPause follows a failure to accept, such as for want of descriptors.
 	acceptPause = 50 * time.Millisecond
 )
@@ -54,7 +52,7 @@ func openOutlet(s *supervisor) (*outlet, error) {
 		err = unix.Bind(fd, &unix.SockaddrInet4{Port: proxyPort, Addr: [4]byte{127, 0, 0, 1}})
 	}
 	if err == nil {
-		err = unix.Listen(fd, maxClients)
+		err = unix.Listen(fd, frame.MaxConnections)
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -62,11 +60,11 @@ func openOutlet(s *supervisor) (*outlet, error) {
 	}
 	return &outlet{
 		s: s, listener: os.NewFile(uintptr(fd), "proxy"),
-		slots: make(chan struct{}, maxClients), clients: make(map[uint32]*client),
+		slots: make(chan struct{}, frame.MaxConnections), clients: make(map[uint32]*client),
 	}, nil
 }
 
-// run accepts for as long as we live.
+// run accepts for as long as we live. Above the limit programs wait in the kernel's backlog.
 func (o *outlet) run() {
 	for n := uint32(1); ; n++ {
 		o.slots <- struct{}{}
