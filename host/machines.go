@@ -73,7 +73,7 @@ func (m *machines) configure(c *config.Config) {
 
 func spec(s config.Sandbox) sandbox.Spec {
 	return sandbox.Spec{
-		Image: s.Image, WorkspaceDir: s.WorkspaceDir, Network: s.Network, MemoryBytes: int64(s.MemoryLimit),
+		Image: s.Image, WorkspaceDir: s.WorkspaceDir, Network: s.Network, Allowlist: s.Allowlist, MemoryBytes: int64(s.MemoryLimit),
 		CPUs: float64(s.CPULimit), PidsLimit: int64(s.PidsLimit), Timeout: time.Duration(s.TimeoutSeconds) * time.Second,
 		Runtime: s.Runtime,
 	}

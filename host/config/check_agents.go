@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/flynnhost/flynn/host/netaddr"
 )
 
 func (c *checker) agents() {
@@ -108,17 +109,9 @@ func (c *checker) engine(at keyPath, address string) {
 	}
 }
 
-// target checks "host:port" or "host", where the host may begin with "*." for all names below it.
+// target checks an entry of an allowlist as the sandbox will read it.
 func (c *checker) target(at keyPath, target string) {
-	host, port, hasPort := strings.Cut(target, ":")
-	if strings.HasPrefix(target, "[") { // IPv6
-		end := strings.IndexByte(target, ']')
-		host, port = target[1:max(end, 1)], strings.TrimPrefix(target[end+1:], ":")
-		hasPort = port != ""
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	host = strings.TrimPrefix(host, "*.")
-	if host == "" || strings.ContainsAny(host, "*/ \t") || hasPort && (err != nil || n == 0) {
-		c.report(at, fmt.Sprintf("%q is no host and port", target), `write one such as "registry.npmjs.org:443" or "*.debian.org:80"`)
+	if _, err := netaddr.ParseRule(target); err != nil {
+		c.report(at, err.Error(), `write a host, such as "registry.npmjs.org:443", "*.debian.org:80" or "GET,HEAD example.com"`)
 	}
 }

@@ -51,7 +51,7 @@ type Sandbox struct {
 	WorkspaceDir string `toml:"workspace_dir" default:"/workspace"`
 	// Network says what the container reaches; allowlist goes through the host's proxy.
 	Network string `toml:"network" default:"none" oneof:"none bridge host allowlist"`
-	// Allowlist names the host:port patterns reachable when Network is allowlist.
+	// Allowlist names what is reachable when Network is allowlist; netaddr.ParseRule says how.
 	Allowlist []string `toml:"allowlist"`
 	// MemoryLimit bounds memory; swap is off.
 	MemoryLimit Size `toml:"memory_limit" default:"512m" range:"16m..1024g"`

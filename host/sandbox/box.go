@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
@@ -25,6 +26,7 @@ type box struct {
 	removal   error         // valid once gone is closed
 
 	mu        sync.Mutex
+	session   string // "" while the container is in the pool
 	processes map[string]*process
 	started   int // background processes ever
 }
@@ -41,7 +43,9 @@ type order struct {
 	hello     frame.HelloBody
 	nonce     string
 	workspace string
-	lane      *lane // or nil
+	lane      *lane          // or nil
+	egress    *egress.Config // or nil, for no proxy
+	decided   func(session string, d egress.Decision)
 }
 
 // launch makes a container, starts it and checks that its supervisor is where it should be. On
@@ -55,7 +59,7 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, err
 	}
 	b := &box{
 		driver: d, log: log, id: id, workspace: o.workspace, born: time.Now(),
-		gone: make(chan struct{}), processes: make(map[string]*process),
+		gone: make(chan struct{}), session: o.container.Labels[LabelSession], processes: make(map[string]*process),
 	}
 	if err := b.boot(ctx, o); err != nil {
 		discard(d, log, id)
@@ -110,8 +114,36 @@ func (b *box) boot(ctx context.Context, o order) error {
 		return fmt.Errorf("%w: supervisor of image %s does not start properly: %w", machine.ErrUnavailable, o.container.Image, err)
 	}
 	b.link = newLink(stream)
+	if o.egress != nil {
+		b.link.connections = newConnections(b.link, b.proxy(o).Serve)
+	}
 	go b.link.serve(reader)
 	return nil
+}
+
+// proxy makes the proxy of this box, whose decisions concern the session that has it by then.
+func (b *box) proxy(o order) *egress.Proxy {
+	c := *o.egress
+	c.Log = b.log.With("container", b.id)
+	c.Decided = func(d egress.Decision) {
+		if o.decided != nil {
+			o.decided(b.owner(), d)
+		}
+	}
+	return egress.New(c)
+}
+
+// owner is the session that the box serves.
+func (b *box) owner() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.session
+}
+
+func (b *box) serveSession(session string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.session = session
 }
 
 // changeLane moves the frames to the lane that the supervisor says it has taken.
@@ -170,6 +202,8 @@ func checkWelcome(w frame.WelcomeBody, o order) error {
 	switch {
 	case w.Version != frame.Version:
 		return fmt.Errorf("it speaks protocol version %d, not %d", w.Version, frame.Version)
+	case w.Proxy != o.hello.Proxy:
+		return errors.New("it offers no proxy, or one that was not asked for")
 	case w.PID != 1 || w.Nonce != o.nonce:
 		return fmt.Errorf("it is process %d of another container", w.PID)
 	case o.container.Runtime != "":

@@ -96,10 +96,14 @@ func (c *fakeContainer) welcome() frame.WelcomeBody {
 
 // greet plays the good supervisor up to the first command, and returns that command's id.
 func (c *fakeContainer) greet() uint32 {
-	if _, err := c.in.Next(); err != nil {
+	var hello frame.HelloBody
+	f, err := c.in.Next()
+	if err != nil || frame.Decode(f.Payload, &hello) != nil {
 		return 0
 	}
-	_ = c.out.Send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(c.welcome())})
+	welcome := c.welcome()
+	welcome.Proxy = hello.Proxy
+	_ = c.out.Send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(welcome)})
 	for {
 		f, err := c.in.Next()
 		if err != nil {
@@ -170,6 +174,8 @@ func TestHostileSupervisor(t *testing.T) {
 		"verdict twice": func(c *fakeContainer, id uint32) {
 			c.send(frame.Frame{Type: frame.Started, ID: id, Payload: frame.Encode(frame.StartedBody{PID: 0})}, exit(id, frame.ExitBody{}))
 		},
+		"connection where there is no proxy": func(c *fakeContainer, _ uint32) { c.send(frame.Frame{Type: frame.Connect, ID: frame.ConnectionID(1)}) },
+		"data of such a connection":          func(c *fakeContainer, _ uint32) { c.send(data(frame.ConnectionID(1), 1, 10)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
@@ -204,10 +210,63 @@ func TestHostileSupervisor(t *testing.T) {
 	}
 }
 
+func TestHostileProxy(t *testing.T) {
+	id := frame.ConnectionID
+	connect := func(n uint32) frame.Frame { return frame.Frame{Type: frame.Connect, ID: id(n)} }
+	for name, attack := range map[string]func(c *fakeContainer){
+		"same id twice": func(c *fakeContainer) { c.send(connect(1), connect(1)) },
+		"older id":      func(c *fakeContainer) { c.send(connect(2), connect(1)) },
+		"too many": func(c *fakeContainer) {
+			for n := range uint32(65) {
+				c.send(connect(n + 1))
+			}
+		},
+		"never opened": func(c *fakeContainer) {
+			c.send(connect(1), frame.Frame{Type: frame.End, Stream: frame.Out, ID: id(2)})
+		},
+		"without credit": func(c *fakeContainer) {
+			c.send(connect(1))
+			for c.send(frame.Frame{Type: frame.Data, Stream: frame.In, ID: id(1), Payload: []byte("x")}) {
+			}
+		},
+		"credit from nowhere": func(c *fakeContainer) {
+			c.send(connect(1), frame.Frame{Type: frame.Credit, Stream: frame.In, ID: id(1), Payload: []byte{0, 0, 0, 1}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+			d := &fakeDriver{play: func(c *fakeContainer) {
+				defer c.conn.Close()
+				if c.greet() == 0 {
+					return
+				}
+				attack(c)
+				for { // until the host hangs up
+					if _, err := c.in.Next(); err != nil {
+						return
+					}
+				}
+			}}
+			m := fakeManager(t, d)
+			s, err := m.Get(t.Context(), "s", "default", sandbox.Spec{Image: "x", Network: "allowlist", Allowlist: []string{"example.com"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err = s.Exec(t.Context(), machine.Command{Script: "true"}); !errors.Is(err, machine.ErrUnavailable) {
+				t.Errorf("got %v", err)
+			}
+			if err := m.DestroyAll(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestImpostorIsRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*frame.WelcomeBody){
 		"version":       func(w *frame.WelcomeBody) { w.Version++ },
 		"pid":           func(w *frame.WelcomeBody) { w.PID = 7 },
+		"proxy":         func(w *frame.WelcomeBody) { w.Proxy = true },
 		"nonce":         func(w *frame.WelcomeBody) { w.Nonce = "other" },
 		"privileges":    func(w *frame.WelcomeBody) { w.NoNewPrivs = false },
 		"capability":    func(w *frame.WelcomeBody) { w.CapEff |= 1 << 21 },

@@ -22,6 +22,8 @@ type link struct {
 	out    *frame.Writer
 	done   chan struct{} // closed when the reading goroutine is gone
 
+	connections *connections // or nil, where there is no proxy
+
 	mu    sync.Mutex
 	calls map[uint32]*call
 	next  uint32
@@ -69,6 +71,7 @@ func greet(stream Stream, reader *frame.Reader, hello frame.HelloBody) (frame.We
 // serve delivers frames until the stream ends, then fails what is still open.
 func (l *link) serve(reader *frame.Reader) {
 	defer close(l.done)
+	defer l.connections.end()
 	for {
 		f, err := reader.Next()
 		if err == nil {
@@ -100,6 +103,9 @@ func (l *link) fail(reason error) {
 }
 
 func (l *link) deliver(f frame.Frame) error {
+	if frame.IsConnection(f.ID) {
+		return l.connections.deliver(f)
+	}
 	c := l.call(f.ID)
 	if c == nil {
 		return fmt.Errorf("%w: frame type %d for request %d, which is not open", frame.ErrProtocol, f.Type, f.ID)
@@ -155,7 +161,7 @@ func (l *link) begin(c *call, first frame.Frame, more ...frame.Frame) error {
 func (l *link) freeID() uint32 {
 	for {
 		l.next++
-		if l.next != 0 && l.calls[l.next] == nil {
+		if l.next != 0 && !frame.IsConnection(l.next) && l.calls[l.next] == nil {
 			return l.next
 		}
 	}

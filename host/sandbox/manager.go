@@ -6,6 +6,9 @@
 // socket beside them where there is one (lane.go): so it works with the network off, and a
 // command costs hardly more than on the host.
 //
+// Where the network is "allowlist" the container has none, and the supervisor offers a proxy on loopback: connection.go
+// carries its connections through the frames to package egress, which decides on them.
+//
 // The package decides how containers live and die: made at the first call, at once from a pool
 // of warm ones if there is one, replaced when they die, removed when idle, at Destroy
 // and at the end; leftovers of a crash are recognised by label. Whether a command may run is
@@ -22,6 +25,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/egress"
 )
 
 // Config is what a Manager needs.
@@ -42,7 +47,12 @@ type Config struct {
 	IdleAfter time.Duration
 	// MaxAge replaces a container at its first idle moment after that time. 24 hours
 	MaxAge time.Duration
-	Log    *slog.Logger
+	// Decided is told what the proxy of a session's sandbox let pass or refused; see egress.Config. It must not wait.
+	Decided func(session string, d egress.Decision)
+	Log     *slog.Logger
+
+	// network is what proxies reach things by; the host's own except in tests of this package.
+	network egress.Network
 }
 
 // Manager owns the containers of one host. Its methods are safe for concurrent use.

@@ -335,6 +335,7 @@ func TestSpecRefusals(t *testing.T) {
 	for name, spoil := range map[string]func(*sandbox.Spec){
 		"image":     func(s *sandbox.Spec) { s.Image = "" },
 		"allowlist": func(s *sandbox.Spec) { s.Network = "allowlist" },
+		"entry":     func(s *sandbox.Spec) { s.Network, s.Allowlist = "allowlist", []string{"example.com", "127.0.0.1"} },
 		"network":   func(s *sandbox.Spec) { s.Network = "container:other" },
 		"workspace": func(s *sandbox.Spec) { s.WorkspaceDir = "/" },
 		"memory":    func(s *sandbox.Spec) { s.MemoryBytes = 1 << 20 },

@@ -91,6 +91,7 @@ func (p *pool) wake() {
 // adopt notes whose container this is now. Its new name is only for people, so nobody waits for it.
 func (p *pool) adopt(b *box, s *Session) {
 	b.workspace = p.m.workspaces.path(s.session)
+	b.serveSession(s.session)
 	r, ok := p.m.config.Driver.(Renamer)
 	if !ok {
 		return

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/flynnhost/flynn/host/netaddr"
+	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
@@ -56,14 +58,28 @@ func (m *Manager) order(spec Spec, folder string, owner owner) order {
 				{Source: m.supervisor, Target: supervisorPath, ReadOnly: true},
 				{Source: folder, Target: spec.WorkspaceDir},
 			},
-			Network: spec.Network, MemoryBytes: spec.MemoryBytes, CPUs: spec.CPUs,
+			Network: spec.driverNetwork(), MemoryBytes: spec.MemoryBytes, CPUs: spec.CPUs,
 			PidsLimit: spec.PidsLimit, Runtime: spec.Runtime,
 		},
+	}
+	if spec.Network == allowlist {
+		m.offerProxy(&o, spec)
 	}
 	if spec.Runtime == "" { // other runtimes do not let the host's sockets in
 		m.offerLane(&o)
 	}
 	return o
+}
+
+// offerProxy lets programs in a container without a network reach what the specification lists.
+func (m *Manager) offerProxy(o *order, spec Spec) {
+	rules, err := netaddr.ParseRules(spec.Allowlist)
+	if err != nil { // validate has read them, so this is for whoever forgets to ask it: nothing is reached
+		m.log.Error("allowlist cannot be read", "error", err)
+	}
+	o.hello.Proxy = true
+	o.egress = &egress.Config{Rules: rules, Network: m.config.network}
+	o.decided = m.config.Decided
 }
 
 // offerLane adds a lane; without one everything works, only slower.

@@ -5,7 +5,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path"
+	"slices"
 	"time"
+
+	"github.com/flynnhost/flynn/host/netaddr"
 )
 
 // Spec says what a sandbox is made of. Its zero value is the default of every field but Image.
@@ -13,8 +16,10 @@ type Spec struct {
 	Image string
 	// WorkspaceDir is the workspace's absolute path inside. /workspace
 	WorkspaceDir string
-	// Network is none, bridge or host. none
+	// Network is none, bridge, host, or allowlist: none, with a proxy to what Allowlist names. none
 	Network string
+	// Allowlist has entries as netaddr.ParseRule reads them. It counts for Network allowlist only.
+	Allowlist []string
 	// MemoryBytes limits memory and swap together. 512 MiB
 	MemoryBytes int64
 	// CPUs is a number of cores. 1
@@ -34,6 +39,9 @@ func (s Spec) WithDefaults() Spec {
 	}
 	if s.Network == "" {
 		s.Network = "none"
+	}
+	if s.Network != allowlist {
+		s.Allowlist = nil
 	}
 	if s.MemoryBytes == 0 {
 		s.MemoryBytes = 512 << 20
@@ -60,10 +68,10 @@ func (s Spec) validate() error {
 		return fmt.Errorf("sandbox: no image is configured; set image in [sandbox]")
 	case !path.IsAbs(s.WorkspaceDir) || path.Clean(s.WorkspaceDir) != s.WorkspaceDir || s.WorkspaceDir == "/":
 		return fmt.Errorf("sandbox: workspace_dir %q must be a clean absolute path below /", s.WorkspaceDir)
-	case s.Network == "allowlist":
-		return fmt.Errorf(`sandbox: network "allowlist" is not available yet; use "none", or "bridge" for unrestricted access`)
-	case s.Network != "none" && s.Network != "bridge" && s.Network != "host":
-		return fmt.Errorf("sandbox: network %q is not one of none, bridge, host", s.Network)
+	case s.Network == allowlist && len(s.Allowlist) == 0:
+		return fmt.Errorf(`sandbox: network "allowlist" needs an allowlist, such as ["registry.npmjs.org:443"]`)
+	case !slices.Contains([]string{"none", "bridge", "host", allowlist}, s.Network):
+		return fmt.Errorf("sandbox: network %q is not one of none, bridge, host, allowlist", s.Network)
 	case s.MemoryBytes < minMemory:
 		return fmt.Errorf("sandbox: memory_limit of %d bytes is below %d", s.MemoryBytes, minMemory)
 	case s.CPUs < 0.01:
@@ -73,7 +81,21 @@ func (s Spec) validate() error {
 	case s.Timeout < 0:
 		return fmt.Errorf("sandbox: timeout %v is negative", s.Timeout)
 	}
+	if _, err := netaddr.ParseRules(s.Allowlist); err != nil {
+		return fmt.Errorf("sandbox: %w", err)
+	}
 	return nil
+}
+
+// allowlist is the network of containers that have none, but a proxy.
+const allowlist = "allowlist"
+
+// driverNetwork is the network that a driver gives the container.
+func (s Spec) driverNetwork() string {
+	if s.Network == allowlist {
+		return "none"
+	}
+	return s.Network
 }
 
 // hash identifies containers that can stand in for each other. The time-out belongs to commands.

@@ -18,6 +18,8 @@ type HelloBody struct {
 	Workspace string `json:"workspace"` // absolute path inside
 	// Lane is the path of a Unix socket to change to, if the supervisor can reach it.
 	Lane string `json:"lane,omitempty"`
+	// Proxy asks for the proxy: a loopback port whose connections the host serves.
+	Proxy bool `json:"proxy,omitempty"`
 }
 
 // WelcomeBody is the supervisor's proof of where it runs. The host compares it with
@@ -37,10 +39,12 @@ type WelcomeBody struct {
 	Interfaces []string `json:"interfaces,omitempty"`
 	// Lane says that all further frames go over the lane.
 	Lane bool `json:"lane,omitempty"`
+	// Proxy says that the proxy listens.
+	Proxy bool `json:"proxy,omitempty"`
 }
 
 // Version is the protocol's; both ends come from one build, so they must be equal.
-const Version = 1
+const Version = 2
 
 // ExecBody starts a command.
 type ExecBody struct {

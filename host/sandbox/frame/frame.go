@@ -26,6 +26,8 @@ const (
 	MaxScript = 120 << 10
 	// MaxPath bounds a path (PATH_MAX).
 	MaxPath = 4096
+	// MaxConnections bounds the connections that are open at a time; the supervisor lets further ones wait.
+	MaxConnections = 64
 
 	headerSize = 12
 )
@@ -48,12 +50,24 @@ const (
 	End     Type = 11 // both ways: no more bytes on the stream
 	Credit  Type = 12 // both ways: body is a big-endian uint32 of further bytes allowed
 	Sweep   Type = 13 // body SweepBody; ends what a finished background command left behind
+	Drop    Type = 14 // both ways: the connection is over; from the host, once what was sent is delivered
 	Welcome Type = 20 // body WelcomeBody; answers Hello
 	Started Type = 21 // body StartedBody; the command has a process
 	Exit    Type = 22 // body ExitBody; closes an Exec request
 	Reply   Type = 23 // body depends on the request; closes it
 	Fail    Type = 24 // body FailBody; closes the request
+	Connect Type = 25 // a program inside has connected to the proxy; opens the connection
 )
+
+// connectionBit marks the ids of connections, which the supervisor opens: their streams are In, towards the program,
+// and Out. Requests, which the host opens, have the other ids.
+const connectionBit = 1 << 31
+
+// ConnectionID returns the id of the nth connection.
+func ConnectionID(n uint32) uint32 { return n | connectionBit }
+
+// IsConnection says whether an id is a connection's.
+func IsConnection(id uint32) bool { return id&connectionBit != 0 }
 
 // Streams of a request.
 const (
@@ -90,11 +104,11 @@ type Frame struct {
 // accepts says whether a frame of type t may arrive at side.
 func (side Side) accepts(t Type) bool {
 	switch t {
-	case Data, End, Credit:
+	case Data, End, Credit, Drop:
 		return true
 	case Hello, Exec, Stop, Signal, Forget, Output, Read, Write, List, Sweep:
 		return side == SupervisorSide
-	case Welcome, Started, Exit, Reply, Fail:
+	case Welcome, Started, Exit, Reply, Fail, Connect:
 		return side == HostSide
 	}
 	return false
@@ -109,10 +123,12 @@ func (f Frame) check(side Side, size uint32, zero uint16) error {
 		return fmt.Errorf("%w: reserved bytes are %#x", ErrProtocol, zero)
 	case f.Stream >= streams:
 		return fmt.Errorf("%w: stream %d", ErrProtocol, f.Stream)
-	case f.Stream != 0 && f.Type != Data && f.Type != End && f.Type != Credit:
+	case f.Stream != 0 && !f.ofStream():
 		return fmt.Errorf("%w: stream %d on frame type %d", ErrProtocol, f.Stream, f.Type)
 	case (f.ID == 0) != (f.Type == Hello || f.Type == Welcome):
 		return fmt.Errorf("%w: request id %d on frame type %d", ErrProtocol, f.ID, f.Type)
+	case f.ofConnection() != IsConnection(f.ID) && !f.ofStream():
+		return fmt.Errorf("%w: id %#x on frame type %d", ErrProtocol, f.ID, f.Type)
 	case size > maxPayload(f.Type):
 		return fmt.Errorf("%w: payload of %d bytes on frame type %d", ErrProtocol, size, f.Type)
 	case f.Type == Credit && size != 4, f.Type == Data && size == 0:
@@ -121,9 +137,15 @@ func (f Frame) check(side Side, size uint32, zero uint16) error {
 	return nil
 }
 
+// ofStream says whether the frame's type is one of those that requests and connections share.
+func (f Frame) ofStream() bool { return f.Type == Data || f.Type == End || f.Type == Credit }
+
+// ofConnection says whether only connections have frames of this type.
+func (f Frame) ofConnection() bool { return f.Type == Connect || f.Type == Drop }
+
 func maxPayload(t Type) uint32 {
 	switch t {
-	case End, Forget:
+	case End, Forget, Drop, Connect:
 		return 0
 	case Credit:
 		return 4

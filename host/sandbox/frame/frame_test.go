@@ -17,8 +17,12 @@ func anyFrame(side Side) *rapid.Generator[Frame] {
 		f := Frame{Type: Type(rapid.IntRange(1, 30).Filter(func(n int) bool { return side.accepts(Type(n)) }).Draw(t, "type"))}
 		switch f.Type {
 		case Hello, Welcome:
-		default:
+		case Connect, Drop:
+			f.ID = ConnectionID(rapid.Uint32().Draw(t, "id"))
+		case Data, End, Credit:
 			f.ID = rapid.Uint32Min(1).Draw(t, "id")
+		default:
+			f.ID = rapid.Uint32Range(1, connectionBit-1).Draw(t, "id")
 		}
 		switch f.Type {
 		case Data, End, Credit:
@@ -91,6 +95,10 @@ func TestReaderRefuses(t *testing.T) {
 		{"data too long", HostSide, []byte{0, 1, 0, 1, byte(Data), 1, 0, 0, 0, 0, 0, 1}, ErrProtocol},
 		{"empty data", HostSide, []byte{0, 0, 0, 0, byte(Data), 1, 0, 0, 0, 0, 0, 1}, ErrProtocol},
 		{"short credit", HostSide, []byte{0, 0, 0, 3, byte(Credit), 0, 0, 0, 0, 0, 0, 1, 0, 0, 0}, ErrProtocol},
+		{"request with a connection's id", SupervisorSide, []byte{0, 0, 0, 0, byte(Exec), 0, 0, 0, 0x80, 0, 0, 1}, ErrProtocol},
+		{"connection with a request's id", HostSide, []byte{0, 0, 0, 0, byte(Connect), 0, 0, 0, 0, 0, 0, 1}, ErrProtocol},
+		{"connection opened by the host", SupervisorSide, []byte{0, 0, 0, 0, byte(Connect), 0, 0, 0, 0x80, 0, 0, 1}, ErrProtocol},
+		{"drop with a payload", HostSide, []byte{0, 0, 0, 1, byte(Drop), 0, 0, 0, 0x80, 0, 0, 1, 0}, ErrProtocol},
 		{"end with a payload", HostSide, []byte{0, 0, 0, 1, byte(End), 1, 0, 0, 0, 0, 0, 1, 0}, ErrProtocol},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -56,7 +56,7 @@ func newSpawner(h frame.HelloBody) (*spawner, error) {
 	}
 	s := &spawner{
 		uid: h.UID, gid: h.GID, workspace: h.Workspace,
-		env:      fixedEnv(h.Workspace),
+		env:      fixedEnv(h),
 		null:     null,
 		forked:   make(chan struct{}, 1),
 		children: make(map[int]*child),
@@ -69,12 +69,16 @@ func newSpawner(h frame.HelloBody) (*spawner, error) {
 
 // fixedEnv is all that a command finds in its environment besides what the request names. PATH is
 // the image's, because images with a tool chain put it there.
-func fixedEnv(workspace string) []string {
+func fixedEnv(h frame.HelloBody) []string {
 	path := os.Getenv("PATH")
 	if path == "" {
 		path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	}
-	return []string{"PATH=" + path, "HOME=" + workspace, "LANG=C.UTF-8"}
+	env := []string{"PATH=" + path, "HOME=" + h.Workspace, "LANG=C.UTF-8"}
+	if h.Proxy {
+		env = append(env, proxyEnv()...)
+	}
+	return env
 }
 
 // start runs argv as the workload's user in a session of its own, with a tag.

@@ -7,7 +7,8 @@
 // Start with Run. It refuses to work unless it is process 1, because its means of ending
 // commands would harm any other machine. It stays root in the container but without
 // capabilities other than SETUID, SETGID and KILL, so it can become the workload's user and
-// signal it, and nothing else. It makes no policy: limits and time-outs come with requests.
+// signal it, and nothing else. It makes no policy: limits and time-outs come with requests, and what becomes of a
+// connection to the proxy (outlet.go) is for the host to say.
 //
 // Two ideas carry the package. Each command runs with a supplementary group of its own, its
 // tag, which no descendant can shed and everybody can read in /proc: so a command's processes
@@ -58,6 +59,7 @@ type supervisor struct {
 	files   *files
 	meters  *meters
 	lane    *os.File // or nil
+	outlet  *outlet  // or nil
 
 	// transfers holds a token for each transfer at work.
 	transfers chan struct{}
@@ -94,6 +96,9 @@ func serve(nonce string, in io.Reader, out io.Writer) error {
 		reader = frame.NewReader(s.lane, frame.SupervisorSide)
 		s.out = frame.NewWriter(s.lane)
 		go s.follow(in)
+	}
+	if s.outlet != nil {
+		go s.outlet.run()
 	}
 	for {
 		f, err := reader.Next()
@@ -139,6 +144,12 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 		return err
 	}
 	welcome := lookAround(nonce, s.hello.Workspace)
+	if s.hello.Proxy {
+		if s.outlet, err = openOutlet(s); err != nil {
+			return err
+		}
+		welcome.Proxy = true
+	}
 	welcome.Lane = s.changeLane()
 	return s.out.Send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(welcome)})
 }
@@ -178,6 +189,9 @@ func (s *supervisor) follow(stdin io.Reader) {
 
 // dispatch acts on one frame without waiting. An error ends the supervisor.
 func (s *supervisor) dispatch(f frame.Frame) error {
+	if frame.IsConnection(f.ID) {
+		return s.outlet.deliver(f)
+	}
 	switch f.Type {
 	case frame.Data, frame.End, frame.Credit:
 		return s.deliver(f)

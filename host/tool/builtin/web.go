@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/net/html/charset"
 
+	"github.com/flynnhost/flynn/host/netaddr"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -29,7 +30,7 @@ type WebConfig struct {
 	// Timeout bounds one fetch with all its redirects. 20 s
 	Timeout time.Duration
 
-	// allow judges the address that is about to be dialled; publicAddr except in tests of this package.
+	// allow judges the address that is about to be dialled; it asks netaddr.Public except in tests of this package.
 	allow func(netip.AddrPort) error
 	// transport is changed by tests of this package only.
 	transport func(*http.Transport)
@@ -77,7 +78,7 @@ func newFetcher(c WebConfig) *fetcher {
 		c.Timeout = 20 * time.Second
 	}
 	if c.allow == nil {
-		c.allow = publicAddr
+		c.allow = func(a netip.AddrPort) error { return netaddr.Public(a.Addr()) }
 	}
 	f := &fetcher{config: c}
 	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: f.control}

@@ -1,14 +1,14 @@
-package builtin
+package netaddr
 
 import (
 	"fmt"
 	"net/netip"
 )
 
-// publicAddr refuses every address that is not on the public internet: a fetch must not be a way into the
-// network that the host stands in.
-func publicAddr(a netip.AddrPort) error {
-	ip := a.Addr().Unmap()
+// Public refuses every address that is not on the public internet: what is dialled for a model must not be a way into
+// the network that the host stands in. An IPv4 address in the form of IPv6 is judged as what it is.
+func Public(a netip.Addr) error {
+	ip := a.Unmap()
 	if ip.Zone() == "" {
 		for _, refused := range refusedPrefixes(ip) {
 			if refused.Contains(ip) {

@@ -1,0 +1,115 @@
+package egress
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"time"
+)
+
+// exchange is one connection: one request, and what it leads to.
+type exchange struct {
+	proxy  *Proxy
+	conn   io.ReadWriteCloser
+	client *bufio.Reader // reads conn
+	watch  *time.Timer   // ends the exchange
+}
+
+func newExchange(p *Proxy, conn io.ReadWriteCloser, end context.CancelFunc) *exchange {
+	return &exchange{
+		proxy: p, conn: conn, client: bufio.NewReader(conn),
+		watch: time.AfterFunc(p.config.GreetTimeout, end),
+	}
+}
+
+// run reads the request, decides and acts.
+func (e *exchange) run(ctx context.Context) error {
+	head, err := readHead(e.client, e.proxy.config.MaxHeader)
+	if errors.Is(err, io.EOF) || ctx.Err() != nil {
+		return nil // nothing was asked for
+	}
+	var r *request
+	if err == nil {
+		r, err = parseRequest(head)
+	}
+	if err != nil {
+		e.proxy.decide(Decision{Reason: err.Error()})
+		return e.answer(err)
+	}
+	addrs, err := e.admit(ctx, r)
+	if err != nil {
+		return e.answer(err)
+	}
+	e.touch()
+	if r.Method == http.MethodConnect {
+		return e.tunnel(ctx, r, addrs)
+	}
+	return e.forward(ctx, r, addrs)
+}
+
+// admit decides on a request. Names that are not listed are not even resolved: a name can carry a message.
+func (e *exchange) admit(ctx context.Context, r *request) ([]netip.Addr, error) {
+	d := decision(r)
+	var err error
+	switch {
+	case !e.proxy.config.Rules.Cover(r.Target):
+		err = refuse(http.StatusForbidden, fmt.Errorf("%s %s:%d is not on the allowlist of this sandbox", r.Method, r.Host.Name, r.Port))
+	case r.length > e.proxy.config.MaxBody:
+		err = refuse(http.StatusRequestEntityTooLarge, fmt.Errorf("a body of %d bytes is above %d", r.length, e.proxy.config.MaxBody))
+	default:
+		d.Addrs, err = e.proxy.pin(ctx, r.Host)
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if d.Allowed = err == nil; !d.Allowed {
+		d.Reason = err.Error()
+	}
+	e.proxy.decide(d)
+	return d.Addrs, err
+}
+
+func decision(r *request) Decision {
+	return Decision{Method: r.Method, Host: r.Host.Name, Port: r.Port}
+}
+
+// touch notes that something has moved.
+func (e *exchange) touch() { e.watch.Reset(e.proxy.config.IdleTimeout) }
+
+// answer tells the program why it gets nothing.
+func (e *exchange) answer(reason error) error {
+	status := statusOf(reason)
+	body := "flynn: " + reason.Error() + "\n"
+	_, err := fmt.Fprintf(e.conn, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+		status, http.StatusText(status), len(body), body)
+	return err
+}
+
+// errTooMuch ends a connection that carries more than it may.
+var errTooMuch = errors.New("more bytes than one connection may carry")
+
+// carried reads from one side within the bounds of the exchange.
+type carried struct {
+	e    *exchange
+	src  io.Reader
+	left int64
+}
+
+func (e *exchange) carry(src io.Reader) *carried {
+	return &carried{e: e, src: src, left: e.proxy.config.MaxBody}
+}
+
+func (c *carried) Read(p []byte) (int, error) {
+	n, err := c.src.Read(p)
+	if n > 0 {
+		c.e.touch()
+	}
+	if c.left -= int64(n); c.left < 0 {
+		return 0, errTooMuch
+	}
+	return n, err
+}

@@ -1,0 +1,144 @@
+package egress
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"strings"
+	"sync"
+)
+
+// hopByHop are fields that concern one connection only (RFC 9110, 7.6.1), and those that the proxy sets itself.
+var hopByHop = [...]string{
+	"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Authentication-Info",
+	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings", "Expect", "Host", "Content-Length",
+}
+
+// strip removes the fields that are not to be passed on, those among them that Connection names.
+func strip(h http.Header) {
+	for _, list := range h["Connection"] {
+		for name := range strings.SplitSeq(list, ",") {
+			h.Del(strings.TrimSpace(name))
+		}
+	}
+	for _, name := range hopByHop {
+		h.Del(name)
+	}
+}
+
+// forward sends a plain request on, rebuilt from what was understood of it, and the response back.
+func (e *exchange) forward(ctx context.Context, r *request, addrs []netip.Addr) error {
+	transport := &http.Transport{
+		Proxy:                  nil,
+		DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return e.proxy.dial(ctx, addrs, r.Port) },
+		DisableKeepAlives:      true,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: int64(e.proxy.config.MaxHeader),
+	}
+	out := (&http.Request{
+		Method: r.Method, URL: r.url, Header: r.header, Host: r.header.Get("Host"),
+		ContentLength: r.length, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}).WithContext(ctx)
+	out.URL.Scheme, out.URL.Host = "http", net.JoinHostPort(r.Host.Name, portText(r.Port))
+	strip(out.Header)
+	if _, ok := out.Header["User-Agent"]; !ok {
+		out.Header["User-Agent"] = nil // or the library would name itself
+	}
+	if err := e.invite(r); err != nil {
+		return err
+	}
+	if body := e.body(r); body != nil {
+		out.Body = body
+		defer body.wait()
+		defer e.conn.Close() // or the body's reader might wait for more
+	}
+	response, err := transport.RoundTrip(out)
+	if err != nil {
+		return e.answer(refuse(statusAbove(err), err))
+	}
+	defer response.Body.Close()
+	return e.respond(r, response)
+}
+
+// invite tells a program that waits for it to send its body (RFC 9110, 10.1.1).
+func (e *exchange) invite(r *request) error {
+	if !r.expect || r.minor == 0 || r.length == 0 {
+		return nil
+	}
+	_, err := io.WriteString(e.conn, "HTTP/1.1 100 Continue\r\n\r\n")
+	return err
+}
+
+// statusAbove is the status for a failure beyond the proxy.
+func statusAbove(err error) int {
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return http.StatusGatewayTimeout
+	}
+	return http.StatusBadGateway
+}
+
+// respond passes a response on as it comes. Answers that only a proxy gives, or that change the protocol, are not for
+// a server to give.
+func (e *exchange) respond(r *request, response *http.Response) error {
+	if response.StatusCode < 200 || response.StatusCode == http.StatusProxyAuthRequired {
+		return e.answer(refuse(http.StatusBadGateway, errors.New("the server gave an answer that the proxy does not pass on")))
+	}
+	strip(response.Header)
+	response.Close = true
+	response.ProtoMajor, response.ProtoMinor = 1, r.minor
+	if r.minor == 0 {
+		response.TransferEncoding = nil // the end of the connection is the end of the body
+	}
+	out := bufio.NewWriter(e.conn)
+	response.Body = &flushing{ReadCloser: response.Body, src: e.carry(response.Body), out: out}
+	if err := response.Write(struct{ io.Writer }{out}); err != nil {
+		return errors.Join(err, out.Flush())
+	}
+	return out.Flush()
+}
+
+// flushing passes on what has been written whenever it is asked for more, so that a slow response arrives as it comes.
+type flushing struct {
+	io.ReadCloser
+	src io.Reader
+	out *bufio.Writer
+}
+
+func (f *flushing) Read(p []byte) (int, error) {
+	if err := f.out.Flush(); err != nil {
+		return 0, err
+	}
+	return f.src.Read(p)
+}
+
+// requestBody is a program's body on its way. The library reads it on a goroutine of its own and closes it when done.
+type requestBody struct {
+	io.Reader
+	once   sync.Once
+	closed chan struct{}
+}
+
+// body returns the request's body, or nil if it has none.
+func (e *exchange) body(r *request) *requestBody {
+	if r.length == 0 {
+		return nil
+	}
+	var src io.Reader = io.LimitReader(e.client, r.length)
+	if r.length == chunked {
+		src = httputil.NewChunkedReader(e.client)
+	}
+	return &requestBody{Reader: e.carry(src), closed: make(chan struct{})}
+}
+
+func (b *requestBody) Close() error {
+	b.once.Do(func() { close(b.closed) })
+	return nil
+}
+
+func (b *requestBody) wait() { <-b.closed }

@@ -1,0 +1,94 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/flynnhost/flynn/host/netaddr"
+)
+
+// Network resolves names and dials addresses.
+type Network interface {
+	// Resolve returns the addresses of a name.
+	Resolve(ctx context.Context, name string) ([]netip.Addr, error)
+	// Dial connects to an address over TCP.
+	Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
+}
+
+// host is the Network that this program stands in.
+type host struct{}
+
+// Resolve asks for the name as it is: the final dot keeps the resolver from trying it below the host's own domain.
+func (host) Resolve(ctx context.Context, name string) ([]netip.Addr, error) {
+	return new(net.Resolver).LookupNetIP(ctx, "ip", name+".")
+}
+
+// Dial judges once more what the kernel is asked to connect to.
+func (host) Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+	dialer := net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
+		final, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		return netaddr.Public(final.Addr())
+	}}
+	return dialer.DialContext(ctx, "tcp", addr.String())
+}
+
+// maxAddrs bounds how many addresses of a name are tried.
+const maxAddrs = 8
+
+// pin resolves a host once. A name with any address that is not public is refused whole: whoever runs it is either
+// mistaken or aims at what is behind the host.
+func (p *Proxy) pin(ctx context.Context, h netaddr.Host) ([]netip.Addr, error) {
+	addrs := []netip.Addr{h.Addr}
+	if !h.IsAddr() {
+		ctx, cancel := context.WithTimeout(ctx, p.config.DialTimeout)
+		defer cancel()
+		var err error
+		if addrs, err = p.config.Network.Resolve(ctx, h.Name); err != nil {
+			return nil, refuse(http.StatusBadGateway, fmt.Errorf("%s has no address that can be found", h.Name))
+		}
+	}
+	if len(addrs) == 0 {
+		return nil, refuse(http.StatusBadGateway, fmt.Errorf("%s has no address", h.Name))
+	}
+	for i, a := range addrs {
+		if err := netaddr.Public(a); err != nil {
+			return nil, refuse(http.StatusForbidden, err)
+		}
+		addrs[i] = a.Unmap()
+	}
+	return addrs[:min(len(addrs), maxAddrs)], nil
+}
+
+// dial connects to the first of the pinned addresses that answers.
+func (p *Proxy) dial(ctx context.Context, addrs []netip.Addr, port uint16) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.config.DialTimeout)
+	defer cancel()
+	var all error
+	for i, a := range addrs {
+		conn, err := p.dialOne(ctx, netip.AddrPortFrom(a, port), len(addrs)-i)
+		if err == nil {
+			return conn, nil
+		}
+		all = errors.Join(all, err)
+	}
+	return nil, refuse(http.StatusBadGateway, fmt.Errorf("cannot connect: %w", all))
+}
+
+// dialOne gives an address its share of the time that is left.
+func (p *Proxy) dialOne(ctx context.Context, addr netip.AddrPort, left int) (net.Conn, error) {
+	if err := netaddr.Public(addr.Addr()); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.config.DialTimeout/time.Duration(left))
+	defer cancel()
+	return p.config.Network.Dial(ctx, addr)
+}

@@ -1,0 +1,81 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strconv"
+)
+
+// tunnel connects, says so, and carries bytes both ways once the TLS greeting has named the right host. Not one byte
+// reaches the other side before.
+func (e *exchange) tunnel(ctx context.Context, r *request, addrs []netip.Addr) error {
+	server, err := e.proxy.dial(ctx, addrs, r.Port)
+	if err != nil {
+		return e.answer(err)
+	}
+	defer server.Close()
+	defer context.AfterFunc(ctx, func() { server.Close() })()
+	if _, err := io.WriteString(e.conn, "HTTP/1.1 200 Connection Established\r\n\r\n"); err != nil {
+		return err
+	}
+	e.watch.Reset(e.proxy.config.GreetTimeout)
+	greeting, h, err := readHello(e.client)
+	if errors.Is(err, io.EOF) || ctx.Err() != nil {
+		return nil // the program has changed its mind
+	}
+	if err == nil {
+		err = h.check(r)
+	}
+	if err != nil {
+		d := decision(r)
+		d.Addrs, d.Reason = addrs, err.Error()
+		e.proxy.decide(d)
+		_, err = io.WriteString(e.conn, unrecognizedName)
+		return err
+	}
+	e.touch()
+	if _, err := server.Write(greeting); err != nil {
+		return err
+	}
+	return e.splice(server)
+}
+
+// check compares the name in the greeting with the host that was asked for, and decided on.
+func (h hello) check(r *request) error {
+	switch {
+	case h.hidden:
+		return errors.New("the TLS greeting hides a name (encrypted client hello); switch that off")
+	case r.Host.IsAddr() && h.name != "":
+		return fmt.Errorf("the TLS greeting names %q, but the tunnel is for an address", h.name)
+	case !r.Host.IsAddr() && h.name == "":
+		return errors.New("the TLS greeting names no host")
+	case !r.Host.IsAddr() && h.name != r.Host.Name:
+		return fmt.Errorf("the TLS greeting names %q, but the tunnel is for %s", h.name, r.Host.Name)
+	}
+	return nil
+}
+
+// splice carries until the server has sent its last, or one side breaks.
+func (e *exchange) splice(server net.Conn) error {
+	up := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(server, e.carry(e.client))
+		if half, ok := server.(interface{ CloseWrite() error }); ok && err == nil {
+			err = half.CloseWrite()
+		}
+		if err != nil {
+			server.Close() // ends the other direction too
+		}
+		up <- err
+	}()
+	_, down := io.Copy(e.conn, e.carry(server))
+	e.conn.Close()
+	server.Close()
+	return errors.Join(down, <-up)
+}
+
+func portText(port uint16) string { return strconv.Itoa(int(port)) }

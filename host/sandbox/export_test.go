@@ -1,0 +1,6 @@
+package sandbox
+
+import "github.com/flynnhost/flynn/host/sandbox/egress"
+
+// SetNetwork gives proxies another network: a test's, in which names and public addresses lead to its own listeners.
+func (c *Config) SetNetwork(n egress.Network) { c.network = n }

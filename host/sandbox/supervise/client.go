@@ -1,0 +1,113 @@
+//go:build linux
+
+package supervise
+
+import (
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+const (
+	// clientPatience bounds one write to a program that does not read.
+	clientPatience = time.Minute
+	// lingerTime is how long a program may take to hang up after the host has. Bytes of its that were never read would
+	// make the kernel throw away the answer before them.
+	lingerTime = 2 * time.Second
+)
+
+// client is one connection to the proxy. It ends when the host says so: the host learns of every other end.
+type client struct {
+	o      *outlet
+	id     uint32
+	socket *os.File
+	in     *frame.Inbox      // from the host
+	window *frame.SendWindow // to the host
+	sent   chan struct{}     // closed when the program's side has ended
+}
+
+// drop takes note of the host's end: what came before it is still written.
+func (c *client) drop() {
+	c.window.Close()
+	c.in.End()
+}
+
+// run carries both ways until the host ends the connection.
+func (c *client) run() {
+	defer func() { <-c.o.slots }()
+	defer c.socket.Close()
+	go c.carryOut()
+	c.carryIn()
+	c.shutdown()
+	_ = c.socket.SetReadDeadline(time.Now().Add(lingerTime))
+	<-c.sent
+}
+
+// carryIn writes what the host sends. If the program is gone the host is told, and gets credit until it ends the
+// connection, so that it is never stuck.
+func (c *client) carryIn() {
+	broken := false
+	for {
+		p, credit, ended, err := c.in.Wait(c.o.s.ctx)
+		if err != nil {
+			return
+		}
+		if len(p) > 0 && !broken {
+			_ = c.socket.SetWriteDeadline(time.Now().Add(clientPatience))
+			if _, err := c.socket.Write(p); err != nil {
+				broken = true
+				c.send(frame.Drop, 0, nil)
+			}
+		}
+		if ended {
+			return
+		}
+		if credit != nil {
+			c.send(frame.Credit, frame.In, credit)
+		}
+	}
+}
+
+// carryOut reads what the program sends. Once the host is not interested any more the rest is thrown away.
+func (c *client) carryOut() {
+	defer close(c.sent)
+	buf := buffers.Get().(*[pumpBuffer]byte)
+	defer buffers.Put(buf)
+	for {
+		n, err := c.socket.Read(buf[:])
+		for p := buf[:n]; len(p) > 0; {
+			taken, refused := c.window.Take(c.o.s.ctx, len(p))
+			if refused != nil {
+				break
+			}
+			c.send(frame.Data, frame.Out, p[:taken])
+			p = p[taken:]
+		}
+		if errors.Is(err, io.EOF) {
+			c.send(frame.End, frame.Out, nil)
+			return
+		}
+		if err != nil {
+			c.send(frame.Drop, 0, nil)
+			return
+		}
+	}
+}
+
+func (c *client) send(t frame.Type, stream uint8, payload []byte) {
+	c.o.s.send(frame.Frame{Type: t, Stream: stream, ID: c.id, Payload: payload})
+}
+
+// shutdown tells the program that nothing more comes.
+func (c *client) shutdown() {
+	raw, err := c.socket.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) })
+}

@@ -1,0 +1,128 @@
+//go:build linux
+
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+const (
+	// proxyPort is where programs find the proxy; the loopback interface is the container's own.
+	proxyPort = 3128
+	// acceptPause follows a failure to accept, such as for want of descriptors.
+	acceptPause = 50 * time.Millisecond
+)
+
+// outlet is the proxy as programs see it: a loopback port. It understands nothing of what passes; each connection is
+// handed to the host as two streams, and the host decides what becomes of it.
+type outlet struct {
+	s        *supervisor
+	listener *os.File
+	slots    chan struct{} // holds a token for each client
+
+	mu      sync.Mutex
+	clients map[uint32]*client
+}
+
+// proxyEnv names the proxy in the ways that programs look for it.
+func proxyEnv() []string {
+	url := fmt.Sprintf("http://127.0.0.1:%d", proxyPort)
+	var env []string
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
+		env = append(env, name+"="+url)
+	}
+	return append(env, "NO_PROXY=", "no_proxy=")
+}
+
+func openOutlet(s *supervisor) (*outlet, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open proxy: %w", err)
+	}
+	err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+	if err == nil {
+		err = unix.Bind(fd, &unix.SockaddrInet4{Port: proxyPort, Addr: [4]byte{127, 0, 0, 1}})
+	}
+	if err == nil {
+		err = unix.Listen(fd, frame.MaxConnections)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("open proxy: %w", err)
+	}
+	return &outlet{
+		s: s, listener: os.NewFile(uintptr(fd), "proxy"),
+		slots: make(chan struct{}, frame.MaxConnections), clients: make(map[uint32]*client),
+	}, nil
+}
+
+// run accepts for as long as we live. Above the limit programs wait in the kernel's backlog.
+func (o *outlet) run() {
+	for n := uint32(1); ; n++ {
+		o.slots <- struct{}{}
+		socket, err := o.accept()
+		for err != nil {
+			time.Sleep(acceptPause)
+			socket, err = o.accept()
+		}
+		c := &client{
+			o: o, id: frame.ConnectionID(n), socket: socket,
+			in: frame.NewInbox(make(chan struct{}, 1)), window: frame.NewSendWindow(), sent: make(chan struct{}),
+		}
+		o.mu.Lock()
+		o.clients[c.id] = c
+		o.mu.Unlock()
+		o.s.send(frame.Frame{Type: frame.Connect, ID: c.id})
+		go c.run()
+	}
+}
+
+func (o *outlet) accept() (*os.File, error) {
+	raw, err := o.listener.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var fd int
+	var failure error
+	err = raw.Read(func(listener uintptr) bool {
+		fd, _, failure = unix.Accept4(int(listener), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+		return failure != unix.EAGAIN
+	})
+	if err = errors.Join(err, failure); err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "client"), nil
+}
+
+// deliver hands a frame to its client. The host may have sent it before it learned that the client is gone.
+func (o *outlet) deliver(f frame.Frame) error {
+	if o == nil {
+		return fmt.Errorf("%w: frame for a connection without a proxy", frame.ErrProtocol)
+	}
+	o.mu.Lock()
+	c := o.clients[f.ID]
+	if f.Type == frame.Drop {
+		delete(o.clients, f.ID)
+	}
+	o.mu.Unlock()
+	switch {
+	case c == nil:
+		return nil
+	case f.Type == frame.Drop:
+		c.drop()
+		return nil
+	case f.Type == frame.Data && f.Stream == frame.In:
+		return c.in.Put(f.Payload)
+	case f.Type == frame.Credit && f.Stream == frame.Out:
+		return c.window.Grant(f.Payload)
+	}
+	return fmt.Errorf("%w: frame type %d on stream %d of a connection", frame.ErrProtocol, f.Type, f.Stream)
+}
