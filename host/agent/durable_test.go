@@ -130,7 +130,7 @@ func (p *process) CommitTurn(ctx context.Context, c store.Commit) error {
 func (p *process) SetOutbox(ctx context.Context, r store.OutboxRow) error {
 	return p.write(func() error {
 		err := p.Store.SetOutbox(ctx, r)
-		p.note(r.Reply.Key, false)
+		p.note(r.Reply.Key, r.State == store.OutboxSending && r.Note == "") // about to be sent
 		return err
 	})
 }
