@@ -30,6 +30,10 @@ func newSandboxes(t testing.TB, settings string) sandboxes {
 	sandboxtest.Engine(t)
 	dir := t.TempDir()
 	s := sandboxes{t: t, path: filepath.Join(dir, "flynn.toml")}
+	narrow := `sandbox = "small"`
+	if !strings.Contains(settings, "enabled = true") {
+		narrow = "" // an agent that asks for a sandbox where there is none is an error
+	}
 	text := fmt.Sprintf(`
 [sandbox]
 image = %q
@@ -42,12 +46,12 @@ memory_limit = "64m"
 [agent_configs.free]
 sandbox = false
 [agent_configs.narrow]
-sandbox = "small"
+%s
 [routing]
 default_agent = "main"
 [store]
 dir = %q
-`, sandboxtest.Image, settings, filepath.Join(dir, "store"))
+`, sandboxtest.Image, settings, narrow, filepath.Join(dir, "store"))
 	if err := os.WriteFile(s.path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

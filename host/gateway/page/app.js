@@ -69,15 +69,17 @@ function frame(f) {
       transcript.event(f.event);
       break;
     case "accepted":
-      transcript.user(f.id, "", "sent");
-      running(true);
+      transcript.user(f.id, "", "sent"); // the turn may be over by now: events tell, not this
       panel.refresh();
       break;
     case "approvals":
       approvals.show(f.approvals, here);
       break;
     case "error":
-      if (f.id) transcript.user(f.id, "", "failed");
+      if (f.id) {
+        transcript.user(f.id, "", "failed");
+        running(false);
+      }
       approvals.release();
       notice(f.message);
       break;
@@ -106,6 +108,7 @@ function running(is) {
 function submit(id, text) {
   notice("");
   transcript.user(id, text, "sending");
+  running(true);
   socket.send(id, text);
   atEnd = true;
   follow();
