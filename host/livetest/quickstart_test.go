@@ -126,7 +126,7 @@ func TestQuickstartWithDocker(t *testing.T) {
 }
 
 func TestPageSurvivesAKilledHost(t *testing.T) {
-	s := newSite(t, quickstart(t, "enabled        = true", "enabled = false", "sandbox       = true", "sandbox = false"))
+	s := newSite(t, quickstart(t, "enabled        = true", "enabled = false"))
 	s.start()
 	p := browse(t, s)
 	p.say("first")
