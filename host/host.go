@@ -211,9 +211,11 @@ func (h *Host) Run(ctx context.Context) error {
 	last.run(h, "plugins", stop, func() error { return h.plugins.Run(plugins) })
 	out.run(h, "outbox", stop, func() error { return h.outbox.Run(outbox) })
 	cfg := h.current.Load().config
+	sandboxes, stopSandboxes := context.WithCancel(context.WithoutCancel(ctx)) // turns end before their sandboxes do
+	defer stopSandboxes()
+	out.run(h, "sandbox", stop, func() error { return h.machines.run(sandboxes, cfg.Sandbox) })
 	in.run(h, "lanes", stop, func() error { return h.lanes.Run(ctx) })
 	in.run(h, "policies", stop, func() error { return h.policies.Run(ctx) })
-	in.run(h, "sandbox", stop, func() error { return h.machines.run(ctx, cfg.Sandbox) })
 	in.run(h, "configuration", stop, func() error { return h.follow(ctx) })
 	in.run(h, "gateway", stop, func() error { return h.gateway.Run(ctx) })
 	h.setChannels(nil, cfg)
@@ -223,6 +225,7 @@ func (h *Host) Run(ctx context.Context) error {
 	<-ctx.Done()
 	h.ready.Store(false)
 	in.wait()
+	stopSandboxes()
 	stopOutbox()
 	if !out.waitFor(drainTime) {
 		h.log.Warn("replies are still under way; their fate will be settled at the next start")
