@@ -52,6 +52,10 @@ type Command struct {
 	// MaxOutput caps stdout and stderr each, in bytes; zero means DefaultMaxOutput. What is
 	// beyond it is dropped at the source and counted.
 	MaxOutput int
+	// Changes asks for the files that differ afterwards.
+	Changes bool
+	// Spill asks for output beyond the cap to be kept in a file of the workspace.
+	Spill bool
 	// Progress, if set, receives output as it comes. It must not block for long.
 	Progress func(stream Stream, p []byte)
 }
@@ -79,11 +83,28 @@ type Result struct {
 	Canceled bool   `json:"canceled,omitempty"`
 	OOM      bool   `json:"oom,omitempty"`
 	PidsHit  bool   `json:"pids_hit,omitempty"` // a fork was refused by the pids limit
+	DiskHit  bool   `json:"disk_hit,omitempty"` // ended because the workspace outgrew its limit
 
 	Wall time.Duration `json:"wall_ns"`
 	CPU  time.Duration `json:"cpu_ns"`
+	// PeakMemory is the resident size of the largest process, in bytes; 0 if it is not known.
+	PeakMemory int64 `json:"peak_memory,omitempty"`
+	// Changes is set when the command asked for it and the machine can tell.
+	Changes *Changes `json:"changes,omitempty"`
+	// Spill is the path of a workspace file with each stream's output from its first byte on, as far as it was kept, if
+	// anything was dropped and the command asked for it.
+	Spill string `json:"spill,omitempty"`
 	// Kill is set when the machine had to end the command.
 	Kill *Kill `json:"kill,omitempty"`
+}
+
+// Changes are the regular files and links of the workspace that a command has touched, by their paths relative to it, sorted.
+type Changes struct {
+	Added    []string `json:"added,omitempty"`
+	Modified []string `json:"modified,omitempty"`
+	Deleted  []string `json:"deleted,omitempty"`
+	// Partial says that there are more: the workspace is too large to look through.
+	Partial bool `json:"partial,omitempty"`
 }
 
 // Kill certifies how a command was ended.

@@ -76,13 +76,56 @@ type Container struct {
 	Runtime     string // "" is the engine's default
 }
 
-// Mount binds a host path.
+// Mount is a place in a container that comes from outside.
 type Mount struct {
+	Kind MountKind
+	// Source is a host path of a Bind, the name of a Volume, and empty for Memory.
 	Source, Target string
 	ReadOnly       bool
+	// Bytes bounds Memory.
+	Bytes int64
 }
 
-// Owned is a container that an instance made.
+// MountKind says what a Mount's source is.
+type MountKind string
+
+// The kinds.
+const (
+	Bind   MountKind = "" // the engine sees the host's files
+	Volume MountKind = "volume"
+	Memory MountKind = "tmpfs"
+)
+
+// Volumes is a Driver with storage of its own. Everything it makes carries labels, as containers do.
+type Volumes interface {
+	// EnsureVolume makes a volume unless it is there. One of that name with another LabelInstance is an error.
+	EnsureVolume(ctx context.Context, name string, labels map[string]string) error
+	// RemoveVolume removes a volume. One that does not exist is no error, one in use is.
+	RemoveVolume(ctx context.Context, name string) error
+	ListVolumes(ctx context.Context, instance string) ([]Owned, error)
+}
+
+// Networks is a Driver that can make networks.
+type Networks interface {
+	// EnsureNetwork makes a network without a way out, unless it is there.
+	EnsureNetwork(ctx context.Context, name string, labels map[string]string) error
+	RemoveNetwork(ctx context.Context, name string) error
+	ListNetworks(ctx context.Context, instance string) ([]Owned, error)
+}
+
+// Images is a Driver that can make images.
+type Images interface {
+	ListImages(ctx context.Context, instance string) ([]Owned, error)
+	RemoveImage(ctx context.Context, id string) error
+}
+
+// Pauser is a Driver that can freeze containers.
+type Pauser interface {
+	Pause(ctx context.Context, id string) error
+	Unpause(ctx context.Context, id string) error
+}
+
+// Owned is a container, volume, network or image that an instance made.
 type Owned struct {
 	ID, Name string
 	Labels   map[string]string

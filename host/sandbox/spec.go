@@ -3,6 +3,7 @@ package sandbox
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
@@ -11,7 +12,9 @@ import (
 	"github.com/flynnhost/flynn/host/netaddr"
 )
 
-// Spec says what a sandbox is made of. Its zero value is the default of every field but Image.
+// Spec says what a sandbox is made of. Its zero value is the default of every field but Image. It is plain data: containers
+// whose specifications have the same JSON can stand in for each other, so what does not concern the container, and every
+// secret, is left out of it.
 type Spec struct {
 	Image string
 	// WorkspaceDir is the workspace's absolute path inside. /workspace
@@ -27,7 +30,7 @@ type Spec struct {
 	// PidsLimit is how many processes and threads commands may have together. 256
 	PidsLimit int64
 	// Timeout ends a command that names none of its own. 5 minutes
-	Timeout time.Duration
+	Timeout time.Duration `json:"-"`
 	// Runtime names another OCI runtime of the engine, such as runsc.
 	Runtime string
 }
@@ -98,9 +101,12 @@ func (s Spec) driverNetwork() string {
 	return s.Network
 }
 
-// hash identifies containers that can stand in for each other. The time-out belongs to commands.
+// hash identifies containers that can stand in for each other.
 func (s Spec) hash(supervisor string) string {
-	s.Timeout = 0
-	sum := sha256.Sum256(fmt.Appendf(nil, "%#v %s", s, supervisor))
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic("sandbox: a specification is plain data: " + err.Error())
+	}
+	sum := sha256.Sum256(append(text, supervisor...))
 	return hex.EncodeToString(sum[:8])
 }

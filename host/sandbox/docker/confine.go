@@ -49,7 +49,7 @@ func confine(c sandbox.Container) (*container.Config, *container.HostConfig) {
 		ShmSize:        shmSize,
 		LogConfig:      container.LogConfig{Type: "none"},
 		RestartPolicy:  container.RestartPolicy{Name: "no"},
-		Mounts:         binds(c.Mounts),
+		Mounts:         mounts(c.Mounts),
 		Resources: container.Resources{
 			Memory:     c.MemoryBytes,
 			MemorySwap: c.MemoryBytes, // the sum: no swap
@@ -64,13 +64,21 @@ func confine(c sandbox.Container) (*container.Config, *container.HostConfig) {
 	return config, host
 }
 
-func binds(mounts []sandbox.Mount) []mount.Mount {
+func mounts(wanted []sandbox.Mount) []mount.Mount {
 	var out []mount.Mount
-	for _, m := range mounts {
-		out = append(out, mount.Mount{
-			Type: mount.TypeBind, Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly,
-			BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate},
-		})
+	for _, w := range wanted {
+		m := mount.Mount{Type: mount.TypeBind, Source: w.Source, Target: w.Target, ReadOnly: w.ReadOnly}
+		switch w.Kind {
+		case sandbox.Volume:
+			m.Type = mount.TypeVolume
+			m.VolumeOptions = &mount.VolumeOptions{NoCopy: true}
+		case sandbox.Memory:
+			m.Type = mount.TypeTmpfs
+			m.TmpfsOptions = &mount.TmpfsOptions{SizeBytes: w.Bytes, Mode: 0o1777}
+		default:
+			m.BindOptions = &mount.BindOptions{Propagation: mount.PropagationRPrivate}
+		}
+		out = append(out, m)
 	}
 	return out
 }

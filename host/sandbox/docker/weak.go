@@ -57,7 +57,7 @@ func (w Weakness) spoil(config *container.Config, host *container.HostConfig) {
 		host.ExtraHosts = append(host.ExtraHosts, w.HostName)
 	}
 	if w.Mount.Source != "" {
-		host.Mounts = append(host.Mounts, binds([]sandbox.Mount{w.Mount})...)
+		host.Mounts = append(host.Mounts, mounts([]sandbox.Mount{w.Mount})...)
 	}
 }
 
