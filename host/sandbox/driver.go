@@ -59,7 +59,7 @@ type Capabilities struct {
 	Runtimes      []string
 }
 
-// Container is what a Driver makes. Every container is confined the same way, which is the driver's
+// Container is what a Driver makes. Every container of a role is confined the same way, which is the driver's
 // duty and not for the caller to choose: no capabilities but those to become a user
 // and signal it, no new privileges, read-only root, a small /tmp, no log.
 type Container struct {
@@ -74,6 +74,8 @@ type Container struct {
 	CPUs        float64
 	PidsLimit   int64
 	Runtime     string // "" is the engine's default
+	// Role says what the container is for, and by that what it may.
+	Role Role
 }
 
 // Mount is a place in a container that comes from outside.

@@ -64,6 +64,7 @@ type Manager struct {
 	digest     string // of the supervisor
 	workspaces *workspaces
 	pool       *pool
+	volumes    *volumes
 	work       sync.WaitGroup // launches and removals under way
 
 	mu       sync.Mutex // guards the fields below, never held over I/O
@@ -103,7 +104,7 @@ func New(c Config) (*Manager, error) {
 		workspaces: newWorkspaces(c.WorkspaceRoot, c.Instance),
 		sessions:   make(map[key]*Session),
 	}
-	m.pool = newPool(m)
+	m.pool, m.volumes = newPool(m), newVolumes(m)
 	return m, nil
 }
 

@@ -42,7 +42,7 @@ func confine(c sandbox.Container) (*container.Config, *container.HostConfig) {
 		NetworkMode:    container.NetworkMode(c.Network),
 		IpcMode:        "private",
 		CapDrop:        []string{"ALL"},
-		CapAdd:         []string{"SETUID", "SETGID", "KILL"},
+		CapAdd:         capabilities(c.Role),
 		SecurityOpt:    []string{"no-new-privileges"},
 		ReadonlyRootfs: true,
 		Tmpfs:          map[string]string{"/tmp": tmpOptions},
@@ -62,6 +62,14 @@ func confine(c sandbox.Container) (*container.Config, *container.HostConfig) {
 		},
 	}
 	return config, host
+}
+
+// capabilities are all that a container of the role has.
+func capabilities(r sandbox.Role) []string {
+	if r == sandbox.Preparer {
+		return []string{"CHOWN"}
+	}
+	return []string{"SETUID", "SETGID", "KILL"}
 }
 
 func mounts(wanted []sandbox.Mount) []mount.Mount {
