@@ -57,6 +57,8 @@ type Capabilities struct {
 	CgroupVersion int
 	Rootless      bool
 	Runtimes      []string
+	// DataRoot is where the engine keeps its images and volumes, as it sees its own machine.
+	DataRoot string
 }
 
 // Container is what a Driver makes. Every container of a role is confined the same way, which is the driver's
@@ -86,6 +88,8 @@ type Mount struct {
 	ReadOnly       bool
 	// Bytes bounds Memory.
 	Bytes int64
+	// Alone leaves out what is mounted below the source of a Bind: it would be writable even where the Bind is not.
+	Alone bool
 }
 
 // MountKind says what a Mount's source is.

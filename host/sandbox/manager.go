@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/egress"
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
 
 // Config is what a Manager needs.
@@ -49,7 +50,9 @@ type Config struct {
 	MaxAge time.Duration
 	// Decided is told what the proxy of a session's sandbox let pass or refused; see egress.Config. It must not wait.
 	Decided func(session string, d egress.Decision)
-	Log     *slog.Logger
+	// MountRules says which folders of the host may be mounted. Nil allows none.
+	MountRules func() mounts.Rules
+	Log        *slog.Logger
 
 	// network is what proxies reach things by; the host's own except in tests of this package.
 	network egress.Network

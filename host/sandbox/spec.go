@@ -33,6 +33,12 @@ type Spec struct {
 	Timeout time.Duration `json:"-"`
 	// Runtime names another OCI runtime of the engine, such as runsc.
 	Runtime string
+	// Mounts are folders and files of the host; Config.MountRules says which may be.
+	Mounts []HostMount
+	// Volumes are kept by the engine.
+	Volumes []VolumeMount
+	// Tmpfs are kept in memory, and count as it.
+	Tmpfs []MemoryMount
 }
 
 // WithDefaults fills in what is unset.
@@ -87,7 +93,7 @@ func (s Spec) validate() error {
 	if _, err := netaddr.ParseRules(s.Allowlist); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
-	return nil
+	return s.validateMounts()
 }
 
 // allowlist is the network of containers that have none, but a proxy.

@@ -66,11 +66,15 @@ func (v volume) labels(instance string) map[string]string {
 // volumeNames is what the configuration may call a volume.
 var volumeNames = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}$`)
 
+func badVolumeName(name string) error {
+	return fmt.Errorf("sandbox: bad name %q of a volume: use letters, digits, - and _, with a letter or digit first", name)
+}
+
 // provide makes sure that the volume is there and belongs to o, once in this process, and returns its name on the
 // engine. image is what the container that hands it over is made of.
 func (vs *volumes) provide(ctx context.Context, v volume, image string, o owner) (string, error) {
 	if !volumeNames.MatchString(v.name) {
-		return "", fmt.Errorf("sandbox: bad name %q of a volume: use letters, digits, - and _, with a letter or digit first", v.name)
+		return "", badVolumeName(v.name)
 	}
 	name := v.engineName(vs.m.config.Instance)
 	vs.mu.Lock()

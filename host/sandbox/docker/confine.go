@@ -84,7 +84,7 @@ func mounts(wanted []sandbox.Mount) []mount.Mount {
 			m.Type = mount.TypeTmpfs
 			m.TmpfsOptions = &mount.TmpfsOptions{SizeBytes: w.Bytes, Mode: 0o1777}
 		default:
-			m.BindOptions = &mount.BindOptions{Propagation: mount.PropagationRPrivate}
+			m.BindOptions = &mount.BindOptions{Propagation: mount.PropagationRPrivate, NonRecursive: w.Alone}
 		}
 		out = append(out, m)
 	}

@@ -147,6 +147,7 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 		return err
 	}
 	welcome := lookAround(nonce, s.hello.Workspace)
+	s.identify(&welcome)
 	if s.hello.Proxy {
 		if s.outlet, err = openOutlet(s); err != nil {
 			return err
