@@ -18,6 +18,7 @@ import (
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/builtin"
@@ -72,6 +73,7 @@ func (s *Sandboxes) Manager(log *slog.Logger) (*sandbox.Manager, error) {
 	}
 	return sandbox.New(sandbox.Config{
 		Driver: s.Driver, Instance: s.Instance, WorkspaceRoot: s.Root, Spec: spec(s.config.Sandbox), Supervisor: supervisor, Log: log,
+		MountRules: func() mounts.Rules { return s.config.MountRules(os.Getenv) },
 	})
 }
 
