@@ -168,7 +168,7 @@ func (m *Manager) begin(s *Session, p, before *pending) error {
 		if before != nil && before.box != nil {
 			<-before.box.gone
 		}
-		p.box, p.err = m.provide(s)
+		p.box, p.err = m.provideStarted(s)
 	})
 	return nil
 }

@@ -56,7 +56,7 @@ type FileID struct {
 }
 
 // Version is the protocol's; both ends come from one build, so they must be equal.
-const Version = 2
+const Version = 3
 
 // ExecBody starts a command.
 type ExecBody struct {
@@ -68,6 +68,10 @@ type ExecBody struct {
 	MaxOutput  int64         `json:"max_output"`
 	Eager      bool          `json:"eager,omitempty"` // send output as it comes
 	Background bool          `json:"background,omitempty"`
+	// Argv is a program with its arguments to start without a shell, in place of Script; Cwd is then its absolute working
+	// directory, anywhere inside. Its name is looked up in PATH.
+	Argv [][]byte `json:"argv,omitempty"`
+	Cwd  []byte   `json:"cwd,omitempty"`
 }
 
 // StopBody says why a command is ended.
