@@ -136,6 +136,8 @@ type ReadBody struct {
 	Path   []byte `json:"path"` // relative to the workspace
 	Offset int64  `json:"offset"`
 	Max    int64  `json:"max"`
+	// Head asks for the file's Entry on stream Err before the bytes, which then end where the file did at that moment.
+	Head bool `json:"head,omitempty"`
 }
 
 // ReadReply closes a Read.
@@ -143,10 +145,10 @@ type ReadReply struct {
 	Size int64 `json:"size"` // of the whole file
 }
 
-// WriteBody announces a file; Size bytes follow as Data on stream In.
+// WriteBody announces a file; Size bytes follow as Data on stream In, or any number if Size is negative.
 type WriteBody struct {
 	Path []byte `json:"path"`
-	Perm uint32 `json:"perm"`
+	Perm uint32 `json:"perm"` // 0 keeps the mode of a file that is there, and is 0644 for a new one
 	Size int64  `json:"size"`
 }
 
