@@ -20,6 +20,10 @@ type HelloBody struct {
 	Lane string `json:"lane,omitempty"`
 	// Proxy asks for the proxy: a loopback port whose connections the host serves.
 	Proxy bool `json:"proxy,omitempty"`
+	// Lease is how long background commands outlast the host, and Secret what it proves itself with when it is back.
+	// They count only with a lane.
+	Lease  time.Duration `json:"lease,omitempty"`
+	Secret []byte        `json:"secret,omitempty"`
 }
 
 // WelcomeBody is the supervisor's proof of where it runs. The host compares it with
@@ -44,7 +48,7 @@ type WelcomeBody struct {
 }
 
 // Version is the protocol's; both ends come from one build, so they must be equal.
-const Version = 2
+const Version = 3
 
 // ExecBody starts a command.
 type ExecBody struct {
@@ -56,6 +60,8 @@ type ExecBody struct {
 	MaxOutput  int64         `json:"max_output"`
 	Eager      bool          `json:"eager,omitempty"` // send output as it comes
 	Background bool          `json:"background,omitempty"`
+	// Process is the number that the host knows a background command by.
+	Process int `json:"process,omitempty"`
 }
 
 // StopBody says why a command is ended.
