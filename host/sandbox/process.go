@@ -58,6 +58,7 @@ func (b *box) start(ctx context.Context, cmd machine.Command, workspaceDir strin
 	if err := b.enter(p); err != nil {
 		return machine.Process{}, err
 	}
+	body.Process = p.number
 	// The process outlives ctx, and so does its stdin.
 	if p.finish, err = b.openExec(context.WithoutCancel(ctx), p.call, body, cmd.Stdin); err != nil {
 		b.leave(p)
