@@ -11,6 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
 // box is one live container. It is used for one session only and never revived: when its link
@@ -80,10 +81,8 @@ func create(ctx context.Context, d Driver, log *slog.Logger, c Container) (strin
 		return "", err
 	}
 	log.Info("sandbox image is missing, pulling it", "image", c.Image)
-	pulled := puller.Pull(ctx, c.Image, func(line string) { log.Debug("pull", "image", c.Image, "progress", line) })
-	if pulled != nil {
-		return "", fmt.Errorf("%w: %w, and it cannot be pulled: %s: run: docker pull %s",
-			machine.ErrUnavailable, err, machine.Reason(pulled), c.Image)
+	if err := image.Pull(ctx, puller, c.Image); err != nil {
+		return "", fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
 	}
 	return d.Create(ctx, c)
 }

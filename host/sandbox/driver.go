@@ -2,9 +2,10 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"io"
 	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
 // Driver makes containers somewhere. Its methods are safe for concurrent use and put a deadline of
@@ -41,7 +42,7 @@ type Renamer interface {
 }
 
 // ErrNoImage means that the engine does not have the image.
-var ErrNoImage = errors.New("no such image")
+var ErrNoImage = image.ErrNoImage
 
 // Stream is the connection to a container's first process. Close ends the process's input.
 type Stream interface {
@@ -115,8 +116,9 @@ type Networks interface {
 
 // Images is a Driver that can make images.
 type Images interface {
+	image.Engine
+	// ListImages returns the instance's images, the latest first, and one with several names once for each.
 	ListImages(ctx context.Context, instance string) ([]Owned, error)
-	RemoveImage(ctx context.Context, id string) error
 }
 
 // Pauser is a Driver that can freeze containers.

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/egress"
+	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
 // Config is what a Manager needs.
@@ -63,6 +64,7 @@ type Manager struct {
 	supervisor string // the copy that containers mount
 	digest     string // of the supervisor
 	workspaces *workspaces
+	images     *image.Builder // or nil, where the driver can make none
 	pool       *pool
 	work       sync.WaitGroup // launches and removals under way
 
@@ -103,6 +105,7 @@ func New(c Config) (*Manager, error) {
 		workspaces: newWorkspaces(c.WorkspaceRoot, c.Instance),
 		sessions:   make(map[key]*Session),
 	}
+	m.images = newBuilder(c, run)
 	m.pool = newPool(m)
 	return m, nil
 }
@@ -164,7 +167,7 @@ func (m *Manager) begin(s *Session, p, before *pending) error {
 		if before != nil && before.box != nil {
 			<-before.box.gone
 		}
-		p.box, p.err = m.provide(s)
+		p.box, p.err = m.provide(p.making, s)
 	})
 	return nil
 }
