@@ -44,6 +44,7 @@ type order struct {
 	hello     frame.HelloBody
 	nonce     string
 	workspace string
+	furniture furniture
 	lane      *lane          // or nil
 	egress    *egress.Config // or nil, for no proxy
 	decided   func(session string, d egress.Decision)
@@ -53,6 +54,10 @@ type order struct {
 // failure nothing is left, or what is left is found by its label at the next start.
 func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, error) {
 	defer o.lane.close()
+	defer o.furniture.release()
+	if err := o.furniture.place(ctx, &o); err != nil {
+		return nil, err
+	}
 	id, err := create(ctx, d, log, o.container)
 	if err != nil {
 		discard(d, log, o.container.Name)
@@ -81,7 +86,7 @@ func create(ctx context.Context, d Driver, log *slog.Logger, c Container) (strin
 		return "", err
 	}
 	log.Info("sandbox image is missing, pulling it", "image", c.Image)
-	if err := image.Pull(ctx, puller, c.Image); err != nil {
+	if err := image.Pull(ctx, puller, c.Image, err); err != nil {
 		return "", fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
 	}
 	return d.Create(ctx, c)
@@ -216,7 +221,7 @@ func checkWelcome(w frame.WelcomeBody, o order) error {
 	case o.container.Network == "none" && len(w.Interfaces) > 1:
 		return fmt.Errorf("the network is off, but there are interfaces %v", w.Interfaces)
 	}
-	return nil
+	return o.furniture.verify(w)
 }
 
 // stderrLog passes the supervisor's own complaints to the log, which are few and short.

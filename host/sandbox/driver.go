@@ -58,9 +58,11 @@ type Capabilities struct {
 	CgroupVersion int
 	Rootless      bool
 	Runtimes      []string
+	// DataRoot is where the engine keeps its images and volumes, as it sees its own machine.
+	DataRoot string
 }
 
-// Container is what a Driver makes. Every container is confined the same way, which is the driver's
+// Container is what a Driver makes. Every container of a role is confined the same way, which is the driver's
 // duty and not for the caller to choose: no capabilities but those to become a user
 // and signal it, no new privileges, read-only root, a small /tmp, no log.
 type Container struct {
@@ -75,6 +77,8 @@ type Container struct {
 	CPUs        float64
 	PidsLimit   int64
 	Runtime     string // "" is the engine's default
+	// Role says what the container is for, and by that what it may.
+	Role Role
 }
 
 // Mount is a place in a container that comes from outside.
@@ -85,6 +89,8 @@ type Mount struct {
 	ReadOnly       bool
 	// Bytes bounds Memory.
 	Bytes int64
+	// Alone leaves out what is mounted below the source of a Bind: it would be writable even where the Bind is not.
+	Alone bool
 }
 
 // MountKind says what a Mount's source is.

@@ -10,6 +10,13 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
+// Recipe says how the specification's image comes about.
+func (s Spec) Recipe() image.Recipe {
+	return image.Recipe{
+		Image: s.Image, Packages: s.Packages, Binaries: s.Binaries, Dockerfile: s.Dockerfile, Context: s.BuildContext, Network: s.BuildNetwork,
+	}
+}
+
 // newBuilder returns what makes this instance's images, or nil if the driver can make none.
 func newBuilder(c Config, run string) *image.Builder {
 	engine, ok := c.Driver.(Images)

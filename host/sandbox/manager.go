@@ -28,6 +28,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/image"
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
 
 // Config is what a Manager needs.
@@ -50,7 +51,9 @@ type Config struct {
 	MaxAge time.Duration
 	// Decided is told what the proxy of a session's sandbox let pass or refused; see egress.Config. It must not wait.
 	Decided func(session string, d egress.Decision)
-	Log     *slog.Logger
+	// MountRules says which folders of the host may be mounted. Nil allows none.
+	MountRules func() mounts.Rules
+	Log        *slog.Logger
 
 	// network is what proxies reach things by; the host's own except in tests of this package.
 	network egress.Network
@@ -66,6 +69,7 @@ type Manager struct {
 	workspaces *workspaces
 	images     *image.Builder // or nil, where the driver can make none
 	pool       *pool
+	volumes    *volumes
 	work       sync.WaitGroup // launches and removals under way
 
 	mu       sync.Mutex // guards the fields below, never held over I/O
@@ -106,7 +110,7 @@ func New(c Config) (*Manager, error) {
 		sessions:   make(map[key]*Session),
 	}
 	m.images = newBuilder(c, run)
-	m.pool = newPool(m)
+	m.pool, m.volumes = newPool(m), newVolumes(m)
 	return m, nil
 }
 

@@ -41,13 +41,12 @@ type Spec struct {
 	Dockerfile, BuildContext string
 	// BuildNetwork is what the making of the image reaches: none, bridge or host. bridge
 	BuildNetwork string `json:"-"`
-}
-
-// Recipe says how the image comes about.
-func (s Spec) Recipe() image.Recipe {
-	return image.Recipe{
-		Image: s.Image, Packages: s.Packages, Binaries: s.Binaries, Dockerfile: s.Dockerfile, Context: s.BuildContext, Network: s.BuildNetwork,
-	}
+	// Mounts are folders and files of the host; Config.MountRules says which may be.
+	Mounts []HostMount
+	// Volumes are kept by the engine.
+	Volumes []VolumeMount
+	// Tmpfs are kept in memory, and count as it.
+	Tmpfs []MemoryMount
 }
 
 // WithDefaults fills in what is unset.
@@ -105,7 +104,7 @@ func (s Spec) validate() error {
 	if err := s.Recipe().Validate(); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
-	return nil
+	return s.validateMounts()
 }
 
 // allowlist is the network of containers that have none, but a proxy.

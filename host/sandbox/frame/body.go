@@ -20,6 +20,8 @@ type HelloBody struct {
 	Lane string `json:"lane,omitempty"`
 	// Proxy asks for the proxy: a loopback port whose connections the host serves.
 	Proxy bool `json:"proxy,omitempty"`
+	// Mounts are places inside whose identity the welcome tells.
+	Mounts [][]byte `json:"mounts,omitempty"`
 }
 
 // WelcomeBody is the supervisor's proof of where it runs. The host compares it with
@@ -41,6 +43,16 @@ type WelcomeBody struct {
 	Lane bool `json:"lane,omitempty"`
 	// Proxy says that the proxy listens.
 	Proxy bool `json:"proxy,omitempty"`
+	// Mounts answer those of the hello, in their order.
+	Mounts []FileID `json:"mounts,omitempty"`
+	// BootID names the kernel, to which the numbers in Mounts belong.
+	BootID string `json:"boot_id,omitempty"`
+}
+
+// FileID identifies a file to one kernel; zero if it could not be found.
+type FileID struct {
+	Dev uint64 `json:"d"`
+	Ino uint64 `json:"i"`
 }
 
 // Version is the protocol's; both ends come from one build, so they must be equal.

@@ -26,7 +26,7 @@ type Engine interface {
 type Store interface {
 	// InspectImage looks an image up by name or id; ErrNoImage if it is not there.
 	InspectImage(ctx context.Context, ref string) (Info, error)
-	Pull(ctx context.Context, ref string, progress func(line string)) error
+	Puller
 	TagImage(ctx context.Context, id, ref string) error
 	// RemoveImage removes an image by name or id, or only the name if it has others. One that does not exist is no error, one
 	// in use is ErrInUse.

@@ -105,7 +105,8 @@ func (b *Builder) Rebuild(ctx context.Context, r Recipe) (Plan, error) {
 	case err != nil:
 		return Plan{}, err
 	case p.Strategy == AsIs:
-		return p, b.Pull(ctx, r.Image)
+		_, err := b.fetch(ctx, r.Image)
+		return p, err
 	}
 	return p, b.flights.do(ctx, "rebuild "+p.Ref, func(ctx context.Context) error { return b.make(ctx, p, true) })
 }
@@ -231,38 +232,37 @@ func (b *Builder) fetch(ctx context.Context, ref string) (Info, error) {
 	if !errors.Is(err, ErrNoImage) {
 		return info, err
 	}
-	if err := b.Pull(ctx, ref); err != nil {
+	missing := err
+	err = b.flights.do(ctx, "pull "+ref, func(ctx context.Context) error { return Pull(ctx, b.engine, ref, missing) })
+	if err != nil {
 		return Info{}, err
 	}
 	return b.engine.InspectImage(ctx, ref)
 }
 
-// Pull fetches an image, once for all who want it at the time. Its error is a PullError.
-func (b *Builder) Pull(ctx context.Context, ref string) error {
-	return b.flights.do(ctx, "pull "+ref, func(ctx context.Context) error { return Pull(ctx, b.engine, ref) })
+// Puller fetches images.
+type Puller interface {
+	Pull(ctx context.Context, ref string, progress func(line string)) error
 }
 
-// Pull fetches an image and tells whoever waits under ctx. Its error is a PullError.
-func Pull(ctx context.Context, e interface {
-	Pull(ctx context.Context, ref string, progress func(line string)) error
-}, ref string) error {
+// Pull fetches an image that missing says is not there, and tells whoever waits under ctx. Its error is a PullError.
+func Pull(ctx context.Context, e Puller, ref string, missing error) error {
 	machine.Notice(ctx, "pulling image "+ref)
 	err := e.Pull(ctx, ref, func(line string) { machine.Notice(ctx, "pulling image "+ref+": "+Clean(line)) })
 	if err == nil || ctx.Err() != nil {
 		return errors.Join(err, ctx.Err())
 	}
-	return &PullError{Image: ref, Err: err}
+	return &PullError{Image: ref, Missing: missing, Err: err}
 }
 
 // PullError is an image that is neither there nor to be had.
 type PullError struct {
-	Image string
-	Err   error
+	Image        string
+	Missing, Err error // that it is missing, and why it cannot be pulled
 }
 
 func (e *PullError) Error() string {
-	return fmt.Sprintf("no such image: %s, and it cannot be pulled: %s: run: docker pull %s", e.Image, machine.Reason(e.Err), e.Image)
+	return fmt.Sprintf("%v, and it cannot be pulled: %s: run: docker pull %s", e.Missing, machine.Reason(e.Err), e.Image)
 }
 
-func (e *PullError) Unwrap() []error { return []error{e.Err, ErrNoImage} }
-
+func (e *PullError) Unwrap() []error { return []error{e.Missing, e.Err} }

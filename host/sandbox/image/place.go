@@ -85,4 +85,3 @@ func (b *Builder) packOne(out *tar.Writer, prefix string, wanted Binary) error {
 	_, err = io.Copy(out, file)
 	return err
 }
-

@@ -34,10 +34,13 @@ import (
 const maxRequests = 512
 
 // Run serves the host on the standard streams until stdin ends. args are those after the
-// program's name: the nonce, or the word that makes this process a parked helper.
+// program's name: the nonce, or the word that makes this process a parked helper or the giver of a volume.
 func Run(args []string) error {
 	if len(args) == 1 && args[0] == parkedWord {
 		return runParked()
+	}
+	if len(args) > 0 && args[0] == ownWord {
+		return runOwn(args[1:])
 	}
 	if len(args) != 1 {
 		return errors.New("run as process 1 of a sandbox container with one argument, its nonce")
@@ -144,6 +147,7 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 		return err
 	}
 	welcome := lookAround(nonce, s.hello.Workspace)
+	s.identify(&welcome)
 	if s.hello.Proxy {
 		if s.outlet, err = openOutlet(s); err != nil {
 			return err
