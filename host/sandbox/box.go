@@ -11,6 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
 // box is one live container. It is used for one session only and never revived: when its link
@@ -19,6 +20,7 @@ type box struct {
 	driver    Driver
 	log       *slog.Logger
 	id        string
+	image     string
 	workspace string // the host's folder
 	born      time.Time
 	link      *link
@@ -79,7 +81,7 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, err
 
 func newBox(d Driver, log *slog.Logger, id string, o order) *box {
 	return &box{
-		driver: d, log: log, id: id, workspace: o.workspace, born: time.Now(), tenure: o.tenure, nap: newNap(),
+		driver: d, log: log, id: id, image: o.container.Image, workspace: o.workspace, born: time.Now(), tenure: o.tenure, nap: newNap(),
 		gone: make(chan struct{}), session: o.container.Labels[LabelSession], processes: make(map[string]*process),
 	}
 }
@@ -95,10 +97,8 @@ func create(ctx context.Context, d Driver, log *slog.Logger, c Container) (strin
 		return "", err
 	}
 	log.Info("sandbox image is missing, pulling it", "image", c.Image)
-	pulled := puller.Pull(ctx, c.Image, func(line string) { log.Debug("pull", "image", c.Image, "progress", line) })
-	if pulled != nil {
-		return "", fmt.Errorf("%w: %w, and it cannot be pulled: %s: run: docker pull %s",
-			machine.ErrUnavailable, err, machine.Reason(pulled), c.Image)
+	if err := image.Pull(ctx, puller, c.Image, err); err != nil {
+		return "", fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
 	}
 	return d.Create(ctx, c)
 }

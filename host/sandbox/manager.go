@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/egress"
+	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
 
@@ -76,6 +77,7 @@ type Manager struct {
 	supervisor string // the copy that containers mount
 	digest     string // of the supervisor
 	workspaces *workspaces
+	images     *image.Builder // or nil, where the driver can make none
 	pool       *pool
 	volumes    *volumes
 	work       sync.WaitGroup // launches and removals under way
@@ -127,6 +129,7 @@ func New(c Config) (*Manager, error) {
 		sessions:   make(map[key]*Session), held: make(map[string]bool),
 		host: host, tidying: make(chan struct{}, 1),
 	}
+	m.images = newBuilder(c, run)
 	m.pool, m.volumes = newPool(m), newVolumes(m)
 	return m, nil
 }
@@ -188,7 +191,7 @@ func (m *Manager) begin(s *Session, p, before *pending) error {
 		if before != nil && before.box != nil {
 			<-before.box.gone
 		}
-		p.box, p.err = m.provideStarted(s)
+		p.box, p.err = m.provideStarted(p.making, s)
 	})
 	return nil
 }
