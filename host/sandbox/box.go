@@ -17,6 +17,7 @@ import (
 // dies the container is removed and the session gets another box.
 type box struct {
 	driver    Driver
+	debts     *debts
 	log       *slog.Logger
 	id        string
 	workspace string // the host's folder
@@ -40,6 +41,7 @@ const removeTimeout = 60 * time.Second
 // order is what launch needs to make a box.
 type order struct {
 	container Container
+	debts     *debts
 	hello     frame.HelloBody
 	nonce     string
 	workspace string
@@ -54,15 +56,15 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, err
 	defer o.lane.close()
 	id, err := create(ctx, d, log, o.container)
 	if err != nil {
-		discard(d, log, o.container.Name)
+		o.debts.abandon(o.container.Name, err)
 		return nil, err
 	}
 	b := &box{
-		driver: d, log: log, id: id, workspace: o.workspace, born: time.Now(),
+		driver: d, debts: o.debts, log: log, id: id, workspace: o.workspace, born: time.Now(),
 		gone: make(chan struct{}), session: o.container.Labels[LabelSession], processes: make(map[string]*process),
 	}
 	if err := b.boot(ctx, o); err != nil {
-		discard(d, log, id)
+		o.debts.abandon(id, nil)
 		return nil, err
 	}
 	go b.watch()
@@ -114,6 +116,7 @@ func (b *box) boot(ctx context.Context, o order) error {
 		return fmt.Errorf("%w: supervisor of image %s does not start properly: %w", machine.ErrUnavailable, o.container.Image, err)
 	}
 	b.link = newLink(stream)
+	b.link.why = sync.OnceValue(b.whyLost)
 	if o.egress != nil {
 		b.link.connections = newConnections(b.link, b.proxy(o).Serve)
 	}
@@ -164,9 +167,7 @@ func (b *box) watch() {
 	<-b.link.done
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
-	if b.removal = b.driver.Remove(ctx, b.id); b.removal != nil {
-		b.log.Error("sandbox container could not be removed", "container", b.id, "error", b.removal)
-	}
+	b.removal = b.debts.remove(ctx, b.id)
 }
 
 // errEnded is the reason of an orderly end.
@@ -177,15 +178,6 @@ func (b *box) remove(reason error) error {
 	b.link.close(reason)
 	<-b.gone
 	return b.removal
-}
-
-// discard removes what an unfinished launch may have left.
-func discard(d Driver, log *slog.Logger, id string) {
-	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
-	defer cancel()
-	if err := d.Remove(ctx, id); err != nil && !errors.Is(err, machine.ErrUnavailable) {
-		log.Error("sandbox container could not be removed", "container", id, "error", err)
-	}
 }
 
 // Capability bits that the supervisor holds; see capabilities(7).

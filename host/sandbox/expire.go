@@ -11,6 +11,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { m.pool.run(ctx) })
 	running.Go(func() { m.expire(ctx) })
+	running.Go(func() { m.debts.run(ctx) })
 	running.Wait()
 	return ctx.Err()
 }

@@ -64,6 +64,7 @@ type Manager struct {
 	digest     string // of the supervisor
 	workspaces *workspaces
 	pool       *pool
+	debts      *debts
 	work       sync.WaitGroup // launches and removals under way
 
 	mu       sync.Mutex // guards the fields below, never held over I/O
@@ -103,7 +104,7 @@ func New(c Config) (*Manager, error) {
 		workspaces: newWorkspaces(c.WorkspaceRoot, c.Instance),
 		sessions:   make(map[key]*Session),
 	}
-	m.pool = newPool(m)
+	m.pool, m.debts = newPool(m), newDebts(c.Driver, m.log)
 	return m, nil
 }
 
@@ -161,10 +162,10 @@ func (m *Manager) begin(s *Session, p, before *pending) error {
 	}
 	m.work.Go(func() {
 		defer close(p.done)
-		if before != nil && before.box != nil {
-			<-before.box.gone
+		p.before = before.last()
+		if p.err = m.debts.settleFor(p.before); p.err == nil {
+			p.box, p.err = m.provide(s)
 		}
-		p.box, p.err = m.provide(s)
 	})
 	return nil
 }
@@ -190,7 +191,7 @@ func (m *Manager) DestroyAll(ctx context.Context) error {
 	m.closed = true
 	m.mu.Unlock()
 	err := m.endAll(ctx, func(*Session) bool { return true })
-	return errors.Join(err, m.pool.drain(ctx), m.settle(ctx))
+	return errors.Join(err, m.pool.drain(ctx), m.settle(ctx), m.debts.settle(ctx))
 }
 
 // endAll retires the sessions chosen, side by side.

@@ -27,6 +27,9 @@ func (m *Manager) provide(s *Session) (*box, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), launchTimeout)
 	defer cancel()
+	if err := m.config.Driver.Ping(ctx); err != nil {
+		return nil, err
+	}
 	o := m.order(s.spec, folder, owner)
 	o.container.Name = "flynn-" + safeName(s.session) + "-" + o.container.Key[:8]
 	o.container.Labels[LabelSession] = s.session
@@ -42,6 +45,7 @@ func (m *Manager) order(spec Spec, folder string, owner owner) order {
 	nonce := random()
 	o := order{
 		nonce:     nonce,
+		debts:     m.debts,
 		workspace: folder,
 		hello:     frame.HelloBody{UID: owner.uid, GID: owner.gid, Workspace: spec.WorkspaceDir},
 		container: Container{

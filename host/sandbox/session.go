@@ -40,6 +40,19 @@ type pending struct {
 	done chan struct{}
 	box  *box // valid once done is closed, as is err
 	err  error
+	// before is the box that this one replaces; valid once done is closed.
+	before *box
+}
+
+// last is the latest box there was, once done is closed.
+func (p *pending) last() *box {
+	switch {
+	case p == nil:
+		return nil
+	case p.err != nil:
+		return p.before
+	}
+	return p.box
 }
 
 // errRetired is what calls get after Destroy or Close.
