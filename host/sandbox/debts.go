@@ -27,6 +27,8 @@ const (
 	debtPause = 5 * time.Second
 	// unheardFor is how long an engine may take to make a container that was ordered and given up.
 	unheardFor = 2 * time.Minute
+	// abandonTimeout is how long whoever wanted a container waits for the removal of what came of it.
+	abandonTimeout = 5 * time.Second
 )
 
 func newDebts(d Driver, log *slog.Logger) *debts {
@@ -48,7 +50,7 @@ func (d *debts) remove(ctx context.Context, id string) error {
 
 // abandon removes what an unfinished launch may have left. created is why its container could not be made, if so.
 func (d *debts) abandon(id string, created error) {
-	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), abandonTimeout)
 	defer cancel()
 	if created == nil {
 		_ = d.remove(ctx, id) // a failure is owed

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -178,37 +179,40 @@ func (s *slowEngine) relay(client net.Conn, socket string, ended <-chan struct{}
 		client.Close()
 		return
 	}
-	var both sync.WaitGroup
-	both.Go(func() {
+	over := make(chan struct{})
+	defer close(over)
+	s.work.Go(func() { // the client may keep its connection for later
+		select {
+		case <-ended:
+		case <-over:
+		}
+		client.Close()
+		engine.Close()
+	})
+	s.work.Go(func() {
 		_, _ = io.Copy(engine, client)
 		_ = engine.(*net.UnixConn).CloseWrite()
 	})
-	both.Go(func() {
-		defer client.Close()
-		p := make([]byte, 64<<10)
-		for {
-			n, err := engine.Read(p)
-			if n > 0 {
-				select {
-				case <-time.After(time.Duration(s.delay.Load())):
-				case <-ended:
-					return
-				}
-				if _, err := client.Write(p[:n]); err != nil {
-					return
-				}
-			}
-			if err != nil {
-				return
-			}
+	p := make([]byte, 64<<10)
+	for {
+		n, err := engine.Read(p)
+		if err != nil {
+			return
 		}
-	})
-	both.Wait()
-	engine.Close()
+		select {
+		case <-time.After(time.Duration(s.delay.Load())):
+		case <-ended:
+			return
+		}
+		if _, err := client.Write(p[:n]); err != nil {
+			return
+		}
+	}
 }
 
 // Every answer takes 30 s. The container that the engine has made meanwhile, unheard, is not left behind.
 func TestEngineIsSlow(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	slow := slowDown(t, strings.TrimPrefix(h.API.DaemonHost(), "unix://"))
 	driver, err := docker.New(docker.Config{Engine: slow.address})
@@ -269,6 +273,73 @@ func (d *deafDriver) Remove(ctx context.Context, id string) error {
 		return fmt.Errorf("%w: too slow", machine.ErrUnavailable)
 	}
 	return d.Driver.Remove(ctx, id)
+}
+
+// A full disk stops new containers, and only those.
+func TestEngineDiskFull(t *testing.T) {
+	dir, err := os.MkdirTemp("", "flynn-engine-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Join(dir, "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=48m,mode=0711"); err != nil {
+		t.Fatal(err)
+	}
+	e := sandboxtest.OwnIn(t, dir)
+	m, config := e.Manager(t)
+	s := get(t, m, "s", config.Spec)
+	fill := filepath.Join(data, "fill")
+	if err := os.WriteFile(fill, make([]byte, 64<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	if got := shell(t, s, "echo unharmed >f; cat f"); got != "unharmed\n" {
+		t.Errorf("on a full disk: %q", got)
+	}
+	began := time.Now()
+	_, err = m.Get(t.Context(), "new", "sandbox", config.Spec)
+	unavailable(t, "new session", err, time.Since(began), quick+slack, e.Socket(), "full", "make room")
+	if n := len(containers(t, e.Host, config.Instance)); n != 1 {
+		t.Errorf("%d containers on a full disk", n)
+	}
+	if err := os.Remove(fill); err != nil {
+		t.Fatal(err)
+	}
+	shell(t, get(t, m, "new", config.Spec), "true")
+}
+
+// The engine restarts a keeper of containers that has died; until then, and with one that hangs, nothing starts.
+func TestContainerdInTrouble(t *testing.T) {
+	t.Parallel()
+	e := sandboxtest.Own(t)
+	m, config := e.Manager(t)
+	look(t, m)
+	s := get(t, m, "s", config.Spec)
+	e.FreezeContainerd()
+	if got := shell(t, s, "echo unharmed"); got != "unharmed\n" {
+		t.Errorf("while containerd hangs: %q", got)
+	}
+	began := time.Now()
+	_, err := m.Get(t.Context(), "new", "sandbox", config.Spec)
+	unavailable(t, "new session", err, time.Since(began), 35*time.Second+slack, e.Socket(), "start container", "restart")
+	e.ThawContainerd()
+	shell(t, get(t, m, "new", config.Spec), "true")
+	eventually(t, "the container that was started too late is gone", func() bool { return len(containers(t, e.Host, config.Instance)) == 2 })
+
+	e.KillContainerd()
+	if got := shell(t, s, "echo unharmed"); got != "unharmed\n" {
+		t.Errorf("without containerd: %q", got)
+	}
+	began = time.Now()
+	if _, err := m.Get(t.Context(), "third", "sandbox", config.Spec); err != nil {
+		unavailable(t, "new session", err, time.Since(began), 30*time.Second, e.Socket(), "containerd")
+	}
+	eventually(t, "sandboxes are made again", func() bool {
+		_, err := m.Get(t.Context(), "third", "sandbox", config.Spec)
+		return err == nil
+	})
 }
 
 func TestImageGone(t *testing.T) {
