@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/egress"
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
 
 // Config is what a Manager needs.
@@ -49,7 +50,9 @@ type Config struct {
 	MaxAge time.Duration
 	// Decided is told what the proxy of a session's sandbox let pass or refused; see egress.Config. It must not wait.
 	Decided func(session string, d egress.Decision)
-	Log     *slog.Logger
+	// MountRules says which folders of the host may be mounted. Nil allows none.
+	MountRules func() mounts.Rules
+	Log        *slog.Logger
 
 	// network is what proxies reach things by; the host's own except in tests of this package.
 	network egress.Network
@@ -65,6 +68,7 @@ type Manager struct {
 	workspaces *workspaces
 	pool       *pool
 	debts      *debts
+	volumes    *volumes
 	work       sync.WaitGroup // launches and removals under way
 
 	mu       sync.Mutex // guards the fields below, never held over I/O
@@ -104,7 +108,7 @@ func New(c Config) (*Manager, error) {
 		workspaces: newWorkspaces(c.WorkspaceRoot, c.Instance),
 		sessions:   make(map[key]*Session),
 	}
-	m.pool, m.debts = newPool(m), newDebts(c.Driver, m.log)
+	m.pool, m.volumes, m.debts = newPool(m), newVolumes(m), newDebts(c.Driver, m.log)
 	return m, nil
 }
 
@@ -164,7 +168,7 @@ func (m *Manager) begin(s *Session, p, before *pending) error {
 		defer close(p.done)
 		p.before = before.last()
 		if p.err = m.debts.settleFor(p.before); p.err == nil {
-			p.box, p.err = m.provide(s)
+			p.box, p.err = m.provideStarted(s)
 		}
 	})
 	return nil
