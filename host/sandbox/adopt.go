@@ -12,7 +12,6 @@ import (
 	"net"
 	"os"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/flynnhost/flynn/host/machine"
@@ -294,7 +293,7 @@ func checkKept(e frame.KeptEntry) error {
 	switch {
 	case e.Request == 0 || e.Request >= keptID:
 		return fmt.Errorf("request %#x", e.Request)
-	case e.Process < 1 || e.Process > maxNumber:
+	case e.Process < 0 || e.Process > maxNumber:
 		return fmt.Errorf("process %d", e.Process)
 	case e.PID <= 1:
 		return fmt.Errorf("process id %d", e.PID)
@@ -336,7 +335,7 @@ func (b *box) resume(e frame.KeptEntry) *process {
 	p.call.id = e.Request
 	p.call.pid.Store(true)
 	p.info = machine.Process{
-		ID: strconv.Itoa(e.Process), PID: e.PID, Script: string(e.Script), Started: time.Unix(0, e.Started), Running: true,
+		ID: p.id(), PID: e.PID, Script: string(e.Script), Started: time.Unix(0, e.Started), Running: true,
 	}
 	if e.Exit != nil {
 		p.call.finish(answer{exit: e.Exit})

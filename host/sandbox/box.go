@@ -45,6 +45,7 @@ type order struct {
 	hello     frame.HelloBody
 	nonce     string
 	workspace string
+	furniture furniture
 	tenure    *tenure
 	lane      *lane          // or nil
 	egress    *egress.Config // or nil, for no proxy
@@ -54,6 +55,11 @@ type order struct {
 // launch makes a container, starts it and checks that its supervisor is where it should be. On
 // failure nothing is left, or what is left is found by its label at the next start.
 func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, error) {
+	defer o.furniture.release()
+	if err := o.furniture.place(ctx, &o); err != nil {
+		o.tenure.end()
+		return nil, err
+	}
 	id, err := create(ctx, d, log, o.container)
 	if err != nil {
 		discard(d, log, o.container.Name)
@@ -247,7 +253,7 @@ func checkWelcome(w frame.WelcomeBody, o order) error {
 	case o.container.Network == "none" && len(w.Interfaces) > 1:
 		return fmt.Errorf("the network is off, but there are interfaces %v", w.Interfaces)
 	}
-	return nil
+	return o.furniture.verify(w)
 }
 
 // stderrLog passes the supervisor's own complaints to the log, which are few and short.

@@ -40,6 +40,19 @@ type Renamer interface {
 	Rename(ctx context.Context, id, name string) error
 }
 
+// Inspector is a Driver that can tell how an image is meant to be started. ErrNoImage is an answer, too.
+type Inspector interface {
+	InspectImage(ctx context.Context, image string) (Image, error)
+}
+
+// Image is what an image says about starting it.
+type Image struct {
+	Entrypoint, Cmd []string
+	Env             []string // "NAME=value"
+	WorkingDir      string
+	User            string
+}
+
 // ErrNoImage means that the engine does not have the image.
 var ErrNoImage = errors.New("no such image")
 
@@ -57,9 +70,11 @@ type Capabilities struct {
 	CgroupVersion int
 	Rootless      bool
 	Runtimes      []string
+	// DataRoot is where the engine keeps its images and volumes, as it sees its own machine.
+	DataRoot string
 }
 
-// Container is what a Driver makes. Every container is confined the same way, which is the driver's
+// Container is what a Driver makes. Every container of a role is confined the same way, which is the driver's
 // duty and not for the caller to choose: no capabilities but those to become a user
 // and signal it, no new privileges, read-only root, a small /tmp, no log.
 type Container struct {
@@ -74,6 +89,8 @@ type Container struct {
 	CPUs        float64
 	PidsLimit   int64
 	Runtime     string // "" is the engine's default
+	// Role says what the container is for, and by that what it may.
+	Role Role
 }
 
 // Mount is a place in a container that comes from outside.
@@ -84,6 +101,8 @@ type Mount struct {
 	ReadOnly       bool
 	// Bytes bounds Memory.
 	Bytes int64
+	// Alone leaves out what is mounted below the source of a Bind: it would be writable even where the Bind is not.
+	Alone bool
 }
 
 // MountKind says what a Mount's source is.

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/egress"
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
 
 // Config is what a Manager needs.
@@ -59,7 +60,9 @@ type Config struct {
 	Current func(name string) (Spec, bool)
 	// Decided is told what the proxy of a session's sandbox let pass or refused; see egress.Config. It must not wait.
 	Decided func(session string, d egress.Decision)
-	Log     *slog.Logger
+	// MountRules says which folders of the host may be mounted. Nil allows none.
+	MountRules func() mounts.Rules
+	Log        *slog.Logger
 
 	// network is what proxies reach things by; the host's own except in tests of this package.
 	network egress.Network
@@ -74,6 +77,7 @@ type Manager struct {
 	digest     string // of the supervisor
 	workspaces *workspaces
 	pool       *pool
+	volumes    *volumes
 	work       sync.WaitGroup // launches and removals under way
 	host       *presence
 	tidying    chan struct{} // holds a token while somebody reconciles
@@ -124,7 +128,7 @@ func New(c Config) (*Manager, error) {
 		sessions:   make(map[key]*Session), held: make(map[string]bool),
 		host: host, tidying: make(chan struct{}, 1), look: make(chan struct{}, 1),
 	}
-	m.pool = newPool(m)
+	m.pool, m.volumes = newPool(m), newVolumes(m)
 	return m, nil
 }
 
@@ -185,7 +189,7 @@ func (m *Manager) begin(s *Session, p, before *pending) error {
 		if before != nil && before.box != nil {
 			<-before.box.gone
 		}
-		p.box, p.err = m.provide(s)
+		p.box, p.err = m.provideStarted(s)
 	})
 	return nil
 }

@@ -35,8 +35,8 @@ const refillPause = 2 * time.Second
 func newPool(m *Manager) *pool {
 	spec := m.config.Spec.WithDefaults()
 	p := &pool{m: m, spec: spec, hash: spec.hash(m.digest), size: m.config.WarmPool, kick: make(chan struct{}, 1)}
-	if spec.validate() != nil {
-		p.size = 0 // Get reports it to whom it concerns
+	if spec.validate() != nil || spec.isPersonal() {
+		p.size = 0 // Get reports what is wrong to whom it concerns
 	}
 	return p
 }

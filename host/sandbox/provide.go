@@ -63,6 +63,7 @@ func (m *Manager) order(spec Spec, folder string, owner owner) order {
 			PidsLimit: spec.PidsLimit, Runtime: spec.Runtime,
 		},
 	}
+	o.furniture = furniture{m: m, spec: spec, owner: owner}
 	if spec.Network == allowlist {
 		m.offerProxy(&o, spec)
 	}

@@ -33,6 +33,15 @@ type Spec struct {
 	Timeout time.Duration `json:"-"`
 	// Runtime names another OCI runtime of the engine, such as runsc.
 	Runtime string
+	// Mounts are folders and files of the host; Config.MountRules says which may be.
+	Mounts []HostMount
+	// Volumes are kept by the engine.
+	Volumes []VolumeMount
+	// Tmpfs are kept in memory, and count as it.
+	Tmpfs []MemoryMount
+	// Start is a program with its arguments that runs beside the session's commands: nil for none, empty for the image's
+	// own. See start.go.
+	Start []string
 }
 
 // WithDefaults fills in what is unset.
@@ -87,7 +96,7 @@ func (s Spec) validate() error {
 	if _, err := netaddr.ParseRules(s.Allowlist); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
-	return nil
+	return s.validateMounts()
 }
 
 // allowlist is the network of containers that have none, but a proxy.

@@ -3,6 +3,7 @@
 package supervise
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"github.com/flynnhost/flynn/host/sandbox/frame"
@@ -21,6 +22,7 @@ func (s *supervisor) openKept(f frame.Frame) error {
 // tellKept sends the list. Only when the host has all of it may a verdict on one of them follow, or a program's connection
 // to the proxy: so a host that was gone finds every frame about something it knows.
 func (s *supervisor) tellKept(t *transfer) {
+	defer t.cancel()
 	commands := s.background()
 	running := make(map[*command]bool)
 	lines := json.NewEncoder(t)
@@ -60,12 +62,20 @@ func (c *command) tell() (frame.KeptEntry, bool) {
 	if c.child == nil {
 		return frame.KeptEntry{}, false
 	}
-	e := frame.KeptEntry{Request: c.id, Process: c.body.Process, PID: c.child.pid, Script: c.body.Script, Started: c.began.UnixNano()}
+	e := frame.KeptEntry{Request: c.id, Process: c.body.Process, PID: c.child.pid, Script: c.line(), Started: c.began.UnixNano()}
 	if c.closed {
 		e.Exit = &c.verdict
 		c.told = true
 	}
 	return e, true
+}
+
+// line is what runs, in one line for people.
+func (c *command) line() []byte {
+	if len(c.body.Argv) > 0 {
+		return bytes.Join(c.body.Argv, []byte(" "))
+	}
+	return c.body.Script
 }
 
 // rejoin lets the command speak again, and says now what it could not say since tell.

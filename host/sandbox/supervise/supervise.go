@@ -34,10 +34,13 @@ import (
 const maxRequests = 512
 
 // Run serves the host on the standard streams until stdin ends. args are those after the
-// program's name: the nonce, or the word that makes this process a parked helper.
+// program's name: the nonce, or the word that makes this process a parked helper or the giver of a volume.
 func Run(args []string) error {
 	if len(args) == 1 && args[0] == parkedWord {
 		return runParked()
+	}
+	if len(args) > 0 && args[0] == ownWord {
+		return runOwn(args[1:])
 	}
 	if len(args) != 1 {
 		return errors.New("run as process 1 of a sandbox container with one argument, its nonce")
@@ -168,6 +171,7 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 		return err
 	}
 	welcome := lookAround(nonce, s.hello.Workspace)
+	s.identify(&welcome)
 	if s.hello.Proxy {
 		if s.outlet, err = openOutlet(s); err != nil {
 			return err
@@ -222,7 +226,8 @@ func (s *supervisor) dispatch(f frame.Frame) error {
 		return s.deliver(f)
 	case frame.Stop, frame.Signal, frame.Forget:
 		return s.control(f)
-	case frame.Exec, frame.Output, frame.Sweep, frame.Read, frame.Write, frame.List:
+	case frame.Exec, frame.Output, frame.Sweep, frame.Read, frame.Write, frame.List,
+		frame.Import, frame.Export, frame.Remove, frame.Stat:
 		return s.open(f)
 	case frame.Renew:
 		return s.lease.renew(f.Payload)
@@ -251,6 +256,10 @@ func (s *supervisor) deliver(f frame.Frame) error {
 }
 
 func (s *supervisor) control(f frame.Frame) error {
+	if t, ok := s.request(f.ID).(*transfer); ok && f.Type == frame.Stop {
+		t.cancel()
+		return nil
+	}
 	c := s.command(f.ID)
 	if c == nil {
 		return nil
@@ -299,6 +308,14 @@ func (s *supervisor) open(f frame.Frame) error {
 		return openTransfer(s, f, s.files.read)
 	case frame.Write:
 		return openTransfer(s, f, s.files.write)
+	case frame.Import:
+		return openTransfer(s, f, s.files.importTree)
+	case frame.Export:
+		return openTransfer(s, f, s.files.exportTree)
+	case frame.Remove:
+		return openTransfer(s, f, s.files.remove)
+	case frame.Stat:
+		return openTransfer(s, f, s.files.stat)
 	default:
 		return openTransfer(s, f, s.files.list)
 	}
