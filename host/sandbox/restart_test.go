@@ -206,7 +206,9 @@ func (h *remoteHost) tell(c hostCall) {
 
 func (h *remoteHost) answer() (a hostAnswer) {
 	h.t.Helper()
+	var said []string // what is no answer: a failure, commonly
 	for h.lines.Scan() {
+		said = append(said, h.lines.Text())
 		if text, ok := strings.CutPrefix(h.lines.Text(), "host "); ok {
 			if err := json.Unmarshal([]byte(text), &a); err != nil {
 				h.t.Fatal(err)
@@ -214,7 +216,7 @@ func (h *remoteHost) answer() (a hostAnswer) {
 			return a
 		}
 	}
-	h.t.Fatal("the other process has ended")
+	h.t.Fatalf("the other process has ended: %s", strings.Join(said, "\n"))
 	return a
 }
 
