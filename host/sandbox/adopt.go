@@ -318,7 +318,7 @@ func checkKept(e frame.KeptEntry) error {
 // rebuild makes a box of a supervisor that has proved itself.
 func (m *Manager) rebuild(conn net.Conn, reader *frame.Reader, r record, t *tenure, entries []frame.KeptEntry) *box {
 	o := order{
-		tenure: t, workspace: m.workspaces.path(r.Session),
+		debts: m.debts, tenure: t, workspace: m.workspaces.path(r.Session),
 		container: Container{Image: r.Spec.Image, Labels: map[string]string{LabelSession: r.Session}},
 	}
 	if r.Spec.Network == allowlist {

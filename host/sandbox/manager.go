@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/egress"
+	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
 
@@ -76,7 +77,9 @@ type Manager struct {
 	supervisor string // the copy that containers mount
 	digest     string // of the supervisor
 	workspaces *workspaces
+	images     *image.Builder // or nil, where the driver can make none
 	pool       *pool
+	debts      *debts
 	volumes    *volumes
 	work       sync.WaitGroup // launches and removals under way
 	host       *presence
@@ -128,6 +131,7 @@ func New(c Config) (*Manager, error) {
 		sessions:   make(map[key]*Session), held: make(map[string]bool),
 		host: host, tidying: make(chan struct{}, 1), look: make(chan struct{}, 1),
 	}
+	m.images, m.debts = newBuilder(c, run), newDebts(c.Driver, m.log)
 	m.pool, m.volumes = newPool(m), newVolumes(m)
 	return m, nil
 }
@@ -186,10 +190,10 @@ func (m *Manager) begin(s *Session, p, before *pending) error {
 	}
 	m.work.Go(func() {
 		defer close(p.done)
-		if before != nil && before.box != nil {
-			<-before.box.gone
+		p.before = before.last()
+		if p.err = m.debts.settleFor(p.before); p.err == nil {
+			p.box, p.err = m.provideStarted(p.making, s)
 		}
-		p.box, p.err = m.provideStarted(s)
 	})
 	return nil
 }
@@ -229,7 +233,7 @@ func (m *Manager) DestroyAll(ctx context.Context) error {
 	m.mu.Unlock()
 	m.detachAll()
 	err := m.endAll(ctx, func(*Session) bool { return true })
-	err = errors.Join(err, m.pool.drain(ctx), m.settle(ctx))
+	err = errors.Join(err, m.pool.drain(ctx), m.settle(ctx), m.debts.settle(ctx))
 	if !ended {
 		m.host.vanish()
 	}

@@ -15,18 +15,27 @@ import (
 // driver's deadline.
 const launchTimeout = 20 * time.Minute
 
-// provide takes a warm container if one fits, or makes one.
-func (m *Manager) provide(s *Session) (*box, error) {
+// provide takes a warm container if one fits, or makes one. The end of ctx ends the wait for its image; what comes after
+// that is seen through.
+func (m *Manager) provide(ctx context.Context, s *Session) (*box, error) {
 	if b := m.pool.claim(s); b != nil {
 		return b, nil
+	}
+	ref, err := m.prepareImage(ctx, s.spec)
+	if err != nil {
+		return nil, err
 	}
 	folder, owner, err := m.workspaces.prepare(s.session)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), launchTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), launchTimeout)
 	defer cancel()
+	if err := m.config.Driver.Ping(ctx); err != nil {
+		return nil, err
+	}
 	o := m.order(s.spec, folder, owner)
+	o.container.Image = ref
 	o.container.Name = "flynn-" + safeName(s.session) + "-" + o.container.Key[:8]
 	o.container.Labels[LabelSession] = s.session
 	o.container.Labels[LabelSandbox] = s.name
@@ -36,17 +45,17 @@ func (m *Manager) provide(s *Session) (*box, error) {
 // supervisorPath is where containers see the supervisor.
 const supervisorPath = "/.flynn-sandboxd"
 
-// order describes a container for a folder; the caller names it.
+// order describes a container for a folder; the caller names it, and its image.
 func (m *Manager) order(spec Spec, folder string, owner owner) order {
 	nonce := random()
 	o := order{
 		nonce:     nonce,
+		debts:     m.debts,
 		workspace: folder,
 		tenure:    m.newTenure(nonce),
 		hello:     frame.HelloBody{UID: owner.uid, GID: owner.gid, Workspace: spec.WorkspaceDir},
 		container: Container{
 			Key:        nonce,
-			Image:      spec.Image,
 			Entrypoint: []string{supervisorPath, nonce},
 			Labels: map[string]string{
 				LabelInstance: m.config.Instance,

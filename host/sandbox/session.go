@@ -37,10 +37,49 @@ var (
 
 // pending is a container that is being made, or has been.
 type pending struct {
+	making  context.Context    // its notices go to all who wait
+	cancel  context.CancelFunc // ends the wait for the image
+	waiting machine.Audience
+
 	done chan struct{}
 	box  *box // valid once done is closed, as is err
 	err  error
-	over bool // it is being ended for idleness; the session's mu guards it
+	// before is the box that this one replaces; valid once done is closed.
+	before *box
+	over   bool // it is being ended for idleness; the session's mu guards it
+}
+
+func newPending() *pending {
+	p := &pending{done: make(chan struct{})}
+	p.making, p.cancel = context.WithCancel(machine.WithNotice(context.Background(), p.waiting.Tell))
+	return p
+}
+
+// await waits until the container is there, or is known not to come.
+func (p *pending) await(ctx context.Context) error {
+	select {
+	case <-p.done: // as always but for the first call
+		return p.err
+	default:
+	}
+	defer p.waiting.Join(ctx)()
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// last is the latest box there was, once done is closed.
+func (p *pending) last() *box {
+	switch {
+	case p == nil:
+		return nil
+	case p.err != nil:
+		return p.before
+	}
+	return p.box
 }
 
 // errRetired is what calls get after Destroy or Close.
@@ -73,15 +112,9 @@ func (s *Session) await(ctx context.Context) (*box, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	select {
-	case <-p.done:
-	case <-ctx.Done():
+	if err := p.await(ctx); err != nil {
 		s.release()
-		return nil, nil, ctx.Err()
-	}
-	if p.err != nil {
-		s.release()
-		return nil, nil, p.err
+		return nil, nil, err
 	}
 	return p.box, s.release, nil
 }
@@ -97,7 +130,7 @@ func (s *Session) join() (*pending, error) {
 	s.active++
 	s.used = time.Now()
 	if s.launch == nil || s.launch.spent() {
-		p := &pending{done: make(chan struct{})}
+		p := newPending()
 		if err := s.m.begin(s, p, s.launch); err != nil {
 			s.active--
 			return nil, err
@@ -153,6 +186,7 @@ func (s *Session) evict() error {
 	if p == nil {
 		return nil
 	}
+	p.cancel()
 	<-p.done
 	if p.err != nil {
 		return nil

@@ -147,7 +147,7 @@ func (vs *volumes) handOver(ctx context.Context, v volume, name, image string, o
 	c.Labels[LabelKey], c.Labels[LabelHost] = key, m.host.id
 	defer m.newTenure(key).release()
 	c.Labels[LabelExpires] = time.Now().Add(ownTimeout).UTC().Format(time.RFC3339)
-	defer discard(m.config.Driver, m.log, c.Name)
+	defer m.debts.abandon(c.Name, nil)
 	id, err := create(ctx, m.config.Driver, m.log, c)
 	if err != nil {
 		return err
