@@ -83,6 +83,11 @@ func spec(s config.Sandbox) sandbox.Spec {
 	}
 }
 
+// engineOf says where the engine is.
+func engineOf(c config.Sandbox) docker.Config {
+	return docker.Config{Engine: c.Engine, CA: c.EngineCA, Cert: c.EngineCert, Key: c.EngineKey}
+}
+
 // run looks after the engine until ctx ends, then removes the containers. Without [sandbox] it only waits.
 func (m *machines) run(ctx context.Context, c config.Sandbox) error {
 	defer m.closeHosts()
@@ -91,7 +96,7 @@ func (m *machines) run(ctx context.Context, c config.Sandbox) error {
 		<-ctx.Done()
 		return nil
 	}
-	driver, err := docker.New(docker.Config{Engine: c.Engine})
+	driver, err := docker.New(engineOf(c))
 	if err != nil {
 		m.see(fmt.Errorf("%w: %w", machine.ErrUnavailable, err))
 		close(m.looked)

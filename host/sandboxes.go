@@ -41,7 +41,7 @@ func OpenSandboxes(c *config.Config) (*Sandboxes, error) {
 	if err != nil {
 		return nil, err
 	}
-	driver, err := docker.New(docker.Config{Engine: c.Sandbox.Engine})
+	driver, err := docker.New(engineOf(c.Sandbox))
 	if err != nil {
 		return nil, err
 	}

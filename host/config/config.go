@@ -64,6 +64,10 @@ type Sandbox struct {
 	Runtime string `toml:"runtime" oneof:"runsc runc"`
 	// Engine is the address of the Docker engine; empty means DOCKER_HOST or the default socket.
 	Engine string `toml:"engine"`
+	// EngineCA, EngineCert and EngineKey are PEM files for an engine that is reached over TLS: whom to trust, who we are.
+	EngineCA   string `toml:"engine_ca" is:"path"`
+	EngineCert string `toml:"engine_cert" is:"path"`
+	EngineKey  string `toml:"engine_key" is:"path"`
 	// OnUnavailable says what becomes of a sandboxed tool call while the engine is missing.
 	OnUnavailable string `toml:"on_unavailable" default:"deny" oneof:"deny host"`
 	// LocalDoors puts the tools of the web page and the terminal into the sandbox as well.
