@@ -311,7 +311,7 @@ func checkKept(e frame.KeptEntry) error {
 func (m *Manager) rebuild(conn net.Conn, reader *frame.Reader, r record, t *tenure, entries []frame.KeptEntry) *box {
 	o := order{debts: m.debts, tenure: t, workspace: m.workspaces.path(r.Session), container: Container{Labels: map[string]string{LabelSession: r.Session}}}
 	if r.Spec.Network == allowlist {
-		m.offerProxy(&o, r.Spec)
+		m.offerProxy(&o, r.Spec, r.Host)
 	}
 	b := newBox(m.config.Driver, m.log, r.Container, o)
 	b.born = r.Born
