@@ -322,7 +322,7 @@ func (m *Manager) rebuild(conn net.Conn, reader *frame.Reader, r record, t *tenu
 		container: Container{Image: r.Spec.Image, Labels: map[string]string{LabelSession: r.Session}},
 	}
 	if r.Spec.Network == allowlist {
-		m.offerProxy(&o, r.Spec)
+		m.offerProxy(&o, r.Spec, r.Host)
 	}
 	b := newBox(m.config.Driver, m.log, r.Container, o)
 	b.born = r.Born

@@ -10,7 +10,7 @@ import (
 )
 
 // SetNetwork gives proxies another network: a test's, in which names and public addresses lead to its own listeners.
-func (c *Config) SetNetwork(n egress.Network) { c.network = n }
+func (c *Config) SetNetwork(n egress.Network) { c.Network = n }
 
 // ProvideVolume lets tests ask for a volume as launches do.
 func (m *Manager) ProvideVolume(ctx context.Context, session, name, image string, uid, gid int) (string, error) {

@@ -18,6 +18,7 @@ package sandbox
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -65,8 +66,13 @@ type Config struct {
 	MountRules func() mounts.Rules
 	Log        *slog.Logger
 
-	// network is what proxies reach things by; the host's own except in tests of this package.
-	network egress.Network
+	// Ended is told how many bytes an allowed request led to; see egress.Config. It must not wait.
+	Ended func(session string, d egress.Decision)
+	// Secret returns a secret that a specification names, as it is now; it is asked each time. "" means that there is none.
+	Secret func(name string) string
+	// Network is what proxies reach things by, and Roots what they verify the hosts of credentials by; nil is the host's own.
+	Network egress.Network
+	Roots   *x509.CertPool
 }
 
 // Manager owns the containers of one host. Its methods are safe for concurrent use.
@@ -81,6 +87,7 @@ type Manager struct {
 	pool       *pool
 	debts      *debts
 	volumes    *volumes
+	trusts     *trusts
 	work       sync.WaitGroup // launches and removals under way
 	host       *presence
 	tidying    chan struct{} // holds a token while somebody reconciles
@@ -133,6 +140,7 @@ func New(c Config) (*Manager, error) {
 	}
 	m.images, m.debts = newBuilder(c, run), newDebts(c.Driver, m.log)
 	m.pool, m.volumes = newPool(m), newVolumes(m)
+	m.trusts = &trusts{run: run, made: make(map[string]*trust)}
 	return m, nil
 }
 

@@ -163,7 +163,7 @@ func (m *Manager) clearFolders(alive map[string]bool) error {
 			all = errors.Join(all, os.RemoveAll(folder))
 		}
 	}
-	return errors.Join(all, m.clearRecords(alive))
+	return errors.Join(all, m.trusts.clear(alive, time.Now()), m.clearRecords(alive))
 }
 
 func (m *Manager) clearRecords(alive map[string]bool) error {
