@@ -68,7 +68,6 @@ func unchangeable(old, next *config.Config) error {
 		{"gateway.origins", old.Gateway.Origins, next.Gateway.Origins},
 		{"sandbox.enabled", old.Sandbox.Enabled, next.Sandbox.Enabled},
 		{"sandbox.engine", old.Sandbox.Engine, next.Sandbox.Engine},
-		{"sandbox.warm_pool", old.Sandbox.WarmPool, next.Sandbox.WarmPool},
 		{"budgets.parallel_turns", old.Budgets.ParallelTurns, next.Budgets.ParallelTurns},
 	} {
 		if !reflect.DeepEqual(k.was, k.wants) {

@@ -19,6 +19,7 @@ type box struct {
 	driver    Driver
 	log       *slog.Logger
 	id        string
+	spec      string // the hash of what it was made from
 	workspace string // the host's folder
 	born      time.Time
 	link      *link
@@ -29,6 +30,8 @@ type box struct {
 	session   string // "" while the container is in the pool
 	processes map[string]*process
 	started   int // background processes ever
+	removed   bool
+	onRemoved func() // or nil
 }
 
 // greetTimeout bounds the time from a container's start to its supervisor's welcome.
@@ -58,7 +61,7 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, err
 		return nil, err
 	}
 	b := &box{
-		driver: d, log: log, id: id, workspace: o.workspace, born: time.Now(),
+		driver: d, log: log, id: id, spec: o.container.Labels[LabelSpec], workspace: o.workspace, born: time.Now(),
 		gone: make(chan struct{}), session: o.container.Labels[LabelSession], processes: make(map[string]*process),
 	}
 	if err := b.boot(ctx, o); err != nil {
@@ -166,6 +169,25 @@ func (b *box) watch() {
 	defer cancel()
 	if b.removal = b.driver.Remove(ctx, b.id); b.removal != nil {
 		b.log.Error("sandbox container could not be removed", "container", b.id, "error", b.removal)
+		return
+	}
+	b.mu.Lock()
+	b.removed = true
+	then := b.onRemoved
+	b.mu.Unlock()
+	if then != nil {
+		then()
+	}
+}
+
+// onceRemoved has then called when the container is removed, and never if that fails.
+func (b *box) onceRemoved(then func()) {
+	b.mu.Lock()
+	b.onRemoved = then
+	removed := b.removed
+	b.mu.Unlock()
+	if removed {
+		then()
 	}
 }
 

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Run keeps the pool filled and ends idle containers until ctx ends. Without it Get still works.
+// Run keeps the pools filled and ends idle containers until ctx ends. Without it Get still works.
 func (m *Manager) Run(ctx context.Context) error {
 	var running sync.WaitGroup
-	running.Go(func() { m.pool.run(ctx) })
+	running.Go(func() { m.pools.run(ctx) })
 	running.Go(func() { m.expire(ctx) })
 	running.Wait()
 	return ctx.Err()

@@ -37,22 +37,31 @@ type Config struct {
 	Instance string
 	// WorkspaceRoot is the absolute host folder with a folder for each session.
 	WorkspaceRoot string
-	// Spec is the sandbox that the pool keeps warm.
+	// Spec is the sandbox that code runs are like where they name none.
 	Spec Spec
 	// Supervisor is the path of flynn-sandboxd; see FindSupervisor.
 	Supervisor string
-	// WarmPool is the number of containers kept ready. 0
-	WarmPool int
+	// Pools are the containers kept ready. Two for the same specification add up.
+	Pools []Pool
+	// PoolCPU is the part of the machine's time, over all its cores, that making them may take, from 0 to 1; each is
+	// reckoned to keep one core busy for as long as it takes. 0.25
+	PoolCPU float64
+	// Memory says how the machine is off for memory, whose shortage drains the pools. Where it is nil, the kernel is asked.
+	Memory func() (MemoryState, error)
 	// IdleAfter ends a container that nothing has used for so long. 30 minutes
 	IdleAfter time.Duration
 	// MaxAge replaces a container at its first idle moment after that time. 24 hours
 	MaxAge time.Duration
 	// Decided is told what the proxy of a session's sandbox let pass or refused; see egress.Config. It must not wait.
 	Decided func(session string, d egress.Decision)
-	Log     *slog.Logger
+	// Holds tells who uses the workspaces; those besides this Manager must enter them here.
+	Holds *Holds
+	Log   *slog.Logger
 
 	// network is what proxies reach things by; the host's own except in tests of this package.
 	network egress.Network
+	// inspect is the time between two looks at the pools; inspectEvery except in tests of this package.
+	inspect time.Duration
 }
 
 // Manager owns the containers of one host. Its methods are safe for concurrent use.
@@ -63,8 +72,10 @@ type Manager struct {
 	supervisor string // the copy that containers mount
 	digest     string // of the supervisor
 	workspaces *workspaces
-	pool       *pool
-	work       sync.WaitGroup // launches and removals under way
+	pools      *pools
+	work       sync.WaitGroup // launches, removals and code runs under way
+	ending     context.Context
+	end        context.CancelFunc // of code runs, at DestroyAll
 
 	mu       sync.Mutex // guards the fields below, never held over I/O
 	sessions map[key]*Session
@@ -87,6 +98,13 @@ func New(c Config) (*Manager, error) {
 	}
 	c.IdleAfter = cmp.Or(c.IdleAfter, 30*time.Minute)
 	c.MaxAge = cmp.Or(c.MaxAge, 24*time.Hour)
+	c.inspect = cmp.Or(c.inspect, inspectEvery)
+	if c.Memory == nil {
+		c.Memory = readMemory
+	}
+	if c.Holds == nil {
+		c.Holds = NewHolds()
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -100,10 +118,11 @@ func New(c Config) (*Manager, error) {
 	}
 	m := &Manager{
 		config: c, log: c.Log, run: run, supervisor: path, digest: digest,
-		workspaces: newWorkspaces(c.WorkspaceRoot, c.Instance),
+		workspaces: newWorkspaces(c.WorkspaceRoot, c.Instance, c.Holds),
 		sessions:   make(map[key]*Session),
 	}
-	m.pool = newPool(m)
+	m.ending, m.end = context.WithCancel(context.Background())
+	m.pools = newPools(m)
 	return m, nil
 }
 
@@ -189,8 +208,9 @@ func (m *Manager) DestroyAll(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true
 	m.mu.Unlock()
+	m.end()
 	err := m.endAll(ctx, func(*Session) bool { return true })
-	return errors.Join(err, m.pool.drain(ctx), m.settle(ctx))
+	return errors.Join(err, m.pools.drain(ctx), m.settle(ctx))
 }
 
 // endAll retires the sessions chosen, side by side.
@@ -252,14 +272,14 @@ func (m *Manager) Reconcile(ctx context.Context) error {
 
 // Stats counts what happened so far.
 type Stats struct {
-	Sessions         int // with an entry, alive or not
-	PoolReady        int
-	PoolHits, Misses int64
+	Sessions int // with an entry, alive or not
+	Pool     PoolStats
 }
 
 // Stats returns the counts for metrics.
 func (m *Manager) Stats() Stats {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.pool.stats(Stats{Sessions: len(m.sessions)})
+	sessions := len(m.sessions)
+	m.mu.Unlock()
+	return Stats{Sessions: sessions, Pool: m.pools.stats()}
 }

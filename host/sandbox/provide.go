@@ -18,9 +18,22 @@ const launchTimeout = 20 * time.Minute
 
 // provide takes a warm container if one fits, or makes one.
 func (m *Manager) provide(s *Session) (*box, error) {
-	if b := m.pool.claim(s); b != nil {
-		return b, nil
+	defer m.pools.hurry()()
+	leave := m.config.Holds.Enter(s.session)
+	b := m.pools.claim(s)
+	if b == nil {
+		var err error
+		if b, err = m.makeFor(s); err != nil {
+			leave()
+			return nil, err
+		}
 	}
+	b.onceRemoved(leave)
+	return b, nil
+}
+
+// makeFor makes a container on the session's own workspace.
+func (m *Manager) makeFor(s *Session) (*box, error) {
 	folder, owner, err := m.workspaces.prepare(s.session)
 	if err != nil {
 		return nil, err

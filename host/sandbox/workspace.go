@@ -19,12 +19,14 @@ const workloadID = 1000
 // workspaces are the sessions' folders on the host, and the pool's.
 type workspaces struct {
 	root, pool string
+	folders    folders
+	holds      *Holds
 	// mu makes looking for a folder and making it one step. It is held for a few system calls.
 	mu sync.Mutex
 }
 
-func newWorkspaces(root, instance string) *workspaces {
-	return &workspaces{root: root, pool: filepath.Join(root, ".pool-"+short(instance))}
+func newWorkspaces(root, instance string, holds *Holds) *workspaces {
+	return &workspaces{root: root, pool: filepath.Join(root, ".pool-"+short(instance)), folders: hostFolders{}, holds: holds}
 }
 
 // short is a name-safe digest.
@@ -54,10 +56,13 @@ func Workspace(root, session string) string { return filepath.Join(root, safeNam
 // owner is who commands run as in a folder.
 type owner struct{ uid, gid int }
 
-// prepare makes the session's folder if it is missing and says whose it is.
+// prepare makes the session's folder if it is missing and says whose it is. The caller has entered it in the holds.
 func (w *workspaces) prepare(session string) (string, owner, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if err := w.recover(session); err != nil {
+		return "", owner{}, err
+	}
 	return ready(w.path(session))
 }
 
@@ -101,19 +106,51 @@ func (w *workspaces) slot(key string) (string, owner, error) {
 	return ready(filepath.Join(w.pool, key))
 }
 
-// claim makes a slot's folder the session's, unless the session has one already. A bind mount follows
-// the folder, not its name.
-func (w *workspaces) claim(slot, session string) (bool, error) {
+// claim makes a slot's folder the session's, who has entered it in the holds. The error is errStays if the session cannot
+// have it and nothing has happened.
+func (w *workspaces) claim(slot, session string) error {
+	switch fresh, err := w.claimFresh(slot, session); {
+	case err != nil:
+		return fmt.Errorf("claim warm workspace: %w", err)
+	case fresh:
+		return nil
+	}
+	done, alone := w.holds.alone(session)
+	if !alone {
+		return fmt.Errorf("%w: somebody else uses it", errStays)
+	}
+	defer done()
+	if _, _, err := ready(w.path(session)); err != nil {
+		return fmt.Errorf("%w: %w", errStays, err)
+	}
+	if err := newMove(w.folders, w.path(session), slot).into(); err != nil {
+		return fmt.Errorf("claim warm workspace: %w", err)
+	}
+	return nil
+}
+
+// claimFresh does so if the session has no folder yet. A bind mount follows the folder, not its name.
+func (w *workspaces) claimFresh(slot, session string) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if err := w.recover(session); err != nil {
+		return false, err
+	}
 	if !w.fresh(session) {
 		return false, nil
 	}
-	if err := os.Rename(slot, w.path(session)); err != nil {
-		return false, fmt.Errorf("claim warm workspace: %w", err)
-	}
-	return true, nil
+	return true, os.Rename(slot, w.path(session))
 }
 
-// clearPool drops slot folders that an earlier run left.
-func (w *workspaces) clearPool() error { return os.RemoveAll(w.pool) }
+// recover completes what an earlier move of the session's folder has left undone.
+func (w *workspaces) recover(session string) error {
+	return recoverWorkspaces(w.folders, w.root, filepath.Base(w.path(session)))
+}
+
+// clearPool drops slot folders that an earlier run left, but for those that hold what could not be put back.
+func (w *workspaces) clearPool() error {
+	if err := recoverWorkspaces(w.folders, w.root, ""); err != nil {
+		return err
+	}
+	return os.RemoveAll(w.pool)
+}
