@@ -48,7 +48,9 @@ type CodeResult struct {
 // CodeSpec is what code runs are made of: the image of base, no network, little of everything.
 func CodeSpec(base Spec) Spec {
 	return Spec{
-		Image: base.Image, Runtime: base.Runtime, WorkspaceDir: base.WorkspaceDir,
+		Image: base.Image, Packages: base.Packages, Binaries: base.Binaries,
+		Dockerfile: base.Dockerfile, BuildContext: base.BuildContext, BuildNetwork: base.BuildNetwork,
+		Runtime: base.Runtime, WorkspaceDir: base.WorkspaceDir,
 		Network: "none", MemoryBytes: 512 << 20, CPUs: 1, PidsLimit: 100, Timeout: 30 * time.Second,
 	}.WithDefaults()
 }
@@ -84,12 +86,15 @@ func (m *Manager) RunCode(ctx context.Context, c Code) (CodeResult, error) {
 	if err != nil {
 		return CodeResult{}, err
 	}
-	if c.Spec.Image == "" {
+	if c.Spec.Image == "" && c.Spec.Dockerfile == "" {
 		c.Spec = CodeSpec(m.config.Spec)
 	}
 	c.Spec = c.Spec.WithDefaults()
 	if err := c.Spec.validate(); err != nil {
 		return CodeResult{}, err
+	}
+	if c.Spec.isPersonal() || c.Spec.Start != nil {
+		return CodeResult{}, errors.New("sandbox: code runs have neither volumes of a session nor a start_command")
 	}
 	if err := m.enterWork(); err != nil {
 		return CodeResult{}, err
@@ -160,7 +165,7 @@ func (m *Manager) codeBox(ctx context.Context, spec Spec) (*box, error) {
 	}
 	made := make(chan launched)
 	m.work.Go(func() {
-		b, err := m.launchSlot(ctx, spec)
+		b, err := m.makeCodeBox(ctx, spec)
 		select {
 		case made <- launched{b, err}:
 		case <-ctx.Done():
@@ -175,6 +180,17 @@ func (m *Manager) codeBox(ctx context.Context, spec Spec) (*box, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+func (m *Manager) makeCodeBox(ctx context.Context, spec Spec) (*box, error) {
+	ref, err := m.prepareImage(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.config.Driver.Ping(ctx); err != nil {
+		return nil, err
+	}
+	return m.launchSlot(ctx, spec, ref)
 }
 
 // throwAway removes a container with its folder and all that is in it.

@@ -2,9 +2,10 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"io"
 	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
 // Driver makes containers somewhere. Its methods are safe for concurrent use and put a deadline of
@@ -40,8 +41,13 @@ type Renamer interface {
 	Rename(ctx context.Context, id, name string) error
 }
 
+// Inspector is a Driver that can tell how an image is meant to be started. ErrNoImage is an answer, too.
+type Inspector interface {
+	InspectImage(ctx context.Context, ref string) (image.Info, error)
+}
+
 // ErrNoImage means that the engine does not have the image.
-var ErrNoImage = errors.New("no such image")
+var ErrNoImage = image.ErrNoImage
 
 // Stream is the connection to a container's first process. Close ends the process's input.
 type Stream interface {
@@ -57,9 +63,11 @@ type Capabilities struct {
 	CgroupVersion int
 	Rootless      bool
 	Runtimes      []string
+	// DataRoot is where the engine keeps its images and volumes, as it sees its own machine.
+	DataRoot string
 }
 
-// Container is what a Driver makes. Every container is confined the same way, which is the driver's
+// Container is what a Driver makes. Every container of a role is confined the same way, which is the driver's
 // duty and not for the caller to choose: no capabilities but those to become a user
 // and signal it, no new privileges, read-only root, a small /tmp, no log.
 type Container struct {
@@ -74,6 +82,8 @@ type Container struct {
 	CPUs        float64
 	PidsLimit   int64
 	Runtime     string // "" is the engine's default
+	// Role says what the container is for, and by that what it may.
+	Role Role
 }
 
 // Mount is a place in a container that comes from outside.
@@ -84,6 +94,8 @@ type Mount struct {
 	ReadOnly       bool
 	// Bytes bounds Memory.
 	Bytes int64
+	// Alone leaves out what is mounted below the source of a Bind: it would be writable even where the Bind is not.
+	Alone bool
 }
 
 // MountKind says what a Mount's source is.
@@ -109,14 +121,16 @@ type Volumes interface {
 type Networks interface {
 	// EnsureNetwork makes a network without a way out, unless it is there.
 	EnsureNetwork(ctx context.Context, name string, labels map[string]string) error
+	// RemoveNetwork removes a network by its name, or its id. One that does not exist is no error, one in use is.
 	RemoveNetwork(ctx context.Context, name string) error
 	ListNetworks(ctx context.Context, instance string) ([]Owned, error)
 }
 
 // Images is a Driver that can make images.
 type Images interface {
+	image.Engine
+	// ListImages returns the instance's images, the latest first, and one with several names once for each.
 	ListImages(ctx context.Context, instance string) ([]Owned, error)
-	RemoveImage(ctx context.Context, id string) error
 }
 
 // Pauser is a Driver that can freeze containers.
@@ -138,6 +152,8 @@ const (
 	LabelSandbox  = "flynn.sandbox"
 	LabelSpec     = "flynn.spec"
 	LabelKey      = "flynn.key"
+	// LabelHost tells the processes of an instance apart: a command line tool works beside the host.
+	LabelHost = "flynn.host"
 	// LabelExpires is an RFC 3339 time after which the instance replaces the container.
 	LabelExpires = "flynn.expires"
 )

@@ -129,6 +129,24 @@ func TestPoolLeavesAWorkspaceInUse(t *testing.T) {
 	}
 	leave()
 	expect("alone", get(t, m, "s", config.Spec), 1, 2)
+
+	neighbour, err := sandbox.New(config) // another process of the instance, such as flynn sandbox exec
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := func(who string, hits, misses int64) {
+		t.Helper()
+		if err := m.Destroy(t.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		awaitReady(t, m, 1)
+		expect(who, get(t, m, "s", config.Spec), hits, misses)
+	}
+	again("beside another process", 1, 3)
+	if err := neighbour.DestroyAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again("alone again", 2, 3)
 }
 
 // Two sandboxes of one new session start at the same time: one workspace, shared by both.

@@ -93,7 +93,7 @@ func (ps *pools) set(wanted []Pool, cpu float64) {
 // enter adds one wish, on top of the pool that is there. ps.mu is held.
 func (ps *pools) enter(w Pool, before map[string]*pool) {
 	spec := w.Spec.WithDefaults()
-	if w.Size <= 0 || spec.validate() != nil { // Get reports it to whom it concerns
+	if w.Size <= 0 || spec.validate() != nil || spec.isPersonal() { // Get reports what is wrong to whom it concerns
 		return
 	}
 	hash := spec.hash(ps.m.digest)

@@ -13,6 +13,9 @@ const yieldTime = 50 * time.Millisecond
 // maxYield is how long refilling lets others go first.
 const maxYield = 5 * time.Second
 
+// maxCharge is the most that one container is reckoned to have taken: what takes longer waits for something else.
+const maxCharge = 5 * time.Second
+
 // inspectEvery is the time between two looks at the machine's memory and the containers' age.
 const inspectEvery = 5 * time.Second
 
@@ -72,11 +75,16 @@ func (ps *pools) refill(ctx context.Context) time.Duration {
 		return wait
 	}
 	began := time.Now()
-	b, err := ps.m.launchSlot(ctx, p.spec)
+	ref, err := ps.m.prepareImage(ctx, p.spec)
+	var b *box
+	if err == nil {
+		began = time.Now() // to fetch an image takes long, but hardly any of the machine's time
+		b, err = ps.m.launchSlot(ctx, p.spec, ref)
+	}
 	ended := time.Now()
 	ps.mu.Lock()
 	ps.yielding = time.Time{}
-	ps.budget.spend(ended, ended.Sub(began))
+	ps.budget.spend(ended, min(ended.Sub(began), maxCharge))
 	if err != nil {
 		ps.counts.Failures++
 		p.failed(ended)
@@ -143,7 +151,7 @@ func (ps *pools) yield(now time.Time) time.Duration {
 
 // launchSlot makes a container with an empty folder of its own, for whom it may concern. It is seen through even when
 // ctx ends meanwhile, so that the engine is never left with half a container.
-func (m *Manager) launchSlot(ctx context.Context, spec Spec) (*box, error) {
+func (m *Manager) launchSlot(ctx context.Context, spec Spec, ref string) (*box, error) {
 	folder, owner, err := m.workspaces.slot(random())
 	if err != nil {
 		return nil, err
@@ -151,7 +159,7 @@ func (m *Manager) launchSlot(ctx context.Context, spec Spec) (*box, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), launchTimeout)
 	defer cancel()
 	o := m.order(spec, folder, owner)
-	o.container.Name = "flynn-warm-" + o.container.Key[:16]
+	o.container.Name, o.container.Image = "flynn-warm-"+o.container.Key[:16], ref
 	b, err := launch(ctx, m.config.Driver, m.log, o)
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(folder))

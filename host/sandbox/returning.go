@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // A session that returns has a workspace, and the container that waits for it in a pool has another folder mounted. A
@@ -56,17 +57,44 @@ func (hostFolders) removeEmpty(path string) error {
 type move struct {
 	folders
 	workspace, returning, slot string
+	// undisturbed says whether other processes leave the workspace alone; nil for yes.
+	undisturbed func() error
 }
 
 func newMove(f folders, workspace, slot string) move {
 	name := filepath.Base(workspace) + filepath.Base(filepath.Dir(slot)) + "." + filepath.Base(slot)
-	return move{f, workspace, filepath.Join(filepath.Dir(workspace), returningFolder, name), slot}
+	return move{folders: f, workspace: workspace, returning: filepath.Join(filepath.Dir(workspace), returningFolder, name), slot: slot}
+}
+
+// seizeTimeout is how long a move by another process may take that somebody waits for.
+const seizeTimeout = 5 * time.Second
+
+// errBusy means that a folder is being moved.
+var errBusy = errors.New("it is being moved by another process")
+
+// seize locks a folder against moves by others, until the file is closed. Whatever becomes of the process, the kernel
+// gives the lock back.
+func seize(folder string) (*os.File, error) {
+	dir, err := os.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	if lock(dir) {
+		return dir, nil
+	}
+	dir.Close()
+	return nil, errBusy
 }
 
 // into moves the workspace into the slot's folder, or leaves everything as it was and says errStays. Any other error means
 // that it could not be put back either, which the next one who needs the workspace tries again. Nobody else may have
 // either folder open.
 func (m move) into() error {
+	seized, err := seize(m.workspace)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errStays, err)
+	}
+	defer seized.Close()
 	names, mode, err := m.fits()
 	if err != nil {
 		return fmt.Errorf("%w: %w", errStays, err)
@@ -105,8 +133,14 @@ func (m move) fits() (names []string, mode fs.FileMode, err error) {
 	return names, ours.Mode(), err
 }
 
-// carry does the second and the third step.
+// carry does the second and the third step. A process that comes to look for the workspace from now on finds the journal,
+// and waits; one that came before is seen.
 func (m move) carry(names []string, mode fs.FileMode) error {
+	if m.undisturbed != nil {
+		if err := m.undisturbed(); err != nil {
+			return err
+		}
+	}
 	for _, name := range names {
 		if err := m.rename(filepath.Join(m.returning, name), filepath.Join(m.slot, name)); err != nil {
 			return err
@@ -178,26 +212,64 @@ func (m move) stepAside() error {
 }
 
 // RecoverWorkspaces puts back the workspaces that a crash has left on their way to a container. Call it before anybody uses
-// a workspace below root, and only where no other host does.
+// a workspace below root.
 func RecoverWorkspaces(root string) error { return recoverWorkspaces(hostFolders{}, root, "") }
 
-// recoverWorkspaces does so for one workspace, or for all where name is empty.
+// recoverWorkspaces does so for one workspace, whose move by another process it waits for, or for all where name is empty.
 func recoverWorkspaces(f folders, root, name string) error {
-	journal, err := entries(filepath.Join(root, returningFolder), -1)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	for _, entry := range journal {
-		part := strings.Split(entry, ".")
-		if len(part) != 3 || name != "" && name != part[0] {
+	all, err := journal(root)
+	for _, m := range all {
+		if name != "" && name != filepath.Base(m.workspace) {
 			continue
 		}
-		back := newMove(f, filepath.Join(root, part[0]), filepath.Join(root, "."+part[1], part[2])).putBack()
-		if back != nil {
-			err = errors.Join(err, fmt.Errorf("put workspace %s back: %w", part[0], back))
+		m.folders = f
+		back := m.recover()
+		for deadline := time.Now().Add(seizeTimeout); name != "" && errors.Is(back, errBusy) && time.Now().Before(deadline); {
+			time.Sleep(time.Millisecond)
+			back = m.recover()
+		}
+		if back != nil && !(name == "" && errors.Is(back, errBusy)) {
+			err = errors.Join(err, fmt.Errorf("put workspace %s back: %w", filepath.Base(m.workspace), back))
 		}
 	}
 	return err
+}
+
+// journal returns the moves that are under way, or were interrupted.
+func journal(root string) ([]move, error) {
+	names, err := entries(filepath.Join(root, returningFolder), -1)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var all []move
+	for _, name := range names {
+		if part := strings.Split(name, "."); len(part) == 3 {
+			all = append(all, newMove(nil, filepath.Join(root, part[0]), filepath.Join(root, "."+part[1], part[2])))
+		}
+	}
+	return all, err
+}
+
+// recover puts back what nobody is moving any more.
+func (m move) recover() error {
+	seized, err := seize(m.returning)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the move has come to its end
+	}
+	if err != nil {
+		return err
+	}
+	defer seized.Close()
+	if mine, err := seized.Stat(); err != nil || !isFolder(m.returning, mine) {
+		return err
+	}
+	return m.putBack()
+}
+
+// isFolder says whether a path names that folder.
+func isFolder(path string, folder fs.FileInfo) bool {
+	named, err := os.Lstat(path)
+	return err == nil && os.SameFile(named, folder)
 }
 
 // entries returns the names in a folder, at most n of them, or all if n is negative.

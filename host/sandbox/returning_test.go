@@ -76,7 +76,7 @@ func newScene(t interface {
 	Fatal(...any)
 }, root string, content map[string]string) scene {
 	t.Helper()
-	w := newWorkspaces(root, "i", NewHolds())
+	w := newWorkspaces(root, "i", &presence{id: "h", run: root}, NewHolds())
 	s := scene{root: root, workspace: w.path("s"), content: content}
 	var err error
 	if s.slot, _, err = w.slot("0123456789abcdef"); err != nil {
@@ -229,7 +229,7 @@ func TestMoveProperty(t *testing.T) {
 			if err := plant(filepath.Join(s.workspace, "new"), "newer"); err != nil {
 				t.Fatal(err)
 			}
-			where := "recovered-0123456789abcdef/new"
+			where := "recovered-h-0123456789abcdef/new"
 			if len(content) == 0 { // there is nothing to put back
 				where = "new"
 			}
@@ -301,15 +301,15 @@ func TestMoveRefused(t *testing.T) {
 func TestMoveThatCannotBePutBack(t *testing.T) {
 	root := t.TempDir()
 	s := newScene(t, root, garden)
-	w := newWorkspaces(root, "i", NewHolds())
+	w := newWorkspaces(root, "i", &presence{id: "h", run: root}, NewHolds())
 	if err := newMove(&mortal{steps: 4}, s.workspace, s.slot).into(); err == nil || errors.Is(err, errStays) {
 		t.Fatalf("got %v", err)
 	}
-	w.folders = &mortal{}
+	w.folders, w.host = &mortal{}, &presence{id: "next", run: root}
 	if _, _, err := w.prepare("s"); !errors.Is(err, errKilled) {
 		t.Errorf("a workspace was made beside the lost one: %v", err)
 	}
-	if err := w.clearPool(); !errors.Is(err, errKilled) {
+	if err := w.clearSlots(nil); !errors.Is(err, errKilled) {
 		t.Errorf("the pool was cleared: %v", err)
 	}
 	if _, _, err := w.prepare("other"); err != nil {
@@ -322,8 +322,56 @@ func TestMoveThatCannotBePutBack(t *testing.T) {
 	if err := s.intact(nil); err != nil {
 		t.Error(err)
 	}
-	if err := w.clearPool(); err != nil || exists(s.slot) {
+	if err := w.clearSlots(map[string]bool{"h": true}); err != nil || !exists(s.slot) {
+		t.Errorf("the slot of a living process is gone (%v)", err)
+	}
+	if err := w.clearSlots(nil); err != nil || exists(s.slot) {
 		t.Errorf("the pool is still there (%v)", err)
+	}
+}
+
+// Nobody interferes with a move that another process is at: who needs the workspace waits, who tidies up passes by.
+func TestMoveByAnotherProcess(t *testing.T) {
+	s := newScene(t, t.TempDir(), garden)
+	seized, err := seize(s.workspace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := newMove(hostFolders{}, s.workspace, s.slot).into(); !errors.Is(err, errStays) {
+		t.Errorf("a workspace was moved twice at a time: %v", err)
+	}
+	m := newMove(&mortal{steps: 3}, s.workspace, s.slot)
+	seized.Close()
+	if err := m.into(); !errors.Is(err, errKilled) {
+		t.Fatal(err)
+	}
+	if seized, err = seize(m.returning); err != nil {
+		t.Fatal(err)
+	}
+	if err := RecoverWorkspaces(s.root); err != nil || exists(s.workspace) {
+		t.Errorf("a move of another process was undone (%v)", err)
+	}
+	waited := make(chan error)
+	go func() { waited <- recoverWorkspaces(hostFolders{}, s.root, filepath.Base(s.workspace)) }()
+	seized.Close()
+	if err := <-waited; err != nil {
+		t.Error(err)
+	}
+	if err := s.intact(nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// A process that has come since the move began is seen, and the move undone.
+func TestMoveDisturbed(t *testing.T) {
+	s := newScene(t, t.TempDir(), garden)
+	m := newMove(hostFolders{}, s.workspace, s.slot)
+	m.undisturbed = func() error { return errors.New("somebody is there") }
+	if err := m.into(); !errors.Is(err, errStays) {
+		t.Errorf("got %v", err)
+	}
+	if err := s.intact(nil); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/netaddr"
+	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
 // Spec says what a sandbox is made of. Its zero value is the default of every field but Image. It is plain data: containers
@@ -33,6 +34,22 @@ type Spec struct {
 	Timeout time.Duration `json:"-"`
 	// Runtime names another OCI runtime of the engine, such as runsc.
 	Runtime string
+	// Packages and Binaries are put on top of Image, once; see image.Recipe.
+	Packages []string
+	Binaries []image.Binary
+	// Dockerfile is built instead of taking Image, with BuildContext or the folder that it lies in. Both are absolute.
+	Dockerfile, BuildContext string
+	// BuildNetwork is what the making of the image reaches: none, bridge or host. bridge
+	BuildNetwork string `json:"-"`
+	// Mounts are folders and files of the host; Config.MountRules says which may be.
+	Mounts []HostMount
+	// Volumes are kept by the engine.
+	Volumes []VolumeMount
+	// Tmpfs are kept in memory, and count as it.
+	Tmpfs []MemoryMount
+	// Start is a program with its arguments that runs beside the session's commands: nil for none, empty for the image's
+	// own. See start.go.
+	Start []string
 }
 
 // WithDefaults fills in what is unset.
@@ -67,7 +84,7 @@ const minMemory = 16 << 20
 // validate refuses what no driver could honour.
 func (s Spec) validate() error {
 	switch {
-	case s.Image == "":
+	case s.Image == "" && s.Dockerfile == "":
 		return fmt.Errorf("sandbox: no image is configured; set image in [sandbox]")
 	case !path.IsAbs(s.WorkspaceDir) || path.Clean(s.WorkspaceDir) != s.WorkspaceDir || s.WorkspaceDir == "/":
 		return fmt.Errorf("sandbox: workspace_dir %q must be a clean absolute path below /", s.WorkspaceDir)
@@ -87,7 +104,10 @@ func (s Spec) validate() error {
 	if _, err := netaddr.ParseRules(s.Allowlist); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
-	return nil
+	if err := s.Recipe().Validate(); err != nil {
+		return fmt.Errorf("sandbox: %w", err)
+	}
+	return s.validateMounts()
 }
 
 // allowlist is the network of containers that have none, but a proxy.

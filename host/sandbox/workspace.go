@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,14 +20,17 @@ const workloadID = 1000
 // workspaces are the sessions' folders on the host, and the pool's.
 type workspaces struct {
 	root, pool string
+	host       *presence // this process, for the names of slots
 	folders    folders
 	holds      *Holds
 	// mu makes looking for a folder and making it one step. It is held for a few system calls.
 	mu sync.Mutex
 }
 
-func newWorkspaces(root, instance string, holds *Holds) *workspaces {
-	return &workspaces{root: root, pool: filepath.Join(root, ".pool-"+short(instance)), folders: hostFolders{}, holds: holds}
+func newWorkspaces(root, instance string, host *presence, holds *Holds) *workspaces {
+	return &workspaces{
+		root: root, pool: filepath.Join(root, ".pool-"+short(instance)), host: host, folders: hostFolders{}, holds: holds,
+	}
 }
 
 // short is a name-safe digest.
@@ -103,7 +107,7 @@ func (w *workspaces) fresh(session string) bool {
 
 // slot makes a folder for a container whose session is not known yet.
 func (w *workspaces) slot(key string) (string, owner, error) {
-	return ready(filepath.Join(w.pool, key))
+	return ready(filepath.Join(w.pool, w.host.id+"-"+key))
 }
 
 // claim makes a slot's folder the session's, who has entered it in the holds. The error is errStays if the session cannot
@@ -115,6 +119,9 @@ func (w *workspaces) claim(slot, session string) error {
 	case fresh:
 		return nil
 	}
+	if err := w.undisturbed(); err != nil {
+		return fmt.Errorf("%w: %w", errStays, err)
+	}
 	done, alone := w.holds.alone(session)
 	if !alone {
 		return fmt.Errorf("%w: somebody else uses it", errStays)
@@ -123,10 +130,21 @@ func (w *workspaces) claim(slot, session string) error {
 	if _, _, err := ready(w.path(session)); err != nil {
 		return fmt.Errorf("%w: %w", errStays, err)
 	}
-	if err := newMove(w.folders, w.path(session), slot).into(); err != nil {
+	m := newMove(w.folders, w.path(session), slot)
+	m.undisturbed = w.undisturbed
+	if err := m.into(); err != nil {
 		return fmt.Errorf("claim warm workspace: %w", err)
 	}
 	return nil
+}
+
+// undisturbed refuses while other processes of the instance live: their sandboxes are not among the holds.
+func (w *workspaces) undisturbed() error {
+	others, err := w.host.others()
+	if err == nil && len(others) > 0 {
+		err = errors.New("another process may use it")
+	}
+	return err
 }
 
 // claimFresh does so if the session has no folder yet. A bind mount follows the folder, not its name.
@@ -147,10 +165,21 @@ func (w *workspaces) recover(session string) error {
 	return recoverWorkspaces(w.folders, w.root, filepath.Base(w.path(session)))
 }
 
-// clearPool drops slot folders that an earlier run left, but for those that hold what could not be put back.
-func (w *workspaces) clearPool() error {
-	if err := recoverWorkspaces(w.folders, w.root, ""); err != nil {
-		return err
+// clearSlots drops the slots that no living process has, but for those that hold what could not be put back.
+func (w *workspaces) clearSlots(alive map[string]bool) error {
+	recovery := recoverWorkspaces(w.folders, w.root, "")
+	moves, err1 := journal(w.root)
+	slots, err2 := filepath.Glob(filepath.Join(w.pool, "*"))
+	if err := errors.Join(err1, err2); err != nil {
+		return errors.Join(recovery, err)
 	}
-	return os.RemoveAll(w.pool)
+	all := recovery
+	for _, slot := range slots {
+		owner, _, _ := strings.Cut(filepath.Base(slot), "-")
+		needed := slices.ContainsFunc(moves, func(m move) bool { return m.slot == slot })
+		if owner != w.host.id && !alive[owner] && !needed {
+			all = errors.Join(all, os.RemoveAll(slot))
+		}
+	}
+	return all
 }

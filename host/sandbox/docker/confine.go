@@ -42,7 +42,7 @@ func confine(c sandbox.Container) (*container.Config, *container.HostConfig) {
 		NetworkMode:    container.NetworkMode(c.Network),
 		IpcMode:        "private",
 		CapDrop:        []string{"ALL"},
-		CapAdd:         []string{"SETUID", "SETGID", "KILL"},
+		CapAdd:         capabilities(c.Role),
 		SecurityOpt:    []string{"no-new-privileges"},
 		ReadonlyRootfs: true,
 		Tmpfs:          map[string]string{"/tmp": tmpOptions},
@@ -64,6 +64,14 @@ func confine(c sandbox.Container) (*container.Config, *container.HostConfig) {
 	return config, host
 }
 
+// capabilities are all that a container of the role has.
+func capabilities(r sandbox.Role) []string {
+	if r == sandbox.Preparer {
+		return []string{"CHOWN"}
+	}
+	return []string{"SETUID", "SETGID", "KILL"}
+}
+
 func mounts(wanted []sandbox.Mount) []mount.Mount {
 	var out []mount.Mount
 	for _, w := range wanted {
@@ -76,7 +84,7 @@ func mounts(wanted []sandbox.Mount) []mount.Mount {
 			m.Type = mount.TypeTmpfs
 			m.TmpfsOptions = &mount.TmpfsOptions{SizeBytes: w.Bytes, Mode: 0o1777}
 		default:
-			m.BindOptions = &mount.BindOptions{Propagation: mount.PropagationRPrivate}
+			m.BindOptions = &mount.BindOptions{Propagation: mount.PropagationRPrivate, NonRecursive: w.Alone}
 		}
 		out = append(out, m)
 	}

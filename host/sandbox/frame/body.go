@@ -20,6 +20,12 @@ type HelloBody struct {
 	Lane string `json:"lane,omitempty"`
 	// Proxy asks for the proxy: a loopback port whose connections the host serves.
 	Proxy bool `json:"proxy,omitempty"`
+	// Mounts are places inside whose identity the welcome tells.
+	Mounts [][]byte `json:"mounts,omitempty"`
+	// Lease is how long background commands outlast the host, and Secret what it proves itself with when it is back.
+	// They count only with a lane.
+	Lease  time.Duration `json:"lease,omitempty"`
+	Secret []byte        `json:"secret,omitempty"`
 }
 
 // WelcomeBody is the supervisor's proof of where it runs. The host compares it with
@@ -41,10 +47,20 @@ type WelcomeBody struct {
 	Lane bool `json:"lane,omitempty"`
 	// Proxy says that the proxy listens.
 	Proxy bool `json:"proxy,omitempty"`
+	// Mounts answer those of the hello, in their order.
+	Mounts []FileID `json:"mounts,omitempty"`
+	// BootID names the kernel, to which the numbers in Mounts belong.
+	BootID string `json:"boot_id,omitempty"`
+}
+
+// FileID identifies a file to one kernel; zero if it could not be found.
+type FileID struct {
+	Dev uint64 `json:"d"`
+	Ino uint64 `json:"i"`
 }
 
 // Version is the protocol's; both ends come from one build, so they must be equal.
-const Version = 2
+const Version = 3
 
 // ExecBody starts a command.
 type ExecBody struct {
@@ -56,6 +72,12 @@ type ExecBody struct {
 	MaxOutput  int64         `json:"max_output"`
 	Eager      bool          `json:"eager,omitempty"` // send output as it comes
 	Background bool          `json:"background,omitempty"`
+	// Argv is a program with its arguments to start without a shell, in place of Script; Cwd is then its absolute working
+	// directory, anywhere inside. Its name is looked up in PATH.
+	Argv [][]byte `json:"argv,omitempty"`
+	Cwd  []byte   `json:"cwd,omitempty"`
+	// Process is the number that the host knows a background command by.
+	Process int `json:"process,omitempty"`
 }
 
 // StopBody says why a command is ended.
@@ -120,6 +142,8 @@ type ReadBody struct {
 	Path   []byte `json:"path"` // relative to the workspace
 	Offset int64  `json:"offset"`
 	Max    int64  `json:"max"`
+	// Head asks for the file's Entry on stream Err before the bytes, which then end where the file did at that moment.
+	Head bool `json:"head,omitempty"`
 }
 
 // ReadReply closes a Read.
@@ -127,10 +151,10 @@ type ReadReply struct {
 	Size int64 `json:"size"` // of the whole file
 }
 
-// WriteBody announces a file; Size bytes follow as Data on stream In.
+// WriteBody announces a file; Size bytes follow as Data on stream In, or any number if Size is negative.
 type WriteBody struct {
 	Path []byte `json:"path"`
-	Perm uint32 `json:"perm"`
+	Perm uint32 `json:"perm"` // 0 keeps the mode of a file that is there, and is 0644 for a new one
 	Size int64  `json:"size"`
 }
 

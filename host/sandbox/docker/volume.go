@@ -1,0 +1,59 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/volume"
+
+	"github.com/flynnhost/flynn/host/sandbox"
+)
+
+var _ sandbox.Volumes = (*Driver)(nil)
+
+// EnsureVolume implements sandbox.Volumes. The engine answers a second creation with the volume that is there, whatever
+// its labels and driver are, so these are looked at in any case.
+func (d *Driver) EnsureVolume(ctx context.Context, name string, labels map[string]string) error {
+	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	defer cancel()
+	made, err := d.api.VolumeCreate(ctx, volume.CreateOptions{Name: name, Driver: "local", Labels: labels})
+	switch {
+	case err != nil:
+		return d.explain("make volume "+name, err)
+	case made.Labels[sandbox.LabelInstance] != labels[sandbox.LabelInstance]:
+		return fmt.Errorf("volume %s on engine %s belongs to somebody else: remove it with: docker volume rm %s", name, d.address, name)
+	case made.Driver != "local" || len(made.Options) > 0:
+		return fmt.Errorf("volume %s on engine %s is not as it was made: remove it with: docker volume rm %s", name, d.address, name)
+	}
+	return nil
+}
+
+// RemoveVolume implements sandbox.Volumes.
+func (d *Driver) RemoveVolume(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
+	err := d.api.VolumeRemove(ctx, name, false)
+	if cerrdefs.IsNotFound(err) {
+		return nil
+	}
+	return d.explain("remove volume "+name, err)
+}
+
+// ListVolumes implements sandbox.Volumes.
+func (d *Driver) ListVolumes(ctx context.Context, instance string) ([]sandbox.Owned, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	found, err := d.api.VolumeList(ctx, volume.ListOptions{
+		Filters: filters.NewArgs(filters.Arg("label", sandbox.LabelInstance+"="+instance)),
+	})
+	if err != nil {
+		return nil, d.explain("list volumes", err)
+	}
+	owned := make([]sandbox.Owned, 0, len(found.Volumes))
+	for _, v := range found.Volumes {
+		owned = append(owned, sandbox.Owned{ID: v.Name, Name: v.Name, Labels: v.Labels})
+	}
+	return owned, nil
+}

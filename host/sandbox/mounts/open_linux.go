@@ -1,0 +1,54 @@
+package mounts
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// open follows the path to its end once, and asks the kernel where that is: whoever swaps a folder for a link
+// meanwhile changes what is found, but not what is judged.
+func open(source string) (*Source, error) {
+	fd, err := unix.Open(source, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), source)
+	path, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = isThere(path, info)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &Source{Path: path, file: f, info: info}, nil
+}
+
+// isThere makes sure that the path that the kernel tells leads to the file: it does not once that is deleted.
+func isThere(path string, info os.FileInfo) error {
+	now, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(now, info) {
+		return errors.New("it is being replaced")
+	}
+	return nil
+}
+
+func identify(info os.FileInfo) ID {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ID{}
+	}
+	return ID{Dev: st.Dev, Ino: st.Ino}
+}

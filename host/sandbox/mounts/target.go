@@ -1,0 +1,59 @@
+package mounts
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// TargetError says which of the targets given is wrong.
+type TargetError struct {
+	Index   int
+	Problem string
+}
+
+func (e *TargetError) Error() string { return e.Problem }
+
+// kernels are the places inside that are the kernel's or the engine's.
+func kernels() []string {
+	return []string{"/proc", "/sys", "/dev", "/tmp", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"}
+}
+
+// CheckTargets judges the places that mounts take in a container whose workspace is at that path. Its error is a *TargetError.
+func CheckTargets(workspace string, targets []string) error {
+	for i, target := range targets {
+		problem := checkTarget(workspace, target)
+		for _, earlier := range targets[:i] {
+			if problem == "" && (below(target, earlier) || below(earlier, target)) {
+				problem = fmt.Sprintf("%q and %q lie over each other: mount them side by side", earlier, target)
+			}
+		}
+		if problem != "" {
+			return &TargetError{Index: i, Problem: problem}
+		}
+	}
+	return nil
+}
+
+func checkTarget(workspace, target string) string {
+	switch {
+	case strings.ContainsRune(target, ':'):
+		return fmt.Sprintf("target %q has a colon: write source, target and read_only as keys of their own", target)
+	case strings.ContainsFunc(target, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\uFFFD' }) || len(target) > 1024:
+		return fmt.Sprintf("target %q has a character that no path should have, or is too long", target)
+	case !path.IsAbs(target) || path.Clean(target) != target || target == "/":
+		return fmt.Sprintf(`target %q is no place inside: write a clean absolute path below /, such as "/data"`, target)
+	case strings.HasPrefix(target, "/.flynn"):
+		return fmt.Sprintf("target %q is Flynn's own: choose another name", target)
+	case below(workspace, target):
+		return fmt.Sprintf("target %q hides the workspace %s: choose a place beside it", target, workspace)
+	case below(target, workspace):
+		return fmt.Sprintf("target %q lies in the workspace %s, where the engine would make folders of root's: choose a place beside it", target, workspace)
+	}
+	for _, k := range kernels() {
+		if below(target, k) || below(k, target) {
+			return fmt.Sprintf("target %q lies over %s, which the container needs: choose another place", target, k)
+		}
+	}
+	return ""
+}

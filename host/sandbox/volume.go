@@ -1,0 +1,219 @@
+package sandbox
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/host/machine"
+)
+
+// LabelVolume is the name that the configuration gives a volume. A volume of one session carries LabelSession too.
+const LabelVolume = "flynn.volume"
+
+// errNoVolumes is what a specification with volumes gets from a driver without.
+var errNoVolumes = fmt.Errorf("%w: this engine keeps no volumes: remove volumes from [sandbox]", machine.ErrUnavailable)
+
+// volumes makes the engine's volumes and gives them to the user that commands run as.
+type volumes struct {
+	m *Manager
+
+	mu    sync.Mutex
+	ready map[string]*readiness // by the engine's name
+}
+
+// readiness is a volume that is being prepared, or has been.
+type readiness struct {
+	done chan struct{}
+	err  error // valid once done is closed
+}
+
+func newVolumes(m *Manager) *volumes { return &volumes{m: m, ready: make(map[string]*readiness)} }
+
+// volume is one that a container is going to mount.
+type volume struct {
+	name    string // the configuration's
+	session string // whose it is alone; "" shared by all sessions
+}
+
+// engineName is the volume's on the engine: flynn-INSTANCE-SESSION-NAME.
+func (v volume) engineName(instance string) string {
+	whose := "shared"
+	if v.session != "" {
+		sum := sha256.Sum256([]byte(v.session))
+		whose = hex.EncodeToString(sum[:16])
+	}
+	return "flynn-" + short(instance) + "-" + whose + "-" + v.name
+}
+
+func (v volume) labels(instance string) map[string]string {
+	labels := map[string]string{LabelInstance: instance, LabelVolume: v.name}
+	if v.session != "" {
+		labels[LabelSession] = v.session
+	}
+	return labels
+}
+
+// volumeNames is what the configuration may call a volume.
+var volumeNames = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}$`)
+
+func badVolumeName(name string) error {
+	return fmt.Errorf("sandbox: bad name %q of a volume: use letters, digits, - and _, with a letter or digit first", name)
+}
+
+// provide makes sure that the volume is there and belongs to o, once in this process, and returns its name on the
+// engine. image is what the container that hands it over is made of.
+func (vs *volumes) provide(ctx context.Context, v volume, image string, o owner) (string, error) {
+	if !volumeNames.MatchString(v.name) {
+		return "", badVolumeName(v.name)
+	}
+	name := v.engineName(vs.m.config.Instance)
+	vs.mu.Lock()
+	r := vs.ready[name]
+	mine := r == nil
+	if mine {
+		r = &readiness{done: make(chan struct{})}
+		vs.ready[name] = r
+	}
+	vs.mu.Unlock()
+	if mine {
+		r.err = vs.prepare(ctx, v, name, image, o)
+		if r.err != nil {
+			vs.forget(name)
+		}
+		close(r.done)
+	}
+	select {
+	case <-r.done:
+		return name, r.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+func (vs *volumes) forget(name string) {
+	vs.mu.Lock()
+	defer vs.mu.Unlock()
+	delete(vs.ready, name)
+}
+
+func (vs *volumes) prepare(ctx context.Context, v volume, name, image string, o owner) error {
+	d, ok := vs.m.config.Driver.(Volumes)
+	if !ok {
+		return errNoVolumes
+	}
+	if err := d.EnsureVolume(ctx, name, v.labels(vs.m.config.Instance)); err != nil {
+		return err
+	}
+	if err := vs.handOver(ctx, v, name, image, o); err != nil {
+		return fmt.Errorf("give volume %q to user %d: %w", v.name, o.uid, err)
+	}
+	return nil
+}
+
+const (
+	// volumeTarget is where the container that hands a volume over sees it.
+	volumeTarget = "/.flynn-volume"
+	// ownTimeout bounds its life once its image is there.
+	ownTimeout = time.Minute
+	// ownMemory, ownPids are its limits.
+	ownMemory = 64 << 20
+	ownPids   = 8
+)
+
+// handOver runs the supervisor's program in a container that has nothing but the volume and the right to change owners.
+func (vs *volumes) handOver(ctx context.Context, v volume, name, image string, o owner) (err error) {
+	m := vs.m
+	key := random()
+	c := Container{
+		Key: key, Name: "flynn-own-" + key[:16], Image: image, Role: Preparer,
+		Entrypoint: []string{supervisorPath, "own", strconv.Itoa(o.uid), strconv.Itoa(o.gid), volumeTarget},
+		Labels:     v.labels(m.config.Instance),
+		Mounts: []Mount{
+			{Source: m.supervisor, Target: supervisorPath, ReadOnly: true},
+			{Kind: Volume, Source: name, Target: volumeTarget},
+		},
+		Network: "none", MemoryBytes: ownMemory, CPUs: 1, PidsLimit: ownPids,
+	}
+	c.Labels[LabelKey] = key
+	c.Labels[LabelExpires] = time.Now().Add(ownTimeout).UTC().Format(time.RFC3339)
+	defer m.debts.abandon(c.Name, nil)
+	id, err := create(ctx, m.config.Driver, m.log, c)
+	if err != nil {
+		return err
+	}
+	complaint := &bounded{limit: 1 << 10}
+	stream, err := m.config.Driver.Attach(ctx, id, complaint)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	if err := m.config.Driver.Start(ctx, id); err != nil {
+		return err
+	}
+	watchdog := time.AfterFunc(ownTimeout, func() { stream.Close() })
+	defer watchdog.Stop()
+	line, err := bufio.NewReader(io.LimitReader(stream, 64)).ReadString('\n')
+	if strings.TrimSpace(line) == "owned" {
+		return nil
+	}
+	if text := complaint.String(); text != "" {
+		return fmt.Errorf("%q", text)
+	}
+	return fmt.Errorf("it ended without a word: %w", errors.Join(err, ctx.Err()))
+}
+
+// bounded keeps the first bytes written to it.
+type bounded struct {
+	mu    sync.Mutex
+	text  []byte
+	limit int
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text = append(b.text, p[:min(len(p), b.limit-len(b.text))]...)
+	return len(p), nil
+}
+
+func (b *bounded) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.TrimSpace(string(b.text))
+}
+
+// Forget ends the session's containers and removes the volumes that are its alone. The workspace stays.
+func (m *Manager) Forget(ctx context.Context, session string) error {
+	return errors.Join(m.Destroy(ctx, session), m.RemoveVolumes(ctx, func(o Owned) bool { return o.Labels[LabelSession] == session }))
+}
+
+// RemoveVolumes removes this instance's volumes that such says yes to. One that a container uses stays, with an error.
+func (m *Manager) RemoveVolumes(ctx context.Context, such func(Owned) bool) error {
+	d, ok := m.config.Driver.(Volumes)
+	if !ok {
+		return nil
+	}
+	owned, err := d.ListVolumes(ctx, m.config.Instance)
+	if err != nil {
+		return err
+	}
+	var all error
+	for _, v := range owned {
+		if v.Labels[LabelInstance] != m.config.Instance || !such(v) {
+			continue // never trust a filter with somebody else's work
+		}
+		m.volumes.forget(v.Name)
+		all = errors.Join(all, d.RemoveVolume(ctx, v.Name))
+	}
+	return all
+}
