@@ -14,6 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -25,11 +26,12 @@ type machines struct {
 	log      *slog.Logger
 	now      func() time.Time
 
-	mu      sync.Mutex
-	specs   map[string]sandbox.Spec // by name, "" for [sandbox]; of the generation in force
-	timeout time.Duration           // of commands on the host
-	hosts   map[string]*hostMachine
-	manager *sandbox.Manager
+	mu         sync.Mutex
+	specs      map[string]sandbox.Spec // by name, "" for [sandbox]; of the generation in force
+	timeout    time.Duration           // of commands on the host
+	mountRules mounts.Rules            // of sandboxes
+	hosts      map[string]*hostMachine
+	manager    *sandbox.Manager
 	// unavailable is why no sandbox can be had, as last seen.
 	unavailable error
 	// looked is closed once the engine was looked at for the first time.
@@ -65,6 +67,7 @@ func (m *machines) configure(c *config.Config) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.timeout = time.Duration(c.Sandbox.TimeoutSeconds) * time.Second
+	m.mountRules = c.MountRules(os.Getenv)
 	m.specs = map[string]sandbox.Spec{"": spec(c.Sandbox)}
 	for name, s := range c.Sandboxes {
 		m.specs[name] = spec(s)
@@ -76,6 +79,7 @@ func spec(s config.Sandbox) sandbox.Spec {
 		Image: s.Image, WorkspaceDir: s.WorkspaceDir, Network: s.Network, Allowlist: s.Allowlist, MemoryBytes: int64(s.MemoryLimit),
 		CPUs: float64(s.CPULimit), PidsLimit: int64(s.PidsLimit), Timeout: time.Duration(s.TimeoutSeconds) * time.Second,
 		Runtime: s.Runtime,
+		Mounts:  hostMounts(s.Mounts), Volumes: volumes(s.Volumes), Tmpfs: tmpfs(s.Tmpfs), Start: s.StartCommand,
 	}
 }
 
@@ -128,6 +132,7 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 	}
 	manager, err := sandbox.New(sandbox.Config{
 		Driver: driver, Instance: m.instance, WorkspaceRoot: m.root, Spec: spec(c), Supervisor: supervisor, WarmPool: c.WarmPool, Log: m.log,
+		MountRules: m.rules,
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", machine.ErrUnavailable, err)

@@ -18,6 +18,7 @@ import (
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/builtin"
@@ -64,6 +65,9 @@ func (s *Sandboxes) names() []string {
 	return append([]string{"[sandbox]"}, names...)
 }
 
+// MountRules say which folders of the host the sandboxes may see.
+func (s *Sandboxes) MountRules() mounts.Rules { return s.config.MountRules(os.Getenv) }
+
 // Manager makes sandboxes of this instance. It removes no leftovers and keeps no pool.
 func (s *Sandboxes) Manager(log *slog.Logger) (*sandbox.Manager, error) {
 	supervisor, err := sandbox.FindSupervisor(log)
@@ -72,6 +76,7 @@ func (s *Sandboxes) Manager(log *slog.Logger) (*sandbox.Manager, error) {
 	}
 	return sandbox.New(sandbox.Config{
 		Driver: s.Driver, Instance: s.Instance, WorkspaceRoot: s.Root, Spec: spec(s.config.Sandbox), Supervisor: supervisor, Log: log,
+		MountRules: s.MountRules,
 	})
 }
 
@@ -92,6 +97,25 @@ func (s *Sandboxes) Prune(ctx context.Context, log *slog.Logger) ([]sandbox.Owne
 		return nil, err
 	}
 	return left, manager.Reconcile(ctx)
+}
+
+// PruneVolumes removes the volumes of this store with what is in them, and returns them. It refuses while a host runs, as
+// Prune does, which comes first: a volume that a container uses stays.
+func (s *Sandboxes) PruneVolumes(ctx context.Context, log *slog.Logger) ([]sandbox.Owned, error) {
+	unlock, err := lockStore(s.config.Store.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	left, err := s.Driver.ListVolumes(ctx, s.Instance)
+	if err != nil {
+		return nil, err
+	}
+	manager, err := s.Manager(log)
+	if err != nil {
+		return nil, err
+	}
+	return left, manager.RemoveVolumes(ctx, func(sandbox.Owned) bool { return true })
 }
 
 // lockStore takes the lock that a running host holds.

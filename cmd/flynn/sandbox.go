@@ -44,7 +44,10 @@ func sandboxCommand() *cli.Command {
 			{
 				Name: "prune", Usage: "remove the containers that an earlier host has left",
 				Description: "Only containers of this store are touched, and only while no host is running on it.",
-				Action:      pruneSandboxes,
+				Flags: []cli.Flag{
+					&cli.BoolFlag{Name: "volumes", Usage: "remove the volumes of its sandboxes too, with what is in them"},
+				},
+				Action: pruneSandboxes,
 			},
 		},
 	}
@@ -114,6 +117,11 @@ func listSandboxes(ctx context.Context, cmd *cli.Command) error {
 func pruneSandboxes(ctx context.Context, cmd *cli.Command) error {
 	return withSandboxes(ctx, cmd, func(s *host.Sandboxes, out *output) error {
 		removed, err := s.Prune(ctx, sandboxLog(cmd))
+		if err == nil && cmd.Bool("volumes") {
+			var volumes []sandbox.Owned
+			volumes, err = s.PruneVolumes(ctx, sandboxLog(cmd))
+			removed = append(removed, volumes...)
+		}
 		if err != nil || len(removed) == 0 && !out.asJSON {
 			return err
 		}
@@ -213,7 +221,8 @@ func runOnce(ctx context.Context, s *host.Sandboxes, cmd *cli.Command, command m
 		return r, err
 	}
 	session := cmd.String("session")
-	if session == "" {
+	passing := session == ""
+	if passing {
 		session = "exec-" + rand.Text()[:12]
 		defer func() { err = errors.Join(err, os.RemoveAll(sandbox.Workspace(s.Root, session))) }()
 	} else if _, err := os.Stat(sandbox.Workspace(s.Root, session)); err != nil {
@@ -226,6 +235,9 @@ func runOnce(ctx context.Context, s *host.Sandboxes, cmd *cli.Command, command m
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 		defer cancel()
+		if passing {
+			err = errors.Join(err, manager.Forget(ctx, session))
+		}
 		err = errors.Join(err, manager.DestroyAll(ctx))
 	}()
 	box, err := manager.Get(ctx, session, name, spec)

@@ -238,3 +238,29 @@ func TestSandboxVerify(t *testing.T) {
 	}
 	s.flynn(exitUsage, "verify", "--run", "(")
 }
+
+func TestSandboxPruneVolumes(t *testing.T) {
+	s := newSandboxes(t, "enabled = true\nvolumes = [{ name = \"cache\", target = \"/cache\" }]")
+	if out, stderr := s.flynn(exitOK, "exec", "touch /cache/f"); out != "" {
+		t.Errorf("printed %q, %s", out, stderr)
+	}
+	if left, err := s.host.Driver.ListVolumes(t.Context(), s.host.Instance); err != nil || len(left) != 0 {
+		t.Errorf("a passing session leaves %+v, %v", left, err)
+	}
+	if err := os.MkdirAll(sandbox.Workspace(s.host.Root, "kept"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if out, stderr := s.flynn(exitOK, "exec", "--session", "kept", "echo kept > /cache/f; id -u; stat -c %u /cache"); len(strings.Fields(out)) != 2 ||
+		strings.Fields(out)[0] != strings.Fields(out)[1] {
+		t.Errorf("printed %q, %s", out, stderr)
+	}
+	if removed := s.listed("prune"); len(removed) != 0 {
+		t.Errorf("without --volumes removed %+v", removed)
+	}
+	if removed := s.listed("prune", "--volumes"); len(removed) != 1 || !strings.HasSuffix(removed[0].Name, "-cache") {
+		t.Errorf("removed %+v", removed)
+	}
+	if left, err := s.host.Driver.ListVolumes(t.Context(), s.host.Instance); err != nil || len(left) != 0 {
+		t.Errorf("left %+v, %v", left, err)
+	}
+}

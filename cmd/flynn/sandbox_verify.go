@@ -69,7 +69,7 @@ func newSuite(s *host.Sandboxes, cmd *cli.Command, c verify.Config) (*verify.Sui
 	if c.Program, err = sandbox.FindProbe(c.Log); err != nil {
 		return nil, err
 	}
-	c.Driver, c.Dir, c.Controls = s.Driver, s.Root, cmd.Bool("controls")
+	c.Driver, c.Dir, c.Controls, c.MountRules = s.Driver, s.Root, cmd.Bool("controls"), s.MountRules
 	return verify.New(c)
 }
 

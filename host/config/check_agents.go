@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -69,6 +70,16 @@ func (c *checker) sandboxes() {
 // judged where it stands.
 func (c *Config) withoutInherited(name string) Sandbox {
 	s, base, good := c.Sandboxes[name], c.Sandbox, defaultsOf[Sandbox]()
+	if s.WorkspaceDir == base.WorkspaceDir && reflect.DeepEqual(s.Mounts, base.Mounts) && reflect.DeepEqual(s.Volumes, base.Volumes) &&
+		reflect.DeepEqual(s.Tmpfs, base.Tmpfs) {
+		s.Mounts, s.Volumes, s.Tmpfs = nil, nil, nil
+	}
+	if slices.Equal(s.StartCommand, base.StartCommand) {
+		s.StartCommand = nil
+	}
+	if s.Compose == base.Compose && s.Service == base.Service {
+		s.Compose, s.Service = "", ""
+	}
 	if s.Image == base.Image {
 		s.Image = good.Image
 	}
@@ -90,6 +101,9 @@ func (c *checker) sandbox(at keyPath, s Sandbox) {
 		c.report(at.child("network"), "allowlist is empty", `name what may be reached, such as allowlist = ["registry.npmjs.org:443"]`)
 	}
 	c.engine(at.child("engine"), s.Engine)
+	c.mounts(at, s)
+	c.startCommand(at.child("start_command"), s.StartCommand)
+	c.composed(at, s)
 	if len(at) == 2 && !c.lines.has(at.child("allowlist")) {
 		return // inherited, and reported where it stands
 	}

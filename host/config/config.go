@@ -70,6 +70,38 @@ type Sandbox struct {
 	LocalDoors bool `toml:"local_doors"`
 	// WarmPool is the number of containers kept ready.
 	WarmPool int `toml:"warm_pool" range:"0..64"`
+	// StartCommand starts beside the session's commands: nil nothing, empty the image's own command.
+	StartCommand []string `toml:"start_command"`
+	// Compose is a compose file whose services are started for each session.
+	Compose string `toml:"compose" is:"path"`
+	// Service is the one among them where commands run.
+	Service string `toml:"service"`
+	// MountRoots are the folders of the host that mounts lie below; of [sandbox] only.
+	MountRoots []string `toml:"mount_roots" is:"path"`
+	Mounts     []Mount  `toml:"mounts"`
+	Volumes    []Volume `toml:"volumes"`
+	Tmpfs      []Tmpfs  `toml:"tmpfs"`
+}
+
+// Mount is a folder or file of the host that the container sees.
+type Mount struct {
+	Source   string `toml:"source" is:"path"`
+	Target   string `toml:"target"`
+	ReadOnly bool   `toml:"read_only" default:"true"`
+}
+
+// Volume is kept by the engine and outlives containers.
+type Volume struct {
+	Name     string `toml:"name"`
+	Target   string `toml:"target"`
+	Scope    string `toml:"scope" default:"session" oneof:"session shared"`
+	ReadOnly bool   `toml:"read_only"`
+}
+
+// Tmpfs is a folder in memory, which counts as the container's.
+type Tmpfs struct {
+	Target string `toml:"target"`
+	Size   Size   `toml:"size" default:"64m" range:"64k..64g"`
 }
 
 // Agent is one named agent.

@@ -21,6 +21,7 @@ type box struct {
 	log       *slog.Logger
 	id        string
 	workspace string // the host's folder
+	image     string
 	born      time.Time
 	link      *link
 	gone      chan struct{} // closed once the container is removed, or removal has failed
@@ -64,7 +65,7 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, err
 		return nil, err
 	}
 	b := &box{
-		driver: d, log: log, id: id, workspace: o.workspace, born: time.Now(),
+		driver: d, log: log, id: id, workspace: o.workspace, image: o.container.Image, born: time.Now(),
 		gone: make(chan struct{}), session: o.container.Labels[LabelSession], processes: make(map[string]*process),
 	}
 	if err := b.boot(ctx, o); err != nil {

@@ -171,7 +171,7 @@ func (m *Manager) begin(s *Session, p, before *pending) error {
 		if before != nil && before.box != nil {
 			<-before.box.gone
 		}
-		p.box, p.err = m.provide(p.making, s)
+		p.box, p.err = m.provideStarted(p.making, s)
 	})
 	return nil
 }

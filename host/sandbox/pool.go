@@ -169,7 +169,8 @@ func (p *pool) add(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), launchTimeout)
 	defer cancel()
 	o := p.m.order(p.spec, folder, owner)
-	o.container.Name, o.container.Image = "flynn-warm-"+o.container.Key[:16], ref
+	o.container.Name = "flynn-warm-" + o.container.Key[:16]
+	o.container.Image = ref
 	b, err := launch(ctx, p.m.config.Driver, p.m.log, o)
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(folder))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -53,12 +52,18 @@ func (b *box) start(ctx context.Context, cmd machine.Command, workspaceDir strin
 	if err != nil {
 		return machine.Process{}, err
 	}
-	body.Background, body.Eager = true, false
 	p := &process{call: newCall(0)}
 	if err := b.enter(p); err != nil {
 		return machine.Process{}, err
 	}
+	return b.spawn(ctx, p, body, cmd)
+}
+
+// spawn starts a process that was entered.
+func (b *box) spawn(ctx context.Context, p *process, body frame.ExecBody, cmd machine.Command) (machine.Process, error) {
+	body.Background, body.Eager = true, false
 	// The process outlives ctx, and so does its stdin.
+	var err error
 	if p.finish, err = b.openExec(context.WithoutCancel(ctx), p.call, body, cmd.Stdin); err != nil {
 		b.leave(p)
 		return machine.Process{}, err
@@ -74,7 +79,7 @@ func (b *box) start(ctx context.Context, cmd machine.Command, workspaceDir strin
 	}
 	p.mu.Lock()
 	p.info = machine.Process{
-		ID: strconv.Itoa(p.number), PID: started.PID, Script: cmd.Script, Started: time.Now(), Running: true,
+		ID: p.id(), PID: started.PID, Script: cmd.Script, Started: time.Now(), Running: true,
 	}
 	p.mu.Unlock()
 	return p.snapshot(), nil
@@ -89,7 +94,7 @@ func (b *box) enter(p *process) error {
 	}
 	b.started++
 	p.number = b.started
-	b.processes[strconv.Itoa(p.number)] = p
+	b.processes[p.id()] = p
 	return nil
 }
 
@@ -99,6 +104,9 @@ func (b *box) forgetOldest() bool {
 	for _, p := range b.processes {
 		select {
 		case <-p.call.done:
+			if p.isImage() {
+				continue
+			}
 			if oldest == nil || p.number < oldest.number {
 				oldest = p
 			}
@@ -108,7 +116,7 @@ func (b *box) forgetOldest() bool {
 	if oldest == nil {
 		return false
 	}
-	delete(b.processes, strconv.Itoa(oldest.number))
+	delete(b.processes, oldest.id())
 	_ = b.link.send(frame.Frame{Type: frame.Forget, ID: oldest.call.id})
 	return true
 }
@@ -116,7 +124,7 @@ func (b *box) forgetOldest() bool {
 func (b *box) leave(p *process) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.processes, strconv.Itoa(p.number))
+	delete(b.processes, p.id())
 	if p.finish != nil {
 		p.finish()
 	}
@@ -147,9 +155,9 @@ func (b *box) list() []machine.Process {
 	return infos
 }
 
-// running says whether any background process is still at work.
+// running says whether any background process is still at work; the image's own runs as long as the container.
 func (b *box) running() bool {
-	return slices.ContainsFunc(b.list(), func(p machine.Process) bool { return p.Running })
+	return slices.ContainsFunc(b.list(), func(p machine.Process) bool { return p.Running && p.ID != ImageProcess })
 }
 
 // maxOutputRead bounds one Output call; the supervisor keeps no more than that.

@@ -47,6 +47,9 @@ type Spec struct {
 	Volumes []VolumeMount
 	// Tmpfs are kept in memory, and count as it.
 	Tmpfs []MemoryMount
+	// Start is a program with its arguments that runs beside the session's commands: nil for none, empty for the image's
+	// own. See start.go.
+	Start []string
 }
 
 // WithDefaults fills in what is unset.

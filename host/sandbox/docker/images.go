@@ -28,8 +28,8 @@ func (d *Driver) Platform(ctx context.Context) (string, error) {
 	return v.Os + "/" + v.Arch, d.explain("describe itself", err)
 }
 
-// InspectImage implements image.Store.
-func (d *Driver) InspectImage(ctx context.Context, ref string) (image.Info, error) {
+// FindImage implements image.Store.
+func (d *Driver) FindImage(ctx context.Context, ref string) (image.Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	found, err := d.api.ImageInspect(ctx, ref)

@@ -56,7 +56,7 @@ type FileID struct {
 }
 
 // Version is the protocol's; both ends come from one build, so they must be equal.
-const Version = 2
+const Version = 3
 
 // ExecBody starts a command.
 type ExecBody struct {
@@ -68,6 +68,10 @@ type ExecBody struct {
 	MaxOutput  int64         `json:"max_output"`
 	Eager      bool          `json:"eager,omitempty"` // send output as it comes
 	Background bool          `json:"background,omitempty"`
+	// Argv is a program with its arguments to start without a shell, in place of Script; Cwd is then its absolute working
+	// directory, anywhere inside. Its name is looked up in PATH.
+	Argv [][]byte `json:"argv,omitempty"`
+	Cwd  []byte   `json:"cwd,omitempty"`
 }
 
 // StopBody says why a command is ended.
@@ -132,6 +136,8 @@ type ReadBody struct {
 	Path   []byte `json:"path"` // relative to the workspace
 	Offset int64  `json:"offset"`
 	Max    int64  `json:"max"`
+	// Head asks for the file's Entry on stream Err before the bytes, which then end where the file did at that moment.
+	Head bool `json:"head,omitempty"`
 }
 
 // ReadReply closes a Read.
@@ -139,10 +145,10 @@ type ReadReply struct {
 	Size int64 `json:"size"` // of the whole file
 }
 
-// WriteBody announces a file; Size bytes follow as Data on stream In.
+// WriteBody announces a file; Size bytes follow as Data on stream In, or any number if Size is negative.
 type WriteBody struct {
 	Path []byte `json:"path"`
-	Perm uint32 `json:"perm"`
+	Perm uint32 `json:"perm"` // 0 keeps the mode of a file that is there, and is 0644 for a new one
 	Size int64  `json:"size"`
 }
 

@@ -39,7 +39,7 @@ type Type uint8
 const (
 	Hello   Type = 1  // body HelloBody; the first frame, id 0
 	Exec    Type = 2  // body ExecBody; opens the request
-	Stop    Type = 3  // body StopBody; ends the request's command by the kill ladder
+	Stop    Type = 3  // body StopBody; ends the request's command by the kill ladder, or gives a file request up
 	Signal  Type = 4  // body SignalBody; signals the request's process group
 	Forget  Type = 5  // drops a finished background command's record
 	Output  Type = 6  // body OutputBody; reads a background command's kept output
@@ -51,6 +51,10 @@ const (
 	Credit  Type = 12 // both ways: body is a big-endian uint32 of further bytes allowed
 	Sweep   Type = 13 // body SweepBody; ends what a finished background command left behind
 	Drop    Type = 14 // both ways: the connection is over; from the host, once what was sent is delivered
+	Import  Type = 16 // body ImportBody; the records follow as Data on stream In
+	Export  Type = 17 // body ExportBody
+	Remove  Type = 18 // body RemoveBody
+	Stat    Type = 19 // body StatBody
 	Welcome Type = 20 // body WelcomeBody; answers Hello
 	Started Type = 21 // body StartedBody; the command has a process
 	Exit    Type = 22 // body ExitBody; closes an Exec request
@@ -106,7 +110,7 @@ func (side Side) accepts(t Type) bool {
 	switch t {
 	case Data, End, Credit, Drop:
 		return true
-	case Hello, Exec, Stop, Signal, Forget, Output, Read, Write, List, Sweep:
+	case Hello, Exec, Stop, Signal, Forget, Output, Read, Write, List, Sweep, Import, Export, Remove, Stat:
 		return side == SupervisorSide
 	case Welcome, Started, Exit, Reply, Fail, Connect:
 		return side == HostSide

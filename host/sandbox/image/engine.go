@@ -24,8 +24,8 @@ type Engine interface {
 
 // Store keeps images.
 type Store interface {
-	// InspectImage looks an image up by name or id; ErrNoImage if it is not there.
-	InspectImage(ctx context.Context, ref string) (Info, error)
+	// FindImage looks an image up by name or id; ErrNoImage if it is not there.
+	FindImage(ctx context.Context, ref string) (Info, error)
 	Puller
 	TagImage(ctx context.Context, id, ref string) error
 	// RemoveImage removes an image by name or id, or only the name if it has others. One that does not exist is no error, one

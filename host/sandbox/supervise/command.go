@@ -134,14 +134,19 @@ func (c *command) spawn() (*child, error) {
 	for i, e := range c.body.Env {
 		env[i] = string(e)
 	}
+	path, argv, err := c.program(env, dir)
+	if err != nil {
+		pipes.closeOurs()
+		return nil, err
+	}
 	start := func() (*child, error) {
-		return c.s.spawner.start([]string{"/bin/sh", "-c", string(c.body.Script)}, env, dir, pipes.theirs)
+		return c.s.spawner.startProgram(path, argv, env, dir, pipes.theirs)
 	}
 	child, err := start()
 	if errors.Is(err, errNoRoom) && c.s.endOrphans() {
 		child, err = start()
 	}
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, unix.ENOENT) && c.body.Argv == nil {
 		err = fail(frame.Internal, "the image has no /bin/sh, which commands need")
 	}
 	if err != nil {
@@ -168,6 +173,9 @@ func (c *command) spawn() (*child, error) {
 // dir is the absolute working directory. That it lies in the workspace is a matter of form
 // here: the command itself may change to any folder it can enter.
 func (c *command) dir() (string, error) {
+	if c.body.Argv != nil {
+		return c.anyDir()
+	}
 	dir := path.Join(c.s.hello.Workspace, string(c.body.Dir))
 	if dir != c.s.hello.Workspace && !strings.HasPrefix(dir, strings.TrimSuffix(c.s.hello.Workspace, "/")+"/") {
 		return "", fail(frame.Outside, "working directory leaves the workspace")

@@ -83,6 +83,11 @@ func fixedEnv(h frame.HelloBody) []string {
 
 // start runs argv as the workload's user in a session of its own, with a tag.
 func (s *spawner) start(argv, env []string, dir string, files [3]int) (*child, error) {
+	return s.startProgram(argv[0], argv, env, dir, files)
+}
+
+// startProgram runs the program at path, which argv may call by another name.
+func (s *spawner) startProgram(path string, argv, env []string, dir string, files [3]int) (*child, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tag, err := s.takeTag()
@@ -91,9 +96,9 @@ func (s *spawner) start(argv, env []string, dir string, files [3]int) (*child, e
 	}
 	s.setOOMScore("500") // the kernel shall pick the workload before us
 	defer s.setOOMScore("0")
-	c, err := s.fork(argv[0], argv, &syscall.ProcAttr{
+	c, err := s.fork(path, argv, &syscall.ProcAttr{
 		Dir:   dir,
-		Env:   append(append([]string(nil), s.env...), env...),
+		Env:   joinEnv(s.env, env),
 		Files: []uintptr{uintptr(files[0]), uintptr(files[1]), uintptr(files[2])},
 		Sys: &syscall.SysProcAttr{
 			Setsid: true,

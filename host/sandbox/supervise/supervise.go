@@ -201,7 +201,8 @@ func (s *supervisor) dispatch(f frame.Frame) error {
 		return s.deliver(f)
 	case frame.Stop, frame.Signal, frame.Forget:
 		return s.control(f)
-	case frame.Exec, frame.Output, frame.Sweep, frame.Read, frame.Write, frame.List:
+	case frame.Exec, frame.Output, frame.Sweep, frame.Read, frame.Write, frame.List,
+		frame.Import, frame.Export, frame.Remove, frame.Stat:
 		return s.open(f)
 	}
 	return fmt.Errorf("%w: second hello", frame.ErrProtocol)
@@ -226,6 +227,10 @@ func (s *supervisor) deliver(f frame.Frame) error {
 }
 
 func (s *supervisor) control(f frame.Frame) error {
+	if t, ok := s.request(f.ID).(*transfer); ok && f.Type == frame.Stop {
+		t.cancel()
+		return nil
+	}
 	c := s.command(f.ID)
 	if c == nil {
 		return nil
@@ -274,6 +279,14 @@ func (s *supervisor) open(f frame.Frame) error {
 		return openTransfer(s, f, s.files.read)
 	case frame.Write:
 		return openTransfer(s, f, s.files.write)
+	case frame.Import:
+		return openTransfer(s, f, s.files.importTree)
+	case frame.Export:
+		return openTransfer(s, f, s.files.exportTree)
+	case frame.Remove:
+		return openTransfer(s, f, s.files.remove)
+	case frame.Stat:
+		return openTransfer(s, f, s.files.stat)
 	default:
 		return openTransfer(s, f, s.files.list)
 	}

@@ -62,7 +62,7 @@ func (s *site) prepare(ctx context.Context, c Config) error {
 	}
 	s.manager, err = sandbox.New(sandbox.Config{
 		Driver: c.Driver, Instance: s.instance, WorkspaceRoot: filepath.Join(s.scratch, "workspaces"),
-		Spec: s.spec, Supervisor: c.Supervisor, Log: c.Log,
+		Spec: s.spec, Supervisor: c.Supervisor, Log: c.Log, MountRules: c.MountRules,
 	})
 	if err != nil {
 		return err
@@ -193,6 +193,7 @@ func (s *site) close(ctx context.Context) error {
 	var err error
 	if s.manager != nil {
 		err = s.manager.DestroyAll(ctx)
+		err = errors.Join(err, s.manager.RemoveVolumes(ctx, func(sandbox.Owned) bool { return true }))
 	}
 	if s.listener != nil {
 		s.listener.Close()

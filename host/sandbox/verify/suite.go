@@ -11,6 +11,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
 
 // Config is what a Suite needs.
@@ -30,6 +31,8 @@ type Config struct {
 	// Progress, if set, is told each outcome as it comes.
 	Progress func(Outcome)
 	Log      *slog.Logger
+	// MountRules are those that the sandbox lives by.
+	MountRules func() mounts.Rules
 }
 
 // Suite attacks one sandbox.

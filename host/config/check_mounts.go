@@ -1,0 +1,143 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
+)
+
+// MountRules say which folders of the host a sandbox may see. What Flynn reads and keeps is none of them: who
+// writes to the configuration runs commands on the host.
+func (c *Config) MountRules(getenv func(string) string) mounts.Rules {
+	folder := filepath.Dir(c.Path)
+	if absolute, err := filepath.Abs(folder); err == nil {
+		folder = absolute
+	}
+	secret := []string{
+		filepath.Join(folder, filepath.Base(c.Path)), filepath.Join(folder, "secrets"), c.Store.Dir, c.Plugins.Dir, c.Gateway.TokenFile,
+		engineSocket(getenv("DOCKER_HOST")), engineSocket(c.Sandbox.Engine),
+	}
+	for _, m := range c.Models {
+		secret = append(secret, m.APIKeyFile)
+	}
+	for _, p := range c.Policies {
+		secret = append(secret, p.Path)
+	}
+	for _, path := range c.Plugins.DevPaths {
+		secret = append(secret, path)
+	}
+	rules := mounts.Rules{Roots: c.Sandbox.MountRoots, Home: getenv("HOME")}
+	for _, path := range secret {
+		if filepath.IsAbs(path) {
+			rules.Secret = append(rules.Secret, path)
+		}
+	}
+	return rules
+}
+
+// engineSocket is the path of an engine's address, if it has one.
+func engineSocket(address string) string {
+	path, is := strings.CutPrefix(address, "unix://")
+	if !is {
+		return ""
+	}
+	return path
+}
+
+// mounts checks everything that a sandbox finds in places of its own.
+func (c *checker) mounts(at keyPath, s Sandbox) {
+	if !slices.Equal(s.MountRoots, c.cfg.Sandbox.MountRoots) {
+		c.report(at.child("mount_roots"), "it is the same for all sandboxes", "write it in [sandbox]")
+	}
+	c.mountRoots(at.child("mount_roots"), s.MountRoots)
+	var targets []string
+	var places []keyPath
+	place := func(at keyPath, target string) {
+		if c.required(at, target, `"/data"`); target != "" {
+			targets, places = append(targets, target), append(places, at)
+		}
+	}
+	for i, m := range s.Mounts {
+		each := at.child("mounts").index(i)
+		c.source(each.child("source"), m.Source)
+		c.overWritable(each.child("source"), m)
+		place(each.child("target"), m.Target)
+	}
+	for i, v := range s.Volumes {
+		each := at.child("volumes").index(i)
+		c.volumeName(each.child("name"), v.Name)
+		place(each.child("target"), v.Target)
+	}
+	for i, t := range s.Tmpfs {
+		place(at.child("tmpfs").index(i).child("target"), t.Target)
+	}
+	var bad *mounts.TargetError
+	if errors.As(mounts.CheckTargets(s.WorkspaceDir, targets), &bad) {
+		problem, hint, _ := strings.Cut(bad.Problem, ": ")
+		c.report(places[bad.Index], problem, hint)
+	}
+}
+
+func (c *checker) mountRoots(at keyPath, roots []string) {
+	if !c.lines.has(at) {
+		return // inherited, and reported where it stands
+	}
+	for i, root := range roots {
+		if root == "/" {
+			c.report(at.index(i), "/ holds everything", "name the folders that sandboxes may see")
+		}
+	}
+}
+
+func (c *checker) source(at keyPath, source string) {
+	if c.required(at, source, `"/srv/flynn/data"`); source == "" {
+		return
+	}
+	if _, err := c.cfg.MountRules(c.getenv).Check(source); err != nil {
+		problem, hint := err.Error(), ""
+		if i := strings.LastIndex(problem, ": "); i >= 0 {
+			problem, hint = problem[:i], problem[i+2:]
+		}
+		c.report(at, problem, hint)
+	}
+}
+
+// overWritable refuses a source inside a folder that some sandbox can write to: a command could put a link in its place.
+func (c *checker) overWritable(at keyPath, m Mount) {
+	rules := c.cfg.MountRules(c.getenv)
+	source, err := rules.Check(m.Source)
+	if err != nil {
+		return // and said
+	}
+	all := c.cfg.Sandbox.Mounts
+	for _, name := range sorted(c.cfg.Sandboxes) {
+		all = append(all[:len(all):len(all)], c.cfg.Sandboxes[name].Mounts...)
+	}
+	for _, other := range all {
+		if other.ReadOnly {
+			continue
+		}
+		if above, err := rules.Check(other.Source); err == nil && above != source && mounts.Below(source, above) {
+			c.report(at, fmt.Sprintf("%s lies in %s, which a sandbox may write to, and so may be swapped for a link", m.Source, other.Source),
+				"mount folders beside each other")
+			return
+		}
+	}
+}
+
+// volumeNames is what a volume may be called.
+var volumeNames = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]*$`)
+
+func (c *checker) volumeName(at keyPath, name string) {
+	if c.required(at, name, `"cache"`); name == "" {
+		return
+	}
+	if len(name) > maxName || !volumeNames.MatchString(name) {
+		c.report(at, fmt.Sprintf("bad name %q", name), "use letters, digits, - and _, with a letter or digit first")
+	}
+}

@@ -1,0 +1,77 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// mountable makes a folder with what the cases below mount, and returns it.
+func mountable(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"root/data/in", "root/other", "else", "secrets", "root/store"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join(dir, "else"), filepath.Join(dir, "root", "link")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestMounts(t *testing.T) {
+	for name, c := range map[string]struct{ sandbox, rest, want string }{
+		"allowed":             {sandbox: `mounts = [{ source = "root/data", target = "/data" }, { source = "root/other", target = "/o", read_only = false }]`},
+		"the same, inherited": {sandbox: `mounts = [{ source = "root/data", target = "/data" }]`, rest: "[sandboxes.x]\nimage = \"i\""},
+		"no root":             {sandbox: `mounts = [{ source = "else", target = "/data" }]`, want: "7: sandbox.mounts[0].source: DIR/else, which lies below no folder"},
+		"a link":              {sandbox: `mounts = [{ source = "root/link", target = "/data" }]`, want: "leads to DIR/else"},
+		"missing":             {sandbox: `mounts = [{ source = "root/none", target = "/data" }]`, want: "no such file or directory"},
+		"options":             {sandbox: `mounts = [{ source = "root/data:/data:rw", target = "/data" }]`, want: "(write source, target and read_only as keys of their own)"},
+		"no source":           {sandbox: `mounts = [{ target = "/data" }]`, want: "sandbox.mounts[0].source: missing"},
+		"no target":           {sandbox: `mounts = [{ source = "root/data" }]`, want: "sandbox.mounts[0].target: missing"},
+		"the configuration":   {sandbox: `mounts = [{ source = ".", target = "/data" }]`, want: "which contains DIR/flynn.toml"},
+		"secrets":             {sandbox: `mounts = [{ source = "secrets", target = "/data" }]`, want: "is or lies in DIR/secrets"},
+		"the store":           {sandbox: `mounts = [{ source = "root/store", target = "/data" }]`, rest: "[store]\ndir = \"root/store\"", want: "is or lies in DIR/root/store"},
+		"inside a writable":   {sandbox: `mounts = [{ source = "root/data", target = "/a", read_only = false }, { source = "root/data/in", target = "/b" }]`, want: "sandbox.mounts[1].source: DIR/root/data/in lies in DIR/root/data, which a sandbox may write to"},
+		"inside another's":    {sandbox: `mounts = [{ source = "root/data/in", target = "/b" }]`, rest: "[sandboxes.x]\nmounts = [{ source = \"root/data\", target = \"/a\", read_only = false }]", want: "which a sandbox may write to"},
+		"target":              {sandbox: `tmpfs = [{ target = "/proc/x" }]`, want: `sandbox.tmpfs[0].target: target "/proc/x" lies over /proc`},
+		"targets":             {sandbox: `tmpfs = [{ target = "/x" }]` + "\n" + `volumes = [{ name = "v", target = "/x/y" }]`, want: "lie over each other"},
+		"volume's name":       {sandbox: `volumes = [{ name = "../v", target = "/x" }]`, want: `sandbox.volumes[0].name: bad name "../v"`},
+		"volume's scope":      {sandbox: `volumes = [{ name = "v", target = "/x", scope = "all" }]`, want: `no such value "all"`},
+		"roots elsewhere":     {rest: "[sandboxes.x]\nmount_roots = [\"/srv\"]", want: "sandboxes.x.mount_roots: it is the same for all sandboxes"},
+		"workspace elsewhere": {sandbox: `tmpfs = [{ target = "/x" }]`, rest: "[sandboxes.x]\nworkspace_dir = \"/x/y\"", want: "hides the workspace"},
+		"start":               {sandbox: `start_command = ["", "x"]`, want: "sandbox.start_command[0]: the program has no name"},
+		"no service":          {sandbox: `compose = "stack.yaml"`, want: "sandbox.service: missing"},
+		"no compose file":     {sandbox: `service = "app"`, want: "sandbox.compose: missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := mountable(t)
+			src := "[agent_configs.main]\nsystem_prompt = \"x\"\n[routing]\ndefault_agent = \"main\"\n[sandbox]\nmount_roots = [\"root\", \".\"]\n" + c.sandbox + "\n" + c.rest + "\n"
+			if strings.Contains(c.want, "below no folder") || strings.Contains(c.want, "leads to") {
+				src = strings.Replace(src, `, "."`, "", 1)
+			}
+			if !strings.Contains(c.rest, "[store]") {
+				src += "[store]\ndir = \"" + t.TempDir() + "\"\n"
+			}
+			cfg, err := Load(write(t, filepath.Join(dir, "flynn.toml"), src, 0o600), environ("HOME", "/nowhere"))
+			if c.want != "" {
+				if err == nil || !strings.Contains(err.Error(), strings.ReplaceAll(c.want, "DIR", dir)) {
+					t.Fatalf("got %v\nfrom\n%s", err, src)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m := cfg.Sandbox.Mounts; !m[0].ReadOnly || m[0].Source != filepath.Join(dir, "root", "data") {
+				t.Errorf("got %+v", m)
+			}
+		})
+	}
+}

@@ -1,0 +1,35 @@
+package host
+
+import (
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
+)
+
+func hostMounts(configured []config.Mount) (made []sandbox.HostMount) {
+	for _, m := range configured {
+		made = append(made, sandbox.HostMount{Source: m.Source, Target: m.Target, Writable: !m.ReadOnly})
+	}
+	return made
+}
+
+func volumes(configured []config.Volume) (made []sandbox.VolumeMount) {
+	for _, v := range configured {
+		made = append(made, sandbox.VolumeMount{Name: v.Name, Target: v.Target, Shared: v.Scope == "shared", ReadOnly: v.ReadOnly})
+	}
+	return made
+}
+
+func tmpfs(configured []config.Tmpfs) (made []sandbox.MemoryMount) {
+	for _, t := range configured {
+		made = append(made, sandbox.MemoryMount{Target: t.Target, Bytes: int64(t.Size)})
+	}
+	return made
+}
+
+// rules say which folders of the host sandboxes may see, in the generation in force.
+func (m *machines) rules() mounts.Rules {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mountRules
+}

@@ -1,0 +1,91 @@
+//go:build linux
+
+package supervise
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+// program is what a command runs: the shell with its script, or a program of the image's.
+func (c *command) program(env []string, dir string) (file string, argv []string, err error) {
+	if c.body.Argv == nil {
+		const shell = "/bin/sh"
+		return shell, []string{shell, "-c", string(c.body.Script)}, nil
+	}
+	for _, word := range c.body.Argv {
+		argv = append(argv, string(word))
+	}
+	if len(argv) == 0 || argv[0] == "" {
+		return "", nil, fail(frame.Internal, "the program to start has no name")
+	}
+	file, err = c.lookUp(argv[0], joinEnv(c.s.spawner.env, env), dir)
+	return file, argv, err
+}
+
+// lookUp finds a program by PATH, as its user sees the files; a name with a slash is a path already.
+func (c *command) lookUp(name string, env []string, dir string) (string, error) {
+	candidates := []string{name}
+	if !strings.Contains(name, "/") {
+		candidates = candidates[:0]
+		for _, folder := range strings.Split(valueOf(env, "PATH"), ":") {
+			candidates = append(candidates, path.Join(folder, name))
+		}
+	}
+	for _, file := range candidates {
+		if !path.IsAbs(file) {
+			file = path.Join(dir, file)
+		}
+		var st unix.Stat_t
+		err := c.s.files.as(func() error { return unix.Stat(file, &st) })
+		if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Mode&0o111 != 0 {
+			return file, nil
+		}
+	}
+	return "", fail(frame.NotFound, fmt.Sprintf("the image has no program %q that can be executed", name))
+}
+
+// anyDir is the working directory of an image's program: any folder that its user may enter.
+func (c *command) anyDir() (string, error) {
+	dir := path.Clean("/" + string(c.body.Cwd))
+	var st unix.Stat_t
+	if err := c.s.files.as(func() error { return unix.Stat(dir, &st) }); err != nil {
+		return "", fmt.Errorf("enter working directory: %w", err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return "", fail(frame.NotFound, "working directory is not a folder")
+	}
+	return dir, nil
+}
+
+// joinEnv lets later variables replace earlier ones of the same name: programs disagree which of two counts.
+func joinEnv(base, more []string) []string {
+	joined := make([]string, 0, len(base)+len(more))
+	at := make(map[string]int, len(base)+len(more))
+	for _, list := range [][]string{base, more} {
+		for _, variable := range list {
+			name, _, _ := strings.Cut(variable, "=")
+			if i, known := at[name]; known {
+				joined[i] = variable
+				continue
+			}
+			at[name] = len(joined)
+			joined = append(joined, variable)
+		}
+	}
+	return joined
+}
+
+func valueOf(env []string, name string) string {
+	for _, variable := range env {
+		if value, is := strings.CutPrefix(variable, name+"="); is {
+			return value
+		}
+	}
+	return ""
+}
