@@ -21,9 +21,11 @@ type box struct {
 	log       *slog.Logger
 	id        string
 	workspace string // the host's folder
-	image     string
+	image     string // that it is made of
 	born      time.Time
 	link      *link
+	tenure    *tenure
+	nap       nap
 	gone      chan struct{} // closed once the container is removed, or removal has failed
 	removal   error         // valid once gone is closed
 
@@ -46,6 +48,7 @@ type order struct {
 	nonce     string
 	workspace string
 	furniture furniture
+	tenure    *tenure
 	lane      *lane          // or nil
 	egress    *egress.Config // or nil, for no proxy
 	decided   func(session string, d egress.Decision)
@@ -54,26 +57,33 @@ type order struct {
 // launch makes a container, starts it and checks that its supervisor is where it should be. On
 // failure nothing is left, or what is left is found by its label at the next start.
 func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, error) {
-	defer o.lane.close()
 	defer o.furniture.release()
 	if err := o.furniture.place(ctx, &o); err != nil {
+		o.tenure.end()
 		return nil, err
 	}
 	id, err := create(ctx, d, log, o.container)
 	if err != nil {
 		discard(d, log, o.container.Name)
+		o.tenure.end()
 		return nil, err
 	}
-	b := &box{
-		driver: d, log: log, id: id, workspace: o.workspace, image: o.container.Image, born: time.Now(),
-		gone: make(chan struct{}), session: o.container.Labels[LabelSession], processes: make(map[string]*process),
-	}
+	b := newBox(d, log, id, o)
 	if err := b.boot(ctx, o); err != nil {
 		discard(d, log, id)
+		o.tenure.end()
 		return nil, err
 	}
+	o.tenure.begin()
 	go b.watch()
 	return b, nil
+}
+
+func newBox(d Driver, log *slog.Logger, id string, o order) *box {
+	return &box{
+		driver: d, log: log, id: id, workspace: o.workspace, image: o.container.Image, born: time.Now(), tenure: o.tenure, nap: newNap(),
+		gone: make(chan struct{}), session: o.container.Labels[LabelSession], processes: make(map[string]*process),
+	}
 }
 
 // create makes the container, fetching its image if that is all that is missing.
@@ -113,17 +123,29 @@ func (b *box) boot(ctx context.Context, o order) error {
 	stream := stdio
 	if err == nil && welcome.Lane {
 		stream, reader, err = b.changeLane(stdio, o.lane)
+	} else {
+		o.tenure.lease = 0 // the supervisor could not be found again
 	}
 	if err != nil {
 		stdio.Close()
 		return fmt.Errorf("%w: supervisor of image %s does not start properly: %w", machine.ErrUnavailable, o.container.Image, err)
 	}
+	b.connect(stream, reader, 0, o)
+	return nil
+}
+
+// connect begins to speak with a supervisor that is known to be ours. open are calls that are under way already, and last
+// is the latest id in use.
+func (b *box) connect(stream Stream, reader *frame.Reader, last uint32, o order, open ...*call) {
 	b.link = newLink(stream)
+	b.link.next = last
+	for _, c := range open {
+		b.link.calls[c.id] = c
+	}
 	if o.egress != nil {
 		b.link.connections = newConnections(b.link, b.proxy(o).Serve)
 	}
 	go b.link.serve(reader)
-	return nil
 }
 
 // proxy makes the proxy of this box, whose decisions concern the session that has it by then.
@@ -160,13 +182,21 @@ func (b *box) changeLane(stdio Stream, l *lane) (Stream, *frame.Reader, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("change lane: %w", err)
 	}
+	if b.tenure.peer, err = peerUID(conn); err != nil {
+		conn.Close()
+		return nil, nil, fmt.Errorf("change lane: %w", err)
+	}
 	return newLaneStream(conn, stdio), frame.NewReader(conn, frame.HostSide), nil
 }
 
-// watch removes the container when its link ends, for whatever reason.
+// watch renews the lease until the link ends, for whatever reason, and removes the container then.
 func (b *box) watch() {
 	defer close(b.gone)
-	<-b.link.done
+	b.renewUntilDone()
+	if b.tenure.detached.Load() {
+		return
+	}
+	defer b.tenure.end()
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
 	if b.removal = b.driver.Remove(ctx, b.id); b.removal != nil {
@@ -179,6 +209,7 @@ var errEnded = errors.New("it was ended")
 
 // remove ends the box and waits until its container is gone.
 func (b *box) remove(reason error) error {
+	b.dismiss()
 	b.link.close(reason)
 	<-b.gone
 	return b.removal

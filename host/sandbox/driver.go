@@ -129,6 +129,7 @@ type Volumes interface {
 type Networks interface {
 	// EnsureNetwork makes a network without a way out, unless it is there.
 	EnsureNetwork(ctx context.Context, name string, labels map[string]string) error
+	// RemoveNetwork removes a network by its name, or its id. One that does not exist is no error, one in use is.
 	RemoveNetwork(ctx context.Context, name string) error
 	ListNetworks(ctx context.Context, instance string) ([]Owned, error)
 }
@@ -159,6 +160,8 @@ const (
 	LabelSandbox  = "flynn.sandbox"
 	LabelSpec     = "flynn.spec"
 	LabelKey      = "flynn.key"
+	// LabelHost tells the processes of an instance apart: a command line tool works beside the host.
+	LabelHost = "flynn.host"
 	// LabelExpires is an RFC 3339 time after which the instance replaces the container.
 	LabelExpires = "flynn.expires"
 )

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"path/filepath"
 	"time"
 
 	"github.com/flynnhost/flynn/host/netaddr"
@@ -49,6 +48,7 @@ func (m *Manager) order(spec Spec, folder string, owner owner) order {
 	o := order{
 		nonce:     nonce,
 		workspace: folder,
+		tenure:    m.newTenure(nonce),
 		hello:     frame.HelloBody{UID: owner.uid, GID: owner.gid, Workspace: spec.WorkspaceDir},
 		container: Container{
 			Key:        nonce,
@@ -57,6 +57,7 @@ func (m *Manager) order(spec Spec, folder string, owner owner) order {
 				LabelInstance: m.config.Instance,
 				LabelSpec:     spec.hash(m.digest),
 				LabelKey:      nonce,
+				LabelHost:     m.host.id,
 				LabelExpires:  time.Now().Add(m.config.MaxAge).UTC().Format(time.RFC3339),
 			},
 			Mounts: []Mount{
@@ -90,12 +91,13 @@ func (m *Manager) offerProxy(o *order, spec Spec) {
 
 // offerLane adds a lane; without one everything works, only slower.
 func (m *Manager) offerLane(o *order) {
-	l, err := newLane(filepath.Join(m.run, lanePrefix+o.nonce))
+	l, err := newLane(m.laneFolder(m.host.id, o.nonce))
 	if err != nil {
 		m.log.Warn("sandbox has no fast lane", "error", err)
 		return
 	}
-	o.lane = l
+	o.lane, o.tenure.lane = l, l
+	o.hello.Lease, o.hello.Secret = o.tenure.offer(m.config.Lease)
 	o.hello.Lane = lanePath + "/" + laneSocket
 	o.container.Mounts = append(o.container.Mounts, l.mount())
 }

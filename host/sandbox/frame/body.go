@@ -22,6 +22,10 @@ type HelloBody struct {
 	Proxy bool `json:"proxy,omitempty"`
 	// Mounts are places inside whose identity the welcome tells.
 	Mounts [][]byte `json:"mounts,omitempty"`
+	// Lease is how long background commands outlast the host, and Secret what it proves itself with when it is back.
+	// They count only with a lane.
+	Lease  time.Duration `json:"lease,omitempty"`
+	Secret []byte        `json:"secret,omitempty"`
 }
 
 // WelcomeBody is the supervisor's proof of where it runs. The host compares it with
@@ -72,6 +76,8 @@ type ExecBody struct {
 	// directory, anywhere inside. Its name is looked up in PATH.
 	Argv [][]byte `json:"argv,omitempty"`
 	Cwd  []byte   `json:"cwd,omitempty"`
+	// Process is the number that the host knows a background command by.
+	Process int `json:"process,omitempty"`
 }
 
 // StopBody says why a command is ended.

@@ -28,13 +28,14 @@ type transfer struct {
 // work does a transfer and returns the reply's body.
 type work func(t *transfer, body []byte) (reply any, err error)
 
-func openTransfer(s *supervisor, f frame.Frame, do work) error {
-	t := &transfer{
-		s: s, id: f.ID,
-		in:     frame.NewInbox(make(chan struct{}, 1)),
-		window: frame.NewSendWindow(),
-	}
+func newTransfer(s *supervisor, id uint32) *transfer {
+	t := &transfer{s: s, id: id, in: frame.NewInbox(make(chan struct{}, 1)), window: frame.NewSendWindow()}
 	t.ctx, t.cancel = context.WithCancel(s.ctx)
+	return t
+}
+
+func openTransfer(s *supervisor, f frame.Frame, do work) error {
+	t := newTransfer(s, f.ID)
 	if err := s.add(f.ID, t); err != nil {
 		return err
 	}
@@ -57,6 +58,12 @@ func (t *transfer) run(do work, body []byte) {
 
 func (t *transfer) data(p []byte) error { return t.in.Put(p) }
 func (t *transfer) end()                { t.in.End() }
+
+// cut makes whoever waits for the host go on, and fail: what did not come is missing.
+func (t *transfer) cut() {
+	t.in.End()
+	t.window.Close()
+}
 
 func (t *transfer) grant(stream uint8, p []byte) error {
 	if stream != frame.Out {
