@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/image"
@@ -18,14 +19,21 @@ func (s Spec) Recipe() image.Recipe {
 }
 
 // newBuilder returns what makes this instance's images, or nil if the driver can make none.
-func newBuilder(c Config, run string) *image.Builder {
-	engine, ok := c.Driver.(Images)
+func (m *Manager) newBuilder() *image.Builder {
+	engine, ok := m.config.Driver.(Images)
 	if !ok {
 		return nil
 	}
+	instance, key := m.config.Instance, random()
+	m.held[key] = true // lest they are taken for leftovers
 	return image.New(image.Config{
-		Engine: engine, Instance: c.Instance, Repository: "flynn-" + short(c.Instance),
-		WorkLabels: map[string]string{LabelInstance: c.Instance}, Cache: filepath.Join(run, "binaries"), Log: c.Log,
+		Engine: engine, Instance: instance, Repository: "flynn-" + short(instance), Cache: filepath.Join(m.run, "binaries"), Log: m.log,
+		WorkLabels: func() map[string]string {
+			return map[string]string{
+				LabelInstance: instance, LabelHost: m.host.id, LabelKey: key,
+				LabelExpires: time.Now().Add(m.config.MaxAge).UTC().Format(time.RFC3339),
+			}
+		},
 	})
 }
 

@@ -129,7 +129,7 @@ func New(c Config) (*Manager, error) {
 		sessions:   make(map[key]*Session), held: make(map[string]bool),
 		host: host, tidying: make(chan struct{}, 1),
 	}
-	m.images = newBuilder(c, run)
+	m.images = m.newBuilder()
 	m.pool, m.volumes = newPool(m), newVolumes(m)
 	return m, nil
 }
