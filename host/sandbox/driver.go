@@ -43,15 +43,7 @@ type Renamer interface {
 
 // Inspector is a Driver that can tell how an image is meant to be started. ErrNoImage is an answer, too.
 type Inspector interface {
-	InspectImage(ctx context.Context, image string) (Image, error)
-}
-
-// Image is what an image says about starting it.
-type Image struct {
-	Entrypoint, Cmd []string
-	Env             []string // "NAME=value"
-	WorkingDir      string
-	User            string
+	InspectImage(ctx context.Context, ref string) (image.Info, error)
 }
 
 // ErrNoImage means that the engine does not have the image.

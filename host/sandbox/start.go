@@ -37,7 +37,7 @@ func (m *Manager) provideStarted(ctx context.Context, s *Session) (*box, error) 
 	if err != nil || s.spec.Start == nil {
 		return b, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startDeadline)
+	ctx, cancel := context.WithTimeout(ctx, startDeadline)
 	defer cancel()
 	if err := m.startImage(ctx, b, s.spec); err != nil {
 		return nil, errors.Join(err, b.remove(errEnded))
@@ -48,7 +48,7 @@ func (m *Manager) provideStarted(ctx context.Context, s *Session) (*box, error) 
 // startImage starts the image's process as a background process of the workload's user. It is not started again when it
 // ends: its verdict is among the processes.
 func (m *Manager) startImage(ctx context.Context, b *box, spec Spec) error {
-	body, err := m.imageBody(ctx, b.image, spec)
+	body, err := m.imageBody(ctx, b.image, spec.Start)
 	if err != nil {
 		return err
 	}
@@ -67,19 +67,18 @@ func (m *Manager) startImage(ctx context.Context, b *box, spec Spec) error {
 }
 
 // imageBody puts the program, the image's environment and its working directory into the wire's words.
-func (m *Manager) imageBody(ctx context.Context, ref string, spec Spec) (frame.ExecBody, error) {
+func (m *Manager) imageBody(ctx context.Context, ref string, argv []string) (frame.ExecBody, error) {
 	body := frame.ExecBody{MaxOutput: machine.DefaultMaxOutput}
 	inspector, ok := m.config.Driver.(Inspector)
 	if !ok {
 		return body, fmt.Errorf("%w: this engine does not tell how an image is started: remove start_command from [sandbox]", machine.ErrUnavailable)
 	}
-	image, err := inspector.InspectImage(ctx, ref)
+	info, err := inspector.InspectImage(ctx, ref)
 	if err != nil {
 		return body, err
 	}
-	argv := spec.Start
 	if len(argv) == 0 {
-		argv = append(append([]string{}, image.Entrypoint...), image.Cmd...)
+		argv = append(append([]string{}, info.Entrypoint...), info.Cmd...)
 	}
 	if len(argv) == 0 {
 		return body, fmt.Errorf("%w: image %s has no command of its own: write one, such as start_command = [\"nginx\"]", machine.ErrUnavailable, ref)
@@ -92,9 +91,9 @@ func (m *Manager) imageBody(ctx context.Context, ref string, spec Spec) (frame.E
 	if size > frame.MaxScript {
 		return body, fmt.Errorf("start_command of %d bytes is longer than %d; put it into a file of the image", size, frame.MaxScript)
 	}
-	for _, variable := range image.Env {
+	for _, variable := range info.Env {
 		body.Env = append(body.Env, []byte(variable))
 	}
-	body.Cwd = []byte(image.WorkingDir)
+	body.Cwd = []byte(info.WorkingDir)
 	return body, nil
 }

@@ -184,7 +184,7 @@ func (d *Driver) sweep(ctx context.Context, t *trail) error {
 func (d *Driver) fullIDs(ctx context.Context, short []string) ([]string, error) {
 	var full []string
 	for _, id := range short {
-		info, err := d.FindImage(ctx, id)
+		info, err := d.InspectImage(ctx, id)
 		if errors.Is(err, image.ErrNoImage) {
 			continue
 		}

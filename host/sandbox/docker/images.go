@@ -16,8 +16,9 @@ import (
 )
 
 var (
-	_ image.Engine   = (*Driver)(nil)
-	_ sandbox.Images = (*Driver)(nil)
+	_ image.Engine      = (*Driver)(nil)
+	_ sandbox.Images    = (*Driver)(nil)
+	_ sandbox.Inspector = (*Driver)(nil)
 )
 
 // Platform implements image.Store.
@@ -28,8 +29,8 @@ func (d *Driver) Platform(ctx context.Context) (string, error) {
 	return v.Os + "/" + v.Arch, d.explain("describe itself", err)
 }
 
-// FindImage implements image.Store.
-func (d *Driver) FindImage(ctx context.Context, ref string) (image.Info, error) {
+// InspectImage implements image.Store and sandbox.Inspector.
+func (d *Driver) InspectImage(ctx context.Context, ref string) (image.Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	found, err := d.api.ImageInspect(ctx, ref)
@@ -41,7 +42,8 @@ func (d *Driver) FindImage(ctx context.Context, ref string) (image.Info, error) 
 	}
 	info := image.Info{ID: found.ID, Platform: strings.TrimSuffix(found.Os+"/"+found.Architecture+"/"+found.Variant, "/")}
 	if found.Config != nil {
-		info.Labels = found.Config.Labels
+		c := found.Config
+		info.Labels, info.Env, info.WorkingDir, info.Entrypoint, info.Cmd = c.Labels, c.Env, c.WorkingDir, c.Entrypoint, c.Cmd
 	}
 	return info, nil
 }

@@ -56,7 +56,7 @@ USER 1000
 			t.Errorf("nobody was told %q: %s", want, n.all())
 		}
 	}
-	info, err := r.host.Driver.FindImage(t.Context(), ref)
+	info, err := r.host.Driver.InspectImage(t.Context(), ref)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestBuildFails(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	if _, err := r.host.Driver.FindImage(t.Context(), base); err != nil {
+	if _, err := r.host.Driver.InspectImage(t.Context(), base); err != nil {
 		t.Errorf("the base is gone: %v", err)
 	}
 }

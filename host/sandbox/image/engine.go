@@ -24,8 +24,8 @@ type Engine interface {
 
 // Store keeps images.
 type Store interface {
-	// FindImage looks an image up by name or id; ErrNoImage if it is not there.
-	FindImage(ctx context.Context, ref string) (Info, error)
+	// InspectImage looks an image up by name or id; ErrNoImage if it is not there.
+	InspectImage(ctx context.Context, ref string) (Info, error)
 	Puller
 	TagImage(ctx context.Context, id, ref string) error
 	// RemoveImage removes an image by name or id, or only the name if it has others. One that does not exist is no error, one
@@ -56,6 +56,11 @@ type Info struct {
 	ID       string
 	Platform string // linux/amd64
 	Labels   map[string]string
+
+	// How a container of it is started when nobody says otherwise.
+	Entrypoint, Cmd []string
+	Env             []string // "NAME=value"
+	WorkingDir      string
 }
 
 // Work is a container to change an image in. It runs as root with what package managers need, and nothing else.

@@ -89,7 +89,7 @@ func (b *Builder) Prepare(ctx context.Context, r Recipe) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	switch _, err := b.engine.FindImage(ctx, p.Ref); {
+	switch _, err := b.engine.InspectImage(ctx, p.Ref); {
 	case err == nil:
 		return p.Ref, nil
 	case !errors.Is(err, ErrNoImage):
@@ -114,7 +114,7 @@ func (b *Builder) Rebuild(ctx context.Context, r Recipe) (Plan, error) {
 // Resolve says what Prepare would return as things stand, and fetches and makes nothing. ErrNoImage means that an image which
 // the recipe begins with has to be fetched first.
 func (b *Builder) Resolve(ctx context.Context, r Recipe) (Plan, error) {
-	return b.plan(ctx, r, b.engine.FindImage)
+	return b.plan(ctx, r, b.engine.InspectImage)
 }
 
 // make follows a plan and names the result.
@@ -144,7 +144,7 @@ func (b *Builder) make(ctx context.Context, p Plan, anew bool) (err error) {
 
 // name gives an image a name. One that had it before goes, unless a container still needs it.
 func (b *Builder) name(ctx context.Context, id, ref string) error {
-	before, err := b.engine.FindImage(ctx, ref)
+	before, err := b.engine.InspectImage(ctx, ref)
 	if err != nil && !errors.Is(err, ErrNoImage) {
 		return err
 	}
@@ -228,7 +228,7 @@ func (b *Builder) work(ctx context.Context, w Work, use func(id string) error) (
 
 // fetch looks an image up and pulls it if it is missing.
 func (b *Builder) fetch(ctx context.Context, ref string) (Info, error) {
-	info, err := b.engine.FindImage(ctx, ref)
+	info, err := b.engine.InspectImage(ctx, ref)
 	if !errors.Is(err, ErrNoImage) {
 		return info, err
 	}
@@ -237,7 +237,7 @@ func (b *Builder) fetch(ctx context.Context, ref string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	return b.engine.FindImage(ctx, ref)
+	return b.engine.InspectImage(ctx, ref)
 }
 
 // Puller fetches images.

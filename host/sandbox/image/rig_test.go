@@ -127,7 +127,7 @@ func (r *rig) importImage(files io.Reader, changes ...string) (name, id string) 
 	if _, err := io.Copy(io.Discard, body); err != nil {
 		r.t.Fatal(err)
 	}
-	info, err := r.host.Driver.FindImage(r.t.Context(), name)
+	info, err := r.host.Driver.InspectImage(r.t.Context(), name)
 	if err != nil {
 		r.t.Fatal(err)
 	}
