@@ -70,6 +70,14 @@ type Sandbox struct {
 	LocalDoors bool `toml:"local_doors"`
 	// WarmPool is the number of containers kept ready.
 	WarmPool int `toml:"warm_pool" range:"0..64"`
+	// Packages and Binaries are put on top of Image, once.
+	Packages []string `toml:"packages"`
+	Binaries []Binary `toml:"binaries"`
+	// Dockerfile is built instead of taking Image, with BuildContext or the folder that it lies in.
+	Dockerfile   string `toml:"dockerfile" is:"path"`
+	BuildContext string `toml:"build_context" is:"path"`
+	// BuildNetwork is what the making of the image reaches.
+	BuildNetwork string `toml:"build_network" default:"bridge" oneof:"none bridge host"`
 	// StartCommand starts beside the session's commands: nil nothing, empty the image's own command.
 	StartCommand []string `toml:"start_command"`
 	// Compose is a compose file whose services are started for each session.
@@ -81,6 +89,14 @@ type Sandbox struct {
 	Mounts     []Mount  `toml:"mounts"`
 	Volumes    []Volume `toml:"volumes"`
 	Tmpfs      []Tmpfs  `toml:"tmpfs"`
+}
+
+// Binary is a program from elsewhere in /usr/local/bin; either URL or File is set.
+type Binary struct {
+	Name   string `toml:"name"`
+	URL    string `toml:"url"`
+	File   string `toml:"file" is:"path"`
+	SHA256 string `toml:"sha256"`
 }
 
 // Mount is a folder or file of the host that the container sees.
