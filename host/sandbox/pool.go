@@ -157,7 +157,7 @@ func (p *pool) missing() bool {
 // add makes one container and puts it into the pool. It is seen through even when ctx ends
 // meanwhile, so that the engine is never left with half a container.
 func (p *pool) add(ctx context.Context) error {
-	ref, err := p.m.prepareImage(ctx, p.spec)
+	ref, err := p.m.PrepareImage(ctx, p.spec)
 	if err != nil {
 		return err
 	}

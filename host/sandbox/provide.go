@@ -21,7 +21,7 @@ func (m *Manager) provide(ctx context.Context, s *Session) (*box, error) {
 	if b := m.pool.claim(s); b != nil {
 		return b, nil
 	}
-	ref, err := m.prepareImage(ctx, s.spec)
+	ref, err := m.PrepareImage(ctx, s.spec)
 	if err != nil {
 		return nil, err
 	}

@@ -6,12 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/flynnhost/flynn/host/machine"
 )
 
 // stageInfix stands between an image's name and the number of one of its stages.
 const stageInfix = "-stage-"
+
+// StageOf returns the name of the image that a name belongs to as one of its stages, or "".
+func StageOf(name string) string {
+	of, _, is := strings.Cut(name, stageInfix)
+	if !is {
+		return ""
+	}
+	return of
+}
 
 // build has the engine follow a Dockerfile and returns the image's id. The images of its other stages get a name beside the
 // image's, so that they can be found when it goes.
