@@ -34,7 +34,7 @@ func (m *Manager) provide(ctx context.Context, s *Session) (*box, error) {
 
 // makeFor makes a container on the session's own workspace.
 func (m *Manager) makeFor(ctx context.Context, s *Session) (*box, error) {
-	ref, err := m.prepareImage(ctx, s.spec)
+	ref, err := m.PrepareImage(ctx, s.spec)
 	if err != nil {
 		return nil, err
 	}
