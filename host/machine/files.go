@@ -2,7 +2,6 @@ package machine
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -89,6 +88,9 @@ func (h *Host) writeFile(ctx context.Context, path string, data []byte, perm fs.
 	if err != nil {
 		return err
 	}
+	if err := h.makeFolders(filepath.Dir(name)); err != nil {
+		return err
+	}
 	name, mode, err := h.target(name)
 	if err != nil {
 		return err
@@ -96,13 +98,11 @@ func (h *Host) writeFile(ctx context.Context, path string, data []byte, perm fs.
 	if perm.Perm() != 0 {
 		mode = perm.Perm()
 	}
-	if err := h.root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return err
-	}
 	return h.replace(name, data, mode)
 }
 
-// target follows links to the file that is meant and returns its mode, or that of a new file.
+// target follows links to the file that is meant and returns its mode, or that of a new file. What it returns is not
+// cleaned: a folder before ".." may be a link as well, so only the kernel knows where that leads.
 func (h *Host) target(name string) (string, fs.FileMode, error) {
 	for range maxLinks {
 		info, err := h.root.Lstat(name)
@@ -120,31 +120,13 @@ func (h *Host) target(name string) (string, fs.FileMode, error) {
 		if err != nil {
 			return "", 0, err
 		}
-		if name = filepath.Join(filepath.Dir(name), to); filepath.IsAbs(to) || !filepath.IsLocal(name) {
+		if filepath.IsAbs(to) {
 			return "", 0, ErrOutside
 		}
+		folder, _ := filepath.Split(name)
+		name = folder + to
 	}
 	return "", 0, syscall.ELOOP
-}
-
-// replace writes a file beside the target and renames it, so that a reader sees the old or the new content
-// and a crash leaves one of them.
-func (h *Host) replace(name string, data []byte, mode fs.FileMode) error {
-	beside := filepath.Join(filepath.Dir(name), ".flynn-"+rand.Text())
-	f, err := h.root.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	// The process's umask must not decide the mode, so it is set apart from opening.
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err == nil {
-		err = h.root.Rename(beside, name)
-	}
-	if err != nil {
-		_ = h.root.Remove(beside)
-	}
-	return err
 }
 
 // List implements Machine; the entries are sorted by name.

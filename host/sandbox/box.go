@@ -11,6 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
 // box is one live container. It is used for one session only and never revived: when its link
@@ -19,9 +20,12 @@ type box struct {
 	driver    Driver
 	log       *slog.Logger
 	id        string
+	image     string
 	workspace string // the host's folder
 	born      time.Time
 	link      *link
+	tenure    *tenure
+	nap       nap
 	gone      chan struct{} // closed once the container is removed, or removal has failed
 	removal   error         // valid once gone is closed
 
@@ -44,6 +48,7 @@ type order struct {
 	nonce     string
 	workspace string
 	furniture furniture
+	tenure    *tenure
 	lane      *lane          // or nil
 	egress    *egress.Config // or nil, for no proxy
 	decided   func(session string, d egress.Decision)
@@ -52,26 +57,33 @@ type order struct {
 // launch makes a container, starts it and checks that its supervisor is where it should be. On
 // failure nothing is left, or what is left is found by its label at the next start.
 func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, error) {
-	defer o.lane.close()
 	defer o.furniture.release()
 	if err := o.furniture.place(ctx, &o); err != nil {
+		o.tenure.end()
 		return nil, err
 	}
 	id, err := create(ctx, d, log, o.container)
 	if err != nil {
 		discard(d, log, o.container.Name)
+		o.tenure.end()
 		return nil, err
 	}
-	b := &box{
-		driver: d, log: log, id: id, workspace: o.workspace, born: time.Now(),
-		gone: make(chan struct{}), session: o.container.Labels[LabelSession], processes: make(map[string]*process),
-	}
+	b := newBox(d, log, id, o)
 	if err := b.boot(ctx, o); err != nil {
 		discard(d, log, id)
+		o.tenure.end()
 		return nil, err
 	}
+	o.tenure.begin()
 	go b.watch()
 	return b, nil
+}
+
+func newBox(d Driver, log *slog.Logger, id string, o order) *box {
+	return &box{
+		driver: d, log: log, id: id, image: o.container.Image, workspace: o.workspace, born: time.Now(), tenure: o.tenure, nap: newNap(),
+		gone: make(chan struct{}), session: o.container.Labels[LabelSession], processes: make(map[string]*process),
+	}
 }
 
 // create makes the container, fetching its image if that is all that is missing.
@@ -85,10 +97,8 @@ func create(ctx context.Context, d Driver, log *slog.Logger, c Container) (strin
 		return "", err
 	}
 	log.Info("sandbox image is missing, pulling it", "image", c.Image)
-	pulled := puller.Pull(ctx, c.Image, func(line string) { log.Debug("pull", "image", c.Image, "progress", line) })
-	if pulled != nil {
-		return "", fmt.Errorf("%w: %w, and it cannot be pulled: %s: run: docker pull %s",
-			machine.ErrUnavailable, err, machine.Reason(pulled), c.Image)
+	if err := image.Pull(ctx, puller, c.Image, err); err != nil {
+		return "", fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
 	}
 	return d.Create(ctx, c)
 }
@@ -113,17 +123,29 @@ func (b *box) boot(ctx context.Context, o order) error {
 	stream := stdio
 	if err == nil && welcome.Lane {
 		stream, reader, err = b.changeLane(stdio, o.lane)
+	} else {
+		o.tenure.lease = 0 // the supervisor could not be found again
 	}
 	if err != nil {
 		stdio.Close()
 		return fmt.Errorf("%w: supervisor of image %s does not start properly: %w", machine.ErrUnavailable, o.container.Image, err)
 	}
+	b.connect(stream, reader, 0, o)
+	return nil
+}
+
+// connect begins to speak with a supervisor that is known to be ours. open are calls that are under way already, and last
+// is the latest id in use.
+func (b *box) connect(stream Stream, reader *frame.Reader, last uint32, o order, open ...*call) {
 	b.link = newLink(stream)
+	b.link.next = last
+	for _, c := range open {
+		b.link.calls[c.id] = c
+	}
 	if o.egress != nil {
 		b.link.connections = newConnections(b.link, b.proxy(o).Serve)
 	}
 	go b.link.serve(reader)
-	return nil
 }
 
 // proxy makes the proxy of this box, whose decisions concern the session that has it by then.
@@ -160,13 +182,21 @@ func (b *box) changeLane(stdio Stream, l *lane) (Stream, *frame.Reader, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("change lane: %w", err)
 	}
+	if b.tenure.peer, err = peerUID(conn); err != nil {
+		conn.Close()
+		return nil, nil, fmt.Errorf("change lane: %w", err)
+	}
 	return newLaneStream(conn, stdio), frame.NewReader(conn, frame.HostSide), nil
 }
 
-// watch removes the container when its link ends, for whatever reason.
+// watch renews the lease until the link ends, for whatever reason, and removes the container then.
 func (b *box) watch() {
 	defer close(b.gone)
-	<-b.link.done
+	b.renewUntilDone()
+	if b.tenure.detached.Load() {
+		return
+	}
+	defer b.tenure.end()
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
 	if b.removal = b.driver.Remove(ctx, b.id); b.removal != nil {
@@ -179,6 +209,7 @@ var errEnded = errors.New("it was ended")
 
 // remove ends the box and waits until its container is gone.
 func (b *box) remove(reason error) error {
+	b.dismiss()
 	b.link.close(reason)
 	<-b.gone
 	return b.removal

@@ -2,9 +2,10 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"io"
 	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
 // Driver makes containers somewhere. Its methods are safe for concurrent use and put a deadline of
@@ -42,19 +43,11 @@ type Renamer interface {
 
 // Inspector is a Driver that can tell how an image is meant to be started. ErrNoImage is an answer, too.
 type Inspector interface {
-	InspectImage(ctx context.Context, image string) (Image, error)
-}
-
-// Image is what an image says about starting it.
-type Image struct {
-	Entrypoint, Cmd []string
-	Env             []string // "NAME=value"
-	WorkingDir      string
-	User            string
+	InspectImage(ctx context.Context, ref string) (image.Info, error)
 }
 
 // ErrNoImage means that the engine does not have the image.
-var ErrNoImage = errors.New("no such image")
+var ErrNoImage = image.ErrNoImage
 
 // Stream is the connection to a container's first process. Close ends the process's input.
 type Stream interface {
@@ -128,14 +121,16 @@ type Volumes interface {
 type Networks interface {
 	// EnsureNetwork makes a network without a way out, unless it is there.
 	EnsureNetwork(ctx context.Context, name string, labels map[string]string) error
+	// RemoveNetwork removes a network by its name, or its id. One that does not exist is no error, one in use is.
 	RemoveNetwork(ctx context.Context, name string) error
 	ListNetworks(ctx context.Context, instance string) ([]Owned, error)
 }
 
 // Images is a Driver that can make images.
 type Images interface {
+	image.Engine
+	// ListImages returns the instance's images, the latest first, and one with several names once for each.
 	ListImages(ctx context.Context, instance string) ([]Owned, error)
-	RemoveImage(ctx context.Context, id string) error
 }
 
 // Pauser is a Driver that can freeze containers.
@@ -157,6 +152,8 @@ const (
 	LabelSandbox  = "flynn.sandbox"
 	LabelSpec     = "flynn.spec"
 	LabelKey      = "flynn.key"
+	// LabelHost tells the processes of an instance apart: a command line tool works beside the host.
+	LabelHost = "flynn.host"
 	// LabelExpires is an RFC 3339 time after which the instance replaces the container.
 	LabelExpires = "flynn.expires"
 )

@@ -6,44 +6,74 @@ import (
 	"time"
 )
 
-// Run keeps the pool filled and ends idle containers until ctx ends. Without it Get still works.
+// Run keeps the pool filled, looks after idle containers and reconciles until ctx ends. Without it Get still works.
 func (m *Manager) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { m.pool.run(ctx) })
 	running.Go(func() { m.expire(ctx) })
+	running.Go(func() { m.keepTidy(ctx) })
 	running.Wait()
 	return ctx.Err()
 }
 
 // expire looks for idle containers.
 func (m *Manager) expire(ctx context.Context) {
-	tick := time.NewTicker(max(min(m.config.IdleAfter/4, time.Minute), time.Millisecond))
+	shortest := m.config.IdleAfter
+	if m.config.PauseAfter > 0 {
+		shortest = min(shortest, m.config.PauseAfter)
+	}
+	tick := time.NewTicker(max(min(shortest/4, time.Minute), time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			m.evictIdle(now)
+			m.lookAfterIdle(ctx, now)
 		}
 	}
 }
 
-func (m *Manager) evictIdle(now time.Time) {
-	m.mu.Lock()
-	all := make([]*Session, 0, len(m.sessions))
-	for _, s := range m.sessions {
-		all = append(all, s)
-	}
-	m.mu.Unlock()
-	for _, s := range all {
+// lookAfterIdle pauses what has been idle for some time, and ends what has been so for long, or is old. Containers are
+// dealt with side by side: one that the engine does not let go holds up some others, and not all.
+func (m *Manager) lookAfterIdle(ctx context.Context, now time.Time) {
+	_ = each(m.all(), func(s *Session) error {
 		since, idle := s.idleSince()
-		if !idle || now.Sub(since) < m.config.IdleAfter && now.Sub(s.born()) < m.config.MaxAge {
-			continue
+		if !idle {
+			return nil
 		}
-		m.log.Info("ending an idle sandbox", "session", s.session, "sandbox", s.name)
-		if err := s.evict(); err != nil {
-			m.log.Error("idle sandbox could not be ended", "session", s.session, "error", err)
+		switch rest := now.Sub(since); {
+		case rest >= m.config.IdleAfter || now.Sub(s.born()) >= m.config.MaxAge:
+			m.evictIdle(s)
+		case m.config.PauseAfter > 0 && rest >= m.config.PauseAfter:
+			m.pauseIdle(ctx, s)
 		}
+		return nil
+	})
+}
+
+func (m *Manager) evictIdle(s *Session) {
+	b := s.dismissIdle()
+	if b == nil {
+		return
+	}
+	m.log.Info("ending an idle sandbox", "session", s.session, "sandbox", s.name)
+	if err := b.remove(errEnded); err != nil {
+		m.log.Error("idle sandbox could not be ended", "session", s.session, "error", err)
+	}
+}
+
+func (m *Manager) pauseIdle(ctx context.Context, s *Session) {
+	p, can := m.config.Driver.(Pauser)
+	if !can {
+		return
+	}
+	b := s.drowse()
+	if b == nil {
+		return
+	}
+	m.log.Debug("pausing an idle sandbox", "session", s.session, "sandbox", s.name)
+	if err := b.sleep(ctx, p); err != nil && !b.link.isDead() {
+		m.log.Warn("idle sandbox could not be paused", "session", s.session, "error", err)
 	}
 }

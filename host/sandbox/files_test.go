@@ -92,7 +92,7 @@ func TestFilesRefuse(t *testing.T) {
 		{"write FIFO", write("fifo"), machine.ErrNotRegular},
 		{"write folder", write("d"), machine.ErrNotRegular},
 		{"write workspace", write("."), machine.ErrNotRegular},
-		{"write over link", write("out"), machine.ErrNotRegular},
+		{"write over link out", write("out"), machine.ErrOutside},
 		{"write below link up", write("up/x"), machine.ErrOutside},
 		{"write below file", write("d/f/g"), machine.ErrNotFound},
 		{"write zero byte", write("a\x00b"), machine.ErrOutside},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,7 +18,8 @@ import (
 // local engine has it; where the supervisor cannot connect, the frames stay on the streams.
 //
 // The supervisor connects before the first command runs, and the lane is shut as soon as it has, so
-// no command ever finds anybody listening.
+// no command finds anybody listening. The folder stays where a lease lets the container outlast the host: a later
+// host opens the same lane again, and then commands can connect to it as well (adopt.go).
 type lane struct {
 	folder   string
 	listener *net.UnixListener
@@ -70,24 +72,36 @@ func (l *lane) accept() (net.Conn, error) {
 	return l.listener.Accept()
 }
 
-// close shuts the lane; a connection made through it stays.
+// reopenLane listens again in the folder that a container has mounted. A new folder would not do: the mount follows
+// the old one.
+func reopenLane(folder string) (*lane, error) {
+	l := &lane{folder: folder}
+	if err := os.Remove(filepath.Join(folder, laneSocket)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reopen lane: %w", err)
+	}
+	if err := l.listen(); err != nil {
+		l.shut()
+		return nil, fmt.Errorf("reopen lane: %w", err)
+	}
+	return l, nil
+}
+
+// shut ends the listening; a connection made through the lane stays, and so does the folder.
+func (l *lane) shut() {
+	if l == nil || l.listener == nil {
+		return
+	}
+	l.listener.Close()
+	os.Remove(filepath.Join(l.folder, laneSocket))
+}
+
+// close shuts the lane for good; a connection made through it stays.
 func (l *lane) close() {
 	if l == nil {
 		return
 	}
-	if l.listener != nil {
-		l.listener.Close()
-	}
+	l.shut()
 	os.RemoveAll(l.folder)
-}
-
-// clearLanes drops what an earlier run left in its folder.
-func clearLanes(run string) error {
-	left, err := filepath.Glob(filepath.Join(run, lanePrefix+"*"))
-	for _, folder := range left {
-		err = errors.Join(err, os.RemoveAll(folder))
-	}
-	return err
 }
 
 // laneStream carries frames on the lane and keeps the standard streams open beside it: their end is

@@ -21,12 +21,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/egress"
+	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
 
@@ -48,6 +51,14 @@ type Config struct {
 	IdleAfter time.Duration
 	// MaxAge replaces a container at its first idle moment after that time. 24 hours
 	MaxAge time.Duration
+	// PauseAfter freezes a container that nothing has used for so long, until its next use, if the driver can. 0: never
+	PauseAfter time.Duration
+	// Lease is how long a container with background processes outlasts this host, for the next one to go on with. 0: it
+	// ends with the host
+	Lease time.Duration
+	// Current is the specification of a sandbox by its name, which a container must have to be gone on with. nil: the one
+	// that it was made with
+	Current func(name string) (Spec, bool)
 	// Decided is told what the proxy of a session's sandbox let pass or refused; see egress.Config. It must not wait.
 	Decided func(session string, d egress.Decision)
 	// MountRules says which folders of the host may be mounted. Nil allows none.
@@ -66,13 +77,19 @@ type Manager struct {
 	supervisor string // the copy that containers mount
 	digest     string // of the supervisor
 	workspaces *workspaces
+	images     *image.Builder // or nil, where the driver can make none
 	pool       *pool
 	volumes    *volumes
 	work       sync.WaitGroup // launches and removals under way
+	host       *presence
+	tidying    chan struct{} // holds a token while somebody reconciles
 
 	mu       sync.Mutex // guards the fields below, never held over I/O
 	sessions map[key]*Session
+	held     map[string]bool // keys of the containers that are ours; see tenure
 	closed   bool
+	adopted  int // containers that an earlier host has left
+	detached int // containers left for a later one
 }
 
 // key names a sandbox: a session may have several under different names.
@@ -102,11 +119,17 @@ func New(c Config) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	host, err := appear(run)
+	if err != nil {
+		return nil, err
+	}
 	m := &Manager{
 		config: c, log: c.Log, run: run, supervisor: path, digest: digest,
-		workspaces: newWorkspaces(c.WorkspaceRoot, c.Instance),
-		sessions:   make(map[key]*Session),
+		workspaces: newWorkspaces(c.WorkspaceRoot, c.Instance, host.id),
+		sessions:   make(map[key]*Session), held: make(map[string]bool),
+		host: host, tidying: make(chan struct{}, 1),
 	}
+	m.images = newBuilder(c, run)
 	m.pool, m.volumes = newPool(m), newVolumes(m)
 	return m, nil
 }
@@ -168,19 +191,30 @@ func (m *Manager) begin(s *Session, p, before *pending) error {
 		if before != nil && before.box != nil {
 			<-before.box.gone
 		}
-		p.box, p.err = m.provideStarted(s)
+		p.box, p.err = m.provideStarted(p.making, s)
 	})
 	return nil
 }
 
 // drop forgets and ends one sandbox.
 func (m *Manager) drop(s *Session) error {
+	m.forget(s)
+	return s.retire()
+}
+
+func (m *Manager) forget(s *Session) {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	if k := (key{s.session, s.name}); m.sessions[k] == s {
 		delete(m.sessions, k)
 	}
-	m.mu.Unlock()
-	return s.retire()
+}
+
+// all returns the sessions there are.
+func (m *Manager) all() []*Session {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Values(m.sessions))
 }
 
 // Destroy ends the session's containers and waits until they are gone or ctx ends. The workspace stays.
@@ -188,13 +222,20 @@ func (m *Manager) Destroy(ctx context.Context, session string) error {
 	return m.endAll(ctx, func(s *Session) bool { return s.session == session })
 }
 
-// DestroyAll ends every container at shutdown. Afterwards the Manager gives no more.
+// DestroyAll ends every container at shutdown, but leaves those with background processes for their lease. Afterwards the
+// Manager gives no more.
 func (m *Manager) DestroyAll(ctx context.Context) error {
 	m.mu.Lock()
+	ended := m.closed
 	m.closed = true
 	m.mu.Unlock()
+	m.detachAll()
 	err := m.endAll(ctx, func(*Session) bool { return true })
-	return errors.Join(err, m.pool.drain(ctx), m.settle(ctx))
+	err = errors.Join(err, m.pool.drain(ctx), m.settle(ctx))
+	if !ended {
+		m.host.vanish()
+	}
+	return err
 }
 
 // endAll retires the sessions chosen, side by side.
@@ -236,27 +277,11 @@ func (m *Manager) settle(ctx context.Context) error {
 	}
 }
 
-// Reconcile removes what an earlier run of this instance left on the engine. Call it once, before the
-// first Get. Containers of other instances are never touched, whatever their age.
-func (m *Manager) Reconcile(ctx context.Context) error {
-	owned, err := m.config.Driver.List(ctx, m.config.Instance)
-	if err != nil {
-		return err
-	}
-	var all error
-	for _, c := range owned {
-		if c.Labels[LabelInstance] != m.config.Instance {
-			continue // never trust a filter with somebody else's work
-		}
-		m.log.Info("removing a leftover sandbox", "container", c.ID, "session", c.Labels[LabelSession])
-		all = errors.Join(all, m.config.Driver.Remove(ctx, c.ID))
-	}
-	return errors.Join(all, m.workspaces.clearPool(), clearLanes(m.run))
-}
-
 // Stats counts what happened so far.
 type Stats struct {
 	Sessions         int // with an entry, alive or not
+	Adopted          int // containers that an earlier host has left, with background processes
+	Detached         int // containers left for a later host
 	PoolReady        int
 	PoolHits, Misses int64
 }
@@ -265,5 +290,5 @@ type Stats struct {
 func (m *Manager) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.pool.stats(Stats{Sessions: len(m.sessions)})
+	return m.pool.stats(Stats{Sessions: len(m.sessions), Adopted: m.adopted, Detached: m.detached})
 }

@@ -157,6 +157,10 @@ func (p *pool) missing() bool {
 // add makes one container and puts it into the pool. It is seen through even when ctx ends
 // meanwhile, so that the engine is never left with half a container.
 func (p *pool) add(ctx context.Context) error {
+	ref, err := p.m.prepareImage(ctx, p.spec)
+	if err != nil {
+		return err
+	}
 	key := random()
 	folder, owner, err := p.m.workspaces.slot(key)
 	if err != nil {
@@ -165,7 +169,7 @@ func (p *pool) add(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), launchTimeout)
 	defer cancel()
 	o := p.m.order(p.spec, folder, owner)
-	o.container.Name = "flynn-warm-" + o.container.Key[:16]
+	o.container.Name, o.container.Image = "flynn-warm-"+o.container.Key[:16], ref
 	b, err := launch(ctx, p.m.config.Driver, p.m.log, o)
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(folder))

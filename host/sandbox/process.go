@@ -61,7 +61,7 @@ func (b *box) start(ctx context.Context, cmd machine.Command, workspaceDir strin
 
 // spawn starts a process that was entered.
 func (b *box) spawn(ctx context.Context, p *process, body frame.ExecBody, cmd machine.Command) (machine.Process, error) {
-	body.Background, body.Eager = true, false
+	body.Background, body.Eager, body.Process = true, false, p.number
 	// The process outlives ctx, and so does its stdin.
 	var err error
 	if p.finish, err = b.openExec(context.WithoutCancel(ctx), p.call, body, cmd.Stdin); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"path/filepath"
 	"time"
 
 	"github.com/flynnhost/flynn/host/netaddr"
@@ -16,18 +15,24 @@ import (
 // driver's deadline.
 const launchTimeout = 20 * time.Minute
 
-// provide takes a warm container if one fits, or makes one.
-func (m *Manager) provide(s *Session) (*box, error) {
+// provide takes a warm container if one fits, or makes one. The end of ctx ends the wait for its image; what comes after
+// that is seen through.
+func (m *Manager) provide(ctx context.Context, s *Session) (*box, error) {
 	if b := m.pool.claim(s); b != nil {
 		return b, nil
+	}
+	ref, err := m.prepareImage(ctx, s.spec)
+	if err != nil {
+		return nil, err
 	}
 	folder, owner, err := m.workspaces.prepare(s.session)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), launchTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), launchTimeout)
 	defer cancel()
 	o := m.order(s.spec, folder, owner)
+	o.container.Image = ref
 	o.container.Name = "flynn-" + safeName(s.session) + "-" + o.container.Key[:8]
 	o.container.Labels[LabelSession] = s.session
 	o.container.Labels[LabelSandbox] = s.name
@@ -37,21 +42,22 @@ func (m *Manager) provide(s *Session) (*box, error) {
 // supervisorPath is where containers see the supervisor.
 const supervisorPath = "/.flynn-sandboxd"
 
-// order describes a container for a folder; the caller names it.
+// order describes a container for a folder; the caller names it, and its image.
 func (m *Manager) order(spec Spec, folder string, owner owner) order {
 	nonce := random()
 	o := order{
 		nonce:     nonce,
 		workspace: folder,
+		tenure:    m.newTenure(nonce),
 		hello:     frame.HelloBody{UID: owner.uid, GID: owner.gid, Workspace: spec.WorkspaceDir},
 		container: Container{
 			Key:        nonce,
-			Image:      spec.Image,
 			Entrypoint: []string{supervisorPath, nonce},
 			Labels: map[string]string{
 				LabelInstance: m.config.Instance,
 				LabelSpec:     spec.hash(m.digest),
 				LabelKey:      nonce,
+				LabelHost:     m.host.id,
 				LabelExpires:  time.Now().Add(m.config.MaxAge).UTC().Format(time.RFC3339),
 			},
 			Mounts: []Mount{
@@ -85,12 +91,13 @@ func (m *Manager) offerProxy(o *order, spec Spec) {
 
 // offerLane adds a lane; without one everything works, only slower.
 func (m *Manager) offerLane(o *order) {
-	l, err := newLane(filepath.Join(m.run, lanePrefix+o.nonce))
+	l, err := newLane(m.laneFolder(m.host.id, o.nonce))
 	if err != nil {
 		m.log.Warn("sandbox has no fast lane", "error", err)
 		return
 	}
-	o.lane = l
+	o.lane, o.tenure.lane = l, l
+	o.hello.Lease, o.hello.Secret = o.tenure.offer(m.config.Lease)
 	o.hello.Lane = lanePath + "/" + laneSocket
 	o.container.Mounts = append(o.container.Mounts, l.mount())
 }

@@ -37,17 +37,61 @@ var (
 
 // pending is a container that is being made, or has been.
 type pending struct {
+	making  context.Context    // its notices go to all who wait
+	cancel  context.CancelFunc // ends the wait for the image
+	waiting machine.Audience
+
 	done chan struct{}
 	box  *box // valid once done is closed, as is err
 	err  error
+	over bool // it is being ended for idleness; the session's mu guards it
+}
+
+func newPending() *pending {
+	p := &pending{done: make(chan struct{})}
+	p.making, p.cancel = context.WithCancel(machine.WithNotice(context.Background(), p.waiting.Tell))
+	return p
+}
+
+// await waits until the container is there, or is known not to come.
+func (p *pending) await(ctx context.Context) error {
+	select {
+	case <-p.done: // as always but for the first call
+		return p.err
+	default:
+	}
+	defer p.waiting.Join(ctx)()
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // errRetired is what calls get after Destroy or Close.
 var errRetired = fmt.Errorf("%w: the session's sandbox was closed", machine.ErrUnavailable)
 
-// acquire returns a live box and what to call when done with it. Making one is not tied to ctx: if the
-// caller leaves, the next call finds it.
+// acquire returns a live box that is awake, and what to call when done with it.
 func (s *Session) acquire(ctx context.Context) (*box, func(), error) {
+	b, release, err := s.await(ctx)
+	for err == nil {
+		woken := b.wake(ctx)
+		if woken == nil {
+			return b, release, nil
+		}
+		release()
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		s.m.log.Warn("replacing a sandbox that does not wake up", "session", s.session, "container", b.id, "error", woken)
+		b, release, err = s.await(ctx)
+	}
+	return nil, nil, err
+}
+
+// await returns a live box. Making one is not tied to ctx: if the caller leaves, the next call finds it.
+func (s *Session) await(ctx context.Context) (*box, func(), error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
@@ -55,15 +99,9 @@ func (s *Session) acquire(ctx context.Context) (*box, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	select {
-	case <-p.done:
-	case <-ctx.Done():
+	if err := p.await(ctx); err != nil {
 		s.release()
-		return nil, nil, ctx.Err()
-	}
-	if p.err != nil {
-		s.release()
-		return nil, nil, p.err
+		return nil, nil, err
 	}
 	return p.box, s.release, nil
 }
@@ -79,7 +117,7 @@ func (s *Session) join() (*pending, error) {
 	s.active++
 	s.used = time.Now()
 	if s.launch == nil || s.launch.spent() {
-		p := &pending{done: make(chan struct{})}
+		p := newPending()
 		if err := s.m.begin(s, p, s.launch); err != nil {
 			s.active--
 			return nil, err
@@ -93,7 +131,7 @@ func (s *Session) join() (*pending, error) {
 func (p *pending) spent() bool {
 	select {
 	case <-p.done:
-		return p.err != nil || p.box.link.isDead()
+		return p.err != nil || p.over || p.box.link.isDead()
 	default:
 		return false
 	}
@@ -122,6 +160,7 @@ func (s *Session) evict() error {
 	if p == nil {
 		return nil
 	}
+	p.cancel()
 	<-p.done
 	if p.err != nil {
 		return nil
@@ -142,6 +181,18 @@ func (s *Session) idleSince() (time.Time, bool) {
 	default:
 		return time.Time{}, false
 	}
+}
+
+// dismissIdle takes the container from the session if it is still idle: the next call gets another one, and none can come
+// to this one any more.
+func (s *Session) dismissIdle() *box {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.active > 0 || s.launch == nil || s.launch.spent() {
+		return nil
+	}
+	s.launch.over = true
+	return s.launch.box
 }
 
 // born is when the session's container was made; idleSince must have said that there is one.
@@ -178,7 +229,11 @@ func (s *Session) Start(ctx context.Context, cmd machine.Command) (machine.Proce
 		return machine.Process{}, err
 	}
 	defer release()
-	return b.start(ctx, cmd, s.spec.WorkspaceDir)
+	p, err := b.start(ctx, cmd, s.spec.WorkspaceDir)
+	if err == nil {
+		s.remember(b)
+	}
+	return p, err
 }
 
 // Processes implements machine.Machine.
@@ -192,28 +247,31 @@ func (s *Session) Processes(context.Context) ([]machine.Process, error) {
 
 // Output implements machine.Machine. The last megabyte is kept.
 func (s *Session) Output(ctx context.Context, id string, offset int64, max int) (machine.Output, error) {
-	b, err := s.existing()
+	b, release, err := s.rouse(ctx)
 	if err != nil {
 		return machine.Output{}, err
 	}
+	defer release()
 	return b.output(ctx, id, offset, max)
 }
 
 // Kill implements machine.Machine.
 func (s *Session) Kill(ctx context.Context, id string) (machine.Process, error) {
-	b, err := s.existing()
+	b, release, err := s.rouse(ctx)
 	if err != nil {
 		return machine.Process{}, err
 	}
+	defer release()
 	return b.kill(ctx, id)
 }
 
 // Signal sends a signal to a background process and its group.
-func (s *Session) Signal(_ context.Context, id string, sig syscall.Signal) error {
-	b, err := s.existing()
+func (s *Session) Signal(ctx context.Context, id string, sig syscall.Signal) error {
+	b, release, err := s.rouse(ctx)
 	if err != nil {
 		return err
 	}
+	defer release()
 	return b.signal(id, sig)
 }
 
@@ -239,6 +297,22 @@ func (s *Session) existing() (*box, error) {
 		}
 	}
 	return nil, fmt.Errorf("%w: no background process: the sandbox is not running", machine.ErrNotFound)
+}
+
+// rouse returns the box that is there, awake, and what to call when done with it.
+func (s *Session) rouse(ctx context.Context) (*box, func(), error) {
+	b, err := s.existing()
+	if err != nil {
+		return nil, nil, err
+	}
+	s.mu.Lock()
+	s.active++
+	s.mu.Unlock()
+	if err := b.wake(ctx); err != nil {
+		s.release()
+		return nil, nil, err
+	}
+	return b, s.release, nil
 }
 
 // ReadFile implements machine.Machine.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/netaddr"
+	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
 // Spec says what a sandbox is made of. Its zero value is the default of every field but Image. It is plain data: containers
@@ -33,6 +34,13 @@ type Spec struct {
 	Timeout time.Duration `json:"-"`
 	// Runtime names another OCI runtime of the engine, such as runsc.
 	Runtime string
+	// Packages and Binaries are put on top of Image, once; see image.Recipe.
+	Packages []string
+	Binaries []image.Binary
+	// Dockerfile is built instead of taking Image, with BuildContext or the folder that it lies in. Both are absolute.
+	Dockerfile, BuildContext string
+	// BuildNetwork is what the making of the image reaches: none, bridge or host. bridge
+	BuildNetwork string `json:"-"`
 	// Mounts are folders and files of the host; Config.MountRules says which may be.
 	Mounts []HostMount
 	// Volumes are kept by the engine.
@@ -76,7 +84,7 @@ const minMemory = 16 << 20
 // validate refuses what no driver could honour.
 func (s Spec) validate() error {
 	switch {
-	case s.Image == "":
+	case s.Image == "" && s.Dockerfile == "":
 		return fmt.Errorf("sandbox: no image is configured; set image in [sandbox]")
 	case !path.IsAbs(s.WorkspaceDir) || path.Clean(s.WorkspaceDir) != s.WorkspaceDir || s.WorkspaceDir == "/":
 		return fmt.Errorf("sandbox: workspace_dir %q must be a clean absolute path below /", s.WorkspaceDir)
@@ -94,6 +102,9 @@ func (s Spec) validate() error {
 		return fmt.Errorf("sandbox: timeout %v is negative", s.Timeout)
 	}
 	if _, err := netaddr.ParseRules(s.Allowlist); err != nil {
+		return fmt.Errorf("sandbox: %w", err)
+	}
+	if err := s.Recipe().Validate(); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
 	return s.validateMounts()

@@ -32,12 +32,12 @@ func (p *process) id() string {
 // provideStarted gets a container for s and starts what its specification asks for. In a container from the pool nothing of
 // the image's runs before it is claimed: until then nobody has asked for it, it would cost every waiting container memory,
 // and its output would begin with what happened in nobody's session.
-func (m *Manager) provideStarted(s *Session) (*box, error) {
-	b, err := m.provide(s)
+func (m *Manager) provideStarted(ctx context.Context, s *Session) (*box, error) {
+	b, err := m.provide(ctx, s)
 	if err != nil || s.spec.Start == nil {
 		return b, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), startDeadline)
+	ctx, cancel := context.WithTimeout(ctx, startDeadline)
 	defer cancel()
 	if err := m.startImage(ctx, b, s.spec); err != nil {
 		return nil, errors.Join(err, b.remove(errEnded))
@@ -48,7 +48,7 @@ func (m *Manager) provideStarted(s *Session) (*box, error) {
 // startImage starts the image's process as a background process of the workload's user. It is not started again when it
 // ends: its verdict is among the processes.
 func (m *Manager) startImage(ctx context.Context, b *box, spec Spec) error {
-	body, err := m.imageBody(ctx, spec)
+	body, err := m.imageBody(ctx, b.image, spec.Start)
 	if err != nil {
 		return err
 	}
@@ -61,28 +61,27 @@ func (m *Manager) startImage(ctx context.Context, b *box, spec Spec) error {
 		words[i] = string(word)
 	}
 	if _, err := b.spawn(ctx, p, body, machine.Command{Script: strings.Join(words, " ")}); err != nil {
-		return fmt.Errorf("%w: start_command of image %s: %w", machine.ErrUnavailable, spec.Image, err)
+		return fmt.Errorf("%w: start_command of image %s: %w", machine.ErrUnavailable, b.image, err)
 	}
 	return nil
 }
 
 // imageBody puts the program, the image's environment and its working directory into the wire's words.
-func (m *Manager) imageBody(ctx context.Context, spec Spec) (frame.ExecBody, error) {
+func (m *Manager) imageBody(ctx context.Context, ref string, argv []string) (frame.ExecBody, error) {
 	body := frame.ExecBody{MaxOutput: machine.DefaultMaxOutput}
 	inspector, ok := m.config.Driver.(Inspector)
 	if !ok {
 		return body, fmt.Errorf("%w: this engine does not tell how an image is started: remove start_command from [sandbox]", machine.ErrUnavailable)
 	}
-	image, err := inspector.InspectImage(ctx, spec.Image)
+	info, err := inspector.InspectImage(ctx, ref)
 	if err != nil {
 		return body, err
 	}
-	argv := spec.Start
 	if len(argv) == 0 {
-		argv = append(append([]string{}, image.Entrypoint...), image.Cmd...)
+		argv = append(append([]string{}, info.Entrypoint...), info.Cmd...)
 	}
 	if len(argv) == 0 {
-		return body, fmt.Errorf("%w: image %s has no command of its own: write one, such as start_command = [\"nginx\"]", machine.ErrUnavailable, spec.Image)
+		return body, fmt.Errorf("%w: image %s has no command of its own: write one, such as start_command = [\"nginx\"]", machine.ErrUnavailable, ref)
 	}
 	size := 0
 	for _, word := range argv {
@@ -92,9 +91,9 @@ func (m *Manager) imageBody(ctx context.Context, spec Spec) (frame.ExecBody, err
 	if size > frame.MaxScript {
 		return body, fmt.Errorf("start_command of %d bytes is longer than %d; put it into a file of the image", size, frame.MaxScript)
 	}
-	for _, variable := range image.Env {
+	for _, variable := range info.Env {
 		body.Env = append(body.Env, []byte(variable))
 	}
-	body.Cwd = []byte(image.WorkingDir)
+	body.Cwd = []byte(info.WorkingDir)
 	return body, nil
 }

@@ -20,60 +20,35 @@ import (
 )
 
 const (
-	// transferTimeout bounds a file request. One that takes longer means that the container
-	// hangs, and ends it.
-	transferTimeout = 60 * time.Second
 	// maxRead bounds one ReadFile.
 	maxRead = 64 << 20
 	// maxListing bounds the wire form of a folder's listing.
 	maxListing = 8 << 20
 )
 
-// request is anything but a command: a body, bytes one way, a reply.
+// request is anything but a command: a body, perhaps bytes one way, a reply.
 type request struct {
-	typ     frame.Type
-	body    any
-	send    []byte // if hasSend
-	hasSend bool
-	room    int64
-	sink    func(p []byte)
-	reply   any // where to decode the reply
+	typ   frame.Type
+	body  any
+	send  io.Reader // or nil
+	room  int64
+	sink  func(p []byte) // or nil
+	reply any            // where to decode the reply
 }
 
-// transfer does a request. It is short and bounded, so it is seen through even when ctx ends
-// meanwhile: what the supervisor has begun to send must be taken.
+// transfer does a request.
 func (b *box) transfer(ctx context.Context, r request) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	hard, cancel := context.WithTimeout(context.WithoutCancel(ctx), transferTimeout)
-	defer cancel()
-	c := newCall(r.room)
-	if err := b.link.begin(c, frame.Frame{Type: r.typ, Payload: frame.Encode(r.body)}); err != nil {
-		return err
-	}
-	if r.hasSend {
-		pushing, done := context.WithCancel(hard)
-		pushed := make(chan struct{})
-		go func() {
-			defer close(pushed)
-			_ = b.link.push(pushing, c, r.send) // a failure ends the link and shows in the answer
-		}()
-		defer func() { done(); <-pushed }()
-	}
-	a, err := b.link.await(hard, c, func(_ uint8, p []byte) {
-		if r.sink != nil {
-			r.sink(p)
-		}
-	})
-	if errors.Is(err, context.DeadlineExceeded) {
-		b.link.fail(fmt.Errorf("no answer within %v", transferTimeout))
-		return fmt.Errorf("%w: no answer within %v", machine.ErrUnavailable, transferTimeout)
-	}
+	f, err := b.openFlow(ctx, r.typ, r.body, r.room)
 	if err != nil {
 		return err
 	}
-	return b.checked(frame.Decode(a.reply, r.reply))
+	defer f.close()
+	if r.send != nil {
+		if err := f.send(ctx, r.send); err != nil {
+			return err
+		}
+	}
+	return f.finish(ctx, r.sink, r.reply)
 }
 
 // checked ends the link when err is a breach of the protocol.
@@ -103,14 +78,7 @@ func (b *box) readFile(ctx context.Context, name string, offset, n int64) ([]byt
 }
 
 func (b *box) writeFile(ctx context.Context, name string, data []byte, perm fs.FileMode) error {
-	err := b.transfer(ctx, request{
-		typ: frame.Write, body: frame.WriteBody{Path: []byte(name), Perm: uint32(perm.Perm()), Size: int64(len(data))},
-		send: data, hasSend: true, reply: &struct{}{},
-	})
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return nil
+	return b.put(ctx, name, bytes.NewReader(data), int64(len(data)), perm)
 }
 
 func (b *box) listFolder(ctx context.Context, name string) ([]machine.FileInfo, error) {

@@ -19,12 +19,13 @@ const workloadID = 1000
 // workspaces are the sessions' folders on the host, and the pool's.
 type workspaces struct {
 	root, pool string
+	host       string // this process, for the names of slots
 	// mu makes looking for a folder and making it one step. It is held for a few system calls.
 	mu sync.Mutex
 }
 
-func newWorkspaces(root, instance string) *workspaces {
-	return &workspaces{root: root, pool: filepath.Join(root, ".pool-"+short(instance))}
+func newWorkspaces(root, instance, host string) *workspaces {
+	return &workspaces{root: root, pool: filepath.Join(root, ".pool-"+short(instance)), host: host}
 }
 
 // short is a name-safe digest.
@@ -98,7 +99,7 @@ func (w *workspaces) fresh(session string) bool {
 
 // slot makes a folder for a container whose session is not known yet.
 func (w *workspaces) slot(key string) (string, owner, error) {
-	return ready(filepath.Join(w.pool, key))
+	return ready(filepath.Join(w.pool, w.host+"-"+key))
 }
 
 // claim makes a slot's folder the session's, unless the session has one already. A bind mount follows
@@ -114,6 +115,3 @@ func (w *workspaces) claim(slot, session string) (bool, error) {
 	}
 	return true, nil
 }
-
-// clearPool drops slot folders that an earlier run left.
-func (w *workspaces) clearPool() error { return os.RemoveAll(w.pool) }

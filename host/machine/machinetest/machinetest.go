@@ -33,13 +33,22 @@ func Run(t *testing.T, open func(t *testing.T) machine.Machine) {
 	t.Run("progress", func(t *testing.T) { testProgress(t, open(t)) })
 	t.Run("ending", func(t *testing.T) { testEnding(t, open(t)) })
 	t.Run("parallel", func(t *testing.T) { testParallel(t, open(t)) })
-	t.Run("files", func(t *testing.T) { testFiles(t, open(t)) })
-	t.Run("file refusals", func(t *testing.T) { testFileRefusals(t, open(t)) })
-	t.Run("big file", func(t *testing.T) { testBigFile(t, open(t)) })
-	t.Run("list", func(t *testing.T) { testList(t, open(t)) })
+	Files(t, open)
 	t.Run("processes", func(t *testing.T) { testProcesses(t, open(t)) })
 	t.Run("process kill", func(t *testing.T) { testProcessKill(t, open(t)) })
 	t.Run("process output", func(t *testing.T) { testProcessOutput(t, open(t)) })
+}
+
+// Files checks what concerns files alone.
+func Files(t *testing.T, open func(t *testing.T) machine.Machine) {
+	t.Run("files", func(t *testing.T) { testFiles(t, open(t)) })
+	t.Run("file refusals", func(t *testing.T) { testFileRefusals(t, open(t)) })
+	t.Run("file modes", func(t *testing.T) { testFileModes(t, open(t)) })
+	t.Run("links to files", func(t *testing.T) { testFileLinks(t, open(t)) })
+	t.Run("special files", func(t *testing.T) { testSpecialFiles(t, open(t)) })
+	t.Run("file races", func(t *testing.T) { testFileRaces(t, open(t)) })
+	t.Run("big file", func(t *testing.T) { testBigFile(t, open(t)) })
+	t.Run("list", func(t *testing.T) { testList(t, open(t)) })
 }
 
 // execute runs a command that must not fail to run.

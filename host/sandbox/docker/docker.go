@@ -45,6 +45,9 @@ var (
 	_ sandbox.Driver  = (*Driver)(nil)
 	_ sandbox.Puller  = (*Driver)(nil)
 	_ sandbox.Renamer = (*Driver)(nil)
+
+	_ sandbox.Pauser   = (*Driver)(nil)
+	_ sandbox.Networks = (*Driver)(nil)
 )
 
 // Config says which engine.

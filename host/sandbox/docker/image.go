@@ -7,11 +7,8 @@ import (
 	"fmt"
 	"io"
 
-	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
-
-	"github.com/flynnhost/flynn/host/sandbox"
 )
 
 // Pull implements sandbox.Puller. Its caller has named image and engine already, so what the engine says is enough.
@@ -26,25 +23,6 @@ func (d *Driver) Pull(ctx context.Context, ref string, progress func(line string
 		return d.explain("pull "+ref, err)
 	}
 	return err
-}
-
-var _ sandbox.Inspector = (*Driver)(nil)
-
-// InspectImage implements sandbox.Inspector.
-func (d *Driver) InspectImage(ctx context.Context, ref string) (sandbox.Image, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	found, err := d.api.ImageInspect(ctx, ref)
-	switch {
-	case cerrdefs.IsNotFound(err):
-		return sandbox.Image{}, fmt.Errorf("%w: %s on engine %s", sandbox.ErrNoImage, ref, d.address)
-	case err != nil:
-		return sandbox.Image{}, d.explain("inspect image "+ref, err)
-	case found.Config == nil:
-		return sandbox.Image{}, nil
-	}
-	c := found.Config
-	return sandbox.Image{Entrypoint: c.Entrypoint, Cmd: c.Cmd, Env: c.Env, WorkingDir: c.WorkingDir, User: c.User}, nil
 }
 
 // pullEvent is one object of the engine's answer; it reports failures inside a successful reply.

@@ -22,6 +22,10 @@ type HelloBody struct {
 	Proxy bool `json:"proxy,omitempty"`
 	// Mounts are places inside whose identity the welcome tells.
 	Mounts [][]byte `json:"mounts,omitempty"`
+	// Lease is how long background commands outlast the host, and Secret what it proves itself with when it is back.
+	// They count only with a lane.
+	Lease  time.Duration `json:"lease,omitempty"`
+	Secret []byte        `json:"secret,omitempty"`
 }
 
 // WelcomeBody is the supervisor's proof of where it runs. The host compares it with
@@ -72,6 +76,8 @@ type ExecBody struct {
 	// directory, anywhere inside. Its name is looked up in PATH.
 	Argv [][]byte `json:"argv,omitempty"`
 	Cwd  []byte   `json:"cwd,omitempty"`
+	// Process is the number that the host knows a background command by.
+	Process int `json:"process,omitempty"`
 }
 
 // StopBody says why a command is ended.
@@ -136,6 +142,8 @@ type ReadBody struct {
 	Path   []byte `json:"path"` // relative to the workspace
 	Offset int64  `json:"offset"`
 	Max    int64  `json:"max"`
+	// Head asks for the file's Entry on stream Err before the bytes, which then end where the file did at that moment.
+	Head bool `json:"head,omitempty"`
 }
 
 // ReadReply closes a Read.
@@ -143,10 +151,10 @@ type ReadReply struct {
 	Size int64 `json:"size"` // of the whole file
 }
 
-// WriteBody announces a file; Size bytes follow as Data on stream In.
+// WriteBody announces a file; Size bytes follow as Data on stream In, or any number if Size is negative.
 type WriteBody struct {
 	Path []byte `json:"path"`
-	Perm uint32 `json:"perm"`
+	Perm uint32 `json:"perm"` // 0 keeps the mode of a file that is there, and is 0644 for a new one
 	Size int64  `json:"size"`
 }
 

@@ -30,6 +30,8 @@ const (
 	MaxConnections = 64
 
 	headerSize = 12
+	// maxLinkBody bounds what the two ends say about their connection: a few numbers, or two digests.
+	maxLinkBody = 512
 )
 
 // Type says what a frame means.
@@ -39,7 +41,7 @@ type Type uint8
 const (
 	Hello   Type = 1  // body HelloBody; the first frame, id 0
 	Exec    Type = 2  // body ExecBody; opens the request
-	Stop    Type = 3  // body StopBody; ends the request's command by the kill ladder
+	Stop    Type = 3  // body StopBody; ends the request's command by the kill ladder, or gives a file request up
 	Signal  Type = 4  // body SignalBody; signals the request's process group
 	Forget  Type = 5  // drops a finished background command's record
 	Output  Type = 6  // body OutputBody; reads a background command's kept output
@@ -51,12 +53,19 @@ const (
 	Credit  Type = 12 // both ways: body is a big-endian uint32 of further bytes allowed
 	Sweep   Type = 13 // body SweepBody; ends what a finished background command left behind
 	Drop    Type = 14 // both ways: the connection is over; from the host, once what was sent is delivered
+	Import  Type = 16 // body ImportBody; the records follow as Data on stream In
+	Export  Type = 17 // body ExportBody
+	Remove  Type = 18 // body RemoveBody
+	Stat    Type = 19 // body StatBody
 	Welcome Type = 20 // body WelcomeBody; answers Hello
 	Started Type = 21 // body StartedBody; the command has a process
 	Exit    Type = 22 // body ExitBody; closes an Exec request
 	Reply   Type = 23 // body depends on the request; closes it
 	Fail    Type = 24 // body FailBody; closes the request
 	Connect Type = 25 // a program inside has connected to the proxy; opens the connection
+	Renew   Type = 30 // body RenewBody; the host lives
+	Adopt   Type = 31 // both ways: body AdoptBody; the first frames of a lane that was opened again
+	Kept    Type = 32 // asks for the background commands; they come as KeptEntry, one a line, then an empty Reply
 )
 
 // connectionBit marks the ids of connections, which the supervisor opens: their streams are In, towards the program,
@@ -104,9 +113,9 @@ type Frame struct {
 // accepts says whether a frame of type t may arrive at side.
 func (side Side) accepts(t Type) bool {
 	switch t {
-	case Data, End, Credit, Drop:
+	case Data, End, Credit, Drop, Adopt:
 		return true
-	case Hello, Exec, Stop, Signal, Forget, Output, Read, Write, List, Sweep:
+	case Hello, Exec, Stop, Signal, Forget, Output, Read, Write, List, Sweep, Import, Export, Remove, Stat, Renew, Kept:
 		return side == SupervisorSide
 	case Welcome, Started, Exit, Reply, Fail, Connect:
 		return side == HostSide
@@ -125,7 +134,7 @@ func (f Frame) check(side Side, size uint32, zero uint16) error {
 		return fmt.Errorf("%w: stream %d", ErrProtocol, f.Stream)
 	case f.Stream != 0 && !f.ofStream():
 		return fmt.Errorf("%w: stream %d on frame type %d", ErrProtocol, f.Stream, f.Type)
-	case (f.ID == 0) != (f.Type == Hello || f.Type == Welcome):
+	case (f.ID == 0) != f.ofLink():
 		return fmt.Errorf("%w: request id %d on frame type %d", ErrProtocol, f.ID, f.Type)
 	case f.ofConnection() != IsConnection(f.ID) && !f.ofStream():
 		return fmt.Errorf("%w: id %#x on frame type %d", ErrProtocol, f.ID, f.Type)
@@ -140,13 +149,20 @@ func (f Frame) check(side Side, size uint32, zero uint16) error {
 // ofStream says whether the frame's type is one of those that requests and connections share.
 func (f Frame) ofStream() bool { return f.Type == Data || f.Type == End || f.Type == Credit }
 
+// ofLink says whether frames of this type concern neither a request nor a connection.
+func (f Frame) ofLink() bool {
+	return f.Type == Hello || f.Type == Welcome || f.Type == Renew || f.Type == Adopt
+}
+
 // ofConnection says whether only connections have frames of this type.
 func (f Frame) ofConnection() bool { return f.Type == Connect || f.Type == Drop }
 
 func maxPayload(t Type) uint32 {
 	switch t {
-	case End, Forget, Drop, Connect:
+	case End, Forget, Drop, Connect, Kept:
 		return 0
+	case Renew, Adopt:
+		return maxLinkBody
 	case Credit:
 		return 4
 	case Data:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,6 +30,7 @@ type client struct {
 	in     *frame.Inbox      // from the host
 	window *frame.SendWindow // to the host
 	sent   chan struct{}     // closed when the program's side has ended
+	gone   atomic.Bool       // the host is
 }
 
 // drop takes note of the host's end: what came before it is still written.
@@ -37,14 +39,25 @@ func (c *client) drop() {
 	c.in.End()
 }
 
+// cut ends the connection at once: there is no host any more.
+func (c *client) cut() {
+	c.drop()
+	c.gone.Store(true) // from now on nobody sets another deadline and relies on it
+	_ = c.socket.SetDeadline(time.Unix(1, 0))
+}
+
 // run carries both ways until the host ends the connection.
 func (c *client) run() {
+	defer c.o.count(-1)
 	defer func() { <-c.o.slots }()
 	defer c.socket.Close()
 	go c.carryOut()
 	c.carryIn()
 	c.shutdown()
 	_ = c.socket.SetReadDeadline(time.Now().Add(lingerTime))
+	if c.gone.Load() {
+		c.cut()
+	}
 	<-c.sent
 }
 
@@ -59,7 +72,9 @@ func (c *client) carryIn() {
 		}
 		if len(p) > 0 && !broken {
 			_ = c.socket.SetWriteDeadline(time.Now().Add(clientPatience))
-			if _, err := c.socket.Write(p); err != nil {
+			if c.gone.Load() {
+				broken = true
+			} else if _, err := c.socket.Write(p); err != nil {
 				broken = true
 				c.send(frame.Drop, 0, nil)
 			}

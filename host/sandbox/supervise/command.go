@@ -35,6 +35,12 @@ type command struct {
 	child  *child   // nil until it has started
 	input  *os.File // our end of stdin, nil without one
 	closed bool     // the verdict is out: nothing may follow it
+	// began is when it was asked for, verdict is valid once it is closed.
+	began   time.Time
+	verdict frame.ExitBody
+	// muted says that the host is gone, or does not know yet that this command is there.
+	muted bool
+	told  bool // the host has had the verdict
 }
 
 func newCommand(s *supervisor, id uint32, body frame.ExecBody) *command {
@@ -42,6 +48,7 @@ func newCommand(s *supervisor, id uint32, body frame.ExecBody) *command {
 		s: s, id: id, body: body,
 		stdin: frame.NewInbox(make(chan struct{}, 1)),
 		stop:  make(chan frame.StopBody, 1),
+		began: time.Now(),
 	}
 	if body.Background {
 		c.ring = new(ring)
@@ -60,6 +67,21 @@ func (c *command) grant(stream uint8, p []byte) error {
 		return fmt.Errorf("%w: credit for stream %d", frame.ErrProtocol, stream)
 	}
 	return c.pumps[stream-frame.Out].window.Grant(p)
+}
+
+// cut ends a command that somebody waits for. One in the background goes on, and its stdin is complete.
+func (c *command) cut() {
+	c.stdin.End()
+	for _, p := range c.pumps {
+		p.window.Close()
+	}
+	if !c.body.Background {
+		c.requestStop(frame.StopBody{Cancel: true})
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.muted = true
 }
 
 // requestStop asks run to end the command; only the first request counts.
@@ -265,7 +287,7 @@ func (c *command) drain() {
 func (c *command) giveCredit(credit []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.closed {
+	if !c.closed && !c.muted {
 		c.s.send(frame.Frame{Type: frame.Credit, Stream: frame.In, ID: c.id, Payload: credit})
 	}
 }
@@ -275,13 +297,17 @@ func (c *command) giveCredit(credit []byte) {
 func (c *command) report(verdict frame.ExitBody) {
 	frames := append(c.pumps[0].rest(), c.pumps[1].rest()...)
 	frames = append(frames, frame.Frame{Type: frame.Exit, ID: c.id, Payload: frame.Encode(verdict)})
-	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
 	if !c.body.Background {
 		c.s.spawner.release(c.child.tag)
 	}
+	c.mu.Lock()
+	c.closed, c.verdict = true, verdict
+	if c.muted {
+		frames = nil // tell and rejoin see to it
+	}
+	c.told = !c.muted
 	c.s.closeWith(c.id, frames...)
+	c.mu.Unlock()
 	c.stdin.End()
 	if c.input != nil {
 		c.input.Close() // unblocks feed where nobody reads

@@ -3,95 +3,215 @@
 package supervise
 
 import (
+	"crypto/rand"
 	"fmt"
+	"io"
 	"os"
 	"path"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// write makes a new file beside the target and renames it over, so that no reader ever sees half.
+// write makes a new file and puts it into the target's place once it is complete, so that no reader ever sees half.
 func (f *files) write(t *transfer, body []byte) (any, error) {
 	var b frame.WriteBody
 	if err := frame.Decode(body, &b); err != nil {
 		return nil, err
 	}
-	folder, base := path.Split(path.Clean(string(b.Path)))
-	if base == "." || base == ".." || base == "/" || base == "" {
-		return nil, fail(frame.NotRegular, "path names no file")
-	}
-	draft, err := f.newDraft(folder, base)
-	if err != nil {
-		return nil, err
-	}
-	defer draft.close()
-	n, err := t.receive(draft.file)
-	if err != nil {
-		return nil, err
-	}
-	if n != b.Size {
-		return nil, fmt.Errorf("received %d bytes of %d", n, b.Size)
-	}
-	return struct{}{}, f.as(func() error { return draft.commit(b.Perm) })
-}
-
-// draft is a file being written.
-type draft struct {
-	f      *files
-	folder int
-	file   *os.File
-	name   string // until committed
-	base   string
-}
-
-func (f *files) newDraft(folder, base string) (*draft, error) {
-	d := &draft{f: f, base: base, name: ".flynn-" + strconv.FormatUint(f.temp.Add(1), 36) + ".tmp"}
-	err := f.as(func() error {
-		var err error
-		if d.folder, err = f.makeFolders(folder); err != nil {
-			return err
-		}
-		if err := d.checkTarget(); err != nil {
-			unix.Close(d.folder)
-			return err
-		}
-		_ = unix.Unlinkat(d.folder, d.name, 0) // left by an earlier container of the session
-		fd, err := unix.Openat(d.folder, d.name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-		if err != nil {
-			unix.Close(d.folder)
-			return err
-		}
-		d.file = os.NewFile(uintptr(fd), "draft")
-		return nil
+	var d *draft
+	err := f.as(func() (err error) {
+		d, err = f.newDraft(string(b.Path))
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	defer f.as(d.close)
+	n, err := io.CopyBuffer(onlyWriter{d.file}, onlyReader{t}, make([]byte, frame.MaxData))
+	if err != nil {
+		return nil, err
+	}
+	if b.Size >= 0 && n != b.Size {
+		return nil, fmt.Errorf("received %d bytes of %d", n, b.Size)
+	}
+	return struct{}{}, f.as(func() error { return d.commit(b.Perm) })
+}
+
+// onlyReader hides WriteTo and the like, so that io.CopyBuffer uses its buffer.
+type onlyReader struct{ io.Reader }
+
+// draft is a file being written. Where the file system can do so it has no name until it is complete: then not even the
+// end of the container leaves anything behind.
+type draft struct {
+	target
+	file *os.File
+	name string // in target.folder; "" while the draft has none
+}
+
+// target is the place of a file, with a handle on its folder.
+type target struct {
+	folder int
+	base   string
+	is     bool // whether there is a file
+	st     unix.Stat_t
+}
+
+// newDraft opens a draft for a path. Its methods run with the workload's identity.
+func (f *files) newDraft(name string) (*draft, error) {
+	to, err := f.target(name)
+	if err != nil {
+		return nil, err
+	}
+	d := &draft{target: to}
+	fd, err := unix.Openat(d.folder, ".", unix.O_RDWR|unix.O_TMPFILE|unix.O_CLOEXEC, 0o600)
+	switch err {
+	case unix.EOPNOTSUPP, unix.EISDIR, unix.ENOENT, unix.EINVAL:
+		d.name = draftName()
+		fd, err = unix.Openat(d.folder, d.name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	}
+	if err != nil {
+		unix.Close(d.folder)
+		return nil, err
+	}
+	d.file = os.NewFile(uintptr(fd), "draft")
 	return d, nil
 }
 
-// checkTarget refuses to replace what is no regular file: a rename would do so silently.
-func (d *draft) checkTarget() error {
-	var st unix.Stat_t
-	err := unix.Fstatat(d.folder, d.base, &st, unix.AT_SYMLINK_NOFOLLOW)
-	if err == unix.ENOENT {
-		return nil
+// draftName is one that no other sandbox of the session uses.
+func draftName() string { return ".flynn-" + rand.Text() }
+
+// maxLinks is how many links lead to a target at most.
+const maxLinks = 10
+
+// target finds where a file is to be written. A link within the workspace is followed, because what it leads to is meant;
+// folders that are missing on the way are made, but not behind a link.
+func (f *files) target(name string) (target, error) {
+	open := f.makeFolders
+	name = path.Clean(name)
+	for range maxLinks {
+		folder, base := path.Split(name)
+		if base == "" || base == "." || base == ".." {
+			return target{}, fail(frame.NotRegular, "path names no file")
+		}
+		fd, err := open("./" + folder)
+		if err != nil {
+			return target{}, err
+		}
+		t := target{folder: fd, base: base}
+		link, err := t.look()
+		if err == nil && link == "" {
+			return t, nil
+		}
+		unix.Close(fd)
+		if err != nil {
+			return target{}, err
+		}
+		if path.IsAbs(link) {
+			return target{}, fail(frame.Outside, "link leads out of the workspace")
+		}
+		name = folder + link // not cleaned: a folder before ".." may be a link as well
+		open = func(name string) (int, error) { return f.beneath(name, unix.O_PATH|unix.O_DIRECTORY) }
 	}
-	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return fail(frame.NotRegular, "not a regular file")
-	}
-	return err
+	return target{}, unix.ELOOP
 }
 
+// look sees what is there: nothing, a regular file, or a link, whose target it returns. Anything else is refused, because
+// a rename would replace it silently.
+func (t *target) look() (link string, err error) {
+	err = unix.Fstatat(t.folder, t.base, &t.st, unix.AT_SYMLINK_NOFOLLOW)
+	switch {
+	case err == unix.ENOENT:
+		t.is = false
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	t.is = true
+	switch t.st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return "", nil
+	case unix.S_IFLNK:
+		return readLink(t.folder, t.base)
+	}
+	return "", fail(frame.NotRegular, "not a regular file")
+}
+
+func readLink(folder int, base string) (string, error) {
+	var buf [frame.MaxPath]byte
+	n, err := unix.Readlinkat(folder, base, buf[:])
+	if err == nil && n == 0 {
+		err = unix.ENOENT
+	}
+	return string(buf[:max(n, 0)]), err
+}
+
+// commit puts the draft in the target's place.
 func (d *draft) commit(perm uint32) error {
-	if err := d.checkTarget(); err != nil {
+	link, err := d.look()
+	if err == nil && link != "" {
+		err = fail(frame.NotRegular, "a link has taken the file's place")
+	}
+	if err != nil {
 		return err
+	}
+	switch {
+	case perm&0o777 != 0:
+	case d.is:
+		perm = d.st.Mode
+	default:
+		perm = 0o644
 	}
 	if err := unix.Fchmod(int(d.file.Fd()), perm&0o777); err != nil {
 		return err
+	}
+	if foreign, err := d.foreign(); foreign || err != nil {
+		if err != nil {
+			return err
+		}
+		return d.overwrite()
+	}
+	return d.rename()
+}
+
+// foreign says whether the file belongs to somebody whom the workload cannot give files to.
+func (d *draft) foreign() (bool, error) {
+	var own unix.Stat_t
+	err := unix.Fstat(int(d.file.Fd()), &own)
+	return d.is && (d.st.Uid != own.Uid || d.st.Gid != own.Gid), err
+}
+
+// overwrite changes the content of a file that has to keep its owner, as far as the workload may.
+func (d *draft) overwrite() error {
+	fd, err := unix.Openat(d.folder, d.base, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	file := os.NewFile(uintptr(fd), "file")
+	defer file.Close()
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fail(frame.NotRegular, "not a regular file")
+	}
+	if err != nil {
+		return err
+	}
+	n, err := io.CopyBuffer(onlyWriter{io.NewOffsetWriter(file, 0)}, io.NewSectionReader(d.file, 0, 1<<62), make([]byte, frame.MaxData))
+	if err != nil {
+		return err
+	}
+	return file.Truncate(n)
+}
+
+// rename names the draft, if it has no name yet, and gives it the target's.
+func (d *draft) rename() error {
+	if d.name == "" {
+		name := draftName()
+		if err := unix.Linkat(unix.AT_FDCWD, descriptor(int(d.file.Fd())), d.folder, name, unix.AT_SYMLINK_FOLLOW); err != nil {
+			return err
+		}
+		d.name = name
 	}
 	if err := unix.Renameat(d.folder, d.name, d.folder, d.base); err != nil {
 		return err
@@ -100,12 +220,12 @@ func (d *draft) commit(perm uint32) error {
 	return nil
 }
 
-func (d *draft) close() {
+func (d *draft) close() error {
 	d.file.Close()
 	if d.name != "" {
-		_ = d.f.as(func() error { return unix.Unlinkat(d.folder, d.name, 0) })
+		_ = unix.Unlinkat(d.folder, d.name, 0)
 	}
-	unix.Close(d.folder)
+	return unix.Close(d.folder)
 }
 
 // makeFolders opens a folder of the workspace, creating what is missing of it.

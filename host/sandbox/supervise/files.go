@@ -12,8 +12,6 @@ import (
 	"path"
 	"runtime"
 	"strconv"
-	"strings"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -30,7 +28,6 @@ const maxEntries = 20000
 type files struct {
 	jobs chan func()
 	root int // the workspace, O_PATH
-	temp atomic.Uint64
 }
 
 func openFiles(h frame.HelloBody) (*files, error) {
@@ -80,91 +77,81 @@ func (f *files) as(job func() error) error {
 	return <-done
 }
 
-// beneath opens a path below the workspace; no link, not even a magic one, can lead out of it.
-// It follows links within. Kernels before 5.6 have no openat2: there a path with any link is refused.
-func (f *files) beneath(name string, flags uint64) (int, error) {
-	if strings.ContainsRune(name, 0) || len(name) > frame.MaxPath {
-		return -1, fail(frame.NotFound, "path is malformed")
-	}
-	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
-	for range 32 {
-		fd, err := unix.Openat2(f.root, name, &how)
-		switch err {
-		case unix.EAGAIN: // a rename raced with ".."
-			continue
-		case unix.ENOSYS, unix.EPERM:
-			return f.walk(name, flags)
-		}
-		return fd, err
-	}
-	return -1, unix.EAGAIN
-}
-
-// walk is beneath without openat2, one component at a time.
-func (f *files) walk(name string, flags uint64) (int, error) {
-	at := f.root
-	parts := strings.Split(path.Clean(name), "/")
-	for i, part := range parts {
-		if part == ".." || path.IsAbs(name) {
-			return -1, unix.EXDEV
-		}
-		use := unix.O_PATH | unix.O_DIRECTORY
-		if i == len(parts)-1 {
-			use = int(flags)
-		}
-		next, err := unix.Openat(at, part, use|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if at != f.root {
-			unix.Close(at)
-		}
-		if err != nil {
-			return -1, err
-		}
-		at = next
-	}
-	return at, nil
-}
-
-// openRegular opens a regular file for reading. It looks before it opens: merely opening a FIFO or a
-// device could block or have effects.
-func (f *files) openRegular(name string) (*os.File, int64, error) {
-	var file *os.File
-	var st unix.Stat_t
-	err := f.as(func() error {
+// openRegular opens a regular file of the workspace for reading.
+func (f *files) openRegular(name string) (file *os.File, st unix.Stat_t, err error) {
+	err = f.as(func() error {
 		handle, err := f.beneath(name, unix.O_PATH)
 		if err != nil {
 			return err
 		}
 		defer unix.Close(handle)
-		if err := unix.Fstat(handle, &st); err != nil {
-			return err
-		}
-		if st.Mode&unix.S_IFMT != unix.S_IFREG {
-			return fail(frame.NotRegular, "not a regular file")
-		}
-		fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(handle), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		file = os.NewFile(uintptr(fd), "file")
-		return nil
+		file, st, err = reopenRegular(handle)
+		return err
 	})
-	return file, st.Size, err
+	return file, st, err
 }
+
+// reopenRegular makes an O_PATH handle into a file to read from. It looks before it opens: merely opening a FIFO or a
+// device could block or have effects.
+func reopenRegular(handle int) (*os.File, unix.Stat_t, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(handle, &st); err != nil {
+		return nil, st, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, st, fail(frame.NotRegular, "not a regular file")
+	}
+	fd, err := unix.Open(descriptor(handle), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, st, err
+	}
+	return os.NewFile(uintptr(fd), "file"), st, nil
+}
+
+// descriptor is the path of an open file; see proc_pid_fd(5).
+func descriptor(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
 func (f *files) read(t *transfer, body []byte) (any, error) {
 	var b frame.ReadBody
 	if err := frame.Decode(body, &b); err != nil {
 		return nil, err
 	}
-	file, size, err := f.openRegular(string(b.Path))
+	file, st, err := f.openRegular(string(b.Path))
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
+	if b.Head {
+		b.Max = min(b.Max, max(st.Size-b.Offset, 0))
+		t.head(frame.Entry{Name: []byte(path.Base(string(b.Path))), Size: st.Size, Mode: st.Mode, Mtime: st.Mtim.Nano()})
+	}
 	if _, err := io.CopyBuffer(onlyWriter{t}, io.NewSectionReader(file, b.Offset, b.Max), make([]byte, frame.MaxData)); err != nil {
 		return nil, err
 	}
-	return frame.ReadReply{Size: size}, nil
+	return frame.ReadReply{Size: st.Size}, nil
+}
+
+// head tells the host what is about to come. It is far smaller than the stream's first credit.
+func (t *transfer) head(e frame.Entry) {
+	t.s.send(frame.Frame{Type: frame.Data, Stream: frame.Err, ID: t.id, Payload: frame.Encode(e)})
+}
+
+// stat says what a path is, and what is behind it if it is a link.
+func (f *files) stat(_ *transfer, body []byte) (any, error) {
+	var b frame.StatBody
+	if err := frame.Decode(body, &b); err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	err := f.as(func() error {
+		handle, err := f.beneath(string(b.Path), unix.O_PATH)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(handle)
+		return unix.Fstat(handle, &st)
+	})
+	return frame.Entry{Name: []byte(path.Base(string(b.Path))), Size: st.Size, Mode: st.Mode, Mtime: st.Mtim.Nano()}, err
 }
 
 // onlyWriter hides ReadFrom and the like, so that io.CopyBuffer uses its buffer.

@@ -30,6 +30,8 @@ type outlet struct {
 
 	mu      sync.Mutex
 	clients map[uint32]*client
+	paused  chan struct{} // closed when the host is back, nil while it is there
+	live    int           // clients at work
 }
 
 // proxyEnv names the proxy in the ways that programs look for it.
@@ -77,11 +79,64 @@ func (o *outlet) run() {
 			o: o, id: frame.ConnectionID(n), socket: socket,
 			in: frame.NewInbox(make(chan struct{}, 1)), window: frame.NewSendWindow(), sent: make(chan struct{}),
 		}
-		o.mu.Lock()
-		o.clients[c.id] = c
-		o.mu.Unlock()
+		o.admit(c)
 		o.s.send(frame.Frame{Type: frame.Connect, ID: c.id})
 		go c.run()
+	}
+}
+
+// admit enters a client. While the host is gone it waits.
+func (o *outlet) admit(c *client) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.paused != nil {
+		back := o.paused
+		o.mu.Unlock()
+		<-back
+		o.mu.Lock()
+	}
+	o.clients[c.id] = c
+	o.live++
+}
+
+// pause drops all clients, because the host is gone, and lets further ones wait.
+func (o *outlet) pause() {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	if o.paused == nil {
+		o.paused = make(chan struct{})
+	}
+	dropped := o.clients
+	o.clients = make(map[uint32]*client)
+	o.mu.Unlock()
+	for _, c := range dropped {
+		c.cut()
+	}
+}
+
+// count adds n to the clients at work, and returns how many there are.
+func (o *outlet) count(n int) int {
+	if o == nil {
+		return 0
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.live += n
+	return o.live
+}
+
+// resume goes on with clients; those of the old host must be gone.
+func (o *outlet) resume() {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.paused != nil {
+		close(o.paused)
+		o.paused = nil
 	}
 }
 

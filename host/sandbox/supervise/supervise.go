@@ -54,18 +54,23 @@ func Run(args []string) error {
 // supervisor is the state of one Run.
 type supervisor struct {
 	ctx     context.Context
-	out     *frame.Writer
+	out     *outgoing
 	hello   frame.HelloBody
 	spawner *spawner
 	scanner scanner
 	guard   *guard
 	files   *files
 	meters  *meters
-	lane    *os.File // or nil
+	lane    *os.File // the one in use, or nil
 	outlet  *outlet  // or nil
+	lease   *lease
 
 	// transfers holds a token for each transfer at work.
 	transfers chan struct{}
+
+	// closing is held for reading while a request's last frames go out, and guards parted: the host is gone.
+	closing sync.RWMutex
+	parted  bool
 
 	mu       sync.Mutex
 	requests map[uint32]handler
@@ -78,6 +83,8 @@ type handler interface {
 	data(p []byte) error
 	end()
 	grant(stream uint8, p []byte) error
+	// cut takes note that the host is gone: nothing more comes, and what is sent reaches nobody.
+	cut()
 }
 
 func serve(nonce string, in io.Reader, out io.Writer) error {
@@ -86,7 +93,7 @@ func serve(nonce string, in io.Reader, out io.Writer) error {
 	reader := frame.NewReader(in, frame.SupervisorSide)
 	s := &supervisor{
 		ctx:      ctx,
-		out:      frame.NewWriter(out),
+		out:      newOutgoing(out),
 		requests: make(map[uint32]handler),
 		kept:     make(map[uint32]*command),
 
@@ -97,22 +104,39 @@ func serve(nonce string, in io.Reader, out io.Writer) error {
 	}
 	if s.lane != nil {
 		reader = frame.NewReader(s.lane, frame.SupervisorSide)
-		s.out = frame.NewWriter(s.lane)
-		go s.follow(in)
+		s.out.attach(s.lane)
+		go s.follow(s.lane, in)
 	}
 	if s.outlet != nil {
 		go s.outlet.run()
 	}
+	return s.attend(reader)
+}
+
+// attend serves the host, and the one that comes after it if there is something to be kept until then.
+func (s *supervisor) attend(reader *frame.Reader) error {
+	for {
+		if err := s.read(reader); err != nil {
+			return err
+		}
+		if reader = s.outlast(); reader == nil {
+			return nil // the kernel ends the container with us
+		}
+	}
+}
+
+// read acts on frames until the host is gone. An error is the host's breach of the protocol.
+func (s *supervisor) read(reader *frame.Reader) error {
 	for {
 		f, err := reader.Next()
-		if err == io.EOF || errors.Is(err, os.ErrClosed) {
-			return nil // the host is gone; the kernel ends the container with us
+		if err == nil {
+			err = s.dispatch(f)
+		}
+		if errors.Is(err, frame.ErrProtocol) {
+			return err
 		}
 		if err != nil {
-			return err
-		}
-		if err := s.dispatch(f); err != nil {
-			return err
+			return nil
 		}
 	}
 }
@@ -155,6 +179,7 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 		welcome.Proxy = true
 	}
 	welcome.Lane = s.changeLane()
+	s.lease = newLease(s.hello, welcome.Lane, s.out.hangUp)
 	return s.out.Send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(welcome)})
 }
 
@@ -185,10 +210,10 @@ func dial(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// follow ends the supervisor when stdin ends, although the frames come another way.
-func (s *supervisor) follow(stdin io.Reader) {
+// follow ends the lane when stdin ends, although the frames come another way: the host is gone.
+func (s *supervisor) follow(lane io.Closer, stdin io.Reader) {
 	_, _ = io.Copy(io.Discard, stdin)
-	s.lane.Close()
+	lane.Close()
 }
 
 // dispatch acts on one frame without waiting. An error ends the supervisor.
@@ -201,8 +226,13 @@ func (s *supervisor) dispatch(f frame.Frame) error {
 		return s.deliver(f)
 	case frame.Stop, frame.Signal, frame.Forget:
 		return s.control(f)
-	case frame.Exec, frame.Output, frame.Sweep, frame.Read, frame.Write, frame.List:
+	case frame.Exec, frame.Output, frame.Sweep, frame.Read, frame.Write, frame.List,
+		frame.Import, frame.Export, frame.Remove, frame.Stat:
 		return s.open(f)
+	case frame.Renew:
+		return s.lease.renew(f.Payload)
+	case frame.Kept:
+		return s.openKept(f)
 	}
 	return fmt.Errorf("%w: second hello", frame.ErrProtocol)
 }
@@ -226,6 +256,10 @@ func (s *supervisor) deliver(f frame.Frame) error {
 }
 
 func (s *supervisor) control(f frame.Frame) error {
+	if t, ok := s.request(f.ID).(*transfer); ok && f.Type == frame.Stop {
+		t.cancel()
+		return nil
+	}
 	c := s.command(f.ID)
 	if c == nil {
 		return nil
@@ -274,6 +308,14 @@ func (s *supervisor) open(f frame.Frame) error {
 		return openTransfer(s, f, s.files.read)
 	case frame.Write:
 		return openTransfer(s, f, s.files.write)
+	case frame.Import:
+		return openTransfer(s, f, s.files.importTree)
+	case frame.Export:
+		return openTransfer(s, f, s.files.exportTree)
+	case frame.Remove:
+		return openTransfer(s, f, s.files.remove)
+	case frame.Stat:
+		return openTransfer(s, f, s.files.stat)
 	default:
 		return openTransfer(s, f, s.files.list)
 	}
@@ -295,14 +337,16 @@ func (s *supervisor) add(id uint32, h handler) error {
 // closeWith forgets the request and sends its last frames. The order matters: the host may use
 // the id again as soon as it reads them.
 func (s *supervisor) closeWith(id uint32, frames ...frame.Frame) {
+	s.closing.RLock()
+	defer s.closing.RUnlock()
 	s.mu.Lock()
 	delete(s.requests, id)
 	s.mu.Unlock()
 	s.send(frames...)
 }
 
-// send ignores the error: when stdout is gone so is the host, and the reading goroutine is about
-// to see the end of stdin.
+// send ignores the error: when nobody takes what is sent the host is gone, and the reading goroutine is about to
+// see that.
 func (s *supervisor) send(frames ...frame.Frame) { _ = s.out.Send(frames...) }
 
 func (s *supervisor) fail(id uint32, err error) {

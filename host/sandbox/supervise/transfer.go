@@ -3,6 +3,7 @@
 package supervise
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -10,7 +11,7 @@ import (
 )
 
 // maxTransfers bounds how many transfers are at work at a time, and with it the threads that they
-// block.
+// block. One that waits for the host is not at work.
 const maxTransfers = 4
 
 // transfer is any request but a command: a body, bytes in one direction, a reply.
@@ -19,17 +20,22 @@ type transfer struct {
 	id     uint32
 	in     *frame.Inbox
 	window *frame.SendWindow
+	ctx    context.Context // ends when the host gives the request up
+	cancel context.CancelFunc
+	rest   []byte // of what came in, not yet read
 }
 
 // work does a transfer and returns the reply's body.
 type work func(t *transfer, body []byte) (reply any, err error)
 
+func newTransfer(s *supervisor, id uint32) *transfer {
+	t := &transfer{s: s, id: id, in: frame.NewInbox(make(chan struct{}, 1)), window: frame.NewSendWindow()}
+	t.ctx, t.cancel = context.WithCancel(s.ctx)
+	return t
+}
+
 func openTransfer(s *supervisor, f frame.Frame, do work) error {
-	t := &transfer{
-		s: s, id: f.ID,
-		in:     frame.NewInbox(make(chan struct{}, 1)),
-		window: frame.NewSendWindow(),
-	}
+	t := newTransfer(s, f.ID)
 	if err := s.add(f.ID, t); err != nil {
 		return err
 	}
@@ -39,8 +45,9 @@ func openTransfer(s *supervisor, f frame.Frame, do work) error {
 }
 
 func (t *transfer) run(do work, body []byte) {
-	t.s.transfers <- struct{}{}
-	defer func() { <-t.s.transfers }()
+	defer t.cancel()
+	t.resume()
+	defer t.yield()
 	reply, err := do(t, body)
 	if err != nil {
 		t.s.fail(t.id, err)
@@ -52,6 +59,12 @@ func (t *transfer) run(do work, body []byte) {
 func (t *transfer) data(p []byte) error { return t.in.Put(p) }
 func (t *transfer) end()                { t.in.End() }
 
+// cut makes whoever waits for the host go on, and fail: what did not come is missing.
+func (t *transfer) cut() {
+	t.in.End()
+	t.window.Close()
+}
+
 func (t *transfer) grant(stream uint8, p []byte) error {
 	if stream != frame.Out {
 		return fmt.Errorf("%w: credit for stream %d", frame.ErrProtocol, stream)
@@ -59,10 +72,14 @@ func (t *transfer) grant(stream uint8, p []byte) error {
 	return t.window.Grant(p)
 }
 
+// resume and yield bracket the work between two waits for the host.
+func (t *transfer) resume() { t.s.transfers <- struct{}{} }
+func (t *transfer) yield()  { <-t.s.transfers }
+
 // Write sends bytes to the host as credit allows.
 func (t *transfer) Write(p []byte) (int, error) {
 	for sent := 0; sent < len(p); {
-		n, err := t.window.Take(t.s.ctx, min(len(p)-sent, frame.MaxData))
+		n, err := t.credit(min(len(p)-sent, frame.MaxData))
 		if err != nil {
 			return sent, err
 		}
@@ -72,26 +89,39 @@ func (t *transfer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// receive copies what the host sends to w, until the host ends it.
-func (t *transfer) receive(w io.Writer) (int64, error) {
-	var total int64
-	for {
-		p, credit, ended, err := t.in.Wait(t.s.ctx)
-		if err != nil {
-			return total, err
-		}
-		n, err := w.Write(p)
-		total += int64(n)
-		if err != nil {
-			return total, err
-		}
-		if credit != nil {
-			t.s.send(frame.Frame{Type: frame.Credit, Stream: frame.In, ID: t.id, Payload: credit})
-		}
-		if ended {
-			return total, nil
+func (t *transfer) credit(want int) (int, error) {
+	t.yield()
+	defer t.resume()
+	return t.window.Take(t.ctx, want)
+}
+
+// Read returns what the host sends, until the host ends it.
+func (t *transfer) Read(p []byte) (int, error) {
+	if len(t.rest) == 0 {
+		if err := t.await(); err != nil {
+			return 0, err
 		}
 	}
+	n := copy(p, t.rest)
+	t.rest = t.rest[n:]
+	return n, nil
+}
+
+// await takes what has come, or waits for it.
+func (t *transfer) await() error {
+	t.yield()
+	defer t.resume()
+	p, credit, ended, err := t.in.Wait(t.ctx)
+	if err != nil {
+		return err
+	}
+	if credit != nil {
+		t.s.send(frame.Frame{Type: frame.Credit, Stream: frame.In, ID: t.id, Payload: credit})
+	}
+	if t.rest = p; len(p) == 0 && ended {
+		return io.EOF
+	}
+	return nil
 }
 
 // output serves the kept output of a background command.

@@ -1,0 +1,110 @@
+package machine
+
+import (
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// replace writes a file beside the target and renames it, so that a reader sees the old or the new content
+// and a crash leaves one of them. A file that would change hands by that is overwritten instead.
+func (h *Host) replace(name string, data []byte, mode fs.FileMode) error {
+	folder, _ := filepath.Split(name)
+	beside := folder + ".flynn-" + rand.Text()
+	f, err := h.root.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	owned := h.keepOwner(f, name)
+	_, err = f.Write(data)
+	// The process's umask must not decide the mode, so it is set apart from opening. A change of owner clears bits of it.
+	err = errors.Join(owned, err, f.Chmod(mode), f.Sync(), f.Close())
+	if err == nil {
+		err = h.root.Rename(beside, name)
+	}
+	if err != nil {
+		_ = h.root.Remove(beside)
+	}
+	if errors.Is(owned, fs.ErrPermission) {
+		return h.overwrite(name, data)
+	}
+	return err
+}
+
+// keepOwner gives a new file the owner and group of the one that it replaces.
+func (h *Host) keepOwner(f *os.File, name string) error {
+	info, err := h.root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		folder, _ := filepath.Split(name)
+		return h.inherit(folder, f.Chown)
+	}
+	if err != nil {
+		return err
+	}
+	want, is := info.Sys().(*syscall.Stat_t)
+	if info, err = f.Stat(); err != nil {
+		return err
+	}
+	have, too := info.Sys().(*syscall.Stat_t)
+	if !is || !too || want.Uid == have.Uid && want.Gid == have.Gid {
+		return nil
+	}
+	return f.Chown(int(want.Uid), int(want.Gid))
+}
+
+// inherit gives something new its folder's owner when the daemon is root: a sandbox may share the workspace, and its
+// commands never run as root.
+func (h *Host) inherit(folder string, chown func(uid, gid int) error) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	info, err := h.root.Stat("./" + folder)
+	if err != nil {
+		return err
+	}
+	if owner, is := info.Sys().(*syscall.Stat_t); is {
+		return chown(int(owner.Uid), int(owner.Gid))
+	}
+	return nil
+}
+
+// overwrite changes the content of a file in place.
+func (h *Host) overwrite(name string, data []byte) error {
+	f, err := h.root.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = ErrNotRegular
+	}
+	if err == nil {
+		_, err = f.WriteAt(data, 0)
+	}
+	if err == nil {
+		err = f.Truncate(int64(len(data)))
+	}
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// makeFolders makes what is missing of a folder.
+func (h *Host) makeFolders(name string) error {
+	_, err := h.root.Stat(name)
+	if !errors.Is(err, fs.ErrNotExist) || name == "." {
+		return err
+	}
+	parent := filepath.Dir(name)
+	if err := h.makeFolders(parent); err != nil {
+		return err
+	}
+	if err := h.root.Mkdir(name, 0o755); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return nil
+		}
+		return err
+	}
+	return h.inherit(parent, func(uid, gid int) error { return h.root.Lchown(name, uid, gid) })
+}

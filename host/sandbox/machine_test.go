@@ -1,0 +1,22 @@
+package sandbox_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/machine/machinetest"
+	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+)
+
+// Files of a sandbox look the same to a tool as the host's do.
+func TestSessionHasTheFilesOfAMachine(t *testing.T) {
+	m, config := sandboxtest.Engine(t).Manager(t)
+	opened := 0
+	machinetest.Files(t, func(t *testing.T) machine.Machine {
+		opened++
+		s := get(t, m, fmt.Sprint("chat:", opened), config.Spec)
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	})
+}

@@ -1,0 +1,193 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// reconcileEvery, and up to a fifth more so that many hosts do not fall into step.
+	reconcileEvery = 5 * time.Minute
+	// reconcileSoon after a start, for what the engine was still making for the process before.
+	reconcileSoon = 10 * time.Second
+	// removals is how many things are removed at a time.
+	removals = 4
+)
+
+// Reconcile takes over what an earlier run of this instance left for it: containers with background processes within their
+// lease. What else nobody owns it removes. Call it before the first Get; Run calls it again and again. What
+// other instances own is never touched, whatever its age, nor what another living process of this one does.
+func (m *Manager) Reconcile(ctx context.Context) error { _, err := m.tidy(ctx, m.adoptAll); return err }
+
+// Prune removes what earlier runs left, also what a host could have taken over, and returns the containers.
+func (m *Manager) Prune(ctx context.Context) ([]Owned, error) {
+	return m.tidy(ctx, func(context.Context, []Owned, map[string]bool) {})
+}
+
+// tidy lists what the instance has, lets adopt take over what it can, and removes the rest.
+func (m *Manager) tidy(ctx context.Context, adopt func(context.Context, []Owned, map[string]bool)) ([]Owned, error) {
+	select {
+	case m.tidying <- struct{}{}:
+		defer func() { <-m.tidying }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	alive, err := m.host.others()
+	if err != nil {
+		return nil, fmt.Errorf("look for other processes: %w", err)
+	}
+	owned, err := m.config.Driver.List(ctx, m.config.Instance)
+	if err != nil {
+		return nil, err
+	}
+	owned = m.ours(owned)
+	adopt(ctx, owned, alive)
+	left, err := m.removeLeftovers(ctx, owned, alive)
+	return left, errors.Join(err, m.removeExpired(ctx), m.clearFolders(alive))
+}
+
+// ours are the instance's own: never trust a filter with somebody else's work.
+func (m *Manager) ours(listed []Owned) []Owned {
+	var own []Owned
+	for _, o := range listed {
+		if o.Labels[LabelInstance] == m.config.Instance {
+			own = append(own, o)
+		}
+	}
+	return own
+}
+
+// removeLeftovers removes the containers that no living process has.
+func (m *Manager) removeLeftovers(ctx context.Context, owned []Owned, alive map[string]bool) ([]Owned, error) {
+	var left []Owned
+	for _, c := range owned {
+		if !m.holds(c.Labels[LabelKey]) && !alive[c.Labels[LabelHost]] {
+			left = append(left, c)
+		}
+	}
+	return left, each(left, func(c Owned) error {
+		m.log.Info("removing a leftover sandbox", "container", c.ID, "session", c.Labels[LabelSession])
+		return m.config.Driver.Remove(ctx, c.ID)
+	})
+}
+
+// each does the same for all, some at a time.
+func each[T any](all []T, do func(T) error) error {
+	var running sync.WaitGroup
+	slots := make(chan struct{}, removals)
+	errs := make([]error, len(all))
+	for i, one := range all {
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = do(one)
+		})
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+// removeExpired removes volumes, networks and images whose time has passed. What is in use the engine does not let go; it
+// is tried again the next time.
+func (m *Manager) removeExpired(ctx context.Context) error {
+	var all error
+	for _, kind := range m.kinds() {
+		listed, err := kind.list(ctx, m.config.Instance)
+		if err != nil {
+			all = errors.Join(all, fmt.Errorf("list %ss: %w", kind.name, err))
+			continue
+		}
+		for _, o := range m.ours(listed) {
+			if !expired(o.Labels, time.Now()) {
+				continue
+			}
+			if err := kind.remove(ctx, o); err != nil {
+				m.log.Debug("what has expired is still in use", "kind", kind.name, "name", o.Name, "error", err)
+				continue
+			}
+			m.log.Info("removed what has expired", "kind", kind.name, "name", o.Name)
+		}
+	}
+	return all
+}
+
+// kind is something besides containers that the driver makes.
+type kind struct {
+	name   string
+	list   func(ctx context.Context, instance string) ([]Owned, error)
+	remove func(ctx context.Context, o Owned) error
+}
+
+func (m *Manager) kinds() []kind {
+	var all []kind
+	if d, ok := m.config.Driver.(Volumes); ok {
+		all = append(all, kind{"volume", d.ListVolumes, func(ctx context.Context, o Owned) error { return d.RemoveVolume(ctx, o.Name) }})
+	}
+	if d, ok := m.config.Driver.(Networks); ok {
+		all = append(all, kind{"network", d.ListNetworks, func(ctx context.Context, o Owned) error { return d.RemoveNetwork(ctx, o.ID) }})
+	}
+	if d, ok := m.config.Driver.(Images); ok {
+		all = append(all, kind{"image", d.ListImages, func(ctx context.Context, o Owned) error { return d.RemoveImage(ctx, o.ID) }})
+	}
+	return all
+}
+
+// expired says whether a label names a time that has passed. What has no such label, or one that nobody can read, stays.
+func expired(labels map[string]string, now time.Time) bool {
+	until, err := time.Parse(time.RFC3339, labels[LabelExpires])
+	return err == nil && now.After(until)
+}
+
+// clearFolders drops the lanes, records and slots that no living process has.
+func (m *Manager) clearFolders(alive map[string]bool) error {
+	var all error
+	lanes, err := filepath.Glob(filepath.Join(m.run, lanePrefix+"*"))
+	all = errors.Join(all, err)
+	for _, folder := range lanes {
+		owner, key, _ := strings.Cut(strings.TrimPrefix(filepath.Base(folder), lanePrefix), "-")
+		if !alive[owner] && !m.holds(key) {
+			all = errors.Join(all, os.RemoveAll(folder))
+		}
+	}
+	slots, err := filepath.Glob(filepath.Join(m.workspaces.pool, "*"))
+	all = errors.Join(all, err)
+	for _, folder := range slots {
+		if owner, _, _ := strings.Cut(filepath.Base(folder), "-"); owner != m.host.id && !alive[owner] {
+			all = errors.Join(all, os.RemoveAll(folder))
+		}
+	}
+	return errors.Join(all, m.clearRecords(alive))
+}
+
+func (m *Manager) clearRecords(alive map[string]bool) error {
+	keys, all := recordKeys(m.run)
+	for _, key := range keys {
+		if r, err := readRecord(m.run, key); !m.holds(key) && (err != nil || !alive[r.Host]) {
+			all = errors.Join(all, os.Remove(recordPath(m.run, key)))
+		}
+	}
+	return all
+}
+
+// keepTidy reconciles soon and then again and again.
+func (m *Manager) keepTidy(ctx context.Context) {
+	pause := reconcileSoon
+	for {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+		if err := m.Reconcile(ctx); err != nil && ctx.Err() == nil {
+			m.log.Warn("sandboxes could not be put in order; it is tried again", "error", err)
+		}
+		pause = reconcileEvery + rand.N(reconcileEvery/5)
+	}
+}

@@ -1,0 +1,194 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+// record is what a host has to know to find a container again that has commands in the background. It lies in a file of the
+// instance's folder from before the first of them is announced until the container is gone. The file has a secret
+// in it: only the host's user may read it.
+type record struct {
+	Version   int           `json:"version"`
+	Key       string        `json:"key"`
+	Host      string        `json:"host"` // the process that wrote it
+	Container string        `json:"container"`
+	Session   string        `json:"session"`
+	Sandbox   string        `json:"sandbox"`
+	Hash      string        `json:"hash"` // of Spec and the supervisor
+	Spec      Spec          `json:"spec"`
+	Timeout   time.Duration `json:"timeout"` // which Spec's JSON leaves out
+	Born      time.Time     `json:"born"`
+	Lease     time.Duration `json:"lease"`
+	Peer      uint32        `json:"peer"`
+	Secret    []byte        `json:"secret"`
+}
+
+const (
+	recordVersion = 1
+	recordPrefix  = "box-"
+	recordSuffix  = ".json"
+	// maxRecord bounds a record's file; a specification may have long lists.
+	maxRecord = 256 << 10
+	maxName   = 4 << 10
+)
+
+// parseRecord is strict: a container is handed to a session on its word.
+func parseRecord(text []byte) (record, error) {
+	var r record
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		return record{}, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return record{}, errors.New("something follows its end")
+	}
+	r.Spec.Timeout = r.Timeout
+	return r, r.check()
+}
+
+func (r record) check() error {
+	switch {
+	case r.Version != recordVersion:
+		return fmt.Errorf("it has version %d", r.Version)
+	case !isKey(r.Key):
+		return fmt.Errorf("key %.40q is malformed", r.Key)
+	case r.Host == "" || len(r.Host) > maxName:
+		return errors.New("it names no process")
+	case r.Container == "" || len(r.Container) > maxName || strings.ContainsAny(r.Container, "/?#%\x00"):
+		return fmt.Errorf("container %.80q is malformed", r.Container)
+	case len(r.Session) > maxName || len(r.Sandbox) > maxName:
+		return errors.New("a name is too long")
+	case r.Lease <= 0 || r.Born.IsZero():
+		return errors.New("it has no lease, or no date")
+	case len(r.Secret) != frame.SecretSize:
+		return fmt.Errorf("the secret has %d bytes", len(r.Secret))
+	}
+	return nil
+}
+
+// isKey says whether a text is one that random makes, and so fit for a file's name.
+func isKey(text string) bool {
+	b, err := hex.DecodeString(text)
+	return err == nil && len(b) == 16 && text == hex.EncodeToString(b)
+}
+
+func recordPath(run, key string) string { return filepath.Join(run, recordPrefix+key+recordSuffix) }
+
+// readRecord reads the record of a key.
+func readRecord(run, key string) (record, error) {
+	f, err := os.Open(recordPath(run, key))
+	if err != nil {
+		return record{}, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxRecord+1))
+	if err != nil {
+		return record{}, err
+	}
+	if len(text) > maxRecord {
+		return record{}, fmt.Errorf("record of container %s is longer than %d bytes", key, maxRecord)
+	}
+	r, err := parseRecord(text)
+	if err == nil && r.Key != key {
+		err = errors.New("it is that of another key")
+	}
+	if err != nil {
+		return record{}, fmt.Errorf("record of container %s is of no use: %w", key, err)
+	}
+	return r, nil
+}
+
+// recordKeys are the keys that there are records of.
+func recordKeys(run string) ([]string, error) {
+	names, err := filepath.Glob(filepath.Join(run, recordPrefix+"*"+recordSuffix))
+	var keys []string
+	for _, name := range names {
+		if key := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(name), recordPrefix), recordSuffix); isKey(key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys, err
+}
+
+// write puts the record where it outlasts this process and a loss of power.
+func (r record) write(run string) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if len(text) > maxRecord {
+		return fmt.Errorf("record of %d bytes is too long", len(text))
+	}
+	draft, err := os.CreateTemp(run, recordPrefix+"draft-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(draft.Name())
+	_, err = draft.Write(text)
+	if err = errors.Join(err, draft.Sync(), draft.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(draft.Name(), recordPath(run, r.Key)); err != nil {
+		return err
+	}
+	return syncFolder(run)
+}
+
+func syncFolder(path string) error {
+	folder, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// remember records the session's box, once. Where that fails the process works all the same, but ends with the host.
+func (s *Session) remember(b *box) {
+	t := b.tenure
+	if t.lease <= 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.recorded {
+		return
+	}
+	r := record{
+		Version: recordVersion, Key: t.key, Host: s.m.host.id, Container: b.id, Session: s.session, Sandbox: s.name,
+		Hash: s.hash, Spec: s.spec, Timeout: s.spec.Timeout, Born: b.born, Lease: t.lease, Peer: t.peer, Secret: t.secret,
+	}
+	if err := r.write(t.run); err != nil {
+		s.m.log.Warn("a background process will not outlast the host", "session", s.session, "error", err)
+		return
+	}
+	t.recorded = true
+}
+
+// erase drops the record.
+func (t *tenure) erase() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.recorded {
+		os.Remove(recordPath(t.run, t.key))
+		t.recorded = false
+	}
+}
+
+// isRecorded says whether a later host would find the container.
+func (t *tenure) isRecorded() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.recorded
+}

@@ -1,0 +1,216 @@
+//go:build linux
+
+package supervise
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+// maxTree bounds the entries of an export, and so what it has to remember of them.
+const maxTree = 1_000_000
+
+// exportTree sends a folder as records.
+func (f *files) exportTree(t *transfer, body []byte) (any, error) {
+	var b frame.ExportBody
+	if err := frame.Decode(body, &b); err != nil {
+		return nil, err
+	}
+	e := exporter{f: f, out: bufio.NewWriterSize(onlyWriter{t}, frame.MaxData), bare: b.Bare}
+	if b.Known {
+		if err := e.learn(t); err != nil {
+			return nil, err
+		}
+	}
+	dir, err := f.openTree(string(b.Path))
+	if err != nil {
+		return nil, err
+	}
+	if err := e.folder(dir, "", 0); err != nil {
+		return nil, err
+	}
+	return e.reply, e.out.Flush()
+}
+
+// openTree opens a folder of the workspace for reading.
+func (f *files) openTree(name string) (*os.File, error) {
+	var dir *os.File
+	return dir, f.as(func() error {
+		fd, err := f.beneath(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK)
+		if err == unix.ENOTDIR {
+			return fail(frame.NotRegular, "not a folder")
+		}
+		if err == nil {
+			dir = os.NewFile(uintptr(fd), "folder")
+		}
+		return err
+	})
+}
+
+// exporter goes through a folder. Nothing on its way is believed for longer than a system call: a folder is opened only
+// if it is still one, and a file read only up to the size that was announced.
+type exporter struct {
+	f     *files
+	out   *bufio.Writer
+	bare  bool
+	known map[string]frame.Record
+	seen  int
+	buf   []byte
+	reply frame.ExportReply
+}
+
+// learn takes the records that the host has already.
+func (e *exporter) learn(t *transfer) error {
+	e.known = make(map[string]frame.Record)
+	in := frame.NewRecordReader(t)
+	for {
+		r, err := in.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if len(e.known) >= maxTree {
+			return fail(frame.TooLarge, fmt.Sprintf("more than %d entries are known", maxTree))
+		}
+		e.known[string(r.Path)] = r
+	}
+}
+
+// found is one entry of a folder, opened if it is a file or folder.
+type found struct {
+	record frame.Record
+	file   *os.File // or nil
+}
+
+// folder sends what is in dir and closes it.
+func (e *exporter) folder(dir *os.File, prefix string, depth int) error {
+	defer dir.Close()
+	if depth > maxDepth {
+		return fail(frame.TooLarge, fmt.Sprintf("folders are more than %d deep", maxDepth))
+	}
+	names, err := e.names(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		var entry found
+		err := e.f.as(func() (err error) {
+			entry, err = e.look(int(dir.Fd()), name, prefix+name)
+			return err
+		})
+		if err != nil {
+			e.reply.Skipped++ // gone since, of another kind, or closed to the workload
+			continue
+		}
+		if err := e.send(entry, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *exporter) names(dir *os.File) ([]string, error) {
+	names, err := dir.Readdirnames(maxTree - e.seen + 1)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	if e.seen += len(names); e.seen > maxTree {
+		return nil, fail(frame.TooLarge, fmt.Sprintf("more than %d entries", maxTree))
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// look says what an entry is and opens it. Entries whose path is too long for a record are passed over.
+func (e *exporter) look(at int, name, full string) (found, error) {
+	if err := frame.CheckName(full); err != nil {
+		return found{}, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return found{}, err
+	}
+	var err error
+	entry := found{record: describeEntry(full, st)}
+	switch entry.record.Type() {
+	case frame.TypeFolder:
+		entry.file, err = openFolder(at, name)
+	case frame.TypeLink:
+		var link string
+		link, err = readLink(at, name)
+		entry.record.Link = []byte(link)
+	case frame.TypeFile:
+		if e.bare || e.unchanged(entry.record) {
+			entry.record.Bare = true
+			break
+		}
+		entry.file, entry.record, err = openFile(at, name, full)
+	default:
+		err = fail(frame.NotRegular, "a special file")
+	}
+	return entry, err
+}
+
+func describeEntry(full string, st unix.Stat_t) frame.Record {
+	r := frame.Record{Path: []byte(full), Mode: st.Mode, Mtime: st.Mtim.Nano()}
+	if r.Type() == frame.TypeFile {
+		r.Size = st.Size
+	}
+	return r
+}
+
+// unchanged says whether the host has the file as it is.
+func (e *exporter) unchanged(r frame.Record) bool {
+	k, is := e.known[string(r.Path)]
+	return is && k.Mode == r.Mode && k.Size == r.Size && k.Mtime == r.Mtime
+}
+
+func openFile(at int, name, full string) (*os.File, frame.Record, error) {
+	handle, err := unix.Openat(at, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, frame.Record{}, err
+	}
+	defer unix.Close(handle)
+	file, st, err := reopenRegular(handle)
+	return file, describeEntry(full, st), err
+}
+
+// send sends an entry, with its content or what is in it.
+func (e *exporter) send(entry found, depth int) error {
+	e.buf = entry.record.Append(e.buf[:0])
+	_, err := e.out.Write(e.buf)
+	switch {
+	case entry.file == nil:
+		return err
+	case entry.record.Type() == frame.TypeFolder:
+		return cmp.Or(err, e.folder(entry.file, string(entry.record.Path)+"/", depth+1))
+	}
+	defer entry.file.Close()
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(e.out, io.LimitReader(entry.file, entry.record.Size))
+	if err == nil && n < entry.record.Size {
+		e.reply.Torn++
+		_, err = io.CopyN(e.out, zeros{}, entry.record.Size-n)
+	}
+	return err
+}
+
+// zeros is an endless file of zeros.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}

@@ -1,0 +1,48 @@
+//go:build linux
+
+package supervise
+
+import (
+	"io"
+	"sync"
+
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+// outgoing is where frames for the host go. While there is none they are dropped.
+type outgoing struct {
+	mu   sync.Mutex
+	to   *frame.Writer
+	conn io.Closer
+}
+
+// newOutgoing returns one that writes to w, which nobody has to close.
+func newOutgoing(w io.Writer) *outgoing { return &outgoing{to: frame.NewWriter(w)} }
+
+// attach makes conn the way to the host.
+func (o *outgoing) attach(conn io.WriteCloser) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.to, o.conn = frame.NewWriter(conn), conn
+}
+
+// hangUp closes the way to the host, also for who is writing or reading.
+func (o *outgoing) hangUp() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.conn != nil {
+		o.conn.Close()
+	}
+	o.to, o.conn = nil, nil
+}
+
+// Send writes frames together.
+func (o *outgoing) Send(frames ...frame.Frame) error {
+	o.mu.Lock()
+	to := o.to
+	o.mu.Unlock()
+	if to == nil {
+		return io.ErrClosedPipe
+	}
+	return to.Send(frames...)
+}

@@ -1,0 +1,162 @@
+//go:build linux
+
+package supervise
+
+import (
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+const (
+	// settleTimeout bounds the end of what waits for a host that is gone; the kill ladder needs most of it.
+	settleTimeout = 6 * time.Second
+	// The socket of a host that may be back is tried at growing intervals.
+	redialFirst = 10 * time.Millisecond
+	redialMost  = time.Second
+	// adoptTimeout bounds the proofs.
+	adoptTimeout = 5 * time.Second
+)
+
+// outlast goes on without the host, for the sake of commands in the background, until another one takes over, whose
+// frames it returns. It returns nil if there is nothing to go on for, or nobody came within the lease.
+func (s *supervisor) outlast() *frame.Reader {
+	worth := s.lease.holds() && s.atWork()
+	s.part()
+	if !worth || !s.settle() || len(s.background()) == 0 {
+		return nil
+	}
+	for pause := redialFirst; s.lease.holds(); pause = min(2*pause, redialMost) {
+		if reader := s.rejoin(); reader != nil {
+			return reader
+		}
+		select {
+		case <-s.lease.expired:
+		case <-time.After(pause):
+		}
+	}
+	return nil
+}
+
+// part ends whatever concerns the host that is gone. What is sent to it reaches nobody from now on.
+func (s *supervisor) part() {
+	s.out.hangUp()
+	s.closing.Lock()
+	s.parted = true
+	s.closing.Unlock()
+	s.outlet.pause()
+	s.mu.Lock()
+	open := make([]handler, 0, len(s.requests))
+	for _, h := range s.requests {
+		open = append(open, h)
+	}
+	s.mu.Unlock()
+	for _, h := range open {
+		h.cut()
+	}
+}
+
+// settle waits until only commands in the background are left, and says whether that is so: no frame that was meant
+// for one host may reach the next.
+func (s *supervisor) settle() bool {
+	settled := false
+	poll(settleTimeout, func() bool {
+		settled = s.onlyBackground() && s.outlet.count(0) == 0
+		return settled
+	})
+	s.closing.Lock() // the last frames are out
+	defer s.closing.Unlock()
+	return settled
+}
+
+func (s *supervisor) onlyBackground() bool {
+	s.mu.Lock()
+	open := make([]handler, 0, len(s.requests))
+	for _, h := range s.requests {
+		open = append(open, h)
+	}
+	s.mu.Unlock()
+	return !slices.ContainsFunc(open, func(h handler) bool {
+		c, is := h.(*command)
+		return !is || !c.body.Background || !c.hasStarted()
+	})
+}
+
+// atWork says whether a command is at work in the background.
+func (s *supervisor) atWork() bool {
+	return slices.ContainsFunc(s.background(), (*command).isRunning)
+}
+
+// background returns the commands that were started in the background and not forgotten, oldest first.
+func (s *supervisor) background() []*command {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*command, 0, len(s.kept))
+	for _, c := range s.kept {
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b *command) int { return cmp.Compare(a.id, b.id) })
+	return all
+}
+
+// rejoin connects to the host's socket, if it is there again, and returns its frames once both have proved who they are.
+func (s *supervisor) rejoin() *frame.Reader {
+	lane, err := dial(s.hello.Lane)
+	if err != nil {
+		return nil
+	}
+	reader := frame.NewReader(lane, frame.SupervisorSide)
+	if err := s.prove(lane, reader); err != nil || !s.lease.revive() {
+		lane.Close()
+		return nil
+	}
+	s.out.attach(lane)
+	s.closing.Lock()
+	s.parted = false
+	s.closing.Unlock()
+	return reader
+}
+
+var errStranger = errors.New("whoever opened the lane is not our host")
+
+// prove answers the host's challenge and checks its answer to ours.
+func (s *supervisor) prove(lane *os.File, reader *frame.Reader) error {
+	if err := lane.SetDeadline(time.Now().Add(adoptTimeout)); err != nil {
+		return err
+	}
+	asked, err := nextAdopt(reader)
+	if err != nil {
+		return err
+	}
+	challenge := make([]byte, frame.SecretSize)
+	rand.Read(challenge) // never fails, says its documentation
+	answer := frame.AdoptBody{Challenge: challenge, Proof: frame.SupervisorSide.Prove(s.lease.secret, asked.Challenge, challenge)}
+	if err := frame.NewWriter(lane).Send(frame.Frame{Type: frame.Adopt, Payload: frame.Encode(answer)}); err != nil {
+		return err
+	}
+	answered, err := nextAdopt(reader)
+	if err != nil {
+		return err
+	}
+	if !frame.HostSide.Proven(answered.Proof, s.lease.secret, asked.Challenge, challenge) {
+		return errStranger
+	}
+	return lane.SetDeadline(time.Time{})
+}
+
+func nextAdopt(reader *frame.Reader) (frame.AdoptBody, error) {
+	var b frame.AdoptBody
+	f, err := reader.Next()
+	if err != nil {
+		return b, err
+	}
+	if f.Type != frame.Adopt {
+		return b, errStranger
+	}
+	return b, frame.Decode(f.Payload, &b)
+}
