@@ -309,7 +309,7 @@ func checkKept(e frame.KeptEntry) error {
 
 // rebuild makes a box of a supervisor that has proved itself.
 func (m *Manager) rebuild(conn net.Conn, reader *frame.Reader, r record, t *tenure, entries []frame.KeptEntry) *box {
-	o := order{tenure: t, workspace: m.workspaces.path(r.Session), container: Container{Labels: map[string]string{LabelSession: r.Session}}}
+	o := order{debts: m.debts, tenure: t, workspace: m.workspaces.path(r.Session), container: Container{Labels: map[string]string{LabelSession: r.Session}}}
 	if r.Spec.Network == allowlist {
 		m.offerProxy(&o, r.Spec)
 	}

@@ -18,6 +18,7 @@ import (
 // dies the container is removed and the session gets another box.
 type box struct {
 	driver    Driver
+	debts     *debts
 	log       *slog.Logger
 	id        string
 	image     string
@@ -44,6 +45,7 @@ const removeTimeout = 60 * time.Second
 // order is what launch needs to make a box.
 type order struct {
 	container Container
+	debts     *debts
 	hello     frame.HelloBody
 	nonce     string
 	workspace string
@@ -64,13 +66,13 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, err
 	}
 	id, err := create(ctx, d, log, o.container)
 	if err != nil {
-		discard(d, log, o.container.Name)
+		o.debts.abandon(o.container.Name, err)
 		o.tenure.end()
 		return nil, err
 	}
 	b := newBox(d, log, id, o)
 	if err := b.boot(ctx, o); err != nil {
-		discard(d, log, id)
+		o.debts.abandon(id, nil)
 		o.tenure.end()
 		return nil, err
 	}
@@ -81,7 +83,8 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, err
 
 func newBox(d Driver, log *slog.Logger, id string, o order) *box {
 	return &box{
-		driver: d, log: log, id: id, image: o.container.Image, workspace: o.workspace, born: time.Now(), tenure: o.tenure, nap: newNap(),
+		driver: d, debts: o.debts, log: log, id: id, image: o.container.Image, workspace: o.workspace, born: time.Now(),
+		tenure: o.tenure, nap: newNap(),
 		gone: make(chan struct{}), session: o.container.Labels[LabelSession], processes: make(map[string]*process),
 	}
 }
@@ -142,6 +145,7 @@ func (b *box) connect(stream Stream, reader *frame.Reader, last uint32, o order,
 	for _, c := range open {
 		b.link.calls[c.id] = c
 	}
+	b.link.why = sync.OnceValue(b.whyLost)
 	if o.egress != nil {
 		b.link.connections = newConnections(b.link, b.proxy(o).Serve)
 	}
@@ -199,9 +203,7 @@ func (b *box) watch() {
 	defer b.tenure.end()
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
-	if b.removal = b.driver.Remove(ctx, b.id); b.removal != nil {
-		b.log.Error("sandbox container could not be removed", "container", b.id, "error", b.removal)
-	}
+	b.removal = b.debts.remove(ctx, b.id)
 }
 
 // errEnded is the reason of an orderly end.
@@ -213,15 +215,6 @@ func (b *box) remove(reason error) error {
 	b.link.close(reason)
 	<-b.gone
 	return b.removal
-}
-
-// discard removes what an unfinished launch may have left.
-func discard(d Driver, log *slog.Logger, id string) {
-	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
-	defer cancel()
-	if err := d.Remove(ctx, id); err != nil && !errors.Is(err, machine.ErrUnavailable) {
-		log.Error("sandbox container could not be removed", "container", id, "error", err)
-	}
 }
 
 // Capability bits that the supervisor holds; see capabilities(7).

@@ -12,6 +12,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	running.Go(func() { m.pool.run(ctx) })
 	running.Go(func() { m.expire(ctx) })
 	running.Go(func() { m.keepTidy(ctx) })
+	running.Go(func() { m.debts.run(ctx) })
 	running.Wait()
 	return ctx.Err()
 }

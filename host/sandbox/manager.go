@@ -79,6 +79,7 @@ type Manager struct {
 	workspaces *workspaces
 	images     *image.Builder // or nil, where the driver can make none
 	pool       *pool
+	debts      *debts
 	volumes    *volumes
 	work       sync.WaitGroup // launches and removals under way
 	host       *presence
@@ -129,7 +130,7 @@ func New(c Config) (*Manager, error) {
 		sessions:   make(map[key]*Session), held: make(map[string]bool),
 		host: host, tidying: make(chan struct{}, 1),
 	}
-	m.images = newBuilder(c, run)
+	m.images, m.debts = newBuilder(c, run), newDebts(c.Driver, m.log)
 	m.pool, m.volumes = newPool(m), newVolumes(m)
 	return m, nil
 }
@@ -188,10 +189,10 @@ func (m *Manager) begin(s *Session, p, before *pending) error {
 	}
 	m.work.Go(func() {
 		defer close(p.done)
-		if before != nil && before.box != nil {
-			<-before.box.gone
+		p.before = before.last()
+		if p.err = m.debts.settleFor(p.before); p.err == nil {
+			p.box, p.err = m.provideStarted(p.making, s)
 		}
-		p.box, p.err = m.provideStarted(p.making, s)
 	})
 	return nil
 }
@@ -231,7 +232,7 @@ func (m *Manager) DestroyAll(ctx context.Context) error {
 	m.mu.Unlock()
 	m.detachAll()
 	err := m.endAll(ctx, func(*Session) bool { return true })
-	err = errors.Join(err, m.pool.drain(ctx), m.settle(ctx))
+	err = errors.Join(err, m.pool.drain(ctx), m.settle(ctx), m.debts.settle(ctx))
 	if !ended {
 		m.host.vanish()
 	}

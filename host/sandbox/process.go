@@ -3,6 +3,7 @@ package sandbox
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -68,7 +69,7 @@ func (b *box) spawn(ctx context.Context, p *process, body frame.ExecBody, cmd ma
 		b.leave(p)
 		return machine.Process{}, err
 	}
-	started, err := p.call.awaitStart(ctx)
+	started, err := b.awaitStart(ctx, p.call)
 	if err != nil {
 		if ctx.Err() != nil {
 			_, stopErr := b.stop(p)
@@ -83,6 +84,21 @@ func (b *box) spawn(ctx context.Context, p *process, body frame.ExecBody, cmd ma
 	}
 	p.mu.Unlock()
 	return p.snapshot(), nil
+}
+
+// startAllowance is how long a process may take to start. One that takes longer means that the container hangs, and
+// ends it.
+const startAllowance = 15 * time.Second
+
+func (b *box) awaitStart(ctx context.Context, c *call) (frame.StartedBody, error) {
+	brief, cancel := context.WithTimeout(ctx, startAllowance)
+	defer cancel()
+	started, err := c.awaitStart(brief)
+	if brief.Err() == nil || ctx.Err() != nil || err == nil {
+		return started, err
+	}
+	hung := fmt.Errorf("%w: the sandbox has started no process within %v", machine.ErrUnavailable, startAllowance)
+	return started, errors.Join(hung, b.remove(hung))
 }
 
 // enter gives the process its handle, making room if needed.

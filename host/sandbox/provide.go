@@ -31,6 +31,9 @@ func (m *Manager) provide(ctx context.Context, s *Session) (*box, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), launchTimeout)
 	defer cancel()
+	if err := m.config.Driver.Ping(ctx); err != nil {
+		return nil, err
+	}
 	o := m.order(s.spec, folder, owner)
 	o.container.Image = ref
 	o.container.Name = "flynn-" + safeName(s.session) + "-" + o.container.Key[:8]
@@ -47,6 +50,7 @@ func (m *Manager) order(spec Spec, folder string, owner owner) order {
 	nonce := random()
 	o := order{
 		nonce:     nonce,
+		debts:     m.debts,
 		workspace: folder,
 		tenure:    m.newTenure(nonce),
 		hello:     frame.HelloBody{UID: owner.uid, GID: owner.gid, Workspace: spec.WorkspaceDir},

@@ -44,7 +44,9 @@ type pending struct {
 	done chan struct{}
 	box  *box // valid once done is closed, as is err
 	err  error
-	over bool // it is being ended for idleness; the session's mu guards it
+	// before is the box that this one replaces; valid once done is closed.
+	before *box
+	over   bool // it is being ended for idleness; the session's mu guards it
 }
 
 func newPending() *pending {
@@ -67,6 +69,17 @@ func (p *pending) await(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// last is the latest box there was, once done is closed.
+func (p *pending) last() *box {
+	switch {
+	case p == nil:
+		return nil
+	case p.err != nil:
+		return p.before
+	}
+	return p.box
 }
 
 // errRetired is what calls get after Destroy or Close.

@@ -146,7 +146,7 @@ func (vs *volumes) handOver(ctx context.Context, v volume, name, image string, o
 	}
 	c.Labels[LabelKey] = key
 	c.Labels[LabelExpires] = time.Now().Add(ownTimeout).UTC().Format(time.RFC3339)
-	defer discard(m.config.Driver, m.log, c.Name)
+	defer m.debts.abandon(c.Name, nil)
 	id, err := create(ctx, m.config.Driver, m.log, c)
 	if err != nil {
 		return err

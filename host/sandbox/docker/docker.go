@@ -3,15 +3,36 @@
 //
 // Start with New. API versions from 1.41 (engine 20.10) on are negotiated. It decides how a
 // container is confined (confine.go), and nothing about what runs inside.
+//
+// An engine in trouble must not hang its callers: every call has a deadline, and what fails is machine.ErrUnavailable in
+// words that name the engine and the next step (trouble.go). Whoever needs an engine asks first whether it answers, so
+// that most trouble shows within the first of these:
+//
+//	sign of life, description     3 s
+//	list, rename, attach         10 s
+//	create, start                30 s
+//	remove                       45 s   the engine itself waits 10 s for a killed container
+//	pull                         15 min
+//
+// What is in force while an engine is...
+//
+//	stopped    commands in its containers fail within 3 s, further ones at once; those work again once it is back
+//	crashed    the same; its containers live on until it is back, and are replaced after they were removed
+//	hung, slow commands go on where they have a lane (local engines); what needs a container or its removal fails
+//	           within 6 s, and what could not be removed is removed later
+//	full       a container that cannot be made or started fails at once; existing ones go on
+//	without its containerd, or the image: the same
+//
+// A container that is removed, killed or restarted behind our back fails its commands at once, and the next
+// command gets a new one. In one that is paused, commands run into their time-out, plus 8 s until the container is
+// removed; starting a process fails after 15 s, a file request after 60 s.
 package docker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -19,7 +40,6 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/client"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
 )
 
@@ -77,40 +97,12 @@ func New(c Config) (*Driver, error) {
 // Close drops idle connections.
 func (d *Driver) Close() error { return d.api.Close() }
 
-// explain turns a refused or lost connection into machine.ErrUnavailable with what to do.
-func (d *Driver) explain(doing string, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("%w: this user may not use the engine at %s: add the user to the engine's group, or set engine in [sandbox]",
-			machine.ErrUnavailable, d.address)
-	case client.IsErrConnectionFailed(err):
-		return fmt.Errorf("%w: no engine answers at %s: start Docker, or set engine in [sandbox]%s",
-			machine.ErrUnavailable, d.address, d.cause(err))
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%w: the engine at %s is too slow to %s: restart it, or set engine in [sandbox]", machine.ErrUnavailable, d.address, doing)
-	}
-	return fmt.Errorf("%s on engine %s: %w", doing, d.address, err)
-}
-
-// cause is what a lost connection's error says beyond that there is none, such as trouble with TLS.
-func (d *Driver) cause(err error) string {
-	if strings.HasPrefix(err.Error(), "Cannot connect to the Docker daemon at ") { // the client's words for just that
-		return ""
-	}
-	return ": " + err.Error()
-}
-
 // Ping implements sandbox.Driver.
 func (d *Driver) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	if _, err := d.api.Ping(ctx); err != nil {
-		if client.IsErrConnectionFailed(err) || errors.Is(err, context.DeadlineExceeded) {
-			return d.explain("answer", err)
-		}
-		return fmt.Errorf("%w: engine at %s: %v", machine.ErrUnavailable, d.address, err)
+		return d.explain("answer", err)
 	}
 	return nil
 }
