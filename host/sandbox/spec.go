@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/netaddr"
+	"github.com/flynnhost/flynn/host/sandbox/compose"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
@@ -50,6 +51,10 @@ type Spec struct {
 	// Start is a program with its arguments that runs beside the session's commands: nil for none, empty for the image's
 	// own. See start.go.
 	Start []string
+	// Compose is a project that is started for each session, and Service the one among its services where commands run: the
+	// container is made of that one's image then, and finds in it what the file says. See project.go.
+	Compose *compose.Project
+	Service string
 }
 
 // WithDefaults fills in what is unset.
@@ -63,6 +68,9 @@ func (s Spec) WithDefaults() Spec {
 	if s.Network != allowlist {
 		s.Allowlist = nil
 	}
+	if main, ok := s.main(); ok {
+		s.Image = main.Image
+	}
 	if s.MemoryBytes == 0 {
 		s.MemoryBytes = 512 << 20
 	}
@@ -75,7 +83,7 @@ func (s Spec) WithDefaults() Spec {
 	if s.Timeout == 0 {
 		s.Timeout = 5 * time.Minute
 	}
-	return s
+	return s.withLimits()
 }
 
 // minMemory is what the supervisor and a shell need to live.
@@ -106,6 +114,9 @@ func (s Spec) validate() error {
 	}
 	if err := s.Recipe().Validate(); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
+	}
+	if err := s.validateProject(); err != nil {
+		return err
 	}
 	return s.validateMounts()
 }

@@ -20,6 +20,8 @@ import (
 
 // Project is a compose file.
 type Project struct {
+	// File is where it was read.
+	File string
 	// Services are in the order in which they start.
 	Services []Service
 }

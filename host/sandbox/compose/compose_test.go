@@ -62,7 +62,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Project{Services: []Service{
+	want := &Project{File: "/srv/stack/compose.yaml", Services: []Service{
 		{
 			Name: "db", Line: 18, Image: "postgres:16", Entrypoint: []string{"db", "-v"}, User: "70:70", WorkingDir: "/var/lib",
 			Environment: []string{"GREETING=hi there", "PRICE=$5"}, MemoryBytes: 64 << 20, CPUs: 0.5, PidsLimit: 20, ReadOnly: true, Init: true,

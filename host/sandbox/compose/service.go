@@ -39,7 +39,7 @@ func (r *reader) project(src []byte) *Project {
 	if len(services) == 0 && len(r.errs) == 0 {
 		r.refuse(1, "services", "there is none", "write services, each with an image")
 	}
-	p := &Project{}
+	p := &Project{File: r.file}
 	for i, e := range services {
 		switch {
 		case i >= maxServices:
