@@ -89,6 +89,7 @@ func (c *Config) withoutInherited(name string) Sandbox {
 	if s.Engine == base.Engine {
 		s.Engine = good.Engine
 	}
+	s.PauseAfter, s.Lease = good.PauseAfter, good.Lease // of [sandbox] alone
 	return s
 }
 
@@ -101,6 +102,8 @@ func (c *checker) sandbox(at keyPath, s Sandbox) {
 		c.report(at.child("network"), "allowlist is empty", `name what may be reached, such as allowlist = ["registry.npmjs.org:443"]`)
 	}
 	c.engine(at.child("engine"), s.Engine)
+	c.span(at.child("pause_after"), s.PauseAfter)
+	c.span(at.child("lease"), s.Lease)
 	c.mounts(at, s)
 	c.startCommand(at.child("start_command"), s.StartCommand)
 	c.composed(at, s)

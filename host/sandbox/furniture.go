@@ -102,8 +102,7 @@ type furniture struct {
 
 // place makes sure of everything and adds it to the order. What it holds is let go by release.
 func (f *furniture) place(ctx context.Context, o *order) error {
-	var err error
-	if f.held, err = f.m.openSources(ctx, f.spec.hostMounts()); err != nil {
+	if err := f.holdSources(ctx); err != nil {
 		return err
 	}
 	for i, h := range f.spec.hostMounts() {
@@ -146,6 +145,12 @@ func (f *furniture) placeVolumes(ctx context.Context, o *order) error {
 		}
 	}
 	return nil
+}
+
+// holdSources applies the rules of this moment to the host's folders and files.
+func (f *furniture) holdSources(ctx context.Context) (err error) {
+	f.held, err = f.m.openSources(ctx, f.spec.hostMounts())
+	return err
 }
 
 func (f *furniture) release() {

@@ -84,6 +84,7 @@ type Manager struct {
 	work       sync.WaitGroup // launches and removals under way
 	host       *presence
 	tidying    chan struct{} // holds a token while somebody reconciles
+	look       chan struct{} // wakes expire, buffered
 
 	mu       sync.Mutex // guards the fields below, never held over I/O
 	sessions map[key]*Session
@@ -128,7 +129,7 @@ func New(c Config) (*Manager, error) {
 		config: c, log: c.Log, run: run, supervisor: path, digest: digest,
 		workspaces: newWorkspaces(c.WorkspaceRoot, c.Instance, host.id),
 		sessions:   make(map[key]*Session), held: make(map[string]bool),
-		host: host, tidying: make(chan struct{}, 1),
+		host: host, tidying: make(chan struct{}, 1), look: make(chan struct{}, 1),
 	}
 	m.images, m.debts = newBuilder(c, run), newDebts(c.Driver, m.log)
 	m.pool, m.volumes = newPool(m), newVolumes(m)

@@ -70,12 +70,13 @@ func (c *command) tell() (frame.KeptEntry, bool) {
 	return e, true
 }
 
-// line is what runs, in one line for people.
+// line is the command in one line, for people.
 func (c *command) line() []byte {
-	if len(c.body.Argv) > 0 {
-		return bytes.Join(c.body.Argv, []byte(" "))
+	if c.body.Argv == nil {
+		return c.body.Script
 	}
-	return c.body.Script
+	line := bytes.Join(c.body.Argv, []byte(" "))
+	return line[:min(len(line), frame.MaxScript)]
 }
 
 // rejoin lets the command speak again, and says now what it could not say since tell.
