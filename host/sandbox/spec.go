@@ -89,6 +89,9 @@ func (s Spec) WithDefaults() Spec {
 // minMemory is what the supervisor and a shell need to live.
 const minMemory = 16 << 20
 
+// Check refuses what no driver could honour, as far as can be told without one.
+func (s Spec) Check() error { return s.WithDefaults().validate() }
+
 // validate refuses what no driver could honour.
 func (s Spec) validate() error {
 	switch {
