@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,6 +64,7 @@ func TestHostProcess(t *testing.T) {
 	engine := sandboxtest.Engine(t)
 	config := engine.Config(t)
 	config.Instance, config.WorkspaceRoot, config.Lease, config.WarmPool = o.Instance, o.Root, o.Lease, o.Pool
+	config.Log = slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	m, err := sandbox.New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -168,6 +170,7 @@ type remoteHost struct {
 	in    io.WriteCloser
 	lines *bufio.Scanner
 	first hostAnswer
+	said  []string // what is no answer
 }
 
 // newHost starts one and waits until it is ready.
@@ -186,7 +189,12 @@ func newHost(t testing.TB, o hostOrder) *remoteHost {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { h.kill() })
+	t.Cleanup(func() {
+		h.kill()
+		if t.Failed() {
+			t.Logf("host %d said:\n%s", h.cmd.Process.Pid, strings.Join(h.said, "\n"))
+		}
+	})
 	h.lines = bufio.NewScanner(out)
 	h.lines.Buffer(nil, 8<<20)
 	h.first = h.answer()
@@ -206,17 +214,18 @@ func (h *remoteHost) tell(c hostCall) {
 
 func (h *remoteHost) answer() (a hostAnswer) {
 	h.t.Helper()
-	var said []string // what is no answer: a failure, commonly
 	for h.lines.Scan() {
-		said = append(said, h.lines.Text())
 		if text, ok := strings.CutPrefix(h.lines.Text(), "host "); ok {
 			if err := json.Unmarshal([]byte(text), &a); err != nil {
 				h.t.Fatal(err)
 			}
 			return a
 		}
+		if text := h.lines.Text(); text != "" {
+			h.said = append(h.said, text)
+		}
 	}
-	h.t.Fatalf("the other process has ended: %s", strings.Join(said, "\n"))
+	h.t.Fatalf("the other process has ended: %s", strings.Join(h.said, "\n"))
 	return a
 }
 
@@ -286,7 +295,7 @@ func TestBackgroundProcessOutlastsTheHost(t *testing.T) {
 			p := first.do(hostCall{Do: "start", Session: "s", Script: counter}).Process
 			short := first.do(hostCall{Do: "start", Session: "s", Script: "echo over; until [ -e go ]; do sleep 0.01; done; exit 3"}).Process
 			first.do(hostCall{Do: "exec", Session: "s", Script: "sleep 0.1"})
-			first.do(hostCall{Do: "start", Session: "gone", Script: "true"}) // nothing to be kept by then
+			first.do(hostCall{Do: "wait", Session: "gone", ID: first.do(hostCall{Do: "start", Session: "gone", Script: "true"}).Process.ID})
 			if how == "killed" {                                             // with a command in the foreground
 				first.tell(hostCall{Do: "exec", Session: "s", Script: "touch begun; trap '' TERM; sleep 1000"})
 				eventually(t, "the foreground command runs", func() bool { return exists(workspace + "/begun") })
