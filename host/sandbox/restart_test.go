@@ -296,7 +296,7 @@ func TestBackgroundProcessOutlastsTheHost(t *testing.T) {
 			short := first.do(hostCall{Do: "start", Session: "s", Script: "echo over; until [ -e go ]; do sleep 0.01; done; exit 3"}).Process
 			first.do(hostCall{Do: "exec", Session: "s", Script: "sleep 0.1"})
 			first.do(hostCall{Do: "wait", Session: "gone", ID: first.do(hostCall{Do: "start", Session: "gone", Script: "true"}).Process.ID})
-			if how == "killed" {                                             // with a command in the foreground
+			if how == "killed" { // with a command in the foreground
 				first.tell(hostCall{Do: "exec", Session: "s", Script: "touch begun; trap '' TERM; sleep 1000"})
 				eventually(t, "the foreground command runs", func() bool { return exists(workspace + "/begun") })
 			}
