@@ -337,6 +337,7 @@ func (m *Manager) rebuild(conn net.Conn, reader *frame.Reader, r record, t *tenu
 		last = max(last, e.Request)
 	}
 	b.connect(conn, reader, last, o, open...)
+	b.onceRemoved(m.config.Holds.Enter(r.Session))
 	go b.watch()
 	return b
 }

@@ -18,10 +18,23 @@ const launchTimeout = 20 * time.Minute
 // provide takes a warm container if one fits, or makes one. The end of ctx ends the wait for its image; what comes after
 // that is seen through.
 func (m *Manager) provide(ctx context.Context, s *Session) (*box, error) {
-	if b := m.pool.claim(s); b != nil {
-		return b, nil
+	defer m.pools.hurry()()
+	leave := m.config.Holds.Enter(s.session)
+	b := m.pools.claim(s)
+	if b == nil {
+		var err error
+		if b, err = m.makeFor(ctx, s); err != nil {
+			leave()
+			return nil, err
+		}
 	}
-	ref, err := m.prepareImage(ctx, s.spec)
+	b.onceRemoved(leave)
+	return b, nil
+}
+
+// makeFor makes a container on the session's own workspace.
+func (m *Manager) makeFor(ctx context.Context, s *Session) (*box, error) {
+	ref, err := m.PrepareImage(ctx, s.spec)
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,8 @@ func TestHostProcess(t *testing.T) {
 	}
 	engine := sandboxtest.Engine(t)
 	config := engine.Config(t)
-	config.Instance, config.WorkspaceRoot, config.Lease, config.WarmPool = o.Instance, o.Root, o.Lease, o.Pool
+	config.Instance, config.WorkspaceRoot, config.Lease = o.Instance, o.Root, o.Lease
+	config.Pools, config.PoolCPU = []sandbox.Pool{{Spec: config.Spec, Size: o.Pool}}, 1
 	config.Log = slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	m, err := sandbox.New(config)
 	if err != nil {
