@@ -122,6 +122,7 @@ func spec(s config.Sandbox) sandbox.Spec {
 		Runtime: s.Runtime,
 		Mounts:  hostMounts(s.Mounts), Volumes: volumes(s.Volumes), Tmpfs: tmpfs(s.Tmpfs), Start: s.StartCommand,
 		Packages: s.Packages, Binaries: binaries(s.Binaries), Dockerfile: s.Dockerfile, BuildContext: s.BuildContext, BuildNetwork: s.BuildNetwork,
+		Compose: s.Project, Service: s.Service,
 	}
 }
 

@@ -18,6 +18,8 @@
 //	inherit  keys missing in a map's entries are taken from the section of that name
 package config
 
+import "github.com/flynnhost/flynn/host/sandbox/compose"
+
 // Config is a whole flynn.toml, validated, with defaults filled in. It is immutable once loaded.
 type Config struct {
 	// SystemPrompt is used by agents that have none of their own.
@@ -97,6 +99,8 @@ type Sandbox struct {
 	Compose string `toml:"compose" is:"path"`
 	// Service is the one among them where commands run.
 	Service string `toml:"service"`
+	// Project is what Compose says.
+	Project *compose.Project `toml:"-"`
 	// MountRoots are the folders of the host that mounts lie below; of [sandbox] only.
 	MountRoots []string `toml:"mount_roots" is:"path"`
 	Mounts     []Mount  `toml:"mounts"`
