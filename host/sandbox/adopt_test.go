@@ -359,8 +359,8 @@ func TestAdoptedSupervisorIsStillWatched(t *testing.T) {
 			if err := m.DestroyAll(t.Context()); err != nil {
 				t.Error(err)
 			}
-			if len(d.removed) != 1 {
-				t.Errorf("removed %v", d.removed)
+			if len(d.removed) == 0 { // the reconciliation may see it as a leftover at the same time
+				t.Error("the container was not removed")
 			}
 		})
 	}

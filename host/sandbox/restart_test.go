@@ -394,9 +394,9 @@ func TestLeaseEndsByItself(t *testing.T) {
 // While the host lives the lease never runs out, not even at rest.
 func TestLeaseIsRenewed(t *testing.T) {
 	h := sandboxtest.Engine(t)
-	m, config := h.Manager(t, func(c *sandbox.Config) { c.Lease = 500 * time.Millisecond })
+	m, config := h.Manager(t, func(c *sandbox.Config) { c.Lease = 1500 * time.Millisecond })
 	s := get(t, m, "s", config.Spec)
-	p := start(t, s, machine.Command{Script: "sleep 2; echo done"})
+	p := start(t, s, machine.Command{Script: "sleep 4; echo done"})
 	if ended, err := s.Wait(t.Context(), p.ID); err != nil || ended.Result.ExitCode != 0 {
 		t.Errorf("ended %+v (%v)", ended, err)
 	}
