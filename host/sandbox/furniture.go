@@ -92,7 +92,7 @@ func (f *furniture) place(ctx context.Context, o *order) error {
 		if v.Shared {
 			session = ""
 		}
-		name, err := f.m.volumes.provide(ctx, volume{name: v.Name, session: session}, f.spec.Image, f.owner)
+		name, err := f.m.volumes.provide(ctx, volume{name: v.Name, session: session}, o.container.Image, f.owner)
 		if err != nil {
 			return err
 		}

@@ -18,6 +18,7 @@ package sandbox
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -72,8 +73,13 @@ type Config struct {
 	MountRules func() mounts.Rules
 	Log        *slog.Logger
 
-	// network is what proxies reach things by; the host's own except in tests of this package.
-	network egress.Network
+	// Ended is told how many bytes an allowed request led to; see egress.Config. It must not wait.
+	Ended func(session string, d egress.Decision)
+	// Secret returns a secret that a specification names, as it is now; it is asked each time. "" means that there is none.
+	Secret func(name string) string
+	// Network is what proxies reach things by, and Roots what they verify the hosts of credentials by; nil is the host's own.
+	Network egress.Network
+	Roots   *x509.CertPool
 	// inspect is the time between two looks at the pools; inspectEvery except in tests of this package.
 	inspect time.Duration
 }
@@ -90,11 +96,13 @@ type Manager struct {
 	pools      *pools
 	debts      *debts
 	volumes    *volumes
+	trusts     *trusts
 	work       sync.WaitGroup // launches, removals and code runs under way
 	ending     context.Context
 	end        context.CancelFunc // of code runs, at DestroyAll
 	host       *presence
 	tidying    chan struct{} // holds a token while somebody reconciles
+	look       chan struct{} // wakes expire, buffered
 
 	mu       sync.Mutex // guards the fields below, never held over I/O
 	sessions map[key]*Session
@@ -146,11 +154,12 @@ func New(c Config) (*Manager, error) {
 		config: c, log: c.Log, run: run, supervisor: path, digest: digest,
 		workspaces: newWorkspaces(c.WorkspaceRoot, c.Instance, host, c.Holds),
 		sessions:   make(map[key]*Session), held: make(map[string]bool),
-		host: host, tidying: make(chan struct{}, 1),
+		host: host, tidying: make(chan struct{}, 1), look: make(chan struct{}, 1),
 	}
 	m.ending, m.end = context.WithCancel(context.Background())
-	m.images, m.debts = newBuilder(c, run), newDebts(c.Driver, m.log)
+	m.images, m.debts = m.newBuilder(), newDebts(c.Driver, m.log)
 	m.pools, m.volumes = newPools(m), newVolumes(m)
+	m.trusts = &trusts{run: run, made: make(map[string]*trust)}
 	return m, nil
 }
 
