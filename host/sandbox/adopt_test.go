@@ -148,6 +148,8 @@ type bareDriver struct {
 	removed []string
 }
 
+func (d *bareDriver) Ping(context.Context) error { return nil }
+
 func (d *bareDriver) List(context.Context, string) ([]Owned, error) { return d.owned, nil }
 
 func (d *bareDriver) Remove(_ context.Context, id string) error {
