@@ -64,6 +64,8 @@ type supervisor struct {
 	lane    *os.File // the one in use, or nil
 	outlet  *outlet  // or nil
 	lease   *lease
+	tracker *tracker
+	spills  *spills
 
 	// transfers holds a token for each transfer at work.
 	transfers chan struct{}
@@ -165,6 +167,10 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	}
 	go s.spawner.reap()
 	if s.files, err = openFiles(s.hello); err != nil {
+		return err
+	}
+	s.spills = newSpills(s.files)
+	if s.tracker, err = newTracker(s.hello); err != nil {
 		return err
 	}
 	s.guard = newGuard(s.spawner, s.hello.UID, s.hello.GID)
