@@ -26,6 +26,9 @@ type HelloBody struct {
 	// They count only with a lane.
 	Lease  time.Duration `json:"lease,omitempty"`
 	Secret []byte        `json:"secret,omitempty"`
+	// DiskBytes and DiskEntries limit what the workspace holds; without bytes there is no limit.
+	DiskBytes   int64 `json:"disk_bytes,omitempty"`
+	DiskEntries int64 `json:"disk_entries,omitempty"`
 }
 
 // WelcomeBody is the supervisor's proof of where it runs. The host compares it with

@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -31,6 +32,8 @@ type command struct {
 	ring  *ring // of a background command
 	pumps [2]*pump
 	spill *spill // or nil
+	// overDisk says that it is ended because the workspace has outgrown its limit.
+	overDisk atomic.Bool
 
 	mu     sync.Mutex
 	child  *child   // nil until it has started
@@ -124,6 +127,8 @@ func (c *command) run() {
 	if c.body.Background {
 		c.s.send(frame.Frame{Type: frame.Started, ID: c.id, Payload: frame.Encode(frame.StartedBody{PID: child.pid})})
 	}
+	c.s.disk.enter(c)
+	defer c.s.disk.leave(c)
 	verdict := c.await(child)
 	if verdict.Kill == nil && !c.body.Background {
 		verdict.Kill = c.s.endLeft(child)
@@ -243,7 +248,7 @@ func (c *command) await(child *child) frame.ExitBody {
 	case <-expired:
 		verdict.TimedOut = true
 	case b := <-c.stop:
-		verdict.Canceled = b.Cancel
+		verdict.Canceled, verdict.DiskHit = b.Cancel, c.overDisk.Load()
 	}
 	certificate := c.s.end(child)
 	verdict.Kill = &certificate
@@ -345,5 +350,6 @@ func setStatus(v *frame.ExitBody, child *child) {
 	v.ExitCode = child.status.ExitStatus()
 	if child.status.Signaled() {
 		v.ExitCode, v.Signal = -1, int(child.status.Signal())
+		v.DiskHit = v.DiskHit || child.status.Signal() == unix.SIGXFSZ
 	}
 }

@@ -66,6 +66,7 @@ type supervisor struct {
 	lease   *lease
 	tracker *tracker
 	spills  *spills
+	disk    *disk // or nil
 
 	// transfers holds a token for each transfer at work.
 	transfers chan struct{}
@@ -111,6 +112,9 @@ func serve(nonce string, in io.Reader, out io.Writer) error {
 	}
 	if s.outlet != nil {
 		go s.outlet.run()
+	}
+	if s.disk != nil {
+		go s.disk.run()
 	}
 	return s.attend(reader)
 }
@@ -171,6 +175,9 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	}
 	s.spills = newSpills(s.files)
 	if s.tracker, err = newTracker(s.hello); err != nil {
+		return err
+	}
+	if s.disk, err = openDisk(s); err != nil {
 		return err
 	}
 	s.guard = newGuard(s.spawner, s.hello.UID, s.hello.GID)

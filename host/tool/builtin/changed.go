@@ -47,7 +47,9 @@ func changed(c *machine.Changes) string {
 
 // plain quotes a name that is not what it looks like: whoever chose it may want to be taken for somebody else's words.
 func plain(name string) string {
-	odd := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) || strings.ContainsRune(`"()[],`, r) }
+	odd := func(r rune) bool {
+		return !unicode.IsGraphic(r) || unicode.IsSpace(r) || strings.ContainsRune(`"()[],`, r)
+	}
 	if !utf8.ValidString(name) || strings.ContainsFunc(name, odd) {
 		return fmt.Sprintf("%q", name)
 	}
