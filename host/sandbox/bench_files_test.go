@@ -108,7 +108,7 @@ func BenchmarkRead(b *testing.B) {
 	})
 	b.Run("docker-exec-api", func(b *testing.B) {
 		measure(b, nothing, func() {
-			ran, err := h.Driver.Run(b.Context(), id, docker.Run{Argv: []string{"cat", "/workspace/f"}})
+			ran, err := h.Driver.Run(b.Context(), id, docker.Run{Argv: []string{"cat", "/workspace/f"}, User: "1000:1000"})
 			expect(int64(len(ran.Stdout)), err)
 		}, nothing)
 	})
