@@ -41,7 +41,7 @@ func OpenSandboxes(c *config.Config) (*Sandboxes, error) {
 	if err != nil {
 		return nil, err
 	}
-	driver, err := docker.New(docker.Config{Engine: c.Sandbox.Engine})
+	driver, err := docker.New(engineOf(c.Sandbox))
 	if err != nil {
 		return nil, err
 	}
@@ -81,22 +81,18 @@ func (s *Sandboxes) Manager(log *slog.Logger) (*sandbox.Manager, error) {
 }
 
 // Prune removes the containers that an earlier host of this store has left, and returns them. A host that runs
-// looks after its own, so then it refuses; none can start meanwhile.
+// looks after its own, so then it refuses; none can start meanwhile. What has background processes goes as well.
 func (s *Sandboxes) Prune(ctx context.Context, log *slog.Logger) ([]sandbox.Owned, error) {
 	unlock, err := lockStore(s.config.Store.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	left, err := s.Driver.List(ctx, s.Instance)
-	if err != nil {
-		return nil, err
-	}
 	manager, err := s.Manager(log)
 	if err != nil {
 		return nil, err
 	}
-	return left, manager.Reconcile(ctx)
+	return manager.Prune(ctx)
 }
 
 // PruneVolumes removes the volumes of this store with what is in them, and returns them. It refuses while a host runs, as

@@ -19,7 +19,7 @@ func (s Spec) Recipe() image.Recipe {
 
 // newBuilder returns what makes this instance's images, or nil if the driver can make none.
 func newBuilder(c Config, run string) *image.Builder {
-	engine, ok := c.Driver.(Images)
+	engine, ok := c.Driver.(image.Engine)
 	if !ok {
 		return nil
 	}
