@@ -27,6 +27,7 @@ type box struct {
 	link      *link
 	tenure    *tenure
 	nap       nap
+	carry     *carry        // or nil, where the engine sees the host's folder
 	gone      chan struct{} // closed once the container is removed, or removal has failed
 	removal   error         // valid once gone is closed
 
@@ -51,6 +52,7 @@ type order struct {
 	workspace string
 	furniture furniture
 	tenure    *tenure
+	carry     *carry         // or nil
 	lane      *lane          // or nil
 	egress    *egress.Config // or nil, for no proxy
 	decided   func(session string, d egress.Decision)
@@ -77,6 +79,12 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, err
 		o.tenure.end()
 		return nil, err
 	}
+	if err := b.carry.begin(ctx, b); err != nil {
+		b.link.close(err)
+		o.debts.abandon(id, nil)
+		o.tenure.end()
+		return nil, err
+	}
 	o.tenure.begin()
 	go b.watch()
 	return b, nil
@@ -85,7 +93,7 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, err
 func newBox(d Driver, log *slog.Logger, id string, o order) *box {
 	return &box{
 		driver: d, debts: o.debts, log: log, id: id, image: o.container.Image, workspace: o.workspace, born: time.Now(),
-		tenure: o.tenure, nap: newNap(),
+		tenure: o.tenure, nap: newNap(), carry: o.carry,
 		gone: make(chan struct{}), session: o.container.Labels[LabelSession], processes: make(map[string]*process),
 	}
 }
@@ -217,6 +225,9 @@ var errEnded = errors.New("it was ended")
 
 // remove ends the box and waits until its container is gone.
 func (b *box) remove(reason error) error {
+	if reason == errEnded && !b.nap.drowsy.Load() {
+		b.carry.settle(context.Background(), b)
+	}
 	b.dismiss()
 	b.link.close(reason)
 	<-b.gone

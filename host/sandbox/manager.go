@@ -88,6 +88,8 @@ type Manager struct {
 	debts      *debts
 	volumes    *volumes
 	trusts     *trusts
+	site       site
+	carries    carries
 	work       sync.WaitGroup // launches and removals under way
 	host       *presence
 	tidying    chan struct{} // holds a token while somebody reconciles

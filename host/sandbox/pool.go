@@ -109,9 +109,15 @@ func (p *pool) adopt(b *box, s *Session) {
 	})
 }
 
+// elsewhere says whether the engine is on another machine: there a container has to know whose workspace it gets.
+func (p *pool) elsewhere(ctx context.Context) bool {
+	binds, err := p.m.binds(ctx)
+	return err == nil && !binds
+}
+
 // run fills the pool whenever it is not full.
 func (p *pool) run(ctx context.Context) {
-	for p.size > 0 {
+	for p.size > 0 && !p.elsewhere(ctx) {
 		pause := time.Hour
 		if p.missing() {
 			pause = 0

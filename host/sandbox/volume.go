@@ -73,7 +73,7 @@ func badVolumeName(name string) error {
 // provide makes sure that the volume is there and belongs to o, once in this process, and returns its name on the
 // engine. image is what the container that hands it over is made of.
 func (vs *volumes) provide(ctx context.Context, v volume, image string, o owner) (string, error) {
-	if !volumeNames.MatchString(v.name) {
+	if !volumeNames.MatchString(v.name) && v.name != workspaceVolume {
 		return "", badVolumeName(v.name)
 	}
 	name := v.engineName(vs.m.config.Instance)
@@ -133,13 +133,17 @@ const (
 // handOver runs the supervisor's program in a container that has nothing but the volume and the right to change owners.
 func (vs *volumes) handOver(ctx context.Context, v volume, name, image string, o owner) (err error) {
 	m := vs.m
+	program, entry, err := m.supervisorMount(ctx, image)
+	if err != nil {
+		return err
+	}
 	key := random()
 	c := Container{
 		Key: key, Name: "flynn-own-" + key[:16], Image: image, Role: Preparer,
-		Entrypoint: []string{supervisorPath, "own", strconv.Itoa(o.uid), strconv.Itoa(o.gid), volumeTarget},
+		Entrypoint: []string{entry, "own", strconv.Itoa(o.uid), strconv.Itoa(o.gid), volumeTarget},
 		Labels:     v.labels(m.config.Instance),
 		Mounts: []Mount{
-			{Source: m.supervisor, Target: supervisorPath, ReadOnly: true},
+			program,
 			{Kind: Volume, Source: name, Target: volumeTarget},
 		},
 		Network: "none", MemoryBytes: ownMemory, CPUs: 1, PidsLimit: ownPids,
