@@ -84,6 +84,11 @@ func spec(s config.Sandbox) sandbox.Spec {
 	}
 }
 
+// engineOf says where the engine is.
+func engineOf(c config.Sandbox) docker.Config {
+	return docker.Config{Engine: c.Engine, CA: c.EngineCA, Cert: c.EngineCert, Key: c.EngineKey}
+}
+
 // run looks after the engine until ctx ends, then removes the containers. Without [sandbox] it only waits.
 func (m *machines) run(ctx context.Context, c config.Sandbox) error {
 	defer m.closeHosts()
@@ -92,7 +97,7 @@ func (m *machines) run(ctx context.Context, c config.Sandbox) error {
 		<-ctx.Done()
 		return nil
 	}
-	driver, err := docker.New(docker.Config{Engine: c.Engine})
+	driver, err := docker.New(engineOf(c))
 	if err != nil {
 		m.see(fmt.Errorf("%w: %w", machine.ErrUnavailable, err))
 		close(m.looked)
@@ -122,9 +127,12 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 		return err
 	}
 	m.mu.Lock()
-	made := m.manager != nil
+	made, back := m.manager, m.unavailable != nil
 	m.mu.Unlock()
-	if made {
+	if made != nil {
+		if back { // what the engine has lost or kept meanwhile
+			running.Go(func() { m.reconcile(ctx, made) })
+		}
 		return nil
 	}
 	supervisor, err := sandbox.FindSupervisor(m.log)
@@ -133,14 +141,14 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 	}
 	manager, err := sandbox.New(sandbox.Config{
 		Driver: driver, Instance: m.instance, WorkspaceRoot: m.root, Spec: spec(c), Supervisor: supervisor, WarmPool: c.WarmPool, Log: m.log,
-		MountRules: m.rules,
+		MountRules: m.rules, Current: m.spec,
+		PauseAfter: time.Duration(c.PauseAfter), IdleAfter: time.Duration(c.IdleAfter), MaxAge: time.Duration(c.MaxAge),
+		Lease: time.Duration(c.Lease),
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
 	}
-	if err := manager.Reconcile(ctx); err != nil && ctx.Err() == nil {
-		m.log.Error("remove containers of an earlier run", "error", err)
-	}
+	m.reconcile(ctx, manager)
 	m.mu.Lock()
 	m.manager = manager
 	m.mu.Unlock()
@@ -155,6 +163,12 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 		}
 	})
 	return nil
+}
+
+func (m *machines) reconcile(ctx context.Context, manager *sandbox.Manager) {
+	if err := manager.Reconcile(ctx); err != nil && ctx.Err() == nil {
+		m.log.Error("put in order what an earlier run has left", "error", err)
+	}
 }
 
 // see takes note of the engine's state, and says so when it has changed.
@@ -194,6 +208,14 @@ func (m *machines) Available(string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.unavailable
+}
+
+// spec is the specification of a sandbox by its name.
+func (m *machines) spec(name string) (sandbox.Spec, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, known := m.specs[name]
+	return s, known
 }
 
 // Sandbox implements agent.Machines.

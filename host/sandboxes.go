@@ -41,7 +41,7 @@ func OpenSandboxes(c *config.Config) (*Sandboxes, error) {
 	if err != nil {
 		return nil, err
 	}
-	driver, err := docker.New(docker.Config{Engine: c.Sandbox.Engine})
+	driver, err := docker.New(engineOf(c.Sandbox))
 	if err != nil {
 		return nil, err
 	}
@@ -81,23 +81,20 @@ func (s *Sandboxes) Manager(log *slog.Logger) (*sandbox.Manager, error) {
 }
 
 // Prune removes the containers that an earlier host of this store has left and the images that no sandbox needs any more, and
-// returns them. A host that runs
-// looks after its own, so then it refuses; none can start meanwhile.
+// returns them. A host that runs looks after its own, so then it refuses; none can start meanwhile. What has background
+// processes goes as well.
 func (s *Sandboxes) Prune(ctx context.Context, log *slog.Logger) ([]sandbox.Owned, error) {
 	unlock, err := lockStore(s.config.Store.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	left, err := s.Driver.List(ctx, s.Instance)
-	if err != nil {
-		return nil, err
-	}
 	manager, err := s.Manager(log)
 	if err != nil {
 		return nil, err
 	}
-	if err := manager.Reconcile(ctx); err != nil {
+	left, err := manager.Prune(ctx)
+	if err != nil {
 		return left, err
 	}
 	images, err := manager.PruneImages(ctx, s.specs())

@@ -26,6 +26,7 @@ func sandboxCommand() *cli.Command {
 		Usage: "attack, explain and look after the sandboxes",
 		Commands: []*cli.Command{
 			verifySandboxCommand(name),
+			copySandboxCommand(name),
 			{Name: "list", Usage: "list this instance's containers", Action: listSandboxes},
 			{
 				Name: "exec", Usage: "run a command in a sandbox as the configuration has it", ArgsUsage: "COMMAND...",

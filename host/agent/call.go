@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/flynnhost/flynn/host/approval"
 	"github.com/flynnhost/flynn/host/machine"
@@ -171,11 +170,10 @@ func (t *turn) execute(ctx context.Context, v tool.Verdict, c model.ToolCall) to
 			t.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: string(p)})
 		},
 	}
-	// A sandbox may have to be pulled or built first: whoever waits sees how far that is.
-	tell, stop := machine.Throttle(time.Second, func(line string) { call.Progress([]byte(line + "\n")) })
+	var w waiting
+	ctx, stop := t.noticed(ctx, c, &w)
 	defer stop()
-	ctx = machine.WithNotice(ctx, tell)
-	m, err := t.machine(ctx, v)
+	m, err := t.awaitMachine(ctx, v, &w)
 	if err != nil {
 		return tool.Result{Text: "the call was not run: " + err.Error(), IsError: true}
 	}

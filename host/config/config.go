@@ -64,12 +64,23 @@ type Sandbox struct {
 	Runtime string `toml:"runtime" oneof:"runsc runc"`
 	// Engine is the address of the Docker engine; empty means DOCKER_HOST or the default socket.
 	Engine string `toml:"engine"`
+	// EngineCA, EngineCert and EngineKey are PEM files for an engine that is reached over TLS: whom to trust, who we are.
+	EngineCA   string `toml:"engine_ca" is:"path"`
+	EngineCert string `toml:"engine_cert" is:"path"`
+	EngineKey  string `toml:"engine_key" is:"path"`
 	// OnUnavailable says what becomes of a sandboxed tool call while the engine is missing.
 	OnUnavailable string `toml:"on_unavailable" default:"deny" oneof:"deny host"`
 	// LocalDoors puts the tools of the web page and the terminal into the sandbox as well.
 	LocalDoors bool `toml:"local_doors"`
 	// WarmPool is the number of containers kept ready.
 	WarmPool int `toml:"warm_pool" range:"0..64"`
+	// PauseAfter freezes a container that nothing has used for so long, 0 is never; IdleAfter ends it.
+	PauseAfter Duration `toml:"pause_after" default:"5m" range:"0s..720h"`
+	IdleAfter  Duration `toml:"idle_after" default:"30m" range:"1s..720h"`
+	// MaxAge replaces a container at its first idle moment.
+	MaxAge Duration `toml:"max_age" default:"24h" range:"1s..8760h"`
+	// Lease is how long containers with background processes outlast the host.
+	Lease Duration `toml:"lease" default:"10m" range:"0s..168h"`
 	// Packages and Binaries are put on top of Image, once.
 	Packages []string `toml:"packages"`
 	Binaries []Binary `toml:"binaries"`

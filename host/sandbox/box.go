@@ -54,6 +54,7 @@ type order struct {
 	lane      *lane          // or nil
 	egress    *egress.Config // or nil, for no proxy
 	decided   func(session string, d egress.Decision)
+	ended     func(session string, d egress.Decision)
 }
 
 // launch makes a container, starts it and checks that its supervisor is where it should be. On
@@ -159,6 +160,11 @@ func (b *box) proxy(o order) *egress.Proxy {
 	c.Decided = func(d egress.Decision) {
 		if o.decided != nil {
 			o.decided(b.owner(), d)
+		}
+	}
+	c.Ended = func(d egress.Decision) {
+		if o.ended != nil {
+			o.ended(b.owner(), d)
 		}
 	}
 	return egress.New(c)

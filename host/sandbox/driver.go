@@ -126,11 +126,11 @@ type Networks interface {
 	ListNetworks(ctx context.Context, instance string) ([]Owned, error)
 }
 
-// Images is a Driver that can make images.
+// Images is a Driver that keeps images. To make them it is an image.Engine, too.
 type Images interface {
-	image.Engine
 	// ListImages returns the instance's images, the latest first, and one with several names once for each.
 	ListImages(ctx context.Context, instance string) ([]Owned, error)
+	RemoveImage(ctx context.Context, ref string) error
 }
 
 // Pauser is a Driver that can freeze containers.

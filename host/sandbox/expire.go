@@ -31,7 +31,17 @@ func (m *Manager) expire(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			m.lookAfterIdle(ctx, now)
+		case <-m.look:
+			m.lookAfterIdle(ctx, time.Now())
 		}
+	}
+}
+
+// lookSoon has the next look come at once.
+func (m *Manager) lookSoon() {
+	select {
+	case m.look <- struct{}{}:
+	default:
 	}
 }
 

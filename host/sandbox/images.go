@@ -24,7 +24,7 @@ func ImageRepository(instance string) string { return "flynn-" + short(instance)
 
 // newBuilder returns what makes this instance's images, or nil if the driver can make none.
 func (m *Manager) newBuilder() *image.Builder {
-	engine, ok := m.config.Driver.(Images)
+	engine, ok := m.config.Driver.(image.Engine)
 	if !ok {
 		return nil
 	}

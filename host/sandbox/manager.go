@@ -18,6 +18,7 @@ package sandbox
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -65,8 +66,13 @@ type Config struct {
 	MountRules func() mounts.Rules
 	Log        *slog.Logger
 
-	// network is what proxies reach things by; the host's own except in tests of this package.
-	network egress.Network
+	// Ended is told how many bytes an allowed request led to; see egress.Config. It must not wait.
+	Ended func(session string, d egress.Decision)
+	// Secret returns a secret that a specification names, as it is now; it is asked each time. "" means that there is none.
+	Secret func(name string) string
+	// Network is what proxies reach things by, and Roots what they verify the hosts of credentials by; nil is the host's own.
+	Network egress.Network
+	Roots   *x509.CertPool
 }
 
 // Manager owns the containers of one host. Its methods are safe for concurrent use.
@@ -81,9 +87,11 @@ type Manager struct {
 	pool       *pool
 	debts      *debts
 	volumes    *volumes
+	trusts     *trusts
 	work       sync.WaitGroup // launches and removals under way
 	host       *presence
 	tidying    chan struct{} // holds a token while somebody reconciles
+	look       chan struct{} // wakes expire, buffered
 
 	mu       sync.Mutex // guards the fields below, never held over I/O
 	sessions map[key]*Session
@@ -128,10 +136,11 @@ func New(c Config) (*Manager, error) {
 		config: c, log: c.Log, run: run, supervisor: path, digest: digest,
 		workspaces: newWorkspaces(c.WorkspaceRoot, c.Instance, host.id),
 		sessions:   make(map[key]*Session), held: make(map[string]bool),
-		host: host, tidying: make(chan struct{}, 1),
+		host: host, tidying: make(chan struct{}, 1), look: make(chan struct{}, 1),
 	}
 	m.images, m.debts = m.newBuilder(), newDebts(c.Driver, m.log)
 	m.pool, m.volumes = newPool(m), newVolumes(m)
+	m.trusts = &trusts{run: run, made: make(map[string]*trust)}
 	return m, nil
 }
 

@@ -74,7 +74,7 @@ func (m *Manager) order(spec Spec, folder string, owner owner) order {
 	}
 	o.furniture = furniture{m: m, spec: spec, owner: owner}
 	if spec.Network == allowlist {
-		m.offerProxy(&o, spec)
+		m.offerProxy(&o, spec, m.host.id)
 	}
 	if spec.Runtime == "" { // other runtimes do not let the host's sockets in
 		m.offerLane(&o)
@@ -83,14 +83,30 @@ func (m *Manager) order(spec Spec, folder string, owner owner) order {
 }
 
 // offerProxy lets programs in a container without a network reach what the specification lists.
-func (m *Manager) offerProxy(o *order, spec Spec) {
+// host is the process that has made the container.
+func (m *Manager) offerProxy(o *order, spec Spec, host string) {
 	rules, err := netaddr.ParseRules(spec.Allowlist)
 	if err != nil { // validate has read them, so this is for whoever forgets to ask it: nothing is reached
 		m.log.Error("allowlist cannot be read", "error", err)
 	}
+	credentials, err := spec.parseCredentials(m.config.Secret)
+	if err != nil {
+		m.log.Error("credentials cannot be read", "error", err)
+	}
 	o.hello.Proxy = true
-	o.egress = &egress.Config{Rules: rules, Network: m.config.network}
-	o.decided = m.config.Decided
+	o.egress = &egress.Config{
+		Rules: rules, Network: m.config.Network, Credentials: credentials, Roots: m.config.Roots, Limit: spec.EgressLimit,
+	}
+	o.decided, o.ended = m.config.Decided, m.config.Ended
+	trusted, err := m.trusts.of(host, spec, credentials)
+	if err != nil { // tunnels then stay whole, and carry what the program itself says
+		m.log.Error("credentials cannot be put into tunnels", "error", err)
+	}
+	if trusted != nil {
+		o.egress.Authority = trusted.authority
+		o.hello.Env = append(o.hello.Env, trusted.env()...)
+		o.container.Mounts = append(o.container.Mounts, trusted.mount())
+	}
 }
 
 // offerLane adds a lane; without one everything works, only slower.

@@ -16,8 +16,8 @@ import (
 const (
 	// reconcileEvery, and up to a fifth more so that many hosts do not fall into step.
 	reconcileEvery = 5 * time.Minute
-	// reconcileSoon after a start, for what the engine was still making for the process before.
-	reconcileSoon = 10 * time.Second
+	// reconcileSoon after a start, and then at growing intervals, for what the engine was still making for the process before.
+	reconcileSoon = 2 * time.Second
 	// removals is how many things are removed at a time.
 	removals = 4
 )
@@ -164,7 +164,7 @@ func (m *Manager) clearFolders(alive map[string]bool) error {
 			all = errors.Join(all, os.RemoveAll(folder))
 		}
 	}
-	return errors.Join(all, m.clearRecords(alive))
+	return errors.Join(all, m.trusts.clear(alive, time.Now()), m.clearRecords(alive))
 }
 
 func (m *Manager) clearRecords(alive map[string]bool) error {
@@ -189,6 +189,8 @@ func (m *Manager) keepTidy(ctx context.Context) {
 		if err := m.Reconcile(ctx); err != nil && ctx.Err() == nil {
 			m.log.Warn("sandboxes could not be put in order; it is tried again", "error", err)
 		}
-		pause = reconcileEvery + rand.N(reconcileEvery/5)
+		if pause *= 4; pause > reconcileEvery {
+			pause = reconcileEvery + rand.N(reconcileEvery/5)
+		}
 	}
 }

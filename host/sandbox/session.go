@@ -155,6 +155,19 @@ func (s *Session) release() {
 	defer s.mu.Unlock()
 	s.active--
 	s.used = time.Now()
+	if s.active == 0 && s.launch != nil && !s.launch.spent() && s.launch.isOld(s.m.config.MaxAge) {
+		s.m.lookSoon()
+	}
+}
+
+// isOld says whether a container has reached its age.
+func (p *pending) isOld(age time.Duration) bool {
+	select {
+	case <-p.done:
+		return time.Since(p.box.born) >= age
+	default:
+		return false
+	}
 }
 
 // retire refuses further calls, ends the container and waits until it is gone.

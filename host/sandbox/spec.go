@@ -50,6 +50,10 @@ type Spec struct {
 	// Start is a program with its arguments that runs beside the session's commands: nil for none, empty for the image's
 	// own. See start.go.
 	Start []string
+	// Credentials are given to requests to their hosts. They count for Network allowlist only, as does EgressLimit, which
+	// bounds what a container's connections carry together, in bytes. 10 GiB
+	Credentials []Credential
+	EgressLimit int64
 }
 
 // WithDefaults fills in what is unset.
@@ -61,7 +65,9 @@ func (s Spec) WithDefaults() Spec {
 		s.Network = "none"
 	}
 	if s.Network != allowlist {
-		s.Allowlist = nil
+		s.Allowlist, s.Credentials, s.EgressLimit = nil, nil, 0
+	} else if s.EgressLimit == 0 {
+		s.EgressLimit = 10 << 30
 	}
 	if s.MemoryBytes == 0 {
 		s.MemoryBytes = 512 << 20
@@ -102,6 +108,9 @@ func (s Spec) validate() error {
 		return fmt.Errorf("sandbox: timeout %v is negative", s.Timeout)
 	}
 	if _, err := netaddr.ParseRules(s.Allowlist); err != nil {
+		return fmt.Errorf("sandbox: %w", err)
+	}
+	if _, err := s.parseCredentials(nil); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
 	if err := s.Recipe().Validate(); err != nil {

@@ -144,7 +144,8 @@ func (vs *volumes) handOver(ctx context.Context, v volume, name, image string, o
 		},
 		Network: "none", MemoryBytes: ownMemory, CPUs: 1, PidsLimit: ownPids,
 	}
-	c.Labels[LabelKey] = key
+	c.Labels[LabelKey], c.Labels[LabelHost] = key, m.host.id
+	defer m.newTenure(key).release()
 	c.Labels[LabelExpires] = time.Now().Add(ownTimeout).UTC().Format(time.RFC3339)
 	defer m.debts.abandon(c.Name, nil)
 	id, err := create(ctx, m.config.Driver, m.log, c)

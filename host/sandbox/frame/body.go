@@ -26,6 +26,8 @@ type HelloBody struct {
 	// They count only with a lane.
 	Lease  time.Duration `json:"lease,omitempty"`
 	Secret []byte        `json:"secret,omitempty"`
+	// Env is what every command finds besides: "NAME=value".
+	Env []string `json:"env,omitempty"`
 }
 
 // WelcomeBody is the supervisor's proof of where it runs. The host compares it with

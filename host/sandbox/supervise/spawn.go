@@ -78,7 +78,7 @@ func fixedEnv(h frame.HelloBody) []string {
 	if h.Proxy {
 		env = append(env, proxyEnv()...)
 	}
-	return env
+	return append(env, h.Env...)
 }
 
 // start runs argv as the workload's user in a session of its own, with a tag.
