@@ -63,7 +63,7 @@ USER agent
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := r.run(ref, "flynn-greeting; ls /var/lib/apt/lists /var/cache/apt/archives/*.deb 2>/dev/null; stat -c '%U %a' /usr/bin/flynn-greeting /var/lib/flynn-greeting"); got !=
+			if got := r.run(ref, "flynn-greeting; ls -d /var/lib/apt/lists/* /var/cache/apt/archives/*.deb 2>/dev/null; stat -c '%U %a' /usr/bin/flynn-greeting /var/lib/flynn-greeting"); got !=
 				c.want+"root 755\nagent 2750\n" {
 				t.Errorf("got %q", got)
 			}
