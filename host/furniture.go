@@ -1,6 +1,9 @@
 package host
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/image"
@@ -40,4 +43,22 @@ func (m *machines) rules() mounts.Rules {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.mountRules
+}
+
+// checkProjects finds what is wrong about a compose file in this very sandbox, such as a limit above the sandbox's own.
+func checkProjects(c *config.Config) config.Errors {
+	var errs config.Errors
+	check := func(s config.Sandbox, key ...string) {
+		if s.Project == nil {
+			return
+		}
+		if err := spec(s).Check(); err != nil {
+			errs = append(errs, config.Error{File: c.Path, Line: c.Line(key...), Key: config.KeyString(key...), Problem: err.Error()})
+		}
+	}
+	check(c.Sandbox, "sandbox", "compose")
+	for _, name := range slices.Sorted(maps.Keys(c.Sandboxes)) {
+		check(c.Sandboxes[name], "sandboxes", name, "compose")
+	}
+	return errs
 }

@@ -80,8 +80,8 @@ func (s *Sandboxes) Manager(log *slog.Logger) (*sandbox.Manager, error) {
 	})
 }
 
-// Prune removes the containers that an earlier host of this store has left and the images that no sandbox needs any more, and
-// returns them. A host that runs looks after its own, so then it refuses; none can start meanwhile. What has background
+// Prune removes the containers that an earlier host of this store has left and the images that no sandbox needs any more,
+// and returns them. A host that runs looks after its own, so then it refuses; none can start meanwhile. What has background
 // processes goes as well.
 func (s *Sandboxes) Prune(ctx context.Context, log *slog.Logger) ([]sandbox.Owned, error) {
 	unlock, err := lockStore(s.config.Store.Dir)
@@ -93,12 +93,12 @@ func (s *Sandboxes) Prune(ctx context.Context, log *slog.Logger) ([]sandbox.Owne
 	if err != nil {
 		return nil, err
 	}
-	left, err := manager.Prune(ctx)
+	removed, err := manager.Prune(ctx)
 	if err != nil {
-		return left, err
+		return removed, err
 	}
 	images, err := manager.PruneImages(ctx, s.specs())
-	return append(left, images...), err
+	return append(removed, images...), err
 }
 
 // PruneVolumes removes the volumes of this store with what is in them, and returns them. It refuses while a host runs, as

@@ -18,6 +18,8 @@
 //	inherit  keys missing in a map's entries are taken from the section of that name
 package config
 
+import "github.com/flynnhost/flynn/host/sandbox/compose"
+
 // Config is a whole flynn.toml, validated, with defaults filled in. It is immutable once loaded.
 type Config struct {
 	// SystemPrompt is used by agents that have none of their own.
@@ -72,8 +74,10 @@ type Sandbox struct {
 	OnUnavailable string `toml:"on_unavailable" default:"deny" oneof:"deny host"`
 	// LocalDoors puts the tools of the web page and the terminal into the sandbox as well.
 	LocalDoors bool `toml:"local_doors"`
-	// WarmPool is the number of containers kept ready.
+	// WarmPool is the number of containers kept ready. Named sandboxes do not inherit it.
 	WarmPool int `toml:"warm_pool" range:"0..64"`
+	// WarmPoolCPU is the percentage of the machine's time that making them may take; [sandbox] sets it for all.
+	WarmPoolCPU int `toml:"warm_pool_cpu" default:"25" range:"1..100"`
 	// PauseAfter freezes a container that nothing has used for so long, 0 is never; IdleAfter ends it.
 	PauseAfter Duration `toml:"pause_after" default:"5m" range:"0s..720h"`
 	IdleAfter  Duration `toml:"idle_after" default:"30m" range:"1s..720h"`
@@ -95,6 +99,8 @@ type Sandbox struct {
 	Compose string `toml:"compose" is:"path"`
 	// Service is the one among them where commands run.
 	Service string `toml:"service"`
+	// Project is what Compose says.
+	Project *compose.Project `toml:"-"`
 	// MountRoots are the folders of the host that mounts lie below; of [sandbox] only.
 	MountRoots []string `toml:"mount_roots" is:"path"`
 	Mounts     []Mount  `toml:"mounts"`

@@ -25,6 +25,10 @@ func (d *decoder) fill(cfg *Config, getenv func(string) string) {
 		if !d.lines.has(keyPath{"sandboxes", name, "enabled"}) {
 			sandbox.Enabled = true
 		}
+		// Containers that wait cost memory, so each kind of them must be asked for.
+		if !d.lines.has(keyPath{"sandboxes", name, "warm_pool"}) {
+			sandbox.WarmPool = 0
+		}
 		cfg.Sandboxes[name] = sandbox
 	}
 	for i := range cfg.Policies {

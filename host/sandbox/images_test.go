@@ -48,7 +48,7 @@ func dropImages(t *testing.T, h sandboxtest.Host, config sandbox.Config) {
 func TestSessionsOfABuiltImage(t *testing.T) {
 	h := sandboxtest.Engine(t)
 	spec := builtSpec(t, "RUN cat /proc/sys/kernel/random/uuid > /id")
-	m, config := h.Manager(t, func(c *sandbox.Config) { c.Spec, c.WarmPool = spec, 1; dropImages(t, h, *c) })
+	m, config := h.Manager(t, func(c *sandbox.Config) { c.Pools = []sandbox.Pool{{Spec: spec, Size: 1}}; dropImages(t, h, *c) })
 	var all sync.WaitGroup
 	ids, told := make([]string, 2), make([]string, 2)
 	for i, session := range []string{"a", "b"} {

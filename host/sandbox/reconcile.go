@@ -146,7 +146,7 @@ func expired(labels map[string]string, now time.Time) bool {
 	return err == nil && now.After(until)
 }
 
-// clearFolders drops the lanes, records and slots that no living process has.
+// clearFolders drops the lanes, slots and records that no living process has.
 func (m *Manager) clearFolders(alive map[string]bool) error {
 	var all error
 	lanes, err := filepath.Glob(filepath.Join(m.run, lanePrefix+"*"))
@@ -157,14 +157,7 @@ func (m *Manager) clearFolders(alive map[string]bool) error {
 			all = errors.Join(all, os.RemoveAll(folder))
 		}
 	}
-	slots, err := filepath.Glob(filepath.Join(m.workspaces.pool, "*"))
-	all = errors.Join(all, err)
-	for _, folder := range slots {
-		if owner, _, _ := strings.Cut(filepath.Base(folder), "-"); owner != m.host.id && !alive[owner] {
-			all = errors.Join(all, os.RemoveAll(folder))
-		}
-	}
-	return errors.Join(all, m.trusts.clear(alive, time.Now()), m.clearRecords(alive))
+	return errors.Join(all, m.workspaces.clearSlots(alive), m.trusts.clear(alive, time.Now()), m.clearRecords(alive))
 }
 
 func (m *Manager) clearRecords(alive map[string]bool) error {
