@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/compose"
@@ -225,7 +227,13 @@ func TestProjectOfADeadHostIsRemoved(t *testing.T) {
 
 func TestServiceThatDiesIsTold(t *testing.T) {
 	h := sandboxtest.Engine(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	m, config := h.Manager(t)
+	defer func() {
+		if err := m.DestroyAll(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	}()
 	spec := composed(t, config, "services: { app: { image: IMAGE }, frail: { image: IMAGE, command: ['sh', '-c', 'nc -l -p 9000; echo goodbye; exit 7'] } }")
 	s, err := m.Get(t.Context(), "a", "default", spec)
 	if err != nil {
@@ -244,6 +252,17 @@ func TestServiceThatDiesIsTold(t *testing.T) {
 	})
 	if len(told) != 1 || told[0] != "service frail has ended with exit code 7" {
 		t.Errorf("told %q", told)
+	}
+	list, err := s.Processes(t.Context())
+	if err != nil || len(list) != 1 || list[0].ID != "service:frail" || list[0].Running || list[0].Result == nil || list[0].Result.ExitCode != 7 {
+		t.Errorf("listed %+v, %v", list, err)
+	}
+	out, err := s.Output(t.Context(), "service:frail", 2, 4) // of "\\ngoodbye\\n"
+	if err != nil || string(out.Data) != "oodb" || out.Next != 6 || out.Running {
+		t.Errorf("its output from 2 on: %+v, %v", out, err)
+	}
+	if _, err := s.Kill(t.Context(), "service:frail"); !errors.Is(err, machine.ErrNotFound) || !strings.Contains(err.Error(), "ends with the sandbox") {
+		t.Errorf("killed: %v", err)
 	}
 }
 
