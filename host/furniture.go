@@ -6,6 +6,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
 
@@ -26,6 +27,13 @@ func volumes(configured []config.Volume) (made []sandbox.VolumeMount) {
 func tmpfs(configured []config.Tmpfs) (made []sandbox.MemoryMount) {
 	for _, t := range configured {
 		made = append(made, sandbox.MemoryMount{Target: t.Target, Bytes: int64(t.Size)})
+	}
+	return made
+}
+
+func binaries(configured []config.Binary) (made []image.Binary) {
+	for _, b := range configured {
+		made = append(made, b.Recipe())
 	}
 	return made
 }

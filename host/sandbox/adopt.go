@@ -322,7 +322,7 @@ func (m *Manager) rebuild(conn net.Conn, reader *frame.Reader, r record, t *tenu
 		container: Container{Image: r.Spec.Image, Labels: map[string]string{LabelSession: r.Session}},
 	}
 	if r.Spec.Network == allowlist {
-		m.offerProxy(&o, r.Spec)
+		m.offerProxy(&o, r.Spec, r.Host)
 	}
 	b := newBox(m.config.Driver, m.log, r.Container, o)
 	b.born = r.Born
@@ -336,6 +336,7 @@ func (m *Manager) rebuild(conn net.Conn, reader *frame.Reader, r record, t *tenu
 		last = max(last, e.Request)
 	}
 	b.connect(conn, reader, last, o, open...)
+	b.onceRemoved(m.config.Holds.Enter(r.Session))
 	go b.watch()
 	return b
 }

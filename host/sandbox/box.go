@@ -21,6 +21,7 @@ type box struct {
 	debts     *debts
 	log       *slog.Logger
 	id        string
+	spec      string // the hash of what it was made from
 	image     string
 	workspace string // the host's folder
 	born      time.Time
@@ -35,6 +36,8 @@ type box struct {
 	session   string // "" while the container is in the pool
 	processes map[string]*process
 	started   int // background processes ever
+	removed   bool
+	onRemoved func() // or nil
 }
 
 // greetTimeout bounds the time from a container's start to its supervisor's welcome.
@@ -55,6 +58,7 @@ type order struct {
 	lane      *lane          // or nil
 	egress    *egress.Config // or nil, for no proxy
 	decided   func(session string, d egress.Decision)
+	ended     func(session string, d egress.Decision)
 }
 
 // launch makes a container, starts it and checks that its supervisor is where it should be. On
@@ -90,7 +94,7 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, err
 
 func newBox(d Driver, log *slog.Logger, id string, o order) *box {
 	return &box{
-		driver: d, debts: o.debts, log: log, id: id, image: o.container.Image, workspace: o.workspace, born: time.Now(),
+		driver: d, debts: o.debts, log: log, id: id, spec: o.container.Labels[LabelSpec], image: o.container.Image, workspace: o.workspace, born: time.Now(),
 		tenure: o.tenure, nap: newNap(),
 		gone: make(chan struct{}), session: o.container.Labels[LabelSession], processes: make(map[string]*process),
 	}
@@ -168,6 +172,11 @@ func (b *box) proxy(o order) *egress.Proxy {
 			o.decided(b.owner(), d)
 		}
 	}
+	c.Ended = func(d egress.Decision) {
+		if o.ended != nil {
+			o.ended(b.owner(), d)
+		}
+	}
 	return egress.New(c)
 }
 
@@ -211,6 +220,31 @@ func (b *box) watch() {
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
 	b.removal = errors.Join(b.project.remove(), b.debts.remove(ctx, b.id))
+	if b.removal == nil {
+		b.isRemoved()
+	}
+}
+
+// isRemoved tells who waits for that.
+func (b *box) isRemoved() {
+	b.mu.Lock()
+	b.removed = true
+	then := b.onRemoved
+	b.mu.Unlock()
+	if then != nil {
+		then()
+	}
+}
+
+// onceRemoved has then called when the container is removed, and never before that has succeeded.
+func (b *box) onceRemoved(then func()) {
+	b.mu.Lock()
+	b.onRemoved = then
+	removed := b.removed
+	b.mu.Unlock()
+	if removed {
+		then()
+	}
 }
 
 // errEnded is the reason of an orderly end.

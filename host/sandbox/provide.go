@@ -18,10 +18,23 @@ const launchTimeout = 20 * time.Minute
 // provide takes a warm container if one fits, or makes one. The end of ctx ends the wait for its image; what comes after
 // that is seen through.
 func (m *Manager) provide(ctx context.Context, s *Session) (*box, error) {
-	if b := m.pool.claim(s); b != nil {
-		return b, nil
+	defer m.pools.hurry()()
+	leave := m.config.Holds.Enter(s.session)
+	b := m.pools.claim(s)
+	if b == nil {
+		var err error
+		if b, err = m.makeFor(ctx, s); err != nil {
+			leave()
+			return nil, err
+		}
 	}
-	ref, err := m.prepareImage(ctx, s.spec)
+	b.onceRemoved(leave)
+	return b, nil
+}
+
+// makeFor makes a container on the session's own workspace.
+func (m *Manager) makeFor(ctx context.Context, s *Session) (*box, error) {
+	ref, err := m.PrepareImage(ctx, s.spec)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +88,7 @@ func (m *Manager) order(spec Spec, folder string, owner owner) order {
 	o.furniture = furniture{m: m, spec: spec, owner: owner}
 	offerNames(&o, spec)
 	if spec.Network == allowlist {
-		m.offerProxy(&o, spec)
+		m.offerProxy(&o, spec, m.host.id)
 	}
 	if spec.Runtime == "" { // other runtimes do not let the host's sockets in
 		m.offerLane(&o)
@@ -84,14 +97,32 @@ func (m *Manager) order(spec Spec, folder string, owner owner) order {
 }
 
 // offerProxy lets programs in a container without a network reach what the specification lists.
-func (m *Manager) offerProxy(o *order, spec Spec) {
+// host is the process that has made the container.
+func (m *Manager) offerProxy(o *order, spec Spec, host string) {
 	rules, err := netaddr.ParseRules(spec.Allowlist)
 	if err != nil { // validate has read them, so this is for whoever forgets to ask it: nothing is reached
 		m.log.Error("allowlist cannot be read", "error", err)
 	}
+	credentials, err := spec.parseCredentials(m.config.Secret)
+	if err != nil {
+		m.log.Error("credentials cannot be read", "error", err)
+	}
 	o.hello.Proxy = true
-	o.egress = &egress.Config{Rules: rules, Network: m.config.network}
-	o.decided = m.config.Decided
+	o.egress = &egress.Config{
+		Rules: rules, Network: m.config.Network, Credentials: credentials, Roots: m.config.Roots, Limit: spec.EgressLimit,
+	}
+	o.decided, o.ended = m.config.Decided, m.config.Ended
+	trusted, err := m.trusts.of(host, spec, credentials)
+	if err != nil { // tunnels then stay whole, and carry what the program itself says
+		m.log.Error("credentials cannot be put into tunnels", "error", err)
+	}
+	if trusted != nil {
+		o.egress.Authority = trusted.authority
+		for _, variable := range trusted.env() {
+			o.hello.Env = append(o.hello.Env, []byte(variable))
+		}
+		o.container.Mounts = append(o.container.Mounts, trusted.mount())
+	}
 }
 
 // offerLane adds a lane; without one everything works, only slower.

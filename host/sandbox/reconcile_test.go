@@ -154,8 +154,11 @@ func TestReconcileGoesOn(t *testing.T) {
 			defer d.mu.Unlock()
 			return d.asks
 		}
-		if n := asks(11 * time.Second); n != 1 {
+		if n := asks(3 * time.Second); n != 1 {
 			t.Errorf("%d looks soon after the start", n)
+		}
+		if n := asks(time.Hour); n < 12 || n > 16 {
+			t.Errorf("%d looks within an hour", n)
 		}
 		d.mu.Lock()
 		d.err = nil

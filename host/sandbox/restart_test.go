@@ -34,7 +34,7 @@ type hostOrder struct {
 
 // hostCall is one thing that it shall do, a line of JSON; the answer is another line.
 type hostCall struct {
-	Do      string // get, exec, start, processes, output, kill, wait, end
+	Do      string
 	Session string
 	Script  string
 	ID      string
@@ -45,6 +45,7 @@ type hostAnswer struct {
 	Text      string
 	Process   machine.Process
 	Processes []machine.Process
+	Held      []string
 	Stats     sandbox.Stats
 	Error     string
 }
@@ -59,8 +60,10 @@ func TestHostProcess(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		t.Fatal(err)
 	}
-	config := sandboxtest.Engine(t).Config(t)
-	config.Instance, config.WorkspaceRoot, config.Lease, config.WarmPool = o.Instance, o.Root, o.Lease, o.Pool
+	engine := sandboxtest.Engine(t)
+	config := engine.Config(t)
+	config.Instance, config.WorkspaceRoot, config.Lease = o.Instance, o.Root, o.Lease
+	config.Pools, config.PoolCPU = []sandbox.Pool{{Spec: config.Spec, Size: o.Pool}}, 1
 	m, err := sandbox.New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +85,7 @@ func TestHostProcess(t *testing.T) {
 		if err := calls.Decode(&c); err != nil {
 			return
 		}
-		a := serveCall(t, m, config.Spec, c)
+		a := serveCall(t, engine, m, config.Spec, o.Instance, c)
 		mu.Lock()
 		fmt.Printf("\nhost %s\n", must(json.Marshal(a)))
 		mu.Unlock()
@@ -99,7 +102,7 @@ func must(p []byte, err error) []byte {
 	return p
 }
 
-func serveCall(t *testing.T, m *sandbox.Manager, spec sandbox.Spec, c hostCall) (a hostAnswer) {
+func serveCall(t *testing.T, engine sandboxtest.Host, m *sandbox.Manager, spec sandbox.Spec, instance string, c hostCall) (a hostAnswer) {
 	fail := func(err error) hostAnswer {
 		if err != nil {
 			a.Error = err.Error()
@@ -111,6 +114,19 @@ func serveCall(t *testing.T, m *sandbox.Manager, spec sandbox.Spec, c hostCall) 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		return fail(m.DestroyAll(ctx))
+	}
+	switch c.Do { // what concerns no session, or no container of one
+	case "held":
+		a.Held = m.Held()
+		return a
+	case "reconcile":
+		return fail(m.Reconcile(t.Context()))
+	case "destroy":
+		return fail(m.Destroy(t.Context(), c.Session))
+	case "network":
+		return fail(engine.Driver.EnsureNetwork(t.Context(), c.ID, passing(instance)))
+	case "volume":
+		return fail(engine.Driver.EnsureVolume(t.Context(), c.ID, passing(instance)))
 	}
 	s, err := m.Get(t.Context(), c.Session, "default", spec)
 	if err != nil {
@@ -135,10 +151,15 @@ func serveCall(t *testing.T, m *sandbox.Manager, spec sandbox.Spec, c hostCall) 
 		err = s.Signal(t.Context(), c.ID, syscall.SIGUSR1)
 	case "wait":
 		a.Process, err = s.Wait(t.Context(), c.ID)
-	case "destroy":
-		err = m.Destroy(t.Context(), c.Session)
+	case "write":
+		err = s.WriteFile(t.Context(), "f", make([]byte, 1<<20), 0)
 	}
 	return fail(err)
+}
+
+// passing are the labels of what has expired already.
+func passing(instance string) map[string]string {
+	return map[string]string{sandbox.LabelInstance: instance, sandbox.LabelExpires: time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)}
 }
 
 // remoteHost is a host in another process.
@@ -186,7 +207,9 @@ func (h *remoteHost) tell(c hostCall) {
 
 func (h *remoteHost) answer() (a hostAnswer) {
 	h.t.Helper()
+	var said []string // what is no answer: a failure, commonly
 	for h.lines.Scan() {
+		said = append(said, h.lines.Text())
 		if text, ok := strings.CutPrefix(h.lines.Text(), "host "); ok {
 			if err := json.Unmarshal([]byte(text), &a); err != nil {
 				h.t.Fatal(err)
@@ -194,7 +217,7 @@ func (h *remoteHost) answer() (a hostAnswer) {
 			return a
 		}
 	}
-	h.t.Fatal("the other process has ended")
+	h.t.Fatalf("the other process has ended: %s", strings.Join(said, "\n"))
 	return a
 }
 
@@ -215,6 +238,9 @@ const counter = `trap 'echo got; exit 5' USR1; i=0; while :; do i=$((i+1)); echo
 // counted fails unless the text is 1, 2, 3 and so on, and returns how far it goes.
 func counted(t testing.TB, text string) int {
 	t.Helper()
+	if text == "" {
+		return 0
+	}
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	for i, line := range lines {
 		if line != strconv.Itoa(i+1) {

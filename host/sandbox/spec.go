@@ -51,6 +51,10 @@ type Spec struct {
 	// Start is a program with its arguments that runs beside the session's commands: nil for none, empty for the image's
 	// own. See start.go.
 	Start []string
+	// Credentials are given to requests to their hosts. They count for Network allowlist only, as does EgressLimit, which
+	// bounds what a container's connections carry together, in bytes. 10 GiB
+	Credentials []Credential
+	EgressLimit int64
 	// Compose is a project that is started for each session, and Service the one among its services where commands run: the
 	// container is made of that one's image then, and finds in it what the file says. See project.go.
 	Compose *compose.Project
@@ -66,7 +70,9 @@ func (s Spec) WithDefaults() Spec {
 		s.Network = "none"
 	}
 	if s.Network != allowlist {
-		s.Allowlist = nil
+		s.Allowlist, s.Credentials, s.EgressLimit = nil, nil, 0
+	} else if s.EgressLimit == 0 {
+		s.EgressLimit = 10 << 30
 	}
 	if main, ok := s.main(); ok {
 		s.Image = main.Image
@@ -113,6 +119,9 @@ func (s Spec) validate() error {
 		return fmt.Errorf("sandbox: timeout %v is negative", s.Timeout)
 	}
 	if _, err := netaddr.ParseRules(s.Allowlist); err != nil {
+		return fmt.Errorf("sandbox: %w", err)
+	}
+	if _, err := s.parseCredentials(nil); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
 	if err := s.Recipe().Validate(); err != nil {

@@ -23,6 +23,9 @@ func (s *supervisor) openKept(f frame.Frame) error {
 // to the proxy: so a host that was gone finds every frame about something it knows.
 func (s *supervisor) tellKept(t *transfer) {
 	defer t.cancel()
+	t.resume()
+	defer t.yield()
+	defer t.cancel()
 	commands := s.background()
 	running := make(map[*command]bool)
 	lines := json.NewEncoder(t)
