@@ -322,3 +322,52 @@ services:
 		t.Errorf("memory %d, %v", c.HostConfig.Memory, err)
 	}
 }
+
+// A volume that a service has given to its own user stays that user's, and keeps nobody from starting again.
+func TestServiceTakesAVolume(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	config := h.Config(t)
+	sweepVolumes(t, config.Instance)
+	spec := composed(t, config, `
+services:
+  app: { image: IMAGE, volumes: ["data:/data"] }
+  taker: { image: IMAGE, command: ["sh", "-c", "chown 4321 /data; echo taken > /data/f; sleep 1000"], volumes: ["data:/data"], healthcheck: { test: "test -s /data/f", interval: 50ms, retries: 100 } }
+volumes: { data: }
+`)
+	for range 2 { // the second host has not handed the volume over itself
+		m, err := sandbox.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := said(t, m, "a", spec, "stat -c %u /data; cat /data/f"); got != "4321\ntaken" {
+			t.Errorf("got %q", got)
+		}
+		if err := m.DestroyAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What a service mounts is looked at again once it runs.
+func TestServiceMountSwapped(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	root := t.TempDir()
+	allowed := filepath.Join(root, "allowed")
+	data, secret := folder(t, allowed, "data"), folder(t, root, "secret")
+	starts := 0
+	m, config := h.Manager(t, allow(allowed), func(c *sandbox.Config) {
+		c.Driver = swapper{h.Driver, func() {
+			if starts++; starts == 2 {
+				swap(t, data, secret)
+			}
+		}}
+	})
+	file := "services: { app: { image: IMAGE }, db: { image: IMAGE, command: sleep 1000, volumes: ['DATA:/data:ro'] } }"
+	spec := composed(t, config, strings.ReplaceAll(file, "DATA", data))
+	if _, err := m.Get(t.Context(), "a", "default", spec); err == nil || !strings.Contains(err.Error(), "service db does not start") {
+		t.Errorf("got %v", err)
+	}
+	if left := containers(t, h, config.Instance); len(left) != 0 {
+		t.Errorf("left: %+v", left)
+	}
+}
