@@ -33,9 +33,9 @@ func TestGVisor(t *testing.T) {
 			}
 		}
 	})
-	t.Run("files", func(t *testing.T) {
+	t.Run("machine", func(t *testing.T) {
 		opened := 0
-		machinetest.Files(t, func(t *testing.T) machine.Machine {
+		machinetest.Run(t, func(t *testing.T) machine.Machine {
 			opened++
 			s := get(t, m, fmt.Sprint("chat:", opened), config.Spec)
 			t.Cleanup(func() { _ = s.Close() })
