@@ -121,6 +121,8 @@ func spec(s config.Sandbox) sandbox.Spec {
 		CPUs: float64(s.CPULimit), PidsLimit: int64(s.PidsLimit), Timeout: time.Duration(s.TimeoutSeconds) * time.Second,
 		Runtime: s.Runtime,
 		Mounts:  hostMounts(s.Mounts), Volumes: volumes(s.Volumes), Tmpfs: tmpfs(s.Tmpfs), Start: s.StartCommand,
+		Packages: s.Packages, Binaries: binaries(s.Binaries), Dockerfile: s.Dockerfile, BuildContext: s.BuildContext, BuildNetwork: s.BuildNetwork,
+		Compose: s.Project, Service: s.Service,
 	}
 }
 

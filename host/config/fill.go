@@ -18,7 +18,9 @@ func (d *decoder) fill(cfg *Config, getenv func(string) string) {
 			cfg.Agents[name] = agent
 		}
 	}
+	d.fillImage(keyPath{"sandbox"}, &cfg.Sandbox)
 	for name, sandbox := range cfg.Sandboxes {
+		d.fillImage(keyPath{"sandboxes", name}, &sandbox)
 		// Who names a sandbox wants it: only a false of its own switches it off.
 		if !d.lines.has(keyPath{"sandboxes", name, "enabled"}) {
 			sandbox.Enabled = true

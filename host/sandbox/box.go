@@ -28,6 +28,7 @@ type box struct {
 	link      *link
 	tenure    *tenure
 	nap       nap
+	project   *project      // or nil; its services go with the container
 	gone      chan struct{} // closed once the container is removed, or removal has failed
 	removal   error         // valid once gone is closed
 
@@ -76,6 +77,12 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, err
 	}
 	b := newBox(d, log, id, o)
 	if err := b.boot(ctx, o); err != nil {
+		o.debts.abandon(id, nil)
+		o.tenure.end()
+		return nil, err
+	}
+	if b.project, err = o.furniture.m.startProject(ctx, o, id); err != nil {
+		b.link.close(errEnded)
 		o.debts.abandon(id, nil)
 		o.tenure.end()
 		return nil, err
@@ -212,7 +219,8 @@ func (b *box) watch() {
 	defer b.tenure.end()
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
-	if b.removal = b.debts.remove(ctx, b.id); b.removal == nil {
+	b.removal = errors.Join(b.project.remove(), b.debts.remove(ctx, b.id))
+	if b.removal == nil {
 		b.isRemoved()
 	}
 }

@@ -183,7 +183,7 @@ func (m *Manager) codeBox(ctx context.Context, spec Spec) (*box, error) {
 }
 
 func (m *Manager) makeCodeBox(ctx context.Context, spec Spec) (*box, error) {
-	ref, err := m.prepareImage(ctx, spec)
+	ref, err := m.PrepareImage(ctx, spec)
 	if err != nil {
 		return nil, err
 	}

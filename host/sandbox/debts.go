@@ -82,7 +82,7 @@ func (d *debts) settleFor(b *box) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
-	if err := d.remove(ctx, b.id); err != nil {
+	if err := errors.Join(b.project.remove(), d.remove(ctx, b.id)); err != nil {
 		return err
 	}
 	b.isRemoved()

@@ -157,7 +157,7 @@ func New(c Config) (*Manager, error) {
 		host: host, tidying: make(chan struct{}, 1), look: make(chan struct{}, 1),
 	}
 	m.ending, m.end = context.WithCancel(context.Background())
-	m.images, m.debts = newBuilder(c, run), newDebts(c.Driver, m.log)
+	m.images, m.debts = m.newBuilder(), newDebts(c.Driver, m.log)
 	m.pools, m.volumes = newPools(m), newVolumes(m)
 	m.trusts = &trusts{run: run, made: make(map[string]*trust)}
 	return m, nil

@@ -34,7 +34,7 @@ func (m *Manager) provide(ctx context.Context, s *Session) (*box, error) {
 
 // makeFor makes a container on the session's own workspace.
 func (m *Manager) makeFor(ctx context.Context, s *Session) (*box, error) {
-	ref, err := m.prepareImage(ctx, s.spec)
+	ref, err := m.PrepareImage(ctx, s.spec)
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +86,7 @@ func (m *Manager) order(spec Spec, folder string, owner owner) order {
 		},
 	}
 	o.furniture = furniture{m: m, spec: spec, owner: owner}
+	offerNames(&o, spec)
 	if spec.Network == allowlist {
 		m.offerProxy(&o, spec, m.host.id)
 	}
@@ -117,7 +118,9 @@ func (m *Manager) offerProxy(o *order, spec Spec, host string) {
 	}
 	if trusted != nil {
 		o.egress.Authority = trusted.authority
-		o.hello.Env = append(o.hello.Env, trusted.env()...)
+		for _, variable := range trusted.env() {
+			o.hello.Env = append(o.hello.Env, []byte(variable))
+		}
 		o.container.Mounts = append(o.container.Mounts, trusted.mount())
 	}
 }
@@ -130,9 +133,17 @@ func (m *Manager) offerLane(o *order) {
 		return
 	}
 	o.lane, o.tenure.lane = l, l
-	o.hello.Lease, o.hello.Secret = o.tenure.offer(m.config.Lease)
+	o.hello.Lease, o.hello.Secret = o.tenure.offer(m.leaseOf(o.furniture.spec))
 	o.hello.Lane = lanePath + "/" + laneSocket
 	o.container.Mounts = append(o.container.Mounts, l.mount())
+}
+
+// leaseOf is none for a container with services: nobody would look after them meanwhile.
+func (m *Manager) leaseOf(spec Spec) time.Duration {
+	if spec.Compose != nil {
+		return 0
+	}
+	return m.config.Lease
 }
 
 // random is a fresh 128-bit name.

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,7 +135,7 @@ func (m *Manager) kinds() []kind {
 		all = append(all, kind{"network", d.ListNetworks, func(ctx context.Context, o Owned) error { return d.RemoveNetwork(ctx, o.ID) }})
 	}
 	if d, ok := m.config.Driver.(Images); ok {
-		all = append(all, kind{"image", d.ListImages, func(ctx context.Context, o Owned) error { return d.RemoveImage(ctx, o.ID) }})
+		all = append(all, kind{"image", d.ListImages, func(ctx context.Context, o Owned) error { return d.RemoveImage(ctx, cmp.Or(o.Name, o.ID)) }})
 	}
 	return all
 }

@@ -75,7 +75,7 @@ func (ps *pools) refill(ctx context.Context) time.Duration {
 		return wait
 	}
 	began := time.Now()
-	ref, err := ps.m.prepareImage(ctx, p.spec)
+	ref, err := ps.m.PrepareImage(ctx, p.spec)
 	var b *box
 	if err == nil {
 		began = time.Now() // to fetch an image takes long, but hardly any of the machine's time
