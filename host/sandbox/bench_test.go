@@ -320,7 +320,12 @@ func BenchmarkLiveSessions(b *testing.B) {
 		b.ReportMetric(took.quantile(0.5), "p50-ms")
 		b.ReportMetric(took.quantile(0.95), "p95-ms")
 		b.ReportMetric(0, "ns/op")
-		destroyAll(b, m, "live ", sessions)
+		for from := 0; from < sessions; from += 4 { // all at once keep the engine from answering
+			err := together(4, func(i int) error { return m.Destroy(b.Context(), fmt.Sprint("live ", from+i)) })
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
 	}
 }
 
