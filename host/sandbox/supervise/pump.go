@@ -4,6 +4,7 @@ package supervise
 
 import (
 	"errors"
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -48,6 +49,9 @@ func newPump(c *command, stream uint8) *pump {
 
 // head is how much is sent from the beginning of the stream.
 func (p *pump) head() int64 {
+	if p.c.body.Live {
+		return math.MaxInt64
+	}
 	if p.tail != nil {
 		return p.c.body.MaxOutput - int64(p.tail.size)
 	}
@@ -136,7 +140,7 @@ func (p *pump) accept(b []byte) {
 		p.dropped += int64(len(b)) - keep
 	}
 	p.held = append(p.held, b[:keep]...)
-	if p.c.body.Eager || len(p.held) >= pumpHold {
+	if p.c.body.Eager || p.c.body.Live || len(p.held) >= pumpHold {
 		p.flush()
 	}
 }
