@@ -116,3 +116,99 @@ func TestContainerRemovedInMidCommand(t *testing.T) {
 		t.Errorf("the next command says %q, want the file of the last one", got)
 	}
 }
+
+// The engine goes away under a running turn, which is told so, and comes back without the host being restarted.
+func TestEngineGoesAwayAndComesBack(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		away, back func(e *sandboxtest.Private)
+		running    string // what the running turn is told
+		refused    string // and the next one
+	}{
+		{"stopped", (*sandboxtest.Private).Stop, (*sandboxtest.Private).Start, "connection to the sandbox is lost", "start Docker"},
+		{"crashed", (*sandboxtest.Private).Crash, (*sandboxtest.Private).Start, "no engine answers", "start Docker"},
+		{"hung", (*sandboxtest.Private).Freeze, (*sandboxtest.Private).Thaw, "begun", "too slow to answer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := sandboxtest.Own(t)
+			s := newSite(t, sandboxed+"image = \""+sandboxtest.Image+"\"\nengine = \""+e.Address()+"\"\n")
+			s.start()
+			s.send("main", "1", "!sh touch begun; until [ -e over ]; do sleep 0.1; done; ls")
+			s.eventually("the command runs", func() error {
+				if files := s.workspaceFiles(); len(files) != 1 {
+					return fmt.Errorf("files: %v", files)
+				}
+				return nil
+			})
+			c.away(e)
+			s.eventually("the host has noticed", func() error {
+				if got := s.status().Sandbox; got.Available || !strings.Contains(got.Detail, c.refused) {
+					return fmt.Errorf("status %+v", got)
+				}
+				return nil
+			})
+			if got := s.says("other", "!sh true"); !strings.Contains(got.Text, c.refused) || !strings.Contains(got.Text, e.Socket()) {
+				t.Errorf("meanwhile: %q", got.Text)
+			}
+			s.finish()
+			if got := s.reply("main", 1).Text; !strings.Contains(got, c.running) {
+				t.Errorf("the running turn was told %q", got)
+			}
+			c.back(e)
+			s.eventually("the sandbox is back", func() error {
+				if got := s.status().Sandbox; !got.Available {
+					return fmt.Errorf("status %+v", got)
+				}
+				return nil
+			})
+			if got := s.says("third", "!sh echo works").Text; !strings.Contains(got, "works") {
+				t.Errorf("another session afterwards: %q", got)
+			}
+			s.send("main", "2", "!sh ls")
+			if got := s.reply("main", 2).Text; !strings.Contains(got, "begun") {
+				t.Errorf("the session afterwards: %q", got)
+			}
+			if n := len(s.containers(e.Host)); n != 2 {
+				t.Errorf("%d containers of two sessions", n)
+			}
+		})
+	}
+}
+
+// finish lets the command in the first workspace end, from outside.
+func (s *site) finish() {
+	s.t.Helper()
+	begun, err := filepath.Glob(filepath.Join(s.dir, "state/workspaces/*/begun"))
+	if err != nil || len(begun) != 1 {
+		s.t.Fatalf("workspaces: %v (%v)", begun, err)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(begun[0]), "over"), nil, 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// A runtime that the engine does not have is named with what it has, and nothing runs elsewhere instead.
+func TestRuntimeMissingIsARefusal(t *testing.T) {
+	e := sandboxtest.Own(t)
+	s := newSite(t, sandboxed+"runtime = \"runsc\"\nimage = \""+sandboxtest.Image+"\"\nengine = \""+e.Address()+"\"\n")
+	s.start()
+	want := "refused: the sandbox is unavailable: the engine at " + e.Address() + ` has no runtime "runsc", only `
+	if got := s.says("shell", "!sh touch ran").Text; !strings.HasPrefix(got, want) || !strings.Contains(got, "change runtime in [sandbox]") {
+		t.Errorf("the answer is\n %q\nwant\n %q", got, want)
+	}
+	if files := s.workspaceFiles(); len(files) > 0 {
+		t.Errorf("it ran: %v", files)
+	}
+	if got := s.status(); got.Sandbox.Available || !strings.Contains(got.Sandbox.Detail, `no runtime "runsc"`) {
+		t.Errorf("status: %+v", got.Sandbox)
+	}
+}
+
+func TestGVisorFromTheChat(t *testing.T) {
+	e := sandboxtest.GVisor(t)
+	s := newSite(t, sandboxed+"runtime = \"runsc\"\nimage = \""+sandboxtest.Image+"\"\nengine = \""+e.Address()+"\"\n")
+	s.start()
+	if got := s.says("shell", "!sh uname -r; pwd").Text; !strings.Contains(got, "4.4.0") || !strings.Contains(got, "/workspace") {
+		t.Errorf("the answer is %q", got)
+	}
+}

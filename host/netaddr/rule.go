@@ -107,3 +107,45 @@ func ParseRules(texts []string) (Rules, error) {
 func (r Rules) Cover(t Target) bool {
 	return slices.ContainsFunc(r, func(rule Rule) bool { return rule.Covers(t) })
 }
+
+// Within says whether some rule of an allowlist covers whatever this one does, on each of its ports.
+func (r Rule) Within(rules Rules) bool {
+	for _, port := range r.ports {
+		if !slices.ContainsFunc(rules, func(o Rule) bool { return slices.Contains(o.ports, port) && o.contains(r) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// contains compares hosts and methods.
+func (r Rule) contains(o Rule) bool {
+	for _, m := range o.methods {
+		if len(r.methods) > 0 && !slices.Contains(r.methods, m) {
+			return false
+		}
+	}
+	switch {
+	case len(o.methods) == 0 && len(r.methods) > 0:
+		return false
+	case r.below && o.below:
+		return o.host == r.host || strings.HasSuffix(o.host.Name, "."+r.host.Name)
+	case r.below:
+		return !o.host.IsAddr() && strings.HasSuffix(o.host.Name, "."+r.host.Name)
+	}
+	return !o.below && o.host == r.host
+}
+
+// Names says whether the rule names a host, whatever the port.
+func (r Rule) Names(h Host) bool {
+	if r.below {
+		return !h.IsAddr() && strings.HasSuffix(h.Name, "."+r.host.Name)
+	}
+	return h == r.host
+}
+
+// Host is the host that the rule names, or below which all are that it does.
+func (r Rule) Host() (h Host, below bool) { return r.host, r.below }
+
+// Ports are those that the rule covers.
+func (r Rule) Ports() []uint16 { return slices.Clone(r.ports) }

@@ -11,19 +11,25 @@ import (
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
 // box is one live container. It is used for one session only and never revived: when its link
 // dies the container is removed and the session gets another box.
 type box struct {
 	driver    Driver
+	debts     *debts
 	log       *slog.Logger
 	id        string
+	spec      string // the hash of what it was made from
+	image     string
 	workspace string // the host's folder
 	born      time.Time
 	link      *link
 	tenure    *tenure
 	nap       nap
+	project   *project      // or nil; its services go with the container
+	carry     *carry        // or nil, where the engine sees the host's folder
 	gone      chan struct{} // closed once the container is removed, or removal has failed
 	removal   error         // valid once gone is closed
 
@@ -31,6 +37,8 @@ type box struct {
 	session   string // "" while the container is in the pool
 	processes map[string]*process
 	started   int // background processes ever
+	removed   bool
+	onRemoved func() // or nil
 }
 
 // greetTimeout bounds the time from a container's start to its supervisor's welcome.
@@ -42,14 +50,17 @@ const removeTimeout = 60 * time.Second
 // order is what launch needs to make a box.
 type order struct {
 	container Container
+	debts     *debts
 	hello     frame.HelloBody
 	nonce     string
 	workspace string
 	furniture furniture
 	tenure    *tenure
+	carry     *carry         // or nil
 	lane      *lane          // or nil
 	egress    *egress.Config // or nil, for no proxy
 	decided   func(session string, d egress.Decision)
+	ended     func(session string, d egress.Decision)
 }
 
 // launch makes a container, starts it and checks that its supervisor is where it should be. On
@@ -62,13 +73,23 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, err
 	}
 	id, err := create(ctx, d, log, o.container)
 	if err != nil {
-		discard(d, log, o.container.Name)
+		o.debts.abandon(o.container.Name, err)
 		o.tenure.end()
 		return nil, err
 	}
 	b := newBox(d, log, id, o)
 	if err := b.boot(ctx, o); err != nil {
-		discard(d, log, id)
+		o.debts.abandon(id, nil)
+		o.tenure.end()
+		return nil, err
+	}
+	if b.project, err = o.furniture.m.startProject(ctx, o, id); err == nil {
+		err = b.carry.begin(ctx, b)
+	}
+	if err != nil {
+		b.link.close(errEnded)
+		err = errors.Join(err, b.project.remove())
+		o.debts.abandon(id, nil)
 		o.tenure.end()
 		return nil, err
 	}
@@ -79,7 +100,8 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, err
 
 func newBox(d Driver, log *slog.Logger, id string, o order) *box {
 	return &box{
-		driver: d, log: log, id: id, workspace: o.workspace, born: time.Now(), tenure: o.tenure, nap: newNap(),
+		driver: d, debts: o.debts, log: log, id: id, spec: o.container.Labels[LabelSpec], image: o.container.Image,
+		workspace: o.workspace, born: time.Now(), tenure: o.tenure, nap: newNap(), carry: o.carry,
 		gone: make(chan struct{}), session: o.container.Labels[LabelSession], processes: make(map[string]*process),
 	}
 }
@@ -95,10 +117,8 @@ func create(ctx context.Context, d Driver, log *slog.Logger, c Container) (strin
 		return "", err
 	}
 	log.Info("sandbox image is missing, pulling it", "image", c.Image)
-	pulled := puller.Pull(ctx, c.Image, func(line string) { log.Debug("pull", "image", c.Image, "progress", line) })
-	if pulled != nil {
-		return "", fmt.Errorf("%w: %w, and it cannot be pulled: %s: run: docker pull %s",
-			machine.ErrUnavailable, err, machine.Reason(pulled), c.Image)
+	if err := image.Pull(ctx, puller, c.Image, err); err != nil {
+		return "", fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
 	}
 	return d.Create(ctx, c)
 }
@@ -142,6 +162,7 @@ func (b *box) connect(stream Stream, reader *frame.Reader, last uint32, o order,
 	for _, c := range open {
 		b.link.calls[c.id] = c
 	}
+	b.link.why = sync.OnceValue(b.whyLost)
 	if o.egress != nil {
 		b.link.connections = newConnections(b.link, b.proxy(o).Serve)
 	}
@@ -155,6 +176,11 @@ func (b *box) proxy(o order) *egress.Proxy {
 	c.Decided = func(d egress.Decision) {
 		if o.decided != nil {
 			o.decided(b.owner(), d)
+		}
+	}
+	c.Ended = func(d egress.Decision) {
+		if o.ended != nil {
+			o.ended(b.owner(), d)
 		}
 	}
 	return egress.New(c)
@@ -199,8 +225,31 @@ func (b *box) watch() {
 	defer b.tenure.end()
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
-	if b.removal = b.driver.Remove(ctx, b.id); b.removal != nil {
-		b.log.Error("sandbox container could not be removed", "container", b.id, "error", b.removal)
+	b.removal = errors.Join(b.project.remove(), b.debts.remove(ctx, b.id))
+	if b.removal == nil {
+		b.isRemoved()
+	}
+}
+
+// isRemoved tells who waits for that.
+func (b *box) isRemoved() {
+	b.mu.Lock()
+	b.removed = true
+	then := b.onRemoved
+	b.mu.Unlock()
+	if then != nil {
+		then()
+	}
+}
+
+// onceRemoved has then called when the container is removed, and never before that has succeeded.
+func (b *box) onceRemoved(then func()) {
+	b.mu.Lock()
+	b.onRemoved = then
+	removed := b.removed
+	b.mu.Unlock()
+	if removed {
+		then()
 	}
 }
 
@@ -209,19 +258,13 @@ var errEnded = errors.New("it was ended")
 
 // remove ends the box and waits until its container is gone.
 func (b *box) remove(reason error) error {
+	if reason == errEnded && !b.nap.drowsy.Load() {
+		b.carry.settle(context.Background(), b)
+	}
 	b.dismiss()
 	b.link.close(reason)
 	<-b.gone
 	return b.removal
-}
-
-// discard removes what an unfinished launch may have left.
-func discard(d Driver, log *slog.Logger, id string) {
-	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
-	defer cancel()
-	if err := d.Remove(ctx, id); err != nil && !errors.Is(err, machine.ErrUnavailable) {
-		log.Error("sandbox container could not be removed", "container", id, "error", err)
-	}
 }
 
 // Capability bits that the supervisor holds; see capabilities(7).

@@ -6,16 +6,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
-	"github.com/flynnhost/flynn/host/sandbox/docker"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
-	"github.com/flynnhost/flynn/sdk/need"
 )
 
 // crashInstance makes this test program a host that runs a command under that instance name.
@@ -56,53 +53,6 @@ func TestHostCrashLeavesNothing(t *testing.T) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	eventually(t, "the container is gone", func() bool { return len(containers(t, h, config.Instance)) == 0 })
-}
-
-// The engine stops under a running command and comes back; the session recovers by itself.
-func TestEngineRestart(t *testing.T) {
-	sandboxtest.Engine(t)                         // the machine can run one at all
-	dir, err := os.MkdirTemp("", "flynn-engine-") // short, for the socket's sake
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	engine := func(verb string) {
-		cmd := exec.Command("../../.ci/engine", verb)
-		cmd.Env = append(os.Environ(), "FLYNN_ENGINE_DIR="+dir)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			need.Part(t, "docker", fmt.Errorf("second engine: %w: %s", err, out))
-		}
-	}
-	engine("start")
-	t.Cleanup(func() { engine("stop") })
-	t.Setenv("DOCKER_HOST", "unix://"+dir+"/docker.sock")
-	h := sandboxtest.Engine(t)
-	driver, err := docker.New(docker.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer driver.Close()
-	m, config := h.Manager(t, func(c *sandbox.Config) { c.Driver = driver })
-	s := get(t, m, "s", config.Spec)
-	shell(t, s, "echo kept > f")
-	started := make(chan struct{}, 1)
-	failed := make(chan error)
-	go func() {
-		_, err := s.Exec(t.Context(), machine.Command{Script: "echo started; sleep 100", Progress: func(machine.Stream, []byte) { started <- struct{}{} }})
-		failed <- err
-	}()
-	<-started
-	engine("stop")
-	if err := <-failed; !errors.Is(err, machine.ErrUnavailable) {
-		t.Errorf("running command got %v", err)
-	}
-	if _, err := s.Exec(t.Context(), machine.Command{Script: "true"}); !errors.Is(err, machine.ErrUnavailable) || !strings.Contains(err.Error(), "start Docker") {
-		t.Errorf("command without an engine got %v", err)
-	}
-	engine("start")
-	if got := shell(t, s, "cat f"); got != "kept\n" {
-		t.Errorf("afterwards: %q", got)
-	}
 }
 
 func TestManyCommandsAtOnce(t *testing.T) {

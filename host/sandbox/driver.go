@@ -2,9 +2,10 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"io"
 	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
 // Driver makes containers somewhere. Its methods are safe for concurrent use and put a deadline of
@@ -42,19 +43,11 @@ type Renamer interface {
 
 // Inspector is a Driver that can tell how an image is meant to be started. ErrNoImage is an answer, too.
 type Inspector interface {
-	InspectImage(ctx context.Context, image string) (Image, error)
-}
-
-// Image is what an image says about starting it.
-type Image struct {
-	Entrypoint, Cmd []string
-	Env             []string // "NAME=value"
-	WorkingDir      string
-	User            string
+	InspectImage(ctx context.Context, ref string) (image.Info, error)
 }
 
 // ErrNoImage means that the engine does not have the image.
-var ErrNoImage = errors.New("no such image")
+var ErrNoImage = image.ErrNoImage
 
 // Stream is the connection to a container's first process. Close ends the process's input.
 type Stream interface {
@@ -70,6 +63,8 @@ type Capabilities struct {
 	CgroupVersion int
 	Rootless      bool
 	Runtimes      []string
+	// Binds says that containers can mount folders of this machine.
+	Binds bool
 	// DataRoot is where the engine keeps its images and volumes, as it sees its own machine.
 	DataRoot string
 }
@@ -91,6 +86,10 @@ type Container struct {
 	Runtime     string // "" is the engine's default
 	// Role says what the container is for, and by that what it may.
 	Role Role
+	// Hosts are further names in it, each with an address: "db:127.0.0.1".
+	Hosts []string
+	// Program is what a container of the role Service runs.
+	Program *Program
 }
 
 // Mount is a place in a container that comes from outside.
@@ -101,6 +100,8 @@ type Mount struct {
 	ReadOnly       bool
 	// Bytes bounds Memory.
 	Bytes int64
+	// Fill copies what the image has at the target into a Volume that is empty, with its owners.
+	Fill bool
 	// Alone leaves out what is mounted below the source of a Bind: it would be writable even where the Bind is not.
 	Alone bool
 }
@@ -133,10 +134,11 @@ type Networks interface {
 	ListNetworks(ctx context.Context, instance string) ([]Owned, error)
 }
 
-// Images is a Driver that can make images.
+// Images is a Driver that keeps images. To make them it is an image.Engine, too.
 type Images interface {
+	// ListImages returns the instance's images, the latest first, and one with several names once for each.
 	ListImages(ctx context.Context, instance string) ([]Owned, error)
-	RemoveImage(ctx context.Context, id string) error
+	RemoveImage(ctx context.Context, ref string) error
 }
 
 // Pauser is a Driver that can freeze containers.

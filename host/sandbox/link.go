@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/flynnhost/flynn/host/machine"
@@ -23,6 +25,7 @@ type link struct {
 	done   chan struct{} // closed when the reading goroutine is gone
 
 	connections *connections // or nil, where there is no proxy
+	why         func() error // what people are told when the stream ended by itself; may take seconds
 
 	mu    sync.Mutex
 	calls map[uint32]*call
@@ -36,6 +39,7 @@ func newLink(stream Stream) *link {
 		stream: stream,
 		out:    frame.NewWriter(deadlineWriter{stream}),
 		done:   make(chan struct{}),
+		why:    func() error { return errors.New("its container ended") },
 		calls:  make(map[uint32]*call),
 	}
 }
@@ -86,8 +90,8 @@ func (l *link) serve(reader *frame.Reader) {
 
 // fail closes the link for the reason given; only the first one counts.
 func (l *link) fail(reason error) {
-	if errors.Is(reason, io.EOF) || errors.Is(reason, io.ErrUnexpectedEOF) {
-		reason = errors.New("its container ended")
+	if isEnd(reason) && !l.isDead() {
+		reason = l.why()
 	}
 	l.mu.Lock()
 	if l.err == nil {
@@ -100,6 +104,16 @@ func (l *link) fail(reason error) {
 		c.finish(answer{err: l.err})
 	}
 	l.stream.Close()
+}
+
+// isEnd says whether err is only that the other side, or what carries the stream, is gone.
+func isEnd(err error) bool {
+	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, syscall.EPIPE, syscall.ECONNRESET} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *link) deliver(f frame.Frame) error {
@@ -125,8 +139,9 @@ func (l *link) deliver(f frame.Frame) error {
 		if err != nil {
 			return err
 		}
-		l.forget(f.ID)
-		c.finish(a)
+		if l.forget(f.ID) {
+			c.finish(a)
+		}
 		return nil
 	}
 	return fmt.Errorf("%w: unexpected frame type %d", frame.ErrProtocol, f.Type)
@@ -184,10 +199,13 @@ func (l *link) call(id uint32) *call {
 	return l.calls[id]
 }
 
-func (l *link) forget(id uint32) {
+// forget says whether the call was still open; if not, fail has finished it.
+func (l *link) forget(id uint32) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	_, open := l.calls[id]
 	delete(l.calls, id)
+	return open
 }
 
 // isDead says whether the link is closed.

@@ -15,18 +15,40 @@ import (
 // driver's deadline.
 const launchTimeout = 20 * time.Minute
 
-// provide takes a warm container if one fits, or makes one.
-func (m *Manager) provide(s *Session) (*box, error) {
-	if b := m.pool.claim(s); b != nil {
-		return b, nil
+// provide takes a warm container if one fits, or makes one. The end of ctx ends the wait for its image; what comes after
+// that is seen through.
+func (m *Manager) provide(ctx context.Context, s *Session) (*box, error) {
+	defer m.pools.hurry()()
+	leave := m.config.Holds.Enter(s.session)
+	b := m.pools.claim(s)
+	if b == nil {
+		var err error
+		if b, err = m.makeFor(ctx, s); err != nil {
+			leave()
+			return nil, err
+		}
+	}
+	b.onceRemoved(leave)
+	return b, nil
+}
+
+// makeFor makes a container on the session's own workspace.
+func (m *Manager) makeFor(ctx context.Context, s *Session) (*box, error) {
+	ref, err := m.PrepareImage(ctx, s.spec)
+	if err != nil {
+		return nil, err
 	}
 	folder, owner, err := m.workspaces.prepare(s.session)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), launchTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), launchTimeout)
 	defer cancel()
+	if err := m.config.Driver.Ping(ctx); err != nil {
+		return nil, err
+	}
 	o := m.order(s.spec, folder, owner)
+	o.container.Image = ref
 	o.container.Name = "flynn-" + safeName(s.session) + "-" + o.container.Key[:8]
 	o.container.Labels[LabelSession] = s.session
 	o.container.Labels[LabelSandbox] = s.name
@@ -36,11 +58,12 @@ func (m *Manager) provide(s *Session) (*box, error) {
 // supervisorPath is where containers see the supervisor.
 const supervisorPath = "/.flynn-sandboxd"
 
-// order describes a container for a folder; the caller names it.
+// order describes a container for a folder; the caller names it, and its image.
 func (m *Manager) order(spec Spec, folder string, owner owner) order {
 	nonce := random()
 	o := order{
 		nonce:     nonce,
+		debts:     m.debts,
 		workspace: folder,
 		tenure:    m.newTenure(nonce),
 		hello: frame.HelloBody{
@@ -48,7 +71,6 @@ func (m *Manager) order(spec Spec, folder string, owner owner) order {
 		},
 		container: Container{
 			Key:        nonce,
-			Image:      spec.Image,
 			Entrypoint: []string{supervisorPath, nonce},
 			Labels: map[string]string{
 				LabelInstance: m.config.Instance,
@@ -66,8 +88,9 @@ func (m *Manager) order(spec Spec, folder string, owner owner) order {
 		},
 	}
 	o.furniture = furniture{m: m, spec: spec, owner: owner}
+	offerNames(&o, spec)
 	if spec.Network == allowlist {
-		m.offerProxy(&o, spec)
+		m.offerProxy(&o, spec, m.host.id)
 	}
 	if spec.Runtime == "" { // other runtimes do not let the host's sockets in
 		m.offerLane(&o)
@@ -76,14 +99,32 @@ func (m *Manager) order(spec Spec, folder string, owner owner) order {
 }
 
 // offerProxy lets programs in a container without a network reach what the specification lists.
-func (m *Manager) offerProxy(o *order, spec Spec) {
+// host is the process that has made the container.
+func (m *Manager) offerProxy(o *order, spec Spec, host string) {
 	rules, err := netaddr.ParseRules(spec.Allowlist)
 	if err != nil { // validate has read them, so this is for whoever forgets to ask it: nothing is reached
 		m.log.Error("allowlist cannot be read", "error", err)
 	}
+	credentials, err := spec.parseCredentials(m.config.Secret)
+	if err != nil {
+		m.log.Error("credentials cannot be read", "error", err)
+	}
 	o.hello.Proxy = true
-	o.egress = &egress.Config{Rules: rules, Network: m.config.network}
-	o.decided = m.config.Decided
+	o.egress = &egress.Config{
+		Rules: rules, Network: m.config.Network, Credentials: credentials, Roots: m.config.Roots, Limit: spec.EgressLimit,
+	}
+	o.decided, o.ended = m.config.Decided, m.config.Ended
+	trusted, err := m.trusts.of(host, spec, credentials)
+	if err != nil { // tunnels then stay whole, and carry what the program itself says
+		m.log.Error("credentials cannot be put into tunnels", "error", err)
+	}
+	if trusted != nil {
+		o.egress.Authority = trusted.authority
+		for _, variable := range trusted.env() {
+			o.hello.Env = append(o.hello.Env, []byte(variable))
+		}
+		o.container.Mounts = append(o.container.Mounts, trusted.mount())
+	}
 }
 
 // offerLane adds a lane; without one everything works, only slower.
@@ -94,9 +135,17 @@ func (m *Manager) offerLane(o *order) {
 		return
 	}
 	o.lane, o.tenure.lane = l, l
-	o.hello.Lease, o.hello.Secret = o.tenure.offer(m.config.Lease)
+	o.hello.Lease, o.hello.Secret = o.tenure.offer(m.leaseOf(o.furniture.spec))
 	o.hello.Lane = lanePath + "/" + laneSocket
 	o.container.Mounts = append(o.container.Mounts, l.mount())
+}
+
+// leaseOf is none for a container with services: nobody would look after them meanwhile.
+func (m *Manager) leaseOf(spec Spec) time.Duration {
+	if spec.Compose != nil {
+		return 0
+	}
+	return m.config.Lease
 }
 
 // random is a fresh 128-bit name.

@@ -37,10 +37,49 @@ var (
 
 // pending is a container that is being made, or has been.
 type pending struct {
+	making  context.Context    // its notices go to all who wait
+	cancel  context.CancelFunc // ends the wait for the image
+	waiting machine.Audience
+
 	done chan struct{}
 	box  *box // valid once done is closed, as is err
 	err  error
-	over bool // it is being ended for idleness; the session's mu guards it
+	// before is the box that this one replaces; valid once done is closed.
+	before *box
+	over   bool // it is being ended for idleness; the session's mu guards it
+}
+
+func newPending() *pending {
+	p := &pending{done: make(chan struct{})}
+	p.making, p.cancel = context.WithCancel(machine.WithNotice(context.Background(), p.waiting.Tell))
+	return p
+}
+
+// await waits until the container is there, or is known not to come.
+func (p *pending) await(ctx context.Context) error {
+	select {
+	case <-p.done: // as always but for the first call
+		return p.err
+	default:
+	}
+	defer p.waiting.Join(ctx)()
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// last is the latest box there was, once done is closed.
+func (p *pending) last() *box {
+	switch {
+	case p == nil:
+		return nil
+	case p.err != nil:
+		return p.before
+	}
+	return p.box
 }
 
 // errRetired is what calls get after Destroy or Close.
@@ -73,15 +112,9 @@ func (s *Session) await(ctx context.Context) (*box, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	select {
-	case <-p.done:
-	case <-ctx.Done():
+	if err := p.await(ctx); err != nil {
 		s.release()
-		return nil, nil, ctx.Err()
-	}
-	if p.err != nil {
-		s.release()
-		return nil, nil, p.err
+		return nil, nil, err
 	}
 	return p.box, s.release, nil
 }
@@ -97,7 +130,7 @@ func (s *Session) join() (*pending, error) {
 	s.active++
 	s.used = time.Now()
 	if s.launch == nil || s.launch.spent() {
-		p := &pending{done: make(chan struct{})}
+		p := newPending()
 		if err := s.m.begin(s, p, s.launch); err != nil {
 			s.active--
 			return nil, err
@@ -122,6 +155,19 @@ func (s *Session) release() {
 	defer s.mu.Unlock()
 	s.active--
 	s.used = time.Now()
+	if s.active == 0 && s.launch != nil && !s.launch.spent() && s.launch.isOld(s.m.config.MaxAge) {
+		s.m.lookSoon()
+	}
+}
+
+// isOld says whether a container has reached its age.
+func (p *pending) isOld(age time.Duration) bool {
+	select {
+	case <-p.done:
+		return time.Since(p.box.born) >= age
+	default:
+		return false
+	}
 }
 
 // retire refuses further calls, ends the container and waits until it is gone.
@@ -140,6 +186,7 @@ func (s *Session) evict() error {
 	if p == nil {
 		return nil
 	}
+	p.cancel()
 	<-p.done
 	if p.err != nil {
 		return nil
@@ -194,9 +241,11 @@ func (s *Session) Exec(ctx context.Context, cmd machine.Command) (machine.Result
 		return machine.Result{}, err
 	}
 	defer release()
+	b.project.tell(ctx)
 	if cmd.Timeout <= 0 {
 		cmd.Timeout = time.Duration(s.timeout.Load())
 	}
+	defer b.carry.settle(ctx, b)
 	return b.exec(ctx, cmd, s.spec.WorkspaceDir)
 }
 
@@ -208,6 +257,7 @@ func (s *Session) Start(ctx context.Context, cmd machine.Command) (machine.Proce
 		return machine.Process{}, err
 	}
 	defer release()
+	b.project.tell(ctx)
 	p, err := b.start(ctx, cmd, s.spec.WorkspaceDir)
 	if err == nil {
 		s.remember(b)
@@ -221,7 +271,7 @@ func (s *Session) Processes(context.Context) ([]machine.Process, error) {
 	if err != nil {
 		return []machine.Process{}, nil // without a container there are none
 	}
-	return b.list(), nil
+	return append(b.list(), b.project.processes()...), nil
 }
 
 // Output implements machine.Machine. The last megabyte is kept.
@@ -231,6 +281,9 @@ func (s *Session) Output(ctx context.Context, id string, offset int64, max int) 
 		return machine.Output{}, err
 	}
 	defer release()
+	if service, is := b.project.service(id); is {
+		return b.project.output(ctx, service, offset, max)
+	}
 	return b.output(ctx, id, offset, max)
 }
 
@@ -319,6 +372,7 @@ func (s *Session) WriteFile(ctx context.Context, path string, data []byte, perm 
 		return err
 	}
 	defer release()
+	defer b.carry.settle(ctx, b)
 	return b.writeFile(ctx, name, data, perm)
 }
 

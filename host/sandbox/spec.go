@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/netaddr"
+	"github.com/flynnhost/flynn/host/sandbox/compose"
+	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
 // Spec says what a sandbox is made of. Its zero value is the default of every field but Image. It is plain data: containers
@@ -33,6 +35,13 @@ type Spec struct {
 	Timeout time.Duration `json:"-"`
 	// Runtime names another OCI runtime of the engine, such as runsc.
 	Runtime string
+	// Packages and Binaries are put on top of Image, once; see image.Recipe.
+	Packages []string
+	Binaries []image.Binary
+	// Dockerfile is built instead of taking Image, with BuildContext or the folder that it lies in. Both are absolute.
+	Dockerfile, BuildContext string
+	// BuildNetwork is what the making of the image reaches: none, bridge or host. bridge
+	BuildNetwork string `json:"-"`
 	// Mounts are folders and files of the host; Config.MountRules says which may be.
 	Mounts []HostMount
 	// Volumes are kept by the engine.
@@ -42,6 +51,14 @@ type Spec struct {
 	// Start is a program with its arguments that runs beside the session's commands: nil for none, empty for the image's
 	// own. See start.go.
 	Start []string
+	// Credentials are given to requests to their hosts. They count for Network allowlist only, as does EgressLimit, which
+	// bounds what a container's connections carry together, in bytes. 10 GiB
+	Credentials []Credential
+	EgressLimit int64
+	// Compose is a project that is started for each session, and Service the one among its services where commands run: the
+	// container is made of that one's image then, and finds in it what the file says. See project.go.
+	Compose *compose.Project
+	Service string
 	// DiskBytes limits what the workspace holds; 0 is no limit. It is looked at while commands run, and they are ended when
 	// it is exceeded, so it is no hard quota: they may overrun it between two looks. A command in a workspace that is
 	// overfull already may not make it grow.
@@ -59,7 +76,12 @@ func (s Spec) WithDefaults() Spec {
 		s.Network = "none"
 	}
 	if s.Network != allowlist {
-		s.Allowlist = nil
+		s.Allowlist, s.Credentials, s.EgressLimit = nil, nil, 0
+	} else if s.EgressLimit == 0 {
+		s.EgressLimit = 10 << 30
+	}
+	if main, ok := s.main(); ok {
+		s.Image = main.Image
 	}
 	if s.MemoryBytes == 0 {
 		s.MemoryBytes = 512 << 20
@@ -76,16 +98,22 @@ func (s Spec) WithDefaults() Spec {
 	if s.Timeout == 0 {
 		s.Timeout = 5 * time.Minute
 	}
-	return s
+	return s.withLimits()
 }
+
+// GVisor is the runtime that has a kernel of its own between the workload and the machine's.
+const GVisor = "runsc"
 
 // minMemory is what the supervisor and a shell need to live.
 const minMemory = 16 << 20
 
+// Check refuses what no driver could honour, as far as can be told without one.
+func (s Spec) Check() error { return s.WithDefaults().validate() }
+
 // validate refuses what no driver could honour.
 func (s Spec) validate() error {
 	switch {
-	case s.Image == "":
+	case s.Image == "" && s.Dockerfile == "":
 		return fmt.Errorf("sandbox: no image is configured; set image in [sandbox]")
 	case !path.IsAbs(s.WorkspaceDir) || path.Clean(s.WorkspaceDir) != s.WorkspaceDir || s.WorkspaceDir == "/":
 		return fmt.Errorf("sandbox: workspace_dir %q must be a clean absolute path below /", s.WorkspaceDir)
@@ -106,6 +134,15 @@ func (s Spec) validate() error {
 	}
 	if _, err := netaddr.ParseRules(s.Allowlist); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
+	}
+	if _, err := s.parseCredentials(nil); err != nil {
+		return fmt.Errorf("sandbox: %w", err)
+	}
+	if err := s.Recipe().Validate(); err != nil {
+		return fmt.Errorf("sandbox: %w", err)
+	}
+	if err := s.validateProject(); err != nil {
+		return err
 	}
 	return s.validateMounts()
 }

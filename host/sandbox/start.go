@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
 // ImageProcess is the id of the process that Spec.Start asks for, among a session's background processes.
@@ -32,12 +34,12 @@ func (p *process) id() string {
 // provideStarted gets a container for s and starts what its specification asks for. In a container from the pool nothing of
 // the image's runs before it is claimed: until then nobody has asked for it, it would cost every waiting container memory,
 // and its output would begin with what happened in nobody's session.
-func (m *Manager) provideStarted(s *Session) (*box, error) {
-	b, err := m.provide(s)
+func (m *Manager) provideStarted(ctx context.Context, s *Session) (*box, error) {
+	b, err := m.provide(ctx, s)
 	if err != nil || s.spec.Start == nil {
 		return b, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), startDeadline)
+	ctx, cancel := context.WithTimeout(ctx, startDeadline)
 	defer cancel()
 	if err := m.startImage(ctx, b, s.spec); err != nil {
 		return nil, errors.Join(err, b.remove(errEnded))
@@ -48,7 +50,7 @@ func (m *Manager) provideStarted(s *Session) (*box, error) {
 // startImage starts the image's process as a background process of the workload's user. It is not started again when it
 // ends: its verdict is among the processes.
 func (m *Manager) startImage(ctx context.Context, b *box, spec Spec) error {
-	body, err := m.imageBody(ctx, spec)
+	body, err := m.imageBody(ctx, b.image, spec)
 	if err != nil {
 		return err
 	}
@@ -61,28 +63,29 @@ func (m *Manager) startImage(ctx context.Context, b *box, spec Spec) error {
 		words[i] = string(word)
 	}
 	if _, err := b.spawn(ctx, p, body, machine.Command{Script: strings.Join(words, " ")}); err != nil {
-		return fmt.Errorf("%w: start_command of image %s: %w", machine.ErrUnavailable, spec.Image, err)
+		return fmt.Errorf("%w: start_command of image %s: %w", machine.ErrUnavailable, b.image, err)
 	}
 	return nil
 }
 
 // imageBody puts the program, the image's environment and its working directory into the wire's words.
-func (m *Manager) imageBody(ctx context.Context, spec Spec) (frame.ExecBody, error) {
+func (m *Manager) imageBody(ctx context.Context, ref string, spec Spec) (frame.ExecBody, error) {
 	body := frame.ExecBody{MaxOutput: machine.DefaultMaxOutput}
 	inspector, ok := m.config.Driver.(Inspector)
 	if !ok {
 		return body, fmt.Errorf("%w: this engine does not tell how an image is started: remove start_command from [sandbox]", machine.ErrUnavailable)
 	}
-	image, err := inspector.InspectImage(ctx, spec.Image)
+	info, err := inspector.InspectImage(ctx, ref)
 	if err != nil {
 		return body, err
 	}
+	info = composed(info, spec)
 	argv := spec.Start
 	if len(argv) == 0 {
-		argv = append(append([]string{}, image.Entrypoint...), image.Cmd...)
+		argv = append(append([]string{}, info.Entrypoint...), info.Cmd...)
 	}
 	if len(argv) == 0 {
-		return body, fmt.Errorf("%w: image %s has no command of its own: write one, such as start_command = [\"nginx\"]", machine.ErrUnavailable, spec.Image)
+		return body, fmt.Errorf("%w: image %s has no command of its own: write one, such as start_command = [\"nginx\"]", machine.ErrUnavailable, ref)
 	}
 	size := 0
 	for _, word := range argv {
@@ -92,9 +95,27 @@ func (m *Manager) imageBody(ctx context.Context, spec Spec) (frame.ExecBody, err
 	if size > frame.MaxScript {
 		return body, fmt.Errorf("start_command of %d bytes is longer than %d; put it into a file of the image", size, frame.MaxScript)
 	}
-	for _, variable := range image.Env {
+	for _, variable := range info.Env {
 		body.Env = append(body.Env, []byte(variable))
 	}
-	body.Cwd = []byte(image.WorkingDir)
+	body.Cwd = []byte(info.WorkingDir)
 	return body, nil
+}
+
+// composed is what an image says about starting it where a compose file has a say as well. A new entrypoint drops the
+// image's command, as the engine does.
+func composed(info image.Info, spec Spec) image.Info {
+	main, ok := spec.main()
+	if !ok {
+		return info
+	}
+	if main.Entrypoint != nil {
+		info.Entrypoint, info.Cmd = main.Entrypoint, nil
+	}
+	if main.Command != nil {
+		info.Cmd = main.Command
+	}
+	info.Env = append(info.Env[:len(info.Env):len(info.Env)], main.Environment...)
+	info.WorkingDir = cmp.Or(main.WorkingDir, info.WorkingDir)
+	return info
 }

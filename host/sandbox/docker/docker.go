@@ -3,15 +3,38 @@
 //
 // Start with New. API versions from 1.41 (engine 20.10) on are negotiated. It decides how a
 // container is confined (confine.go), and nothing about what runs inside.
+//
+// An engine in trouble must not hang its callers: every call has a deadline, and what fails is machine.ErrUnavailable in
+// words that name the engine and the next step (trouble.go). Whoever needs an engine asks first whether it answers, so
+// that most trouble shows within the first of these:
+//
+//	sign of life, description     3 s   over ssh 5 s, because it may have to log in first
+//	list, rename, attach         10 s
+//	create, start                30 s
+//	remove                       45 s   the engine itself waits 10 s for a killed container
+//	pull                         15 min
+//
+// What is in force while an engine is...
+//
+//	stopped    commands in its containers fail within 3 s, further ones at once; those work again once it is back
+//	crashed    the same; its containers live on until it is back, and are replaced after they were removed
+//	hung, slow commands go on where they have a lane (local engines); what needs a container or its removal fails
+//	           within 6 s, and what could not be removed is removed later
+//	full       a container that cannot be made or started fails at once; existing ones go on
+//	without its containerd, or the image: the same
+//
+// A container that is removed, killed or restarted behind our back fails its commands at once, and the next
+// command gets a new one. In one that is paused, commands run into their time-out, plus 8 s until the container is
+// removed; starting a process fails after 15 s, a file request after 60 s.
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -19,13 +42,14 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/client"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/engine"
 )
 
 // Deadlines of the engine's calls. A hung engine must not hang its callers.
 const (
 	pingTimeout   = 3 * time.Second
+	sshTimeout    = 5 * time.Second // of the same, where it has to log in first
 	createTimeout = 30 * time.Second
 	startTimeout  = 30 * time.Second
 	attachTimeout = 10 * time.Second
@@ -38,6 +62,7 @@ const (
 type Driver struct {
 	api      *client.Client
 	address  string
+	engine   engine.Address
 	weakness Weakness // of the containers of a negative control; otherwise zero
 }
 
@@ -52,78 +77,61 @@ var (
 
 // Config says which engine.
 type Config struct {
-	// Engine is an address such as unix:///run/docker.sock; empty means DOCKER_HOST or the
-	// default socket.
+	// Engine is an address as package engine reads it; empty means DOCKER_HOST or the default socket.
 	Engine string
+	// CA, Cert and Key are the paths of PEM files, for an engine that is reached over TLS: whom to trust, and who we are.
+	// If they are empty, they are ca.pem, cert.pem and key.pem in DOCKER_CERT_PATH, if that is set.
+	CA, Cert, Key string
+	// SSH are further arguments of the ssh client, before those that nobody can change.
+	SSH []string
 }
 
 // New returns a Driver. It does not touch the engine; Ping does.
 func New(c Config) (*Driver, error) {
-	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
-	if c.Engine != "" {
-		opts = append(opts, client.WithHost(c.Engine))
-	}
-	api, err := client.NewClientWithOpts(opts...)
+	address := cmp.Or(c.Engine, os.Getenv(client.EnvOverrideHost), client.DefaultDockerHost)
+	e, err := engine.Parse(address)
 	if err != nil {
-		address := c.Engine
-		if address == "" {
-			address = os.Getenv(client.EnvOverrideHost)
-		}
-		return nil, fmt.Errorf("use engine %q: %w", address, err)
+		return nil, fmt.Errorf("use engine: %w", err)
 	}
-	return &Driver{api: api, address: api.DaemonHost()}, nil
+	dial, err := c.dialer(e)
+	if err != nil {
+		return nil, fmt.Errorf("use engine %s: %w", address, err)
+	}
+	api, err := newClient(e, dial)
+	if err != nil {
+		return nil, fmt.Errorf("use engine %s: %w", address, err)
+	}
+	return &Driver{api: api, address: address, engine: e}, nil
 }
 
 // Close drops idle connections.
 func (d *Driver) Close() error { return d.api.Close() }
 
-// explain turns a refused or lost connection into machine.ErrUnavailable with what to do.
-func (d *Driver) explain(doing string, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("%w: this user may not use the engine at %s: add the user to the engine's group, or set engine in [sandbox]",
-			machine.ErrUnavailable, d.address)
-	case client.IsErrConnectionFailed(err):
-		return fmt.Errorf("%w: no engine answers at %s: start Docker, or set engine in [sandbox]%s",
-			machine.ErrUnavailable, d.address, d.cause(err))
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%w: the engine at %s is too slow to %s: restart it, or set engine in [sandbox]", machine.ErrUnavailable, d.address, doing)
-	}
-	return fmt.Errorf("%s on engine %s: %w", doing, d.address, err)
-}
-
-// cause is what a lost connection's error says beyond that there is none, such as trouble with TLS.
-func (d *Driver) cause(err error) string {
-	if strings.HasPrefix(err.Error(), "Cannot connect to the Docker daemon at ") { // the client's words for just that
-		return ""
-	}
-	return ": " + err.Error()
-}
-
 // Ping implements sandbox.Driver.
 func (d *Driver) Ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.patience())
 	defer cancel()
-	if _, err := d.api.Ping(ctx); err != nil {
-		if client.IsErrConnectionFailed(err) || errors.Is(err, context.DeadlineExceeded) {
-			return d.explain("answer", err)
-		}
-		return fmt.Errorf("%w: engine at %s: %v", machine.ErrUnavailable, d.address, err)
+	answer, err := d.api.Ping(ctx)
+	if err != nil {
+		return d.explain("answer", err)
 	}
+	// Otherwise the client does it in its first call; it is not prepared for several of these at the same time.
+	d.api.NegotiateAPIVersionPing(answer)
 	return nil
 }
 
 // Capabilities implements sandbox.Driver.
 func (d *Driver) Capabilities(ctx context.Context) (sandbox.Capabilities, error) {
-	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.patience())
 	defer cancel()
 	info, err := d.api.Info(ctx)
 	if err != nil {
 		return sandbox.Capabilities{}, d.explain("describe itself", err)
 	}
-	c := sandbox.Capabilities{Engine: "Docker " + info.ServerVersion, Address: d.address, DataRoot: info.DockerRootDir}
+	c := sandbox.Capabilities{
+		Engine: "Docker " + info.ServerVersion, Address: d.address, DataRoot: info.DockerRootDir,
+		Binds: d.engine.Scheme == "unix",
+	}
 	switch info.CgroupVersion {
 	case "1":
 		c.CgroupVersion = 1
@@ -175,9 +183,12 @@ func (d *Driver) existing(ctx context.Context, c sandbox.Container, conflict err
 func (d *Driver) Attach(ctx context.Context, id string, stderr io.Writer) (sandbox.Stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, attachTimeout)
 	defer cancel()
-	h, err := d.api.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	h, err := d.api.ContainerAttach(handshake(ctx), id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err != nil {
-		return nil, d.explain("attach to container", err)
+		return nil, d.explain("attach to container", overdue(ctx, err))
+	}
+	if err := h.Conn.SetDeadline(time.Time{}); err != nil {
+		return nil, d.explain("attach to container", errors.Join(err, h.Conn.Close()))
 	}
 	return &stream{Conn: h.Conn, src: h.Reader, stderr: stderr}, nil
 }

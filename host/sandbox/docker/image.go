@@ -4,14 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 
-	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
-
-	"github.com/flynnhost/flynn/host/sandbox"
 )
 
 // Pull implements sandbox.Puller. Its caller has named image and engine already, so what the engine says is enough.
@@ -28,34 +24,19 @@ func (d *Driver) Pull(ctx context.Context, ref string, progress func(line string
 	return err
 }
 
-var _ sandbox.Inspector = (*Driver)(nil)
-
-// InspectImage implements sandbox.Inspector.
-func (d *Driver) InspectImage(ctx context.Context, ref string) (sandbox.Image, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	found, err := d.api.ImageInspect(ctx, ref)
-	switch {
-	case cerrdefs.IsNotFound(err):
-		return sandbox.Image{}, fmt.Errorf("%w: %s on engine %s", sandbox.ErrNoImage, ref, d.address)
-	case err != nil:
-		return sandbox.Image{}, d.explain("inspect image "+ref, err)
-	case found.Config == nil:
-		return sandbox.Image{}, nil
-	}
-	c := found.Config
-	return sandbox.Image{Entrypoint: c.Entrypoint, Cmd: c.Cmd, Env: c.Env, WorkingDir: c.WorkingDir, User: c.User}, nil
-}
-
 // pullEvent is one object of the engine's answer; it reports failures inside a successful reply.
 type pullEvent struct {
-	Status   string `json:"status"`
-	ID       string `json:"id"`
-	Progress string `json:"progress"`
-	Error    string `json:"error"`
+	Status         string `json:"status"`
+	ID             string `json:"id"` // of a layer
+	ProgressDetail struct {
+		Current int64 `json:"current"` // bytes
+		Total   int64 `json:"total"`
+	} `json:"progressDetail"`
+	Error string `json:"error"`
 }
 
 func follow(body io.Reader, progress func(line string)) error {
+	var l layers
 	for events := json.NewDecoder(body); ; {
 		var e pullEvent
 		err := events.Decode(&e)
@@ -66,8 +47,9 @@ func follow(body io.Reader, progress func(line string)) error {
 			return err
 		case e.Error != "":
 			return errors.New(e.Error)
-		case progress != nil:
-			progress(fmt.Sprintf("%s %s %s", e.ID, e.Status, e.Progress))
+		}
+		if line := l.see(e); line != "" && progress != nil {
+			progress(line)
 		}
 	}
 }

@@ -5,19 +5,23 @@
 // so that there is nothing in it that the next program on the way could read differently; its name is resolved once, all
 // its addresses must be public, and exactly those are dialled (reach.go). Plain HTTP is forwarded one request a connection,
 // rebuilt from what was understood (forward.go). A tunnel carries TLS only, whose greeting must name the host that was
-// asked for (tunnel.go, hello.go); what is inside is not seen, so neither are the methods.
+// asked for (tunnel.go, hello.go); what is inside is not seen, so neither are the methods. Where a host has a Credential
+// the tunnel ends here instead (terminate.go, authority.go), and the request inside is forwarded with the secret in it.
 //
-// The proxy follows no redirects, keeps no connections, caches nothing and holds no credentials. Where credentials for a
-// host are to be added one day, forward is the place: after the program's own headers are stripped and the addresses pinned.
+// The proxy follows no redirects, keeps no connections and caches nothing. Whether a request gets a credential is decided
+// for each by its own host, so that no answer can lead one elsewhere.
 package egress
 
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"crypto/x509"
 	"errors"
 	"io"
 	"log/slog"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -43,11 +47,22 @@ type Config struct {
 	GreetTimeout time.Duration
 	// DialTimeout bounds name resolution, and the attempt on all addresses together. 15 s
 	DialTimeout time.Duration
-	Log         *slog.Logger
+	// Credentials go into requests to their hosts, and Authority is what programs trust in place of those hosts'. Without
+	// it tunnels are not ended here.
+	Credentials []Credential
+	Authority   *Authority
+	// Roots verify the hosts of credentials; the system's own if nil.
+	Roots *x509.CertPool
+	// Limit bounds what all connections carry together, both ways, in bytes; none if it is 0.
+	Limit int64
+	// Ended is told, under the same ID as Decided was, how many bytes an allowed request led to. It must not wait.
+	Ended func(Decision)
+	Log   *slog.Logger
 }
 
 // Decision says what became of a request.
 type Decision struct {
+	ID      string // unique
 	Time    time.Time
 	Method  string // "" if the request could not be read, as Host
 	Host    string
@@ -55,12 +70,18 @@ type Decision struct {
 	Addrs   []netip.Addr // pinned; empty if the name was not resolved
 	Allowed bool
 	Reason  string // of a refusal
+	// Credential says that the request was given one.
+	Credential bool
+	// Up and Down are the bytes carried from the program and to it, and Ended when that was over.
+	Up, Down int64
+	Ended    time.Time
 }
 
 // Proxy serves the connections of one sandbox. It is safe for concurrent use.
 type Proxy struct {
-	config Config
-	pace   *rate.Limiter
+	config  Config
+	pace    *rate.Limiter
+	carried atomic.Int64 // bytes, by all connections
 }
 
 // connectionsPerSecond bounds how fast a sandbox gets connections in the long run, and connectionBurst at once: so no
@@ -101,6 +122,21 @@ func (p *Proxy) Serve(ctx context.Context, conn io.ReadWriteCloser) {
 	if err := e.run(ctx); err != nil && ctx.Err() == nil {
 		p.config.Log.Debug("connection through the sandbox's proxy ended early", "error", err)
 	}
+	if d := e.granted; d.Allowed && p.config.Ended != nil {
+		d.Up, d.Down, d.Ended = e.up.Load(), e.down.Load(), time.Now()
+		p.config.Ended(d)
+	}
+}
+
+// errSpent ends a connection when all together have carried what they may.
+var errSpent = errors.New("more bytes than this sandbox may carry")
+
+// spent says whether nothing more may be carried.
+func (p *Proxy) spent() bool { return p.config.Limit > 0 && p.carried.Load() >= p.config.Limit }
+
+// spend counts bytes and says whether they may be carried.
+func (p *Proxy) spend(n int64) bool {
+	return p.carried.Add(n) <= p.config.Limit || p.config.Limit <= 0
 }
 
 // refusal is an error that is the program's to read, with the status of the answer.
@@ -126,6 +162,9 @@ func statusOf(err error) int {
 // decide tells the log and the callback.
 func (p *Proxy) decide(d Decision) {
 	d.Time = time.Now()
+	if d.ID == "" {
+		d.ID = rand.Text()
+	}
 	level := slog.LevelInfo
 	if !d.Allowed {
 		level = slog.LevelWarn

@@ -3,11 +3,13 @@ package egress
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,6 +19,9 @@ type exchange struct {
 	conn   io.ReadWriteCloser
 	client *bufio.Reader // reads conn
 	watch  *time.Timer   // ends the exchange
+
+	granted  Decision     // the latest that let something pass
+	up, down atomic.Int64 // bytes carried from the program, and to it
 }
 
 func newExchange(p *Proxy, conn io.ReadWriteCloser, end context.CancelFunc) *exchange {
@@ -40,28 +45,54 @@ func (e *exchange) run(ctx context.Context) error {
 		e.proxy.decide(Decision{Reason: err.Error()})
 		return e.answer(err)
 	}
+	if r.Method != http.MethodConnect {
+		e.proxy.upgrade(r)
+		return e.pass(ctx, r)
+	}
 	addrs, err := e.admit(ctx, r)
 	if err != nil {
 		return e.answer(err)
 	}
 	e.touch()
-	if r.Method == http.MethodConnect {
-		return e.tunnel(ctx, r, addrs)
+	if len(e.proxy.credentials(r.Target, true)) > 0 && e.proxy.config.Authority != nil {
+		return e.terminate(ctx, r)
 	}
+	return e.tunnel(ctx, r, addrs)
+}
+
+// pass decides on a request that is seen whole, and forwards it.
+func (e *exchange) pass(ctx context.Context, r *request) error {
+	addrs, err := e.admit(ctx, r)
+	if err != nil {
+		return e.answer(err)
+	}
+	e.touch()
 	return e.forward(ctx, r, addrs)
 }
 
 // admit decides on a request. Names that are not listed are not even resolved: a name can carry a message.
 func (e *exchange) admit(ctx context.Context, r *request) ([]netip.Addr, error) {
 	d := decision(r)
+	d.ID = rand.Text()
 	var err error
 	switch {
+	case e.proxy.spent():
+		err = refuse(http.StatusForbidden, fmt.Errorf("this sandbox has carried the %d bytes that egress_limit allows", e.proxy.config.Limit))
 	case !e.proxy.config.Rules.Cover(r.Target):
 		err = refuse(http.StatusForbidden, fmt.Errorf("%s %s:%d is not on the allowlist of this sandbox", r.Method, r.Host.Name, r.Port))
 	case r.length > e.proxy.config.MaxBody:
 		err = refuse(http.StatusRequestEntityTooLarge, fmt.Errorf("a body of %d bytes is above %d", r.length, e.proxy.config.MaxBody))
 	default:
-		d.Addrs, err = e.proxy.pin(ctx, r.Host)
+		if r.Method != http.MethodConnect {
+			err = e.proxy.inject(r)
+		}
+		switch {
+		case err != nil:
+		case r.inside:
+			d.Addrs = e.granted.Addrs // a connection resolves once
+		default:
+			d.Addrs, err = e.proxy.pin(ctx, r.Host)
+		}
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -69,7 +100,11 @@ func (e *exchange) admit(ctx context.Context, r *request) ([]netip.Addr, error) 
 	if d.Allowed = err == nil; !d.Allowed {
 		d.Reason = err.Error()
 	}
+	d.Credential = d.Allowed && len(r.secrets) > 0
 	e.proxy.decide(d)
+	if d.Allowed {
+		e.granted = d
+	}
 	return d.Addrs, err
 }
 
@@ -94,13 +129,15 @@ var errTooMuch = errors.New("more bytes than one connection may carry")
 
 // carried reads from one side within the bounds of the exchange.
 type carried struct {
-	e    *exchange
-	src  io.Reader
-	left int64
+	e     *exchange
+	src   io.Reader
+	left  int64
+	count *atomic.Int64
 }
 
-func (e *exchange) carry(src io.Reader) *carried {
-	return &carried{e: e, src: src, left: e.proxy.config.MaxBody}
+// carry reads from src what is counted as up or down.
+func (e *exchange) carry(src io.Reader, count *atomic.Int64) *carried {
+	return &carried{e: e, src: src, left: e.proxy.config.MaxBody, count: count}
 }
 
 func (c *carried) Read(p []byte) (int, error) {
@@ -111,5 +148,9 @@ func (c *carried) Read(p []byte) (int, error) {
 	if c.left -= int64(n); c.left < 0 {
 		return 0, errTooMuch
 	}
+	if !c.e.proxy.spend(int64(n)) {
+		return 0, errSpent
+	}
+	c.count.Add(int64(n))
 	return n, err
 }

@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
 	"strings"
 	"sync"
+
+	"github.com/flynnhost/flynn/host/sandbox/scrub"
 )
 
 // hopByHop are fields that concern one connection only (RFC 9110, 7.6.1), and those that the proxy sets itself.
@@ -41,11 +44,12 @@ func (e *exchange) forward(ctx context.Context, r *request, addrs []netip.Addr) 
 		MaxResponseHeaderBytes: int64(e.proxy.config.MaxHeader),
 	}
 	out := (&http.Request{
-		Method: r.Method, URL: r.url, Header: r.header, Host: r.header.Get("Host"),
+		Method: r.Method, URL: r.url, Header: r.header, Host: r.field(),
 		ContentLength: r.length, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
-	out.URL.Scheme, out.URL.Host = "http", net.JoinHostPort(r.Host.Name, portText(r.Port))
+	out.URL.Scheme, out.URL.Host = e.toHost(r, transport), net.JoinHostPort(r.Host.Name, portText(r.Port))
 	strip(out.Header)
+	maps.Copy(out.Header, r.added)
 	if _, ok := out.Header["User-Agent"]; !ok {
 		out.Header["User-Agent"] = nil // or the library would name itself
 	}
@@ -59,7 +63,7 @@ func (e *exchange) forward(ctx context.Context, r *request, addrs []netip.Addr) 
 	}
 	response, err := transport.RoundTrip(out)
 	if err != nil {
-		return e.answer(refuse(statusAbove(err), err))
+		return e.answer(refuse(statusAbove(err), errors.New(scrub.New(r.secrets...).String(err.Error()))))
 	}
 	defer response.Body.Close()
 	return e.respond(r, response)
@@ -90,17 +94,29 @@ func (e *exchange) respond(r *request, response *http.Response) error {
 		return e.answer(refuse(http.StatusBadGateway, errors.New("the server gave an answer that the proxy does not pass on")))
 	}
 	strip(response.Header)
+	blot(response.Header, r.secrets)
 	response.Close = true
 	response.ProtoMajor, response.ProtoMinor = 1, r.minor
 	if r.minor == 0 {
 		response.TransferEncoding = nil // the end of the connection is the end of the body
 	}
 	out := bufio.NewWriter(e.conn)
-	response.Body = &flushing{ReadCloser: response.Body, src: e.carry(response.Body), out: out}
+	body := scrub.Reader(e.carry(response.Body, &e.down), r.secrets...)
+	response.Body = &flushing{ReadCloser: response.Body, src: body, out: out}
 	if err := response.Write(struct{ io.Writer }{out}); err != nil {
 		return errors.Join(err, out.Flush())
 	}
 	return out.Flush()
+}
+
+// blot takes secrets out of a header that repeats them.
+func blot(h http.Header, secrets []string) {
+	s := scrub.New(secrets...)
+	for _, values := range h {
+		for i := range values {
+			values[i] = s.String(values[i])
+		}
+	}
 }
 
 // flushing passes on what has been written whenever it is asked for more, so that a slow response arrives as it comes.
@@ -133,7 +149,7 @@ func (e *exchange) body(r *request) *requestBody {
 	if r.length == chunked {
 		src = httputil.NewChunkedReader(e.client)
 	}
-	return &requestBody{Reader: e.carry(src), closed: make(chan struct{})}
+	return &requestBody{Reader: e.carry(src, &e.up), closed: make(chan struct{})}
 }
 
 func (b *requestBody) Close() error {

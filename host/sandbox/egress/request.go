@@ -28,6 +28,11 @@ type request struct {
 	header http.Header
 	length int64 // of the body, in bytes, or chunked
 	expect bool  // the program waits for 100 Continue
+	// encrypted says that the host is spoken to by TLS, and inside that the request itself came through a tunnel.
+	encrypted, inside bool
+	// added is what the proxy puts into the header, and secrets what of it must not come back.
+	added   http.Header
+	secrets []string
 }
 
 var errHead = errors.New("the request's head is too long")
@@ -62,6 +67,16 @@ func readHead(r *bufio.Reader, most int) ([]byte, error) {
 
 // parseRequest reads a head as readHead returns it. Of what the standards leave to the recipient it accepts nothing.
 func parseRequest(head []byte) (*request, error) {
+	return (&request{header: http.Header{}}).parse(head)
+}
+
+// parseInner reads the head of a request inside of a tunnel to a target, which names its own target by the path alone.
+func parseInner(head []byte, tunnel netaddr.Target) (*request, error) {
+	r := &request{Target: tunnel, header: http.Header{}, encrypted: true, inside: true}
+	return r.parse(head)
+}
+
+func (r *request) parse(head []byte) (*request, error) {
 	text, ok := strings.CutSuffix(string(head), "\r\n")
 	if !ok {
 		return nil, errors.New("the request has no line")
@@ -72,7 +87,6 @@ func parseRequest(head []byte) (*request, error) {
 			return nil, fmt.Errorf("the request's head has the byte %#02x", line[i])
 		}
 	}
-	r := &request{header: http.Header{}}
 	target, err := r.readLine(lines[0])
 	if err != nil {
 		return nil, err
@@ -129,6 +143,9 @@ func (r *request) readFields(lines []string) error {
 
 // readTarget reads "host:port" of CONNECT, or "http://host[:port]/path".
 func (r *request) readTarget(target string) error {
+	if r.inside {
+		return r.readPath(target)
+	}
 	if r.Method == http.MethodConnect {
 		return r.readAuthority(target, "")
 	}
@@ -146,6 +163,14 @@ func (r *request) readTarget(target string) error {
 	path := rest[end:]
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
+	}
+	return r.readPath(path)
+}
+
+// readPath reads "/path?query".
+func (r *request) readPath(path string) error {
+	if r.Method == http.MethodConnect || !strings.HasPrefix(path, "/") {
+		return errors.New("a request inside of a tunnel names its target as /path")
 	}
 	var err error
 	r.url, err = url.ParseRequestURI(path)
@@ -187,7 +212,7 @@ func (r *request) checkHost() error {
 	if err != nil {
 		return err
 	}
-	standard := r.Method == http.MethodConnect || r.Port == 80
+	standard := r.Method == http.MethodConnect || r.Port == 80 && !r.inside || r.Port == 443 && r.inside
 	if host != r.Host || port != strconv.Itoa(int(r.Port)) && (port != "" || !standard) {
 		return errors.New("the Host field differs from the request's target")
 	}
@@ -215,4 +240,24 @@ func (r *request) readLength() error {
 		r.length = int64(n)
 	}
 	return nil
+}
+
+// field is the Host field for the server. One that named the plain port of a request that goes by TLS would be wrong.
+func (r *request) field() string {
+	if r.encrypted && !r.inside {
+		return hostField(r.Host, r.Port)
+	}
+	return r.header.Get("Host")
+}
+
+// hostField writes a host as a Host field by TLS does (RFC 9110, 7.2).
+func hostField(h netaddr.Host, port uint16) string {
+	name := h.Name
+	if h.Addr.Is6() {
+		name = "[" + name + "]"
+	}
+	if port == 443 {
+		return name
+	}
+	return name + ":" + portText(port)
 }

@@ -23,18 +23,8 @@ func (e *exchange) tunnel(ctx context.Context, r *request, addrs []netip.Addr) e
 		return err
 	}
 	e.watch.Reset(e.proxy.config.GreetTimeout)
-	greeting, h, err := readHello(e.client)
-	if errors.Is(err, io.EOF) || ctx.Err() != nil {
-		return nil // the program has changed its mind
-	}
-	if err == nil {
-		err = h.check(r)
-	}
-	if err != nil {
-		d := decision(r)
-		d.Addrs, d.Reason = addrs, err.Error()
-		e.proxy.decide(d)
-		_, err = io.WriteString(e.conn, unrecognizedName)
+	greeting, err := e.greeting(r)
+	if greeting == nil {
 		return err
 	}
 	e.touch()
@@ -42,6 +32,25 @@ func (e *exchange) tunnel(ctx context.Context, r *request, addrs []netip.Addr) e
 		return err
 	}
 	return e.splice(server)
+}
+
+// greeting returns the TLS greeting of a tunnel, if it is one for the tunnel's host. Otherwise it is nil and all is said.
+func (e *exchange) greeting(r *request) ([]byte, error) {
+	greeting, h, err := readHello(e.client)
+	if errors.Is(err, io.EOF) {
+		return nil, nil // the program has changed its mind
+	}
+	if err == nil {
+		err = h.check(r)
+	}
+	if err == nil {
+		return greeting, nil
+	}
+	d := decision(r)
+	d.Addrs, d.Reason = e.granted.Addrs, err.Error()
+	e.proxy.decide(d)
+	_, err = io.WriteString(e.conn, unrecognizedName)
+	return nil, err
 }
 
 // check compares the name in the greeting with the host that was asked for, and decided on.
@@ -63,7 +72,7 @@ func (h hello) check(r *request) error {
 func (e *exchange) splice(server net.Conn) error {
 	up := make(chan error, 1)
 	go func() {
-		_, err := io.Copy(server, e.carry(e.client))
+		_, err := io.Copy(server, e.carry(e.client, &e.up))
 		if half, ok := server.(interface{ CloseWrite() error }); ok && err == nil {
 			err = half.CloseWrite()
 		}
@@ -72,7 +81,7 @@ func (e *exchange) splice(server net.Conn) error {
 		}
 		up <- err
 	}()
-	_, down := io.Copy(e.conn, e.carry(server))
+	_, down := io.Copy(e.conn, e.carry(server, &e.down))
 	e.conn.Close()
 	server.Close()
 	return errors.Join(down, <-up)

@@ -28,40 +28,54 @@ type Host struct {
 	Driver *docker.Driver
 	// API is for tests that look or meddle behind the driver's back.
 	API *client.Client
+
+	engine docker.Config // for further drivers of the same engine
 }
 
 // Engine returns the engine at DOCKER_HOST or the default socket. The test is skipped, or fails, as
 // need.Part says, where there is none.
 func Engine(t testing.TB) Host {
 	t.Helper()
-	driver, err := docker.New(docker.Config{})
-	if err == nil {
-		err = driver.Ping(t.Context())
-	}
-	need.Part(t, "docker", err)
-	api, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { driver.Close(); api.Close() })
-	need.Part(t, "docker", importImage(t.Context(), api))
-	return Host{Driver: driver, API: api}
+	h := connect(t, "")
+	need.Part(t, "docker", importImage(t.Context(), h.API, Image, busyboxRoot))
+	return h
 }
 
-// importTimeout bounds the making of Image.
+// connect returns an engine that answers at an address.
+func connect(t testing.TB, address string) Host {
+	t.Helper()
+	h := Host{engine: docker.Config{Engine: address}}
+	var err error
+	if h.Driver, err = docker.New(h.engine); err == nil {
+		err = h.Driver.Ping(t.Context())
+	}
+	need.Part(t, "docker", err)
+	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
+	if address != "" {
+		opts = append(opts, client.WithHost(address))
+	}
+	if h.API, err = client.NewClientWithOpts(opts...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Driver.Close(); h.API.Close() })
+	return h
+}
+
+// importTimeout bounds the making of an image.
 const importTimeout = time.Minute
 
-func importImage(ctx context.Context, api *client.Client) error {
+// importImage makes an image unless the engine has it.
+func importImage(ctx context.Context, api *client.Client, tag string, makeRoot func() (io.Reader, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, importTimeout)
 	defer cancel()
-	if _, err := api.ImageInspect(ctx, Image); err == nil {
+	if _, err := api.ImageInspect(ctx, tag); err == nil {
 		return nil
 	}
-	root, err := busyboxRoot()
+	root, err := makeRoot()
 	if err != nil {
 		return err
 	}
-	body, err := api.ImageImport(ctx, image.ImportSource{Source: root, SourceName: "-"}, Image, image.ImportOptions{
+	body, err := api.ImageImport(ctx, image.ImportSource{Source: root, SourceName: "-"}, tag, image.ImportOptions{
 		Changes: []string{"ENV PATH=/usr/sbin:/usr/bin:/sbin:/bin", "ENV IMAGE_SECRET=from-the-image"},
 	})
 	if err != nil {
@@ -124,7 +138,7 @@ func (h Host) Manager(t testing.TB, adjust ...func(*sandbox.Config)) (*sandbox.M
 func (h Host) sweep(t testing.TB, instance string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	driver, err := docker.New(docker.Config{}) // the test's own may be closed
+	driver, err := docker.New(h.engine) // the test's own may be closed
 	if err != nil {
 		t.Error(err)
 		return

@@ -79,7 +79,11 @@ func fixedEnv(h frame.HelloBody) []string {
 	if h.Proxy {
 		env = append(env, proxyEnv()...)
 	}
-	return env
+	more := make([]string, len(h.Env))
+	for i, variable := range h.Env {
+		more[i] = string(variable)
+	}
+	return joinEnv(env, more)
 }
 
 // start runs argv as the workload's user in a session of its own, with a tag.

@@ -1,0 +1,266 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/build"
+	apiimage "github.com/docker/docker/api/types/image"
+
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/image"
+)
+
+// sweepTimeout bounds the removal of what a failed build has left.
+const sweepTimeout = 90 * time.Second
+
+// Build implements image.Engine by the engine's own builder, which every engine has since before 20.10.
+func (d *Driver) Build(ctx context.Context, b image.Build, progress func(line string)) (image.Built, error) {
+	t := &trail{bases: b.Bases, output: image.Output{Tell: progress}, tell: progress}
+	err := d.build(ctx, b, t)
+	if err == nil {
+		return t.built()
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepTimeout)
+	defer cancel()
+	swept := d.sweep(last, t)
+	if ctx.Err() != nil {
+		return image.Built{}, errors.Join(ctx.Err(), swept)
+	}
+	return image.Built{}, errors.Join(err, swept)
+}
+
+func (d *Driver) build(ctx context.Context, b image.Build, t *trail) error {
+	answer, err := d.api.ImageBuild(ctx, b.Context, build.ImageBuildOptions{
+		Version: build.BuilderV1, Dockerfile: b.Dockerfile, NetworkMode: b.Network, NoCache: b.NoCache,
+		Remove: true, ForceRemove: true, Memory: b.MemoryBytes, MemorySwap: b.MemoryBytes,
+	})
+	if err != nil {
+		return d.explain("build image", err)
+	}
+	defer answer.Body.Close()
+	for events := json.NewDecoder(answer.Body); ; {
+		var e buildEvent
+		switch err := events.Decode(&e); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return d.explain("follow the build", err)
+		case e.Error != "":
+			return t.failed(e.Error)
+		}
+		t.see(e)
+	}
+}
+
+// buildEvent is one object of the engine's answer.
+type buildEvent struct {
+	Stream string `json:"stream"`
+	Status string `json:"status"`
+	Error  string `json:"error"`
+	Aux    struct {
+		ID string `json:"ID"` // of a finished stage
+	} `json:"aux"`
+}
+
+// trail is what a build has told about itself. What steps print comes the same way, so it may be forged: nothing is removed
+// on its word alone.
+type trail struct {
+	bases  []string
+	tell   func(line string)
+	output image.Output // of the step under way
+
+	step       string
+	scratch    bool     // a stage begins with nothing
+	cached     bool     // the next image was there before
+	known      []string // images that were there before
+	images     []string // images made
+	containers []string // intermediate ones
+	stages     []string // finished, by full id
+}
+
+var (
+	stepLine    = regexp.MustCompile(`^Step \d+/\d+ : `)
+	runningLine = regexp.MustCompile(`^ ---> Running in ([0-9a-f]{12})\n$`)
+	removalLine = regexp.MustCompile(`^Removing intermediate container [0-9a-f]{12}\n$`)
+	imageLine   = regexp.MustCompile(`^ ---> ([0-9a-f]{12})\n$`)
+)
+
+const cachedLine = " ---> Using cache\n"
+
+func (t *trail) see(e buildEvent) {
+	if e.Aux.ID != "" {
+		t.stages = append(t.stages, e.Aux.ID)
+	}
+	running, made := runningLine.FindStringSubmatch(e.Stream), imageLine.FindStringSubmatch(e.Stream)
+	switch {
+	case stepLine.MatchString(e.Stream):
+		t.begin(image.Clean(e.Stream))
+	case e.Stream == cachedLine:
+		t.cached = true
+	case running != nil:
+		t.containers = append(t.containers, running[1])
+	case removalLine.MatchString(e.Stream):
+	case made != nil && (t.cached || t.isFrom()):
+		t.known, t.cached = append(t.known, made[1]), false
+	case made != nil:
+		t.images = append(t.images, made[1])
+	default:
+		_, _ = t.output.Write([]byte(e.Stream))
+	}
+}
+
+func (t *trail) begin(step string) {
+	t.step = step
+	t.output = image.Output{Tell: t.tell}
+	_, instruction, _ := strings.Cut(strings.ToLower(step), " : ")
+	t.scratch = t.scratch || strings.HasPrefix(instruction, "from scratch")
+	if t.tell != nil {
+		t.tell(step)
+	}
+}
+
+func (t *trail) isFrom() bool {
+	_, instruction, _ := strings.Cut(t.step, " : ")
+	return len(instruction) > 5 && strings.EqualFold(instruction[:5], "from ")
+}
+
+func (t *trail) failed(reason string) error {
+	step := t.step
+	if step == "" {
+		step = "read the Dockerfile"
+	}
+	return &image.StepError{Step: step, Output: t.output.Last(), Err: errors.New(image.Clean(reason))}
+}
+
+// built are the results: the last stage's image, and the others' as far as they were not there before.
+func (t *trail) built() (image.Built, error) {
+	if len(t.stages) == 0 {
+		return image.Built{}, errors.New("the engine ended a build without telling which image it has made")
+	}
+	last := len(t.stages) - 1
+	b := image.Built{Image: t.stages[last], Cached: !t.isNew(t.stages[last])}
+	for _, stage := range t.stages[:last] {
+		if stage != b.Image && t.isNew(stage) && !slices.Contains(b.Stages, stage) {
+			b.Stages = append(b.Stages, stage)
+		}
+	}
+	return b, nil
+}
+
+// isNew says whether the build has made an image, as opposed to found it.
+func (t *trail) isNew(id string) bool {
+	short := strings.TrimPrefix(id, "sha256:")
+	return len(short) >= 12 && slices.Contains(t.images, short[:12]) && !slices.Contains(t.known, short[:12]) && !slices.Contains(t.bases, id)
+}
+
+// sweep removes what a build that came to nothing has left: the container of the step under way, and the images of the steps
+// before, with one that the engine may have finished when nobody listened any more.
+func (d *Driver) sweep(ctx context.Context, t *trail) error {
+	before, err := d.fullIDs(ctx, t.known)
+	if err != nil {
+		return err
+	}
+	before = append(before, t.bases...)
+	made, err := d.madeOn(ctx, t, before)
+	if err != nil {
+		return err
+	}
+	for _, id := range t.containers {
+		err = errors.Join(err, d.removeStep(ctx, id, append(before, made...)))
+	}
+	later, listed := d.descendants(ctx, made)
+	err = errors.Join(err, listed)
+	made = append(made, later...)
+	for i := len(made) - 1; i >= 0; i-- {
+		err = errors.Join(err, d.removeImage(ctx, made[i], false))
+	}
+	return err
+}
+
+// fullIDs looks short ids up. Those that are no longer there are left out.
+func (d *Driver) fullIDs(ctx context.Context, short []string) ([]string, error) {
+	var full []string
+	for _, id := range short {
+		info, err := d.InspectImage(ctx, id)
+		if errors.Is(err, image.ErrNoImage) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		full = append(full, info.ID)
+	}
+	return full, nil
+}
+
+// madeOn returns, in order, the images of the trail that have no name and were really made on those before.
+func (d *Driver) madeOn(ctx context.Context, t *trail, before []string) ([]string, error) {
+	var made []string
+	for _, id := range t.images {
+		found, err := d.api.ImageInspect(ctx, id)
+		if cerrdefs.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, d.explain("inspect image "+id, err)
+		}
+		ours := slices.Contains(before, found.Parent) || slices.Contains(made, found.Parent) || found.Parent == "" && t.scratch
+		if ours && len(found.RepoTags) == 0 && !slices.Contains(before, found.ID) && !slices.Contains(made, found.ID) {
+			made = append(made, found.ID)
+		}
+	}
+	return made, nil
+}
+
+// descendants are the nameless images made on those given, parents first.
+func (d *Driver) descendants(ctx context.Context, of []string) ([]string, error) {
+	if len(of) == 0 {
+		return nil, nil
+	}
+	all, err := d.api.ImageList(ctx, apiimage.ListOptions{All: true})
+	if err != nil {
+		return nil, d.explain("list images", err)
+	}
+	var found []string
+	for grown := true; grown; {
+		grown = false
+		for _, i := range all {
+			known := slices.Contains(of, i.ID) || slices.Contains(found, i.ID)
+			if !known && nameless(i) && (slices.Contains(of, i.ParentID) || slices.Contains(found, i.ParentID)) {
+				found, grown = append(found, i.ID), true
+			}
+		}
+	}
+	return found, nil
+}
+
+func nameless(i apiimage.Summary) bool {
+	return len(i.RepoTags) == 0 || slices.Equal(i.RepoTags, []string{"<none>:<none>"})
+}
+
+// removeStep removes the container of a step, if that is what it is.
+func (d *Driver) removeStep(ctx context.Context, id string, images []string) error {
+	found, err := d.api.ContainerInspect(ctx, id)
+	if cerrdefs.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return d.explain("inspect container", err)
+	}
+	if !slices.Contains(images, found.Image) || found.Config.Labels[sandbox.LabelInstance] != "" {
+		return nil
+	}
+	if err := d.Remove(ctx, found.ID); err != nil {
+		return fmt.Errorf("remove the container of a step: %w", err)
+	}
+	return nil
+}

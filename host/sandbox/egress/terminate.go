@@ -1,0 +1,93 @@
+package egress
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+// terminate ends a tunnel's TLS here, because a credential has to go into the request inside. Towards the program the
+// proxy poses as the host, for one request; towards the host it is a client like any other, which verifies whom it has.
+// The request is read as strictly as a plain one, and its methods and paths are seen, checked and logged.
+func (e *exchange) terminate(ctx context.Context, outer *request) error {
+	if _, err := io.WriteString(e.conn, "HTTP/1.1 200 Connection Established\r\n\r\n"); err != nil {
+		return err
+	}
+	e.watch.Reset(e.proxy.config.GreetTimeout)
+	greeting, err := e.greeting(outer)
+	if greeting == nil {
+		return err
+	}
+	leaf, err := e.proxy.config.Authority.leaf(outer.Host)
+	if err != nil {
+		return err
+	}
+	inside := tls.Server(&replayed{ReadWriteCloser: e.conn, src: io.MultiReader(bytes.NewReader(greeting), e.client)}, &tls.Config{
+		Certificates: []tls.Certificate{*leaf}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+		SessionTicketsDisabled: true,
+	})
+	if err := inside.HandshakeContext(ctx); err != nil {
+		// Most likely the program does not trust the authority, which its owner will want to know.
+		d := decision(outer)
+		d.Reason = fmt.Sprintf("the program ended the TLS handshake with the proxy: %v", err)
+		e.proxy.decide(d)
+		return nil
+	}
+	e.touch()
+	e.conn, e.client = inside, bufio.NewReader(inside)
+	err = e.inner(ctx, outer)
+	return errors.Join(err, inside.CloseWrite())
+}
+
+// inner serves the request inside of a tunnel.
+func (e *exchange) inner(ctx context.Context, outer *request) error {
+	head, err := readHead(e.client, e.proxy.config.MaxHeader)
+	if errors.Is(err, io.EOF) || ctx.Err() != nil {
+		return nil
+	}
+	var r *request
+	if err == nil {
+		r, err = parseInner(head, outer.Target)
+	}
+	if err != nil {
+		d := decision(outer)
+		d.Reason = err.Error()
+		e.proxy.decide(d)
+		return e.answer(err)
+	}
+	return e.pass(ctx, r)
+}
+
+// replayed is a connection whose first bytes have been read before. Package tls wants a net.Conn; deadlines are the
+// exchange's own.
+type replayed struct {
+	io.ReadWriteCloser
+	src io.Reader
+}
+
+func (c *replayed) Read(p []byte) (int, error) { return c.src.Read(p) }
+
+func (*replayed) LocalAddr() net.Addr              { return &net.UnixAddr{} }
+func (*replayed) RemoteAddr() net.Addr             { return &net.UnixAddr{} }
+func (*replayed) SetDeadline(time.Time) error      { return nil }
+func (*replayed) SetReadDeadline(time.Time) error  { return nil }
+func (*replayed) SetWriteDeadline(time.Time) error { return nil }
+
+// toHost is how a request's host is spoken to: by TLS, verified, if the request is to be encrypted.
+func (e *exchange) toHost(r *request, transport *http.Transport) (scheme string) {
+	if !r.encrypted {
+		return "http"
+	}
+	transport.TLSClientConfig = &tls.Config{
+		RootCAs: e.proxy.config.Roots, ServerName: r.Host.Name, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+	}
+	transport.TLSHandshakeTimeout = e.proxy.config.GreetTimeout
+	return "https"
+}

@@ -1,0 +1,183 @@
+package image
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The engine reads the Dockerfile; what is read here is only which images it begins with, because they are part of what
+// the result is made of (docs.docker.com, "Dockerfile reference": FROM, ARG before FROM, COPY --from, parser directives).
+
+// maxDockerfile bounds the text, in bytes.
+const maxDockerfile = 1 << 20
+
+// basesOf returns the names of the images that a Dockerfile takes something from, each once, in the order of the text.
+func basesOf(text []byte) ([]string, error) {
+	r := baseReader{args: map[string]string{}}
+	for _, line := range instructions(text) {
+		if err := r.read(line); err != nil {
+			return nil, err
+		}
+	}
+	if !r.begun {
+		return nil, errors.New("it has no FROM")
+	}
+	return r.bases, nil
+}
+
+// baseReader reads instructions in their order.
+type baseReader struct {
+	args   map[string]string // of ARGs before the first FROM
+	begun  bool              // a FROM was read
+	stages []string          // their names, "" for none
+	bases  []string
+}
+
+func (r *baseReader) read(line string) error {
+	word, rest := cutWord(line)
+	switch strings.ToUpper(word) {
+	case "ARG":
+		if !r.begun {
+			r.arg(rest)
+		}
+	case "FROM":
+		return r.from(rest)
+	case "COPY":
+		for flag, rest := nextFlag(rest); flag != ""; flag, rest = nextFlag(rest) {
+			if name, is := strings.CutPrefix(flag, "--from="); is {
+				r.use(name, true)
+			}
+		}
+	}
+	return nil
+}
+
+// arg takes the defaults of NAME=VALUE; others are unset.
+func (r *baseReader) arg(rest string) {
+	for rest != "" {
+		var word string
+		word, rest = cutWord(rest)
+		name, value, _ := strings.Cut(word, "=")
+		if len(value) >= 2 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0] {
+			value = value[1 : len(value)-1]
+		}
+		r.args[name] = r.expand(value, 0)
+	}
+}
+
+func (r *baseReader) from(rest string) error {
+	r.begun = true
+	for flag, after := nextFlag(rest); flag != ""; flag, after = nextFlag(rest) {
+		rest = after
+	}
+	word, rest := cutWord(rest)
+	name := r.expand(word, 0)
+	if name == "" {
+		return fmt.Errorf("FROM %s names no image: give its ARG a default", word)
+	}
+	r.use(name, false)
+	stage := ""
+	if as, after := cutWord(rest); strings.EqualFold(as, "AS") {
+		stage, _ = cutWord(after)
+	}
+	r.stages = append(r.stages, strings.ToLower(stage))
+	return nil
+}
+
+// use notes an image, unless the name is an earlier stage's or, where numbers stand for stages, a number.
+func (r *baseReader) use(name string, numbers bool) {
+	if name == "" || strings.EqualFold(name, "scratch") || slices.Contains(r.stages, strings.ToLower(name)) || slices.Contains(r.bases, name) {
+		return
+	}
+	if _, err := strconv.Atoi(name); err == nil && numbers {
+		return
+	}
+	r.bases = append(r.bases, name)
+}
+
+var variable = regexp.MustCompile(`^\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:(:[-+])([^{}]*))?\})`)
+
+// expand replaces $NAME, ${NAME}, ${NAME:-word} and ${NAME:+word}.
+func (r *baseReader) expand(text string, depth int) string {
+	var out strings.Builder
+	for text != "" {
+		if text[0] == '\\' && len(text) > 1 {
+			out.WriteByte(text[1])
+			text = text[2:]
+			continue
+		}
+		m := variable.FindStringSubmatch(text)
+		if m == nil || depth > 8 || out.Len() > maxRaw {
+			out.WriteByte(text[0])
+			text = text[1:]
+			continue
+		}
+		text = text[len(m[0]):]
+		value := r.args[m[1]+m[2]]
+		if (m[3] == ":-" && value == "") || (m[3] == ":+" && value != "") {
+			value = r.expand(m[4], depth+1)
+		}
+		out.WriteString(value)
+	}
+	return out.String()
+}
+
+// cutWord splits off the first word.
+func cutWord(text string) (word, rest string) {
+	text = strings.TrimLeft(text, " \t")
+	if i := strings.IndexAny(text, " \t"); i >= 0 {
+		return text[:i], strings.TrimLeft(text[i:], " \t")
+	}
+	return text, ""
+}
+
+// nextFlag splits off a first word that is a flag.
+func nextFlag(text string) (flag, rest string) {
+	if word, rest := cutWord(text); strings.HasPrefix(word, "--") {
+		return word, rest
+	}
+	return "", text
+}
+
+// escapeDirective chooses what continues a line. It counts only above everything else.
+var escapeDirective = regexp.MustCompile("^#[ \t]*(?i:escape)[ \t]*=[ \t]*([\\\\`])[ \t]*$")
+
+var anyDirective = regexp.MustCompile(`^#[ \t]*[A-Za-z][A-Za-z0-9]*[ \t]*=[ \t]*.+$`)
+
+// instructions returns the lines, continued ones joined, without comments.
+func instructions(text []byte) []string {
+	var all []string
+	escape, directives, line := `\`, true, ""
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+	scan := bufio.NewScanner(bytes.NewReader(text))
+	scan.Buffer(nil, maxDockerfile+1)
+	for scan.Scan() {
+		raw := strings.TrimSpace(scan.Text())
+		if directives {
+			if m := escapeDirective.FindStringSubmatch(raw); m != nil {
+				escape = m[1]
+			}
+			directives = anyDirective.MatchString(raw)
+		}
+		if raw == "" || strings.HasPrefix(raw, "#") {
+			continue // inside a continued line as well
+		}
+		part, continued := strings.CutSuffix(raw, escape)
+		line += part
+		if continued {
+			line += " "
+			continue
+		}
+		all, line = append(all, line), ""
+	}
+	if line != "" {
+		all = append(all, line)
+	}
+	return all
+}

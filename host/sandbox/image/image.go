@@ -1,0 +1,268 @@
+// Package image has the images made that sandboxes run in.
+//
+// Start with Builder: Prepare takes a Recipe and returns the name of an image that the engine has. An image as it is needs
+// nothing; packages and binaries are put on top of one, once, and committed (install.go, place.go); a Dockerfile is built
+// (build.go). What was made is named after everything that went into it (plan.go), so the same recipe costs a look-up
+// and a change in anything makes another image. Making needs a network, using does not.
+//
+// Whoever waits is told what goes on by machine.Notice. A build that fails, or that nobody waits for any more, leaves
+// nothing on the engine. The package knows no engine (package docker does) and no sessions, and removes no image
+// that was finished: package sandbox does.
+package image
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/flynnhost/flynn/host/machine"
+)
+
+// Config is what a Builder needs.
+type Config struct {
+	Engine Engine
+	// Repository is the name that images get a tag in: flynn-1a2b3c4d. It belongs to one instance.
+	Repository string
+	// Instance is the owner, for labels.
+	Instance string
+	// WorkLabels are for a container that an image is changed in, so that a crash's leftovers are found.
+	WorkLabels func() map[string]string
+	// Cache is a folder of this instance's own for what was downloaded.
+	Cache string
+	// Client downloads; nil is one that asks the environment for a proxy.
+	Client *http.Client
+	// Timeout bounds the making of one image. 30 minutes
+	Timeout time.Duration
+	Log     *slog.Logger
+}
+
+// Builder makes images. Its methods are safe for concurrent use.
+type Builder struct {
+	config  Config
+	engine  Engine
+	log     *slog.Logger
+	store   *binaries
+	flights flights
+}
+
+// Labels on every image. They differ from those on containers, because a container inherits its image's: one that somebody
+// runs by hand must not be taken for ours.
+const (
+	LabelInstance = "flynn.image.instance"
+	LabelKey      = "flynn.image.key"
+	LabelExpires  = "flynn.image.expires"
+	// LabelFamily is common to the images that one recipe has led to over time.
+	LabelFamily = "flynn.image.family"
+)
+
+const (
+	cleanUpTimeout = 2 * time.Minute     // of removing what was made half
+	imageLife      = 90 * 24 * time.Hour // after which an image says that it has expired
+	workMemory     = 2 << 30
+	workPids       = 2048
+)
+
+// New returns a Builder. It touches neither engine nor network.
+func New(c Config) *Builder {
+	c.Timeout = cmp.Or(c.Timeout, 30*time.Minute)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Builder{
+		config: c, engine: c.Engine, log: c.Log,
+		store: &binaries{dir: c.Cache, client: downloader(c.Client)}, flights: flights{timeout: c.Timeout},
+	}
+}
+
+// Prepare returns the name of the recipe's image, making it if the engine does not have it. Callers with the same wish share
+// one build. It ends when the last of them has left, and they are told when everything half made is gone. An image
+// that is used as it is need not be there: whoever runs it finds out at no cost.
+func (b *Builder) Prepare(ctx context.Context, r Recipe) (string, error) {
+	if r.Strategy() == AsIs {
+		return r.Image, r.Validate()
+	}
+	p, err := b.plan(ctx, r, b.fetch)
+	if err != nil {
+		return "", err
+	}
+	switch _, err := b.engine.InspectImage(ctx, p.Ref); {
+	case err == nil:
+		return p.Ref, nil
+	case !errors.Is(err, ErrNoImage):
+		return "", err
+	}
+	return p.Ref, b.flights.do(ctx, p.Ref, func(ctx context.Context) error { return b.make(ctx, p, false) })
+}
+
+// Rebuild makes the recipe's image anew, whatever the engine has. The one before loses its name.
+func (b *Builder) Rebuild(ctx context.Context, r Recipe) (Plan, error) {
+	p, err := b.plan(ctx, r, b.fetch)
+	switch {
+	case err != nil:
+		return Plan{}, err
+	case p.Strategy == AsIs:
+		_, err := b.fetch(ctx, r.Image)
+		return p, err
+	}
+	return p, b.flights.do(ctx, "rebuild "+p.Ref, func(ctx context.Context) error { return b.make(ctx, p, true) })
+}
+
+// Resolve says what Prepare would return as things stand, and fetches and makes nothing. ErrNoImage means that an image which
+// the recipe begins with has to be fetched first.
+func (b *Builder) Resolve(ctx context.Context, r Recipe) (Plan, error) {
+	return b.plan(ctx, r, b.engine.InspectImage)
+}
+
+// make follows a plan and names the result.
+func (b *Builder) make(ctx context.Context, p Plan, anew bool) (err error) {
+	began := time.Now()
+	b.log.Info("making an image", "image", p.Ref, "strategy", p.Strategy)
+	defer func() {
+		if err != nil {
+			b.log.Warn("image was not made", "image", p.Ref, "error", err)
+			return
+		}
+		b.log.Info("image is made", "image", p.Ref, "took", time.Since(began).Round(time.Millisecond))
+	}()
+	var made leftovers
+	defer func() { err = made.settle(ctx, b, err) }()
+	var id string
+	if p.Strategy == Dockerfile {
+		id, err = b.build(ctx, p, anew, &made)
+	} else {
+		id, err = b.addOn(ctx, p, &made)
+	}
+	if err != nil {
+		return err
+	}
+	return b.name(ctx, id, p.Ref)
+}
+
+// name gives an image a name. One that had it before goes, unless a container still needs it.
+func (b *Builder) name(ctx context.Context, id, ref string) error {
+	before, err := b.engine.InspectImage(ctx, ref)
+	if err != nil && !errors.Is(err, ErrNoImage) {
+		return err
+	}
+	if err := b.engine.TagImage(ctx, id, ref); err != nil || before.ID == "" || before.ID == id {
+		return err
+	}
+	if err := b.engine.RemoveImage(ctx, before.ID); err != nil {
+		b.log.Info("the image before it stays", "image", ref, "reason", err)
+	}
+	return nil
+}
+
+// addOn puts packages and binaries on top of an image. What is to be downloaded comes first: it is the soonest to fail.
+func (b *Builder) addOn(ctx context.Context, p Plan, made *leftovers) (string, error) {
+	for _, wanted := range p.recipe.Binaries {
+		if err := b.store.ensure(ctx, wanted); err != nil {
+			return "", err
+		}
+	}
+	id := p.base
+	if len(p.recipe.Packages) > 0 {
+		installed, err := b.install(ctx, p, id)
+		if err != nil {
+			return "", err
+		}
+		made.add(installed)
+		id = installed
+	}
+	if len(p.recipe.Binaries) > 0 {
+		placed, err := b.place(ctx, p, id)
+		if err != nil {
+			return "", err
+		}
+		made.add(placed)
+		id = placed
+	}
+	return id, nil
+}
+
+// leftovers are images that are of no use if what follows fails.
+type leftovers struct{ ids []string }
+
+func (l *leftovers) add(ids ...string) { l.ids = append(l.ids, ids...) }
+
+// settle removes them, the latest first, if err says that it came to nothing.
+func (l *leftovers) settle(ctx context.Context, b *Builder, err error) error {
+	if err == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+	defer cancel()
+	for i := len(l.ids) - 1; i >= 0; i-- {
+		err = errors.Join(err, b.engine.RemoveImage(ctx, l.ids[i]))
+	}
+	return err
+}
+
+// labels are an image's.
+func (b *Builder) labels(p Plan) map[string]string {
+	return map[string]string{
+		LabelInstance: b.config.Instance, LabelKey: p.key, LabelFamily: p.Family,
+		LabelExpires: time.Now().Add(imageLife).UTC().Format(time.RFC3339),
+	}
+}
+
+// work runs a container for use, which gets its id, and removes it whatever happens.
+func (b *Builder) work(ctx context.Context, w Work, use func(id string) error) (err error) {
+	w.Name, w.Labels = "flynn-image-"+randomName(), b.config.WorkLabels()
+	w.MemoryBytes, w.PidsLimit = workMemory, workPids
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+		defer cancel()
+		err = errors.Join(err, b.engine.Remove(ctx, w.Name)) // by its name: a create that was cut short has told no id
+	}()
+	id, err := b.engine.CreateWork(ctx, w)
+	if err != nil {
+		return err
+	}
+	return use(id)
+}
+
+// fetch looks an image up and pulls it if it is missing.
+func (b *Builder) fetch(ctx context.Context, ref string) (Info, error) {
+	info, err := b.engine.InspectImage(ctx, ref)
+	if !errors.Is(err, ErrNoImage) {
+		return info, err
+	}
+	missing := err
+	err = b.flights.do(ctx, "pull "+ref, func(ctx context.Context) error { return Pull(ctx, b.engine, ref, missing) })
+	if err != nil {
+		return Info{}, err
+	}
+	return b.engine.InspectImage(ctx, ref)
+}
+
+// Puller fetches images.
+type Puller interface {
+	Pull(ctx context.Context, ref string, progress func(line string)) error
+}
+
+// Pull fetches an image that missing says is not there, and tells whoever waits under ctx. Its error is a PullError.
+func Pull(ctx context.Context, e Puller, ref string, missing error) error {
+	machine.Notice(ctx, "pulling image "+ref)
+	err := e.Pull(ctx, ref, func(line string) { machine.Notice(ctx, "pulling image "+ref+": "+Clean(line)) })
+	if err == nil || ctx.Err() != nil {
+		return errors.Join(err, ctx.Err())
+	}
+	return &PullError{Image: ref, Missing: missing, Err: err}
+}
+
+// PullError is an image that is neither there nor to be had.
+type PullError struct {
+	Image        string
+	Missing, Err error // that it is missing, and why it cannot be pulled
+}
+
+func (e *PullError) Error() string {
+	return fmt.Sprintf("%v, and it cannot be pulled: %s: run: docker pull %s", e.Missing, machine.Reason(e.Err), e.Image)
+}
+
+func (e *PullError) Unwrap() []error { return []error{e.Missing, e.Err} }

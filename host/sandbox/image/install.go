@@ -1,0 +1,80 @@
+package image
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/flynnhost/flynn/host/machine"
+)
+
+// packager is a package manager.
+type packager struct {
+	name   string
+	paths  []string // where an image has it
+	script string   // installs its arguments
+}
+
+// packagers are those that there are recipes for. Settings are on the command's own line, so that the image keeps none.
+func packagers() []packager {
+	return []packager{
+		{"apt", []string{"/usr/bin/apt-get"}, `set -e
+export DEBIAN_FRONTEND=noninteractive
+apt-get -q update
+apt-get -q install -y --no-install-recommends "$@"
+apt-get -q clean
+rm -rf /var/lib/apt/lists/*`},
+		{"apk", []string{"/sbin/apk", "/usr/bin/apk", "/bin/apk"}, `exec apk add --no-cache "$@"`},
+	}
+}
+
+// install returns an image with the packages on top of another one.
+func (b *Builder) install(ctx context.Context, p Plan, image string) (id string, err error) {
+	manager, err := b.packagerOf(ctx, p.recipe.Image, image)
+	if err != nil {
+		return "", err
+	}
+	names := strings.Join(p.recipe.Packages, " ")
+	machine.Notice(ctx, fmt.Sprintf("installing packages with %s: %s", manager.name, names))
+	argv := append([]string{"/bin/sh", "-c", manager.script, "sh"}, p.recipe.Packages...)
+	w := Work{Image: image, Argv: argv, Network: p.recipe.network()}
+	err = b.work(ctx, w, func(container string) error {
+		out := &Output{Tell: func(line string) { machine.Notice(ctx, "installing packages: "+line) }}
+		code, err := b.engine.RunWork(ctx, container, out)
+		if err == nil && code != 0 {
+			err = fmt.Errorf("exit code %d", code)
+		}
+		if err != nil {
+			return &StepError{Image: "on " + p.recipe.Image, Step: manager.name + " install " + names, Output: out.Last(), Err: err}
+		}
+		id, err = b.engine.Commit(ctx, container, b.labels(p))
+		return err
+	})
+	return id, err
+}
+
+// packagerOf looks which package manager an image has. Nothing of the image is run for that.
+func (b *Builder) packagerOf(ctx context.Context, name, image string) (found packager, err error) {
+	w := Work{Image: image, Argv: []string{"/bin/true"}, Network: "none"}
+	err = b.work(ctx, w, func(container string) error {
+		for _, m := range packagers() {
+			for _, path := range m.paths {
+				has, err := b.engine.HasPath(ctx, container, path)
+				if err != nil || has {
+					found = m
+					return err
+				}
+			}
+		}
+		return fmt.Errorf("packages cannot be installed on %s: it has neither apt-get nor apk: choose another image or a dockerfile", name)
+	})
+	return found, err
+}
+
+// network is what builds reach.
+func (r Recipe) network() string {
+	if r.Network == "" {
+		return "bridge"
+	}
+	return r.Network
+}

@@ -1,0 +1,99 @@
+package image
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds of what is kept and shown of a build's output, which strangers write.
+const (
+	maxLine   = 200 // runes of a line that is shown
+	maxRaw    = 4 << 10
+	tailLines = 10
+)
+
+// escapes are the control sequences of terminals (ECMA-48): CSI, OSC with its end, and those of one more byte.
+var escapes = regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -/]*[0-~])`)
+
+// Clean makes one line of output fit to be shown.
+func Clean(line string) string {
+	line = strings.ToValidUTF8(line, "\uFFFD")
+	line = escapes.ReplaceAllString(line, "")
+	line = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029':
+			return -1
+		}
+		return r
+	}, line)
+	line = strings.TrimSpace(line)
+	if utf8.RuneCountInString(line) > maxLine {
+		line = string([]rune(line)[:maxLine]) + "..."
+	}
+	return line
+}
+
+// Output takes what a container prints, tells it line by line and keeps the last lines.
+type Output struct {
+	// Tell, if set, gets every line, cleaned.
+	Tell func(line string)
+	part []byte // of a line that has not ended
+	tail []string
+}
+
+func (o *Output) Write(p []byte) (int, error) {
+	for _, c := range p {
+		switch {
+		case c == '\n' || c == '\r':
+			o.end()
+		case len(o.part) < maxRaw: // the rest of a longer line is dropped
+			o.part = append(o.part, c)
+		}
+	}
+	return len(p), nil
+}
+
+// end ends a line.
+func (o *Output) end() {
+	line := Clean(string(o.part))
+	o.part = o.part[:0]
+	if line == "" {
+		return
+	}
+	o.tail = append(o.tail, line)
+	if len(o.tail) > tailLines {
+		o.tail = o.tail[len(o.tail)-tailLines:]
+	}
+	if o.Tell != nil {
+		o.Tell(line)
+	}
+}
+
+// Last returns the last lines.
+func (o *Output) Last() []string {
+	o.end()
+	return o.tail
+}
+
+// StepError is a step of a build that failed.
+type StepError struct {
+	Image  string   // what was being built, for people
+	Step   string   // the step that failed
+	Output []string // the last lines that it printed, cleaned and bounded
+	Err    error
+}
+
+func (e *StepError) Error() string {
+	text := fmt.Sprintf("build %s: step %q failed: %v", e.Image, e.Step, e.Err)
+	if len(e.Output) > 0 {
+		text += "; its last output: " + strings.Join(e.Output, " | ")
+	}
+	return text
+}
+
+func (e *StepError) Unwrap() error { return e.Err }

@@ -1,0 +1,130 @@
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/image"
+)
+
+// Recipe says how the specification's image comes about.
+func (s Spec) Recipe() image.Recipe {
+	return image.Recipe{
+		Image: s.Image, Packages: s.Packages, Binaries: s.Binaries, Dockerfile: s.Dockerfile, Context: s.BuildContext, Network: s.BuildNetwork,
+	}
+}
+
+// ImageRepository is the name that the instance's images have in common.
+func ImageRepository(instance string) string { return "flynn-" + short(instance) }
+
+// newBuilder returns what makes this instance's images, or nil if the driver can make none.
+func (m *Manager) newBuilder() *image.Builder {
+	engine, ok := m.config.Driver.(image.Engine)
+	if !ok {
+		return nil
+	}
+	instance, key := m.config.Instance, random()
+	m.held[key] = true // lest they are taken for leftovers
+	return image.New(image.Config{
+		Engine: engine, Instance: instance, Repository: ImageRepository(instance), Cache: filepath.Join(m.run, "binaries"), Log: m.log,
+		WorkLabels: func() map[string]string {
+			return map[string]string{
+				LabelInstance: instance, LabelHost: m.host.id, LabelKey: key,
+				LabelExpires: time.Now().Add(m.config.MaxAge).UTC().Format(time.RFC3339),
+			}
+		},
+	})
+}
+
+// errNoBuilder is for drivers that take images as they are.
+var errNoBuilder = errors.New("this driver makes no images: set image alone")
+
+// PrepareImage returns the name of the specification's image, which is there unless it is one that is used as it is.
+func (m *Manager) PrepareImage(ctx context.Context, spec Spec) (string, error) {
+	recipe := spec.Recipe()
+	switch {
+	case recipe.Strategy() == image.AsIs:
+		return spec.Image, nil
+	case m.images == nil:
+		return "", fmt.Errorf("%w: %w", machine.ErrUnavailable, errNoBuilder)
+	}
+	ref, err := m.images.Prepare(ctx, recipe)
+	if ctx.Err() != nil {
+		return "", errRetired // nobody else ends the wait
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
+	}
+	return ref, nil
+}
+
+// RebuildImage makes the specification's image anew, and removes those that the same settings led to before unless a container
+// needs them.
+func (m *Manager) RebuildImage(ctx context.Context, spec Spec) (image.Plan, []Owned, error) {
+	if m.images == nil {
+		return image.Plan{}, nil, errNoBuilder
+	}
+	plan, err := m.images.Rebuild(ctx, spec.Recipe())
+	if err != nil || plan.Family == "" {
+		return plan, nil, err
+	}
+	removed, err := m.removeImages(ctx, func(o Owned) bool {
+		return o.Labels[image.LabelFamily] == plan.Family && o.Name != plan.Ref
+	})
+	return plan, removed, err
+}
+
+// PruneImages removes the images of this instance that none of the specifications comes to as things stand, and returns them.
+// Where one cannot be told, because what it begins with is missing, all that it ever came to is kept.
+func (m *Manager) PruneImages(ctx context.Context, needed []Spec) ([]Owned, error) {
+	if m.images == nil {
+		return nil, nil
+	}
+	refs, families := map[string]bool{}, map[string]bool{}
+	for _, spec := range needed {
+		plan, err := m.images.Resolve(ctx, spec.Recipe())
+		if err != nil {
+			m.log.Warn("an image's name cannot be told, so its predecessors are kept", "image", spec.Image, "dockerfile", spec.Dockerfile, "error", err)
+			families[plan.Family] = true
+		}
+		refs[plan.Ref] = true
+	}
+	return m.removeImages(ctx, func(o Owned) bool { return !refs[o.Name] && !families[o.Labels[image.LabelFamily]] })
+}
+
+// removeImages removes those chosen of the instance's images that nothing needs, with the stages that belong to them.
+func (m *Manager) removeImages(ctx context.Context, chosen func(Owned) bool) ([]Owned, error) {
+	driver, ok := m.config.Driver.(Images)
+	if !ok {
+		return nil, nil
+	}
+	listed, err := driver.ListImages(ctx, m.config.Instance)
+	if err != nil {
+		return nil, err
+	}
+	kept := map[string]bool{}
+	for _, o := range m.ours(listed) {
+		if image.StageOf(o.Name) == "" && !chosen(o) {
+			kept[o.Name] = true
+		}
+	}
+	var removed []Owned
+	var all error
+	for _, o := range m.ours(listed) {
+		if of := image.StageOf(o.Name); of != "" && kept[of] || of == "" && !chosen(o) {
+			continue
+		}
+		switch err := driver.RemoveImage(ctx, cmp.Or(o.Name, o.ID)); {
+		case err == nil:
+			removed = append(removed, o)
+		case !errors.Is(err, image.ErrInUse):
+			all = errors.Join(all, err)
+		}
+	}
+	return removed, all
+}

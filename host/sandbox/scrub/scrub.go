@@ -1,0 +1,122 @@
+// Package scrub takes secrets out of bytes on their way into a sandbox, when the other side repeats what it was given.
+//
+// Start with Reader, or Scrubber for pieces. Every occurrence becomes as many asterisks, so lengths stay. It finds a secret as it was
+// written, however it is cut into pieces; in another encoding it does not: this is the last line of defence and no other
+// may rest on it.
+package scrub
+
+import (
+	"bytes"
+	"io"
+	"slices"
+)
+
+// minSecret is the shortest text that is looked for; shorter ones occur by chance.
+const minSecret = 6
+
+// Scrubber replaces secrets in one stream.
+type Scrubber struct {
+	secrets [][]byte
+	held    []byte // the end of what came, if a secret may begin in it
+}
+
+// New returns a Scrubber for secrets; those that are too short to be told from chance are left out.
+func New(secrets ...string) *Scrubber {
+	s := &Scrubber{}
+	for _, secret := range secrets {
+		if len(secret) >= minSecret {
+			s.secrets = append(s.secrets, []byte(secret))
+		}
+	}
+	// The longest first, lest one that another begins with leaves the rest of it standing.
+	slices.SortFunc(s.secrets, func(a, b []byte) int { return len(b) - len(a) })
+	return s
+}
+
+// Next takes the stream's next bytes and returns those that are settled.
+func (s *Scrubber) Next(p []byte) []byte {
+	if len(s.secrets) == 0 {
+		return p
+	}
+	text := append(s.held, p...)
+	settled := len(text) - s.unsettled(text)
+	s.blot(text, settled)
+	s.held = bytes.Clone(text[settled:])
+	return text[:settled]
+}
+
+// Rest returns what was held back, at the stream's end.
+func (s *Scrubber) Rest() []byte {
+	rest := s.held
+	s.held = nil
+	s.blot(rest, len(rest))
+	return rest
+}
+
+// String scrubs a text that is complete.
+func (s *Scrubber) String(text string) string {
+	p := []byte(text)
+	s.blot(p, len(p))
+	return string(p)
+}
+
+// blot blots out what begins before the end given.
+func (s *Scrubber) blot(text []byte, end int) {
+	for _, secret := range s.secrets {
+		for at := 0; ; {
+			i := bytes.Index(text[at:], secret)
+			if at += i; i < 0 || at >= end {
+				break
+			}
+			for n := range secret {
+				text[at+n] = '*'
+			}
+			at += len(secret)
+		}
+	}
+}
+
+// unsettled is how many bytes at the end may be the beginning of a secret.
+func (s *Scrubber) unsettled(text []byte) int {
+	most := 0
+	for _, secret := range s.secrets {
+		for n := min(len(secret)-1, len(text)); n > most; n-- {
+			if bytes.HasSuffix(text, secret[:n]) {
+				most = n
+			}
+		}
+	}
+	return most
+}
+
+// Reader returns src without the secrets.
+func Reader(src io.Reader, secrets ...string) io.Reader {
+	s := New(secrets...)
+	if len(s.secrets) == 0 {
+		return src
+	}
+	return &reader{src: src, scrubber: s}
+}
+
+type reader struct {
+	src      io.Reader
+	scrubber *Scrubber
+	ready    []byte
+	err      error
+}
+
+func (r *reader) Read(p []byte) (int, error) {
+	for len(r.ready) == 0 && r.err == nil {
+		n, err := r.src.Read(p)
+		r.ready, r.err = bytes.Clone(r.scrubber.Next(p[:n])), err
+		if err != nil {
+			r.ready = append(r.ready, r.scrubber.Rest()...)
+		}
+	}
+	n := copy(p, r.ready)
+	r.ready = r.ready[n:]
+	if len(r.ready) > 0 {
+		return n, nil
+	}
+	return n, r.err
+}

@@ -1,0 +1,470 @@
+package sandbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/image"
+
+	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+)
+
+// sleeper runs a command that does not end by itself, and returns once it runs.
+func sleeper(t *testing.T, s *sandbox.Session) <-chan error {
+	t.Helper()
+	started, failed := make(chan struct{}, 1), make(chan error, 1)
+	go func() {
+		_, err := s.Exec(t.Context(), machine.Command{Script: "echo started; sleep 100", Timeout: time.Minute, Progress: func(machine.Stream, []byte) { started <- struct{}{} }})
+		failed <- err
+	}()
+	select {
+	case <-started:
+	case err := <-failed:
+		t.Fatalf("command did not start: %v", err)
+	}
+	return failed
+}
+
+// unavailable checks that an error is typed, came in time, and says what it should.
+func unavailable(t *testing.T, what string, err error, took, within time.Duration, words ...string) {
+	t.Helper()
+	if !errors.Is(err, machine.ErrUnavailable) {
+		t.Errorf("%s: got %v", what, err)
+		return
+	}
+	t.Logf("%s, after %v: %v", what, took.Round(time.Millisecond), err)
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%s: %q does not say %q", what, err, w)
+		}
+	}
+	if took > within {
+		t.Errorf("%s: took %v, not %v", what, took, within)
+	}
+}
+
+// attempt runs a command that is expected to fail for the sandbox's sake.
+func attempt(t *testing.T, s *sandbox.Session, within time.Duration, words ...string) {
+	t.Helper()
+	began := time.Now()
+	_, err := s.Exec(t.Context(), machine.Command{Script: "true"})
+	unavailable(t, "command in trouble", err, time.Since(began), within, words...)
+}
+
+// quick is how soon a call fails that needs an engine which does not answer, and slack what a loaded machine adds.
+const (
+	quick = 6 * time.Second
+	slack = 2 * time.Second
+)
+
+func TestEngineStopsAndComesBack(t *testing.T) {
+	e := sandboxtest.Own(t)
+	m, config := e.Manager(t)
+	s := get(t, m, "s", config.Spec)
+	shell(t, s, "echo kept > f")
+	failed := sleeper(t, s)
+	e.Stop()
+	began := time.Now()
+	unavailable(t, "running command", <-failed, time.Since(began), quick+slack, e.Socket())
+	attempt(t, s, quick+slack, e.Socket(), "start Docker")
+	e.Start()
+	if got := shell(t, s, "cat f"); got != "kept\n" {
+		t.Errorf("afterwards: %q", got)
+	}
+}
+
+// An engine that is killed leaves its containers alive, whose workspaces must not get a second one.
+func TestEngineCrashesAndComesBack(t *testing.T) {
+	e := sandboxtest.Own(t)
+	m, config := e.Manager(t)
+	s := get(t, m, "s", config.Spec)
+	shell(t, s, "echo kept > f")
+	failed := sleeper(t, s)
+	e.Crash()
+	began := time.Now()
+	unavailable(t, "running command", <-failed, time.Since(began), quick+slack, e.Socket(), "start Docker")
+	attempt(t, s, quick+slack, e.Socket(), "start Docker")
+	e.Start()
+	if got := shell(t, s, "cat f"); got != "kept\n" {
+		t.Errorf("afterwards: %q", got)
+	}
+	if n := len(containers(t, e.Host, config.Instance)); n != 1 {
+		t.Errorf("%d containers afterwards", n)
+	}
+}
+
+// What runs goes on while the engine hangs; only what needs the engine fails.
+func TestEngineHangs(t *testing.T) {
+	e := sandboxtest.Own(t)
+	m, config := e.Manager(t)
+	s := get(t, m, "s", config.Spec)
+	shell(t, s, "true")
+	doomed := get(t, m, "doomed", config.Spec)
+	look(t, m)
+	e.Freeze()
+	if got := shell(t, s, "echo unharmed"); got != "unharmed\n" {
+		t.Errorf("while the engine hangs: %q", got)
+	}
+	began := time.Now()
+	_, err := m.Get(t.Context(), "new", "sandbox", config.Spec)
+	unavailable(t, "new session", err, time.Since(began), quick+slack, e.Socket(), "restart")
+	began = time.Now()
+	err = doomed.Close()
+	unavailable(t, "close", err, time.Since(began), quick+slack, e.Socket(), "restart")
+	e.Thaw()
+	shell(t, get(t, m, "new", config.Spec), "true")
+	shell(t, s, "true")
+	eventually(t, "the container that could not be removed is gone", func() bool { return len(containers(t, e.Host, config.Instance)) == 2 })
+}
+
+// look has the manager do its background work for as long as the test runs.
+func look(t *testing.T, m *sandbox.Manager) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = m.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+// slowEngine is a way to an engine on which every answer takes its time.
+type slowEngine struct {
+	address string
+	delay   atomic.Int64
+	work    sync.WaitGroup
+}
+
+func slowDown(t *testing.T, socket string) *slowEngine {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "flynn-slow-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &slowEngine{address: "unix://" + filepath.Join(dir, "s")}
+	ended := make(chan struct{})
+	s.work.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			s.work.Go(func() { s.relay(c, socket, ended) })
+		}
+	})
+	t.Cleanup(func() { l.Close(); close(ended); s.work.Wait(); os.RemoveAll(dir) })
+	return s
+}
+
+// relay holds back what the engine answers. What is asked comes through at once: the engine acts, and nobody hears.
+func (s *slowEngine) relay(client net.Conn, socket string, ended <-chan struct{}) {
+	engine, err := net.Dial("unix", socket)
+	if err != nil {
+		client.Close()
+		return
+	}
+	over := make(chan struct{})
+	defer close(over)
+	s.work.Go(func() { // the client may keep its connection for later
+		select {
+		case <-ended:
+		case <-over:
+		}
+		client.Close()
+		engine.Close()
+	})
+	s.work.Go(func() {
+		_, _ = io.Copy(engine, client)
+		_ = engine.(*net.UnixConn).CloseWrite()
+	})
+	p := make([]byte, 64<<10)
+	for {
+		n, err := engine.Read(p)
+		if err != nil {
+			return
+		}
+		select {
+		case <-time.After(time.Duration(s.delay.Load())):
+		case <-ended:
+			return
+		}
+		if _, err := client.Write(p[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// Every answer takes 30 s. The container that the engine has made meanwhile, unheard, is not left behind.
+func TestEngineIsSlow(t *testing.T) {
+	t.Parallel()
+	h := sandboxtest.Engine(t)
+	slow := slowDown(t, strings.TrimPrefix(h.API.DaemonHost(), "unix://"))
+	driver, err := docker.New(docker.Config{Engine: slow.address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer driver.Close()
+	m, config := h.Manager(t, func(c *sandbox.Config) { c.Driver = driver })
+	s := get(t, m, "s", config.Spec)
+	shell(t, s, "true")
+	slow.delay.Store(int64(30 * time.Second))
+	if got := shell(t, s, "echo unharmed"); got != "unharmed\n" {
+		t.Errorf("while the engine is slow: %q", got)
+	}
+	began := time.Now()
+	_, err = m.Get(t.Context(), "new", "sandbox", config.Spec)
+	unavailable(t, "new session", err, time.Since(began), quick+slack, slow.address, "restart")
+	began = time.Now()
+	_, err = driver.Create(t.Context(), sandbox.Container{
+		Key: "slow", Name: "flynn-slow-" + config.Instance, Image: sandboxtest.Image, Entrypoint: []string{"/bin/true"}, Network: "none",
+		Labels: map[string]string{sandbox.LabelInstance: config.Instance},
+	})
+	unavailable(t, "create", err, time.Since(began), 30*time.Second+slack, slow.address, "restart")
+	slow.delay.Store(0)
+	if err := h.Driver.Remove(t.Context(), "flynn-slow-"+config.Instance); err != nil {
+		t.Error(err)
+	}
+	shell(t, get(t, m, "new", config.Spec), "true")
+}
+
+// The engine becomes slow between the look at it and the making of a container.
+func TestContainerMadeUnheardIsRemoved(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	m, config := h.Manager(t, func(c *sandbox.Config) { c.Driver = &deafDriver{Driver: h.Driver} })
+	look(t, m)
+	_, err := m.Get(t.Context(), "s", "sandbox", config.Spec)
+	unavailable(t, "unheard", err, 0, time.Second)
+	eventually(t, "the container made unheard is gone", func() bool { return len(containers(t, h, config.Instance)) == 0 })
+	shell(t, get(t, m, "s", config.Spec), "true")
+}
+
+// deafDriver does not hear of the first container that it makes, and neither can it remove that at once.
+type deafDriver struct {
+	sandbox.Driver
+	creates, removes atomic.Int32
+}
+
+func (d *deafDriver) Create(ctx context.Context, c sandbox.Container) (string, error) {
+	id, err := d.Driver.Create(ctx, c)
+	if d.creates.Add(1) == 1 {
+		return "", fmt.Errorf("%w: too slow", machine.ErrUnavailable)
+	}
+	return id, err
+}
+
+func (d *deafDriver) Remove(ctx context.Context, id string) error {
+	if d.removes.Add(1) == 1 {
+		return fmt.Errorf("%w: too slow", machine.ErrUnavailable)
+	}
+	return d.Driver.Remove(ctx, id)
+}
+
+// A full disk stops new containers, and only those.
+func TestEngineDiskFull(t *testing.T) {
+	dir, err := os.MkdirTemp("", "flynn-engine-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Join(dir, "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=48m,mode=0711"); err != nil {
+		t.Fatal(err)
+	}
+	e := sandboxtest.OwnIn(t, dir)
+	m, config := e.Manager(t)
+	s := get(t, m, "s", config.Spec)
+	fill := filepath.Join(data, "fill")
+	if err := os.WriteFile(fill, make([]byte, 64<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	if got := shell(t, s, "echo unharmed >f; cat f"); got != "unharmed\n" {
+		t.Errorf("on a full disk: %q", got)
+	}
+	began := time.Now()
+	_, err = m.Get(t.Context(), "new", "sandbox", config.Spec)
+	unavailable(t, "new session", err, time.Since(began), quick+slack, e.Socket(), "full", "make room")
+	if n := len(containers(t, e.Host, config.Instance)); n != 1 {
+		t.Errorf("%d containers on a full disk", n)
+	}
+	if err := os.Remove(fill); err != nil {
+		t.Fatal(err)
+	}
+	shell(t, get(t, m, "new", config.Spec), "true")
+}
+
+// The engine restarts a keeper of containers that has died; until then, and with one that hangs, nothing starts.
+func TestContainerdInTrouble(t *testing.T) {
+	t.Parallel()
+	e := sandboxtest.Own(t)
+	m, config := e.Manager(t)
+	look(t, m)
+	s := get(t, m, "s", config.Spec)
+	e.FreezeContainerd()
+	if got := shell(t, s, "echo unharmed"); got != "unharmed\n" {
+		t.Errorf("while containerd hangs: %q", got)
+	}
+	began := time.Now()
+	_, err := m.Get(t.Context(), "new", "sandbox", config.Spec)
+	unavailable(t, "new session", err, time.Since(began), 35*time.Second+slack, e.Socket(), "start container", "restart")
+	e.ThawContainerd()
+	shell(t, get(t, m, "new", config.Spec), "true")
+	eventually(t, "the container that was started too late is gone", func() bool { return len(containers(t, e.Host, config.Instance)) == 2 })
+
+	e.KillContainerd()
+	if got := shell(t, s, "echo unharmed"); got != "unharmed\n" {
+		t.Errorf("without containerd: %q", got)
+	}
+	began = time.Now()
+	if _, err := m.Get(t.Context(), "third", "sandbox", config.Spec); err != nil {
+		unavailable(t, "new session", err, time.Since(began), 30*time.Second, e.Socket(), "containerd")
+	}
+	eventually(t, "sandboxes are made again", func() bool {
+		_, err := m.Get(t.Context(), "third", "sandbox", config.Spec)
+		return err == nil
+	})
+}
+
+func TestImageGone(t *testing.T) {
+	e := sandboxtest.Own(t)
+	m, config := e.Manager(t)
+	s := get(t, m, "s", config.Spec)
+	if _, err := e.API.ImageRemove(t.Context(), sandboxtest.Image, image.RemoveOptions{Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got := shell(t, s, "echo unharmed"); got != "unharmed\n" {
+		t.Errorf("without its image: %q", got)
+	}
+	began := time.Now()
+	_, err := m.Get(t.Context(), "new", "sandbox", config.Spec)
+	unavailable(t, "new session", err, time.Since(began), time.Minute, e.Socket(), "docker pull "+sandboxtest.Image)
+}
+
+// Somebody meddles with a container while a command runs in it.
+func TestContainerMeddledWith(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	for _, c := range []struct {
+		name   string
+		meddle func(id string) error
+	}{
+		{"removed", func(id string) error {
+			return h.API.ContainerRemove(t.Context(), id, container.RemoveOptions{Force: true})
+		}},
+		{"killed", func(id string) error { return h.API.ContainerKill(t.Context(), id, "KILL") }},
+		{"stopped", func(id string) error {
+			return h.API.ContainerStop(t.Context(), id, container.StopOptions{Timeout: new(int)})
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m, config := h.Manager(t)
+			s := get(t, m, "s", config.Spec)
+			other := get(t, m, "other", config.Spec)
+			shell(t, s, "echo kept > f")
+			failed := sleeper(t, s)
+			others := sleeper(t, other)
+			id := containersOf(t, h, config.Instance, "s")[0].ID
+			if err := c.meddle(id); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			unavailable(t, "running command", <-failed, time.Since(began), quick+slack, "next command")
+			if got := shell(t, s, "cat f"); got != "kept\n" {
+				t.Errorf("afterwards: %q", got)
+			}
+			select {
+			case err := <-others:
+				t.Errorf("the other session's command ended: %v", err)
+			default:
+			}
+			if n := len(containers(t, h, config.Instance)); n != 2 {
+				t.Errorf("%d containers", n)
+			}
+		})
+	}
+}
+
+// A container that somebody pauses holds no call up for longer than its time-out and the ladder take.
+func TestContainerPaused(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	for _, c := range []struct {
+		name   string
+		within time.Duration
+		call   func(s *sandbox.Session) error
+	}{
+		{"exec", 10 * time.Second, func(s *sandbox.Session) error {
+			r, err := s.Exec(t.Context(), machine.Command{Script: "true", Timeout: time.Second})
+			if err == nil && (!r.TimedOut || r.Kill == nil || r.Kill.Rung != "container") {
+				err = fmt.Errorf("verdict %+v (%+v)", r, r.Kill)
+			}
+			return err
+		}},
+		{"start", 20 * time.Second, func(s *sandbox.Session) error {
+			_, err := s.Start(t.Context(), machine.Command{Script: "sleep 100"})
+			if !errors.Is(err, machine.ErrUnavailable) {
+				return fmt.Errorf("got %w", err)
+			}
+			return nil
+		}},
+		{"write", time.Minute, func(s *sandbox.Session) error {
+			err := s.WriteFile(t.Context(), "large", make([]byte, 4<<20), 0)
+			if !errors.Is(err, machine.ErrUnavailable) {
+				return fmt.Errorf("got %w", err)
+			}
+			return nil
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			m, config := h.Manager(t)
+			s := get(t, m, "s", config.Spec)
+			other := get(t, m, "other", config.Spec)
+			shell(t, s, "echo kept > f")
+			id := containersOf(t, h, config.Instance, "s")[0].ID
+			if err := h.API.ContainerPause(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			if err := c.call(s); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took > c.within+slack {
+				t.Errorf("took %v", took)
+			}
+			shell(t, other, "true")
+			if got := shell(t, s, "cat f"); got != "kept\n" {
+				t.Errorf("afterwards: %q", got)
+			}
+			if left := containersOf(t, h, config.Instance, "s"); len(left) != 1 || left[0].ID == id {
+				t.Errorf("containers afterwards: %+v", left)
+			}
+		})
+	}
+}
+
+func containersOf(t *testing.T, h sandboxtest.Host, instance, session string) []sandbox.Owned {
+	t.Helper()
+	var of []sandbox.Owned
+	for _, c := range containers(t, h, instance) {
+		if c.Labels[sandbox.LabelSession] == session {
+			of = append(of, c)
+		}
+	}
+	return of
+}
