@@ -25,6 +25,10 @@ crash kills="1000":
 chaos rounds="200":
     go test ./host/sandbox -run TestChaos -chaos {{ rounds }} -count 1 -timeout 90m -v
 
+# leave a thousand calls to sandboxes at random points; `just race` leaves some
+aborts count="1000":
+    go test ./host/sandbox -run TestAborts -aborts {{ count }} -count 1 -timeout 90m -v
+
 # benchmarks of one room (policy, sandbox, turnbench, route, plugin, ...), or of all
 bench what="":
     go test -run '^$' -bench . ./host/{{ if what == "" { "..." } else { what + "/..." } }}

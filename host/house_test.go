@@ -56,7 +56,7 @@ var layers = map[string][]string{
 	"host/glob":     {},
 	"host/machine":  {},
 	"host/netaddr":  {},
-	"host/config":   {"host/glob", "host/netaddr", "host/sandbox/engine", "host/sandbox/mounts"},
+	"host/config":   {"host/glob", "host/netaddr", "host/sandbox/compose", "host/sandbox/engine", "host/sandbox/image", "host/sandbox/mounts"},
 	"host/store":    {"host/message"},
 	"host/model":    {"host/config"},
 	"host/policy":   {"host/message", "host/glob", "sdk"},

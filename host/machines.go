@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,10 +28,14 @@ type machines struct {
 	log      *slog.Logger
 	now      func() time.Time
 
+	holds *sandbox.Holds // of the workspaces that hosts have open
+
 	mu         sync.Mutex
 	specs      map[string]sandbox.Spec // by name, "" for [sandbox]; of the generation in force
-	timeout    time.Duration           // of commands on the host
-	mountRules mounts.Rules            // of sandboxes
+	pools      []sandbox.Pool
+	poolCPU    float64
+	timeout    time.Duration // of commands on the host
+	mountRules mounts.Rules  // of sandboxes
 	hosts      map[string]*hostMachine
 	manager    *sandbox.Manager
 	// unavailable is why no sandbox can be had, as last seen.
@@ -41,7 +47,8 @@ type machines struct {
 // hostMachine is the host as one session has it.
 type hostMachine struct {
 	*machine.Host
-	used time.Time // last handed out
+	used  time.Time // last handed out
+	leave func()    // the holds
 }
 
 // Past maxHosts sessions, those machines are closed that nothing runs on and that nobody asked for within hostIdle.
@@ -55,10 +62,14 @@ const checkEvery = 5 * time.Second
 
 var errSandboxOff = fmt.Errorf("%w: [sandbox] is not enabled", machine.ErrUnavailable)
 
+// newMachines puts right what a crash has left undone among the workspaces; no other host may use them.
 func newMachines(root, instance string, log *slog.Logger) *machines {
+	if err := sandbox.RecoverWorkspaces(root); err != nil {
+		log.Error("workspaces of sessions are not where they belong", "error", err)
+	}
 	return &machines{
 		root: root, instance: instance, log: log, now: time.Now, specs: map[string]sandbox.Spec{}, hosts: map[string]*hostMachine{},
-		unavailable: errSandboxOff, looked: make(chan struct{}),
+		unavailable: errSandboxOff, looked: make(chan struct{}), holds: sandbox.NewHolds(),
 	}
 }
 
@@ -72,14 +83,46 @@ func (m *machines) configure(c *config.Config) {
 	for name, s := range c.Sandboxes {
 		m.specs[name] = spec(s)
 	}
+	m.pools, m.poolCPU = warmPools(c), float64(c.Sandbox.WarmPoolCPU)/100
+	if m.manager != nil {
+		m.manager.SetPools(m.pools, m.poolCPU)
+	}
+}
+
+// warmPools are the pools of [sandbox] and of the named sandboxes that ask for one.
+func warmPools(c *config.Config) []sandbox.Pool {
+	var pools []sandbox.Pool
+	add := func(s config.Sandbox) {
+		if s.Enabled && s.WarmPool > 0 {
+			pools = append(pools, sandbox.Pool{Spec: spec(s), Size: s.WarmPool})
+		}
+	}
+	add(c.Sandbox)
+	for _, name := range slices.Sorted(maps.Keys(c.Sandboxes)) {
+		add(c.Sandboxes[name])
+	}
+	return pools
+}
+
+// poolStats is what is known of the warm pools, for metrics.
+func (m *machines) poolStats() sandbox.PoolStats {
+	m.mu.Lock()
+	manager := m.manager
+	m.mu.Unlock()
+	if manager == nil {
+		return sandbox.PoolStats{}
+	}
+	return manager.Stats().Pool
 }
 
 func spec(s config.Sandbox) sandbox.Spec {
 	return sandbox.Spec{
 		Image: s.Image, WorkspaceDir: s.WorkspaceDir, Network: s.Network, Allowlist: s.Allowlist, MemoryBytes: int64(s.MemoryLimit),
 		CPUs: float64(s.CPULimit), PidsLimit: int64(s.PidsLimit), Timeout: time.Duration(s.TimeoutSeconds) * time.Second,
-		Runtime: s.Runtime,
-		Mounts:  hostMounts(s.Mounts), Volumes: volumes(s.Volumes), Tmpfs: tmpfs(s.Tmpfs), Start: s.StartCommand,
+		Runtime: s.Runtime, DiskBytes: int64(s.DiskLimit),
+		Mounts: hostMounts(s.Mounts), Volumes: volumes(s.Volumes), Tmpfs: tmpfs(s.Tmpfs), Start: s.StartCommand,
+		Packages: s.Packages, Binaries: binaries(s.Binaries), Dockerfile: s.Dockerfile, BuildContext: s.BuildContext, BuildNetwork: s.BuildNetwork,
+		Compose: s.Project, Service: s.Service,
 	}
 }
 
@@ -139,7 +182,7 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 		return fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
 	}
 	manager, err := sandbox.New(sandbox.Config{
-		Driver: driver, Instance: m.instance, WorkspaceRoot: m.root, Spec: spec(c), Supervisor: supervisor, WarmPool: c.WarmPool, Log: m.log,
+		Driver: driver, Instance: m.instance, WorkspaceRoot: m.root, Spec: spec(c), Supervisor: supervisor, Holds: m.holds, Log: m.log,
 		MountRules: m.rules, Current: m.spec,
 		PauseAfter: time.Duration(c.PauseAfter), IdleAfter: time.Duration(c.IdleAfter), MaxAge: time.Duration(c.MaxAge),
 		Lease: time.Duration(c.Lease),
@@ -150,6 +193,7 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 	m.reconcile(ctx, manager)
 	m.mu.Lock()
 	m.manager = manager
+	manager.SetPools(m.pools, m.poolCPU)
 	m.mu.Unlock()
 	running.Go(func() {
 		if err := manager.Run(ctx); err != nil && ctx.Err() == nil {
@@ -242,19 +286,36 @@ func (m *machines) Host(session string) (machine.Machine, error) {
 	h, ok := m.hosts[session]
 	if !ok {
 		m.closeIdle()
-		dir := m.Dir(session)
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("make workspace: %w", err)
-		}
-		opened, err := machine.NewHost(machine.HostConfig{Workspace: dir, DefaultTimeout: m.timeout, Log: m.log})
-		if err != nil {
+		var err error
+		if h, err = m.openHost(session); err != nil {
 			return nil, err
 		}
-		h = &hostMachine{Host: opened}
 		m.hosts[session] = h
 	}
 	h.used = m.now()
 	return h.Host, nil
+}
+
+// openHost opens the session's workspace, which must stay in its place from then on.
+func (m *machines) openHost(session string) (*hostMachine, error) {
+	leave := m.holds.Enter(session)
+	dir := m.Dir(session)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		leave()
+		return nil, fmt.Errorf("make workspace: %w", err)
+	}
+	opened, err := machine.NewHost(machine.HostConfig{Workspace: dir, DefaultTimeout: m.timeout, Log: m.log})
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return &hostMachine{Host: opened, leave: leave}, nil
+}
+
+// close ends what runs on it.
+func (h *hostMachine) close() error {
+	defer h.leave()
+	return h.Close()
 }
 
 // closeIdle makes room; m.mu is held.
@@ -266,7 +327,7 @@ func (m *machines) closeIdle() {
 		if m.now().Sub(h.used) < hostIdle || !h.Idle() {
 			continue
 		}
-		if err := h.Close(); err != nil {
+		if err := h.close(); err != nil {
 			m.log.Error("close the machine of a session", "session", session, "error", err)
 		}
 		delete(m.hosts, session)
@@ -278,7 +339,7 @@ func (m *machines) closeHosts() {
 	defer m.mu.Unlock()
 	var errs []error
 	for _, h := range m.hosts {
-		errs = append(errs, h.Close())
+		errs = append(errs, h.close())
 	}
 	clear(m.hosts)
 	if err := errors.Join(errs...); err != nil {

@@ -38,13 +38,14 @@ func sandboxCommand() *cli.Command {
 				},
 				Action: execInSandbox,
 			},
+			rebuildSandboxCommand(name),
 			{
 				Name: "explain", Usage: "say where an agent's commands run, and why", ArgsUsage: "[AGENT...]",
 				Action: explainSandboxes,
 			},
 			{
-				Name: "prune", Usage: "remove the containers that an earlier host has left",
-				Description: "Only containers of this store are touched, and only while no host is running on it.",
+				Name: "prune", Usage: "remove the containers that an earlier host has left, and images that no sandbox needs",
+				Description: "Only what belongs to this store is touched, and only while no host is running on it.",
 				Flags: []cli.Flag{
 					&cli.BoolFlag{Name: "volumes", Usage: "remove the volumes of its sandboxes too, with what is in them"},
 				},
@@ -144,9 +145,9 @@ func explainSandboxes(ctx context.Context, cmd *cli.Command) error {
 		}
 		var rows [][]string
 		for _, p := range places {
-			rows = append(rows, []string{p.Agent, p.Door, p.Action, p.Where, p.Image, p.Network, strings.Join(p.Reasons, "; ")})
+			rows = append(rows, []string{p.Agent, p.Door, p.Action, p.Where, p.Image, p.Strategy, p.Network, strings.Join(p.Reasons, "; ")})
 		}
-		return out.table([]string{"AGENT", "DOOR", "ACTION", "WHERE", "IMAGE", "NETWORK", "WHY"}, rows)
+		return out.table([]string{"AGENT", "DOOR", "ACTION", "WHERE", "IMAGE", "STRATEGY", "NETWORK", "WHY"}, rows)
 	})
 }
 
@@ -183,6 +184,8 @@ func execInSandbox(ctx context.Context, cmd *cli.Command) error {
 		if !out.asJSON {
 			command.Progress = func(stream machine.Stream, p []byte) { _, _ = out.stream(stream).Write(p) }
 		}
+		ctx, stop := out.noticed(ctx)
+		defer stop()
 		r, err := runOnce(ctx, s, cmd, command)
 		if err != nil {
 			return err
@@ -259,6 +262,7 @@ func verdictLine(r machine.Result) string {
 		text string
 	}{
 		{r.TimedOut, "timed out"}, {r.Canceled, "cancelled"}, {r.OOM, "out of memory"}, {r.PidsHit, "pids limit reached"},
+		{r.DiskHit, "disk limit reached"},
 		{r.Dropped > 0, fmt.Sprintf("%d bytes of output dropped", r.Dropped)},
 	} {
 		if c.is {

@@ -79,9 +79,6 @@ func (c *Config) withoutInherited(name string) Sandbox {
 	if s.Compose == base.Compose && s.Service == base.Service {
 		s.Compose, s.Service = "", ""
 	}
-	if s.Image == base.Image {
-		s.Image = good.Image
-	}
 	if s.WorkspaceDir == base.WorkspaceDir {
 		s.WorkspaceDir = good.WorkspaceDir
 	}
@@ -93,7 +90,7 @@ func (c *Config) withoutInherited(name string) Sandbox {
 }
 
 func (c *checker) sandbox(at keyPath, s Sandbox) {
-	c.required(at.child("image"), s.Image, `"node:22-slim"`)
+	c.image(at, s)
 	if !path.IsAbs(s.WorkspaceDir) || path.Clean(s.WorkspaceDir) == "/" {
 		c.report(at.child("workspace_dir"), fmt.Sprintf("%q is no folder inside the container", s.WorkspaceDir), `write an absolute path below /, such as "/workspace"`)
 	}

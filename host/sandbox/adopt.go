@@ -111,7 +111,8 @@ func (m *Manager) wanted(ctx context.Context, r record, owned []Owned) error {
 
 // enterAdopted makes the session of an adopted box.
 func (m *Manager) enterAdopted(r record, b *box) bool {
-	p := &pending{done: make(chan struct{}), box: b}
+	p := newPending()
+	p.box = b
 	close(p.done)
 	s := &Session{m: m, session: r.Session, name: r.Sandbox, spec: r.Spec, hash: r.Hash, used: time.Now(), launch: p}
 	s.timeout.Store(int64(r.Timeout))
@@ -336,6 +337,7 @@ func (m *Manager) rebuild(conn net.Conn, reader *frame.Reader, r record, t *tenu
 		last = max(last, e.Request)
 	}
 	b.connect(conn, reader, last, o, open...)
+	b.onceRemoved(m.config.Holds.Enter(r.Session))
 	go b.watch()
 	return b
 }

@@ -86,6 +86,10 @@ type Container struct {
 	Runtime     string // "" is the engine's default
 	// Role says what the container is for, and by that what it may.
 	Role Role
+	// Hosts are further names in it, each with an address: "db:127.0.0.1".
+	Hosts []string
+	// Program is what a container of the role Service runs.
+	Program *Program
 }
 
 // Mount is a place in a container that comes from outside.
@@ -96,6 +100,8 @@ type Mount struct {
 	ReadOnly       bool
 	// Bytes bounds Memory.
 	Bytes int64
+	// Fill copies what the image has at the target into a Volume that is empty, with its owners.
+	Fill bool
 	// Alone leaves out what is mounted below the source of a Bind: it would be writable even where the Bind is not.
 	Alone bool
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flynnhost/flynn/host/machine"
@@ -34,25 +35,34 @@ const (
 
 // site is what the host knows about where its engine is.
 type site struct {
-	mu     sync.Mutex // held over one question to the engine, and over the filling of a volume
-	asked  bool
-	binds  bool
-	filled bool // the supervisor's volume
+	where   atomic.Int32 // unknown, here or elsewhere
+	filling sync.Mutex   // guards filled, and is held over the filling
+	filled  bool         // the supervisor's volume
 }
+
+const (
+	here      = 1
+	elsewhere = 2
+)
 
 // binds says whether the engine sees the host's folders.
 func (m *Manager) binds(ctx context.Context) (bool, error) {
-	m.site.mu.Lock()
-	defer m.site.mu.Unlock()
-	if !m.site.asked {
+	if m.site.where.Load() == 0 {
 		c, err := m.config.Driver.Capabilities(ctx)
-		if err != nil {
+		switch {
+		case err != nil:
 			return false, err
+		case c.Binds:
+			m.site.where.Store(here)
+		default:
+			m.site.where.Store(elsewhere)
 		}
-		m.site.asked, m.site.binds = true, c.Binds
 	}
-	return m.site.binds, nil
+	return m.site.where.Load() == here, nil
 }
+
+// isElsewhere says whether the engine is known not to see the host's folders.
+func (m *Manager) isElsewhere() bool { return m.site.where.Load() == elsewhere }
 
 // move makes an order fit for an engine elsewhere, if it is one. It comes before anything else is placed.
 func (f *furniture) move(ctx context.Context, o *order) error {
@@ -67,8 +77,7 @@ func (f *furniture) move(ctx context.Context, o *order) error {
 	if err != nil {
 		return err
 	}
-	session := o.container.Labels[LabelSession]
-	workspace, err := m.volumes.provide(ctx, volume{name: workspaceVolume, session: session}, o.container.Image, f.owner)
+	workspace, err := f.workspaceElsewhere(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -77,12 +86,23 @@ func (f *furniture) move(ctx context.Context, o *order) error {
 		case supervisorPath:
 			o.container.Mounts[i] = program
 		case f.spec.WorkspaceDir:
-			o.container.Mounts[i] = Mount{Kind: Volume, Source: workspace, Target: mount.Target}
+			o.container.Mounts[i] = workspace
 		}
 	}
 	o.container.Entrypoint[0] = entry
-	o.carry = m.carries.of(session, o.workspace, m.run, m.log)
 	return f.refuseBinds(o)
+}
+
+// workspaceElsewhere is the session's volume. A container that is nobody's, such as a code run's, has a workspace in memory,
+// which ends with it.
+func (f *furniture) workspaceElsewhere(ctx context.Context, o *order) (Mount, error) {
+	session := o.container.Labels[LabelSession]
+	if session == "" {
+		return Mount{Kind: Memory, Target: f.spec.WorkspaceDir, Bytes: f.spec.MemoryBytes / 2}, nil
+	}
+	name, err := f.m.volumes.provide(ctx, volume{name: workspaceVolume, session: session}, o.container.Image, f.owner)
+	o.carry = f.m.carries.of(session, o.workspace, f.m.run, f.m.log)
+	return Mount{Kind: Volume, Source: name, Target: f.spec.WorkspaceDir}, err
 }
 
 // refuseBinds says what cannot be had on an engine elsewhere.
@@ -134,8 +154,8 @@ func (m *Manager) supervisorMount(ctx context.Context, image string) (Mount, str
 func (m *Manager) fillSupervisor(ctx context.Context, image string) (string, error) {
 	v := volume{name: supervisorVolume + m.digest}
 	name := v.engineName(m.config.Instance)
-	m.site.mu.Lock()
-	defer m.site.mu.Unlock()
+	m.site.filling.Lock()
+	defer m.site.filling.Unlock()
 	if m.site.filled {
 		return name, nil
 	}

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Run keeps the pool filled, looks after idle containers and reconciles until ctx ends. Without it Get still works.
+// Run keeps the pools filled, looks after idle containers and reconciles until ctx ends. Without it Get still works.
 func (m *Manager) Run(ctx context.Context) error {
 	var running sync.WaitGroup
-	running.Go(func() { m.pool.run(ctx) })
+	running.Go(func() { m.pools.run(ctx) })
 	running.Go(func() { m.expire(ctx) })
 	running.Go(func() { m.keepTidy(ctx) })
 	running.Go(func() { m.debts.run(ctx) })

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,7 +135,7 @@ func (m *Manager) kinds() []kind {
 		all = append(all, kind{"network", d.ListNetworks, func(ctx context.Context, o Owned) error { return d.RemoveNetwork(ctx, o.ID) }})
 	}
 	if d, ok := m.config.Driver.(Images); ok {
-		all = append(all, kind{"image", d.ListImages, func(ctx context.Context, o Owned) error { return d.RemoveImage(ctx, o.ID) }})
+		all = append(all, kind{"image", d.ListImages, func(ctx context.Context, o Owned) error { return d.RemoveImage(ctx, cmp.Or(o.Name, o.ID)) }})
 	}
 	return all
 }
@@ -145,7 +146,7 @@ func expired(labels map[string]string, now time.Time) bool {
 	return err == nil && now.After(until)
 }
 
-// clearFolders drops the lanes, records and slots that no living process has.
+// clearFolders drops the lanes, slots and records that no living process has.
 func (m *Manager) clearFolders(alive map[string]bool) error {
 	var all error
 	lanes, err := filepath.Glob(filepath.Join(m.run, lanePrefix+"*"))
@@ -156,14 +157,7 @@ func (m *Manager) clearFolders(alive map[string]bool) error {
 			all = errors.Join(all, os.RemoveAll(folder))
 		}
 	}
-	slots, err := filepath.Glob(filepath.Join(m.workspaces.pool, "*"))
-	all = errors.Join(all, err)
-	for _, folder := range slots {
-		if owner, _, _ := strings.Cut(filepath.Base(folder), "-"); owner != m.host.id && !alive[owner] {
-			all = errors.Join(all, os.RemoveAll(folder))
-		}
-	}
-	return errors.Join(all, m.trusts.clear(alive, time.Now()), m.clearRecords(alive))
+	return errors.Join(all, m.workspaces.clearSlots(alive), m.trusts.clear(alive, time.Now()), m.clearRecords(alive))
 }
 
 func (m *Manager) clearRecords(alive map[string]bool) error {

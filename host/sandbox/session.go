@@ -241,6 +241,7 @@ func (s *Session) Exec(ctx context.Context, cmd machine.Command) (machine.Result
 		return machine.Result{}, err
 	}
 	defer release()
+	b.project.tell(ctx)
 	if cmd.Timeout <= 0 {
 		cmd.Timeout = time.Duration(s.timeout.Load())
 	}
@@ -256,6 +257,7 @@ func (s *Session) Start(ctx context.Context, cmd machine.Command) (machine.Proce
 		return machine.Process{}, err
 	}
 	defer release()
+	b.project.tell(ctx)
 	p, err := b.start(ctx, cmd, s.spec.WorkspaceDir)
 	if err == nil {
 		s.remember(b)

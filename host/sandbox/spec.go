@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/netaddr"
+	"github.com/flynnhost/flynn/host/sandbox/compose"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
@@ -54,6 +55,16 @@ type Spec struct {
 	// bounds what a container's connections carry together, in bytes. 10 GiB
 	Credentials []Credential
 	EgressLimit int64
+	// Compose is a project that is started for each session, and Service the one among its services where commands run: the
+	// container is made of that one's image then, and finds in it what the file says. See project.go.
+	Compose *compose.Project
+	Service string
+	// DiskBytes limits what the workspace holds; 0 is no limit. It is looked at while commands run, and they are ended when
+	// it is exceeded, so it is no hard quota: they may overrun it between two looks. A command in a workspace that is
+	// overfull already may not make it grow.
+	DiskBytes int64
+	// DiskEntries limits its files and folders where DiskBytes is set. 200000
+	DiskEntries int64
 }
 
 // WithDefaults fills in what is unset.
@@ -69,6 +80,9 @@ func (s Spec) WithDefaults() Spec {
 	} else if s.EgressLimit == 0 {
 		s.EgressLimit = 10 << 30
 	}
+	if main, ok := s.main(); ok {
+		s.Image = main.Image
+	}
 	if s.MemoryBytes == 0 {
 		s.MemoryBytes = 512 << 20
 	}
@@ -78,14 +92,20 @@ func (s Spec) WithDefaults() Spec {
 	if s.PidsLimit == 0 {
 		s.PidsLimit = 256
 	}
+	if s.DiskEntries == 0 {
+		s.DiskEntries = 200_000
+	}
 	if s.Timeout == 0 {
 		s.Timeout = 5 * time.Minute
 	}
-	return s
+	return s.withLimits()
 }
 
 // minMemory is what the supervisor and a shell need to live.
 const minMemory = 16 << 20
+
+// Check refuses what no driver could honour, as far as can be told without one.
+func (s Spec) Check() error { return s.WithDefaults().validate() }
 
 // validate refuses what no driver could honour.
 func (s Spec) validate() error {
@@ -104,6 +124,8 @@ func (s Spec) validate() error {
 		return fmt.Errorf("sandbox: cpu_limit %v is below 0.01", s.CPUs)
 	case s.PidsLimit < 1:
 		return fmt.Errorf("sandbox: pids_limit %d is below 1", s.PidsLimit)
+	case s.DiskBytes < 0 || s.DiskEntries < 1:
+		return fmt.Errorf("sandbox: disk_limit of %d bytes and %d entries is none; 0 bytes is no limit", s.DiskBytes, s.DiskEntries)
 	case s.Timeout < 0:
 		return fmt.Errorf("sandbox: timeout %v is negative", s.Timeout)
 	}
@@ -115,6 +137,9 @@ func (s Spec) validate() error {
 	}
 	if err := s.Recipe().Validate(); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
+	}
+	if err := s.validateProject(); err != nil {
+		return err
 	}
 	return s.validateMounts()
 }

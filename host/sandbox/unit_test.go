@@ -73,7 +73,7 @@ func TestSpecHash(t *testing.T) {
 	for name, change := range map[string]func(*Spec){
 		"image": func(s *Spec) { s.Image = "y" }, "network": func(s *Spec) { s.Network = "host" },
 		"memory": func(s *Spec) { s.MemoryBytes++ }, "cpus": func(s *Spec) { s.CPUs = 2 },
-		"pids": func(s *Spec) { s.PidsLimit++ }, "runtime": func(s *Spec) { s.Runtime = "runsc" },
+		"disk": func(s *Spec) { s.DiskBytes++ }, "pids": func(s *Spec) { s.PidsLimit++ }, "runtime": func(s *Spec) { s.Runtime = "runsc" },
 		"workspace": func(s *Spec) { s.WorkspaceDir = "/w" }, "allowlist": func(s *Spec) { s.Allowlist = []string{"example.com"} },
 	} {
 		other := base
@@ -158,7 +158,7 @@ func TestWorkspaceOfRootIsHandedOver(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can hand a folder over")
 	}
-	w := newWorkspaces(t.TempDir(), "i", "h")
+	w := newWorkspaces(t.TempDir(), "i", &presence{id: "h"}, NewHolds())
 	folder, o, err := w.prepare("s")
 	if err != nil || o.uid != workloadID || o.gid != workloadID {
 		t.Fatalf("owner %+v (%v)", o, err)

@@ -111,9 +111,12 @@ func (d *Driver) Close() error { return d.api.Close() }
 func (d *Driver) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, d.patience())
 	defer cancel()
-	if _, err := d.api.Ping(ctx); err != nil {
+	answer, err := d.api.Ping(ctx)
+	if err != nil {
 		return d.explain("answer", err)
 	}
+	// Otherwise the client does it in its first call; it is not prepared for several of these at the same time.
+	d.api.NegotiateAPIVersionPing(answer)
 	return nil
 }
 
