@@ -28,6 +28,8 @@ func (d distant) Capabilities(ctx context.Context) (sandbox.Capabilities, error)
 	return c, err
 }
 
+func (distant) Binds() bool { return false }
+
 // Create insists that no container sees a folder of the host.
 func (d distant) Create(ctx context.Context, c sandbox.Container) (string, error) {
 	if slices.ContainsFunc(c.Mounts, func(m sandbox.Mount) bool { return m.Kind == sandbox.Bind }) {

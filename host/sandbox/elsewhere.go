@@ -19,6 +19,9 @@ import (
 // An engine on another machine sees none of the host's folders. There the supervisor comes from a volume that is filled
 // once, and the workspace is a volume that is carried to and fro (carry.go); commands run as workloadID.
 
+// Binder is a Driver that can tell without its engine whether containers can mount folders of this machine.
+type Binder interface{ Binds() bool }
+
 // Filler is a Driver that can put files into a container.
 type Filler interface {
 	// Fill unpacks a tar in a folder of a container that was never started.
@@ -48,17 +51,26 @@ const (
 // binds says whether the engine sees the host's folders.
 func (m *Manager) binds(ctx context.Context) (bool, error) {
 	if m.site.where.Load() == 0 {
-		c, err := m.config.Driver.Capabilities(ctx)
-		switch {
-		case err != nil:
+		binds, err := askBinds(ctx, m.config.Driver)
+		if err != nil {
 			return false, err
-		case c.Binds:
+		}
+		if binds {
 			m.site.where.Store(here)
-		default:
+		} else {
 			m.site.where.Store(elsewhere)
 		}
 	}
 	return m.site.where.Load() == here, nil
+}
+
+// askBinds asks the engine only if the driver does not know by itself: an engine under load takes seconds to describe itself.
+func askBinds(ctx context.Context, d Driver) (bool, error) {
+	if b, is := d.(Binder); is {
+		return b.Binds(), nil
+	}
+	c, err := d.Capabilities(ctx)
+	return c.Binds, err
 }
 
 // isElsewhere says whether the engine is known not to see the host's folders.
