@@ -89,7 +89,7 @@ func (f *furniture) move(ctx context.Context, o *order) error {
 	if err != nil {
 		return err
 	}
-	workspace, err := f.workspaceElsewhere(ctx, o)
+	workspace, err := f.moveWorkspace(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -105,16 +105,19 @@ func (f *furniture) move(ctx context.Context, o *order) error {
 	return f.refuseBinds(o)
 }
 
-// workspaceElsewhere is the session's volume. A container that is nobody's, such as a code run's, has a workspace in memory,
-// which ends with it.
-func (f *furniture) workspaceElsewhere(ctx context.Context, o *order) (Mount, error) {
-	session := o.container.Labels[LabelSession]
+// passingWorkspace bounds the workspace of a container that serves no session. It counts as the container's memory.
+const passingWorkspace = 256 << 20
+
+// moveWorkspace is what takes the place of the host's folder. Only a session's is carried: what serves none lasts no longer
+// than its container, and is kept in memory.
+func (f *furniture) moveWorkspace(ctx context.Context, o *order) (Mount, error) {
+	session, target := o.container.Labels[LabelSession], f.spec.WorkspaceDir
 	if session == "" {
-		return Mount{Kind: Memory, Target: f.spec.WorkspaceDir, Bytes: f.spec.MemoryBytes / 2}, nil
+		return Mount{Kind: Memory, Target: target, Bytes: passingWorkspace}, nil
 	}
 	name, err := f.m.volumes.provide(ctx, volume{name: workspaceVolume, session: session}, o.container.Image, f.owner)
 	o.carry = f.m.carries.of(session, o.workspace, f.m.run, f.m.log)
-	return Mount{Kind: Volume, Source: name, Target: f.spec.WorkspaceDir}, err
+	return Mount{Kind: Volume, Source: name, Target: target}, err
 }
 
 // refuseBinds says what cannot be had on an engine elsewhere.

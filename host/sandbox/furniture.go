@@ -230,7 +230,8 @@ func (m *Manager) mountRules(ctx context.Context) (mounts.Rules, error) {
 
 // verify compares what the supervisor found mounted with what was checked. Between the check and the engine's mount a
 // source can be swapped for a link by whoever may write to a folder above it: then this refuses the container before a
-// command has run in it. It cannot tell where the engine runs on another kernel (a virtual machine on the same desk).
+// command has run in it. It cannot tell where the engine runs on another kernel (a virtual machine on the same desk), and is
+// not asked about a runtime that shows files under numbers of its own.
 func (f *furniture) verify(w frame.WelcomeBody) error {
 	if len(w.Mounts) != len(f.held) {
 		return errors.New("it does not say what is mounted")

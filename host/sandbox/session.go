@@ -271,7 +271,7 @@ func (s *Session) Processes(context.Context) ([]machine.Process, error) {
 	if err != nil {
 		return []machine.Process{}, nil // without a container there are none
 	}
-	return b.list(), nil
+	return append(b.list(), b.project.processes()...), nil
 }
 
 // Output implements machine.Machine. The last megabyte is kept.
@@ -281,6 +281,9 @@ func (s *Session) Output(ctx context.Context, id string, offset int64, max int) 
 		return machine.Output{}, err
 	}
 	defer release()
+	if service, is := b.project.service(id); is {
+		return b.project.output(ctx, service, offset, max)
+	}
 	return b.output(ctx, id, offset, max)
 }
 

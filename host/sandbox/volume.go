@@ -43,6 +43,7 @@ func newVolumes(m *Manager) *volumes { return &volumes{m: m, ready: make(map[str
 type volume struct {
 	name    string // the configuration's
 	session string // whose it is alone; "" shared by all sessions
+	project bool   // a compose file names it
 }
 
 // engineName is the volume's on the engine: flynn-INSTANCE-SESSION-NAME.
@@ -117,10 +118,21 @@ func (vs *volumes) prepare(ctx context.Context, v volume, name, image string, o 
 	if _, err := vs.ensure(ctx, v); err != nil {
 		return err
 	}
-	if err := vs.handOver(ctx, v, name, image, o); err != nil {
+	err := vs.handOver(ctx, v, name, image, o)
+	if v.project && errors.As(err, new(foreignError)) {
+		return nil // a service has taken it, as it may
+	}
+	if err != nil {
 		return fmt.Errorf("give volume %q to user %d: %w", v.name, o.uid, err)
 	}
 	return nil
+}
+
+// foreignError says that a volume has an owner already.
+type foreignError struct{ uid uint64 }
+
+func (e foreignError) Error() string {
+	return fmt.Sprintf("it belongs to user %d: remove it with its files by flynn sandbox prune --volumes", e.uid)
 }
 
 const (
@@ -171,8 +183,12 @@ func (vs *volumes) handOver(ctx context.Context, v volume, name, image string, o
 	watchdog := time.AfterFunc(ownTimeout, func() { stream.Close() })
 	defer watchdog.Stop()
 	line, err := bufio.NewReader(io.LimitReader(stream, 64)).ReadString('\n')
-	if strings.TrimSpace(line) == "owned" {
+	said, other, _ := strings.Cut(strings.TrimSpace(line), " ")
+	switch uid, notNumber := strconv.ParseUint(other, 10, 32); {
+	case said == "owned":
 		return nil
+	case said == "foreign" && notNumber == nil:
+		return foreignError{uid}
 	}
 	if text := complaint.String(); text != "" {
 		return fmt.Errorf("%q", text)
