@@ -130,29 +130,3 @@ func BenchmarkRead(b *testing.B) {
 		})
 	})
 }
-
-// measure reports the median and the 95th percentile of op; prepare and tidy are not timed.
-func measure(b *testing.B, prepare func(), op func(), tidy func()) {
-	b.Helper()
-	took := make([]time.Duration, 0, 1024)
-	for b.Loop() {
-		b.StopTimer()
-		prepare()
-		b.StartTimer()
-		began := time.Now()
-		op()
-		took = append(took, time.Since(began))
-		b.StopTimer()
-		tidy()
-		b.StartTimer()
-	}
-	slices.Sort(took)
-	ms := func(q float64) float64 {
-		return float64(took[int(q*float64(len(took)-1))].Microseconds()) / 1000
-	}
-	b.ReportMetric(ms(0.5), "p50-ms")
-	b.ReportMetric(ms(0.95), "p95-ms")
-	b.ReportMetric(0, "ns/op")
-}
-
-func nothing() {}
