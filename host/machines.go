@@ -121,8 +121,8 @@ func spec(s config.Sandbox) sandbox.Spec {
 	return sandbox.Spec{
 		Image: s.Image, WorkspaceDir: s.WorkspaceDir, Network: s.Network, Allowlist: s.Allowlist, MemoryBytes: int64(s.MemoryLimit),
 		CPUs: float64(s.CPULimit), PidsLimit: int64(s.PidsLimit), Timeout: time.Duration(s.TimeoutSeconds) * time.Second,
-		Runtime: s.Runtime,
-		Mounts:  hostMounts(s.Mounts), Volumes: volumes(s.Volumes), Tmpfs: tmpfs(s.Tmpfs), Start: s.StartCommand,
+		Runtime: s.Runtime, DiskBytes: int64(s.DiskLimit),
+		Mounts: hostMounts(s.Mounts), Volumes: volumes(s.Volumes), Tmpfs: tmpfs(s.Tmpfs), Start: s.StartCommand,
 		Packages: s.Packages, Binaries: binaries(s.Binaries), Dockerfile: s.Dockerfile, BuildContext: s.BuildContext, BuildNetwork: s.BuildNetwork,
 		Compose: s.Project, Service: s.Service,
 	}

@@ -111,7 +111,8 @@ func (m *Manager) wanted(ctx context.Context, r record, owned []Owned) error {
 
 // enterAdopted makes the session of an adopted box.
 func (m *Manager) enterAdopted(r record, b *box) bool {
-	p := &pending{done: make(chan struct{}), box: b}
+	p := newPending()
+	p.box = b
 	close(p.done)
 	s := &Session{m: m, session: r.Session, name: r.Sandbox, spec: r.Spec, hash: r.Hash, used: time.Now(), launch: p}
 	s.timeout.Store(int64(r.Timeout))
