@@ -15,6 +15,7 @@ func suite(t *testing.T, adjust func(*verify.Config)) verify.Report {
 	t.Helper()
 	h := sandboxtest.Engine(t)
 	config := h.Config(t)
+	config.Spec.DiskBytes = 2 << 30 // as [sandbox] has it by default
 	program, err := sandbox.FindProbe(config.Log)
 	if err != nil {
 		t.Fatal(err)
