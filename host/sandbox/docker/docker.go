@@ -246,7 +246,7 @@ func (d *Driver) List(ctx context.Context, instance string) ([]sandbox.Owned, er
 	}
 	owned := make([]sandbox.Owned, 0, len(found))
 	for _, c := range found {
-		o := sandbox.Owned{ID: c.ID, Labels: c.Labels}
+		o := sandbox.Owned{ID: c.ID, Labels: c.Labels, State: string(c.State), Image: c.Image, Created: time.Unix(c.Created, 0)}
 		if len(c.Names) > 0 {
 			o.Name = c.Names[0]
 		}
