@@ -174,7 +174,7 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 	made, back := m.manager, m.unavailable != nil
 	m.mu.Unlock()
 	if back {
-		if err := m.learn(ping, driver); err != nil {
+		if err := m.learn(ctx, driver); err != nil {
 			return err
 		}
 	}

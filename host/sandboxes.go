@@ -148,6 +148,11 @@ type Place struct {
 	Strategy string   `json:"strategy,omitempty"`
 	Network  string   `json:"network,omitempty"`
 	Reasons  []string `json:"reasons"`
+	// Sandboxed says that it is a sandbox, Sandbox is its name, "" for [sandbox]; Engine and Runtime are what it is made by.
+	Sandboxed bool   `json:"sandboxed"`
+	Sandbox   string `json:"sandbox,omitempty"`
+	Engine    string `json:"engine,omitempty"`
+	Runtime   string `json:"runtime,omitempty"`
 }
 
 // localDoor stands for the web page and the terminal, which are treated alike.
@@ -207,7 +212,8 @@ func (s *Sandboxes) place(agent string, door string, state tool.SandboxState, v 
 	}
 	if v.Sandbox {
 		if made, err := s.Spec(v.SandboxName); err == nil {
-			p.Network = made.Network
+			p.Network, p.Runtime = made.Network, made.Runtime
+			p.Sandboxed, p.Sandbox, p.Engine = true, v.SandboxName, s.Driver.Address()
 		}
 	}
 	p.Reasons = append(p.Reasons, v.Reasons...)

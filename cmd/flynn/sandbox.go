@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -43,6 +44,7 @@ func sandboxCommand() *cli.Command {
 			rebuildSandboxCommand(name),
 			{
 				Name: "explain", Usage: "say where an agent's commands run, and why", ArgsUsage: "[AGENT...]",
+				Flags:  []cli.Flag{&cli.StringFlag{Name: "session", Usage: "say what session `ID` has, and which agents' commands run in that"}},
 				Action: explainSandboxes,
 			},
 			{
@@ -82,6 +84,9 @@ type container struct {
 	Name    string `json:"name"`
 	Session string `json:"session"` // empty while it waits in the pool
 	Sandbox string `json:"sandbox"`
+	State   string `json:"state"`
+	Image   string `json:"image"`
+	Created string `json:"created"`
 	Expires string `json:"expires"`
 }
 
@@ -91,6 +96,7 @@ func containers(owned []sandbox.Owned) []container {
 		list = append(list, container{
 			ID: o.ID, Name: strings.TrimPrefix(o.Name, "/"), Session: o.Labels[sandbox.LabelSession],
 			Sandbox: o.Labels[sandbox.LabelSandbox], Expires: o.Labels[sandbox.LabelExpires],
+			State: o.State, Image: o.Image, Created: o.Created.UTC().Format(time.RFC3339),
 		})
 	}
 	return list
@@ -103,9 +109,9 @@ func showContainers(out *output, owned []sandbox.Owned) error {
 	}
 	var rows [][]string
 	for _, c := range list {
-		rows = append(rows, []string{c.ID[:min(12, len(c.ID))], c.Name, c.Session, c.Sandbox, c.Expires})
+		rows = append(rows, []string{c.ID[:min(12, len(c.ID))], c.Name, cmp.Or(c.Session, "(pool)"), c.Sandbox, c.State, c.Image, c.Created, c.Expires})
 	}
-	return out.table([]string{"ID", "NAME", "SESSION", "SANDBOX", "EXPIRES"}, rows)
+	return out.table([]string{"ID", "NAME", "SESSION", "SANDBOX", "STATE", "IMAGE", "CREATED", "EXPIRES"}, rows)
 }
 
 func listSandboxes(ctx context.Context, cmd *cli.Command) error {
@@ -135,6 +141,9 @@ func pruneSandboxes(ctx context.Context, cmd *cli.Command) error {
 
 func explainSandboxes(ctx context.Context, cmd *cli.Command) error {
 	return withSandboxes(ctx, cmd, func(s *host.Sandboxes, out *output) error {
+		if session := cmd.String("session"); session != "" {
+			return explainSession(ctx, s, out, session)
+		}
 		places, err := s.Explain(ctx)
 		if err != nil {
 			return err

@@ -151,6 +151,9 @@ type Pauser interface {
 type Owned struct {
 	ID, Name string
 	Labels   map[string]string
+	// State, Image and Created are known of containers: running, paused and so on; what it was made of; when.
+	State, Image string
+	Created      time.Time
 }
 
 // Labels on every container.

@@ -8,8 +8,9 @@
 // words that name the engine and the next step (trouble.go). Whoever needs an engine asks first whether it answers, so
 // that most trouble shows within the first of these:
 //
-//	sign of life, description     3 s   over ssh 5 s, because it may have to log in first
-//	list, rename, attach         10 s
+//	sign of life                  3 s   over ssh 5 s, because it may have to log in first
+//	description, list, rename,
+//	attach                       10 s
 //	create, start                30 s
 //	remove                       45 s   the engine itself waits 10 s for a killed container
 //	pull                         15 min
@@ -125,7 +126,7 @@ func (d *Driver) Binds() bool { return d.engine.Scheme == "unix" }
 
 // Capabilities implements sandbox.Driver.
 func (d *Driver) Capabilities(ctx context.Context) (sandbox.Capabilities, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.patience())
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	info, err := d.api.Info(ctx)
 	if err != nil {
@@ -248,7 +249,7 @@ func (d *Driver) List(ctx context.Context, instance string) ([]sandbox.Owned, er
 	}
 	owned := make([]sandbox.Owned, 0, len(found))
 	for _, c := range found {
-		o := sandbox.Owned{ID: c.ID, Labels: c.Labels}
+		o := sandbox.Owned{ID: c.ID, Labels: c.Labels, State: string(c.State), Image: c.Image, Created: time.Unix(c.Created, 0)}
 		if len(c.Names) > 0 {
 			o.Name = c.Names[0]
 		}

@@ -34,6 +34,7 @@ type ControlOutcome struct {
 	// Failed is true when the attack succeeded there, as it must.
 	Failed bool   `json:"failed"`
 	Detail string `json:"detail"`
+	TookMS int64  `json:"took_ms"`
 }
 
 func (r *Report) add(o Outcome) {

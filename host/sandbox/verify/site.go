@@ -37,7 +37,7 @@ const workloadID = 1000
 
 func openSite(ctx context.Context, c Config) (*site, error) {
 	s := &site{
-		driver: c.Driver, spec: c.Spec.WithDefaults(), instance: "verify-" + random(),
+		driver: c.Driver, spec: affordable(c.Spec.WithDefaults()), instance: "verify-" + random(),
 		uid: os.Getuid(), gid: os.Getgid(), weak: map[string]*weakMachine{},
 	}
 	if s.uid == 0 {

@@ -87,7 +87,9 @@ func (s *Suite) Run(ctx context.Context) (report Report, err error) {
 		}
 		o := site.attack(ctx, p)
 		if s.config.Controls {
+			began := time.Now()
 			o.Control = site.control(ctx, p)
+			o.Control.TookMS = time.Since(began).Milliseconds()
 		}
 		report.add(o)
 		s.config.Progress(o)

@@ -101,7 +101,7 @@ func allowed(format string, args ...any) Finding {
 func Probes() []Probe {
 	var all []Probe
 	for _, row := range [][]Probe{
-		networkProbes(), metadataProbes(), bombProbes(), memoryProbes(), diskProbes(), kernelFileProbes(), engineProbes(),
+		networkProbes(), metadataProbes(), bombProbes(), memoryProbes(), diskProbes(), workspaceProbes(), archiveProbes(), kernelFileProbes(), engineProbes(),
 		namespaceProbes(), linkProbes(), specialFileProbes(), privilegeProbes(), keyringProbes(), supervisorProbes(),
 		endProbes(), outputProbes(), leakProbes(), sessionProbes(),
 	} {
@@ -120,10 +120,8 @@ type Row struct {
 func Unprobed() []Row {
 	return []Row{
 		{"proxy tricks", "there is no egress proxy: network allowlist is refused"},
-		{"workspace quota", "workspaces have no quota: put the store on a file system that has one"},
-		{"archive bombs", "nothing of the sandbox unpacks archives"},
 		{"bridges", "no command of the host is offered inside"},
 		{"crash and second instance", "needs a host that is killed: the tests of host/sandbox do that"},
-		{"engine failure", "needs an engine that fails: the tests of host/sandbox do that"},
+		{"engine failure", "needs an engine that fails: the tests of host/sandbox stop, crash, freeze, slow and fill one of their own"},
 	}
 }

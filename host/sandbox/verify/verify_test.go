@@ -15,6 +15,7 @@ func suite(t *testing.T, adjust func(*verify.Config)) verify.Report {
 	t.Helper()
 	h := sandboxtest.Engine(t)
 	config := h.Config(t)
+	config.Spec.DiskBytes = 2 << 30 // as [sandbox] has it by default
 	program, err := sandbox.FindProbe(config.Log)
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +51,7 @@ func TestEveryProbeHoldsAndEveryControlFails(t *testing.T) {
 			if !o.Control.Failed {
 				t.Errorf("the control did not fail: %s", o.Control.Detail)
 			}
-			t.Logf("%d ms; sandbox: %s; control: %s", o.TookMS, o.Detail, o.Control.Detail)
+			t.Logf("%d ms, control %d ms; sandbox: %s; control: %s", o.TookMS, o.Control.TookMS, o.Detail, o.Control.Detail)
 		})
 	}
 	if n := len(verify.Probes()); len(r.Outcomes) != n || r.Failed != 0 || r.Controlled != n || !r.OK() {

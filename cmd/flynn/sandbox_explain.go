@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/sandbox"
+)
+
+// sessionPlace is what a session has, and why.
+type sessionPlace struct {
+	Session    string       `json:"session"`
+	Workspace  string       `json:"workspace"` // empty while there is none
+	Containers []container  `json:"containers"`
+	Places     []host.Place `json:"places"` // of the agents whose commands run in a sandbox that the session has
+}
+
+// explainSession says what is there of a session, running or not, and which settings lead there.
+func explainSession(ctx context.Context, s *host.Sandboxes, out *output, session string) error {
+	owned, err := s.Driver.List(ctx, s.Instance)
+	if err != nil {
+		return err
+	}
+	e := sessionPlace{Session: session, Containers: []container{}, Places: []host.Place{}}
+	names := map[string]bool{}
+	for _, c := range containers(owned) {
+		if c.Session == session {
+			e.Containers = append(e.Containers, c)
+			names[c.Sandbox] = true
+		}
+	}
+	if dir := sandbox.Workspace(s.Root, session); exists(dir) {
+		e.Workspace = dir
+	}
+	if e.Workspace == "" && len(e.Containers) == 0 {
+		return fmt.Errorf("session %q has neither a workspace nor a container: see flynn sandbox list", session)
+	}
+	places, err := s.Explain(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range places {
+		if p.Sandboxed && names[p.Sandbox] {
+			e.Places = append(e.Places, p)
+		}
+	}
+	if out.asJSON {
+		return out.json(e)
+	}
+	return showSession(out, e)
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func showSession(out *output, e sessionPlace) error {
+	out.line("workspace: %s", cell(e.Workspace))
+	if len(e.Containers) == 0 {
+		out.line("container: none; the next command gets one")
+	}
+	for _, c := range e.Containers {
+		out.line("container: %s, %s, of image %s, since %s", c.Name, c.State, c.Image, c.Created)
+	}
+	for _, p := range e.Places {
+		out.line("agent %s at %s doors: network %s, engine %s: %s", p.Agent, p.Door, p.Network, p.Engine, strings.Join(p.Reasons, "; "))
+	}
+	return nil
+}
