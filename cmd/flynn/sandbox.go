@@ -262,6 +262,7 @@ func verdictLine(r machine.Result) string {
 		text string
 	}{
 		{r.TimedOut, "timed out"}, {r.Canceled, "cancelled"}, {r.OOM, "out of memory"}, {r.PidsHit, "pids limit reached"},
+		{r.DiskHit, "disk limit reached"},
 		{r.Dropped > 0, fmt.Sprintf("%d bytes of output dropped", r.Dropped)},
 	} {
 		if c.is {

@@ -92,6 +92,16 @@ func (c *call) finish(a answer) {
 	close(c.done)
 }
 
+// exit is the verdict that closed the call, or nil.
+func (c *call) exit() *frame.ExitBody {
+	select {
+	case <-c.done:
+		return c.answer.exit
+	default:
+		return nil
+	}
+}
+
 // maxReply bounds a Reply's body; all of them are a few numbers.
 const maxReply = 4 << 10
 

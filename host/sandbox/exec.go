@@ -36,6 +36,10 @@ func (b *box) exec(ctx context.Context, cmd machine.Command, workspaceDir string
 	}
 	r, err := b.judge(ctx, c, body.Timeout, sink)
 	r.Stdout, r.Stderr = streams[0], streams[1]
+	if exit := c.exit(); exit != nil && cmd.Spill {
+		r.Stdout = mark(r.Stdout, exit.Dropped-exit.DroppedErr, body.MaxOutput, r.Spill)
+		r.Stderr = mark(r.Stderr, exit.DroppedErr, body.MaxOutput, r.Spill)
+	}
 	return r, err
 }
 
@@ -116,6 +120,8 @@ func execBody(cmd machine.Command, workspaceDir string) (frame.ExecBody, error) 
 		Timeout:   cmd.Timeout,
 		MaxOutput: int64(cmd.MaxOutput),
 		Eager:     cmd.Progress != nil,
+		Changes:   cmd.Changes,
+		Spill:     cmd.Spill,
 	}
 	switch {
 	case len(cmd.Script) > frame.MaxScript:

@@ -28,6 +28,9 @@ type HelloBody struct {
 	// They count only with a lane.
 	Lease  time.Duration `json:"lease,omitempty"`
 	Secret []byte        `json:"secret,omitempty"`
+	// DiskBytes and DiskEntries limit what the workspace holds; without bytes there is no limit.
+	DiskBytes   int64 `json:"disk_bytes,omitempty"`
+	DiskEntries int64 `json:"disk_entries,omitempty"`
 }
 
 // WelcomeBody is the supervisor's proof of where it runs. The host compares it with
@@ -80,6 +83,10 @@ type ExecBody struct {
 	Cwd  []byte   `json:"cwd,omitempty"`
 	// Process is the number that the host knows a background command by.
 	Process int `json:"process,omitempty"`
+	// Changes asks for the files that differ afterwards.
+	Changes bool `json:"changes,omitempty"`
+	// Spill asks for a file with all the output if it is more than MaxOutput, and for the end of each stream: see Tail.
+	Spill bool `json:"spill,omitempty"`
 }
 
 // StopBody says why a command is ended.
@@ -109,6 +116,14 @@ type ExitBody struct {
 	Wall     time.Duration `json:"wall"`
 	CPU      time.Duration `json:"cpu"`
 	Kill     *KillBody     `json:"kill,omitempty"`
+	DiskHit  bool          `json:"disk_hit,omitempty"`
+	// PeakMemory is the resident size of the largest process, in bytes; 0 if it was below the supervisor's own.
+	PeakMemory int64 `json:"peak_memory,omitempty"`
+	// DroppedErr is the part of Dropped that was stderr's.
+	DroppedErr int64 `json:"dropped_err,omitempty"`
+	// Spill is the number of the file with all the output; 0 for none.
+	Spill   int          `json:"spill,omitempty"`
+	Changes *ChangesBody `json:"changes,omitempty"`
 }
 
 // KillBody certifies how a command was ended.

@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,6 +31,9 @@ type command struct {
 	stop  chan frame.StopBody
 	ring  *ring // of a background command
 	pumps [2]*pump
+	spill *spill // or nil
+	// overDisk says that it is ended because the workspace has outgrown its limit.
+	overDisk atomic.Bool
 
 	mu     sync.Mutex
 	child  *child   // nil until it has started
@@ -52,6 +56,8 @@ func newCommand(s *supervisor, id uint32, body frame.ExecBody) *command {
 	}
 	if body.Background {
 		c.ring = new(ring)
+	} else if body.Spill {
+		c.spill = &spill{owner: s.spills}
 	}
 	for i, stream := range []uint8{frame.Out, frame.Err} {
 		c.pumps[i] = newPump(c, stream)
@@ -108,6 +114,10 @@ func (c *command) signal(number int) {
 
 // run is the request's life: start, wait or end, drain, report.
 func (c *command) run() {
+	var untouched *fingerprint
+	if c.body.Changes {
+		untouched = c.s.tracker.look()
+	}
 	before, began := c.s.meters.read(), time.Now()
 	child, err := c.spawn()
 	if err != nil {
@@ -117,6 +127,8 @@ func (c *command) run() {
 	if c.body.Background {
 		c.s.send(frame.Frame{Type: frame.Started, ID: c.id, Payload: frame.Encode(frame.StartedBody{PID: child.pid})})
 	}
+	c.s.disk.enter(c)
+	defer c.s.disk.leave(c)
 	verdict := c.await(child)
 	if verdict.Kill == nil && !c.body.Background {
 		verdict.Kill = c.s.endLeft(child)
@@ -124,11 +136,26 @@ func (c *command) run() {
 	c.drain()
 	after := c.s.meters.read()
 	verdict.Wall = time.Since(began)
-	verdict.Dropped = c.pumps[0].dropped + c.pumps[1].dropped
+	c.count(&verdict)
 	abnormal := verdict.ExitCode != 0
 	verdict.OOM = abnormal && after.oomKills > before.oomKills
 	verdict.PidsHit = after.refusedForks > before.refusedForks
+	if c.body.Changes {
+		verdict.Changes = changes(untouched, c.s.tracker.look())
+	}
 	c.report(verdict)
+}
+
+// count says what became of the output.
+func (c *command) count(verdict *frame.ExitBody) {
+	for _, p := range c.pumps {
+		p.finish()
+	}
+	verdict.DroppedErr = c.pumps[1].dropped
+	verdict.Dropped = c.pumps[0].dropped + verdict.DroppedErr
+	if c.spill != nil {
+		verdict.Spill = c.spill.finish(verdict.Dropped > 0)
+	}
 }
 
 // spawn starts the shell and the goroutines that carry its streams.
@@ -192,15 +219,18 @@ func (c *command) dir() (string, error) {
 	if dir != c.s.hello.Workspace && !strings.HasPrefix(dir, strings.TrimSuffix(c.s.hello.Workspace, "/")+"/") {
 		return "", fail(frame.Outside, "working directory leaves the workspace")
 	}
-	var st unix.Stat_t
 	if c.body.Dir == nil {
 		return dir, nil
 	}
-	if err := c.s.files.as(func() error { return unix.Stat(dir, &st) }); err != nil {
+	err := c.s.files.as(func() error {
+		fd, err := c.s.files.beneath(string(c.body.Dir), unix.O_PATH|unix.O_DIRECTORY)
+		if err == nil {
+			unix.Close(fd)
+		}
+		return err
+	})
+	if err != nil {
 		return "", fmt.Errorf("enter working directory: %w", err)
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return "", fail(frame.NotFound, "working directory is not a folder")
 	}
 	return dir, nil
 }
@@ -221,7 +251,7 @@ func (c *command) await(child *child) frame.ExitBody {
 	case <-expired:
 		verdict.TimedOut = true
 	case b := <-c.stop:
-		verdict.Canceled = b.Cancel
+		verdict.Canceled, verdict.DiskHit = b.Cancel, c.overDisk.Load()
 	}
 	certificate := c.s.end(child)
 	verdict.Kill = &certificate
@@ -319,9 +349,10 @@ func (c *command) isRunning() bool {
 
 // setStatus fills in how the shell ended.
 func setStatus(v *frame.ExitBody, child *child) {
-	v.CPU = child.cpu
+	v.CPU, v.PeakMemory = child.cpu, child.peak
 	v.ExitCode = child.status.ExitStatus()
 	if child.status.Signaled() {
 		v.ExitCode, v.Signal = -1, int(child.status.Signal())
+		v.DiskHit = v.DiskHit || child.status.Signal() == unix.SIGXFSZ
 	}
 }

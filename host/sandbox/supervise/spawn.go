@@ -47,6 +47,7 @@ type child struct {
 	exited   chan struct{} // closed once status and cpu are set
 	status   syscall.WaitStatus
 	cpu      time.Duration
+	peak     int64 // bytes
 }
 
 func newSpawner(h frame.HelloBody) (*spawner, error) {
@@ -206,5 +207,16 @@ func (s *spawner) bury(pid int, status syscall.WaitStatus, usage syscall.Rusage)
 	}
 	c.status = status
 	c.cpu = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	c.peak = peak(usage)
 	close(c.exited)
+}
+
+// peak is the resident size of the largest process of a command, as far as its own have waited for each other. Until it has
+// called exec a process counts with our memory, so what is not above ours says nothing.
+func peak(usage syscall.Rusage) int64 {
+	var own syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &own) != nil || usage.Maxrss <= own.Maxrss {
+		return 0
+	}
+	return int64(usage.Maxrss) << 10
 }
