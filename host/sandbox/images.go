@@ -79,14 +79,17 @@ func (m *Manager) RebuildImage(ctx context.Context, spec Spec) (image.Plan, []Ow
 	return plan, removed, err
 }
 
-// PruneImages removes the images of this instance that none of the specifications comes to as things stand, and returns them.
+// PruneImages removes the images of this instance that none of the specifications comes to as things stand, and returns them;
+// downloads that none of them names go as well.
 // Where one cannot be told, because what it begins with is missing, all that it ever came to is kept.
 func (m *Manager) PruneImages(ctx context.Context, needed []Spec) ([]Owned, error) {
 	if m.images == nil {
 		return nil, nil
 	}
 	refs, families := map[string]bool{}, map[string]bool{}
+	var binaries []image.Binary
 	for _, spec := range needed {
+		binaries = append(binaries, spec.Binaries...)
 		plan, err := m.images.Resolve(ctx, spec.Recipe())
 		if err != nil {
 			m.log.Warn("an image's name cannot be told, so its predecessors are kept", "image", spec.Image, "dockerfile", spec.Dockerfile, "error", err)
@@ -94,7 +97,8 @@ func (m *Manager) PruneImages(ctx context.Context, needed []Spec) ([]Owned, erro
 		}
 		refs[plan.Ref] = true
 	}
-	return m.removeImages(ctx, func(o Owned) bool { return !refs[o.Name] && !families[o.Labels[image.LabelFamily]] })
+	removed, err := m.removeImages(ctx, func(o Owned) bool { return !refs[o.Name] && !families[o.Labels[image.LabelFamily]] })
+	return removed, errors.Join(err, m.images.KeepDownloads(binaries))
 }
 
 // removeImages removes those chosen of the instance's images that nothing needs, with the stages that belong to them.

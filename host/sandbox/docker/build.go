@@ -204,18 +204,23 @@ func (d *Driver) fullIDs(ctx context.Context, short []string) ([]string, error) 
 
 // madeOn returns, in order, the images of the trail that have no name and were really made on those before.
 func (d *Driver) madeOn(ctx context.Context, t *trail, before []string) ([]string, error) {
+	claimed, err := d.fullIDs(ctx, t.images)
+	if err != nil || len(claimed) == 0 {
+		return nil, err
+	}
+	all, err := d.api.ImageList(ctx, apiimage.ListOptions{All: true})
+	if err != nil {
+		return nil, d.explain("list images", err)
+	}
 	var made []string
-	for _, id := range t.images {
-		found, err := d.api.ImageInspect(ctx, id)
-		if cerrdefs.IsNotFound(err) {
+	for _, id := range claimed {
+		i := slices.IndexFunc(all, func(i apiimage.Summary) bool { return i.ID == id })
+		if i < 0 || !nameless(all[i]) || slices.Contains(before, id) || slices.Contains(made, id) {
 			continue
 		}
-		if err != nil {
-			return nil, d.explain("inspect image "+id, err)
-		}
-		ours := slices.Contains(before, found.Parent) || slices.Contains(made, found.Parent) || found.Parent == "" && t.scratch
-		if ours && len(found.RepoTags) == 0 && !slices.Contains(before, found.ID) && !slices.Contains(made, found.ID) {
-			made = append(made, found.ID)
+		parent := all[i].ParentID
+		if slices.Contains(before, parent) || slices.Contains(made, parent) || parent == "" && t.scratch {
+			made = append(made, id)
 		}
 	}
 	return made, nil

@@ -141,6 +141,14 @@ func TestSpoiltDownloadIsReplaced(t *testing.T) {
 	if got := r.run(r.prepare(recipe), "program"); got != "hello from a binary\n" || *served != 1 {
 		t.Errorf("got %q after %d downloads", got, *served)
 	}
+	for _, keep := range [][]image.Binary{recipe.Binaries, nil, nil} {
+		if err := r.KeepDownloads(keep); err != nil {
+			t.Error(err)
+		}
+		if left, _ := os.ReadDir(r.cache); len(left) != len(keep) {
+			t.Errorf("keeping %d: %v", len(keep), left)
+		}
+	}
 }
 
 // standIn is a package manager that tells how it was called, and fails for the package "nosuch".

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/flynnhost/flynn/host/machine"
@@ -124,6 +125,20 @@ func check(file *os.File, want string) (int64, error) {
 	}
 	_, err = file.Seek(0, io.SeekStart)
 	return size, err
+}
+
+// KeepDownloads removes what was downloaded for other binaries than these.
+func (b *Builder) KeepDownloads(all []Binary) error {
+	kept, err := os.ReadDir(b.store.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, file := range kept {
+		if !slices.ContainsFunc(all, func(b Binary) bool { return b.SHA256 == file.Name() }) {
+			err = errors.Join(err, os.Remove(filepath.Join(b.store.dir, file.Name())))
+		}
+	}
+	return err
 }
 
 // download fetches the program into a draft, which gets its name only once its sum is right.
