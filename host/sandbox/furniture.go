@@ -102,6 +102,9 @@ type furniture struct {
 
 // place makes sure of everything and adds it to the order. What it holds is let go by release.
 func (f *furniture) place(ctx context.Context, o *order) error {
+	if err := f.move(ctx, o); err != nil {
+		return err
+	}
 	if err := f.holdSources(ctx); err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ type fakeContainer struct {
 func (d *fakeDriver) Ping(context.Context) error { return nil }
 
 func (d *fakeDriver) Capabilities(context.Context) (sandbox.Capabilities, error) {
-	return sandbox.Capabilities{}, nil
+	return sandbox.Capabilities{Binds: true}, nil
 }
 
 func (d *fakeDriver) Create(_ context.Context, c sandbox.Container) (string, error) {

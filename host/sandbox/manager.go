@@ -97,6 +97,8 @@ type Manager struct {
 	debts      *debts
 	volumes    *volumes
 	trusts     *trusts
+	site       site
+	carries    carries
 	work       sync.WaitGroup // launches, removals and code runs under way
 	ending     context.Context
 	end        context.CancelFunc // of code runs, at DestroyAll

@@ -245,6 +245,7 @@ func (s *Session) Exec(ctx context.Context, cmd machine.Command) (machine.Result
 	if cmd.Timeout <= 0 {
 		cmd.Timeout = time.Duration(s.timeout.Load())
 	}
+	defer b.carry.settle(ctx, b)
 	return b.exec(ctx, cmd, s.spec.WorkspaceDir)
 }
 
@@ -371,6 +372,7 @@ func (s *Session) WriteFile(ctx context.Context, path string, data []byte, perm 
 		return err
 	}
 	defer release()
+	defer b.carry.settle(ctx, b)
 	return b.writeFile(ctx, name, data, perm)
 }
 

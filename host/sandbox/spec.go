@@ -101,6 +101,9 @@ func (s Spec) WithDefaults() Spec {
 	return s.withLimits()
 }
 
+// GVisor is the runtime that has a kernel of its own between the workload and the machine's.
+const GVisor = "runsc"
+
 // minMemory is what the supervisor and a shell need to live.
 const minMemory = 16 << 20
 

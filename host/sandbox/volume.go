@@ -148,14 +148,18 @@ const (
 // handOver runs the supervisor's program in a container that has nothing but the volume and the right to change owners.
 func (vs *volumes) handOver(ctx context.Context, v volume, name, image string, o owner) (err error) {
 	m := vs.m
+	program, entry, err := m.supervisorMount(ctx, image)
+	if err != nil {
+		return err
+	}
 	key := random()
 	defer m.newTenure(key).release() // it is nobody's leftover meanwhile
 	c := Container{
 		Key: key, Name: "flynn-own-" + key[:16], Image: image, Role: Preparer,
-		Entrypoint: []string{supervisorPath, "own", strconv.Itoa(o.uid), strconv.Itoa(o.gid), volumeTarget},
+		Entrypoint: []string{entry, "own", strconv.Itoa(o.uid), strconv.Itoa(o.gid), volumeTarget},
 		Labels:     v.labels(m.config.Instance),
 		Mounts: []Mount{
-			{Source: m.supervisor, Target: supervisorPath, ReadOnly: true},
+			program,
 			{Kind: Volume, Source: name, Target: volumeTarget},
 		},
 		Network: "none", MemoryBytes: ownMemory, CPUs: 1, PidsLimit: ownPids,

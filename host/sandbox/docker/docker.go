@@ -128,7 +128,10 @@ func (d *Driver) Capabilities(ctx context.Context) (sandbox.Capabilities, error)
 	if err != nil {
 		return sandbox.Capabilities{}, d.explain("describe itself", err)
 	}
-	c := sandbox.Capabilities{Engine: "Docker " + info.ServerVersion, Address: d.address, DataRoot: info.DockerRootDir}
+	c := sandbox.Capabilities{
+		Engine: "Docker " + info.ServerVersion, Address: d.address, DataRoot: info.DockerRootDir,
+		Binds: d.engine.Scheme == "unix",
+	}
 	switch info.CgroupVersion {
 	case "1":
 		c.CgroupVersion = 1

@@ -219,15 +219,18 @@ func (c *command) dir() (string, error) {
 	if dir != c.s.hello.Workspace && !strings.HasPrefix(dir, strings.TrimSuffix(c.s.hello.Workspace, "/")+"/") {
 		return "", fail(frame.Outside, "working directory leaves the workspace")
 	}
-	var st unix.Stat_t
 	if c.body.Dir == nil {
 		return dir, nil
 	}
-	if err := c.s.files.as(func() error { return unix.Stat(dir, &st) }); err != nil {
+	err := c.s.files.as(func() error {
+		fd, err := c.s.files.beneath(string(c.body.Dir), unix.O_PATH|unix.O_DIRECTORY)
+		if err == nil {
+			unix.Close(fd)
+		}
+		return err
+	})
+	if err != nil {
 		return "", fmt.Errorf("enter working directory: %w", err)
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return "", fail(frame.NotFound, "working directory is not a folder")
 	}
 	return dir, nil
 }
