@@ -27,6 +27,11 @@ func (c *checker) projects() {
 		s.Project = c.project(keyPath{"sandboxes", name}, s, read)
 		c.cfg.Sandboxes[name] = s
 	}
+	for _, path := range sorted(read) {
+		if p := read[path]; p != nil {
+			c.composeBinds(p)
+		}
+	}
 }
 
 func (c *checker) project(at keyPath, s Sandbox, read map[string]*compose.Project) *compose.Project {
@@ -38,8 +43,6 @@ func (c *checker) project(at keyPath, s Sandbox, read map[string]*compose.Projec
 		var err error
 		if p, err = compose.Load(s.Compose); err != nil {
 			c.composeErrors(at.child("compose"), err)
-		} else {
-			c.composeBinds(p)
 		}
 		read[s.Compose] = p
 	}
@@ -69,13 +72,25 @@ func (c *checker) composeBinds(p *compose.Project) {
 	rules := c.cfg.MountRules(c.getenv)
 	for _, s := range p.Services {
 		for _, b := range s.Binds {
+			problem, hint := "", ""
 			if _, err := rules.Check(b.Source); err != nil {
-				problem, hint := err.Error(), ""
-				if i := strings.LastIndex(problem, ": "); i >= 0 {
-					problem, hint = problem[:i], problem[i+2:]
-				}
+				problem, hint = apart(err)
+			} else if above := c.writableAbove(b.Source); above != "" {
+				problem = fmt.Sprintf("%s lies in %s, which a sandbox may write to, and so may be swapped for a link", b.Source, above)
+				hint = "mount folders beside each other"
+			}
+			if problem != "" {
 				c.errs = append(c.errs, Error{File: p.File, Line: b.Line, Key: "services." + s.Name + ".volumes", Problem: problem, Hint: hint})
 			}
 		}
 	}
+}
+
+// apart takes the next step out of an error.
+func apart(err error) (problem, hint string) {
+	text := err.Error()
+	if i := strings.LastIndex(text, ": "); i >= 0 {
+		return text[:i], text[i+2:]
+	}
+	return text, ""
 }

@@ -102,35 +102,59 @@ func (c *checker) source(at keyPath, source string) {
 		return
 	}
 	if _, err := c.cfg.MountRules(c.getenv).Check(source); err != nil {
-		problem, hint := err.Error(), ""
-		if i := strings.LastIndex(problem, ": "); i >= 0 {
-			problem, hint = problem[:i], problem[i+2:]
-		}
+		problem, hint := apart(err)
 		c.report(at, problem, hint)
 	}
 }
 
 // overWritable refuses a source inside a folder that some sandbox can write to: a command could put a link in its place.
 func (c *checker) overWritable(at keyPath, m Mount) {
+	if above := c.writableAbove(m.Source); above != "" {
+		c.report(at, fmt.Sprintf("%s lies in %s, which a sandbox may write to, and so may be swapped for a link", m.Source, above),
+			"mount folders beside each other")
+	}
+}
+
+// writableAbove returns a folder around a source that some sandbox may write to, if there is one. A source that is wrong in
+// itself has none: that is said already.
+func (c *checker) writableAbove(source string) string {
 	rules := c.cfg.MountRules(c.getenv)
-	source, err := rules.Check(m.Source)
+	resolved, err := rules.Check(source)
 	if err != nil {
-		return // and said
+		return ""
 	}
-	all := c.cfg.Sandbox.Mounts
+	for _, writable := range c.writable() {
+		if above, err := rules.Check(writable); err == nil && above != resolved && mounts.Below(resolved, above) {
+			return writable
+		}
+	}
+	return ""
+}
+
+// writable are the folders of the host that sandboxes may write to.
+func (c *checker) writable() (sources []string) {
+	all := []Sandbox{c.cfg.Sandbox}
 	for _, name := range sorted(c.cfg.Sandboxes) {
-		all = append(all[:len(all):len(all)], c.cfg.Sandboxes[name].Mounts...)
+		all = append(all, c.cfg.Sandboxes[name])
 	}
-	for _, other := range all {
-		if other.ReadOnly {
+	for _, s := range all {
+		for _, m := range s.Mounts {
+			if !m.ReadOnly {
+				sources = append(sources, m.Source)
+			}
+		}
+		if s.Project == nil {
 			continue
 		}
-		if above, err := rules.Check(other.Source); err == nil && above != source && mounts.Below(source, above) {
-			c.report(at, fmt.Sprintf("%s lies in %s, which a sandbox may write to, and so may be swapped for a link", m.Source, other.Source),
-				"mount folders beside each other")
-			return
+		for _, service := range s.Project.Services {
+			for _, b := range service.Binds {
+				if !b.ReadOnly {
+					sources = append(sources, b.Source)
+				}
+			}
 		}
 	}
+	return sources
 }
 
 // volumeNames is what a volume may be called.

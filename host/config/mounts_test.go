@@ -85,7 +85,9 @@ func TestCompose(t *testing.T) {
 		"no service":     {file: good, sandbox: "compose = \"stack.yaml\"\nservice = \"dp\"", want: "8: sandbox.service: no service \"dp\""},
 		"wrong":          {file: good + "    ports: [1]\n", sandbox: "compose = \"stack.yaml\"\nservice = \"db\"", want: "DIR/stack.yaml:6: services.db.ports: it is not supported"},
 		"forbidden bind": {file: good + "    volumes: [\"./else:/x\"]\n", sandbox: "compose = \"stack.yaml\"\nservice = \"db\"", want: "DIR/stack.yaml:6: services.db.volumes: DIR/else, which lies below no folder"},
-		"allowed bind":   {file: good + "    volumes: [\"./root/data:/x\"]\n", sandbox: "compose = \"stack.yaml\"\nservice = \"db\""},
+		"inside a writable": {file: good + "    volumes: [\"./root/data/in:/x:ro\", \"./root/data:/y\"]\n", sandbox: "compose = \"stack.yaml\"\nservice = \"db\"",
+			want: "services.db.volumes: DIR/root/data/in lies in DIR/root/data, which a sandbox may write to"},
+		"allowed bind": {file: good + "    volumes: [\"./root/data:/x\"]\n", sandbox: "compose = \"stack.yaml\"\nservice = \"db\""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := mountable(t)

@@ -310,6 +310,14 @@ services:
     mem_limit: 64m
 `)
 	spec.Start = []string{}
+	spec.Network, spec.Allowlist = "allowlist", []string{"example.com"}
+	if got := said(t, m, "b", spec, "echo $NO_PROXY $no_proxy; test -n \"$HTTP_PROXY\""); got != "localhost,127.0.0.1,app localhost,127.0.0.1,app" {
+		t.Errorf("the proxy is asked for services, too: %q", got)
+	}
+	if err := m.Destroy(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	spec.Network = "none"
 	if got := said(t, m, "a", spec, "until test -s f; do :; done; cat f; echo $GREETING"); got != "hello /etc\nhello" {
 		t.Errorf("got %q", got)
 	}
