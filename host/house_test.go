@@ -56,7 +56,7 @@ var layers = map[string][]string{
 	"host/glob":     {},
 	"host/machine":  {},
 	"host/netaddr":  {},
-	"host/config":   {"host/glob", "host/netaddr", "host/sandbox/mounts"},
+	"host/config":   {"host/glob", "host/netaddr", "host/sandbox/mounts", "host/sandbox/egress"},
 	"host/store":    {"host/message"},
 	"host/model":    {"host/config"},
 	"host/policy":   {"host/message", "host/glob", "sdk"},

@@ -14,6 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -24,12 +25,14 @@ type machines struct {
 	root     string // of the workspaces
 	instance string
 	log      *slog.Logger
+	egress   *egressLog
 	now      func() time.Time
 
 	mu         sync.Mutex
 	specs      map[string]sandbox.Spec // by name, "" for [sandbox]; of the generation in force
 	timeout    time.Duration           // of commands on the host
 	mountRules mounts.Rules            // of sandboxes
+	secrets    map[string]config.Secret
 	hosts      map[string]*hostMachine
 	manager    *sandbox.Manager
 	// unavailable is why no sandbox can be had, as last seen.
@@ -55,9 +58,9 @@ const checkEvery = 5 * time.Second
 
 var errSandboxOff = fmt.Errorf("%w: [sandbox] is not enabled", machine.ErrUnavailable)
 
-func newMachines(root, instance string, log *slog.Logger) *machines {
+func newMachines(root, instance string, egress *egressLog, log *slog.Logger) *machines {
 	return &machines{
-		root: root, instance: instance, log: log, now: time.Now, specs: map[string]sandbox.Spec{}, hosts: map[string]*hostMachine{},
+		root: root, instance: instance, log: log, egress: egress, now: time.Now, specs: map[string]sandbox.Spec{}, hosts: map[string]*hostMachine{},
 		unavailable: errSandboxOff, looked: make(chan struct{}),
 	}
 }
@@ -68,6 +71,7 @@ func (m *machines) configure(c *config.Config) {
 	defer m.mu.Unlock()
 	m.timeout = time.Duration(c.Sandbox.TimeoutSeconds) * time.Second
 	m.mountRules = c.MountRules(os.Getenv)
+	m.secrets = c.Secrets()
 	m.specs = map[string]sandbox.Spec{"": spec(c.Sandbox)}
 	for name, s := range c.Sandboxes {
 		m.specs[name] = spec(s)
@@ -78,8 +82,9 @@ func spec(s config.Sandbox) sandbox.Spec {
 	return sandbox.Spec{
 		Image: s.Image, WorkspaceDir: s.WorkspaceDir, Network: s.Network, Allowlist: s.Allowlist, MemoryBytes: int64(s.MemoryLimit),
 		CPUs: float64(s.CPULimit), PidsLimit: int64(s.PidsLimit), Timeout: time.Duration(s.TimeoutSeconds) * time.Second,
-		Runtime: s.Runtime,
-		Mounts:  hostMounts(s.Mounts), Volumes: volumes(s.Volumes), Tmpfs: tmpfs(s.Tmpfs), Start: s.StartCommand,
+		Runtime:     s.Runtime,
+		Credentials: credentials(s.Credentials), EgressLimit: int64(s.EgressLimit),
+		Mounts: hostMounts(s.Mounts), Volumes: volumes(s.Volumes), Tmpfs: tmpfs(s.Tmpfs), Start: s.StartCommand,
 	}
 }
 
@@ -132,7 +137,9 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 	}
 	manager, err := sandbox.New(sandbox.Config{
 		Driver: driver, Instance: m.instance, WorkspaceRoot: m.root, Spec: spec(c), Supervisor: supervisor, WarmPool: c.WarmPool, Log: m.log,
-		MountRules: m.rules,
+		MountRules: m.rules, Secret: m.secret,
+		Decided: func(session string, d egress.Decision) { m.egress.decided(session, d) },
+		Ended:   func(session string, d egress.Decision) { m.egress.ended(session, d) },
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", machine.ErrUnavailable, err)

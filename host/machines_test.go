@@ -12,7 +12,7 @@ import (
 // TestIdleHostMachinesAreClosed: a stranger opens as many conversations as he likes; each held a descriptor for ever.
 func TestIdleHostMachinesAreClosed(t *testing.T) {
 	now := time.Now()
-	m := newMachines(t.TempDir(), "i", slog.New(slog.DiscardHandler))
+	m := newMachines(t.TempDir(), "i", nil, slog.New(slog.DiscardHandler))
 	m.now = func() time.Time { return now }
 	defer m.closeHosts()
 	get := func(session string) machine.Machine {

@@ -76,7 +76,7 @@ func (s *Sandboxes) Manager(log *slog.Logger) (*sandbox.Manager, error) {
 	}
 	return sandbox.New(sandbox.Config{
 		Driver: s.Driver, Instance: s.Instance, WorkspaceRoot: s.Root, Spec: spec(s.config.Sandbox), Supervisor: supervisor, Log: log,
-		MountRules: s.MountRules,
+		MountRules: s.MountRules, Secret: func(name string) string { return s.config.Secrets()[name].Reveal() },
 	})
 }
 

@@ -41,6 +41,7 @@ func sandboxCommand() *cli.Command {
 				Name: "explain", Usage: "say where an agent's commands run, and why", ArgsUsage: "[AGENT...]",
 				Action: explainSandboxes,
 			},
+			egressCommand(),
 			{
 				Name: "prune", Usage: "remove the containers that an earlier host has left",
 				Description: "Only containers of this store are touched, and only while no host is running on it.",

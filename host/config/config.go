@@ -81,6 +81,9 @@ type Sandbox struct {
 	Mounts     []Mount  `toml:"mounts"`
 	Volumes    []Volume `toml:"volumes"`
 	Tmpfs      []Tmpfs  `toml:"tmpfs"`
+	// EgressLimit bounds what a container's connections through the proxy carry together.
+	EgressLimit Size         `toml:"egress_limit" default:"10g" range:"1m.."`
+	Credentials []Credential `toml:"credentials"`
 }
 
 // Mount is a folder or file of the host that the container sees.
