@@ -21,6 +21,14 @@ build:
 crash kills="1000":
     go test ./host/crashtest -run TestCrash -kills {{ kills }} -count 1 -timeout 90m -v
 
+# kill one of two hosts on one engine in the middle of what it does; `just race` does it some times
+chaos rounds="200":
+    go test ./host/sandbox -run TestChaos -chaos {{ rounds }} -count 1 -timeout 90m -v
+
+# leave a thousand calls to sandboxes at random points; `just race` leaves some
+aborts count="1000":
+    go test ./host/sandbox -run TestAborts -aborts {{ count }} -count 1 -timeout 90m -v
+
 # benchmarks of one room (policy, sandbox, turnbench, route, plugin, ...), or of all
 bench what="":
     go test -run '^$' -bench . ./host/{{ if what == "" { "..." } else { what + "/..." } }}

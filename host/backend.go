@@ -82,7 +82,9 @@ func (b backend) describe(ctx context.Context, t store.Turn) ([]agent.Piece, err
 			return nil, err
 		}
 		for _, r := range replies {
-			reply += r.Reply.Text
+			if agent.IsAnswer(t.ID, r.Reply) {
+				reply = r.Reply.Text
+			}
 		}
 	}
 	return agent.Describe(t, steps, reply)

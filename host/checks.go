@@ -15,7 +15,9 @@ import (
 )
 
 // Checks are what a configuration has to pass besides its own rules, in `flynn serve` and `flynn config check` alike.
-func Checks() []config.Check { return []config.Check{route.Check, checkTools, checkKinds} }
+func Checks() []config.Check {
+	return []config.Check{route.Check, checkTools, checkKinds, checkProjects}
+}
 
 // checkKinds refuses the kinds of agents that cannot run yet. A program that was meant for a container of its own must not become
 // a chat with tools.

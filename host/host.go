@@ -131,6 +131,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.machines.configure(c)
 	h.wire(c)
 	observeWaiting(registry, h.outbox.Waiting)
+	observePools(registry, h.machines.poolStats)
 	h.gateway, err = gateway.New(gateway.Config{
 		Listen: c.Gateway.Listen, TokenFile: c.Gateway.TokenFile, Origins: c.Gateway.Origins, Log: h.log, Registry: registry,
 	}, backend{h})

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,10 +30,14 @@ type machines struct {
 	egress   *egressLog
 	now      func() time.Time
 
+	holds *sandbox.Holds // of the workspaces that hosts have open
+
 	mu         sync.Mutex
 	specs      map[string]sandbox.Spec // by name, "" for [sandbox]; of the generation in force
-	timeout    time.Duration           // of commands on the host
-	mountRules mounts.Rules            // of sandboxes
+	pools      []sandbox.Pool
+	poolCPU    float64
+	timeout    time.Duration // of commands on the host
+	mountRules mounts.Rules  // of sandboxes
 	secrets    map[string]config.Secret
 	hosts      map[string]*hostMachine
 	manager    *sandbox.Manager
@@ -44,7 +50,8 @@ type machines struct {
 // hostMachine is the host as one session has it.
 type hostMachine struct {
 	*machine.Host
-	used time.Time // last handed out
+	used  time.Time // last handed out
+	leave func()    // the holds
 }
 
 // Past maxHosts sessions, those machines are closed that nothing runs on and that nobody asked for within hostIdle.
@@ -58,10 +65,14 @@ const checkEvery = 5 * time.Second
 
 var errSandboxOff = fmt.Errorf("%w: [sandbox] is not enabled", machine.ErrUnavailable)
 
+// newMachines puts right what a crash has left undone among the workspaces; no other host may use them.
 func newMachines(root, instance string, egress *egressLog, log *slog.Logger) *machines {
+	if err := sandbox.RecoverWorkspaces(root); err != nil {
+		log.Error("workspaces of sessions are not where they belong", "error", err)
+	}
 	return &machines{
 		root: root, instance: instance, log: log, egress: egress, now: time.Now, specs: map[string]sandbox.Spec{}, hosts: map[string]*hostMachine{},
-		unavailable: errSandboxOff, looked: make(chan struct{}),
+		unavailable: errSandboxOff, looked: make(chan struct{}), holds: sandbox.NewHolds(),
 	}
 }
 
@@ -76,16 +87,53 @@ func (m *machines) configure(c *config.Config) {
 	for name, s := range c.Sandboxes {
 		m.specs[name] = spec(s)
 	}
+	m.pools, m.poolCPU = warmPools(c), float64(c.Sandbox.WarmPoolCPU)/100
+	if m.manager != nil {
+		m.manager.SetPools(m.pools, m.poolCPU)
+	}
+}
+
+// warmPools are the pools of [sandbox] and of the named sandboxes that ask for one.
+func warmPools(c *config.Config) []sandbox.Pool {
+	var pools []sandbox.Pool
+	add := func(s config.Sandbox) {
+		if s.Enabled && s.WarmPool > 0 {
+			pools = append(pools, sandbox.Pool{Spec: spec(s), Size: s.WarmPool})
+		}
+	}
+	add(c.Sandbox)
+	for _, name := range slices.Sorted(maps.Keys(c.Sandboxes)) {
+		add(c.Sandboxes[name])
+	}
+	return pools
+}
+
+// poolStats is what is known of the warm pools, for metrics.
+func (m *machines) poolStats() sandbox.PoolStats {
+	m.mu.Lock()
+	manager := m.manager
+	m.mu.Unlock()
+	if manager == nil {
+		return sandbox.PoolStats{}
+	}
+	return manager.Stats().Pool
 }
 
 func spec(s config.Sandbox) sandbox.Spec {
 	return sandbox.Spec{
 		Image: s.Image, WorkspaceDir: s.WorkspaceDir, Network: s.Network, Allowlist: s.Allowlist, MemoryBytes: int64(s.MemoryLimit),
 		CPUs: float64(s.CPULimit), PidsLimit: int64(s.PidsLimit), Timeout: time.Duration(s.TimeoutSeconds) * time.Second,
-		Runtime:     s.Runtime,
+		Runtime: s.Runtime,
+		Mounts:  hostMounts(s.Mounts), Volumes: volumes(s.Volumes), Tmpfs: tmpfs(s.Tmpfs), Start: s.StartCommand,
+		Packages: s.Packages, Binaries: binaries(s.Binaries), Dockerfile: s.Dockerfile, BuildContext: s.BuildContext, BuildNetwork: s.BuildNetwork,
+		Compose: s.Project, Service: s.Service,
 		Credentials: credentials(s.Credentials), EgressLimit: int64(s.EgressLimit),
-		Mounts: hostMounts(s.Mounts), Volumes: volumes(s.Volumes), Tmpfs: tmpfs(s.Tmpfs), Start: s.StartCommand,
 	}
+}
+
+// engineOf says where the engine is.
+func engineOf(c config.Sandbox) docker.Config {
+	return docker.Config{Engine: c.Engine, CA: c.EngineCA, Cert: c.EngineCert, Key: c.EngineKey}
 }
 
 // run looks after the engine until ctx ends, then removes the containers. Without [sandbox] it only waits.
@@ -96,7 +144,7 @@ func (m *machines) run(ctx context.Context, c config.Sandbox) error {
 		<-ctx.Done()
 		return nil
 	}
-	driver, err := docker.New(docker.Config{Engine: c.Engine})
+	driver, err := docker.New(engineOf(c))
 	if err != nil {
 		m.see(fmt.Errorf("%w: %w", machine.ErrUnavailable, err))
 		close(m.looked)
@@ -126,9 +174,12 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 		return err
 	}
 	m.mu.Lock()
-	made := m.manager != nil
+	made, back := m.manager, m.unavailable != nil
 	m.mu.Unlock()
-	if made {
+	if made != nil {
+		if back { // what the engine has lost or kept meanwhile
+			running.Go(func() { m.reconcile(ctx, made) })
+		}
 		return nil
 	}
 	supervisor, err := sandbox.FindSupervisor(m.log)
@@ -136,19 +187,21 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 		return fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
 	}
 	manager, err := sandbox.New(sandbox.Config{
-		Driver: driver, Instance: m.instance, WorkspaceRoot: m.root, Spec: spec(c), Supervisor: supervisor, WarmPool: c.WarmPool, Log: m.log,
-		MountRules: m.rules, Secret: m.secret,
+		Driver: driver, Instance: m.instance, WorkspaceRoot: m.root, Spec: spec(c), Supervisor: supervisor, Holds: m.holds, Log: m.log,
+		MountRules: m.rules, Current: m.spec,
+		PauseAfter: time.Duration(c.PauseAfter), IdleAfter: time.Duration(c.IdleAfter), MaxAge: time.Duration(c.MaxAge),
+		Lease:   time.Duration(c.Lease),
+		Secret:  m.secret,
 		Decided: func(session string, d egress.Decision) { m.egress.decided(session, d) },
 		Ended:   func(session string, d egress.Decision) { m.egress.ended(session, d) },
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
 	}
-	if err := manager.Reconcile(ctx); err != nil && ctx.Err() == nil {
-		m.log.Error("remove containers of an earlier run", "error", err)
-	}
+	m.reconcile(ctx, manager)
 	m.mu.Lock()
 	m.manager = manager
+	manager.SetPools(m.pools, m.poolCPU)
 	m.mu.Unlock()
 	running.Go(func() {
 		if err := manager.Run(ctx); err != nil && ctx.Err() == nil {
@@ -161,6 +214,12 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 		}
 	})
 	return nil
+}
+
+func (m *machines) reconcile(ctx context.Context, manager *sandbox.Manager) {
+	if err := manager.Reconcile(ctx); err != nil && ctx.Err() == nil {
+		m.log.Error("put in order what an earlier run has left", "error", err)
+	}
 }
 
 // see takes note of the engine's state, and says so when it has changed.
@@ -202,6 +261,14 @@ func (m *machines) Available(string) error {
 	return m.unavailable
 }
 
+// spec is the specification of a sandbox by its name.
+func (m *machines) spec(name string) (sandbox.Spec, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, known := m.specs[name]
+	return s, known
+}
+
 // Sandbox implements agent.Machines.
 func (m *machines) Sandbox(ctx context.Context, session, name string) (machine.Machine, error) {
 	if err := m.Available(name); err != nil {
@@ -227,19 +294,36 @@ func (m *machines) Host(session string) (machine.Machine, error) {
 	h, ok := m.hosts[session]
 	if !ok {
 		m.closeIdle()
-		dir := m.Dir(session)
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("make workspace: %w", err)
-		}
-		opened, err := machine.NewHost(machine.HostConfig{Workspace: dir, DefaultTimeout: m.timeout, Log: m.log})
-		if err != nil {
+		var err error
+		if h, err = m.openHost(session); err != nil {
 			return nil, err
 		}
-		h = &hostMachine{Host: opened}
 		m.hosts[session] = h
 	}
 	h.used = m.now()
 	return h.Host, nil
+}
+
+// openHost opens the session's workspace, which must stay in its place from then on.
+func (m *machines) openHost(session string) (*hostMachine, error) {
+	leave := m.holds.Enter(session)
+	dir := m.Dir(session)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		leave()
+		return nil, fmt.Errorf("make workspace: %w", err)
+	}
+	opened, err := machine.NewHost(machine.HostConfig{Workspace: dir, DefaultTimeout: m.timeout, Log: m.log})
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return &hostMachine{Host: opened, leave: leave}, nil
+}
+
+// close ends what runs on it.
+func (h *hostMachine) close() error {
+	defer h.leave()
+	return h.Close()
 }
 
 // closeIdle makes room; m.mu is held.
@@ -251,7 +335,7 @@ func (m *machines) closeIdle() {
 		if m.now().Sub(h.used) < hostIdle || !h.Idle() {
 			continue
 		}
-		if err := h.Close(); err != nil {
+		if err := h.close(); err != nil {
 			m.log.Error("close the machine of a session", "session", session, "error", err)
 		}
 		delete(m.hosts, session)
@@ -263,7 +347,7 @@ func (m *machines) closeHosts() {
 	defer m.mu.Unlock()
 	var errs []error
 	for _, h := range m.hosts {
-		errs = append(errs, h.Close())
+		errs = append(errs, h.close())
 	}
 	clear(m.hosts)
 	if err := errors.Join(errs...); err != nil {

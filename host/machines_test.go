@@ -3,10 +3,13 @@ package host
 import (
 	"fmt"
 	"log/slog"
+	"reflect"
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox"
 )
 
 // TestIdleHostMachinesAreClosed: a stranger opens as many conversations as he likes; each held a descriptor for ever.
@@ -43,5 +46,25 @@ func TestIdleHostMachinesAreClosed(t *testing.T) {
 	}
 	if list, err := get("busy").Processes(t.Context()); err != nil || len(list) != 1 || list[0].PID != p.PID || !list[0].Running {
 		t.Errorf("the background process is %+v, %v", list, err)
+	}
+}
+
+// TestWarmPools: each sandbox that asks for one has a pool, and a change takes effect at once.
+func TestWarmPools(t *testing.T) {
+	named := config.Sandbox{Enabled: true, Image: "b", WarmPool: 1}
+	off := config.Sandbox{Image: "c", WarmPool: 1}
+	c := &config.Config{
+		Sandbox:   config.Sandbox{Enabled: true, Image: "a", WarmPool: 2, WarmPoolCPU: 50},
+		Sandboxes: map[string]config.Sandbox{"named": named, "off": off, "none": {Enabled: true, Image: "d"}},
+	}
+	m := newMachines(t.TempDir(), "i", nil, slog.New(slog.DiscardHandler))
+	m.configure(c)
+	want := []sandbox.Pool{{Spec: spec(c.Sandbox), Size: 2}, {Spec: spec(named), Size: 1}}
+	if !reflect.DeepEqual(m.pools, want) || m.poolCPU != 0.5 {
+		t.Errorf("pools %+v with %v of the machine, want %+v", m.pools, m.poolCPU, want)
+	}
+	c.Sandbox.Enabled = false
+	if m.configure(c); len(m.pools) != 1 || m.poolStats().Wanted != 0 {
+		t.Errorf("pools %+v", m.pools)
 	}
 }

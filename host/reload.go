@@ -68,7 +68,10 @@ func unchangeable(old, next *config.Config) error {
 		{"gateway.origins", old.Gateway.Origins, next.Gateway.Origins},
 		{"sandbox.enabled", old.Sandbox.Enabled, next.Sandbox.Enabled},
 		{"sandbox.engine", old.Sandbox.Engine, next.Sandbox.Engine},
-		{"sandbox.warm_pool", old.Sandbox.WarmPool, next.Sandbox.WarmPool},
+		{"sandbox.pause_after", old.Sandbox.PauseAfter, next.Sandbox.PauseAfter},
+		{"sandbox.idle_after", old.Sandbox.IdleAfter, next.Sandbox.IdleAfter},
+		{"sandbox.max_age", old.Sandbox.MaxAge, next.Sandbox.MaxAge},
+		{"sandbox.lease", old.Sandbox.Lease, next.Sandbox.Lease},
 		{"budgets.parallel_turns", old.Budgets.ParallelTurns, next.Budgets.ParallelTurns},
 	} {
 		if !reflect.DeepEqual(k.was, k.wants) {

@@ -71,6 +71,7 @@ func TestWhatAReloadCannotChangeIsRefused(t *testing.T) {
 	for key, change := range map[string]func(*config.Config){
 		"gateway.origins":      func(c *config.Config) { c.Gateway.Origins = nil },
 		"sandbox.enabled":      func(c *config.Config) { c.Sandbox.Enabled = true },
+		"sandbox.lease":        func(c *config.Config) { c.Sandbox.Lease = 1 },
 		"store.max_age_hours":  func(c *config.Config) { c.Store.MaxAgeHours = 1 },
 		"plugins.dev_paths":    func(c *config.Config) { c.Plugins.DevPaths = map[string]string{"irc": "/b"} },
 		"sandbox.image (warm)": func(c *config.Config) { c.Sandbox.Image = "b" },

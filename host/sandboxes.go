@@ -41,7 +41,7 @@ func OpenSandboxes(c *config.Config) (*Sandboxes, error) {
 	if err != nil {
 		return nil, err
 	}
-	driver, err := docker.New(docker.Config{Engine: c.Sandbox.Engine})
+	driver, err := docker.New(engineOf(c.Sandbox))
 	if err != nil {
 		return nil, err
 	}
@@ -80,23 +80,25 @@ func (s *Sandboxes) Manager(log *slog.Logger) (*sandbox.Manager, error) {
 	})
 }
 
-// Prune removes the containers that an earlier host of this store has left, and returns them. A host that runs
-// looks after its own, so then it refuses; none can start meanwhile.
+// Prune removes the containers that an earlier host of this store has left and the images that no sandbox needs any more,
+// and returns them. A host that runs looks after its own, so then it refuses; none can start meanwhile. What has background
+// processes goes as well.
 func (s *Sandboxes) Prune(ctx context.Context, log *slog.Logger) ([]sandbox.Owned, error) {
 	unlock, err := lockStore(s.config.Store.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	left, err := s.Driver.List(ctx, s.Instance)
-	if err != nil {
-		return nil, err
-	}
 	manager, err := s.Manager(log)
 	if err != nil {
 		return nil, err
 	}
-	return left, manager.Reconcile(ctx)
+	removed, err := manager.Prune(ctx)
+	if err != nil {
+		return removed, err
+	}
+	images, err := manager.PruneImages(ctx, s.specs())
+	return append(removed, images...), err
 }
 
 // PruneVolumes removes the volumes of this store with what is in them, and returns them. It refuses while a host runs, as
@@ -137,13 +139,15 @@ func lockStore(dir string) (unlock func(), err error) {
 
 // Place says where an agent's commands run for people at one kind of door, and why.
 type Place struct {
-	Agent   string   `json:"agent"`
-	Door    string   `json:"door"` // channel, or local for the web page and the terminal
-	Action  string   `json:"action"`
-	Where   string   `json:"where,omitempty"` // "host" or the sandbox's name
-	Image   string   `json:"image,omitempty"`
-	Network string   `json:"network,omitempty"`
-	Reasons []string `json:"reasons"`
+	Agent  string `json:"agent"`
+	Door   string `json:"door"` // channel, or local for the web page and the terminal
+	Action string `json:"action"`
+	Where  string `json:"where,omitempty"` // "host" or the sandbox's name
+	Image  string `json:"image,omitempty"`
+	// Strategy is how the image comes about.
+	Strategy string   `json:"strategy,omitempty"`
+	Network  string   `json:"network,omitempty"`
+	Reasons  []string `json:"reasons"`
 }
 
 // localDoor stands for the web page and the terminal, which are treated alike.
@@ -168,13 +172,18 @@ func (s *Sandboxes) Explain(ctx context.Context) ([]Place, error) {
 	if err != nil {
 		return nil, err
 	}
+	images := s.imageNames(ctx, available)
 	places := []Place{}
 	for _, agent := range slices.Sorted(maps.Keys(s.config.Agents)) {
 		for _, door := range []string{route.DoorChannel, localDoor} {
 			subject := s.subject(agent, door, available)
 			subject.Offered = offered
 			v := enforcer.Enforce(ctx, subject, model.ToolCall{Name: "shell.exec", Args: json.RawMessage(`{"command":"true"}`)})
-			places = append(places, s.place(agent, door, subject.Sandbox, v))
+			p := s.place(agent, door, subject.Sandbox, v)
+			if v.Sandbox {
+				p.Image, p.Strategy = images(v.SandboxName)
+			}
+			places = append(places, p)
 		}
 	}
 	return places, nil
@@ -198,7 +207,7 @@ func (s *Sandboxes) place(agent string, door string, state tool.SandboxState, v 
 	}
 	if v.Sandbox {
 		if made, err := s.Spec(v.SandboxName); err == nil {
-			p.Image, p.Network = made.Image, made.Network
+			p.Network = made.Network
 		}
 	}
 	p.Reasons = append(p.Reasons, v.Reasons...)

@@ -26,6 +26,7 @@ func sandboxCommand() *cli.Command {
 		Usage: "attack, explain and look after the sandboxes",
 		Commands: []*cli.Command{
 			verifySandboxCommand(name),
+			copySandboxCommand(name),
 			{Name: "list", Usage: "list this instance's containers", Action: listSandboxes},
 			{
 				Name: "exec", Usage: "run a command in a sandbox as the configuration has it", ArgsUsage: "COMMAND...",
@@ -37,14 +38,15 @@ func sandboxCommand() *cli.Command {
 				},
 				Action: execInSandbox,
 			},
+			rebuildSandboxCommand(name),
 			{
 				Name: "explain", Usage: "say where an agent's commands run, and why", ArgsUsage: "[AGENT...]",
 				Action: explainSandboxes,
 			},
 			egressCommand(),
 			{
-				Name: "prune", Usage: "remove the containers that an earlier host has left",
-				Description: "Only containers of this store are touched, and only while no host is running on it.",
+				Name: "prune", Usage: "remove the containers that an earlier host has left, and images that no sandbox needs",
+				Description: "Only what belongs to this store is touched, and only while no host is running on it.",
 				Flags: []cli.Flag{
 					&cli.BoolFlag{Name: "volumes", Usage: "remove the volumes of its sandboxes too, with what is in them"},
 				},
@@ -144,9 +146,9 @@ func explainSandboxes(ctx context.Context, cmd *cli.Command) error {
 		}
 		var rows [][]string
 		for _, p := range places {
-			rows = append(rows, []string{p.Agent, p.Door, p.Action, p.Where, p.Image, p.Network, strings.Join(p.Reasons, "; ")})
+			rows = append(rows, []string{p.Agent, p.Door, p.Action, p.Where, p.Image, p.Strategy, p.Network, strings.Join(p.Reasons, "; ")})
 		}
-		return out.table([]string{"AGENT", "DOOR", "ACTION", "WHERE", "IMAGE", "NETWORK", "WHY"}, rows)
+		return out.table([]string{"AGENT", "DOOR", "ACTION", "WHERE", "IMAGE", "STRATEGY", "NETWORK", "WHY"}, rows)
 	})
 }
 
@@ -183,6 +185,8 @@ func execInSandbox(ctx context.Context, cmd *cli.Command) error {
 		if !out.asJSON {
 			command.Progress = func(stream machine.Stream, p []byte) { _, _ = out.stream(stream).Write(p) }
 		}
+		ctx, stop := out.noticed(ctx)
+		defer stop()
 		r, err := runOnce(ctx, s, cmd, command)
 		if err != nil {
 			return err

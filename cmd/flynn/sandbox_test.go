@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,8 +70,14 @@ dir = %q
 // flynn runs "flynn sandbox ARGS..." and insists on the exit code.
 func (s sandboxes) flynn(code int, args ...string) (stdout, stderr string) {
 	s.t.Helper()
+	return s.feed(nil, code, args...)
+}
+
+// feed is flynn with something on standard input.
+func (s sandboxes) feed(stdin io.Reader, code int, args ...string) (stdout, stderr string) {
+	s.t.Helper()
 	var out, err bytes.Buffer
-	got := run(context.Background(), append([]string{"flynn", "--config", s.path, "sandbox"}, args...), os.Getenv, nil, &out, &err)
+	got := run(context.Background(), append([]string{"flynn", "--config", s.path, "sandbox"}, args...), os.Getenv, stdin, &out, &err)
 	if got != code {
 		s.t.Fatalf("flynn sandbox %q: exit code %d, want %d\n%s%s", args, got, code, out.String(), err.String())
 	}

@@ -38,7 +38,9 @@ func verifySandbox(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	return withSandboxes(ctx, cmd, func(s *host.Sandboxes, out *output) error {
-		suite, err := newSuite(s, cmd, verify.Config{Only: only, Progress: shower(cmd, out)})
+		ctx, stop := out.noticed(ctx)
+		defer stop()
+		suite, err := newSuite(ctx, s, cmd, verify.Config{Only: only, Progress: shower(cmd, out)})
 		if err != nil {
 			return err
 		}
@@ -57,7 +59,7 @@ func verifySandbox(ctx context.Context, cmd *cli.Command) error {
 }
 
 // newSuite completes c from the configuration.
-func newSuite(s *host.Sandboxes, cmd *cli.Command, c verify.Config) (*verify.Suite, error) {
+func newSuite(ctx context.Context, s *host.Sandboxes, cmd *cli.Command, c verify.Config) (*verify.Suite, error) {
 	var err error
 	if c.Spec, err = s.Spec(cmd.String("sandbox")); err != nil {
 		return nil, err
@@ -67,6 +69,9 @@ func newSuite(s *host.Sandboxes, cmd *cli.Command, c verify.Config) (*verify.Sui
 		return nil, err
 	}
 	if c.Program, err = sandbox.FindProbe(c.Log); err != nil {
+		return nil, err
+	}
+	if c.Spec, err = s.Prepared(ctx, c.Spec, c.Log); err != nil {
 		return nil, err
 	}
 	c.Driver, c.Dir, c.Controls, c.MountRules = s.Driver, s.Root, cmd.Bool("controls"), s.MountRules

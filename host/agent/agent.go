@@ -6,6 +6,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -114,6 +115,8 @@ type Config struct {
 	Now      func() time.Time
 	Log      *slog.Logger
 	Parallel int // turns at work at a time; waiting for a person does not count
+	// Patience is how long who writes over a channel waits for a sandbox without a word. 10 s
+	Patience time.Duration
 	// Observe is told how a turn ended and how long it took, for metrics; it may be nil.
 	Observe func(agent string, state store.TurnState, took time.Duration)
 }
@@ -139,6 +142,7 @@ func NewRunner(cfg Config) *Runner {
 	if cfg.Observe == nil {
 		cfg.Observe = func(string, store.TurnState, time.Duration) {}
 	}
+	cfg.Patience = cmp.Or(cfg.Patience, 10*time.Second)
 	if cfg.Parallel <= 0 {
 		cfg.Parallel = 64
 	}

@@ -69,14 +69,15 @@ func parrot(_ context.Context, req model.Request) (model.Response, error) {
 
 // touch is a tool that counts how often each thing was touched.
 type touch struct {
-	effect tool.Effect
-	mu     sync.Mutex
-	counts map[string]int
-	during func(ctx context.Context)
+	effect  tool.Effect
+	machine bool
+	mu      sync.Mutex
+	counts  map[string]int
+	during  func(ctx context.Context)
 }
 
 func (t *touch) Spec() tool.Spec {
-	return tool.Spec{Name: "thing.touch", Description: "touches", Effect: t.effect, Schema: json.RawMessage(
+	return tool.Spec{Name: "thing.touch", Description: "touches", Effect: t.effect, Machine: t.machine, Schema: json.RawMessage(
 		`{"type":"object","properties":{"what":{"type":"string"}},"required":["what"],"additionalProperties":false}`)}
 }
 

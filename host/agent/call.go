@@ -170,7 +170,10 @@ func (t *turn) execute(ctx context.Context, v tool.Verdict, c model.ToolCall) to
 			t.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: string(p)})
 		},
 	}
-	m, err := t.machine(ctx, v)
+	var w waiting
+	ctx, stop := t.noticed(ctx, c, &w)
+	defer stop()
+	m, err := t.awaitMachine(ctx, v, &w)
 	if err != nil {
 		return tool.Result{Text: "the call was not run: " + err.Error(), IsError: true}
 	}

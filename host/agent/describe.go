@@ -3,6 +3,7 @@ package agent
 import (
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -60,5 +61,8 @@ func (e *entry) describe(id, name string, t store.Turn) Piece {
 	return p
 }
 
-// replyKey is the idempotency key of a turn's reply.
+// replyKey is the idempotency key of a turn's reply. Words before it have other keys.
 func replyKey(turn string) string { return turn + "/0" }
+
+// IsAnswer says whether a reply of a turn is its answer, and not a word before it.
+func IsAnswer(turn string, r message.Reply) bool { return r.Key == replyKey(turn) }

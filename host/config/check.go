@@ -20,6 +20,7 @@ func (c *checker) all() {
 	c.names()
 	c.agents()
 	c.sandboxes()
+	c.projects()
 	c.routing()
 	c.models()
 	c.channels()

@@ -5,7 +5,6 @@ import (
 	"path"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/flynnhost/flynn/host/netaddr"
 )
@@ -80,27 +79,27 @@ func (c *Config) withoutInherited(name string) Sandbox {
 	if s.Compose == base.Compose && s.Service == base.Service {
 		s.Compose, s.Service = "", ""
 	}
-	if s.Image == base.Image {
-		s.Image = good.Image
-	}
 	if s.WorkspaceDir == base.WorkspaceDir {
 		s.WorkspaceDir = good.WorkspaceDir
 	}
 	if s.Engine == base.Engine {
-		s.Engine = good.Engine
+		s.Engine, s.EngineCA, s.EngineCert, s.EngineKey = good.Engine, "", "", ""
 	}
+	s.PauseAfter, s.Lease = good.PauseAfter, good.Lease // of [sandbox] alone
 	return s
 }
 
 func (c *checker) sandbox(at keyPath, s Sandbox) {
-	c.required(at.child("image"), s.Image, `"node:22-slim"`)
+	c.image(at, s)
 	if !path.IsAbs(s.WorkspaceDir) || path.Clean(s.WorkspaceDir) == "/" {
 		c.report(at.child("workspace_dir"), fmt.Sprintf("%q is no folder inside the container", s.WorkspaceDir), `write an absolute path below /, such as "/workspace"`)
 	}
 	if s.Network == "allowlist" && len(s.Allowlist) == 0 {
 		c.report(at.child("network"), "allowlist is empty", `name what may be reached, such as allowlist = ["registry.npmjs.org:443"]`)
 	}
-	c.engine(at.child("engine"), s.Engine)
+	c.engine(at, s)
+	c.span(at.child("pause_after"), s.PauseAfter)
+	c.span(at.child("lease"), s.Lease)
 	c.mounts(at, s)
 	c.credentials(at, s)
 	c.startCommand(at.child("start_command"), s.StartCommand)
@@ -110,17 +109,6 @@ func (c *checker) sandbox(at keyPath, s Sandbox) {
 	}
 	for i, target := range s.Allowlist {
 		c.target(at.child("allowlist").index(i), target)
-	}
-}
-
-func (c *checker) engine(at keyPath, address string) {
-	if address == "" {
-		return
-	}
-	scheme, rest, _ := strings.Cut(address, "://")
-	known := []string{"unix", "tcp", "ssh", "http", "https"}
-	if rest == "" || !slices.Contains(known, scheme) {
-		c.report(at, fmt.Sprintf("%q is no engine address", address), `write one such as "unix:///var/run/docker.sock"`)
 	}
 }
 

@@ -20,7 +20,10 @@ func (c *Config) MountRules(getenv func(string) string) mounts.Rules {
 	}
 	secret := []string{
 		filepath.Join(folder, filepath.Base(c.Path)), filepath.Join(folder, "secrets"), c.Store.Dir, c.Plugins.Dir, c.Gateway.TokenFile,
-		engineSocket(getenv("DOCKER_HOST")), engineSocket(c.Sandbox.Engine),
+		engineSocket(getenv("DOCKER_HOST")), engineSocket(c.Sandbox.Engine), c.Sandbox.EngineKey, c.Sandbox.Compose,
+	}
+	for _, name := range sorted(c.Sandboxes) {
+		secret = append(secret, c.Sandboxes[name].Compose)
 	}
 	for _, m := range c.Models {
 		secret = append(secret, m.APIKeyFile)

@@ -13,14 +13,3 @@ func (c *checker) startCommand(at keyPath, argv []string) {
 		}
 	}
 }
-
-// composed checks that a compose file and the service to work in come together. The file itself is judged by the package
-// that reads it.
-func (c *checker) composed(at keyPath, s Sandbox) {
-	switch {
-	case s.Compose != "" && s.Service == "":
-		c.report(at.child("service"), "missing", "name the service of the compose file in which commands run")
-	case s.Compose == "" && s.Service != "":
-		c.report(at.child("compose"), "missing", "name the compose file that has this service, or remove service")
-	}
-}

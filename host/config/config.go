@@ -18,6 +18,8 @@
 //	inherit  keys missing in a map's entries are taken from the section of that name
 package config
 
+import "github.com/flynnhost/flynn/host/sandbox/compose"
+
 // Config is a whole flynn.toml, validated, with defaults filled in. It is immutable once loaded.
 type Config struct {
 	// SystemPrompt is used by agents that have none of their own.
@@ -64,18 +66,41 @@ type Sandbox struct {
 	Runtime string `toml:"runtime" oneof:"runsc runc"`
 	// Engine is the address of the Docker engine; empty means DOCKER_HOST or the default socket.
 	Engine string `toml:"engine"`
+	// EngineCA, EngineCert and EngineKey are PEM files for an engine that is reached over TLS: whom to trust, who we are.
+	EngineCA   string `toml:"engine_ca" is:"path"`
+	EngineCert string `toml:"engine_cert" is:"path"`
+	EngineKey  string `toml:"engine_key" is:"path"`
 	// OnUnavailable says what becomes of a sandboxed tool call while the engine is missing.
 	OnUnavailable string `toml:"on_unavailable" default:"deny" oneof:"deny host"`
 	// LocalDoors puts the tools of the web page and the terminal into the sandbox as well.
 	LocalDoors bool `toml:"local_doors"`
-	// WarmPool is the number of containers kept ready.
+	// WarmPool is the number of containers kept ready. Named sandboxes do not inherit it.
 	WarmPool int `toml:"warm_pool" range:"0..64"`
+	// WarmPoolCPU is the percentage of the machine's time that making them may take; [sandbox] sets it for all.
+	WarmPoolCPU int `toml:"warm_pool_cpu" default:"25" range:"1..100"`
+	// PauseAfter freezes a container that nothing has used for so long, 0 is never; IdleAfter ends it.
+	PauseAfter Duration `toml:"pause_after" default:"5m" range:"0s..720h"`
+	IdleAfter  Duration `toml:"idle_after" default:"30m" range:"1s..720h"`
+	// MaxAge replaces a container at its first idle moment.
+	MaxAge Duration `toml:"max_age" default:"24h" range:"1s..8760h"`
+	// Lease is how long containers with background processes outlast the host.
+	Lease Duration `toml:"lease" default:"10m" range:"0s..168h"`
+	// Packages and Binaries are put on top of Image, once.
+	Packages []string `toml:"packages"`
+	Binaries []Binary `toml:"binaries"`
+	// Dockerfile is built instead of taking Image, with BuildContext or the folder that it lies in.
+	Dockerfile   string `toml:"dockerfile" is:"path"`
+	BuildContext string `toml:"build_context" is:"path"`
+	// BuildNetwork is what the making of the image reaches.
+	BuildNetwork string `toml:"build_network" default:"bridge" oneof:"none bridge host"`
 	// StartCommand starts beside the session's commands: nil nothing, empty the image's own command.
 	StartCommand []string `toml:"start_command"`
 	// Compose is a compose file whose services are started for each session.
 	Compose string `toml:"compose" is:"path"`
 	// Service is the one among them where commands run.
 	Service string `toml:"service"`
+	// Project is what Compose says.
+	Project *compose.Project `toml:"-"`
 	// MountRoots are the folders of the host that mounts lie below; of [sandbox] only.
 	MountRoots []string `toml:"mount_roots" is:"path"`
 	Mounts     []Mount  `toml:"mounts"`
@@ -84,6 +109,14 @@ type Sandbox struct {
 	// EgressLimit bounds what a container's connections through the proxy carry together.
 	EgressLimit Size         `toml:"egress_limit" default:"10g" range:"1m.."`
 	Credentials []Credential `toml:"credentials"`
+}
+
+// Binary is a program from elsewhere in /usr/local/bin; either URL or File is set.
+type Binary struct {
+	Name   string `toml:"name"`
+	URL    string `toml:"url"`
+	File   string `toml:"file" is:"path"`
+	SHA256 string `toml:"sha256"`
 }
 
 // Mount is a folder or file of the host that the container sees.

@@ -18,12 +18,18 @@ func (d *decoder) fill(cfg *Config, getenv func(string) string) {
 			cfg.Agents[name] = agent
 		}
 	}
+	d.fillImage(keyPath{"sandbox"}, &cfg.Sandbox)
 	for name, sandbox := range cfg.Sandboxes {
+		d.fillImage(keyPath{"sandboxes", name}, &sandbox)
 		// Who names a sandbox wants it: only a false of its own switches it off.
 		if !d.lines.has(keyPath{"sandboxes", name, "enabled"}) {
 			sandbox.Enabled = true
-			cfg.Sandboxes[name] = sandbox
 		}
+		// Containers that wait cost memory, so each kind of them must be asked for.
+		if !d.lines.has(keyPath{"sandboxes", name, "warm_pool"}) {
+			sandbox.WarmPool = 0
+		}
+		cfg.Sandboxes[name] = sandbox
 	}
 	for i := range cfg.Policies {
 		if p := &cfg.Policies[i]; p.Isolation == "" {

@@ -109,6 +109,23 @@ pids_limit = 50
 	}
 }
 
+// TestNamedSandboxHasAPoolOfItsOwn: what waits in a pool costs memory, so nobody inherits one.
+func TestNamedSandboxHasAPoolOfItsOwn(t *testing.T) {
+	cfg := mustLoad(t, minimal+`
+[sandbox]
+warm_pool = 3
+[sandboxes.with]
+warm_pool = 1
+[sandboxes.without]
+`)
+	if a, b, c := cfg.Sandbox.WarmPool, cfg.Sandboxes["with"].WarmPool, cfg.Sandboxes["without"].WarmPool; a != 3 || b != 1 || c != 0 {
+		t.Errorf("pools of %d, %d and %d", a, b, c)
+	}
+	if cfg.Sandbox.WarmPoolCPU != 25 {
+		t.Errorf("%d %% of the machine's time", cfg.Sandbox.WarmPoolCPU)
+	}
+}
+
 func TestAgentsFollowSandboxEnabled(t *testing.T) {
 	cfg := mustLoad(t, `
 sandbox.enabled = true

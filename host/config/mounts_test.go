@@ -75,3 +75,39 @@ func TestMounts(t *testing.T) {
 		})
 	}
 }
+
+func TestCompose(t *testing.T) {
+	const good = "services:\n  app:\n    image: x\n  db:\n    image: y\n"
+	for name, c := range map[string]struct{ file, sandbox, rest, want string }{
+		"read":           {file: good, sandbox: "compose = \"stack.yaml\"\nservice = \"db\""},
+		"inherited":      {file: good, sandbox: "compose = \"stack.yaml\"\nservice = \"db\"", rest: "[sandboxes.x]\nservice = \"app\""},
+		"missing":        {sandbox: "compose = \"none.yaml\"\nservice = \"db\"", want: "flynn.toml:7: sandbox.compose: no such file or directory"},
+		"no service":     {file: good, sandbox: "compose = \"stack.yaml\"\nservice = \"dp\"", want: "8: sandbox.service: no service \"dp\""},
+		"wrong":          {file: good + "    ports: [1]\n", sandbox: "compose = \"stack.yaml\"\nservice = \"db\"", want: "DIR/stack.yaml:6: services.db.ports: it is not supported"},
+		"forbidden bind": {file: good + "    volumes: [\"./else:/x\"]\n", sandbox: "compose = \"stack.yaml\"\nservice = \"db\"", want: "DIR/stack.yaml:6: services.db.volumes: DIR/else, which lies below no folder"},
+		"allowed bind":   {file: good + "    volumes: [\"./root/data:/x\"]\n", sandbox: "compose = \"stack.yaml\"\nservice = \"db\""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := mountable(t)
+			write(t, filepath.Join(dir, "stack.yaml"), c.file, 0o600)
+			src := "[agent_configs.main]\nsystem_prompt = \"x\"\n[routing]\ndefault_agent = \"main\"\n[sandbox]\nmount_roots = [\"root\"]\n" + c.sandbox + "\n" + c.rest +
+				"\n[store]\ndir = \"" + t.TempDir() + "\"\n"
+			cfg, err := Load(write(t, filepath.Join(dir, "flynn.toml"), src, 0o600), environ("HOME", "/nowhere"))
+			if c.want != "" {
+				if err == nil || !strings.Contains(err.Error(), strings.ReplaceAll(c.want, "DIR", dir)) {
+					t.Fatalf("got %v\nfrom\n%s", err, src)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p := cfg.Sandbox.Project; p == nil || len(p.Services) != 2 {
+				t.Errorf("got %+v", p)
+			}
+			if x, ok := cfg.Sandboxes["x"]; ok && (x.Project == nil || x.Service != "app") {
+				t.Errorf("inherited: %+v", x)
+			}
+		})
+	}
+}

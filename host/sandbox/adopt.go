@@ -26,7 +26,9 @@ const (
 	// vanishEvery is how often the engine is asked whether the container is there at all.
 	vanishEvery = 500 * time.Millisecond
 	// maxKept bounds the wire form of the list of background commands.
-	maxKept = maxProcesses * (2*frame.MaxScript + 1<<10)
+	maxKept = maxEntries * (2*frame.MaxScript + 1<<10)
+	// maxEntries counts the image's own process as well.
+	maxEntries = maxProcesses + 1
 )
 
 // adoptAll takes over the containers that an earlier process of this instance has left with commands in the background.
@@ -59,7 +61,7 @@ var errNotThere = errors.New("the container is gone")
 
 // adopt makes the container of a record the session's again.
 func (m *Manager) adopt(ctx context.Context, r record, owned []Owned) error {
-	if err := m.wanted(r, owned); err != nil {
+	if err := m.wanted(ctx, r, owned); err != nil {
 		return err
 	}
 	t := m.newTenure(r.Key)
@@ -82,7 +84,7 @@ func (m *Manager) adopt(ctx context.Context, r record, owned []Owned) error {
 }
 
 // wanted says whether the container of a record is there and still what its session would get.
-func (m *Manager) wanted(r record, owned []Owned) error {
+func (m *Manager) wanted(ctx context.Context, r record, owned []Owned) error {
 	at := slices.IndexFunc(owned, func(o Owned) bool { return o.ID == r.Container && o.Labels[LabelKey] == r.Key })
 	if at < 0 {
 		return errNotThere
@@ -98,7 +100,13 @@ func (m *Manager) wanted(r record, owned []Owned) error {
 	if want.hash(m.digest) != r.Hash || r.Spec.hash(m.digest) != r.Hash {
 		return errors.New("it was made by another configuration, or an older program")
 	}
-	return r.Spec.validate()
+	if err := r.Spec.validate(); err != nil {
+		return err
+	}
+	// The rules about the host's folders may have changed, and are those of now.
+	mounted := furniture{m: m, spec: r.Spec}
+	defer mounted.release()
+	return mounted.holdSources(ctx)
 }
 
 // enterAdopted makes the session of an adopted box.
@@ -278,7 +286,7 @@ func parseKept(lines io.Reader) ([]frame.KeptEntry, error) {
 		if err == nil {
 			err = checkKept(e)
 		}
-		if err != nil || requests[e.Request] || numbers[e.Process] || len(entries) >= maxProcesses {
+		if err != nil || requests[e.Request] || numbers[e.Process] || len(entries) >= maxEntries {
 			return nil, fmt.Errorf("%w: malformed list of commands: %w", frame.ErrProtocol, errors.Join(err))
 		}
 		requests[e.Request], numbers[e.Process] = true, true
@@ -309,7 +317,10 @@ func checkKept(e frame.KeptEntry) error {
 
 // rebuild makes a box of a supervisor that has proved itself.
 func (m *Manager) rebuild(conn net.Conn, reader *frame.Reader, r record, t *tenure, entries []frame.KeptEntry) *box {
-	o := order{debts: m.debts, tenure: t, workspace: m.workspaces.path(r.Session), container: Container{Labels: map[string]string{LabelSession: r.Session}}}
+	o := order{
+		debts: m.debts, tenure: t, workspace: m.workspaces.path(r.Session),
+		container: Container{Image: r.Spec.Image, Labels: map[string]string{LabelSession: r.Session}},
+	}
 	if r.Spec.Network == allowlist {
 		m.offerProxy(&o, r.Spec, r.Host)
 	}
@@ -325,6 +336,7 @@ func (m *Manager) rebuild(conn net.Conn, reader *frame.Reader, r record, t *tenu
 		last = max(last, e.Request)
 	}
 	b.connect(conn, reader, last, o, open...)
+	b.onceRemoved(m.config.Holds.Enter(r.Session))
 	go b.watch()
 	return b
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/flynnhost/flynn/host/machine"
-	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 
@@ -125,14 +124,14 @@ func BenchmarkFirstCommand(b *testing.B) {
 }
 
 func firstCommand(b *testing.B, h sandboxtest.Host, size int) {
-	m, config := h.Manager(b, func(c *sandbox.Config) { c.WarmPool = size })
+	m, config := h.Manager(b, keepWarm(size))
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error)
 	go func() { done <- m.Run(ctx) }()
 	n := 0
 	measure(b, func() {
 		n++
-		eventually(b, "the pool is full", func() bool { return m.Stats().PoolReady == size })
+		eventually(b, "the pool is full", func() bool { return m.Stats().Pool.Ready == size })
 	}, func() {
 		s, err := m.Get(b.Context(), fmt.Sprint("session ", n), "default", config.Spec)
 		if err != nil {

@@ -21,12 +21,14 @@ type box struct {
 	debts     *debts
 	log       *slog.Logger
 	id        string
+	spec      string // the hash of what it was made from
 	image     string
 	workspace string // the host's folder
 	born      time.Time
 	link      *link
 	tenure    *tenure
 	nap       nap
+	project   *project      // or nil; its services go with the container
 	gone      chan struct{} // closed once the container is removed, or removal has failed
 	removal   error         // valid once gone is closed
 
@@ -34,6 +36,8 @@ type box struct {
 	session   string // "" while the container is in the pool
 	processes map[string]*process
 	started   int // background processes ever
+	removed   bool
+	onRemoved func() // or nil
 }
 
 // greetTimeout bounds the time from a container's start to its supervisor's welcome.
@@ -77,6 +81,12 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, err
 		o.tenure.end()
 		return nil, err
 	}
+	if b.project, err = o.furniture.m.startProject(ctx, o, id); err != nil {
+		b.link.close(errEnded)
+		o.debts.abandon(id, nil)
+		o.tenure.end()
+		return nil, err
+	}
 	o.tenure.begin()
 	go b.watch()
 	return b, nil
@@ -84,7 +94,7 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, err
 
 func newBox(d Driver, log *slog.Logger, id string, o order) *box {
 	return &box{
-		driver: d, debts: o.debts, log: log, id: id, image: o.container.Image, workspace: o.workspace, born: time.Now(),
+		driver: d, debts: o.debts, log: log, id: id, spec: o.container.Labels[LabelSpec], image: o.container.Image, workspace: o.workspace, born: time.Now(),
 		tenure: o.tenure, nap: newNap(),
 		gone: make(chan struct{}), session: o.container.Labels[LabelSession], processes: make(map[string]*process),
 	}
@@ -209,7 +219,32 @@ func (b *box) watch() {
 	defer b.tenure.end()
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
-	b.removal = b.debts.remove(ctx, b.id)
+	b.removal = errors.Join(b.project.remove(), b.debts.remove(ctx, b.id))
+	if b.removal == nil {
+		b.isRemoved()
+	}
+}
+
+// isRemoved tells who waits for that.
+func (b *box) isRemoved() {
+	b.mu.Lock()
+	b.removed = true
+	then := b.onRemoved
+	b.mu.Unlock()
+	if then != nil {
+		then()
+	}
+}
+
+// onceRemoved has then called when the container is removed, and never before that has succeeded.
+func (b *box) onceRemoved(then func()) {
+	b.mu.Lock()
+	b.onRemoved = then
+	removed := b.removed
+	b.mu.Unlock()
+	if removed {
+		then()
+	}
 }
 
 // errEnded is the reason of an orderly end.

@@ -82,7 +82,11 @@ func (d *debts) settleFor(b *box) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
-	return d.remove(ctx, b.id)
+	if err := errors.Join(b.project.remove(), d.remove(ctx, b.id)); err != nil {
+		return err
+	}
+	b.isRemoved()
+	return nil
 }
 
 // run pays debts until ctx ends.

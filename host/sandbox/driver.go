@@ -84,6 +84,10 @@ type Container struct {
 	Runtime     string // "" is the engine's default
 	// Role says what the container is for, and by that what it may.
 	Role Role
+	// Hosts are further names in it, each with an address: "db:127.0.0.1".
+	Hosts []string
+	// Program is what a container of the role Service runs.
+	Program *Program
 }
 
 // Mount is a place in a container that comes from outside.
@@ -94,6 +98,8 @@ type Mount struct {
 	ReadOnly       bool
 	// Bytes bounds Memory.
 	Bytes int64
+	// Fill copies what the image has at the target into a Volume that is empty, with its owners.
+	Fill bool
 	// Alone leaves out what is mounted below the source of a Bind: it would be writable even where the Bind is not.
 	Alone bool
 }
@@ -126,11 +132,11 @@ type Networks interface {
 	ListNetworks(ctx context.Context, instance string) ([]Owned, error)
 }
 
-// Images is a Driver that can make images.
+// Images is a Driver that keeps images. To make them it is an image.Engine, too.
 type Images interface {
-	image.Engine
 	// ListImages returns the instance's images, the latest first, and one with several names once for each.
 	ListImages(ctx context.Context, instance string) ([]Owned, error)
+	RemoveImage(ctx context.Context, ref string) error
 }
 
 // Pauser is a Driver that can freeze containers.

@@ -206,15 +206,16 @@ func TestEgressOfAWarmSandbox(t *testing.T) {
 	var noted decisions
 	m, config := sandboxtest.Engine(t).Manager(t, func(c *sandbox.Config) {
 		c.SetNetwork(testNetwork{server.Listener.Addr().String()})
-		c.Decided, c.WarmPool = noted.note, 1
+		c.Decided = noted.note
 		c.Spec.Network, c.Spec.Allowlist = "allowlist", []string{"files.example"}
+		keepWarm(1)(c)
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = m.Run(ctx) })
 	defer running.Wait()
 	defer cancel()
-	for m.Stats().PoolReady == 0 {
+	for m.Stats().Pool.Ready == 0 {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-t.Context().Done():
@@ -223,7 +224,7 @@ func TestEgressOfAWarmSandbox(t *testing.T) {
 	}
 	s := get(t, m, "claimer", config.Spec)
 	run(t, s, machine.Command{Script: "wget -O - http://files.example/ 2>&1"})
-	if m.Stats().PoolHits != 1 || !noted.have("claimer GET files.example:80 true") {
+	if m.Stats().Pool.Hits != 1 || !noted.have("claimer GET files.example:80 true") {
 		t.Errorf("%+v, decisions %q", m.Stats(), noted.seen)
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Run keeps the pool filled, looks after idle containers and reconciles until ctx ends. Without it Get still works.
+// Run keeps the pools filled, looks after idle containers and reconciles until ctx ends. Without it Get still works.
 func (m *Manager) Run(ctx context.Context) error {
 	var running sync.WaitGroup
-	running.Go(func() { m.pool.run(ctx) })
+	running.Go(func() { m.pools.run(ctx) })
 	running.Go(func() { m.expire(ctx) })
 	running.Go(func() { m.keepTidy(ctx) })
 	running.Go(func() { m.debts.run(ctx) })
@@ -31,7 +31,17 @@ func (m *Manager) expire(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			m.lookAfterIdle(ctx, now)
+		case <-m.look:
+			m.lookAfterIdle(ctx, time.Now())
 		}
+	}
+}
+
+// lookSoon has the next look come at once.
+func (m *Manager) lookSoon() {
+	select {
+	case m.look <- struct{}{}:
+	default:
 	}
 }
 

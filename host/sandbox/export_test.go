@@ -1,7 +1,11 @@
 package sandbox
 
 import (
+	"maps"
+	"slices"
+
 	"context"
+	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 )
@@ -9,7 +13,20 @@ import (
 // SetNetwork gives proxies another network: a test's, in which names and public addresses lead to its own listeners.
 func (c *Config) SetNetwork(n egress.Network) { c.Network = n }
 
+// SetInspectEvery has the pools looked at more often.
+func (c *Config) SetInspectEvery(d time.Duration) { c.inspect = d }
+
 // ProvideVolume lets tests ask for a volume as launches do.
 func (m *Manager) ProvideVolume(ctx context.Context, session, name, image string, uid, gid int) (string, error) {
+	if !volumeNames.MatchString(name) {
+		return "", badVolumeName(name)
+	}
 	return m.volumes.provide(ctx, volume{name: name, session: session}, image, owner{uid, gid})
+}
+
+// Held are the keys of the containers that the process has, or is making or removing.
+func (m *Manager) Held() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(maps.Keys(m.held))
 }

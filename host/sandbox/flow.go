@@ -110,11 +110,15 @@ func (f *flow) send(ctx context.Context, r io.Reader) error {
 		switch err {
 		case nil:
 		case io.EOF, io.ErrUnexpectedEOF:
-			return f.b.link.send(frame.Frame{Type: frame.End, Stream: frame.In, ID: f.call.id})
+			return f.endInput()
 		default:
 			return err
 		}
 	}
+}
+
+func (f *flow) endInput() error {
+	return f.b.link.send(frame.Frame{Type: frame.End, Stream: frame.In, ID: f.call.id})
 }
 
 // push sends p as credit allows.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/compose"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
@@ -38,8 +39,12 @@ type MemoryMount struct {
 // validateMounts refuses what no driver could honour. Whether a source may be mounted is decided when it is.
 func (s Spec) validateMounts() error {
 	var targets []string
-	for _, m := range s.Mounts {
+	for _, m := range s.hostMounts() {
 		targets = append(targets, m.Target)
+	}
+	main, _ := s.main()
+	for _, v := range main.Volumes {
+		targets = append(targets, v.Target)
 	}
 	for _, v := range s.Volumes {
 		if !volumeNames.MatchString(v.Name) {
@@ -47,7 +52,7 @@ func (s Spec) validateMounts() error {
 		}
 		targets = append(targets, v.Target)
 	}
-	for _, t := range s.Tmpfs {
+	for _, t := range s.memoryMounts() {
 		if t.Bytes <= 0 {
 			return fmt.Errorf("sandbox: tmpfs at %s has no size", t.Target)
 		}
@@ -61,6 +66,9 @@ func (s Spec) validateMounts() error {
 
 // isPersonal says whether the container is made for one session from the start, so that none can wait in the pool.
 func (s Spec) isPersonal() bool {
+	if s.Compose != nil {
+		return true
+	}
 	for _, v := range s.Volumes {
 		if !v.Shared {
 			return true
@@ -69,12 +77,27 @@ func (s Spec) isPersonal() bool {
 	return false
 }
 
+// hostMounts are those of the configuration, and of the main service of a project.
+func (s Spec) hostMounts() []HostMount {
+	main, _ := s.main()
+	return append(s.Mounts[:len(s.Mounts):len(s.Mounts)], hostMountsOf(main)...)
+}
+
+func (s Spec) memoryMounts() []MemoryMount {
+	all := s.Tmpfs[:len(s.Tmpfs):len(s.Tmpfs)]
+	main, _ := s.main()
+	for _, t := range main.Tmpfs {
+		all = append(all, MemoryMount{Target: t.Target, Bytes: t.Bytes})
+	}
+	return all
+}
+
 // furniture is what a container finds in places of its own besides the workspace.
 type furniture struct {
 	m     *Manager
 	spec  Spec
 	owner owner
-	held  []*mounts.Source // in the order of spec.Mounts
+	held  []*mounts.Source // in the order of hostMounts
 }
 
 // place makes sure of everything and adds it to the order. What it holds is let go by release.
@@ -82,52 +105,105 @@ func (f *furniture) place(ctx context.Context, o *order) error {
 	if err := f.holdSources(ctx); err != nil {
 		return err
 	}
-	for i, h := range f.spec.Mounts {
+	for i, h := range f.spec.hostMounts() {
 		o.hello.Mounts = append(o.hello.Mounts, []byte(h.Target))
 		o.container.Mounts = append(o.container.Mounts,
 			Mount{Source: f.held[i].Path, Target: h.Target, ReadOnly: !h.Writable, Alone: true})
 	}
-	for _, v := range f.spec.Volumes {
-		session := o.container.Labels[LabelSession]
-		if v.Shared {
-			session = ""
-		}
-		name, err := f.m.volumes.provide(ctx, volume{name: v.Name, session: session}, f.spec.Image, f.owner)
-		if err != nil {
-			return err
-		}
-		o.container.Mounts = append(o.container.Mounts, Mount{Kind: Volume, Source: name, Target: v.Target, ReadOnly: v.ReadOnly})
+	if err := f.placeVolumes(ctx, o); err != nil {
+		return err
 	}
-	for _, t := range f.spec.Tmpfs {
+	for _, t := range f.spec.memoryMounts() {
 		o.container.Mounts = append(o.container.Mounts, Mount{Kind: Memory, Target: t.Target, Bytes: t.Bytes})
 	}
 	return nil
 }
 
-// holdSources applies the rules of this moment to the host's folders and files.
-func (f *furniture) holdSources(ctx context.Context) error {
-	if len(f.spec.Mounts) == 0 {
+func (f *furniture) placeVolumes(ctx context.Context, o *order) error {
+	session := o.container.Labels[LabelSession]
+	place := func(v volume, target string, readOnly bool) error {
+		name, err := f.m.volumes.provide(ctx, v, o.container.Image, f.owner)
+		if err != nil {
+			return err
+		}
+		o.container.Mounts = append(o.container.Mounts, Mount{Kind: Volume, Source: name, Target: target, ReadOnly: readOnly})
 		return nil
 	}
-	rules, err := f.m.mountRules(ctx)
-	if err != nil {
-		return err
-	}
-	for _, h := range f.spec.Mounts {
-		held, err := rules.Open(h.Source)
-		if err != nil {
-			return fmt.Errorf("sandbox: may not mount %w", err)
+	for _, v := range f.spec.Volumes {
+		whose := session
+		if v.Shared {
+			whose = ""
 		}
-		f.held = append(f.held, held)
+		if err := place(volume{name: v.Name, session: whose}, v.Target, v.ReadOnly); err != nil {
+			return err
+		}
+	}
+	main, _ := f.spec.main()
+	for _, v := range main.Volumes {
+		if err := place(projectVolume(session, v.Name), v.Target, v.ReadOnly); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
+// holdSources applies the rules of this moment to the host's folders and files.
+func (f *furniture) holdSources(ctx context.Context) (err error) {
+	f.held, err = f.m.openSources(ctx, f.spec.hostMounts())
+	return err
+}
+
 func (f *furniture) release() {
-	for _, s := range f.held {
+	closeAll(f.held)
+	f.held = nil
+}
+
+func closeAll(sources []*mounts.Source) {
+	for _, s := range sources {
 		s.Close()
 	}
-	f.held = nil
+}
+
+// openSources applies the rules of this moment to folders and files of the host. Close what it returns.
+func (m *Manager) openSources(ctx context.Context, wanted []HostMount) ([]*mounts.Source, error) {
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	rules, err := m.mountRules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var sources []*mounts.Source
+	for _, h := range wanted {
+		s, err := rules.Open(h.Source)
+		if err != nil {
+			closeAll(sources)
+			return nil, fmt.Errorf("sandbox: may not mount %w", err)
+		}
+		sources = append(sources, s)
+	}
+	return sources, nil
+}
+
+// lookAgain makes sure, for a container that has no supervisor to say what it finds mounted, that the paths still lead where
+// they did before it started. A swap that was undone in between it does not see: whoever may write to a folder above
+// a source of a service must be trusted.
+func (m *Manager) lookAgain(ctx context.Context, before []*mounts.Source, binds []compose.Bind) error {
+	rules, err := m.mountRules(ctx)
+	if len(before) == 0 || err != nil {
+		return err
+	}
+	for i, s := range before {
+		now, err := rules.Open(binds[i].Source)
+		if err != nil {
+			return err
+		}
+		same := now.ID() == s.ID() && now.Path == s.Path
+		if now.Close(); !same {
+			return fmt.Errorf("%s was swapped for something else meanwhile", binds[i].Source)
+		}
+	}
+	return nil
 }
 
 // mountRules are the configured ones and what only the engine knows.
@@ -162,7 +238,7 @@ func (f *furniture) verify(w frame.WelcomeBody) error {
 	}
 	for i, s := range f.held {
 		if found := (mounts.ID{Dev: w.Mounts[i].Dev, Ino: w.Mounts[i].Ino}); found != s.ID() {
-			return fmt.Errorf("at %s something else is mounted than %s: it was swapped meanwhile", f.spec.Mounts[i].Target, s.Path)
+			return fmt.Errorf("at %s something else is mounted than %s: it was swapped meanwhile", f.spec.hostMounts()[i].Target, s.Path)
 		}
 	}
 	return nil

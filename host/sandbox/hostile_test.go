@@ -95,7 +95,10 @@ func (c *fakeContainer) welcome() frame.WelcomeBody {
 }
 
 // greet plays the good supervisor up to the first command, and returns that command's id.
-func (c *fakeContainer) greet() uint32 {
+func (c *fakeContainer) greet() uint32 { return c.await(frame.Exec) }
+
+// await plays the good supervisor up to the first request of that type, and returns its id.
+func (c *fakeContainer) await(first frame.Type) uint32 {
 	var hello frame.HelloBody
 	f, err := c.in.Next()
 	if err != nil || frame.Decode(f.Payload, &hello) != nil {
@@ -109,7 +112,7 @@ func (c *fakeContainer) greet() uint32 {
 		if err != nil {
 			return 0
 		}
-		if f.Type == frame.Exec {
+		if f.Type == first {
 			return f.ID
 		}
 	}

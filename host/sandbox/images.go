@@ -1,10 +1,12 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/image"
@@ -17,23 +19,33 @@ func (s Spec) Recipe() image.Recipe {
 	}
 }
 
+// ImageRepository is the name that the instance's images have in common.
+func ImageRepository(instance string) string { return "flynn-" + short(instance) }
+
 // newBuilder returns what makes this instance's images, or nil if the driver can make none.
-func newBuilder(c Config, run string) *image.Builder {
-	engine, ok := c.Driver.(Images)
+func (m *Manager) newBuilder() *image.Builder {
+	engine, ok := m.config.Driver.(image.Engine)
 	if !ok {
 		return nil
 	}
+	instance, key := m.config.Instance, random()
+	m.held[key] = true // lest they are taken for leftovers
 	return image.New(image.Config{
-		Engine: engine, Instance: c.Instance, Repository: "flynn-" + short(c.Instance),
-		WorkLabels: map[string]string{LabelInstance: c.Instance}, Cache: filepath.Join(run, "binaries"), Log: c.Log,
+		Engine: engine, Instance: instance, Repository: ImageRepository(instance), Cache: filepath.Join(m.run, "binaries"), Log: m.log,
+		WorkLabels: func() map[string]string {
+			return map[string]string{
+				LabelInstance: instance, LabelHost: m.host.id, LabelKey: key,
+				LabelExpires: time.Now().Add(m.config.MaxAge).UTC().Format(time.RFC3339),
+			}
+		},
 	})
 }
 
 // errNoBuilder is for drivers that take images as they are.
 var errNoBuilder = errors.New("this driver makes no images: set image alone")
 
-// prepareImage returns the name of the specification's image, which is there unless it is one that is used as it is.
-func (m *Manager) prepareImage(ctx context.Context, spec Spec) (string, error) {
+// PrepareImage returns the name of the specification's image, which is there unless it is one that is used as it is.
+func (m *Manager) PrepareImage(ctx context.Context, spec Spec) (string, error) {
 	recipe := spec.Recipe()
 	switch {
 	case recipe.Strategy() == image.AsIs:
@@ -48,10 +60,68 @@ func (m *Manager) prepareImage(ctx context.Context, spec Spec) (string, error) {
 	return ref, nil
 }
 
-// Image says which image a specification comes to as things stand, without making it; see image.Builder.Resolve.
-func (m *Manager) Image(ctx context.Context, spec Spec) (image.Plan, error) {
+// RebuildImage makes the specification's image anew, and removes those that the same settings led to before unless a container
+// needs them.
+func (m *Manager) RebuildImage(ctx context.Context, spec Spec) (image.Plan, []Owned, error) {
 	if m.images == nil {
-		return image.Plan{Strategy: image.AsIs, Ref: spec.Image}, nil
+		return image.Plan{}, nil, errNoBuilder
 	}
-	return m.images.Resolve(ctx, spec.Recipe())
+	plan, err := m.images.Rebuild(ctx, spec.Recipe())
+	if err != nil || plan.Family == "" {
+		return plan, nil, err
+	}
+	removed, err := m.removeImages(ctx, func(o Owned) bool {
+		return o.Labels[image.LabelFamily] == plan.Family && o.Name != plan.Ref
+	})
+	return plan, removed, err
+}
+
+// PruneImages removes the images of this instance that none of the specifications comes to as things stand, and returns them.
+// Where one cannot be told, because what it begins with is missing, all that it ever came to is kept.
+func (m *Manager) PruneImages(ctx context.Context, needed []Spec) ([]Owned, error) {
+	if m.images == nil {
+		return nil, nil
+	}
+	refs, families := map[string]bool{}, map[string]bool{}
+	for _, spec := range needed {
+		plan, err := m.images.Resolve(ctx, spec.Recipe())
+		if err != nil {
+			m.log.Warn("an image's name cannot be told, so its predecessors are kept", "image", spec.Image, "dockerfile", spec.Dockerfile, "error", err)
+			families[plan.Family] = true
+		}
+		refs[plan.Ref] = true
+	}
+	return m.removeImages(ctx, func(o Owned) bool { return !refs[o.Name] && !families[o.Labels[image.LabelFamily]] })
+}
+
+// removeImages removes those chosen of the instance's images that nothing needs, with the stages that belong to them.
+func (m *Manager) removeImages(ctx context.Context, chosen func(Owned) bool) ([]Owned, error) {
+	driver, ok := m.config.Driver.(Images)
+	if !ok {
+		return nil, nil
+	}
+	listed, err := driver.ListImages(ctx, m.config.Instance)
+	if err != nil {
+		return nil, err
+	}
+	kept := map[string]bool{}
+	for _, o := range m.ours(listed) {
+		if image.StageOf(o.Name) == "" && !chosen(o) {
+			kept[o.Name] = true
+		}
+	}
+	var removed []Owned
+	var all error
+	for _, o := range m.ours(listed) {
+		if of := image.StageOf(o.Name); of != "" && kept[of] || of == "" && !chosen(o) {
+			continue
+		}
+		switch err := driver.RemoveImage(ctx, cmp.Or(o.Name, o.ID)); {
+		case err == nil:
+			removed = append(removed, o)
+		case !errors.Is(err, image.ErrInUse):
+			all = errors.Join(all, err)
+		}
+	}
+	return removed, all
 }

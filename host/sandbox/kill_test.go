@@ -190,33 +190,6 @@ func TestPidsLimitIsReported(t *testing.T) {
 	}
 }
 
-// A command may leave processes in the background, but not so many that no other can run.
-func TestAmokCommandLeavesNothing(t *testing.T) {
-	h := sandboxtest.Engine(t)
-	m, config := h.Manager(t)
-	s := get(t, m, "amok", config.Spec)
-	r := run(t, s, machine.Command{Script: `printf 'while :; do setsid sh ./bomb.sh & done\n' > bomb.sh; sh ./bomb.sh`, Timeout: 5 * time.Second})
-	if !r.PidsHit || r.Kill == nil || r.Kill.Survivors != 0 {
-		t.Errorf("got %+v, kill %+v", r, r.Kill)
-	}
-	if n := population(t, h, config.Instance); n != supervision {
-		t.Errorf("%d processes in the container, want %d", n, supervision)
-	}
-}
-
-func TestLeftoversMakeRoomForTheNextCommand(t *testing.T) {
-	s := open(t, func(c *sandbox.Config) { c.Spec.PidsLimit = 16 })
-	for full := false; !full; {
-		r := run(t, s, machine.Command{Script: "sleep 100 >/dev/null 2>&1 &"})
-		full = r.PidsHit
-	}
-	// That left room for one; this takes it.
-	if _, err := s.Start(t.Context(), machine.Command{Script: "exec sleep 100"}); err != nil {
-		t.Fatal(err)
-	}
-	shell(t, s, "true")
-}
-
 func TestNoRoomForACommandIsAnError(t *testing.T) {
 	s := open(t, func(c *sandbox.Config) { c.Spec.PidsLimit = 16 })
 	var kept []machine.Process

@@ -139,8 +139,9 @@ func (l *link) deliver(f frame.Frame) error {
 		if err != nil {
 			return err
 		}
-		l.forget(f.ID)
-		c.finish(a)
+		if l.forget(f.ID) {
+			c.finish(a)
+		}
 		return nil
 	}
 	return fmt.Errorf("%w: unexpected frame type %d", frame.ErrProtocol, f.Type)
@@ -198,10 +199,13 @@ func (l *link) call(id uint32) *call {
 	return l.calls[id]
 }
 
-func (l *link) forget(id uint32) {
+// forget says whether the call was still open; if not, fail has finished it.
+func (l *link) forget(id uint32) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	_, open := l.calls[id]
 	delete(l.calls, id)
+	return open
 }
 
 // isDead says whether the link is closed.

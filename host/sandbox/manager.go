@@ -42,12 +42,17 @@ type Config struct {
 	Instance string
 	// WorkspaceRoot is the absolute host folder with a folder for each session.
 	WorkspaceRoot string
-	// Spec is the sandbox that the pool keeps warm.
+	// Spec is the sandbox that code runs are like where they name none.
 	Spec Spec
 	// Supervisor is the path of flynn-sandboxd; see FindSupervisor.
 	Supervisor string
-	// WarmPool is the number of containers kept ready. 0
-	WarmPool int
+	// Pools are the containers kept ready. Two for the same specification add up.
+	Pools []Pool
+	// PoolCPU is the part of the machine's time, over all its cores, that making them may take, from 0 to 1; each is
+	// reckoned to keep one core busy for as long as it takes. 0.25
+	PoolCPU float64
+	// Memory says how the machine is off for memory, whose shortage drains the pools. Where it is nil, the kernel is asked.
+	Memory func() (MemoryState, error)
 	// IdleAfter ends a container that nothing has used for so long. 30 minutes
 	IdleAfter time.Duration
 	// MaxAge replaces a container at its first idle moment after that time. 24 hours
@@ -62,6 +67,8 @@ type Config struct {
 	Current func(name string) (Spec, bool)
 	// Decided is told what the proxy of a session's sandbox let pass or refused; see egress.Config. It must not wait.
 	Decided func(session string, d egress.Decision)
+	// Holds tells who uses the workspaces; those besides this Manager must enter them here.
+	Holds *Holds
 	// MountRules says which folders of the host may be mounted. Nil allows none.
 	MountRules func() mounts.Rules
 	Log        *slog.Logger
@@ -73,6 +80,8 @@ type Config struct {
 	// Network is what proxies reach things by, and Roots what they verify the hosts of credentials by; nil is the host's own.
 	Network egress.Network
 	Roots   *x509.CertPool
+	// inspect is the time between two looks at the pools; inspectEvery except in tests of this package.
+	inspect time.Duration
 }
 
 // Manager owns the containers of one host. Its methods are safe for concurrent use.
@@ -84,13 +93,16 @@ type Manager struct {
 	digest     string // of the supervisor
 	workspaces *workspaces
 	images     *image.Builder // or nil, where the driver can make none
-	pool       *pool
+	pools      *pools
 	debts      *debts
 	volumes    *volumes
 	trusts     *trusts
-	work       sync.WaitGroup // launches and removals under way
+	work       sync.WaitGroup // launches, removals and code runs under way
+	ending     context.Context
+	end        context.CancelFunc // of code runs, at DestroyAll
 	host       *presence
 	tidying    chan struct{} // holds a token while somebody reconciles
+	look       chan struct{} // wakes expire, buffered
 
 	mu       sync.Mutex // guards the fields below, never held over I/O
 	sessions map[key]*Session
@@ -116,6 +128,13 @@ func New(c Config) (*Manager, error) {
 	}
 	c.IdleAfter = cmp.Or(c.IdleAfter, 30*time.Minute)
 	c.MaxAge = cmp.Or(c.MaxAge, 24*time.Hour)
+	c.inspect = cmp.Or(c.inspect, inspectEvery)
+	if c.Memory == nil {
+		c.Memory = readMemory
+	}
+	if c.Holds == nil {
+		c.Holds = NewHolds()
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -133,12 +152,13 @@ func New(c Config) (*Manager, error) {
 	}
 	m := &Manager{
 		config: c, log: c.Log, run: run, supervisor: path, digest: digest,
-		workspaces: newWorkspaces(c.WorkspaceRoot, c.Instance, host.id),
+		workspaces: newWorkspaces(c.WorkspaceRoot, c.Instance, host, c.Holds),
 		sessions:   make(map[key]*Session), held: make(map[string]bool),
-		host: host, tidying: make(chan struct{}, 1),
+		host: host, tidying: make(chan struct{}, 1), look: make(chan struct{}, 1),
 	}
-	m.images, m.debts = newBuilder(c, run), newDebts(c.Driver, m.log)
-	m.pool, m.volumes = newPool(m), newVolumes(m)
+	m.ending, m.end = context.WithCancel(context.Background())
+	m.images, m.debts = m.newBuilder(), newDebts(c.Driver, m.log)
+	m.pools, m.volumes = newPools(m), newVolumes(m)
 	m.trusts = &trusts{run: run, made: make(map[string]*trust)}
 	return m, nil
 }
@@ -238,9 +258,10 @@ func (m *Manager) DestroyAll(ctx context.Context) error {
 	ended := m.closed
 	m.closed = true
 	m.mu.Unlock()
+	m.end()
 	m.detachAll()
 	err := m.endAll(ctx, func(*Session) bool { return true })
-	err = errors.Join(err, m.pool.drain(ctx), m.settle(ctx), m.debts.settle(ctx))
+	err = errors.Join(err, m.pools.drain(ctx), m.settle(ctx), m.debts.settle(ctx))
 	if !ended {
 		m.host.vanish()
 	}
@@ -288,16 +309,17 @@ func (m *Manager) settle(ctx context.Context) error {
 
 // Stats counts what happened so far.
 type Stats struct {
-	Sessions         int // with an entry, alive or not
-	Adopted          int // containers that an earlier host has left, with background processes
-	Detached         int // containers left for a later host
-	PoolReady        int
-	PoolHits, Misses int64
+	Sessions int // with an entry, alive or not
+	Adopted  int // containers that an earlier host has left, with background processes
+	Detached int // containers left for a later host
+	Pool     PoolStats
 }
 
 // Stats returns the counts for metrics.
 func (m *Manager) Stats() Stats {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.pool.stats(Stats{Sessions: len(m.sessions), Adopted: m.adopted, Detached: m.detached})
+	s := Stats{Sessions: len(m.sessions), Adopted: m.adopted, Detached: m.detached}
+	m.mu.Unlock()
+	s.Pool = m.pools.stats()
+	return s
 }

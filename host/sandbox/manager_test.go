@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
-	"go.uber.org/goleak"
 
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
@@ -351,127 +349,6 @@ func TestSpecRefusals(t *testing.T) {
 	if n := len(containers(t, h, config.Instance)); n != 0 {
 		t.Errorf("%d containers made", n)
 	}
-}
-
-// Callers leave at random points of start, run and drain; nothing may be left of what they began.
-func TestAbortAtRandomPoints(t *testing.T) {
-	h := sandboxtest.Engine(t)
-	m, config := h.Manager(t)
-	get(t, m, "warm-up", config.Spec) // connections of the engine's client
-	before := goleak.IgnoreCurrent()
-	rounds := 50
-	if testing.Short() {
-		rounds = 5
-	}
-	random := rand.New(rand.NewPCG(1, 2))
-	for range rounds {
-		fresh := random.IntN(5) == 0
-		limit := time.Duration(random.IntN(20_000)) * time.Microsecond
-		if fresh {
-			if err := m.Destroy(t.Context(), "s"); err != nil {
-				t.Fatal(err)
-			}
-			limit *= 20
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), limit)
-		if s, err := m.Get(ctx, "s", "default", config.Spec); err == nil {
-			r, err := s.Exec(ctx, machine.Command{
-				Script: `setsid sh -c 'trap "" TERM; sleep 100 & wait' & yes | head -c 300000; sleep 100`, MaxOutput: 1 << 20, Stdin: make([]byte, 1<<20),
-			})
-			if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-				t.Fatal(err)
-			}
-			if err == nil && (!r.Canceled || r.Kill == nil || r.Kill.Survivors != 0) {
-				t.Fatalf("verdict: %+v, kill %+v", r, r.Kill)
-			}
-		} else if !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatal(err)
-		}
-		cancel()
-	}
-	s := get(t, m, "s", config.Spec)
-	shell(t, s, "true")
-	for _, c := range containers(t, h, config.Instance) {
-		top, err := h.API.ContainerTop(t.Context(), c.ID, nil)
-		if err != nil || len(top.Processes) != supervision {
-			t.Errorf("processes left in %s: %v (%v)", c.Name, top.Processes, err)
-		}
-	}
-	if err := m.Destroy(t.Context(), "s"); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(containers(t, h, config.Instance)); n != 1 {
-		t.Errorf("%d containers left besides the first", n-1)
-	}
-	h.API.Close()
-	if err := goleak.Find(before, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop")); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestPoolServesTheFirstCommand(t *testing.T) {
-	h := sandboxtest.Engine(t)
-	m, config := h.Manager(t, func(c *sandbox.Config) { c.WarmPool = 2 })
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- m.Run(ctx) }()
-	eventually(t, "the pool is full", func() bool { return m.Stats().PoolReady == 2 })
-	s := get(t, m, "new", config.Spec)
-	if got := shell(t, s, "pwd; ls -A; echo x > f"); got != "/workspace\n" {
-		t.Errorf("got %q", got)
-	}
-	if st := m.Stats(); st.PoolHits != 1 {
-		t.Errorf("stats %+v", st)
-	}
-	if found, _ := filepath.Glob(filepath.Join(config.WorkspaceRoot, "new-*", "f")); len(found) != 1 {
-		t.Error("the slot's folder did not become the session's")
-	}
-	eventually(t, "the pool is full again", func() bool { return m.Stats().PoolReady == 2 })
-
-	// A returning session has a workspace, which only a new container can mount.
-	if err := m.Destroy(t.Context(), "new"); err != nil {
-		t.Fatal(err)
-	}
-	if got := shell(t, get(t, m, "new", config.Spec), "cat f"); got != "x\n" {
-		t.Errorf("got %q", got)
-	}
-	if st := m.Stats(); st.PoolHits != 1 {
-		t.Errorf("stats %+v", st)
-	}
-	cancel()
-	<-done
-}
-
-// Two sandboxes of one new session start at the same time: one workspace, shared by both.
-func TestPoolGivesASessionOneWorkspace(t *testing.T) {
-	h := sandboxtest.Engine(t)
-	m, config := h.Manager(t, func(c *sandbox.Config) { c.WarmPool = 2 })
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- m.Run(ctx) }()
-	eventually(t, "the pool is full", func() bool { return m.Stats().PoolReady == 2 })
-	names := []string{"one", "two"}
-	sessions := make([]*sandbox.Session, len(names))
-	var all sync.WaitGroup
-	for i, name := range names {
-		all.Go(func() {
-			s, err := m.Get(t.Context(), "new", name, config.Spec)
-			if err != nil {
-				t.Error(err)
-			}
-			sessions[i] = s
-		})
-	}
-	all.Wait()
-	shell(t, sessions[0], "echo shared > f")
-	if got := shell(t, sessions[1], "cat f"); got != "shared\n" {
-		t.Errorf("got %q", got)
-	}
-	if sessions[0].Name() != "one" || sessions[1].Name() != "two" {
-		t.Errorf("names %q, %q", sessions[0].Name(), sessions[1].Name())
-	}
-	cancel()
-	<-done
 }
 
 func TestHostNetwork(t *testing.T) {

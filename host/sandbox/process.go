@@ -63,6 +63,7 @@ func (b *box) start(ctx context.Context, cmd machine.Command, workspaceDir strin
 // spawn starts a process that was entered.
 func (b *box) spawn(ctx context.Context, p *process, body frame.ExecBody, cmd machine.Command) (machine.Process, error) {
 	body.Background, body.Eager, body.Process = true, false, p.number
+	p.announce(cmd.Script)
 	// The process outlives ctx, and so does its stdin.
 	var err error
 	if p.finish, err = b.openExec(context.WithoutCancel(ctx), p.call, body, cmd.Stdin); err != nil {
@@ -79,11 +80,16 @@ func (b *box) spawn(ctx context.Context, p *process, body frame.ExecBody, cmd ma
 		return machine.Process{}, err
 	}
 	p.mu.Lock()
-	p.info = machine.Process{
-		ID: p.id(), PID: started.PID, Script: cmd.Script, Started: time.Now(), Running: true,
-	}
+	p.info.PID = started.PID
 	p.mu.Unlock()
 	return p.snapshot(), nil
+}
+
+// announce says what will run, before there is a process: others may see it, and end it, while it starts.
+func (p *process) announce(script string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.info = machine.Process{ID: p.id(), Script: script, Started: time.Now(), Running: true}
 }
 
 // startAllowance is how long a process may take to start. One that takes longer means that the container hangs, and
@@ -110,6 +116,7 @@ func (b *box) enter(p *process) error {
 	}
 	b.started++
 	p.number = b.started
+	p.announce("")
 	b.processes[p.id()] = p
 	return nil
 }
@@ -137,12 +144,16 @@ func (b *box) forgetOldest() bool {
 	return true
 }
 
+// leave forgets a process whose start has failed or was given up, on both sides.
 func (b *box) leave(p *process) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.processes, p.id())
 	if p.finish != nil {
 		p.finish()
+	}
+	if !b.link.isDead() {
+		_ = b.link.send(frame.Frame{Type: frame.Forget, ID: p.call.id})
 	}
 }
 

@@ -18,10 +18,23 @@ const launchTimeout = 20 * time.Minute
 // provide takes a warm container if one fits, or makes one. The end of ctx ends the wait for its image; what comes after
 // that is seen through.
 func (m *Manager) provide(ctx context.Context, s *Session) (*box, error) {
-	if b := m.pool.claim(s); b != nil {
-		return b, nil
+	defer m.pools.hurry()()
+	leave := m.config.Holds.Enter(s.session)
+	b := m.pools.claim(s)
+	if b == nil {
+		var err error
+		if b, err = m.makeFor(ctx, s); err != nil {
+			leave()
+			return nil, err
+		}
 	}
-	ref, err := m.prepareImage(ctx, s.spec)
+	b.onceRemoved(leave)
+	return b, nil
+}
+
+// makeFor makes a container on the session's own workspace.
+func (m *Manager) makeFor(ctx context.Context, s *Session) (*box, error) {
+	ref, err := m.PrepareImage(ctx, s.spec)
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +86,7 @@ func (m *Manager) order(spec Spec, folder string, owner owner) order {
 		},
 	}
 	o.furniture = furniture{m: m, spec: spec, owner: owner}
+	offerNames(&o, spec)
 	if spec.Network == allowlist {
 		m.offerProxy(&o, spec, m.host.id)
 	}
@@ -104,7 +118,9 @@ func (m *Manager) offerProxy(o *order, spec Spec, host string) {
 	}
 	if trusted != nil {
 		o.egress.Authority = trusted.authority
-		o.hello.Env = append(o.hello.Env, trusted.env()...)
+		for _, variable := range trusted.env() {
+			o.hello.Env = append(o.hello.Env, []byte(variable))
+		}
 		o.container.Mounts = append(o.container.Mounts, trusted.mount())
 	}
 }
@@ -117,9 +133,17 @@ func (m *Manager) offerLane(o *order) {
 		return
 	}
 	o.lane, o.tenure.lane = l, l
-	o.hello.Lease, o.hello.Secret = o.tenure.offer(m.config.Lease)
+	o.hello.Lease, o.hello.Secret = o.tenure.offer(m.leaseOf(o.furniture.spec))
 	o.hello.Lane = lanePath + "/" + laneSocket
 	o.container.Mounts = append(o.container.Mounts, l.mount())
+}
+
+// leaseOf is none for a container with services: nobody would look after them meanwhile.
+func (m *Manager) leaseOf(spec Spec) time.Duration {
+	if spec.Compose != nil {
+		return 0
+	}
+	return m.config.Lease
 }
 
 // random is a fresh 128-bit name.

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +16,8 @@ import (
 const (
 	// reconcileEvery, and up to a fifth more so that many hosts do not fall into step.
 	reconcileEvery = 5 * time.Minute
-	// reconcileSoon after a start, for what the engine was still making for the process before.
-	reconcileSoon = 10 * time.Second
+	// reconcileSoon after a start, and then at growing intervals, for what the engine was still making for the process before.
+	reconcileSoon = 2 * time.Second
 	// removals is how many things are removed at a time.
 	removals = 4
 )
@@ -134,7 +135,7 @@ func (m *Manager) kinds() []kind {
 		all = append(all, kind{"network", d.ListNetworks, func(ctx context.Context, o Owned) error { return d.RemoveNetwork(ctx, o.ID) }})
 	}
 	if d, ok := m.config.Driver.(Images); ok {
-		all = append(all, kind{"image", d.ListImages, func(ctx context.Context, o Owned) error { return d.RemoveImage(ctx, o.ID) }})
+		all = append(all, kind{"image", d.ListImages, func(ctx context.Context, o Owned) error { return d.RemoveImage(ctx, cmp.Or(o.Name, o.ID)) }})
 	}
 	return all
 }
@@ -145,7 +146,7 @@ func expired(labels map[string]string, now time.Time) bool {
 	return err == nil && now.After(until)
 }
 
-// clearFolders drops the lanes, records and slots that no living process has.
+// clearFolders drops the lanes, slots and records that no living process has.
 func (m *Manager) clearFolders(alive map[string]bool) error {
 	var all error
 	lanes, err := filepath.Glob(filepath.Join(m.run, lanePrefix+"*"))
@@ -156,14 +157,7 @@ func (m *Manager) clearFolders(alive map[string]bool) error {
 			all = errors.Join(all, os.RemoveAll(folder))
 		}
 	}
-	slots, err := filepath.Glob(filepath.Join(m.workspaces.pool, "*"))
-	all = errors.Join(all, err)
-	for _, folder := range slots {
-		if owner, _, _ := strings.Cut(filepath.Base(folder), "-"); owner != m.host.id && !alive[owner] {
-			all = errors.Join(all, os.RemoveAll(folder))
-		}
-	}
-	return errors.Join(all, m.trusts.clear(alive, time.Now()), m.clearRecords(alive))
+	return errors.Join(all, m.workspaces.clearSlots(alive), m.trusts.clear(alive, time.Now()), m.clearRecords(alive))
 }
 
 func (m *Manager) clearRecords(alive map[string]bool) error {
@@ -188,6 +182,8 @@ func (m *Manager) keepTidy(ctx context.Context) {
 		if err := m.Reconcile(ctx); err != nil && ctx.Err() == nil {
 			m.log.Warn("sandboxes could not be put in order; it is tried again", "error", err)
 		}
-		pause = reconcileEvery + rand.N(reconcileEvery/5)
+		if pause *= 4; pause > reconcileEvery {
+			pause = reconcileEvery + rand.N(reconcileEvery/5)
+		}
 	}
 }

@@ -155,6 +155,19 @@ func (s *Session) release() {
 	defer s.mu.Unlock()
 	s.active--
 	s.used = time.Now()
+	if s.active == 0 && s.launch != nil && !s.launch.spent() && s.launch.isOld(s.m.config.MaxAge) {
+		s.m.lookSoon()
+	}
+}
+
+// isOld says whether a container has reached its age.
+func (p *pending) isOld(age time.Duration) bool {
+	select {
+	case <-p.done:
+		return time.Since(p.box.born) >= age
+	default:
+		return false
+	}
 }
 
 // retire refuses further calls, ends the container and waits until it is gone.
@@ -228,6 +241,7 @@ func (s *Session) Exec(ctx context.Context, cmd machine.Command) (machine.Result
 		return machine.Result{}, err
 	}
 	defer release()
+	b.project.tell(ctx)
 	if cmd.Timeout <= 0 {
 		cmd.Timeout = time.Duration(s.timeout.Load())
 	}
@@ -242,6 +256,7 @@ func (s *Session) Start(ctx context.Context, cmd machine.Command) (machine.Proce
 		return machine.Process{}, err
 	}
 	defer release()
+	b.project.tell(ctx)
 	p, err := b.start(ctx, cmd, s.spec.WorkspaceDir)
 	if err == nil {
 		s.remember(b)

@@ -220,21 +220,6 @@ func TestProgressComesEarly(t *testing.T) {
 	<-done
 }
 
-func TestCompletionDoesNotWaitForBackgroundHolders(t *testing.T) {
-	s := open(t)
-	began := time.Now()
-	r := run(t, s, machine.Command{Script: "sleep 100 & echo done"})
-	if string(r.Stdout) != "done\n" || r.Kill != nil {
-		t.Errorf("got %+v", r)
-	}
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("took %v", took)
-	}
-	if got := shell(t, s, "pidof sleep | wc -w"); got != "1\n" {
-		t.Errorf("%s background processes, want the one left on purpose", got)
-	}
-}
-
 // With a runtime named there is no lane, and the frames go over the attached streams.
 func TestWithoutALane(t *testing.T) {
 	s := open(t, func(c *sandbox.Config) { c.Spec.Runtime = "runc" })

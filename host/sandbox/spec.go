@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/netaddr"
+	"github.com/flynnhost/flynn/host/sandbox/compose"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
@@ -54,6 +55,10 @@ type Spec struct {
 	// bounds what a container's connections carry together, in bytes. 10 GiB
 	Credentials []Credential
 	EgressLimit int64
+	// Compose is a project that is started for each session, and Service the one among its services where commands run: the
+	// container is made of that one's image then, and finds in it what the file says. See project.go.
+	Compose *compose.Project
+	Service string
 }
 
 // WithDefaults fills in what is unset.
@@ -69,6 +74,9 @@ func (s Spec) WithDefaults() Spec {
 	} else if s.EgressLimit == 0 {
 		s.EgressLimit = 10 << 30
 	}
+	if main, ok := s.main(); ok {
+		s.Image = main.Image
+	}
 	if s.MemoryBytes == 0 {
 		s.MemoryBytes = 512 << 20
 	}
@@ -81,11 +89,14 @@ func (s Spec) WithDefaults() Spec {
 	if s.Timeout == 0 {
 		s.Timeout = 5 * time.Minute
 	}
-	return s
+	return s.withLimits()
 }
 
 // minMemory is what the supervisor and a shell need to live.
 const minMemory = 16 << 20
+
+// Check refuses what no driver could honour, as far as can be told without one.
+func (s Spec) Check() error { return s.WithDefaults().validate() }
 
 // validate refuses what no driver could honour.
 func (s Spec) validate() error {
@@ -115,6 +126,9 @@ func (s Spec) validate() error {
 	}
 	if err := s.Recipe().Validate(); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
+	}
+	if err := s.validateProject(); err != nil {
+		return err
 	}
 	return s.validateMounts()
 }

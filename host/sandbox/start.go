@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
 // ImageProcess is the id of the process that Spec.Start asks for, among a session's background processes.
@@ -48,7 +50,7 @@ func (m *Manager) provideStarted(ctx context.Context, s *Session) (*box, error) 
 // startImage starts the image's process as a background process of the workload's user. It is not started again when it
 // ends: its verdict is among the processes.
 func (m *Manager) startImage(ctx context.Context, b *box, spec Spec) error {
-	body, err := m.imageBody(ctx, b.image, spec.Start)
+	body, err := m.imageBody(ctx, b.image, spec)
 	if err != nil {
 		return err
 	}
@@ -67,7 +69,7 @@ func (m *Manager) startImage(ctx context.Context, b *box, spec Spec) error {
 }
 
 // imageBody puts the program, the image's environment and its working directory into the wire's words.
-func (m *Manager) imageBody(ctx context.Context, ref string, argv []string) (frame.ExecBody, error) {
+func (m *Manager) imageBody(ctx context.Context, ref string, spec Spec) (frame.ExecBody, error) {
 	body := frame.ExecBody{MaxOutput: machine.DefaultMaxOutput}
 	inspector, ok := m.config.Driver.(Inspector)
 	if !ok {
@@ -77,6 +79,8 @@ func (m *Manager) imageBody(ctx context.Context, ref string, argv []string) (fra
 	if err != nil {
 		return body, err
 	}
+	info = composed(info, spec)
+	argv := spec.Start
 	if len(argv) == 0 {
 		argv = append(append([]string{}, info.Entrypoint...), info.Cmd...)
 	}
@@ -96,4 +100,22 @@ func (m *Manager) imageBody(ctx context.Context, ref string, argv []string) (fra
 	}
 	body.Cwd = []byte(info.WorkingDir)
 	return body, nil
+}
+
+// composed is what an image says about starting it where a compose file has a say as well. A new entrypoint drops the
+// image's command, as the engine does.
+func composed(info image.Info, spec Spec) image.Info {
+	main, ok := spec.main()
+	if !ok {
+		return info
+	}
+	if main.Entrypoint != nil {
+		info.Entrypoint, info.Cmd = main.Entrypoint, nil
+	}
+	if main.Command != nil {
+		info.Cmd = main.Command
+	}
+	info.Env = append(info.Env[:len(info.Env):len(info.Env)], main.Environment...)
+	info.WorkingDir = cmp.Or(main.WorkingDir, info.WorkingDir)
+	return info
 }

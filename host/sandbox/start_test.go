@@ -55,14 +55,15 @@ func TestStartCommand(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, config := h.Manager(t, func(config *sandbox.Config) {
-				config.Spec.Image, config.Spec.Start, config.WarmPool = c.image, c.start, c.pool
+				config.Spec.Image, config.Spec.Start = c.image, c.start
+				keepWarm(c.pool)(config)
 			})
 			if c.pool > 0 {
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
 				go func() { ended <- m.Run(ctx) }()
 				t.Cleanup(func() { cancel(); <-ended })
-				eventually(t, "a warm container", func() bool { return m.Stats().PoolReady == 1 })
+				eventually(t, "a warm container", func() bool { return m.Stats().Pool.Ready == 1 })
 			}
 			s, err := m.Get(t.Context(), "a", "default", config.Spec)
 			if c.err != "" {

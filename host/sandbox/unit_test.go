@@ -158,7 +158,7 @@ func TestWorkspaceOfRootIsHandedOver(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can hand a folder over")
 	}
-	w := newWorkspaces(t.TempDir(), "i", "h")
+	w := newWorkspaces(t.TempDir(), "i", &presence{id: "h"}, NewHolds())
 	folder, o, err := w.prepare("s")
 	if err != nil || o.uid != workloadID || o.gid != workloadID {
 		t.Fatalf("owner %+v (%v)", o, err)

@@ -73,9 +73,6 @@ func badVolumeName(name string) error {
 // provide makes sure that the volume is there and belongs to o, once in this process, and returns its name on the
 // engine. image is what the container that hands it over is made of.
 func (vs *volumes) provide(ctx context.Context, v volume, image string, o owner) (string, error) {
-	if !volumeNames.MatchString(v.name) {
-		return "", badVolumeName(v.name)
-	}
 	name := v.engineName(vs.m.config.Instance)
 	vs.mu.Lock()
 	r := vs.ready[name]
@@ -106,12 +103,18 @@ func (vs *volumes) forget(name string) {
 	delete(vs.ready, name)
 }
 
-func (vs *volumes) prepare(ctx context.Context, v volume, name, image string, o owner) error {
+// ensure makes sure that a volume is there, whoever it belongs to.
+func (vs *volumes) ensure(ctx context.Context, v volume) (string, error) {
 	d, ok := vs.m.config.Driver.(Volumes)
 	if !ok {
-		return errNoVolumes
+		return "", errNoVolumes
 	}
-	if err := d.EnsureVolume(ctx, name, v.labels(vs.m.config.Instance)); err != nil {
+	name := v.engineName(vs.m.config.Instance)
+	return name, d.EnsureVolume(ctx, name, v.labels(vs.m.config.Instance))
+}
+
+func (vs *volumes) prepare(ctx context.Context, v volume, name, image string, o owner) error {
+	if _, err := vs.ensure(ctx, v); err != nil {
 		return err
 	}
 	if err := vs.handOver(ctx, v, name, image, o); err != nil {
@@ -134,6 +137,7 @@ const (
 func (vs *volumes) handOver(ctx context.Context, v volume, name, image string, o owner) (err error) {
 	m := vs.m
 	key := random()
+	defer m.newTenure(key).release() // it is nobody's leftover meanwhile
 	c := Container{
 		Key: key, Name: "flynn-own-" + key[:16], Image: image, Role: Preparer,
 		Entrypoint: []string{supervisorPath, "own", strconv.Itoa(o.uid), strconv.Itoa(o.gid), volumeTarget},
@@ -144,7 +148,7 @@ func (vs *volumes) handOver(ctx context.Context, v volume, name, image string, o
 		},
 		Network: "none", MemoryBytes: ownMemory, CPUs: 1, PidsLimit: ownPids,
 	}
-	c.Labels[LabelKey] = key
+	c.Labels[LabelKey], c.Labels[LabelHost] = key, m.host.id
 	c.Labels[LabelExpires] = time.Now().Add(ownTimeout).UTC().Format(time.RFC3339)
 	defer m.debts.abandon(c.Name, nil)
 	id, err := create(ctx, m.config.Driver, m.log, c)

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,13 +20,17 @@ const workloadID = 1000
 // workspaces are the sessions' folders on the host, and the pool's.
 type workspaces struct {
 	root, pool string
-	host       string // this process, for the names of slots
+	host       *presence // this process, for the names of slots
+	folders    folders
+	holds      *Holds
 	// mu makes looking for a folder and making it one step. It is held for a few system calls.
 	mu sync.Mutex
 }
 
-func newWorkspaces(root, instance, host string) *workspaces {
-	return &workspaces{root: root, pool: filepath.Join(root, ".pool-"+short(instance)), host: host}
+func newWorkspaces(root, instance string, host *presence, holds *Holds) *workspaces {
+	return &workspaces{
+		root: root, pool: filepath.Join(root, ".pool-"+short(instance)), host: host, folders: hostFolders{}, holds: holds,
+	}
 }
 
 // short is a name-safe digest.
@@ -55,10 +60,13 @@ func Workspace(root, session string) string { return filepath.Join(root, safeNam
 // owner is who commands run as in a folder.
 type owner struct{ uid, gid int }
 
-// prepare makes the session's folder if it is missing and says whose it is.
+// prepare makes the session's folder if it is missing and says whose it is. The caller has entered it in the holds.
 func (w *workspaces) prepare(session string) (string, owner, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if err := w.recover(session); err != nil {
+		return "", owner{}, err
+	}
 	return ready(w.path(session))
 }
 
@@ -99,19 +107,79 @@ func (w *workspaces) fresh(session string) bool {
 
 // slot makes a folder for a container whose session is not known yet.
 func (w *workspaces) slot(key string) (string, owner, error) {
-	return ready(filepath.Join(w.pool, w.host+"-"+key))
+	return ready(filepath.Join(w.pool, w.host.id+"-"+key))
 }
 
-// claim makes a slot's folder the session's, unless the session has one already. A bind mount follows
-// the folder, not its name.
-func (w *workspaces) claim(slot, session string) (bool, error) {
+// claim makes a slot's folder the session's, who has entered it in the holds. The error is errStays if the session cannot
+// have it and nothing has happened.
+func (w *workspaces) claim(slot, session string) error {
+	switch fresh, err := w.claimFresh(slot, session); {
+	case err != nil:
+		return fmt.Errorf("claim warm workspace: %w", err)
+	case fresh:
+		return nil
+	}
+	if err := w.undisturbed(); err != nil {
+		return fmt.Errorf("%w: %w", errStays, err)
+	}
+	done, alone := w.holds.alone(session)
+	if !alone {
+		return fmt.Errorf("%w: somebody else uses it", errStays)
+	}
+	defer done()
+	if _, _, err := ready(w.path(session)); err != nil {
+		return fmt.Errorf("%w: %w", errStays, err)
+	}
+	m := newMove(w.folders, w.path(session), slot)
+	m.undisturbed = w.undisturbed
+	if err := m.into(); err != nil {
+		return fmt.Errorf("claim warm workspace: %w", err)
+	}
+	return nil
+}
+
+// undisturbed refuses while other processes of the instance live: their sandboxes are not among the holds.
+func (w *workspaces) undisturbed() error {
+	others, err := w.host.others()
+	if err == nil && len(others) > 0 {
+		err = errors.New("another process may use it")
+	}
+	return err
+}
+
+// claimFresh does so if the session has no folder yet. A bind mount follows the folder, not its name.
+func (w *workspaces) claimFresh(slot, session string) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if err := w.recover(session); err != nil {
+		return false, err
+	}
 	if !w.fresh(session) {
 		return false, nil
 	}
-	if err := os.Rename(slot, w.path(session)); err != nil {
-		return false, fmt.Errorf("claim warm workspace: %w", err)
+	return true, os.Rename(slot, w.path(session))
+}
+
+// recover completes what an earlier move of the session's folder has left undone.
+func (w *workspaces) recover(session string) error {
+	return recoverWorkspaces(w.folders, w.root, filepath.Base(w.path(session)))
+}
+
+// clearSlots drops the slots that no living process has, but for those that hold what could not be put back.
+func (w *workspaces) clearSlots(alive map[string]bool) error {
+	recovery := recoverWorkspaces(w.folders, w.root, "")
+	moves, err1 := journal(w.root)
+	slots, err2 := filepath.Glob(filepath.Join(w.pool, "*"))
+	if err := errors.Join(err1, err2); err != nil {
+		return errors.Join(recovery, err)
 	}
-	return true, nil
+	all := recovery
+	for _, slot := range slots {
+		owner, _, _ := strings.Cut(filepath.Base(slot), "-")
+		needed := slices.ContainsFunc(moves, func(m move) bool { return m.slot == slot })
+		if owner != w.host.id && !alive[owner] && !needed {
+			all = errors.Join(all, os.RemoveAll(slot))
+		}
+	}
+	return all
 }

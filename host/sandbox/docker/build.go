@@ -40,7 +40,7 @@ func (d *Driver) Build(ctx context.Context, b image.Build, progress func(line st
 
 func (d *Driver) build(ctx context.Context, b image.Build, t *trail) error {
 	answer, err := d.api.ImageBuild(ctx, b.Context, build.ImageBuildOptions{
-		Version: build.BuilderV1, Dockerfile: b.Dockerfile, NetworkMode: b.Network, Labels: b.Labels, NoCache: b.NoCache,
+		Version: build.BuilderV1, Dockerfile: b.Dockerfile, NetworkMode: b.Network, NoCache: b.NoCache,
 		Remove: true, ForceRemove: true, Memory: b.MemoryBytes, MemorySwap: b.MemoryBytes,
 	})
 	if err != nil {
@@ -90,6 +90,7 @@ type trail struct {
 var (
 	stepLine    = regexp.MustCompile(`^Step \d+/\d+ : `)
 	runningLine = regexp.MustCompile(`^ ---> Running in ([0-9a-f]{12})\n$`)
+	removalLine = regexp.MustCompile(`^Removing intermediate container [0-9a-f]{12}\n$`)
 	imageLine   = regexp.MustCompile(`^ ---> ([0-9a-f]{12})\n$`)
 )
 
@@ -107,6 +108,7 @@ func (t *trail) see(e buildEvent) {
 		t.cached = true
 	case running != nil:
 		t.containers = append(t.containers, running[1])
+	case removalLine.MatchString(e.Stream):
 	case made != nil && (t.cached || t.isFrom()):
 		t.known, t.cached = append(t.known, made[1]), false
 	case made != nil:

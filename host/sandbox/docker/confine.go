@@ -18,6 +18,14 @@ const (
 
 // confine is the security posture of every sandbox. Only what it takes from c is open to choice.
 func confine(c sandbox.Container) (*container.Config, *container.HostConfig) {
+	config, host := confineSupervisor(c)
+	if c.Role == sandbox.Service {
+		serve(c, config, host)
+	}
+	return config, host
+}
+
+func confineSupervisor(c sandbox.Container) (*container.Config, *container.HostConfig) {
 	config := &container.Config{
 		Image:      c.Image,
 		Hostname:   "sandbox",
@@ -40,6 +48,7 @@ func confine(c sandbox.Container) (*container.Config, *container.HostConfig) {
 		AutoRemove:     true,
 		Runtime:        c.Runtime,
 		NetworkMode:    container.NetworkMode(c.Network),
+		ExtraHosts:     c.Hosts,
 		IpcMode:        "private",
 		CapDrop:        []string{"ALL"},
 		CapAdd:         capabilities(c.Role),
@@ -66,8 +75,11 @@ func confine(c sandbox.Container) (*container.Config, *container.HostConfig) {
 
 // capabilities are all that a container of the role has.
 func capabilities(r sandbox.Role) []string {
-	if r == sandbox.Preparer {
+	switch r {
+	case sandbox.Preparer:
 		return []string{"CHOWN"}
+	case sandbox.Service:
+		return []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "KILL", "NET_BIND_SERVICE"}
 	}
 	return []string{"SETUID", "SETGID", "KILL"}
 }
@@ -79,7 +91,7 @@ func mounts(wanted []sandbox.Mount) []mount.Mount {
 		switch w.Kind {
 		case sandbox.Volume:
 			m.Type = mount.TypeVolume
-			m.VolumeOptions = &mount.VolumeOptions{NoCopy: true}
+			m.VolumeOptions = &mount.VolumeOptions{NoCopy: !w.Fill}
 		case sandbox.Memory:
 			m.Type = mount.TypeTmpfs
 			m.TmpfsOptions = &mount.TmpfsOptions{SizeBytes: w.Bytes, Mode: 0o1777}

@@ -8,7 +8,7 @@
 // words that name the engine and the next step (trouble.go). Whoever needs an engine asks first whether it answers, so
 // that most trouble shows within the first of these:
 //
-//	sign of life, description     3 s
+//	sign of life, description     3 s   over ssh 5 s, because it may have to log in first
 //	list, rename, attach         10 s
 //	create, start                30 s
 //	remove                       45 s   the engine itself waits 10 s for a killed container
@@ -29,7 +29,9 @@
 package docker
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -41,11 +43,13 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/engine"
 )
 
 // Deadlines of the engine's calls. A hung engine must not hang its callers.
 const (
 	pingTimeout   = 3 * time.Second
+	sshTimeout    = 5 * time.Second // of the same, where it has to log in first
 	createTimeout = 30 * time.Second
 	startTimeout  = 30 * time.Second
 	attachTimeout = 10 * time.Second
@@ -58,6 +62,7 @@ const (
 type Driver struct {
 	api      *client.Client
 	address  string
+	engine   engine.Address
 	weakness Weakness // of the containers of a negative control; otherwise zero
 }
 
@@ -72,26 +77,31 @@ var (
 
 // Config says which engine.
 type Config struct {
-	// Engine is an address such as unix:///run/docker.sock; empty means DOCKER_HOST or the
-	// default socket.
+	// Engine is an address as package engine reads it; empty means DOCKER_HOST or the default socket.
 	Engine string
+	// CA, Cert and Key are the paths of PEM files, for an engine that is reached over TLS: whom to trust, and who we are.
+	// If they are empty, they are ca.pem, cert.pem and key.pem in DOCKER_CERT_PATH, if that is set.
+	CA, Cert, Key string
+	// SSH are further arguments of the ssh client, before those that nobody can change.
+	SSH []string
 }
 
 // New returns a Driver. It does not touch the engine; Ping does.
 func New(c Config) (*Driver, error) {
-	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
-	if c.Engine != "" {
-		opts = append(opts, client.WithHost(c.Engine))
-	}
-	api, err := client.NewClientWithOpts(opts...)
+	address := cmp.Or(c.Engine, os.Getenv(client.EnvOverrideHost), client.DefaultDockerHost)
+	e, err := engine.Parse(address)
 	if err != nil {
-		address := c.Engine
-		if address == "" {
-			address = os.Getenv(client.EnvOverrideHost)
-		}
-		return nil, fmt.Errorf("use engine %q: %w", address, err)
+		return nil, fmt.Errorf("use engine: %w", err)
 	}
-	return &Driver{api: api, address: api.DaemonHost()}, nil
+	dial, err := c.dialer(e)
+	if err != nil {
+		return nil, fmt.Errorf("use engine %s: %w", address, err)
+	}
+	api, err := newClient(e, dial)
+	if err != nil {
+		return nil, fmt.Errorf("use engine %s: %w", address, err)
+	}
+	return &Driver{api: api, address: address, engine: e}, nil
 }
 
 // Close drops idle connections.
@@ -99,7 +109,7 @@ func (d *Driver) Close() error { return d.api.Close() }
 
 // Ping implements sandbox.Driver.
 func (d *Driver) Ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.patience())
 	defer cancel()
 	if _, err := d.api.Ping(ctx); err != nil {
 		return d.explain("answer", err)
@@ -109,7 +119,7 @@ func (d *Driver) Ping(ctx context.Context) error {
 
 // Capabilities implements sandbox.Driver.
 func (d *Driver) Capabilities(ctx context.Context) (sandbox.Capabilities, error) {
-	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.patience())
 	defer cancel()
 	info, err := d.api.Info(ctx)
 	if err != nil {
@@ -167,9 +177,12 @@ func (d *Driver) existing(ctx context.Context, c sandbox.Container, conflict err
 func (d *Driver) Attach(ctx context.Context, id string, stderr io.Writer) (sandbox.Stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, attachTimeout)
 	defer cancel()
-	h, err := d.api.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	h, err := d.api.ContainerAttach(handshake(ctx), id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err != nil {
-		return nil, d.explain("attach to container", err)
+		return nil, d.explain("attach to container", overdue(ctx, err))
+	}
+	if err := h.Conn.SetDeadline(time.Time{}); err != nil {
+		return nil, d.explain("attach to container", errors.Join(err, h.Conn.Close()))
 	}
 	return &stream{Conn: h.Conn, src: h.Reader, stderr: stderr}, nil
 }

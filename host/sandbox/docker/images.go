@@ -123,8 +123,26 @@ func (d *Driver) listImages(ctx context.Context, filter filters.KeyValuePair) ([
 	if err != nil {
 		return nil, d.explain("list images", err)
 	}
-	slices.SortStableFunc(found, func(a, b apiimage.Summary) int { return cmp.Compare(b.Created, a.Created) })
+	depth := depths(found)
+	slices.SortStableFunc(found, func(a, b apiimage.Summary) int {
+		return cmp.Or(cmp.Compare(b.Created, a.Created), cmp.Compare(depth[b.ID], depth[a.ID]))
+	})
 	return found, nil
+}
+
+// depths say how many images of the list each one is built on: the engine tells their times in seconds only.
+func depths(found []apiimage.Summary) map[string]int {
+	parents := map[string]string{}
+	for _, i := range found {
+		parents[i.ID] = i.ParentID
+	}
+	depth := map[string]int{}
+	for id := range parents {
+		for parent, listed := parents[id]; listed && depth[id] < len(found); parent, listed = parents[parent] {
+			depth[id]++
+		}
+	}
+	return depth
 }
 
 // ownedImages is an image under each of its names, or under none.

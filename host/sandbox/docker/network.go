@@ -1,8 +1,10 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/filters"
@@ -20,7 +22,7 @@ func (d *Driver) EnsureNetwork(ctx context.Context, name string, labels map[stri
 	if is || err != nil {
 		return err
 	}
-	made, err := d.api.NetworkCreate(ctx, name, network.CreateOptions{Driver: "bridge", Internal: true, Labels: labels})
+	_, err = d.api.NetworkCreate(ctx, name, network.CreateOptions{Driver: "bridge", Internal: true, Labels: labels})
 	if cerrdefs.IsConflict(err) {
 		_, err = d.network(ctx, name, labels)
 		return err
@@ -28,7 +30,7 @@ func (d *Driver) EnsureNetwork(ctx context.Context, name string, labels map[stri
 	if err != nil {
 		return d.explain("create network", err)
 	}
-	return d.keepOne(ctx, name, made.ID)
+	return d.keepOne(ctx, name)
 }
 
 // network says whether there is a network of that name, which must be the instance's.
@@ -63,15 +65,17 @@ func (d *Driver) networks(ctx context.Context, name string) ([]network.Summary, 
 	return found, nil
 }
 
-// keepOne removes the network just made if somebody else has made one of its name: the one with the smallest id stays.
-func (d *Driver) keepOne(ctx context.Context, name, mine string) error {
+// keepOne removes all networks of a name but the one with the smallest id. Of two processes that have made one at the same
+// time, the one that looks later sees both.
+func (d *Driver) keepOne(ctx context.Context, name string) error {
 	found, err := d.networks(ctx, name)
 	if err != nil {
 		return err
 	}
-	for _, n := range found {
-		if n.ID < mine {
-			return d.explain("remove network", d.api.NetworkRemove(ctx, mine))
+	slices.SortFunc(found, func(a, b network.Summary) int { return cmp.Compare(a.ID, b.ID) })
+	for _, n := range found[min(1, len(found)):] {
+		if err := d.RemoveNetwork(ctx, n.ID); err != nil {
+			return err
 		}
 	}
 	return nil

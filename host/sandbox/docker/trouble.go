@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 
@@ -59,12 +60,24 @@ func (d *Driver) refused(doing string, err error) error {
 }
 
 // startIt is what to do about an engine that is not there.
-func (d *Driver) startIt() string { return "start Docker" }
+func (d *Driver) startIt() string {
+	switch d.engine.Scheme {
+	case "tcp":
+		return "start Docker on " + d.engine.Host
+	case "ssh":
+		return "try: ssh " + d.engine.Host + " docker version"
+	}
+	return "start Docker"
+}
 
 // cause is what a lost connection's error says beyond that there is none, such as trouble with TLS.
 func (d *Driver) cause(err error) string {
 	if strings.HasPrefix(err.Error(), "Cannot connect to the Docker daemon at ") { // the client's words for just that
 		return ""
+	}
+	var request *url.Error // its words name an address that is none
+	if errors.As(err, &request) {
+		err = request.Err
 	}
 	return ": " + err.Error()
 }

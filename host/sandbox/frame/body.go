@@ -20,14 +20,14 @@ type HelloBody struct {
 	Lane string `json:"lane,omitempty"`
 	// Proxy asks for the proxy: a loopback port whose connections the host serves.
 	Proxy bool `json:"proxy,omitempty"`
+	// Env is further environment of every command, "NAME=value"; it replaces what the supervisor sets by itself.
+	Env [][]byte `json:"env,omitempty"`
 	// Mounts are places inside whose identity the welcome tells.
 	Mounts [][]byte `json:"mounts,omitempty"`
 	// Lease is how long background commands outlast the host, and Secret what it proves itself with when it is back.
 	// They count only with a lane.
 	Lease  time.Duration `json:"lease,omitempty"`
 	Secret []byte        `json:"secret,omitempty"`
-	// Env is what every command finds besides: "NAME=value".
-	Env []string `json:"env,omitempty"`
 }
 
 // WelcomeBody is the supervisor's proof of where it runs. The host compares it with

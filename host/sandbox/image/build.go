@@ -6,12 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/flynnhost/flynn/host/machine"
 )
 
 // stageInfix stands between an image's name and the number of one of its stages.
 const stageInfix = "-stage-"
+
+// StageOf returns the name of the image that a name belongs to as one of its stages, or "".
+func StageOf(name string) string {
+	of, _, is := strings.Cut(name, stageInfix)
+	if !is {
+		return ""
+	}
+	return of
+}
 
 // build has the engine follow a Dockerfile and returns the image's id. The images of its other stages get a name beside the
 // image's, so that they can be found when it goes.
@@ -27,7 +37,7 @@ func (b *Builder) build(ctx context.Context, p Plan, anew bool, made *leftovers)
 		packed <- err
 	}()
 	built, err := b.engine.Build(ctx, Build{
-		Context: archive, Dockerfile: p.source.dockerfile, Bases: p.bases, Network: p.recipe.network(), Labels: b.labels(p),
+		Context: archive, Dockerfile: p.source.dockerfile, Bases: p.bases, Network: p.recipe.network(),
 		MemoryBytes: workMemory, NoCache: anew,
 	}, func(line string) { machine.Notice(ctx, "building image: "+Clean(line)) })
 	archive.Close()
@@ -54,5 +64,18 @@ func (b *Builder) build(ctx context.Context, p Plan, anew bool, made *leftovers)
 			return "", err
 		}
 	}
-	return built.Image, nil
+	return b.stamp(ctx, p, built.Image, made)
+}
+
+// stamp puts the labels on. The engine's builder would do it by a step for each, in front of people's eyes.
+func (b *Builder) stamp(ctx context.Context, p Plan, image string, made *leftovers) (id string, err error) {
+	err = b.work(ctx, Work{Image: image, Argv: []string{"/bin/true"}, Network: "none"}, func(container string) error {
+		id, err = b.engine.Commit(ctx, container, b.labels(p))
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	made.add(id)
+	return id, nil
 }

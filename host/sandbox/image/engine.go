@@ -82,7 +82,6 @@ type Build struct {
 	// Bases are the ids of images that it begins with.
 	Bases       []string
 	Network     string // none, bridge or host
-	Labels      map[string]string
 	MemoryBytes int64
 	// NoCache has every step done anew.
 	NoCache bool

@@ -29,8 +29,8 @@ type Config struct {
 	Repository string
 	// Instance is the owner, for labels.
 	Instance string
-	// WorkLabels go on containers that images are changed in, so that a crash's leftovers are found.
-	WorkLabels map[string]string
+	// WorkLabels are for a container that an image is changed in, so that a crash's leftovers are found.
+	WorkLabels func() map[string]string
 	// Cache is a folder of this instance's own for what was downloaded.
 	Cache string
 	// Client downloads; nil is one that asks the environment for a proxy.
@@ -212,7 +212,7 @@ func (b *Builder) labels(p Plan) map[string]string {
 
 // work runs a container for use, which gets its id, and removes it whatever happens.
 func (b *Builder) work(ctx context.Context, w Work, use func(id string) error) (err error) {
-	w.Name, w.Labels = "flynn-image-"+randomName(), b.config.WorkLabels
+	w.Name, w.Labels = "flynn-image-"+randomName(), b.config.WorkLabels()
 	w.MemoryBytes, w.PidsLimit = workMemory, workPids
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)

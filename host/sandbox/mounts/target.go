@@ -19,7 +19,8 @@ func kernels() []string {
 	return []string{"/proc", "/sys", "/dev", "/tmp", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"}
 }
 
-// CheckTargets judges the places that mounts take in a container whose workspace is at that path. Its error is a *TargetError.
+// CheckTargets judges the places that mounts take in a container whose workspace is at that path; "" is a container without
+// one, which has no /tmp of ours either. Its error is a *TargetError.
 func CheckTargets(workspace string, targets []string) error {
 	for i, target := range targets {
 		problem := checkTarget(workspace, target)
@@ -45,12 +46,16 @@ func checkTarget(workspace, target string) string {
 		return fmt.Sprintf(`target %q is no place inside: write a clean absolute path below /, such as "/data"`, target)
 	case strings.HasPrefix(target, "/.flynn"):
 		return fmt.Sprintf("target %q is Flynn's own: choose another name", target)
+	case workspace == "":
 	case below(workspace, target):
 		return fmt.Sprintf("target %q hides the workspace %s: choose a place beside it", target, workspace)
 	case below(target, workspace):
 		return fmt.Sprintf("target %q lies in the workspace %s, where the engine would make folders of root's: choose a place beside it", target, workspace)
 	}
 	for _, k := range kernels() {
+		if workspace == "" && k == "/tmp" {
+			continue
+		}
 		if below(target, k) || below(k, target) {
 			return fmt.Sprintf("target %q lies over %s, which the container needs: choose another place", target, k)
 		}

@@ -15,16 +15,23 @@ const Busybox = "/bin/busybox"
 
 // busyboxRoot returns a root file system as an uncompressed tar.
 func busyboxRoot() (io.Reader, error) {
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	if err := busyboxInto(w); err != nil {
+		return nil, err
+	}
+	return &out, w.Close()
+}
+
+func busyboxInto(w *tar.Writer) error {
 	program, err := os.ReadFile(Busybox)
 	if err != nil {
-		return nil, fmt.Errorf("make test image: %w: install busybox-static", err)
+		return fmt.Errorf("make test image: %w: install busybox-static", err)
 	}
 	applets, err := exec.Command(Busybox, "--list").Output()
 	if err != nil {
-		return nil, fmt.Errorf("make test image: list applets: %w", err)
+		return fmt.Errorf("make test image: list applets: %w", err)
 	}
-	var out bytes.Buffer
-	w := tar.NewWriter(&out)
 	for _, dir := range []string{"bin", "dev", "etc", "proc", "sys", "root", "tmp", "usr", "usr/bin", "var"} {
 		mode := int64(0o755)
 		if dir == "tmp" {
@@ -39,7 +46,7 @@ func busyboxRoot() (io.Reader, error) {
 		}
 	}
 	add(w, tar.Header{Typeflag: tar.TypeReg, Name: "etc/passwd", Mode: 0o644}, []byte("root:x:0:0:root:/root:/bin/sh\n"))
-	return &out, w.Close()
+	return nil
 }
 
 // add writes into memory, so its errors are only mistakes in the header; Close reports them.

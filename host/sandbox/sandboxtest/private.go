@@ -47,7 +47,7 @@ func OwnIn(t testing.TB, dir string, args ...string) *Private {
 		need.Part(t, "docker", fmt.Errorf("second engine: %w", err))
 	}
 	p.Host = connect(t, p.Address())
-	need.Part(t, "docker", importImage(t.Context(), p.API))
+	need.Part(t, "docker", importImage(t.Context(), p.API, Image, busyboxRoot))
 	return p
 }
 
@@ -91,7 +91,7 @@ func (p *Private) Crash() {
 }
 
 // Freeze makes the engine hang until Thaw, with its containers as they are.
-func (p *Private) Freeze() { p.t.Helper(); p.signal("docker.pid", "dockerd", syscall.SIGSTOP) }
+func (p *Private) Freeze() { p.t.Helper(); p.freeze("docker.pid", "dockerd") }
 
 // Thaw ends Freeze.
 func (p *Private) Thaw() { p.t.Helper(); p.signal("docker.pid", "dockerd", syscall.SIGCONT) }
@@ -115,6 +115,24 @@ func (p *Private) FreezeContainerd() {
 func (p *Private) ThawContainerd() {
 	p.t.Helper()
 	p.signal(containerdPID, "containerd", syscall.SIGCONT)
+}
+
+// freeze returns once all threads stand still.
+func (p *Private) freeze(file, name string) {
+	p.t.Helper()
+	p.signal(file, name, syscall.SIGSTOP)
+	for began := time.Now(); ; {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.pid(file, name)))
+		if len(threads) > 0 && !slices.ContainsFunc(threads, func(path string) bool {
+			state, err := os.ReadFile(path)
+			return err != nil || !strings.Contains(string(state), ") T ")
+		}) {
+			return
+		}
+		if time.Since(began) > 10*time.Second {
+			p.t.Fatalf("%s does not stop", name)
+		}
+	}
 }
 
 func (p *Private) signal(file, name string, sig syscall.Signal) {

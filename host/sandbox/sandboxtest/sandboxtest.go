@@ -37,7 +37,7 @@ type Host struct {
 func Engine(t testing.TB) Host {
 	t.Helper()
 	h := connect(t, "")
-	need.Part(t, "docker", importImage(t.Context(), h.API))
+	need.Part(t, "docker", importImage(t.Context(), h.API, Image, busyboxRoot))
 	return h
 }
 
@@ -61,20 +61,21 @@ func connect(t testing.TB, address string) Host {
 	return h
 }
 
-// importTimeout bounds the making of Image.
+// importTimeout bounds the making of an image.
 const importTimeout = time.Minute
 
-func importImage(ctx context.Context, api *client.Client) error {
+// importImage makes an image unless the engine has it.
+func importImage(ctx context.Context, api *client.Client, tag string, makeRoot func() (io.Reader, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, importTimeout)
 	defer cancel()
-	if _, err := api.ImageInspect(ctx, Image); err == nil {
+	if _, err := api.ImageInspect(ctx, tag); err == nil {
 		return nil
 	}
-	root, err := busyboxRoot()
+	root, err := makeRoot()
 	if err != nil {
 		return err
 	}
-	body, err := api.ImageImport(ctx, image.ImportSource{Source: root, SourceName: "-"}, Image, image.ImportOptions{
+	body, err := api.ImageImport(ctx, image.ImportSource{Source: root, SourceName: "-"}, tag, image.ImportOptions{
 		Changes: []string{"ENV PATH=/usr/sbin:/usr/bin:/sbin:/bin", "ENV IMAGE_SECRET=from-the-image"},
 	})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // beneath opens a path below the workspace; no link, not even a magic one, can lead out of it.
 // It follows links within. Kernels before 5.6 have no openat2: there a path with any link is refused.
 func (f *files) beneath(name string, flags uint64) (int, error) {
-	return openBeneath(f.root, name, flags, 0)
+	return f.open(f.root, name, flags, 0)
 }
 
 // openBeneath is beneath for any folder; resolve adds to what is refused on the way.

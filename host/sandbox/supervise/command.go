@@ -118,6 +118,9 @@ func (c *command) run() {
 		c.s.send(frame.Frame{Type: frame.Started, ID: c.id, Payload: frame.Encode(frame.StartedBody{PID: child.pid})})
 	}
 	verdict := c.await(child)
+	if verdict.Kill == nil && !c.body.Background {
+		verdict.Kill = c.s.endLeft(child)
+	}
 	c.drain()
 	after := c.s.meters.read()
 	verdict.Wall = time.Since(began)
@@ -125,20 +128,7 @@ func (c *command) run() {
 	abnormal := verdict.ExitCode != 0
 	verdict.OOM = abnormal && after.oomKills > before.oomKills
 	verdict.PidsHit = after.refusedForks > before.refusedForks
-	if verdict.PidsHit && verdict.Kill == nil && !c.body.Background {
-		verdict.Kill = c.clearAmok(child)
-	}
 	c.report(verdict)
-}
-
-// clearAmok ends what a command left behind that hit the pids limit. Commonly a command may leave
-// processes in the background; one that ran amok would leave no room for the next command.
-func (c *command) clearAmok(child *child) *frame.KillBody {
-	if len(c.s.scanner.find(tagIs(child.tag))) == 0 {
-		return nil
-	}
-	certificate := c.s.end(child)
-	return &certificate
 }
 
 // spawn starts the shell and the goroutines that carry its streams.

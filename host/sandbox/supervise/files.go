@@ -28,10 +28,12 @@ const maxEntries = 20000
 type files struct {
 	jobs chan func()
 	root int // the workspace, O_PATH
+	// open is openBeneath.
+	open func(root int, name string, flags, resolve uint64) (int, error)
 }
 
 func openFiles(h frame.HelloBody) (*files, error) {
-	f := &files{jobs: make(chan func())}
+	f := &files{jobs: make(chan func()), open: openBeneath}
 	ready := make(chan error)
 	go f.serve(h, ready)
 	return f, <-ready

@@ -156,7 +156,7 @@ func (im *importer) in(name string, do func(at int, base string) error) error {
 // elsewhere, nor can a command that meddles.
 func (im *importer) folder(name string) (int, error) {
 	const flags = unix.O_PATH | unix.O_DIRECTORY
-	fd, err := openBeneath(im.top, name, flags, unix.RESOLVE_NO_SYMLINKS)
+	fd, err := im.f.open(im.top, name, flags, unix.RESOLVE_NO_SYMLINKS)
 	if err != unix.ENOENT || name == "." {
 		return fd, err
 	}
@@ -168,7 +168,7 @@ func (im *importer) folder(name string) (int, error) {
 	if err := unix.Mkdirat(parent, path.Base(name), 0o755); err != nil && err != unix.EEXIST {
 		return -1, err
 	}
-	return openBeneath(im.top, name, flags, unix.RESOLVE_NO_SYMLINKS)
+	return im.f.open(im.top, name, flags, unix.RESOLVE_NO_SYMLINKS)
 }
 
 // makeFolder makes a folder that stays open to its owner, because more is going to be put in it.

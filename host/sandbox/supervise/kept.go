@@ -23,6 +23,9 @@ func (s *supervisor) openKept(f frame.Frame) error {
 // to the proxy: so a host that was gone finds every frame about something it knows.
 func (s *supervisor) tellKept(t *transfer) {
 	defer t.cancel()
+	t.resume()
+	defer t.yield()
+	defer t.cancel()
 	commands := s.background()
 	running := make(map[*command]bool)
 	lines := json.NewEncoder(t)
@@ -70,12 +73,13 @@ func (c *command) tell() (frame.KeptEntry, bool) {
 	return e, true
 }
 
-// line is what runs, in one line for people.
+// line is the command in one line, for people.
 func (c *command) line() []byte {
-	if len(c.body.Argv) > 0 {
-		return bytes.Join(c.body.Argv, []byte(" "))
+	if c.body.Argv == nil {
+		return c.body.Script
 	}
-	return c.body.Script
+	line := bytes.Join(c.body.Argv, []byte(" "))
+	return line[:min(len(line), frame.MaxScript)]
 }
 
 // rejoin lets the command speak again, and says now what it could not say since tell.

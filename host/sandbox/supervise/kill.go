@@ -35,6 +35,9 @@ func (s *supervisor) end(c *child) frame.KillBody {
 	for _, r := range rungs {
 		verdict.Rung = r.name
 		if verdict.Survivors = r.try(); verdict.Survivors == 0 {
+			verdict.Survivors = s.scanner.count(tagIs(c.tag))
+		}
+		if verdict.Survivors == 0 {
 			break
 		}
 	}
@@ -71,7 +74,7 @@ func (s *supervisor) endAll(such func(tag int) bool) int {
 		for _, p := range s.scanner.find(such) {
 			_ = syscall.Kill(p.pid, syscall.SIGKILL)
 		}
-		left = len(s.scanner.find(such))
+		left = s.scanner.count(such)
 		return left == 0
 	})
 	return left
@@ -115,7 +118,7 @@ func (s *supervisor) endUser(tag int) int {
 	s.guard.fire(func(shot func() bool) {
 		poll(uidGrace, func() bool {
 			armed := shot()
-			left = len(s.scanner.find(tagIs(tag)))
+			left = s.scanner.count(tagIs(tag))
 			return left == 0 || !armed
 		})
 	})

@@ -78,7 +78,11 @@ func fixedEnv(h frame.HelloBody) []string {
 	if h.Proxy {
 		env = append(env, proxyEnv()...)
 	}
-	return append(env, h.Env...)
+	more := make([]string, len(h.Env))
+	for i, variable := range h.Env {
+		more[i] = string(variable)
+	}
+	return joinEnv(env, more)
 }
 
 // start runs argv as the workload's user in a session of its own, with a tag.

@@ -159,6 +159,7 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	}
 	warmThreads(spareThreads)
 	s.meters = openMeters()
+	s.scanner.births = openBirths()
 	if s.spawner, err = newSpawner(s.hello); err != nil {
 		return err
 	}

@@ -59,11 +59,8 @@ func (t *transfer) run(do work, body []byte) {
 func (t *transfer) data(p []byte) error { return t.in.Put(p) }
 func (t *transfer) end()                { t.in.End() }
 
-// cut makes whoever waits for the host go on, and fail: what did not come is missing.
-func (t *transfer) cut() {
-	t.in.End()
-	t.window.Close()
-}
+// cut gives the request up: what the host did not send is missing, and half a file must not pass for a whole one.
+func (t *transfer) cut() { t.cancel() }
 
 func (t *transfer) grant(stream uint8, p []byte) error {
 	if stream != frame.Out {

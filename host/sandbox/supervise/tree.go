@@ -4,27 +4,39 @@ package supervise
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// process is one live process that carries a tag.
-type process struct{ pid, group int }
+// process is one process that carries a tag.
+type process struct {
+	pid, group int
+	dead       bool // and not reaped yet
+}
 
 // scanner finds processes by tag. Its scans take turns, so that many commands ending at once
 // cannot block more threads than there are.
 type scanner struct {
+	births births
+
 	mu     sync.Mutex
 	dir    [32 << 10]byte
 	status [8 << 10]byte
 }
 
-// find returns the live processes that carry such a tag as a supplementary group. Zombies are dead and
-// not counted. A process can change its name, parent, group and session, but without
-// CAP_SETGID it keeps its supplementary groups, and so do its children.
+// find returns the live processes that carry such a tag as a supplementary group. A process can change its name, parent,
+// group and session, but without CAP_SETGID it keeps its supplementary groups, and so do its children. Whoever is born
+// while the scan goes on may be missed: count is for certainty.
 func (s *scanner) find(such func(tag int) bool) []process {
+	return slices.DeleteFunc(s.scan(such), func(p process) bool { return p.dead })
+}
+
+// scan is find with the dead, as long as they are not reaped.
+func (s *scanner) scan(such func(tag int) bool) []process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found []process
@@ -34,6 +46,37 @@ func (s *scanner) find(such func(tag int) bool) []process {
 		}
 	}
 	return found
+}
+
+const (
+	// countLooks is how many empty looks in a row count as none where processes are made all the time, by others: a chain of
+	// processes would have to slip through each of them.
+	countLooks = 8
+	// reapGrace is how long the dead are waited for. They cannot come back to life, but people count them.
+	reapGrace = 100 * time.Millisecond
+)
+
+// count is how many processes carry such a tag. Zero is certain: the last look found none, not even a dead one, and no
+// process was born during it.
+func (s *scanner) count(such func(tag int) bool) int {
+	alive := 0
+	patience := time.Now().Add(reapGrace)
+	for empty := 0; empty < countLooks; {
+		before, known := s.births.last()
+		found := s.scan(such)
+		alive = len(slices.DeleteFunc(slices.Clone(found), func(p process) bool { return p.dead }))
+		switch {
+		case alive > 0:
+			return alive
+		case len(found) > 0 && time.Now().Before(patience):
+			time.Sleep(100 * time.Microsecond) // the reaper is at it
+		case known && s.births.none(before):
+			return 0
+		default:
+			empty++
+		}
+	}
+	return alive
 }
 
 // pids lists the numeric names in /proc.
@@ -70,16 +113,20 @@ func (s *scanner) look(pid int, such func(int) bool) (process, bool) {
 	return parseStatus(s.status[:max(n, 0)], pid, such)
 }
 
+// parseStatus reads what a process says of itself. One whose first thread has ended is shown as a zombie although its other
+// threads live.
 func parseStatus(status []byte, pid int, such func(int) bool) (process, bool) {
 	p := process{pid: pid}
 	carries := false
+	ended, threads := false, 0
 	for line := range bytes.Lines(status) {
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		switch string(name) {
 		case "State":
-			if state := bytes.TrimSpace(value); len(state) > 0 && (state[0] == 'Z' || state[0] == 'X') {
-				return p, false
-			}
+			state := bytes.TrimSpace(value)
+			ended = len(state) > 0 && (state[0] == 'Z' || state[0] == 'X')
+		case "Threads":
+			threads, _ = strconv.Atoi(string(bytes.TrimSpace(value)))
 		case "Groups":
 			carries = hasNumber(value, such)
 		case "NSpgid":
@@ -88,6 +135,7 @@ func parseStatus(status []byte, pid int, such func(int) bool) (process, bool) {
 			}
 		}
 	}
+	p.dead = ended && threads <= 1
 	return p, carries
 }
 

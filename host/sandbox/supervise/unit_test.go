@@ -20,19 +20,20 @@ func TestParseStatus(t *testing.T) {
 	for _, c := range []struct {
 		name, status string
 		tag          int
-		want         bool
+		want, dead   bool
 	}{
-		{"tagged", status, 40007, true},
-		{"other tag", status, 40008, false},
-		{"part of a number", status, 4000, false},
-		{"zombie", "State:\tZ (zombie)\nGroups:\t40007\n", 40007, false},
-		{"no groups", "State:\tR\nGroups:\t \n", 40007, false},
-		{"name that looks like a line", "Name:\tGroups:\t40007\nState:\tS\nGroups:\t1\n", 40007, false},
-		{"gone", "", 40007, false},
+		{"tagged", status, 40007, true, false},
+		{"other tag", status, 40008, false, false},
+		{"part of a number", status, 4000, false, false},
+		{"zombie", "State:\tZ (zombie)\nThreads:\t1\nGroups:\t40007\nNSpgid:\t8\n", 40007, true, true},
+		{"only its first thread has ended", "State:\tZ (zombie)\nThreads:\t2\nGroups:\t40007\nNSpgid:\t8\n", 40007, true, false},
+		{"no groups", "State:\tR\nGroups:\t \n", 40007, false, false},
+		{"name that looks like a line", "Name:\tGroups:\t40007\nState:\tS\nGroups:\t1\n", 40007, false, false},
+		{"gone", "", 40007, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, ok := parseStatus([]byte(c.status), 9, tagIs(c.tag))
-			if ok != c.want || ok && (p.pid != 9 || p.group != 8) {
+			if ok != c.want || ok && (p.pid != 9 || p.group != 8 || p.dead != c.dead) {
 				t.Errorf("got %+v, %v", p, ok)
 			}
 		})

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/sandbox"
+)
+
+func copySandboxCommand(name cli.Flag) *cli.Command {
+	return &cli.Command{
+		Name: "cp", Usage: "copy files into a session's sandbox and out of it", ArgsUsage: "SOURCE DEST",
+		Description: "One of the two is SESSION:PATH, with a path in the session's workspace, the other a path of this machine. A folder is\n" +
+			"copied with everything in it, into DEST if that is a folder. With - as the other one, a folder goes to standard output\n" +
+			"as a tar, and a tar, tar.gz or zip from standard input is unpacked into PATH; a single file goes as it is.",
+		Flags: []cli.Flag{
+			name, &cli.BoolFlag{Name: "hooks", Usage: "unpack what lies in .git/hooks, which git runs, too"},
+		},
+		Action: copySandbox,
+	}
+}
+
+func copySandbox(ctx context.Context, cmd *cli.Command) error {
+	if cmd.Args().Len() != 2 {
+		return usagef("want a source and a destination: flynn sandbox cp [flags] SOURCE DEST")
+	}
+	return withSandboxes(ctx, cmd, func(s *host.Sandboxes, out *output) error {
+		from, to := cmd.Args().Get(0), cmd.Args().Get(1)
+		source, isSource, err := findPlace(s, from)
+		if err != nil {
+			return err
+		}
+		dest, isDest, err := findPlace(s, to)
+		if err != nil {
+			return err
+		}
+		if isSource == isDest {
+			return usagef("one of %q and %q must be SESSION:PATH, and the other a path of this machine", from, to)
+		}
+		c := copying{ctx: ctx, out: out, stdin: cmd.Root().Reader, limits: sandbox.Limits{Hooks: cmd.Bool("hooks")}}
+		if isSource {
+			return inSession(ctx, s, cmd, source.session, func(b *sandbox.Session) error { return c.report(c.down(b, source.path, to)) })
+		}
+		return inSession(ctx, s, cmd, dest.session, func(b *sandbox.Session) error { return c.report(c.up(b, from, dest.path)) })
+	})
+}
+
+// place is a path in a session's workspace.
+type place struct{ session, path string }
+
+// findPlace reads SESSION:PATH. Sessions have colons in their names as well, so what counts is which of them there is.
+func findPlace(s *host.Sandboxes, arg string) (place, bool, error) {
+	if arg == "-" || filepath.IsAbs(arg) || strings.HasPrefix(arg, ".") || !strings.Contains(arg, ":") {
+		return place{}, false, nil
+	}
+	for i := len(arg) - 1; i > 0; i-- {
+		if arg[i] != ':' {
+			continue
+		}
+		if _, err := os.Stat(sandbox.Workspace(s.Root, arg[:i])); err == nil {
+			return place{arg[:i], arg[i+1:]}, true, nil
+		}
+	}
+	return place{}, false, fmt.Errorf("no session in %q has a workspace: see flynn sandbox list; a file of this machine with a colon is written ./%s", arg, arg)
+}
+
+// inSession does something in a container of its own for the session's workspace.
+func inSession(ctx context.Context, s *host.Sandboxes, cmd *cli.Command, session string, do func(*sandbox.Session) error) (err error) {
+	name := cmd.String("sandbox")
+	spec, err := s.Spec(name)
+	if err != nil {
+		return err
+	}
+	manager, err := s.Manager(sandboxLog(cmd))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		defer cancel()
+		err = errors.Join(err, manager.DestroyAll(ctx))
+	}()
+	b, err := manager.Get(ctx, session, name, spec)
+	if err != nil {
+		return err
+	}
+	return do(b)
+}
+
+// copying is one run of the command.
+type copying struct {
+	ctx    context.Context
+	out    *output
+	stdin  io.Reader
+	limits sandbox.Limits
+}
+
+// report says what was copied where that was asked for, and always what was not.
+func (c copying) report(t sandbox.Tally, err error) error {
+	if err != nil {
+		return err
+	}
+	if t.Skipped > 0 || t.Torn > 0 {
+		fmt.Fprintf(c.out.err, "flynn: %d entries were left out: special files, closed ones or hooks of git; %d changed while they were copied\n", t.Skipped, t.Torn)
+	}
+	if c.out.asJSON {
+		return c.out.json(t)
+	}
+	return nil
+}
+
+// down copies from the session.
+func (c copying) down(b *sandbox.Session, from, to string) (t sandbox.Tally, err error) {
+	info, err := b.Stat(c.ctx, from)
+	switch {
+	case err != nil:
+		return t, err
+	case to == "-" && c.out.asJSON:
+		return t, usagef("--json and - both want standard output")
+	case info.Mode.IsDir() && to == "-":
+		return b.Export(c.ctx, from, c.out.out)
+	case info.Mode.IsDir():
+		return c.downFolder(b, from, to)
+	}
+	r, info, err := b.Open(c.ctx, from)
+	if err != nil {
+		return t, err
+	}
+	defer r.Close()
+	if to == "-" {
+		_, err := io.Copy(c.out.out, r)
+		return sandbox.Tally{Files: 1, Bytes: info.Size}, err
+	}
+	if there, err := os.Stat(to); err == nil && there.IsDir() {
+		to = filepath.Join(to, path.Base(from))
+	}
+	return sandbox.Tally{Files: 1, Bytes: info.Size}, writeFile(to, r, info.Mode.Perm())
+}
+
+// writeFile replaces a file when all of it has come.
+func writeFile(name string, r io.Reader, mode fs.FileMode) error {
+	draft, err := os.CreateTemp(filepath.Dir(name), ".flynn-*")
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(draft, r)
+	err = errors.Join(err, draft.Chmod(mode), draft.Close())
+	if err == nil {
+		err = os.Rename(draft.Name(), name)
+	}
+	if err != nil {
+		os.Remove(draft.Name())
+	}
+	return err
+}
+
+func (c copying) downFolder(b *sandbox.Session, from, to string) (t sandbox.Tally, err error) {
+	if there, err := os.Stat(to); err == nil && there.IsDir() {
+		if base := path.Base(from); from != "" && base != "." && base != "/" {
+			to = filepath.Join(to, base)
+		}
+	}
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return t, err
+	}
+	root, err := os.OpenRoot(to)
+	if err != nil {
+		return t, err
+	}
+	defer root.Close()
+	return b.CopyOut(c.ctx, from, root)
+}
+
+// up copies into the session.
+func (c copying) up(b *sandbox.Session, from, to string) (t sandbox.Tally, err error) {
+	if from == "-" {
+		return b.Import(c.ctx, to, c.stdin, c.limits)
+	}
+	info, err := os.Stat(from)
+	if err != nil {
+		return t, err
+	}
+	if there, err := b.Stat(c.ctx, to); err == nil && there.Mode.IsDir() {
+		to = path.Join(to, filepath.Base(from))
+	}
+	if info.IsDir() {
+		root, err := os.OpenRoot(from)
+		if err != nil {
+			return t, err
+		}
+		defer root.Close()
+		return b.CopyIn(c.ctx, to, root)
+	}
+	if !info.Mode().IsRegular() {
+		return t, fmt.Errorf("copy %s: it is neither a file nor a folder", from)
+	}
+	f, err := os.Open(from)
+	if err != nil {
+		return t, err
+	}
+	defer f.Close()
+	return sandbox.Tally{Files: 1, Bytes: info.Size()}, b.Put(c.ctx, to, f, -1, info.Mode().Perm())
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+)
+
+func TestSandboxImages(t *testing.T) {
+	dir := t.TempDir()
+	dockerfile := func(text string) {
+		if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte("FROM "+sandboxtest.Image+"\n"+text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dockerfile("RUN cat /proc/sys/kernel/random/uuid > /id")
+	s := newSandboxes(t, fmt.Sprintf("enabled = true\n[sandboxes.built]\ndockerfile = %q\nbuild_network = \"none\"\n[agent_configs.builder]\nsandbox = \"built\"",
+		filepath.Join(dir, "Dockerfile")))
+	t.Cleanup(func() {
+		images, _ := s.host.Driver.ListImages(context.Background(), s.host.Instance)
+		for _, o := range images {
+			_ = s.host.Driver.RemoveImage(context.Background(), o.Name)
+		}
+	})
+	read := func() string {
+		out, stderr := s.flynn(exitOK, "exec", "--sandbox", "built", "cat /id")
+		if len(out) != 37 {
+			t.Fatalf("printed %q, %s", out, stderr)
+		}
+		return out
+	}
+	explained := func() host.Place {
+		var places []host.Place
+		out, _ := s.flynn(exitOK, "explain", "--json", "builder")
+		if err := json.Unmarshal([]byte(out), &places); err != nil || len(places) != 2 {
+			t.Fatalf("%s: %v", out, err)
+		}
+		return places[0]
+	}
+	before := explained()
+	if before.Strategy != "dockerfile" || !strings.HasPrefix(before.Image, "flynn-") {
+		t.Errorf("before the build: %+v", before)
+	}
+	_, stderr := s.flynn(exitOK, "exec", "--sandbox", "built", "true")
+	if !strings.Contains(stderr, "flynn: building image") {
+		t.Errorf("nobody was told of the build: %s", stderr)
+	}
+	first := read()
+	if again := read(); again != first {
+		t.Error("it was built again")
+	}
+	var made host.Rebuilt
+	out, stderr := s.flynn(exitOK, "rebuild", "--sandbox", "built", "--json")
+	if err := json.Unmarshal([]byte(out), &made); err != nil {
+		t.Fatal(err)
+	}
+	if made.Image != before.Image || made.Strategy != "dockerfile" || made.Sandbox != "built" || !strings.Contains(stderr, "flynn: building image") {
+		t.Errorf("rebuilt %+v, %s", made, stderr)
+	}
+	if read() == first {
+		t.Error("the image is not a new one")
+	}
+
+	if removed := s.listed("prune"); len(removed) != 0 {
+		t.Errorf("prune removed what is needed: %+v", removed)
+	}
+	dockerfile("RUN cat /proc/sys/kernel/random/uuid > /id # another")
+	if after := explained(); after.Image == before.Image {
+		t.Errorf("a change makes no difference: %+v", after)
+	}
+	if removed := s.listed("prune"); len(removed) != 1 || removed[0].Name != before.Image {
+		t.Errorf("prune removed %+v", removed)
+	}
+	if left, err := s.host.Driver.ListImages(t.Context(), s.host.Instance); err != nil || len(left) != 0 {
+		t.Errorf("left %+v, %v", left, err)
+	}
+	if out, _ := s.flynn(exitOK, "rebuild"); !strings.Contains(out, sandboxtest.Image) {
+		t.Errorf("an image as it is: %q", out)
+	}
+	dockerfile("RUN echo told; exit 9")
+	if _, stderr := s.flynn(exitFailure, "rebuild", "--sandbox", "built"); !strings.Contains(stderr, "non-zero code: 9; its last output: told") {
+		t.Errorf("a build that fails: %s", stderr)
+	}
+}

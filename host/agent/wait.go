@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool"
+)
+
+// noticePeriod is the shortest time between two lines about a machine that is being made.
+const noticePeriod = time.Second
+
+// waiting is what a call waits for.
+type waiting struct {
+	mu   sync.Mutex
+	line string
+}
+
+func (w *waiting) set(line string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.line = line
+}
+
+func (w *waiting) get() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.line
+}
+
+// noticed returns a context under which whoever watches the turn is told what keeps a call waiting.
+func (t *turn) noticed(ctx context.Context, c model.ToolCall, w *waiting) (_ context.Context, stop func()) {
+	show, stop := machine.Throttle(noticePeriod, func(line string) {
+		t.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: line + "\n"})
+	})
+	return machine.WithNotice(ctx, func(line string) {
+		w.set(line)
+		show(line)
+	}), stop
+}
+
+// awaitMachine gets the machine for a call. Who writes over a channel sees no progress, so when getting it takes longer than
+// their patience they are told once what it waits for.
+func (t *turn) awaitMachine(ctx context.Context, v tool.Verdict, w *waiting) (machine.Machine, error) {
+	var m machine.Machine
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		m, err = t.machine(ctx, v)
+	}()
+	patience := time.NewTimer(t.cfg.Patience)
+	defer patience.Stop()
+	select {
+	case <-done:
+		return m, err
+	case <-patience.C:
+	}
+	if line := w.get(); line != "" && !t.silent && route.Door(t.row.Channel) == route.DoorChannel {
+		t.tell(ctx, "This takes a while: "+line)
+	}
+	<-done
+	return m, err
+}
+
+// tell sends a word before the answer. It is committed like a reply, so that it is neither lost nor shown twice.
+func (t *turn) tell(ctx context.Context, text string) {
+	r := message.Reply{
+		Key: t.row.ID + "/" + store.NewID(t.cfg.Now()), Channel: t.row.Channel, Conversation: t.row.Conversation, ReplyTo: t.origin.EventID,
+		Text: text,
+	}
+	t.pending.Replies = append(t.pending.Replies, r)
+	if err := t.commit(ctx); err != nil {
+		t.cfg.Log.Error("word before the answer could not be kept", "turn", t.row.ID, "error", err)
+		return
+	}
+	t.cfg.Replied(t.row.ID, r)
+}

@@ -1,0 +1,77 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/message"
+)
+
+// building are machines whose sandbox takes until somebody says so.
+type building struct {
+	noMachines
+	ready chan struct{}
+}
+
+func (b building) Sandbox(ctx context.Context, _, _ string) (machine.Machine, error) {
+	machine.Notice(ctx, "building image")
+	select {
+	case <-b.ready:
+		return nil, errors.New("the image could not be built")
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func TestWhoWaitsForASandboxIsTold(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		patience time.Duration
+		told     bool
+	}{
+		{"longer than their patience", time.Millisecond, true},
+		{"no longer", time.Hour, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHouse(t, openStore(t), nil)
+			ready := make(chan struct{})
+			h.touch.machine = true
+			if err := h.gen.Registry.Replace(h.touch); err != nil {
+				t.Fatal(err)
+			}
+			h.gen.Agents["helper"].Sandboxed = true
+			h.runner.cfg.Machines = building{ready: ready}
+			h.runner.cfg.Patience = c.patience
+			replied := h.runner.cfg.Replied
+			h.runner.cfg.Replied = func(turn string, r message.Reply) {
+				replied(turn, r)
+				if !IsAnswer(turn, r) {
+					close(ready)
+				}
+			}
+			if !c.told {
+				close(ready)
+			}
+			h.accept("ann", "!touch wood")
+			h.work(t.Context())
+			texts := h.texts()
+			if last := texts[len(texts)-1]; !strings.Contains(last, "the image could not be built") {
+				t.Errorf("answered %q", last)
+			}
+			if told := texts[0] == "This takes a while: building image"; told != c.told || len(texts) > 2 {
+				t.Errorf("said %q", texts)
+			}
+			shown := false
+			for _, e := range h.events {
+				shown = shown || e.Kind == message.ToolProgress && strings.Contains(e.Text, "building image")
+			}
+			if !shown {
+				t.Error("whoever watched saw nothing")
+			}
+		})
+	}
+}

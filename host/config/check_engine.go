@@ -1,0 +1,38 @@
+package config
+
+import (
+	"cmp"
+
+	"github.com/flynnhost/flynn/host/sandbox/engine"
+)
+
+// engine checks where the engine is and how it is reached. All sandboxes are on the same one.
+func (c *checker) engine(at keyPath, s Sandbox) {
+	keys := []struct{ name, value string }{{"engine_ca", s.EngineCA}, {"engine_cert", s.EngineCert}, {"engine_key", s.EngineKey}}
+	some := cmp.Or(s.EngineCA, s.EngineCert, s.EngineKey) != ""
+	if len(at) == 2 {
+		if some || s.Engine != "" {
+			c.report(at.child("engine"), "all sandboxes are on one engine", "write it in [sandbox]")
+		}
+		return
+	}
+	for _, k := range keys {
+		if some && k.value == "" {
+			c.report(at.child(k.name), "missing", "TLS needs all of engine_ca, engine_cert and engine_key")
+		}
+	}
+	if s.Engine == "" {
+		return
+	}
+	address, err := engine.Parse(s.Engine)
+	if err != nil {
+		c.report(at.child("engine"), err.Error(), `write one such as "unix:///var/run/docker.sock", "tcp://build:2376" or "ssh://me@build"`)
+		return
+	}
+	if some && address.Scheme != "tcp" {
+		c.report(at.child("engine_ca"), "certificates are for tcp:// alone", "remove engine_ca, engine_cert and engine_key")
+	}
+	if err := address.CheckSecurity(some || c.getenv("DOCKER_CERT_PATH") != ""); err != nil {
+		c.report(at.child("engine"), err.Error(), "add engine_ca, engine_cert and engine_key, or write ssh://")
+	}
+}

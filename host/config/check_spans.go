@@ -1,0 +1,16 @@
+package config
+
+import (
+	"fmt"
+	"time"
+)
+
+// minSpan is the shortest time after which something is done about a container.
+const minSpan = Duration(time.Second)
+
+// span checks a time that may be none at all.
+func (c *checker) span(at keyPath, d Duration) {
+	if d > 0 && d < minSpan {
+		c.report(at, fmt.Sprintf("%v is too short", d), fmt.Sprintf(`write at least "%v", or "0s" for never`, minSpan))
+	}
+}

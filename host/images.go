@@ -1,0 +1,95 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/image"
+)
+
+// Rebuilt is an image that was made anew.
+type Rebuilt struct {
+	Sandbox  string          `json:"sandbox"`
+	Strategy string          `json:"strategy"`
+	Image    string          `json:"image"`
+	Removed  []sandbox.Owned `json:"-"` // its predecessors
+}
+
+// Rebuild makes the image of the sandbox of that name anew, whatever the engine has; "" is [sandbox].
+func (s *Sandboxes) Rebuild(ctx context.Context, name string, log *slog.Logger) (Rebuilt, error) {
+	spec, err := s.Spec(name)
+	if err != nil {
+		return Rebuilt{}, err
+	}
+	r := Rebuilt{Sandbox: name}
+	err = s.withManager(ctx, log, func(m *sandbox.Manager) error {
+		plan, removed, err := m.RebuildImage(ctx, spec)
+		r.Strategy, r.Image, r.Removed = plan.Strategy, plan.Ref, removed
+		return err
+	})
+	return r, err
+}
+
+// endTimeout bounds the end of a manager that has made no sandbox.
+const endTimeout = 30 * time.Second
+
+func (s *Sandboxes) withManager(ctx context.Context, log *slog.Logger, use func(*sandbox.Manager) error) error {
+	manager, err := s.Manager(log)
+	if err != nil {
+		return err
+	}
+	err = use(manager)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	return errors.Join(err, manager.DestroyAll(ctx))
+}
+
+// Prepared returns the specification with an image that has been made, so that others need know nothing of that.
+func (s *Sandboxes) Prepared(ctx context.Context, spec sandbox.Spec, log *slog.Logger) (sandbox.Spec, error) {
+	if spec.Recipe().Strategy() == image.AsIs {
+		return spec, nil
+	}
+	var ref string
+	err := s.withManager(ctx, log, func(m *sandbox.Manager) (err error) { ref, err = m.PrepareImage(ctx, spec); return err })
+	spec.Image, spec.Packages, spec.Binaries, spec.Dockerfile, spec.BuildContext = ref, nil, nil, "", ""
+	return spec, err
+}
+
+// specs are what all sandboxes of the configuration are made of.
+func (s *Sandboxes) specs() []sandbox.Spec {
+	all := []sandbox.Spec{spec(s.config.Sandbox)}
+	for _, name := range slices.Sorted(maps.Keys(s.config.Sandboxes)) {
+		all = append(all, spec(s.config.Sandboxes[name]))
+	}
+	return all
+}
+
+// imageNames returns what tells a sandbox's image and how it comes about. As long as that cannot be told, because there is no
+// engine or the image that it begins with is not there yet, it is what the configuration says.
+func (s *Sandboxes) imageNames(ctx context.Context, available error) func(name string) (ref, strategy string) {
+	builder := image.New(image.Config{Engine: s.Driver, Instance: s.Instance, Repository: sandbox.ImageRepository(s.Instance)})
+	known := map[string]image.Plan{}
+	return func(name string) (string, string) {
+		plan, is := known[name]
+		if is {
+			return plan.Ref, plan.Strategy
+		}
+		made, err := s.Spec(name)
+		if err != nil {
+			return "", ""
+		}
+		if available == nil {
+			plan, err = builder.Resolve(ctx, made.Recipe())
+		}
+		if available != nil || err != nil {
+			plan = image.Plan{Ref: made.Image + made.Dockerfile, Strategy: made.Recipe().Strategy()}
+		}
+		known[name] = plan
+		return plan.Ref, plan.Strategy
+	}
+}

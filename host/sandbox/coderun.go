@@ -1,0 +1,299 @@
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/machine"
+)
+
+// Code is a program to be run once, in a container that nobody used before and nobody uses after it. It finds itself
+// in an empty workspace with Files in it; what it leaves in the folder out there comes back.
+type Code struct {
+	// Spec is what the container is made of; without an image it is CodeSpec of the Manager's. Give a Manager a Pool
+	// of the same Spec, and runs begin at once.
+	Spec Spec
+	// Language is python, node or sh.
+	Language string
+	// Argv is the command line instead; the name of the program's file becomes its last argument.
+	Argv    []string
+	Program []byte
+	Stdin   []byte
+	// Files are laid out in the workspace, by their relative paths.
+	Files map[string][]byte
+	// Timeout ends the program; zero means the Spec's.
+	Timeout time.Duration
+	// MaxOutput caps stdout and stderr each; zero means machine.DefaultMaxOutput.
+	MaxOutput int
+}
+
+// CodeResult is the verdict on a program, and what it made.
+type CodeResult struct {
+	machine.Result
+	// Files are the regular files in out, by their paths below it. There are none if the caller has left.
+	Files map[string][]byte `json:"files,omitempty"`
+	// Left counts what in out was not brought back, because there was too much of it or because it was no file.
+	Left int `json:"left,omitempty"`
+}
+
+// CodeSpec is what code runs are made of: the image of base, no network, little of everything.
+func CodeSpec(base Spec) Spec {
+	return Spec{
+		Image: base.Image, Packages: base.Packages, Binaries: base.Binaries,
+		Dockerfile: base.Dockerfile, BuildContext: base.BuildContext, BuildNetwork: base.BuildNetwork,
+		Runtime: base.Runtime, WorkspaceDir: base.WorkspaceDir,
+		Network: "none", MemoryBytes: 512 << 20, CPUs: 1, PidsLimit: 100, Timeout: 30 * time.Second,
+	}.WithDefaults()
+}
+
+const (
+	// outFolder is where programs leave what they make.
+	outFolder = "out"
+	// The bounds of what goes into a run and of what comes out, each.
+	maxCodeFiles = 64
+	maxCodeBytes = 16 << 20
+	maxCodeDepth = 8
+)
+
+// language says how programs are run: the name of the file, and what is put before it.
+type language struct {
+	file string
+	argv []string
+}
+
+func languages() map[string]language {
+	return map[string]language{
+		// -I: neither the environment nor files beside the program change what it imports.
+		"python": {"main.py", []string{"python3", "-I"}},
+		"node":   {"main.js", []string{"node"}},
+		"sh":     {"main.sh", []string{"sh"}},
+	}
+}
+
+// RunCode runs a program to its end, or ctx's. The container and its folder are removed in the background; none of it is
+// used again. A time-out or a cancelled context is a verdict, not an error.
+func (m *Manager) RunCode(ctx context.Context, c Code) (CodeResult, error) {
+	how, err := c.check()
+	if err != nil {
+		return CodeResult{}, err
+	}
+	if c.Spec.Image == "" && c.Spec.Dockerfile == "" {
+		c.Spec = CodeSpec(m.config.Spec)
+	}
+	c.Spec = c.Spec.WithDefaults()
+	if err := c.Spec.validate(); err != nil {
+		return CodeResult{}, err
+	}
+	if c.Spec.isPersonal() || c.Spec.Start != nil {
+		return CodeResult{}, errors.New("sandbox: code runs have neither volumes of a session nor a start_command")
+	}
+	if err := m.enterWork(); err != nil {
+		return CodeResult{}, err
+	}
+	defer m.work.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(m.ending, cancel)()
+	b, err := m.codeBox(ctx, c.Spec)
+	if err != nil {
+		return CodeResult{}, err
+	}
+	defer m.work.Go(func() { m.throwAway(b) })
+	return b.runCode(ctx, c, how)
+}
+
+// enterWork counts somebody in whom DestroyAll has to wait for.
+func (m *Manager) enterWork() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return errRetired
+	}
+	m.work.Add(1)
+	return nil
+}
+
+// check refuses what cannot be run, and says how the rest is.
+func (c Code) check() (language, error) {
+	how, known := languages()[c.Language]
+	switch {
+	case len(c.Argv) > 0 && c.Language != "":
+		return how, errors.New("code has a language and a command line: leave one out")
+	case len(c.Argv) > 0:
+		how = language{"main", c.Argv}
+	case !known:
+		return how, fmt.Errorf("language %q is not one of %s", c.Language, strings.Join(slices.Sorted(maps.Keys(languages())), ", "))
+	case len(c.Program) == 0:
+		return how, errors.New("code is empty")
+	case len(c.Files) > maxCodeFiles:
+		return how, fmt.Errorf("%d files are more than %d", len(c.Files), maxCodeFiles)
+	}
+	bytes := len(c.Program)
+	for name, content := range c.Files {
+		bytes += len(content)
+		if !fs.ValidPath(name) || name == "." || name == how.file || name == outFolder || strings.HasPrefix(name, outFolder+"/") {
+			return how, fmt.Errorf("file %q: write a relative path that is neither %s nor in %s", name, how.file, outFolder)
+		}
+	}
+	if bytes > maxCodeBytes {
+		return how, fmt.Errorf("program and files of %d bytes are more than %d", bytes, maxCodeBytes)
+	}
+	return how, nil
+}
+
+// codeBox takes a container from a pool or makes one. If ctx ends first, the one that is being made is thrown away.
+func (m *Manager) codeBox(ctx context.Context, spec Spec) (*box, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	defer m.pools.hurry()()
+	if b := m.pools.claimSlot(spec.hash(m.digest)); b != nil {
+		return b, nil
+	}
+	type launched struct {
+		box *box
+		err error
+	}
+	made := make(chan launched)
+	m.work.Go(func() {
+		b, err := m.makeCodeBox(ctx, spec)
+		select {
+		case made <- launched{b, err}:
+		case <-ctx.Done():
+			if err == nil {
+				m.throwAway(b)
+			}
+		}
+	})
+	select {
+	case l := <-made:
+		return l.box, l.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (m *Manager) makeCodeBox(ctx context.Context, spec Spec) (*box, error) {
+	ref, err := m.PrepareImage(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.config.Driver.Ping(ctx); err != nil {
+		return nil, err
+	}
+	return m.launchSlot(ctx, spec, ref)
+}
+
+// throwAway removes a container with its folder and all that is in it.
+func (m *Manager) throwAway(b *box) {
+	err := b.remove(errEnded)
+	if err == nil {
+		err = os.RemoveAll(b.workspace)
+	}
+	if err != nil {
+		m.log.Error("container of a code run could not be removed", "container", b.id, "error", err)
+	}
+}
+
+// runCode lays out the workspace, runs the program and gathers what it made.
+func (b *box) runCode(ctx context.Context, c Code, how language) (CodeResult, error) {
+	for name, content := range c.Files {
+		if err := b.writeFile(ctx, name, content, 0o644); err != nil {
+			return CodeResult{}, err
+		}
+	}
+	argv := slices.Clone(how.argv)
+	if len(c.Program) > 0 {
+		if err := b.writeFile(ctx, how.file, c.Program, 0o444); err != nil {
+			return CodeResult{}, err
+		}
+		argv = append(argv, how.file)
+	}
+	r, err := b.exec(ctx, machine.Command{
+		Script: "mkdir " + outFolder + " && exec " + quoteArgv(argv), Stdin: c.Stdin, MaxOutput: c.MaxOutput,
+		Timeout: cmp.Or(max(c.Timeout, 0), c.Spec.Timeout),
+	}, c.Spec.WorkspaceDir)
+	result := CodeResult{Result: r}
+	if err != nil || r.Canceled || b.link.isDead() {
+		return result, err
+	}
+	g := gathering{b: b, files: map[string][]byte{}, room: maxCodeBytes}
+	if err = g.folder(ctx, outFolder, 0); ctx.Err() != nil {
+		err = nil // the caller has left with the verdict
+	}
+	result.Files, result.Left = g.files, g.left
+	return result, err
+}
+
+// gathering collects files within bounds. Everything has ended in the container, so nothing changes under it.
+type gathering struct {
+	b       *box
+	files   map[string][]byte
+	room    int64 // bytes that may still come
+	folders int
+	left    int
+}
+
+// folder collects what is in one. A program may have removed out, made something else of it, or taken away the right to
+// read it.
+func (g *gathering) folder(ctx context.Context, name string, depth int) error {
+	g.folders++
+	infos, err := g.b.listFolder(ctx, name)
+	if err != nil {
+		return g.skip(ctx, err)
+	}
+	for _, info := range infos {
+		at := path.Join(name, info.Name)
+		switch {
+		case info.Mode.IsDir() && depth < maxCodeDepth && g.folders < maxCodeFiles:
+			err = g.folder(ctx, at, depth+1)
+		case info.Mode.IsRegular() && len(g.files) < maxCodeFiles && info.Size <= g.room:
+			err = g.file(ctx, at)
+		default:
+			g.left++
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *gathering) file(ctx context.Context, name string) error {
+	data, size, err := g.b.readFile(ctx, name, 0, g.room)
+	if err != nil || size > int64(len(data)) {
+		return g.skip(ctx, err)
+	}
+	g.room -= size
+	g.files[strings.TrimPrefix(name, outFolder+"/")] = data
+	return nil
+}
+
+// skip counts what cannot be had, and returns the errors after which nothing else can either.
+func (g *gathering) skip(ctx context.Context, err error) error {
+	if errors.Is(err, machine.ErrUnavailable) || ctx.Err() != nil {
+		return err
+	}
+	if !errors.Is(err, machine.ErrNotFound) {
+		g.left++
+	}
+	return nil
+}
+
+// quoteArgv writes a command line for a shell.
+func quoteArgv(argv []string) string {
+	quoted := make([]string, len(argv))
+	for i, arg := range argv {
+		quoted[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+	}
+	return strings.Join(quoted, " ")
+}

@@ -1,0 +1,36 @@
+package compose
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// variable is what may follow a dollar: a second one, a name, or a name with a default in braces.
+var variable = regexp.MustCompile(`^(?:\$|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(:?-)([^${}]*)\})`)
+
+// interpolate replaces variables by the defaults that stand in the text. The host's environment is not asked: what is in
+// it is nobody's business in a sandbox, and the same file shall mean the same everywhere.
+func interpolate(text string) (string, error) {
+	var out strings.Builder
+	for {
+		before, after, found := strings.Cut(text, "$")
+		out.WriteString(before)
+		if !found {
+			return out.String(), nil
+		}
+		m := variable.FindStringSubmatch(after)
+		switch {
+		case m == nil:
+			return "", errors.New("a dollar begins no variable with a default: write ${NAME:-value}, or $$ for a dollar")
+		case m[0] == "$":
+			out.WriteByte('$')
+		case m[3] == "":
+			return "", fmt.Errorf("variable %s has no value, because the host's environment is not read: write ${%s:-value}, or $$ for a dollar", m[1], m[1])
+		default:
+			out.WriteString(m[4])
+		}
+		text = after[len(m[0]):]
+	}
+}

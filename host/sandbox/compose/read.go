@@ -1,0 +1,255 @@
+package compose
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxNodes bounds what a file may unfold to by its aliases.
+const maxNodes = 20_000
+
+// maxServices bounds a project.
+const maxServices = 16
+
+// reader turns nodes into a project and goes on after an error, so that it finds all of them.
+type reader struct {
+	file   string
+	errs   Errors
+	budget int
+	named  map[string]bool // volumes
+}
+
+// entry is one key of a mapping.
+type entry struct {
+	key   string
+	line  int
+	value *yaml.Node
+}
+
+// Parse reads the text of a file; file is its name in errors, and its path for relative sources. Its error is an Errors.
+func Parse(file string, src []byte) (*Project, error) {
+	r := &reader{file: file, budget: maxNodes}
+	p := r.project(src)
+	if len(r.errs) > 0 {
+		slices.SortStableFunc(r.errs, func(a, b Error) int { return a.Line - b.Line })
+		return nil, r.errs
+	}
+	return p, nil
+}
+
+func (r *reader) refuse(line int, key, problem, hint string) {
+	r.errs = append(r.errs, Error{File: r.file, Line: line, Key: key, Problem: problem, Hint: hint})
+}
+
+// document returns the one document's top mapping.
+func (r *reader) document(src []byte) (*yaml.Node, bool) {
+	var documents []*yaml.Node
+	for dec := yaml.NewDecoder(strings.NewReader(string(src))); ; {
+		var n yaml.Node
+		err := dec.Decode(&n)
+		if err != nil && err.Error() == "EOF" {
+			break
+		}
+		if err != nil {
+			r.refuse(lineOf(err), "", "it is no YAML: "+strings.TrimPrefix(err.Error(), "yaml: "), "correct the line")
+			return nil, false
+		}
+		if documents = append(documents, &n); len(documents) > 1 {
+			r.refuse(n.Line, "", "a second document begins", "keep one")
+			return nil, false
+		}
+	}
+	if len(documents) == 0 || len(documents[0].Content) != 1 {
+		r.refuse(1, "", "the file is empty", "write services, each with an image")
+		return nil, false
+	}
+	return documents[0].Content[0], true
+}
+
+var yamlLine = regexp.MustCompile(`line (\d+)`)
+
+// lineOf finds the line in the words of the YAML parser.
+func lineOf(err error) int {
+	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+		if n, err := strconv.Atoi(m[1]); err == nil {
+			return n
+		}
+	}
+	return 1
+}
+
+// follow resolves an alias, and counts.
+func (r *reader) follow(n *yaml.Node) *yaml.Node {
+	r.budget--
+	for depth := 0; n != nil && n.Kind == yaml.AliasNode && depth < 8; depth++ {
+		n = n.Alias
+	}
+	return n
+}
+
+// mapping returns a mapping's entries in their order, what is merged into it last.
+func (r *reader) mapping(n *yaml.Node, key string) []entry {
+	return r.merged(n, key, 0)
+}
+
+// maxMerges bounds how deep mappings merge others.
+const maxMerges = 8
+
+func (r *reader) merged(n *yaml.Node, key string, depth int) []entry {
+	n = r.follow(n)
+	switch {
+	case n.Kind == yaml.ScalarNode && n.Tag == "!!null":
+		return nil
+	case n.Kind != yaml.MappingNode:
+		r.refuse(n.Line, key, "it is no mapping", "write its keys below it, indented")
+		return nil
+	case r.budget < 0 || depth > maxMerges:
+		r.refuse(n.Line, key, "the file unfolds to too much", "use fewer aliases")
+		return nil
+	}
+	var own, inherited []entry
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := r.follow(n.Content[i]), n.Content[i+1]
+		switch {
+		case k.Kind != yaml.ScalarNode:
+			r.refuse(k.Line, key, "a key is no word", "write a plain key")
+		case k.Tag == "!!merge":
+			inherited = append(inherited, r.merges(v, key, depth)...)
+		case seen[k.Value]:
+			r.refuse(k.Line, join(key, k.Value), "the key stands twice", "keep one")
+		default:
+			seen[k.Value] = true
+			own = append(own, entry{k.Value, k.Line, v})
+		}
+	}
+	for _, e := range inherited {
+		if !seen[e.key] {
+			seen[e.key] = true
+			own = append(own, e)
+		}
+	}
+	return own
+}
+
+// merges are the entries of the mappings that a merge key names; the earlier count.
+func (r *reader) merges(v *yaml.Node, key string, depth int) []entry {
+	v = r.follow(v)
+	if v.Kind != yaml.SequenceNode {
+		return r.merged(v, key, depth+1)
+	}
+	var all []entry
+	for _, each := range v.Content {
+		all = append(all, r.merged(each, key, depth+1)...)
+	}
+	return all
+}
+
+func join(key, more string) string {
+	if key == "" {
+		return more
+	}
+	return key + "." + more
+}
+
+// text is a scalar's, with its variables replaced. Null is no text.
+func (r *reader) text(n *yaml.Node, key string) (string, bool) {
+	n = r.follow(n)
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" || n.Tag == "!!binary" {
+		r.refuse(n.Line, key, "it is no text", "write one value")
+		return "", false
+	}
+	value, err := interpolate(n.Value)
+	if err == nil && strings.ContainsRune(value, 0) {
+		err = fmt.Errorf("it contains a zero byte: remove it")
+	}
+	if err != nil {
+		problem, hint, _ := strings.Cut(err.Error(), ": ")
+		r.refuse(n.Line, key, problem, hint)
+		return "", false
+	}
+	return value, true
+}
+
+// texts is a list of scalars.
+func (r *reader) texts(n *yaml.Node, key string) []string {
+	n = r.follow(n)
+	if n.Kind != yaml.SequenceNode {
+		r.refuse(n.Line, key, "it is no list", "write its elements below it, each after a dash")
+		return nil
+	}
+	list := make([]string, 0, len(n.Content))
+	for i, each := range n.Content {
+		if r.budget < 0 {
+			break
+		}
+		if s, ok := r.text(each, fmt.Sprintf("%s[%d]", key, i)); ok {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// list is a list of scalars, or one that stands for itself.
+func (r *reader) list(n *yaml.Node, key string) []string {
+	if f := r.follow(n); f.Kind == yaml.ScalarNode {
+		s, ok := r.text(f, key)
+		if !ok {
+			return nil
+		}
+		return []string{s}
+	}
+	return r.texts(n, key)
+}
+
+// isNull says whether a value was left out.
+func (r *reader) isNull(n *yaml.Node) bool {
+	n = r.follow(n)
+	return n.Kind == yaml.ScalarNode && n.Tag == "!!null"
+}
+
+// words is a command: a list, or a line that a shell would split.
+func (r *reader) words(n *yaml.Node, key string) []string {
+	if r.isNull(n) {
+		return nil
+	}
+	f := r.follow(n)
+	if f.Kind != yaml.ScalarNode {
+		return r.texts(n, key)
+	}
+	line, ok := r.text(f, key)
+	if !ok {
+		return nil
+	}
+	words, err := split(line)
+	if err != nil {
+		r.refuse(f.Line, key, err.Error(), "write the words as a list")
+	}
+	return words
+}
+
+func (r *reader) bool(n *yaml.Node, key string) bool {
+	f := r.follow(n)
+	s, ok := r.text(n, key)
+	b, err := strconv.ParseBool(s)
+	if ok && (err != nil || len(s) < 4) {
+		r.refuse(f.Line, key, fmt.Sprintf("%q is not true or false", s), "write true or false")
+	}
+	return b
+}
+
+func (r *reader) integer(n *yaml.Node, key string, low, high int64) int64 {
+	f := r.follow(n)
+	s, ok := r.text(n, key)
+	i, err := strconv.ParseInt(s, 10, 64)
+	if ok && (err != nil || i < low || i > high) {
+		r.refuse(f.Line, key, fmt.Sprintf("%q is no number from %d to %d", s, low, high), "write one")
+		return 0
+	}
+	return i
+}

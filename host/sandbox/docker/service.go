@@ -1,0 +1,117 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/pkg/stdcopy"
+
+	"github.com/flynnhost/flynn/host/sandbox"
+)
+
+var _ sandbox.Services = (*Driver)(nil)
+
+// serviceOpen is how many files a server may have open.
+const serviceOpen = 16384
+
+// serve makes a container that runs its image's program. It stays as confined as the others in all that is not named here.
+func serve(c sandbox.Container, config *container.Config, host *container.HostConfig) {
+	p := c.Program
+	if p == nil {
+		p = &sandbox.Program{}
+	}
+	config.Hostname = "" // it has those of the container whose network it shares
+	config.User, config.WorkingDir, config.Env = p.User, p.Dir, p.Env
+	config.Entrypoint, config.Cmd = p.Entrypoint, p.Cmd
+	if p.Entrypoint != nil && len(p.Entrypoint) == 0 {
+		config.Entrypoint = []string{""} // the engine's word for none
+	}
+	config.OpenStdin, config.StdinOnce = false, false
+	config.AttachStdin, config.AttachStdout, config.AttachStderr = false, false, false
+	config.Healthcheck = nil
+	if h := p.Health; h != nil {
+		config.Healthcheck = &container.HealthConfig{
+			Test: h.Test, Interval: h.Interval, Timeout: h.Timeout, StartPeriod: h.StartPeriod, Retries: h.Retries,
+		}
+	}
+	host.AutoRemove = false // its last words are asked for when it has ended
+	host.NetworkMode = container.NetworkMode("container:" + p.NetworkOf)
+	host.ExtraHosts = nil
+	host.ReadonlyRootfs = p.ReadOnlyRoot
+	host.Tmpfs = nil
+	host.Init = &p.Init
+	host.LogConfig = container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "256k", "max-file": "1"}}
+	pids := c.PidsLimit
+	host.PidsLimit = &pids
+	host.Ulimits[0].Soft, host.Ulimits[0].Hard = serviceOpen, serviceOpen
+}
+
+// Condition implements sandbox.Services.
+func (d *Driver) Condition(ctx context.Context, id string) (sandbox.Condition, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	found, err := d.api.ContainerInspect(ctx, id)
+	if err == nil && (found.ContainerJSONBase == nil || found.State == nil) {
+		err = errors.New("the engine tells nothing about it")
+	}
+	if err != nil {
+		return sandbox.Condition{}, d.explain("inspect container", err)
+	}
+	state := found.State
+	c := sandbox.Condition{Running: state.Running, ExitCode: state.ExitCode, OOM: state.OOMKilled}
+	if h := state.Health; h != nil && h.Status != container.NoHealthcheck {
+		c.Health = h.Status
+		if n := len(h.Log); n > 0 && h.Log[n-1] != nil {
+			c.Check = h.Log[n-1].Output
+		}
+	}
+	return c, nil
+}
+
+// AwaitEnd implements sandbox.Services.
+func (d *Driver) AwaitEnd(ctx context.Context, id string) error {
+	ended, failed := d.api.ContainerWait(ctx, id, container.WaitConditionNotRunning)
+	select {
+	case <-ended:
+		return nil
+	case err := <-failed:
+		return d.explain("wait for container", err)
+	}
+}
+
+// lastLines bounds what is asked of the log: a line has at most as many bytes as are wanted, or is cut.
+const lastLines = 200
+
+// LastOutput implements sandbox.Services.
+func (d *Driver) LastOutput(ctx context.Context, id string, max int) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	body, err := d.api.ContainerLogs(ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: strconv.Itoa(lastLines)})
+	if err != nil {
+		return nil, d.explain("read log of container", err)
+	}
+	defer body.Close()
+	end := &tail{max: max}
+	if _, err := stdcopy.StdCopy(end, end, body); err != nil && !strings.Contains(err.Error(), "Unrecognized input header") {
+		return end.kept, d.explain("read log of container", err)
+	}
+	return bytes.Clone(end.kept), nil
+}
+
+// tail keeps the last bytes written to it.
+type tail struct {
+	kept []byte
+	max  int
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.kept = append(t.kept, p...)
+	if extra := len(t.kept) - t.max; extra > 0 {
+		t.kept = append(t.kept[:0], t.kept[extra:]...)
+	}
+	return len(p), nil
+}

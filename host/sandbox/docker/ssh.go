@@ -1,0 +1,138 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/engine"
+)
+
+// sshDialer connects through the system's ssh client to "docker system dial-stdio" on the engine's machine, as Docker's
+// own command line does. Keys, known hosts and jumps are the business of ssh and its configuration. It never asks anybody
+// for anything: what needs a password, or a yes to an unknown host, fails.
+func sshDialer(e engine.Address, more []string) dialer {
+	args := append(more[:len(more):len(more)],
+		"-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3",
+		"-o", "ClearAllForwardings=yes", "-o", "ForwardAgent=no", "-o", "ForwardX11=no", "-T")
+	if e.User != "" {
+		args = append(args, "-l", e.User)
+	}
+	if e.Port != "" {
+		args = append(args, "-p", e.Port)
+	}
+	args = append(args, "--", e.Host, "docker")
+	if e.Path != "" {
+		args = append(args, "--host", "unix://"+e.Path)
+	}
+	args = append(args, "system", "dial-stdio")
+	return func(ctx context.Context) (net.Conn, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		return startPipe(exec.Command("ssh", args...), e.Host)
+	}
+}
+
+// pipe is a connection over a program's standard streams. The program lives no longer than the connection.
+type pipe struct {
+	net.Conn
+	host    string
+	cmd     *exec.Cmd
+	stderr  lastWords
+	ended   chan struct{}
+	closing sync.Once
+
+	heard bool // only Read uses it
+}
+
+// startPipe gives the program one end of a socket as its input and output, because a socket knows deadlines.
+func startPipe(cmd *exec.Cmd, host string) (*pipe, error) {
+	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("connect to ssh: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(ends[0]), "ours"), os.NewFile(uintptr(ends[1]), "theirs")
+	defer ours.Close()
+	defer theirs.Close()
+	p := &pipe{host: host, cmd: cmd, ended: make(chan struct{})}
+	if p.Conn, err = net.FileConn(ours); err != nil {
+		return nil, fmt.Errorf("connect to ssh: %w", err)
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, &p.stderr
+	cmd.WaitDelay = time.Second // what ssh has started may hold its stderr
+	if err := cmd.Start(); err != nil {
+		p.Conn.Close()
+		return nil, fmt.Errorf("%w: install the ssh client", err)
+	}
+	go func() {
+		defer close(p.ended)
+		_ = cmd.Wait() // its last words tell more
+	}()
+	return p, nil
+}
+
+// Read explains an end that comes before the engine has said anything.
+func (p *pipe) Read(b []byte) (int, error) {
+	n, err := p.Conn.Read(b)
+	p.heard = p.heard || n > 0
+	if p.heard || !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+		return n, err
+	}
+	select {
+	case <-p.ended:
+	case <-time.After(time.Second):
+	}
+	if words := p.stderr.String(); words != "" {
+		return n, fmt.Errorf("ssh to %s: %s", p.host, words)
+	}
+	return n, err
+}
+
+// CloseWrite ends what the engine hears.
+func (p *pipe) CloseWrite() error { return p.Conn.(*net.UnixConn).CloseWrite() }
+
+// Close ends the program too and waits for it.
+func (p *pipe) Close() error {
+	err := net.ErrClosed
+	p.closing.Do(func() {
+		err = p.Conn.Close()
+		_ = p.cmd.Process.Kill() // it may have ended
+		<-p.ended
+	})
+	return err
+}
+
+// lastWords keeps the end of what is written to it.
+type lastWords struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// maxWords bounds what a failing ssh adds to an error.
+const maxWords = 512
+
+func (l *lastWords) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, p...)
+	l.text = bytes.Clone(l.text[max(0, len(l.text)-maxWords):])
+	return len(p), nil
+}
+
+// String is one line.
+func (l *lastWords) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lines := strings.FieldsFunc(string(l.text), func(r rune) bool { return r == '\n' || r == '\r' })
+	return strings.ToValidUTF8(strings.Join(lines, "; "), "?")
+}

@@ -1,0 +1,298 @@
+package image_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/flynnhost/flynn/host/sandbox/image"
+)
+
+func sumOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+const program = "#!/bin/sh\necho hello from a binary\n"
+
+// serve answers with the program, and in some unpleasant ways.
+func serve(t *testing.T) (*httptest.Server, *int) {
+	t.Helper()
+	served := 0
+	mux := http.NewServeMux()
+	s := httptest.NewTLSServer(mux)
+	t.Cleanup(s.Close)
+	mux.HandleFunc("/program", func(w http.ResponseWriter, _ *http.Request) { served++; fmt.Fprint(w, program) })
+	mux.HandleFunc("/moved", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/program", http.StatusFound) })
+	mux.HandleFunc("/round", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/round", http.StatusFound) })
+	mux.HandleFunc("/plain", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://"+r.Host+"/program", http.StatusFound)
+	})
+	mux.HandleFunc("/huge", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "600000000") })
+	return s, &served
+}
+
+func TestBinaries(t *testing.T) {
+	server, served := serve(t)
+	r := newRig(t, server.Client())
+	base, baseID := r.base(`USER 1000:1000`, `ENTRYPOINT ["/bin/sh","-e"]`, `CMD ["-c","echo own"]`, `WORKDIR /work`, `ENV KEPT=1`, `LABEL own=kept`)
+	file := filepath.Join(t.TempDir(), "other")
+	write(t, filepath.Dir(file), map[string]string{"other": "#!/bin/sh\necho other\n"})
+	recipe := image.Recipe{Image: base, Binaries: []image.Binary{
+		{Name: "program", URL: server.URL + "/moved", SHA256: sumOf(program)},
+		{Name: "other", File: file, SHA256: sumOf("#!/bin/sh\necho other\n")},
+	}}
+	ref := r.prepare(recipe)
+	if got := r.run(ref, "program; other; stat -c '%n %a %u %g' /usr/local/bin /usr/local/bin/*"); got != "hello from a binary\nother\n"+
+		"/usr/local/bin 755 0 0\n/usr/local/bin/other 755 0 0\n/usr/local/bin/program 755 0 0\n" {
+		t.Errorf("got %q", got)
+	}
+	before, err := r.host.API.ImageInspect(t.Context(), baseID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := r.host.API.ImageInspect(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels := after.Config.Labels
+	if labels[image.LabelInstance] != r.instance || labels[image.LabelKey] == "" || labels[image.LabelExpires] == "" || labels["own"] != "kept" ||
+		labels["flynn.instance"] != "" {
+		t.Errorf("labels: %v", labels)
+	}
+	before.Config.Labels, after.Config.Labels = nil, nil
+	if !reflect.DeepEqual(before.Config, after.Config) {
+		t.Errorf("configuration was %+v, is %+v", before.Config, after.Config)
+	}
+
+	r.engine.counted()
+	if again := r.prepare(recipe); again != ref || len(r.engine.counted()) > 0 || *served != 1 {
+		t.Errorf("made again: %s, calls %v, %d downloads", again, r.engine.counted(), *served)
+	}
+	recipe.Binaries = recipe.Binaries[:1]
+	if other := r.prepare(recipe); other == ref || *served != 1 {
+		t.Errorf("without a binary: %s, %d downloads", other, *served)
+	}
+	otherBase, _ := r.base()
+	recipe.Image = otherBase
+	if other := r.prepare(recipe); other == ref {
+		t.Errorf("another base made no difference")
+	}
+}
+
+func TestBinaryRefused(t *testing.T) {
+	server, _ := serve(t)
+	r := newRig(t, server.Client())
+	base, id := r.base()
+	wrong := sumOf("something else")
+	for _, c := range []struct {
+		name   string
+		binary image.Binary
+		want   []string
+	}{
+		{"wrong sum", image.Binary{URL: server.URL + "/program", SHA256: wrong}, []string{wrong, sumOf(program), server.URL}},
+		{"redirect to plain HTTP", image.Binary{URL: server.URL + "/plain", SHA256: sumOf(program)}, []string{"redirects to http://", "not https"}},
+		{"redirect in a circle", image.Binary{URL: server.URL + "/round", SHA256: sumOf(program)}, []string{"more than 5 times"}},
+		{"not there", image.Binary{URL: server.URL + "/nothing", SHA256: sumOf(program)}, []string{"404"}},
+		{"too large", image.Binary{URL: server.URL + "/huge", SHA256: sumOf(program)}, []string{"larger than 512 MiB"}},
+		{"plain HTTP", image.Binary{URL: "http://example.com/x", SHA256: wrong}, []string{"must be one such as https://"}},
+		{"no sum", image.Binary{URL: server.URL + "/program"}, []string{"has no sha256", "sha256sum"}},
+		{"file of another sum", image.Binary{File: "/bin/busybox", SHA256: wrong}, []string{"/bin/busybox", wrong}},
+		{"no such file", image.Binary{File: "/nonexistent", SHA256: wrong}, []string{"/nonexistent"}},
+		{"not a file", image.Binary{File: "/dev/null", SHA256: wrong}, []string{"not a regular file"}},
+		{"both", image.Binary{File: "/x", URL: "https://x/", SHA256: wrong}, []string{"both url and file"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.binary.Name = "program"
+			_, err := r.Prepare(t.Context(), image.Recipe{Image: base, Binaries: []image.Binary{c.binary}})
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q does not say %q", err, want)
+				}
+			}
+			if left, _ := os.ReadDir(r.cache); len(left) > 0 {
+				t.Errorf("kept: %v", left)
+			}
+		})
+	}
+	r.nothingOn(id)
+}
+
+// What was downloaded is looked at again before it is used.
+func TestSpoiltDownloadIsReplaced(t *testing.T) {
+	server, served := serve(t)
+	r := newRig(t, server.Client())
+	base, _ := r.base()
+	recipe := image.Recipe{Image: base, Binaries: []image.Binary{{Name: "program", URL: server.URL + "/program", SHA256: sumOf(program)}}}
+	write(t, r.cache, map[string]string{sumOf(program): "spoilt"})
+	if got := r.run(r.prepare(recipe), "program"); got != "hello from a binary\n" || *served != 1 {
+		t.Errorf("got %q after %d downloads", got, *served)
+	}
+}
+
+// standIn is a package manager that tells how it was called, and fails for the package "nosuch".
+const standIn = `#!/bin/sh
+echo "$0 $*" >> /called
+for word in "$@"; do
+  [ "$word" = nosuch ] && { printf 'looking\033[31m...\033[0m\nE: no such package\n' >&2; exit 100; }
+  [ "$word" = slow ] && { echo started; sleep 600; }
+done
+echo "installing $*"
+`
+
+// withManager is a base image with a stand-in for a package manager.
+func (r *rig) withManager(path string) (name, id string) {
+	r.t.Helper()
+	ctx := r.t.Context()
+	base, _ := r.base()
+	work, err := r.host.Driver.CreateWork(ctx, image.Work{Image: base, Argv: []string{"true"}, Network: "none", MemoryBytes: 64 << 20, PidsLimit: 10})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() {
+		if err := r.host.Driver.Remove(ctx, work); err != nil {
+			r.t.Error(err)
+		}
+	}()
+	files := bytes.NewReader(archive(r.t, map[string]string{path[1:]: standIn, filepath.Dir(path)[1:] + "/": ""}))
+	if err := r.host.Driver.CopyInto(ctx, work, "/", files); err != nil {
+		r.t.Fatal(err)
+	}
+	body, err := r.host.API.ContainerExport(ctx, work)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer body.Close()
+	return r.importImage(body)
+}
+
+// The real package managers have tests of their own where they can be had; here it is which one is called, and how.
+func TestPackagesByManager(t *testing.T) {
+	for _, c := range []struct{ name, path, want string }{
+		{"apt", "/usr/bin/apt-get", "/usr/bin/apt-get -q update\n/usr/bin/apt-get -q install -y --no-install-recommends git=1:2.3~4 libc++-dev\n/usr/bin/apt-get -q clean\n"},
+		{"apk", "/sbin/apk", "/sbin/apk add --no-cache git=1:2.3~4 libc++-dev\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, nil)
+			base, _ := r.withManager(c.path)
+			recipe := image.Recipe{Image: base, Packages: []string{"git=1:2.3~4", "libc++-dev"}, Network: "none"}
+			var n notices
+			ref, err := r.Prepare(n.under(t.Context()), recipe)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := r.run(ref, "cat /called"); got != c.want {
+				t.Errorf("called as %q, want %q", got, c.want)
+			}
+			if !strings.Contains(n.all(), "installing packages with "+c.name) || !strings.Contains(n.all(), "installing packages: installing") {
+				t.Errorf("told %q", n.all())
+			}
+			recipe.Packages = []string{"libc++-dev", "git=1:2.3~4"}
+			r.engine.counted()
+			if again := r.prepare(recipe); again != ref || len(r.engine.counted()) > 0 {
+				t.Errorf("the order of packages makes a difference")
+			}
+		})
+	}
+}
+
+func TestPackagesFail(t *testing.T) {
+	t.Run("no manager", func(t *testing.T) {
+		r := newRig(t, nil)
+		base, id := r.base()
+		_, err := r.Prepare(t.Context(), image.Recipe{Image: base, Packages: []string{"git"}, Network: "none"})
+		if err == nil || !strings.Contains(err.Error(), "neither apt-get nor apk") {
+			t.Errorf("got %v", err)
+		}
+		r.nothingOn(id)
+	})
+	t.Run("no such package", func(t *testing.T) {
+		r := newRig(t, nil)
+		base, id := r.withManager("/sbin/apk")
+		_, err := r.Prepare(t.Context(), image.Recipe{Image: base, Packages: []string{"nosuch"}, Network: "none"})
+		var step *image.StepError
+		if !errors.As(err, &step) || step.Step != "apk install nosuch" || !reflect.DeepEqual(step.Output, []string{"looking...", "E: no such package"}) {
+			t.Errorf("got %v", err)
+		}
+		r.nothingOn(id)
+	})
+	t.Run("base image nowhere", func(t *testing.T) {
+		r := newRig(t, nil)
+		_, err := r.Prepare(t.Context(), image.Recipe{Image: "127.0.0.1:9/nosuch:1", Packages: []string{"git"}})
+		var pull *image.PullError
+		if !errors.As(err, &pull) || pull.Image != "127.0.0.1:9/nosuch:1" || !strings.Contains(err.Error(), "docker pull 127.0.0.1:9/nosuch:1") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// Whatever call fails, nothing is left, and the next attempt succeeds.
+func TestFaultPoints(t *testing.T) {
+	r := newRig(t, nil)
+	base, id := r.withManager("/sbin/apk")
+	file := filepath.Join(t.TempDir(), "f")
+	write(t, filepath.Dir(file), map[string]string{"f": program})
+	recipe := image.Recipe{Image: base, Packages: []string{"git"}, Network: "none", Binaries: []image.Binary{{Name: "f", File: file, SHA256: sumOf(program)}}}
+	broken := errors.New("the engine broke")
+	total := 0
+	for point := 1; ; point++ {
+		calls, at := 0, ""
+		r.engine.before = func(call string) error {
+			if calls++; calls == point {
+				at = call
+				return broken
+			}
+			return nil
+		}
+		_, err := r.Prepare(t.Context(), recipe)
+		if err == nil {
+			total = point - 1
+			break
+		}
+		if !errors.Is(err, broken) {
+			t.Fatalf("point %d (%s): %v", point, at, err)
+		}
+		if made := r.madeOn(t.Context(), id); len(made) > 0 {
+			t.Errorf("point %d (%s) left %q", point, at, made)
+		}
+	}
+	if total < 8 {
+		t.Errorf("only %d points", total)
+	}
+}
+
+func TestCancelledInstallLeavesNothing(t *testing.T) {
+	r := newRig(t, nil)
+	base, id := r.withManager("/sbin/apk")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	n := notices{heard: make(chan string, 100)}
+	failed := make(chan error, 1)
+	go func() {
+		_, err := r.Prepare(n.under(ctx), image.Recipe{Image: base, Packages: []string{"slow"}, Network: "none"})
+		failed <- err
+	}()
+	for line := range n.heard {
+		if strings.Contains(line, "started") {
+			break
+		}
+	}
+	cancel()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	r.nothingOn(id)
+}

@@ -1,0 +1,305 @@
+package sandbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/compose"
+	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+)
+
+// composed is a specification with the project of a compose file, in which IMAGE is the test image.
+func composed(t *testing.T, config sandbox.Config, file string) sandbox.Spec {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "compose.yaml")
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(file, "IMAGE", sandboxtest.Image)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := compose.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := config.Spec
+	spec.Compose, spec.Service = p, "app"
+	return spec
+}
+
+// web serves what is in a volume that app can write to, under a name of its own.
+const web = `
+services:
+  app:
+    image: IMAGE
+    environment: { WEB: "http://web:8080" }
+    depends_on: { web: { condition: service_healthy } }
+    volumes: ["pages:/pages"]
+  web:
+    image: IMAGE
+    command: ["sh", "-c", "echo started $$GREETING; mkdir -p /own; exec httpd -f -p 8080 -h /pages"]
+    environment: { GREETING: "${NOBODY:-hello}" }
+    healthcheck: { test: "nc 127.0.0.1 8080 < /dev/null", interval: 100ms, timeout: 5s, retries: 50 }
+    volumes: ["pages:/pages", "own:/own"]
+    tmpfs: /run
+    mem_limit: 32m
+    pids_limit: 8
+  idle:
+    image: IMAGE
+    command: sleep 1000
+    read_only: true
+    init: true
+    user: "65534:65534"
+volumes: { pages: , own: }
+`
+
+func TestProject(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	m, config := h.Manager(t, func(c *sandbox.Config) { sweepVolumes(t, c.Instance) })
+	spec := composed(t, config, web)
+	for _, session := range []string{"a", "b"} {
+		if got := said(t, m, session, spec, "echo page of "+session+" > /pages/index.html; wget -qO- $WEB/; hostname; ls /sys/class/net"); got != "page of "+session+"\nsandbox\nlo" {
+			t.Errorf("%s: got %q", session, got)
+		}
+	}
+	if got := said(t, m, "a", spec, "wget -qO- http://web:8080/; id -u > /pages/me; stat -c %u /pages"); !strings.HasPrefix(got, "page of a\n") || strings.HasSuffix(got, "\n0") {
+		t.Errorf("got %q", got)
+	}
+	all := containers(t, h, config.Instance)
+	if len(all) != 6 {
+		t.Errorf("containers: %+v", all)
+	}
+	for _, c := range all {
+		checkService(t, h, c)
+	}
+	if err := m.Destroy(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if left := containers(t, h, config.Instance); len(left) != 3 || slices.ContainsFunc(left, func(o sandbox.Owned) bool { return o.Labels[sandbox.LabelSession] == "a" }) {
+		t.Errorf("after one session's end: %+v", left)
+	}
+	if got := said(t, m, "a", spec, "wget -qO- http://web:8080/"); got != "page of a" {
+		t.Errorf("in its next container a session finds %q", got)
+	}
+	if err := m.Forget(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	volumes, err := h.Driver.ListVolumes(t.Context(), config.Instance)
+	if err != nil || len(volumes) != 2 {
+		t.Errorf("after it was forgotten: %+v, %v", volumes, err)
+	}
+}
+
+// checkService looks at a container of a project from outside.
+func checkService(t *testing.T, h sandboxtest.Host, o sandbox.Owned) {
+	t.Helper()
+	name := o.Labels[sandbox.LabelService]
+	if name == "" {
+		return
+	}
+	c, err := h.API.ContainerInspect(t.Context(), o.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := c.HostConfig
+	slices.Sort(host.CapAdd)
+	added := strings.ReplaceAll(fmt.Sprint(host.CapAdd), "CAP_", "")
+	if got := fmt.Sprint(host.CapDrop, added, host.SecurityOpt, host.Privileged, host.PidMode == "", host.LogConfig.Config); got !=
+		"[ALL][CHOWN DAC_OVERRIDE FOWNER KILL NET_BIND_SERVICE SETGID SETUID][no-new-privileges] false true map[max-file:1 max-size:256k]" {
+		t.Errorf("%s: confined as %s", name, got)
+	}
+	if !host.NetworkMode.IsContainer() || host.Memory != host.MemorySwap || host.PidsLimit == nil || o.Labels[sandbox.LabelSession] == "" {
+		t.Errorf("%s: network %s, memory %d of %d", name, host.NetworkMode, host.Memory, host.MemorySwap)
+	}
+	switch name {
+	case "web":
+		if host.Memory != 32<<20 || *host.PidsLimit != 8 || host.ReadonlyRootfs {
+			t.Errorf("web: memory %d, pids %d", host.Memory, *host.PidsLimit)
+		}
+	case "idle":
+		if host.Memory != 128<<20 || *host.PidsLimit != 64 || !host.ReadonlyRootfs || !*host.Init || c.Config.User != "65534:65534" {
+			t.Errorf("idle: memory %d, pids %d, %+v", host.Memory, *host.PidsLimit, c.Config)
+		}
+	}
+}
+
+func TestProjectFails(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	for name, c := range map[string]struct {
+		rest string
+		want []string
+	}{
+		"unhealthy": {
+			"bad: { image: IMAGE, command: ['sh', '-c', 'echo no database; sleep 1000'], healthcheck: { test: 'echo not yet; false', interval: 50ms, retries: 2 } }",
+			[]string{"service bad is unhealthy", "not yet", "no database"},
+		},
+		"ends": {
+			"bad: { image: IMAGE, command: ['sh', '-c', 'echo cannot; exit 3'], healthcheck: { test: 'true', interval: 10s } }",
+			[]string{"service bad has ended with exit code 3", "cannot"},
+		},
+		"one port": {
+			"bad: { image: IMAGE, command: httpd -f -p 8080, depends_on: { web: { condition: service_healthy } }, healthcheck: { test: 'true', interval: 10s } }",
+			[]string{"service bad has ended", "share one network"},
+		},
+		"no such image": {"bad: { image: 'flynn-test/none:1' }", []string{"service bad does not start", "flynn-test/none:1"}},
+		"no program":    {"bad: { image: IMAGE, command: nginx }", []string{"service bad does not start", "nginx"}},
+		"no folder":     {"bad: { image: IMAGE, command: sleep 9, volumes: ['./data:/data'] }", []string{"service bad does not start", "mount_roots"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, config := h.Manager(t, func(c *sandbox.Config) { sweepVolumes(t, c.Instance) })
+			spec := composed(t, config, strings.Replace(web, "volumes: { pages", "  "+c.rest+"\nvolumes: { pages", 1))
+			_, err := m.Get(t.Context(), "a", "default", spec)
+			if !errors.Is(err, machine.ErrUnavailable) {
+				t.Fatalf("got %v", err)
+			}
+			for _, part := range c.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("got %v, without %q", err, part)
+				}
+			}
+			if left := containers(t, h, config.Instance); len(left) != 0 {
+				t.Errorf("left: %+v", left)
+			}
+		})
+	}
+}
+
+// dying is the engine as a host sees it that is killed before it removes anything: what it has made stays.
+type dying struct {
+	*docker.Driver
+	starts atomic.Int32
+}
+
+// Start fails for the fourth container: one prepares a volume, then come those of the commands and of web.
+func (d *dying) Start(ctx context.Context, id string) error {
+	if d.starts.Add(1) == 4 {
+		return errors.New("killed")
+	}
+	return d.Driver.Start(ctx, id)
+}
+
+func (d *dying) Remove(context.Context, string) error { return nil }
+
+func TestProjectOfADeadHostIsRemoved(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	config := h.Config(t)
+	sweepVolumes(t, config.Instance)
+	spec := composed(t, config, web)
+	first := config
+	first.Driver = &dying{Driver: h.Driver}
+	m, err := sandbox.New(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Get(t.Context(), "a", "default", spec); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Fatalf("got %v", err)
+	}
+	if err := m.DestroyAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	left := containers(t, h, config.Instance)
+	if !slices.ContainsFunc(left, func(o sandbox.Owned) bool { return o.Labels[sandbox.LabelService] == "web" }) {
+		t.Fatalf("nothing is left to remove: %+v", left)
+	}
+	second, err := sandbox.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := containers(t, h, config.Instance); len(left) != 0 {
+		t.Errorf("left: %+v", left)
+	}
+	if err := second.DestroyAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestServiceThatDiesIsTold(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	m, config := h.Manager(t)
+	spec := composed(t, config, "services: { app: { image: IMAGE }, frail: { image: IMAGE, command: ['sh', '-c', 'nc -l -p 9000; echo goodbye; exit 7'] } }")
+	s, err := m.Get(t.Context(), "a", "default", spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Exec(t.Context(), machine.Command{Script: "until echo | nc frail 9000; do :; done 2>/dev/null"}); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	eventually(t, "the end is told", func() bool {
+		ctx := machine.WithNotice(t.Context(), func(line string) { told = append(told, line) })
+		if _, err := s.Exec(ctx, machine.Command{Script: "true"}); err != nil {
+			t.Fatal(err)
+		}
+		return len(told) > 0
+	})
+	if len(told) != 1 || told[0] != "service frail has ended with exit code 7" {
+		t.Errorf("told %q", told)
+	}
+}
+
+func TestProjectIsRefused(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	m, config := h.Manager(t)
+	for name, c := range map[string]struct {
+		file   string
+		adjust func(*sandbox.Spec)
+		want   string
+	}{
+		"no such service":    {web, func(s *sandbox.Spec) { s.Service = "db" }, `has no service "db": set service in [sandbox] to one of web, app, idle`},
+		"the host's network": {web, func(s *sandbox.Spec) { s.Network = "host" }, "services need a network of their own"},
+		"another runtime":    {web, func(s *sandbox.Spec) { s.Runtime = "runsc" }, "which runtime runsc does not"},
+		"more memory":        {strings.Replace(web, "32m", "1g", 1), nil, ":8: services.web.mem_limit is above memory_limit"},
+		"more processes":     {strings.Replace(web, "pids_limit: 8", "pids_limit: 80", 1), nil, "pids_limit is above"},
+		"over the workspace": {strings.Replace(web, "pages:/pages\"]\n  web", "pages:/workspace/x\"]\n  web", 1), nil, "lies in the workspace"},
+		"over proc":          {strings.Replace(web, "own:/own", "own:/proc/x", 1), nil, "services.web.volumes: target"},
+		"waits for commands": {"services: { app: { image: IMAGE }, b: { image: IMAGE, depends_on: { app: { condition: service_healthy } } } }", nil, "is not looked at where commands run"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := composed(t, config, c.file)
+			if c.adjust != nil {
+				c.adjust(&spec)
+			}
+			if _, err := m.Get(t.Context(), "a", "default", spec); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// The main service's own command, environment and limits are those of the file.
+func TestProjectStartsItsMainCommand(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	m, config := h.Manager(t)
+	spec := composed(t, config, `
+services:
+  app:
+    image: IMAGE
+    entrypoint: ["sh", "-c"]
+    command: ["echo $$GREETING $$PWD > /workspace/f; sleep 1000"]
+    working_dir: /etc
+    environment: ["GREETING=hello"]
+    mem_limit: 64m
+`)
+	spec.Start = []string{}
+	if got := said(t, m, "a", spec, "until test -s f; do :; done; cat f; echo $GREETING"); got != "hello /etc\nhello" {
+		t.Errorf("got %q", got)
+	}
+	own := containers(t, h, config.Instance)
+	if len(own) != 1 {
+		t.Fatalf("containers: %+v", own)
+	}
+	c, err := h.API.ContainerInspect(t.Context(), own[0].ID)
+	if err != nil || c.HostConfig.Memory != 64<<20 {
+		t.Errorf("memory %d, %v", c.HostConfig.Memory, err)
+	}
+}

@@ -1,0 +1,283 @@
+package sandbox_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+)
+
+// tidyDriver is an engine's lists alone, of all instances: its filter is not to be trusted.
+type tidyDriver struct {
+	sandbox.Driver
+
+	mu   sync.Mutex
+	has  map[string][]sandbox.Owned // by kind
+	hang bool                       // whether removals wait for ever
+	err  error                      // of List
+	asks int
+}
+
+func (d *tidyDriver) list(kind string) ([]sandbox.Owned, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asks++
+	return slices.Clone(d.has[kind]), d.err
+}
+
+func (d *tidyDriver) remove(ctx context.Context, kind, id string) error {
+	if d.hang {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if strings.HasPrefix(id, "used") {
+		return errors.New("it is in use")
+	}
+	d.has[kind] = slices.DeleteFunc(d.has[kind], func(o sandbox.Owned) bool { return o.ID == id || o.Name == id })
+	return nil
+}
+
+func (d *tidyDriver) List(context.Context, string) ([]sandbox.Owned, error) {
+	return d.list("container")
+}
+func (d *tidyDriver) Remove(ctx context.Context, id string) error {
+	return d.remove(ctx, "container", id)
+}
+func (d *tidyDriver) EnsureVolume(context.Context, string, map[string]string) error {
+	return nil
+}
+func (d *tidyDriver) ListVolumes(context.Context, string) ([]sandbox.Owned, error) {
+	return d.list("volume")
+}
+func (d *tidyDriver) RemoveVolume(ctx context.Context, name string) error {
+	return d.remove(ctx, "volume", name)
+}
+func (d *tidyDriver) EnsureNetwork(context.Context, string, map[string]string) error {
+	return nil
+}
+func (d *tidyDriver) ListNetworks(context.Context, string) ([]sandbox.Owned, error) {
+	return d.list("network")
+}
+func (d *tidyDriver) RemoveNetwork(ctx context.Context, id string) error {
+	return d.remove(ctx, "network", id)
+}
+func (d *tidyDriver) ListImages(context.Context, string) ([]sandbox.Owned, error) {
+	return d.list("image")
+}
+func (d *tidyDriver) RemoveImage(ctx context.Context, id string) error {
+	return d.remove(ctx, "image", id)
+}
+
+var (
+	_ sandbox.Volumes  = (*tidyDriver)(nil)
+	_ sandbox.Networks = (*tidyDriver)(nil)
+	_ sandbox.Images   = (*tidyDriver)(nil)
+)
+
+func tidyManager(t testing.TB, d sandbox.Driver) *sandbox.Manager {
+	t.Helper()
+	m, err := sandbox.New(sandbox.Config{Driver: d, Instance: "mine", WorkspaceRoot: t.TempDir(), Supervisor: "reconcile_test.go"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// Only what carries exactly our label is looked at, and of what is no container only what has expired and nobody uses.
+func TestReconcileKeepsToItsOwn(t *testing.T) {
+	past, future := time.Now().Add(-time.Hour).Format(time.RFC3339), time.Now().Add(time.Hour).Format(time.RFC3339)
+	thing := func(id, instance, expires string) sandbox.Owned {
+		labels := map[string]string{sandbox.LabelInstance: instance}
+		if expires != "" {
+			labels[sandbox.LabelExpires] = expires
+		}
+		return sandbox.Owned{ID: id, Name: id, Labels: labels}
+	}
+	things := []sandbox.Owned{
+		thing("old", "mine", past), thing("used", "mine", past), thing("young", "mine", future), thing("kept", "mine", ""),
+		thing("odd", "mine", "yesterday"), thing("theirs", "mine2", past), thing("nobody's", "", past), thing("case", "Mine", past),
+	}
+	const stays = "used young kept odd theirs nobody's case"
+	d := &tidyDriver{has: map[string][]sandbox.Owned{
+		"volume": slices.Clone(things), "network": slices.Clone(things), "image": slices.Clone(things),
+		"container": slices.Clone(things),
+	}}
+	m := tidyManager(t, d)
+	for range 2 {
+		if err := m.Reconcile(t.Context()); err != nil && !strings.Contains(err.Error(), "in use") {
+			t.Fatal(err)
+		}
+	}
+	names := func(kind string) string {
+		var all []string
+		for _, o := range d.has[kind] {
+			all = append(all, o.ID)
+		}
+		return strings.Join(all, " ")
+	}
+	for _, kind := range []string{"volume", "network", "image"} {
+		if got := names(kind); got != stays {
+			t.Errorf("%ss that stay: %s, want %s", kind, got, stays)
+		}
+	}
+	if got, want := names("container"), "used theirs nobody's case"; got != want {
+		t.Errorf("containers that stay: %s, want %s", got, want)
+	}
+	if err := m.DestroyAll(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Run reconciles soon after the start, and then every few minutes; an engine that is away meanwhile is no end of it.
+func TestReconcileGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &tidyDriver{err: machine.ErrUnavailable, has: map[string][]sandbox.Owned{}}
+		m := tidyManager(t, d)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = m.Run(ctx) }()
+		asks := func(after time.Duration) int {
+			time.Sleep(after) // the bubble's clock
+			synctest.Wait()
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return d.asks
+		}
+		if n := asks(3 * time.Second); n != 1 {
+			t.Errorf("%d looks soon after the start", n)
+		}
+		if n := asks(time.Hour); n < 12 || n > 16 {
+			t.Errorf("%d looks within an hour", n)
+		}
+		d.mu.Lock()
+		d.err = nil
+		d.has["container"] = []sandbox.Owned{{ID: "left", Labels: map[string]string{sandbox.LabelInstance: "mine"}}}
+		d.mu.Unlock()
+		if asks(6*time.Minute + time.Second); len(d.has["container"]) != 0 {
+			t.Error("the leftover was not removed once the engine was back")
+		}
+		cancel()
+		<-done
+	})
+}
+
+// An engine that hangs holds up neither the end of a reconciliation that is given up, nor the shutdown.
+func TestHangingEngineAtReconcile(t *testing.T) {
+	d := &tidyDriver{hang: true, has: map[string][]sandbox.Owned{
+		"container": {{ID: "left", Labels: map[string]string{sandbox.LabelInstance: "mine"}}},
+	}}
+	m := tidyManager(t, d)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := m.Reconcile(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	if err := m.DestroyAll(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A command line tool beside the host has containers of the same instance; neither removes the other's.
+func TestTwoProcessesOfOneInstance(t *testing.T) {
+	h, order := restartable(t)
+	order.Reconcile = false
+	tool := newHost(t, order)
+	tool.do(hostCall{Do: "exec", Session: "tool", Script: "echo $$"})
+	tool.do(hostCall{Do: "start", Session: "tool", Script: counter})
+	order.Reconcile = true
+	host := newHost(t, order)
+	if host.first.Stats.Adopted != 0 {
+		t.Errorf("the host took the tool's container: %+v", host.first.Stats)
+	}
+	host.do(hostCall{Do: "exec", Session: "s", Script: "true"})
+	counted(t, tool.do(hostCall{Do: "output", Session: "tool", ID: "1"}).Text)
+	if n := len(containers(t, h, order.Instance)); n != 2 {
+		t.Errorf("%d containers", n)
+	}
+	tool.kill()
+	m, _ := h.Manager(t, func(c *sandbox.Config) { c.Instance, c.WorkspaceRoot = order.Instance, order.Root })
+	pruned, err := m.Prune(t.Context())
+	if err != nil || len(pruned) != 1 || pruned[0].Labels[sandbox.LabelSession] != "tool" {
+		t.Errorf("pruned %+v (%v)", pruned, err)
+	}
+	host.do(hostCall{Do: "exec", Session: "s", Script: "true"})
+	host.do(hostCall{Do: "end"})
+	if left := containers(t, h, order.Instance); len(left) != 0 {
+		t.Errorf("left: %+v", left)
+	}
+}
+
+func TestNetworks(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	m, config := h.Manager(t)
+	labels := func(instance string, expires time.Duration) map[string]string {
+		return map[string]string{sandbox.LabelInstance: instance, sandbox.LabelExpires: time.Now().Add(expires).UTC().Format(time.RFC3339)}
+	}
+	short := config.Instance[len(config.Instance)-6:]
+	own := map[string]map[string]string{
+		"flynn-old-" + short:   labels(config.Instance, -time.Hour),
+		"flynn-young-" + short: labels(config.Instance, time.Hour),
+		"flynn-other-" + short: labels(config.Instance+"x", -time.Hour),
+	}
+	t.Cleanup(func() {
+		for name := range own {
+			if err := h.Driver.RemoveNetwork(context.Background(), name); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for name, l := range own {
+		var all sync.WaitGroup
+		for range 3 { // at the same time, and again
+			all.Go(func() {
+				if err := h.Driver.EnsureNetwork(t.Context(), name, l); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if err := h.Driver.EnsureNetwork(t.Context(), name, l); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := h.Driver.EnsureNetwork(t.Context(), "flynn-young-"+short, labels("another", 0)); err == nil || !strings.Contains(err.Error(), "somebody else") {
+		t.Errorf("another's network: %v", err)
+	}
+	list := func(instance string) string {
+		all := map[string]bool{}
+		found, err := h.Driver.ListNetworks(t.Context(), instance)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range found {
+			if all[o.Name] {
+				t.Errorf("two networks of the name %s", o.Name)
+			}
+			all[o.Name] = true
+		}
+		return strings.Join(slices.Sorted(maps.Keys(all)), " ")
+	}
+	if got, want := list(config.Instance), "flynn-old-"+short+" flynn-young-"+short; got != want {
+		t.Errorf("before: %s, want %s", got, want)
+	}
+	if err := m.Reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := list(config.Instance), "flynn-young-"+short; got != want {
+		t.Errorf("after: %s, want %s", got, want)
+	}
+	if got, want := list(config.Instance+"x"), "flynn-other-"+short; got != want {
+		t.Errorf("another instance has %s, want %s", got, want)
+	}
+}

@@ -1,0 +1,152 @@
+package sandboxtest
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/flynnhost/flynn/sdk/need"
+)
+
+// Python returns an image with busybox and the machine's own Python 3 in it, which is imported once per engine. Debian's
+// package is python3. Where there is none the test is skipped, or fails, as need.Part says.
+func (h Host) Python(t testing.TB) string {
+	t.Helper()
+	p, err := findPython()
+	need.Part(t, "python", err)
+	tag, err := p.tag()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := importImage(t.Context(), h.API, tag, p.root); err != nil {
+		t.Fatalf("make python image: %v", err)
+	}
+	return tag
+}
+
+// python is an interpreter with what it needs, by absolute paths.
+type python struct {
+	Version, Program, Library string
+}
+
+// findPython asks the system's interpreter before any other in the way of it.
+func findPython() (python, error) {
+	const ask = `import sys, sysconfig, os, json
+print(json.dumps({"Version": sys.version, "Program": os.path.realpath(sys.executable), "Library": sysconfig.get_path("stdlib")}))`
+	var p python
+	var all error
+	for _, name := range []string{"/usr/bin/python3", "python3"} {
+		out, err := exec.Command(name, "-I", "-c", ask).Output()
+		if err == nil {
+			err = json.Unmarshal(out, &p)
+		}
+		if err == nil {
+			return p, nil
+		}
+		all = errors.Join(all, err)
+	}
+	return p, fmt.Errorf("%w: install python3", all)
+}
+
+// pythonLayout changes with what root puts into the image.
+const pythonLayout = "1"
+
+// tag names the image after what it is made of.
+func (p python) tag() (string, error) {
+	info, err := os.Stat(p.Program)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(fmt.Append(nil, pythonLayout, p, info.Size(), info.ModTime().UnixNano()))
+	return "flynn-test/python:" + hex.EncodeToString(sum[:6]), nil
+}
+
+// root returns a root file system as an uncompressed tar.
+func (p python) root() (io.Reader, error) {
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	if err := busyboxInto(w); err != nil {
+		return nil, err
+	}
+	add(w, tar.Header{Typeflag: tar.TypeSymlink, Name: "usr/bin/python3", Linkname: p.Program, Mode: 0o777}, nil)
+	programs := []string{p.Program}
+	err := filepath.WalkDir(p.Library, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && slices.Contains(unneeded(), d.Name()) {
+			return fs.SkipDir
+		}
+		if d.Type().IsRegular() && !strings.HasPrefix(d.Name(), "libpython") {
+			if strings.HasSuffix(name, ".so") {
+				programs = append(programs, name)
+				return nil
+			}
+			return addFile(w, name, name)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	libraries, err := linked(programs)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range append(programs, libraries...) {
+		if err := addFile(w, name, name); err != nil {
+			return nil, err
+		}
+	}
+	return &out, w.Close()
+}
+
+// unneeded are the folders of the library that no test program imports, and most of its size.
+func unneeded() []string {
+	return []string{"test", "tests", "idlelib", "tkinter", "ensurepip", "lib2to3", "pydoc_data", "site-packages", "dist-packages", "distutils", "turtledemo"}
+}
+
+// linked returns the shared libraries that programs need, and their loader; see ldd(1).
+func linked(programs []string) ([]string, error) {
+	out, err := exec.Command("ldd", programs...).Output()
+	if err != nil {
+		return nil, fmt.Errorf("ask what python is linked with: %w", err)
+	}
+	var found []string
+	for line := range strings.Lines(string(out)) {
+		for _, word := range strings.Fields(line) {
+			if path.IsAbs(word) && !strings.HasSuffix(word, ":") && !slices.Contains(found, word) {
+				found = append(found, word)
+			}
+		}
+	}
+	return found, nil
+}
+
+// addFile copies a file, not the link to it.
+func addFile(w *tar.Writer, source, name string) error {
+	content, err := os.ReadFile(source)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(source)
+	if err != nil {
+		return err
+	}
+	// Compiled files are checked against their source's time.
+	add(w, tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(name, "/"), Mode: int64(info.Mode().Perm()), ModTime: info.ModTime()}, content)
+	return nil
+}
