@@ -83,10 +83,7 @@ func (m *machines) configure(c *config.Config) {
 	m.timeout = time.Duration(c.Sandbox.TimeoutSeconds) * time.Second
 	m.mountRules = c.MountRules(os.Getenv)
 	m.secrets = c.Secrets()
-	m.specs = map[string]sandbox.Spec{"": spec(c.Sandbox)}
-	for name, s := range c.Sandboxes {
-		m.specs[name] = spec(s)
-	}
+	m.specs = specs(c)
 	m.pools, m.poolCPU = warmPools(c), float64(c.Sandbox.WarmPoolCPU)/100
 	if m.manager != nil {
 		m.manager.SetPools(m.pools, m.poolCPU)
@@ -98,7 +95,7 @@ func warmPools(c *config.Config) []sandbox.Pool {
 	var pools []sandbox.Pool
 	add := func(s config.Sandbox) {
 		if s.Enabled && s.WarmPool > 0 {
-			pools = append(pools, sandbox.Pool{Spec: spec(s), Size: s.WarmPool})
+			pools = append(pools, sandbox.Pool{Spec: bridgedSpec(c, s), Size: s.WarmPool})
 		}
 	}
 	add(c.Sandbox)
@@ -192,6 +189,7 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 		PauseAfter: time.Duration(c.PauseAfter), IdleAfter: time.Duration(c.IdleAfter), MaxAge: time.Duration(c.MaxAge),
 		Lease:   time.Duration(c.Lease),
 		Secret:  m.secret,
+		Bridged: m.egress.bridged, BridgeEnded: m.egress.bridgeEnded,
 		Decided: func(session string, d egress.Decision) { m.egress.decided(session, d) },
 		Ended:   func(session string, d egress.Decision) { m.egress.ended(session, d) },
 	})

@@ -43,6 +43,11 @@ func (c *Config) Secrets() map[string]Secret {
 		for _, cred := range s.Credentials {
 			known[cred.SecretName()] = cred.Value
 		}
+		for _, b := range s.Bridges {
+			for _, ref := range b.SecretsEnv {
+				known[ref.SecretName()] = ref.Value
+			}
+		}
 	}
 	return known
 }

@@ -109,6 +109,7 @@ type Sandbox struct {
 	// EgressLimit bounds what a container's connections through the proxy carry together.
 	EgressLimit Size         `toml:"egress_limit" default:"10g" range:"1m.."`
 	Credentials []Credential `toml:"credentials"`
+	Bridges     []Bridge     `toml:"bridges"`
 }
 
 // Binary is a program from elsewhere in /usr/local/bin; either URL or File is set.
