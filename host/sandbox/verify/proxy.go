@@ -44,7 +44,7 @@ func (nowhere) Dial(context.Context, netip.AddrPort) (net.Conn, error) {
 // proxied is the sandbox under attack with the proxy that it would have, whatever its own network is.
 func proxied(s sandbox.Spec) sandbox.Spec {
 	s.Network, s.Allowlist, s.Credentials = "allowlist", []string{"*.t.example"}, nil
-	return s
+	return withBridge(s)
 }
 
 // asking attacks the proxy.

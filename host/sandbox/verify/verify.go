@@ -45,7 +45,7 @@ type Subject struct {
 	Target Target
 	// Neighbour is another session on the same engine, which must not notice.
 	Neighbour *sandbox.Session
-	// Proxied is a session of the same kind behind a proxy, which leads nowhere.
+	// Proxied is a session of the same kind behind a proxy that leads nowhere, and with a bridge to nothing.
 	Proxied Target
 	Spec    sandbox.Spec
 	// Dir is the subject's workspace on the host, NeighbourDir the other session's.
@@ -103,7 +103,7 @@ func allowed(format string, args ...any) Finding {
 func Probes() []Probe {
 	var all []Probe
 	for _, row := range [][]Probe{
-		networkProbes(), metadataProbes(), proxyProbes(), bombProbes(), memoryProbes(), diskProbes(), kernelFileProbes(), engineProbes(),
+		networkProbes(), metadataProbes(), proxyProbes(), bridgeProbes(), bombProbes(), memoryProbes(), diskProbes(), kernelFileProbes(), engineProbes(),
 		namespaceProbes(), linkProbes(), specialFileProbes(), privilegeProbes(), keyringProbes(), supervisorProbes(),
 		endProbes(), outputProbes(), leakProbes(), sessionProbes(),
 	} {
@@ -123,7 +123,6 @@ func Unprobed() []Row {
 	return []Row{
 		{"workspace quota", "workspaces have no quota: put the store on a file system that has one"},
 		{"archive bombs", "nothing of the sandbox unpacks archives"},
-		{"bridges", "needs a second container with a secret: the tests of host/sandbox do that"},
 		{"crash and second instance", "needs a host that is killed: the tests of host/sandbox do that"},
 		{"engine failure", "needs an engine that fails: the tests of host/sandbox do that"},
 	}
