@@ -43,6 +43,8 @@ type machines struct {
 	manager    *sandbox.Manager
 	// unavailable is why no sandbox can be had, as last seen.
 	unavailable error
+	// engine is what the engine can do, as it was when it was last found, or nil.
+	engine *sandbox.Capabilities
 	// looked is closed once the engine was looked at for the first time.
 	looked chan struct{}
 }
@@ -120,8 +122,8 @@ func spec(s config.Sandbox) sandbox.Spec {
 	return sandbox.Spec{
 		Image: s.Image, WorkspaceDir: s.WorkspaceDir, Network: s.Network, Allowlist: s.Allowlist, MemoryBytes: int64(s.MemoryLimit),
 		CPUs: float64(s.CPULimit), PidsLimit: int64(s.PidsLimit), Timeout: time.Duration(s.TimeoutSeconds) * time.Second,
-		Runtime: s.Runtime,
-		Mounts:  hostMounts(s.Mounts), Volumes: volumes(s.Volumes), Tmpfs: tmpfs(s.Tmpfs), Start: s.StartCommand,
+		Runtime: s.Runtime, DiskBytes: int64(s.DiskLimit),
+		Mounts: hostMounts(s.Mounts), Volumes: volumes(s.Volumes), Tmpfs: tmpfs(s.Tmpfs), Start: s.StartCommand,
 		Packages: s.Packages, Binaries: binaries(s.Binaries), Dockerfile: s.Dockerfile, BuildContext: s.BuildContext, BuildNetwork: s.BuildNetwork,
 		Compose: s.Project, Service: s.Service,
 		Credentials: credentials(s.Credentials), EgressLimit: int64(s.EgressLimit),
@@ -173,6 +175,11 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 	m.mu.Lock()
 	made, back := m.manager, m.unavailable != nil
 	m.mu.Unlock()
+	if back {
+		if err := m.learn(ping, driver); err != nil {
+			return err
+		}
+	}
 	if made != nil {
 		if back { // what the engine has lost or kept meanwhile
 			running.Go(func() { m.reconcile(ctx, made) })
@@ -220,6 +227,23 @@ func (m *machines) reconcile(ctx context.Context, manager *sandbox.Manager) {
 	}
 }
 
+// learn asks the engine what it can do, and says at once what it cannot of what is configured.
+func (m *machines) learn(ctx context.Context, driver *docker.Driver) error {
+	engine, err := driver.Capabilities(ctx)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.engine = &engine
+	for name, s := range m.specs {
+		if err := engine.Supports(s); err != nil {
+			m.log.Warn("a sandbox cannot be made", "sandbox", name, "reason", machine.Reason(err))
+		}
+	}
+	return nil
+}
+
 // see takes note of the engine's state, and says so when it has changed.
 func (m *machines) see(err error) {
 	m.mu.Lock()
@@ -248,7 +272,7 @@ func (m *machines) asOfNow() error {
 }
 
 // Available implements agent.Machines. Before the engine was looked at it waits.
-func (m *machines) Available(string) error {
+func (m *machines) Available(name string) error {
 	select {
 	case <-m.looked:
 	case <-time.After(time.Minute):
@@ -256,7 +280,10 @@ func (m *machines) Available(string) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.unavailable
+	if m.unavailable != nil || m.engine == nil {
+		return m.unavailable
+	}
+	return m.engine.Supports(m.specs[name])
 }
 
 // spec is the specification of a sandbox by its name.

@@ -57,6 +57,8 @@ type Sandbox struct {
 	Allowlist []string `toml:"allowlist"`
 	// MemoryLimit bounds memory; swap is off.
 	MemoryLimit Size `toml:"memory_limit" default:"512m" range:"16m..1024g"`
+	// DiskLimit bounds what the workspace holds; 0 is no limit.
+	DiskLimit Size `toml:"disk_limit" default:"2g" range:"0b..1024g"`
 	// CPULimit is a number of cores as a decimal string.
 	CPULimit CPUs `toml:"cpu_limit" default:"1.0" range:"0.05..512"`
 	// TimeoutSeconds ends a command.

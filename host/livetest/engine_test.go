@@ -186,3 +186,29 @@ func (s *site) finish() {
 		s.t.Fatal(err)
 	}
 }
+
+// A runtime that the engine does not have is named with what it has, and nothing runs elsewhere instead.
+func TestRuntimeMissingIsARefusal(t *testing.T) {
+	e := sandboxtest.Own(t)
+	s := newSite(t, sandboxed+"runtime = \"runsc\"\nimage = \""+sandboxtest.Image+"\"\nengine = \""+e.Address()+"\"\n")
+	s.start()
+	want := "refused: the sandbox is unavailable: the engine at " + e.Address() + ` has no runtime "runsc", only `
+	if got := s.says("shell", "!sh touch ran").Text; !strings.HasPrefix(got, want) || !strings.Contains(got, "change runtime in [sandbox]") {
+		t.Errorf("the answer is\n %q\nwant\n %q", got, want)
+	}
+	if files := s.workspaceFiles(); len(files) > 0 {
+		t.Errorf("it ran: %v", files)
+	}
+	if got := s.status(); got.Sandbox.Available || !strings.Contains(got.Sandbox.Detail, `no runtime "runsc"`) {
+		t.Errorf("status: %+v", got.Sandbox)
+	}
+}
+
+func TestGVisorFromTheChat(t *testing.T) {
+	e := sandboxtest.GVisor(t)
+	s := newSite(t, sandboxed+"runtime = \"runsc\"\nimage = \""+sandboxtest.Image+"\"\nengine = \""+e.Address()+"\"\n")
+	s.start()
+	if got := s.says("shell", "!sh uname -r; pwd").Text; !strings.Contains(got, "4.4.0") || !strings.Contains(got, "/workspace") {
+		t.Errorf("the answer is %q", got)
+	}
+}

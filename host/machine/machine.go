@@ -54,7 +54,8 @@ type Command struct {
 	MaxOutput int
 	// Changes asks for the files that differ afterwards.
 	Changes bool
-	// Spill asks for output beyond the cap to be kept in a file of the workspace.
+	// Spill asks for output beyond the cap to be kept in a file of the workspace. Each stream of the result then has the
+	// beginning and the end of what was written, within the cap, and between them a line that says how much was left out.
 	Spill bool
 	// Progress, if set, receives output as it comes. It must not block for long.
 	Progress func(stream Stream, p []byte)

@@ -30,6 +30,7 @@ type box struct {
 	tenure    *tenure
 	nap       nap
 	project   *project      // or nil; its services go with the container
+	carry     *carry        // or nil, where the engine sees the host's folder
 	gone      chan struct{} // closed once the container is removed, or removal has failed
 	removal   error         // valid once gone is closed
 
@@ -56,6 +57,7 @@ type order struct {
 	workspace string
 	furniture furniture
 	tenure    *tenure
+	carry     *carry         // or nil
 	lane      *lane          // or nil
 	egress    *egress.Config // or nil, for no proxy
 	decided   func(session string, d egress.Decision)
@@ -83,8 +85,12 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, err
 		o.tenure.end()
 		return nil, err
 	}
-	if b.project, err = o.furniture.m.startProject(ctx, o, id); err != nil {
+	if b.project, err = o.furniture.m.startProject(ctx, o, id); err == nil {
+		err = b.carry.begin(ctx, b)
+	}
+	if err != nil {
 		b.link.close(errEnded)
+		err = errors.Join(err, b.project.remove())
 		o.debts.abandon(id, nil)
 		o.tenure.end()
 		return nil, err
@@ -96,8 +102,8 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, err
 
 func newBox(d Driver, log *slog.Logger, id string, o order) *box {
 	return &box{
-		driver: d, debts: o.debts, log: log, id: id, spec: o.container.Labels[LabelSpec], image: o.container.Image, workspace: o.workspace, born: time.Now(),
-		tenure: o.tenure, nap: newNap(),
+		driver: d, debts: o.debts, log: log, id: id, spec: o.container.Labels[LabelSpec], image: o.container.Image,
+		workspace: o.workspace, born: time.Now(), tenure: o.tenure, nap: newNap(), carry: o.carry,
 		gone: make(chan struct{}), session: o.container.Labels[LabelSession], processes: make(map[string]*process),
 	}
 }
@@ -261,6 +267,11 @@ var errEnded = errors.New("it was ended")
 
 // remove ends the box and waits until its container is gone.
 func (b *box) remove(reason error) error {
+	b.debts.ending <- struct{}{}
+	defer func() { <-b.debts.ending }()
+	if reason == errEnded && !b.nap.drowsy.Load() {
+		b.carry.settle(context.Background(), b)
+	}
 	b.dismiss()
 	b.link.close(reason)
 	<-b.gone

@@ -89,7 +89,20 @@ func (c *call) awaitStart(ctx context.Context) (frame.StartedBody, error) {
 func (c *call) finish(a answer) {
 	c.answer = a
 	c.credit.Close() // nobody reads stdin any more
+	for _, b := range c.inbox {
+		b.End()
+	}
 	close(c.done)
+}
+
+// exit is the verdict that closed the call, or nil.
+func (c *call) exit() *frame.ExitBody {
+	select {
+	case <-c.done:
+		return c.answer.exit
+	default:
+		return nil
+	}
 }
 
 // maxReply bounds a Reply's body; all of them are a few numbers.

@@ -25,6 +25,7 @@ func (s *Session) CopyOut(ctx context.Context, dir string, to *os.Root) (tally T
 // CopyIn copies a folder of the host into one of the workspace, which is made if it is missing: all of it or nothing.
 func (s *Session) CopyIn(ctx context.Context, dir string, from *os.Root) (tally Tally, err error) {
 	err = s.at(ctx, dir, func(b *box, name string) error {
+		defer b.carry.settle(ctx, b)
 		tally, err = b.unpack(ctx, name, func(w io.Writer) (Tally, error) {
 			var t Tally
 			out, f := bufio.NewWriterSize(w, frame.MaxData), folder{root: from}

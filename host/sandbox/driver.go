@@ -63,6 +63,8 @@ type Capabilities struct {
 	CgroupVersion int
 	Rootless      bool
 	Runtimes      []string
+	// Binds says that containers can mount folders of this machine.
+	Binds bool
 	// DataRoot is where the engine keeps its images and volumes, as it sees its own machine.
 	DataRoot string
 }

@@ -41,15 +41,24 @@ func (b *box) execute(ctx context.Context, body frame.ExecBody, cmd machine.Comm
 	}
 	r, err := b.judge(ctx, c, body.Timeout, sink)
 	r.Stdout, r.Stderr = streams[0], streams[1]
+	if exit := c.exit(); exit != nil && cmd.Spill {
+		r.Stdout = mark(r.Stdout, exit.Dropped-exit.DroppedErr, body.MaxOutput, r.Spill)
+		r.Stderr = mark(r.Stderr, exit.DroppedErr, body.MaxOutput, r.Spill)
+	}
 	return r, err
 }
+
+var (
+	errTooLong   = errors.New("command with its environment is too long for the sandbox")
+	errNoVerdict = fmt.Errorf("%w: a command answered without a verdict", frame.ErrProtocol)
+)
 
 // openExec sends the command and its stdin; what fits in the first window goes with it. The function
 // returned waits for the rest to be given up.
 func (b *box) openExec(ctx context.Context, c *call, body frame.ExecBody, stdin []byte) (finish func(), err error) {
 	first := frame.Frame{Type: frame.Exec, Payload: frame.Encode(body)}
 	if len(first.Payload) > frame.MaxPayload {
-		return nil, errors.New("command with its environment is too long for the sandbox")
+		return nil, errTooLong
 	}
 	if len(stdin) == 0 {
 		return func() {}, b.link.begin(c, first)
@@ -89,7 +98,7 @@ func (b *box) judge(ctx context.Context, c *call, timeout time.Duration, sink fu
 		var pids pidsError
 		return machine.Result{ExitCode: -1, PidsHit: errors.As(err, &pids)}, err
 	case a.exit == nil:
-		b.link.fail(fmt.Errorf("%w: a command answered without a verdict", frame.ErrProtocol))
+		b.link.fail(errNoVerdict)
 		return machine.Result{}, machine.ErrUnavailable
 	}
 	r := verdict(*a.exit)
@@ -121,6 +130,8 @@ func execBody(cmd machine.Command, workspaceDir string) (frame.ExecBody, error) 
 		Timeout:   cmd.Timeout,
 		MaxOutput: int64(cmd.MaxOutput),
 		Eager:     cmd.Progress != nil,
+		Changes:   cmd.Changes,
+		Spill:     cmd.Spill,
 	}
 	switch {
 	case len(cmd.Script) > frame.MaxScript:

@@ -102,6 +102,9 @@ type furniture struct {
 
 // place makes sure of everything and adds it to the order. What it holds is let go by release.
 func (f *furniture) place(ctx context.Context, o *order) error {
+	if err := f.move(ctx, o); err != nil {
+		return err
+	}
 	if err := f.holdSources(ctx); err != nil {
 		return err
 	}
@@ -227,7 +230,8 @@ func (m *Manager) mountRules(ctx context.Context) (mounts.Rules, error) {
 
 // verify compares what the supervisor found mounted with what was checked. Between the check and the engine's mount a
 // source can be swapped for a link by whoever may write to a folder above it: then this refuses the container before a
-// command has run in it. It cannot tell where the engine runs on another kernel (a virtual machine on the same desk).
+// command has run in it. It cannot tell where the engine runs on another kernel (a virtual machine on the same desk), and is
+// not asked about a runtime that shows files under numbers of its own.
 func (f *furniture) verify(w frame.WelcomeBody) error {
 	if len(w.Mounts) != len(f.held) {
 		return errors.New("it does not say what is mounted")

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -41,7 +42,7 @@ type fakeContainer struct {
 func (d *fakeDriver) Ping(context.Context) error { return nil }
 
 func (d *fakeDriver) Capabilities(context.Context) (sandbox.Capabilities, error) {
-	return sandbox.Capabilities{}, nil
+	return sandbox.Capabilities{Binds: true}, nil
 }
 
 func (d *fakeDriver) Create(_ context.Context, c sandbox.Container) (string, error) {
@@ -164,6 +165,19 @@ func TestHostileSupervisor(t *testing.T) {
 		},
 		"impossible code": func(c *fakeContainer, id uint32) { c.send(exit(id, frame.ExitBody{ExitCode: 256})) },
 		"negative drop":   func(c *fakeContainer, id uint32) { c.send(exit(id, frame.ExitBody{Dropped: -1})) },
+		"more dropped of one stream": func(c *fakeContainer, id uint32) {
+			c.send(exit(id, frame.ExitBody{Dropped: 1, DroppedErr: 2}))
+		},
+		"negative memory": func(c *fakeContainer, id uint32) { c.send(exit(id, frame.ExitBody{PeakMemory: -1})) },
+		"spill file without end": func(c *fakeContainer, id uint32) {
+			c.send(exit(id, frame.ExitBody{Spill: frame.MaxSpill + 1}))
+		},
+		"changed file outside": func(c *fakeContainer, id uint32) {
+			c.send(exit(id, frame.ExitBody{Changes: &frame.ChangesBody{Deleted: [][]byte{[]byte("../x")}}}))
+		},
+		"too many changed files": func(c *fakeContainer, id uint32) {
+			c.send(exit(id, frame.ExitBody{Changes: &frame.ChangesBody{Added: slices.Repeat([][]byte{[]byte("a")}, 2000)}}))
+		},
 		"unknown rung": func(c *fakeContainer, id uint32) {
 			c.send(exit(id, frame.ExitBody{Kill: &frame.KillBody{Rung: strings.Repeat("x", 1000)}}))
 		},

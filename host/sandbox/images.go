@@ -54,6 +54,9 @@ func (m *Manager) PrepareImage(ctx context.Context, spec Spec) (string, error) {
 		return "", fmt.Errorf("%w: %w", machine.ErrUnavailable, errNoBuilder)
 	}
 	ref, err := m.images.Prepare(ctx, recipe)
+	if ctx.Err() != nil {
+		return "", errRetired // nobody else ends the wait
+	}
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
 	}

@@ -9,11 +9,11 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 
-// Files of a sandbox look the same to a tool as the host's do.
-func TestSessionHasTheFilesOfAMachine(t *testing.T) {
+// A sandbox looks the same to a tool as the host does.
+func TestSessionIsAMachine(t *testing.T) {
 	m, config := sandboxtest.Engine(t).Manager(t)
 	opened := 0
-	machinetest.Files(t, func(t *testing.T) machine.Machine {
+	machinetest.Run(t, func(t *testing.T) machine.Machine {
 		opened++
 		s := get(t, m, fmt.Sprint("chat:", opened), config.Spec)
 		t.Cleanup(func() { _ = s.Close() })

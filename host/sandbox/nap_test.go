@@ -37,7 +37,7 @@ const wakeLimit = 100 * time.Millisecond
 func TestIdleContainersSleep(t *testing.T) {
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t, func(c *sandbox.Config) {
-		c.PauseAfter, c.Lease = 100*time.Millisecond, 300*time.Millisecond
+		c.PauseAfter, c.Lease = 100*time.Millisecond, 2*time.Second
 	})
 	s := get(t, m, "s", config.Spec)
 	id := containers(t, h, config.Instance)[0].ID
@@ -72,7 +72,7 @@ func TestIdleContainersSleep(t *testing.T) {
 		eventually(t, "it is paused", func() bool { return paused(t, h, id) })
 		if name == "exec" { // longer than the lease, which does not run meanwhile
 			select {
-			case <-time.After(2 * config.Lease):
+			case <-time.After(config.Lease + config.Lease/4):
 			case <-t.Context().Done():
 			}
 		}

@@ -17,6 +17,7 @@ import (
 // passes is unpacked inside, by the workload's user.
 func (s *Session) Import(ctx context.Context, dir string, archive io.Reader, l Limits) (tally Tally, err error) {
 	err = s.at(ctx, dir, func(b *box, name string) error {
+		defer b.carry.settle(ctx, b)
 		tally, err = b.unpack(ctx, name, func(w io.Writer) (Tally, error) {
 			p := newRepacker(l, name, w)
 			err := p.repack(archive)

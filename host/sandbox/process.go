@@ -163,6 +163,9 @@ func (b *box) process(id string) (*process, error) {
 	if p := b.processes[id]; p != nil {
 		return p, nil
 	}
+	if _, is := b.project.service(id); is {
+		return nil, fmt.Errorf("%w: %s is a service, which ends with the sandbox", machine.ErrNotFound, id)
+	}
 	return nil, fmt.Errorf("%w: background process %q", machine.ErrNotFound, id)
 }
 

@@ -149,7 +149,7 @@ func lower[T cmp.Ordered](asked, limit T) T {
 
 // projectVolume is the engine's volume of a project's. A dot keeps its name apart from those of the configuration.
 func projectVolume(session, name string) volume {
-	return volume{name: "compose." + name, session: session}
+	return volume{name: "compose." + name, session: session, project: true}
 }
 
 // offerNames lets programs in a container know its services, and its main service's environment.

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/compose"
@@ -225,7 +227,13 @@ func TestProjectOfADeadHostIsRemoved(t *testing.T) {
 
 func TestServiceThatDiesIsTold(t *testing.T) {
 	h := sandboxtest.Engine(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	m, config := h.Manager(t)
+	defer func() {
+		if err := m.DestroyAll(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	}()
 	spec := composed(t, config, "services: { app: { image: IMAGE }, frail: { image: IMAGE, command: ['sh', '-c', 'nc -l -p 9000; echo goodbye; exit 7'] } }")
 	s, err := m.Get(t.Context(), "a", "default", spec)
 	if err != nil {
@@ -244,6 +252,17 @@ func TestServiceThatDiesIsTold(t *testing.T) {
 	})
 	if len(told) != 1 || told[0] != "service frail has ended with exit code 7" {
 		t.Errorf("told %q", told)
+	}
+	list, err := s.Processes(t.Context())
+	if err != nil || len(list) != 1 || list[0].ID != "service:frail" || list[0].Running || list[0].Result == nil || list[0].Result.ExitCode != 7 {
+		t.Errorf("listed %+v, %v", list, err)
+	}
+	out, err := s.Output(t.Context(), "service:frail", 2, 4) // of "\\ngoodbye\\n"
+	if err != nil || string(out.Data) != "oodb" || out.Next != 6 || out.Running {
+		t.Errorf("its output from 2 on: %+v, %v", out, err)
+	}
+	if _, err := s.Kill(t.Context(), "service:frail"); !errors.Is(err, machine.ErrNotFound) || !strings.Contains(err.Error(), "ends with the sandbox") {
+		t.Errorf("killed: %v", err)
 	}
 }
 
@@ -301,5 +320,54 @@ services:
 	c, err := h.API.ContainerInspect(t.Context(), own[0].ID)
 	if err != nil || c.HostConfig.Memory != 64<<20 {
 		t.Errorf("memory %d, %v", c.HostConfig.Memory, err)
+	}
+}
+
+// A volume that a service has given to its own user stays that user's, and keeps nobody from starting again.
+func TestServiceTakesAVolume(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	config := h.Config(t)
+	sweepVolumes(t, config.Instance)
+	spec := composed(t, config, `
+services:
+  app: { image: IMAGE, volumes: ["data:/data"] }
+  taker: { image: IMAGE, command: ["sh", "-c", "chown 4321 /data; echo taken > /data/f; sleep 1000"], volumes: ["data:/data"], healthcheck: { test: "test -s /data/f", interval: 50ms, retries: 100 } }
+volumes: { data: }
+`)
+	for range 2 { // the second host has not handed the volume over itself
+		m, err := sandbox.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := said(t, m, "a", spec, "stat -c %u /data; cat /data/f"); got != "4321\ntaken" {
+			t.Errorf("got %q", got)
+		}
+		if err := m.DestroyAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What a service mounts is looked at again once it runs.
+func TestServiceMountSwapped(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	root := t.TempDir()
+	allowed := filepath.Join(root, "allowed")
+	data, secret := folder(t, allowed, "data"), folder(t, root, "secret")
+	starts := 0
+	m, config := h.Manager(t, allow(allowed), func(c *sandbox.Config) {
+		c.Driver = swapper{h.Driver, func() {
+			if starts++; starts == 2 {
+				swap(t, data, secret)
+			}
+		}}
+	})
+	file := "services: { app: { image: IMAGE }, db: { image: IMAGE, command: sleep 1000, volumes: ['DATA:/data:ro'] } }"
+	spec := composed(t, config, strings.ReplaceAll(file, "DATA", data))
+	if _, err := m.Get(t.Context(), "a", "default", spec); err == nil || !strings.Contains(err.Error(), "service db does not start") {
+		t.Errorf("got %v", err)
+	}
+	if left := containers(t, h, config.Instance); len(left) != 0 {
+		t.Errorf("left: %+v", left)
 	}
 }

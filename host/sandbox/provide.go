@@ -74,7 +74,9 @@ func (m *Manager) order(spec Spec, folder string, owner owner) order {
 		debts:     m.debts,
 		workspace: folder,
 		tenure:    m.newTenure(nonce),
-		hello:     frame.HelloBody{UID: owner.uid, GID: owner.gid, Workspace: spec.WorkspaceDir},
+		hello: frame.HelloBody{
+			UID: owner.uid, GID: owner.gid, Workspace: spec.WorkspaceDir, DiskBytes: spec.DiskBytes, DiskEntries: spec.DiskEntries,
+		},
 		container: Container{
 			Key:        nonce,
 			Entrypoint: []string{supervisorPath, nonce},

@@ -48,6 +48,8 @@ func (d *tidyDriver) remove(ctx context.Context, kind, id string) error {
 	return nil
 }
 
+func (d *tidyDriver) Ping(context.Context) error { return nil }
+
 func (d *tidyDriver) List(context.Context, string) ([]sandbox.Owned, error) {
 	return d.list("container")
 }

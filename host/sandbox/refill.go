@@ -74,6 +74,9 @@ func (ps *pools) refill(ctx context.Context) time.Duration {
 	if p == nil || wait > 0 {
 		return wait
 	}
+	if binds, err := ps.m.binds(ctx); err == nil && !binds {
+		return -1 // on an engine elsewhere a container has to know from the start whose workspace it gets
+	}
 	began := time.Now()
 	ref, err := ps.m.PrepareImage(ctx, p.spec)
 	var b *box

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,6 +65,7 @@ func TestHostProcess(t *testing.T) {
 	config := engine.Config(t)
 	config.Instance, config.WorkspaceRoot, config.Lease = o.Instance, o.Root, o.Lease
 	config.Pools, config.PoolCPU = []sandbox.Pool{{Spec: config.Spec, Size: o.Pool}}, 1
+	config.Log = slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	m, err := sandbox.New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -84,6 +86,10 @@ func TestHostProcess(t *testing.T) {
 		var c hostCall
 		if err := calls.Decode(&c); err != nil {
 			return
+		}
+		if c.Do == "end" { // as flynn does it
+			cancel()
+			running.Wait()
 		}
 		a := serveCall(t, engine, m, config.Spec, o.Instance, c)
 		mu.Lock()
@@ -169,6 +175,7 @@ type remoteHost struct {
 	in    io.WriteCloser
 	lines *bufio.Scanner
 	first hostAnswer
+	said  []string // what is no answer
 }
 
 // newHost starts one and waits until it is ready.
@@ -187,7 +194,12 @@ func newHost(t testing.TB, o hostOrder) *remoteHost {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { h.kill() })
+	t.Cleanup(func() {
+		h.kill()
+		if t.Failed() {
+			t.Logf("host %d said:\n%s", h.cmd.Process.Pid, strings.Join(h.said, "\n"))
+		}
+	})
 	h.lines = bufio.NewScanner(out)
 	h.lines.Buffer(nil, 8<<20)
 	h.first = h.answer()
@@ -207,17 +219,18 @@ func (h *remoteHost) tell(c hostCall) {
 
 func (h *remoteHost) answer() (a hostAnswer) {
 	h.t.Helper()
-	var said []string // what is no answer: a failure, commonly
 	for h.lines.Scan() {
-		said = append(said, h.lines.Text())
 		if text, ok := strings.CutPrefix(h.lines.Text(), "host "); ok {
 			if err := json.Unmarshal([]byte(text), &a); err != nil {
 				h.t.Fatal(err)
 			}
 			return a
 		}
+		if text := h.lines.Text(); text != "" {
+			h.said = append(h.said, text)
+		}
 	}
-	h.t.Fatalf("the other process has ended: %s", strings.Join(said, "\n"))
+	h.t.Fatalf("the other process has ended: %s", strings.Join(h.said, "\n"))
 	return a
 }
 
@@ -287,8 +300,8 @@ func TestBackgroundProcessOutlastsTheHost(t *testing.T) {
 			p := first.do(hostCall{Do: "start", Session: "s", Script: counter}).Process
 			short := first.do(hostCall{Do: "start", Session: "s", Script: "echo over; until [ -e go ]; do sleep 0.01; done; exit 3"}).Process
 			first.do(hostCall{Do: "exec", Session: "s", Script: "sleep 0.1"})
-			first.do(hostCall{Do: "start", Session: "gone", Script: "true"}) // nothing to be kept by then
-			if how == "killed" {                                             // with a command in the foreground
+			first.do(hostCall{Do: "wait", Session: "gone", ID: first.do(hostCall{Do: "start", Session: "gone", Script: "true"}).Process.ID})
+			if how == "killed" { // with a command in the foreground
 				first.tell(hostCall{Do: "exec", Session: "s", Script: "touch begun; trap '' TERM; sleep 1000"})
 				eventually(t, "the foreground command runs", func() bool { return exists(workspace + "/begun") })
 			}
@@ -385,9 +398,9 @@ func TestLeaseEndsByItself(t *testing.T) {
 // While the host lives the lease never runs out, not even at rest.
 func TestLeaseIsRenewed(t *testing.T) {
 	h := sandboxtest.Engine(t)
-	m, config := h.Manager(t, func(c *sandbox.Config) { c.Lease = 500 * time.Millisecond })
+	m, config := h.Manager(t, func(c *sandbox.Config) { c.Lease = 1500 * time.Millisecond })
 	s := get(t, m, "s", config.Spec)
-	p := start(t, s, machine.Command{Script: "sleep 2; echo done"})
+	p := start(t, s, machine.Command{Script: "sleep 4; echo done"})
 	if ended, err := s.Wait(t.Context(), p.ID); err != nil || ended.Result.ExitCode != 0 {
 		t.Errorf("ended %+v (%v)", ended, err)
 	}

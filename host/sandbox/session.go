@@ -245,6 +245,7 @@ func (s *Session) Exec(ctx context.Context, cmd machine.Command) (machine.Result
 	if cmd.Timeout <= 0 {
 		cmd.Timeout = time.Duration(s.timeout.Load())
 	}
+	defer b.carry.settle(ctx, b)
 	return b.exec(ctx, cmd, s.spec.WorkspaceDir)
 }
 
@@ -270,7 +271,7 @@ func (s *Session) Processes(context.Context) ([]machine.Process, error) {
 	if err != nil {
 		return []machine.Process{}, nil // without a container there are none
 	}
-	return b.list(), nil
+	return append(b.list(), b.project.processes()...), nil
 }
 
 // Output implements machine.Machine. The last megabyte is kept.
@@ -280,6 +281,9 @@ func (s *Session) Output(ctx context.Context, id string, offset int64, max int) 
 		return machine.Output{}, err
 	}
 	defer release()
+	if service, is := b.project.service(id); is {
+		return b.project.output(ctx, service, offset, max)
+	}
 	return b.output(ctx, id, offset, max)
 }
 
@@ -368,6 +372,7 @@ func (s *Session) WriteFile(ctx context.Context, path string, data []byte, perm 
 		return err
 	}
 	defer release()
+	defer b.carry.settle(ctx, b)
 	return b.writeFile(ctx, name, data, perm)
 }
 

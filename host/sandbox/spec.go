@@ -63,6 +63,12 @@ type Spec struct {
 	// container is made of that one's image then, and finds in it what the file says. See project.go.
 	Compose *compose.Project
 	Service string
+	// DiskBytes limits what the workspace holds; 0 is no limit. It is looked at while commands run, and they are ended when
+	// it is exceeded, so it is no hard quota: they may overrun it between two looks. A command in a workspace that is
+	// overfull already may not make it grow.
+	DiskBytes int64
+	// DiskEntries limits its files and folders where DiskBytes is set. 200000
+	DiskEntries int64
 }
 
 // WithDefaults fills in what is unset.
@@ -90,11 +96,17 @@ func (s Spec) WithDefaults() Spec {
 	if s.PidsLimit == 0 {
 		s.PidsLimit = 256
 	}
+	if s.DiskEntries == 0 {
+		s.DiskEntries = 200_000
+	}
 	if s.Timeout == 0 {
 		s.Timeout = 5 * time.Minute
 	}
 	return s.withLimits()
 }
+
+// GVisor is the runtime that has a kernel of its own between the workload and the machine's.
+const GVisor = "runsc"
 
 // minMemory is what the supervisor and a shell need to live.
 const minMemory = 16 << 20
@@ -119,6 +131,8 @@ func (s Spec) validate() error {
 		return fmt.Errorf("sandbox: cpu_limit %v is below 0.01", s.CPUs)
 	case s.PidsLimit < 1:
 		return fmt.Errorf("sandbox: pids_limit %d is below 1", s.PidsLimit)
+	case s.DiskBytes < 0 || s.DiskEntries < 1:
+		return fmt.Errorf("sandbox: disk_limit of %d bytes and %d entries is none; 0 bytes is no limit", s.DiskBytes, s.DiskEntries)
 	case s.Timeout < 0:
 		return fmt.Errorf("sandbox: timeout %v is negative", s.Timeout)
 	}

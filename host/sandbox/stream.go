@@ -34,7 +34,10 @@ func (s *Session) Open(ctx context.Context, path string) (io.ReadCloser, machine
 // Put replaces a file by all of r, whatever its size; a size that is not negative must be r's. It makes folders that are
 // missing and is done at once or not at all, as WriteFile.
 func (s *Session) Put(ctx context.Context, path string, r io.Reader, size int64, perm fs.FileMode) error {
-	return s.at(ctx, path, func(b *box, name string) error { return b.put(ctx, name, r, size, perm) })
+	return s.at(ctx, path, func(b *box, name string) error {
+		defer b.carry.settle(ctx, b)
+		return b.put(ctx, name, r, size, perm)
+	})
 }
 
 // Stat says what a path is; links within the workspace are followed.
@@ -53,6 +56,7 @@ func (s *Session) Stat(ctx context.Context, path string) (info machine.FileInfo,
 // Remove removes a file, a link or an empty folder; with all, a folder with everything in it.
 func (s *Session) Remove(ctx context.Context, path string, all bool) error {
 	return s.at(ctx, path, func(b *box, name string) error {
+		defer b.carry.settle(ctx, b)
 		body := frame.RemoveBody{Path: []byte(name), All: all}
 		if err := b.transfer(ctx, request{typ: frame.Remove, body: body, reply: &struct{}{}}); err != nil {
 			return fmt.Errorf("remove %s: %w", name, err)

@@ -73,7 +73,7 @@ func TestSpecHash(t *testing.T) {
 	for name, change := range map[string]func(*Spec){
 		"image": func(s *Spec) { s.Image = "y" }, "network": func(s *Spec) { s.Network = "host" },
 		"memory": func(s *Spec) { s.MemoryBytes++ }, "cpus": func(s *Spec) { s.CPUs = 2 },
-		"pids": func(s *Spec) { s.PidsLimit++ }, "runtime": func(s *Spec) { s.Runtime = "runsc" },
+		"disk": func(s *Spec) { s.DiskBytes++ }, "pids": func(s *Spec) { s.PidsLimit++ }, "runtime": func(s *Spec) { s.Runtime = "runsc" },
 		"workspace": func(s *Spec) { s.WorkspaceDir = "/w" }, "allowlist": func(s *Spec) { s.Allowlist = []string{"example.com"} },
 	} {
 		other := base

@@ -43,6 +43,7 @@ func newVolumes(m *Manager) *volumes { return &volumes{m: m, ready: make(map[str
 type volume struct {
 	name    string // the configuration's
 	session string // whose it is alone; "" shared by all sessions
+	project bool   // a compose file names it
 }
 
 // engineName is the volume's on the engine: flynn-INSTANCE-SESSION-NAME.
@@ -117,10 +118,21 @@ func (vs *volumes) prepare(ctx context.Context, v volume, name, image string, o 
 	if _, err := vs.ensure(ctx, v); err != nil {
 		return err
 	}
-	if err := vs.handOver(ctx, v, name, image, o); err != nil {
+	err := vs.handOver(ctx, v, name, image, o)
+	if v.project && errors.As(err, new(foreignError)) {
+		return nil // a service has taken it, as it may
+	}
+	if err != nil {
 		return fmt.Errorf("give volume %q to user %d: %w", v.name, o.uid, err)
 	}
 	return nil
+}
+
+// foreignError says that a volume has an owner already.
+type foreignError struct{ uid uint64 }
+
+func (e foreignError) Error() string {
+	return fmt.Sprintf("it belongs to user %d: remove it with its files by flynn sandbox prune --volumes", e.uid)
 }
 
 const (
@@ -136,14 +148,18 @@ const (
 // handOver runs the supervisor's program in a container that has nothing but the volume and the right to change owners.
 func (vs *volumes) handOver(ctx context.Context, v volume, name, image string, o owner) (err error) {
 	m := vs.m
+	program, entry, err := m.supervisorMount(ctx, image)
+	if err != nil {
+		return err
+	}
 	key := random()
 	defer m.newTenure(key).release() // it is nobody's leftover meanwhile
 	c := Container{
 		Key: key, Name: "flynn-own-" + key[:16], Image: image, Role: Preparer,
-		Entrypoint: []string{supervisorPath, "own", strconv.Itoa(o.uid), strconv.Itoa(o.gid), volumeTarget},
+		Entrypoint: []string{entry, "own", strconv.Itoa(o.uid), strconv.Itoa(o.gid), volumeTarget},
 		Labels:     v.labels(m.config.Instance),
 		Mounts: []Mount{
-			{Source: m.supervisor, Target: supervisorPath, ReadOnly: true},
+			program,
 			{Kind: Volume, Source: name, Target: volumeTarget},
 		},
 		Network: "none", MemoryBytes: ownMemory, CPUs: 1, PidsLimit: ownPids,
@@ -167,8 +183,12 @@ func (vs *volumes) handOver(ctx context.Context, v volume, name, image string, o
 	watchdog := time.AfterFunc(ownTimeout, func() { stream.Close() })
 	defer watchdog.Stop()
 	line, err := bufio.NewReader(io.LimitReader(stream, 64)).ReadString('\n')
-	if strings.TrimSpace(line) == "owned" {
+	said, other, _ := strings.Cut(strings.TrimSpace(line), " ")
+	switch uid, notNumber := strconv.ParseUint(other, 10, 32); {
+	case said == "owned":
 		return nil
+	case said == "foreign" && notNumber == nil:
+		return foreignError{uid}
 	}
 	if text := complaint.String(); text != "" {
 		return fmt.Errorf("%q", text)

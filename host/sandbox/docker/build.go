@@ -141,19 +141,25 @@ func (t *trail) failed(reason string) error {
 	return &image.StepError{Step: step, Output: t.output.Last(), Err: errors.New(image.Clean(reason))}
 }
 
-// built are the results: the last stage's image, and the others' as far as they are not what was there before.
+// built are the results: the last stage's image, and the others' as far as they were not there before.
 func (t *trail) built() (image.Built, error) {
 	if len(t.stages) == 0 {
 		return image.Built{}, errors.New("the engine ended a build without telling which image it has made")
 	}
 	last := len(t.stages) - 1
-	b := image.Built{Image: t.stages[last]}
+	b := image.Built{Image: t.stages[last], Cached: !t.isNew(t.stages[last])}
 	for _, stage := range t.stages[:last] {
-		if stage != b.Image && !slices.Contains(t.bases, stage) && !slices.Contains(b.Stages, stage) {
+		if stage != b.Image && t.isNew(stage) && !slices.Contains(b.Stages, stage) {
 			b.Stages = append(b.Stages, stage)
 		}
 	}
 	return b, nil
+}
+
+// isNew says whether the build has made an image, as opposed to found it.
+func (t *trail) isNew(id string) bool {
+	short := strings.TrimPrefix(id, "sha256:")
+	return len(short) >= 12 && slices.Contains(t.images, short[:12]) && !slices.Contains(t.known, short[:12]) && !slices.Contains(t.bases, id)
 }
 
 // sweep removes what a build that came to nothing has left: the container of the step under way, and the images of the steps

@@ -111,9 +111,12 @@ func (d *Driver) Close() error { return d.api.Close() }
 func (d *Driver) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, d.patience())
 	defer cancel()
-	if _, err := d.api.Ping(ctx); err != nil {
+	answer, err := d.api.Ping(ctx)
+	if err != nil {
 		return d.explain("answer", err)
 	}
+	// Otherwise the client does it in its first call; it is not prepared for several of these at the same time.
+	d.api.NegotiateAPIVersionPing(answer)
 	return nil
 }
 
@@ -125,7 +128,10 @@ func (d *Driver) Capabilities(ctx context.Context) (sandbox.Capabilities, error)
 	if err != nil {
 		return sandbox.Capabilities{}, d.explain("describe itself", err)
 	}
-	c := sandbox.Capabilities{Engine: "Docker " + info.ServerVersion, Address: d.address, DataRoot: info.DockerRootDir}
+	c := sandbox.Capabilities{
+		Engine: "Docker " + info.ServerVersion, Address: d.address, DataRoot: info.DockerRootDir,
+		Binds: d.engine.Scheme == "unix",
+	}
 	switch info.CgroupVersion {
 	case "1":
 		c.CgroupVersion = 1

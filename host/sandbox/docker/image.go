@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/docker/docker/api/types/image"
@@ -27,13 +26,17 @@ func (d *Driver) Pull(ctx context.Context, ref string, progress func(line string
 
 // pullEvent is one object of the engine's answer; it reports failures inside a successful reply.
 type pullEvent struct {
-	Status   string `json:"status"`
-	ID       string `json:"id"`
-	Progress string `json:"progress"`
-	Error    string `json:"error"`
+	Status         string `json:"status"`
+	ID             string `json:"id"` // of a layer
+	ProgressDetail struct {
+		Current int64 `json:"current"` // bytes
+		Total   int64 `json:"total"`
+	} `json:"progressDetail"`
+	Error string `json:"error"`
 }
 
 func follow(body io.Reader, progress func(line string)) error {
+	var l layers
 	for events := json.NewDecoder(body); ; {
 		var e pullEvent
 		err := events.Decode(&e)
@@ -44,8 +47,9 @@ func follow(body io.Reader, progress func(line string)) error {
 			return err
 		case e.Error != "":
 			return errors.New(e.Error)
-		case progress != nil:
-			progress(fmt.Sprintf("%s %s %s", e.ID, e.Status, e.Progress))
+		}
+		if line := l.see(e); line != "" && progress != nil {
+			progress(line)
 		}
 	}
 }

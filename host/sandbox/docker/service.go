@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 
 	"github.com/docker/docker/api/types/container"
@@ -83,14 +82,11 @@ func (d *Driver) AwaitEnd(ctx context.Context, id string) error {
 	}
 }
 
-// lastLines bounds what is asked of the log: a line has at most as many bytes as are wanted, or is cut.
-const lastLines = 200
-
 // LastOutput implements sandbox.Services.
 func (d *Driver) LastOutput(ctx context.Context, id string, max int) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	body, err := d.api.ContainerLogs(ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: strconv.Itoa(lastLines)})
+	body, err := d.api.ContainerLogs(ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true})
 	if err != nil {
 		return nil, d.explain("read log of container", err)
 	}

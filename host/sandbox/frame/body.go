@@ -30,6 +30,9 @@ type HelloBody struct {
 	// They count only with a lane.
 	Lease  time.Duration `json:"lease,omitempty"`
 	Secret []byte        `json:"secret,omitempty"`
+	// DiskBytes and DiskEntries limit what the workspace holds; without bytes there is no limit.
+	DiskBytes   int64 `json:"disk_bytes,omitempty"`
+	DiskEntries int64 `json:"disk_entries,omitempty"`
 }
 
 // WelcomeBody is the supervisor's proof of where it runs. The host compares it with
@@ -84,6 +87,20 @@ type ExecBody struct {
 	Cwd  []byte   `json:"cwd,omitempty"`
 	// Process is the number that the host knows a background command by.
 	Process int `json:"process,omitempty"`
+	// Changes asks for the files that differ afterwards.
+	Changes bool `json:"changes,omitempty"`
+	// Spill asks for a file with all the output if it is more than MaxOutput, and for the end of each stream: see Tail.
+	Spill bool `json:"spill,omitempty"`
+	// Live carries the streams whole, as credit allows, and announces the process; MaxOutput does not count.
+	Live bool `json:"live,omitempty"`
+	// Terminal makes all streams one terminal of that size, with Stdin; output is on stream Out.
+	Terminal *Size `json:"terminal,omitempty"`
+}
+
+// Size is a terminal's, in characters.
+type Size struct {
+	Rows uint16 `json:"rows"`
+	Cols uint16 `json:"cols"`
 }
 
 // ConnectBody says what a program inside has connected to.
@@ -127,6 +144,14 @@ type ExitBody struct {
 	Wall     time.Duration `json:"wall"`
 	CPU      time.Duration `json:"cpu"`
 	Kill     *KillBody     `json:"kill,omitempty"`
+	DiskHit  bool          `json:"disk_hit,omitempty"`
+	// PeakMemory is the resident size of the largest process, in bytes; 0 if it was below the supervisor's own.
+	PeakMemory int64 `json:"peak_memory,omitempty"`
+	// DroppedErr is the part of Dropped that was stderr's.
+	DroppedErr int64 `json:"dropped_err,omitempty"`
+	// Spill is the number of the file with all the output; 0 for none.
+	Spill   int          `json:"spill,omitempty"`
+	Changes *ChangesBody `json:"changes,omitempty"`
 }
 
 // KillBody certifies how a command was ended.

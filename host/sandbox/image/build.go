@@ -43,7 +43,9 @@ func (b *Builder) build(ctx context.Context, p Plan, anew bool, made *leftovers)
 	archive.Close()
 	if err == nil {
 		made.add(built.Stages...)
-		made.add(built.Image)
+		if !built.Cached {
+			made.add(built.Image)
+		}
 	}
 	if failed := <-packed; failed != nil && !errors.Is(failed, io.ErrClosedPipe) {
 		return "", fmt.Errorf("send build context %s: %w", p.source.dir, failed)

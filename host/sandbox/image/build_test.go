@@ -1,6 +1,7 @@
 package image_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"path/filepath"
@@ -231,5 +232,42 @@ func TestTwoBuildOnce(t *testing.T) {
 		if !strings.Contains(told[i].all(), "Step 2/") {
 			t.Errorf("number %d was told only %q", i, told[i].all())
 		}
+	}
+}
+
+// Somebody else may have built the very same on the engine: what they have stays theirs.
+func TestSomebodyElsesBuildStays(t *testing.T) {
+	r := newRig(t, nil)
+	base, _ := r.base()
+	recipe := dockerfile(t, "FROM "+base+"\nRUN echo same > /same", nil)
+	var files bytes.Buffer
+	files.Write(archive(t, map[string]string{"Dockerfile": "FROM " + base + "\nRUN echo same > /same"}))
+	theirs, err := r.host.Driver.Build(t.Context(), image.Build{Context: &files, Dockerfile: "Dockerfile", Network: "none"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := base + "-theirs"
+	if err := r.host.Driver.TagImage(t.Context(), theirs.Image, name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.host.Driver.RemoveImage(context.Background(), name); err != nil {
+			t.Error(err)
+		}
+	})
+	r.engine.before = func(call string) error {
+		if call == "commit" {
+			return errors.New("the engine broke")
+		}
+		return nil
+	}
+	if _, err := r.Prepare(t.Context(), recipe); err == nil {
+		t.Error("no error")
+	}
+	r.engine.before = nil
+	r.prepare(recipe)
+	r.sweep()
+	if _, err := r.host.Driver.InspectImage(t.Context(), name); err != nil {
+		t.Errorf("theirs is gone: %v", err)
 	}
 }

@@ -90,6 +90,8 @@ type Build struct {
 // Built is what a Build has made, by id.
 type Built struct {
 	Image string
-	// Stages are the other stages' images, which speed up the next build.
+	// Cached says that the image was there before, maybe as somebody else's.
+	Cached bool
+	// Stages are the new images of other stages, which speed up the next build.
 	Stages []string
 }

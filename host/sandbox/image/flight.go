@@ -3,6 +3,8 @@ package image
 import (
 	"context"
 	"crypto/rand"
+	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -66,6 +68,9 @@ func (f *flights) board(key string, work func(context.Context) error) (fl *fligh
 	go func() { // await returns to the last caller only when this has ended
 		defer cancel()
 		err := work(machine.WithNotice(ctx, fl.Tell))
+		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = fmt.Errorf("not done after %v: %w", f.timeout, err)
+		}
 		f.mu.Lock()
 		delete(f.open, key)
 		f.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"io"
 	"maps"
 	"net/http"
@@ -35,14 +36,16 @@ type rig struct {
 	cache    string
 }
 
+// It runs beside other tests: most of the time is the engine's, who waits for its disk.
 func newRig(t *testing.T, client *http.Client) *rig {
 	t.Helper()
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	r := &rig{t: t, host: h, engine: &watched{Engine: h.Driver}, cache: filepath.Join(t.TempDir(), "cache")}
-	r.instance = strings.ToLower(t.Name()) + time.Now().Format("-150405.000000")
+	r.instance = "test-" + unique()
 	t.Cleanup(r.sweep)
 	r.Builder = image.New(image.Config{
-		Engine: r.engine, Instance: r.instance, Repository: "flynn-test-" + time.Now().Format("150405.000000"), Cache: r.cache, Client: client,
+		Engine: r.engine, Instance: r.instance, Repository: "flynn-test-" + unique(), Cache: r.cache, Client: client,
 		WorkLabels: func() map[string]string { return map[string]string{sandbox.LabelInstance: r.instance} },
 	})
 	return r
@@ -76,73 +79,53 @@ func (r *rig) images(ctx context.Context) []sandbox.Owned {
 	return found
 }
 
-// base imports an image of the test's own, so that whatever is made on it can be told from everybody else's.
+// base makes an image of the test's own, so that whatever is made on it can be told from everybody else's.
 func (r *rig) base(changes ...string) (name, id string) {
 	r.t.Helper()
-	return r.importImage(r.export(sandboxtest.Image), changes...)
+	return r.baseWith(nil, changes...)
 }
 
-// export returns the files of an image.
-func (r *rig) export(ref string) io.Reader {
+// baseWith is a base with more files, given as a tar to be unpacked at the root.
+func (r *rig) baseWith(files io.Reader, changes ...string) (name, id string) {
 	r.t.Helper()
-	ctx := r.t.Context()
-	made, err := r.host.API.ContainerCreate(ctx, &container.Config{Image: ref, Cmd: []string{"true"}}, nil, nil, nil, "")
+	ctx, api := r.t.Context(), r.host.API
+	name = "flynn-test/base:" + unique()
+	made, err := api.ContainerCreate(ctx, &container.Config{Image: sandboxtest.Image, Cmd: []string{"true"}, Labels: map[string]string{"unique": name}}, nil, nil, nil, "")
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	defer func() {
-		if err := r.host.API.ContainerRemove(ctx, made.ID, container.RemoveOptions{}); err != nil {
+		if err := api.ContainerRemove(ctx, made.ID, container.RemoveOptions{Force: true}); err != nil {
 			r.t.Error(err)
 		}
 	}()
-	body, err := r.host.API.ContainerExport(ctx, made.ID)
+	if files != nil {
+		if err := r.host.Driver.CopyInto(ctx, made.ID, "/", files); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	changes = append([]string{"ENV PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, changes...)
+	committed, err := api.ContainerCommit(ctx, made.ID, container.CommitOptions{Reference: name, Changes: changes})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	defer body.Close()
-	files, err := io.ReadAll(body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return bytes.NewReader(files)
+	r.t.Cleanup(func() { r.dropBase(name, committed.ID) })
+	return name, committed.ID
 }
 
-var bases struct {
-	sync.Mutex
-	n int
+func (r *rig) dropBase(name, id string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if made := r.madeOn(ctx, id); len(made) > 0 {
+		r.sweep()
+	}
+	if _, err := r.host.API.ImageRemove(ctx, name, apiimage.RemoveOptions{Force: true}); err != nil {
+		r.t.Errorf("remove %s: %v", name, err)
+	}
 }
 
-func (r *rig) importImage(files io.Reader, changes ...string) (name, id string) {
-	r.t.Helper()
-	bases.Lock()
-	bases.n++
-	name = "flynn-test/base:" + time.Now().Format("150405.000000000") + "-" + string(rune('a'+bases.n%26))
-	bases.Unlock()
-	changes = append([]string{"ENV PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LABEL unique=" + name}, changes...)
-	body, err := r.host.API.ImageImport(r.t.Context(), apiimage.ImportSource{Source: files, SourceName: "-"}, name, apiimage.ImportOptions{Changes: changes})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer body.Close()
-	if _, err := io.Copy(io.Discard, body); err != nil {
-		r.t.Fatal(err)
-	}
-	info, err := r.host.Driver.InspectImage(r.t.Context(), name)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if made := r.madeOn(ctx, info.ID); len(made) > 0 {
-			r.sweep()
-		}
-		if _, err := r.host.API.ImageRemove(ctx, name, apiimage.RemoveOptions{Force: true}); err != nil {
-			r.t.Errorf("remove %s: %v", name, err)
-		}
-	})
-	return name, info.ID
-}
+// unique is fit for a name of the engine's.
+func unique() string { return strings.ToLower(rand.Text()[:16]) }
 
 // madeOn are the images and containers that come from an image, by id.
 func (r *rig) madeOn(ctx context.Context, id string) []string {

@@ -12,7 +12,7 @@ import (
 )
 
 // beneath opens a path below the workspace; no link, not even a magic one, can lead out of it.
-// It follows links within. Kernels before 5.6 have no openat2: there a path with any link is refused.
+// It follows links within. Kernels before 5.6 and gVisor have no openat2: there it is walk that does.
 func (f *files) beneath(name string, flags uint64) (int, error) {
 	return f.open(f.root, name, flags, 0)
 }
@@ -25,53 +25,136 @@ func openBeneath(root int, name string, flags, resolve uint64) (int, error) {
 	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS | resolve}
 	for range 32 {
 		fd, err := unix.Openat2(root, name, &how)
-		switch err {
-		case unix.EAGAIN: // a rename raced with ".."
-			continue
-		case unix.ENOSYS, unix.EPERM:
-			return walk(root, name, flags)
+		if err == unix.ENOSYS || err == unix.EPERM {
+			fd, err = walk(root, name, flags, resolve)
 		}
-		return fd, err
+		if err != unix.EAGAIN { // a rename raced with it
+			return fd, err
+		}
 	}
 	return -1, unix.EAGAIN
 }
 
-// walk is openBeneath without openat2, one component at a time.
-func walk(root int, name string, flags uint64) (int, error) {
+const (
+	// maxHops is how many links a path may have, as in the kernel.
+	maxHops = 40
+	// maxHeld bounds what walk holds open.
+	maxHeld = 256
+)
+
+// walk is openBeneath without openat2: it takes one step at a time and follows no link but by its text. What it holds open is
+// all below root, whatever becomes of the names meanwhile.
+func walk(root int, name string, flags, resolve uint64) (int, error) {
+	w := &walker{root: root, rest: strings.Split(name, "/")}
+	defer w.close()
 	if name == "" {
 		return -1, unix.ENOENT
 	}
-	at := root
-	parts := strings.Split(path.Clean(name), "/")
-	for i, part := range parts {
-		next, err := -1, error(unix.EXDEV)
-		if part != ".." && !path.IsAbs(name) {
-			use := uint64(unix.O_PATH | unix.O_DIRECTORY)
-			if i == len(parts)-1 {
-				use = flags
+	if path.IsAbs(name) {
+		return -1, unix.EXDEV
+	}
+	for links := 0; ; {
+		fd, err := w.step(flags)
+		if err != unix.ELOOP {
+			if err != nil || fd >= 0 {
+				return fd, err
 			}
-			next, err = step(at, part, use)
+			continue
 		}
-		if at != root {
-			unix.Close(at)
+		if links++; links > maxHops || resolve&unix.RESOLVE_NO_SYMLINKS != 0 {
+			return -1, unix.ELOOP
 		}
+		if err := w.follow(); err != nil {
+			return -1, err
+		}
+	}
+}
+
+// walker is on its way through folders that it holds open.
+type walker struct {
+	root  int
+	above []int // below root, outermost first
+	rest  []string
+}
+
+func (w *walker) close() {
+	for _, fd := range w.above {
+		unix.Close(fd)
+	}
+}
+
+func (w *walker) at() int {
+	if len(w.above) == 0 {
+		return w.root
+	}
+	return w.above[len(w.above)-1]
+}
+
+// step takes the next part of the path. It returns the descriptor at the end, -1 before, and ELOOP at a link, where it stays.
+func (w *walker) step(flags uint64) (int, error) {
+	part, last := w.rest[0], len(w.rest) == 1
+	switch {
+	case part == "..":
+		if len(w.above) == 0 {
+			return -1, unix.EXDEV
+		}
+		unix.Close(w.at())
+		w.above = w.above[:len(w.above)-1]
+		part = "."
+	case part == "":
+		part = "."
+	}
+	if !last && part != "." {
+		if len(w.above) == maxHeld {
+			return -1, unix.ENAMETOOLONG
+		}
+		fd, err := open(w.at(), part, unix.O_PATH|unix.O_DIRECTORY)
 		if err != nil {
 			return -1, err
 		}
-		at = next
+		w.above = append(w.above, fd)
 	}
-	return at, nil
+	if last {
+		return open(w.at(), part, flags)
+	}
+	w.rest = w.rest[1:]
+	return -1, nil
 }
 
-// step opens one component that must be no link. The kernel says of a link to a folder that it is no folder.
-func step(at int, part string, flags uint64) (int, error) {
-	fd, err := unix.Openat(at, part, int(flags)|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != unix.ENOTDIR {
-		return fd, err
+// follow puts a link's text in the place of its name.
+func (w *walker) follow() error {
+	var text [frame.MaxPath + 1]byte
+	n, err := unix.Readlinkat(w.at(), w.rest[0], text[:])
+	if err == unix.EINVAL {
+		return unix.EAGAIN // it is no link any more
 	}
-	var st unix.Stat_t
-	if unix.Fstatat(at, part, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+	if err != nil {
+		return err
+	}
+	if n == 0 || n > frame.MaxPath || text[0] == '/' {
+		return unix.EXDEV
+	}
+	w.rest = append(strings.Split(string(text[:n]), "/"), w.rest[1:]...)
+	return nil
+}
+
+// open opens what is no link, and says ELOOP of one. It looks at what it has opened, because O_PATH opens links too, and
+// gVisor follows them to folders.
+func open(at int, part string, flags uint64) (int, error) {
+	var before, after unix.Stat_t
+	if err := unix.Fstatat(at, part, &before, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return -1, err
+	}
+	if before.Mode&unix.S_IFMT == unix.S_IFLNK {
 		return -1, unix.ELOOP
 	}
-	return -1, err
+	fd, err := unix.Openat(at, part, int(flags)|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	if err := unix.Fstat(fd, &after); err != nil || before.Dev != after.Dev || before.Ino != after.Ino {
+		unix.Close(fd)
+		return -1, unix.EAGAIN
+	}
+	return fd, nil
 }

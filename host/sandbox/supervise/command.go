@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,6 +31,9 @@ type command struct {
 	stop  chan frame.StopBody
 	ring  *ring // of a background command
 	pumps [2]*pump
+	spill *spill // or nil
+	// overDisk says that it is ended because the workspace has outgrown its limit.
+	overDisk atomic.Bool
 
 	mu     sync.Mutex
 	child  *child   // nil until it has started
@@ -52,6 +56,8 @@ func newCommand(s *supervisor, id uint32, body frame.ExecBody) *command {
 	}
 	if body.Background {
 		c.ring = new(ring)
+	} else if body.Spill {
+		c.spill = &spill{owner: s.spills}
 	}
 	for i, stream := range []uint8{frame.Out, frame.Err} {
 		c.pumps[i] = newPump(c, stream)
@@ -72,9 +78,7 @@ func (c *command) grant(stream uint8, p []byte) error {
 // cut ends a command that somebody waits for. One in the background goes on, and its stdin is complete.
 func (c *command) cut() {
 	c.stdin.End()
-	for _, p := range c.pumps {
-		p.window.Close()
-	}
+	c.closeWindows()
 	if !c.body.Background {
 		c.requestStop(frame.StopBody{Cancel: true})
 		return
@@ -82,6 +86,13 @@ func (c *command) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.muted = true
+}
+
+// closeWindows lets go of output that nobody takes.
+func (c *command) closeWindows() {
+	for _, p := range c.pumps {
+		p.window.Close()
+	}
 }
 
 // requestStop asks run to end the command; only the first request counts.
@@ -108,15 +119,21 @@ func (c *command) signal(number int) {
 
 // run is the request's life: start, wait or end, drain, report.
 func (c *command) run() {
+	var untouched *fingerprint
+	if c.body.Changes {
+		untouched = c.s.tracker.look()
+	}
 	before, began := c.s.meters.read(), time.Now()
 	child, err := c.spawn()
 	if err != nil {
 		c.abandon(err)
 		return
 	}
-	if c.body.Background {
+	if c.body.Background || c.body.Live {
 		c.s.send(frame.Frame{Type: frame.Started, ID: c.id, Payload: frame.Encode(frame.StartedBody{PID: child.pid})})
 	}
+	c.s.disk.enter(c)
+	defer c.s.disk.leave(c)
 	verdict := c.await(child)
 	if verdict.Kill == nil && !c.body.Background {
 		verdict.Kill = c.s.endLeft(child)
@@ -124,11 +141,26 @@ func (c *command) run() {
 	c.drain()
 	after := c.s.meters.read()
 	verdict.Wall = time.Since(began)
-	verdict.Dropped = c.pumps[0].dropped + c.pumps[1].dropped
+	c.count(&verdict)
 	abnormal := verdict.ExitCode != 0
 	verdict.OOM = abnormal && after.oomKills > before.oomKills
 	verdict.PidsHit = after.refusedForks > before.refusedForks
+	if c.body.Changes {
+		verdict.Changes = changes(untouched, c.s.tracker.look())
+	}
 	c.report(verdict)
+}
+
+// count says what became of the output.
+func (c *command) count(verdict *frame.ExitBody) {
+	for _, p := range c.pumps {
+		p.finish()
+	}
+	verdict.DroppedErr = c.pumps[1].dropped
+	verdict.Dropped = c.pumps[0].dropped + verdict.DroppedErr
+	if c.spill != nil {
+		verdict.Spill = c.spill.finish(verdict.Dropped > 0)
+	}
 }
 
 // spawn starts the shell and the goroutines that carry its streams.
@@ -137,7 +169,7 @@ func (c *command) spawn() (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	pipes, err := openPipes(c.body.Stdin, c.body.Background, c.s.spawner.null)
+	pipes, err := c.openStreams()
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +184,7 @@ func (c *command) spawn() (*child, error) {
 		return nil, err
 	}
 	start := func() (*child, error) {
-		return c.s.spawner.startProgram(path, argv, env, dir, pipes.theirs)
+		return c.s.spawner.startProgram(path, argv, env, dir, pipes.theirs, pipes.terminal)
 	}
 	child, err := start()
 	if errors.Is(err, errNoRoom) && c.s.endOrphans() {
@@ -182,6 +214,14 @@ func (c *command) spawn() (*child, error) {
 	return child, nil
 }
 
+// openStreams makes what the command reads from and writes to.
+func (c *command) openStreams() (*pipes, error) {
+	if c.body.Terminal != nil {
+		return openTerminal(c.s.files, *c.body.Terminal)
+	}
+	return openPipes(c.body.Stdin, c.body.Background, c.s.spawner.null)
+}
+
 // dir is the absolute working directory. That it lies in the workspace is a matter of form
 // here: the command itself may change to any folder it can enter.
 func (c *command) dir() (string, error) {
@@ -192,15 +232,18 @@ func (c *command) dir() (string, error) {
 	if dir != c.s.hello.Workspace && !strings.HasPrefix(dir, strings.TrimSuffix(c.s.hello.Workspace, "/")+"/") {
 		return "", fail(frame.Outside, "working directory leaves the workspace")
 	}
-	var st unix.Stat_t
 	if c.body.Dir == nil {
 		return dir, nil
 	}
-	if err := c.s.files.as(func() error { return unix.Stat(dir, &st) }); err != nil {
+	err := c.s.files.as(func() error {
+		fd, err := c.s.files.beneath(string(c.body.Dir), unix.O_PATH|unix.O_DIRECTORY)
+		if err == nil {
+			unix.Close(fd)
+		}
+		return err
+	})
+	if err != nil {
 		return "", fmt.Errorf("enter working directory: %w", err)
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return "", fail(frame.NotFound, "working directory is not a folder")
 	}
 	return dir, nil
 }
@@ -221,10 +264,16 @@ func (c *command) await(child *child) frame.ExitBody {
 	case <-expired:
 		verdict.TimedOut = true
 	case b := <-c.stop:
-		verdict.Canceled = b.Cancel
+		verdict.Canceled, verdict.DiskHit = b.Cancel, c.overDisk.Load()
+	}
+	if c.body.Terminal != nil {
+		c.s.spawner.signalGroup(child, syscall.SIGHUP) // what an interactive shell listens to, as it does not to TERM
 	}
 	certificate := c.s.end(child)
 	verdict.Kill = &certificate
+	if c.body.Live {
+		c.closeWindows() // whoever ends it may no longer read
+	}
 	select {
 	case <-child.exited:
 		setStatus(&verdict, child)
@@ -250,6 +299,9 @@ func (c *command) feed(w *os.File) {
 		}
 		if credit != nil {
 			c.giveCredit(credit)
+		}
+		if ended && c.body.Terminal != nil && !broken {
+			_, _ = w.Write([]byte{endOfInput})
 		}
 		if ended {
 			return
@@ -319,9 +371,10 @@ func (c *command) isRunning() bool {
 
 // setStatus fills in how the shell ended.
 func setStatus(v *frame.ExitBody, child *child) {
-	v.CPU = child.cpu
+	v.CPU, v.PeakMemory = child.cpu, child.peak
 	v.ExitCode = child.status.ExitStatus()
 	if child.status.Signaled() {
 		v.ExitCode, v.Signal = -1, int(child.status.Signal())
+		v.DiskHit = v.DiskHit || child.status.Signal() == unix.SIGXFSZ
 	}
 }

@@ -5,7 +5,6 @@ package supervise
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -66,8 +65,26 @@ func becomeFileUser(uid, gid int) error {
 	// The calls report no error; asking with an invalid id returns the one in force.
 	u, _, _ := unix.RawSyscall(unix.SYS_SETFSUID, ^uintptr(0), 0, 0)
 	g, _, _ := unix.RawSyscall(unix.SYS_SETFSGID, ^uintptr(0), 0, 0)
-	if int(u) != uid || int(g) != gid {
-		return errors.New("take the workload's file identity: the kernel or runtime has no setfsuid")
+	if int(u) == uid && int(g) == gid {
+		return nil
+	}
+	return becomeEffectiveUser(uid, gid)
+}
+
+// becomeEffectiveUser is for runtimes without setfsuid (gVisor): only this thread's effective ids are the workload's. The
+// real and saved ones stay root's, by which the kernel decides who may signal and trace it.
+func becomeEffectiveUser(uid, gid int) error {
+	const keep = ^uintptr(0)
+	if _, _, e := unix.RawSyscall(unix.SYS_SETRESGID, keep, uintptr(gid), keep); e != 0 {
+		return fmt.Errorf("take the workload's file group: %w", e)
+	}
+	if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, keep, uintptr(uid), keep); e != 0 {
+		return fmt.Errorf("take the workload's file identity: %w", e)
+	}
+	r, e, s := unix.Getresuid()
+	rg, eg, sg := unix.Getresgid()
+	if r != 0 || e != uid || s != 0 || rg != 0 || eg != gid || sg != 0 {
+		return fmt.Errorf("take the workload's file identity: ids are %d, %d, %d and %d, %d, %d", r, e, s, rg, eg, sg)
 	}
 	return nil
 }

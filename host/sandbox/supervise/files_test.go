@@ -19,7 +19,7 @@ import (
 )
 
 // oldKernel is openBeneath where there is no openat2.
-func oldKernel(root int, name string, flags, _ uint64) (int, error) { return walk(root, name, flags) }
+var oldKernel = walk
 
 // newTestFiles serves a folder's files with the test's own identity.
 func newTestFiles(t *testing.T, open func(int, string, uint64, uint64) (int, error)) (*files, string) {

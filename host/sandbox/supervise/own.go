@@ -3,6 +3,7 @@
 package supervise
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -15,8 +16,11 @@ import (
 // own, when it has made a volume: an engine's fresh volume is root's, and commands never run as root.
 const ownWord = "own"
 
-// Owned is what `own UID GID PATH` says once the folder has its owner.
-const Owned = "owned"
+// What `own UID GID PATH` says on stdout: the folder has its owner, or it has another one, which follows, and keeps it.
+const (
+	owned   = "owned"
+	foreign = "foreign"
+)
 
 // runOwn gives the root of a mounted volume to the workload's user. CAP_CHOWN is all that it needs.
 func runOwn(args []string) error {
@@ -31,11 +35,17 @@ func runOwn(args []string) error {
 	if uidErr != nil || gidErr != nil || uid <= 0 || gid <= 0 {
 		return fmt.Errorf("refuse owner %s:%s", args[0], args[1])
 	}
-	if err := own(args[2], uid, gid); err != nil {
+	said := owned
+	err := own(args[2], uid, gid)
+	var other foreignError
+	switch {
+	case errors.As(err, &other):
+		said = foreign + " " + strconv.FormatUint(uint64(other.uid), 10)
+	case err != nil:
 		return err
 	}
-	_, err := fmt.Println(Owned)
-	return err
+	_, unsaid := fmt.Println(said)
+	return errors.Join(err, unsaid)
 }
 
 // own changes the folder itself and nothing below it. It takes only a mount's root, and only from root: a folder that
@@ -59,5 +69,15 @@ func own(folder string, uid, gid int) error {
 	case 0:
 		return os.NewSyscallError("chown "+folder, unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH))
 	}
-	return fmt.Errorf("refuse %s: it belongs to user %d", folder, st.Uid)
+	return foreignError{folder, st.Uid}
+}
+
+// foreignError is the refusal of a folder that is somebody else's.
+type foreignError struct {
+	folder string
+	uid    uint32
+}
+
+func (e foreignError) Error() string {
+	return fmt.Sprintf("refuse %s: it belongs to user %d", e.folder, e.uid)
 }

@@ -4,6 +4,7 @@ package supervise
 
 import (
 	"errors"
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -14,7 +15,11 @@ import (
 )
 
 const (
-	pumpBuffer = 32 << 10
+	pumpBuffer = 64 << 10
+	// floodSize is after how many bytes a stream gets a pipe of floodPipe bytes: fewer, larger reads and fewer wake-ups. Not
+	// every command needs one, and the kernel has a limit for all pipes of a user.
+	floodSize = 1 << 20
+	floodPipe = 256 << 10
 	// pumpHold is how much of a quiet command's output waits for the verdict to travel with it.
 	pumpHold = 32 << 10
 	// leftover bounds what is read after the drain: more than any pipe holds by default.
@@ -33,12 +38,28 @@ type pump struct {
 	dropped int64  // bytes beyond the cap
 	held    []byte // accepted and not yet sent
 	done    chan struct{}
+	tail    *tail // of what is beyond the cap, if it is wanted
 }
 
 var buffers = sync.Pool{New: func() any { return new([pumpBuffer]byte) }}
 
 func newPump(c *command, stream uint8) *pump {
-	return &pump{c: c, stream: stream, window: frame.NewSendWindow(), done: make(chan struct{})}
+	p := &pump{c: c, stream: stream, window: frame.NewSendWindow(), done: make(chan struct{})}
+	if c.spill != nil {
+		p.tail = &tail{size: int(frame.Tail(c.body.MaxOutput))}
+	}
+	return p
+}
+
+// head is how much is sent from the beginning of the stream.
+func (p *pump) head() int64 {
+	if p.c.body.Live {
+		return math.MaxInt64
+	}
+	if p.tail != nil {
+		return p.c.body.MaxOutput - int64(p.tail.size)
+	}
+	return p.c.body.MaxOutput
 }
 
 // run carries until the stream ends or cut is called. In the latter case it goes on reading, for
@@ -59,14 +80,25 @@ func (p *pump) run() {
 }
 
 func (p *pump) carry(buf *[pumpBuffer]byte) error {
-	for {
+	for total, wide := 0, false; ; {
 		n, err := p.src.Read(buf[:])
+		if total += n; total > floodSize && !wide {
+			p.widen()
+			wide = true
+		}
 		if n > 0 {
 			p.accept(buf[:n])
 		}
 		if err != nil {
 			return err
 		}
+	}
+}
+
+// widen enlarges the stream's pipe, if it is one and the kernel lets it.
+func (p *pump) widen() {
+	if raw, err := p.src.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, floodPipe) })
 	}
 }
 
@@ -111,34 +143,54 @@ func (p *pump) accept(b []byte) {
 		p.c.ring.write(b)
 		return
 	}
-	room := max(p.c.body.MaxOutput-p.taken, 0)
+	if p.c.spill != nil {
+		p.c.spill.add(b)
+	}
+	room := max(p.head()-p.taken, 0)
 	keep := min(int64(len(b)), room)
 	p.taken += keep
-	p.dropped += int64(len(b)) - keep
+	if p.tail != nil {
+		p.tail.write(b[keep:])
+	} else {
+		p.dropped += int64(len(b)) - keep
+	}
 	p.held = append(p.held, b[:keep]...)
-	if p.c.body.Eager || len(p.held) >= pumpHold {
+	if p.c.body.Eager || p.c.body.Live || len(p.held) >= pumpHold {
 		p.flush()
 	}
 }
 
 // flush sends what is held, as credit allows.
-func (p *pump) flush() {
-	for _, f := range p.rest() {
-		p.c.s.send(f)
+func (p *pump) flush() { p.pass(func(f frame.Frame) { p.c.s.send(f) }) }
+
+// finish takes the tail to what is held, once the stream has ended. What is too much to travel with the verdict goes at once.
+func (p *pump) finish() {
+	if p.tail == nil {
+		return
+	}
+	kept, dropped := p.tail.bytes()
+	p.held, p.dropped = append(p.held, kept...), dropped
+	if len(p.held) > pumpHold {
+		p.flush()
 	}
 }
 
 // rest returns what is held as frames, having waited for their credit.
 func (p *pump) rest() []frame.Frame {
 	var frames []frame.Frame
+	p.pass(func(f frame.Frame) { frames = append(frames, f) })
+	return frames
+}
+
+// pass hands what is held to send in frames, as credit allows.
+func (p *pump) pass(send func(frame.Frame)) {
 	for b := p.held; len(b) > 0; {
 		n, err := p.window.Take(p.c.s.ctx, min(len(b), frame.MaxData))
 		if err != nil {
 			break
 		}
-		frames = append(frames, frame.Frame{Type: frame.Data, Stream: p.stream, ID: p.c.id, Payload: b[:n]})
+		send(frame.Frame{Type: frame.Data, Stream: p.stream, ID: p.c.id, Payload: b[:n]})
 		b = b[n:]
 	}
 	p.held = p.held[:0]
-	return frames
 }

@@ -47,6 +47,7 @@ type child struct {
 	exited   chan struct{} // closed once status and cpu are set
 	status   syscall.WaitStatus
 	cpu      time.Duration
+	peak     int64 // bytes
 }
 
 func newSpawner(h frame.HelloBody) (*spawner, error) {
@@ -90,11 +91,12 @@ func fixedEnv(h frame.HelloBody) []string {
 
 // start runs argv as the workload's user in a session of its own, with a tag.
 func (s *spawner) start(argv, env []string, dir string, files [3]int) (*child, error) {
-	return s.startProgram(argv[0], argv, env, dir, files)
+	return s.startProgram(argv[0], argv, env, dir, files, false)
 }
 
-// startProgram runs the program at path, which argv may call by another name.
-func (s *spawner) startProgram(path string, argv, env []string, dir string, files [3]int) (*child, error) {
+// startProgram runs the program at path, which argv may call by another name. terminal says that files are one, which is to
+// be its controlling terminal.
+func (s *spawner) startProgram(path string, argv, env []string, dir string, files [3]int, terminal bool) (*child, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tag, err := s.takeTag()
@@ -108,7 +110,7 @@ func (s *spawner) startProgram(path string, argv, env []string, dir string, file
 		Env:   joinEnv(s.env, env),
 		Files: []uintptr{uintptr(files[0]), uintptr(files[1]), uintptr(files[2])},
 		Sys: &syscall.SysProcAttr{
-			Setsid: true,
+			Setsid: true, Setctty: terminal, // descriptor 0
 			Credential: &syscall.Credential{
 				Uid: uint32(s.uid), Gid: uint32(s.gid), Groups: []uint32{uint32(s.gid), uint32(tag)},
 			},
@@ -209,5 +211,16 @@ func (s *spawner) bury(pid int, status syscall.WaitStatus, usage syscall.Rusage)
 	}
 	c.status = status
 	c.cpu = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	c.peak = peak(usage)
 	close(c.exited)
+}
+
+// peak is the resident size of the largest process of a command, as far as its own have waited for each other. Until it has
+// called exec a process counts with our memory, so what is not above ours says nothing.
+func peak(usage syscall.Rusage) int64 {
+	var own syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &own) != nil || usage.Maxrss <= own.Maxrss {
+		return 0
+	}
+	return int64(usage.Maxrss) << 10
 }

@@ -64,6 +64,9 @@ type supervisor struct {
 	lane    *os.File // the one in use, or nil
 	outlet  *outlet  // or nil
 	lease   *lease
+	tracker *tracker
+	spills  *spills
+	disk    *disk // or nil
 
 	// transfers holds a token for each transfer at work.
 	transfers chan struct{}
@@ -109,6 +112,9 @@ func serve(nonce string, in io.Reader, out io.Writer) error {
 	}
 	if s.outlet != nil {
 		s.outlet.run()
+	}
+	if s.disk != nil {
+		go s.disk.run()
 	}
 	return s.attend(reader)
 }
@@ -165,6 +171,13 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	}
 	go s.spawner.reap()
 	if s.files, err = openFiles(s.hello); err != nil {
+		return err
+	}
+	s.spills = newSpills(s.files)
+	if s.tracker, err = newTracker(s.hello); err != nil {
+		return err
+	}
+	if s.disk, err = openDisk(s); err != nil {
 		return err
 	}
 	s.guard = newGuard(s.spawner, s.hello.UID, s.hello.GID)
@@ -225,7 +238,7 @@ func (s *supervisor) dispatch(f frame.Frame) error {
 	switch f.Type {
 	case frame.Data, frame.End, frame.Credit:
 		return s.deliver(f)
-	case frame.Stop, frame.Signal, frame.Forget:
+	case frame.Stop, frame.Signal, frame.Forget, frame.Resize:
 		return s.control(f)
 	case frame.Exec, frame.Output, frame.Sweep, frame.Read, frame.Write, frame.List,
 		frame.Import, frame.Export, frame.Remove, frame.Stat:
@@ -278,6 +291,12 @@ func (s *supervisor) control(f frame.Frame) error {
 			return err
 		}
 		c.signal(b.Number)
+	case frame.Resize:
+		var b frame.Size
+		if err := frame.Decode(f.Payload, &b); err != nil {
+			return err
+		}
+		c.resize(b)
 	case frame.Forget:
 		s.forget(f.ID)
 	}

@@ -110,7 +110,11 @@ func (s *scanner) look(pid int, such func(int) bool) (process, bool) {
 	}
 	n, _ := unix.Read(fd, s.status[:])
 	unix.Close(fd)
-	return parseStatus(s.status[:max(n, 0)], pid, such)
+	p, carries := parseStatus(s.status[:max(n, 0)], pid, such)
+	if carries && p.group == 0 { // gVisor's status does not tell
+		p.group, _ = unix.Getpgid(pid)
+	}
+	return p, carries
 }
 
 // parseStatus reads what a process says of itself. One whose first thread has ended is shown as a zombie although its other

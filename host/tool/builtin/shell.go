@@ -45,12 +45,14 @@ func runShell(ctx context.Context, call tool.Call, args shellArgs) (tool.Result,
 		Script:   args.Command,
 		Dir:      args.Dir,
 		Timeout:  time.Duration(args.Timeout) * time.Millisecond,
+		Changes:  true,
+		Spill:    true,
 		Progress: func(_ machine.Stream, p []byte) { call.Progress(p) },
 	})
 	if err != nil {
 		return outcome(err)
 	}
-	text := join(string(r.Stdout), string(r.Stderr), "["+describe(r)+"]")
+	text := join(string(r.Stdout), string(r.Stderr), "["+describe(r)+"]", changed(r.Changes))
 	r.Stdout, r.Stderr = nil, nil
 	return tool.Result{Text: text, IsError: !succeeded(r), Verdict: record(r)}, nil
 }
@@ -85,7 +87,9 @@ func describe(r machine.Result) string {
 	add(r.Signal == "" && r.ExitCode >= 0, "exit code %d", r.ExitCode)
 	add(r.OOM, "out of memory")
 	add(r.PidsHit, "too many processes")
-	add(r.Dropped > 0, "%d bytes of output dropped", r.Dropped)
+	add(r.DiskHit, "the workspace has outgrown its disk limit")
+	add(r.Dropped > 0 && r.Spill == "", "%d bytes of output dropped", r.Dropped)
+	add(r.Spill != "", "%d bytes of output left out above: read all of it in %s", r.Dropped, r.Spill)
 	add(r.Kill != nil && !r.TimedOut && !r.Canceled, "what it left in the background was ended")
 	add(r.Kill != nil && r.Kill.Survivors > 0, "%d processes could not be ended", survivors(r))
 	return strings.Join(facts, ", ")

@@ -1,0 +1,71 @@
+package docker
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/docker/docker/api/types/mount"
+
+	"github.com/flynnhost/flynn/host/sandbox"
+)
+
+// Whatever a container is for, this holds of it.
+func TestConfinementOfEveryRole(t *testing.T) {
+	for role, added := range map[sandbox.Role][]string{
+		sandbox.Supervised: {"SETUID", "SETGID", "KILL"},
+		sandbox.Preparer:   {"CHOWN"},
+		sandbox.Service:    {"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "KILL", "NET_BIND_SERVICE"},
+	} {
+		_, host := confine(sandbox.Container{Role: role, Network: "none", MemoryBytes: 1 << 20, CPUs: 0.5, PidsLimit: 3})
+		if !slices.Equal(host.CapDrop, []string{"ALL"}) || !slices.Equal(host.CapAdd, added) {
+			t.Errorf("%q: capabilities -%v +%v", role, host.CapDrop, host.CapAdd)
+		}
+		if !slices.Equal(host.SecurityOpt, []string{"no-new-privileges"}) || host.Privileged || len(host.Devices) > 0 || len(host.Binds) > 0 {
+			t.Errorf("%q: %+v", role, host)
+		}
+		if host.PidMode != "" || host.UTSMode != "" || host.UsernsMode != "" || host.IpcMode != "private" || host.RestartPolicy.Name != "no" {
+			t.Errorf("%q: namespaces %q %q %q %q", role, host.PidMode, host.UTSMode, host.UsernsMode, host.IpcMode)
+		}
+		if host.Memory != 1<<20 || host.MemorySwap != 1<<20 || host.NanoCPUs != 5e8 || host.PidsLimit == nil || *host.PidsLimit < 3 {
+			t.Errorf("%q: limits %+v", role, host.Resources)
+		}
+	}
+}
+
+func TestServiceKeepsItsImagesWords(t *testing.T) {
+	for name, c := range map[string]struct {
+		program         sandbox.Program
+		entrypoint, cmd []string
+	}{
+		"the image's":   {},
+		"a command":     {program: sandbox.Program{Cmd: []string{"a"}}, cmd: []string{"a"}},
+		"an entrypoint": {program: sandbox.Program{Entrypoint: []string{"a"}}, entrypoint: []string{"a"}},
+		"none":          {program: sandbox.Program{Entrypoint: []string{}}, entrypoint: []string{""}},
+	} {
+		c.program.NetworkOf = "beside"
+		config, host := confine(sandbox.Container{Role: sandbox.Service, Program: &c.program})
+		if !slices.Equal(config.Entrypoint, c.entrypoint) || !slices.Equal(config.Cmd, c.cmd) || config.OpenStdin || host.AutoRemove {
+			t.Errorf("%s: %q %q", name, config.Entrypoint, config.Cmd)
+		}
+		if host.NetworkMode != "container:beside" || config.Hostname != "" || host.ExtraHosts != nil || config.User != "" {
+			t.Errorf("%s: network %s", name, host.NetworkMode)
+		}
+	}
+}
+
+func TestMountsOfEveryKind(t *testing.T) {
+	made := mounts([]sandbox.Mount{
+		{Source: "/a", Target: "/b", ReadOnly: true, Alone: true},
+		{Kind: sandbox.Volume, Source: "v", Target: "/v"}, {Kind: sandbox.Volume, Source: "w", Target: "/w", Fill: true},
+		{Kind: sandbox.Memory, Target: "/m", Bytes: 7},
+	})
+	if b := made[0]; b.Type != mount.TypeBind || !b.ReadOnly || !b.BindOptions.NonRecursive || b.BindOptions.Propagation != mount.PropagationRPrivate {
+		t.Errorf("bind: %+v, %+v", b, b.BindOptions)
+	}
+	if v, w := made[1], made[2]; v.Type != mount.TypeVolume || !v.VolumeOptions.NoCopy || w.VolumeOptions.NoCopy {
+		t.Errorf("volumes: %+v, %+v", v, w)
+	}
+	if m := made[3]; m.Type != mount.TypeTmpfs || m.TmpfsOptions.SizeBytes != 7 || m.Source != "" {
+		t.Errorf("memory: %+v", m)
+	}
+}

@@ -1,0 +1,212 @@
+package sandbox
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/host/machine"
+)
+
+// An engine on another machine sees none of the host's folders. There the supervisor comes from a volume that is filled
+// once, and the workspace is a volume that is carried to and fro (carry.go); commands run as workloadID.
+
+// Filler is a Driver that can put files into a container.
+type Filler interface {
+	// Fill unpacks a tar in a folder of a container that was never started.
+	Fill(ctx context.Context, id, dir string, files io.Reader) error
+}
+
+const (
+	// supervisorFolder is where containers see the volume with the supervisor.
+	supervisorFolder = "/.flynn-bin"
+	// supervisorVolume and workspaceVolume are names that the configuration cannot give a volume.
+	supervisorVolume = ".supervisor-"
+	workspaceVolume  = ".workspace"
+)
+
+// site is what the host knows about where its engine is.
+type site struct {
+	mu     sync.Mutex // held over one question to the engine, and over the filling of a volume
+	asked  bool
+	binds  bool
+	filled bool // the supervisor's volume
+}
+
+// binds says whether the engine sees the host's folders.
+func (m *Manager) binds(ctx context.Context) (bool, error) {
+	m.site.mu.Lock()
+	defer m.site.mu.Unlock()
+	if !m.site.asked {
+		c, err := m.config.Driver.Capabilities(ctx)
+		if err != nil {
+			return false, err
+		}
+		m.site.asked, m.site.binds = true, c.Binds
+	}
+	return m.site.binds, nil
+}
+
+// move makes an order fit for an engine elsewhere, if it is one. It comes before anything else is placed.
+func (f *furniture) move(ctx context.Context, o *order) error {
+	m := f.m
+	if binds, err := m.binds(ctx); err != nil || binds {
+		return err
+	}
+	f.owner = owner{workloadID, workloadID}
+	o.hello.UID, o.hello.GID = f.owner.uid, f.owner.gid
+	o.dropLane()
+	program, entry, err := m.supervisorMount(ctx, o.container.Image)
+	if err != nil {
+		return err
+	}
+	workspace, err := f.moveWorkspace(ctx, o)
+	if err != nil {
+		return err
+	}
+	for i, mount := range o.container.Mounts {
+		switch mount.Target {
+		case supervisorPath:
+			o.container.Mounts[i] = program
+		case f.spec.WorkspaceDir:
+			o.container.Mounts[i] = workspace
+		}
+	}
+	o.container.Entrypoint[0] = entry
+	return f.refuseBinds(o)
+}
+
+// passingWorkspace bounds the workspace of a container that serves no session. It counts as the container's memory.
+const passingWorkspace = 256 << 20
+
+// moveWorkspace is what takes the place of the host's folder. Only a session's is carried: what serves none lasts no longer
+// than its container, and is kept in memory.
+func (f *furniture) moveWorkspace(ctx context.Context, o *order) (Mount, error) {
+	session, target := o.container.Labels[LabelSession], f.spec.WorkspaceDir
+	if session == "" {
+		return Mount{Kind: Memory, Target: target, Bytes: passingWorkspace}, nil
+	}
+	name, err := f.m.volumes.provide(ctx, volume{name: workspaceVolume, session: session}, o.container.Image, f.owner)
+	o.carry = f.m.carries.of(session, o.workspace, f.m.run, f.m.log)
+	return Mount{Kind: Volume, Source: name, Target: target}, err
+}
+
+// refuseBinds says what cannot be had on an engine elsewhere.
+func (f *furniture) refuseBinds(o *order) error {
+	for _, mount := range o.container.Mounts {
+		if mount.Kind == Bind {
+			return fmt.Errorf("%w: the engine is on another machine, where there is nothing to mount at %s: remove credentials from [sandbox], or use an engine on this machine",
+				machine.ErrUnavailable, mount.Target)
+		}
+	}
+	if len(f.spec.Mounts) > 0 {
+		return fmt.Errorf("%w: the engine is on another machine and cannot mount %s: remove mounts from [sandbox], or use an engine on this machine",
+			machine.ErrUnavailable, f.spec.Mounts[0].Source)
+	}
+	return nil
+}
+
+// dropLane takes back the offer of a socket that the supervisor could not see.
+func (o *order) dropLane() {
+	if o.lane == nil {
+		return
+	}
+	o.lane.close()
+	o.lane, o.tenure.lane, o.tenure.lease = nil, nil, 0
+	o.hello.Lane, o.hello.Lease, o.hello.Secret = "", 0, nil
+	kept := o.container.Mounts[:0]
+	for _, mount := range o.container.Mounts {
+		if mount.Target != lanePath {
+			kept = append(kept, mount)
+		}
+	}
+	o.container.Mounts = kept
+}
+
+// supervisorMount is how a container gets the supervisor, and where it finds it.
+func (m *Manager) supervisorMount(ctx context.Context, image string) (Mount, string, error) {
+	binds, err := m.binds(ctx)
+	if err != nil {
+		return Mount{}, "", err
+	}
+	if binds {
+		return Mount{Source: m.supervisor, Target: supervisorPath, ReadOnly: true}, supervisorPath, nil
+	}
+	name, err := m.fillSupervisor(ctx, image)
+	return Mount{Kind: Volume, Source: name, Target: supervisorFolder, ReadOnly: true}, supervisorFolder + "/" + supervisorName, err
+}
+
+// fillSupervisor makes the volume with this host's supervisor, once in this process.
+func (m *Manager) fillSupervisor(ctx context.Context, image string) (string, error) {
+	v := volume{name: supervisorVolume + m.digest}
+	name := v.engineName(m.config.Instance)
+	m.site.mu.Lock()
+	defer m.site.mu.Unlock()
+	if m.site.filled {
+		return name, nil
+	}
+	volumes, is := m.config.Driver.(Volumes)
+	filler, can := m.config.Driver.(Filler)
+	if !is || !can {
+		return "", fmt.Errorf("%w: this engine neither sees the host's folders nor keeps volumes", machine.ErrUnavailable)
+	}
+	program, err := os.ReadFile(m.supervisor)
+	if err != nil {
+		return "", fmt.Errorf("read supervisor: %w", err)
+	}
+	if err := volumes.EnsureVolume(ctx, name, v.labels(m.config.Instance)); err != nil {
+		return "", err
+	}
+	if err := m.fill(ctx, filler, name, image, program); err != nil {
+		return "", fmt.Errorf("put the supervisor on the engine: %w", err)
+	}
+	m.site.filled = true
+	m.removeOldSupervisors(ctx, name)
+	return name, nil
+}
+
+// fill puts the program into the volume by way of a container that never runs.
+func (m *Manager) fill(ctx context.Context, d Filler, name, image string, program []byte) error {
+	key := random()
+	defer m.newTenure(key).release()
+	c := Container{
+		Key: key, Name: "flynn-fill-" + key[:16], Image: image, Role: Preparer, Entrypoint: []string{"/never"},
+		Labels: map[string]string{
+			LabelInstance: m.config.Instance, LabelKey: key, LabelHost: m.host.id,
+			LabelExpires: time.Now().Add(launchTimeout).UTC().Format(time.RFC3339),
+		},
+		Mounts:  []Mount{{Kind: Volume, Source: name, Target: volumeTarget}},
+		Network: "none", MemoryBytes: ownMemory, CPUs: 1, PidsLimit: ownPids,
+	}
+	defer m.debts.abandon(c.Name, nil)
+	id, err := create(ctx, m.config.Driver, m.log, c)
+	if err != nil {
+		return err
+	}
+	var files bytes.Buffer
+	w := tar.NewWriter(&files)
+	err = w.WriteHeader(&tar.Header{Name: supervisorName, Typeflag: tar.TypeReg, Mode: 0o555, Size: int64(len(program))})
+	if err == nil {
+		_, err = w.Write(program)
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		return err
+	}
+	return d.Fill(ctx, id, volumeTarget, &files)
+}
+
+// removeOldSupervisors removes the volumes of earlier supervisors. The engine keeps those that are in use, for the next time.
+func (m *Manager) removeOldSupervisors(ctx context.Context, current string) {
+	prefix := volume{name: supervisorVolume}.engineName(m.config.Instance)
+	err := m.RemoveVolumes(ctx, func(o Owned) bool { return o.Name != current && strings.HasPrefix(o.Name, prefix) })
+	if err != nil {
+		m.log.Debug("volumes of earlier supervisors stay", "error", err)
+	}
+}

@@ -1,0 +1,102 @@
+//go:build linux
+
+package supervise
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// surveyDepth bounds how deep a survey goes, and with it how many folders it holds open.
+const surveyDepth = 128
+
+// stateDir is the workspace's folder for what is kept about commands. Nobody's work is in it.
+const stateDir = ".flynn"
+
+// survey looks at every entry of the workspace once, by handles on folders: no link is followed, and no other file system
+// entered. It runs with the workload's identity, so what the workload hid from itself is not seen.
+type survey struct {
+	// see is told of each entry but folders by its path in pieces, and returns whether the walk shall go on.
+	see func(folder []byte, name string, st *unix.Stat_t) bool
+	// skip leaves out an entry of the workspace itself.
+	skip     string
+	deadline time.Time
+	dev      uint64
+	path     []byte
+	seen     int
+	cut      bool // not everything was seen
+}
+
+// run walks the tree at root, a handle that stays open.
+func (w *survey) run(root int) {
+	fd, err := unix.Openat(root, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		w.cut = true
+		return
+	}
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) == nil {
+		w.dev = st.Dev
+	}
+	w.folder(fd, 0)
+}
+
+// folder walks one folder and closes it. It says whether to go on.
+func (w *survey) folder(fd, depth int) bool {
+	defer unix.Close(fd)
+	var buf [8 << 10]byte
+	var names []string
+	for {
+		n, err := unix.ReadDirent(fd, buf[:])
+		if err != nil {
+			w.cut = true
+		}
+		if n <= 0 {
+			return true
+		}
+		_, _, names = unix.ParseDirent(buf[:n], -1, names[:0])
+		for _, name := range names {
+			if depth == 0 && name == w.skip {
+				continue
+			}
+			if !w.entry(fd, name, depth) {
+				w.cut = true
+				return false
+			}
+		}
+	}
+}
+
+// clockEvery is how many entries pass between two looks at the clock.
+const clockEvery = 256
+
+func (w *survey) entry(fd int, name string, depth int) bool {
+	var st unix.Stat_t
+	if unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return true // gone since
+	}
+	if w.seen++; w.seen%clockEvery == 0 && time.Now().After(w.deadline) {
+		return false
+	}
+	if !w.see(w.path, name, &st) {
+		return false
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Dev != w.dev {
+		return true
+	}
+	if depth >= surveyDepth {
+		w.cut = true
+		return true
+	}
+	inner, err := unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		w.cut = w.cut || err != unix.ENOENT
+		return true
+	}
+	before := len(w.path)
+	w.path = append(append(w.path, name...), '/')
+	on := w.folder(inner, depth+1)
+	w.path = w.path[:before]
+	return on
+}

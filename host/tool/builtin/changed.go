@@ -1,0 +1,57 @@
+package builtin
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/flynnhost/flynn/host/machine"
+)
+
+// maxChanged is how many changed files a model is told by name.
+const maxChanged = 20
+
+// changed tells which files a command has touched, in one line: "[files: a (new), b (modified) and 12 more]". It is empty
+// if there is nothing to tell.
+func changed(c *machine.Changes) string {
+	if c == nil {
+		return ""
+	}
+	var told []string
+	total := 0
+	for _, kind := range []struct {
+		word  string
+		names []string
+	}{{"modified", c.Modified}, {"new", c.Added}, {"deleted", c.Deleted}} {
+		total += len(kind.names)
+		for _, name := range kind.names[:min(len(kind.names), maxChanged-len(told))] {
+			told = append(told, fmt.Sprintf("%s (%s)", plain(name), kind.word))
+		}
+	}
+	if total == 0 && c.Partial {
+		return "[the workspace is too large to tell which files changed]"
+	}
+	if total == 0 {
+		return ""
+	}
+	more := ""
+	if total > len(told) {
+		more = fmt.Sprintf(" and %d more", total-len(told))
+	}
+	if c.Partial {
+		more += "; the workspace is too large to name all"
+	}
+	return "[files: " + strings.Join(told, ", ") + more + "]"
+}
+
+// plain quotes a name that is not what it looks like: whoever chose it may want to be taken for somebody else's words.
+func plain(name string) string {
+	odd := func(r rune) bool {
+		return !unicode.IsGraphic(r) || unicode.IsSpace(r) || strings.ContainsRune(`"()[],`, r)
+	}
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, odd) {
+		return fmt.Sprintf("%q", name)
+	}
+	return name
+}
