@@ -107,7 +107,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	h.machines = newMachines(filepath.Join(c.Store.Dir, "workspaces"), instance, h.log)
+	h.machines = newMachines(filepath.Join(c.Store.Dir, "workspaces"), instance, newEgressLog(h.store, h.metrics, h.log), h.log)
 	h.policies, err = policy.New(ctx, policy.Config{
 		Sources: PolicySources(c), CacheDir: filepath.Join(c.Store.Dir, "wasm-cache"), Log: h.log, OnSwap: h.metrics.policySwap,
 	})
@@ -206,7 +206,7 @@ func (h *Host) Run(ctx context.Context) error {
 	outbox, stopOutbox := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopOutbox()
 
-	var in, out, last group
+	var in, out, last, kept group
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	last.run(h, "plugins", stop, func() error { return h.plugins.Run(plugins) })
@@ -214,6 +214,9 @@ func (h *Host) Run(ctx context.Context) error {
 	cfg := h.current.Load().config
 	sandboxes, stopSandboxes := context.WithCancel(context.WithoutCancel(ctx)) // turns end before their sandboxes do
 	defer stopSandboxes()
+	records, stopRecords := context.WithCancel(context.WithoutCancel(ctx)) // they come until the last sandbox is gone
+	defer stopRecords()
+	kept.run(h, "egress log", stop, func() error { return h.machines.egress.run(records) })
 	out.run(h, "sandbox", stop, func() error { return h.machines.run(sandboxes, cfg.Sandbox) })
 	in.run(h, "lanes", stop, func() error { return h.lanes.Run(ctx) })
 	in.run(h, "policies", stop, func() error { return h.policies.Run(ctx) })
@@ -234,7 +237,9 @@ func (h *Host) Run(ctx context.Context) error {
 	stopPlugins()
 	last.wait()
 	out.wait()
-	return errors.Join(in.err, out.err, last.err)
+	stopRecords()
+	kept.wait()
+	return errors.Join(in.err, out.err, last.err, kept.err)
 }
 
 // drainTime is how long replies under way have to arrive when the host stops.

@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -26,6 +27,7 @@ type machines struct {
 	root     string // of the workspaces
 	instance string
 	log      *slog.Logger
+	egress   *egressLog
 	now      func() time.Time
 
 	holds *sandbox.Holds // of the workspaces that hosts have open
@@ -36,6 +38,7 @@ type machines struct {
 	poolCPU    float64
 	timeout    time.Duration // of commands on the host
 	mountRules mounts.Rules  // of sandboxes
+	secrets    map[string]config.Secret
 	hosts      map[string]*hostMachine
 	manager    *sandbox.Manager
 	// unavailable is why no sandbox can be had, as last seen.
@@ -65,12 +68,12 @@ const checkEvery = 5 * time.Second
 var errSandboxOff = fmt.Errorf("%w: [sandbox] is not enabled", machine.ErrUnavailable)
 
 // newMachines puts right what a crash has left undone among the workspaces; no other host may use them.
-func newMachines(root, instance string, log *slog.Logger) *machines {
+func newMachines(root, instance string, egress *egressLog, log *slog.Logger) *machines {
 	if err := sandbox.RecoverWorkspaces(root); err != nil {
 		log.Error("workspaces of sessions are not where they belong", "error", err)
 	}
 	return &machines{
-		root: root, instance: instance, log: log, now: time.Now, specs: map[string]sandbox.Spec{}, hosts: map[string]*hostMachine{},
+		root: root, instance: instance, log: log, egress: egress, now: time.Now, specs: map[string]sandbox.Spec{}, hosts: map[string]*hostMachine{},
 		unavailable: errSandboxOff, looked: make(chan struct{}), holds: sandbox.NewHolds(),
 	}
 }
@@ -81,10 +84,8 @@ func (m *machines) configure(c *config.Config) {
 	defer m.mu.Unlock()
 	m.timeout = time.Duration(c.Sandbox.TimeoutSeconds) * time.Second
 	m.mountRules = c.MountRules(os.Getenv)
-	m.specs = map[string]sandbox.Spec{"": spec(c.Sandbox)}
-	for name, s := range c.Sandboxes {
-		m.specs[name] = spec(s)
-	}
+	m.secrets = c.Secrets()
+	m.specs = specs(c)
 	m.pools, m.poolCPU = warmPools(c), float64(c.Sandbox.WarmPoolCPU)/100
 	if m.manager != nil {
 		m.manager.SetPools(m.pools, m.poolCPU)
@@ -96,7 +97,7 @@ func warmPools(c *config.Config) []sandbox.Pool {
 	var pools []sandbox.Pool
 	add := func(s config.Sandbox) {
 		if s.Enabled && s.WarmPool > 0 {
-			pools = append(pools, sandbox.Pool{Spec: spec(s), Size: s.WarmPool})
+			pools = append(pools, sandbox.Pool{Spec: bridgedSpec(c, s), Size: s.WarmPool})
 		}
 	}
 	add(c.Sandbox)
@@ -125,6 +126,7 @@ func spec(s config.Sandbox) sandbox.Spec {
 		Mounts: hostMounts(s.Mounts), Volumes: volumes(s.Volumes), Tmpfs: tmpfs(s.Tmpfs), Start: s.StartCommand,
 		Packages: s.Packages, Binaries: binaries(s.Binaries), Dockerfile: s.Dockerfile, BuildContext: s.BuildContext, BuildNetwork: s.BuildNetwork,
 		Compose: s.Project, Service: s.Service,
+		Credentials: credentials(s.Credentials), EgressLimit: int64(s.EgressLimit),
 	}
 }
 
@@ -192,7 +194,11 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 		Driver: driver, Instance: m.instance, WorkspaceRoot: m.root, Spec: spec(c), Supervisor: supervisor, Holds: m.holds, Log: m.log,
 		MountRules: m.rules, Current: m.spec,
 		PauseAfter: time.Duration(c.PauseAfter), IdleAfter: time.Duration(c.IdleAfter), MaxAge: time.Duration(c.MaxAge),
-		Lease: time.Duration(c.Lease),
+		Lease:   time.Duration(c.Lease),
+		Secret:  m.secret,
+		Bridged: m.egress.bridged, BridgeEnded: m.egress.bridgeEnded,
+		Decided: func(session string, d egress.Decision) { m.egress.decided(session, d) },
+		Ended:   func(session string, d egress.Decision) { m.egress.ended(session, d) },
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", machine.ErrUnavailable, err)

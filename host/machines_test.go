@@ -15,7 +15,7 @@ import (
 // TestIdleHostMachinesAreClosed: a stranger opens as many conversations as he likes; each held a descriptor for ever.
 func TestIdleHostMachinesAreClosed(t *testing.T) {
 	now := time.Now()
-	m := newMachines(t.TempDir(), "i", slog.New(slog.DiscardHandler))
+	m := newMachines(t.TempDir(), "i", nil, slog.New(slog.DiscardHandler))
 	m.now = func() time.Time { return now }
 	defer m.closeHosts()
 	get := func(session string) machine.Machine {
@@ -57,7 +57,7 @@ func TestWarmPools(t *testing.T) {
 		Sandbox:   config.Sandbox{Enabled: true, Image: "a", WarmPool: 2, WarmPoolCPU: 50},
 		Sandboxes: map[string]config.Sandbox{"named": named, "off": off, "none": {Enabled: true, Image: "d"}},
 	}
-	m := newMachines(t.TempDir(), "i", slog.New(slog.DiscardHandler))
+	m := newMachines(t.TempDir(), "i", nil, slog.New(slog.DiscardHandler))
 	m.configure(c)
 	want := []sandbox.Pool{{Spec: spec(c.Sandbox), Size: 2}, {Spec: spec(named), Size: 1}}
 	if !reflect.DeepEqual(m.pools, want) || m.poolCPU != 0.5 {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,6 +24,8 @@ type metrics struct {
 	plugins     *prometheus.CounterVec   // changes of state, by instance and state
 	calls       *prometheus.HistogramVec // seconds, by instance and method
 	swaps       *prometheus.CounterVec   // by policy and result
+	egress      *prometheus.CounterVec   // by kind and whether it was allowed
+	egressLoss  prometheus.Counter
 	generations prometheus.Gauge
 }
 
@@ -48,11 +51,15 @@ func newMetrics(r *prometheus.Registry) *metrics {
 		plugins:    counter("plugin_states_total", "Changes of state of a plugin instance.", "instance", "state"),
 		calls:      seconds("plugin_call_seconds", "Calls to plugins.", "instance", "method", "ok"),
 		swaps:      counter("policy_loads_total", "Policy files that were tried, by result.", "policy", "result"),
+		egress:     counter("sandbox_egress_total", "What programs in sandboxes asked to reach, or to have run.", "kind", "allowed"),
+		egressLoss: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "flynn_sandbox_egress_lost_total", Help: "Records that the egress log could not take.",
+		}),
 		generations: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "flynn_config_generation", Help: "The configuration in force, counted from 1 since the start.",
 		}),
 	}
-	r.MustRegister(m.generations, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(m.generations, m.egressLoss, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.generations.Set(1)
 	return m
 }
@@ -130,5 +137,11 @@ func (m *metrics) policySwap(s policy.Status) {
 	}
 	m.swaps.WithLabelValues(s.Name, result).Inc()
 }
+
+func (m *metrics) egressDecision(kind string, allowed bool) {
+	m.egress.WithLabelValues(kind, strconv.FormatBool(allowed)).Inc()
+}
+
+func (m *metrics) egressLost(n int) { m.egressLoss.Add(float64(n)) }
 
 func (m *metrics) generation(n uint64) { m.generations.Set(float64(n)) }

@@ -51,13 +51,13 @@ func OpenSandboxes(c *config.Config) (*Sandboxes, error) {
 // Spec is what the sandbox of that name is made of; "" is [sandbox].
 func (s *Sandboxes) Spec(name string) (sandbox.Spec, error) {
 	if name == "" {
-		return spec(s.config.Sandbox), nil
+		return bridgedSpec(s.config, s.config.Sandbox), nil
 	}
 	named, is := s.config.Sandboxes[name]
 	if !is {
 		return sandbox.Spec{}, fmt.Errorf("there is no [sandboxes.%s]: the configuration has %s", name, strings.Join(s.names(), ", "))
 	}
-	return spec(named), nil
+	return bridgedSpec(s.config, named), nil
 }
 
 func (s *Sandboxes) names() []string {
@@ -76,7 +76,7 @@ func (s *Sandboxes) Manager(log *slog.Logger) (*sandbox.Manager, error) {
 	}
 	return sandbox.New(sandbox.Config{
 		Driver: s.Driver, Instance: s.Instance, WorkspaceRoot: s.Root, Spec: spec(s.config.Sandbox), Supervisor: supervisor, Log: log,
-		MountRules: s.MountRules,
+		MountRules: s.MountRules, Secret: func(name string) string { return s.config.Secrets()[name].Reveal() },
 	})
 }
 

@@ -44,7 +44,7 @@ type probe func(args []string) (answer, error)
 
 func probes() map[string]probe {
 	return map[string]probe{
-		"interfaces": interfaces, "connect": connect, "mapped": mapped, "http": fetch, "redirect": redirected, "ping": ping,
+		"interfaces": interfaces, "connect": connect, "mapped": mapped, "http": fetch, "redirect": redirected, "ask": ask, "ping": ping,
 		"socket": openSocket, "sockets": findSockets, "abstract": findAbstract,
 		"call": call, "setuid": setuid, "allocate": allocate,
 		"serve": serve, "wait": wait, "exit": exit,

@@ -47,6 +47,7 @@ func sandboxCommand() *cli.Command {
 				Flags:  []cli.Flag{&cli.StringFlag{Name: "session", Usage: "say what session `ID` has, and which agents' commands run in that"}},
 				Action: explainSandboxes,
 			},
+			egressCommand(),
 			{
 				Name: "prune", Usage: "remove the containers that an earlier host has left, and images that no sandbox needs",
 				Description: "Only what belongs to this store is touched, and only while no host is running on it.",

@@ -101,6 +101,8 @@ func (c *checker) sandbox(at keyPath, s Sandbox) {
 	c.span(at.child("pause_after"), s.PauseAfter)
 	c.span(at.child("lease"), s.Lease)
 	c.mounts(at, s)
+	c.credentials(at, s)
+	c.bridges(at, s)
 	c.startCommand(at.child("start_command"), s.StartCommand)
 	c.composed(at, s)
 	if len(at) == 2 && !c.lines.has(at.child("allowlist")) {

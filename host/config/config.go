@@ -108,6 +108,10 @@ type Sandbox struct {
 	Mounts     []Mount  `toml:"mounts"`
 	Volumes    []Volume `toml:"volumes"`
 	Tmpfs      []Tmpfs  `toml:"tmpfs"`
+	// EgressLimit bounds what a container's connections through the proxy carry together.
+	EgressLimit Size         `toml:"egress_limit" default:"10g" range:"1m.."`
+	Credentials []Credential `toml:"credentials"`
+	Bridges     []Bridge     `toml:"bridges"`
 }
 
 // Binary is a program from elsewhere in /usr/local/bin; either URL or File is set.

@@ -326,6 +326,9 @@ func (m *Manager) rebuild(conn net.Conn, reader *frame.Reader, r record, t *tenu
 	if r.Spec.Network == allowlist {
 		m.offerProxy(&o, r.Spec, r.Host)
 	}
+	if len(r.Spec.Bridges) > 0 {
+		m.serveBridges(&o, r.Spec)
+	}
 	b := newBox(m.config.Driver, m.log, r.Container, o)
 	b.born = r.Born
 	var open []*call

@@ -288,7 +288,7 @@ func TestLiarsAtTheLane(t *testing.T) {
 		},
 		"a connection before the list": func(s supervisorSide, r record) {
 			s.prove(r.Secret)
-			_ = s.out.Send(frame.Frame{Type: frame.Connect, ID: frame.ConnectionID(1)})
+			_ = s.out.Send(frame.Frame{Type: frame.Connect, ID: frame.ConnectionID(1), Payload: []byte(`{"kind":"proxy"}`)})
 			s.untilHungUp()
 		},
 	} {

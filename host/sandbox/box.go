@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/image"
@@ -61,6 +62,7 @@ type order struct {
 	egress    *egress.Config // or nil, for no proxy
 	decided   func(session string, d egress.Decision)
 	ended     func(session string, d egress.Decision)
+	bridges   func(b *box) *bridge.Server // or nil, for none
 }
 
 // launch makes a container, starts it and checks that its supervisor is where it should be. On
@@ -163,8 +165,15 @@ func (b *box) connect(stream Stream, reader *frame.Reader, last uint32, o order,
 		b.link.calls[c.id] = c
 	}
 	b.link.why = sync.OnceValue(b.whyLost)
+	serve := make(map[frame.ConnectKind]serveFunc)
 	if o.egress != nil {
-		b.link.connections = newConnections(b.link, b.proxy(o).Serve)
+		serve[frame.ToProxy] = b.proxy(o).Serve
+	}
+	if o.bridges != nil {
+		serve[frame.ToBridge] = o.bridges(b).Serve
+	}
+	if len(serve) > 0 {
+		b.link.connections = newConnections(b.link, serve)
 	}
 	go b.link.serve(reader)
 }
@@ -283,6 +292,8 @@ func checkWelcome(w frame.WelcomeBody, o order) error {
 	switch {
 	case w.Version != frame.Version:
 		return fmt.Errorf("it speaks protocol version %d, not %d", w.Version, frame.Version)
+	case w.Bridge != o.hello.Bridge:
+		return errors.New("it offers no bridge, or one that was not asked for")
 	case w.Proxy != o.hello.Proxy:
 		return errors.New("it offers no proxy, or one that was not asked for")
 	case w.PID != 1 || w.Nonce != o.nonce:

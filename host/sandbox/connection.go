@@ -17,7 +17,7 @@ type serveFunc func(ctx context.Context, conn io.ReadWriteCloser)
 // waits, and each stream has its credit: a flood waits for its own credit, and nothing else waits for it.
 type connections struct {
 	link   *link
-	serve  serveFunc
+	serve  map[frame.ConnectKind]serveFunc
 	ctx    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup
@@ -27,7 +27,7 @@ type connections struct {
 	last uint32 // the latest id
 }
 
-func newConnections(l *link, serve serveFunc) *connections {
+func newConnections(l *link, serve map[frame.ConnectKind]serveFunc) *connections {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &connections{link: l, serve: serve, ctx: ctx, cancel: cancel, open: make(map[uint32]*connection)}
 }
@@ -51,7 +51,7 @@ func (cs *connections) deliver(f frame.Frame) error {
 	cs.mu.Unlock()
 	switch {
 	case f.Type == frame.Connect:
-		return cs.accept(f.ID)
+		return cs.accept(f.ID, f.Payload)
 	case f.ID > last:
 		return fmt.Errorf("%w: frame type %d for connection %#x, which never was", frame.ErrProtocol, f.Type, f.ID)
 	case c == nil:
@@ -61,7 +61,15 @@ func (cs *connections) deliver(f frame.Frame) error {
 }
 
 // accept opens a connection and serves it.
-func (cs *connections) accept(id uint32) error {
+func (cs *connections) accept(id uint32, payload []byte) error {
+	var body frame.ConnectBody
+	if err := frame.Decode(payload, &body); err != nil {
+		return err
+	}
+	serve := cs.serve[body.Kind]
+	if serve == nil {
+		return fmt.Errorf("%w: a connection to %.20q, which there is not", frame.ErrProtocol, body.Kind)
+	}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if id <= cs.last || len(cs.open) >= frame.MaxConnections {
@@ -75,7 +83,7 @@ func (cs *connections) accept(id uint32) error {
 	cs.open[id], cs.last = c, id
 	cs.work.Go(func() {
 		defer cancel()
-		cs.serve(ctx, c)
+		serve(ctx, c)
 		cs.drop(id)
 	})
 	return nil

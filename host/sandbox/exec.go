@@ -21,6 +21,11 @@ func (b *box) exec(ctx context.Context, cmd machine.Command, workspaceDir string
 	if err != nil {
 		return machine.Result{}, err
 	}
+	return b.execute(ctx, body, cmd)
+}
+
+// execute runs what the body says, and passes on output as cmd has it.
+func (b *box) execute(ctx context.Context, body frame.ExecBody, cmd machine.Command) (machine.Result, error) {
 	c := newCall(body.MaxOutput)
 	finish, err := b.openExec(context.WithoutCancel(ctx), c, body, cmd.Stdin)
 	if err != nil {

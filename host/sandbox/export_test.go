@@ -30,3 +30,8 @@ func (m *Manager) Held() []string {
 	defer m.mu.Unlock()
 	return slices.Sorted(maps.Keys(m.held))
 }
+
+// Bridged returns the second container of a session's bridge.
+func (m *Manager) Bridged(ctx context.Context, session string, b Bridge) (*Session, error) {
+	return m.Get(ctx, session, bridgeName(b.Name), b.spec())
+}

@@ -191,8 +191,10 @@ func TestHostileSupervisor(t *testing.T) {
 		"verdict twice": func(c *fakeContainer, id uint32) {
 			c.send(frame.Frame{Type: frame.Started, ID: id, Payload: frame.Encode(frame.StartedBody{PID: 0})}, exit(id, frame.ExitBody{}))
 		},
-		"connection where there is no proxy": func(c *fakeContainer, _ uint32) { c.send(frame.Frame{Type: frame.Connect, ID: frame.ConnectionID(1)}) },
-		"data of such a connection":          func(c *fakeContainer, _ uint32) { c.send(data(frame.ConnectionID(1), 1, 10)) },
+		"connection where there is no proxy": func(c *fakeContainer, _ uint32) {
+			c.send(frame.Frame{Type: frame.Connect, ID: frame.ConnectionID(1), Payload: []byte(`{"kind":"proxy"}`)})
+		},
+		"data of such a connection": func(c *fakeContainer, _ uint32) { c.send(data(frame.ConnectionID(1), 1, 10)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
@@ -229,7 +231,9 @@ func TestHostileSupervisor(t *testing.T) {
 
 func TestHostileProxy(t *testing.T) {
 	id := frame.ConnectionID
-	connect := func(n uint32) frame.Frame { return frame.Frame{Type: frame.Connect, ID: id(n)} }
+	connect := func(n uint32) frame.Frame {
+		return frame.Frame{Type: frame.Connect, ID: id(n), Payload: []byte(`{"kind":"proxy"}`)}
+	}
 	for name, attack := range map[string]func(c *fakeContainer){
 		"same id twice": func(c *fakeContainer) { c.send(connect(1), connect(1)) },
 		"older id":      func(c *fakeContainer) { c.send(connect(2), connect(1)) },

@@ -29,6 +29,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
@@ -75,6 +76,9 @@ type Config struct {
 
 	// Ended is told how many bytes an allowed request led to; see egress.Config. It must not wait.
 	Ended func(session string, d egress.Decision)
+	// Bridged is told each call of a bridged command, and BridgeEnded the same again when an allowed one is over. Neither may
+	// wait.
+	Bridged, BridgeEnded func(session string, d bridge.Decision)
 	// Secret returns a secret that a specification names, as it is now; it is asked each time. "" means that there is none.
 	Secret func(name string) string
 	// Network is what proxies reach things by, and Roots what they verify the hosts of credentials by; nil is the host's own.

@@ -38,7 +38,7 @@ func (m *Manager) makeFor(ctx context.Context, s *Session) (*box, error) {
 	if err != nil {
 		return nil, err
 	}
-	folder, owner, err := m.workspaces.prepare(s.session)
+	folder, owner, err := m.workspaces.prepare(s.folder())
 	if err != nil {
 		return nil, err
 	}
@@ -53,6 +53,14 @@ func (m *Manager) makeFor(ctx context.Context, s *Session) (*box, error) {
 	o.container.Labels[LabelSession] = s.session
 	o.container.Labels[LabelSandbox] = s.name
 	return launch(ctx, m.config.Driver, m.log, o)
+}
+
+// folder names the session's workspace, or one of its own.
+func (s *Session) folder() string {
+	if s.spec.Workspace == workspaceOwn {
+		return s.session + "\x00" + s.name
+	}
+	return s.session
 }
 
 // supervisorPath is where containers see the supervisor.
@@ -81,7 +89,7 @@ func (m *Manager) order(spec Spec, folder string, owner owner) order {
 			},
 			Mounts: []Mount{
 				{Source: m.supervisor, Target: supervisorPath, ReadOnly: true},
-				{Source: folder, Target: spec.WorkspaceDir},
+				{Source: folder, Target: spec.WorkspaceDir, ReadOnly: spec.Workspace == workspaceReadOnly},
 			},
 			Network: spec.driverNetwork(), MemoryBytes: spec.MemoryBytes, CPUs: spec.CPUs,
 			PidsLimit: spec.PidsLimit, Runtime: spec.Runtime,
@@ -92,6 +100,7 @@ func (m *Manager) order(spec Spec, folder string, owner owner) order {
 	if spec.Network == allowlist {
 		m.offerProxy(&o, spec, m.host.id)
 	}
+	m.offerBridges(&o, spec)
 	if spec.Runtime == "" { // other runtimes do not let the host's sockets in
 		m.offerLane(&o)
 	}

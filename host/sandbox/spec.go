@@ -55,6 +55,10 @@ type Spec struct {
 	// bounds what a container's connections carry together, in bytes. 10 GiB
 	Credentials []Credential
 	EgressLimit int64
+	// Workspace is how the container sees the session's workspace: "" writable, "ro", or "none", a folder of its own instead.
+	Workspace string
+	// Bridges are commands that run in a second container.
+	Bridges []Bridge
 	// Compose is a project that is started for each session, and Service the one among its services where commands run: the
 	// container is made of that one's image then, and finds in it what the file says. See project.go.
 	Compose *compose.Project
@@ -137,6 +141,12 @@ func (s Spec) validate() error {
 	}
 	if _, err := s.parseCredentials(nil); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
+	}
+	if err := s.validateBridges(); err != nil {
+		return fmt.Errorf("sandbox: %w", err)
+	}
+	if !slices.Contains([]string{workspaceWritable, workspaceReadOnly, workspaceOwn}, s.Workspace) {
+		return fmt.Errorf("sandbox: workspace %q is not one of ro, none", s.Workspace)
 	}
 	if err := s.Recipe().Validate(); err != nil {
 		return fmt.Errorf("sandbox: %w", err)

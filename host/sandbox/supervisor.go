@@ -33,7 +33,9 @@ const buildTimeout = 5 * time.Minute
 // FindSupervisor returns the path of flynn-sandboxd: the one beside the running program, or, in a
 // checkout with a Go toolchain at hand, one built from source and kept in the user's cache.
 func FindSupervisor(log *slog.Logger) (string, error) {
-	return find(log, program{supervisorName, []string{"cmd/flynn-sandboxd", "host/sandbox/frame", "host/sandbox/supervise"}})
+	return find(log, program{supervisorName, []string{
+		"cmd/flynn-sandboxd", "host/sandbox/bridge/wire", "host/sandbox/frame", "host/sandbox/supervise",
+	}})
 }
 
 // FindProbe returns the path of flynn-probe, which verification runs in sandboxes, in the same way.

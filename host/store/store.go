@@ -29,6 +29,7 @@ type Store interface {
 	Approvals
 	Memory
 	Decisions
+	EgressLog
 	Close() error
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 
@@ -20,6 +21,14 @@ type Network interface {
 	// Dial connects to an address over TCP.
 	Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 }
+
+// Owner is a Network that knows the addresses of the machine it stands on. Those lead to what listens there for its
+// neighbours, so they are refused even if they are public.
+type Owner interface {
+	Own() ([]netip.Addr, error)
+}
+
+var _ Owner = host{}
 
 // host is the Network that this program stands in.
 type host struct{}
@@ -39,6 +48,39 @@ func (host) Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 		return netaddr.Public(final.Addr())
 	}}
 	return dialer.DialContext(ctx, "tcp", addr.String())
+}
+
+// Own returns the addresses of all interfaces.
+func (host) Own() ([]netip.Addr, error) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, err
+	}
+	var own []netip.Addr
+	for _, a := range all {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+			own = append(own, prefix.Addr().Unmap())
+		}
+	}
+	return own, nil
+}
+
+// notOwn refuses this machine's own addresses.
+func (p *Proxy) notOwn(addrs []netip.Addr) error {
+	network, ok := p.config.Network.(Owner)
+	if !ok {
+		return nil
+	}
+	own, err := network.Own()
+	if err != nil {
+		return fmt.Errorf("cannot tell which addresses are this host's own: %w", err)
+	}
+	for _, a := range addrs {
+		if slices.Contains(own, a.Unmap()) {
+			return fmt.Errorf("address %s is refused: it is this host's own", a)
+		}
+	}
+	return nil
 }
 
 // maxAddrs bounds how many addresses of a name are tried.
@@ -64,6 +106,9 @@ func (p *Proxy) pin(ctx context.Context, h netaddr.Host) ([]netip.Addr, error) {
 			return nil, refuse(http.StatusForbidden, err)
 		}
 		addrs[i] = a.Unmap()
+	}
+	if err := p.notOwn(addrs); err != nil {
+		return nil, refuse(http.StatusForbidden, err)
 	}
 	return addrs[:min(len(addrs), maxAddrs)], nil
 }

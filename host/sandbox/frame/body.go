@@ -20,6 +20,8 @@ type HelloBody struct {
 	Lane string `json:"lane,omitempty"`
 	// Proxy asks for the proxy: a loopback port whose connections the host serves.
 	Proxy bool `json:"proxy,omitempty"`
+	// Bridge asks for the socket of bridged commands, whose connections the host serves as well.
+	Bridge bool `json:"bridge,omitempty"`
 	// Env is further environment of every command, "NAME=value"; it replaces what the supervisor sets by itself.
 	Env [][]byte `json:"env,omitempty"`
 	// Mounts are places inside whose identity the welcome tells.
@@ -52,6 +54,8 @@ type WelcomeBody struct {
 	Lane bool `json:"lane,omitempty"`
 	// Proxy says that the proxy listens.
 	Proxy bool `json:"proxy,omitempty"`
+	// Bridge says that the socket of bridged commands is open.
+	Bridge bool `json:"bridge,omitempty"`
 	// Mounts answer those of the hello, in their order.
 	Mounts []FileID `json:"mounts,omitempty"`
 	// BootID names the kernel, to which the numbers in Mounts belong.
@@ -98,6 +102,20 @@ type Size struct {
 	Rows uint16 `json:"rows"`
 	Cols uint16 `json:"cols"`
 }
+
+// ConnectBody says what a program inside has connected to.
+type ConnectBody struct {
+	Kind ConnectKind `json:"kind"`
+}
+
+// ConnectKind names one of the places to connect to.
+type ConnectKind string
+
+// The kinds.
+const (
+	ToProxy  ConnectKind = "proxy"
+	ToBridge ConnectKind = "bridge"
+)
 
 // StopBody says why a command is ended.
 type StopBody struct {

@@ -63,7 +63,7 @@ const (
 	Exit    Type = 22 // body ExitBody; closes an Exec request
 	Reply   Type = 23 // body depends on the request; closes it
 	Fail    Type = 24 // body FailBody; closes the request
-	Connect Type = 25 // a program inside has connected to the proxy; opens the connection
+	Connect Type = 25 // body ConnectBody; a program inside has connected; opens the connection
 	Renew   Type = 30 // body RenewBody; the host lives
 	Adopt   Type = 31 // both ways: body AdoptBody; the first frames of a lane that was opened again
 	Kept    Type = 32 // asks for the background commands; they come as KeptEntry, one a line, then an empty Reply
@@ -160,9 +160,9 @@ func (f Frame) ofConnection() bool { return f.Type == Connect || f.Type == Drop 
 
 func maxPayload(t Type) uint32 {
 	switch t {
-	case End, Forget, Drop, Connect, Kept:
+	case End, Forget, Drop, Kept:
 		return 0
-	case Renew, Adopt:
+	case Renew, Adopt, Connect:
 		return maxLinkBody
 	case Credit:
 		return 4

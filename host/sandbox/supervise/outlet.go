@@ -21,12 +21,15 @@ const (
 	acceptPause = 50 * time.Millisecond
 )
 
-// outlet is the proxy as programs see it: a loopback port. It understands nothing of what passes; each connection is
-// handed to the host as two streams, and the host decides what becomes of it.
+// outlet is the proxy as programs see it, a loopback port, and the socket of bridged commands. It understands nothing of
+// what passes; each connection is handed to the host as two streams, and the host decides what becomes of it.
 type outlet struct {
-	s        *supervisor
-	listener *os.File
-	slots    chan struct{} // holds a token for each client
+	s         *supervisor
+	listeners map[frame.ConnectKind]*os.File
+	slots     chan struct{} // holds a token for each client
+
+	opening sync.Mutex // makes numbering a connection and announcing it one step
+	last    uint32     // the latest number
 
 	mu      sync.Mutex
 	clients map[uint32]*client
@@ -45,6 +48,24 @@ func proxyEnv() []string {
 }
 
 func openOutlet(s *supervisor) (*outlet, error) {
+	o := &outlet{
+		s: s, listeners: make(map[frame.ConnectKind]*os.File),
+		slots: make(chan struct{}, frame.MaxConnections), clients: make(map[uint32]*client),
+	}
+	for kind, open := range map[frame.ConnectKind]func() (*os.File, error){frame.ToProxy: listenProxy, frame.ToBridge: listenBridge} {
+		if kind == frame.ToProxy && !s.hello.Proxy || kind == frame.ToBridge && !s.hello.Bridge {
+			continue
+		}
+		listener, err := open()
+		if err != nil {
+			return nil, err
+		}
+		o.listeners[kind] = listener
+	}
+	return o, nil
+}
+
+func listenProxy() (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open proxy: %w", err)
@@ -60,29 +81,45 @@ func openOutlet(s *supervisor) (*outlet, error) {
 		unix.Close(fd)
 		return nil, fmt.Errorf("open proxy: %w", err)
 	}
-	return &outlet{
-		s: s, listener: os.NewFile(uintptr(fd), "proxy"),
-		slots: make(chan struct{}, frame.MaxConnections), clients: make(map[uint32]*client),
-	}, nil
+	return os.NewFile(uintptr(fd), "proxy"), nil
 }
 
-// run accepts for as long as we live. Above the limit programs wait in the kernel's backlog.
+// run accepts for as long as we live.
 func (o *outlet) run() {
-	for n := uint32(1); ; n++ {
-		o.slots <- struct{}{}
-		socket, err := o.accept()
-		for err != nil {
-			time.Sleep(acceptPause)
-			socket, err = o.accept()
-		}
-		c := &client{
-			o: o, id: frame.ConnectionID(n), socket: socket,
-			in: frame.NewInbox(make(chan struct{}, 1)), window: frame.NewSendWindow(), sent: make(chan struct{}),
-		}
-		o.admit(c)
-		o.s.send(frame.Frame{Type: frame.Connect, ID: c.id})
-		go c.run()
+	for kind, listener := range o.listeners {
+		go o.serve(kind, listener)
 	}
+}
+
+// serve accepts on one listener. Above the limit programs wait in the kernel's backlog.
+func (o *outlet) serve(kind frame.ConnectKind, listener *os.File) {
+	for {
+		o.slots <- struct{}{}
+		socket, err := accept(listener)
+		for err != nil || kind == frame.ToBridge && !o.isWorkload(socket) {
+			if err == nil {
+				socket.Close()
+			} else {
+				time.Sleep(acceptPause)
+			}
+			socket, err = accept(listener)
+		}
+		go o.open(kind, socket).run()
+	}
+}
+
+// open numbers a connection and tells the host.
+func (o *outlet) open(kind frame.ConnectKind, socket *os.File) *client {
+	o.opening.Lock()
+	defer o.opening.Unlock()
+	o.last++
+	c := &client{
+		o: o, id: frame.ConnectionID(o.last), socket: socket,
+		in: frame.NewInbox(make(chan struct{}, 1)), window: frame.NewSendWindow(), sent: make(chan struct{}),
+	}
+	o.admit(c)
+	o.s.send(frame.Frame{Type: frame.Connect, ID: c.id, Payload: frame.Encode(frame.ConnectBody{Kind: kind})})
+	return c
 }
 
 // admit enters a client. While the host is gone it waits.
@@ -140,8 +177,8 @@ func (o *outlet) resume() {
 	}
 }
 
-func (o *outlet) accept() (*os.File, error) {
-	raw, err := o.listener.SyscallConn()
+func accept(from *os.File) (*os.File, error) {
+	raw, err := from.SyscallConn()
 	if err != nil {
 		return nil, err
 	}

@@ -75,6 +75,9 @@ func fixedEnv(h frame.HelloBody) []string {
 	if path == "" {
 		path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	}
+	if h.Bridge {
+		path = bridgeFolder + ":" + path
+	}
 	env := []string{"PATH=" + path, "HOME=" + h.Workspace, "LANG=C.UTF-8"}
 	if h.Proxy {
 		env = append(env, proxyEnv()...)

@@ -111,7 +111,7 @@ func serve(nonce string, in io.Reader, out io.Writer) error {
 		go s.follow(s.lane, in)
 	}
 	if s.outlet != nil {
-		go s.outlet.run()
+		s.outlet.run()
 	}
 	if s.disk != nil {
 		go s.disk.run()
@@ -186,11 +186,11 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	}
 	welcome := lookAround(nonce, s.hello.Workspace)
 	s.identify(&welcome)
-	if s.hello.Proxy {
+	if s.hello.Proxy || s.hello.Bridge {
 		if s.outlet, err = openOutlet(s); err != nil {
 			return err
 		}
-		welcome.Proxy = true
+		welcome.Proxy, welcome.Bridge = s.hello.Proxy, s.hello.Bridge
 	}
 	welcome.Lane = s.changeLane()
 	s.lease = newLease(s.hello, welcome.Lane, s.out.hangUp)

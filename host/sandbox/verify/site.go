@@ -62,7 +62,7 @@ func (s *site) prepare(ctx context.Context, c Config) error {
 	}
 	s.manager, err = sandbox.New(sandbox.Config{
 		Driver: c.Driver, Instance: s.instance, WorkspaceRoot: filepath.Join(s.scratch, "workspaces"),
-		Spec: s.spec, Supervisor: c.Supervisor, Log: c.Log, MountRules: c.MountRules,
+		Spec: s.spec, Supervisor: c.Supervisor, Log: c.Log, MountRules: c.MountRules, Network: nowhere{},
 	})
 	if err != nil {
 		return err
@@ -121,10 +121,17 @@ func (s *site) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	behind, err := s.manager.Get(ctx, "proxied", "verify", proxied(s.spec))
+	if err != nil {
+		return err
+	}
 	root := filepath.Join(s.scratch, "workspaces")
 	s.subject = Subject{
-		Target: target, Neighbour: neighbour, Spec: s.spec, Outside: s.outside,
+		Target: target, Neighbour: neighbour, Proxied: behind, Spec: s.spec, Outside: s.outside,
 		Dir: sandbox.Workspace(root, "subject"), NeighbourDir: sandbox.Workspace(root, "neighbour"),
+	}
+	if err := behind.WriteFile(ctx, programName, s.program, 0o755); err != nil {
+		return fmt.Errorf("put %s into the sandbox: %w", programName, err)
 	}
 	for _, name := range []string{programName, setUserID} {
 		if err := target.WriteFile(ctx, name, s.program, 0o755); err != nil {

@@ -135,6 +135,7 @@ func (s *site) control(ctx context.Context, p Probe) *ControlOutcome {
 	}
 	defer done()
 	weak := s.subject
+	weak.Proxied = w
 	weak.Target, weak.Dir, weak.Spec.Network = w, w.dir, "none"
 	f, err := p.Run(ctx, &weak)
 	if err != nil {

@@ -45,7 +45,9 @@ type Subject struct {
 	Target Target
 	// Neighbour is another session on the same engine, which must not notice.
 	Neighbour *sandbox.Session
-	Spec      sandbox.Spec
+	// Proxied is a session of the same kind behind a proxy that leads nowhere, and with a bridge to nothing.
+	Proxied Target
+	Spec    sandbox.Spec
 	// Dir is the subject's workspace on the host, NeighbourDir the other session's.
 	Dir, NeighbourDir string
 	// Outside is a folder of the host that nothing inside may reach. It holds the file secret, the file decoy that
@@ -101,7 +103,8 @@ func allowed(format string, args ...any) Finding {
 func Probes() []Probe {
 	var all []Probe
 	for _, row := range [][]Probe{
-		networkProbes(), metadataProbes(), bombProbes(), memoryProbes(), diskProbes(), workspaceProbes(), archiveProbes(), kernelFileProbes(), engineProbes(),
+		networkProbes(), metadataProbes(), proxyProbes(), bridgeProbes(), bombProbes(), memoryProbes(), diskProbes(), workspaceProbes(), archiveProbes(),
+		kernelFileProbes(), engineProbes(),
 		namespaceProbes(), linkProbes(), specialFileProbes(), privilegeProbes(), keyringProbes(), supervisorProbes(),
 		endProbes(), outputProbes(), leakProbes(), sessionProbes(),
 	} {
@@ -119,8 +122,6 @@ type Row struct {
 // Unprobed returns the rows that no probe covers.
 func Unprobed() []Row {
 	return []Row{
-		{"proxy tricks", "there is no egress proxy: network allowlist is refused"},
-		{"bridges", "no command of the host is offered inside"},
 		{"crash and second instance", "needs a host that is killed: the tests of host/sandbox do that"},
 		{"engine failure", "needs an engine that fails: the tests of host/sandbox stop, crash, freeze, slow and fill one of their own"},
 	}

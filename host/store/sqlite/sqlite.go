@@ -70,10 +70,13 @@ func (s *Store) open(ctx context.Context, path string) error {
 
 // dsn names the database with the settings that durability rests on.
 func dsn(path, more string) string {
-	return "file:" + (&url.URL{Path: path}).EscapedPath() +
+	return "file:" + escaped(path) +
 		"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
 		"&_pragma=foreign_keys(1)&_pragma=temp_store(MEMORY)&_pragma=wal_autocheckpoint(4000)&_pragma=cache_size(-4096)" + more
 }
+
+// escaped is a path as SQLite reads it in a URI.
+func escaped(path string) string { return (&url.URL{Path: path}).EscapedPath() }
 
 // Close waits for the writes under way and gives the folder back.
 func (s *Store) Close() error {

@@ -41,6 +41,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"an approval moves once", approvalMoves},
 		{"notes are found by their words", notes},
 		{"decisions are filtered", decisions},
+		{"the egress log is filtered", egressLog},
 		{"writers side by side", manyWriters},
 		{"awkward text survives", awkwardText},
 	} {

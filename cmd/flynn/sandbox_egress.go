@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
+)
+
+func egressCommand() *cli.Command {
+	return &cli.Command{
+		Name: "egress", Usage: "show what programs in sandboxes asked to reach",
+		Description: "Prints the decisions of the proxy and of bridges, oldest first, of a host that runs as of one that does not.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "session", Usage: "only of session `ID`"},
+			&cli.BoolFlag{Name: "denied", Usage: "only what was refused"},
+			&cli.DurationFlag{Name: "since", Usage: "only of the last `DURATION`"},
+			&cli.IntFlag{Name: "limit", Usage: "only the latest `N`", Value: 1000},
+		},
+		Action: showEgress,
+	}
+}
+
+func showEgress(ctx context.Context, cmd *cli.Command) error {
+	c, err := loadConfig(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	filter := store.EgressFilter{Session: cmd.String("session"), Denied: cmd.Bool("denied"), Limit: cmd.Int("limit")}
+	if filter.Limit <= 0 {
+		return usagef("--limit: want a number above 0")
+	}
+	if since := cmd.Duration("since"); since > 0 {
+		filter.Since = time.Now().Add(-since)
+	}
+	records, err := sqlite.ReadEgress(ctx, c.Store.Dir, filter)
+	if err != nil {
+		return err
+	}
+	out := newOutput(ctx, cmd)
+	if out.asJSON {
+		if records == nil {
+			records = []store.EgressRecord{}
+		}
+		return out.json(records)
+	}
+	var rows [][]string
+	for _, r := range records {
+		rows = append(rows, []string{
+			r.At.Local().Format(time.DateTime), r.Kind, verdictOf(r), cell(r.Method), cell(egressTarget(r)), carried(r.Up, r.Ended), carried(r.Down, r.Ended),
+			r.Session, cell(r.Reason),
+		})
+	}
+	return out.table([]string{"TIME", "KIND", "VERDICT", "METHOD", "TARGET", "UP", "DOWN", "SESSION", "REASON"}, rows)
+}
+
+func verdictOf(r store.EgressRecord) string {
+	switch {
+	case !r.Allowed:
+		return "denied"
+	case r.Credential:
+		return "allowed, with credential"
+	}
+	return "allowed"
+}
+
+func egressTarget(r store.EgressRecord) string {
+	if r.Port == 0 {
+		return r.Host
+	}
+	return fmt.Sprintf("%s:%d", r.Host, r.Port)
+}
+
+// carried is a number of bytes, once it is known.
+func carried(n int64, ended time.Time) string {
+	if ended.IsZero() {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}

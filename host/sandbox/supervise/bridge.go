@@ -1,0 +1,139 @@
+//go:build linux
+
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/flynnhost/flynn/host/sandbox/bridge/wire"
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+const (
+	// bridgeFolder is first in the PATH of commands: the host puts links to this program there, one for each bridged command.
+	bridgeFolder = "/.flynn/bin"
+	// bridgeSocket is abstract, because no folder can be written; it belongs to the container's network namespace, which
+	// no other container has.
+	bridgeSocket = "@flynn-bridge"
+	// exitNoBridge is the exit code when no answer comes from the host.
+	exitNoBridge = 125
+)
+
+// listenBridge opens the socket that bridged commands connect to. As for the proxy, what passes is for the host to read.
+func listenBridge() (*os.File, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open bridge: %w", err)
+	}
+	err = unix.Bind(fd, &unix.SockaddrUnix{Name: bridgeSocket})
+	if err == nil {
+		err = unix.Listen(fd, frame.MaxConnections)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("open bridge: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "bridge"), nil
+}
+
+// isWorkload says whether the program behind a Unix socket is one of the workload's.
+func (o *outlet) isWorkload(socket *os.File) bool {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return false
+	}
+	known := false
+	_ = raw.Control(func(fd uintptr) {
+		peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		known = err == nil && int(peer.Uid) == o.s.hello.UID
+	})
+	return known
+}
+
+// CalledAs returns the bridged command that this program is called by, if it is: args[0] is its name then.
+func CalledAs(args []string) (name string, is bool) {
+	if os.Getpid() == 1 || len(args) == 0 {
+		return "", false
+	}
+	name = filepath.Base(args[0])
+	return name, name != "flynn-sandboxd" && name != ".flynn-sandboxd"
+}
+
+// CallBridge has the host run a bridged command, and returns its exit code. A signal that ends this program ends the
+// command, too: the host sees the connection end.
+func CallBridge(name string, args []string) int {
+	code, err := callBridge(name, args)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "flynn: %s: %v\n", name, err)
+		return exitNoBridge
+	}
+	return code
+}
+
+func callBridge(name string, args []string) (int, error) {
+	conn, err := dial(bridgeSocket)
+	if err != nil {
+		return 0, fmt.Errorf("the host cannot be asked: %w", err)
+	}
+	defer conn.Close()
+	call := wire.CallBody{Name: []byte(name)}
+	for _, a := range args {
+		call.Argv = append(call.Argv, []byte(a))
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return 0, fmt.Errorf("find the working directory: %w", err)
+	}
+	call.Dir = []byte(dir)
+	body := frame.Encode(call)
+	if len(body) > wire.MaxCall {
+		return 0, errors.New("the arguments are too long")
+	}
+	if err := wire.Write(conn, wire.Call, body); err != nil {
+		return 0, fmt.Errorf("ask the host: %w", err)
+	}
+	return follow(conn)
+}
+
+// follow passes on what comes until the exit code does.
+func follow(conn io.ReadWriter) (int, error) {
+	for {
+		k, p, err := wire.Read(conn)
+		if err != nil {
+			return 0, fmt.Errorf("the host has gone: %w", err)
+		}
+		switch k {
+		case wire.Output:
+			if _, err := os.Stdout.Write(p); err != nil {
+				return 0, err
+			}
+		case wire.Errors:
+			_, _ = os.Stderr.Write(p)
+		case wire.Input:
+			go sendInput(conn)
+		case wire.Exit:
+			return int(p[0]), nil
+		}
+	}
+}
+
+// sendInput ends with the program.
+func sendInput(conn io.Writer) {
+	buf := make([]byte, wire.MaxData)
+	for {
+		n, err := os.Stdin.Read(buf)
+		if n > 0 && wire.Write(conn, wire.Input, buf[:n]) != nil {
+			return
+		}
+		if err != nil {
+			_ = wire.Write(conn, wire.Input, nil)
+			return
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// keptEgress is how many records are kept: some 100 MB at most.
+const keptEgress = 500_000
+
+// AddEgress implements store.EgressLog. Beyond keptEgress the oldest go.
+func (s *Store) AddEgress(ctx context.Context, rs []store.EgressRecord) error {
+	err := s.writer.write(ctx, func(w *writer) error {
+		for _, r := range rs {
+			err := w.exec(`INSERT INTO egress (id, at, kind, session, agent, method, host, port, addrs, allowed, reason, credential, up, down, ended)
+				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+				ON CONFLICT (id) DO UPDATE SET up = excluded.up, down = excluded.down, ended = excluded.ended`,
+				r.ID, nanos(r.At), r.Kind, r.Session, r.Agent, r.Method, r.Host, int64(r.Port), strings.Join(r.Addrs, " "), r.Allowed, r.Reason,
+				r.Credential, r.Up, r.Down, nanos(r.Ended))
+			if err != nil {
+				return err
+			}
+		}
+		return w.exec(`DELETE FROM egress WHERE seq <= (SELECT max(seq) FROM egress) - ?`, keptEgress)
+	})
+	if err != nil {
+		return fmt.Errorf("add to the egress log: %w", err)
+	}
+	return nil
+}
+
+// ListEgress implements store.EgressLog.
+func (s *Store) ListEgress(ctx context.Context, f store.EgressFilter) ([]store.EgressRecord, error) {
+	return listEgress(ctx, s.read, f)
+}
+
+func listEgress(ctx context.Context, db *sql.DB, f store.EgressFilter) ([]store.EgressRecord, error) {
+	if f.Limit <= 0 {
+		f.Limit = 1000
+	}
+	latest, err := list(ctx, db, scanEgress, `SELECT id, at, kind, session, agent, method, host, port, addrs, allowed, reason, credential, up, down, ended
+		FROM egress WHERE (?1 = '' OR session = ?1) AND (NOT ?2 OR NOT allowed) AND at >= ?3 ORDER BY seq DESC LIMIT ?4`,
+		f.Session, f.Denied, nanos(f.Since), f.Limit)
+	slices.Reverse(latest)
+	return latest, err
+}
+
+func scanEgress(scan func(...any) error) (store.EgressRecord, error) {
+	var r store.EgressRecord
+	var at, ended, port int64
+	var addrs string
+	err := scan(&r.ID, &at, &r.Kind, &r.Session, &r.Agent, &r.Method, &r.Host, &port, &addrs, &r.Allowed, &r.Reason, &r.Credential, &r.Up, &r.Down, &ended)
+	r.At, r.Ended, r.Port, r.Addrs = instant(at), instant(ended), uint16(port), strings.Fields(addrs)
+	return r, err
+}
+
+// ReadEgress reads the log of a store that a running host may have open.
+func ReadEgress(ctx context.Context, dir string, f store.EgressFilter) ([]store.EgressRecord, error) {
+	path := filepath.Join(dir, "flynn.db")
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // no host has run here yet
+	}
+	db, err := sql.Open("sqlite", "file:"+escaped(path)+"?mode=rw&_pragma=busy_timeout(5000)&_pragma=query_only(1)")
+	if err != nil {
+		return nil, fmt.Errorf("open store in %s: %w", dir, err)
+	}
+	defer db.Close()
+	var version int
+	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return nil, fmt.Errorf("open store in %s: %w", dir, err)
+	}
+	if version < egressVersion {
+		return nil, nil // no host has written any yet
+	}
+	return listEgress(ctx, db, f)
+}
+
+// egressVersion is the schema's that has the table.
+const egressVersion = 2
