@@ -50,7 +50,8 @@ func sandboxCommand() *cli.Command {
 			egressCommand(),
 			{
 				Name: "prune", Usage: "remove the containers that an earlier host has left, and images that no sandbox needs",
-				Description: "Only what belongs to this store is touched, and only while no host is running on it.",
+				Description: "Only what belongs to this store is touched, and only while no host is running on it. Containers with\n" +
+					"background processes, which the next host would go on with, are removed as well.",
 				Flags: []cli.Flag{
 					&cli.BoolFlag{Name: "volumes", Usage: "remove the volumes of its sandboxes too, with what is in them"},
 				},

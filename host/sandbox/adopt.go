@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	// adoptTimeout bounds the wait for a supervisor whose host is gone: it first ends what that one waited for.
-	adoptTimeout = 10 * time.Second
+	// adoptTimeout bounds the wait for a supervisor whose host is gone: it first ends what that one waited for, which may
+	// take half of it, then tries the lane once a second, and an attempt may fail on a busy machine.
+	adoptTimeout = 15 * time.Second
 	// proveTimeout bounds what one connection may take; commands inside connect as well, for all that is known.
 	proveTimeout = 3 * time.Second
 	// vanishEvery is how often the engine is asked whether the container is there at all.
