@@ -61,7 +61,8 @@ var errNotThere = errors.New("the container is gone")
 
 // adopt makes the container of a record the session's again.
 func (m *Manager) adopt(ctx context.Context, r record, owned []Owned) error {
-	if err := m.wanted(ctx, r, owned); err != nil {
+	var err error
+	if r.Spec, err = m.wanted(ctx, r, owned); err != nil {
 		return err
 	}
 	t := m.newTenure(r.Key)
@@ -83,30 +84,30 @@ func (m *Manager) adopt(ctx context.Context, r record, owned []Owned) error {
 	return nil
 }
 
-// wanted says whether the container of a record is there and still what its session would get.
-func (m *Manager) wanted(ctx context.Context, r record, owned []Owned) error {
+// wanted returns the specification of a record's container, which must be there and still be what its session would get.
+func (m *Manager) wanted(ctx context.Context, r record, owned []Owned) (Spec, error) {
 	at := slices.IndexFunc(owned, func(o Owned) bool { return o.ID == r.Container && o.Labels[LabelKey] == r.Key })
 	if at < 0 {
-		return errNotThere
+		return r.Spec, errNotThere
 	}
 	want := r.Spec
-	if m.config.Current != nil {
+	if m.config.Current != nil { // it also knows what a record does not tell
 		current, ok := m.config.Current(r.Sandbox)
 		if !ok {
-			return fmt.Errorf("there is no sandbox %q any more", r.Sandbox)
+			return r.Spec, fmt.Errorf("there is no sandbox %q any more", r.Sandbox)
 		}
 		want = current.WithDefaults()
 	}
 	if want.hash(m.digest) != r.Hash || r.Spec.hash(m.digest) != r.Hash {
-		return errors.New("it was made by another configuration, or an older program")
+		return r.Spec, errors.New("it was made by another configuration, or an older program")
 	}
-	if err := r.Spec.validate(); err != nil {
-		return err
+	if err := want.validate(); err != nil {
+		return r.Spec, err
 	}
 	// The rules about the host's folders may have changed, and are those of now.
-	mounted := furniture{m: m, spec: r.Spec}
+	mounted := furniture{m: m, spec: want}
 	defer mounted.release()
-	return mounted.holdSources(ctx)
+	return want, mounted.holdSources(ctx)
 }
 
 // enterAdopted makes the session of an adopted box.
@@ -115,7 +116,7 @@ func (m *Manager) enterAdopted(r record, b *box) bool {
 	p.box = b
 	close(p.done)
 	s := &Session{m: m, session: r.Session, name: r.Sandbox, spec: r.Spec, hash: r.Hash, used: time.Now(), launch: p}
-	s.timeout.Store(int64(r.Timeout))
+	s.timeout.Store(int64(r.Spec.Timeout))
 	k := key{r.Session, r.Sandbox}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -258,6 +258,8 @@ var errEnded = errors.New("it was ended")
 
 // remove ends the box and waits until its container is gone.
 func (b *box) remove(reason error) error {
+	b.debts.ending <- struct{}{}
+	defer func() { <-b.debts.ending }()
 	if reason == errEnded && !b.nap.drowsy.Load() {
 		b.carry.settle(context.Background(), b)
 	}

@@ -17,12 +17,16 @@ type debts struct {
 	driver Driver
 	log    *slog.Logger
 	kick   chan struct{} // wakes run, buffered
+	ending chan struct{} // holds a token for each container that is being ended on purpose
 
 	mu   sync.Mutex
 	owed map[string]time.Time // by id or name: until when the container may still appear
 }
 
 const (
+	// maxEnding bounds the containers that are ended at a time: the network code of older engines deadlocks when some dozens
+	// end at once, and hangs the whole engine for good (20.10: processEndpointDelete against getSvcRecords).
+	maxEnding = 8
 	// debtPause separates attempts.
 	debtPause = 5 * time.Second
 	// unheardFor is how long an engine may take to make a container that was ordered and given up.
@@ -32,7 +36,7 @@ const (
 )
 
 func newDebts(d Driver, log *slog.Logger) *debts {
-	return &debts{driver: d, log: log, kick: make(chan struct{}, 1), owed: make(map[string]time.Time)}
+	return &debts{driver: d, log: log, kick: make(chan struct{}, 1), ending: make(chan struct{}, maxEnding), owed: make(map[string]time.Time)}
 }
 
 // remove removes a container, or owes that. An engine that gives no sign of life is not waited for.

@@ -87,6 +87,10 @@ func TestHostProcess(t *testing.T) {
 		if err := calls.Decode(&c); err != nil {
 			return
 		}
+		if c.Do == "end" { // as flynn does it
+			cancel()
+			running.Wait()
+		}
 		a := serveCall(t, engine, m, config.Spec, o.Instance, c)
 		mu.Lock()
 		fmt.Printf("\nhost %s\n", must(json.Marshal(a)))
