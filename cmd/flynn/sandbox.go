@@ -32,10 +32,12 @@ func sandboxCommand() *cli.Command {
 			{
 				Name: "exec", Usage: "run a command in a sandbox as the configuration has it", ArgsUsage: "COMMAND...",
 				Description: "Runs the command line with /bin/sh in a container of its own and prints its output, then the verdict on stderr.\n" +
-					"With --session it works in that session's workspace, otherwise in an empty one that is removed afterwards.",
+					"With --session it works in that session's workspace, otherwise in an empty one that is removed afterwards.\n" +
+					"On a terminal the command gets one as well: flynn sandbox exec sh",
 				Flags: []cli.Flag{
 					name, &cli.StringFlag{Name: "session", Usage: "work in the workspace of session `ID`"},
 					&cli.DurationFlag{Name: "timeout", Usage: "end it after `DURATION` (default: timeout_seconds)"},
+					&cli.BoolFlag{Name: "terminal", Aliases: []string{"t"}, Usage: "give it a terminal (default: if this is one); --terminal=false for none"},
 				},
 				Action: execInSandbox,
 			},
@@ -195,7 +197,12 @@ func execInSandbox(ctx context.Context, cmd *cli.Command) error {
 		}
 		ctx, stop := out.noticed(ctx)
 		defer stop()
-		r, err := runOnce(ctx, s, cmd, command)
+		r, err := runOnce(ctx, s, cmd, func(box *sandbox.Session) (machine.Result, error) {
+			if wantsTerminal(cmd, out) {
+				return converse(ctx, cmd, box, command)
+			}
+			return box.Exec(ctx, command)
+		})
 		if err != nil {
 			return err
 		}
@@ -227,7 +234,9 @@ func (o *output) stream(s machine.Stream) io.Writer {
 }
 
 // runOnce runs a command in a container that lives no longer.
-func runOnce(ctx context.Context, s *host.Sandboxes, cmd *cli.Command, command machine.Command) (r machine.Result, err error) {
+func runOnce(
+	ctx context.Context, s *host.Sandboxes, cmd *cli.Command, run func(box *sandbox.Session) (machine.Result, error),
+) (r machine.Result, err error) {
 	name := cmd.String("sandbox")
 	spec, err := s.Spec(name)
 	if err != nil {
@@ -257,7 +266,7 @@ func runOnce(ctx context.Context, s *host.Sandboxes, cmd *cli.Command, command m
 	if err != nil {
 		return r, err
 	}
-	return box.Exec(ctx, command)
+	return run(box)
 }
 
 // verdictLine says in one line how a command ended.

@@ -17,6 +17,21 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 
+// quantiles reports the median and the 95th percentile of op.
+func quantiles(b *testing.B, op func()) {
+	b.Helper()
+	var s side
+	for b.Loop() {
+		began := time.Now()
+		op()
+		s.took = append(s.took, time.Since(began))
+	}
+	slices.Sort(s.took)
+	b.ReportMetric(s.quantile(0.5), "p50-ms")
+	b.ReportMetric(s.quantile(0.95), "p95-ms")
+	b.ReportMetric(0, "ns/op")
+}
+
 // BenchmarkWrite writes a file of 1 MiB: through the frames, straight to the host's disk, and the way that an engine has.
 func BenchmarkWrite(b *testing.B) {
 	h := sandboxtest.Engine(b)
@@ -33,14 +48,14 @@ func BenchmarkWrite(b *testing.B) {
 		}
 	}
 	b.Run("sandbox", func(b *testing.B) {
-		measure(b, nothing, func() { check(s.WriteFile(b.Context(), "f", content, 0)) }, nothing)
+		quantiles(b, func() { check(s.WriteFile(b.Context(), "f", content, 0)) })
 	})
 	dir := b.TempDir()
 	b.Run("host-disk", func(b *testing.B) {
-		measure(b, nothing, func() { check(os.WriteFile(filepath.Join(dir, "f"), content, 0o600)) }, nothing)
+		quantiles(b, func() { check(os.WriteFile(filepath.Join(dir, "f"), content, 0o600)) })
 	})
 	b.Run("docker-exec-api", func(b *testing.B) {
-		measure(b, nothing, func() { check(dockerWrite(b.Context(), h, id, content)) }, nothing)
+		quantiles(b, func() { check(dockerWrite(b.Context(), h, id, content)) })
 	})
 	b.StopTimer()
 	if got, _, err := s.ReadFile(b.Context(), "f", 0, 2<<20); err != nil || !bytes.Equal(got, content) {
@@ -93,51 +108,25 @@ func BenchmarkRead(b *testing.B) {
 		}
 	}
 	b.Run("sandbox-stream", func(b *testing.B) {
-		measure(b, nothing, func() {
+		quantiles(b, func() {
 			r, _, err := s.Open(b.Context(), "f")
 			if err != nil {
 				b.Fatal(err)
 			}
 			defer r.Close()
 			expect(io.Copy(io.Discard, r))
-		}, nothing)
+		})
 	})
 	b.Run("sandbox-at-once", func(b *testing.B) {
-		measure(b, nothing, func() {
+		quantiles(b, func() {
 			p, _, err := s.ReadFile(b.Context(), "f", 0, size)
 			expect(int64(len(p)), err)
-		}, nothing)
+		})
 	})
 	b.Run("docker-exec-api", func(b *testing.B) {
-		measure(b, nothing, func() {
+		quantiles(b, func() {
 			ran, err := h.Driver.Run(b.Context(), id, docker.Run{Argv: []string{"cat", "/workspace/f"}, User: "1000:1000"})
 			expect(int64(len(ran.Stdout)), err)
-		}, nothing)
+		})
 	})
 }
-
-// measure reports the median and the 95th percentile of op; prepare and tidy are not timed.
-func measure(b *testing.B, prepare func(), op func(), tidy func()) {
-	b.Helper()
-	took := make([]time.Duration, 0, 1024)
-	for b.Loop() {
-		b.StopTimer()
-		prepare()
-		b.StartTimer()
-		began := time.Now()
-		op()
-		took = append(took, time.Since(began))
-		b.StopTimer()
-		tidy()
-		b.StartTimer()
-	}
-	slices.Sort(took)
-	ms := func(q float64) float64 {
-		return float64(took[int(q*float64(len(took)-1))].Microseconds()) / 1000
-	}
-	b.ReportMetric(ms(0.5), "p50-ms")
-	b.ReportMetric(ms(0.95), "p95-ms")
-	b.ReportMetric(0, "ns/op")
-}
-
-func nothing() {}

@@ -89,6 +89,9 @@ func (c *call) awaitStart(ctx context.Context) (frame.StartedBody, error) {
 func (c *call) finish(a answer) {
 	c.answer = a
 	c.credit.Close() // nobody reads stdin any more
+	for _, b := range c.inbox {
+		b.End()
+	}
 	close(c.done)
 }
 

@@ -38,9 +38,11 @@ type carry struct {
 const (
 	// carryTimeout bounds one way of all that has changed.
 	carryTimeout = 10 * time.Minute
-	// maxCarried bounds the bytes that come home at a time.
-	maxCarried  = 16 << 30
-	carryPrefix = "carry-"
+	// maxCarried bounds the bytes that come home at a time, maxCarriedFile those of one file. A larger one stays in the
+	// volume.
+	maxCarriedFile = 1 << 30
+	maxCarried     = 16 << 30
+	carryPrefix    = "carry-"
 )
 
 // carries are the carriers of the sessions; sandboxes of one session share theirs, as they share the workspace.
@@ -123,13 +125,13 @@ var errTooMuch = fmt.Errorf("more than %d bytes have changed", int64(maxCarried)
 func (c *carry) fetch(ctx context.Context, b *box, home folder) error {
 	now := make(map[string]frame.Record, len(c.known))
 	var size int64
-	body := frame.ExportBody{Path: []byte("."), Known: true}
+	body := frame.ExportBody{Path: []byte("."), Known: true, MaxFile: maxCarriedFile}
 	_, err := b.pack(ctx, body, c.wire(), func(r frame.Record, content io.Reader) error {
 		name := string(r.Path)
 		old, had := c.known[name]
 		same := had && sameEntry(old, r)
 		if r.Bare && !same {
-			if had { // closed to the workload's own user: the old one stays
+			if had { // too large, or closed to the workload's own user: the old one stays
 				now[name] = old
 			}
 			return nil
@@ -163,7 +165,7 @@ func (c *carry) drop(home folder, now map[string]frame.Record) error {
 	return nil
 }
 
-// bring puts into the volume what differs on the host, and removes there what the host has no more.
+// bring puts into the volume what differs on the host, and removes there what both had and the host has no more.
 func (c *carry) bring(ctx context.Context, b *box, home folder) error {
 	inside, err := b.contents(ctx)
 	if err != nil {
@@ -179,7 +181,8 @@ func (c *carry) bring(ctx context.Context, b *box, home folder) error {
 	}
 	gone := topmost(inside, func(name string) bool {
 		r, is := here[name]
-		return !is || r.Type() != inside[name].Type()
+		_, had := c.known[name]
+		return !is && had || is && r.Type() != inside[name].Type()
 	})
 	for _, name := range gone {
 		body := frame.RemoveBody{Path: []byte(name), All: true}
@@ -197,6 +200,7 @@ func (c *carry) bring(ctx context.Context, b *box, home folder) error {
 	if inside, err = b.contents(ctx); err != nil {
 		return err
 	}
+	maps.DeleteFunc(inside, func(name string, _ frame.Record) bool { _, is := here[name]; return !is })
 	return c.remember(inside)
 }
 

@@ -28,6 +28,8 @@ func (d distant) Capabilities(ctx context.Context) (sandbox.Capabilities, error)
 	return c, err
 }
 
+func (distant) Binds() bool { return false }
+
 // Create insists that no container sees a folder of the host.
 func (d distant) Create(ctx context.Context, c sandbox.Container) (string, error) {
 	if slices.ContainsFunc(c.Mounts, func(m sandbox.Mount) bool { return m.Kind == sandbox.Bind }) {
@@ -242,6 +244,27 @@ func TestCarryStaysAtHome(t *testing.T) {
 	}
 }
 
+// A file that is too large to be carried, or closed, stays where it is, and holds up nothing.
+func TestCarryLeavesGiants(t *testing.T) {
+	m, config := distantManager(t)
+	s := get(t, m, "far:1", config.Spec)
+	shell(t, s, "truncate -s 1099511627776 giant; echo small >small; echo closed >closed; chmod 0 closed")
+	if got := treeOf(t, home(t, config.WorkspaceRoot, "far:1")); got != "small -rw-r--r-- small\n\n" {
+		t.Errorf("at home: %q", got)
+	}
+	if err := m.Destroy(t.Context(), "far:1"); err != nil {
+		t.Fatal(err)
+	}
+	s = get(t, m, "far:1", config.Spec)
+	if got := shell(t, s, "stat -c '%n %s' *"); got != "closed 7\ngiant 1099511627776\nsmall 6\n" {
+		t.Errorf("inside again: %q", got)
+	}
+	shell(t, s, "rm -f giant closed small")
+	if got := treeOf(t, home(t, config.WorkspaceRoot, "far:1")); got != "" {
+		t.Errorf("at home in the end: %q", got)
+	}
+}
+
 // What an engine elsewhere cannot do is said.
 func TestElsewhereRefusesMounts(t *testing.T) {
 	m, config := distantManager(t)
@@ -255,11 +278,8 @@ func TestElsewhereRefusesMounts(t *testing.T) {
 
 // A sandbox elsewhere looks the same to a tool.
 func TestElsewhereHasTheFilesOfAMachine(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes long")
-	}
 	m, config := distantManager(t)
-	machinetest.Files(t, func(t *testing.T) machine.Machine {
+	machinetest.FilesAtRest(t, func(t *testing.T) machine.Machine {
 		s := get(t, m, "far:"+t.Name(), config.Spec)
 		t.Cleanup(func() { _ = s.Close() })
 		return s

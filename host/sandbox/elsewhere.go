@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flynnhost/flynn/host/machine"
@@ -17,6 +18,9 @@ import (
 
 // An engine on another machine sees none of the host's folders. There the supervisor comes from a volume that is filled
 // once, and the workspace is a volume that is carried to and fro (carry.go); commands run as workloadID.
+
+// Binder is a Driver that can tell without its engine whether containers can mount folders of this machine.
+type Binder interface{ Binds() bool }
 
 // Filler is a Driver that can put files into a container.
 type Filler interface {
@@ -34,25 +38,43 @@ const (
 
 // site is what the host knows about where its engine is.
 type site struct {
-	mu     sync.Mutex // held over one question to the engine, and over the filling of a volume
-	asked  bool
-	binds  bool
-	filled bool // the supervisor's volume
+	where   atomic.Int32 // unknown, here or elsewhere
+	filling sync.Mutex   // guards filled, and is held over the filling
+	filled  bool         // the supervisor's volume
 }
+
+const (
+	here      = 1
+	elsewhere = 2
+)
 
 // binds says whether the engine sees the host's folders.
 func (m *Manager) binds(ctx context.Context) (bool, error) {
-	m.site.mu.Lock()
-	defer m.site.mu.Unlock()
-	if !m.site.asked {
-		c, err := m.config.Driver.Capabilities(ctx)
+	if m.site.where.Load() == 0 {
+		binds, err := askBinds(ctx, m.config.Driver)
 		if err != nil {
 			return false, err
 		}
-		m.site.asked, m.site.binds = true, c.Binds
+		if binds {
+			m.site.where.Store(here)
+		} else {
+			m.site.where.Store(elsewhere)
+		}
 	}
-	return m.site.binds, nil
+	return m.site.where.Load() == here, nil
 }
+
+// askBinds asks the engine only if the driver does not know by itself: an engine under load takes seconds to describe itself.
+func askBinds(ctx context.Context, d Driver) (bool, error) {
+	if b, is := d.(Binder); is {
+		return b.Binds(), nil
+	}
+	c, err := d.Capabilities(ctx)
+	return c.Binds, err
+}
+
+// isElsewhere says whether the engine is known not to see the host's folders.
+func (m *Manager) isElsewhere() bool { return m.site.where.Load() == elsewhere }
 
 // move makes an order fit for an engine elsewhere, if it is one. It comes before anything else is placed.
 func (f *furniture) move(ctx context.Context, o *order) error {
@@ -147,8 +169,8 @@ func (m *Manager) supervisorMount(ctx context.Context, image string) (Mount, str
 func (m *Manager) fillSupervisor(ctx context.Context, image string) (string, error) {
 	v := volume{name: supervisorVolume + m.digest}
 	name := v.engineName(m.config.Instance)
-	m.site.mu.Lock()
-	defer m.site.mu.Unlock()
+	m.site.filling.Lock()
+	defer m.site.filling.Unlock()
 	if m.site.filled {
 		return name, nil
 	}

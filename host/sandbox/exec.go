@@ -43,12 +43,17 @@ func (b *box) exec(ctx context.Context, cmd machine.Command, workspaceDir string
 	return r, err
 }
 
+var (
+	errTooLong   = errors.New("command with its environment is too long for the sandbox")
+	errNoVerdict = fmt.Errorf("%w: a command answered without a verdict", frame.ErrProtocol)
+)
+
 // openExec sends the command and its stdin; what fits in the first window goes with it. The function
 // returned waits for the rest to be given up.
 func (b *box) openExec(ctx context.Context, c *call, body frame.ExecBody, stdin []byte) (finish func(), err error) {
 	first := frame.Frame{Type: frame.Exec, Payload: frame.Encode(body)}
 	if len(first.Payload) > frame.MaxPayload {
-		return nil, errors.New("command with its environment is too long for the sandbox")
+		return nil, errTooLong
 	}
 	if len(stdin) == 0 {
 		return func() {}, b.link.begin(c, first)
@@ -88,7 +93,7 @@ func (b *box) judge(ctx context.Context, c *call, timeout time.Duration, sink fu
 		var pids pidsError
 		return machine.Result{ExitCode: -1, PidsHit: errors.As(err, &pids)}, err
 	case a.exit == nil:
-		b.link.fail(fmt.Errorf("%w: a command answered without a verdict", frame.ErrProtocol))
+		b.link.fail(errNoVerdict)
 		return machine.Result{}, machine.ErrUnavailable
 	}
 	r := verdict(*a.exit)

@@ -270,7 +270,10 @@ func (m *Manager) DestroyAll(ctx context.Context) error {
 	return err
 }
 
-// endAll retires the sessions chosen, side by side.
+// endings is how many sessions are ended at a time. A hundred removals at once keep an engine from answering anybody.
+const endings = 16
+
+// endAll retires the sessions chosen, some side by side.
 func (m *Manager) endAll(ctx context.Context, chosen func(*Session) bool) error {
 	m.mu.Lock()
 	var ending []*Session
@@ -282,8 +285,13 @@ func (m *Manager) endAll(ctx context.Context, chosen func(*Session) bool) error 
 	}
 	m.mu.Unlock()
 	failures := make(chan error, len(ending))
+	turns := make(chan struct{}, endings)
 	for _, s := range ending {
-		m.work.Go(func() { failures <- s.retire() })
+		m.work.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			failures <- s.retire()
+		})
 	}
 	var all error
 	for range ending {

@@ -117,6 +117,10 @@ func (ps *pools) hurry() (served func()) {
 
 // claim hands a ready container over to the session, or returns nil.
 func (ps *pools) claim(s *Session) *box {
+	if ps.m.isElsewhere() { // there a container has to know whose workspace it gets
+		ps.count(MissWorkspace)
+		return nil
+	}
 	b, miss := ps.take(s.hash)
 	if b != nil {
 		if err := ps.m.workspaces.claim(b.workspace, s.session); err != nil {

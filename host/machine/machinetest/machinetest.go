@@ -41,12 +41,17 @@ func Run(t *testing.T, open func(t *testing.T) machine.Machine) {
 
 // Files checks what concerns files alone.
 func Files(t *testing.T, open func(t *testing.T) machine.Machine) {
+	FilesAtRest(t, open)
+	t.Run("file races", func(t *testing.T) { testFileRaces(t, open(t)) })
+}
+
+// FilesAtRest checks files that no command changes meanwhile.
+func FilesAtRest(t *testing.T, open func(t *testing.T) machine.Machine) {
 	t.Run("files", func(t *testing.T) { testFiles(t, open(t)) })
 	t.Run("file refusals", func(t *testing.T) { testFileRefusals(t, open(t)) })
 	t.Run("file modes", func(t *testing.T) { testFileModes(t, open(t)) })
 	t.Run("links to files", func(t *testing.T) { testFileLinks(t, open(t)) })
 	t.Run("special files", func(t *testing.T) { testSpecialFiles(t, open(t)) })
-	t.Run("file races", func(t *testing.T) { testFileRaces(t, open(t)) })
 	t.Run("big file", func(t *testing.T) { testBigFile(t, open(t)) })
 	t.Run("list", func(t *testing.T) { testList(t, open(t)) })
 }

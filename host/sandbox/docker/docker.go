@@ -121,6 +121,9 @@ func (d *Driver) Ping(ctx context.Context) error {
 	return nil
 }
 
+// Binds implements sandbox.Binder. An engine behind a socket of this machine is on this machine.
+func (d *Driver) Binds() bool { return d.engine.Scheme == "unix" }
+
 // Capabilities implements sandbox.Driver.
 func (d *Driver) Capabilities(ctx context.Context) (sandbox.Capabilities, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
@@ -131,7 +134,7 @@ func (d *Driver) Capabilities(ctx context.Context) (sandbox.Capabilities, error)
 	}
 	c := sandbox.Capabilities{
 		Engine: "Docker " + info.ServerVersion, Address: d.address, DataRoot: info.DockerRootDir,
-		Binds: d.engine.Scheme == "unix",
+		Binds: d.Binds(),
 	}
 	switch info.CgroupVersion {
 	case "1":

@@ -9,7 +9,10 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 )
 
-var _ sandbox.Filler = (*Driver)(nil)
+var (
+	_ sandbox.Filler = (*Driver)(nil)
+	_ sandbox.Binder = (*Driver)(nil)
+)
 
 // Fill implements sandbox.Filler. The engine unpacks into what the container mounts there, although it does not run.
 func (d *Driver) Fill(ctx context.Context, id, dir string, files io.Reader) error {

@@ -87,6 +87,16 @@ type ExecBody struct {
 	Changes bool `json:"changes,omitempty"`
 	// Spill asks for a file with all the output if it is more than MaxOutput, and for the end of each stream: see Tail.
 	Spill bool `json:"spill,omitempty"`
+	// Live carries the streams whole, as credit allows, and announces the process; MaxOutput does not count.
+	Live bool `json:"live,omitempty"`
+	// Terminal makes all streams one terminal of that size, with Stdin; output is on stream Out.
+	Terminal *Size `json:"terminal,omitempty"`
+}
+
+// Size is a terminal's, in characters.
+type Size struct {
+	Rows uint16 `json:"rows"`
+	Cols uint16 `json:"cols"`
 }
 
 // StopBody says why a command is ended.

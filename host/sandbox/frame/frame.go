@@ -53,6 +53,7 @@ const (
 	Credit  Type = 12 // both ways: body is a big-endian uint32 of further bytes allowed
 	Sweep   Type = 13 // body SweepBody; ends what a finished background command left behind
 	Drop    Type = 14 // both ways: the connection is over; from the host, once what was sent is delivered
+	Resize  Type = 15 // body Size; of the request's terminal
 	Import  Type = 16 // body ImportBody; the records follow as Data on stream In
 	Export  Type = 17 // body ExportBody
 	Remove  Type = 18 // body RemoveBody
@@ -115,7 +116,7 @@ func (side Side) accepts(t Type) bool {
 	switch t {
 	case Data, End, Credit, Drop, Adopt:
 		return true
-	case Hello, Exec, Stop, Signal, Forget, Output, Read, Write, List, Sweep, Import, Export, Remove, Stat, Renew, Kept:
+	case Hello, Exec, Stop, Signal, Forget, Output, Read, Write, List, Sweep, Import, Export, Remove, Stat, Renew, Kept, Resize:
 		return side == SupervisorSide
 	case Welcome, Started, Exit, Reply, Fail, Connect:
 		return side == HostSide

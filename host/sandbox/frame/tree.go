@@ -23,6 +23,8 @@ type ExportBody struct {
 	Bare bool `json:"bare,omitempty"`
 	// Known says that bare records follow on stream In: the files that they still describe come as bare ones, too.
 	Known bool `json:"known,omitempty"`
+	// MaxFile makes larger files come as bare ones. 0: none is too large
+	MaxFile int64 `json:"max_file,omitempty"`
 }
 
 // ExportReply closes an Export.

@@ -78,9 +78,7 @@ func (c *command) grant(stream uint8, p []byte) error {
 // cut ends a command that somebody waits for. One in the background goes on, and its stdin is complete.
 func (c *command) cut() {
 	c.stdin.End()
-	for _, p := range c.pumps {
-		p.window.Close()
-	}
+	c.closeWindows()
 	if !c.body.Background {
 		c.requestStop(frame.StopBody{Cancel: true})
 		return
@@ -88,6 +86,13 @@ func (c *command) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.muted = true
+}
+
+// closeWindows lets go of output that nobody takes.
+func (c *command) closeWindows() {
+	for _, p := range c.pumps {
+		p.window.Close()
+	}
 }
 
 // requestStop asks run to end the command; only the first request counts.
@@ -124,7 +129,7 @@ func (c *command) run() {
 		c.abandon(err)
 		return
 	}
-	if c.body.Background {
+	if c.body.Background || c.body.Live {
 		c.s.send(frame.Frame{Type: frame.Started, ID: c.id, Payload: frame.Encode(frame.StartedBody{PID: child.pid})})
 	}
 	c.s.disk.enter(c)
@@ -164,7 +169,7 @@ func (c *command) spawn() (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	pipes, err := openPipes(c.body.Stdin, c.body.Background, c.s.spawner.null)
+	pipes, err := c.openStreams()
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +184,7 @@ func (c *command) spawn() (*child, error) {
 		return nil, err
 	}
 	start := func() (*child, error) {
-		return c.s.spawner.startProgram(path, argv, env, dir, pipes.theirs)
+		return c.s.spawner.startProgram(path, argv, env, dir, pipes.theirs, pipes.terminal)
 	}
 	child, err := start()
 	if errors.Is(err, errNoRoom) && c.s.endOrphans() {
@@ -207,6 +212,14 @@ func (c *command) spawn() (*child, error) {
 		go c.feed(pipes.ours[0])
 	}
 	return child, nil
+}
+
+// openStreams makes what the command reads from and writes to.
+func (c *command) openStreams() (*pipes, error) {
+	if c.body.Terminal != nil {
+		return openTerminal(c.s.files, *c.body.Terminal)
+	}
+	return openPipes(c.body.Stdin, c.body.Background, c.s.spawner.null)
 }
 
 // dir is the absolute working directory. That it lies in the workspace is a matter of form
@@ -253,8 +266,14 @@ func (c *command) await(child *child) frame.ExitBody {
 	case b := <-c.stop:
 		verdict.Canceled, verdict.DiskHit = b.Cancel, c.overDisk.Load()
 	}
+	if c.body.Terminal != nil {
+		c.s.spawner.signalGroup(child, syscall.SIGHUP) // what an interactive shell listens to, as it does not to TERM
+	}
 	certificate := c.s.end(child)
 	verdict.Kill = &certificate
+	if c.body.Live {
+		c.closeWindows() // whoever ends it may no longer read
+	}
 	select {
 	case <-child.exited:
 		setStatus(&verdict, child)
@@ -280,6 +299,9 @@ func (c *command) feed(w *os.File) {
 		}
 		if credit != nil {
 			c.giveCredit(credit)
+		}
+		if ended && c.body.Terminal != nil && !broken {
+			_, _ = w.Write([]byte{endOfInput})
 		}
 		if ended {
 			return

@@ -24,7 +24,7 @@ func (f *files) exportTree(t *transfer, body []byte) (any, error) {
 	if err := frame.Decode(body, &b); err != nil {
 		return nil, err
 	}
-	e := exporter{f: f, out: bufio.NewWriterSize(onlyWriter{t}, frame.MaxData), bare: b.Bare}
+	e := exporter{f: f, out: bufio.NewWriterSize(onlyWriter{t}, frame.MaxData), bare: b.Bare, most: b.MaxFile}
 	if b.Known {
 		if err := e.learn(t); err != nil {
 			return nil, err
@@ -61,6 +61,7 @@ type exporter struct {
 	f     *files
 	out   *bufio.Writer
 	bare  bool
+	most  int64 // bytes of a file that is sent; 0: any number
 	known map[string]frame.Record
 	seen  int
 	buf   []byte
@@ -150,13 +151,17 @@ func (e *exporter) look(at int, name, full string) (found, error) {
 		link, err = readLink(at, name)
 		entry.record.Link = []byte(link)
 	case frame.TypeFile:
-		if e.bare || e.unchanged(entry.record) {
+		if e.bare || e.unchanged(entry.record) || e.tooLarge(entry.record) {
 			entry.record.Bare = true
 			break
 		}
 		if entry.file, entry.record, err = openFile(at, name, full); err == unix.EACCES && e.known != nil {
 			entry.record, err = describeEntry(full, st), nil // the host keeps what it has
 			entry.record.Bare = true
+		}
+		if err == nil && entry.file != nil && e.tooLarge(entry.record) { // it has grown in between
+			entry.file.Close()
+			entry.file, entry.record.Bare = nil, true
 		}
 	default:
 		err = fail(frame.NotRegular, "a special file")
@@ -177,6 +182,8 @@ func (e *exporter) unchanged(r frame.Record) bool {
 	k, is := e.known[string(r.Path)]
 	return is && k.Mode == r.Mode && k.Size == r.Size && k.Mtime == r.Mtime
 }
+
+func (e *exporter) tooLarge(r frame.Record) bool { return e.most > 0 && r.Size > e.most }
 
 func openFile(at int, name, full string) (*os.File, frame.Record, error) {
 	handle, err := unix.Openat(at, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)

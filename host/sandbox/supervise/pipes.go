@@ -14,6 +14,8 @@ type pipes struct {
 	ours   [3]*os.File // non-blocking; nil for a missing stdin and a joined err
 	theirs [3]int
 	null   int
+	// terminal says that all three are one terminal.
+	terminal bool
 }
 
 // openPipes makes pipes for out and err, one for both if they are to be joined in the order of
@@ -64,6 +66,10 @@ func (p *pipes) closeOurs() {
 }
 
 func (p *pipes) closeTheirs() {
+	if p.terminal {
+		unix.Close(p.theirs[0])
+		return
+	}
 	for i, fd := range p.theirs {
 		joined := i == 2 && fd == p.theirs[1]
 		if fd >= 0 && fd != p.null && !joined {

@@ -4,6 +4,7 @@ package supervise
 
 import (
 	"errors"
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -14,7 +15,11 @@ import (
 )
 
 const (
-	pumpBuffer = 32 << 10
+	pumpBuffer = 64 << 10
+	// floodSize is after how many bytes a stream gets a pipe of floodPipe bytes: fewer, larger reads and fewer wake-ups. Not
+	// every command needs one, and the kernel has a limit for all pipes of a user.
+	floodSize = 1 << 20
+	floodPipe = 256 << 10
 	// pumpHold is how much of a quiet command's output waits for the verdict to travel with it.
 	pumpHold = 32 << 10
 	// leftover bounds what is read after the drain: more than any pipe holds by default.
@@ -48,6 +53,9 @@ func newPump(c *command, stream uint8) *pump {
 
 // head is how much is sent from the beginning of the stream.
 func (p *pump) head() int64 {
+	if p.c.body.Live {
+		return math.MaxInt64
+	}
 	if p.tail != nil {
 		return p.c.body.MaxOutput - int64(p.tail.size)
 	}
@@ -72,14 +80,25 @@ func (p *pump) run() {
 }
 
 func (p *pump) carry(buf *[pumpBuffer]byte) error {
-	for {
+	for total, wide := 0, false; ; {
 		n, err := p.src.Read(buf[:])
+		if total += n; total > floodSize && !wide {
+			p.widen()
+			wide = true
+		}
 		if n > 0 {
 			p.accept(buf[:n])
 		}
 		if err != nil {
 			return err
 		}
+	}
+}
+
+// widen enlarges the stream's pipe, if it is one and the kernel lets it.
+func (p *pump) widen() {
+	if raw, err := p.src.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, floodPipe) })
 	}
 }
 
@@ -136,7 +155,7 @@ func (p *pump) accept(b []byte) {
 		p.dropped += int64(len(b)) - keep
 	}
 	p.held = append(p.held, b[:keep]...)
-	if p.c.body.Eager || len(p.held) >= pumpHold {
+	if p.c.body.Eager || p.c.body.Live || len(p.held) >= pumpHold {
 		p.flush()
 	}
 }

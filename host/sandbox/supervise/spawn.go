@@ -88,11 +88,12 @@ func fixedEnv(h frame.HelloBody) []string {
 
 // start runs argv as the workload's user in a session of its own, with a tag.
 func (s *spawner) start(argv, env []string, dir string, files [3]int) (*child, error) {
-	return s.startProgram(argv[0], argv, env, dir, files)
+	return s.startProgram(argv[0], argv, env, dir, files, false)
 }
 
-// startProgram runs the program at path, which argv may call by another name.
-func (s *spawner) startProgram(path string, argv, env []string, dir string, files [3]int) (*child, error) {
+// startProgram runs the program at path, which argv may call by another name. terminal says that files are one, which is to
+// be its controlling terminal.
+func (s *spawner) startProgram(path string, argv, env []string, dir string, files [3]int, terminal bool) (*child, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tag, err := s.takeTag()
@@ -106,7 +107,7 @@ func (s *spawner) startProgram(path string, argv, env []string, dir string, file
 		Env:   joinEnv(s.env, env),
 		Files: []uintptr{uintptr(files[0]), uintptr(files[1]), uintptr(files[2])},
 		Sys: &syscall.SysProcAttr{
-			Setsid: true,
+			Setsid: true, Setctty: terminal, // descriptor 0
 			Credential: &syscall.Credential{
 				Uid: uint32(s.uid), Gid: uint32(s.gid), Groups: []uint32{uint32(s.gid), uint32(tag)},
 			},

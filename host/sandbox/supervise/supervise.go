@@ -238,7 +238,7 @@ func (s *supervisor) dispatch(f frame.Frame) error {
 	switch f.Type {
 	case frame.Data, frame.End, frame.Credit:
 		return s.deliver(f)
-	case frame.Stop, frame.Signal, frame.Forget:
+	case frame.Stop, frame.Signal, frame.Forget, frame.Resize:
 		return s.control(f)
 	case frame.Exec, frame.Output, frame.Sweep, frame.Read, frame.Write, frame.List,
 		frame.Import, frame.Export, frame.Remove, frame.Stat:
@@ -291,6 +291,12 @@ func (s *supervisor) control(f frame.Frame) error {
 			return err
 		}
 		c.signal(b.Number)
+	case frame.Resize:
+		var b frame.Size
+		if err := frame.Decode(f.Payload, &b); err != nil {
+			return err
+		}
+		c.resize(b)
 	case frame.Forget:
 		s.forget(f.ID)
 	}

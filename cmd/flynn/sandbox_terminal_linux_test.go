@@ -1,0 +1,71 @@
+package main
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/flynnhost/flynn/host/sandbox"
+)
+
+func TestSandboxExecOnATerminal(t *testing.T) {
+	s := newSandboxes(t, "")
+	out, verdict := s.flynn(0, "exec", "-t", "stty size; tty; echo $TERM >&2")
+	want := "24 80\r\n/dev/pts/0\r\n" + termName() + "\r\n"
+	if out != want || !strings.Contains(verdict, "exit code 0") {
+		t.Errorf("printed %q, want %q; verdict %s", out, want, verdict)
+	}
+	if out, _ := s.flynn(1, "exec", "-t", "exit 3"); out != "" {
+		t.Errorf("printed %q", out)
+	}
+	if out, _ := s.flynn(0, "exec", "--terminal=false", "tty || true"); out != "not a tty\n" {
+		t.Errorf("printed %q", out)
+	}
+}
+
+func TestTakeTerminal(t *testing.T) {
+	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	fd := int(ours.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 33, Col: 77}); err != nil {
+		t.Fatal(err)
+	}
+	raw := func() bool {
+		state, err := unix.IoctlGetTermios(int(theirs.Fd()), unix.TCGETS)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state.Lflag&(unix.ICANON|unix.ISIG|unix.ECHO) == 0
+	}
+	size, restore, err := takeTerminal(theirs)
+	if err != nil || size != (sandbox.Size{Rows: 33, Cols: 77}) || !raw() || !term.IsTerminal(int(theirs.Fd())) {
+		t.Errorf("size %v, raw %v (%v)", size, raw(), err)
+	}
+	if restore(); raw() {
+		t.Error("left in raw mode")
+	}
+	if size, restore, err := takeTerminal(nil); err != nil || size != defaultSize() {
+		t.Errorf("without a terminal: size %v (%v)", size, err)
+	} else {
+		restore()
+	}
+}
