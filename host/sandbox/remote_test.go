@@ -65,7 +65,36 @@ func TestRemoteEngine(t *testing.T) {
 			if got := shell(t, s, "cat f"); got != "kept" {
 				t.Errorf("file says %q", got)
 			}
+			noBinds(t, e, containers(t, e.Host, mc.Instance))
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			if at, err := os.ReadFile(filepath.Join(sandbox.Workspace(mc.WorkspaceRoot, "s"), "f")); err != nil || string(at) != "kept" {
+				t.Errorf("the workspace on the host has %q (%v)", at, err)
+			}
+			if got := shell(t, get(t, m, "s", mc.Spec), "cat f"); got != "kept" {
+				t.Errorf("in the next container the file says %q", got)
+			}
 		})
+	}
+}
+
+// noBinds insists that containers see nothing of the engine's machine.
+func noBinds(t *testing.T, e *sandboxtest.Private, made []sandbox.Owned) {
+	t.Helper()
+	if len(made) == 0 {
+		t.Error("no containers")
+	}
+	for _, c := range made {
+		found, err := e.API.ContainerInspect(t.Context(), c.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range found.Mounts {
+			if m.Type == "bind" {
+				t.Errorf("%s is mounted at %s", m.Source, m.Destination)
+			}
+		}
 	}
 }
 
