@@ -274,10 +274,7 @@ func (m *Manager) DestroyAll(ctx context.Context) error {
 	return err
 }
 
-// endings is how many sessions are ended at a time. A hundred removals at once keep an engine from answering anybody.
-const endings = 16
-
-// endAll retires the sessions chosen, some side by side.
+// endAll retires the sessions chosen, side by side as far as box.remove lets it.
 func (m *Manager) endAll(ctx context.Context, chosen func(*Session) bool) error {
 	m.mu.Lock()
 	var ending []*Session
@@ -289,13 +286,8 @@ func (m *Manager) endAll(ctx context.Context, chosen func(*Session) bool) error 
 	}
 	m.mu.Unlock()
 	failures := make(chan error, len(ending))
-	turns := make(chan struct{}, endings)
 	for _, s := range ending {
-		m.work.Go(func() {
-			turns <- struct{}{}
-			defer func() { <-turns }()
-			failures <- s.retire()
-		})
+		m.work.Go(func() { failures <- s.retire() })
 	}
 	var all error
 	for range ending {
