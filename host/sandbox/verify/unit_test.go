@@ -99,3 +99,31 @@ func TestReport(t *testing.T) {
 		})
 	}
 }
+
+// TestEveryRow keeps the threat table whole: a row has probes, or says where it is tested instead.
+func TestEveryRow(t *testing.T) {
+	covered := map[string]bool{}
+	for _, p := range Probes() {
+		covered[p.Row] = true
+	}
+	for _, r := range Unprobed() {
+		if covered[r.Name] {
+			t.Errorf("%s has probes and is said to have none", r.Name)
+		}
+		covered[r.Name] = r.Reason != ""
+	}
+	for _, row := range []string{
+		"network off", "metadata", "proxy tricks", "fork bomb", "memory bomb", "CPU and timer", "disk fill", "/proc, /sys", "engine socket",
+		"namespaces", "symlink escape", "special files", "setuid", "kernel keyring", "supervisor attack", "timeout escape", "abort",
+		"output flood", "bytes of output", "exit codes", "archive bombs", "path traversal", "env leak", "bridges", "cross-session",
+		"engine failure", "crash and second instance",
+	} {
+		if !covered[row] {
+			t.Errorf("no probe of row %q", row)
+		}
+		delete(covered, row)
+	}
+	for row := range covered {
+		t.Errorf("row %q is missing here", row)
+	}
+}
