@@ -13,6 +13,16 @@
 // of warm ones if there is one, replaced when they die, removed when idle, at Destroy
 // and at the end; leftovers of a crash are recognised by label. Whether a command may run is
 // decided elsewhere.
+//
+// Where to look:
+//
+//   - what a container is made of: spec.go, images.go, furniture.go and volume.go, project.go (services), start.go, credential.go,
+//     bridged.go
+//   - its life: manager.go, session.go, provide.go, box.go, expire.go, nap.go (pauses), debts.go (engines in trouble), reconcile.go
+//   - over a restart of the host: presence.go, tenure.go, record.go, detach.go, adopt.go
+//   - warm ones: pool.go, pools.go, refill.go, returning.go (workspaces that were there before); coderun.go
+//   - speaking with the supervisor: link.go, lane.go, call.go, and exec.go, process.go, spawn.go, stream.go, connection.go above them
+//   - folders as a whole: archive.go (hostile archives), copy.go, pack.go; carry.go and elsewhere.go for engines on other machines
 package sandbox
 
 import (
