@@ -50,7 +50,7 @@ func FuzzStream(f *testing.F) {
 
 func TestFollowReportsFailureInsideSuccess(t *testing.T) {
 	var lines []string
-	err := follow(strings.NewReader(`{"status":"Pulling","id":"a"}{"error":"manifest unknown"}`), func(l string) { lines = append(lines, l) })
+	err := follow(strings.NewReader(`{"status":"Pulling fs layer","id":"a"}{"error":"manifest unknown"}`), func(l string) { lines = append(lines, l) })
 	if err == nil || err.Error() != "manifest unknown" || len(lines) != 1 {
 		t.Errorf("got %v after %q", err, lines)
 	}
