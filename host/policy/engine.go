@@ -29,9 +29,11 @@ type Engine struct {
 	current atomic.Pointer[Set]
 	rewatch chan struct{} // tells Run that the folders may have changed
 
-	staging sync.Mutex // one change at a time; guards what follows
-	slots   []*slot    // the chain, in order
+	staging sync.Mutex // one change at a time, which can take as long as a compiler takes; guards closed
 	closed  bool
+
+	showing sync.Mutex // never held for long; guards slots, which changes only with staging held too
+	slots   []*slot    // the chain, in order; a slot in it is replaced and never changed
 }
 
 var errClosed = errors.New("the policy engine is closed")
@@ -98,10 +100,7 @@ func (e *Engine) Stage(ctx context.Context, sources []Source) (commit, rollback 
 // commit puts staged slots in force and gives up the lock that Stage took.
 func (e *Engine) commit(staged []*slot) {
 	defer e.staging.Unlock()
-	old := e.slots
-	e.slots = staged
-	e.publish()
-	dropAll(old)
+	e.replace(staged, true)
 	select {
 	case e.rewatch <- struct{}{}:
 	default:
@@ -135,6 +134,18 @@ func (e *Engine) slotNamed(name string) *slot {
 	return nil
 }
 
+// replace shows other slots and, if they are to be in force, publishes them. It drops the old ones. e.staging is held.
+func (e *Engine) replace(slots []*slot, inForce bool) {
+	e.showing.Lock()
+	defer e.showing.Unlock()
+	old := e.slots
+	e.slots = slots
+	if inForce {
+		e.publish()
+	}
+	dropAll(old)
+}
+
 // publish makes the chain in e.slots the one in force.
 func (e *Engine) publish() {
 	if old := e.current.Swap(newSet(e.slots, e.host.zone)); old != nil {
@@ -152,10 +163,10 @@ func (e *Engine) Pin() *Set {
 	}
 }
 
-// Status tells of every policy, in chain order.
+// Status tells of every policy, in chain order. It does not wait for a change that is under way.
 func (e *Engine) Status() []Status {
-	e.staging.Lock()
-	defer e.staging.Unlock()
+	e.showing.Lock()
+	defer e.showing.Unlock()
 	all := make([]Status, len(e.slots))
 	for i, s := range e.slots {
 		all[i] = s.status()
@@ -171,12 +182,10 @@ func (e *Engine) Close() error {
 		return nil
 	}
 	e.closed = true
-	old := e.slots
-	e.slots = make([]*slot, len(old))
-	for i, s := range old {
-		e.slots[i] = &slot{source: s.source, err: errClosed}
+	ended := make([]*slot, len(e.slots))
+	for i, s := range e.slots {
+		ended[i] = &slot{source: s.source, err: errClosed}
 	}
-	e.publish()
-	dropAll(old)
+	e.replace(ended, true)
 	return e.host.release()
 }

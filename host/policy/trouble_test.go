@@ -58,3 +58,28 @@ func TestAPanicWhileLoadingRefusesTheFile(t *testing.T) {
 		t.Fatalf("the old module fails: %s", records[0].Error)
 	}
 }
+
+// TestStatusDoesNotWaitForAChange asks while a change is under way, which may take as long as a compiler takes.
+func TestStatusDoesNotWaitForAChange(t *testing.T) {
+	path := write(t, version(0, 1))
+	e := engine(t, tool("p", path))
+	before := e.Status()[0]
+	reached, leave := make(chan struct{}), make(chan struct{})
+	e.cfg.Gate = func(context.Context, *Module) error {
+		close(reached)
+		<-leave
+		return nil
+	}
+	replace(t, path, version(0, 2))
+	var change sync.WaitGroup
+	change.Go(func() { e.Refresh(t.Context()) })
+	<-reached
+	if s := e.Status()[0]; s.Digest != before.Digest || s.State != StateRunning {
+		t.Errorf("status is %+v in the middle of a change", s)
+	}
+	close(leave)
+	change.Wait()
+	if s := e.Status()[0]; s.Digest == before.Digest {
+		t.Error("the change did not take effect")
+	}
+}

@@ -116,8 +116,8 @@ func (e *Engine) watch(w *fsnotify.Watcher, old map[string]bool) map[string]bool
 }
 
 func (e *Engine) paths() []string {
-	e.staging.Lock()
-	defer e.staging.Unlock()
+	e.showing.Lock()
+	defer e.showing.Unlock()
 	var paths []string
 	for _, s := range e.slots {
 		paths = append(paths, s.source.Path)
@@ -148,17 +148,18 @@ func (e *Engine) refreshAll(ctx context.Context) []Status {
 	}
 	var tried []*slot
 	changed := false
-	for _, s := range e.slots {
-		before := s.module
+	staged := make([]*slot, len(e.slots))
+	for i, old := range e.slots {
+		s := &slot{source: old.source}
+		s.inherit(old)
 		if e.refresh(ctx, s) {
 			tried = append(tried, s)
 			// A failing policy says in its records why, so a new reason is a change.
-			changed = changed || s.module != before || s.module == nil
+			changed = changed || s.module != old.module || s.module == nil
 		}
+		staged[i] = s
 	}
-	if changed {
-		e.publish()
-	}
+	e.replace(staged, changed)
 	all := make([]Status, len(tried))
 	for i, s := range tried {
 		all[i] = s.status()

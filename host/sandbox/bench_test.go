@@ -37,8 +37,9 @@ func greeted(out []byte, err error) error {
 
 var benchRounds = flag.Int("rounds", 0, "rounds of the table of benchmarks; 0 takes 30 for one session, and 4 for 16")
 
-// BenchmarkTable prints every path to one trivial command beside the others: taken in turns in one run, by one session and
-// by 16 at a time. It takes a fixed number of rounds, some minutes, whatever -benchtime says.
+// BenchmarkTable prints every path to one trivial command beside the others: taken in turns in one run, by one session and by 16 at
+// a time, each of which begins its next command when its last has ended. "each" is the time of all divided by their number. It takes
+// a fixed number of rounds, some minutes, whatever -benchtime says.
 //
 //	just bench sandbox
 func BenchmarkTable(b *testing.B) {
@@ -67,11 +68,12 @@ type table struct {
 // side is one path to the command. prepare and tidy are not timed.
 type side struct {
 	name    string
-	times   int // in a round
+	times   int // in a round, one after the other in each session
 	prepare func()
 	op      func(session int) error
 	tidy    func()
 	took    []time.Duration
+	whole   time.Duration // of all rounds
 }
 
 func newTable(b *testing.B, sessions int) *table {
@@ -202,23 +204,30 @@ func together(n int, do func(i int) error) error {
 // round takes each side once, or some times where it is quick.
 func (t *table) round() {
 	for _, s := range t.sides {
-		for range s.times {
-			s.prepare()
-			took := make([]time.Duration, t.sessions)
-			err := together(t.sessions, func(i int) error {
+		s.prepare()
+		took := make([]time.Duration, t.sessions*s.times)
+		began := time.Now()
+		err := together(t.sessions, func(i int) error {
+			for k := range s.times {
 				began := time.Now()
-				err := s.op(i)
-				took[i] = time.Since(began)
-				return err
-			})
-			if err != nil {
-				t.b.Fatalf("%s: %v", s.name, err)
+				if err := s.op(i); err != nil {
+					return err
+				}
+				took[i*s.times+k] = time.Since(began)
 			}
-			s.took = append(s.took, took...)
-			s.tidy()
+			return nil
+		})
+		s.whole += time.Since(began)
+		if err != nil {
+			t.b.Fatalf("%s: %v", s.name, err)
 		}
+		s.took = append(s.took, took...)
+		s.tidy()
 	}
 }
+
+// share is what one command has taken of the machine, in milliseconds: the time of all divided by their number.
+func (s *side) share() float64 { return float64(s.whole.Microseconds()) / 1000 / float64(len(s.took)) }
 
 // quantile is in milliseconds.
 func (s *side) quantile(q float64) float64 {
@@ -235,9 +244,9 @@ func (t *table) report(rounds int) {
 	host := byName["host fork+exec"].quantile(0.5)
 	fmt.Printf("\n%d at a time, %d rounds on %d cores, milliseconds\n", t.sessions, rounds, runtime.NumCPU())
 	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "p50\tp95\tx host\t ")
+	fmt.Fprintln(w, "p50\tp95\tx host\teach\t ")
 	for _, s := range t.sides {
-		fmt.Fprintf(w, "%.2f\t%.2f\t%.1f\t  %s\n", s.quantile(0.5), s.quantile(0.95), s.quantile(0.5)/host, s.name)
+		fmt.Fprintf(w, "%.2f\t%.2f\t%.1f\t%.2f\t  %s\n", s.quantile(0.5), s.quantile(0.95), s.quantile(0.5)/host, s.share(), s.name)
 	}
 	w.Flush()
 	warm := byName["sandbox, warm"].quantile(0.5)

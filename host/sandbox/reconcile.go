@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -164,7 +165,9 @@ func (m *Manager) clearRecords(alive map[string]bool) error {
 	keys, all := recordKeys(m.run)
 	for _, key := range keys {
 		if r, err := readRecord(m.run, key); !m.holds(key) && (err != nil || !alive[r.Host]) {
-			all = errors.Join(all, os.Remove(recordPath(m.run, key)))
+			if err := os.Remove(recordPath(m.run, key)); !errors.Is(err, fs.ErrNotExist) { // its sandbox may end just now
+				all = errors.Join(all, err)
+			}
 		}
 	}
 	return all
