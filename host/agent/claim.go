@@ -121,7 +121,7 @@ type claim struct {
 func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, items []Item) claim {
 	var c claim
 	for _, it := range items {
-		if it.Turn != nil || len(c.rows) > 0 && it.Row.Message.Sender != c.rows[0].Message.Sender {
+		if it.Turn != nil || len(c.rows) > 0 && !it.Row.Message.Sender.Equal(c.rows[0].Message.Sender) {
 			break
 		}
 		agent, why, decisions := r.route(ctx, gen, policies, it.Row.Message)

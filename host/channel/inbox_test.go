@@ -108,7 +108,7 @@ func TestStrangersDoNotFillTheDisk(t *testing.T) {
 			}
 			if !fresh {
 				kept++
-				if row.Message.Text != "" || len(row.Message.Attachments) != 0 || row.Message.Sender != m.Sender {
+				if row.Message.Text != "" || len(row.Message.Attachments) != 0 || !row.Message.Sender.Equal(m.Sender) {
 					t.Fatalf("kept as %+v", row.Message)
 				}
 			}

@@ -5,7 +5,10 @@
 // does no I/O; everything above it speaks in these types.
 package message
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Kind says what sort of conversation a message belongs to.
 type Kind string
@@ -28,6 +31,13 @@ type Sender struct {
 	// none or the sender is not logged in. It is distinct from ID and Name.
 	Account string `json:"account,omitempty"`
 	Bot     bool   `json:"bot,omitempty"`
+	// Roles are what the platform says the sender is in this conversation ("moderator"). They are no roles of Flynn's.
+	Roles []string `json:"roles,omitempty"`
+}
+
+// Equal reports whether nothing differs.
+func (s Sender) Equal(o Sender) bool {
+	return s.ID == o.ID && s.Name == o.Name && s.Account == o.Account && s.Bot == o.Bot && slices.Equal(s.Roles, o.Roles)
 }
 
 // Conversation is the place where messages and replies meet.
@@ -56,7 +66,11 @@ type Message struct {
 	// Text is valid UTF-8 and bounded by MaxText; the channel saw to both.
 	Text string `json:"text"`
 	// Addressed is true when the message is meant for Flynn: a private chat or a mention.
-	Addressed   bool         `json:"addressed,omitempty"`
+	Addressed bool `json:"addressed,omitempty"`
+	// Mentioned is true when the message names Flynn, whatever the conversation.
+	Mentioned bool `json:"mentioned,omitempty"`
+	// Edited is true when the message replaces an earlier one of its sender.
+	Edited      bool         `json:"edited,omitempty"`
 	ReplyTo     string       `json:"reply_to,omitempty"`
 	Attachments []Attachment `json:"attachments,omitempty"`
 	// SentAt is the platform's time of the event; zero when it tells none.

@@ -5,9 +5,11 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"time"
 	"unicode/utf8"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
@@ -176,13 +178,13 @@ func present(optional ...string) (n int) {
 	return n
 }
 
-// measure counts what encode writes, except for the zone.
+// measure counts what encode and encodeLate write, except for the zone.
 func (f *Facts) measure() measure {
-	m := &f.Message
+	m, late := &f.Message, f.measureLate()
 	return measure{
-		fields: 17 + present(m.Conversation.Parent, m.Sender.Account),
-		ints:   6,
-		bytes: len(m.Channel) + len(m.Conversation.ID) + len(m.Conversation.Kind) + len(m.Conversation.Parent) + len(m.Channel) + 1 + len(m.Sender.ID) +
+		fields: late.fields + 17 + present(m.Conversation.Parent, m.Sender.Account),
+		ints:   late.ints + 6,
+		bytes: late.bytes + len(m.Channel) + len(m.Conversation.ID) + len(m.Conversation.Kind) + len(m.Conversation.Parent) + len(m.Channel) + 1 + len(m.Sender.ID) +
 			len(m.Sender.Name) + len(m.Sender.Account) + len(f.Role) + min(len(m.Text), abi.TextInFrame) + 1 + listSize(f.Labels) + len(f.Door),
 	}
 }
@@ -190,6 +192,10 @@ func (f *Facts) measure() measure {
 func (f *RouteFacts) measure() measure {
 	m := f.Facts.measure()
 	m.fields += 1 + present(f.Candidate)
+	if f.Used.Turns > 0 {
+		m.fields++
+		m.ints++
+	}
 	m.bytes += len(f.Candidate) + listSize(f.Agents)
 	return m
 }
@@ -223,6 +229,71 @@ func (f *Facts) encode(e *encoder, zone string) {
 	e.int(abi.Seed, f.Seed)
 }
 
+// measureLate counts what encodeLate writes.
+func (f *Facts) measureLate() (m measure) {
+	for _, truth := range [...]bool{f.Message.Edited, f.Message.Mentioned} {
+		if truth {
+			m.fields++
+			m.bytes++
+		}
+	}
+	for _, list := range f.lateLists() {
+		if len(list) > 0 {
+			m.fields++
+			m.bytes += listSize(list)
+		}
+	}
+	for _, n := range f.Used.late() {
+		if n != 0 {
+			m.fields++
+			m.ints++
+		}
+	}
+	return m
+}
+
+// encodeLate writes the facts that have come since the first version of the contract. A frame has them only where they say
+// something, so that they cost nothing else.
+func (f *Facts) encodeLate(e *encoder) {
+	m := &f.Message
+	if m.Edited {
+		e.bool(abi.Edited, true)
+	}
+	if m.Mentioned {
+		e.bool(abi.Mentioned, true)
+	}
+	for i, list := range f.lateLists() {
+		if len(list) > 0 {
+			e.list(abi.AttachmentTypes+abi.Field(i), list)
+		}
+	}
+	for i, n := range f.Used.late() {
+		if n != 0 {
+			e.int(abi.SessionTokens+abi.Field(i), n)
+		}
+	}
+}
+
+// late are the facts SessionTokens, SessionCost and SessionAge.
+func (u Usage) late() [3]int64 { return [...]int64{u.Tokens, u.Cost, int64(u.Age / time.Second)} }
+
+// lateLists are the facts AttachmentTypes and SenderRoles.
+func (f *Facts) lateLists() [2][]string {
+	return [...][]string{mediaTypes(f.Message.Attachments), f.Message.Sender.Roles}
+}
+
+// mediaTypes is nil where no type is known.
+func mediaTypes(attachments []message.Attachment) []string {
+	if !slices.ContainsFunc(attachments, func(a message.Attachment) bool { return a.Type != "" }) {
+		return nil
+	}
+	types := make([]string, len(attachments))
+	for i, a := range attachments {
+		types[i] = a.Type
+	}
+	return types
+}
+
 func (f *Facts) encodeTime(e *encoder, zone string) {
 	_, offset := f.Now.Zone()
 	unix := f.Now.Unix()
@@ -250,10 +321,15 @@ func (f *RouteFacts) encode(e *encoder, zone string) {
 	f.Facts.encode(e, zone)
 	e.optional(abi.Candidate, f.Candidate)
 	e.list(abi.Agents, f.Agents)
+	f.encodeLate(e)
+	if f.Used.Turns > 0 {
+		e.int(abi.Turns, int64(f.Used.Turns))
+	}
 }
 
 func (f *ToolFacts) encode(e *encoder, zone string, digest []byte) {
 	f.Facts.encode(e, zone)
+	f.encodeLate(e)
 	e.string(abi.Agent, f.Agent)
 	e.string(abi.Tool, f.Tool)
 	e.string(abi.Effect, f.Effect)
@@ -261,7 +337,7 @@ func (f *ToolFacts) encode(e *encoder, zone string, digest []byte) {
 	e.ascii(abi.ArgsDigest, digest)
 	e.bool(abi.Sandboxed, f.Sandboxed)
 	e.int(abi.CallsInTurn, int64(f.CallsInTurn))
-	e.int(abi.Turns, int64(f.Turns))
+	e.int(abi.Turns, int64(f.Used.Turns))
 }
 
 // head is the beginning of the text that goes into the frame, cut at a rune.

@@ -29,6 +29,16 @@ type Facts struct {
 	Labels  []string // provenance labels of the session
 	Now     time.Time
 	Seed    int64
+	Used    Usage
+}
+
+// Usage is what a session has used so far. That of a message that is being routed is of the session that it would continue
+// with the static table's candidate.
+type Usage struct {
+	Turns  int
+	Tokens int64
+	Cost   int64 // millionths of a dollar
+	Age    time.Duration
 }
 
 // RouteFacts are the facts of a routing decision.
@@ -48,7 +58,6 @@ type ToolFacts struct {
 	Args        json.RawMessage // canonical
 	Sandboxed   bool
 	CallsInTurn int
-	Turns       int
 }
 
 // RouteAnswer is the outcome of the chain of route policies.

@@ -217,6 +217,7 @@ func (e *Enforcer) askPolicies(ctx context.Context, s Subject, v *Verdict) polic
 			Labels:  s.Labels,
 			Now:     e.config.Now(),
 			Seed:    e.config.Seed(),
+			Used:    policy.Usage{Turns: s.Turns},
 		},
 		Agent:       s.Agent,
 		Session:     s.Session,
@@ -225,7 +226,6 @@ func (e *Enforcer) askPolicies(ctx context.Context, s Subject, v *Verdict) polic
 		Args:        v.Args,
 		Sandboxed:   v.spec.Machine && s.Sandbox.Configured && s.Sandbox.Available == nil,
 		CallsInTurn: s.CallsInTurn,
-		Turns:       s.Turns,
 	})
 	v.Records = records
 	v.Policy = digest(records)

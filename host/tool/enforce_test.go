@@ -178,7 +178,7 @@ func TestEnforceTellsPoliciesTheFacts(t *testing.T) {
 	})
 	v := e.Enforce(t.Context(), s, model.ToolCall{Name: "shell.exec", Args: json.RawMessage(`{ "command" : "ls" }`)})
 	if got.Tool != "shell.exec" || got.Effect != "execute" || string(got.Args) != `{"command":"ls"}` || !got.Sandboxed ||
-		got.CallsInTurn != 3 || got.Turns != 7 || got.Seed != 42 || !got.Now.Equal(now) || got.Role != "member" ||
+		got.CallsInTurn != 3 || got.Used.Turns != 7 || got.Seed != 42 || !got.Now.Equal(now) || got.Role != "member" ||
 		got.Door != "channel" || got.Agent != "coder" || got.Session != "irc:#x:coder" || len(got.Labels) != 1 || got.Message.Sender.ID != "bob" {
 		t.Errorf("facts %+v", got)
 	}

@@ -62,6 +62,31 @@ func (f Facts) Addressed() bool { return f.frame.boolean(abi.Addressed) }
 // Attachments counts the attachments.
 func (f Facts) Attachments() int { return int(f.frame.integer(abi.Attachments)) }
 
+// AttachmentTypes are the media types of the attachments, "" where the channel tells none.
+func (f Facts) AttachmentTypes() List { return f.frame.list(abi.AttachmentTypes) }
+
+// Edited is true when the message replaces an earlier one of its sender.
+func (f Facts) Edited() bool { return f.frame.boolean(abi.Edited) }
+
+// Mentioned is true when the message names Flynn, in a private chat too.
+func (f Facts) Mentioned() bool { return f.frame.boolean(abi.Mentioned) }
+
+// SenderRoles are the roles that the platform gives the sender, as the channel tells them ("moderator"). Flynn's own is Role.
+func (f Facts) SenderRoles() List { return f.frame.list(abi.SenderRoles) }
+
+// Turns counts the session's turns before this one. The session of a message that is being routed is the one that it would
+// continue with the Candidate.
+func (f Facts) Turns() int { return int(f.frame.integer(abi.Turns)) }
+
+// SessionTokens counts the model tokens that the session has used.
+func (f Facts) SessionTokens() int64 { return f.frame.integer(abi.SessionTokens) }
+
+// SessionCost is what the session has cost, in millionths of a dollar.
+func (f Facts) SessionCost() int64 { return f.frame.integer(abi.SessionCost) }
+
+// SessionAge is the number of seconds since the session began.
+func (f Facts) SessionAge() int64 { return f.frame.integer(abi.SessionAge) }
+
 // Labels are the provenance labels of the session ("web:example.com").
 func (f Facts) Labels() List { return f.frame.list(abi.Labels) }
 
@@ -127,9 +152,6 @@ func (f ToolFacts) Sandboxed() bool { return f.frame.boolean(abi.Sandboxed) }
 
 // CallsInTurn counts the turn's tool calls before this one.
 func (f ToolFacts) CallsInTurn() int { return int(f.frame.integer(abi.CallsInTurn)) }
-
-// Turns counts the session's turns before this one.
-func (f ToolFacts) Turns() int { return int(f.frame.integer(abi.Turns)) }
 
 // Arg reads the tool's arguments by JSON Pointer (RFC 6901): a string comes unquoted, anything else as JSON text.
 // The second result is false when the arguments have no such value.

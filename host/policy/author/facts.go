@@ -28,6 +28,14 @@ type Facts struct {
 	Now              string   `toml:"now"`  // RFC 3339
 	Zone             string   `toml:"zone"` // IANA name of the host's zone
 	Seed             int64    `toml:"seed"`
+	Edited           bool     `toml:"edited"`
+	Mentioned        bool     `toml:"mentioned"`
+	AttachmentTypes  []string `toml:"attachment_types"` // of the attachments; where attachments is left out it is their number
+	SenderRoles      []string `toml:"sender_roles"`
+	Turns            int      `toml:"turns"`
+	SessionTokens    int64    `toml:"session_tokens"`
+	SessionCost      int64    `toml:"session_cost"`
+	SessionAge       int64    `toml:"session_age"`
 
 	Candidate string   `toml:"candidate"`
 	Agents    []string `toml:"agents"`
@@ -38,7 +46,6 @@ type Facts struct {
 	Effect      string `toml:"effect"`
 	Sandboxed   bool   `toml:"sandboxed"`
 	CallsInTurn int    `toml:"calls_in_turn"`
-	Turns       int    `toml:"turns"`
 }
 
 // defaultFacts is a guest's private message on a Monday at noon.
@@ -52,6 +59,7 @@ func defaultFacts() Facts {
 
 func (f Facts) clone() Facts {
 	f.Labels, f.Agents = slices.Clone(f.Labels), slices.Clone(f.Agents)
+	f.AttachmentTypes, f.SenderRoles = slices.Clone(f.AttachmentTypes), slices.Clone(f.SenderRoles)
 	return f
 }
 
@@ -92,11 +100,22 @@ func (f Facts) common() policy.Facts {
 		Message: message.Message{
 			Channel: f.Channel, EventID: "case", Text: f.Text, Addressed: f.Addressed,
 			Conversation: message.Conversation{ID: f.Conversation, Kind: message.Kind(f.ConversationKind), Parent: f.Parent},
-			Sender:       message.Sender{ID: id, Name: f.SenderName, Account: f.Account},
-			Attachments:  make([]message.Attachment, f.Attachments), ReceivedAt: now,
+			Sender:       message.Sender{ID: id, Name: f.SenderName, Account: f.Account, Roles: f.SenderRoles},
+			Attachments:  f.attached(), Edited: f.Edited, Mentioned: f.Mentioned, ReceivedAt: now,
 		},
 		Role: f.Role, Door: f.Door, Labels: f.Labels, Now: now, Seed: f.Seed,
+		Used: policy.Usage{
+			Turns: f.Turns, Tokens: f.SessionTokens, Cost: f.SessionCost, Age: time.Duration(f.SessionAge) * time.Second,
+		},
 	}
+}
+
+func (f Facts) attached() []message.Attachment {
+	list := make([]message.Attachment, max(f.Attachments, len(f.AttachmentTypes)))
+	for i, t := range f.AttachmentTypes {
+		list[i].Type = t
+	}
+	return list
 }
 
 func (c Case) route() policy.RouteFacts {
@@ -107,6 +126,6 @@ func (c Case) tool() policy.ToolFacts {
 	f := c.Ask
 	return policy.ToolFacts{
 		Facts: f.common(), Agent: f.Agent, Session: f.Session, Tool: f.Tool, Effect: f.Effect, Args: c.Args,
-		Sandboxed: f.Sandboxed, CallsInTurn: f.CallsInTurn, Turns: f.Turns,
+		Sandboxed: f.Sandboxed, CallsInTurn: f.CallsInTurn,
 	}
 }

@@ -52,7 +52,7 @@ package abi
 // Version of this contract.
 const (
 	Major = 1
-	Minor = 0
+	Minor = 1
 
 	Version = Major<<16 | Minor
 	// Module is the import module's name; it carries the major version.
@@ -112,6 +112,13 @@ const (
 	Seed             Field = 19 // int: the only randomness there is
 	Candidate        Field = 20 // string: agent by the static table, or absent
 	Agents           Field = 21 // list: agents that may be chosen
+	Edited           Field = 22 // bool: the message replaces an earlier one; absent is false. Since 1.1, as all to SessionAge
+	Mentioned        Field = 23 // bool: the message names Flynn; absent is false
+	AttachmentTypes  Field = 24 // list: media types of the attachments, "" where unknown; absent where none is known
+	SenderRoles      Field = 25 // list: roles that the platform gives the sender, as the channel tells them; absent without any
+	SessionTokens    Field = 26 // int: model tokens that the session has used; absent is 0
+	SessionCost      Field = 27 // int: what they cost, in millionths of a dollar; absent is 0
+	SessionAge       Field = 28 // int: seconds since the session began; absent is 0
 
 	Agent       Field = 32 // string
 	Tool        Field = 33 // string
@@ -120,7 +127,7 @@ const (
 	ArgsDigest  Field = 36 // string: sha256 of the canonical arguments, hex
 	Sandboxed   Field = 37 // bool: would run in a sandbox as things stand
 	CallsInTurn Field = 38 // int: tool calls before this one
-	Turns       Field = 39 // int: turns of the session before this one
+	Turns       Field = 39 // int: turns of the session before this one; in a routing frame since 1.1, absent is 0
 )
 
 // Fields of an output frame.

@@ -29,8 +29,8 @@
 
 /* Version of this contract. */
 #define FLYNN_MAJOR 1u
-#define FLYNN_MINOR 0u
-#define FLYNN_VERSION 65536u
+#define FLYNN_MINOR 1u
+#define FLYNN_VERSION 65537u
 
 /* Frame layout. */
 #define FLYNN_MAGIC 827214918u /* "FLN1" */
@@ -74,6 +74,13 @@
 #define FLYNN_SEED 19u /* int: the only randomness there is */
 #define FLYNN_CANDIDATE 20u /* string: agent by the static table, or absent */
 #define FLYNN_AGENTS 21u /* list: agents that may be chosen */
+#define FLYNN_EDITED 22u /* bool: the message replaces an earlier one; absent is false. Since 1.1, as all to SessionAge */
+#define FLYNN_MENTIONED 23u /* bool: the message names Flynn; absent is false */
+#define FLYNN_ATTACHMENT_TYPES 24u /* list: media types of the attachments, "" where unknown; absent where none is known */
+#define FLYNN_SENDER_ROLES 25u /* list: roles that the platform gives the sender, as the channel tells them; absent without any */
+#define FLYNN_SESSION_TOKENS 26u /* int: model tokens that the session has used; absent is 0 */
+#define FLYNN_SESSION_COST 27u /* int: what they cost, in millionths of a dollar; absent is 0 */
+#define FLYNN_SESSION_AGE 28u /* int: seconds since the session began; absent is 0 */
 #define FLYNN_AGENT 32u /* string */
 #define FLYNN_TOOL 33u /* string */
 #define FLYNN_EFFECT 34u /* string: read, write, execute, network, as the host knows it */
@@ -81,7 +88,7 @@
 #define FLYNN_ARGS_DIGEST 36u /* string: sha256 of the canonical arguments, hex */
 #define FLYNN_SANDBOXED 37u /* bool: would run in a sandbox as things stand */
 #define FLYNN_CALLS_IN_TURN 38u /* int: tool calls before this one */
-#define FLYNN_TURNS 39u /* int: turns of the session before this one */
+#define FLYNN_TURNS 39u /* int: turns of the session before this one; in a routing frame since 1.1, absent is 0 */
 
 /* Fields of an output frame. */
 #define FLYNN_OUT_AGENT 64u /* string */
