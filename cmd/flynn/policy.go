@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -22,7 +23,7 @@ func policyCommand() *cli.Command {
 			{
 				Name: "new", Usage: "make the folder of a new policy", ArgsUsage: "DIR", Action: newPolicy,
 				Flags: []cli.Flag{
-					&cli.StringFlag{Name: "lang", Usage: "write it in `LANGUAGE`: c or go", Value: "go"},
+					&cli.StringFlag{Name: "lang", Usage: "write it in `LANGUAGE`: " + strings.Join(author.Languages(), ", "), Value: "go"},
 					&cli.StringFlag{Name: "kind", Usage: "decide about `KIND`: route or tool", Value: "route"},
 				},
 			},

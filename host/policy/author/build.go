@@ -46,16 +46,11 @@ func Build(ctx context.Context, dir string) (Artifact, error) {
 }
 
 func compile(ctx context.Context, m Manifest, dir string) error {
-	var tool func(ctx context.Context, m Manifest, dir, out string) error
-	switch m.Language {
-	case "c":
-		tool = compileC
-	case "go":
-		tool = compileGo
-	case "wasm":
-		return nil
+	l, ok := languageNamed(m.Language)
+	if !ok {
+		return nil // it comes ready-made
 	}
-	return replace(m.modulePath(dir), func(out string) error { return tool(ctx, m, dir, out) })
+	return replace(m.modulePath(dir), func(out string) error { return l.compile(ctx, m, dir, out) })
 }
 
 // replace lets write make a file beside path and puts it in path's place when that has succeeded.

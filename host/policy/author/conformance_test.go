@@ -13,50 +13,64 @@ import (
 	"pgregory.net/rapid"
 )
 
-// twins are two policies that hash everything their SDK can read. They are one question asked in two languages.
-func twins(t *testing.T) [2]asker {
-	t.Helper()
-	var pair [2]asker
-	for i, language := range []string{"c", "go"} {
-		dir := filepath.Join("testdata", "conformance-"+language)
-		mustBuild(t, dir)
-		pair[i] = mustOpen(t, dir, map[string]string{"key": "välue"})
-	}
-	return pair
+// sibling is one of several policies that hash everything their SDK can read. They are one question asked in all languages
+// that have an SDK; testdata/conformance-LANGUAGE holds each.
+type sibling struct {
+	language string
+	asker
 }
 
-// askBoth returns the twins' one answer.
-func askBoth(t rapid.TB, pair [2]asker, c Case) Outcome {
+// siblings are built here and now, C first.
+func siblings(t *testing.T) []sibling {
 	t.Helper()
-	var got [2]Outcome
-	for i, a := range pair {
-		if err := c.Ask.settle(); err != nil {
-			t.Fatal(err)
+	var all []sibling
+	for _, language := range []string{"c", "go"} {
+		dir := filepath.Join("testdata", "conformance-"+language)
+		mustBuild(t, dir)
+		all = append(all, sibling{language, mustOpen(t, dir, map[string]string{"key": "välue"})})
+	}
+	return all
+}
+
+// askAll returns the siblings' one answer. Fuel and time are what differs between languages.
+func askAll(t rapid.TB, all []sibling, name string, ask func(asker) Outcome) Outcome {
+	t.Helper()
+	var first Outcome
+	for i, s := range all {
+		o := ask(s.asker)
+		o.Fuel, o.Took = 0, 0
+		if i == 0 {
+			first = o
+		} else if o != first {
+			t.Errorf("%s:\n  %s: %+v\n  %s: %+v", name, all[0].language, first, s.language, o)
 		}
-		o := a.ask(context.Background(), c).outcome
-		o.Fuel, o.Took = 0, 0 // what differs between languages
-		got[i] = o
 	}
-	if got[0] != got[1] {
-		t.Errorf("%s:\n   C: %+v\n  Go: %+v", c.Name, got[0], got[1])
+	return first
+}
+
+// askCase asks one case of all.
+func askCase(t rapid.TB, all []sibling, c Case) Outcome {
+	t.Helper()
+	if err := c.Ask.settle(); err != nil {
+		t.Fatal(err)
 	}
-	return got[0]
+	return askAll(t, all, c.Name, func(a asker) Outcome { return a.ask(context.Background(), c).outcome })
 }
 
 func TestSDKsAgree(t *testing.T) {
-	pair := twins(t)
-	t.Run("table", func(t *testing.T) { agreeOnTable(t, pair) })
+	all := siblings(t)
+	t.Run("table", func(t *testing.T) { agreeOnTable(t, all) })
 	t.Run("whatever comes", func(t *testing.T) {
-		rapid.Check(t, func(t *rapid.T) { askBoth(t, pair, drawCase(t)) })
+		rapid.Check(t, func(t *rapid.T) { askCase(t, all, drawCase(t)) })
 	})
-	t.Run("broken frames", func(t *testing.T) { agreeOnBrokenFrames(t, pair) })
+	t.Run("broken frames", func(t *testing.T) { agreeOnBrokenFrames(t, all) })
 }
 
-func agreeOnTable(t *testing.T, pair [2]asker) {
+func agreeOnTable(t *testing.T, all []sibling) {
 	rules := map[uint32]bool{}
 	asked := 0
 	for _, c := range conformanceCases() {
-		o := askBoth(t, pair, c)
+		o := askCase(t, all, c)
 		if o.Error != "" {
 			t.Errorf("%s: %s", c.Name, o.Error)
 		}
@@ -71,12 +85,12 @@ func agreeOnTable(t *testing.T, pair [2]asker) {
 
 // Frames come from the host and are right; a reader that trusts them has no second line. Both SDKs have to make the
 // same of a broken one, without a trap.
-func agreeOnBrokenFrames(t *testing.T, pair [2]asker) {
+func agreeOnBrokenFrames(t *testing.T, all []sibling) {
 	c := Case{Kind: kindRoute, Ask: conformanceFacts()}
 	if err := c.Ask.settle(); err != nil {
 		t.Fatal(err)
 	}
-	whole := pair[0].ask(t.Context(), c)
+	whole := all[0].ask(t.Context(), c)
 	rapid.Check(t, func(t *rapid.T) {
 		frame := slices.Clone(whole.record.Frame)
 		for range rapid.IntRange(1, 4).Draw(t, "changes") {
@@ -84,16 +98,9 @@ func agreeOnBrokenFrames(t *testing.T, pair [2]asker) {
 			at := rapid.OneOf(rapid.IntRange(0, abi.HeaderSize+21*abi.EntrySize), rapid.IntRange(0, len(frame)-1)).Draw(t, "at")
 			frame[min(at, len(frame)-1)] = rapid.Byte().Draw(t, "byte")
 		}
-		var got [2]Outcome
-		for i, a := range pair {
-			got[i] = a.askFrame(context.Background(), c, frame).outcome
-			got[i].Fuel, got[i].Took = 0, 0
-		}
-		if got[0] != got[1] {
-			t.Errorf("   C: %+v\n  Go: %+v", got[0], got[1])
-		}
-		if errorClass(got[0].Error) == "trap" {
-			t.Errorf("a trap: %s", got[0].Error)
+		o := askAll(t, all, "broken frame", func(a asker) Outcome { return a.askFrame(context.Background(), c, frame).outcome })
+		if errorClass(o.Error) == "trap" {
+			t.Errorf("a trap: %s", o.Error)
 		}
 	})
 }

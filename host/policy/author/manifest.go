@@ -22,7 +22,7 @@ type Manifest struct {
 	Description string            `toml:"description"`
 	ABI         string            `toml:"abi"`      // "flynn 1"
 	Kinds       []string          `toml:"kinds"`    // route, tool
-	Language    string            `toml:"language"` // c, go, or wasm for a module that comes ready-made
+	Language    string            `toml:"language"` // one of Languages, or wasm for a module that comes ready-made
 	Build       Recipe            `toml:"build"`
 	Data        map[string]string `toml:"data"` // the data of cases that bring none; what a flynn.toml starts from
 	Limits      Limits            `toml:"limits"`
@@ -48,9 +48,6 @@ const (
 	kindRoute = "route"
 	kindTool  = "tool"
 )
-
-// Languages that Build knows, in the order in which they are offered.
-var languages = []string{"c", "go", "wasm"}
 
 var nameForm = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 
@@ -84,11 +81,13 @@ func (m *Manifest) fillIn() {
 		m.Build.Output = "policy.wasm"
 	}
 	if m.Build.Source == "" {
-		m.Build.Source = map[string]string{"c": "policy.c", "go": "."}[m.Language]
+		l, _ := languageNamed(m.Language) // one that is unknown is refused in a moment
+		m.Build.Source = l.source
 	}
 }
 
 func (m *Manifest) check() error {
+	languages := append(Languages(), readyMade)
 	switch want := fmt.Sprintf("flynn %d", abi.Major); {
 	case !nameForm.MatchString(m.Name):
 		return fmt.Errorf("name = %q: use lower-case words joined by hyphens", m.Name)

@@ -22,7 +22,7 @@ var templates embed.FS
 const sdkModule = "github.com/flynnhost/flynn"
 
 // New makes the folder dir with a small policy that builds, and whose cases pass, without a network.
-func New(dir, language, kind string) error {
+func New(dir, lang, kind string) error {
 	name := filepath.Base(absolute(dir))
 	if !nameForm.MatchString(name) {
 		return fmt.Errorf("a policy cannot be named %q: use lower-case words joined by hyphens", name)
@@ -30,8 +30,9 @@ func New(dir, language, kind string) error {
 	if kind != kindRoute && kind != kindTool {
 		return fmt.Errorf("a policy's kind is %s or %s, not %q", kindRoute, kindTool, kind)
 	}
-	if language != "c" && language != "go" {
-		return fmt.Errorf("there is no scaffold for %q: use c or go", language)
+	l, ok := languageNamed(lang)
+	if !ok {
+		return fmt.Errorf("there is no scaffold for %q: use one of %s", lang, strings.Join(Languages(), ", "))
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		if errors.Is(err, fs.ErrExist) {
@@ -39,16 +40,13 @@ func New(dir, language, kind string) error {
 		}
 		return err
 	}
-	facts := map[string]string{"Name": name, "Language": language, "Kind": kind}
-	for _, set := range []string{"common", kind, language, language + "-" + kind} {
+	facts := map[string]string{"Name": name, "Language": lang, "Kind": kind}
+	for _, set := range []string{"common", kind, lang, lang + "-" + kind} {
 		if err := instantiate(path.Join("templates", set), dir, facts); err != nil {
 			return err
 		}
 	}
-	if language == "c" {
-		return copySource("policy/c/flynn.h", filepath.Join(dir, "flynn.h"))
-	}
-	return vendorSDK(dir)
+	return l.furnish(dir)
 }
 
 // instantiate writes one set of templates. A set that does not exist is empty.
@@ -73,9 +71,9 @@ func instantiate(set, dir string, facts map[string]string) error {
 	})
 }
 
-// vendorSDK puts this Flynn's SDK into the policy's vendor folder, as `go mod vendor` would once the module
+// furnishGo puts this Flynn's SDK into the policy's vendor folder, as `go mod vendor` would once the module
 // is to be had from a proxy. Tests stay behind.
-func vendorSDK(dir string) error {
+func furnishGo(dir string) error {
 	packages := []string{"sdk/policy", "sdk/policy/abi", "sdk/policy/internal/hostcall", "sdk/policy/policytest"}
 	list := "# " + sdkModule + " v0.0.0\n## explicit; go 1.24\n"
 	for _, p := range packages {
