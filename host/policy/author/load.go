@@ -17,6 +17,7 @@ type loaded struct {
 	path     string // of the module
 	sha256   string
 	cache    string // compiled code, shared by the engines of one run
+	count    bool   // the blocks that run
 }
 
 // load reads a folder. The caller closes what it gets.
@@ -34,7 +35,7 @@ func load(dir string) (*loaded, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(wasm)
-	return &loaded{m, m.modulePath(dir), hex.EncodeToString(sum[:]), cache}, nil
+	return &loaded{manifest: m, path: m.modulePath(dir), sha256: hex.EncodeToString(sum[:]), cache: cache}, nil
 }
 
 // Close removes the compiled code.
@@ -45,7 +46,7 @@ func (p *loaded) open(ctx context.Context, c Case) (asker, error) {
 	l := p.manifest.Limits
 	q := &question{}
 	engine, err := policy.New(ctx, policy.Config{
-		CacheDir: p.cache,
+		CacheDir: p.cache, CountBlocks: p.count,
 		Gate: func(_ context.Context, m *policy.Module) error {
 			q.module = m
 			return nil
