@@ -31,6 +31,8 @@ type instance struct {
 	buffer  api.Function
 	backing backing // of the memory
 
+	counters *counters // nil where blocks are not counted
+
 	region, regionSize uint32 // where frames go
 	clean              bool   // nothing has run since the last reset
 	broken             bool   // the last decision failed
@@ -261,4 +263,5 @@ func (i *instance) close() {
 		// An instance without files and names has nothing that could fail to close.
 		_ = i.wasm.Close(i)
 	}
+	i.counters.close()
 }

@@ -31,6 +31,7 @@ type Module struct {
 	image    *image // nil when the module hides state outside of memory
 	pure     bool
 	pool     *pool
+	census   *census // nil where blocks are not counted
 	refs     atomic.Int64
 
 	globs       patterns[*glob.Pattern]
@@ -62,6 +63,7 @@ func (m *Module) close() {
 		// Closing code without instances only drops it from the runtime's table.
 		_ = m.compiled.Close(context.Background())
 	}
+	m.census.close()
 	_ = m.host.release() // an engine that is closed reports its own
 }
 

@@ -17,6 +17,7 @@ type loaded struct {
 	path     string // of the module
 	sha256   string
 	cache    string // compiled code, shared by the engines of one run
+	count    bool   // the blocks that run
 }
 
 // load reads a folder. The caller closes what it gets.
@@ -39,7 +40,7 @@ func loadAs(m Manifest, path string, wasm []byte) (*loaded, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(wasm)
-	return &loaded{m, path, hex.EncodeToString(sum[:]), cache}, nil
+	return &loaded{manifest: m, path: path, sha256: hex.EncodeToString(sum[:]), cache: cache}, nil
 }
 
 // Close removes the compiled code.
@@ -49,7 +50,7 @@ func (p *loaded) Close() error { return os.RemoveAll(p.cache) }
 func (p *loaded) open(ctx context.Context, c Case) (asker, error) {
 	q := &question{}
 	engine, err := policy.New(ctx, policy.Config{
-		CacheDir: p.cache,
+		CacheDir: p.cache, CountBlocks: p.count,
 		Gate: func(_ context.Context, m *policy.Module) error {
 			q.module = m
 			return nil
