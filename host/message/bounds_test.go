@@ -34,16 +34,16 @@ func TestBoundRoles(t *testing.T) {
 
 func TestMediaType(t *testing.T) {
 	for in, want := range map[string]string{
-		"image/png":                    "image/png",
-		" Image/PNG; q=1 ":             "image/png",
-		"application/vnd.ms+xml":       "application/vnd.ms+xml",
-		"":                             "",
-		"png":                          "",
-		"image/":                       "",
-		"/png":                         "",
-		"a/b/c":                        "",
-		"image/p\nng":                  "",
-		"image/*":                      "",
+		"image/png":                     "image/png",
+		" Image/PNG; q=1 ":              "image/png",
+		"application/vnd.ms+xml":        "application/vnd.ms+xml",
+		"":                              "",
+		"png":                           "",
+		"image/":                        "",
+		"/png":                          "",
+		"a/b/c":                         "",
+		"image/p\nng":                   "",
+		"image/*":                       "",
 		"x/" + strings.Repeat("y", 200): "",
 	} {
 		if got := MediaType(in); got != want {

@@ -25,7 +25,9 @@ func TestFactsOfAnEvent(t *testing.T) {
 		{"roles", func(e *channelv1.Event) { e.Sender.Roles = []string{"op", "voice"} }, func(e Event) bool {
 			return slices.Equal(e.Sender.Roles, []string{"op", "voice"})
 		}},
-		{"a flood of roles", func(e *channelv1.Event) { e.Sender.Roles = strings.Fields(strings.Repeat("r r\x00 ", 1000) + "a b c d e f g h i j k l m n o p q") },
+		{"a flood of roles", func(e *channelv1.Event) {
+			e.Sender.Roles = strings.Fields(strings.Repeat("r r\x00 ", 1000) + "a b c d e f g h i j k l m n o p q")
+		},
 			func(e Event) bool { return len(e.Sender.Roles) == 16 }},
 		{"a media type", func(e *channelv1.Event) {
 			e.Attachments = []*channelv1.Attachment{{Handle: "h", MediaType: "Image/PNG; x=y"}, {Handle: "h", MediaType: "a\nb"}}

@@ -72,7 +72,7 @@ func dial(ctx context.Context, s settings) (*link, *bufio.Reader, error) {
 	l := &link{
 		settings: s, conn: conn, nick: s.Nick, id: rand.Text(), pongs: map[string]chan struct{}{}, refusals: map[string]refusal{}, gone: make(chan struct{}),
 		members: newMembers(),
-		flood: rate.NewLimiter(rate.Every(s.interval()), s.FloodBurst),
+		flood:   rate.NewLimiter(rate.Every(s.interval()), s.FloodBurst),
 	}
 	in := bufio.NewReaderSize(conn, maxTags+maxLine)
 	stop := context.AfterFunc(ctx, func() { conn.Close() })

@@ -71,6 +71,7 @@ func TestRoles(t *testing.T) {
 
 func FuzzMembers(f *testing.F) {
 	f.Add(":s 353 flynn = #c :@ann +bob\n:ann!a@h MODE #c +ov-l bob bob\n:bob!b@h NICK ann\n:s 005 flynn PREFIX=(ov)@+ CHANMODES=b,k,l,i")
+	f.Add(":s PONG\n:ann!a@h NICK\n:s 353\n:s MODE #c\n:s 005")
 	f.Fuzz(func(t *testing.T, text string) {
 		m := newMembers()
 		for raw := range strings.SplitSeq(text, "\n") {
