@@ -88,6 +88,9 @@ func (s *Set) Release() {
 	}
 }
 
+// Routes tells whether any policy of the chain routes.
+func (s *Set) Routes() bool { return s.routes > 0 }
+
 // Route asks the route policies in order; the first that does not abstain decides. One that fails decides too: for its agent
 // for errors, or for nobody.
 func (s *Set) Route(ctx context.Context, f RouteFacts) (RouteAnswer, []Record) {
