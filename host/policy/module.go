@@ -32,6 +32,8 @@ type Module struct {
 	pure     bool
 	pool     *pool
 	refs     atomic.Int64
+	faults   atomic.Int64 // failures of every class, those of its answers too
+	trial    atomic.Pointer[trial]
 
 	globs       patterns[*glob.Pattern]
 	expressions patterns[*expression]
@@ -70,6 +72,9 @@ func (m *Module) Name() string { return m.source.Name }
 
 // Digest is the SHA-256 of all that decides: module, data, limits and the meter's version.
 func (m *Module) Digest() string { return m.digest }
+
+// File is the SHA-256 of the file that it was made of.
+func (m *Module) File() string { return m.file }
 
 // Info is what was learned about the module while it was loaded.
 func (m *Module) Info() meter.Info { return m.info }
