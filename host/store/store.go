@@ -30,6 +30,7 @@ type Store interface {
 	Memory
 	Decisions
 	EgressLog
+	Policies
 	Close() error
 }
 

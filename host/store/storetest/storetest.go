@@ -42,6 +42,9 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"notes are found by their words", notes},
 		{"decisions are filtered", decisions},
 		{"the egress log is filtered", egressLog},
+		{"the history of policies is in order", policyHistory},
+		{"the history of policies is bounded", policyHistoryIsBounded},
+		{"a digest of a policy stays what it was", policyModules},
 		{"writers side by side", manyWriters},
 		{"awkward text survives", awkwardText},
 	} {
