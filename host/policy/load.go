@@ -31,7 +31,10 @@ const (
 )
 
 // identity is the digest of all that decides.
-func identity(wasm []byte, s Source) string {
+func identity(wasm []byte, s Source) string { return identityOf(fileDigest(wasm), s) }
+
+// identityOf is identity by the SHA-256 of the file.
+func identityOf(file string, s Source) string {
 	limits := s.Limits.withDefaults()
 	// Marshalling sorts the data's keys.
 	config, err := json.Marshal([]any{meter.Version, abi.Version, limits, s.Data, s.isolation(), s.has(KindRoute), s.has(KindTool)})
@@ -39,7 +42,7 @@ func identity(wasm []byte, s Source) string {
 		return "" // cannot be: these are numbers and strings
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%s\n", fileDigest(wasm), config)
+	fmt.Fprintf(h, "%s\n%s\n", file, config)
 	return hex.EncodeToString(h.Sum(nil))
 }
 

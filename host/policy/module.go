@@ -33,6 +33,8 @@ type Module struct {
 	pool     *pool
 	census   *census // nil where blocks are not counted
 	refs     atomic.Int64
+	faults   atomic.Int64 // failures of every class, those of its answers too
+	trial    atomic.Pointer[trial]
 
 	globs       patterns[*glob.Pattern]
 	expressions patterns[*expression]
