@@ -30,6 +30,7 @@ type instance struct {
 	tool    api.Function
 	buffer  api.Function
 	backing backing // of the memory
+	rego    *rego   // of a module of OPA's; nil of all others
 
 	region, regionSize uint32 // where frames go
 	clean              bool   // nothing has run since the last reset
@@ -52,7 +53,7 @@ type instance struct {
 	slept     uint64 // nanoseconds that the decision's clocks have moved
 	calls     []HostCall
 	printed   []byte
-	stack     [1]uint64
+	stack     [2]uint64
 	names     interned
 
 	stats stats
@@ -221,6 +222,9 @@ func (i *instance) decide(ctx context.Context, q *query, r *Record) verdict {
 }
 
 func (i *instance) run(kind string, frame []byte, r *Record) verdict {
+	if i.rego != nil {
+		return i.runRego(r)
+	}
 	if err := i.deliver(frame); err != nil {
 		return verdict{err: err}
 	}
