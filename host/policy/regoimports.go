@@ -80,7 +80,7 @@ func (i *instance) builtin(id uint32, params []uint64) uint64 {
 // builtinArgs reads the arguments, and pays for what is done with them before it is done.
 func (i *instance) builtinArgs(s *steps, params []uint64) (args []any, text []byte) {
 	for k, p := range params {
-		one := s.dump(p, maxBuiltinText)
+		one := s.dump(uint64(uint32(p)), maxBuiltinText)
 		if s.err != nil {
 			i.abort(s.err)
 		}
