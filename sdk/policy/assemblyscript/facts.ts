@@ -131,13 +131,13 @@ export class Facts extends Frame {
   }
 
   /** 0 to 1439, in the host's zone. */
-  get minuteOfDay(): i32 {
-    return <i32>this.integer(abi.MINUTE_OF_DAY);
+  get minuteOfDay(): i64 {
+    return this.integer(abi.MINUTE_OF_DAY);
   }
 
   /** 0 for Sunday to 6 for Saturday, in the host's zone. */
-  get weekday(): i32 {
-    return <i32>this.integer(abi.WEEKDAY);
+  get weekday(): i64 {
+    return this.integer(abi.WEEKDAY);
   }
 
   /** The IANA name of the host's zone. */

@@ -63,11 +63,12 @@ export class Utf8 {
   /** The parts between separators of one byte; `split(32)` splits at blanks. Empty parts are left out. */
   split(separator: u8): Utf8[] {
     const parts: Utf8[] = [];
-    let begin = 0;
-    for (let i = 0; i <= this.length; i++) {
-      if (i < this.length && load<u8>(this.at + <usize>i) != separator) continue;
-      if (i > begin) parts.push(this.slice(begin, i));
-      begin = i + 1;
+    const end = this.at + <usize>this.length;
+    let begin = this.at;
+    for (let at = begin; at <= end; at++) {
+      if (at < end && load<u8>(at) != separator) continue;
+      if (at > begin) parts.push(new Utf8(begin, <i32>(at - begin)));
+      begin = at + 1;
     }
     return parts;
   }
