@@ -65,6 +65,9 @@ func TestAnAssemblyScriptInstanceDoesNotGrow(t *testing.T) {
 	size := i.memory.Size()
 	for n := range 100_000 {
 		k := n % len(queries)
+		if k == 1 && n%800 != 1 { // the long one takes its time
+			k = 0
+		}
 		var r Record
 		if v := i.decide(t.Context(), &queries[k], &r); v.err != nil {
 			t.Fatal(v.err)
