@@ -33,8 +33,11 @@ func policyCommand() *cli.Command {
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "run", Usage: "only the cases whose name matches the `REGEXP`"},
 					&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "list the cases that pass as well"},
+					&cli.BoolFlag{Name: "update", Usage: "write what the cases do now into cases/*.golden, with which they are compared from then on"},
 				},
 			},
+			benchPolicyCommand(),
+			watchPolicyCommand(),
 			{
 				Name: "explain", Usage: "show which facts one decision hangs on", ArgsUsage: "[DIR]", Action: explainPolicy,
 				Flags: []cli.Flag{
@@ -84,6 +87,13 @@ func testPolicies(ctx context.Context, cmd *cli.Command) error {
 		return usagef("--run: %w", err)
 	}
 	o := newOutput(ctx, cmd)
+	if cmd.Bool("update") {
+		for _, dir := range policyDirs(cmd) {
+			if _, err := author.UpdateTraces(ctx, dir); err != nil {
+				return err
+			}
+		}
+	}
 	var reports []author.Report
 	failed := 0
 	for _, dir := range policyDirs(cmd) {

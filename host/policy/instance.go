@@ -170,7 +170,9 @@ func brief(err error) string {
 	if len(lines) > most {
 		lines = append(lines[:most], "...")
 	}
-	return strings.Join(lines, " ")
+	text := strings.Join(lines, " ")
+	const longest = 2000 // the names of functions are the module's
+	return strings.ToValidUTF8(text[:min(len(text), longest)], "?")
 }
 
 // deliver writes the frame into the module's region, and asks for a larger one first if it has to.
