@@ -1,4 +1,4 @@
-// The twin of conformance-c and conformance-go: it reads everything that the SDK can read and answers with a hash of it.
+// One of the siblings: it reads everything that the SDK can read and answers with a hash of it.
 import {
   Facts, List, Restriction, RouteAnswer, RouteFacts, ToolFacts, Utf8, abstain, agent, data, drop, glob, none, route, tool, trace, unrestricted,
 } from "@flynnhost/policy";
@@ -57,10 +57,15 @@ function common(f: Facts): Hash {
   for (let field: u32 = 0; field <= 70; field++) h.flag(f.has(field));
   const texts = [f.channel, f.conversation, f.conversationKind, f.parent, f.sender, f.senderName, f.account, f.role, f.text, f.door, f.zone];
   for (let i = 0; i < texts.length; i++) h.text(texts[i]);
-  const integers = [f.textLength, f.attachments, f.unixTime, f.minuteOfDay, f.weekday, f.seed];
+  const integers = [f.textLength, f.attachments, f.unixTime, f.minuteOfDay, f.weekday, f.seed, f.sessionTokens, f.sessionCost, f.sessionAge,
+    f.turns];
   for (let i = 0; i < integers.length; i++) h.integer(integers[i]);
   h.flag(f.addressed);
+  h.flag(f.edited);
+  h.flag(f.mentioned);
   h.list(f.labels);
+  h.list(f.attachmentTypes);
+  h.list(f.senderRoles);
   h.text(f.fullText);
   h.lazy(data("key"));
   h.lazy(data("absent"));
@@ -93,8 +98,8 @@ function restrict(f: ToolFacts): Restriction {
   h.text(f.tool);
   h.text(f.effect);
   h.text(f.session);
+  h.text(f.argsDigest);
   h.integer(f.callsInTurn);
-  h.integer(f.turns);
   h.flag(f.sandboxed);
   const pointers = ["", "/command", "/list/0", "/list/1", "/a~1b", "/none", "bad"];
   for (let i = 0; i < pointers.length; i++) {
