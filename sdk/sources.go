@@ -6,7 +6,7 @@ package sdk
 
 import "embed"
 
-// PolicySources holds policy/*.go with what it imports, and the C header policy/c/flynn.h.
+// PolicySources holds policy/*.go with what it imports, the C header policy/c/flynn.h, and the Rust crate policy/rust.
 //
-//go:embed policy/*.go policy/abi/abi.go policy/internal/hostcall/*.go policy/policytest/*.go policy/c/flynn.h
+//go:embed policy/*.go policy/abi/abi.go policy/internal/hostcall/*.go policy/policytest/*.go policy/c/flynn.h policy/rust/Cargo.toml policy/rust/src/*.rs
 var PolicySources embed.FS

@@ -20,6 +20,10 @@ func mustBuild(t testing.TB, dir string) {
 		_, err := findTool("clang")
 		need.Part(t, "clang", err)
 	}
+	if m.Language == "rust" {
+		_, err := findRust(t.Context())
+		need.Part(t, "rustc", err)
+	}
 	if _, err := Build(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}

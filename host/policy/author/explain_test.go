@@ -10,7 +10,7 @@ import (
 
 // Explain tells apart what a decision hangs on, what was only looked at, and what the policy never saw; in both languages.
 func TestExplainNamesTheFactsThatMatter(t *testing.T) {
-	for _, language := range []string{"c", "go"} {
+	for _, language := range []string{"c", "go", "rust"} {
 		t.Run(language, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "mine")
 			if err := New(dir, language, kindTool); err != nil {

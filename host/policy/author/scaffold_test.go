@@ -12,7 +12,7 @@ import (
 func TestNewPoliciesWorkOffline(t *testing.T) {
 	t.Setenv("GOPROXY", "off")
 	t.Setenv("GOFLAGS", "")
-	for _, language := range []string{"c", "go"} {
+	for _, language := range Languages() {
 		for _, kind := range []string{kindRoute, kindTool} {
 			t.Run(language+" "+kind, func(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "my-policy")
