@@ -34,9 +34,8 @@ type function struct {
 	needsTemp bool
 	calls     bool // functions of the module, directly or through a table
 	height    int  // of the operand stack, at most
-	labels    int
-	loops     int
-	size      int // of the body
+	size      int  // of the body
+	effort    effort
 }
 
 // frame is one open block.
@@ -84,10 +83,7 @@ func (w *rewriter) analyse(typ functype, body []byte) (*function, error) {
 	} else {
 		a.keepReturns()
 	}
-	if a.f.labels*max(a.f.locals, 1) > MaxPhis {
-		return nil, over("labels times locals of one function", a.f.labels*a.f.locals, MaxPhis)
-	}
-	return a.f, nil
+	return a.f, a.f.effort.check(a.f.locals + a.f.height)
 }
 
 // keepReturns leaves the returns of a function without a guard as they are.
@@ -150,6 +146,7 @@ func (a *analyser) push(n int) {
 
 func (a *analyser) step() error {
 	at := a.r.at
+	a.f.effort.instructions++
 	switch op := a.r.byte(); op {
 	case opBlock, opLoop, opIf:
 		return a.open(op)

@@ -6,10 +6,14 @@ import "fmt"
 func (w *rewriter) code() ([]byte, error) {
 	b := appendU32(nil, uint32(len(w.bodies)))
 	var body []byte
+	traffic := 0
 	for i, original := range w.bodies {
 		f, err := w.analyse(w.types[w.funcs[len(w.imports)+i]], original)
 		if err != nil {
 			return nil, fmt.Errorf("function %d: %w", len(w.imports)+i, err)
+		}
+		if traffic += f.effort.traffic; traffic > MaxModuleTraffic {
+			return nil, over("values handed over by calls and branches", traffic, MaxModuleTraffic)
 		}
 		body = w.emit(body[:0], f, original)
 		b = appendBytes(b, body)

@@ -29,7 +29,7 @@ import (
 )
 
 // Version changes with anything that changes the fuel of a decision.
-const Version = 1
+const Version = 2
 
 // Names that the rewriter adds. A module that uses Prefix in a name of its own is refused.
 const (
@@ -57,12 +57,7 @@ const (
 	MaxBody      = 1 << 20  // bytes of one function
 	MaxLocals    = 4_096    // of one function, parameters included
 	MaxArity     = 64       // parameters or results of a type
-
-	// The compiler's time grows with the square of these, and with their products. The largest functions of the Go library have a
-	// quarter of them at most.
-	MaxLabels = 4_096     // blocks, loops and ifs of one function
-	MaxLoops  = 1_024     // of one function
-	MaxPhis   = 128 << 10 // locals times labels of one function
+	MaxName      = 1_024    // bytes of an import's or export's name
 )
 
 // ErrMalformed is wrapped by errors about a module that is no valid WebAssembly.

@@ -12,7 +12,8 @@ const hostImports = 3
 type rewriter struct {
 	*module
 	options  Options
-	ownTypes int // types of the original; more follow
+	ownTypes int               // types of the original; more follow
+	added    map[string]uint32 // those, by what they take and give
 
 	tick, deep, grow uint32 // indices of the host's functions
 	fuel, depth      uint32 // indices of the globals
@@ -26,7 +27,7 @@ type rewriter struct {
 
 func newRewriter(m *module, o Options) *rewriter {
 	n := uint32(len(m.imports))
-	return &rewriter{module: m, options: o, ownTypes: len(m.types), tick: n, deep: n + 1, grow: n + 2,
+	return &rewriter{module: m, options: o, ownTypes: len(m.types), added: map[string]uint32{}, tick: n, deep: n + 1, grow: n + 2,
 		fuel: uint32(len(m.globals)), depth: uint32(len(m.globals)) + 1}
 }
 
@@ -103,14 +104,14 @@ func (w *rewriter) build() ([]byte, error) {
 
 // typeIndex finds or adds a type.
 func (w *rewriter) typeIndex(t functype) uint32 {
-	want := t.signature()
-	for i := w.ownTypes; i < len(w.types); i++ {
-		if w.types[i].signature() == want {
-			return uint32(i)
-		}
+	key := string(t.params) + ">" + string(t.results) // no value type is written like that
+	at, ok := w.added[key]
+	if !ok {
+		at = uint32(len(w.types))
+		w.types = append(w.types, t)
+		w.added[key] = at
 	}
-	w.types = append(w.types, t)
-	return uint32(len(w.types) - 1)
+	return at
 }
 
 func (w *rewriter) typeSection() []byte {
