@@ -11,6 +11,7 @@ const (
 	editCall                    // replace the index of a called or referenced function
 	editGrow                    // replace memory.grow by a call of the host
 	editRange                   // insert a charge for the length of a range
+	editNaN                     // give a NaN the same bits on every machine
 	editNothing                 // an edit that turned out not to be needed
 )
 
@@ -31,10 +32,10 @@ type function struct {
 	locals    int // parameters included
 	codeAt    int
 	edits     []edit
-	needsTemp bool
-	calls     bool // functions of the module, directly or through a table
-	height    int  // of the operand stack, at most
-	size      int  // of the body
+	needs     [3]bool // locals of the rewriter's own, by tempTypes
+	calls     bool    // functions of the module, directly or through a table
+	height    int     // of the operand stack, at most
+	size      int     // of the body
 	effort    effort
 }
 
@@ -229,6 +230,7 @@ func (a *analyser) plain(op byte) error {
 		a.push(1)
 	case op >= 0x45 && op <= 0xc4:
 		a.apply(op)
+		a.canonical(op)
 	case op == opRefNull:
 		a.r.byte()
 		a.push(1)
@@ -313,7 +315,7 @@ func (a *analyser) bulk(op uint32, at int) error {
 		a.m.segments = true
 	}
 	a.charge(costBulk)
-	a.f.needsTemp = true
+	a.f.needs[0] = true
 	a.f.edits = append(a.f.edits, edit{kind: editRange, at: at, arg: shift})
 	if op == fcTableGrow {
 		a.pop(2)

@@ -19,6 +19,10 @@
 // tables are charged for the length of the range, with a check. Depth is charged for each active call, more for a function with a
 // large frame; a function that calls nothing is not charged, for it cannot recurse.
 //
+// Nor does an answer depend on the machine: a NaN that arithmetic makes is replaced by the canonical one at once, there is no clock and no
+// randomness but the host's, and all else in WebAssembly without threads has one result. So the same question gives the same
+// answer for the same fuel, by any compiler, on any processor.
+//
 // What the rewriter does not know, it refuses: threads, SIMD, exceptions, tail calls, garbage collection, several memories.
 // Package verify checks the result with code of its own.
 package meter
@@ -90,7 +94,7 @@ type Info struct {
 	Mutable []string
 	// HiddenState tells that some state lies outside memory and globals: the module changes tables or drops segments.
 	HiddenState bool
-	Floats      bool // uses floating point, whose NaN bits may differ between machines
+	Floats      bool // uses floating point
 	MinPages    uint32
 	Functions   int
 	Segments    [2]int // data segments before and after merging

@@ -45,6 +45,9 @@ func (m *module) check(o Options) error {
 	if m.start != nil && m.types[m.funcs[*m.start]].signature() != "()" {
 		return malformed("the start function has a type other than ()")
 	}
+	if err := m.checkElements(); err != nil {
+		return err
+	}
 	if m.dataCount != nil && int64(*m.dataCount) != int64(len(m.data)) {
 		return malformed("%d data segments are announced and %d are there", *m.dataCount, len(m.data))
 	}
