@@ -1,6 +1,7 @@
 package author
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -17,7 +18,7 @@ type loaded struct {
 	path     string // of the module
 	sha256   string
 	cache    string // compiled code, shared by the engines of one run
-	count    bool   // the blocks that run
+	mode     Mode
 }
 
 // load reads a folder. The caller closes what it gets.
@@ -46,14 +47,15 @@ func (p *loaded) open(ctx context.Context, c Case) (asker, error) {
 	l := p.manifest.Limits
 	q := &question{}
 	engine, err := policy.New(ctx, policy.Config{
-		CacheDir: p.cache, CountBlocks: p.count,
+		CacheDir: p.cache, CountBlocks: p.mode.Count,
 		Gate: func(_ context.Context, m *policy.Module) error {
 			q.module = m
 			return nil
 		},
 		Sources: []policy.Source{{
 			Name: p.manifest.Name, Path: p.path, Kinds: p.manifest.Kinds, Data: c.Data,
-			Limits: policy.Limits{Fuel: l.Fuel, Memory: int64(l.Memory), Depth: l.Depth, HostCalls: l.HostCalls, Wall: time.Duration(l.Wall)},
+			Limits:    policy.Limits{Fuel: l.Fuel, Memory: int64(l.Memory), Depth: l.Depth, HostCalls: l.HostCalls, Wall: cmp.Or(p.mode.Wall, time.Duration(l.Wall))},
+			Isolation: p.mode.Isolation,
 		}},
 	})
 	if err != nil {
