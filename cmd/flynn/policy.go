@@ -47,6 +47,8 @@ func policyCommand() *cli.Command {
 					&cli.StringFlag{Name: "frame", Usage: "explain the answer to the frame in `FILE`"},
 				},
 			},
+			fuzzCommand(),
+			//inspectCommand(),
 		},
 	}
 }
