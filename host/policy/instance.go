@@ -30,6 +30,9 @@ type instance struct {
 	tool    api.Function
 	buffer  api.Function
 	backing backing // of the memory
+	rego    *rego   // of a module of OPA's; nil of all others
+
+	counters *counters // nil where blocks are not counted
 
 	region, regionSize uint32 // where frames go
 	clean              bool   // nothing has run since the last reset
@@ -52,7 +55,7 @@ type instance struct {
 	slept     uint64 // nanoseconds that the decision's clocks have moved
 	calls     []HostCall
 	printed   []byte
-	stack     [1]uint64
+	stack     [2]uint64
 	names     interned
 
 	stats stats
@@ -223,6 +226,9 @@ func (i *instance) decide(ctx context.Context, q *query, r *Record) verdict {
 }
 
 func (i *instance) run(kind string, frame []byte, r *Record) verdict {
+	if i.rego != nil {
+		return i.runRego(r)
+	}
 	if err := i.deliver(frame); err != nil {
 		return verdict{err: err}
 	}
@@ -261,4 +267,5 @@ func (i *instance) close() {
 		// An instance without files and names has nothing that could fail to close.
 		_ = i.wasm.Close(i)
 	}
+	i.counters.close()
 }

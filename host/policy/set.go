@@ -88,6 +88,9 @@ func (s *Set) Release() {
 	}
 }
 
+// Routes tells whether any policy of the chain routes.
+func (s *Set) Routes() bool { return s.routes > 0 }
+
 // Route asks the route policies in order; the first that does not abstain decides. One that fails decides too: for its agent
 // for errors, or for nobody.
 func (s *Set) Route(ctx context.Context, f RouteFacts) (RouteAnswer, []Record) {
@@ -169,6 +172,7 @@ func (l *link) route(v *verdict, agents []string, r *Record) RouteAnswer {
 		a, v.err = routeAnswer(v, agents)
 	}
 	if v.err != nil {
+		l.module.failed(v.err)
 		r.Error = v.err.Error()
 		a = RouteAnswer{Decided: true, Reason: r.Error, Failed: true}
 		if slices.Contains(agents, l.source.OnErrorAgent) {
@@ -187,6 +191,7 @@ func (l *link) restrict(v *verdict, r *Record) Restrictions {
 	one := toolAnswer(v)
 	reason := v.reason
 	if v.err != nil {
+		l.module.failed(v.err)
 		r.Error = v.err.Error()
 		reason = r.Error
 	}

@@ -74,7 +74,7 @@ func TestManifestErrors(t *testing.T) {
 		{"a contract to come", `"flynn 1"`, `"flynn 2"`, `speaks "flynn 1"`},
 		{"no kinds", `["route"]`, `[]`, "kinds is empty"},
 		{"a kind that does not exist", `["route"]`, `["model"]`, `kinds has "model"`},
-		{"a language that does not exist", `language = "c"`, `language = "cobol"`, "c, go, wasm"},
+		{"a language that does not exist", `language = "c"`, `language = "cobol"`, "c, go, rego, wasm"},
 		{"an unknown key", `name = "p"`, "name = \"p\"\nlimit = 3", `unknown key "limit"`},
 		{"an output elsewhere", `language = "c"`, "language = \"c\"\nbuild.output = \"../x.wasm\"", "policy's folder"},
 		{"a size that is none", `language = "c"`, "language = \"c\"\nlimits.memory = \"much\"", "much"},
