@@ -126,8 +126,10 @@ func (l lack) asked(calls []HostCall) string {
 	for k := range calls {
 		c := &calls[k]
 		switch {
-		case l.args && (c.Name == "arg" || c.Name == "arg_kind"):
+		case l.args && (c.Name == "arg" || c.Name == "arg_kind" || c.Name == InputCall):
 			return "arguments"
+		case l.text && c.Name == InputCall:
+			return "text"
 		case l.text && c.Name == "get" && len(c.Args) == 8 && binary.LittleEndian.Uint32(c.Args) == uint32(abi.Text):
 			return "text"
 		}
