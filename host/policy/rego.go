@@ -239,9 +239,7 @@ func (m *Module) dataDocument() ([]byte, error) {
 // runRego makes one decision: run of a module of OPA's.
 func (i *instance) runRego(r *Record) verdict {
 	kind := i.q.kind
-	i.charge(int64(len(i.q.args)+len(i.q.text)) * costDocumentByte)
-	i.mustAfford()
-	input, err := i.rego.input.build(&i.q)
+	input, err := i.document()
 	if err != nil {
 		return verdict{err: err}
 	}
@@ -259,6 +257,16 @@ func (i *instance) runRego(r *Record) verdict {
 		return verdict{err: s.err}
 	}
 	return readRego(kind, text, r, &i.names)
+}
+
+// document makes the document input, after paying for it.
+func (i *instance) document() ([]byte, *Error) {
+	args := i.q.arguments()
+	i.charge(int64(len(args)+len(i.q.text)) * costDocumentByte)
+	if i.used() > i.limit {
+		return nil, failf(ClassFuel, "more than %d units", i.limit)
+	}
+	return i.rego.input.build(&i.q, args)
 }
 
 // costDocumentByte is for checking and writing what can be long in the document, in units of fuel.

@@ -20,7 +20,11 @@ const (
 func opaFunctions() []hostFunction {
 	list := []hostFunction{
 		function(opa.Module, "opa_abort", "i>", func(i *instance, stack []uint64) {
-			i.abort(failf(ClassTrap, "%s", i.words(stack[0])))
+			class := ClassTrap
+			if i.refused {
+				class = ClassMemory
+			}
+			i.abort(failf(class, "%s", i.words(stack[0])))
 		}),
 		function(opa.Module, "opa_println", "i>", func(i *instance, stack []uint64) {
 			i.countCall()

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -78,7 +79,10 @@ func result(text []byte) (value any, defined bool, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	var set []map[string]any
-	if err := d.Decode(&set); err != nil || d.More() {
+	if err := d.Decode(&set); err != nil {
+		return nil, false, fmt.Errorf("the answer is no list of results")
+	}
+	if _, err := d.Token(); err != io.EOF {
 		return nil, false, fmt.Errorf("the answer is no list of results")
 	}
 	switch {

@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -157,8 +158,7 @@ func writeScalar(b *strings.Builder, v any) {
 	case nil:
 		b.WriteString("null")
 	case string:
-		text, _ := json.Marshal(v) // a string always can
-		b.Write(text)
+		b.WriteString(strconv.Quote(v))
 	default:
 		fmt.Fprint(b, v)
 	}
