@@ -32,7 +32,10 @@ const (
 )
 
 // identity is the digest of all that decides.
-func identity(wasm []byte, s Source) string {
+func identity(wasm []byte, s Source) string { return identityOf(fileDigest(wasm), s) }
+
+// identityOf is identity by the SHA-256 of the file.
+func identityOf(file string, s Source) string {
 	limits := s.Limits.withDefaults()
 	// Marshalling sorts the data's keys.
 	config, err := json.Marshal([]any{meter.Version, abi.Version, limits, s.Data, s.isolation(), s.has(KindRoute), s.has(KindTool)})
@@ -40,7 +43,7 @@ func identity(wasm []byte, s Source) string {
 		return "" // cannot be: these are numbers and strings
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%s\n", fileDigest(wasm), config)
+	fmt.Fprintf(h, "%s\n%s\n", file, config)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -58,7 +61,7 @@ func loadModule(ctx context.Context, h *host, source Source, wasm []byte) (*Modu
 }
 
 func (m *Module) build(ctx context.Context, wasm []byte) error {
-	out, err := meter.Rewrite(wasm, meter.Options{MaxPages: uint32(m.limits.Memory >> 16)})
+	out, err := meter.Rewrite(wasm, meter.Options{MaxPages: uint32(m.limits.Memory >> 16), Count: m.host.counts})
 	if err != nil {
 		return err
 	}
@@ -71,6 +74,11 @@ func (m *Module) build(ctx context.Context, wasm []byte) error {
 	}
 	if err := m.compile(ctx, out.Wasm); err != nil {
 		return err
+	}
+	if m.host.counts {
+		if m.census, err = newCensus(ctx, m.host.runtime, out.Blocks); err != nil {
+			return err
+		}
 	}
 	seed, err := m.seed(ctx)
 	if err != nil {
@@ -176,6 +184,7 @@ func (m *Module) seed(ctx context.Context) (*instance, error) {
 		i.close()
 		return nil, err
 	}
+	m.census.begin(i)
 	if m.info.HiddenState {
 		return i, nil
 	}
@@ -185,6 +194,7 @@ func (m *Module) seed(ctx context.Context) (*instance, error) {
 	if err == nil {
 		err = m.image.share()
 	}
+	m.census.clear(i)
 	if err != nil {
 		i.close()
 		return nil, err
@@ -208,18 +218,23 @@ func (m *Module) instantiate() (*instance, error) {
 		i.close()
 		return nil, err
 	}
+	m.census.clear(i)
 	return i, nil
 }
 
 // fresh instantiates the compiled module and runs nothing of it.
 func (m *Module) fresh(ctx context.Context) (*instance, error) {
-	b, allocator := newBacking()
-	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
-	wasm, err := m.host.runtime.InstantiateModule(experimental.WithMemoryAllocator(ctx, allocator), m.compiled, config)
+	ctx, counters, err := m.census.counters(ctx)
 	if err != nil {
+		return nil, fmt.Errorf("instantiate its counters: %w", err)
+	}
+	b, allocator := newBacking()
+	wasm, err := m.host.runtime.InstantiateModule(experimental.WithMemoryAllocator(ctx, allocator), m.compiled, anonymous())
+	if err != nil {
+		counters.close()
 		return nil, fmt.Errorf("instantiate: %w", err)
 	}
-	i := &instance{module: m, wasm: wasm, memory: wasm.Memory(), backing: b, buffer: wasm.ExportedFunction("flynn_buffer"),
+	i := &instance{module: m, wasm: wasm, counters: counters, memory: wasm.Memory(), backing: b, buffer: wasm.ExportedFunction("flynn_buffer"),
 		fuel: mutable(wasm, meter.FuelGlobal), depth: mutable(wasm, meter.DepthGlobal)}
 	for _, name := range m.info.Mutable {
 		i.globals = append(i.globals, mutable(wasm, name))
@@ -236,6 +251,11 @@ func (m *Module) fresh(ctx context.Context) (*instance, error) {
 	}
 	i.depth.Set(uint64(m.limits.Depth))
 	return i, nil
+}
+
+// anonymous is the configuration of a module of which there may be many.
+func anonymous() wazero.ModuleConfig {
+	return wazero.NewModuleConfig().WithName("").WithStartFunctions()
 }
 
 // mutable is an exported global of the metered module, which has it.
