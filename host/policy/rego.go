@@ -256,6 +256,10 @@ func (i *instance) runRego(r *Record) verdict {
 	if s.err != nil {
 		return verdict{err: s.err}
 	}
+	i.charge(int64(len(text)) * costAnswerByte)
+	if i.used() > i.limit {
+		return verdict{err: failf(ClassFuel, "more than %d units", i.limit)}
+	}
 	return readRego(kind, text, r, &i.names)
 }
 
@@ -269,8 +273,12 @@ func (i *instance) document() ([]byte, *Error) {
 	return i.rego.input.build(&i.q, args)
 }
 
-// costDocumentByte is for checking and writing what can be long in the document, in units of fuel.
-const costDocumentByte = 4
+// What the host does with documents, in units of fuel for each byte: checking and writing what can be long in the input, and reading the
+// answer.
+const (
+	costDocumentByte = 4
+	costAnswerByte   = 16
+)
 
 // InputCall names the entry in a record's calls that stands for the reading of the document input: its result is the fuel that this took.
 const InputCall = "input"

@@ -126,6 +126,10 @@ func (l lack) asked(calls []HostCall) string {
 	for k := range calls {
 		c := &calls[k]
 		switch {
+		case c.Name == InputCall && l.args: // a policy in Rego is handed all there is
+			return "arguments"
+		case c.Name == InputCall:
+			return "text"
 		case l.args && (c.Name == "arg" || c.Name == "arg_kind"):
 			return "arguments"
 		case l.text && c.Name == "get" && len(c.Args) == 8 && binary.LittleEndian.Uint32(c.Args) == uint32(abi.Text):

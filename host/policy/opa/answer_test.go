@@ -16,8 +16,12 @@ func TestReadRoute(t *testing.T) {
 		"undefined":           {`[]`, Answer{}, ""},
 		"an agent":            {`[{"result":{"agent":"coder","reason":"r","rule":3}}]`, Answer{abi.RouteAgent, 3, "coder", "r"}, ""},
 		"drop":                {`[{"result":{"drop":true,"reason":"spam"}}]`, Answer{abi.RouteDrop, 0, "", "spam"}, ""},
+		"a spoken abstention": {`[{"result":{"abstain":true,"reason":"r","rule":3}}]`, Answer{abi.RouteAbstain, 3, "", "r"}, ""},
+		"abstain and drop":    {`[{"result":{"abstain":true,"drop":true}}]`, Answer{}, "more than one"},
+		"a long reason":       {`[{"result":{"drop":true,"reason":"` + strings.Repeat("é", MaxReason/2+1) + `"}}]`, Answer{abi.RouteDrop, 0, "", strings.Repeat("é", MaxReason/2)}, ""},
+		"a long name":         {`[{"result":{"agent":"` + strings.Repeat("x", maxName+1) + `"}}]`, Answer{}, "at most"},
 		"drop of nothing":     {`[{"result":{"drop":false}}]`, Answer{}, "names no agent"},
-		"both":                {`[{"result":{"agent":"a","drop":true}}]`, Answer{}, "both"},
+		"both":                {`[{"result":{"agent":"a","drop":true}}]`, Answer{}, "more than one"},
 		"a false drop beside": {`[{"result":{"agent":"a","drop":false}}]`, Answer{abi.RouteAgent, 0, "a", ""}, ""},
 		"an empty agent":      {`[{"result":{"agent":""}}]`, Answer{}, "names no agent"},
 		"null":                {`[{"result":null}]`, Answer{}, "route is null"},
@@ -97,7 +101,7 @@ func FuzzAnswer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if a, err := ReadRoute(text); err == nil {
-			if a.Verdict > abi.RouteDrop || a.Verdict == abi.RouteAgent && a.Name == "" || a.Rule >= 1<<24 || len(a.Reason) > 3*MaxAnswer {
+			if a.Verdict > abi.RouteDrop || a.Verdict == abi.RouteAgent && a.Name == "" || a.Rule >= 1<<24 || len(a.Reason) > MaxReason {
 				t.Errorf("%q gave %+v", text, a)
 			}
 		}

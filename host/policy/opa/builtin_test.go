@@ -23,7 +23,7 @@ func FuzzBuiltins(f *testing.F) {
 			return
 		}
 		for _, b := range Builtins() {
-			if len(args) != b.Arity {
+			if len(args) != b.Arity || b.Call == nil {
 				continue
 			}
 			result, err := b.Call(args)

@@ -68,7 +68,7 @@ func TestRoute(t *testing.T) {
 		"an else chain":           {`route := {"agent": "x"} if input.text == "" else := {"agent": "helper"} if startswith(input.sender, "irc:")`, "agent helper", "", ""},
 		"an unknown agent":        {`route := {"agent": "nobody"}`, "", "", "agent: "},
 		"no agent":                {`route := {"reason": "x"}`, "", "", "answer: route names no agent"},
-		"two answers":             {`route := {"agent": "coder", "drop": true}`, "", "", "answer: route has both"},
+		"two answers":             {`route := {"agent": "coder", "drop": true}`, "", "", "answer: route has more than one"},
 		"an unknown key":          {`route := {"agnet": "coder"}`, "", "", "answer: "},
 		"a string":                {`route := "coder"`, "", "", `answer: route is the string "coder"`},
 		"a conflict": {"route := {\"agent\": \"coder\"} if input.role == \"member\"\nroute := {\"agent\": \"helper\"} if input.addressed", "", "",
@@ -78,6 +78,13 @@ func TestRoute(t *testing.T) {
 		"a host builtin that refuses": {`route := {"agent": "coder", "reason": sprintf("%99999d", [1])}`, "", "", "trap: sprintf"},
 		"an undefined builtin":        {`route := {"agent": "coder"} if time.parse_rfc3339_ns("soon") > 0`, "abstain", "", ""},
 		"time":                        {`route := {"agent": "coder"} if time.parse_rfc3339_ns("2023-11-14T22:13:20Z") == input.unix_time * 1000000000`, "agent coder", "", ""},
+		"flynn's matching": {`route := {"agent": "coder"} if {
+			flynn.glob("irc:{al,bob}", input.sender)
+			flynn.domain("example.com", "a.Example.com.")
+			flynn.cidr("10.0.0.7", "::ffff:10.0.0.7")
+			flynn.re2("^irc:b", input.sender)
+			not flynn.glob("irc:a*", input.sender) }`, "agent coder", "", ""},
+		"a bad pattern": {`route := {"agent": "coder"} if not flynn.glob("[", input.sender)`, "", "", "trap: flynn.glob: the pattern"},
 		"glob, regex, cidr": {`route := {"agent": "coder"} if {
 			glob.match("irc:*", null, input.sender)
 			regex.match("^irc:b", input.sender)
@@ -216,7 +223,7 @@ func TestLimitsHold(t *testing.T) {
 		"memory":     {heavy, policy.Limits{Fuel: 1e9, Memory: 1 << 20, Wall: 10 * time.Second}, "memory: "},
 		"wall":       {heavy, policy.Limits{Fuel: 1e10, Memory: 1 << 30, Wall: time.Millisecond}, "deadline: "},
 		"host calls": {print, policy.Limits{}, "calls: "},
-		"an answer":  {`route := {"agent": "coder", "reason": concat("", [input.text | some i in numbers.range(1, 1000)])}`, policy.Limits{Fuel: 1e8}, "answer: "},
+		"an answer":  {`route := {"agent": "coder", "reason": concat("", [input.text | some i in numbers.range(1, 20000)])}`, policy.Limits{Fuel: 1e9, Wall: 10 * time.Second}, "answer: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := opened(t, policy.Source{Name: "p", Path: compiled(t, c.rule, "route"), Kinds: []string{"route"}, Limits: c.limits, OnErrorAgent: "helper"})

@@ -157,9 +157,9 @@ func inOPA(t *testing.T, source string) string {
 // Every function in the tables is used above.
 func TestNativesAreComplete(t *testing.T) {
 	all := strings.Join(natives, "\n")
-	for _, name := range opa.Names() {
-		if !strings.Contains(all, name+"(") {
-			t.Errorf("%s is not compared with OPA", name)
+	for _, b := range opa.Builtins() {
+		if b.Match == 0 && !strings.Contains(all, b.Name+"(") {
+			t.Errorf("%s is not compared with OPA", b.Name)
 		}
 	}
 	for _, name := range rego.NativeNames() {
