@@ -242,10 +242,7 @@ func (m *Module) dataDocument() ([]byte, error) {
 // runRego makes one decision: run of a module of OPA's.
 func (i *instance) runRego(r *Record) verdict {
 	kind := i.q.kind
-	if err := i.charge(int64(len(i.q.args)+len(i.q.text)) * costDocumentByte); err != nil {
-		return verdict{err: err}
-	}
-	input, err := i.rego.input.build(&i.q)
+	input, err := i.document()
 	if err != nil {
 		return verdict{err: err}
 	}
@@ -262,11 +259,27 @@ func (i *instance) runRego(r *Record) verdict {
 	if s.err != nil {
 		return verdict{err: s.err}
 	}
+	if err := i.charge(int64(len(text)) * costAnswerByte); err != nil {
+		return verdict{err: err}
+	}
 	return readRego(kind, text, r, &i.names)
 }
 
-// costDocumentByte is for checking and writing what can be long in the document, in units of fuel.
-const costDocumentByte = 4
+// document makes the document input, after paying for it.
+func (i *instance) document() ([]byte, *Error) {
+	args := i.q.arguments()
+	if err := i.charge(int64(len(args)+len(i.q.text)) * costDocumentByte); err != nil {
+		return nil, err
+	}
+	return i.rego.input.build(&i.q, args)
+}
+
+// What the host does with documents, in units of fuel for each byte: checking and writing what can be long in the input, and reading the
+// answer.
+const (
+	costDocumentByte = 4
+	costAnswerByte   = 16
+)
 
 // InputCall names the entry in a record's calls that stands for the reading of the document input: its result is the fuel that this took.
 const InputCall = "input"
