@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/flynnhost/flynn/host/approval"
+	"github.com/flynnhost/flynn/host/decisionlog"
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
@@ -95,7 +96,7 @@ func (t *turn) admit(ctx context.Context, c model.ToolCall) (tool.Verdict, error
 		return v, err
 	}
 	now := t.cfg.Now()
-	t.pending.Decisions = append(t.pending.Decisions, logRecords(now, v.Records)...)
+	t.pending.Decisions = append(t.pending.Decisions, decisionlog.Rows(now, v.Records)...)
 	t.pending.Decisions = append(t.pending.Decisions, store.Decision{
 		At: now, Kind: "enforce", Policy: "host", Digest: v.Policy, Answer: fmt.Sprintf("%s %s", v.Action, v.Where),
 		Reason: fmt.Sprintf("%s: %q", c.Name, v.Reasons),

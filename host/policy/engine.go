@@ -20,6 +20,9 @@ type Config struct {
 	OnSwap func(Status)
 	// Gate sees every module before it comes into force and keeps it out by an error. It may ask it.
 	Gate func(context.Context, *Module) error
+	// CountBlocks makes modules count how often each of their basic blocks runs; see Module.TakeCounts. Their answers
+	// and their fuel stay the same, only their time does not.
+	CountBlocks bool
 }
 
 // Engine keeps the chain of policies in force. It is safe for concurrent use.
@@ -51,6 +54,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	h.counts = cfg.CountBlocks
 	e := &Engine{cfg: cfg, host: h, rewatch: make(chan struct{}, 1)}
 	for _, source := range cfg.Sources {
 		s := &slot{source: source}

@@ -156,7 +156,10 @@ func (l *link) ask(ctx context.Context, q *query, r *Record) verdict {
 
 // describe fills in who is asked what.
 func (l *link) describe(q *query, r *Record) {
-	r.Policy, r.Digest, r.Kind, r.Frame, r.Args = l.source.Name, l.digest(), q.kind, q.frame, q.args
+	r.Policy, r.Kind, r.Frame, r.Args = l.source.Name, q.kind, q.frame, q.args
+	if l.module != nil {
+		r.Digest, r.File = l.module.digest, l.module.file
+	}
 	if len(q.text) > abi.TextInFrame {
 		r.Text = q.text
 	}

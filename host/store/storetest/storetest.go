@@ -42,6 +42,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"notes are found by their words", notes},
 		{"decisions are filtered", decisions},
 		{"the egress log is filtered", egressLog},
+		{"any number of decisions can be gone over", eachDecision},
+		{"shadow policies leave differences and counts", shadows},
 		{"writers side by side", manyWriters},
 		{"awkward text survives", awkwardText},
 	} {
@@ -353,7 +355,8 @@ func notes(t *testing.T, open Opener) {
 func decisions(t *testing.T, open Opener) {
 	s := open()
 	d := store.Decision{
-		At: noon, Kind: "tool", Turn: "t1", Policy: "guard", Digest: "d", Frame: []byte{0, 1, 255}, Calls: json.RawMessage(`[]`),
+		At: noon, Kind: "tool", Turn: "t1", Policy: "guard", Digest: "d", File: "f", Frame: []byte{0, 1, 255}, Calls: json.RawMessage(`[]`),
+		Text: "a long text \x00 \xff", Args: json.RawMessage(`{"n":1}`), Raw: -5, Rule: 1<<24 - 1,
 		Answer: "deny", Reason: "no", Error: "fuel", Fuel: 12, Nanos: 345,
 	}
 	e := d
