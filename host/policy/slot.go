@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,11 +22,13 @@ type slot struct {
 	err      error   // why that file is not in force
 	loadedAt time.Time
 	loadTook time.Duration
+	passed   *atomic.Int64 // see link
 }
 
 // inherit takes over the modules of the slot's predecessor.
 func (s *slot) inherit(old *slot) {
 	s.previous = old.previous.retain()
+	s.passed = old.passed
 	if old.source.equal(s.source) {
 		s.module, s.tried, s.err = old.module.retain(), old.tried, old.err
 		s.loadedAt, s.loadTook = old.loadedAt, old.loadTook
@@ -151,6 +155,13 @@ func (s *slot) status() Status {
 	}
 	if s.module != nil {
 		s.module.fill(&st)
+	}
+	st.Agents, st.Channels, st.AllowOnError = s.source.Agents, s.source.Channels, s.source.AllowOnError
+	if s.passed != nil {
+		st.Passed = s.passed.Load()
+	}
+	if s.source.AllowOnError {
+		st.Warning = strings.TrimPrefix(st.Warning+"; where it fails it restricts nothing (dangerously_allow_on_error)", "; ")
 	}
 	return st
 }

@@ -150,7 +150,7 @@ func (e *Engine) refreshAll(ctx context.Context) []Status {
 	changed := false
 	staged := make([]*slot, len(e.slots))
 	for i, old := range e.slots {
-		s := &slot{source: old.source}
+		s := &slot{source: old.source, passed: old.passed}
 		s.inherit(old)
 		if e.refresh(ctx, s) {
 			tried = append(tried, s)
