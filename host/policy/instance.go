@@ -30,6 +30,7 @@ type instance struct {
 	tool    api.Function
 	buffer  api.Function
 	backing backing // of the memory
+	rego    *rego   // of a module of OPA's; nil of all others
 
 	counters *counters // nil where blocks are not counted
 
@@ -54,7 +55,7 @@ type instance struct {
 	slept     uint64 // nanoseconds that the decision's clocks have moved
 	calls     []HostCall
 	printed   []byte
-	stack     [1]uint64
+	stack     [2]uint64
 	names     interned
 
 	stats stats
@@ -225,6 +226,9 @@ func (i *instance) decide(ctx context.Context, q *query, r *Record) verdict {
 }
 
 func (i *instance) run(kind string, frame []byte, r *Record) verdict {
+	if i.rego != nil {
+		return i.runRego(r)
+	}
 	if err := i.deliver(frame); err != nil {
 		return verdict{err: err}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/policy/meter"
 	"github.com/flynnhost/flynn/host/policy/meter/verify"
+	"github.com/flynnhost/flynn/host/policy/opa"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -31,7 +32,10 @@ const (
 )
 
 // identity is the digest of all that decides.
-func identity(wasm []byte, s Source) string {
+func identity(wasm []byte, s Source) string { return identityOf(fileDigest(wasm), s) }
+
+// identityOf is identity by the SHA-256 of the file.
+func identityOf(file string, s Source) string {
 	limits := s.Limits.withDefaults()
 	// Marshalling sorts the data's keys.
 	config, err := json.Marshal([]any{meter.Version, abi.Version, limits, s.Data, s.isolation(), s.has(KindRoute), s.has(KindTool)})
@@ -39,7 +43,7 @@ func identity(wasm []byte, s Source) string {
 		return "" // cannot be: these are numbers and strings
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%s\n", fileDigest(wasm), config)
+	fmt.Fprintf(h, "%s\n%s\n", file, config)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -61,7 +65,7 @@ func (m *Module) build(ctx context.Context, wasm []byte) error {
 	if err != nil {
 		return err
 	}
-	m.info = out.Info
+	m.info, m.rego = out.Info, dialectOf(out.Info)
 	if err := m.checkContract(); err != nil {
 		return err
 	}
@@ -126,6 +130,9 @@ func (m *Module) checkContract() error {
 	if m.pure && m.info.HiddenState {
 		return fmt.Errorf("the module changes tables or drops segments, which cannot be put back: set isolation = \"warm\", or build it without")
 	}
+	if m.rego != nil {
+		return m.checkDialect()
+	}
 	want := map[string]meter.Signature{"flynn_abi": "() -> i32", "flynn_buffer": "(i32) -> i32"}
 	if m.source.has(KindRoute) {
 		want["flynn_route"] = "(i32) -> i64"
@@ -151,7 +158,7 @@ func (m *Module) checkContract() error {
 func (m *Module) checkImports() error {
 	known := map[[2]string]meter.Signature{}
 	for _, f := range hostFunctions() {
-		if f.module != meter.ImportModule {
+		if f.module != meter.ImportModule && (f.module != opa.Module || m.rego != nil) {
 			known[[2]string{f.module, f.name}] = f.signature()
 		}
 	}
@@ -239,6 +246,9 @@ func (m *Module) fresh(ctx context.Context) (*instance, error) {
 	if m.source.has(KindTool) {
 		i.tool = wasm.ExportedFunction("flynn_tool")
 	}
+	if m.rego != nil {
+		i.rego = newRego(wasm)
+	}
 	i.depth.Set(uint64(m.limits.Depth))
 	return i, nil
 }
@@ -265,6 +275,19 @@ func (i *instance) initialise(ctx context.Context) error {
 			}
 		}
 	}
+	if err := i.agree(); err != nil {
+		return err
+	}
+	i.clean = true
+	i.resetAt = i.module.host.clock()
+	return nil
+}
+
+// agree asks the module for its version and finds its region, or what stands for both in OPA's dialect.
+func (i *instance) agree() error {
+	if i.rego != nil {
+		return i.setUpRego()
+	}
 	if err := i.call(i.wasm.ExportedFunction("flynn_abi")); err != nil {
 		return err
 	}
@@ -272,12 +295,15 @@ func (i *instance) initialise(ctx context.Context) error {
 	if major != abi.Major || minor > abi.Minor {
 		return fmt.Errorf("the module speaks flynn %d.%d, this host %d.%d", major, minor, abi.Major, abi.Minor)
 	}
-	if err := i.findRegion(maxOutput); err != nil {
-		return err
+	return untyped(i.findRegion(maxOutput))
+}
+
+// untyped keeps a nil pointer from becoming an error.
+func untyped(err *Error) error {
+	if err == nil {
+		return nil
 	}
-	i.clean = true
-	i.resetAt = i.module.host.clock()
-	return nil
+	return err
 }
 
 // warmUp makes one made-up decision of each kind and takes the image again, so that what a runtime sets up lazily is

@@ -28,11 +28,14 @@ type Module struct {
 	warning  string
 	host     *host
 	compiled wazero.CompiledModule
-	image    *image // nil when the module hides state outside of memory
+	rego     *dialect // nil unless OPA's compiler made it
+	image    *image   // nil when the module hides state outside of memory
 	pure     bool
 	pool     *pool
 	census   *census // nil where blocks are not counted
 	refs     atomic.Int64
+	faults   atomic.Int64 // failures of every class, those of its answers too
+	trial    atomic.Pointer[trial]
 
 	globs       patterns[*glob.Pattern]
 	expressions patterns[*expression]

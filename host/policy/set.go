@@ -180,6 +180,7 @@ func (l *link) route(v *verdict, agents []string, r *Record) RouteAnswer {
 		a, v.err = routeAnswer(v, agents)
 	}
 	if v.err != nil {
+		l.module.failed(v.err)
 		r.Error = v.err.Error()
 		a = RouteAnswer{Decided: true, Reason: r.Error, Failed: true}
 		if slices.Contains(agents, l.source.OnErrorAgent) {
@@ -208,6 +209,7 @@ func (l *link) restrict(v *verdict, r *Record) Restrictions {
 	one := toolAnswer(v)
 	reason := v.reason
 	if v.err != nil {
+		l.module.failed(v.err)
 		r.Error = v.err.Error()
 		reason = r.Error
 	}

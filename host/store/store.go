@@ -32,6 +32,7 @@ type Store interface {
 	Decisions
 	EgressLog
 	Shadows
+	Policies
 	Close() error
 }
 

@@ -51,8 +51,8 @@ func (p *loaded) open(ctx context.Context, c Case) (asker, error) {
 	q := &question{}
 	engine, err := policy.New(ctx, policy.Config{
 		CacheDir: p.cache, CountBlocks: p.count,
-		Gate: func(_ context.Context, m *policy.Module) error {
-			q.module = m
+		Gate: func(_ context.Context, c policy.Candidate) error {
+			q.module = c.Module
 			return nil
 		},
 		Sources: []policy.Source{p.source(c)},

@@ -44,6 +44,9 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"the egress log is filtered", egressLog},
 		{"any number of decisions can be gone over", eachDecision},
 		{"shadow policies leave differences and counts", shadows},
+		{"the history of policies is in order", policyHistory},
+		{"the history of policies is bounded", policyHistoryIsBounded},
+		{"a digest of a policy stays what it was", policyModules},
 		{"writers side by side", manyWriters},
 		{"awkward text survives", awkwardText},
 	} {
