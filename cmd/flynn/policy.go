@@ -39,6 +39,7 @@ func policyCommand() *cli.Command {
 				},
 			},
 			benchPolicyCommand(),
+			lintPoliciesCommand(),
 			watchPolicyCommand(),
 			{
 				Name: "explain", Usage: "show which facts one decision hangs on", ArgsUsage: "[DIR]", Action: explainPolicy,
