@@ -39,6 +39,7 @@ func policyCommand() *cli.Command {
 				},
 			},
 			benchPolicyCommand(),
+			lintPoliciesCommand(),
 			watchPolicyCommand(),
 			replayPolicyCommand(),
 			shadowPolicyCommand(),
