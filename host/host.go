@@ -59,16 +59,18 @@ type Host struct {
 	registry *tool.Registry
 	machines *machines
 	policies *policy.Engine
-	plugins  *plugin.Host
-	desk     *approval.Desk
-	inbox    *channel.Inbox
-	outbox   *channel.Outbox
-	lanes    *lane.Group[agent.Item]
-	runner   *agent.Runner
-	broker   *broker
-	gateway  *gateway.Server
-	metrics  *metrics
-	hangup   <-chan os.Signal
+	// wasmCache is the folder of compiled policies.
+	wasmCache string
+	plugins   *plugin.Host
+	desk      *approval.Desk
+	inbox     *channel.Inbox
+	outbox    *channel.Outbox
+	lanes     *lane.Group[agent.Item]
+	runner    *agent.Runner
+	broker    *broker
+	gateway   *gateway.Server
+	metrics   *metrics
+	hangup    <-chan os.Signal
 
 	pair    sync.RWMutex // keeps current and the policies in force together
 	current atomic.Pointer[generation]
@@ -108,8 +110,16 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	h.machines = newMachines(filepath.Join(c.Store.Dir, "workspaces"), instance, newEgressLog(h.store, h.metrics, h.log), h.log)
+	ledger, err := openPolicyLedger(c.Store.Dir, h.store)
+	if err != nil {
+		return err
+	}
+	if err := ledger.prune(ctx); err != nil {
+		h.log.Warn("the archive of policies is not pruned", "error", err)
+	}
+	h.wasmCache = filepath.Join(c.Store.Dir, "wasm-cache")
 	h.policies, err = policy.New(ctx, policy.Config{
-		Sources: PolicySources(c), CacheDir: filepath.Join(c.Store.Dir, "wasm-cache"), Log: h.log, OnSwap: h.metrics.policySwap,
+		Sources: PolicySources(c), CacheDir: h.wasmCache, Log: h.log, OnChange: h.metrics.policyChange, Gate: h.provePolicy, Ledger: ledger,
 	})
 	if err != nil {
 		return err
