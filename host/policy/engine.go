@@ -25,6 +25,9 @@ type Config struct {
 	Gate func(context.Context, Candidate) error
 	// Ledger remembers over restarts; nil forgets.
 	Ledger Ledger
+	// CountBlocks makes modules count how often each of their basic blocks runs; see Module.TakeCounts. Their answers
+	// and their fuel stay the same, only their time does not.
+	CountBlocks bool
 }
 
 // Engine keeps the chain of policies in force. It is safe for concurrent use.
@@ -57,6 +60,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	h.counts = cfg.CountBlocks
 	e := &Engine{cfg: cfg, host: h, rewatch: make(chan struct{}, 1), trips: make(chan struct{}, 1)}
 	for _, source := range cfg.Sources {
 		s := &slot{source: source}

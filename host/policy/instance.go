@@ -31,6 +31,8 @@ type instance struct {
 	buffer  api.Function
 	backing backing // of the memory
 
+	counters *counters // nil where blocks are not counted
+
 	region, regionSize uint32 // where frames go
 	clean              bool   // nothing has run since the last reset
 	broken             bool   // the last decision failed
@@ -170,7 +172,9 @@ func brief(err error) string {
 	if len(lines) > most {
 		lines = append(lines[:most], "...")
 	}
-	return strings.Join(lines, " ")
+	text := strings.Join(lines, " ")
+	const longest = 2000 // the names of functions are the module's
+	return strings.ToValidUTF8(text[:min(len(text), longest)], "?")
 }
 
 // deliver writes the frame into the module's region, and asks for a larger one first if it has to.
@@ -259,4 +263,5 @@ func (i *instance) close() {
 		// An instance without files and names has nothing that could fail to close.
 		_ = i.wasm.Close(i)
 	}
+	i.counters.close()
 }

@@ -60,7 +60,7 @@ func loadModule(ctx context.Context, h *host, source Source, wasm []byte) (*Modu
 }
 
 func (m *Module) build(ctx context.Context, wasm []byte) error {
-	out, err := meter.Rewrite(wasm, meter.Options{MaxPages: uint32(m.limits.Memory >> 16)})
+	out, err := meter.Rewrite(wasm, meter.Options{MaxPages: uint32(m.limits.Memory >> 16), Count: m.host.counts})
 	if err != nil {
 		return err
 	}
@@ -73,6 +73,11 @@ func (m *Module) build(ctx context.Context, wasm []byte) error {
 	}
 	if err := m.compile(ctx, out.Wasm); err != nil {
 		return err
+	}
+	if m.host.counts {
+		if m.census, err = newCensus(ctx, m.host.runtime, out.Blocks); err != nil {
+			return err
+		}
 	}
 	seed, err := m.seed(ctx)
 	if err != nil {
@@ -175,6 +180,7 @@ func (m *Module) seed(ctx context.Context) (*instance, error) {
 		i.close()
 		return nil, err
 	}
+	m.census.begin(i)
 	if m.info.HiddenState {
 		return i, nil
 	}
@@ -184,6 +190,7 @@ func (m *Module) seed(ctx context.Context) (*instance, error) {
 	if err == nil {
 		err = m.image.share()
 	}
+	m.census.clear(i)
 	if err != nil {
 		i.close()
 		return nil, err
@@ -207,18 +214,23 @@ func (m *Module) instantiate() (*instance, error) {
 		i.close()
 		return nil, err
 	}
+	m.census.clear(i)
 	return i, nil
 }
 
 // fresh instantiates the compiled module and runs nothing of it.
 func (m *Module) fresh(ctx context.Context) (*instance, error) {
-	b, allocator := newBacking()
-	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
-	wasm, err := m.host.runtime.InstantiateModule(experimental.WithMemoryAllocator(ctx, allocator), m.compiled, config)
+	ctx, counters, err := m.census.counters(ctx)
 	if err != nil {
+		return nil, fmt.Errorf("instantiate its counters: %w", err)
+	}
+	b, allocator := newBacking()
+	wasm, err := m.host.runtime.InstantiateModule(experimental.WithMemoryAllocator(ctx, allocator), m.compiled, anonymous())
+	if err != nil {
+		counters.close()
 		return nil, fmt.Errorf("instantiate: %w", err)
 	}
-	i := &instance{module: m, wasm: wasm, memory: wasm.Memory(), backing: b, buffer: wasm.ExportedFunction("flynn_buffer"),
+	i := &instance{module: m, wasm: wasm, counters: counters, memory: wasm.Memory(), backing: b, buffer: wasm.ExportedFunction("flynn_buffer"),
 		fuel: mutable(wasm, meter.FuelGlobal), depth: mutable(wasm, meter.DepthGlobal)}
 	for _, name := range m.info.Mutable {
 		i.globals = append(i.globals, mutable(wasm, name))
@@ -232,6 +244,11 @@ func (m *Module) fresh(ctx context.Context) (*instance, error) {
 	}
 	i.depth.Set(uint64(m.limits.Depth))
 	return i, nil
+}
+
+// anonymous is the configuration of a module of which there may be many.
+func anonymous() wazero.ModuleConfig {
+	return wazero.NewModuleConfig().WithName("").WithStartFunctions()
 }
 
 // mutable is an exported global of the metered module, which has it.

@@ -81,6 +81,7 @@ type module struct {
 	elements  []element
 	dataCount *uint32
 	bodies    [][]byte
+	bodyAt    []int // where each begins in the code section's content
 	data      []segment
 	names     []byte // the name section
 }
@@ -368,6 +369,7 @@ func (m *module) readBodies(r *reader) error {
 		if size > MaxBody {
 			return over("bytes of one function", size, MaxBody)
 		}
+		m.bodyAt = append(m.bodyAt, r.at)
 		m.bodies = append(m.bodies, r.bytes(size))
 	}
 	return nil
