@@ -59,18 +59,16 @@ type Host struct {
 	registry *tool.Registry
 	machines *machines
 	policies *policy.Engine
-	// wasmCache is the folder of compiled policies.
-	wasmCache string
-	plugins   *plugin.Host
-	desk      *approval.Desk
-	inbox     *channel.Inbox
-	outbox    *channel.Outbox
-	lanes     *lane.Group[agent.Item]
-	runner    *agent.Runner
-	broker    *broker
-	gateway   *gateway.Server
-	metrics   *metrics
-	hangup    <-chan os.Signal
+	plugins  *plugin.Host
+	desk     *approval.Desk
+	inbox    *channel.Inbox
+	outbox   *channel.Outbox
+	lanes    *lane.Group[agent.Item]
+	runner   *agent.Runner
+	broker   *broker
+	gateway  *gateway.Server
+	metrics  *metrics
+	hangup   <-chan os.Signal
 
 	pair    sync.RWMutex // keeps current and the policies in force together
 	current atomic.Pointer[generation]
@@ -117,9 +115,9 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if err := ledger.prune(ctx); err != nil {
 		h.log.Warn("the archive of policies is not pruned", "error", err)
 	}
-	h.wasmCache = filepath.Join(c.Store.Dir, "wasm-cache")
+	cache := filepath.Join(c.Store.Dir, "wasm-cache")
 	h.policies, err = policy.New(ctx, policy.Config{
-		Sources: PolicySources(c), CacheDir: h.wasmCache, Log: h.log, OnChange: h.metrics.policyChange, Gate: h.provePolicy, Ledger: ledger,
+		Sources: PolicySources(c), CacheDir: cache, Log: h.log, OnChange: h.metrics.policyChange, Gate: policyProof{h.store, cache}.prove, Ledger: ledger,
 	})
 	if err != nil {
 		return err

@@ -44,6 +44,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"the egress log is filtered", egressLog},
 		{"the history of policies is in order", policyHistory},
 		{"the history of policies is bounded", policyHistoryIsBounded},
+		{"the latest decisions of a policy are found", latestDecisions},
 		{"a digest of a policy stays what it was", policyModules},
 		{"any number of decisions can be gone over", eachDecision},
 		{"shadow policies leave differences and counts", shadows},
