@@ -23,11 +23,11 @@ type Config struct {
 	OnChange func(Change)
 	// Gate sees every module before it comes into force and keeps it out by an error. It may ask it.
 	Gate func(context.Context, Candidate) error
-	// Ledger remembers over restarts; nil forgets.
-	Ledger Ledger
 	// CountBlocks makes modules count how often each of their basic blocks runs; see Module.TakeCounts. Their answers
 	// and their fuel stay the same, only their time does not.
 	CountBlocks bool
+	// Ledger remembers over restarts; nil forgets.
+	Ledger Ledger
 }
 
 // Engine keeps the chain of policies in force. It is safe for concurrent use.

@@ -28,7 +28,8 @@ type Module struct {
 	warning  string
 	host     *host
 	compiled wazero.CompiledModule
-	image    *image // nil when the module hides state outside of memory
+	rego     *dialect // nil unless OPA's compiler made it
+	image    *image   // nil when the module hides state outside of memory
 	pure     bool
 	pool     *pool
 	census   *census // nil where blocks are not counted

@@ -31,8 +31,8 @@ type Store interface {
 	Memory
 	Decisions
 	EgressLog
-	Policies
 	Shadows
+	Policies
 	Close() error
 }
 

@@ -24,7 +24,7 @@ type sibling struct {
 func siblings(t *testing.T) []sibling {
 	t.Helper()
 	var all []sibling
-	for _, language := range []string{"c", "go"} {
+	for _, language := range []string{"c", "go", "assemblyscript"} {
 		dir := filepath.Join("testdata", "conformance-"+language)
 		mustBuild(t, dir)
 		all = append(all, sibling{language, mustOpen(t, dir, map[string]string{"key": "välue"})})
