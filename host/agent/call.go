@@ -158,7 +158,7 @@ func (t *turn) subject() tool.Subject {
 	return tool.Subject{
 		Message: t.origin, Role: t.gen.Roles.Of(t.row.Channel, t.row.Sender), Door: door, Agent: t.agent.Name,
 		Session: t.row.Session, Turn: t.row.ID, Offered: t.agent.Offered, Labels: t.session.labels,
-		CallsInTurn: t.calls, Turns: t.session.count, Sandbox: sandbox, LocalDoor: local, Approve: t.agent.Approve,
+		CallsInTurn: t.calls, Used: t.usage(), Sandbox: sandbox, LocalDoor: local, Approve: t.agent.Approve,
 		Dir: t.cfg.Machines.Dir(t.row.Session),
 	}
 }
@@ -178,7 +178,7 @@ func (t *turn) execute(ctx context.Context, v tool.Verdict, c model.ToolCall) to
 	if err != nil {
 		return tool.Result{Text: "the call was not run: " + err.Error(), IsError: true}
 	}
-	call.Machine = m
+	call.Machine, call.Place = m, tool.PlaceLabels(v.Where, !v.Sandbox || !t.gen.Offline[v.SandboxName])
 	return t.cfg.Tools.Run(ctx, v, call)
 }
 

@@ -159,13 +159,8 @@ func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, 
 		return "", why, nil
 	}
 	now := r.cfg.Now()
-	facts := policy.RouteFacts{
-		Facts: policy.Facts{
-			Message: m, Role: gen.Roles.Of(m.Channel, m.SenderKey()), Door: route.Door(m.Channel), Now: now, Seed: now.UnixNano(),
-		},
-		Agents: gen.Names,
-	}
-	d, records := route.Decide(ctx, gen.Table, policies, facts)
+	facts := policy.RouteFacts{Facts: route.Facts(m, gen.Roles, now), Agents: gen.Names}
+	d, records := route.Decide(ctx, gen.Table, knowing{policies, r, m.ConversationKey()}, facts)
 	decisions := []store.Decision{{
 		At: now, Kind: "route_table", Policy: "table", Answer: d.Static.Agent,
 		Reason: strings.TrimSpace(fmt.Sprintf("%s %s", d.Static.Tier, d.Static.Rule)),

@@ -32,6 +32,7 @@ type Store interface {
 	Decisions
 	EgressLog
 	Shadows
+	Policies
 	Close() error
 }
 
@@ -129,7 +130,7 @@ type Turns interface {
 	RunningTurns(ctx context.Context) ([]Turn, error)
 	// Steps returns a turn's steps in order.
 	Steps(ctx context.Context, turn string) ([]Step, error)
-	// Transcript returns the steps of a session's last turns, oldest first, running turns included.
+	// Transcript returns the steps of a session's last turns that have any, oldest first, running turns included.
 	Transcript(ctx context.Context, session string, turns int) ([]Step, error)
 	// History returns the last turns of a conversation over all agents, oldest first.
 	History(ctx context.Context, channel, conversation string, turns int) ([]Turn, error)

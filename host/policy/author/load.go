@@ -1,6 +1,7 @@
 package author
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -17,6 +18,7 @@ type loaded struct {
 	path     string // of the module
 	sha256   string
 	cache    string // compiled code, shared by the engines of one run
+	mode     Mode
 }
 
 // load reads a folder. The caller closes what it gets.
@@ -39,7 +41,7 @@ func loadAs(m Manifest, path string, wasm []byte) (*loaded, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(wasm)
-	return &loaded{m, path, hex.EncodeToString(sum[:]), cache}, nil
+	return &loaded{manifest: m, path: path, sha256: hex.EncodeToString(sum[:]), cache: cache}, nil
 }
 
 // Close removes the compiled code.
@@ -49,9 +51,9 @@ func (p *loaded) Close() error { return os.RemoveAll(p.cache) }
 func (p *loaded) open(ctx context.Context, c Case) (asker, error) {
 	q := &question{}
 	engine, err := policy.New(ctx, policy.Config{
-		CacheDir: p.cache,
-		Gate: func(_ context.Context, m *policy.Module) error {
-			q.module = m
+		CacheDir: p.cache, CountBlocks: p.mode.Count,
+		Gate: func(_ context.Context, c policy.Candidate) error {
+			q.module = c.Module
 			return nil
 		},
 		Sources: []policy.Source{p.source(c)},
@@ -71,7 +73,8 @@ func (p *loaded) source(c Case) policy.Source {
 	l := p.manifest.Limits
 	return policy.Source{
 		Name: p.manifest.Name, Path: p.path, Kinds: p.manifest.Kinds, Data: c.Data,
-		Limits: policy.Limits{Fuel: l.Fuel, Memory: int64(l.Memory), Depth: l.Depth, HostCalls: l.HostCalls, Wall: time.Duration(l.Wall)},
+		Limits:    policy.Limits{Fuel: l.Fuel, Memory: int64(l.Memory), Depth: l.Depth, HostCalls: l.HostCalls, Wall: cmp.Or(p.mode.Wall, time.Duration(l.Wall))},
+		Isolation: p.mode.Isolation,
 	}
 }
 
