@@ -34,6 +34,9 @@ type instance struct {
 	tool    api.Function
 	buffer  api.Function
 	backing backing // of the memory
+	rego    *rego   // of a module of OPA's; nil of all others
+
+	counters *counters // nil where blocks are not counted
 
 	region, regionSize uint32 // where frames go
 	clean              bool   // nothing has run since the last reset
@@ -47,6 +50,7 @@ type instance struct {
 	limit     int64
 	slice     int64
 	spent     int64
+	wall      time.Duration
 	deadline  time.Duration
 	hostCalls int
 	noted     int // bytes of the calls
@@ -57,7 +61,7 @@ type instance struct {
 	slept     uint64 // nanoseconds that the decision's clocks have moved
 	calls     []HostCall
 	printed   []byte
-	stack     [1]uint64
+	stack     [2]uint64
 	names     interned
 
 	stats stats
@@ -83,19 +87,26 @@ func (i *instance) Done() <-chan struct{}       { return nil }
 func (i *instance) Err() error                  { return nil }
 func (i *instance) Value(any) any               { return nil }
 
-// abort ends the module's call. It does not return.
+// abort ends the module's call. It does not return, and must not be called where no module runs: nobody would recover from it.
 func (i *instance) abort(err *Error) {
 	i.fault = err
 	panic(err)
 }
 
-// pay takes fuel from Go, before the host does what it is for, and ends the call if there is not as much left. A module without loops
-// could make many calls before its own next check.
-func (i *instance) pay(units int64) {
+// take takes fuel from Go, before the host does what it is for. It fails if there is not as much left.
+func (i *instance) take(units int64) *Error {
 	left := int64(i.fuel.Get()) - units
 	i.fuel.Set(uint64(left))
 	if i.spent+i.slice-left > i.limit {
-		i.abort(failf(ClassFuel, "more than %d units", i.limit))
+		return failf(ClassFuel, "more than %d units", i.limit)
+	}
+	return nil
+}
+
+// pay is take inside of a host call, which it ends: a module without loops could make many before its own next check.
+func (i *instance) pay(units int64) {
+	if err := i.take(units); err != nil {
+		i.abort(err)
 	}
 }
 
@@ -113,7 +124,7 @@ func (i *instance) refill() {
 
 func (i *instance) checkClock() {
 	if i.module.host.clock() > i.deadline {
-		i.abort(failf(ClassDeadline, "more than %v", i.module.limits.Wall))
+		i.abort(failf(ClassDeadline, "more than %v", i.wall))
 	}
 	if err := i.caller.Err(); err != nil {
 		i.abort(&Error{ClassDeadline, fmt.Errorf("the caller gave up: %w", err)})
@@ -139,7 +150,7 @@ func (i *instance) lastWords() string {
 
 // begin prepares the counters of one metered call.
 func (i *instance) begin(ctx context.Context, q *query, fuel int64, wall, at time.Duration) {
-	i.caller, i.q, i.limit, i.deadline = ctx, *q, fuel, at+wall
+	i.caller, i.q, i.limit, i.wall, i.deadline = ctx, *q, fuel, wall, at+wall
 	i.spent, i.hostCalls, i.noted, i.slept, i.askedArgs, i.refused = 0, 0, 0, 0, false, false
 	i.fault, i.random, i.calls, i.printed = nil, nil, nil, i.printed[:0]
 	i.refill()
@@ -237,6 +248,9 @@ func (i *instance) decide(ctx context.Context, q *query, r *Record) verdict {
 }
 
 func (i *instance) run(kind string, frame []byte, r *Record) verdict {
+	if i.rego != nil {
+		return i.runRego(r)
+	}
 	if err := i.deliver(frame); err != nil {
 		return verdict{err: err}
 	}
@@ -275,4 +289,5 @@ func (i *instance) close() {
 		// An instance without files and names has nothing that could fail to close.
 		_ = i.wasm.Close(i)
 	}
+	i.counters.close()
 }

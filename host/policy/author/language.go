@@ -21,6 +21,8 @@ func writtenIn() []language {
 	return []language{
 		{"c", "policy.c", compileC, furnishC},
 		{"go", ".", compileGo, furnishGo},
+		{"assemblyscript", "policy.ts", compileAssemblyScript, furnishAssemblyScript},
+		{"rego", ".", compileRego, furnishRego},
 	}
 }
 

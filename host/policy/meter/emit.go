@@ -15,7 +15,9 @@ func (w *rewriter) code() ([]byte, error) {
 		if traffic += f.effort.traffic; traffic > MaxModuleTraffic {
 			return nil, over("values handed over by calls and branches", traffic, MaxModuleTraffic)
 		}
+		first := len(w.blocks)
 		body = w.emit(body[:0], f, original)
+		w.place(first, i)
 		b = appendBytes(b, body)
 	}
 	return b, nil
@@ -69,6 +71,9 @@ func (w *rewriter) emitCharge(b []byte, e edit) []byte {
 	b = w.add(b, w.fuel, -max(e.cost, 1))
 	if e.check {
 		b = w.emitCheck(b, w.fuel, w.tick)
+	}
+	if w.options.Count {
+		b = w.emitCount(b, e)
 	}
 	return b
 }

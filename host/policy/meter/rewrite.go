@@ -11,11 +11,13 @@ const hostImports = 3
 // rewriter turns a decoded module into a metered one.
 type rewriter struct {
 	*module
-	options  Options
-	ownTypes int               // types of the original; more follow
-	added    map[string]uint32 // those, by what they take and give
+	options    Options
+	ownTypes   int               // types of the original; more follow
+	addedTypes map[string]uint32 // those, by what they take and give
 
 	tick, deep, grow uint32 // indices of the host's functions
+	count            uint32 // where blocks are counted
+	blocks           []Block
 	fuel, depth      uint32 // indices of the globals
 
 	hidden   bool // see Info.HiddenState
@@ -27,7 +29,7 @@ type rewriter struct {
 
 func newRewriter(m *module, o Options) *rewriter {
 	n := uint32(len(m.imports))
-	return &rewriter{module: m, options: o, ownTypes: len(m.types), added: map[string]uint32{}, tick: n, deep: n + 1, grow: n + 2,
+	return &rewriter{module: m, options: o, ownTypes: len(m.types), addedTypes: map[string]uint32{}, tick: n, deep: n + 1, grow: n + 2, count: n + 3,
 		fuel: uint32(len(m.globals)), depth: uint32(len(m.globals)) + 1}
 }
 
@@ -68,7 +70,15 @@ func (w *rewriter) moved(f uint32) uint32 {
 	if int(f) < len(w.imports) {
 		return f
 	}
-	return f + hostImports
+	return f + w.added()
+}
+
+// added is how many functions are imported beside the module's own.
+func (w *rewriter) added() uint32 {
+	if w.options.Count {
+		return hostImports + 1
+	}
+	return hostImports
 }
 
 // build writes the sections. The code comes first, because it decides which types there are and whether data may be
@@ -108,11 +118,11 @@ func (w *rewriter) build() ([]byte, error) {
 // typeIndex finds or adds a type.
 func (w *rewriter) typeIndex(t functype) uint32 {
 	key := string(t.params) + ">" + string(t.results) // no value type is written like that
-	at, ok := w.added[key]
+	at, ok := w.addedTypes[key]
 	if !ok {
 		at = uint32(len(w.types))
 		w.types = append(w.types, t)
-		w.added[key] = at
+		w.addedTypes[key] = at
 	}
 	return at
 }
@@ -126,7 +136,7 @@ func (w *rewriter) typeSection() []byte {
 }
 
 func (w *rewriter) importSection() []byte {
-	b := appendU32(nil, uint32(len(w.imports)+hostImports))
+	b := appendU32(nil, uint32(len(w.imports))+w.added())
 	add := func(module, name string, typ uint32) {
 		b = appendU32(append(appendName(appendName(b, module), name), kindFunc), typ)
 	}
@@ -137,6 +147,9 @@ func (w *rewriter) importSection() []byte {
 	add(ImportModule, TickImport, nothing)
 	add(ImportModule, DeepImport, nothing)
 	add(ImportModule, GrowImport, w.typeIndex(functype{params: []byte{typeI32}, results: []byte{typeI32}}))
+	if w.options.Count {
+		add(CountModule, CountImport, w.typeIndex(functype{params: []byte{typeI32}}))
+	}
 	return b
 }
 

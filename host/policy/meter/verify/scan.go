@@ -28,6 +28,7 @@ const (
 	opGlobalGet    opcode = 0x23
 	opGlobalSet    opcode = 0x24
 	opMemoryGrow   opcode = 0x40
+	opI32Const     opcode = 0x41
 	opI64Const     opcode = 0x42
 	opF32Const     opcode = 0x43
 	opF64Const     opcode = 0x44
