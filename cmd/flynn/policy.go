@@ -33,8 +33,13 @@ func policyCommand() *cli.Command {
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "run", Usage: "only the cases whose name matches the `REGEXP`"},
 					&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "list the cases that pass as well"},
+					&cli.BoolFlag{Name: "update", Usage: "write what the cases do now into cases/*.golden, with which they are compared from then on"},
+					&cli.BoolFlag{Name: "cover", Usage: "tell what of the source the cases have run"},
+					&cli.StringFlag{Name: "cover-out", Usage: "write that to `FILE` in LCOV's format, too"},
 				},
 			},
+			benchPolicyCommand(),
+			watchPolicyCommand(),
 			{
 				Name: "explain", Usage: "show which facts one decision hangs on", ArgsUsage: "[DIR]", Action: explainPolicy,
 				Flags: []cli.Flag{
@@ -84,10 +89,17 @@ func testPolicies(ctx context.Context, cmd *cli.Command) error {
 		return usagef("--run: %w", err)
 	}
 	o := newOutput(ctx, cmd)
+	if cmd.Bool("update") {
+		for _, dir := range policyDirs(cmd) {
+			if _, err := author.UpdateTraces(ctx, dir); err != nil {
+				return err
+			}
+		}
+	}
 	var reports []author.Report
 	failed := 0
 	for _, dir := range policyDirs(cmd) {
-		r, err := author.Test(ctx, dir, only)
+		r, err := testPolicy(ctx, cmd, dir, only)
 		if err != nil {
 			return err
 		}
@@ -95,6 +107,9 @@ func testPolicies(ctx context.Context, cmd *cli.Command) error {
 		failed += r.Failed
 	}
 	if err := printReports(o, reports, cmd.Bool("verbose")); err != nil {
+		return err
+	}
+	if err := writeCoverage(cmd, reports); err != nil {
 		return err
 	}
 	if failed > 0 {
@@ -114,6 +129,7 @@ func printReports(o *output, reports []author.Report, verbose bool) error {
 			}
 		}
 		o.line("%s: %d passed, %d failed, %v", r.Policy, r.Passed, r.Failed, r.Took.Round(time.Millisecond))
+		printCoverage(o, r.Coverage, verbose)
 	}
 	return nil
 }

@@ -281,4 +281,6 @@ type Access struct {
 	RatePerMinute int `toml:"rate_per_minute" default:"30" range:"1..100_000"`
 	// Groups is addressed (answer only when addressed) or all.
 	Groups string `toml:"groups" default:"addressed" oneof:"addressed all"`
+	// Edits is ignore, or answer: then a message that its sender has changed is answered as a new one.
+	Edits string `toml:"edits" default:"ignore" oneof:"ignore answer"`
 }

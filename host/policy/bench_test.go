@@ -39,35 +39,6 @@ func buildGo(t testing.TB, source string) string {
 	return out
 }
 
-// buildRust compiles a Rust policy as `flynn policy build` does.
-func buildRust(t testing.TB, rustc, source string) string {
-	t.Helper()
-	dir := t.TempDir()
-	library, out := filepath.Join(dir, "libflynn.rlib"), filepath.Join(dir, "policy.wasm")
-	common := []string{"--edition", "2021", "--target", rustTarget, "-C", "opt-level=3", "-C", "panic=abort", "-C", "codegen-units=1", "-C", "target-feature=+bulk-memory"}
-	run(t, nil, rustc, append(common, "--crate-type", "rlib", "--crate-name", "flynn", "-o", library, "../../sdk/policy/rust/src/lib.rs")...)
-	run(t, nil, rustc, append(common, "--crate-type", "cdylib", "--crate-name", "policy", "--extern", "flynn="+library, "-C", "lto", "-C", "strip=debuginfo",
-		"-C", "link-arg=-zstack-size=16384", "-C", "link-arg=--stack-first", "-o", out, source)...)
-	return out
-}
-
-const rustTarget = "wasm32-unknown-unknown"
-
-// findRust returns the first compiler on PATH that has a library for WebAssembly, or "".
-func findRust() string {
-	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-		rustc := filepath.Join(dir, "rustc")
-		library, err := exec.Command(rustc, "--print", "target-libdir", "--target", rustTarget).Output()
-		if err != nil {
-			continue
-		}
-		if _, err := os.Stat(strings.TrimSpace(string(library))); err == nil {
-			return rustc
-		}
-	}
-	return ""
-}
-
 func run(t testing.TB, env []string, name string, args ...string) {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -116,25 +87,22 @@ func ruleMessages() (list []RouteFacts, want []string) {
 func rulesC(t testing.TB) string  { return buildC(t, "testdata/bench/rules.c") }
 func rulesGo(t testing.TB) string { return buildGo(t, "./testdata/bench/gorules") }
 
-// rulesIn are the twenty rules as built from one language.
-type rulesIn struct{ language, path string }
+// rulesIn are the twenty rules as one language has them. Building them skips the test where its compiler is missing.
+type rulesIn struct {
+	language string
+	build    func(testing.TB) string
+}
 
-// rulesBuilt leaves out Rust where its compiler is missing.
-func rulesBuilt(t testing.TB) []rulesIn {
-	t.Helper()
-	built := []rulesIn{{"C", rulesC(t)}, {"Go", rulesGo(t)}}
-	if rustc := findRust(); rustc != "" {
-		built = append(built, rulesIn{"Rust", buildRust(t, rustc, "author/testdata/rules-rust/policy.rs")})
-	}
-	return built
+func rulesInAllLanguages() []rulesIn {
+	return []rulesIn{{"C", rulesC}, {"Go", rulesGo}, {"Rust", rulesRust}, {"AssemblyScript", rulesAssemblyScript}}
 }
 
 func TestRulesInAllLanguagesAgree(t *testing.T) {
 	messages, want := ruleMessages()
-	for _, c := range rulesBuilt(t) {
+	for _, c := range rulesInAllLanguages() {
 		for _, isolation := range []string{IsolationPure, IsolationWarm} {
 			t.Run(c.language+" "+isolation, func(t *testing.T) {
-				e := engine(t, Source{Name: "rules", Path: c.path, Kinds: []string{KindRoute}, Isolation: isolation})
+				e := engine(t, Source{Name: "rules", Path: c.build(t), Kinds: []string{KindRoute}, Isolation: isolation})
 				s := e.Pin()
 				defer s.Release()
 				fuel := map[int]int64{}
@@ -172,10 +140,10 @@ func BenchmarkDecisionNative(b *testing.B) {
 // BenchmarkDecision is a whole decision: facts to frame, the module, the answer, the record.
 func BenchmarkDecision(b *testing.B) {
 	messages, _ := ruleMessages()
-	for _, c := range rulesBuilt(b) {
+	for _, c := range rulesInAllLanguages() {
 		for _, isolation := range []string{IsolationWarm, IsolationPure} {
 			b.Run(c.language+"/"+isolation, func(b *testing.B) {
-				s := engine(b, Source{Name: "rules", Path: c.path, Kinds: []string{KindRoute}, Isolation: isolation}).Pin()
+				s := engine(b, Source{Name: "rules", Path: c.build(b), Kinds: []string{KindRoute}, Isolation: isolation}).Pin()
 				defer s.Release()
 				b.Run("records kept", func(b *testing.B) { deciding(b, s.Route, messages) })
 				b.Run("records reused", func(b *testing.B) { deciding(b, s.Asker().Route, messages) })
@@ -198,10 +166,10 @@ func deciding(b *testing.B, route func(context.Context, RouteFacts) (RouteAnswer
 // BenchmarkDecisionLatency times each decision, for the percentiles.
 func BenchmarkDecisionLatency(b *testing.B) {
 	messages, _ := ruleMessages()
-	for _, c := range rulesBuilt(b) {
+	for _, c := range rulesInAllLanguages() {
 		for _, isolation := range []string{IsolationWarm, IsolationPure} {
 			b.Run(c.language+"/"+isolation, func(b *testing.B) {
-				s := engine(b, Source{Name: "rules", Path: c.path, Kinds: []string{KindRoute}, Isolation: isolation}).Pin()
+				s := engine(b, Source{Name: "rules", Path: c.build(b), Kinds: []string{KindRoute}, Isolation: isolation}).Pin()
 				defer s.Release()
 				asker := s.Asker()
 				all, inside := make([]time.Duration, 0, 1<<20), make([]time.Duration, 0, 1<<20)
@@ -249,9 +217,9 @@ func BenchmarkDecisionHostile(b *testing.B) {
 // BenchmarkDecisionInstance is the module alone: a ready frame written, the metered call with its counters, the answer read.
 func BenchmarkDecisionInstance(b *testing.B) {
 	messages, _ := ruleMessages()
-	for _, c := range rulesBuilt(b) {
+	for _, c := range rulesInAllLanguages() {
 		b.Run(c.language, func(b *testing.B) {
-			e := engine(b, Source{Name: "rules", Path: c.path, Kinds: []string{KindRoute}})
+			e := engine(b, Source{Name: "rules", Path: c.build(b), Kinds: []string{KindRoute}})
 			i, err := e.slots[0].module.pool.get(context.Background())
 			if err != nil {
 				b.Fatal(err)
@@ -277,15 +245,16 @@ func BenchmarkDecisionInstance(b *testing.B) {
 // BenchmarkDecisionMetering is the exported function with the same frame in memory, with the meter and without, in turns.
 func BenchmarkDecisionMetering(b *testing.B) {
 	messages, _ := ruleMessages()
-	for _, c := range rulesBuilt(b) {
+	for _, c := range rulesInAllLanguages() {
 		b.Run(c.language, func(b *testing.B) {
-			e := engine(b, Source{Name: "rules", Path: c.path, Kinds: []string{KindRoute}, Limits: Limits{Fuel: maxFuel, Wall: maxWall}})
+			path := c.build(b)
+			e := engine(b, Source{Name: "rules", Path: path, Kinds: []string{KindRoute}, Limits: Limits{Fuel: maxFuel, Wall: maxWall}})
 			i, err := e.slots[0].module.pool.get(context.Background())
 			if err != nil {
 				b.Fatal(err)
 			}
 			defer e.slots[0].module.pool.put(i)
-			plain, region := unmetered(b, e, c.path)
+			plain, region := unmetered(b, e, path)
 			var frames [][]byte
 			for k := range messages {
 				frames = append(frames, routeQuery(&messages[k], "UTC", nil).frame)
@@ -358,11 +327,11 @@ func (nowhere) Set(uint64)  {}
 
 // BenchmarkLoad is from file to force, with the compiled code in the cache.
 func BenchmarkLoad(b *testing.B) {
-	for _, c := range rulesBuilt(b) {
+	for _, c := range rulesInAllLanguages() {
 		b.Run(c.language, func(b *testing.B) {
-			cache := b.TempDir() + "/cache"
+			path, cache := c.build(b), b.TempDir()+"/cache"
 			for b.Loop() {
-				e, err := New(context.Background(), Config{Sources: []Source{{Name: "rules", Path: c.path, Kinds: []string{KindRoute}}}, CacheDir: cache})
+				e, err := New(context.Background(), Config{Sources: []Source{{Name: "rules", Path: path, Kinds: []string{KindRoute}}}, CacheDir: cache})
 				if err != nil {
 					b.Fatal(err)
 				}

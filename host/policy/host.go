@@ -18,6 +18,7 @@ import (
 type host struct {
 	runtime wazero.Runtime
 	cache   wazero.CompilationCache
+	counts  bool      // modules count the blocks that they run
 	zone    string    // IANA name of the host's zone
 	base    time.Time // decisions are timed by the monotonic distance to it
 	refs    atomic.Int64

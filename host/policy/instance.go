@@ -30,6 +30,9 @@ type instance struct {
 	tool    api.Function
 	buffer  api.Function
 	backing backing // of the memory
+	rego    *rego   // of a module of OPA's; nil of all others
+
+	counters *counters // nil where blocks are not counted
 
 	region, regionSize uint32 // where frames go
 	clean              bool   // nothing has run since the last reset
@@ -43,6 +46,7 @@ type instance struct {
 	limit     int64
 	slice     int64
 	spent     int64
+	wall      time.Duration
 	deadline  time.Duration
 	hostCalls int
 	askedArgs bool
@@ -52,7 +56,7 @@ type instance struct {
 	slept     uint64 // nanoseconds that the decision's clocks have moved
 	calls     []HostCall
 	printed   []byte
-	stack     [1]uint64
+	stack     [2]uint64
 	names     interned
 
 	stats stats
@@ -108,7 +112,7 @@ func (i *instance) refill() {
 
 func (i *instance) checkClock() {
 	if i.module.host.clock() > i.deadline {
-		i.abort(failf(ClassDeadline, "more than %v", i.module.limits.Wall))
+		i.abort(failf(ClassDeadline, "more than %v", i.wall))
 	}
 	if err := i.caller.Err(); err != nil {
 		i.abort(&Error{ClassDeadline, fmt.Errorf("the caller gave up: %w", err)})
@@ -134,7 +138,7 @@ func (i *instance) lastWords() string {
 
 // begin prepares the counters of one metered call.
 func (i *instance) begin(ctx context.Context, q *query, fuel int64, wall, at time.Duration) {
-	i.caller, i.q, i.limit, i.deadline = ctx, *q, fuel, at+wall
+	i.caller, i.q, i.limit, i.wall, i.deadline = ctx, *q, fuel, wall, at+wall
 	i.spent, i.hostCalls, i.slept, i.askedArgs, i.refused = 0, 0, 0, false, false
 	i.fault, i.random, i.calls, i.printed = nil, nil, nil, i.printed[:0]
 	i.refill()
@@ -170,7 +174,9 @@ func brief(err error) string {
 	if len(lines) > most {
 		lines = append(lines[:most], "...")
 	}
-	return strings.Join(lines, " ")
+	text := strings.Join(lines, " ")
+	const longest = 2000 // the names of functions are the module's
+	return strings.ToValidUTF8(text[:min(len(text), longest)], "?")
 }
 
 // deliver writes the frame into the module's region, and asks for a larger one first if it has to.
@@ -221,6 +227,9 @@ func (i *instance) decide(ctx context.Context, q *query, r *Record) verdict {
 }
 
 func (i *instance) run(kind string, frame []byte, r *Record) verdict {
+	if i.rego != nil {
+		return i.runRego(r)
+	}
 	if err := i.deliver(frame); err != nil {
 		return verdict{err: err}
 	}
@@ -259,4 +268,5 @@ func (i *instance) close() {
 		// An instance without files and names has nothing that could fail to close.
 		_ = i.wasm.Close(i)
 	}
+	i.counters.close()
 }

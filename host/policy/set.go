@@ -88,6 +88,9 @@ func (s *Set) Release() {
 	}
 }
 
+// Routes tells whether any policy of the chain routes.
+func (s *Set) Routes() bool { return s.routes > 0 }
+
 // Route asks the route policies in order; the first that does not abstain decides. One that fails decides too: for its agent
 // for errors, or for nobody.
 func (s *Set) Route(ctx context.Context, f RouteFacts) (RouteAnswer, []Record) {
@@ -153,7 +156,10 @@ func (l *link) ask(ctx context.Context, q *query, r *Record) verdict {
 
 // describe fills in who is asked what.
 func (l *link) describe(q *query, r *Record) {
-	r.Policy, r.Digest, r.Kind, r.Frame, r.Args = l.source.Name, l.digest(), q.kind, q.frame, q.args
+	r.Policy, r.Kind, r.Frame, r.Args = l.source.Name, q.kind, q.frame, q.args
+	if l.module != nil {
+		r.Digest, r.File = l.module.digest, l.module.file
+	}
 	if len(q.text) > abi.TextInFrame {
 		r.Text = q.text
 	}
@@ -166,6 +172,7 @@ func (l *link) route(v *verdict, agents []string, r *Record) RouteAnswer {
 		a, v.err = routeAnswer(v, agents)
 	}
 	if v.err != nil {
+		l.module.failed(v.err)
 		r.Error = v.err.Error()
 		a = RouteAnswer{Decided: true, Reason: r.Error, Failed: true}
 		if slices.Contains(agents, l.source.OnErrorAgent) {
@@ -184,6 +191,7 @@ func (l *link) restrict(v *verdict, r *Record) Restrictions {
 	one := toolAnswer(v)
 	reason := v.reason
 	if v.err != nil {
+		l.module.failed(v.err)
 		r.Error = v.err.Error()
 		reason = r.Error
 	}

@@ -22,6 +22,18 @@ type Source struct {
 	// Isolation is IsolationPure, IsolationWarm, or "" for the default: warm for a policy that only
 	// routes, pure for one that guards tools.
 	Isolation string
+	// RevertAfter is how many decisions a new module may fail, of its first, before its share of failures counts; 0 never takes one
+	// out of force.
+	RevertAfter int
+	// Replay is the gate of recorded decisions.
+	Replay ReplayGate
+}
+
+// ReplayGate bounds what a new module may answer otherwise than was recorded. The zero value lets all pass.
+type ReplayGate struct {
+	On       bool
+	Change   float64 // share of answers, 0 to 1
+	Loosened float64 // share of answers that restrict less than they did
 }
 
 // The kinds of decision.

@@ -31,7 +31,10 @@ func TestAFailedBuildLeavesTheOldModule(t *testing.T) {
 
 func TestAMissingToolchainIsNamed(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	for language, want := range map[string]string{"c": "apt install clang lld", "go": "go.dev/dl", "rust": "apt install rustc libstd-rust-dev-wasm32"} {
+	for language, want := range map[string]string{
+		"c": "apt install clang lld", "go": "go.dev/dl", "rust": "apt install rustc libstd-rust-dev-wasm32",
+		"assemblyscript": "npm install --save-dev assemblyscript",
+	} {
 		t.Run(language, func(t *testing.T) {
 			dir := folder(t, map[string]string{manifestFile: strings.Replace(cManifest, `"c"`, `"`+language+`"`, 1)})
 			_, err := Build(t.Context(), dir)

@@ -26,7 +26,7 @@ type sibling struct {
 func siblings(t *testing.T) []sibling {
 	t.Helper()
 	var all []sibling
-	for _, language := range []string{"c", "go", "rust"} {
+	for _, language := range []string{"c", "go", "rust", "assemblyscript"} {
 		dir := filepath.Join("testdata", "conformance-"+language)
 		mustBuild(t, dir)
 		all = append(all, sibling{language, mustOpen(t, dir, map[string]string{"key": "välue"})})

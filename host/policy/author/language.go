@@ -22,6 +22,8 @@ func writtenIn() []language {
 		{"c", "policy.c", compileC, furnishC},
 		{"go", ".", compileGo, furnishGo},
 		{"rust", "policy.rs", compileRust, furnishRust},
+		{"assemblyscript", "policy.ts", compileAssemblyScript, furnishAssemblyScript},
+		{"rego", ".", compileRego, furnishRego},
 	}
 }
 

@@ -17,6 +17,7 @@ type loaded struct {
 	path     string // of the module
 	sha256   string
 	cache    string // compiled code, shared by the engines of one run
+	count    bool   // the blocks that run
 }
 
 // load reads a folder. The caller closes what it gets.
@@ -29,12 +30,17 @@ func load(dir string) (*loaded, error) {
 	if err != nil {
 		return nil, err
 	}
+	return loadAs(m, m.modulePath(dir), wasm)
+}
+
+// loadAs takes the module at another path than the manifest's.
+func loadAs(m Manifest, path string, wasm []byte) (*loaded, error) {
 	cache, err := os.MkdirTemp("", "flynn-policy-*")
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(wasm)
-	return &loaded{m, m.modulePath(dir), hex.EncodeToString(sum[:]), cache}, nil
+	return &loaded{manifest: m, path: path, sha256: hex.EncodeToString(sum[:]), cache: cache}, nil
 }
 
 // Close removes the compiled code.
@@ -42,18 +48,14 @@ func (p *loaded) Close() error { return os.RemoveAll(p.cache) }
 
 // open loads the module into an engine as a host would, with the manifest's limits and the case's data.
 func (p *loaded) open(ctx context.Context, c Case) (asker, error) {
-	l := p.manifest.Limits
 	q := &question{}
 	engine, err := policy.New(ctx, policy.Config{
-		CacheDir: p.cache,
-		Gate: func(_ context.Context, m *policy.Module) error {
-			q.module = m
+		CacheDir: p.cache, CountBlocks: p.count,
+		Gate: func(_ context.Context, c policy.Candidate) error {
+			q.module = c.Module
 			return nil
 		},
-		Sources: []policy.Source{{
-			Name: p.manifest.Name, Path: p.path, Kinds: p.manifest.Kinds, Data: c.Data,
-			Limits: policy.Limits{Fuel: l.Fuel, Memory: int64(l.Memory), Depth: l.Depth, HostCalls: l.HostCalls, Wall: time.Duration(l.Wall)},
-		}},
+		Sources: []policy.Source{p.source(c)},
 	})
 	if err != nil {
 		return nil, err
@@ -63,6 +65,15 @@ func (p *loaded) open(ctx context.Context, c Case) (asker, error) {
 		return nil, errors.Join(errors.New(s.Error), engine.Close())
 	}
 	return q, nil
+}
+
+// source is the policy as a host would configure it for the case.
+func (p *loaded) source(c Case) policy.Source {
+	l := p.manifest.Limits
+	return policy.Source{
+		Name: p.manifest.Name, Path: p.path, Kinds: p.manifest.Kinds, Data: c.Data,
+		Limits: policy.Limits{Fuel: l.Fuel, Memory: int64(l.Memory), Depth: l.Depth, HostCalls: l.HostCalls, Wall: time.Duration(l.Wall)},
+	}
 }
 
 // question asks a module that an engine has loaded.

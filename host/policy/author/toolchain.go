@@ -22,6 +22,11 @@ const oldestGo = "go1.24"
 // compileC uses clang and wasm-ld apart: the clang driver would run any wasm-opt that it finds, and old ones
 // break the module.
 func compileC(ctx context.Context, m Manifest, dir, out string) error {
+	return compileCWith(ctx, m, dir, out, lineTables)
+}
+
+// compileCWith adds flags that depend on the policy's folder and on that of flynn.h.
+func compileCWith(ctx context.Context, m Manifest, dir, out string, more func(dir, include string) []string) error {
 	clang, err := findTool("clang", "clang-22", "clang-21", "clang-20", "clang-19", "clang-18", "clang-17", "clang-16", "clang-15", "clang-14")
 	if err != nil {
 		return fmt.Errorf("%w: install it, on Debian with: apt install clang lld", err)
@@ -36,8 +41,9 @@ func compileC(ctx context.Context, m Manifest, dir, out string) error {
 	}
 	defer os.RemoveAll(include)
 	object := out + ".o"
-	if err := run(ctx, dir, nil, clang, "--target=wasm32", "-O2", "-Wall", "-Wextra", "-ffreestanding", "-mbulk-memory", "-mmutable-globals",
-		"-I", include, "-c", "-o", absolute(object), m.Build.Source); err != nil {
+	args := append([]string{"--target=wasm32", "-O2", "-Wall", "-Wextra", "-ffreestanding", "-mbulk-memory", "-mmutable-globals", "-I", include},
+		more(dir, include)...)
+	if err := run(ctx, dir, nil, clang, append(args, "-c", "-o", absolute(object), m.Build.Source)...); err != nil {
 		return err
 	}
 	return run(ctx, dir, nil, linker, "--no-entry", "-z", "stack-size=16384", "--stack-first", "-o", absolute(out), absolute(object))

@@ -81,6 +81,7 @@ type module struct {
 	elements  []element
 	dataCount *uint32
 	bodies    [][]byte
+	bodyAt    []int // where each begins in the code section's content
 	data      []segment
 	names     []byte // the name section
 }
@@ -204,6 +205,12 @@ func (m *module) readImports(r *reader) error {
 		if r.err != nil {
 			return nil
 		}
+		if kind == kindMemory {
+			if err := m.ownMemory(imp, r.limits()); err != nil {
+				return err
+			}
+			continue
+		}
 		if kind != kindFunc {
 			return unsupported("the import %s.%s is no function; a policy brings its own memory, tables and globals", imp.Module, imp.Name)
 		}
@@ -278,7 +285,7 @@ func (m *module) readTables(r *reader) error {
 
 func (m *module) readMemory(r *reader) error {
 	n := r.count()
-	if n > 1 {
+	if n > 1 || n == 1 && m.memory != nil {
 		return unsupported("several memories")
 	}
 	for range n {
@@ -368,6 +375,7 @@ func (m *module) readBodies(r *reader) error {
 		if size > MaxBody {
 			return over("bytes of one function", size, MaxBody)
 		}
+		m.bodyAt = append(m.bodyAt, r.at)
 		m.bodies = append(m.bodies, r.bytes(size))
 	}
 	return nil

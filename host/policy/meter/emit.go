@@ -11,7 +11,9 @@ func (w *rewriter) code() ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("function %d: %w", len(w.imports)+i, err)
 		}
+		first := len(w.blocks)
 		body = w.emit(body[:0], f, original)
+		w.place(first, i)
 		b = appendBytes(b, body)
 	}
 	return b, nil
@@ -63,6 +65,9 @@ func (w *rewriter) emitCharge(b []byte, e edit) []byte {
 	b = w.add(b, w.fuel, -max(e.cost, 1))
 	if e.check {
 		b = w.emitCheck(b, w.fuel, w.tick)
+	}
+	if w.options.Count {
+		b = w.emitCount(b, e)
 	}
 	return b
 }

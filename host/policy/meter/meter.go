@@ -77,12 +77,14 @@ var ErrLimit = errors.New("over the limit")
 // Options of one rewriting.
 type Options struct {
 	MaxPages uint32 // of linear memory, 64 KiB each
+	Count    bool   // also count how often each basic block runs; see Block
 }
 
 // Output is a rewritten module.
 type Output struct {
-	Wasm []byte
-	Info Info
+	Wasm   []byte
+	Info   Info
+	Blocks []Block // that are counted, by their number
 }
 
 // Info is what the rewriter learned about the module. Indices are those of the original.
@@ -127,7 +129,7 @@ func Rewrite(wasm []byte, o Options) (*Output, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Output{Wasm: out, Info: r.info()}, nil
+	return &Output{Wasm: out, Info: r.info(), Blocks: r.blocks}, nil
 }
 
 func malformed(format string, args ...any) error {

@@ -32,6 +32,7 @@ const (
 	opF32Const     = 0x43
 	opF64Const     = 0x44
 	opI64LtS       = 0x53
+	opI32Shl       = 0x74
 	opI64Add       = 0x7c
 	opI64Sub       = 0x7d
 	opI64ShrU      = 0x88

@@ -15,6 +15,8 @@ type rewriter struct {
 	ownTypes int // types of the original; more follow
 
 	tick, deep, grow uint32 // indices of the host's functions
+	count            uint32 // where blocks are counted
+	blocks           []Block
 	fuel, depth      uint32 // indices of the globals
 
 	hidden   bool // see Info.HiddenState
@@ -26,7 +28,7 @@ type rewriter struct {
 
 func newRewriter(m *module, o Options) *rewriter {
 	n := uint32(len(m.imports))
-	return &rewriter{module: m, options: o, ownTypes: len(m.types), tick: n, deep: n + 1, grow: n + 2,
+	return &rewriter{module: m, options: o, ownTypes: len(m.types), tick: n, deep: n + 1, grow: n + 2, count: n + 3,
 		fuel: uint32(len(m.globals)), depth: uint32(len(m.globals)) + 1}
 }
 
@@ -64,7 +66,15 @@ func (w *rewriter) moved(f uint32) uint32 {
 	if int(f) < len(w.imports) {
 		return f
 	}
-	return f + hostImports
+	return f + w.added()
+}
+
+// added is how many functions are imported beside the module's own.
+func (w *rewriter) added() uint32 {
+	if w.options.Count {
+		return hostImports + 1
+	}
+	return hostImports
 }
 
 // build writes the sections. The code comes first, because it decides which types there are and whether data may be
@@ -122,7 +132,7 @@ func (w *rewriter) typeSection() []byte {
 }
 
 func (w *rewriter) importSection() []byte {
-	b := appendU32(nil, uint32(len(w.imports)+hostImports))
+	b := appendU32(nil, uint32(len(w.imports))+w.added())
 	add := func(module, name string, typ uint32) {
 		b = appendU32(append(appendName(appendName(b, module), name), kindFunc), typ)
 	}
@@ -133,6 +143,9 @@ func (w *rewriter) importSection() []byte {
 	add(ImportModule, TickImport, nothing)
 	add(ImportModule, DeepImport, nothing)
 	add(ImportModule, GrowImport, w.typeIndex(functype{params: []byte{typeI32}, results: []byte{typeI32}}))
+	if w.options.Count {
+		add(CountModule, CountImport, w.typeIndex(functype{params: []byte{typeI32}}))
+	}
 	return b
 }
 

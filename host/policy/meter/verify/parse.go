@@ -10,6 +10,7 @@ import (
 type parsed struct {
 	imported         int // functions
 	tick, deep, grow int
+	count            int // -1 where blocks are not counted
 	fuel, depth      int
 	referenced       []int // functions that are exported, started or in a table
 	bodies           [][]byte
@@ -65,7 +66,7 @@ func (c *cursor) vector(each func()) {
 func (c *cursor) text() string { return string(c.take(c.unsigned())) }
 
 func parse(wasm []byte) *parsed {
-	m := &parsed{tick: -1, deep: -1, grow: -1, fuel: -1, depth: -1}
+	m := &parsed{tick: -1, deep: -1, grow: -1, count: -1, fuel: -1, depth: -1}
 	c := cursor(wasm)
 	c.take(8)
 	for len(c) > 0 {
@@ -104,6 +105,9 @@ func (m *parsed) parseImport(s *cursor) {
 		case meter.GrowImport:
 			m.grow = m.imported
 		}
+	}
+	if module == meter.CountModule && name == meter.CountImport {
+		m.count = m.imported
 	}
 	m.imported++
 }

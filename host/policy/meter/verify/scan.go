@@ -24,6 +24,7 @@ const (
 	opGlobalGet    opcode = 0x23
 	opGlobalSet    opcode = 0x24
 	opMemoryGrow   opcode = 0x40
+	opI32Const     opcode = 0x41
 	opI64Const     opcode = 0x42
 	opI64LtS       opcode = 0x53
 	opI64Add       opcode = 0x7c

@@ -8,7 +8,8 @@
 //   - a function that calls functions of the module begins by taking from the depth, with a check, and gives back as much on its only
 //     way out;
 //   - operations on ranges are charged for the length, and memory.grow does not occur;
-//   - nothing else touches the two counters or calls the functions behind the checks.
+//   - nothing else touches the two counters or calls the functions behind the checks;
+//   - blocks are counted, if at all, behind their charge and nowhere else.
 //
 // It does not check that the module is valid; the compiler does.
 package verify
@@ -57,10 +58,15 @@ func (m *parsed) checkOutside() {
 		failf("a counter is not exported")
 	}
 	for _, f := range m.referenced {
-		if f == m.tick || f == m.deep || f == m.grow {
+		if m.isHosts(f) {
 			failf("function %d of the host is exported, started or in a table", f)
 		}
 	}
+}
+
+// isHosts tells the functions that only the rewriter calls.
+func (m *parsed) isHosts(f int) bool {
+	return f == m.tick || f == m.deep || f == m.grow || m.count >= 0 && f == m.count
 }
 
 // checker walks the instructions of one function.
@@ -133,6 +139,14 @@ func (c *checker) mustCharge(where string) {
 	}
 	c.credit = amount
 	c.at += 10
+	c.skipCount()
+}
+
+// skipCount goes behind the count of a block, which stands behind its charge and nowhere else.
+func (c *checker) skipCount() {
+	if c.m.count >= 0 && c.get(c.at).op == opI32Const && c.get(c.at+1).is(opCall, c.m.count) {
+		c.at += 2
+	}
 }
 
 func (c *checker) get(at int) instruction {
@@ -172,6 +186,7 @@ func (c *checker) step() {
 	if amount, ok := c.addition(c.at, c.m.fuel, opI64Sub); ok {
 		c.credit = amount
 		c.at += 4
+		c.skipCount()
 		return
 	}
 	if c.isRange(c.at) {
@@ -216,9 +231,9 @@ func (c *checker) refuse(in instruction) {
 	switch {
 	case (in.op == opGlobalGet || in.op == opGlobalSet) && (int(in.a) == c.m.fuel || int(in.a) == c.m.depth):
 		c.failf("a counter is touched outside a charge")
-	case in.op == opCall && (int(in.a) == c.m.tick || int(in.a) == c.m.deep):
+	case in.op == opCall && (int(in.a) == c.m.tick || int(in.a) == c.m.deep || int(in.a) == c.m.count):
 		c.failf("the host's check is called outside a check")
-	case in.op == opRefFunc && (int(in.a) == c.m.tick || int(in.a) == c.m.deep || int(in.a) == c.m.grow):
+	case in.op == opRefFunc && c.m.isHosts(int(in.a)):
 		c.failf("a function of the host is referenced")
 	case in.op == opMemoryGrow || in.op.isMemoryRange() || in.op.isTableRange():
 		c.failf("an operation on a range is not charged by its length")

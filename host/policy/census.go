@@ -1,0 +1,148 @@
+package policy
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/flynnhost/flynn/host/policy/meter"
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+)
+
+// census counts how often the blocks of a module run. The counters of an instance are the memory of a module of their own that
+// the instance calls: its own memory, its fuel and its resets are what they are without. A nil census counts nothing.
+type census struct {
+	blocks  []meter.Block
+	entries []int // the first block of each function, which runs whenever the function does
+	runtime wazero.Runtime
+	counter wazero.CompiledModule
+	initial []uint64 // what initialising takes
+}
+
+func newCensus(ctx context.Context, runtime wazero.Runtime, blocks []meter.Block) (*census, error) {
+	counter, err := runtime.CompileModule(ctx, meter.Counter(len(blocks)))
+	if err != nil {
+		return nil, fmt.Errorf("compile its counters: %w", err)
+	}
+	c := &census{blocks: blocks, runtime: runtime, counter: counter, initial: make([]uint64, len(blocks))}
+	for i, b := range blocks {
+		if i == 0 || b.Function != blocks[i-1].Function {
+			c.entries = append(c.entries, i)
+		}
+	}
+	return c, nil
+}
+
+func (c *census) close() {
+	if c != nil {
+		_ = c.counter.Close(context.Background()) // drops it from the runtime's table, no more
+	}
+}
+
+// counters of one instance. A nil one is of an instance that does not count.
+type counters struct {
+	module api.Module
+	view   []byte // of its memory, which never grows
+}
+
+// counters makes the counters of an instance that is made with the context that it returns.
+func (c *census) counters(ctx context.Context) (context.Context, *counters, error) {
+	if c == nil {
+		return ctx, nil, nil
+	}
+	module, err := c.runtime.InstantiateModule(ctx, c.counter, anonymous())
+	if err != nil {
+		return ctx, nil, err
+	}
+	memory := module.ExportedMemory(meter.CounterMemory)
+	view, _ := memory.Read(0, memory.Size())
+	ctx = experimental.WithImportResolver(ctx, func(name string) api.Module {
+		if name == meter.CountModule {
+			return module
+		}
+		return nil
+	})
+	return ctx, &counters{module, view}, nil
+}
+
+func (k *counters) close() {
+	if k != nil {
+		_ = k.module.Close(context.Background()) // it has nothing but its memory
+	}
+}
+
+// take reads a counter and sets it to zero.
+func (k *counters) take(block int) uint64 {
+	at := k.view[8*block:]
+	n := binary.LittleEndian.Uint64(at)
+	if n > 0 {
+		binary.LittleEndian.PutUint64(at, 0)
+	}
+	return n
+}
+
+// begin notes what the initialisation of an instance took.
+func (c *census) begin(i *instance) {
+	if c != nil {
+		c.take(i, func(block int, n uint64) { c.initial[block] += n })
+	}
+}
+
+// clear forgets what the instance has run.
+func (c *census) clear(i *instance) {
+	if c != nil {
+		c.take(i, func(int, uint64) {})
+	}
+}
+
+// take visits the blocks that have run and sets their counters to zero.
+func (c *census) take(i *instance, visit func(block int, n uint64)) {
+	for f, first := range c.entries {
+		n := i.counters.take(first)
+		if n == 0 {
+			continue
+		}
+		visit(first, n)
+		end := len(c.blocks)
+		if f+1 < len(c.entries) {
+			end = c.entries[f+1]
+		}
+		for b := first + 1; b < end; b++ {
+			if n := i.counters.take(b); n > 0 {
+				visit(b, n)
+			}
+		}
+	}
+}
+
+// Blocks are the basic blocks that are counted, by their number; none without Config.CountBlocks.
+func (m *Module) Blocks() []meter.Block {
+	if m.census == nil {
+		return nil
+	}
+	return m.census.blocks
+}
+
+// InitialCounts is how often each block ran while the module was initialised. The made-up decisions of its first state do not
+// count.
+func (m *Module) InitialCounts() []uint64 {
+	if m.census == nil {
+		return nil
+	}
+	return m.census.initial
+}
+
+// TakeCounts visits the blocks that have run since the last time, with how often, and begins anew. No decision may
+// be under way. An instance that failed and was replaced takes its counts along: take them after each decision where that matters.
+func (m *Module) TakeCounts(visit func(block int, n uint64)) {
+	if m.census == nil {
+		return
+	}
+	m.pool.mu.Lock()
+	defer m.pool.mu.Unlock()
+	for i := range m.pool.all {
+		m.census.take(i, visit)
+	}
+}
