@@ -23,6 +23,9 @@ func TestFirstPartyPolicies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			mustBuild(t, firstParty(name))
 			mustPass(t, firstParty(name), cases)
+			if _, ok := richData()[name]; ok {
+				affordsLongTexts(t, name)
+			}
 		})
 	}
 }
