@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/policy/opa"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
@@ -126,9 +127,9 @@ func (l lack) asked(calls []HostCall) string {
 	for k := range calls {
 		c := &calls[k]
 		switch {
-		case c.Name == InputCall && l.args: // a policy in Rego is handed all there is
+		case c.Name == InputCall && l.args && bytes.Contains(c.Args, []byte(opa.Args)):
 			return "arguments"
-		case c.Name == InputCall:
+		case c.Name == InputCall && l.text && bytes.Contains(c.Args, []byte("text")):
 			return "text"
 		case l.args && (c.Name == "arg" || c.Name == "arg_kind"):
 			return "arguments"
