@@ -15,8 +15,9 @@ func firstParty(name string) string { return filepath.Join("..", "..", "..", "po
 func TestFirstPartyPolicies(t *testing.T) {
 	for name, cases := range map[string]int{
 		"command-allow-list": 120,
-		"group-etiquette":    30,
 		"guard-tools":        40,
+		"group-etiquette":    30,
+		"incident-freeze":    40,
 		"office-hours":       30,
 		"router":             30,
 	} {
