@@ -45,13 +45,18 @@ func (a *adapter) Serve(ctx context.Context, c *plugin.Client) error {
 	defer accepting.Wait()
 	defer cancel()
 	return c.Receive(ctx, receiveWindow, func(e plugin.Event, done func(error)) {
-		if e.Kind != plugin.EventMessage { // nothing answers edits and reactions yet
+		if e.Kind != plugin.EventMessage && !a.answersEdit(e) { // nothing answers reactions and the like yet
 			done(nil)
 			return
 		}
 		e.Message.Channel = a.name
 		arrivals.Push(e.Message.ConversationKey(), arrival{e.Message, done})
 	})
+}
+
+// answersEdit tells whether an event is the new text of an earlier message, and the configuration in force wants an answer to it.
+func (a *adapter) answersEdit(e plugin.Event) bool {
+	return e.Kind == plugin.EventEdit && a.host.current.Load().config.Access.Edits == "answer"
 }
 
 // accept takes a message, however long the store has trouble. An error would end the plugin, with the messages that it holds, and

@@ -78,6 +78,7 @@ func PolicySources(c *config.Config) []policy.Source {
 	for _, p := range c.Policies {
 		out = append(out, policy.Source{
 			Name: p.Name, Path: p.Path, Kinds: p.Kinds, Data: p.Data, OnErrorAgent: p.OnErrorAgent, Isolation: p.Isolation,
+			AllowOnError: p.DangerouslyAllowOnError, Agents: p.Agents, Channels: p.Channels,
 			Limits: policy.Limits{
 				Fuel: p.Limits.Fuel, Memory: int64(p.Limits.Memory), Depth: p.Limits.Depth, HostCalls: p.Limits.HostCalls,
 				Wall: time.Duration(p.Limits.Wall),

@@ -44,6 +44,10 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	if c.Sandbox.Enabled {
 		g.Sandboxes = append(slices.Sorted(maps.Keys(c.Sandboxes)), "")
 	}
+	g.Offline = map[string]bool{"": offline(c.Sandbox)}
+	for name, s := range c.Sandboxes {
+		g.Offline[name] = offline(s)
+	}
 	for name, a := range c.Agents {
 		if g.Agents[name], err = h.newAgent(c, name, a); err != nil {
 			return nil, err
@@ -51,6 +55,10 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	}
 	return g, nil
 }
+
+// offline tells whether nothing that a sandbox's programs print can come from a network. Services of a compose file have one of
+// their own.
+func offline(s config.Sandbox) bool { return s.Network == "none" && s.Compose == "" }
 
 func (h *Host) newAgent(c *config.Config, name string, a config.Agent) (*agent.Agent, error) {
 	offered, err := h.registry.Offered(a.ToolProfile, tool.Overrides{Allow: a.ToolOverrides.Allow, Deny: a.ToolOverrides.Deny})

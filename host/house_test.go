@@ -70,9 +70,12 @@ var layers = map[string][]string{
 	"host/approval": {"host/store"},
 	"host/tool":     {"host/approval", "host/machine", "host/message", "host/model", "host/netaddr", "host/policy", "host/store"},
 	"host/agent": {
-		"host/approval", "host/machine", "host/message", "host/model", "host/policy", "host/route", "host/store", "host/tool",
+		"host/approval", "host/decisionlog", "host/machine", "host/message", "host/model", "host/policy", "host/route", "host/store", "host/tool",
 	},
+	"host/lint":    {"host/config", "host/policy", "host/store"},
 	"host/gateway": {"host/message", "host/store"},
+
+	"host/decisionlog": {"host/policy", "host/store"},
 }
 
 // room is the part of an import path that layers are about: "host/store" for host/store/sqlite.

@@ -33,15 +33,23 @@ func policyCommand() *cli.Command {
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "run", Usage: "only the cases whose name matches the `REGEXP`"},
 					&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "list the cases that pass as well"},
+					&cli.BoolFlag{Name: "update", Usage: "write what the cases do now into cases/*.golden, with which they are compared from then on"},
 					&cli.BoolFlag{Name: "cover", Usage: "tell what of the source the cases have run"},
 					&cli.StringFlag{Name: "cover-out", Usage: "write that to `FILE` in LCOV's format, too"},
 				},
 			},
+			benchPolicyCommand(),
+			lintPoliciesCommand(),
+			watchPolicyCommand(),
+			replayPolicyCommand(),
+			shadowPolicyCommand(),
 			{
 				Name: "explain", Usage: "show which facts one decision hangs on", ArgsUsage: "[DIR]", Action: explainPolicy,
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "case", Usage: "explain the case called `NAME`"},
 					&cli.StringFlag{Name: "frame", Usage: "explain the answer to the frame in `FILE`"},
+					&cli.Int64Flag{Name: "decision", Usage: "explain the decision of the log that has this `ID`, by the module in force"},
+					&cli.StringFlag{Name: "candidate", Usage: "with --decision: by the module in `FILE`"},
 				},
 			},
 			fuzzCommand(),
@@ -88,6 +96,13 @@ func testPolicies(ctx context.Context, cmd *cli.Command) error {
 		return usagef("--run: %w", err)
 	}
 	o := newOutput(ctx, cmd)
+	if cmd.Bool("update") {
+		for _, dir := range policyDirs(cmd) {
+			if _, err := author.UpdateTraces(ctx, dir); err != nil {
+				return err
+			}
+		}
+	}
 	var reports []author.Report
 	failed := 0
 	for _, dir := range policyDirs(cmd) {
@@ -151,8 +166,11 @@ func explainPolicy(ctx context.Context, cmd *cli.Command) error {
 
 func explainWhat(ctx context.Context, cmd *cli.Command) (author.Explanation, error) {
 	name, file := cmd.String("case"), cmd.String("frame")
+	if cmd.IsSet("decision") && name == "" && file == "" && cmd.Args().Len() == 0 {
+		return explainDecision(ctx, cmd)
+	}
 	if (name == "") == (file == "") || cmd.Args().Len() > 1 {
-		return author.Explanation{}, usagef("name one folder, and either --case NAME or --frame FILE")
+		return author.Explanation{}, usagef("name one folder, and either --case NAME or --frame FILE; or --decision ID alone")
 	}
 	dir := policyDirs(cmd)[0]
 	if name != "" {
@@ -189,5 +207,6 @@ func printExplanation(o *output, x author.Explanation) error {
 	}
 	o.line("")
 	o.line("%s", x.Outcome)
+	printWas(o, x.Was)
 	return nil
 }

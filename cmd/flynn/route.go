@@ -13,6 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/tool"
 )
 
 func routeCommand() *cli.Command {
@@ -30,9 +31,19 @@ func routeCommand() *cli.Command {
 				&cli.StringFlag{Name: "text", Usage: "`TEXT` of the message"},
 				&cli.StringFlag{Name: "conversation", Usage: "`ID` of the conversation (default: the sender's)"},
 				&cli.StringFlag{Name: "kind", Usage: "`KIND` of the conversation: dm, group or thread", Value: string(message.DM)},
+				&cli.StringFlag{Name: "parent", Usage: "`ID` of the conversation that a thread is in"},
 				&cli.StringFlag{Name: "name", Usage: "the sender's `NAME` as people see it"},
 				&cli.StringFlag{Name: "account", Usage: "the authenticated `ACCOUNT` behind the sender"},
 				&cli.BoolFlag{Name: "unaddressed", Usage: "the message does not mention Flynn"},
+				&cli.BoolFlag{Name: "mentioned", Usage: "the message names Flynn"},
+				&cli.BoolFlag{Name: "edited", Usage: "the message replaces an earlier one"},
+				&cli.StringSliceFlag{Name: "attachment", Usage: "a file of media type `TYPE` comes with the message"},
+				&cli.StringSliceFlag{Name: "sender-role", Usage: "the platform gives the sender the `ROLE` in the conversation"},
+				&cli.StringSliceFlag{Name: "label", Usage: "the session carries the provenance `LABEL`"},
+				&cli.IntFlag{Name: "turns", Usage: "the session has had `N` turns"},
+				&cli.Int64Flag{Name: "tokens", Usage: "the session has used `N` tokens"},
+				&cli.Int64Flag{Name: "cost", Usage: "the session has cost `N` millionths of a dollar"},
+				&cli.DurationFlag{Name: "age", Usage: "the session began `TIME` ago"},
 			},
 			Action: testRoute,
 		}},
@@ -84,20 +95,25 @@ func routeFacts(cmd *cli.Command, cfg *config.Config) (policy.RouteFacts, error)
 	m := message.Message{
 		Channel:      channel,
 		EventID:      "test",
-		Conversation: message.Conversation{ID: cmd.String("conversation"), Kind: kind},
-		Sender:       message.Sender{ID: cmd.String("sender"), Name: cmd.String("name"), Account: cmd.String("account")},
-		Text:         cmd.String("text"),
-		Addressed:    !cmd.Bool("unaddressed"),
+		Conversation: message.Conversation{ID: cmd.String("conversation"), Kind: kind, Parent: cmd.String("parent")},
+		Sender: message.Sender{
+			ID: cmd.String("sender"), Name: cmd.String("name"), Account: cmd.String("account"), Roles: cmd.StringSlice("sender-role"),
+		},
+		Text:      cmd.String("text"),
+		Addressed: !cmd.Bool("unaddressed"),
+		Mentioned: cmd.Bool("mentioned"),
+		Edited:    cmd.Bool("edited"),
+	}
+	for _, t := range cmd.StringSlice("attachment") {
+		m.Attachments = append(m.Attachments, message.Attachment{Type: t})
 	}
 	if m.Conversation.ID == "" {
 		m.Conversation.ID = m.Sender.ID
 	}
-	return policy.RouteFacts{Facts: policy.Facts{
-		Message: m,
-		Role:    route.NewRoles(cfg.Access).Of(channel, m.SenderKey()),
-		Door:    route.Door(channel),
-		Now:     time.Now(),
-	}}, nil
+	facts := route.Facts(m.Bounded(), route.NewRoles(cfg.Access), time.Now())
+	facts.Labels = tool.JoinLabels(nil, cmd.StringSlice("label"))
+	facts.Used = policy.Usage{Turns: cmd.Int("turns"), Tokens: cmd.Int64("tokens"), Cost: cmd.Int64("cost"), Age: cmd.Duration("age")}
+	return policy.RouteFacts{Facts: facts}, nil
 }
 
 // explanation is the answer of route test.

@@ -53,6 +53,8 @@ type Generation struct {
 	OnUnavailable string
 	// Sandboxes are the names that a policy may demand.
 	Sandboxes []string
+	// Offline are the sandboxes that reach no network, "" for the default one.
+	Offline map[string]bool
 }
 
 // Limits bound one turn.
@@ -70,6 +72,7 @@ type Models interface {
 
 // Policies is a chain of policies, pinned for one turn.
 type Policies interface {
+	Routes() bool // whether any policy routes
 	Route(ctx context.Context, f policy.RouteFacts) (policy.RouteAnswer, []policy.Record)
 	Tool(ctx context.Context, f policy.ToolFacts) (policy.Restrictions, []policy.Record)
 	Release()

@@ -115,6 +115,8 @@ func (c chain) Tool(_ context.Context, f policy.ToolFacts) (policy.Restrictions,
 	return c.tool(f), []policy.Record{{Policy: "test", Kind: "tool"}}
 }
 
+func (c chain) Routes() bool { return c.route != nil }
+
 func (chain) Release() {}
 
 // noMachines is for agents whose tools need none.

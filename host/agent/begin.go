@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -27,8 +28,13 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 	t.session.last = t.row.ID
 	t.pending.Decisions = c.decisions
 	t.session.label(roleLabel(gen.Roles.Of(m.Channel, m.SenderKey())))
+	t.session.label(attachmentLabels(c.rows))
+	if t.session.used.Began.IsZero() {
+		t.session.used.Began = t.row.Started
+	}
 	said := newUserStep(c.rows)
-	said.Generation, said.Labels = gen.Number, t.session.labels
+	used := t.session.used
+	said.Generation, said.Labels, said.Used = gen.Number, t.session.labels, &used
 	t.step(store.StepUser, said)
 	t.run(ctx)
 }
@@ -40,6 +46,17 @@ func roleLabel(role string) []string {
 		return nil
 	}
 	return []string{"sender:" + role}
+}
+
+// attachmentLabels say what came with messages. A sender with every right may pass on what he got from anybody.
+func attachmentLabels(rows []store.InboxRow) []string {
+	var labels []string
+	for _, r := range rows {
+		for _, a := range r.Message.Attachments {
+			labels = append(labels, "attachment:"+cmp.Or(a.Type, "unknown"))
+		}
+	}
+	return labels
 }
 
 // resume runs on a turn of an earlier process from its last committed step. The configuration may have changed since: the
@@ -82,13 +99,13 @@ func (r *Runner) resume(ctx context.Context, gen *Generation, policies Policies,
 
 // takeUp counts what the turn has used, and labels the session with what it has touched.
 func (t *turn) takeUp() {
-	t.session.label(t.steps.user.Labels)
+	if t.steps.user.Used != nil {
+		t.session.used = *t.steps.user.Used
+	}
+	t.session.touched(&t.steps)
 	for _, e := range t.steps.entries {
-		t.calls += len(e.results)
-		t.tokens += e.answer.Usage.Input + e.answer.Usage.Output
-		for _, r := range e.results {
-			t.session.label(r.Result.Labels)
-		}
+		t.calls += e.tried()
+		t.spent(e.answer.Usage)
 	}
 }
 

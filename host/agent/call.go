@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/flynnhost/flynn/host/approval"
+	"github.com/flynnhost/flynn/host/decisionlog"
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
@@ -95,7 +96,7 @@ func (t *turn) admit(ctx context.Context, c model.ToolCall) (tool.Verdict, error
 		return v, err
 	}
 	now := t.cfg.Now()
-	t.pending.Decisions = append(t.pending.Decisions, logRecords(now, v.Records)...)
+	t.pending.Decisions = append(t.pending.Decisions, decisionlog.Rows(now, v.Records)...)
 	t.pending.Decisions = append(t.pending.Decisions, store.Decision{
 		At: now, Kind: "enforce", Policy: "host", Digest: v.Policy, Answer: fmt.Sprintf("%s %s", v.Action, v.Where),
 		Reason: fmt.Sprintf("%s: %q", c.Name, v.Reasons),
@@ -157,7 +158,7 @@ func (t *turn) subject() tool.Subject {
 	return tool.Subject{
 		Message: t.origin, Role: t.gen.Roles.Of(t.row.Channel, t.row.Sender), Door: door, Agent: t.agent.Name,
 		Session: t.row.Session, Turn: t.row.ID, Offered: t.agent.Offered, Labels: t.session.labels,
-		CallsInTurn: t.calls, Turns: t.session.count, Sandbox: sandbox, LocalDoor: local, Approve: t.agent.Approve,
+		CallsInTurn: t.calls, Used: t.usage(), Sandbox: sandbox, LocalDoor: local, Approve: t.agent.Approve,
 		Dir: t.cfg.Machines.Dir(t.row.Session),
 	}
 }
@@ -177,7 +178,7 @@ func (t *turn) execute(ctx context.Context, v tool.Verdict, c model.ToolCall) to
 	if err != nil {
 		return tool.Result{Text: "the call was not run: " + err.Error(), IsError: true}
 	}
-	call.Machine = m
+	call.Machine, call.Place = m, tool.PlaceLabels(v.Where, !v.Sandbox || !t.gen.Offline[v.SandboxName])
 	return t.cfg.Tools.Run(ctx, v, call)
 }
 

@@ -2,13 +2,13 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/decisionlog"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/route"
@@ -159,19 +159,14 @@ func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, 
 		return "", why, nil
 	}
 	now := r.cfg.Now()
-	facts := policy.RouteFacts{
-		Facts: policy.Facts{
-			Message: m, Role: gen.Roles.Of(m.Channel, m.SenderKey()), Door: route.Door(m.Channel), Now: now, Seed: now.UnixNano(),
-		},
-		Agents: gen.Names,
-	}
-	d, records := route.Decide(ctx, gen.Table, policies, facts)
+	facts := policy.RouteFacts{Facts: route.Facts(m, gen.Roles, now), Agents: gen.Names}
+	d, records := route.Decide(ctx, gen.Table, knowing{policies, r, m.ConversationKey()}, facts)
 	decisions := []store.Decision{{
 		At: now, Kind: "route_table", Policy: "table", Answer: d.Static.Agent,
 		Reason: strings.TrimSpace(fmt.Sprintf("%s %s", d.Static.Tier, d.Static.Rule)),
 		Digest: fmt.Sprintf("generation %d", gen.Number),
 	}}
-	return d.Agent, unanswered(d), append(decisions, logRecords(now, records)...)
+	return d.Agent, unanswered(d), append(decisions, decisionlog.Rows(now, records)...)
 }
 
 // unanswered is why nobody answers.
@@ -198,19 +193,6 @@ func (r *Runner) drop(ctx context.Context, row store.InboxRow, why string, decis
 		r.cfg.Log.Error("drop message", "inbox", row.ID, "error", err)
 	}
 	return err == nil || errors.Is(err, store.ErrConflict)
-}
-
-// logRecords turns the records of asked policies into rows of the decision log.
-func logRecords(now time.Time, records []policy.Record) []store.Decision {
-	ds := make([]store.Decision, 0, len(records))
-	for _, p := range records {
-		calls, _ := json.Marshal(p.Calls) // plain bytes and numbers
-		ds = append(ds, store.Decision{
-			At: now, Kind: p.Kind, Policy: p.Policy, Digest: p.Digest, Frame: p.Frame, Calls: calls,
-			Answer: p.Answer, Reason: p.Reason, Error: p.Error, Fuel: p.Fuel, Nanos: int64(p.Took),
-		})
-	}
-	return ds
 }
 
 // recovered is deferred where a bug must not end the host: it logs a panic and has then called.

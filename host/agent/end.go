@@ -21,7 +21,7 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 		t.pending.InboxState = store.InboxFailed
 	}
 	reply := message.Reply{
-		Key: replyKey(t.row.ID), Channel: t.row.Channel, Conversation: t.row.Conversation, ReplyTo: t.origin.EventID, Text: text,
+		Key: replyKey(t.row.ID), Channel: t.row.Channel, Conversation: t.row.Conversation, ReplyTo: answers(t.origin), Text: text,
 	}
 	if t.silent {
 		t.pending.InboxState = store.InboxDropped
@@ -45,6 +45,14 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 	}
 	t.publish(message.Event{Kind: message.TurnDone})
 	t.cfg.Observe(t.row.Agent, state, now.Sub(t.row.Started))
+}
+
+// answers is the platform's id of the message that a reply is to. The event of an edit is no message.
+func answers(m message.Message) string {
+	if m.Edited {
+		return ""
+	}
+	return m.EventID
 }
 
 // outcome is the event that carries the reply. Whoever watches hears the words for people; the cause is for the log.

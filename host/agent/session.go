@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool"
 )
 
 // session is the remembered part of one "channel:conversation:agent": a cache of the store, owned by the one
@@ -19,7 +19,8 @@ type session struct {
 	key    string
 	turns  []transcript // the last keepTurns, oldest first
 	labels []string     // provenance, sorted
-	count  int          // turns ever begun
+	used   Used         // by ended turns
+	count  int          // ended turns
 	last   string       // id of the latest turn
 }
 
@@ -62,41 +63,22 @@ func (s *session) add(t *turnSteps) {
 	if extra := len(s.turns) - keepTurns; extra > 0 {
 		s.turns = slices.Delete(s.turns, 0, extra)
 	}
+	s.touched(t)
+	s.used.addTurn(t)
+}
+
+// touched labels the session with what a turn has touched.
+func (s *session) touched(t *turnSteps) {
+	s.label(t.user.Labels)
 	for _, e := range t.entries {
 		for _, r := range e.results {
 			s.label(r.Result.Labels)
 		}
 	}
-	s.label(t.user.Labels)
 }
-
-// maxLabels bounds the labels of a session. Past it a label stands for its kind: web:example.com becomes web:*, so that
-// nothing can be crowded out by what came before; and past twice as many nothing new is taken.
-const maxLabels = 256
 
 // label adds provenance labels; they stay for the life of the session. The list is made anew, since tools keep the old one.
-func (s *session) label(labels []string) {
-	for _, l := range labels {
-		i, found := slices.BinarySearch(s.labels, l)
-		switch {
-		case found:
-			continue
-		case len(s.labels) >= 2*maxLabels:
-			return
-		case len(s.labels) >= maxLabels:
-			s.generalise(l)
-			continue
-		}
-		s.labels = slices.Insert(slices.Clone(s.labels), i, l)
-	}
-}
-
-func (s *session) generalise(label string) {
-	kind, _, _ := strings.Cut(label, ":")
-	if i, found := slices.BinarySearch(s.labels, kind+":*"); !found {
-		s.labels = slices.Insert(slices.Clone(s.labels), i, kind+":*")
-	}
-}
+func (s *session) label(labels []string) { s.labels = tool.JoinLabels(s.labels, labels) }
 
 // context returns the latest whole turns that fit a window, oldest first.
 func (s *session) context(window int) []model.Message {
@@ -127,6 +109,16 @@ func newSessions(s Store) *sessions {
 
 // get returns a session, from the store when it is not at hand. Running turns are left out.
 func (c *sessions) get(ctx context.Context, key string) (*session, error) {
+	return c.find(ctx, key, true)
+}
+
+// look is get for who only wants to know. A session without a turn is not kept, so that messages which nobody answers push out
+// no other; finding that there is none takes one query. One with turns is read whole, as its next turn needs it in any case.
+func (c *sessions) look(ctx context.Context, key string) (*session, error) {
+	return c.find(ctx, key, false)
+}
+
+func (c *sessions) find(ctx context.Context, key string, keepEmpty bool) (*session, error) {
 	c.mu.Lock()
 	if e, ok := c.byKey[key]; ok {
 		c.recent.MoveToFront(e)
@@ -137,6 +129,9 @@ func (c *sessions) get(ctx context.Context, key string) (*session, error) {
 	s, err := c.load(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("load session %s: %w", key, err)
+	}
+	if s.count == 0 && !keepEmpty {
+		return s, nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,6 +170,7 @@ func (c *sessions) load(ctx context.Context, key string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.count -= len(slices.DeleteFunc(slices.Clone(running), func(t store.Turn) bool { return t.Session != key }))
 	for len(steps) > 0 {
 		id := steps[0].Turn
 		s.last = id
@@ -186,6 +182,9 @@ func (c *sessions) load(ctx context.Context, key string) (*session, error) {
 			t, err := decodeTurn(steps[:n])
 			if err != nil {
 				return nil, err
+			}
+			if s.used.Began.IsZero() {
+				s.used.Began = steps[0].At
 			}
 			s.add(&t)
 		}

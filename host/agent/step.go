@@ -20,7 +20,8 @@ type UserStep struct {
 	Said       []Said   `json:"said"`
 	Group      bool     `json:"group,omitempty"` // more people than the speaker and Flynn may be there
 	Generation uint64   `json:"generation"`
-	Labels     []string `json:"labels,omitempty"` // of the session before the turn
+	Labels     []string `json:"labels,omitempty"` // of the session before the turn, and of what was said
+	Used       *Used    `json:"used,omitempty"`   // by the session before the turn
 }
 
 // Said is one message of a turn.
@@ -77,6 +78,17 @@ type entry struct {
 	answer  model.Response
 	started map[string]ToolStart
 	results map[string]ToolResult
+}
+
+// tried counts the calls of an answer that were decided about, whatever came of them.
+func (e *entry) tried() int {
+	n := len(e.results)
+	for id := range e.started {
+		if _, done := e.results[id]; !done {
+			n++
+		}
+	}
+	return n
 }
 
 // decodeTurn reads the steps of one turn back.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -36,8 +37,9 @@ type turn struct {
 	steps    turnSteps
 	time     *stopwatch
 	silent   bool // the sender is not to be answered, not even with an error
-	calls    int  // tool calls so far
-	tokens   int
+	calls    int  // tool calls so far, denied and interrupted ones included
+	tokens   int  // that count for the turn's limit
+	used     Used // by this turn
 
 	// pending waits for the next commit.
 	pending store.Commit
@@ -109,9 +111,22 @@ func (t *turn) loop(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		t.tokens += answer.Usage.Input + answer.Usage.Output
+		t.spent(answer.Usage)
 		t.step(store.StepModel, answer)
 	}
+}
+
+func (t *turn) spent(u model.Usage) {
+	t.tokens += u.Input + u.Output
+	t.used.add(u)
+}
+
+// usage is what the session has used up to now, with this turn's part.
+func (t *turn) usage() policy.Usage {
+	u := t.session.used
+	u.Tokens += t.used.Tokens
+	u.CostUSD += t.used.CostUSD
+	return u.usage(t.session.count, t.cfg.Now())
 }
 
 // within checks the limits that are counted between steps, and the kill switch.

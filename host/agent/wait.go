@@ -72,7 +72,7 @@ func (t *turn) awaitMachine(ctx context.Context, v tool.Verdict, w *waiting) (ma
 // tell sends a word before the answer. It is committed like a reply, so that it is neither lost nor shown twice.
 func (t *turn) tell(ctx context.Context, text string) {
 	r := message.Reply{
-		Key: t.row.ID + "/" + store.NewID(t.cfg.Now()), Channel: t.row.Channel, Conversation: t.row.Conversation, ReplyTo: t.origin.EventID,
+		Key: t.row.ID + "/" + store.NewID(t.cfg.Now()), Channel: t.row.Channel, Conversation: t.row.Conversation, ReplyTo: answers(t.origin),
 		Text: text,
 	}
 	t.pending.Replies = append(t.pending.Replies, r)

@@ -83,6 +83,7 @@ func (in *Inbox) accept(m message.Message, try func(commit func(context.Context)
 	if err := check(m); err != nil {
 		return &MalformedError{err}
 	}
+	m = m.Bounded()
 	m.Text = bound(m.Text)
 	m.ReceivedAt = in.cfg.Now().UTC()
 	state, note := in.judge(m)

@@ -230,6 +230,12 @@ type Policy struct {
 	Limits PolicyLimits      `toml:"limits"`
 	// OnErrorAgent takes messages whose route policy failed; empty means none does.
 	OnErrorAgent string `toml:"on_error_agent" ref:"agent"`
+	// DangerouslyAllowOnError lets tool calls pass that the policy could not decide about; without it they are denied.
+	DangerouslyAllowOnError bool `toml:"dangerously_allow_on_error"`
+	// Agents and Channels are globs: where given, the policy is asked only there. Of a route policy, Agents are about the agent
+	// that [routing] names.
+	Agents   []string `toml:"agents"`
+	Channels []string `toml:"channels"`
 	// Isolation is pure (reset before each call) or warm; pure for tool, warm for route.
 	Isolation string `toml:"isolation" oneof:"pure warm"`
 }
@@ -281,4 +287,6 @@ type Access struct {
 	RatePerMinute int `toml:"rate_per_minute" default:"30" range:"1..100_000"`
 	// Groups is addressed (answer only when addressed) or all.
 	Groups string `toml:"groups" default:"addressed" oneof:"addressed all"`
+	// Edits is ignore, or answer: then a message that its sender has changed is answered as a new one.
+	Edits string `toml:"edits" default:"ignore" oneof:"ignore answer"`
 }

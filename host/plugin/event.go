@@ -38,10 +38,9 @@ type Event struct {
 
 // Bounds on the parts of an event, in bytes unless said otherwise.
 const (
-	maxID          = 256
-	maxName        = 256
-	maxHandle      = 1024
-	maxAttachments = 32 // count
+	maxID     = 256
+	maxName   = 256
+	maxHandle = 1024
 )
 
 var eventKinds = map[channelv1.EventKind]EventKind{
@@ -77,9 +76,12 @@ func eventFromWire(instance string, e *channelv1.Event, now time.Time) (Event, e
 			Conversation: conversation,
 			Sender: message.Sender{
 				ID: e.GetSender().GetId(), Name: name, Account: e.GetSender().GetAccount(), Bot: e.GetSender().GetIsBot(),
+				Roles: message.BoundRoles(e.GetSender().GetRoles()),
 			},
 			Text:        text,
 			Addressed:   e.GetAddressed() || conversation.Kind == message.DM,
+			Mentioned:   e.GetMentioned(),
+			Edited:      kind == EventEdit,
 			ReplyTo:     e.GetReplyTo(),
 			Attachments: attachmentsFromWire(e.GetAttachments()),
 			SentAt:      sentAt(e),
@@ -163,13 +165,12 @@ func conversationToWire(c message.Conversation) *channelv1.Conversation {
 func attachmentsFromWire(list []*channelv1.Attachment) []message.Attachment {
 	var out []message.Attachment
 	for _, a := range list {
-		if a.GetHandle() == "" || len(a.GetHandle()) > maxHandle || len(out) == maxAttachments {
+		if a.GetHandle() == "" || len(a.GetHandle()) > maxHandle || len(out) == message.MaxAttachments {
 			continue
 		}
 		name, _ := bounded(a.GetName(), maxName)
-		mediaType, _ := bounded(a.GetMediaType(), maxName)
 		out = append(out, message.Attachment{
-			Handle: a.GetHandle(), Name: name, Type: mediaType, Size: int64(min(a.GetSize(), 1<<50)),
+			Handle: a.GetHandle(), Name: name, Type: message.MediaType(a.GetMediaType()), Size: int64(min(a.GetSize(), 1<<50)),
 		})
 	}
 	return out

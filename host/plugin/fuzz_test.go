@@ -123,7 +123,7 @@ func FuzzEvent(f *testing.F) {
 		if len(e.Text) > message.MaxText || !utf8.ValidString(e.Text) || strings.Contains(e.Text, "\x00") {
 			t.Errorf("accepted a text of %d bytes", len(e.Text))
 		}
-		if len(e.Sender.Name) > maxName || len(e.Attachments) > maxAttachments || len(e.Target) > maxID || len(e.ReplyTo) > maxID {
+		if len(e.Sender.Name) > maxName || len(e.Attachments) > message.MaxAttachments || len(e.Target) > maxID || len(e.ReplyTo) > maxID {
 			t.Errorf("accepted %+v", e)
 		}
 		if _, err := json.Marshal(e); err != nil {

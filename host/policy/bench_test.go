@@ -89,7 +89,7 @@ func rulesGo(t testing.TB) string { return buildGo(t, "./testdata/bench/gorules"
 
 func TestRulesInAllLanguagesAgree(t *testing.T) {
 	messages, want := ruleMessages()
-	for language, path := range map[string]string{"c": rulesC(t), "go": rulesGo(t)} {
+	for language, path := range map[string]string{"c": rulesC(t), "go": rulesGo(t), "assemblyscript": rulesAssemblyScript(t)} {
 		for _, isolation := range []string{IsolationPure, IsolationWarm} {
 			t.Run(language+" "+isolation, func(t *testing.T) {
 				e := engine(t, Source{Name: "rules", Path: path, Kinds: []string{KindRoute}, Isolation: isolation})
@@ -130,7 +130,7 @@ func BenchmarkDecisionNative(b *testing.B) {
 // BenchmarkDecision is a whole decision: facts to frame, the module, the answer, the record.
 func BenchmarkDecision(b *testing.B) {
 	messages, _ := ruleMessages()
-	for _, c := range []struct{ language, path string }{{"C", rulesC(b)}, {"Go", rulesGo(b)}} {
+	for _, c := range []struct{ language, path string }{{"C", rulesC(b)}, {"Go", rulesGo(b)}, {"AssemblyScript", rulesAssemblyScript(b)}} {
 		for _, isolation := range []string{IsolationWarm, IsolationPure} {
 			b.Run(c.language+"/"+isolation, func(b *testing.B) {
 				s := engine(b, Source{Name: "rules", Path: c.path, Kinds: []string{KindRoute}, Isolation: isolation}).Pin()
@@ -156,7 +156,7 @@ func deciding(b *testing.B, route func(context.Context, RouteFacts) (RouteAnswer
 // BenchmarkDecisionLatency times each decision, for the percentiles.
 func BenchmarkDecisionLatency(b *testing.B) {
 	messages, _ := ruleMessages()
-	for _, c := range []struct{ language, path string }{{"C", rulesC(b)}, {"Go", rulesGo(b)}} {
+	for _, c := range []struct{ language, path string }{{"C", rulesC(b)}, {"Go", rulesGo(b)}, {"AssemblyScript", rulesAssemblyScript(b)}} {
 		for _, isolation := range []string{IsolationWarm, IsolationPure} {
 			b.Run(c.language+"/"+isolation, func(b *testing.B) {
 				s := engine(b, Source{Name: "rules", Path: c.path, Kinds: []string{KindRoute}, Isolation: isolation}).Pin()
@@ -207,7 +207,7 @@ func BenchmarkDecisionHostile(b *testing.B) {
 // BenchmarkDecisionInstance is the module alone: a ready frame written, the metered call with its counters, the answer read.
 func BenchmarkDecisionInstance(b *testing.B) {
 	messages, _ := ruleMessages()
-	for _, c := range []struct{ language, path string }{{"C", rulesC(b)}, {"Go", rulesGo(b)}} {
+	for _, c := range []struct{ language, path string }{{"C", rulesC(b)}, {"Go", rulesGo(b)}, {"AssemblyScript", rulesAssemblyScript(b)}} {
 		b.Run(c.language, func(b *testing.B) {
 			e := engine(b, Source{Name: "rules", Path: c.path, Kinds: []string{KindRoute}})
 			i, err := e.slots[0].module.pool.get(context.Background())
@@ -235,7 +235,7 @@ func BenchmarkDecisionInstance(b *testing.B) {
 // BenchmarkDecisionMetering is the exported function with the same frame in memory, with the meter and without, in turns.
 func BenchmarkDecisionMetering(b *testing.B) {
 	messages, _ := ruleMessages()
-	for _, c := range []struct{ language, path string }{{"C", rulesC(b)}, {"Go", rulesGo(b)}} {
+	for _, c := range []struct{ language, path string }{{"C", rulesC(b)}, {"Go", rulesGo(b)}, {"AssemblyScript", rulesAssemblyScript(b)}} {
 		b.Run(c.language, func(b *testing.B) {
 			e := engine(b, Source{Name: "rules", Path: c.path, Kinds: []string{KindRoute}, Limits: Limits{Fuel: maxFuel, Wall: maxWall}})
 			i, err := e.slots[0].module.pool.get(context.Background())
@@ -316,7 +316,7 @@ func (nowhere) Set(uint64)  {}
 
 // BenchmarkLoad is from file to force, with the compiled code in the cache.
 func BenchmarkLoad(b *testing.B) {
-	for _, c := range []struct{ language, path string }{{"C", rulesC(b)}, {"Go", rulesGo(b)}} {
+	for _, c := range []struct{ language, path string }{{"C", rulesC(b)}, {"Go", rulesGo(b)}, {"AssemblyScript", rulesAssemblyScript(b)}} {
 		b.Run(c.language, func(b *testing.B) {
 			cache := b.TempDir() + "/cache"
 			for b.Loop() {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Config is what an Engine needs.
@@ -18,11 +19,15 @@ type Config struct {
 	Log      *slog.Logger
 	// OnSwap is called after each load that a running Engine tried, whether it took effect or not.
 	OnSwap func(Status)
+	// OnChange is called after each change of what is in force, and after each refusal.
+	OnChange func(Change)
 	// Gate sees every module before it comes into force and keeps it out by an error. It may ask it.
-	Gate func(context.Context, *Module) error
+	Gate func(context.Context, Candidate) error
 	// CountBlocks makes modules count how often each of their basic blocks runs; see Module.TakeCounts. Their answers
 	// and their fuel stay the same, only their time does not.
 	CountBlocks bool
+	// Ledger remembers over restarts; nil forgets.
+	Ledger Ledger
 }
 
 // Engine keeps the chain of policies in force. It is safe for concurrent use.
@@ -31,6 +36,7 @@ type Engine struct {
 	host    *host
 	current atomic.Pointer[Set]
 	rewatch chan struct{} // tells Run that the folders may have changed
+	trips   chan struct{} // tells Run that a module has failed its trial
 
 	staging sync.Mutex // one change at a time, which can take as long as a compiler takes; guards closed
 	closed  bool
@@ -55,16 +61,17 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	h.counts = cfg.CountBlocks
-	e := &Engine{cfg: cfg, host: h, rewatch: make(chan struct{}, 1)}
+	e := &Engine{cfg: cfg, host: h, rewatch: make(chan struct{}, 1), trips: make(chan struct{}, 1)}
 	for _, source := range cfg.Sources {
-		s := &slot{source: source}
-		e.refresh(ctx, s)
+		s := &slot{source: source, passed: &atomic.Int64{}}
+		e.refresh(ctx, s, ByStart)
 		if s.err != nil {
 			e.cfg.Log.Error("policy cannot be loaded and fails closed", "policy", source.Name, "path", source.Path, "error", s.err)
 		}
 		e.slots = append(e.slots, s)
 	}
 	e.publish()
+	e.tell(ctx, e.slots)
 	return e, nil
 }
 
@@ -98,13 +105,20 @@ func (e *Engine) Stage(ctx context.Context, sources []Source) (commit, rollback 
 		rollback()
 		return nil, nil, err
 	}
-	return func() { e.commit(staged) }, rollback, nil
+	return func() { e.commit(ctx, staged) }, rollback, nil
 }
 
 // commit puts staged slots in force and gives up the lock that Stage took.
-func (e *Engine) commit(staged []*slot) {
+func (e *Engine) commit(ctx context.Context, staged []*slot) {
 	defer e.staging.Unlock()
+	old := e.slots
 	e.replace(staged, true)
+	e.tell(ctx, staged)
+	for _, s := range old {
+		if e.slotNamed(s.source.Name) == nil {
+			e.record(ctx, Change{At: time.Now(), Policy: s.source.Name, Path: s.source.Path, Outcome: OutcomeRemoved, By: ByConfig})
+		}
+	}
 	select {
 	case e.rewatch <- struct{}{}:
 	default:
@@ -115,12 +129,12 @@ func (e *Engine) stage(ctx context.Context, sources []Source) ([]*slot, error) {
 	var staged []*slot
 	var errs []error
 	for _, source := range sources {
-		s := &slot{source: source}
+		s := &slot{source: source, passed: &atomic.Int64{}}
 		old := e.slotNamed(source.Name)
 		if old != nil {
 			s.inherit(old)
 		}
-		e.refresh(ctx, s)
+		e.refresh(ctx, s, ByConfig)
 		if s.err != nil && (old == nil || !old.source.equal(source)) {
 			errs = append(errs, fmt.Errorf("policy %s: %w", source.Name, s.err))
 		}
@@ -152,7 +166,7 @@ func (e *Engine) replace(slots []*slot, inForce bool) {
 
 // publish makes the chain in e.slots the one in force.
 func (e *Engine) publish() {
-	if old := e.current.Swap(newSet(e.slots, e.host.zone)); old != nil {
+	if old := e.current.Swap(newSet(e.slots, e.host.zone, e.cfg.Log)); old != nil {
 		old.Release()
 	}
 }
@@ -188,7 +202,7 @@ func (e *Engine) Close() error {
 	e.closed = true
 	ended := make([]*slot, len(e.slots))
 	for i, s := range e.slots {
-		ended[i] = &slot{source: s.source, err: errClosed}
+		ended[i] = &slot{source: s.source, err: errClosed, passed: s.passed}
 	}
 	e.replace(ended, true)
 	return e.host.release()

@@ -33,7 +33,7 @@ func hostFunctions() []hostFunction {
 		function(meter.ImportModule, meter.DeepImport, ">", hostDeep),
 		function(meter.ImportModule, meter.GrowImport, "i>i", hostGrow),
 	}
-	return append(list, wasiFunctions()...)
+	return append(append(list, wasiFunctions()...), opaFunctions()...)
 }
 
 // function takes a signature like "il>i": i is i32, l is i64.

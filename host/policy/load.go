@@ -11,6 +11,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/policy/meter"
 	"github.com/flynnhost/flynn/host/policy/meter/verify"
+	"github.com/flynnhost/flynn/host/policy/opa"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -20,7 +21,7 @@ import (
 // maxModule bounds a module's file, in bytes.
 const maxModule = meter.MaxModule
 
-// What a module may spend while it is loaded: language runtimes have much to set up.
+// What a module may spend while it is loaded: language runtimes have much to set up. A longer wall of its own counts here too.
 const (
 	initFuel = 300_000_000
 	initWall = 2 * time.Second
@@ -31,7 +32,10 @@ const (
 )
 
 // identity is the digest of all that decides.
-func identity(wasm []byte, s Source) string {
+func identity(wasm []byte, s Source) string { return identityOf(fileDigest(wasm), s) }
+
+// identityOf is identity by the SHA-256 of the file.
+func identityOf(file string, s Source) string {
 	limits := s.Limits.withDefaults()
 	// Marshalling sorts the data's keys.
 	config, err := json.Marshal([]any{meter.Version, abi.Version, limits, s.Data, s.isolation(), s.has(KindRoute), s.has(KindTool)})
@@ -39,7 +43,7 @@ func identity(wasm []byte, s Source) string {
 		return "" // cannot be: these are numbers and strings
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%s\n", fileDigest(wasm), config)
+	fmt.Fprintf(h, "%s\n%s\n", file, config)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -61,7 +65,7 @@ func (m *Module) build(ctx context.Context, wasm []byte) error {
 	if err != nil {
 		return err
 	}
-	m.info = out.Info
+	m.info, m.rego = out.Info, dialectOf(out.Info)
 	if err := m.checkContract(); err != nil {
 		return err
 	}
@@ -126,6 +130,9 @@ func (m *Module) checkContract() error {
 	if m.pure && m.info.HiddenState {
 		return fmt.Errorf("the module changes tables or drops segments, which cannot be put back: set isolation = \"warm\", or build it without")
 	}
+	if m.rego != nil {
+		return m.checkDialect()
+	}
 	want := map[string]meter.Signature{"flynn_abi": "() -> i32", "flynn_buffer": "(i32) -> i32"}
 	if m.source.has(KindRoute) {
 		want["flynn_route"] = "(i32) -> i64"
@@ -151,7 +158,7 @@ func (m *Module) checkContract() error {
 func (m *Module) checkImports() error {
 	known := map[[2]string]meter.Signature{}
 	for _, f := range hostFunctions() {
-		if f.module != meter.ImportModule {
+		if f.module != meter.ImportModule && (f.module != opa.Module || m.rego != nil) {
 			known[[2]string{f.module, f.name}] = f.signature()
 		}
 	}
@@ -239,6 +246,9 @@ func (m *Module) fresh(ctx context.Context) (*instance, error) {
 	if m.source.has(KindTool) {
 		i.tool = wasm.ExportedFunction("flynn_tool")
 	}
+	if m.rego != nil {
+		i.rego = newRego(wasm)
+	}
 	i.depth.Set(uint64(m.limits.Depth))
 	return i, nil
 }
@@ -256,7 +266,7 @@ func mutable(wasm api.Module, name string) api.MutableGlobal {
 
 // initialise runs what the module wants to run first, asks its version and finds its region. It is metered as any call.
 func (i *instance) initialise(ctx context.Context) error {
-	i.begin(ctx, &query{}, initFuel, initWall, i.module.host.clock())
+	i.begin(ctx, &query{}, initFuel, max(initWall, i.module.limits.Wall), i.module.host.clock())
 	defer i.end()
 	for _, name := range []string{meter.StartExport, "_initialize"} {
 		if f := i.wasm.ExportedFunction(name); f != nil {
@@ -265,14 +275,7 @@ func (i *instance) initialise(ctx context.Context) error {
 			}
 		}
 	}
-	if err := i.call(i.wasm.ExportedFunction("flynn_abi")); err != nil {
-		return err
-	}
-	major, minor := uint32(i.stack[0])>>16, uint32(i.stack[0])&0xffff
-	if major != abi.Major || minor > abi.Minor {
-		return fmt.Errorf("the module speaks flynn %d.%d, this host %d.%d", major, minor, abi.Major, abi.Minor)
-	}
-	if err := i.findRegion(maxOutput); err != nil {
+	if err := i.agree(); err != nil {
 		return err
 	}
 	i.clean = true
@@ -280,12 +283,35 @@ func (i *instance) initialise(ctx context.Context) error {
 	return nil
 }
 
+// agree asks the module for its version and finds its region, or what stands for both in OPA's dialect.
+func (i *instance) agree() error {
+	if i.rego != nil {
+		return i.setUpRego()
+	}
+	if err := i.call(i.wasm.ExportedFunction("flynn_abi")); err != nil {
+		return err
+	}
+	major, minor := uint32(i.stack[0])>>16, uint32(i.stack[0])&0xffff
+	if major != abi.Major || minor > abi.Minor {
+		return fmt.Errorf("the module speaks flynn %d.%d, this host %d.%d", major, minor, abi.Major, abi.Minor)
+	}
+	return untyped(i.findRegion(maxOutput))
+}
+
+// untyped keeps a nil pointer from becoming an error.
+func untyped(err *Error) error {
+	if err == nil {
+		return nil
+	}
+	return err
+}
+
 // warmUp makes one made-up decision of each kind and takes the image again, so that what a runtime sets up lazily is
 // in it. A module that fails on it keeps the image of before; it may have reasons to refuse made-up facts.
 func (i *instance) warmUp(ctx context.Context) error {
 	m := i.module
 	for _, q := range m.syntheticQueries() {
-		i.begin(ctx, &q, m.limits.Fuel+warmFuel, initWall, m.host.clock())
+		i.begin(ctx, &q, m.limits.Fuel+warmFuel, max(initWall, m.limits.Wall), m.host.clock())
 		i.clean = false
 		v := i.run(q.kind, q.frame, &Record{})
 		i.end()

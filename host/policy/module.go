@@ -28,11 +28,14 @@ type Module struct {
 	warning  string
 	host     *host
 	compiled wazero.CompiledModule
-	image    *image // nil when the module hides state outside of memory
+	rego     *dialect // nil unless OPA's compiler made it
+	image    *image   // nil when the module hides state outside of memory
 	pure     bool
 	pool     *pool
 	census   *census // nil where blocks are not counted
 	refs     atomic.Int64
+	faults   atomic.Int64 // failures of every class, those of its answers too
+	trial    atomic.Pointer[trial]
 
 	globs       patterns[*glob.Pattern]
 	expressions patterns[*expression]
@@ -72,6 +75,15 @@ func (m *Module) Name() string { return m.source.Name }
 
 // Digest is the SHA-256 of all that decides: module, data, limits and the meter's version.
 func (m *Module) Digest() string { return m.digest }
+
+// File is the SHA-256 of the module's file.
+func (m *Module) File() string { return m.file }
+
+// Isolation is IsolationPure or IsolationWarm.
+func (m *Module) Isolation() string { return m.source.isolation() }
+
+// Decides tells whether the policy makes decisions of this kind.
+func (m *Module) Decides(kind string) bool { return m.source.has(kind) }
 
 // Info is what was learned about the module while it was loaded.
 func (m *Module) Info() meter.Info { return m.info }

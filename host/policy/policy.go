@@ -82,6 +82,7 @@ type Restrictions struct {
 type Record struct {
 	Policy string
 	Digest string // of module, data, limits and meter version
+	File   string // SHA-256 of the module's file
 	Kind   string // route or tool
 	Frame  []byte
 	Calls  []HostCall
@@ -102,4 +103,5 @@ type HostCall struct {
 	Args []byte `json:"args,omitempty"`
 	Ret  int32  `json:"ret"`
 	Data []byte `json:"data,omitempty"`
+	Sum  string `json:"sum,omitempty"` // SHA-256 of what KeptCalls has cut
 }

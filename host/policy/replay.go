@@ -3,7 +3,9 @@ package policy
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"strings"
 
@@ -17,6 +19,8 @@ type Replayed struct {
 	Answer, Fuel bool
 	// Call is the index of the first host call that differs, or -1.
 	Call int
+	// Lacks names what the module asked for and the record does not hold, so that nothing can be said of it: "text" or "arguments".
+	Lacks string
 }
 
 // Same tells that nothing differs.
@@ -62,6 +66,11 @@ func Replay(ctx context.Context, source Source, recorded Record) (Replayed, erro
 // Replay asks the recorded decision again, of an instance in its first state. The record holds all that the module could
 // see: the frame, and what was too large for it. A decision of a warm policy may have cost other fuel than it costs here.
 func (m *Module) Replay(ctx context.Context, recorded Record) (Replayed, error) {
+	return m.ReplayFrame(ctx, recorded, recorded.Frame)
+}
+
+// ReplayFrame is Replay with another frame: the same question with other facts.
+func (m *Module) ReplayFrame(ctx context.Context, recorded Record, frame []byte) (Replayed, error) {
 	q, err := queryOf(recorded)
 	if err != nil {
 		return Replayed{}, err
@@ -73,6 +82,11 @@ func (m *Module) Replay(ctx context.Context, recorded Record) (Replayed, error) 
 	if err != nil {
 		return Replayed{}, err
 	}
+	lacks := q.lacks()
+	if err := checkFrame(frame, frameKind(q.kind)); err != nil {
+		return Replayed{}, fmt.Errorf("the frame cannot be read: %w", err.Err)
+	}
+	q.frame = frame
 	var is Record
 	l := link{source: m.source, module: m}
 	v := l.askFirstState(ctx, &q, &is)
@@ -82,7 +96,45 @@ func (m *Module) Replay(ctx context.Context, recorded Record) (Replayed, error) 
 		l.restrict(&v, &is)
 	}
 	return Replayed{Was: recorded, Is: is, Call: firstDifference(recorded.Calls, is.Calls), Fuel: recorded.Fuel == is.Fuel,
-		Answer: recorded.Raw == is.Raw && recorded.Answer == is.Answer && recorded.Reason == is.Reason && recorded.Error == is.Error}, nil
+		Answer: recorded.Raw == is.Raw && recorded.Answer == is.Answer && recorded.Reason == is.Reason && recorded.Error == is.Error,
+		Lacks:  lacks.asked(is.Calls)}, nil
+}
+
+// lack is what a record does not hold of its decision's facts.
+type lack struct{ text, args bool }
+
+// lacks compares the question with what its frame says of it.
+func (q *query) lacks() lack {
+	var l lack
+	if whole, ok := fieldOf(q.frame, abi.TextLen); ok && len(whole.bytes) == 8 {
+		l.text = intOf(q.frame, abi.TextLen) != int64(len(q.text))
+	}
+	if digest, ok := fieldOf(q.frame, abi.ArgsDigest); ok && q.kind == KindTool {
+		sum := sha256.Sum256(q.args)
+		var want [2 * sha256.Size]byte
+		hex.Encode(want[:], sum[:])
+		l.args = !bytes.Equal(digest.bytes, want[:])
+	}
+	return l
+}
+
+// asked names what a module that made these calls could not be told.
+func (l lack) asked(calls []HostCall) string {
+	if !l.text && !l.args {
+		return ""
+	}
+	for k := range calls {
+		c := &calls[k]
+		switch {
+		case l.args && (c.Name == "arg" || c.Name == "arg_kind" || c.Name == InputCall):
+			return "arguments"
+		case l.text && c.Name == InputCall:
+			return "text"
+		case l.text && c.Name == "get" && len(c.Args) == 8 && binary.LittleEndian.Uint32(c.Args) == uint32(abi.Text):
+			return "text"
+		}
+	}
+	return ""
 }
 
 // askFirstState is ask, after a reset whatever the isolation.
@@ -98,16 +150,15 @@ func (l *link) askFirstState(ctx context.Context, q *query, r *Record) verdict {
 
 // queryOf makes the question of a record again.
 func queryOf(r Record) (query, error) {
-	kind := uint16(abi.FrameRoute)
 	q := query{kind: r.Kind, frame: r.Frame, text: r.Text, args: r.Args}
 	switch r.Kind {
 	case KindRoute:
 	case KindTool:
-		kind, q.tree = abi.FrameTool, &tree{}
+		q.tree = &tree{}
 	default:
 		return q, fmt.Errorf("the record is of kind %q; it has to be route or tool", r.Kind)
 	}
-	if err := checkFrame(r.Frame, kind); err != nil {
+	if err := checkFrame(r.Frame, frameKind(r.Kind)); err != nil {
 		return q, fmt.Errorf("the record's frame cannot be read: %w", err.Err)
 	}
 	q.seed, q.unix = intOf(r.Frame, abi.Seed), intOf(r.Frame, abi.UnixTime)
@@ -125,6 +176,7 @@ func intOf(frame []byte, id abi.Field) int64 {
 	return int64(binary.LittleEndian.Uint64(v.bytes))
 }
 
+// agentsOf reads a frame that is known to be well formed.
 func agentsOf(frame []byte) ([]string, error) {
 	v, ok := fieldOf(frame, abi.Agents)
 	if !ok {
@@ -133,22 +185,29 @@ func agentsOf(frame []byte) ([]string, error) {
 	if v.kind != abi.TypeList {
 		return nil, fmt.Errorf("the record's list of agents is of type %d", v.kind)
 	}
-	var agents []string
-	for k := uint32(0); ; k++ {
-		name, ok := v.item(k)
-		if !ok {
-			return agents, nil
-		}
-		agents = append(agents, string(name))
+	agents := make([]string, 0, 16)
+	for all := string(v.bytes); len(all) >= 4; {
+		n := binary.LittleEndian.Uint32([]byte(all[:4]))
+		agents = append(agents, all[4:4+n])
+		all = all[4+n:]
 	}
+	return agents, nil
 }
 
-// firstDifference is -1 when both made the same calls and got the same answers.
+// frameKind is the kind of decision in the frame's own numbers.
+func frameKind(kind string) uint16 {
+	if kind == KindTool {
+		return abi.FrameTool
+	}
+	return abi.FrameRoute
+}
+
+// firstDifference is -1 when both made the same calls and got the same answers, as far as a log keeps them.
 func firstDifference(was, is []HostCall) int {
+	was, is = KeptCalls(was), KeptCalls(is)
 	n := min(len(was), len(is))
 	for k := range n {
-		a, b := was[k], is[k]
-		if a.Name != b.Name || a.Ret != b.Ret || !bytes.Equal(a.Args, b.Args) || !bytes.Equal(a.Data, b.Data) {
+		if !was[k].same(&is[k]) {
 			return k
 		}
 	}

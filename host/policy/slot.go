@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,11 +22,20 @@ type slot struct {
 	err      error   // why that file is not in force
 	loadedAt time.Time
 	loadTook time.Duration
+	passed   *atomic.Int64 // see link
+	recalled bool          // past is known
+	past     Past          // how the policy was left, with the pin and the refusal that hold now
+	change   *Change       // what the ledger is to be told
 }
 
 // inherit takes over the modules of the slot's predecessor.
 func (s *slot) inherit(old *slot) {
 	s.previous = old.previous.retain()
+	s.passed = old.passed
+	s.recalled, s.past = old.recalled, old.past
+	if old.module != nil {
+		s.past.File, s.past.Digest = old.module.file, old.module.digest
+	}
 	if old.source.equal(s.source) {
 		s.module, s.tried, s.err = old.module.retain(), old.tried, old.err
 		s.loadedAt, s.loadTook = old.loadedAt, old.loadTook
@@ -47,7 +58,7 @@ func dropAll(slots []*slot) {
 
 // refresh brings the slot in line with its file and reports whether it tried to. A file that fails any step leaves the
 // module in force where it is.
-func (e *Engine) refresh(ctx context.Context, s *slot) bool {
+func (e *Engine) refresh(ctx context.Context, s *slot, by string) bool {
 	wasm, err := readModule(s.source.Path)
 	sum := "unreadable"
 	if err == nil {
@@ -56,53 +67,107 @@ func (e *Engine) refresh(ctx context.Context, s *slot) bool {
 	if s.tried == sum {
 		return false
 	}
-	s.tried = sum
-	if err != nil {
-		s.err = &Error{ClassLoad, err}
+	if err := e.recall(ctx, s); err != nil {
+		s.err = &Error{ClassLoad, fmt.Errorf("recall how the policy was left: %w", err)}
 		return true
 	}
-	begin := time.Now()
-	m, err := e.obtain(ctx, s, wasm)
+	s.tried = sum
+	if err == nil && s.past.Pin.Over != sum { // a file that is gone for a moment has not changed
+		s.past.Pin = Pin{}
+	}
+	m, err := e.choose(ctx, s, wasm, err)
 	if err != nil {
 		s.err = err
+		e.fallBack(ctx, s)
+		s.changed(OutcomeRefused, by, s.triedFile(), "", err.Error())
+		if s.past.Refused != "" { // that is on record already
+			s.change = nil
+		}
 		return true
 	}
 	s.err = nil
 	if m == s.module {
 		return true
 	}
-	s.loadedAt, s.loadTook = time.Now(), time.Since(begin)
-	if m == s.previous {
-		s.module, s.previous = s.previous, s.module
-		return true
+	before, fallback := s.module, s.past.File
+	s.install(m)
+	if s.past.Pin.File == "" {
+		e.putOnTrial(s, m, fallback, before)
+		s.changed(OutcomeInForce, by, m.file, m.digest, "")
 	}
-	s.previous.release()
-	s.module, s.previous = m, s.module
+	s.past.File, s.past.Digest = m.file, m.digest
 	return true
 }
 
-// obtain finds or loads the module. A loaded one comes with a reference, a found one without. The file is foreign and
-// goes through a lot of code: a bug that it brings to light is a fault of the file, not the end of the host.
-func (e *Engine) obtain(ctx context.Context, s *slot, wasm []byte) (m *Module, err error) {
+// triedFile is the digest of the file that was tried last, if it could be read.
+func (s *slot) triedFile() string {
+	if len(s.tried) == hex.EncodedLen(sha256.Size) {
+		return s.tried
+	}
+	return ""
+}
+
+// choose finds the module that is to be in force: the one that is pinned, or the file's, which has to prove itself.
+func (e *Engine) choose(ctx context.Context, s *slot, wasm []byte, unread error) (*Module, error) {
+	begin := time.Now()
+	defer func() { s.loadTook = time.Since(begin) }()
+	switch {
+	case s.past.Pin.File != "":
+		return e.archived(ctx, s, s.past.Pin.File)
+	case unread != nil:
+		return nil, &Error{ClassLoad, unread}
+	case s.past.Refused != "" && identity(wasm, s.source) == s.past.Refused:
+		return nil, &Error{ClassLoad, fmt.Errorf("the file's module failed too often when it was in force: change the file, or run flynn policy rollback %s --clear", s.source.Name)}
+	}
+	s.past.Refused = ""
+	return e.obtain(ctx, s, wasm)
+}
+
+// install makes m the module in force and keeps the one before it.
+func (s *slot) install(m *Module) {
+	s.loadedAt = time.Now()
+	switch m {
+	case s.module:
+	case s.previous:
+		s.module, s.previous = s.previous, s.module
+	default:
+		s.previous.release()
+		s.module, s.previous = m, s.module
+	}
+}
+
+// obtain finds or loads the module. A loaded one comes with a reference, a found one without.
+func (e *Engine) obtain(ctx context.Context, s *slot, wasm []byte) (*Module, error) {
+	if m := s.compiled(identity(wasm, s.source)); m != nil {
+		return m, nil
+	}
+	return e.load(ctx, s, wasm, func(m *Module) error { return e.prove(ctx, s, m, wasm) })
+}
+
+// compiled is the module with that digest, if the slot has it.
+func (s *slot) compiled(digest string) *Module {
+	for _, m := range []*Module{s.module, s.previous} {
+		if m != nil && m.digest == digest {
+			return m
+		}
+	}
+	return nil
+}
+
+// load makes a module that passes a last check. The file is foreign and goes through a lot of code: a bug that it brings to light is a
+// fault of the file, not the end of the host.
+func (e *Engine) load(ctx context.Context, s *slot, wasm []byte, check func(*Module) error) (m *Module, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			m, err = nil, &Error{ClassLoad, fmt.Errorf("panic while loading: %v\n%s", p, debug.Stack())}
 		}
 	}()
-	digest := identity(wasm, s.source)
-	for _, m := range []*Module{s.module, s.previous} {
-		if m != nil && m.digest == digest {
-			return m, nil
-		}
-	}
 	if m, err = loadModule(ctx, e.host, s.source, wasm); err != nil {
 		return nil, err
 	}
-	if e.cfg.Gate != nil {
-		if err := e.cfg.Gate(ctx, m); err != nil {
-			m.release()
-			return nil, &Error{ClassLoad, fmt.Errorf("kept out by the gate: %w", err)}
-		}
+	if err := check(m); err != nil {
+		m.release()
+		return nil, &Error{ClassLoad, err}
 	}
 	return m, nil
 }
@@ -137,6 +202,8 @@ func (s *slot) state() string {
 		return StateFailing
 	case s.err != nil:
 		return StateStale
+	case s.past.Pin.File != "":
+		return StatePinned
 	}
 	return StateRunning
 }
@@ -146,11 +213,21 @@ func (s *slot) status() Status {
 		Name: s.source.Name, Path: s.source.Path, Kinds: s.source.Kinds, Isolation: s.source.isolation(), State: s.state(),
 		LoadedAt: s.loadedAt, LoadTook: s.loadTook, FuelLimit: s.source.Limits.withDefaults().Fuel,
 	}
+	if s.module != nil && s.past.Pin.File == s.module.file {
+		st.Pinned = s.past.Pin.File
+	}
 	if s.err != nil {
 		st.Error = s.err.Error()
 	}
 	if s.module != nil {
 		s.module.fill(&st)
+	}
+	st.Agents, st.Channels, st.AllowOnError = s.source.Agents, s.source.Channels, s.source.AllowOnError
+	if s.passed != nil {
+		st.Passed = s.passed.Load()
+	}
+	if s.source.AllowOnError {
+		st.Warning = strings.TrimPrefix(st.Warning+"; where it fails it restricts nothing (dangerously_allow_on_error)", "; ")
 	}
 	return st
 }

@@ -7,6 +7,7 @@ const (
 	StateRunning = "running"
 	StateFailing = "failing" // could not be loaded: every decision of it fails closed
 	StateStale   = "stale"   // an older module is in force, because the file's could not be loaded
+	StatePinned  = "pinned"  // a person went back to an older module
 )
 
 // Status is how one policy of the chain is doing.
@@ -19,6 +20,7 @@ type Status struct {
 	Error      string        `json:"error,omitempty"`   // why it is failing or stale
 	Warning    string        `json:"warning,omitempty"` // of a running module
 	File       string        `json:"file,omitempty"`    // SHA-256 of the module in force
+	Pinned     string        `json:"pinned,omitempty"`  // SHA-256 of the module that a person went back to
 	Digest     string        `json:"digest,omitempty"`  // of module, data, limits and meter version
 	LoadedAt   time.Time     `json:"loaded_at,omitzero"`
 	LoadTook   time.Duration `json:"load_took_ns,omitempty"`
@@ -31,4 +33,9 @@ type Status struct {
 	FuelTotal  int64         `json:"fuel_total"`
 	FuelMax    int64         `json:"fuel_max"`
 	FuelLimit  int64         `json:"fuel_limit"`
+	// Agents and Channels are globs of where it is asked; empty is everywhere.
+	Agents       []string `json:"agents,omitempty"`
+	Channels     []string `json:"channels,omitempty"`
+	AllowOnError bool     `json:"dangerously_allow_on_error,omitempty"`
+	Passed       int64    `json:"passed_on_error,omitempty"` // tool calls that passed because it failed
 }

@@ -45,7 +45,7 @@ func TestAChangeIsFoundWithoutAWatch(t *testing.T) {
 func TestAPanicWhileLoadingRefusesTheFile(t *testing.T) {
 	path := write(t, version(0, 1))
 	e := engine(t, tool("p", path))
-	e.cfg.Gate = func(context.Context, *Module) error { panic("a bug") }
+	e.cfg.Gate = func(context.Context, Candidate) error { panic("a bug") }
 	replace(t, path, version(0, 2))
 	e.Refresh(t.Context())
 	s := e.Status()[0]
@@ -65,7 +65,7 @@ func TestStatusDoesNotWaitForAChange(t *testing.T) {
 	e := engine(t, tool("p", path))
 	before := e.Status()[0]
 	reached, leave := make(chan struct{}), make(chan struct{})
-	e.cfg.Gate = func(context.Context, *Module) error {
+	e.cfg.Gate = func(context.Context, Candidate) error {
 		close(reached)
 		<-leave
 		return nil

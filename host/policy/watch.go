@@ -56,6 +56,8 @@ func (e *Engine) follow(ctx context.Context, w *fsnotify.Watcher) error {
 		case <-settle.timer.C:
 			settle.quiet()
 			e.Refresh(ctx)
+		case <-e.trips:
+			e.revert(ctx)
 		case <-e.rewatch:
 			watched = e.watch(w, watched)
 		case <-poll.C:
@@ -148,18 +150,16 @@ func (e *Engine) refreshAll(ctx context.Context) []Status {
 	}
 	var tried []*slot
 	changed := false
-	staged := make([]*slot, len(e.slots))
-	for i, old := range e.slots {
-		s := &slot{source: old.source}
-		s.inherit(old)
-		if e.refresh(ctx, s) {
+	staged := e.successors()
+	for i, s := range staged {
+		if e.refresh(ctx, s, ByFile) {
 			tried = append(tried, s)
 			// A failing policy says in its records why, so a new reason is a change.
-			changed = changed || s.module != old.module || s.module == nil
+			changed = changed || s.module != e.slots[i].module || s.module == nil
 		}
-		staged[i] = s
 	}
 	e.replace(staged, changed)
+	e.tell(ctx, tried)
 	all := make([]Status, len(tried))
 	for i, s := range tried {
 		all[i] = s.status()

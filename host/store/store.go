@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
@@ -30,6 +31,8 @@ type Store interface {
 	Memory
 	Decisions
 	EgressLog
+	Shadows
+	Policies
 	Close() error
 }
 
@@ -127,7 +130,7 @@ type Turns interface {
 	RunningTurns(ctx context.Context) ([]Turn, error)
 	// Steps returns a turn's steps in order.
 	Steps(ctx context.Context, turn string) ([]Step, error)
-	// Transcript returns the steps of a session's last turns, oldest first, running turns included.
+	// Transcript returns the steps of a session's last turns that have any, oldest first, running turns included.
 	Transcript(ctx context.Context, session string, turns int) ([]Step, error)
 	// History returns the last turns of a conversation over all agents, oldest first.
 	History(ctx context.Context, channel, conversation string, turns int) ([]Turn, error)
@@ -248,8 +251,13 @@ type Decision struct {
 	Turn   string
 	Policy string // name
 	Digest string // of the module, data, limits and meter
+	File   string // SHA-256 of the module's file; "" in rows of an older flynn
 	Frame  []byte
+	Text   string          // the whole text, where the frame has only its beginning
+	Args   json.RawMessage // of a tool call
 	Calls  json.RawMessage // host calls and their answers, in order
+	Raw    int64           // the module's answer in its own numbers
+	Rule   uint32          // the number that the module gave as the reason
 	Answer string
 	Reason string
 	Error  string
@@ -259,13 +267,20 @@ type Decision struct {
 
 // DecisionFilter selects decisions; zero fields select all.
 type DecisionFilter struct {
+	ID                 int64
 	Kind, Policy, Turn string
-	Since              time.Time
+	Since, Until       time.Time // Until is the first moment that does not belong
 	Limit              int
+	// WithoutCalls leaves Calls empty, for who has no use for them: they take the longest to read.
+	WithoutCalls bool
 }
 
 // Decisions is the decision log. Rows of a turn are written by CommitTurn.
 type Decisions interface {
 	AddDecisions(ctx context.Context, ds []Decision) error
+	// ListDecisions returns the oldest decisions, a thousand if there is no limit.
 	ListDecisions(ctx context.Context, f DecisionFilter) ([]Decision, error)
+	// EachDecision goes over any number of decisions in the order of their times, and holds few of them at a time. Writers do
+	// not wait for it. An error ends it.
+	EachDecision(ctx context.Context, f DecisionFilter) iter.Seq2[Decision, error]
 }

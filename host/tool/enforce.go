@@ -29,9 +29,10 @@ type Subject struct {
 	// Offered is what the agent may call at all; see Registry.Offered. Nil offers nothing.
 	Offered Set
 	Labels  []string // provenance labels of the session
-	// CallsInTurn and Turns count what came before: tool calls of this turn, turns of this session.
+	// CallsInTurn counts the tool calls of this turn before this one, whatever became of them: who tries and is denied has
+	// tried.
 	CallsInTurn int
-	Turns       int
+	Used        policy.Usage // by the session so far, this turn's part included
 	Sandbox     SandboxState
 	// LocalDoor is true where the person sits at the machine's own web page or terminal.
 	LocalDoor bool
@@ -217,7 +218,7 @@ func (e *Enforcer) askPolicies(ctx context.Context, s Subject, v *Verdict) polic
 			Labels:  s.Labels,
 			Now:     e.config.Now(),
 			Seed:    e.config.Seed(),
-			Used:    policy.Usage{Turns: s.Turns},
+			Used:    s.Used,
 		},
 		Agent:       s.Agent,
 		Session:     s.Session,

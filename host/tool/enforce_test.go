@@ -173,7 +173,7 @@ func TestEnforceTellsPoliciesTheFacts(t *testing.T) {
 	})
 	s := with(channelSubject(), func(s *Subject) {
 		s.Labels = []string{"web:example.com"}
-		s.CallsInTurn, s.Turns = 3, 7
+		s.CallsInTurn, s.Used = 3, policy.Usage{Turns: 7}
 		s.Sandbox.Configured = true
 	})
 	v := e.Enforce(t.Context(), s, model.ToolCall{Name: "shell.exec", Args: json.RawMessage(`{ "command" : "ls" }`)})

@@ -44,8 +44,11 @@ func (r *Runner) Run(ctx context.Context, v Verdict, call Call) Result {
 	defer cancel()
 	result, err := run(ctx, v.tool, call)
 	if err != nil {
-		return r.failed(v, err)
+		failed := r.failed(v, err) // in the host's words, but the call may have read before it failed
+		failed.Labels = result.Labels
+		return v.labelled(failed)
 	}
+	result = v.labelled(result)
 	result.Text = boundText(result.Text, r.maxText(), rest(v.tool))
 	return result
 }

@@ -32,6 +32,8 @@ type Spec struct {
 	Effect      Effect
 	// Machine is true for tools that act on a Machine: they follow the session into its sandbox.
 	Machine bool
+	// Provider is the plugin that brings the tool, empty for one of Flynn's own. What a provider says is foreign.
+	Provider string
 }
 
 // Tool does one thing. Run is called only after Enforce; its arguments fit the schema.
@@ -53,6 +55,8 @@ type Call struct {
 	Labels []string
 	// Machine is where tools with Spec.Machine act.
 	Machine machine.Machine
+	// Place are the labels of what a program prints on Machine.
+	Place []string
 	// Progress receives output as it comes; never nil.
 	Progress func(p []byte)
 }
@@ -62,6 +66,6 @@ type Result struct {
 	Text    string          `json:"text"` // valid UTF-8, bounded
 	IsError bool            `json:"is_error,omitempty"`
 	Verdict json.RawMessage `json:"verdict,omitempty"` // typed record for people, such as a machine.Result
-	// Labels say what the result has touched ("web:example.com", "file:notes.md").
+	// Labels say what the result has touched ("web:example.com", "file:notes.md"); see JoinLabels.
 	Labels []string `json:"labels,omitempty"`
 }

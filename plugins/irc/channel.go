@@ -111,6 +111,9 @@ func (p *plugin) setLink(l *link) {
 // handle acts on one line of the server. An error ends the connection.
 func (p *plugin) handle(ctx context.Context, l *link, m line, in channel.Inbox) error {
 	own := fold(m.nick()) == fold(l.ownNick())
+	if ask := l.members.follow(m, own); ask != "" {
+		return l.send("NAMES", ask)
+	}
 	switch m.command {
 	case "PING":
 		return l.send("PONG", m.last())
@@ -124,6 +127,7 @@ func (p *plugin) handle(ctx context.Context, l *link, m line, in channel.Inbox) 
 		}
 	case "KICK":
 		if fold(m.param(1)) == fold(l.ownNick()) {
+			l.members.forget(m.param(0))
 			return l.send("JOIN", m.param(0))
 		}
 	case "401", "403", "404", "407", "411", "412", "477", "531":
@@ -168,8 +172,10 @@ func (p *plugin) receive(ctx context.Context, l *link, m line, in channel.Inbox)
 	if target := m.param(0); isChannel(target) {
 		e.Conversation = channel.Conversation{ID: fold(target), Kind: channel.Group}
 		e.Text, e.Addressed = addressed(e.Text, l.ownNick())
+		e.Mentioned, e.Sender.Roles = e.Addressed, l.members.roles(target, m.nick())
 	} else {
 		e.Conversation = channel.Conversation{ID: p.private(m, e.Sender), Kind: channel.DM}
+		_, e.Mentioned = addressed(e.Text, l.ownNick())
 		e.Addressed = true
 	}
 	p.speaks(m.nick())

@@ -35,6 +35,8 @@ type link struct {
 	refusals map[string]refusal // by folded target, since the last send to it
 	tokens   int
 
+	members *members // of the goroutine that reads
+
 	gone chan struct{} // closed: nothing comes from the server any more
 }
 
@@ -69,7 +71,8 @@ func dial(ctx context.Context, s settings) (*link, *bufio.Reader, error) {
 	}
 	l := &link{
 		settings: s, conn: conn, nick: s.Nick, id: rand.Text(), pongs: map[string]chan struct{}{}, refusals: map[string]refusal{}, gone: make(chan struct{}),
-		flood: rate.NewLimiter(rate.Every(s.interval()), s.FloodBurst),
+		members: newMembers(),
+		flood:   rate.NewLimiter(rate.Every(s.interval()), s.FloodBurst),
 	}
 	in := bufio.NewReaderSize(conn, maxTags+maxLine)
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
@@ -84,7 +87,7 @@ func dial(ctx context.Context, s settings) (*link, *bufio.Reader, error) {
 }
 
 // wanted are the capabilities that we can use.
-var wanted = []string{"account-tag", "message-tags", "server-time", "sasl"}
+var wanted = []string{"account-tag", "message-tags", "server-time", "multi-prefix", "sasl"}
 
 // register introduces us: capabilities, SASL where configured, nick and user.
 func (l *link) register(in *bufio.Reader) error {

@@ -40,7 +40,7 @@ func TestWhatCountsAsSent(t *testing.T) {
 			var done sync.WaitGroup
 			done.Go(func() { serve(theirs, c.server) })
 			l := &link{
-				conn: ours, nick: "flynn", pongs: map[string]chan struct{}{}, refusals: map[string]refusal{}, gone: make(chan struct{}),
+				conn: ours, nick: "flynn", pongs: map[string]chan struct{}{}, refusals: map[string]refusal{}, gone: make(chan struct{}), members: newMembers(),
 				flood: rate.NewLimiter(rate.Inf, 1),
 			}
 			p := &plugin{settings: settings{MaxLines: 10}, log: slog.New(slog.DiscardHandler), link: l}

@@ -79,7 +79,7 @@ func parseTags(s string) map[string]string {
 
 // param returns the i-th parameter, or "".
 func (l line) param(i int) string {
-	if i < len(l.params) {
+	if i >= 0 && i < len(l.params) {
 		return l.params[i]
 	}
 	return ""

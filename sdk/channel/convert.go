@@ -36,10 +36,11 @@ func eventToWire(e Event) *channelv1.Event {
 		Conversation: conversationToWire(e.Conversation),
 		Sender: &channelv1.Sender{
 			Id: utf8(e.Sender.ID), Name: utf8(e.Sender.Name), Account: utf8(e.Sender.Account),
-			IsSelf: e.Sender.Self, IsBot: e.Sender.Bot,
+			IsSelf: e.Sender.Self, IsBot: e.Sender.Bot, Roles: validAll(e.Sender.Roles),
 		},
 		Text:        utf8(e.Text),
 		Addressed:   e.Addressed,
+		Mentioned:   e.Mentioned,
 		ReplyTo:     utf8(e.ReplyTo),
 		TargetId:    utf8(e.TargetID),
 		Attachments: attachmentsToWire(e.Attachments),

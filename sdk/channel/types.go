@@ -37,6 +37,7 @@ type Event struct {
 	Text         string // at most 64 KiB; the host cuts longer text
 	Entities     []Entity
 	Addressed    bool   // meant for Flynn: a private chat or a mention
+	Mentioned    bool   // the text names Flynn's account, in a private chat or elsewhere
 	ReplyTo      string // message that this one answers
 	TargetID     string // message that an edit, deletion, reaction or button is about
 	Attachments  []Attachment
@@ -82,6 +83,9 @@ type Sender struct {
 	Account string // authenticated account, where it differs from ID; empty when not logged in
 	Self    bool   // Flynn's own account
 	Bot     bool
+	// Roles are what the platform says the sender is in this conversation ("op", "moderator"), the most powerful first; at most
+	// 16. Empty when the platform does not tell: policies decide by them.
+	Roles []string
 }
 
 // Entity marks a range of Event.Text, in bytes.

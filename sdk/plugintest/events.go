@@ -124,9 +124,9 @@ func event(e *channelv1.Event) channel.Event {
 		Conversation: conversation(e.Conversation),
 		Sender: channel.Sender{
 			ID: e.Sender.GetId(), Name: e.Sender.GetName(), Account: e.Sender.GetAccount(),
-			Self: e.Sender.GetIsSelf(), Bot: e.Sender.GetIsBot(),
+			Self: e.Sender.GetIsSelf(), Bot: e.Sender.GetIsBot(), Roles: e.Sender.GetRoles(),
 		},
-		Text: e.Text, Addressed: e.Addressed, ReplyTo: e.ReplyTo, TargetID: e.TargetId, RawJSON: e.RawJson,
+		Text: e.Text, Addressed: e.Addressed, Mentioned: e.Mentioned, ReplyTo: e.ReplyTo, TargetID: e.TargetId, RawJSON: e.RawJson,
 	}
 	for _, n := range e.Entities {
 		out.Entities = append(out.Entities, channel.Entity{

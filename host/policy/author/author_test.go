@@ -16,9 +16,17 @@ func mustBuild(t testing.TB, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Language == "c" {
+	switch m.Language {
+	case "c":
 		_, err := findTool("clang")
 		need.Part(t, "clang", err)
+	case "assemblyscript":
+		_, err := findCompiler(t.Context(), dir)
+		need.Part(t, "asc", err)
+	}
+	if m.Language == "rust" {
+		_, err := findRust(t.Context())
+		need.Part(t, "rustc", err)
 	}
 	if _, err := Build(t.Context(), dir); err != nil {
 		t.Fatal(err)

@@ -88,8 +88,11 @@ func loadCaseFile(path string, m Manifest) ([]Case, error) {
 		}
 		cases = append(cases, c)
 	}
-	return cases, unknownKeys(meta)
+	return cases, unknownKeys(meta, argsKey)
 }
+
+// argsKey is the table that may hold anything.
+var argsKey = toml.Key{"case", "args"}
 
 func (c *Case) check(m Manifest) error {
 	if !slices.Contains(m.Kinds, c.Kind) {

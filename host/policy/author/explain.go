@@ -17,6 +17,7 @@ type Explanation struct {
 	Facts   []FactUse  `json:"facts"`
 	Calls   []CallMade `json:"calls"`
 	Outcome Outcome    `json:"outcome"`
+	Was     *Was       `json:"was,omitempty"` // of a recorded decision
 }
 
 // FactUse is one fact of the frame, and what it was to the policy.
@@ -121,12 +122,15 @@ func compareUse(with, without answered) Use {
 	switch {
 	case a != b:
 		return Decides
-	case with.record.Fuel != without.record.Fuel || !slices.EqualFunc(with.record.Calls, without.record.Calls, sameCall):
+	case steps(with.record) != steps(without.record) || !slices.EqualFunc(with.record.Calls, without.record.Calls, sameCall):
 		return Read
 	}
 	return Unread
 }
 
 func sameCall(a, b policy.HostCall) bool {
+	if a.Name == policy.InputCall && b.Name == policy.InputCall {
+		return true
+	}
 	return a.Name == b.Name && a.Ret == b.Ret && string(a.Args) == string(b.Args) && string(a.Data) == string(b.Data)
 }

@@ -31,12 +31,17 @@ func load(dir string) (*loaded, error) {
 	if err != nil {
 		return nil, err
 	}
+	return loadAs(m, m.modulePath(dir), wasm)
+}
+
+// loadAs takes the module at another path than the manifest's.
+func loadAs(m Manifest, path string, wasm []byte) (*loaded, error) {
 	cache, err := os.MkdirTemp("", "flynn-policy-*")
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(wasm)
-	return &loaded{manifest: m, path: m.modulePath(dir), sha256: hex.EncodeToString(sum[:]), cache: cache}, nil
+	return &loaded{manifest: m, path: path, sha256: hex.EncodeToString(sum[:]), cache: cache}, nil
 }
 
 // Close removes the compiled code.
@@ -44,19 +49,14 @@ func (p *loaded) Close() error { return os.RemoveAll(p.cache) }
 
 // open loads the module into an engine as a host would, with the manifest's limits and the case's data.
 func (p *loaded) open(ctx context.Context, c Case) (asker, error) {
-	l := p.manifest.Limits
 	q := &question{}
 	engine, err := policy.New(ctx, policy.Config{
 		CacheDir: p.cache, CountBlocks: p.mode.Count,
-		Gate: func(_ context.Context, m *policy.Module) error {
-			q.module = m
+		Gate: func(_ context.Context, c policy.Candidate) error {
+			q.module = c.Module
 			return nil
 		},
-		Sources: []policy.Source{{
-			Name: p.manifest.Name, Path: p.path, Kinds: p.manifest.Kinds, Data: c.Data,
-			Limits:    policy.Limits{Fuel: l.Fuel, Memory: int64(l.Memory), Depth: l.Depth, HostCalls: l.HostCalls, Wall: cmp.Or(p.mode.Wall, time.Duration(l.Wall))},
-			Isolation: p.mode.Isolation,
-		}},
+		Sources: []policy.Source{p.source(c)},
 	})
 	if err != nil {
 		return nil, err
@@ -66,6 +66,16 @@ func (p *loaded) open(ctx context.Context, c Case) (asker, error) {
 		return nil, errors.Join(errors.New(s.Error), engine.Close())
 	}
 	return q, nil
+}
+
+// source is the policy as a host would configure it for the case.
+func (p *loaded) source(c Case) policy.Source {
+	l := p.manifest.Limits
+	return policy.Source{
+		Name: p.manifest.Name, Path: p.path, Kinds: p.manifest.Kinds, Data: c.Data,
+		Limits:    policy.Limits{Fuel: l.Fuel, Memory: int64(l.Memory), Depth: l.Depth, HostCalls: l.HostCalls, Wall: cmp.Or(p.mode.Wall, time.Duration(l.Wall))},
+		Isolation: p.mode.Isolation,
+	}
 }
 
 // question asks a module that an engine has loaded.

@@ -111,10 +111,13 @@ func (m *Manifest) check() error {
 // modulePath is where the built module lies.
 func (m *Manifest) modulePath(dir string) string { return filepath.Join(dir, m.Build.Output) }
 
-// unknownKeys refuses what nobody reads: mostly a slip of the pen.
-func unknownKeys(meta toml.MetaData) error {
-	if extra := meta.Undecoded(); len(extra) > 0 {
-		return fmt.Errorf("unknown key %q", extra[0].String())
+// unknownKeys refuses what nobody reads: mostly a slip of the pen. What lies in one of the free tables is read whatever it is: the
+// decoder counts only the upper keys of a table without a type.
+func unknownKeys(meta toml.MetaData, free ...toml.Key) error {
+	for _, extra := range meta.Undecoded() {
+		if !slices.ContainsFunc(free, func(k toml.Key) bool { return len(extra) > len(k) && slices.Equal(extra[:len(k)], k) }) {
+			return fmt.Errorf("unknown key %q", extra.String())
+		}
 	}
 	return nil
 }

@@ -33,6 +33,8 @@ type CaseResult struct {
 	Passed  bool    `json:"passed"`
 	Diffs   []Diff  `json:"diffs,omitempty"`
 	Outcome Outcome `json:"outcome"`
+
+	trace string // as a golden file has it
 }
 
 // asker asks one module, loaded with one set of data.
@@ -63,15 +65,17 @@ func Test(ctx context.Context, dir string, only *regexp.Regexp) (report Report, 
 	return p.test(ctx, dir, only, p.open)
 }
 
+// test asks the module the cases in dir.
 func (p *loaded) test(ctx context.Context, dir string, only *regexp.Regexp, open opener) (Report, error) {
 	cases, err := LoadCases(dir, p.manifest)
 	if err != nil {
 		return Report{}, err
 	}
-	report := Report{Policy: p.manifest.Name, Module: p.manifest.modulePath(dir), SHA256: p.sha256}
+	report := Report{Policy: p.manifest.Name, Module: p.path, SHA256: p.sha256}
 	begin := time.Now()
 	report.Cases, err = runCases(ctx, open, matching(cases, only))
 	report.Took = time.Since(begin)
+	err = errors.Join(err, compareTraces(dir, report.Cases))
 	for _, c := range report.Cases {
 		if c.Passed {
 			report.Passed++
@@ -118,7 +122,7 @@ func runCases(ctx context.Context, open opener, cases []Case) (results []CaseRes
 		}
 		got := a.ask(ctx, c)
 		diffs := c.Want.diff(got.outcome)
-		results = append(results, CaseResult{c.File, c.Name, c.Kind, len(diffs) == 0, diffs, got.outcome})
+		results = append(results, CaseResult{c.File, c.Name, c.Kind, len(diffs) == 0, diffs, got.outcome, trace(c, got)})
 	}
 	return results, nil
 }

@@ -12,7 +12,7 @@ import (
 func TestNewPoliciesWorkOffline(t *testing.T) {
 	t.Setenv("GOPROXY", "off")
 	t.Setenv("GOFLAGS", "")
-	for _, language := range []string{"c", "go"} {
+	for _, language := range Languages() {
 		for _, kind := range []string{kindRoute, kindTool} {
 			t.Run(language+" "+kind, func(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "my-policy")
@@ -49,7 +49,7 @@ func TestNewRefuses(t *testing.T) {
 	for _, c := range []struct{ name, dir, language, kind, want string }{
 		{"a name with a space", "my policy", "c", kindRoute, "lower-case words"},
 		{"a folder that exists", "taken", "c", kindRoute, "exists already"},
-		{"a language it has no scaffold for", "new", "cobol", kindRoute, "use one of c, go"},
+		{"a language it has no scaffold for", "new", "cobol", kindRoute, "use one of c, go, "},
 		{"a kind that does not exist", "new", "c", "model", "route or tool"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -35,6 +35,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"time"
 
@@ -64,6 +65,7 @@ type Driver struct {
 	api      *client.Client
 	address  string
 	engine   engine.Address
+	dial     dialer
 	weakness Weakness // of the containers of a negative control; otherwise zero
 }
 
@@ -102,7 +104,21 @@ func New(c Config) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("use engine %s: %w", address, err)
 	}
-	return &Driver{api: api, address: address, engine: e}, nil
+	return &Driver{api: api, address: address, engine: e, dial: dial}, nil
+}
+
+// Dial opens a connection of its own to the engine.
+func (d *Driver) Dial(ctx context.Context) (net.Conn, error) { return d.dial(ctx) }
+
+// Through returns a driver of the same engine that reaches it in another way. Close both.
+func (d *Driver) Through(dial func(context.Context) (net.Conn, error)) (*Driver, error) {
+	api, err := newClient(d.engine, dial)
+	if err != nil {
+		return nil, fmt.Errorf("use engine %s: %w", d.address, err)
+	}
+	other := *d
+	other.api, other.dial = api, dial
+	return &other, nil
 }
 
 // Close drops idle connections.
@@ -110,7 +126,7 @@ func (d *Driver) Close() error { return d.api.Close() }
 
 // Ping implements sandbox.Driver.
 func (d *Driver) Ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, d.patience())
+	ctx, cancel := d.within(ctx, d.patience())
 	defer cancel()
 	answer, err := d.api.Ping(ctx)
 	if err != nil {
@@ -126,7 +142,7 @@ func (d *Driver) Binds() bool { return d.engine.Scheme == "unix" }
 
 // Capabilities implements sandbox.Driver.
 func (d *Driver) Capabilities(ctx context.Context) (sandbox.Capabilities, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	ctx, cancel := d.within(ctx, listTimeout)
 	defer cancel()
 	info, err := d.api.Info(ctx)
 	if err != nil {
@@ -154,7 +170,7 @@ func (d *Driver) Capabilities(ctx context.Context) (sandbox.Capabilities, error)
 // Create implements sandbox.Driver. The name carries the key, so the engine itself refuses a second
 // container for it.
 func (d *Driver) Create(ctx context.Context, c sandbox.Container) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	ctx, cancel := d.within(ctx, createTimeout)
 	defer cancel()
 	config, host := confine(c)
 	d.weakness.spoil(config, host)
@@ -185,7 +201,7 @@ func (d *Driver) existing(ctx context.Context, c sandbox.Container, conflict err
 
 // Attach implements sandbox.Driver.
 func (d *Driver) Attach(ctx context.Context, id string, stderr io.Writer) (sandbox.Stream, error) {
-	ctx, cancel := context.WithTimeout(ctx, attachTimeout)
+	ctx, cancel := d.within(ctx, attachTimeout)
 	defer cancel()
 	h, err := d.api.ContainerAttach(handshake(ctx), id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err != nil {
@@ -199,14 +215,14 @@ func (d *Driver) Attach(ctx context.Context, id string, stderr io.Writer) (sandb
 
 // Start implements sandbox.Driver.
 func (d *Driver) Start(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := d.within(ctx, startTimeout)
 	defer cancel()
 	return d.explain("start container", d.api.ContainerStart(ctx, id, container.StartOptions{}))
 }
 
 // Rename implements sandbox.Renamer.
 func (d *Driver) Rename(ctx context.Context, id, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	ctx, cancel := d.within(ctx, listTimeout)
 	defer cancel()
 	return d.explain("rename container", d.api.ContainerRename(ctx, id, name))
 }
@@ -214,7 +230,7 @@ func (d *Driver) Rename(ctx context.Context, id, name string) error {
 // Remove implements sandbox.Driver. The engine may be removing the container by itself at the same
 // time, because it ended; then this waits for that.
 func (d *Driver) Remove(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	ctx, cancel := d.within(ctx, removeTimeout)
 	defer cancel()
 	err := d.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
 	if cerrdefs.IsConflict(err) {
@@ -238,7 +254,7 @@ func (d *Driver) awaitRemoval(ctx context.Context, id string) error {
 
 // List implements sandbox.Driver.
 func (d *Driver) List(ctx context.Context, instance string) ([]sandbox.Owned, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	ctx, cancel := d.within(ctx, listTimeout)
 	defer cancel()
 	found, err := d.api.ContainerList(ctx, container.ListOptions{
 		All:     true,

@@ -22,6 +22,8 @@ func (d *Driver) explain(doing string, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case d.weakness.Trusting:
+		return err
 	case errors.Is(err, os.ErrPermission):
 		return d.unavailable("this user may not use the engine at %s: add the user to the engine's group, or set engine in [sandbox]", d.address)
 	case client.IsErrConnectionFailed(err):

@@ -1,7 +1,9 @@
 package docker
 
 import (
+	"context"
 	"strings"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 
@@ -27,6 +29,8 @@ type Weakness struct {
 	Env           string // a variable with its value
 	HostName      string // a name and address for /etc/hosts, "name:address"
 	Mount         sandbox.Mount
+	// Trusting is no container's: the driver waits for the engine as long as that takes, and passes its errors on as they are.
+	Trusting bool
 }
 
 // Weakened returns a driver of the same engine whose containers have the weakness. The two share
@@ -35,6 +39,14 @@ func (d *Driver) Weakened(w Weakness) *Driver {
 	weak := *d
 	weak.weakness = w
 	return &weak
+}
+
+// within is a call's deadline.
+func (d *Driver) within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if d.weakness.Trusting {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, limit)
 }
 
 // powers are named one by one: an engine in a container of its own may not have all there are.

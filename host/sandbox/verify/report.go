@@ -12,7 +12,6 @@ type Report struct {
 	Failed     int       `json:"failed"`
 	Controlled int       `json:"controlled"`
 	Outcomes   []Outcome `json:"probes"`
-	Unprobed   []Row     `json:"unprobed"`
 }
 
 // Outcome is the verdict of one probe.

@@ -28,6 +28,7 @@ type site struct {
 	listener net.Listener
 	accepts  sync.WaitGroup
 	manager  *sandbox.Manager
+	between  *middleman
 	subject  Subject
 	weak     map[string]*weakMachine // by their Control
 }
@@ -60,11 +61,17 @@ func (s *site) prepare(ctx context.Context, c Config) error {
 	if err := s.layOut(c.Dir); err != nil {
 		return err
 	}
-	s.manager, err = sandbox.New(sandbox.Config{
+	config := sandbox.Config{
 		Driver: c.Driver, Instance: s.instance, WorkspaceRoot: filepath.Join(s.scratch, "workspaces"),
 		Spec: s.spec, Supervisor: c.Supervisor, Log: c.Log, MountRules: c.MountRules, Network: nowhere{},
-	})
-	if err != nil {
+	}
+	if s.manager, err = sandbox.New(config); err != nil {
+		return err
+	}
+	if s.between, err = standBetween(c.Driver, filepath.Join(s.outside, "between")); err != nil {
+		return err
+	}
+	if err := s.openTroubled(config); err != nil {
 		return err
 	}
 	return s.settle(ctx)
@@ -127,7 +134,7 @@ func (s *site) settle(ctx context.Context) error {
 	}
 	root := filepath.Join(s.scratch, "workspaces")
 	s.subject = Subject{
-		Target: target, Neighbour: neighbour, Proxied: behind, Spec: s.spec, Outside: s.outside,
+		Troubled: s.subject.Troubled, Target: target, Neighbour: neighbour, Proxied: behind, Spec: s.spec, Outside: s.outside,
 		Dir: sandbox.Workspace(root, "subject"), NeighbourDir: sandbox.Workspace(root, "neighbour"),
 	}
 	if err := behind.WriteFile(ctx, programName, s.program, 0o755); err != nil {
@@ -202,6 +209,7 @@ func (s *site) close(ctx context.Context) error {
 		err = s.manager.DestroyAll(ctx)
 		err = errors.Join(err, s.manager.RemoveVolumes(ctx, func(sandbox.Owned) bool { return true }))
 	}
+	err = errors.Join(err, s.subject.Troubled.close(ctx), s.between.close())
 	if s.listener != nil {
 		s.listener.Close()
 		s.accepts.Wait()

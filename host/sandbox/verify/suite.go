@@ -71,7 +71,7 @@ func (s *Suite) Run(ctx context.Context) (report Report, err error) {
 	spec := s.config.Spec.WithDefaults()
 	report = Report{
 		Engine: engine.Engine, Address: engine.Address, Image: spec.Image, Network: spec.Network,
-		Outcomes: []Outcome{}, Unprobed: Unprobed(),
+		Outcomes: []Outcome{},
 	}
 	site, err := openSite(ctx, s.config)
 	if err != nil {
@@ -136,6 +136,9 @@ func (s *site) control(ctx context.Context, p Probe) *ControlOutcome {
 	defer done()
 	weak := s.subject
 	weak.Proxied = w
+	if p.Control(&s.subject).Trusting {
+		weak.Troubled = s.subject.Troubled.trusting
+	}
 	weak.Target, weak.Dir, weak.Spec.Network = w, w.dir, "none"
 	f, err := p.Run(ctx, &weak)
 	if err != nil {

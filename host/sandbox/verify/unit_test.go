@@ -100,17 +100,11 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestEveryRow keeps the threat table whole: a row has probes, or says where it is tested instead.
+// TestEveryRow keeps the threat table whole: each row has probes.
 func TestEveryRow(t *testing.T) {
 	covered := map[string]bool{}
 	for _, p := range Probes() {
 		covered[p.Row] = true
-	}
-	for _, r := range Unprobed() {
-		if covered[r.Name] {
-			t.Errorf("%s has probes and is said to have none", r.Name)
-		}
-		covered[r.Name] = r.Reason != ""
 	}
 	for _, row := range []string{
 		"network off", "metadata", "proxy tricks", "fork bomb", "memory bomb", "CPU and timer", "disk fill", "/proc, /sys", "engine socket",

@@ -5,6 +5,9 @@
 // runs as the workload would, and each has a negative control: a container weakened on purpose in which the same
 // attack must succeed, because a probe that cannot fail shows nothing. After each the second session must be healthy.
 //
+// The row of a host that dies needs one that is killed, so that only its half about a second host is tried here; the tests of package
+// sandbox kill the first.
+//
 // The package changes nothing and knows nothing of agents. No packet leaves: what tries addresses of strangers does so
 // where there is only the loopback, and in the controls the stranger is a listener of our own on that loopback.
 package verify
@@ -50,6 +53,8 @@ type Subject struct {
 	Spec    sandbox.Spec
 	// Dir is the subject's workspace on the host, NeighbourDir the other session's.
 	Dir, NeighbourDir string
+	// Troubled is a host of its own, whose engine can be put in trouble.
+	Troubled *troubled
 	// Outside is a folder of the host that nothing inside may reach. It holds the file secret, the file decoy that
 	// everybody may write, and the socket engine, which a listener of ours answers.
 	Outside string
@@ -68,6 +73,8 @@ type Control struct {
 	Terminal bool
 	// Single is a container for this control alone, because the attack spoils it.
 	Single bool
+	// Trusting has sessions made by a host that sets its engine no deadline.
+	Trusting bool
 }
 
 // Status is a verdict.
@@ -106,23 +113,9 @@ func Probes() []Probe {
 		networkProbes(), metadataProbes(), proxyProbes(), bridgeProbes(), bombProbes(), memoryProbes(), diskProbes(), workspaceProbes(), archiveProbes(),
 		kernelFileProbes(), engineProbes(),
 		namespaceProbes(), linkProbes(), specialFileProbes(), privilegeProbes(), keyringProbes(), supervisorProbes(),
-		endProbes(), outputProbes(), leakProbes(), sessionProbes(),
+		endProbes(), outputProbes(), leakProbes(), sessionProbes(), troubleProbes(),
 	} {
 		all = append(all, row...)
 	}
 	return all
-}
-
-// Row is a row of the threat table without a probe, and where it is tested instead.
-type Row struct {
-	Name   string `json:"row"`
-	Reason string `json:"reason"`
-}
-
-// Unprobed returns the rows that no probe covers.
-func Unprobed() []Row {
-	return []Row{
-		{"crash and second instance", "needs a host that is killed: the tests of host/sandbox do that"},
-		{"engine failure", "needs an engine that fails: the tests of host/sandbox stop, crash, freeze, slow and fill one of their own"},
-	}
 }

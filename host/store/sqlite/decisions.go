@@ -2,7 +2,12 @@ package sqlite
 
 import (
 	"context"
+	"crypto/sha256"
+	"database/sql"
 	"fmt"
+	"iter"
+	"math"
+	"strings"
 
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -21,9 +26,14 @@ func addDecisions(w *writer, turn string, ds []store.Decision) error {
 		if turn != "" {
 			d.Turn = turn
 		}
-		err := w.exec(`INSERT INTO decisions (at, kind, turn, policy, digest, frame, calls, answer, reason, error, fuel, nanos)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			nanos(d.At), d.Kind, d.Turn, d.Policy, d.Digest, d.Frame, []byte(d.Calls), d.Answer, d.Reason, d.Error, d.Fuel, d.Nanos)
+		text, err := addText(w, d.Text)
+		if err != nil {
+			return err
+		}
+		err = w.exec(`INSERT INTO decisions (at, kind, turn, policy, digest, file, frame, text, args, calls, raw, rule, answer, reason, error, fuel, nanos)
+			VALUES (?, ?, ?, ?, ?, ?, ?, (SELECT id FROM decision_texts WHERE digest = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			nanos(d.At), d.Kind, d.Turn, d.Policy, d.Digest, d.File, d.Frame, text, []byte(d.Args), []byte(d.Calls), d.Raw, int64(d.Rule),
+			d.Answer, d.Reason, d.Error, d.Fuel, d.Nanos)
 		if err != nil {
 			return err
 		}
@@ -31,21 +41,112 @@ func addDecisions(w *writer, turn string, ds []store.Decision) error {
 	return nil
 }
 
+// addText keeps a text once and returns its digest, nil for none.
+func addText(w *writer, text string) ([]byte, error) {
+	if text == "" {
+		return nil, nil
+	}
+	digest := sha256.Sum256([]byte(text))
+	return digest[:], w.exec(`INSERT INTO decision_texts (digest, body) VALUES (?, ?) ON CONFLICT DO NOTHING`, digest[:], text)
+}
+
 // ListDecisions implements store.Decisions.
 func (s *Store) ListDecisions(ctx context.Context, f store.DecisionFilter) ([]store.Decision, error) {
 	if f.Limit <= 0 {
 		f.Limit = 1000
 	}
-	return list(ctx, s.read, scanDecision, `SELECT id, at, kind, turn, policy, digest, frame, calls, answer, reason, error, fuel, nanos
-		FROM decisions WHERE (?1 = '' OR kind = ?1) AND (?2 = '' OR policy = ?2) AND (?3 = '' OR turn = ?3) AND at >= ?4
-		ORDER BY id LIMIT ?5`, f.Kind, f.Policy, f.Turn, nanos(f.Since), f.Limit)
+	where, args := decisionsWhere(f)
+	return list(ctx, s.read, scanDecision, decisionColumns(f, false)+where+" ORDER BY d.id LIMIT ?", append(args, f.Limit)...)
+}
+
+// EachDecision implements store.Decisions.
+func (s *Store) EachDecision(ctx context.Context, f store.DecisionFilter) iter.Seq2[store.Decision, error] {
+	return eachDecision(ctx, s.read, f, false)
+}
+
+// decisionBatch is how many decisions one query reads. Between queries the database is free, so that a long replay
+// does not keep the write-ahead log of a running host from being emptied.
+const decisionBatch = 512
+
+// eachDecision reads in the order of (at, id), from an index.
+func eachDecision(ctx context.Context, db *sql.DB, f store.DecisionFilter, old bool) iter.Seq2[store.Decision, error] {
+	return func(yield func(store.Decision, error) bool) {
+		where, args := decisionsWhere(f)
+		query := decisionColumns(f, old) + where + " AND (d.at, d.id) > (?, ?) ORDER BY d.at, d.id LIMIT ?"
+		at, id := nanos(f.Since), int64(-1)
+		if f.Since.IsZero() {
+			at = math.MinInt64
+		}
+		for left := f.Limit; ; left -= decisionBatch {
+			batch := decisionBatch
+			if f.Limit > 0 {
+				batch = min(batch, left)
+			}
+			ds, err := list(ctx, db, scanDecision, query, append(args[:len(args):len(args)], at, id, batch)...)
+			if err != nil {
+				yield(store.Decision{}, err)
+				return
+			}
+			for _, d := range ds {
+				if !yield(d, nil) {
+					return
+				}
+			}
+			if len(ds) < batch || f.Limit > 0 && left <= decisionBatch {
+				return
+			}
+			last := &ds[len(ds)-1]
+			at, id = nanos(last.At), last.ID
+		}
+	}
+}
+
+// decisionColumns is the beginning of a query, of the table as it is now or as it was before 0003_replay.sql.
+func decisionColumns(f store.DecisionFilter, old bool) string {
+	calls := "d.calls"
+	if f.WithoutCalls {
+		calls = "NULL"
+	}
+	if old {
+		return `SELECT d.id, d.at, d.kind, d.turn, d.policy, d.digest, '', d.frame, NULL, NULL, ` + calls + `, 0, 0, d.answer, d.reason, d.error, d.fuel, d.nanos
+			FROM decisions d WHERE `
+	}
+	return `SELECT d.id, d.at, d.kind, d.turn, d.policy, d.digest, d.file, d.frame, t.body, d.args, ` + calls + `, d.raw, d.rule, d.answer, d.reason, d.error,
+		d.fuel, d.nanos FROM decisions d LEFT JOIN decision_texts t ON t.id = d.text WHERE `
+}
+
+// decisionsWhere names only the columns that are asked for, so that the planner finds the index.
+func decisionsWhere(f store.DecisionFilter) (string, []any) {
+	terms, args := []string{"TRUE"}, []any{}
+	add := func(term string, arg any) { terms, args = append(terms, term), append(args, arg) }
+	if f.ID != 0 {
+		add("d.id = ?", f.ID)
+	}
+	if f.Policy != "" {
+		add("d.policy = ?", f.Policy)
+	}
+	if f.Kind != "" {
+		add("d.kind = ?", f.Kind)
+	}
+	if f.Turn != "" {
+		add("d.turn = ?", f.Turn)
+	}
+	if !f.Since.IsZero() {
+		add("d.at >= ?", nanos(f.Since))
+	}
+	if !f.Until.IsZero() {
+		add("d.at < ?", nanos(f.Until))
+	}
+	return strings.Join(terms, " AND "), args
 }
 
 func scanDecision(scan func(...any) error) (store.Decision, error) {
 	var d store.Decision
-	var at int64
-	var calls []byte
-	err := scan(&d.ID, &at, &d.Kind, &d.Turn, &d.Policy, &d.Digest, &d.Frame, &calls, &d.Answer, &d.Reason, &d.Error, &d.Fuel, &d.Nanos)
-	d.At, d.Calls = instant(at), calls
+	var at, rule int64
+	var text sql.NullString
+	var args, calls []byte
+	err := scan(&d.ID, &at, &d.Kind, &d.Turn, &d.Policy, &d.Digest, &d.File, &d.Frame, &text, &args, &calls, &d.Raw, &rule, &d.Answer, &d.Reason, &d.Error,
+		&d.Fuel, &d.Nanos)
+	d.At, d.Text, d.Args, d.Calls, d.Rule = instant(at), text.String, args, calls, uint32(rule)
 	return d, err
 }

@@ -124,7 +124,8 @@ func (s *Store) Steps(ctx context.Context, turn string) ([]store.Step, error) {
 // Transcript implements store.Turns.
 func (s *Store) Transcript(ctx context.Context, session string, turns int) ([]store.Step, error) {
 	return list(ctx, s.read, scanStep, `SELECT turn, seq, kind, data, at FROM steps WHERE turn IN
-		(SELECT id FROM turns WHERE session = ? ORDER BY id DESC LIMIT ?) ORDER BY turn, seq`, session, turns)
+		(SELECT id FROM turns WHERE session = ? AND EXISTS (SELECT 1 FROM steps WHERE turn = turns.id) ORDER BY id DESC LIMIT ?)
+		ORDER BY turn, seq`, session, turns)
 }
 
 // Sessions implements store.Turns.

@@ -42,6 +42,11 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"notes are found by their words", notes},
 		{"decisions are filtered", decisions},
 		{"the egress log is filtered", egressLog},
+		{"any number of decisions can be gone over", eachDecision},
+		{"shadow policies leave differences and counts", shadows},
+		{"the history of policies is in order", policyHistory},
+		{"the history of policies is bounded", policyHistoryIsBounded},
+		{"a digest of a policy stays what it was", policyModules},
 		{"writers side by side", manyWriters},
 		{"awkward text survives", awkwardText},
 	} {
@@ -249,6 +254,10 @@ func transcriptAndHistory(t *testing.T, open Opener) {
 		}
 		check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn, Steps: []store.Step{step(0, store.StepUser, fmt.Sprint(i)), step(1, store.StepModel, "0")}}))
 	}
+	bare := turn("t5") // could not even begin
+	bare.Session, bare.State = "irc:#flynn:helper", store.TurnFailed
+	bare.Channel, bare.Started = "elsewhere", noon.Add(5*time.Minute)
+	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: bare}))
 	var got []string
 	for _, st := range must[[]store.Step](t)(s.Transcript(t.Context(), "irc:#flynn:helper", 3)) {
 		got = append(got, fmt.Sprint(st.Turn, ".", st.Seq))
@@ -260,7 +269,7 @@ func transcriptAndHistory(t *testing.T, open Opener) {
 	}
 	all := must[[]store.Session](t)(s.Sessions(t.Context(), 10))
 	equal(t, "sessions", all, []store.Session{
-		{Key: "irc:#flynn:helper", Agent: "helper", Turns: 4, Last: noon.Add(4 * time.Minute)},
+		{Key: "irc:#flynn:helper", Agent: "helper", Turns: 5, Last: noon.Add(5 * time.Minute)},
 		{Key: "irc:#flynn:coder", Agent: "coder", Turns: 1, Last: noon.Add(3 * time.Minute)},
 	})
 	equal(t, "session", must[store.Session](t)(s.Session(t.Context(), "irc:#flynn:coder")), all[1])
@@ -349,7 +358,8 @@ func notes(t *testing.T, open Opener) {
 func decisions(t *testing.T, open Opener) {
 	s := open()
 	d := store.Decision{
-		At: noon, Kind: "tool", Turn: "t1", Policy: "guard", Digest: "d", Frame: []byte{0, 1, 255}, Calls: json.RawMessage(`[]`),
+		At: noon, Kind: "tool", Turn: "t1", Policy: "guard", Digest: "d", File: "f", Frame: []byte{0, 1, 255}, Calls: json.RawMessage(`[]`),
+		Text: "a long text \x00 \xff", Args: json.RawMessage(`{"n":1}`), Raw: -5, Rule: 1<<24 - 1,
 		Answer: "deny", Reason: "no", Error: "fuel", Fuel: 12, Nanos: 345,
 	}
 	e := d

@@ -55,7 +55,9 @@ func runEdit(ctx context.Context, m machine.Machine, args editArgs) (tool.Result
 	}
 	edited, lines, err := edit(data, args.Old, args.New, args.All)
 	if err != nil {
-		return failure("edit %s: %v", args.Path, err), nil
+		result := failure("edit %s: %v", args.Path, err)
+		result.Labels = fileLabel(args.Path) // how often a text occurs tells of the file
+		return result, nil
 	}
 	if err := m.WriteFile(ctx, args.Path, edited, 0); err != nil {
 		return outcome(err)

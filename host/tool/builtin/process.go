@@ -99,7 +99,7 @@ func processOutput() tool.Tool {
 			if gap := out.Offset - args.Offset; gap > 0 {
 				note = fmt.Sprintf("[%s; %d bytes before this are no longer kept; go on with offset %d]", state, gap, out.Next)
 			}
-			return tool.Result{Text: join(string(out.Data), note)}, nil
+			return tool.Result{Text: join(string(out.Data), note), Labels: call.Place}, nil
 		},
 	}
 }

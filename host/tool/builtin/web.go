@@ -201,7 +201,10 @@ func spoke(err error, first *url.URL) bool {
 	return !errors.As(err, &dial) || dial.Op != "dial"
 }
 
-func hostLabel(u *url.URL) string { return "web:" + strings.ToLower(u.Hostname()) }
+// hostLabel takes off the dot of a full name, so that a host has one label.
+func hostLabel(u *url.URL) string {
+	return "web:" + strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+}
 
 // hosts labels the host of every response on the way, the redirects included: each chose what came next.
 func hosts(response *http.Response) []string {

@@ -126,7 +126,7 @@ const (
 	Session     Field = 35 // string
 	ArgsDigest  Field = 36 // string: sha256 of the canonical arguments, hex
 	Sandboxed   Field = 37 // bool: would run in a sandbox as things stand
-	CallsInTurn Field = 38 // int: tool calls before this one
+	CallsInTurn Field = 38 // int: tool calls of the turn before this one, denied ones included
 	Turns       Field = 39 // int: turns of the session before this one; in a routing frame since 1.1, absent is 0
 )
 

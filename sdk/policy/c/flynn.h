@@ -87,7 +87,7 @@
 #define FLYNN_SESSION 35u /* string */
 #define FLYNN_ARGS_DIGEST 36u /* string: sha256 of the canonical arguments, hex */
 #define FLYNN_SANDBOXED 37u /* bool: would run in a sandbox as things stand */
-#define FLYNN_CALLS_IN_TURN 38u /* int: tool calls before this one */
+#define FLYNN_CALLS_IN_TURN 38u /* int: tool calls of the turn before this one, denied ones included */
 #define FLYNN_TURNS 39u /* int: turns of the session before this one; in a routing frame since 1.1, absent is 0 */
 
 /* Fields of an output frame. */

@@ -798,7 +798,9 @@ type Event struct {
 	// The platform's time of the event; absent when it tells none.
 	SentAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
 	// The platform's own JSON of the event, for debugging, at most 64 KiB; may be empty.
-	RawJson       []byte `protobuf:"bytes,13,opt,name=raw_json,json=rawJson,proto3" json:"raw_json,omitempty"`
+	RawJson []byte `protobuf:"bytes,13,opt,name=raw_json,json=rawJson,proto3" json:"raw_json,omitempty"`
+	// The text names Flynn's account, in a private chat or elsewhere. Only where the platform or the text itself says so.
+	Mentioned     bool `protobuf:"varint,14,opt,name=mentioned,proto3" json:"mentioned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -924,6 +926,13 @@ func (x *Event) GetRawJson() []byte {
 	return nil
 }
 
+func (x *Event) GetMentioned() bool {
+	if x != nil {
+		return x.Mentioned
+	}
+	return false
+}
+
 // Conversation is a place where messages are exchanged.
 type Conversation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1000,7 +1009,10 @@ type Sender struct {
 	// The sender is Flynn's own account. The host records nothing and acks.
 	IsSelf bool `protobuf:"varint,4,opt,name=is_self,json=isSelf,proto3" json:"is_self,omitempty"`
 	// The sender is a program.
-	IsBot         bool `protobuf:"varint,5,opt,name=is_bot,json=isBot,proto3" json:"is_bot,omitempty"`
+	IsBot bool `protobuf:"varint,5,opt,name=is_bot,json=isBot,proto3" json:"is_bot,omitempty"`
+	// What the platform says the sender is in this conversation, in its own words ("op", "moderator"): at most 16, each at
+	// most 64 bytes, the most powerful first. Never what the sender says of himself; empty when the platform does not tell.
+	Roles         []string `protobuf:"bytes,6,rep,name=roles,proto3" json:"roles,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1068,6 +1080,13 @@ func (x *Sender) GetIsBot() bool {
 		return x.IsBot
 	}
 	return false
+}
+
+func (x *Sender) GetRoles() []string {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
 }
 
 // Entity marks a range of text.
@@ -2499,7 +2518,7 @@ const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\"K\n" +
 	"\x0fReceiveResponse\x12/\n" +
 	"\x05event\x18\x01 \x01(\v2\x17.flynn.channel.v1.EventH\x00R\x05eventB\a\n" +
-	"\x05frame\"\x8b\x04\n" +
+	"\x05frame\"\xa9\x04\n" +
 	"\x05Event\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12/\n" +
@@ -2514,17 +2533,19 @@ const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	" \x01(\tR\btargetId\x12>\n" +
 	"\vattachments\x18\v \x03(\v2\x1c.flynn.channel.v1.AttachmentR\vattachments\x123\n" +
 	"\asent_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x06sentAt\x12\x19\n" +
-	"\braw_json\x18\r \x01(\fR\arawJson\"n\n" +
+	"\braw_json\x18\r \x01(\fR\arawJson\x12\x1c\n" +
+	"\tmentioned\x18\x0e \x01(\bR\tmentioned\"n\n" +
 	"\fConversation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x126\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\".flynn.channel.v1.ConversationKindR\x04kind\x12\x16\n" +
-	"\x06parent\x18\x03 \x01(\tR\x06parent\"v\n" +
+	"\x06parent\x18\x03 \x01(\tR\x06parent\"\x8c\x01\n" +
 	"\x06Sender\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
 	"\aaccount\x18\x03 \x01(\tR\aaccount\x12\x17\n" +
 	"\ais_self\x18\x04 \x01(\bR\x06isSelf\x12\x15\n" +
-	"\x06is_bot\x18\x05 \x01(\bR\x05isBot\"b\n" +
+	"\x06is_bot\x18\x05 \x01(\bR\x05isBot\x12\x14\n" +
+	"\x05roles\x18\x06 \x03(\tR\x05roles\"b\n" +
 	"\x06Entity\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\rR\x06offset\x12\x16\n" +

@@ -6,17 +6,21 @@ import (
 	"testing"
 )
 
-func TestTheCommittedHeaderIsCurrent(t *testing.T) {
-	want, err := generate("../abi.go", "flynn.h.tmpl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	have, err := os.ReadFile("../../c/flynn.h")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(have, want) {
-		t.Error("sdk/policy/c/flynn.h is out of date: run go generate ./sdk/policy/abi/gen")
+func TestTheCommittedFilesAreCurrent(t *testing.T) {
+	for template, target := range map[string]string{
+		"flynn.h.tmpl": "c/flynn.h", "abi.rs.tmpl": "rust/src/abi.rs", "abi.ts.tmpl": "assemblyscript/abi.ts",
+	} {
+		want, err := generate("../abi.go", template)
+		if err != nil {
+			t.Fatal(err)
+		}
+		have, err := os.ReadFile("../../" + target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(have, want) {
+			t.Errorf("sdk/policy/%s is out of date: run go generate ./sdk/policy/abi/gen", target)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"go/ast"
 	"go/constant"
 	"go/parser"
@@ -19,7 +18,7 @@ type block struct {
 	Consts []number
 }
 
-// number is one constant as C writes it.
+// number is one constant, its name in upper snake case. Templates add what their language wants around it.
 type number struct{ Name, Value, Comment string }
 
 // generate executes the template with the constants of the Go file.
@@ -70,8 +69,8 @@ func numbers(spec *ast.ValueSpec, info types.Info) []number {
 			continue // the import module's name is written where it is used
 		}
 		list = append(list, number{
-			Name:    "FLYNN_" + snake(name.Name),
-			Value:   fmt.Sprintf("%su", v.ExactString()),
+			Name:    snake(name.Name),
+			Value:   v.ExactString(),
 			Comment: strings.TrimSpace(spec.Comment.Text()),
 		})
 	}

@@ -1,7 +1,7 @@
-// Command gen writes the headers of other languages from the constants of package abi.
+// Command gen writes the constants of package abi in the other languages.
 //
 // Run it with `go generate ./sdk/policy/abi/gen` after a change to abi.go; a test fails while the
-// committed header differs from what it writes.
+// committed file differs from what it writes.
 package main
 
 import (
@@ -10,9 +10,11 @@ import (
 )
 
 //go:generate go run . ../abi.go flynn.h.tmpl ../../c/flynn.h
+//go:generate go run . ../abi.go abi.rs.tmpl ../../rust/src/abi.rs
+//go:generate go run . ../abi.go abi.ts.tmpl ../../assemblyscript/abi.ts
 func main() {
 	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "usage: gen abi.go flynn.h.tmpl flynn.h")
+		fmt.Fprintln(os.Stderr, "usage: gen abi.go TEMPLATE TARGET")
 		os.Exit(2)
 	}
 	if err := run(os.Args[1], os.Args[2], os.Args[3]); err != nil {
@@ -22,9 +24,9 @@ func main() {
 }
 
 func run(source, template, target string) error {
-	header, err := generate(source, template)
+	text, err := generate(source, template)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(target, header, 0o644)
+	return os.WriteFile(target, text, 0o644)
 }

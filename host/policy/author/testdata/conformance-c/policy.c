@@ -1,4 +1,4 @@
-/* The twin of conformance-go: it reads everything that the SDK can read and answers with a hash of it. */
+/* One of the siblings: it reads everything that the SDK can read and answers with a hash of it. */
 #include "flynn.h"
 
 /* FNV-1a, 32 bits. */
@@ -43,7 +43,10 @@ static flynn_str whole_text(const flynn_facts *f) {
 static uint32_t common(const flynn_facts *f) {
 	static const uint8_t strings[] = {FLYNN_CHANNEL, FLYNN_CONVERSATION, FLYNN_CONVERSATION_KIND, FLYNN_PARENT, FLYNN_SENDER,
 					  FLYNN_SENDER_NAME, FLYNN_ACCOUNT, FLYNN_ROLE, FLYNN_TEXT, FLYNN_DOOR, FLYNN_ZONE};
-	static const uint8_t ints[] = {FLYNN_TEXT_LEN, FLYNN_ATTACHMENTS, FLYNN_UNIX_TIME, FLYNN_MINUTE_OF_DAY, FLYNN_WEEKDAY, FLYNN_SEED};
+	static const uint8_t ints[] = {FLYNN_TEXT_LEN, FLYNN_ATTACHMENTS, FLYNN_UNIX_TIME, FLYNN_MINUTE_OF_DAY, FLYNN_WEEKDAY, FLYNN_SEED,
+				       FLYNN_SESSION_TOKENS, FLYNN_SESSION_COST, FLYNN_SESSION_AGE, FLYNN_TURNS};
+	static const uint8_t bools[] = {FLYNN_ADDRESSED, FLYNN_EDITED, FLYNN_MENTIONED};
+	static const uint8_t lists[] = {FLYNN_LABELS, FLYNN_ATTACHMENT_TYPES, FLYNN_SENDER_ROLES};
 	uint32_t h = 2166136261u;
 	for (uint32_t id = 0; id <= 70; id++)
 		add(&h, flynn_has(f, id));
@@ -51,8 +54,10 @@ static uint32_t common(const flynn_facts *f) {
 		add_str(&h, flynn_string(f, strings[i]));
 	for (uint32_t i = 0; i < sizeof ints; i++)
 		add_int(&h, flynn_int(f, ints[i]));
-	add(&h, flynn_bool(f, FLYNN_ADDRESSED));
-	add_list(&h, flynn_list(f, FLYNN_LABELS));
+	for (uint32_t i = 0; i < sizeof bools; i++)
+		add(&h, flynn_bool(f, bools[i]));
+	for (uint32_t i = 0; i < sizeof lists; i++)
+		add_list(&h, flynn_list(f, lists[i]));
 	add_str(&h, whole_text(f));
 	add_lazy(&h, flynn_data(FLYNN_S("key"), buf, sizeof buf));
 	add_lazy(&h, flynn_data(FLYNN_S("absent"), buf, sizeof buf));
@@ -86,14 +91,13 @@ FLYNN_ON_ROUTE(f) {
 }
 
 FLYNN_ON_TOOL(f) {
-	static const uint8_t strings[] = {FLYNN_AGENT, FLYNN_TOOL, FLYNN_EFFECT, FLYNN_SESSION};
+	static const uint8_t strings[] = {FLYNN_AGENT, FLYNN_TOOL, FLYNN_EFFECT, FLYNN_SESSION, FLYNN_ARGS_DIGEST};
 	const flynn_str pointers[] = {FLYNN_S(""), FLYNN_S("/command"), FLYNN_S("/list/0"), FLYNN_S("/list/1"),
 				      FLYNN_S("/a~1b"), FLYNN_S("/none"), FLYNN_S("bad")};
 	uint32_t h = common(f);
 	for (uint32_t i = 0; i < sizeof strings; i++)
 		add_str(&h, flynn_string(f, strings[i]));
 	add_int(&h, flynn_int(f, FLYNN_CALLS_IN_TURN));
-	add_int(&h, flynn_int(f, FLYNN_TURNS));
 	add(&h, flynn_bool(f, FLYNN_SANDBOXED));
 	for (uint32_t i = 0; i < sizeof pointers / sizeof *pointers; i++) {
 		add_int(&h, flynn_arg_kind(pointers[i]));

@@ -1,5 +1,5 @@
-// This policy reads everything that the SDK can read and answers with a hash of it. Its twin in C has to give
-// the same answer to every question.
+// This policy reads everything that the SDK can read and answers with a hash of it. Its siblings in other languages
+// have to give the same answer to every question.
 package main
 
 import (
@@ -65,11 +65,16 @@ func common(f policy.Facts) hash {
 		f.Account(), f.Role(), f.Text(), f.Door(), f.Zone()} {
 		h.str(s)
 	}
-	for _, v := range [...]int64{int64(f.TextLen()), int64(f.Attachments()), f.UnixTime(), int64(f.MinuteOfDay()), int64(f.Weekday()), f.Seed()} {
+	for _, v := range [...]int64{int64(f.TextLen()), int64(f.Attachments()), f.UnixTime(), int64(f.MinuteOfDay()), int64(f.Weekday()), f.Seed(),
+		f.SessionTokens(), f.SessionCost(), f.SessionAge(), int64(f.Turns())} {
 		h.integer(v)
 	}
-	h.boolean(f.Addressed())
-	h.list(f.Labels())
+	for _, v := range [...]bool{f.Addressed(), f.Edited(), f.Mentioned()} {
+		h.boolean(v)
+	}
+	for _, l := range [...]policy.List{f.Labels(), f.AttachmentTypes(), f.SenderRoles()} {
+		h.list(l)
+	}
 	h.str(f.FullText())
 	h.lazy(policy.Data("key"))
 	h.lazy(policy.Data("absent"))
@@ -102,12 +107,10 @@ func route(f policy.RouteFacts) policy.RouteAnswer {
 
 func restrict(f policy.ToolFacts) policy.Restriction {
 	h := common(f.Facts)
-	for _, s := range [...]string{f.Agent(), f.Tool(), f.Effect(), f.Session()} {
+	for _, s := range [...]string{f.Agent(), f.Tool(), f.Effect(), f.Session(), f.ArgsDigest()} {
 		h.str(s)
 	}
-	for _, v := range [...]int{f.CallsInTurn(), f.Turns()} {
-		h.integer(int64(v))
-	}
+	h.integer(int64(f.CallsInTurn()))
 	h.boolean(f.Sandboxed())
 	for _, p := range [...]string{"", "/command", "/list/0", "/list/1", "/a~1b", "/none", "bad"} {
 		h.integer(int64(f.ArgKind(p)))

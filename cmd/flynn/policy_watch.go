@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/flynnhost/flynn/host/policy/author"
+)
+
+func watchPolicyCommand() *cli.Command {
+	return &cli.Command{
+		Name: "watch", Usage: "build, test and put in place at every save", ArgsUsage: "[DIR]", Action: watchPolicy,
+		Description: "A module that cannot be built, or that fails a case, is not put in place. A running host that has the module's path in its\n" +
+			"configuration puts each new one in force by itself.",
+	}
+}
+
+func watchPolicy(ctx context.Context, cmd *cli.Command) error {
+	if cmd.Args().Len() > 1 {
+		return usagef("name one folder: flynn policy watch DIR")
+	}
+	o := newOutput(ctx, cmd)
+	return author.Watch(ctx, policyDirs(cmd)[0], func(r author.Round) { printRound(o, r) })
+}
+
+func printRound(o *output, r author.Round) {
+	if o.asJSON {
+		_ = json.NewEncoder(o.out).Encode(r) // one line each; whoever closed the pipe ends the program by that
+		return
+	}
+	for _, c := range r.Report.Cases {
+		if !c.Passed {
+			printCase(o, c)
+		}
+	}
+	if r.Error != "" {
+		o.line("%s", r.Error)
+		return
+	}
+	o.line("%s: built in %v, %d cases passed in %v, in place", r.Report.Policy, round(r.Build), r.Report.Passed, round(r.Test))
+}

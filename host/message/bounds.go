@@ -1,0 +1,68 @@
+package message
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds of what a message carries besides its text; lengths are in bytes. Policies are told all of it at every decision.
+const (
+	MaxRoles       = 16
+	MaxRole        = 64
+	MaxAttachments = 32
+	MaxMediaType   = 128
+)
+
+// Bounded returns the message with its lists within their bounds.
+func (m Message) Bounded() Message {
+	m.Sender.Roles = BoundRoles(m.Sender.Roles)
+	m.Attachments = slices.Clone(m.Attachments[:min(len(m.Attachments), MaxAttachments)])
+	for i := range m.Attachments {
+		m.Attachments[i].Type = MediaType(m.Attachments[i].Type)
+	}
+	return m
+}
+
+// BoundRoles keeps the first of too many roles, each once. One that is too long or does not print is left out whole: cut or
+// mended, it would be another role.
+func BoundRoles(roles []string) []string {
+	var out []string
+	for _, r := range roles {
+		if len(out) == MaxRoles {
+			break
+		}
+		if r != "" && len(r) <= MaxRole && printable(r) && !slices.Contains(out, r) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) })
+}
+
+// MediaType is the type of a media type in the form of RFC 6838, "image/png", in lower case and without parameters; "" for
+// what has not that form. It is no promise about the bytes.
+func MediaType(s string) string {
+	s, _, _ = strings.Cut(s, ";")
+	s = strings.ToLower(strings.TrimSpace(s))
+	kind, sub, ok := strings.Cut(s, "/")
+	if !ok || len(s) > MaxMediaType || !restricted(kind) || !restricted(sub) {
+		return ""
+	}
+	return s
+}
+
+// restricted tells whether a word is a restricted-name of RFC 6838, section 4.2.
+func restricted(word string) bool {
+	for i, c := range []byte(word) {
+		letter := c >= 'a' && c <= 'z' || c >= '0' && c <= '9'
+		if !letter && (i == 0 || !strings.ContainsRune("!#$&-^_.+", rune(c))) {
+			return false
+		}
+	}
+	return word != ""
+}

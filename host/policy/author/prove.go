@@ -1,0 +1,77 @@
+package author
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Prove asks a module the cases of the policy that it is to be the module of: of the folder in which path lies, where that is a
+// policy's folder and path its module. The bytes are asked, not what lies at path by now. An error names the first case that fails. cache is a folder
+// for compiled code, "" for one that is removed again.
+func Prove(ctx context.Context, path string, wasm []byte, cache string) error {
+	dir := filepath.Dir(path)
+	m, err := LoadManifest(dir)
+	if _, missing := os.Lstat(filepath.Join(dir, manifestFile)); errors.Is(missing, fs.ErrNotExist) {
+		return nil // a module by itself
+	}
+	if err != nil {
+		return err
+	}
+	if m.modulePath(dir) != filepath.Clean(path) || !hasCases(dir) {
+		return nil
+	}
+	cases, err := LoadCases(dir, m)
+	if err != nil {
+		return err
+	}
+	results, err := askModule(ctx, m, wasm, cases, cache)
+	if err != nil {
+		return err
+	}
+	return firstFailure(dir, results)
+}
+
+// hasCases tells whether the folder has files of cases.
+func hasCases(dir string) bool {
+	files, err := filepath.Glob(filepath.Join(dir, casesDir, "*.toml"))
+	return err != nil || len(files) > 0
+}
+
+// askModule asks a module that lies in no folder, as Test does.
+func askModule(ctx context.Context, m Manifest, wasm []byte, cases []Case, cache string) (results []CaseResult, err error) {
+	temp, err := os.MkdirTemp("", "flynn-policy-*")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	p := &loaded{manifest: m, path: filepath.Join(temp, "policy.wasm"), cache: cache}
+	if cache == "" {
+		p.cache = filepath.Join(temp, "cache")
+	}
+	if err := os.WriteFile(p.path, wasm, 0o600); err != nil {
+		return nil, err
+	}
+	return runCases(ctx, p.open, cases)
+}
+
+func firstFailure(dir string, results []CaseResult) error {
+	bad := slices.DeleteFunc(results, func(c CaseResult) bool { return c.Passed })
+	if len(bad) == 0 {
+		return nil
+	}
+	var diffs []string
+	for _, d := range bad[0].Diffs {
+		diffs = append(diffs, d.String())
+	}
+	more := ""
+	if len(bad) > 1 {
+		more = fmt.Sprintf(" (and %d more)", len(bad)-1)
+	}
+	return fmt.Errorf("case %q of %s fails: %s%s: run flynn policy test %s", bad[0].Name, bad[0].File, strings.Join(diffs, ", "), more, dir)
+}

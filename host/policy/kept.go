@@ -1,0 +1,133 @@
+package policy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/flynnhost/flynn/sdk/policy/abi"
+)
+
+// What a log keeps of the host calls of one decision, in bytes. A module can ask for large facts very often, and a log has to
+// stay small whatever modules do.
+const (
+	maxKeptValue = 1 << 10  // of the arguments or the answer of one call
+	maxKeptCalls = 64 << 10 // of all calls
+	cutCall      = "..."    // stands for the calls that are left out; Ret is their number
+)
+
+// KeptCalls is the host calls as a log keeps them: long values are cut, and a digest tells them apart; calls beyond a bound are left
+// out, and one call named "..." stands for them. Nothing changes that is short, or has been cut already.
+func KeptCalls(calls []HostCall) []HostCall {
+	size := 0
+	for k := range calls {
+		c := calls[k].kept()
+		if size += len(c.Name) + len(c.Args) + len(c.Data) + len(c.Sum); size > maxKeptCalls && calls[k].Name != cutCall {
+			return append(keptAll(calls[:k]), leftOut(calls[k:]))
+		}
+	}
+	return keptAll(calls)
+}
+
+func keptAll(calls []HostCall) []HostCall {
+	for k := range calls {
+		if calls[k].short() {
+			continue
+		}
+		all := make([]HostCall, len(calls), len(calls)+1)
+		for k := range calls {
+			all[k] = calls[k].kept()
+		}
+		return all
+	}
+	return calls[:len(calls):len(calls)]
+}
+
+func leftOut(rest []HostCall) HostCall {
+	h := sha256.New()
+	for k := range rest {
+		c := rest[k].kept()
+		fmt.Fprintf(h, "%q %q %d %q %s\n", c.Name, c.Args, c.Ret, c.Data, c.Sum)
+	}
+	return HostCall{Name: cutCall, Ret: int32(len(rest)), Sum: hex.EncodeToString(h.Sum(nil))}
+}
+
+func (c *HostCall) short() bool { return len(c.Args) <= maxKeptValue && len(c.Data) <= maxKeptValue }
+
+// kept is the call with its long values cut.
+func (c *HostCall) kept() HostCall {
+	if c.short() {
+		return *c
+	}
+	h := sha256.New()
+	h.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(c.Args))))
+	h.Write(c.Args)
+	h.Write(c.Data)
+	return HostCall{Name: c.Name, Args: head64(c.Args), Ret: c.Ret, Data: head64(c.Data), Sum: hex.EncodeToString(h.Sum(nil))}
+}
+
+// head64 is a beginning that people can recognise, and nothing else of a long value.
+func head64(b []byte) []byte {
+	if len(b) <= maxKeptValue {
+		return b
+	}
+	return b[:64:64]
+}
+
+func (c *HostCall) same(other *HostCall) bool {
+	return c.Name == other.Name && c.Ret == other.Ret && c.Sum == other.Sum && bytes.Equal(c.Args, other.Args) && bytes.Equal(c.Data, other.Data)
+}
+
+// String is the call on one line, for people.
+func (c HostCall) String() string {
+	switch c.Name {
+	case cutCall:
+		return fmt.Sprintf("%d more calls", c.Ret)
+	case "get":
+		if len(c.Args) == 8 {
+			return fmt.Sprintf("get(field %d, %d) = %s", binary.LittleEndian.Uint32(c.Args), binary.LittleEndian.Uint32(c.Args[4:]), c.answer())
+		}
+	case "trace":
+		if len(c.Args) == 8 {
+			return fmt.Sprintf("trace(rule %d, hit %d)", binary.LittleEndian.Uint32(c.Args), binary.LittleEndian.Uint32(c.Args[4:]))
+		}
+	case "match":
+		if len(c.Args) >= 8 {
+			kind, n := binary.LittleEndian.Uint32(c.Args), uint64(binary.LittleEndian.Uint32(c.Args[4:]))
+			if rest := c.Args[8:]; n <= uint64(len(rest)) {
+				return fmt.Sprintf("match(%d, %q, %q) = %d", kind, rest[:n], rest[n:], c.Ret)
+			}
+		}
+	case "log":
+		if len(c.Args) >= 4 {
+			return fmt.Sprintf("log(%d, %q)", binary.LittleEndian.Uint32(c.Args), c.Args[4:])
+		}
+	}
+	return fmt.Sprintf("%s(%q) = %s", c.Name, c.Args, c.answer())
+}
+
+func (c *HostCall) answer() string {
+	switch {
+	case c.Ret == absent:
+		return "absent"
+	case c.Sum != "":
+		return fmt.Sprintf("%q... (%d bytes)", c.Data, c.Ret)
+	case c.Name == "arg_kind":
+		return fmt.Sprint(c.Ret)
+	}
+	return fmt.Sprintf("%q", c.Data)
+}
+
+// Fact is a string among the facts of the decision, "" when it is not there or the frame cannot be read.
+func (r *Record) Fact(id abi.Field) string {
+	if checkFrame(r.Frame, frameKind(r.Kind)) != nil {
+		return ""
+	}
+	v, ok := fieldOf(r.Frame, id)
+	if !ok || v.kind != abi.TypeString {
+		return ""
+	}
+	return string(v.bytes)
+}

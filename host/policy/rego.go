@@ -1,0 +1,309 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strings"
+
+	"github.com/flynnhost/flynn/host/policy/meter"
+	"github.com/flynnhost/flynn/host/policy/opa"
+	"github.com/flynnhost/flynn/sdk/policy/abi"
+	"github.com/tetratelabs/wazero/api"
+)
+
+// This file is the dialect of modules that OPA's compiler made of Rego. They are metered, verified, kept and asked as all others are; what
+// differs is how facts go in and answers come out: as JSON documents, by OPA's Wasm ABI, of which package opa has the contract.
+
+// dialect is what is known of a module of OPA's. Its numbers are found while the module's first instance is set up, and are the same in all.
+type dialect struct {
+	entrypoints map[string]uint64
+	builtins    map[uint32]opa.Builtin
+	context     uint64 // address of the evaluation context, whose data is set
+	heap        uint64 // what the heap is put back to before each decision
+}
+
+// opaExports are the functions that the dialect calls.
+func opaExports() map[string]meter.Signature {
+	return map[string]meter.Signature{
+		"opa_malloc": "(i32) -> i32", "opa_heap_ptr_get": "() -> i32", "opa_heap_ptr_set": "(i32)",
+		"opa_json_parse": "(i32, i32) -> i32", "opa_json_dump": "(i32) -> i32",
+		"opa_eval_ctx_new": "() -> i32", "opa_eval_ctx_set_data": "(i32, i32)", "opa_eval_ctx_set_input": "(i32, i32)",
+		"opa_eval_ctx_set_entrypoint": "(i32, i32)", "opa_eval_ctx_get_result": "(i32) -> i32",
+		"eval": "(i32) -> i32", "builtins": "() -> i32", "entrypoints": "() -> i32",
+	}
+}
+
+// dialectOf tells whether a module is one of OPA's.
+func dialectOf(info meter.Info) *dialect {
+	_, flynn := info.Exports["flynn_abi"]
+	_, rego := info.Exports["opa_eval_ctx_new"]
+	if flynn || !rego {
+		return nil
+	}
+	return &dialect{}
+}
+
+// checkDialect compares the module with OPA's contract.
+func (m *Module) checkDialect() error {
+	if m.info.HiddenState {
+		return fmt.Errorf("the module changes tables or drops segments, which OPA's compiler does not do")
+	}
+	for name, signature := range opaExports() {
+		have, ok := m.info.Exports[name]
+		switch {
+		case !ok:
+			return fmt.Errorf("the module has OPA's ABI and does not export %s%s: build it with a newer OPA", name, signature)
+		case have != signature:
+			return fmt.Errorf("the module's %s is %s, in OPA's ABI it is %s", name, have, signature)
+		}
+	}
+	return nil
+}
+
+// entrypointOf is the rule that answers a kind of decision.
+func entrypointOf(kind string) string {
+	if kind == KindTool {
+		return opa.EntrypointTool
+	}
+	return opa.EntrypointRoute
+}
+
+// rego is what an instance of OPA's dialect has in place of flynn's hooks.
+type rego struct {
+	setHeap, malloc, parse, dump, setInput, setEntrypoint, eval, result api.Function
+	input                                                               document
+}
+
+func newRego(wasm api.Module) *rego {
+	f := wasm.ExportedFunction
+	return &rego{
+		setHeap: f("opa_heap_ptr_set"), malloc: f("opa_malloc"), parse: f("opa_json_parse"), dump: f("opa_json_dump"),
+		setInput: f("opa_eval_ctx_set_input"), setEntrypoint: f("opa_eval_ctx_set_entrypoint"),
+		eval: f("eval"), result: f("opa_eval_ctx_get_result"),
+		input: document{route: opa.RouteFacts(), tool: opa.ToolFacts()},
+	}
+}
+
+// invoke calls a function with its parameters and returns its result, if it has one.
+func (i *instance) invoke(f api.Function, params ...uint64) (uint64, *Error) {
+	copy(i.stack[:], params)
+	err := i.call(f)
+	return uint64(uint32(i.stack[0])), err
+}
+
+// steps makes calls until one fails.
+type steps struct {
+	i   *instance
+	err *Error
+}
+
+func (s *steps) call(f api.Function, params ...uint64) (result uint64) {
+	if s.err == nil {
+		result, s.err = s.i.invoke(f, params...)
+	}
+	return result
+}
+
+// parse makes a value in the module of JSON from the host.
+func (s *steps) parse(text []byte) uint64 {
+	at := s.call(s.i.rego.malloc, uint64(len(text)))
+	if s.err == nil {
+		s.err = s.i.charge(int64(len(text)) / bytesPerUnit)
+	}
+	if s.err == nil && !s.i.memory.Write(uint32(at), text) {
+		s.err = failf(ClassTrap, "opa_malloc gave %d, outside memory", at)
+	}
+	v := s.call(s.i.rego.parse, at, uint64(len(text)))
+	if s.err == nil && v == 0 {
+		s.err = failf(ClassTrap, "opa_json_parse refuses %d bytes of JSON", len(text))
+	}
+	return v
+}
+
+// dump is a value in the module as JSON, a view that is valid until the module runs on.
+func (s *steps) dump(value uint64, most int) []byte {
+	at := s.call(s.i.rego.dump, value)
+	if s.err != nil {
+		return nil
+	}
+	text, ok := s.i.cString(at, most)
+	if !ok {
+		s.err = failf(ClassAnswer, "a text at %d of more than %d bytes", at, most)
+		return nil
+	}
+	if s.err = s.i.charge(int64(len(text)) / bytesPerUnit); s.err != nil {
+		return nil
+	}
+	return text
+}
+
+// cString is the text up to a zero byte.
+func (i *instance) cString(at uint64, most int) ([]byte, bool) {
+	size := i.memory.Size()
+	if at >= uint64(size) {
+		return nil, false
+	}
+	view, _ := i.memory.Read(uint32(at), min(uint32(most)+1, size-uint32(at)))
+	end := bytes.IndexByte(view, 0)
+	if end < 0 {
+		return nil, false
+	}
+	return view[:end], true
+}
+
+// Bounds of what is read once, in bytes, and how much heap a new instance gets at once, so that few decisions have to grow the memory.
+const (
+	maxMapping = 64 << 10
+	firstHeap  = 64 << 10
+)
+
+// setUpRego finds the module's entrypoints and builtins, and gives it the configured data. It runs once for each first state.
+func (i *instance) setUpRego() error {
+	if v, ok := i.wasm.ExportedGlobal("opa_wasm_abi_version").(api.Global); !ok || v.Get() != 1 {
+		return fmt.Errorf("the module does not say that it has OPA's Wasm ABI 1")
+	}
+	m, s := i.module, &steps{i: i}
+	entrypoints, builtins := map[string]uint32{}, map[string]uint32{}
+	err := s.mapping("entrypoints", &entrypoints)
+	if err == nil {
+		err = s.mapping("builtins", &builtins)
+	}
+	if err == nil {
+		err = m.bind(entrypoints, builtins)
+	}
+	if err != nil {
+		return err
+	}
+	data, err := m.dataDocument()
+	if err != nil {
+		return err
+	}
+	m.rego.context = s.call(i.wasm.ExportedFunction("opa_eval_ctx_new"))
+	s.call(i.wasm.ExportedFunction("opa_eval_ctx_set_data"), m.rego.context, s.parse(data))
+	m.rego.heap = s.call(i.wasm.ExportedFunction("opa_heap_ptr_get"))
+	s.call(i.rego.malloc, firstHeap)
+	s.call(i.rego.setHeap, m.rego.heap)
+	return untyped(s.err)
+}
+
+// mapping reads one of the module's tables of names and numbers.
+func (s *steps) mapping(name string, into *map[string]uint32) error {
+	text := s.dump(s.call(s.i.wasm.ExportedFunction(name)), maxMapping)
+	if s.err != nil {
+		return s.err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("the module's %s cannot be read: %w", name, err)
+	}
+	return nil
+}
+
+// bind finds everything that the module names.
+func (m *Module) bind(entrypoints, builtins map[string]uint32) error {
+	m.rego.entrypoints, m.rego.builtins = map[string]uint64{}, map[uint32]opa.Builtin{}
+	for _, kind := range m.source.Kinds {
+		id, ok := entrypoints[entrypointOf(kind)]
+		if !ok {
+			return fmt.Errorf("the module has no entrypoint %s, which a policy of kind %s needs: compile it with flynn policy build, or opa build -t wasm -e %s",
+				entrypointOf(kind), kind, entrypointOf(kind))
+		}
+		m.rego.entrypoints[kind] = uint64(id)
+	}
+	var missing []string
+	for name, id := range builtins {
+		b, ok := opa.BuiltinNamed(name)
+		if !ok {
+			missing = append(missing, name)
+		}
+		m.rego.builtins[id] = b
+	}
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		return fmt.Errorf("the module calls %s, which this host does not offer; it offers %s. The time is in input.unix_time",
+			strings.Join(missing, ", "), strings.Join(opa.Names(), ", "))
+	}
+	return nil
+}
+
+// dataDocument is the policy's configured data as OPA's document data.
+func (m *Module) dataDocument() ([]byte, error) {
+	if _, ok := m.source.Data[opa.Package]; ok {
+		return nil, fmt.Errorf("the policy's data has the key %q, which is the package of its rules: choose another", opa.Package)
+	}
+	if m.source.Data == nil {
+		return []byte("{}"), nil
+	}
+	return json.Marshal(m.source.Data) // sorted by key
+}
+
+// runRego makes one decision: run of a module of OPA's.
+func (i *instance) runRego(r *Record) verdict {
+	kind := i.q.kind
+	input, err := i.document()
+	if err != nil {
+		return verdict{err: err}
+	}
+	d, s := i.module.rego, &steps{i: i}
+	s.call(i.rego.setHeap, d.heap)
+	before := i.used()
+	s.call(i.rego.setInput, d.context, s.parse(input))
+	i.note(HostCall{Name: InputCall, Ret: int32(min(i.used()-before, 1<<31-1))})
+	s.call(i.rego.setEntrypoint, d.context, d.entrypoints[kind])
+	if failed := s.call(i.rego.eval, d.context); s.err == nil && failed != 0 {
+		s.err = failf(ClassTrap, "OPA's eval failed with %d", int32(failed))
+	}
+	text := s.dump(s.call(i.rego.result, d.context), opa.MaxAnswer)
+	if s.err != nil {
+		return verdict{err: s.err}
+	}
+	if err := i.charge(int64(len(text)) * costAnswerByte); err != nil {
+		return verdict{err: err}
+	}
+	return readRego(kind, text, r, &i.names)
+}
+
+// document makes the document input, after paying for it.
+func (i *instance) document() ([]byte, *Error) {
+	args := i.q.arguments()
+	if err := i.charge(int64(len(args)+len(i.q.text)) * costDocumentByte); err != nil {
+		return nil, err
+	}
+	return i.rego.input.build(&i.q, args)
+}
+
+// What the host does with documents, in units of fuel for each byte: checking and writing what can be long in the input, and reading the
+// answer.
+const (
+	costDocumentByte = 4
+	costAnswerByte   = 16
+)
+
+// InputCall names the entry in a record's calls that stands for the reading of the document input: its result is the fuel that this took.
+const InputCall = "input"
+
+// used is the fuel that the decision has used so far.
+func (i *instance) used() int64 { return i.spent + i.slice - int64(i.fuel.Get()) }
+
+// readRego reads an answer. Its number in the record has a sum of the text where other modules' have a length.
+func readRego(kind string, text []byte, r *Record, in *interned) verdict {
+	read := opa.ReadRoute
+	if kind == KindTool {
+		read = opa.ReadTool
+	}
+	a, err := read(text)
+	if err != nil {
+		return verdict{err: &Error{ClassAnswer, err}}
+	}
+	r.Raw = int64(crc32.ChecksumIEEE(text))<<32 | int64(a.Rule)<<8 | int64(a.Verdict)
+	v := verdict{code: a.Verdict, rule: a.Rule, reason: a.Reason}
+	if a.Verdict != abi.RouteAbstain {
+		v.name, v.words = in.get([]byte(a.Name))
+	}
+	if v.reason == "" && v.rule != 0 {
+		v.reason = in.rule(v.rule)
+	}
+	return v
+}

@@ -1,0 +1,154 @@
+package policy
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/flynnhost/flynn/host/policy/opa"
+	"github.com/flynnhost/flynn/sdk/policy/abi"
+)
+
+// document is the input of a policy in Rego: JSON of a decision's facts. It is made of the frame and of what did not fit the frame, as they
+// are recorded, and of nothing else, so that a replay makes the same.
+type document struct {
+	route, tool []opa.Fact
+	values      [abi.OutAgent]value // by field, of the frame at hand
+	text        []byte
+}
+
+// build makes the document of a query. It is valid until the next.
+func (d *document) build(q *query, args json.RawMessage) ([]byte, *Error) {
+	if err := checkArguments(args); err != nil {
+		return nil, err
+	}
+	d.index(q.frame)
+	b := append(d.text[:0], '{')
+	facts := d.route
+	if q.kind == KindTool {
+		facts = d.tool
+	}
+	for i := range facts {
+		f := &facts[i]
+		b = append(append(append(b, '"'), f.Name...), '"', ':')
+		b = append(d.fact(b, f, q), ',')
+	}
+	if q.kind == KindTool {
+		b = append(append(b, `"`+opa.Args+`":`...), args...)
+		b = append(b, ',')
+	}
+	b[len(b)-1] = '}'
+	d.text = b
+	return b, nil
+}
+
+// index finds the frame's values, once for all facts. The frame is known to be well formed.
+func (d *document) index(frame []byte) {
+	clear(d.values[:])
+	for i := range int(binary.LittleEndian.Uint16(frame[6:])) {
+		e := frame[abi.HeaderSize+abi.EntrySize*i:]
+		if id := binary.LittleEndian.Uint16(e); int(id) < len(d.values) {
+			at, length := binary.LittleEndian.Uint32(e[4:]), binary.LittleEndian.Uint32(e[8:])
+			d.values[id] = value{binary.LittleEndian.Uint16(e[2:]), frame[at : at+length]}
+		}
+	}
+}
+
+// fact appends a value. One that is absent, or of another type, is the empty value.
+func (d *document) fact(b []byte, f *opa.Fact, q *query) []byte {
+	v := d.values[f.Field]
+	there := int(v.kind) == f.Type
+	switch f.Type {
+	case abi.TypeInt:
+		n := int64(0)
+		if there && len(v.bytes) == 8 {
+			n = int64(binary.LittleEndian.Uint64(v.bytes))
+		}
+		return strconv.AppendInt(b, n, 10)
+	case abi.TypeBool:
+		return strconv.AppendBool(b, there && len(v.bytes) == 1 && v.bytes[0] == 1)
+	case abi.TypeList:
+		if !there {
+			v.bytes = nil
+		}
+		return appendList(b, v.bytes)
+	}
+	switch {
+	case !there:
+		v.bytes = nil
+	case f.Field == abi.Text && len(q.text) > abi.TextInFrame:
+		return appendQuoted(b, q.text)
+	}
+	return appendQuoted(b, v.bytes)
+}
+
+func appendList(b, list []byte) []byte {
+	b = append(b, '[')
+	for first := true; len(list) >= 4; first = false {
+		if !first {
+			b = append(b, ',')
+		}
+		n := binary.LittleEndian.Uint32(list)
+		b = appendQuoted(b, list[4:4+n])
+		list = list[4+n:]
+	}
+	return append(b, ']')
+}
+
+// appendQuoted appends a JSON string. What is no UTF-8 becomes the replacement character.
+func appendQuoted[T string | []byte](b []byte, s T) []byte {
+	const hex = "0123456789abcdef"
+	b = append(b, '"')
+	begin := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		size := 1
+		if c >= utf8.RuneSelf {
+			var r rune
+			if r, size = utf8.DecodeRuneInString(string(s[i:min(len(s), i+utf8.UTFMax)])); r != utf8.RuneError || size > 1 {
+				i += size
+				continue
+			}
+		}
+		b = append(b, s[begin:i]...)
+		switch {
+		case c >= utf8.RuneSelf:
+			b = append(b, "\ufffd"...)
+		case c >= ' ':
+			b = append(b, '\\', c)
+		default:
+			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		}
+		i += size
+		begin = i
+	}
+	return append(append(b, s[begin:]...), '"')
+}
+
+// arguments are the tool's arguments as a part of the document. A call without any has an empty object, also when its record has been
+// through JSON, which makes null of nothing.
+func (q *query) arguments() json.RawMessage {
+	switch {
+	case q.kind != KindTool:
+		return nil
+	case len(q.args) == 0 || string(q.args) == "null":
+		return json.RawMessage("{}")
+	}
+	return q.args
+}
+
+// checkArguments looks at what comes from a model, or from a log, and goes into the document as it is.
+func checkArguments(args json.RawMessage) *Error {
+	switch {
+	case len(args) > maxArgs:
+		return failf(ClassFacts, "the arguments have %d bytes, at most %d can be looked into", len(args), maxArgs)
+	case args != nil && !json.Valid(args):
+		return failf(ClassFacts, "the arguments are no JSON")
+	}
+	return nil
+}

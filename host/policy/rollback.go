@@ -1,0 +1,113 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Rollback puts a module of the archive in force, in place of the policy's file, until that changes or Clear.
+func (e *Engine) Rollback(ctx context.Context, name, file, by string) (Status, error) {
+	return e.change(ctx, name, func(s *slot) error {
+		m, err := e.archived(ctx, s, file)
+		if err != nil {
+			return fmt.Errorf("roll policy %s back: %w", name, err)
+		}
+		s.past.Pin, s.past.Refused, s.err = Pin{File: file, Over: s.tried}, "", nil
+		m.trial.Store(nil)
+		s.install(m)
+		s.changed(OutcomeRolledBack, by, m.file, m.digest, "")
+		s.change.Over = s.tried
+		return nil
+	})
+}
+
+// Clear ends a roll-back, and forgives a file whose module had failed: it is tried as if it had just changed.
+func (e *Engine) Clear(ctx context.Context, name, by string) (Status, error) {
+	return e.change(ctx, name, func(s *slot) error {
+		if s.past.Pin.File == "" && s.past.Refused == "" {
+			return fmt.Errorf("policy %s is not rolled back", name)
+		}
+		s.past.Pin, s.past.Refused, s.tried = Pin{}, "", ""
+		s.changed(OutcomeCleared, by, "", "", "")
+		e.record(ctx, *s.change)
+		s.change = nil
+		e.refresh(ctx, s, by)
+		return nil
+	})
+}
+
+// change lets edit change one policy, and puts it in force.
+func (e *Engine) change(ctx context.Context, name string, edit func(*slot) error) (Status, error) {
+	e.staging.Lock()
+	defer e.staging.Unlock()
+	if e.closed {
+		return Status{}, errClosed
+	}
+	staged := e.successors()
+	for _, s := range staged {
+		if s.source.Name != name {
+			continue
+		}
+		if err := edit(s); err != nil {
+			dropAll(staged)
+			return Status{}, err
+		}
+		e.replace(staged, true)
+		e.tell(ctx, []*slot{s})
+		return s.status(), nil
+	}
+	dropAll(staged)
+	return Status{}, fmt.Errorf("no policy %q is in the chain: %w", name, ErrUnknown)
+}
+
+// ErrUnknown is the error of a name that no policy has.
+var ErrUnknown = errors.New("unknown policy")
+
+// successors are slots that take over from those in force.
+func (e *Engine) successors() []*slot {
+	staged := make([]*slot, len(e.slots))
+	for i, old := range e.slots {
+		staged[i] = &slot{source: old.source}
+		staged[i].inherit(old)
+	}
+	return staged
+}
+
+// archived finds a module by its file's digest: compiled already, or in the archive. A loaded one comes with a reference, a
+// found one without. It has passed the gate in its day.
+func (e *Engine) archived(ctx context.Context, s *slot, file string) (*Module, error) {
+	digest := identityOf(file, s.source)
+	if m := s.compiled(digest); m != nil {
+		return m, nil
+	}
+	if e.cfg.Ledger == nil {
+		return nil, errors.New("this host keeps no archive of modules")
+	}
+	wasm, err := e.cfg.Ledger.Fetch(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	if fileDigest(wasm) != file {
+		return nil, fmt.Errorf("the archive's module %s is not what was put there", file)
+	}
+	return e.load(ctx, s, wasm, func(m *Module) error {
+		return e.cfg.Ledger.Keep(ctx, Candidate{Module: m, Source: s.source, Wasm: wasm})
+	})
+}
+
+// fallBack takes what was in force when the engine ended, for a file that is not fit to be.
+func (e *Engine) fallBack(ctx context.Context, s *slot) {
+	if s.module != nil || s.past.File == "" || s.past.File == s.tried {
+		return
+	}
+	begin := time.Now()
+	m, err := e.archived(ctx, s, s.past.File)
+	if err != nil {
+		s.err = &Error{ClassLoad, fmt.Errorf("%w; and the module that was in force before cannot be had: %w", s.err, err)}
+		return
+	}
+	s.install(m)
+	s.loadedAt, s.loadTook = time.Now(), time.Since(begin)
+}

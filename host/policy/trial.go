@@ -1,0 +1,142 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// A module is on trial in its first trialDecisions and trialTime in force.
+const (
+	trialDecisions = 1000
+	trialTime      = 10 * time.Minute
+	// trialRate is how much larger than its predecessor's the share of failures may be.
+	trialRate = 0.05
+)
+
+// trial watches a module that has just come into force. Only failures look at it: a decision that succeeds pays nothing.
+type trial struct {
+	fallback string // SHA-256 of the module before it
+	after    int64  // failures that it may have before its rate counts
+	rate     float64
+	since    time.Time
+	start    int64 // decisions that it had made before, when it was in force once already
+	failures atomic.Int64
+	tripped  atomic.Bool
+	wake     chan<- struct{}
+}
+
+// putOnTrial watches a new module, when there is another one to go back to.
+func (e *Engine) putOnTrial(s *slot, m *Module, fallback string, before *Module) {
+	m.trial.Store(nil)
+	if s.source.RevertAfter <= 0 || fallback == "" || fallback == m.file || e.cfg.Ledger == nil && before == nil {
+		return
+	}
+	t := &trial{fallback: fallback, after: int64(s.source.RevertAfter), rate: trialRate, since: time.Now(), start: m.decisions(), wake: e.trips}
+	if before != nil {
+		t.rate += before.failureRate()
+	}
+	m.trial.Store(t)
+}
+
+func (m *Module) decisions() int64 {
+	var sum stats
+	m.pool.sum(&sum)
+	return sum.decisions.Load()
+}
+
+func (m *Module) failureRate() float64 {
+	n := m.faults.Load()
+	return float64(n) / float64(max(m.decisions(), n, 1))
+}
+
+// failed counts a failure of the module. That the facts fit no frame is not one.
+func (m *Module) failed(err *Error) {
+	if m == nil || err.Class == ClassFacts {
+		return
+	}
+	m.faults.Add(1)
+	if t := m.trial.Load(); t != nil {
+		t.failed(m)
+	}
+}
+
+func (t *trial) failed(m *Module) {
+	n := t.failures.Add(1)
+	if n < t.after {
+		return
+	}
+	decisions := max(m.decisions()-t.start, n)
+	if decisions > trialDecisions || time.Since(t.since) > trialTime {
+		m.trial.CompareAndSwap(t, nil)
+		return
+	}
+	if float64(n) > t.rate*float64(decisions) && t.tripped.CompareAndSwap(false, true) {
+		select {
+		case t.wake <- struct{}{}:
+		default: // it is awake
+		}
+	}
+}
+
+// revert takes the modules that have failed their trial out of force. Those before them are compiled, or in the archive.
+func (e *Engine) revert(ctx context.Context) {
+	for _, st := range e.revertAll(ctx) {
+		e.cfg.Log.Error("policy's new module failed too often, the one before it is in force", "policy", st.Name, "path", st.Path, "digest", st.Digest, "error", st.Error)
+		if e.cfg.OnSwap != nil {
+			e.cfg.OnSwap(st)
+		}
+	}
+}
+
+func (e *Engine) revertAll(ctx context.Context) []Status {
+	e.staging.Lock()
+	defer e.staging.Unlock()
+	if e.closed {
+		return nil
+	}
+	var reverted []*slot
+	staged := e.successors()
+	for _, s := range staged {
+		if t := s.failedTrial(); t != nil && e.goBack(ctx, s, t) {
+			reverted = append(reverted, s)
+		}
+	}
+	e.replace(staged, len(reverted) > 0)
+	e.tell(ctx, reverted)
+	all := make([]Status, len(reverted))
+	for i, s := range reverted {
+		all[i] = s.status()
+	}
+	return all
+}
+
+// failedTrial ends the trial of the module in force and returns it, if the module has failed it.
+func (s *slot) failedTrial() *trial {
+	if s.module == nil {
+		return nil
+	}
+	t := s.module.trial.Load()
+	if t == nil || !t.tripped.Load() {
+		return nil
+	}
+	s.module.trial.Store(nil)
+	return t
+}
+
+// goBack puts the module before the one in force in its place.
+func (e *Engine) goBack(ctx context.Context, s *slot, t *trial) bool {
+	bad, failures, decisions := s.module, t.failures.Load(), max(s.module.decisions()-t.start, t.failures.Load())
+	m, err := e.archived(ctx, s, t.fallback)
+	if err != nil {
+		e.cfg.Log.Error("policy's new module fails too often, and the one before it cannot be had", "policy", s.source.Name, "error", err)
+		return false
+	}
+	s.install(m)
+	reason := fmt.Sprintf("%d of its first %d decisions failed", failures, decisions)
+	s.past.Refused = bad.digest
+	s.err = &Error{ClassLoad, fmt.Errorf("the file's module was taken out of force, %s: change the file, or run flynn policy rollback %s --clear", reason, s.source.Name)}
+	s.changed(OutcomeReverted, ByFailures, bad.file, bad.digest, reason)
+	return true
+}

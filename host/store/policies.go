@@ -1,0 +1,54 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// PolicyChange is one event in the life of a policy; policy.Change says what the fields mean.
+type PolicyChange struct {
+	ID        int64     `json:"id"`
+	At        time.Time `json:"at"`
+	Policy    string    `json:"policy"`
+	Path      string    `json:"path,omitempty"`
+	Outcome   string    `json:"outcome"`
+	File      string    `json:"file,omitempty"`
+	Digest    string    `json:"digest,omitempty"`
+	Version   string    `json:"version,omitempty"` // by the policy.toml beside the module
+	Source    string    `json:"source,omitempty"`  // digest of what it was built from, by the same
+	Over      string    `json:"over,omitempty"`
+	NowFile   string    `json:"now_file,omitempty"`
+	NowDigest string    `json:"now_digest,omitempty"`
+	By        string    `json:"by"`
+	Reason    string    `json:"reason,omitempty"`
+}
+
+// PolicyModule tells of a digest that decisions are recorded with.
+type PolicyModule struct {
+	Digest  string    `json:"digest"` // of the module, its data, its limits and the meter
+	File    string    `json:"file"`   // SHA-256 of the module
+	Policy  string    `json:"policy"`
+	Version string    `json:"version,omitempty"`
+	Source  string    `json:"source,omitempty"`
+	At      time.Time `json:"at"` // when it first was about to come into force
+}
+
+// PolicyFilter selects changes; zero fields select all.
+type PolicyFilter struct {
+	Policy string
+	Limit  int // the latest so many; 1000
+}
+
+// Policies keeps what was ever in force.
+type Policies interface {
+	// AddPolicyModule notes a digest; one that is known stays as it is.
+	AddPolicyModule(ctx context.Context, m PolicyModule) error
+	PolicyModule(ctx context.Context, digest string) (PolicyModule, error)
+	// AddPolicyChange appends to the history. A change that only says again what the policy's last one said is left out. Of each
+	// policy a bounded number is kept, the latest.
+	AddPolicyChange(ctx context.Context, c PolicyChange) error
+	// ListPolicyChanges returns changes in the order in which they came.
+	ListPolicyChanges(ctx context.Context, f PolicyFilter) ([]PolicyChange, error)
+	// PolicyFiles returns the SHA-256 of every module that the history names.
+	PolicyFiles(ctx context.Context) ([]string, error)
+}

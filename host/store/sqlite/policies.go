@@ -1,0 +1,122 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// keptChanges is how many changes of one policy are kept. The archive keeps the modules that they name.
+const keptChanges = 200
+
+// AddPolicyModule implements store.Policies.
+func (s *Store) AddPolicyModule(ctx context.Context, m store.PolicyModule) error {
+	err := s.writer.write(ctx, func(w *writer) error {
+		return w.exec(`INSERT INTO policy_modules (digest, file, policy, version, source, at) VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT (digest) DO NOTHING`, m.Digest, m.File, m.Policy, m.Version, m.Source, nanos(m.At))
+	})
+	if err != nil {
+		return fmt.Errorf("add a policy's module: %w", err)
+	}
+	return nil
+}
+
+// PolicyModule implements store.Policies.
+func (s *Store) PolicyModule(ctx context.Context, digest string) (store.PolicyModule, error) {
+	found, err := list(ctx, s.read, func(scan func(...any) error) (store.PolicyModule, error) {
+		var m store.PolicyModule
+		var at int64
+		err := scan(&m.Digest, &m.File, &m.Policy, &m.Version, &m.Source, &at)
+		m.At = instant(at)
+		return m, err
+	}, `SELECT digest, file, policy, version, source, at FROM policy_modules WHERE digest = ?`, digest)
+	if err == nil && len(found) == 0 {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return store.PolicyModule{}, fmt.Errorf("read the policy's module %s: %w", digest, err)
+	}
+	return found[0], nil
+}
+
+// AddPolicyChange implements store.Policies.
+func (s *Store) AddPolicyChange(ctx context.Context, c store.PolicyChange) error {
+	err := s.writer.write(ctx, func(w *writer) error {
+		n, err := w.changed(`INSERT INTO policy_history
+				(at, policy, path, outcome, file, digest, version, source, over, now_file, now_digest, who, reason)
+			SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13 WHERE NOT EXISTS (
+				SELECT 1 FROM policy_history WHERE id = (SELECT max(id) FROM policy_history WHERE policy = ?2) AND outcome = ?4 AND file = ?5
+					AND digest = ?6 AND over = ?9 AND now_file = ?10 AND now_digest = ?11 AND reason = ?13)`,
+			nanos(c.At), c.Policy, c.Path, c.Outcome, c.File, c.Digest, c.Version, c.Source, c.Over, c.NowFile, c.NowDigest, c.By, c.Reason)
+		if err != nil || n == 0 {
+			return err
+		}
+		return w.exec(`DELETE FROM policy_history WHERE policy = ?1 AND id <= (
+			SELECT id FROM policy_history WHERE policy = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)`, c.Policy, keptChanges)
+	})
+	if err != nil {
+		return fmt.Errorf("add to a policy's history: %w", err)
+	}
+	return nil
+}
+
+// ListPolicyChanges implements store.Policies.
+func (s *Store) ListPolicyChanges(ctx context.Context, f store.PolicyFilter) ([]store.PolicyChange, error) {
+	return listPolicyChanges(ctx, s.read, f)
+}
+
+func listPolicyChanges(ctx context.Context, db *sql.DB, f store.PolicyFilter) ([]store.PolicyChange, error) {
+	if f.Limit <= 0 {
+		f.Limit = 1000
+	}
+	latest, err := list(ctx, db, scanPolicyChange, `SELECT id, at, policy, path, outcome, file, digest, version, source, over, now_file, now_digest,
+		who, reason FROM policy_history WHERE ?1 = '' OR policy = ?1 ORDER BY id DESC LIMIT ?2`, f.Policy, f.Limit)
+	slices.Reverse(latest)
+	return latest, err
+}
+
+func scanPolicyChange(scan func(...any) error) (store.PolicyChange, error) {
+	var c store.PolicyChange
+	var at int64
+	err := scan(&c.ID, &at, &c.Policy, &c.Path, &c.Outcome, &c.File, &c.Digest, &c.Version, &c.Source, &c.Over, &c.NowFile, &c.NowDigest, &c.By, &c.Reason)
+	c.At = instant(at)
+	return c, err
+}
+
+// PolicyFiles implements store.Policies.
+func (s *Store) PolicyFiles(ctx context.Context) ([]string, error) {
+	return list(ctx, s.read, func(scan func(...any) error) (string, error) {
+		var file string
+		err := scan(&file)
+		return file, err
+	}, `SELECT file FROM policy_history WHERE file <> '' UNION SELECT now_file FROM policy_history WHERE now_file <> ''`)
+}
+
+// ReadPolicyChanges reads the history of a store that a running host may have open.
+func ReadPolicyChanges(ctx context.Context, dir string, f store.PolicyFilter) ([]store.PolicyChange, error) {
+	path := filepath.Join(dir, "flynn.db")
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // no host has run here yet
+	}
+	db, err := sql.Open("sqlite", "file:"+escaped(path)+"?mode=rw&_pragma=busy_timeout(5000)&_pragma=query_only(1)")
+	if err != nil {
+		return nil, fmt.Errorf("open store in %s: %w", dir, err)
+	}
+	defer db.Close()
+	var tables int
+	err = db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'policy_history'").Scan(&tables)
+	if err != nil {
+		return nil, fmt.Errorf("open store in %s: %w", dir, err)
+	}
+	if tables == 0 {
+		return nil, nil // no host has written any yet
+	}
+	return listPolicyChanges(ctx, db, f)
+}

@@ -1,0 +1,73 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// replayVersion is the schema's that has what a replay needs, and the tables of shadow policies.
+const replayVersion = 3
+
+// Reader reads the store of a host that may be running. It takes no lock, changes no schema and writes nothing.
+type Reader struct {
+	db      *sql.DB // nil when no host has run yet
+	version int
+}
+
+// OpenReader opens the database in dir to be read. A folder in which no host has run reads as empty. It has to be closed.
+func OpenReader(ctx context.Context, dir string) (*Reader, error) {
+	path := filepath.Join(dir, "flynn.db")
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return &Reader{}, nil
+	}
+	// Not mode=ro: a reader of a database with a write-ahead log takes part in its shared memory.
+	db, err := sql.Open("sqlite", "file:"+escaped(path)+"?mode=rw&_pragma=busy_timeout(5000)&_pragma=query_only(1)&_pragma=cache_size(-16384)")
+	if err != nil {
+		return nil, fmt.Errorf("open store in %s: %w", dir, err)
+	}
+	r := &Reader{db: db}
+	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&r.version); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store in %s: %w", dir, err), db.Close())
+	}
+	return r, nil
+}
+
+// Close ends the reader.
+func (r *Reader) Close() error {
+	if r.db == nil {
+		return nil
+	}
+	return r.db.Close()
+}
+
+// EachDecision is that of store.Decisions.
+func (r *Reader) EachDecision(ctx context.Context, f store.DecisionFilter) iter.Seq2[store.Decision, error] {
+	if r.version == 0 {
+		return func(func(store.Decision, error) bool) {}
+	}
+	return eachDecision(ctx, r.db, f, r.version < replayVersion)
+}
+
+// ShadowCounts is that of store.Shadows.
+func (r *Reader) ShadowCounts(ctx context.Context, f store.ShadowFilter) ([]store.ShadowCount, error) {
+	if r.version < replayVersion {
+		return nil, nil
+	}
+	return shadowCounts(ctx, r.db, f)
+}
+
+// ShadowDifferences is that of store.Shadows.
+func (r *Reader) ShadowDifferences(ctx context.Context, f store.ShadowFilter) iter.Seq2[store.ShadowDifference, error] {
+	if r.version < replayVersion {
+		return func(func(store.ShadowDifference, error) bool) {}
+	}
+	return shadowDifferences(ctx, r.db, f)
+}

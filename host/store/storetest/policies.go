@@ -1,0 +1,82 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+func policyHistory(t *testing.T, open Opener) {
+	s := open()
+	first := store.PolicyChange{
+		At: noon, Policy: "guard", Path: "/p/guard.wasm", Outcome: "in force", File: "f1", Digest: "d1", Version: "1.0.0", Source: "s1",
+		NowFile: "f1", NowDigest: "d1", By: "start",
+	}
+	again := first
+	again.At, again.By = noon.Add(time.Minute), "file"
+	back := store.PolicyChange{
+		At: noon.Add(time.Hour), Policy: "guard", Outcome: "rolled back", File: "f0", Digest: "d0", Over: "f1", NowFile: "f0", NowDigest: "d0",
+		By: "command", Reason: "no \x00 \xff",
+	}
+	other := store.PolicyChange{At: noon, Policy: "other", Outcome: "refused", File: "f9", By: "file", Reason: "because"}
+	for _, c := range []store.PolicyChange{first, again, other, back, other} {
+		check(t, s.AddPolicyChange(t.Context(), c))
+	}
+	s = open()
+	ids := func(f store.PolicyFilter) (files []string) {
+		for _, c := range must[[]store.PolicyChange](t)(s.ListPolicyChanges(t.Context(), f)) {
+			files = append(files, c.File)
+		}
+		return files
+	}
+	all := must[[]store.PolicyChange](t)(s.ListPolicyChanges(t.Context(), store.PolicyFilter{}))
+	for i := range all {
+		all[i].ID = 0
+	}
+	if want := []store.PolicyChange{first, other, back}; !reflect.DeepEqual(all, want) {
+		t.Fatalf("changes are\n%+v, want\n%+v", all, want)
+	}
+	if got := ids(store.PolicyFilter{Policy: "guard", Limit: 1}); !slices.Equal(got, []string{"f0"}) {
+		t.Errorf("the latest change is of %v", got)
+	}
+	files := must[[]string](t)(s.PolicyFiles(t.Context()))
+	if slices.Sort(files); !slices.Equal(files, []string{"f0", "f1", "f9"}) {
+		t.Errorf("the history names %v", files)
+	}
+}
+
+func policyHistoryIsBounded(t *testing.T, open Opener) {
+	s := open()
+	check(t, s.AddPolicyChange(t.Context(), store.PolicyChange{At: noon, Policy: "quiet", Outcome: "in force", File: "q"}))
+	for n := range 250 {
+		check(t, s.AddPolicyChange(t.Context(), store.PolicyChange{At: noon, Policy: "busy", Outcome: "in force", File: fmt.Sprint(n)}))
+	}
+	busy := must[[]store.PolicyChange](t)(s.ListPolicyChanges(t.Context(), store.PolicyFilter{Policy: "busy"}))
+	if len(busy) < 100 || len(busy) >= 250 || busy[len(busy)-1].File != "249" {
+		t.Errorf("%d changes are kept, the last of %s", len(busy), busy[len(busy)-1].File)
+	}
+	if quiet := must[[]store.PolicyChange](t)(s.ListPolicyChanges(t.Context(), store.PolicyFilter{Policy: "quiet"})); len(quiet) != 1 {
+		t.Errorf("%d changes of the other policy", len(quiet))
+	}
+}
+
+func policyModules(t *testing.T, open Opener) {
+	s := open()
+	m := store.PolicyModule{Digest: "d", File: "f", Policy: "guard", Version: "1.0.0", Source: "s", At: noon}
+	check(t, s.AddPolicyModule(t.Context(), m))
+	other := m
+	other.Version = "2.0.0"
+	check(t, s.AddPolicyModule(t.Context(), other))
+	s = open()
+	if got := must[store.PolicyModule](t)(s.PolicyModule(t.Context(), "d")); got != m {
+		t.Errorf("module is %+v, want %+v", got, m)
+	}
+	if _, err := s.PolicyModule(t.Context(), "e"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("error is %v", err)
+	}
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"slices"
+	"strings"
+)
+
+// members is what the server has said about who has which rank where. It only ever says less than the server: whatever
+// cannot be followed with certainty is forgotten, and asked for again.
+type members struct {
+	ranks    string // mode letters, the most powerful first
+	marks    string // what stands before a nick in a list for each of them
+	argument string // further modes that always have an argument
+	setting  string // modes that have one when they are set
+	plain    string // modes that never have one
+
+	channels map[string]map[string]string // by folded channel and nick: the mode letters of its ranks
+	fresh    map[string]bool              // channels whose list is being told
+}
+
+// Bounds on what a server can make us remember.
+const (
+	maxMemberChannels = 512
+	maxRanked         = 4096 // in one channel
+)
+
+// newMembers starts with what RFC 2811 has; a server that has other modes says so when it greets.
+func newMembers() *members {
+	return &members{
+		ranks: "ov", marks: "@+", argument: "beIk", setting: "l", plain: "aimnqpsrtzOR",
+		channels: map[string]map[string]string{}, fresh: map[string]bool{},
+	}
+}
+
+// roleWords are the roles of a sender as the host is told them.
+var roleWords = map[rune]string{'q': "owner", 'a': "admin", 'o': "op", 'h': "halfop", 'v': "voice"}
+
+// roles are what somebody is in a channel, the most powerful first. A rank that has no common name keeps its letter.
+func (m *members) roles(channel, nick string) []string {
+	has := m.channels[fold(channel)][fold(nick)]
+	var out []string
+	for _, mode := range m.ranks {
+		switch word := roleWords[mode]; {
+		case !strings.ContainsRune(has, mode):
+		case word != "":
+			out = append(out, word)
+		default:
+			out = append(out, "mode-"+string(mode))
+		}
+	}
+	return out
+}
+
+// support reads the line 005, in which a server tells its modes.
+func (m *members) support(l line) {
+	for _, p := range l.params[min(1, len(l.params)):] {
+		name, value, _ := strings.Cut(p, "=")
+		switch name {
+		case "PREFIX":
+			modes, marks, ok := strings.Cut(strings.TrimPrefix(value, "("), ")")
+			if ok && len(modes) == len(marks) && len(modes) <= 16 {
+				m.ranks, m.marks = modes, marks
+			}
+		case "CHANMODES":
+			if groups := strings.Split(value, ","); len(groups) >= 4 && len(value) <= 256 {
+				m.argument, m.setting, m.plain = groups[0]+groups[1], groups[2], groups[3]
+			}
+		}
+	}
+}
+
+// names reads a line 353, a piece of a channel's list. The first piece replaces what was known.
+func (m *members) names(channel, list string) {
+	c := fold(channel)
+	if !m.fresh[c] {
+		if len(m.channels) >= maxMemberChannels {
+			return
+		}
+		m.channels[c], m.fresh[c] = map[string]string{}, true
+	}
+	for word := range strings.FieldsSeq(list) {
+		has := ""
+		for word != "" {
+			i := strings.IndexByte(m.marks, word[0])
+			if i < 0 {
+				break
+			}
+			has, word = has+m.ranks[i:i+1], word[1:]
+		}
+		nick, _, _ := strings.Cut(word, "!")
+		m.set(c, nick, has)
+	}
+}
+
+// listed ends a list.
+func (m *members) listed(channel string) { delete(m.fresh, fold(channel)) }
+
+func (m *members) set(channel, nick, has string) {
+	ranked := m.channels[channel]
+	switch {
+	case ranked == nil:
+	case has == "":
+		delete(ranked, fold(nick))
+	case len(ranked) < maxRanked:
+		ranked[fold(nick)] = has
+	}
+}
+
+// mode follows a change of modes. It says false when it cannot: then nothing is known of the channel any more, and its list has to
+// be asked for.
+func (m *members) mode(channel string, modes string, args []string) bool {
+	c, on := fold(channel), true
+	for _, mode := range modes {
+		takes := strings.ContainsRune(m.ranks+m.argument, mode) || on && strings.ContainsRune(m.setting, mode)
+		switch {
+		case mode == '+' || mode == '-':
+			on = mode == '+'
+			continue
+		case !takes && !strings.ContainsRune(m.setting+m.plain, mode):
+			m.forget(c)
+			return false
+		case !takes:
+			continue
+		case len(args) == 0:
+			if strings.ContainsRune(m.ranks, mode) { // a list such as that of bans may be asked for without one
+				m.forget(c)
+				return false
+			}
+			continue
+		}
+		if strings.ContainsRune(m.ranks, mode) {
+			m.change(c, args[0], string(mode), on)
+		}
+		args = args[1:]
+	}
+	return true
+}
+
+func (m *members) change(channel, nick, mode string, on bool) {
+	has := strings.ReplaceAll(m.channels[channel][fold(nick)], mode, "")
+	if on {
+		has += mode
+	}
+	m.set(channel, nick, has)
+}
+
+// forget drops a channel.
+func (m *members) forget(channel string) {
+	delete(m.channels, fold(channel))
+	delete(m.fresh, fold(channel))
+}
+
+// leave drops somebody's ranks in a channel.
+func (m *members) leave(channel, nick string) { delete(m.channels[fold(channel)], fold(nick)) }
+
+// quit drops somebody's ranks everywhere.
+func (m *members) quit(nick string) {
+	for c := range m.channels {
+		m.leave(c, nick)
+	}
+}
+
+// rename moves somebody's ranks to another nick, and takes away what was known of that one.
+func (m *members) rename(old, next string) {
+	for c, ranked := range m.channels {
+		has := ranked[fold(old)]
+		delete(ranked, fold(old))
+		m.set(c, next, has)
+	}
+}
+
+// follow keeps the books by one line of the server. ask names a channel whose list has to be asked for.
+func (m *members) follow(l line, own bool) (ask string) {
+	switch l.command {
+	case "005":
+		m.support(l)
+	case "353":
+		if i := slices.IndexFunc(l.params, isChannel); i >= 0 {
+			m.names(l.params[i], l.last())
+		}
+	case "366":
+		m.listed(l.param(1))
+	case "MODE":
+		if isChannel(l.param(0)) && !m.mode(l.param(0), l.param(1), l.params[min(2, len(l.params)):]) {
+			return l.param(0)
+		}
+	case "JOIN", "PART":
+		m.gone(l.param(0), l.nick(), own)
+	case "KICK":
+		m.leave(l.param(0), l.param(1))
+	case "QUIT":
+		m.quit(l.nick())
+	case "NICK":
+		m.rename(l.nick(), l.last())
+	}
+	return ""
+}
+
+// gone drops what was known of somebody who has left a channel, or has just come into it, and of the channel if it is us.
+func (m *members) gone(channel, nick string, own bool) {
+	if own {
+		m.forget(channel)
+		return
+	}
+	m.leave(channel, nick)
+}
