@@ -18,7 +18,7 @@ import (
 func policyCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "policy",
-		Usage: "write, build and test policies",
+		Usage: "write, build and test policies, and look after those in force",
 		Commands: []*cli.Command{
 			{
 				Name: "new", Usage: "make the folder of a new policy", ArgsUsage: "DIR", Action: newPolicy,
@@ -39,6 +39,7 @@ func policyCommand() *cli.Command {
 				},
 			},
 			benchPolicyCommand(),
+			lintPoliciesCommand(),
 			watchPolicyCommand(),
 			replayPolicyCommand(),
 			shadowPolicyCommand(),
@@ -51,6 +52,11 @@ func policyCommand() *cli.Command {
 					&cli.StringFlag{Name: "candidate", Usage: "with --decision: by the module in `FILE`"},
 				},
 			},
+			fuzzCommand(),
+			//inspectCommand(),
+			listPoliciesCommand(),
+			policyHistoryCommand(),
+			rollbackPolicyCommand(),
 		},
 	}
 }

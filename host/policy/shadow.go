@@ -155,7 +155,7 @@ func (s *Set) cast(ctx context.Context, j *shadowJob) {
 		return
 	}
 	for i := range s.shadows {
-		if l := &s.shadows[i]; l.source.has(j.q.kind) {
+		if l := &s.shadows[i]; l.concerns(&j.q) {
 			s.onShadow(l.shadowed(j, ShadowDropped))
 		}
 	}
@@ -187,7 +187,7 @@ func (e *Engine) shadow(ctx context.Context, j *shadowJob) {
 	}()
 	for i := range j.set.shadows {
 		l := &j.set.shadows[i]
-		if !l.source.has(j.q.kind) {
+		if !l.concerns(&j.q) {
 			continue
 		}
 		s := l.ask(ctx, j)
@@ -203,6 +203,11 @@ func (e *Engine) onShadow(s Shadowed) {
 	if e.cfg.OnShadow != nil {
 		e.cfg.OnShadow(s)
 	}
+}
+
+// concerns tells whether the shadow would be asked at all.
+func (l *shadowLink) concerns(q *query) bool {
+	return l.source.has(q.kind) && (l.scope == nil || l.scope.covers(q.agent, q.channel))
 }
 
 func (l *shadowLink) shadowed(j *shadowJob, o ShadowOutcome) Shadowed {
