@@ -372,10 +372,10 @@ func fieldOf(frame []byte, id abi.Field) (value, bool) {
 	return value{}, false
 }
 
-// item is the index-th string of a list; any other value is its own only item.
+// item is the index-th string of a list; any other value is its own only item. A value of an unknown type has none.
 func (v value) item(index uint32) ([]byte, bool) {
 	if v.kind != abi.TypeList {
-		return v.bytes, index == 0
+		return v.bytes, index == 0 && v.kind < abi.TypeList
 	}
 	for b := v.bytes; len(b) >= 4; {
 		n := binary.LittleEndian.Uint32(b)

@@ -21,7 +21,7 @@ import (
 // maxModule bounds a module's file, in bytes.
 const maxModule = meter.MaxModule
 
-// What a module may spend while it is loaded: language runtimes have much to set up.
+// What a module may spend while it is loaded: language runtimes have much to set up. A longer wall of its own counts here too.
 const (
 	initFuel = 300_000_000
 	initWall = 2 * time.Second
@@ -266,7 +266,7 @@ func mutable(wasm api.Module, name string) api.MutableGlobal {
 
 // initialise runs what the module wants to run first, asks its version and finds its region. It is metered as any call.
 func (i *instance) initialise(ctx context.Context) error {
-	i.begin(ctx, &query{}, initFuel, initWall, i.module.host.clock())
+	i.begin(ctx, &query{}, initFuel, max(initWall, i.module.limits.Wall), i.module.host.clock())
 	defer i.end()
 	for _, name := range []string{meter.StartExport, "_initialize"} {
 		if f := i.wasm.ExportedFunction(name); f != nil {
@@ -311,7 +311,7 @@ func untyped(err *Error) error {
 func (i *instance) warmUp(ctx context.Context) error {
 	m := i.module
 	for _, q := range m.syntheticQueries() {
-		i.begin(ctx, &q, m.limits.Fuel+warmFuel, initWall, m.host.clock())
+		i.begin(ctx, &q, m.limits.Fuel+warmFuel, max(initWall, m.limits.Wall), m.host.clock())
 		i.clean = false
 		v := i.run(q.kind, q.frame, &Record{})
 		i.end()

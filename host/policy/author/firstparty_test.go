@@ -14,7 +14,8 @@ func firstParty(name string) string { return filepath.Join("..", "..", "..", "po
 // The policies that ship with Flynn pass their cases, on modules built here and now.
 func TestFirstPartyPolicies(t *testing.T) {
 	for name, cases := range map[string]int{
-		"office-hours": 30, "guard-tools": 40, "untrusted-content": 40, "owner-only-shell": 30, "spending": 40,
+		"office-hours": 30, "guard-tools": 40, "group-etiquette": 30, "router": 30,
+		"untrusted-content": 40, "owner-only-shell": 30, "spending": 40,
 	} {
 		t.Run(name, func(t *testing.T) {
 			mustBuild(t, firstParty(name))

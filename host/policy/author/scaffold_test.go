@@ -49,7 +49,7 @@ func TestNewRefuses(t *testing.T) {
 	for _, c := range []struct{ name, dir, language, kind, want string }{
 		{"a name with a space", "my policy", "c", kindRoute, "lower-case words"},
 		{"a folder that exists", "taken", "c", kindRoute, "exists already"},
-		{"a language it has no scaffold for", "new", "cobol", kindRoute, "use one of c, go, rego"},
+		{"a language it has no scaffold for", "new", "cobol", kindRoute, "use one of c, go, "},
 		{"a kind that does not exist", "new", "c", "model", "route or tool"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
