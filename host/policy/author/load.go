@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"os"
-	"time"
 
 	"github.com/flynnhost/flynn/host/policy"
 )
@@ -69,11 +68,7 @@ func (p *loaded) open(ctx context.Context, c Case) (asker, error) {
 
 // source is the policy as a host would configure it for the case.
 func (p *loaded) source(c Case) policy.Source {
-	l := p.manifest.Limits
-	return policy.Source{
-		Name: p.manifest.Name, Path: p.path, Kinds: p.manifest.Kinds, Data: c.Data,
-		Limits: policy.Limits{Fuel: l.Fuel, Memory: int64(l.Memory), Depth: l.Depth, HostCalls: l.HostCalls, Wall: time.Duration(l.Wall)},
-	}
+	return policy.Source{Name: p.manifest.Name, Path: p.path, Kinds: p.manifest.Kinds, Data: c.Data, Limits: p.manifest.Limits.Policy()}
 }
 
 // question asks a module that an engine has loaded.
