@@ -250,6 +250,10 @@ func (b backend) warnings(g *generation) []string {
 		if p.Error != "" {
 			out = append(out, fmt.Sprintf("Policy %s: %s", p.Name, p.Error))
 		}
+		if p.AllowOnError {
+			out = append(out, fmt.Sprintf("Policy %s restricts nothing where it fails (dangerously_allow_on_error): %d tool calls have passed so.",
+				p.Name, p.Passed))
+		}
 	}
 	return append(out, stranded(b.h.outbox.Waiting(), g.config.Channels)...)
 }

@@ -23,6 +23,9 @@ func mustBuild(t testing.TB, dir string) {
 	case "assemblyscript":
 		_, err := findCompiler(t.Context(), dir)
 		need.Part(t, "asc", err)
+	case "rust":
+		_, err := findRust(t.Context())
+		need.Part(t, "rustc", err)
 	}
 	if _, err := Build(t.Context(), dir); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package author
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -16,7 +17,7 @@ type loaded struct {
 	path     string // of the module
 	sha256   string
 	cache    string // compiled code, shared by the engines of one run
-	count    bool   // the blocks that run
+	mode     Mode
 }
 
 // load reads a folder. The caller closes what it gets.
@@ -49,7 +50,7 @@ func (p *loaded) Close() error { return os.RemoveAll(p.cache) }
 func (p *loaded) open(ctx context.Context, c Case) (asker, error) {
 	q := &question{}
 	engine, err := policy.New(ctx, policy.Config{
-		CacheDir: p.cache, CountBlocks: p.count,
+		CacheDir: p.cache, CountBlocks: p.mode.Count,
 		Gate: func(_ context.Context, c policy.Candidate) error {
 			q.module = c.Module
 			return nil
@@ -68,7 +69,13 @@ func (p *loaded) open(ctx context.Context, c Case) (asker, error) {
 
 // source is the policy as a host would configure it for the case.
 func (p *loaded) source(c Case) policy.Source {
-	return policy.Source{Name: p.manifest.Name, Path: p.path, Kinds: p.manifest.Kinds, Data: c.Data, Limits: p.manifest.Limits.Policy()}
+	limits := p.manifest.Limits.Policy()
+	limits.Wall = cmp.Or(p.mode.Wall, limits.Wall)
+	return policy.Source{
+		Name: p.manifest.Name, Path: p.path, Kinds: p.manifest.Kinds, Data: c.Data,
+		Limits:    limits,
+		Isolation: p.mode.Isolation,
+	}
 }
 
 // question asks a module that an engine has loaded.
