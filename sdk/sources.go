@@ -6,8 +6,9 @@ package sdk
 
 import "embed"
 
-// PolicySources holds policy/*.go with what it imports, the C header policy/c/flynn.h, and the npm package policy/assemblyscript.
+// PolicySources holds policy/*.go with what it imports, the C header policy/c/flynn.h, the Rust crate policy/rust and the npm
+// package policy/assemblyscript.
 //
 //go:embed policy/*.go policy/abi/abi.go policy/internal/hostcall/*.go policy/policytest/*.go policy/c/flynn.h
-//go:embed policy/assemblyscript/*.ts policy/assemblyscript/*.json
+//go:embed policy/rust/Cargo.toml policy/rust/src/*.rs policy/assemblyscript/*.ts policy/assemblyscript/*.json
 var PolicySources embed.FS

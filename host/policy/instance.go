@@ -87,27 +87,28 @@ func (i *instance) Done() <-chan struct{}       { return nil }
 func (i *instance) Err() error                  { return nil }
 func (i *instance) Value(any) any               { return nil }
 
-// abort ends the module's call. It does not return, and must not be called where no module runs: nobody would recover from it.
+// abort ends the module's call. It does not return.
 func (i *instance) abort(err *Error) {
 	i.fault = err
 	panic(err)
 }
 
-// take takes fuel from Go, before the host does what it is for. It fails if there is not as much left.
-func (i *instance) take(units int64) *Error {
+// pay takes fuel from Go, before the host does what it is for, and ends the call if there is not as much left. A module without loops
+// could make many calls before its own next check.
+func (i *instance) pay(units int64) {
+	if err := i.charge(units); err != nil {
+		i.abort(err)
+	}
+}
+
+// charge takes fuel from Go where no call of the module runs that could be ended.
+func (i *instance) charge(units int64) *Error {
 	left := int64(i.fuel.Get()) - units
 	i.fuel.Set(uint64(left))
 	if i.spent+i.slice-left > i.limit {
 		return failf(ClassFuel, "more than %d units", i.limit)
 	}
 	return nil
-}
-
-// pay is take inside of a host call, which it ends: a module without loops could make many before its own next check.
-func (i *instance) pay(units int64) {
-	if err := i.take(units); err != nil {
-		i.abort(err)
-	}
 }
 
 // spend moves what is used of the slice to the sum.

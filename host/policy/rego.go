@@ -107,17 +107,12 @@ func (s *steps) call(f api.Function, params ...uint64) (result uint64) {
 	return result
 }
 
-// pay takes fuel for a copy. Steps are made where no module runs, too.
-func (s *steps) pay(size int) {
-	if s.err == nil {
-		s.err = s.i.take(int64(size) / bytesPerUnit)
-	}
-}
-
 // parse makes a value in the module of JSON from the host.
 func (s *steps) parse(text []byte) uint64 {
 	at := s.call(s.i.rego.malloc, uint64(len(text)))
-	s.pay(len(text))
+	if s.err == nil {
+		s.err = s.i.charge(int64(len(text)) / bytesPerUnit)
+	}
 	if s.err == nil && !s.i.memory.Write(uint32(at), text) {
 		s.err = failf(ClassTrap, "opa_malloc gave %d, outside memory", at)
 	}
@@ -137,8 +132,11 @@ func (s *steps) dump(value uint64, most int) []byte {
 	text, ok := s.i.cString(at, most)
 	if !ok {
 		s.err = failf(ClassAnswer, "a text at %d of more than %d bytes", at, most)
+		return nil
 	}
-	s.pay(len(text))
+	if s.err = s.i.charge(int64(len(text)) / bytesPerUnit); s.err != nil {
+		return nil
+	}
 	return text
 }
 
@@ -244,10 +242,7 @@ func (m *Module) dataDocument() ([]byte, error) {
 // runRego makes one decision: run of a module of OPA's.
 func (i *instance) runRego(r *Record) verdict {
 	kind := i.q.kind
-	if err := i.take(int64(len(i.q.args)+len(i.q.text)) * costDocumentByte); err != nil {
-		return verdict{err: err}
-	}
-	input, err := i.rego.input.build(&i.q)
+	input, err := i.document()
 	if err != nil {
 		return verdict{err: err}
 	}
@@ -255,7 +250,7 @@ func (i *instance) runRego(r *Record) verdict {
 	s.call(i.rego.setHeap, d.heap)
 	before := i.used()
 	s.call(i.rego.setInput, d.context, s.parse(input))
-	i.calls = append(i.calls, HostCall{Name: InputCall, Ret: int32(min(i.used()-before, 1<<31-1))})
+	i.note(HostCall{Name: InputCall, Ret: int32(min(i.used()-before, 1<<31-1))})
 	s.call(i.rego.setEntrypoint, d.context, d.entrypoints[kind])
 	if failed := s.call(i.rego.eval, d.context); s.err == nil && failed != 0 {
 		s.err = failf(ClassTrap, "OPA's eval failed with %d", int32(failed))
@@ -264,11 +259,27 @@ func (i *instance) runRego(r *Record) verdict {
 	if s.err != nil {
 		return verdict{err: s.err}
 	}
+	if err := i.charge(int64(len(text)) * costAnswerByte); err != nil {
+		return verdict{err: err}
+	}
 	return readRego(kind, text, r, &i.names)
 }
 
-// costDocumentByte is for checking and writing what can be long in the document, in units of fuel.
-const costDocumentByte = 4
+// document makes the document input, after paying for it.
+func (i *instance) document() ([]byte, *Error) {
+	args := i.q.arguments()
+	if err := i.charge(int64(len(args)+len(i.q.text)) * costDocumentByte); err != nil {
+		return nil, err
+	}
+	return i.rego.input.build(&i.q, args)
+}
+
+// What the host does with documents, in units of fuel for each byte: checking and writing what can be long in the input, and reading the
+// answer.
+const (
+	costDocumentByte = 4
+	costAnswerByte   = 16
+)
 
 // InputCall names the entry in a record's calls that stands for the reading of the document input: its result is the fuel that this took.
 const InputCall = "input"

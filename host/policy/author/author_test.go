@@ -24,6 +24,10 @@ func mustBuild(t testing.TB, dir string) {
 		_, err := findCompiler(t.Context(), dir)
 		need.Part(t, "asc", err)
 	}
+	if m.Language == "rust" {
+		_, err := findRust(t.Context())
+		need.Part(t, "rustc", err)
+	}
 	if _, err := Build(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,10 @@ func TestAFailedBuildLeavesTheOldModule(t *testing.T) {
 
 func TestAMissingToolchainIsNamed(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	for language, want := range map[string]string{"c": "apt install clang lld", "go": "go.dev/dl", "assemblyscript": "npm install --save-dev assemblyscript"} {
+	for language, want := range map[string]string{
+		"c": "apt install clang lld", "go": "go.dev/dl", "rust": "apt install rustc libstd-rust-dev-wasm32",
+		"assemblyscript": "npm install --save-dev assemblyscript",
+	} {
 		t.Run(language, func(t *testing.T) {
 			dir := folder(t, map[string]string{manifestFile: strings.Replace(cManifest, `"c"`, `"`+language+`"`, 1)})
 			_, err := Build(t.Context(), dir)
@@ -74,7 +77,7 @@ func TestManifestErrors(t *testing.T) {
 		{"a contract to come", `"flynn 1"`, `"flynn 2"`, `speaks "flynn 1"`},
 		{"no kinds", `["route"]`, `[]`, "kinds is empty"},
 		{"a kind that does not exist", `["route"]`, `["model"]`, `kinds has "model"`},
-		{"a language that does not exist", `language = "c"`, `language = "cobol"`, "use one of c, go, "},
+		{"a language that does not exist", `language = "c"`, `language = "cobol"`, strings.Join(Languages(), ", ") + ", wasm"},
 		{"an unknown key", `name = "p"`, "name = \"p\"\nlimit = 3", `unknown key "limit"`},
 		{"an output elsewhere", `language = "c"`, "language = \"c\"\nbuild.output = \"../x.wasm\"", "policy's folder"},
 		{"a size that is none", `language = "c"`, "language = \"c\"\nlimits.memory = \"much\"", "much"},

@@ -21,6 +21,7 @@ func writtenIn() []language {
 	return []language{
 		{"c", "policy.c", compileC, furnishC},
 		{"go", ".", compileGo, furnishGo},
+		{"rust", "policy.rs", compileRust, furnishRust},
 		{"assemblyscript", "policy.ts", compileAssemblyScript, furnishAssemblyScript},
 		{"rego", ".", compileRego, furnishRego},
 	}

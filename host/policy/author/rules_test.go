@@ -28,7 +28,7 @@ func ruleQuestions(t testing.TB) (list []Case, want []string) {
 
 func TestRulesMatchFirst(t *testing.T) {
 	questions, want := ruleQuestions(t)
-	for _, language := range []string{"c", "go", "assemblyscript"} {
+	for _, language := range []string{"c", "go", "rust", "assemblyscript"} {
 		t.Run(language, func(t *testing.T) {
 			a := rulesIn(t, language)
 			for i, c := range questions {
@@ -43,7 +43,7 @@ func TestRulesMatchFirst(t *testing.T) {
 // What the SDKs cost on the engine, with all its limits on.
 func BenchmarkRules(b *testing.B) {
 	questions, _ := ruleQuestions(b)
-	for _, language := range []string{"c", "go", "assemblyscript"} {
+	for _, language := range []string{"c", "go", "rust", "assemblyscript"} {
 		b.Run(language, func(b *testing.B) {
 			a := rulesIn(b, language)
 			q := a.(*question)

@@ -11,9 +11,9 @@ const hostImports = 3
 // rewriter turns a decoded module into a metered one.
 type rewriter struct {
 	*module
-	options    Options
-	ownTypes   int               // types of the original; more follow
-	addedTypes map[string]uint32 // those, by what they take and give
+	options  Options
+	ownTypes int               // types of the original; more follow
+	newTypes map[string]uint32 // those, by what they take and give
 
 	tick, deep, grow uint32 // indices of the host's functions
 	count            uint32 // where blocks are counted
@@ -29,7 +29,8 @@ type rewriter struct {
 
 func newRewriter(m *module, o Options) *rewriter {
 	n := uint32(len(m.imports))
-	return &rewriter{module: m, options: o, ownTypes: len(m.types), addedTypes: map[string]uint32{}, tick: n, deep: n + 1, grow: n + 2, count: n + 3,
+	return &rewriter{module: m, options: o, ownTypes: len(m.types), newTypes: map[string]uint32{},
+		tick: n, deep: n + 1, grow: n + 2, count: n + 3,
 		fuel: uint32(len(m.globals)), depth: uint32(len(m.globals)) + 1}
 }
 
@@ -118,11 +119,11 @@ func (w *rewriter) build() ([]byte, error) {
 // typeIndex finds or adds a type.
 func (w *rewriter) typeIndex(t functype) uint32 {
 	key := string(t.params) + ">" + string(t.results) // no value type is written like that
-	at, ok := w.addedTypes[key]
+	at, ok := w.newTypes[key]
 	if !ok {
 		at = uint32(len(w.types))
 		w.types = append(w.types, t)
-		w.addedTypes[key] = at
+		w.newTypes[key] = at
 	}
 	return at
 }

@@ -7,7 +7,9 @@ import (
 )
 
 func TestTheCommittedFilesAreCurrent(t *testing.T) {
-	for template, target := range map[string]string{"flynn.h.tmpl": "c/flynn.h", "abi.ts.tmpl": "assemblyscript/abi.ts"} {
+	for template, target := range map[string]string{
+		"flynn.h.tmpl": "c/flynn.h", "abi.rs.tmpl": "rust/src/abi.rs", "abi.ts.tmpl": "assemblyscript/abi.ts",
+	} {
 		want, err := generate("../abi.go", template)
 		if err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 )
 
 //go:generate go run . ../abi.go flynn.h.tmpl ../../c/flynn.h
+//go:generate go run . ../abi.go abi.rs.tmpl ../../rust/src/abi.rs
 //go:generate go run . ../abi.go abi.ts.tmpl ../../assemblyscript/abi.ts
 func main() {
 	if len(os.Args) != 4 {
