@@ -111,10 +111,10 @@ func (s *steps) call(f api.Function, params ...uint64) (result uint64) {
 func (s *steps) parse(text []byte) uint64 {
 	at := s.call(s.i.rego.malloc, uint64(len(text)))
 	if s.err == nil {
-		s.i.charge(int64(len(text)) / bytesPerUnit)
-		if !s.i.memory.Write(uint32(at), text) {
-			s.err = failf(ClassTrap, "opa_malloc gave %d, outside memory", at)
-		}
+		s.err = s.i.charge(int64(len(text)) / bytesPerUnit)
+	}
+	if s.err == nil && !s.i.memory.Write(uint32(at), text) {
+		s.err = failf(ClassTrap, "opa_malloc gave %d, outside memory", at)
 	}
 	v := s.call(s.i.rego.parse, at, uint64(len(text)))
 	if s.err == nil && v == 0 {
@@ -132,6 +132,10 @@ func (s *steps) dump(value uint64, most int) []byte {
 	text, ok := s.i.cString(at, most)
 	if !ok {
 		s.err = failf(ClassAnswer, "a text at %d of more than %d bytes", at, most)
+		return nil
+	}
+	if s.err = s.i.charge(int64(len(text)) / bytesPerUnit); s.err != nil {
+		return nil
 	}
 	return text
 }
@@ -147,7 +151,6 @@ func (i *instance) cString(at uint64, most int) ([]byte, bool) {
 	if end < 0 {
 		return nil, false
 	}
-	i.charge(int64(end) / bytesPerUnit)
 	return view[:end], true
 }
 
@@ -239,9 +242,7 @@ func (m *Module) dataDocument() ([]byte, error) {
 // runRego makes one decision: run of a module of OPA's.
 func (i *instance) runRego(r *Record) verdict {
 	kind := i.q.kind
-	i.charge(int64(len(i.q.args)+len(i.q.text)) * costDocumentByte)
-	i.mustAfford()
-	input, err := i.rego.input.build(&i.q)
+	input, err := i.document()
 	if err != nil {
 		return verdict{err: err}
 	}
@@ -258,11 +259,27 @@ func (i *instance) runRego(r *Record) verdict {
 	if s.err != nil {
 		return verdict{err: s.err}
 	}
+	if err := i.charge(int64(len(text)) * costAnswerByte); err != nil {
+		return verdict{err: err}
+	}
 	return readRego(kind, text, r, &i.names)
 }
 
-// costDocumentByte is for checking and writing what can be long in the document, in units of fuel.
-const costDocumentByte = 4
+// document makes the document input, after paying for it.
+func (i *instance) document() ([]byte, *Error) {
+	args := i.q.arguments()
+	if err := i.charge(int64(len(args)+len(i.q.text)) * costDocumentByte); err != nil {
+		return nil, err
+	}
+	return i.rego.input.build(&i.q, args)
+}
+
+// What the host does with documents, in units of fuel for each byte: checking and writing what can be long in the input, and reading the
+// answer.
+const (
+	costDocumentByte = 4
+	costAnswerByte   = 16
+)
 
 // InputCall names the entry in a record's calls that stands for the reading of the document input: its result is the fuel that this took.
 const InputCall = "input"

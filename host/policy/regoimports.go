@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/flynnhost/flynn/host/policy/opa"
 )
@@ -20,7 +21,11 @@ const (
 func opaFunctions() []hostFunction {
 	list := []hostFunction{
 		function(opa.Module, "opa_abort", "i>", func(i *instance, stack []uint64) {
-			i.abort(failf(ClassTrap, "%s", i.words(stack[0])))
+			class := ClassTrap
+			if i.refused {
+				class = ClassMemory
+			}
+			i.abort(failf(class, "%s", i.words(stack[0])))
 		}),
 		function(opa.Module, "opa_println", "i>", func(i *instance, stack []uint64) {
 			i.countCall()
@@ -57,7 +62,7 @@ func (i *instance) builtin(id uint32, params []uint64) uint64 {
 	}
 	s := &steps{i: i}
 	args, text := i.builtinArgs(s, params)
-	result, err := b.Call(args)
+	result, err := i.answerBuiltin(&b, args)
 	if errors.Is(err, opa.ErrUndefined) {
 		i.note(HostCall{Name: b.Name, Args: text, Ret: absent})
 		return 0
@@ -77,6 +82,25 @@ func (i *instance) builtin(id uint32, params []uint64) uint64 {
 	return value
 }
 
+// answerBuiltin is what the builtin makes of its arguments.
+func (i *instance) answerBuiltin(b *opa.Builtin, args []any) (any, error) {
+	if b.Call != nil {
+		return b.Call(args)
+	}
+	pattern, ok1 := args[0].(string)
+	s, ok2 := args[1].(string)
+	if !ok1 || !ok2 {
+		return nil, opa.ErrUndefined
+	}
+	switch i.match(b.Match, pattern, s) {
+	case matchYes:
+		return true, nil
+	case matchNo:
+		return false, nil
+	}
+	return nil, fmt.Errorf("the pattern %.80q is none", pattern)
+}
+
 // builtinArgs reads the arguments, and pays for what is done with them before it is done.
 func (i *instance) builtinArgs(s *steps, params []uint64) (args []any, text []byte) {
 	for k, p := range params {
@@ -89,8 +113,7 @@ func (i *instance) builtinArgs(s *steps, params []uint64) (args []any, text []by
 		}
 		text = append(text, one...)
 	}
-	i.charge(int64(len(text)) * costBuiltinByte)
-	i.mustAfford()
+	i.pay(int64(len(text)) * costBuiltinByte)
 	i.checkClock()
 	d := json.NewDecoder(bytes.NewReader(append(append([]byte{'['}, text...), ']')))
 	d.UseNumber()

@@ -19,7 +19,10 @@ type document struct {
 }
 
 // build makes the document of a query. It is valid until the next.
-func (d *document) build(q *query) ([]byte, *Error) {
+func (d *document) build(q *query, args json.RawMessage) ([]byte, *Error) {
+	if err := checkArguments(args); err != nil {
+		return nil, err
+	}
 	d.index(q.frame)
 	b := append(d.text[:0], '{')
 	facts := d.route
@@ -32,10 +35,6 @@ func (d *document) build(q *query) ([]byte, *Error) {
 		b = append(d.fact(b, f, q), ',')
 	}
 	if q.kind == KindTool {
-		args, err := arguments(q.args)
-		if err != nil {
-			return nil, err
-		}
 		b = append(append(b, `"`+opa.Args+`":`...), args...)
 		b = append(b, ',')
 	}
@@ -131,15 +130,25 @@ func appendQuoted[T string | []byte](b []byte, s T) []byte {
 	return append(append(b, s[begin:]...), '"')
 }
 
-// arguments are a tool's arguments as a part of the document. They come from a model, or from a log.
-func arguments(args json.RawMessage) ([]byte, *Error) {
+// arguments are the tool's arguments as a part of the document. A call without any has an empty object, also when its record has been
+// through JSON, which makes null of nothing.
+func (q *query) arguments() json.RawMessage {
 	switch {
-	case len(args) == 0:
-		return []byte("{}"), nil
-	case len(args) > maxArgs:
-		return nil, failf(ClassFacts, "the arguments have %d bytes, at most %d can be looked into", len(args), maxArgs)
-	case !json.Valid(args):
-		return nil, failf(ClassFacts, "the arguments are no JSON")
+	case q.kind != KindTool:
+		return nil
+	case len(q.args) == 0 || string(q.args) == "null":
+		return json.RawMessage("{}")
 	}
-	return args, nil
+	return q.args
+}
+
+// checkArguments looks at what comes from a model, or from a log, and goes into the document as it is.
+func checkArguments(args json.RawMessage) *Error {
+	switch {
+	case len(args) > maxArgs:
+		return failf(ClassFacts, "the arguments have %d bytes, at most %d can be looked into", len(args), maxArgs)
+	case args != nil && !json.Valid(args):
+		return failf(ClassFacts, "the arguments are no JSON")
+	}
+	return nil
 }

@@ -5,14 +5,20 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
-// MaxAnswer bounds the text of an answer, in bytes.
-const MaxAnswer = 8 << 10
+// Bounds of an answer, in bytes: its text, and what is kept of a reason, which is as much as the other languages' answers hold.
+const (
+	MaxAnswer = 256 << 10
+	MaxReason = 8<<10 - abi.HeaderSize - abi.EntrySize
+	maxName   = 1 << 10
+)
 
 // maxRestrictions bounds the objects in one answer to a tool call.
 const maxRestrictions = 64
@@ -36,16 +42,18 @@ func ReadRoute(text []byte) (Answer, error) {
 		return Answer{}, fmt.Errorf("route is %s; it has to be an object with agent or drop", kindOf(value))
 	}
 	f := fields{of: "route", object: o, seen: map[string]bool{}}
-	a := Answer{Name: f.text("agent"), Reason: f.text("reason"), Rule: f.rule()}
-	drop := f.truth("drop")
+	a := Answer{Name: f.name("agent"), Reason: f.reason(), Rule: f.rule()}
+	drop, abstain := f.truth("drop"), f.truth("abstain")
 	_, named := o["agent"]
 	switch {
 	case f.finish() != nil:
 		return Answer{}, f.err
-	case drop && named:
-		return Answer{}, fmt.Errorf("route has both agent and drop")
+	case drop && named || drop && abstain || abstain && named:
+		return Answer{}, fmt.Errorf("route has more than one of agent, drop and abstain")
 	case drop:
 		a.Verdict = abi.RouteDrop
+	case abstain:
+		a.Verdict = abi.RouteAbstain
 	case a.Name == "":
 		return Answer{}, fmt.Errorf("route names no agent and does not drop; leave it undefined to abstain")
 	default:
@@ -78,7 +86,10 @@ func result(text []byte) (value any, defined bool, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	var set []map[string]any
-	if err := d.Decode(&set); err != nil || d.More() {
+	if err := d.Decode(&set); err != nil {
+		return nil, false, fmt.Errorf("the answer is no list of results")
+	}
+	if _, err := d.Token(); err != io.EOF {
 		return nil, false, fmt.Errorf("the answer is no list of results")
 	}
 	switch {
@@ -97,7 +108,7 @@ func result(text []byte) (value any, defined bool, err error) {
 // restriction reads one object.
 func restriction(o map[string]any) (Answer, error) {
 	f := fields{of: "tool", object: o, seen: map[string]bool{}}
-	a := Answer{Reason: f.text("reason"), Rule: f.rule()}
+	a := Answer{Reason: f.reason(), Rule: f.rule()}
 	if f.truth("deny") {
 		a.Verdict |= abi.ToolDeny
 	}
@@ -158,7 +169,7 @@ func join(all []Answer) (sum Answer) {
 			reasons = append(reasons, a.Reason)
 		}
 	}
-	sum.Reason = strings.Join(reasons, "; ")
+	sum.Reason = beginning(strings.Join(reasons, "; "))
 	return sum
 }
 
@@ -197,6 +208,29 @@ func (f *fields) text(key string) string {
 	return ""
 }
 
+// name is of an agent or a sandbox.
+func (f *fields) name(key string) string {
+	v := f.text(key)
+	if len(v) > maxName {
+		f.fail(key, v, fmt.Sprintf("at most %d bytes long", maxName))
+	}
+	return v
+}
+
+func (f *fields) reason() string { return beginning(f.text("reason")) }
+
+// beginning is what is kept of a reason, cut at a character.
+func beginning(s string) string {
+	if len(s) <= MaxReason {
+		return s
+	}
+	n := MaxReason
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
 func (f *fields) truth(key string) bool {
 	switch v := f.take(key).(type) {
 	case nil:
@@ -231,7 +265,7 @@ func (f *fields) sandbox() (wanted bool, name string) {
 		return v, ""
 	case string:
 		if v != "" {
-			return true, v
+			return true, f.name("sandbox")
 		}
 		f.fail("sandbox", v, "true or a sandbox's name")
 	default:

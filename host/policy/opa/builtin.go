@@ -8,8 +8,11 @@ import (
 	"math/big"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
 // Builtin is a function that OPA's compiler leaves to the host. It is pure: its result depends on its arguments alone. ErrUndefined is what
@@ -18,6 +21,9 @@ type Builtin struct {
 	Name  string
 	Arity int
 	Call  func(args []any) (result any, err error)
+	// Match is one of abi.MatchGlob and so on, of a function (pattern, string) that the engine itself answers, as in every other
+	// language; Call is nil then. A bad pattern ends the decision.
+	Match uint32
 }
 
 // ErrUndefined is the error of a builtin that has no result.
@@ -26,12 +32,16 @@ var ErrUndefined = errors.New("undefined")
 // Builtins are all that the host offers. Almost everything else that is pure is compiled into the module and metered with it.
 func Builtins() []Builtin {
 	return []Builtin{
-		{"sprintf", 2, sprintf},
-		{"strings.any_prefix_match", 2, func(a []any) (any, error) { return anyMatch(a, strings.HasPrefix) }},
-		{"strings.any_suffix_match", 2, func(a []any) (any, error) { return anyMatch(a, strings.HasSuffix) }},
-		{"strings.count", 2, countStrings},
-		{"time.parse_duration_ns", 1, parseDuration},
-		{"time.parse_rfc3339_ns", 1, parseRFC3339},
+		{Name: "flynn.cidr", Arity: 2, Match: abi.MatchCIDR},
+		{Name: "flynn.domain", Arity: 2, Match: abi.MatchDomain},
+		{Name: "flynn.glob", Arity: 2, Match: abi.MatchGlob},
+		{Name: "flynn.re2", Arity: 2, Match: abi.MatchRE2},
+		{Name: "sprintf", Arity: 2, Call: sprintf},
+		{Name: "strings.any_prefix_match", Arity: 2, Call: func(a []any) (any, error) { return anyMatch(a, strings.HasPrefix) }},
+		{Name: "strings.any_suffix_match", Arity: 2, Call: func(a []any) (any, error) { return anyMatch(a, strings.HasSuffix) }},
+		{Name: "strings.count", Arity: 2, Call: countStrings},
+		{Name: "time.parse_duration_ns", Arity: 1, Call: parseDuration},
+		{Name: "time.parse_rfc3339_ns", Arity: 1, Call: parseRFC3339},
 	}
 }
 
@@ -157,8 +167,7 @@ func writeScalar(b *strings.Builder, v any) {
 	case nil:
 		b.WriteString("null")
 	case string:
-		text, _ := json.Marshal(v) // a string always can
-		b.Write(text)
+		b.WriteString(strconv.Quote(v))
 	default:
 		fmt.Fprint(b, v)
 	}

@@ -3,7 +3,8 @@
 // A policy in Rego is compiled by OPA's compiler to a module with OPA's own Wasm ABI. Package host/policy gives such a module its facts as
 // the document input, its configured data as the document data, and reads the answer from one of two rules:
 //
-//	data.flynn.route   {"agent": NAME} or {"drop": true}, either with "reason" and "rule"; undefined abstains
+//	data.flynn.route   {"agent": NAME}, {"drop": true} or {"abstain": true}, each with "reason" and "rule" if it likes; undefined
+//	                   abstains
 //	data.flynn.tool    an object, or a set or array of objects, with "deny", "ask", "sandbox", "reason" and "rule"; undefined or
 //	                   empty restricts nothing
 //

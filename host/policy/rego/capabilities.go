@@ -5,6 +5,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/policy/opa"
 	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/types"
 )
 
 // native are the functions that OPA's compiler builds into the module, so that the host has no part in them. A test compiles each.
@@ -35,5 +36,16 @@ func capabilities() *ast.Capabilities {
 		names = append(names, b.Name)
 	}
 	c.Builtins = slices.DeleteFunc(slices.Clone(c.Builtins), func(b *ast.Builtin) bool { return !slices.Contains(names, b.Name) })
+	c.Builtins = append(c.Builtins, matchers()...)
 	return c
+}
+
+// matchers are Flynn's own functions: match(pattern, string), one meaning in all languages.
+func matchers() (list []*ast.Builtin) {
+	for _, b := range opa.Builtins() {
+		if b.Match != 0 {
+			list = append(list, &ast.Builtin{Name: b.Name, Decl: types.NewFunction(types.Args(types.S, types.S), types.B)})
+		}
+	}
+	return list
 }

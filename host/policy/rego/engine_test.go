@@ -68,7 +68,7 @@ func TestRoute(t *testing.T) {
 		"an else chain":           {`route := {"agent": "x"} if input.text == "" else := {"agent": "helper"} if startswith(input.sender, "irc:")`, "agent helper", "", ""},
 		"an unknown agent":        {`route := {"agent": "nobody"}`, "", "", "agent: "},
 		"no agent":                {`route := {"reason": "x"}`, "", "", "answer: route names no agent"},
-		"two answers":             {`route := {"agent": "coder", "drop": true}`, "", "", "answer: route has both"},
+		"two answers":             {`route := {"agent": "coder", "drop": true}`, "", "", "answer: route has more than one"},
 		"an unknown key":          {`route := {"agnet": "coder"}`, "", "", "answer: "},
 		"a string":                {`route := "coder"`, "", "", `answer: route is the string "coder"`},
 		"a conflict": {"route := {\"agent\": \"coder\"} if input.role == \"member\"\nroute := {\"agent\": \"helper\"} if input.addressed", "", "",
@@ -78,6 +78,13 @@ func TestRoute(t *testing.T) {
 		"a host builtin that refuses": {`route := {"agent": "coder", "reason": sprintf("%99999d", [1])}`, "", "", "trap: sprintf"},
 		"an undefined builtin":        {`route := {"agent": "coder"} if time.parse_rfc3339_ns("soon") > 0`, "abstain", "", ""},
 		"time":                        {`route := {"agent": "coder"} if time.parse_rfc3339_ns("2023-11-14T22:13:20Z") == input.unix_time * 1000000000`, "agent coder", "", ""},
+		"flynn's matching": {`route := {"agent": "coder"} if {
+			flynn.glob("irc:{al,bob}", input.sender)
+			flynn.domain("example.com", "a.Example.com.")
+			flynn.cidr("10.0.0.7", "::ffff:10.0.0.7")
+			flynn.re2("^irc:b", input.sender)
+			not flynn.glob("irc:a*", input.sender) }`, "agent coder", "", ""},
+		"a bad pattern": {`route := {"agent": "coder"} if not flynn.glob("[", input.sender)`, "", "", "trap: flynn.glob: the pattern"},
 		"glob, regex, cidr": {`route := {"agent": "coder"} if {
 			glob.match("irc:*", null, input.sender)
 			regex.match("^irc:b", input.sender)
@@ -116,6 +123,169 @@ func mustReplay(t *testing.T, m *policy.Module, r policy.Record) {
 		t.Fatal(err)
 	}
 	if !again.Same() {
-		t.Fatalf("replayed differently, call %d:\n%+v\n%+v", again.Call, again.Was, again.Is)
+		t.Fatalf("replayed differently, call %d: %.99s, %d; %.99s, %d", again.Call, again.Was.Answer+again.Was.Reason, again.Was.Fuel, again.Is.Answer+again.Is.Reason, again.Is.Fuel)
+	}
+}
+
+func TestTool(t *testing.T) {
+	const guard = `
+tool contains {"deny": true, "reason": "no shell for guests", "rule": 1} if {
+	input.effect == "execute"
+	input.role == "guest"
+}
+
+tool contains {"ask": true, "reason": "it removes", "rule": 3} if contains(input.args.command, "rm ")
+
+tool contains {"sandbox": "strict", "reason": "it came from the web", "rule": 2} if {
+	some label in input.labels
+	startswith(label, "web:")
+}
+`
+	m := opened(t, policy.Source{Name: "p", Path: compiled(t, guard, "tool"), Kinds: []string{"tool"}})
+	for name, c := range map[string]struct {
+		change func(*policy.ToolFacts)
+		answer string
+		reason string
+		rule   uint32
+	}{
+		"the web":        {func(*policy.ToolFacts) {}, "sandbox strict", "it came from the web", 2},
+		"nothing":        {func(f *policy.ToolFacts) { f.Labels = nil }, "none", "", 0},
+		"three of three": {func(f *policy.ToolFacts) { f.Role, f.Args = "guest", json.RawMessage(`{"command":"rm -r /"}`) }, "deny, ask, sandbox strict", "no shell for guests; it came from the web; it removes", 1},
+		"no arguments":   {func(f *policy.ToolFacts) { f.Labels, f.Args = nil, nil }, "none", "", 0},
+		"odd arguments":  {func(f *policy.ToolFacts) { f.Labels, f.Args = nil, json.RawMessage(`[1e999,"\ud83d\ude00"]`) }, "none", "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := toolFacts(`{"command":"ls"}`)
+			c.change(&f)
+			_, r := m.Tool(t.Context(), f)
+			if r.Error != "" || r.Answer != c.answer || r.Reason != c.reason || r.Rule != c.rule {
+				t.Errorf("got %q, rule %d because %q, error %q", r.Answer, r.Rule, r.Reason, r.Error)
+			}
+			mustReplay(t, m, r)
+		})
+	}
+}
+
+// The document has all facts of the frame, and a replay makes the same document of a record that has been through JSON.
+func TestInputDocument(t *testing.T) {
+	const echo = `route := {"agent": "coder", "reason": json.marshal(input)}`
+	m := opened(t, policy.Source{Name: "p", Path: compiled(t, echo, "route"), Kinds: []string{"route"}})
+	for name, text := range map[string]string{
+		"short": "hé\xffllo \"you\"\n\x01\\", "long": strings.Repeat("wörd ", 500),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := routeFacts()
+			f.Message.Text = text
+			_, r := m.Route(t.Context(), f)
+			var got map[string]any
+			if err := json.Unmarshal([]byte(r.Reason), &got); err != nil || r.Error != "" {
+				t.Fatalf("%v, %s, %q", err, r.Error, r.Reason)
+			}
+			for key, want := range map[string]any{
+				"channel": "irc", "conversation": "#c", "conversation_kind": "group", "parent": "", "sender": "irc:bob", "sender_name": "Bób", "account": "",
+				"role": "member", "text": strings.ToValidUTF8(text, "\ufffd"), "text_len": float64(len(text)), "addressed": true, "attachments": 0.0, "door": "channel",
+				"unix_time": 1.7e9, "minute_of_day": 1333.0, "weekday": 2.0, "zone": "UTC", "seed": -7.0, "edited": false, "mentioned": false,
+				"session_tokens": 12345.0, "session_cost": 99.0, "session_age": 3600.0, "turns": 3.0, "candidate": "helper",
+			} {
+				if got[key] != want {
+					t.Errorf("%s is %#v, want %#v", key, got[key], want)
+				}
+			}
+			lists, _ := json.Marshal([]any{got["labels"], got["sender_roles"], got["attachment_types"], got["agents"]})
+			if want := `[["web:example.com","odd\"label"],["op"],[],["helper","coder"]]`; string(lists) != want {
+				t.Errorf("lists are %s, want %s", lists, want)
+			}
+			if len(got) != 29 {
+				t.Errorf("%d keys: %v", len(got), got)
+			}
+			stored, err := json.Marshal(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var again policy.Record
+			if err := json.Unmarshal(stored, &again); err != nil {
+				t.Fatal(err)
+			}
+			mustReplay(t, m, again)
+		})
+	}
+}
+
+func TestLimitsHold(t *testing.T) {
+	const heavy = `route := {"agent": "coder"} if count([1 | some i in numbers.range(1, 3000); some j in numbers.range(1, 3000); i * j == 7]) > 0`
+	const print = `route := {"agent": "coder", "reason": concat("", [sprintf("%d", [i]) | some i in numbers.range(1, 500)])}`
+	for name, c := range map[string]struct {
+		rule   string
+		limits policy.Limits
+		want   string
+	}{
+		"fuel":       {heavy, policy.Limits{}, "fuel: "},
+		"memory":     {heavy, policy.Limits{Fuel: 1e9, Memory: 1 << 20, Wall: 10 * time.Second}, "memory: "},
+		"wall":       {heavy, policy.Limits{Fuel: 1e10, Memory: 1 << 30, Wall: time.Millisecond}, "deadline: "},
+		"host calls": {print, policy.Limits{}, "calls: "},
+		"an answer":  {`route := {"agent": "coder", "reason": concat("", [input.text | some i in numbers.range(1, 20000)])}`, policy.Limits{Fuel: 1e9, Wall: 10 * time.Second}, "answer: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := opened(t, policy.Source{Name: "p", Path: compiled(t, c.rule, "route"), Kinds: []string{"route"}, Limits: c.limits, OnErrorAgent: "helper"})
+			for range 3 {
+				a, r := m.Route(t.Context(), routeFacts())
+				if !strings.HasPrefix(r.Error, c.want) || !a.Failed || a.Agent != "helper" {
+					t.Fatalf("got %+v, error %q", a, r.Error)
+				}
+			}
+		})
+	}
+}
+
+func TestDeepAndLongArgumentsFailClosed(t *testing.T) {
+	m := opened(t, policy.Source{Name: "p", Path: compiled(t, `tool contains {"ask": true} if input.args.x`, "tool"), Kinds: []string{"tool"}})
+	for name, c := range map[string]struct{ args, want string }{
+		"deep":        {strings.Repeat("[", 5000) + strings.Repeat("]", 5000), "depth: "},
+		"long":        {`"` + strings.Repeat("x", 3<<20) + `"`, "fuel: "},
+		"no JSON":     {`{"x":`, "facts: "},
+		"half a rune": {`{"x":"\ud800"}`, "trap: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, r := m.Tool(t.Context(), toolFacts(c.args))
+			if !a.Deny || !strings.HasPrefix(r.Error, c.want) {
+				t.Errorf("got %+v, error %q", a, r.Error)
+			}
+		})
+	}
+	if a, r := m.Tool(t.Context(), toolFacts(`{"x":1}`)); !a.Ask || a.Deny {
+		t.Errorf("after the failures: %+v, %q", a, r.Error)
+	}
+}
+
+// A warm instance answers as one in its first state does, for the same fuel, and its memory stays what it was.
+func TestWarmIsPure(t *testing.T) {
+	const rules = `
+route := {"agent": "coder", "reason": sprintf("%s, %d", [upper(input.text), count(words)])} if count(words) > 3
+words := {w | some w in split(input.text, " ")}
+`
+	source := policy.Source{Name: "p", Path: compiled(t, rules, "route"), Kinds: []string{"route"}, Isolation: policy.IsolationWarm}
+	engine, err := policy.New(t.Context(), policy.Config{Sources: []policy.Source{source}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	set := engine.Pin()
+	defer set.Release()
+	source.Isolation = policy.IsolationPure
+	pure := opened(t, source)
+	for n := range 3000 {
+		f := routeFacts()
+		f.Message.Text = strings.Repeat("a b c d ", n%30)
+		_, warm := set.Route(t.Context(), f)
+		if n > 30 && n%100 != 0 {
+			continue
+		}
+		_, first := pure.Route(t.Context(), f)
+		if w := warm[0]; w.Error != "" || w.Answer != first.Answer || w.Reason != first.Reason || w.Fuel != first.Fuel {
+			t.Fatalf("decision %d: %q for %d, and %q for %d in the first state; %s", n, w.Answer, w.Fuel, first.Answer, first.Fuel, w.Error)
+		}
+	}
+	if s := engine.Status()[0]; s.Stateful != 0 || s.MemoryEach > 1<<20 || s.Failures != 0 {
+		t.Errorf("%+v", s)
 	}
 }
