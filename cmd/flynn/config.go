@@ -11,6 +11,7 @@ import (
 
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/lint"
 	"github.com/flynnhost/flynn/host/route"
 )
 
@@ -45,7 +46,7 @@ func checkConfig(ctx context.Context, cmd *cli.Command) error {
 	cfg, err := loadConfig(ctx, cmd)
 	warnings := []config.Error{}
 	if err == nil {
-		warnings = routeWarnings(cfg)
+		warnings = append(routeWarnings(cfg), lint.Policies(cfg, host.PolicySources(cfg))...)
 	}
 	if out.asJSON {
 		return errors.Join(out.json(newReport(configPath(ctx, cmd), err, warnings)), asReported(err))

@@ -13,9 +13,11 @@ const (
 	exitFailure = 1
 	exitUsage   = 2
 	exitConfig  = 3
+	exitChanged = 4
 )
 
-const exitCodes = `Exit codes: 0 success, 1 failure, 2 wrong usage, 3 errors in the configuration.`
+const exitCodes = `Exit codes: 0 success, 1 failure, 2 wrong usage, 3 errors in the configuration,
+4 a replay found changes and was told to fail on them.`
 
 // usageError is a mistake on the command line.
 type usageError struct{ err error }
@@ -31,10 +33,15 @@ type reported struct{ err error }
 func (e reported) Error() string { return e.err.Error() }
 func (e reported) Unwrap() error { return e.err }
 
+// errChanged is the error of a replay that was told to fail on changes.
+var errChanged = errors.New("recorded decisions would change")
+
 func exitCode(err error) int {
 	var usage usageError
 	var bad config.Errors
 	switch {
+	case errors.Is(err, errChanged):
+		return exitChanged
 	case err == nil:
 		return exitOK
 	case errors.As(err, &usage):

@@ -18,7 +18,7 @@ import (
 func policyCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "policy",
-		Usage: "write, build and test policies",
+		Usage: "write, build and test policies, and look after those in force",
 		Commands: []*cli.Command{
 			{
 				Name: "new", Usage: "make the folder of a new policy", ArgsUsage: "DIR", Action: newPolicy,
@@ -39,14 +39,24 @@ func policyCommand() *cli.Command {
 				},
 			},
 			benchPolicyCommand(),
+			lintPoliciesCommand(),
 			watchPolicyCommand(),
+			replayPolicyCommand(),
+			shadowPolicyCommand(),
 			{
 				Name: "explain", Usage: "show which facts one decision hangs on", ArgsUsage: "[DIR]", Action: explainPolicy,
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "case", Usage: "explain the case called `NAME`"},
 					&cli.StringFlag{Name: "frame", Usage: "explain the answer to the frame in `FILE`"},
+					&cli.Int64Flag{Name: "decision", Usage: "explain the decision of the log that has this `ID`, by the module in force"},
+					&cli.StringFlag{Name: "candidate", Usage: "with --decision: by the module in `FILE`"},
 				},
 			},
+			fuzzCommand(),
+			//inspectCommand(),
+			listPoliciesCommand(),
+			policyHistoryCommand(),
+			rollbackPolicyCommand(),
 		},
 	}
 }
@@ -159,8 +169,11 @@ func explainPolicy(ctx context.Context, cmd *cli.Command) error {
 
 func explainWhat(ctx context.Context, cmd *cli.Command) (author.Explanation, error) {
 	name, file := cmd.String("case"), cmd.String("frame")
+	if cmd.IsSet("decision") && name == "" && file == "" && cmd.Args().Len() == 0 {
+		return explainDecision(ctx, cmd)
+	}
 	if (name == "") == (file == "") || cmd.Args().Len() > 1 {
-		return author.Explanation{}, usagef("name one folder, and either --case NAME or --frame FILE")
+		return author.Explanation{}, usagef("name one folder, and either --case NAME or --frame FILE; or --decision ID alone")
 	}
 	dir := policyDirs(cmd)[0]
 	if name != "" {
@@ -197,5 +210,6 @@ func printExplanation(o *output, x author.Explanation) error {
 	}
 	o.line("")
 	o.line("%s", x.Outcome)
+	printWas(o, x.Was)
 	return nil
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"os"
+	"slices"
 )
 
 func (c *checker) policies() {
@@ -19,6 +20,20 @@ func (c *checker) policies() {
 			first[p.Name] = c.lines.line(policyPath(i, "name"))
 		}
 		c.policyFile(policyPath(i, "path"), p.Path)
+		c.policyScope(i, p)
+	}
+}
+
+// policyScope checks what narrows a policy or lets calls past it.
+func (c *checker) policyScope(i int, p Policy) {
+	for key, patterns := range map[string][]string{"agents": p.Agents, "channels": p.Channels} {
+		for n, pattern := range patterns {
+			c.glob(policyPath(i, key).index(n), pattern)
+		}
+	}
+	if p.DangerouslyAllowOnError && len(p.Kinds) > 0 && !slices.Contains(p.Kinds, "tool") {
+		c.report(policyPath(i, "dangerously_allow_on_error"), "is for tool policies",
+			"who answers when a route policy fails is said by on_error_agent")
 	}
 }
 

@@ -230,8 +230,21 @@ type Policy struct {
 	Limits PolicyLimits      `toml:"limits"`
 	// OnErrorAgent takes messages whose route policy failed; empty means none does.
 	OnErrorAgent string `toml:"on_error_agent" ref:"agent"`
+	// DangerouslyAllowOnError lets tool calls pass that the policy could not decide about; without it they are denied.
+	DangerouslyAllowOnError bool `toml:"dangerously_allow_on_error"`
+	// Agents and Channels are globs: where given, the policy is asked only there. Of a route policy, Agents are about the agent
+	// that [routing] names.
+	Agents   []string `toml:"agents"`
+	Channels []string `toml:"channels"`
 	// Isolation is pure (reset before each call) or warm; pure for tool, warm for route.
 	Isolation string `toml:"isolation" oneof:"pure warm"`
+	// RevertAfterFailures takes a new module out of force after so many failures among its first decisions, when it fails clearly more
+	// often than the one before it; 0 never does.
+	RevertAfterFailures int `toml:"revert_after_failures" default:"5" range:"0..1000"`
+	// MaxChange is how many of the last recorded decisions a new module may answer otherwise; 100% is not asked.
+	MaxChange Percent `toml:"max_change" default:"100%"`
+	// MaxLoosened is how many of them it may restrict less than they were; where only max_change is written, none.
+	MaxLoosened Percent `toml:"max_loosened" default:"100%"`
 }
 
 // PolicyLimits bound one decision.

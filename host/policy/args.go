@@ -34,8 +34,7 @@ func (i *instance) argument(pointer string) node {
 	i.checkClock()
 	if !i.askedArgs {
 		i.askedArgs = true
-		i.charge(int64(len(i.q.args)) * 4)
-		i.mustAfford()
+		i.pay(int64(len(i.q.args)) * 4)
 	}
 	i.q.tree.parse(i.q.args)
 	if i.q.tree.err != nil {

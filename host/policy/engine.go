@@ -63,7 +63,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	h.counts = cfg.CountBlocks
 	e := &Engine{cfg: cfg, host: h, rewatch: make(chan struct{}, 1), trips: make(chan struct{}, 1)}
 	for _, source := range cfg.Sources {
-		s := &slot{source: source}
+		s := &slot{source: source, passed: &atomic.Int64{}}
 		e.refresh(ctx, s, ByStart)
 		if s.err != nil {
 			e.cfg.Log.Error("policy cannot be loaded and fails closed", "policy", source.Name, "path", source.Path, "error", s.err)
@@ -129,7 +129,7 @@ func (e *Engine) stage(ctx context.Context, sources []Source) ([]*slot, error) {
 	var staged []*slot
 	var errs []error
 	for _, source := range sources {
-		s := &slot{source: source}
+		s := &slot{source: source, passed: &atomic.Int64{}}
 		old := e.slotNamed(source.Name)
 		if old != nil {
 			s.inherit(old)
@@ -166,7 +166,7 @@ func (e *Engine) replace(slots []*slot, inForce bool) {
 
 // publish makes the chain in e.slots the one in force.
 func (e *Engine) publish() {
-	if old := e.current.Swap(newSet(e.slots, e.host.zone)); old != nil {
+	if old := e.current.Swap(newSet(e.slots, e.host.zone, e.cfg.Log)); old != nil {
 		old.Release()
 	}
 }
@@ -202,7 +202,7 @@ func (e *Engine) Close() error {
 	e.closed = true
 	ended := make([]*slot, len(e.slots))
 	for i, s := range e.slots {
-		ended[i] = &slot{source: s.source, err: errClosed}
+		ended[i] = &slot{source: s.source, err: errClosed, passed: s.passed}
 	}
 	e.replace(ended, true)
 	return e.host.release()

@@ -18,24 +18,25 @@ const maxFrame = 256 << 10
 
 // query is one decision to make: the frame and what is too large for it.
 type query struct {
-	kind  string
-	frame []byte
-	text  string
-	args  json.RawMessage
-	tree  *tree // of args, shared by the chain
-	seed  int64
-	unix  int64
-	err   *Error // the facts fit no frame
+	kind           string
+	frame          []byte
+	text           string
+	args           json.RawMessage
+	tree           *tree // of args, shared by the chain
+	seed           int64
+	unix           int64
+	agent, channel string // what a scope is about
+	err            *Error // the facts fit no frame
 }
 
 func routeQuery(f *RouteFacts, zone string, room []byte) query {
-	q := query{frame: room, kind: KindRoute, text: f.Message.Text, seed: f.Seed, unix: f.Now.Unix()}
+	q := query{frame: room, kind: KindRoute, text: f.Message.Text, seed: f.Seed, unix: f.Now.Unix(), agent: f.Candidate, channel: f.Message.Channel}
 	q.build(abi.FrameRoute, facts{route: f, zone: zoneOf(f.Now, zone)})
 	return q
 }
 
 func toolQuery(f *ToolFacts, zone string, room []byte) query {
-	q := query{frame: room, kind: KindTool, text: f.Message.Text, args: f.Args, tree: &tree{}, seed: f.Seed, unix: f.Now.Unix()}
+	q := query{frame: room, kind: KindTool, text: f.Message.Text, args: f.Args, tree: &tree{}, seed: f.Seed, unix: f.Now.Unix(), agent: f.Agent, channel: f.Message.Channel}
 	sum := sha256.Sum256(f.Args)
 	var digest [2 * sha256.Size]byte
 	hex.Encode(digest[:], sum[:])
@@ -371,10 +372,10 @@ func fieldOf(frame []byte, id abi.Field) (value, bool) {
 	return value{}, false
 }
 
-// item is the index-th string of a list; any other value is its own only item.
+// item is the index-th string of a list; any other value is its own only item. A value of an unknown type has none.
 func (v value) item(index uint32) ([]byte, bool) {
 	if v.kind != abi.TypeList {
-		return v.bytes, index == 0
+		return v.bytes, index == 0 && v.kind < abi.TypeList
 	}
 	for b := v.bytes; len(b) >= 4; {
 		n := binary.LittleEndian.Uint32(b)

@@ -12,6 +12,12 @@ const (
 	bytesPerUnit = 8   // of copying
 )
 
+// Bounds of what a decision's host calls may take, in bytes.
+const (
+	maxKey   = 8 << 10  // of one pointer or key
+	maxNoted = 16 << 20 // of all calls with their answers, as they are recorded
+)
+
 const absent = -1
 
 // countCall is the beginning of every call of flynn1.
@@ -20,7 +26,7 @@ func (i *instance) countCall() {
 	if i.hostCalls > i.module.limits.HostCalls {
 		i.abort(failf(ClassCalls, "more than %d host calls", i.module.limits.HostCalls))
 	}
-	i.charge(costHostCall)
+	i.pay(costHostCall)
 }
 
 // read returns a view of the module's memory, valid until the module runs on. A pointer outside is the module's fault.
@@ -29,7 +35,7 @@ func (i *instance) read(at, size uint64) []byte {
 	if !ok {
 		i.abort(failf(ClassTrap, "a host call with %d bytes at %d, outside memory", uint32(size), uint32(at)))
 	}
-	i.charge(int64(len(b)) / bytesPerUnit)
+	i.pay(int64(len(b)) / bytesPerUnit)
 	return b
 }
 
@@ -40,19 +46,30 @@ func (i *instance) give(name string, args []byte, v []byte, ok bool, buf, size u
 		v = nil
 	} else {
 		ret = int32(len(v))
-		if len(v) <= int(uint32(size)) {
-			i.charge(int64(len(v)) / bytesPerUnit)
-			if !i.memory.Write(uint32(buf), v) {
-				i.abort(failf(ClassTrap, "%s into %d bytes at %d, outside memory", name, uint32(size), uint32(buf)))
-			}
+		i.pay(int64(len(v)) / bytesPerUnit) // whether it fits or not: it was made, and is recorded
+		if len(v) <= int(uint32(size)) && !i.memory.Write(uint32(buf), v) {
+			i.abort(failf(ClassTrap, "%s into %d bytes at %d, outside memory", name, uint32(size), uint32(buf)))
 		}
 	}
 	i.note(HostCall{Name: name, Args: args, Ret: ret, Data: v})
 	return uint64(uint32(ret))
 }
 
-// note keeps a call for the record. Both slices must be the call's own.
-func (i *instance) note(c HostCall) { i.calls = append(i.calls, c) }
+// note keeps a call for the record, which is of a bounded size. Both slices must be the call's own.
+func (i *instance) note(c HostCall) {
+	if i.noted += len(c.Args) + len(c.Data); i.noted > maxNoted {
+		i.abort(failf(ClassCalls, "host calls with more than %d bytes", maxNoted))
+	}
+	i.calls = append(i.calls, c)
+}
+
+// key reads the name of what a call asks for.
+func (i *instance) key(at, size uint64) string {
+	if uint32(size) > maxKey {
+		i.abort(failf(ClassTrap, "a host call with a key of %d bytes, at most %d are allowed", uint32(size), maxKey))
+	}
+	return string(i.read(at, size))
+}
 
 func words(v ...uint64) []byte {
 	b := make([]byte, 0, 4*len(v))
@@ -80,14 +97,14 @@ func hostGet(i *instance, stack []uint64) {
 
 // hostArg is arg(ptr, len, buf, cap).
 func hostArg(i *instance, stack []uint64) {
-	pointer := string(i.read(stack[0], stack[1]))
+	pointer := i.key(stack[0], stack[1])
 	text, ok := i.argument(pointer).text()
 	stack[0] = i.give("arg", []byte(pointer), text, ok, stack[2], stack[3])
 }
 
 // hostArgKind is arg_kind(ptr, len).
 func hostArgKind(i *instance, stack []uint64) {
-	pointer := string(i.read(stack[0], stack[1]))
+	pointer := i.key(stack[0], stack[1])
 	kind := i.argument(pointer).kind()
 	i.note(HostCall{Name: "arg_kind", Args: []byte(pointer), Ret: kind})
 	stack[0] = uint64(kind)
@@ -95,7 +112,7 @@ func hostArgKind(i *instance, stack []uint64) {
 
 // hostData is data(key, keylen, buf, cap).
 func hostData(i *instance, stack []uint64) {
-	key := string(i.read(stack[0], stack[1]))
+	key := i.key(stack[0], stack[1])
 	v, ok := i.module.source.Data[key]
 	stack[0] = i.give("data", []byte(key), []byte(v), ok, stack[2], stack[3])
 }
@@ -140,8 +157,7 @@ func hostDeep(i *instance, _ []uint64) {
 // hostGrow stands for memory.grow.
 func hostGrow(i *instance, stack []uint64) {
 	pages := uint32(stack[0])
-	i.charge(costHostCall + int64(pages)*(64<<10/bytesPerUnit))
-	i.mustAfford()
+	i.pay(costHostCall + int64(pages)*(64<<10/bytesPerUnit))
 	old, ok := i.memory.Grow(pages)
 	if !ok {
 		i.refused = true

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/tetratelabs/wazero/api"
 )
@@ -16,6 +17,9 @@ const sliceFuel = 100_000
 
 // maxLog bounds what a decision prints, in bytes.
 const maxLog = 4 << 10
+
+// maxWords bounds what the text of an error repeats of what a module says, in bytes.
+const maxWords = 1000
 
 // instance is one instantiated module. One goroutine uses it at a time. It is the context of its own calls, which is how the host's
 // functions find it without a look-up.
@@ -49,6 +53,7 @@ type instance struct {
 	wall      time.Duration
 	deadline  time.Duration
 	hostCalls int
+	noted     int // bytes of the calls
 	askedArgs bool
 	refused   bool // memory
 	fault     *Error
@@ -88,14 +93,22 @@ func (i *instance) abort(err *Error) {
 	panic(err)
 }
 
-// charge takes fuel from Go. The module notices at its next check; mustAfford does at once.
-func (i *instance) charge(units int64) { i.fuel.Set(uint64(int64(i.fuel.Get()) - units)) }
-
-// mustAfford ends the call if the limit is overspent, before the host does what was just charged for.
-func (i *instance) mustAfford() {
-	if i.spent+i.slice-int64(i.fuel.Get()) > i.limit {
-		i.abort(failf(ClassFuel, "more than %d units", i.limit))
+// pay takes fuel from Go, before the host does what it is for, and ends the call if there is not as much left. A module without loops
+// could make many calls before its own next check.
+func (i *instance) pay(units int64) {
+	if err := i.charge(units); err != nil {
+		i.abort(err)
 	}
+}
+
+// charge takes fuel from Go where no call of the module runs that could be ended.
+func (i *instance) charge(units int64) *Error {
+	left := int64(i.fuel.Get()) - units
+	i.fuel.Set(uint64(left))
+	if i.spent+i.slice-left > i.limit {
+		return failf(ClassFuel, "more than %d units", i.limit)
+	}
+	return nil
 }
 
 // spend moves what is used of the slice to the sum.
@@ -129,17 +142,17 @@ func (i *instance) print(text []byte) []byte {
 
 // lastWords is what the module printed, for the text of an error.
 func (i *instance) lastWords() string {
-	s := strings.TrimSpace(strings.ToValidUTF8(string(i.printed), "?"))
+	s := strings.TrimSpace(printable(string(i.printed[:min(len(i.printed), maxWords)])))
 	if s == "" {
 		return ""
 	}
-	return ", saying: " + s[:min(len(s), 1000)]
+	return ", saying: " + s
 }
 
 // begin prepares the counters of one metered call.
 func (i *instance) begin(ctx context.Context, q *query, fuel int64, wall, at time.Duration) {
 	i.caller, i.q, i.limit, i.wall, i.deadline = ctx, *q, fuel, wall, at+wall
-	i.spent, i.hostCalls, i.slept, i.askedArgs, i.refused = 0, 0, 0, false, false
+	i.spent, i.hostCalls, i.noted, i.slept, i.askedArgs, i.refused = 0, 0, 0, 0, false, false
 	i.fault, i.random, i.calls, i.printed = nil, nil, nil, i.printed[:0]
 	i.refill()
 }
@@ -167,16 +180,25 @@ func (i *instance) call(f api.Function) *Error {
 	return failf(ClassTrap, "%s%s", brief(err), i.lastWords())
 }
 
-// brief is the first lines of a trap: what happened, and in which functions.
+// printable makes a text that comes from a module fit for a log and a terminal.
+func printable(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c == '\n' || c == '\t' || unicode.IsPrint(c) {
+			return c
+		}
+		return '?'
+	}, strings.ToValidUTF8(s, "?"))
+}
+
+// brief is the first lines of a trap: what happened, and in which functions. The module has chosen their names.
 func brief(err error) string {
 	lines := strings.Split(err.Error(), "\n")
 	const most = 8
 	if len(lines) > most {
 		lines = append(lines[:most], "...")
 	}
-	text := strings.Join(lines, " ")
-	const longest = 2000 // the names of functions are the module's
-	return strings.ToValidUTF8(text[:min(len(text), longest)], "?")
+	s := strings.Join(lines, " ")
+	return printable(s[:min(len(s), maxWords)])
 }
 
 // deliver writes the frame into the module's region, and asks for a larger one first if it has to.

@@ -18,10 +18,13 @@ const (
 	matchBad = -1
 )
 
-// maxPattern bounds the pattern of a match, in bytes; maxProgram what a regular expression may grow to.
+// maxPattern bounds the pattern of a match, in bytes; maxProgram what a regular expression may grow to, in instructions.
 const (
 	maxPattern = 1024
 	maxProgram = 4096
+
+	// maxMatch bounds the fuel of one match, whatever the policy has: a match cannot be cut, and a unit of one takes up to 35 nanoseconds.
+	maxMatch = 16 << 20
 )
 
 // match decides by the pattern's kind. Its fuel is a function of the pattern and the string alone, whatever is cached: about
@@ -30,8 +33,7 @@ func (i *instance) match(kind uint32, pattern, s string) int32 {
 	if len(pattern) > maxPattern {
 		return matchBad
 	}
-	i.charge(int64(len(pattern)) * 8)
-	i.mustAfford()
+	i.pay(int64(len(pattern)) * 8)
 	switch kind {
 	case abi.MatchGlob:
 		return i.matchGlob(pattern, s)
@@ -45,13 +47,20 @@ func (i *instance) match(kind uint32, pattern, s string) int32 {
 	return matchBad
 }
 
+// payMatch pays for a match before it is made.
+func (i *instance) payMatch(units int64) {
+	if units > maxMatch {
+		i.abort(failf(ClassFuel, "a match of %d units, at most %d are allowed in one", units, maxMatch))
+	}
+	i.pay(units)
+}
+
 func (i *instance) matchGlob(pattern, s string) int32 {
 	g, err := i.module.globs.get(pattern, glob.Compile)
 	if err != nil {
 		return matchBad
 	}
-	i.charge(int64(len(s)) * int64(max(1, len(pattern)/8)))
-	i.mustAfford()
+	i.payMatch(int64(len(s)) * int64(max(1, len(pattern)/8)))
 	return verdictOf(g.Match(s))
 }
 
@@ -66,6 +75,9 @@ func compileRE2(pattern string) (*expression, error) {
 	if err != nil {
 		return nil, err
 	}
+	if weight(tree) > maxProgram { // written out, its repetitions could take seconds and gigabytes
+		return nil, &syntax.Error{Code: syntax.ErrLarge, Expr: pattern}
+	}
 	program, err := syntax.Compile(tree.Simplify())
 	if err != nil {
 		return nil, err
@@ -77,13 +89,29 @@ func compileRE2(pattern string) (*expression, error) {
 	return &expression{re, len(program.Inst)}, err
 }
 
+// weight is how many instructions an expression has at least when it is compiled.
+func weight(re *syntax.Regexp) int {
+	sum := 0
+	for _, sub := range re.Sub {
+		sum += weight(sub)
+	}
+	switch re.Op {
+	case syntax.OpLiteral:
+		return len(re.Rune)
+	case syntax.OpRepeat:
+		return sum * max(re.Min, re.Max)
+	case syntax.OpConcat, syntax.OpEmptyMatch:
+		return sum
+	}
+	return sum + 1
+}
+
 func (i *instance) matchRE2(pattern, s string) int32 {
 	x, err := i.module.expressions.get(pattern, compileRE2)
 	if err != nil {
 		return matchBad
 	}
-	i.charge(int64(x.size)*32 + int64(len(s))*int64(max(8, x.size)))
-	i.mustAfford()
+	i.payMatch(int64(x.size)*32 + int64(len(s))*int64(max(8, x.size)))
 	return verdictOf(x.re.MatchString(s))
 }
 

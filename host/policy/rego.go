@@ -113,10 +113,10 @@ func (s *steps) call(f api.Function, params ...uint64) (result uint64) {
 func (s *steps) parse(text []byte) uint64 {
 	at := s.call(s.i.rego.malloc, uint64(len(text)))
 	if s.err == nil {
-		s.i.charge(int64(len(text)) / bytesPerUnit)
-		if !s.i.memory.Write(uint32(at), text) {
-			s.err = failf(ClassTrap, "opa_malloc gave %d, outside memory", at)
-		}
+		s.err = s.i.charge(int64(len(text)) / bytesPerUnit)
+	}
+	if s.err == nil && !s.i.memory.Write(uint32(at), text) {
+		s.err = failf(ClassTrap, "opa_malloc gave %d, outside memory", at)
 	}
 	v := s.call(s.i.rego.parse, at, uint64(len(text)))
 	if s.err == nil && v == 0 {
@@ -134,6 +134,10 @@ func (s *steps) dump(value uint64, most int) []byte {
 	text, ok := s.i.cString(at, most)
 	if !ok {
 		s.err = failf(ClassAnswer, "a text at %d of more than %d bytes", at, most)
+		return nil
+	}
+	if s.err = s.i.charge(int64(len(text)) / bytesPerUnit); s.err != nil {
+		return nil
 	}
 	return text
 }
@@ -149,7 +153,6 @@ func (i *instance) cString(at uint64, most int) ([]byte, bool) {
 	if end < 0 {
 		return nil, false
 	}
-	i.charge(int64(end) / bytesPerUnit)
 	return view[:end], true
 }
 
@@ -258,9 +261,8 @@ func (i *instance) runRego(r *Record) verdict {
 	if s.err != nil {
 		return verdict{err: s.err}
 	}
-	i.charge(int64(len(text)) * costAnswerByte)
-	if i.used() > i.limit {
-		return verdict{err: failf(ClassFuel, "more than %d units", i.limit)}
+	if err := i.charge(int64(len(text)) * costAnswerByte); err != nil {
+		return verdict{err: err}
 	}
 	return readRego(kind, text, r, &i.names)
 }
@@ -271,12 +273,12 @@ func (i *instance) document() ([]byte, *Error) {
 	if i.rego.input.args {
 		args = i.q.arguments()
 	}
-	i.charge(int64(len(args)) * costDocumentByte)
+	long := len(args)
 	if i.rego.input.text {
-		i.charge(int64(len(i.q.text)) * costDocumentByte)
+		long += len(i.q.text)
 	}
-	if i.used() > i.limit {
-		return nil, failf(ClassFuel, "more than %d units", i.limit)
+	if err := i.charge(int64(long) * costDocumentByte); err != nil {
+		return nil, err
 	}
 	return i.rego.input.build(&i.q, args)
 }

@@ -113,8 +113,7 @@ func (i *instance) builtinArgs(s *steps, params []uint64) (args []any, text []by
 		}
 		text = append(text, one...)
 	}
-	i.charge(int64(len(text)) * costBuiltinByte)
-	i.mustAfford()
+	i.pay(int64(len(text)) * costBuiltinByte)
 	i.checkClock()
 	d := json.NewDecoder(bytes.NewReader(append(append([]byte{'['}, text...), ']')))
 	d.UseNumber()

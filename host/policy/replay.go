@@ -127,12 +127,10 @@ func (l lack) asked(calls []HostCall) string {
 	for k := range calls {
 		c := &calls[k]
 		switch {
-		case c.Name == InputCall && l.args && bytes.Contains(c.Args, []byte(opa.Args)):
+		case l.args && (c.Name == "arg" || c.Name == "arg_kind" || c.Name == InputCall && bytes.Contains(c.Args, []byte(opa.Args))):
 			return "arguments"
-		case c.Name == InputCall && l.text && bytes.Contains(c.Args, []byte("text")):
+		case l.text && c.Name == InputCall && bytes.Contains(c.Args, []byte("text")):
 			return "text"
-		case l.args && (c.Name == "arg" || c.Name == "arg_kind"):
-			return "arguments"
 		case l.text && c.Name == "get" && len(c.Args) == 8 && binary.LittleEndian.Uint32(c.Args) == uint32(abi.Text):
 			return "text"
 		}
@@ -179,6 +177,7 @@ func intOf(frame []byte, id abi.Field) int64 {
 	return int64(binary.LittleEndian.Uint64(v.bytes))
 }
 
+// agentsOf reads a frame that is known to be well formed.
 func agentsOf(frame []byte) ([]string, error) {
 	v, ok := fieldOf(frame, abi.Agents)
 	if !ok {
@@ -187,14 +186,13 @@ func agentsOf(frame []byte) ([]string, error) {
 	if v.kind != abi.TypeList {
 		return nil, fmt.Errorf("the record's list of agents is of type %d", v.kind)
 	}
-	var agents []string
-	for k := uint32(0); ; k++ {
-		name, ok := v.item(k)
-		if !ok {
-			return agents, nil
-		}
-		agents = append(agents, string(name))
+	agents := make([]string, 0, 16)
+	for all := string(v.bytes); len(all) >= 4; {
+		n := binary.LittleEndian.Uint32([]byte(all[:4]))
+		agents = append(agents, all[4:4+n])
+		all = all[4+n:]
 	}
+	return agents, nil
 }
 
 // frameKind is the kind of decision in the frame's own numbers.

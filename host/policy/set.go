@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 
@@ -17,6 +19,7 @@ type Set struct {
 	zone   string // IANA name of the host's zone
 	routes int    // policies that route
 	tools  int    // policies that guard tools
+	log    *slog.Logger
 	refs   atomic.Int64
 }
 
@@ -25,20 +28,22 @@ type link struct {
 	source Source
 	routes bool
 	tools  bool
+	scope  *scope // nil is everywhere
 	module *Module
 	err    *Error
+	passed *atomic.Int64 // failures that let a call pass; nil outside of an engine
 }
 
-func newSet(slots []*slot, zone string) *Set {
-	s := &Set{zone: zone}
+func newSet(slots []*slot, zone string, log *slog.Logger) *Set {
+	s := &Set{zone: zone, log: log}
 	h := sha256.New()
 	for _, sl := range slots {
-		l := link{source: sl.source, module: sl.module.retain()}
+		l := link{source: sl.source, module: sl.module.retain(), scope: newScope(sl.source), passed: sl.passed}
 		if l.module == nil {
 			l.err = asError(sl.err, ClassLoad)
 		}
 		s.add(l)
-		h.Write([]byte(l.source.Name + "\n" + l.digest() + "\n"))
+		fmt.Fprintf(h, "%q %s %q %q %v\n", l.source.Name, l.digest(), l.source.Agents, l.source.Channels, l.source.AllowOnError)
 	}
 	s.digest = hex.EncodeToString(h.Sum(nil))
 	s.refs.Store(1)
@@ -63,7 +68,7 @@ func (l *link) digest() string {
 	return l.module.digest
 }
 
-// Digest names the chain: its policies, their order, modules, data and limits.
+// Digest names the chain: its policies, their order, scopes, modules, data and limits.
 func (s *Set) Digest() string { return s.digest }
 
 func (s *Set) acquire() bool {
@@ -104,7 +109,7 @@ func (s *Set) Route(ctx context.Context, f RouteFacts) (RouteAnswer, []Record) {
 func (s *Set) route(ctx context.Context, q *query, agents []string, records []Record) (RouteAnswer, []Record) {
 	for i := range s.links {
 		l := &s.links[i]
-		if !l.routes {
+		if !l.routes || l.scope != nil && !l.scope.covers(q.agent, q.channel) {
 			continue
 		}
 		records = append(records, Record{})
@@ -130,13 +135,16 @@ func (s *Set) restrict(ctx context.Context, q *query, records []Record) (Restric
 	var all Restrictions
 	for i := range s.links {
 		l := &s.links[i]
-		if !l.tools {
+		if !l.tools || l.scope != nil && !l.scope.covers(q.agent, q.channel) {
 			continue
 		}
 		records = append(records, Record{})
 		r := &records[len(records)-1]
 		v := l.ask(ctx, q, r)
 		all.Join(l.restrict(&v, r))
+		if v.err != nil && l.source.AllowOnError {
+			s.letPass(ctx, l, r)
+		}
 	}
 	all.resolve()
 	return all, records
@@ -186,6 +194,16 @@ func (l *link) route(v *verdict, agents []string, r *Record) RouteAnswer {
 	return a
 }
 
+// letPass counts and tells that a call passes because a policy failed.
+func (s *Set) letPass(ctx context.Context, l *link, r *Record) {
+	if l.passed != nil {
+		l.passed.Add(1)
+	}
+	if s.log != nil && ctx.Err() == nil {
+		s.log.Warn("a policy failed and dangerously_allow_on_error lets the call pass it", "policy", l.source.Name, "error", r.Error)
+	}
+}
+
 // restrict reads a verdict as restrictions.
 func (l *link) restrict(v *verdict, r *Record) Restrictions {
 	one := toolAnswer(v)
@@ -194,6 +212,11 @@ func (l *link) restrict(v *verdict, r *Record) Restrictions {
 		l.module.failed(v.err)
 		r.Error = v.err.Error()
 		reason = r.Error
+	}
+	if v.err != nil && l.source.AllowOnError {
+		one = Restrictions{}
+		r.Answer, r.Reason = one.words(), reason
+		return one // a reason is one for a restriction, and there is none
 	}
 	r.Answer, r.Reason, r.Rule = one.words(), reason, v.rule
 	if reason != "" {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,14 +22,16 @@ type slot struct {
 	err      error   // why that file is not in force
 	loadedAt time.Time
 	loadTook time.Duration
-	recalled bool    // past is known
-	past     Past    // how the policy was left, with the pin and the refusal that hold now
-	change   *Change // what the ledger is to be told
+	passed   *atomic.Int64 // see link
+	recalled bool          // past is known
+	past     Past          // how the policy was left, with the pin and the refusal that hold now
+	change   *Change       // what the ledger is to be told
 }
 
 // inherit takes over the modules of the slot's predecessor.
 func (s *slot) inherit(old *slot) {
 	s.previous = old.previous.retain()
+	s.passed = old.passed
 	s.recalled, s.past = old.recalled, old.past
 	if old.module != nil {
 		s.past.File, s.past.Digest = old.module.file, old.module.digest
@@ -217,6 +221,13 @@ func (s *slot) status() Status {
 	}
 	if s.module != nil {
 		s.module.fill(&st)
+	}
+	st.Agents, st.Channels, st.AllowOnError = s.source.Agents, s.source.Channels, s.source.AllowOnError
+	if s.passed != nil {
+		st.Passed = s.passed.Load()
+	}
+	if s.source.AllowOnError {
+		st.Warning = strings.TrimPrefix(st.Warning+"; where it fails it restricts nothing (dangerously_allow_on_error)", "; ")
 	}
 	return st
 }

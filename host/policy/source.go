@@ -19,6 +19,11 @@ type Source struct {
 	Limits Limits
 	// OnErrorAgent is who answers when this policy cannot decide a route; "" is nobody.
 	OnErrorAgent string
+	// AllowOnError lets a tool call pass that this policy could not decide about. Whoever can make the policy fail gets past it.
+	AllowOnError bool
+	// Agents and Channels are globs; where given, the policy is asked only about agents and channel instances that they match.
+	// The agent of a routing decision is the static table's candidate.
+	Agents, Channels []string
 	// Isolation is IsolationPure, IsolationWarm, or "" for the default: warm for a policy that only
 	// routes, pure for one that guards tools.
 	Isolation string
@@ -118,6 +123,9 @@ func (s Source) check() error {
 	default:
 		return fmt.Errorf("unknown isolation %q; it is pure or warm", s.Isolation)
 	}
+	if err := s.checkScope(); err != nil {
+		return err
+	}
 	return s.Limits.check()
 }
 
@@ -138,7 +146,8 @@ func checkSources(sources []Source) error {
 
 func (s Source) equal(other Source) bool {
 	return s.Name == other.Name && s.Path == other.Path && slices.Equal(s.Kinds, other.Kinds) && maps.Equal(s.Data, other.Data) &&
-		s.Limits.withDefaults() == other.Limits.withDefaults() && s.OnErrorAgent == other.OnErrorAgent && s.isolation() == other.isolation()
+		s.Limits.withDefaults() == other.Limits.withDefaults() && s.OnErrorAgent == other.OnErrorAgent && s.isolation() == other.isolation() &&
+		s.AllowOnError == other.AllowOnError && slices.Equal(s.Agents, other.Agents) && slices.Equal(s.Channels, other.Channels)
 }
 
 func (s Source) has(kind string) bool {

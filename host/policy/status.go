@@ -33,4 +33,9 @@ type Status struct {
 	FuelTotal  int64         `json:"fuel_total"`
 	FuelMax    int64         `json:"fuel_max"`
 	FuelLimit  int64         `json:"fuel_limit"`
+	// Agents and Channels are globs of where it is asked; empty is everywhere.
+	Agents       []string `json:"agents,omitempty"`
+	Channels     []string `json:"channels,omitempty"`
+	AllowOnError bool     `json:"dangerously_allow_on_error,omitempty"`
+	Passed       int64    `json:"passed_on_error,omitempty"` // tool calls that passed because it failed
 }

@@ -18,7 +18,7 @@ const (
 func wasiFunctions() []hostFunction {
 	f := func(name, signature string, call func(*instance, []uint64)) hostFunction {
 		return function(wasi, name, signature, func(i *instance, stack []uint64) {
-			i.charge(costHostCall)
+			i.pay(costHostCall)
 			call(i, stack)
 		})
 	}
@@ -113,7 +113,7 @@ func wasiPoll(i *instance, stack []uint64) {
 func wasiRandom(i *instance, stack []uint64) {
 	region, ok := i.memory.Read(uint32(stack[0]), uint32(stack[1]))
 	if ok {
-		i.charge(int64(len(region)))
+		i.pay(int64(len(region)))
 		if i.random == nil {
 			i.random = rand.NewPCG(uint64(i.q.seed), randomStream)
 		}
@@ -141,7 +141,7 @@ func wasiWrite(i *instance, stack []uint64) {
 			stack[0] = wasiInval
 			return
 		}
-		i.charge(int64(size) / bytesPerUnit)
+		i.pay(int64(size) / bytesPerUnit)
 		i.print(text)
 		written += size
 	}

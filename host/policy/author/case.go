@@ -2,6 +2,7 @@ package author
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -31,6 +32,7 @@ type caseFile struct {
 		Facts toml.Primitive    `toml:"facts"`
 		Data  map[string]string `toml:"data"`
 		Args  map[string]any    `toml:"args"`
+		JSON  *string           `toml:"args_json"`
 		Want  Want              `toml:"want"`
 	} `toml:"case"`
 }
@@ -78,7 +80,7 @@ func loadCaseFile(path string, m Manifest) ([]Case, error) {
 			return nil, fmt.Errorf("case %q: %w", c.Name, err)
 		}
 		c.Data = firstMap(in.Data, f.Data, m.Data)
-		if c.Args, err = encodeArgs(in.Args); err != nil {
+		if c.Args, err = argsOf(in.Args, in.JSON); err != nil {
 			return nil, fmt.Errorf("case %q: %w", c.Name, err)
 		}
 		if err := c.check(m); err != nil {
@@ -108,6 +110,19 @@ func overlay(meta toml.MetaData, table toml.Primitive, into *Facts, what string)
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
+}
+
+// argsOf are the arguments of a case: a table, or JSON as it is for what no table can say, such as null and a key that stands twice.
+func argsOf(table map[string]any, text *string) (json.RawMessage, error) {
+	switch {
+	case text == nil:
+		return encodeArgs(table)
+	case table != nil:
+		return nil, errors.New("write args or args_json, not both")
+	case !json.Valid([]byte(*text)):
+		return nil, errors.New("args_json is no JSON")
+	}
+	return json.RawMessage(*text), nil
 }
 
 // encodeArgs makes the arguments' canonical JSON: encoding/json sorts the keys of maps.

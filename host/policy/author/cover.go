@@ -22,7 +22,7 @@ func TestCovered(ctx context.Context, dir string, only *regexp.Regexp) (report R
 		return Report{}, err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	p.count = true
+	p.mode.Count = true
 	var all tally
 	report, err = p.test(ctx, dir, only, func(ctx context.Context, c Case) (asker, error) {
 		a, err := p.open(ctx, c)

@@ -17,6 +17,7 @@ type Explanation struct {
 	Facts   []FactUse  `json:"facts"`
 	Calls   []CallMade `json:"calls"`
 	Outcome Outcome    `json:"outcome"`
+	Was     *Was       `json:"was,omitempty"` // of a recorded decision
 }
 
 // FactUse is one fact of the frame, and what it was to the policy.

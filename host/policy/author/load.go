@@ -1,6 +1,7 @@
 package author
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -17,7 +18,7 @@ type loaded struct {
 	path     string // of the module
 	sha256   string
 	cache    string // compiled code, shared by the engines of one run
-	count    bool   // the blocks that run
+	mode     Mode
 }
 
 // load reads a folder. The caller closes what it gets.
@@ -50,7 +51,7 @@ func (p *loaded) Close() error { return os.RemoveAll(p.cache) }
 func (p *loaded) open(ctx context.Context, c Case) (asker, error) {
 	q := &question{}
 	engine, err := policy.New(ctx, policy.Config{
-		CacheDir: p.cache, CountBlocks: p.count,
+		CacheDir: p.cache, CountBlocks: p.mode.Count,
 		Gate: func(_ context.Context, c policy.Candidate) error {
 			q.module = c.Module
 			return nil
@@ -72,7 +73,8 @@ func (p *loaded) source(c Case) policy.Source {
 	l := p.manifest.Limits
 	return policy.Source{
 		Name: p.manifest.Name, Path: p.path, Kinds: p.manifest.Kinds, Data: c.Data,
-		Limits: policy.Limits{Fuel: l.Fuel, Memory: int64(l.Memory), Depth: l.Depth, HostCalls: l.HostCalls, Wall: time.Duration(l.Wall)},
+		Limits:    policy.Limits{Fuel: l.Fuel, Memory: int64(l.Memory), Depth: l.Depth, HostCalls: l.HostCalls, Wall: cmp.Or(p.mode.Wall, time.Duration(l.Wall))},
+		Isolation: p.mode.Isolation,
 	}
 }
 

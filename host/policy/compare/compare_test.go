@@ -47,6 +47,7 @@ func always(verdict, rule int64) []byte {
 }
 
 // byLength denies what comes in a frame of more than n bytes.
+// nolint
 func byLength(n int32) []byte {
 	return w.Policy(1).Hook("flynn_tool", "", w.I64(abi.ToolDeny|1<<8), w.I64(0), w.LocalGet(0), w.I32(n), w.Op(0x4b), w.Op(0x1b)) // gt_u, select
 }
@@ -68,6 +69,8 @@ func decide(t testing.TB, m *policy.Module, n int) []Decision {
 	}
 	return list
 }
+
+func equal(a, b Report) bool { return fmt.Sprintf("%+v", a) == fmt.Sprintf("%+v", b) }
 
 func source(list []Decision) iter.Seq2[Decision, error] {
 	return func(yield func(Decision, error) bool) {

@@ -97,6 +97,25 @@ func (s *Source) Report(blocks []meter.Block, counts []uint64, own Own) Report {
 	return c.finish()
 }
 
+// Own tells of each block whether some of it is the author's; without any that is, all are.
+func (s *Source) Own(blocks []meter.Block, own Own) []bool {
+	mine, some := make([]bool, len(blocks)), false
+	for i, b := range blocks {
+		if s.HasLines() {
+			mine[i] = slices.ContainsFunc(s.positions(b), func(p position) bool { return own.File(p.file) })
+		} else {
+			mine[i] = own.Function == nil || own.Function(s.function(b.Function))
+		}
+		some = some || mine[i]
+	}
+	if !some {
+		for i := range mine {
+			mine[i] = true
+		}
+	}
+	return mine
+}
+
 // collector makes a report, block by block.
 type collector struct {
 	source   *Source

@@ -11,6 +11,7 @@ const (
 	editCall                    // replace the index of a called or referenced function
 	editGrow                    // replace memory.grow by a call of the host
 	editRange                   // insert a charge for the length of a range
+	editNaN                     // give a NaN the same bits on every machine
 	editNothing                 // an edit that turned out not to be needed
 )
 
@@ -31,12 +32,11 @@ type function struct {
 	locals    int // parameters included
 	codeAt    int
 	edits     []edit
-	needsTemp bool
-	calls     bool // functions of the module, directly or through a table
-	height    int  // of the operand stack, at most
-	labels    int
-	loops     int
-	size      int // of the body
+	needs     [3]bool // locals of the rewriter's own, by tempTypes
+	calls     bool    // functions of the module, directly or through a table
+	height    int     // of the operand stack, at most
+	size      int     // of the body
+	effort    effort
 }
 
 // frame is one open block.
@@ -84,10 +84,7 @@ func (w *rewriter) analyse(typ functype, body []byte) (*function, error) {
 	} else {
 		a.keepReturns()
 	}
-	if a.f.labels*max(a.f.locals, 1) > MaxPhis {
-		return nil, over("labels times locals of one function", a.f.labels*a.f.locals, MaxPhis)
-	}
-	return a.f, nil
+	return a.f, a.f.effort.check(a.f.locals + a.f.height)
 }
 
 // keepReturns leaves the returns of a function without a guard as they are.
@@ -150,6 +147,7 @@ func (a *analyser) push(n int) {
 
 func (a *analyser) step() error {
 	at := a.r.at
+	a.f.effort.instructions++
 	switch op := a.r.byte(); op {
 	case opBlock, opLoop, opIf:
 		return a.open(op)
@@ -232,6 +230,7 @@ func (a *analyser) plain(op byte) error {
 		a.push(1)
 	case op >= 0x45 && op <= 0xc4:
 		a.apply(op)
+		a.canonical(op)
 	case op == opRefNull:
 		a.r.byte()
 		a.push(1)
@@ -316,7 +315,7 @@ func (a *analyser) bulk(op uint32, at int) error {
 		a.m.segments = true
 	}
 	a.charge(costBulk)
-	a.f.needsTemp = true
+	a.f.needs[0] = true
 	a.f.edits = append(a.f.edits, edit{kind: editRange, at: at, arg: shift})
 	if op == fcTableGrow {
 		a.pop(2)

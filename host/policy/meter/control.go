@@ -6,13 +6,10 @@ func (a *analyser) open(op byte) error {
 	if err != nil {
 		return err
 	}
-	if a.f.labels++; a.f.labels > MaxLabels {
-		return over("blocks in one function", a.f.labels, MaxLabels)
-	}
+	a.f.effort.labels++
+	a.f.effort.branches(1, params+results)
 	if op == opLoop {
-		if a.f.loops++; a.f.loops > MaxLoops {
-			return over("loops in one function", a.f.loops, MaxLoops)
-		}
+		a.f.effort.loops++
 	}
 	if op == opIf {
 		a.charge(1)
@@ -107,7 +104,13 @@ func (a *analyser) target(label uint32) error {
 	if int64(label) >= int64(len(a.frames)) {
 		return malformed("branch to label %d of %d", label, len(a.frames))
 	}
-	a.frames[len(a.frames)-1-int(label)].targeted = true
+	to := &a.frames[len(a.frames)-1-int(label)]
+	to.targeted = true
+	if to.op == opLoop {
+		a.f.effort.branches(1, to.params)
+	} else {
+		a.f.effort.branches(1, to.results)
+	}
 	return nil
 }
 
@@ -121,6 +124,7 @@ func (a *analyser) call(at int) error {
 	}
 	t := a.m.types[a.m.funcs[f]]
 	a.charge(costCall)
+	a.f.effort.traffic += len(t.params) + len(t.results)
 	a.pop(len(t.params))
 	a.push(len(t.results))
 	a.edit(editCall, at+1, f)
@@ -135,6 +139,7 @@ func (a *analyser) callIndirect() error {
 	a.f.calls = true
 	t := a.m.types[typ]
 	a.charge(costIndirect)
+	a.f.effort.traffic += len(t.params) + len(t.results)
 	a.pop(1 + len(t.params))
 	a.push(len(t.results))
 	return a.r.err

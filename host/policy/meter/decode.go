@@ -200,7 +200,7 @@ func (m *module) readImports(r *reader) error {
 		return over("imports", n, MaxImports)
 	}
 	for range n {
-		imp := Import{Module: r.name(), Name: r.name()}
+		imp := Import{Module: r.label(), Name: r.label()}
 		kind := r.byte()
 		if r.err != nil {
 			return nil
@@ -349,7 +349,7 @@ func (m *module) readExports(r *reader) error {
 	}
 	seen := make(map[string]bool, n)
 	for range n {
-		e := export{name: r.name(), kind: r.byte(), index: r.u32()}
+		e := export{name: r.label(), kind: r.byte(), index: r.u32()}
 		if r.err != nil {
 			return nil
 		}
@@ -392,8 +392,23 @@ func (t functype) signature() Signature {
 func typeNames(list []byte) string {
 	names := make([]string, len(list))
 	for i, t := range list {
-		names[i] = map[byte]string{typeI32: "i32", typeI64: "i64", typeF32: "f32", typeF64: "f64",
-			typeFuncref: "funcref", typeExternref: "externref"}[t]
+		names[i] = typeName(t)
 	}
 	return strings.Join(names, ", ")
+}
+
+func typeName(t byte) string {
+	switch t {
+	case typeI32:
+		return "i32"
+	case typeI64:
+		return "i64"
+	case typeF32:
+		return "f32"
+	case typeF64:
+		return "f64"
+	case typeFuncref:
+		return "funcref"
+	}
+	return "externref"
 }

@@ -6,10 +6,14 @@ import "fmt"
 func (w *rewriter) code() ([]byte, error) {
 	b := appendU32(nil, uint32(len(w.bodies)))
 	var body []byte
+	traffic := 0
 	for i, original := range w.bodies {
 		f, err := w.analyse(w.types[w.funcs[len(w.imports)+i]], original)
 		if err != nil {
 			return nil, fmt.Errorf("function %d: %w", len(w.imports)+i, err)
+		}
+		if traffic += f.effort.traffic; traffic > MaxModuleTraffic {
+			return nil, over("values handed over by calls and branches", traffic, MaxModuleTraffic)
 		}
 		first := len(w.blocks)
 		body = w.emit(body[:0], f, original)
@@ -21,10 +25,10 @@ func (w *rewriter) code() ([]byte, error) {
 
 // emit writes one body: the original with its edits.
 func (w *rewriter) emit(b []byte, f *function, original []byte) []byte {
-	if f.needsTemp {
-		b = append(append(appendU32(b, f.declCount+1), f.localDecl...), 1, typeI32)
-	} else {
-		b = append(appendU32(b, f.declCount), f.localDecl...)
+	temps := f.temps()
+	b = append(appendU32(b, f.declCount+uint32(len(temps))), f.localDecl...)
+	for _, t := range temps {
+		b = append(b, 1, t)
 	}
 	at := f.codeAt
 	for _, e := range f.edits {
@@ -53,7 +57,9 @@ func (w *rewriter) apply(b []byte, f *function, e edit) []byte {
 	case editGrow:
 		return appendU32(append(b, opCall), w.grow)
 	case editRange:
-		return w.emitRange(b, uint32(f.locals), e.arg)
+		return w.emitRange(b, f.temp(typeI32), e.arg)
+	case editNaN:
+		return emitNaN(b, f.temp(byte(e.arg)), byte(e.arg))
 	}
 	return b
 }

@@ -19,6 +19,10 @@
 // tables are charged for the length of the range, with a check. Depth is charged for each active call, more for a function with a
 // large frame; a function that calls nothing is not charged, for it cannot recurse.
 //
+// Nor does an answer depend on the machine: a NaN that arithmetic makes is replaced by the canonical one at once, there is no clock and no
+// randomness but the host's, and all else in WebAssembly without threads has one result. So the same question gives the same
+// answer for the same fuel, by any compiler, on any processor.
+//
 // What the rewriter does not know, it refuses: threads, SIMD, exceptions, tail calls, garbage collection, several memories.
 // Package verify checks the result with code of its own.
 package meter
@@ -29,7 +33,7 @@ import (
 )
 
 // Version changes with anything that changes the fuel of a decision.
-const Version = 1
+const Version = 2
 
 // Names that the rewriter adds. A module that uses Prefix in a name of its own is refused.
 const (
@@ -57,12 +61,7 @@ const (
 	MaxBody      = 1 << 20  // bytes of one function
 	MaxLocals    = 4_096    // of one function, parameters included
 	MaxArity     = 64       // parameters or results of a type
-
-	// The compiler's time grows with the square of these, and with their products. The largest functions of the Go library have a
-	// quarter of them at most.
-	MaxLabels = 4_096     // blocks, loops and ifs of one function
-	MaxLoops  = 1_024     // of one function
-	MaxPhis   = 128 << 10 // locals times labels of one function
+	MaxName      = 1_024    // bytes of an import's or export's name
 )
 
 // ErrMalformed is wrapped by errors about a module that is no valid WebAssembly.
@@ -97,7 +96,7 @@ type Info struct {
 	Mutable []string
 	// HiddenState tells that some state lies outside memory and globals: the module changes tables or drops segments.
 	HiddenState bool
-	Floats      bool // uses floating point, whose NaN bits may differ between machines
+	Floats      bool // uses floating point
 	MinPages    uint32
 	Functions   int
 	Segments    [2]int // data segments before and after merging

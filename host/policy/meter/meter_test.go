@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/flynnhost/flynn/host/policy/meter"
 	"github.com/flynnhost/flynn/host/policy/meter/verify"
@@ -312,6 +313,31 @@ func TestRewriteRefuses(t *testing.T) {
 			m.Func(">", strings.Repeat("l", 4000), w.Repeat(100, w.Block()))
 			return m.Bytes()
 		}(), meter.ErrLimit},
+		"many branches":         {body(w.Block(w.Repeat(meter.MaxBlocks, w.I32(0), w.BrIf(0)))), meter.ErrLimit},
+		"a huge branch table":   {body(w.Block(w.I32(0), w.Op(0x0e), w.Unsigned(meter.MaxBlocks), w.Repeat(meter.MaxBlocks+1, w.Op(0)))), meter.ErrLimit},
+		"operands times blocks": {body(w.Repeat(300, w.I32(0)), w.Repeat(1000, w.Block()), w.Repeat(300, w.Op(0x1a))), meter.ErrLimit},
+		"blocks times code":     {body(w.Repeat(4000, w.Block()), w.Repeat(120_000, w.I32(0), w.Op(0x1a))), meter.ErrLimit},
+		"calls with many values": {func() []byte {
+			m := w.New()
+			wide := strings.Repeat("i", 64)
+			f := m.Func(wide+">"+wide, "", w.Repeat(64, w.LocalGet(0)))
+			m.Func(">", "", w.Repeat(64, w.I32(0)), w.Repeat(1000, w.Call(f)), w.Repeat(64, w.Op(0x1a)))
+			return m.Bytes()
+		}(), meter.ErrLimit},
+		"many calls with many values": {func() []byte {
+			m := w.New()
+			f := m.Func(strings.Repeat("i", 64)+">", "")
+			for range 50 {
+				m.Func(">", "", w.Repeat(400, w.Repeat(64, w.I32(0)), w.Call(f)))
+			}
+			return m.Bytes()
+		}(), meter.ErrLimit},
+		"a long name": {func() []byte {
+			m := w.New()
+			m.Export(strings.Repeat("x", meter.MaxName+1), m.Func(">", ""))
+			return m.Bytes()
+		}(), meter.ErrLimit},
+		"a name for a terminal":  {func() []byte { m := w.New(); m.Export("a\x1b[2Jb", m.Func(">", "")); return m.Bytes() }(), meter.ErrUnsupported},
 		"a huge function":        {body(w.Repeat(meter.MaxBody, w.Op(0x01))), meter.ErrLimit},
 		"a huge module":          {make([]byte, meter.MaxModule+1), meter.ErrLimit},
 		"a vector local":         {func() []byte { m := w.New(); m.Func(">", "v"); return m.Bytes() }(), meter.ErrUnsupported},
@@ -368,4 +394,29 @@ func FuzzRewrite(f *testing.F) {
 		}
 		defer after.Close(ctx)
 	})
+}
+
+// TestManyTypesAreFoundFast: the types that the rewriter adds are as many as the functions, if a module wants.
+func TestManyTypesAreFoundFast(t *testing.T) {
+	m := w.New()
+	leaf := m.Func(">", "")
+	const functions, results = 4096, 12
+	for k := range functions {
+		signature, body := ">", w.Call(leaf)
+		for bit := range results {
+			if k>>bit&1 == 0 {
+				signature, body = signature+"i", w.Join(body, w.I32(0))
+			} else {
+				signature, body = signature+"l", w.Join(body, w.I64(0))
+			}
+		}
+		m.Func(signature, "", body)
+	}
+	begin := time.Now()
+	if _, err := meter.Rewrite(m.Bytes(), meter.Options{MaxPages: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begin); took > 10*time.Second { // it was half a minute
+		t.Errorf("it took %v", took)
+	}
 }

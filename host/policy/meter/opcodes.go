@@ -32,6 +32,8 @@ const (
 	opF32Const     = 0x43
 	opF64Const     = 0x44
 	opI64LtS       = 0x53
+	opF32Eq        = 0x5b
+	opF64Eq        = 0x61
 	opI32Shl       = 0x74
 	opI64Add       = 0x7c
 	opI64Sub       = 0x7d

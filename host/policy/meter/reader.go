@@ -1,6 +1,10 @@
 package meter
 
-import "unicode/utf8"
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
 
 // reader walks over bytes that may be hostile. The first failure sticks, and every later read returns zero.
 type reader struct {
@@ -99,4 +103,17 @@ func (r *reader) name() string {
 		return ""
 	}
 	return string(b)
+}
+
+// label is the name of an import or export, which messages repeat.
+func (r *reader) label() string {
+	s := r.name()
+	switch {
+	case r.err != nil:
+	case len(s) > MaxName:
+		r.err = over("bytes of a name", len(s), MaxName)
+	case strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }):
+		r.err = unsupported("the name %q of an import or export cannot be printed", s)
+	}
+	return s
 }

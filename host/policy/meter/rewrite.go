@@ -12,7 +12,8 @@ const hostImports = 3
 type rewriter struct {
 	*module
 	options  Options
-	ownTypes int // types of the original; more follow
+	ownTypes int               // types of the original; more follow
+	newTypes map[string]uint32 // those, by what they take and give
 
 	tick, deep, grow uint32 // indices of the host's functions
 	count            uint32 // where blocks are counted
@@ -28,7 +29,8 @@ type rewriter struct {
 
 func newRewriter(m *module, o Options) *rewriter {
 	n := uint32(len(m.imports))
-	return &rewriter{module: m, options: o, ownTypes: len(m.types), tick: n, deep: n + 1, grow: n + 2, count: n + 3,
+	return &rewriter{module: m, options: o, ownTypes: len(m.types), newTypes: map[string]uint32{},
+		tick: n, deep: n + 1, grow: n + 2, count: n + 3,
 		fuel: uint32(len(m.globals)), depth: uint32(len(m.globals)) + 1}
 }
 
@@ -45,6 +47,9 @@ func (m *module) check(o Options) error {
 	}
 	if m.start != nil && m.types[m.funcs[*m.start]].signature() != "()" {
 		return malformed("the start function has a type other than ()")
+	}
+	if err := m.checkElements(); err != nil {
+		return err
 	}
 	if m.dataCount != nil && int64(*m.dataCount) != int64(len(m.data)) {
 		return malformed("%d data segments are announced and %d are there", *m.dataCount, len(m.data))
@@ -113,14 +118,14 @@ func (w *rewriter) build() ([]byte, error) {
 
 // typeIndex finds or adds a type.
 func (w *rewriter) typeIndex(t functype) uint32 {
-	want := t.signature()
-	for i := w.ownTypes; i < len(w.types); i++ {
-		if w.types[i].signature() == want {
-			return uint32(i)
-		}
+	key := string(t.params) + ">" + string(t.results) // no value type is written like that
+	at, ok := w.newTypes[key]
+	if !ok {
+		at = uint32(len(w.types))
+		w.types = append(w.types, t)
+		w.newTypes[key] = at
 	}
-	w.types = append(w.types, t)
-	return uint32(len(w.types) - 1)
+	return at
 }
 
 func (w *rewriter) typeSection() []byte {

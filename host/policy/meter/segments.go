@@ -51,6 +51,27 @@ func (m *module) readElements(r *reader) error {
 	return nil
 }
 
+// checkElements refuses an active segment that lies outside its table: the runtime would leave it out in silence.
+func (m *module) checkElements() error {
+	for i, e := range m.elements {
+		if e.flags&1 != 0 {
+			continue
+		}
+		if int64(e.table) >= int64(len(m.tables)) {
+			return malformed("element segment %d is for table %d of %d", i, e.table, len(m.tables))
+		}
+		offset := &reader{data: e.offset}
+		if offset.byte() != opI32Const {
+			return malformed("the offset of element segment %d is no i32.const", i)
+		}
+		at, n := uint32(offset.signed(32)), len(e.funcs)+len(e.exprs)
+		if size := m.tables[e.table].limits.min; int64(at)+int64(n) > int64(size) {
+			return malformed("element segment %d has %d elements at %d of a table of %d", i, n, at, size)
+		}
+	}
+	return nil
+}
+
 // segment is a data segment.
 type segment struct {
 	passive bool

@@ -1,5 +1,7 @@
 package verify
 
+import "encoding/binary"
+
 // opcode is the byte of an instruction, or prefixed and the number behind that prefix.
 type opcode uint16
 
@@ -21,12 +23,18 @@ const (
 	opCallIndirect opcode = 0x11
 	opLocalGet     opcode = 0x20
 	opLocalSet     opcode = 0x21
+	opLocalTee     opcode = 0x22
+	opSelect       opcode = 0x1b
 	opGlobalGet    opcode = 0x23
 	opGlobalSet    opcode = 0x24
 	opMemoryGrow   opcode = 0x40
 	opI32Const     opcode = 0x41
 	opI64Const     opcode = 0x42
+	opF32Const     opcode = 0x43
+	opF64Const     opcode = 0x44
 	opI64LtS       opcode = 0x53
+	opF32Eq        opcode = 0x5b
+	opF64Eq        opcode = 0x61
 	opI64Add       opcode = 0x7c
 	opI64Sub       opcode = 0x7d
 	opI64ShrU      opcode = 0x88
@@ -83,10 +91,10 @@ func (c *cursor) instruction() instruction {
 		c.octet()
 	case o == 0x41, o == opI64Const:
 		in.a = c.integer()
-	case o == 0x43:
-		c.take(4)
-	case o == 0x44:
-		c.take(8)
+	case o == opF32Const:
+		in.a = int64(binary.LittleEndian.Uint32(c.take(4)))
+	case o == opF64Const:
+		in.a = int64(binary.LittleEndian.Uint64(c.take(8)))
 	case o == 0xfc:
 		in.op = prefixed + opcode(c.unsigned())
 		c.prefixed(in.op)

@@ -8,6 +8,7 @@
 //   - a function that calls functions of the module begins by taking from the depth, with a check, and gives back as much on its only
 //     way out;
 //   - operations on ranges are charged for the length, and memory.grow does not occur;
+//   - a NaN that arithmetic makes is replaced by the canonical one at once;
 //   - nothing else touches the two counters or calls the functions behind the checks;
 //   - blocks are counted, if at all, behind their charge and nowhere else.
 //
@@ -216,8 +217,29 @@ func (c *checker) step() {
 	default:
 		c.pay()
 		c.leave(in)
+		c.checkNaN(in.op)
 	}
 	c.at++
+}
+
+// checkNaN wants the replacement of a NaN behind an instruction that may make one, by name: ceil, floor, trunc, nearest, sqrt, add,
+// sub, mul, div, min, max, demote and promote.
+func (c *checker) checkNaN(op opcode) {
+	const canonical32, canonical64 = 0x7fc00000, 0x7ff8 << 48
+	bits, constant, equal := int64(canonical32), opF32Const, opF32Eq
+	switch op {
+	case 0x8d, 0x8e, 0x8f, 0x90, 0x91, 0x92, 0x93, 0x94, 0x95, 0x96, 0x97, 0xb6:
+	case 0x9b, 0x9c, 0x9d, 0x9e, 0x9f, 0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xbb:
+		bits, constant, equal = canonical64, opF64Const, opF64Eq
+	default:
+		return
+	}
+	temp := c.get(c.at + 1)
+	value := c.get(c.at + 2)
+	if temp.op != opLocalTee || value.op != constant || value.a != bits || !c.get(c.at+3).is(opLocalGet, int(temp.a)) ||
+		!c.get(c.at+4).is(opLocalGet, int(temp.a)) || c.get(c.at+5).op != equal || c.get(c.at+6).op != opSelect {
+		c.failf("a NaN keeps the bits that the machine gave it")
+	}
 }
 
 func (c *checker) pay() {

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/lint"
+	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
+)
+
+func lintPoliciesCommand() *cli.Command {
+	return &cli.Command{
+		Name: "lint", Usage: "find policies of the configuration that cannot work together", ArgsUsage: "[DIR...]", Action: lintPolicies,
+		Description: "Looks at the configured policies as \"flynn config check\" does, asks them the cases beside their modules, and reads what they\n" +
+			"have decided. A DIR is the folder of a policy that should be in force. Exits with 1 when something was found.",
+		Flags: []cli.Flag{
+			&cli.DurationFlag{Name: "since", Usage: "read the decision log of the last `TIME`; 0 leaves it out", Value: 7 * 24 * time.Hour},
+		},
+	}
+}
+
+// lintReport is the answer of policy lint.
+type lintReport struct {
+	File      string         `json:"file"`
+	Policies  int            `json:"policies"`
+	Cases     int            `json:"cases"`     // that were asked
+	Decisions int            `json:"decisions"` // that were read in the log
+	Findings  []config.Error `json:"findings"`
+}
+
+var errFindings = errors.New("there are findings")
+
+func lintPolicies(ctx context.Context, cmd *cli.Command) error {
+	cfg, err := loadConfig(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	sources := host.PolicySources(cfg)
+	r := lintReport{File: cfg.Path, Policies: len(sources), Findings: append([]config.Error{}, lint.Policies(cfg, sources)...)}
+	add := func(found []config.Error, err error) error {
+		r.Findings = append(r.Findings, found...)
+		return err
+	}
+	if err := add(lint.Named(cfg, sources, cmd.Args().Slice())); err != nil {
+		return err
+	}
+	found, cases, err := lint.Chain(ctx, cfg, sources)
+	if err := add(found, err); err != nil {
+		return fmt.Errorf("ask the policies their cases: %w", err)
+	}
+	r.Cases = cases
+	if since := cmd.Duration("since"); since > 0 {
+		found, r.Decisions, err = lintLog(ctx, cfg, sources, since)
+		if err := add(found, err); err != nil {
+			return fmt.Errorf("read the decision log: %w", err)
+		}
+	}
+	return r.print(newOutput(ctx, cmd))
+}
+
+func lintLog(ctx context.Context, cfg *config.Config, sources []policy.Source, since time.Duration) (found []config.Error, seen int, err error) {
+	log, err := sqlite.OpenReader(ctx, cfg.Store.Dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	return lint.Log(cfg, sources, log.EachDecision(ctx, store.DecisionFilter{Since: time.Now().Add(-since), WithoutCalls: true}))
+}
+
+func (r lintReport) print(o *output) error {
+	if o.asJSON {
+		if err := o.json(r); err != nil {
+			return err
+		}
+	} else {
+		for _, f := range r.Findings {
+			o.line("%v", f)
+		}
+	}
+	if len(r.Findings) > 0 {
+		return reported{errFindings}
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+// Package lint finds policies of a configuration that cannot work, or cannot work together: what is no error of the file, since the
+// host would run with it, and is hardly meant.
+//
+// Start with Policies, which looks at the configuration and the modules alone; Chain asks the policies their own cases, and Log reads
+// what they have decided. A finding is a warning with its line, its key and what to do. The package changes nothing.
+package lint
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/policy"
+)
+
+// linter looks at one configuration. sources are its policies, in the same order.
+type linter struct {
+	cfg      *config.Config
+	sources  []policy.Source
+	findings []config.Error
+}
+
+// Policies tells what is odd about the policies of a configuration by itself. It reads their modules and runs nothing of them.
+func Policies(c *config.Config, sources []policy.Source) []config.Error {
+	l := &linter{cfg: c, sources: sources}
+	for i, s := range sources {
+		l.module(i, s)
+		l.scope(i, s)
+		if s.AllowOnError {
+			l.report(i, "calls pass this policy where it fails: whoever can make it fail gets past it", "remove it, and calls are denied instead",
+				"dangerously_allow_on_error")
+		}
+		l.sandbox(i, s)
+	}
+	return l.sorted()
+}
+
+func (l *linter) report(i int, problem, hint string, key ...string) {
+	path := append([]string{"policies", "[" + strconv.Itoa(i) + "]"}, key...)
+	line := l.cfg.Line(path...)
+	if line == 0 { // the key is left out
+		line = l.cfg.Line(path[0], path[1], "name")
+	}
+	l.findings = append(l.findings, config.Error{File: l.cfg.Path, Line: line, Key: config.KeyString(path...), Problem: problem, Hint: hint})
+}
+
+func (l *linter) sorted() []config.Error {
+	slices.SortStableFunc(l.findings, func(a, b config.Error) int { return a.Line - b.Line })
+	return l.findings
+}
+
+// module holds the file against the contract.
+func (l *linter) module(i int, s policy.Source) {
+	hooks, err := policy.Examine(s)
+	switch missing := without(s.Kinds, hooks); {
+	case err == nil:
+	case len(hooks) > 0 && len(missing) > 0:
+		l.report(i, fmt.Sprintf("the module decides %s and not %s: as it is, the policy fails closed", strings.Join(hooks, " and "), strings.Join(missing, " and ")),
+			fmt.Sprintf("write kinds = %s, or build the module with the other", list(hooks)), "kinds")
+	default:
+		l.report(i, fmt.Sprintf("the module cannot be loaded, and the policy fails closed: %v", err), `build it again: "flynn policy build DIR"`, "path")
+	}
+}
+
+func without(all, some []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(some, s) })
+}
+
+// list writes strings as TOML does.
+func list(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = strconv.Quote(w)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+// scope finds globs that match nothing there is.
+func (l *linter) scope(i int, s policy.Source) {
+	agents := l.agents()
+	for n, pattern := range s.Agents {
+		one := policy.Source{Agents: []string{pattern}}
+		if !slices.ContainsFunc(agents, func(a string) bool { return one.Covers(a, "") }) {
+			l.report(i, fmt.Sprintf("no agent matches %q", pattern), nearest(pattern, agents), "agents", element(n))
+		}
+	}
+	for n, pattern := range s.Channels {
+		one := policy.Source{Channels: []string{pattern}}
+		if !slices.ContainsFunc(l.cfg.ChannelNames(), func(c string) bool { return one.Covers("", c) }) {
+			l.report(i, fmt.Sprintf("no channel matches %q", pattern), nearest(pattern, l.cfg.ChannelNames()), "channels", element(n))
+		}
+	}
+	routed := l.candidates()
+	if slices.Equal(s.Kinds, []string{policy.KindRoute}) && l.places(s, agents) && !l.places(s, routed) {
+		l.report(i, "[routing] sends no message to these agents, so the policy is never asked",
+			"the agent of a route policy is the one that [routing] names; these are: "+strings.Join(routed, ", "), "agents")
+	}
+}
+
+func element(n int) string { return "[" + strconv.Itoa(n) + "]" }
+
+func nearest(pattern string, names []string) string {
+	if near := config.Nearest(pattern, names); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "these are: " + strings.Join(names, ", ")
+}
+
+// places tells whether a policy is asked about any of the agents on any channel.
+func (l *linter) places(s policy.Source, agents []string) bool {
+	return slices.ContainsFunc(agents, func(a string) bool {
+		return slices.ContainsFunc(l.cfg.ChannelNames(), func(c string) bool { return s.Covers(a, c) })
+	})
+}
+
+// overlap is an agent and a channel where both policies are asked.
+func (l *linter) overlap(a, b policy.Source, agents []string) (where string, ok bool) {
+	for _, agent := range agents {
+		for _, channel := range l.cfg.ChannelNames() {
+			if a.Covers(agent, channel) && b.Covers(agent, channel) {
+				return fmt.Sprintf("agent %s, channel %s", agent, channel), true
+			}
+		}
+	}
+	return "", false
+}
+
+func (l *linter) agents() []string {
+	var names []string
+	for name := range l.cfg.Agents {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// candidates are the agents that the static table names.
+func (l *linter) candidates() []string {
+	var names []string
+	if l.cfg.Routing.DefaultAgent != "" {
+		names = append(names, l.cfg.Routing.DefaultAgent)
+	}
+	for _, rules := range []map[string]string{l.cfg.Routing.Channels, l.cfg.Routing.Senders} {
+		for _, agent := range rules {
+			names = append(names, agent)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

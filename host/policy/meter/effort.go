@@ -1,0 +1,48 @@
+package meter
+
+// What one function may ask of the compiler. Its time and memory grow with products of these, and it looks at the clock only
+// between functions, so a function that would take it minutes or gigabytes has to be refused before. The largest functions of the
+// Go library with its JSON reach a sixth of each bound.
+const (
+	MaxLabels  = 4_096     // blocks, loops and ifs
+	MaxLoops   = 1_024     // loops
+	MaxBlocks  = 16 << 10  // basic blocks: labels and the targets of branches
+	MaxPhis    = 256 << 10 // basic blocks times what lives in them: locals and operands
+	MaxSearch  = 400 << 20 // basic blocks times instructions, for a use may look for its definition through all blocks before it
+	MaxTraffic = 64 << 10  // values handed over by calls, branches and blocks
+
+	MaxModuleTraffic = 1 << 20 // of all functions; what is handed over becomes code, and all code is kept
+)
+
+// effort is what the compiler will have to do for one function.
+type effort struct {
+	labels, loops int
+	blocks        int
+	instructions  int
+	traffic       int
+}
+
+// branches counts n targets of a branch to a label with so many values.
+func (e *effort) branches(n, values int) {
+	e.blocks += n
+	e.traffic += n * values
+}
+
+// check refuses a function that would take the compiler too long. Width is its locals and operands at most.
+func (e *effort) check(width int) error {
+	switch {
+	case e.labels > MaxLabels:
+		return over("blocks in one function", e.labels, MaxLabels)
+	case e.loops > MaxLoops:
+		return over("loops in one function", e.loops, MaxLoops)
+	case e.blocks > MaxBlocks:
+		return over("blocks and branches in one function", e.blocks, MaxBlocks)
+	case e.blocks*max(width, 1) > MaxPhis:
+		return over("blocks times locals and operands of one function", e.blocks*width, MaxPhis)
+	case e.blocks*e.instructions > MaxSearch:
+		return over("blocks times instructions of one function", e.blocks*e.instructions, MaxSearch)
+	case e.traffic > MaxTraffic:
+		return over("values handed over by calls and branches of one function", e.traffic, MaxTraffic)
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/flynnhost/flynn/host/glob"
+)
+
+// scope is where a policy of a chain is asked, compiled from its source. A policy without one has a nil scope and is asked
+// everywhere.
+type scope struct{ agents, channels []*glob.Pattern }
+
+// newScope compiles the globs of a source, which was checked. One that does not compile would widen nothing: the policy is asked
+// everywhere.
+func newScope(s Source) *scope {
+	if len(s.Agents) == 0 && len(s.Channels) == 0 {
+		return nil
+	}
+	agents, err := compileAll("agents", s.Agents)
+	channels, err2 := compileAll("channels", s.Channels)
+	if err != nil || err2 != nil {
+		return nil
+	}
+	return &scope{agents, channels}
+}
+
+func compileAll(key string, patterns []string) ([]*glob.Pattern, error) {
+	var out []*glob.Pattern
+	for _, p := range patterns {
+		g, err := glob.Compile(p)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+		out = append(out, g)
+	}
+	return out, nil
+}
+
+// covers tells whether the policy is asked about an agent on a channel instance. The agent of a routing decision is the one that
+// the static table names, "" where it names none.
+func (s *scope) covers(agent, channel string) bool {
+	return s == nil || matchesAny(s.agents, agent) && matchesAny(s.channels, channel)
+}
+
+func matchesAny(patterns []*glob.Pattern, name string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p *glob.Pattern) bool { return p.Match(name) })
+}
+
+// Covers tells whether the policy would be asked about an agent on a channel instance.
+func (s Source) Covers(agent, channel string) bool { return newScope(s).covers(agent, channel) }
+
+func (s Source) checkScope() error {
+	if _, err := compileAll("agents", s.Agents); err != nil {
+		return err
+	}
+	_, err := compileAll("channels", s.Channels)
+	return err
+}

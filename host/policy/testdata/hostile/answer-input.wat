@@ -1,0 +1,9 @@
+;; Gives its input back for an output.
+;; ends: answer-error
+(module
+  (memory (export "memory") 1)
+  (func (export "flynn_abi") (result i32) (i32.const 0x10000))
+  (func (export "flynn_buffer") (param $size i32) (result i32)
+    (select (i32.const 4096) (i32.const 0) (i32.le_u (local.get $size) (i32.const 60000))))
+  (func (export "flynn_route") (param $size i32) (result i64)
+    (i64.or (i64.const 1) (i64.shl (i64.extend_i32_u (local.get $size)) (i64.const 32)))))

@@ -1,0 +1,11 @@
+;; Copies more of a segment than there is.
+;; ends: trap
+(module
+  (memory (export "memory") 1)
+  (func (export "flynn_abi") (result i32) (i32.const 0x10000))
+  (func (export "flynn_buffer") (param $size i32) (result i32)
+    (select (i32.const 4096) (i32.const 0) (i32.le_u (local.get $size) (i32.const 60000))))
+  (data $d "abc")
+  (func (export "flynn_route") (param $size i32) (result i64)
+    (memory.init $d (i32.const 0) (i32.const 1) (i32.const 3))
+    (i64.const 0)))

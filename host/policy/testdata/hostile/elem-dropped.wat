@@ -1,0 +1,14 @@
+;; Uses an element segment that it has dropped.
+;; ends: trap
+(module
+  (memory (export "memory") 1)
+  (func (export "flynn_abi") (result i32) (i32.const 0x10000))
+  (func (export "flynn_buffer") (param $size i32) (result i32)
+    (select (i32.const 4096) (i32.const 0) (i32.le_u (local.get $size) (i32.const 60000))))
+  (table 1 funcref)
+  (func $f)
+  (elem $e func $f)
+  (func (export "flynn_route") (param $size i32) (result i64)
+    (elem.drop $e)
+    (table.init $e (i32.const 0) (i32.const 0) (i32.const 1))
+    (i64.const 0)))

@@ -1,0 +1,9 @@
+;; Its hook has another type.
+;; ends: load "flynn_route is () -> i32"
+(module
+  (memory (export "memory") 1)
+  (func (export "flynn_abi") (result i32) (i32.const 0x10000))
+  (func (export "flynn_buffer") (param $size i32) (result i32)
+    (select (i32.const 4096) (i32.const 0) (i32.le_u (local.get $size) (i32.const 60000))))
+  (func (export "flynn_route") (result i32) (i32.const 0))
+)

@@ -1,0 +1,11 @@
+;; Computes the place of a segment.
+;; ends: load "constant expression of several instructions"
+;; wat2wasm: --enable-extended-const
+(module
+  (memory (export "memory") 1)
+  (func (export "flynn_abi") (result i32) (i32.const 0x10000))
+  (func (export "flynn_buffer") (param $size i32) (result i32)
+    (select (i32.const 4096) (i32.const 0) (i32.le_u (local.get $size) (i32.const 60000))))
+  (data (i32.add (i32.const 1) (i32.const 2)) "abc")
+  (func (export "flynn_route") (param $size i32) (result i64)
+    (i64.const 0)))

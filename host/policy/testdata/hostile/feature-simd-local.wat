@@ -1,0 +1,9 @@
+;; Has a local that is a vector.
+;; ends: load "a local of type 0x7b"
+(module
+  (memory (export "memory") 1)
+  (func (export "flynn_abi") (result i32) (i32.const 0x10000))
+  (func (export "flynn_buffer") (param $size i32) (result i32)
+    (select (i32.const 4096) (i32.const 0) (i32.le_u (local.get $size) (i32.const 60000))))
+  (func (export "flynn_route") (param $size i32) (result i64) (local v128)
+    (i64.const 0)))

@@ -1,0 +1,12 @@
+;; Its _initialize takes all memory that it may have, which is its right; it answers.
+;; ends: answer abstain
+;; limits: memory=1048576
+(module
+  (memory (export "memory") 1)
+  (func (export "flynn_abi") (result i32) (i32.const 0x10000))
+  (func (export "flynn_buffer") (param $size i32) (result i32)
+    (select (i32.const 4096) (i32.const 0) (i32.le_u (local.get $size) (i32.const 60000))))
+  (func (export "_initialize")
+    (loop (br_if 0 (i32.ge_s (memory.grow (i32.const 8)) (i32.const 0)))))
+  (func (export "flynn_route") (param $size i32) (result i64)
+    (i64.const 0)))

@@ -1,0 +1,13 @@
+;; Spins with divisions, the slowest instructions.
+;; ends: fuel
+(module
+  (memory (export "memory") 1)
+  (func (export "flynn_abi") (result i32) (i32.const 0x10000))
+  (func (export "flynn_buffer") (param $size i32) (result i32)
+    (select (i32.const 4096) (i32.const 0) (i32.le_u (local.get $size) (i32.const 60000))))
+  (func (export "flynn_route") (param $size i32) (result i64) (local $n i64)
+    (local.set $n (i64.const -3))
+    (loop
+      (local.set $n (i64.rem_s (i64.div_s (local.get $n) (i64.const 7)) (i64.const 5)))
+      (br 0))
+    (i64.const 0)))

@@ -1,0 +1,15 @@
+;; A regular expression of large classes.
+;; ends: fuel
+(module
+  (import "flynn1" "match" (func $match (param i32 i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (func (export "flynn_abi") (result i32) (i32.const 0x10000))
+  (func (export "flynn_buffer") (param $size i32) (result i32)
+    (select (i32.const 4096) (i32.const 0) (i32.le_u (local.get $size) (i32.const 60000))))
+  (data (i32.const 64) "(?i)[^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL][^\\pL]")
+  (func (export "flynn_route") (param $size i32) (result i64)
+    (memory.fill (i32.const 20000) (i32.const 120) (i32.const 40000))
+    (loop
+      (drop (call $match (i32.const 3) (i32.const 64) (i32.const 604) (i32.const 20000) (i32.const 6000)))
+      (br 0))
+    (i64.const 0)))

@@ -1,0 +1,11 @@
+;; Matches by a kind that is none.
+;; ends: answer abstain
+(module
+  (import "flynn1" "match" (func $match (param i32 i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (func (export "flynn_abi") (result i32) (i32.const 0x10000))
+  (func (export "flynn_buffer") (param $size i32) (result i32)
+    (select (i32.const 4096) (i32.const 0) (i32.le_u (local.get $size) (i32.const 60000))))
+  (func (export "flynn_route") (param $size i32) (result i64)
+    (drop (call $match (i32.const -1) (i32.const 0) (i32.const 4) (i32.const 0) (i32.const 4)))
+    (i64.const 0)))

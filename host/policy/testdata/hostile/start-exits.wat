@@ -1,0 +1,12 @@
+;; Its start function leaves the process.
+;; ends: load "exited with code 3"
+(module
+  (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+  (memory (export "memory") 1)
+  (func (export "flynn_abi") (result i32) (i32.const 0x10000))
+  (func (export "flynn_buffer") (param $size i32) (result i32)
+    (select (i32.const 4096) (i32.const 0) (i32.le_u (local.get $size) (i32.const 60000))))
+  (start $s)
+  (func $s (call $exit (i32.const 3)))
+  (func (export "flynn_route") (param $size i32) (result i64)
+    (i64.const 0)))

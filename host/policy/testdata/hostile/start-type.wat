@@ -1,0 +1,12 @@
+;; Its start function takes a parameter.
+;; ends: load "start function has a type other"
+;; wat2wasm: --no-check
+(module
+  (memory (export "memory") 1)
+  (func (export "flynn_abi") (result i32) (i32.const 0x10000))
+  (func (export "flynn_buffer") (param $size i32) (result i32)
+    (select (i32.const 4096) (i32.const 0) (i32.le_u (local.get $size) (i32.const 60000))))
+  (start $s)
+  (func $s (param i32))
+  (func (export "flynn_route") (param $size i32) (result i64)
+    (i64.const 0)))

@@ -1,0 +1,131 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/decisionlog"
+	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/policy/compare"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
+)
+
+// Replay says which recorded decisions are asked again, and whom.
+type Replay struct {
+	// Candidate is the path of a module to ask in place of the one in force, whose decisions have to come out the same.
+	Candidate string
+	// Policy whose decisions they are. With a candidate it may be empty where the configuration has just one.
+	Policy       string
+	Since, Until time.Time
+	// Data overrides the configured data of the policy, key by key.
+	Data     map[string]string
+	Examples int // of each group
+}
+
+// ReplayLog asks recorded decisions again, beside a host that may be running, and returns a report for each policy.
+func ReplayLog(ctx context.Context, c *config.Config, r Replay) (reports []compare.Report, err error) {
+	sources, err := r.sources(c)
+	if err != nil {
+		return nil, err
+	}
+	log, err := sqlite.OpenReader(ctx, c.Store.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	for _, source := range sources {
+		one, err := r.replay(ctx, log, source)
+		if err != nil {
+			return reports, fmt.Errorf("replay policy %s: %w", source.Name, err)
+		}
+		reports = append(reports, one)
+	}
+	return reports, nil
+}
+
+func (r *Replay) replay(ctx context.Context, log decisionlog.Source, source policy.Source) (report compare.Report, err error) {
+	m, err := policy.Open(ctx, source)
+	if err != nil {
+		return compare.Report{}, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	exact := r.Candidate == "" && len(r.Data) == 0
+	rows := decisionlog.Read(ctx, log, store.DecisionFilter{Policy: source.Name, Since: r.Since, Until: r.Until, WithoutCalls: !exact})
+	return compare.Run(ctx, rows, m, compare.Options{Exact: exact, Examples: r.Examples})
+}
+
+// sources are the policies to ask, as configured except for what the replay changes.
+func (r *Replay) sources(c *config.Config) ([]policy.Source, error) {
+	sources := PolicySources(c)
+	if r.Policy == "" && r.Candidate == "" && len(r.Data) == 0 {
+		return sources, nil
+	}
+	source, err := sourceNamed(sources, r.Policy)
+	if err != nil {
+		return nil, err
+	}
+	if r.Candidate != "" {
+		source.Path = r.Candidate
+	}
+	if len(r.Data) > 0 {
+		source.Data = maps.Clone(source.Data)
+		if source.Data == nil {
+			source.Data = map[string]string{}
+		}
+		maps.Copy(source.Data, r.Data)
+	}
+	return []policy.Source{source}, nil
+}
+
+// sourceNamed finds a policy; no name is enough where there is just one.
+func sourceNamed(sources []policy.Source, name string) (policy.Source, error) {
+	var names []string
+	for _, s := range sources {
+		if s.Name == name || name == "" && len(sources) == 1 {
+			return s, nil
+		}
+		names = append(names, s.Name)
+	}
+	switch {
+	case len(names) == 0:
+		return policy.Source{}, errors.New("the configuration has no policies")
+	case name == "":
+		return policy.Source{}, fmt.Errorf("say whose decisions are to be replayed: --policy %s", strings.Join(names, ", or --policy "))
+	}
+	slices.Sort(names)
+	return policy.Source{}, fmt.Errorf("the configuration has no policy %q; it has %s", name, strings.Join(names, ", "))
+}
+
+// RecordedDecision reads one decision of the log, and the policy that made it as it is configured now: with the module in force or,
+// where a path is given, with a candidate.
+func RecordedDecision(ctx context.Context, c *config.Config, id int64, candidate string) (record policy.Record, source policy.Source, err error) {
+	log, err := sqlite.OpenReader(ctx, c.Store.Dir)
+	if err != nil {
+		return record, source, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	for d, err := range log.EachDecision(ctx, store.DecisionFilter{ID: id, Limit: 1}) {
+		if err != nil {
+			return record, source, fmt.Errorf("read the decision log: %w", err)
+		}
+		if d.Kind != policy.KindRoute && d.Kind != policy.KindTool {
+			return record, source, fmt.Errorf("decision %d is of kind %s; only those of policies can be explained", id, d.Kind)
+		}
+		if source, err = sourceNamed(PolicySources(c), d.Policy); err != nil {
+			return record, source, fmt.Errorf("decision %d: %w", id, err)
+		}
+		if candidate != "" {
+			source.Path = candidate
+		}
+		record, err = decisionlog.Record(&d)
+		return record, source, err
+	}
+	return record, source, fmt.Errorf("the log has no decision %d", id)
+}
