@@ -164,7 +164,7 @@ const (
 
 // setUpRego finds the module's entrypoints and builtins, and gives it the configured data. It runs once for each first state.
 func (i *instance) setUpRego() error {
-	if v, ok := i.wasm.ExportedGlobal("opa_wasm_abi_version").(api.Global); !ok || v.Get() != 1 {
+	if v := i.wasm.ExportedGlobal("opa_wasm_abi_version"); v == nil || v.Get() != 1 {
 		return fmt.Errorf("the module does not say that it has OPA's Wasm ABI 1")
 	}
 	m, s := i.module, &steps{i: i}
