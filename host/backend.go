@@ -191,11 +191,11 @@ func (b backend) Ready(context.Context) error {
 }
 
 // Status implements gateway.Backend.
-func (b backend) Status(context.Context) gateway.Status {
+func (b backend) Status(ctx context.Context) gateway.Status {
 	g := b.h.current.Load()
 	s := gateway.Status{
 		Version: b.h.version, Generation: g.Number, Started: b.h.started, Agents: []gateway.AgentStatus{},
-		Channels: []gateway.ChannelStatus{}, Policies: []gateway.PolicyStatus{}, Warnings: b.warnings(g),
+		Channels: []gateway.ChannelStatus{}, Policies: b.h.policyStatuses(ctx), Warnings: b.warnings(g),
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.config.Agents)) {
 		a := g.config.Agents[name]
@@ -209,11 +209,6 @@ func (b backend) Status(context.Context) gateway.Status {
 	for _, p := range b.h.plugins.Status() {
 		s.Channels = append(s.Channels, gateway.ChannelStatus{
 			Name: p.Name, Plugin: p.Plugin, State: string(p.State), Detail: pluginDetail(p), OK: p.State == plugin.Ready,
-		})
-	}
-	for _, p := range b.h.policies.Status() {
-		s.Policies = append(s.Policies, gateway.PolicyStatus{
-			Name: p.Name, Kinds: p.Kinds, Digest: p.Digest, State: string(p.State), Detail: p.Error, OK: p.Error == "",
 		})
 	}
 	if g.config.Sandbox.Enabled {

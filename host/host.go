@@ -108,8 +108,16 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	h.machines = newMachines(filepath.Join(c.Store.Dir, "workspaces"), instance, newEgressLog(h.store, h.metrics, h.log), h.log)
+	ledger, err := openPolicyLedger(c.Store.Dir, h.store)
+	if err != nil {
+		return err
+	}
+	if err := ledger.prune(ctx); err != nil {
+		h.log.Warn("the archive of policies is not pruned", "error", err)
+	}
+	cache := filepath.Join(c.Store.Dir, "wasm-cache")
 	h.policies, err = policy.New(ctx, policy.Config{
-		Sources: PolicySources(c), CacheDir: filepath.Join(c.Store.Dir, "wasm-cache"), Log: h.log, OnSwap: h.metrics.policySwap,
+		Sources: PolicySources(c), CacheDir: cache, Log: h.log, OnChange: h.metrics.policyChange, Gate: policyProof{h.store, cache}.prove, Ledger: ledger,
 	})
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ func newMetrics(r *prometheus.Registry) *metrics {
 		tokens:     counter("tokens_total", "Tokens as the provider counts them.", "tier", "model", "direction"),
 		plugins:    counter("plugin_states_total", "Changes of state of a plugin instance.", "instance", "state"),
 		calls:      seconds("plugin_call_seconds", "Calls to plugins.", "instance", "method", "ok"),
-		swaps:      counter("policy_loads_total", "Policy files that were tried, by result.", "policy", "result"),
+		swaps:      counter("policy_loads_total", "Changes of what is in force of a policy, by outcome; a file that was tried and refused is one.", "policy", "result"),
 		egress:     counter("sandbox_egress_total", "What programs in sandboxes asked to reach, or to have run.", "kind", "allowed"),
 		egressLoss: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "flynn_sandbox_egress_lost_total", Help: "Records that the egress log could not take.",
@@ -130,12 +130,8 @@ func (m *metrics) pluginCall(instance, method string, took time.Duration, err er
 	m.calls.WithLabelValues(instance, method, ok).Observe(took.Seconds())
 }
 
-func (m *metrics) policySwap(s policy.Status) {
-	result := "in force"
-	if s.Error != "" {
-		result = "refused"
-	}
-	m.swaps.WithLabelValues(s.Name, result).Inc()
+func (m *metrics) policyChange(c policy.Change) {
+	m.swaps.WithLabelValues(c.Policy, string(c.Outcome)).Inc()
 }
 
 func (m *metrics) egressDecision(kind string, allowed bool) {

@@ -18,7 +18,7 @@ import (
 func policyCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "policy",
-		Usage: "write, build and test policies",
+		Usage: "write, build and test policies, and look after those in force",
 		Commands: []*cli.Command{
 			{
 				Name: "new", Usage: "make the folder of a new policy", ArgsUsage: "DIR", Action: newPolicy,
@@ -54,6 +54,9 @@ func policyCommand() *cli.Command {
 			},
 			fuzzCommand(),
 			inspectCommand(),
+			listPoliciesCommand(),
+			policyHistoryCommand(),
+			rollbackPolicyCommand(),
 		},
 	}
 }

@@ -238,6 +238,17 @@ type Policy struct {
 	Channels []string `toml:"channels"`
 	// Isolation is pure (reset before each call) or warm; pure for tool, warm for route.
 	Isolation string `toml:"isolation" oneof:"pure warm"`
+	// Shadow asks the policy without effect, and counts what it would have changed.
+	Shadow bool `toml:"shadow"`
+	// ShadowOf names the policy that a shadow is compared with; empty means the whole chain.
+	ShadowOf string `toml:"shadow_of"`
+	// RevertAfterFailures takes a new module out of force after so many failures among its first decisions, when it fails clearly more
+	// often than the one before it; 0 never does.
+	RevertAfterFailures int `toml:"revert_after_failures" default:"5" range:"0..1000"`
+	// MaxChange is how many of the last recorded decisions a new module may answer otherwise; 100% is not asked.
+	MaxChange Percent `toml:"max_change" default:"100%"`
+	// MaxLoosened is how many of them it may restrict less than they were; where only max_change is written, none.
+	MaxLoosened Percent `toml:"max_loosened" default:"100%"`
 }
 
 // PolicyLimits bound one decision.

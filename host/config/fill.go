@@ -32,8 +32,13 @@ func (d *decoder) fill(cfg *Config, getenv func(string) string) {
 		cfg.Sandboxes[name] = sandbox
 	}
 	for i := range cfg.Policies {
-		if p := &cfg.Policies[i]; p.Isolation == "" {
+		p := &cfg.Policies[i]
+		if p.Isolation == "" {
 			p.Isolation = defaultIsolation(p.Kinds)
+		}
+		// Who bounds changes did not mean those that open something.
+		if d.lines.has(policyPath(i, "max_change")) && !d.lines.has(policyPath(i, "max_loosened")) {
+			p.MaxLoosened = 0
 		}
 	}
 }

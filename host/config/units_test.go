@@ -20,6 +20,7 @@ func TestUnits(t *testing.T) {
 	refuse(t, new(Size), "", "512", "m", "-1m", "1.5g", "1 m", "1mb", "+1m", "8589934592g", "99999999999999999999k")
 	refuse(t, new(CPUs), "", ".", "1,5", "-1", "inf", "0x1p-2", "1e3", "1_0", "1.0.0")
 	refuse(t, new(Duration), "", "50", "fast", "1d")
+	refuse(t, new(Percent), "", "%", "1", "-1%", "101%", "1%%", "inf%", "1e1%", "0x1%", "1_0%", "1 %")
 }
 
 func refuse(t *testing.T, into encoding.TextUnmarshaler, texts ...string) {
@@ -35,6 +36,7 @@ func TestUnitsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		roundTrip(t, Size(rapid.Int64Min(0).Draw(t, "size")), new(Size))
 		roundTrip(t, CPUs(rapid.Float64Range(0, 1e6).Draw(t, "cpus")), new(CPUs))
+		roundTrip(t, Percent(rapid.Float64Range(0, 100).Draw(t, "percent")), new(Percent))
 		roundTrip(t, Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "duration")), new(Duration))
 	})
 }

@@ -32,6 +32,7 @@ const historyLimit = 500
 //	GET  /api/v1/approvals          [Approval]
 //	POST /api/v1/approvals/{id}     {"grant":true}
 //	POST /api/v1/messages           {"id","channel","conversation","text"}; 202 when durable
+//	POST /api/v1/policies/{name}/rollback  Rollback; answers PolicyStatus
 //	POST /api/v1/stop               {"channel","conversation"}
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
@@ -50,6 +51,7 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("GET /api/v1/approvals", s.authorized(s.approvals))
 	mux.Handle("POST /api/v1/approvals/{id}", s.authorized(s.decide))
 	mux.Handle("POST /api/v1/messages", s.authorized(s.send))
+	mux.Handle("POST /api/v1/policies/{name}/rollback", s.authorized(s.rollbackPolicy))
 	mux.Handle("POST /api/v1/stop", s.authorized(s.stop))
 	return s.admit(s.metrics.measure(mux))
 }

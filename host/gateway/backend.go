@@ -119,10 +119,18 @@ type ChannelStatus struct {
 type PolicyStatus struct {
 	Name   string   `json:"name"`
 	Kinds  []string `json:"kinds,omitempty"`
-	Digest string   `json:"digest,omitempty"`
+	Digest string   `json:"digest,omitempty"` // of the module in force with its data and limits
 	State  string   `json:"state"`
 	Detail string   `json:"detail,omitempty"`
 	OK     bool     `json:"ok"`
+	Path   string   `json:"path,omitempty"`
+	// Version is that of the policy.toml beside the module, File the module's SHA-256, Pinned the same of one that a person went back to.
+	Version   string    `json:"version,omitempty"`
+	File      string    `json:"file,omitempty"`
+	Pinned    string    `json:"pinned,omitempty"`
+	Since     time.Time `json:"since,omitzero"` // it is in force
+	Decisions int64     `json:"decisions"`
+	Failures  int64     `json:"failures"`
 }
 
 // SandboxStatus tells whether tools can be run apart from the host.

@@ -49,7 +49,7 @@ func (in *Inspection) load(ctx context.Context, s Source) (err error) {
 	if err != nil {
 		return err
 	}
-	m.info, m.rego = out.Info, dialectOf(out.Info)
+	m.info, m.rego = out.Info, dialectOf(out.Info, in.Wasm)
 	in.Info, in.Rego = out.Info, m.rego != nil
 	if err := m.checkContract(); err != nil {
 		return err

@@ -27,7 +27,7 @@ func (e *Engine) Rollback(ctx context.Context, name, file, by string) (Status, e
 func (e *Engine) Clear(ctx context.Context, name, by string) (Status, error) {
 	return e.change(ctx, name, func(s *slot) error {
 		if s.past.Pin.File == "" && s.past.Refused == "" {
-			return fmt.Errorf("policy %s is not rolled back", name)
+			return fmt.Errorf("policy %s is not rolled back: %w", name, ErrNothing)
 		}
 		s.past.Pin, s.past.Refused, s.tried = Pin{}, "", ""
 		s.changed(OutcomeCleared, by, "", "", "")
@@ -62,8 +62,11 @@ func (e *Engine) change(ctx context.Context, name string, edit func(*slot) error
 	return Status{}, fmt.Errorf("no policy %q is in the chain: %w", name, ErrUnknown)
 }
 
-// ErrUnknown is the error of a name that no policy has.
-var ErrUnknown = errors.New("unknown policy")
+// ErrUnknown is the error of a name that no policy has, or of a module that is not known.
+var ErrUnknown = errors.New("unknown")
+
+// ErrNothing is the error of a change that would change nothing.
+var ErrNothing = errors.New("nothing to do")
 
 // successors are slots that take over from those in force.
 func (e *Engine) successors() []*slot {

@@ -49,6 +49,9 @@ type Policies interface {
 	AddPolicyChange(ctx context.Context, c PolicyChange) error
 	// ListPolicyChanges returns changes in the order in which they came.
 	ListPolicyChanges(ctx context.Context, f PolicyFilter) ([]PolicyChange, error)
+	// LatestDecisionsSince is the time of the nth latest decision of a policy, of the oldest when there are fewer, and zero when there
+	// is none.
+	LatestDecisionsSince(ctx context.Context, policy string, n int) (time.Time, error)
 	// PolicyFiles returns the SHA-256 of every module that the history names.
 	PolicyFiles(ctx context.Context) ([]string, error)
 }

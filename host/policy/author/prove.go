@@ -26,15 +26,11 @@ func Prove(ctx context.Context, path string, wasm []byte, cache string) error {
 	if m.modulePath(dir) != filepath.Clean(path) || !hasCases(dir) {
 		return nil
 	}
-	cases, err := LoadCases(dir, m)
+	report, err := askModule(ctx, m, dir, wasm, cache)
 	if err != nil {
 		return err
 	}
-	results, err := askModule(ctx, m, wasm, cases, cache)
-	if err != nil {
-		return err
-	}
-	return firstFailure(dir, results)
+	return firstFailure(dir, report.Cases)
 }
 
 // hasCases tells whether the folder has files of cases.
@@ -43,11 +39,11 @@ func hasCases(dir string) bool {
 	return err != nil || len(files) > 0
 }
 
-// askModule asks a module that lies in no folder, as Test does.
-func askModule(ctx context.Context, m Manifest, wasm []byte, cases []Case, cache string) (results []CaseResult, err error) {
+// askModule asks a module that lies elsewhere the cases in dir, as Test does.
+func askModule(ctx context.Context, m Manifest, dir string, wasm []byte, cache string) (report Report, err error) {
 	temp, err := os.MkdirTemp("", "flynn-policy-*")
 	if err != nil {
-		return nil, err
+		return report, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	p := &loaded{manifest: m, path: filepath.Join(temp, "policy.wasm"), cache: cache}
@@ -55,9 +51,9 @@ func askModule(ctx context.Context, m Manifest, wasm []byte, cases []Case, cache
 		p.cache = filepath.Join(temp, "cache")
 	}
 	if err := os.WriteFile(p.path, wasm, 0o600); err != nil {
-		return nil, err
+		return report, err
 	}
-	return runCases(ctx, p.open, cases)
+	return p.test(ctx, dir, nil, p.open)
 }
 
 func firstFailure(dir string, results []CaseResult) error {

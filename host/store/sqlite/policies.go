@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -88,6 +89,16 @@ func scanPolicyChange(scan func(...any) error) (store.PolicyChange, error) {
 	err := scan(&c.ID, &at, &c.Policy, &c.Path, &c.Outcome, &c.File, &c.Digest, &c.Version, &c.Source, &c.Over, &c.NowFile, &c.NowDigest, &c.By, &c.Reason)
 	c.At = instant(at)
 	return c, err
+}
+
+// LatestDecisionsSince implements store.Policies.
+func (s *Store) LatestDecisionsSince(ctx context.Context, policy string, n int) (time.Time, error) {
+	var at sql.NullInt64
+	err := s.read.QueryRowContext(ctx, `SELECT min(at) FROM (SELECT at FROM decisions WHERE policy = ? ORDER BY at DESC LIMIT ?)`, policy, n).Scan(&at)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("look for the latest decisions of policy %s: %w", policy, err)
+	}
+	return instant(at.Int64), nil
 }
 
 // PolicyFiles implements store.Policies.

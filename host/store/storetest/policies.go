@@ -65,6 +65,24 @@ func policyHistoryIsBounded(t *testing.T, open Opener) {
 	}
 }
 
+func latestDecisions(t *testing.T, open Opener) {
+	s := open()
+	var ds []store.Decision
+	for n := range 10 {
+		ds = append(ds, store.Decision{At: noon.Add(time.Duration(n) * time.Minute), Kind: "tool", Policy: "p"})
+	}
+	check(t, s.AddDecisions(t.Context(), append(ds, store.Decision{At: noon.Add(time.Hour), Kind: "tool", Policy: "q"})))
+	for _, c := range []struct {
+		policy string
+		n      int
+		want   time.Time
+	}{{"p", 3, noon.Add(7 * time.Minute)}, {"p", 100, noon}, {"q", 3, noon.Add(time.Hour)}, {"none", 3, time.Time{}}} {
+		if got := must[time.Time](t)(s.LatestDecisionsSince(t.Context(), c.policy, c.n)); !got.Equal(c.want) {
+			t.Errorf("the latest %d of %s are since %v, want %v", c.n, c.policy, got, c.want)
+		}
+	}
+}
+
 func policyModules(t *testing.T, open Opener) {
 	s := open()
 	m := store.PolicyModule{Digest: "d", File: "f", Policy: "guard", Version: "1.0.0", Source: "s", At: noon}

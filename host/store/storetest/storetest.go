@@ -46,6 +46,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"shadow policies leave differences and counts", shadows},
 		{"the history of policies is in order", policyHistory},
 		{"the history of policies is bounded", policyHistoryIsBounded},
+		{"the latest decisions of a policy are found", latestDecisions},
 		{"a digest of a policy stays what it was", policyModules},
 		{"writers side by side", manyWriters},
 		{"awkward text survives", awkwardText},

@@ -48,8 +48,11 @@ export class Utf8 {
   /** Where this text begins, looked for from the byte `from` on, or -1. */
   indexOf<S>(text: S, from: i32 = 0): i32 {
     const t = utf8(text);
+    if (t.empty) return from <= this.length ? max(from, 0) : -1;
+    const first = load<u8>(t.at);
     for (let i = max(from, 0); i <= this.length - t.length; i++) {
-      if (memory.compare(this.at + <usize>i, t.at, <usize>t.length) == 0) return i;
+      const at = this.at + <usize>i;
+      if (load<u8>(at) == first && memory.compare(at, t.at, <usize>t.length) == 0) return i;
     }
     return -1;
   }

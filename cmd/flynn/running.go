@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway"
+)
+
+// errNotRunning is the error of a question to a host that does not run.
+var errNotRunning = errors.New("no flynn is running")
+
+const (
+	askTimeout = 30 * time.Second
+	maxAnswer  = 16 << 20 // bytes
+)
+
+// askRunning puts a question to the running host and decodes its answer; body is nil for a GET.
+func askRunning(ctx context.Context, c *config.Config, path string, body, answer any) error {
+	method, content := http.MethodGet, []byte(nil)
+	if body != nil {
+		method = http.MethodPost
+		var err error
+		if content, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+c.Gateway.Listen+path, bytes.NewReader(content))
+	if err != nil {
+		return err
+	}
+	token, err := gateway.ReadToken(c.Gateway.TokenFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errNotRunning // it makes one when it starts
+	}
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", "application/json")
+	client := http.Client{Transport: &http.Transport{}} // no proxy: it is on this machine
+	defer client.CloseIdleConnections()
+	resp, err := client.Do(req)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return errNotRunning
+	}
+	if err != nil {
+		return fmt.Errorf("ask the running flynn: %w", err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("ask the running flynn: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return refusal(resp.Status, text)
+	}
+	if err := json.Unmarshal(text, answer); err != nil {
+		return fmt.Errorf("read the running flynn's answer: %w", err)
+	}
+	return nil
+}
+
+// refusal is the running host's error, in its own words where it has any.
+func refusal(status string, text []byte) error {
+	var f gateway.ServerFrame
+	if json.Unmarshal(text, &f) != nil || f.Message == "" {
+		return fmt.Errorf("the running flynn answers %s", status)
+	}
+	return errors.New(strings.TrimSpace(f.Message))
+}
