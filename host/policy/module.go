@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -161,6 +162,14 @@ func (i *instance) stale() bool {
 
 // sampleDue goes by all decisions of the instance, however often it was reset.
 func (i *instance) sampleDue() bool { return i.stats.decisions.Load() >= i.sampleAt }
+
+// firstSample is never where blocks are counted: a sample would run them for no decision of the caller's.
+func (m *Module) firstSample() int64 {
+	if m.census != nil {
+		return math.MaxInt64
+	}
+	return sampleFirst
+}
 
 // planSample chooses the next decision to sample.
 func (i *instance) planSample() {
