@@ -117,7 +117,8 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	}
 	cache := filepath.Join(c.Store.Dir, "wasm-cache")
 	h.policies, err = policy.New(ctx, policy.Config{
-		Sources: PolicySources(c), CacheDir: cache, Log: h.log, OnChange: h.metrics.policyChange, Gate: policyProof{h.store, cache}.prove, Ledger: ledger,
+		Sources: PolicySources(c), CacheDir: cache, Log: h.log, OnChange: h.metrics.policyChange, Gate: policyProof{h.store, cache}.prove,
+		Ledger: ledger,
 	})
 	if err != nil {
 		return err

@@ -30,8 +30,8 @@ func (h *Host) policyStatuses(ctx context.Context) []gateway.PolicyStatus {
 
 func (h *Host) policyStatus(ctx context.Context, p policy.Status) gateway.PolicyStatus {
 	s := gateway.PolicyStatus{
-		Name: p.Name, Path: p.Path, Kinds: p.Kinds, Digest: p.Digest, File: p.File, Pinned: p.Pinned, State: p.State, Detail: p.Error, OK: p.Error == "",
-		Since: p.LoadedAt, Decisions: p.Decisions, Failures: p.Failures,
+		Name: p.Name, Path: p.Path, Kinds: p.Kinds, Digest: p.Digest, File: p.File, Pinned: p.Pinned, State: p.State, Detail: p.Error,
+		OK: p.Error == "", Since: p.LoadedAt, Decisions: p.Decisions, Failures: p.Failures,
 	}
 	if m, err := h.store.PolicyModule(ctx, p.Digest); err == nil {
 		s.Version = m.Version
