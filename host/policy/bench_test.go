@@ -26,7 +26,7 @@ func buildC(t testing.TB, source string) string {
 	need.Part(t, "clang", err)
 	dir := t.TempDir()
 	object, out := filepath.Join(dir, "policy.o"), filepath.Join(dir, "policy.wasm")
-	run(t, nil, clang, "--target=wasm32", "-O2", "-ffreestanding", "-mbulk-memory", "-mmutable-globals", "-c", "-o", object, source)
+	run(t, nil, clang, "--target=wasm32", "-O2", "-ffreestanding", "-mbulk-memory", "-mmutable-globals", "-I../../sdk/policy/c", "-c", "-o", object, source)
 	run(t, nil, linker, "--no-entry", "-z", "stack-size=16384", "--stack-first", "-o", out, object)
 	return out
 }
