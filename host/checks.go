@@ -78,6 +78,7 @@ func PolicySources(c *config.Config) []policy.Source {
 	for _, p := range c.Policies {
 		out = append(out, policy.Source{
 			Name: p.Name, Path: p.Path, Kinds: p.Kinds, Data: p.Data, OnErrorAgent: p.OnErrorAgent, Isolation: p.Isolation,
+			Shadow: p.Shadow, ShadowOf: p.ShadowOf,
 			AllowOnError: p.DangerouslyAllowOnError, Agents: p.Agents, Channels: p.Channels,
 			RevertAfter: p.RevertAfterFailures, Replay: policy.ReplayGate{
 				On: p.MaxChange < 100 || p.MaxLoosened < 100, Change: p.MaxChange.Share(), Loosened: p.MaxLoosened.Share(),

@@ -20,6 +20,7 @@ func (c *checker) policies() {
 			first[p.Name] = c.lines.line(policyPath(i, "name"))
 		}
 		c.policyFile(policyPath(i, "path"), p.Path)
+		c.policyShadow(i, p)
 		c.policyScope(i, p)
 	}
 }

@@ -238,6 +238,10 @@ type Policy struct {
 	Channels []string `toml:"channels"`
 	// Isolation is pure (reset before each call) or warm; pure for tool, warm for route.
 	Isolation string `toml:"isolation" oneof:"pure warm"`
+	// Shadow asks the policy without effect, and counts what it would have changed.
+	Shadow bool `toml:"shadow"`
+	// ShadowOf names the policy that a shadow is compared with; empty means the whole chain.
+	ShadowOf string `toml:"shadow_of"`
 	// RevertAfterFailures takes a new module out of force after so many failures among its first decisions, when it fails clearly more
 	// often than the one before it; 0 never does.
 	RevertAfterFailures int `toml:"revert_after_failures" default:"5" range:"0..1000"`

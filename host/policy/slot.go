@@ -212,6 +212,7 @@ func (s *slot) status() Status {
 	st := Status{
 		Name: s.source.Name, Path: s.source.Path, Kinds: s.source.Kinds, Isolation: s.source.isolation(), State: s.state(),
 		LoadedAt: s.loadedAt, LoadTook: s.loadTook, FuelLimit: s.source.Limits.withDefaults().Fuel,
+		Shadow: s.source.Shadow, ShadowOf: s.source.ShadowOf,
 	}
 	if s.module != nil && s.past.Pin.File == s.module.file {
 		st.Pinned = s.past.Pin.File

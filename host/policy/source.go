@@ -27,6 +27,9 @@ type Source struct {
 	// Isolation is IsolationPure, IsolationWarm, or "" for the default: warm for a policy that only
 	// routes, pure for one that guards tools.
 	Isolation string
+	// Shadow policies are asked without effect. ShadowOf is the policy that one is compared with, "" for the whole chain.
+	Shadow   bool
+	ShadowOf string
 	// RevertAfter is how many decisions a new module may fail, of its first, before its share of failures counts; 0 never takes one
 	// out of force.
 	RevertAfter int
@@ -141,13 +144,15 @@ func checkSources(sources []Source) error {
 		}
 		seen[s.Name] = true
 	}
+	errs = append(errs, checkShadows(sources))
 	return errors.Join(errs...)
 }
 
 func (s Source) equal(other Source) bool {
 	return s.Name == other.Name && s.Path == other.Path && slices.Equal(s.Kinds, other.Kinds) && maps.Equal(s.Data, other.Data) &&
 		s.Limits.withDefaults() == other.Limits.withDefaults() && s.OnErrorAgent == other.OnErrorAgent && s.isolation() == other.isolation() &&
-		s.AllowOnError == other.AllowOnError && slices.Equal(s.Agents, other.Agents) && slices.Equal(s.Channels, other.Channels)
+		s.AllowOnError == other.AllowOnError && slices.Equal(s.Agents, other.Agents) && slices.Equal(s.Channels, other.Channels) &&
+		s.Shadow == other.Shadow && s.ShadowOf == other.ShadowOf
 }
 
 func (s Source) has(kind string) bool {

@@ -23,8 +23,7 @@ func mustBuild(t testing.TB, dir string) {
 	case "assemblyscript":
 		_, err := findCompiler(t.Context(), dir)
 		need.Part(t, "asc", err)
-	}
-	if m.Language == "rust" {
+	case "rust":
 		_, err := findRust(t.Context())
 		need.Part(t, "rustc", err)
 	}
