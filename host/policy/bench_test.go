@@ -87,12 +87,22 @@ func ruleMessages() (list []RouteFacts, want []string) {
 func rulesC(t testing.TB) string  { return buildC(t, "testdata/bench/rules.c") }
 func rulesGo(t testing.TB) string { return buildGo(t, "./testdata/bench/gorules") }
 
+// rulesIn are the twenty rules as one language has them. Building them skips the test where its compiler is missing.
+type rulesIn struct {
+	language string
+	build    func(testing.TB) string
+}
+
+func rulesInAllLanguages() []rulesIn {
+	return []rulesIn{{"C", rulesC}, {"Go", rulesGo}, {"Rust", rulesRust}, {"AssemblyScript", rulesAssemblyScript}}
+}
+
 func TestRulesInAllLanguagesAgree(t *testing.T) {
 	messages, want := ruleMessages()
-	for language, path := range map[string]string{"c": rulesC(t), "go": rulesGo(t), "assemblyscript": rulesAssemblyScript(t)} {
+	for _, c := range rulesInAllLanguages() {
 		for _, isolation := range []string{IsolationPure, IsolationWarm} {
-			t.Run(language+" "+isolation, func(t *testing.T) {
-				e := engine(t, Source{Name: "rules", Path: path, Kinds: []string{KindRoute}, Isolation: isolation})
+			t.Run(c.language+" "+isolation, func(t *testing.T) {
+				e := engine(t, Source{Name: "rules", Path: c.build(t), Kinds: []string{KindRoute}, Isolation: isolation})
 				s := e.Pin()
 				defer s.Release()
 				fuel := map[int]int64{}
@@ -130,10 +140,10 @@ func BenchmarkDecisionNative(b *testing.B) {
 // BenchmarkDecision is a whole decision: facts to frame, the module, the answer, the record.
 func BenchmarkDecision(b *testing.B) {
 	messages, _ := ruleMessages()
-	for _, c := range []struct{ language, path string }{{"C", rulesC(b)}, {"Go", rulesGo(b)}, {"AssemblyScript", rulesAssemblyScript(b)}} {
+	for _, c := range rulesInAllLanguages() {
 		for _, isolation := range []string{IsolationWarm, IsolationPure} {
 			b.Run(c.language+"/"+isolation, func(b *testing.B) {
-				s := engine(b, Source{Name: "rules", Path: c.path, Kinds: []string{KindRoute}, Isolation: isolation}).Pin()
+				s := engine(b, Source{Name: "rules", Path: c.build(b), Kinds: []string{KindRoute}, Isolation: isolation}).Pin()
 				defer s.Release()
 				b.Run("records kept", func(b *testing.B) { deciding(b, s.Route, messages) })
 				b.Run("records reused", func(b *testing.B) { deciding(b, s.Asker().Route, messages) })
@@ -156,10 +166,10 @@ func deciding(b *testing.B, route func(context.Context, RouteFacts) (RouteAnswer
 // BenchmarkDecisionLatency times each decision, for the percentiles.
 func BenchmarkDecisionLatency(b *testing.B) {
 	messages, _ := ruleMessages()
-	for _, c := range []struct{ language, path string }{{"C", rulesC(b)}, {"Go", rulesGo(b)}, {"AssemblyScript", rulesAssemblyScript(b)}} {
+	for _, c := range rulesInAllLanguages() {
 		for _, isolation := range []string{IsolationWarm, IsolationPure} {
 			b.Run(c.language+"/"+isolation, func(b *testing.B) {
-				s := engine(b, Source{Name: "rules", Path: c.path, Kinds: []string{KindRoute}, Isolation: isolation}).Pin()
+				s := engine(b, Source{Name: "rules", Path: c.build(b), Kinds: []string{KindRoute}, Isolation: isolation}).Pin()
 				defer s.Release()
 				asker := s.Asker()
 				all, inside := make([]time.Duration, 0, 1<<20), make([]time.Duration, 0, 1<<20)
@@ -207,9 +217,9 @@ func BenchmarkDecisionHostile(b *testing.B) {
 // BenchmarkDecisionInstance is the module alone: a ready frame written, the metered call with its counters, the answer read.
 func BenchmarkDecisionInstance(b *testing.B) {
 	messages, _ := ruleMessages()
-	for _, c := range []struct{ language, path string }{{"C", rulesC(b)}, {"Go", rulesGo(b)}, {"AssemblyScript", rulesAssemblyScript(b)}} {
+	for _, c := range rulesInAllLanguages() {
 		b.Run(c.language, func(b *testing.B) {
-			e := engine(b, Source{Name: "rules", Path: c.path, Kinds: []string{KindRoute}})
+			e := engine(b, Source{Name: "rules", Path: c.build(b), Kinds: []string{KindRoute}})
 			i, err := e.slots[0].module.pool.get(context.Background())
 			if err != nil {
 				b.Fatal(err)
@@ -235,15 +245,16 @@ func BenchmarkDecisionInstance(b *testing.B) {
 // BenchmarkDecisionMetering is the exported function with the same frame in memory, with the meter and without, in turns.
 func BenchmarkDecisionMetering(b *testing.B) {
 	messages, _ := ruleMessages()
-	for _, c := range []struct{ language, path string }{{"C", rulesC(b)}, {"Go", rulesGo(b)}, {"AssemblyScript", rulesAssemblyScript(b)}} {
+	for _, c := range rulesInAllLanguages() {
 		b.Run(c.language, func(b *testing.B) {
-			e := engine(b, Source{Name: "rules", Path: c.path, Kinds: []string{KindRoute}, Limits: Limits{Fuel: maxFuel, Wall: maxWall}})
+			path := c.build(b)
+			e := engine(b, Source{Name: "rules", Path: path, Kinds: []string{KindRoute}, Limits: Limits{Fuel: maxFuel, Wall: maxWall}})
 			i, err := e.slots[0].module.pool.get(context.Background())
 			if err != nil {
 				b.Fatal(err)
 			}
 			defer e.slots[0].module.pool.put(i)
-			plain, region := unmetered(b, e, c.path)
+			plain, region := unmetered(b, e, path)
 			var frames [][]byte
 			for k := range messages {
 				frames = append(frames, routeQuery(&messages[k], "UTC", nil).frame)
@@ -295,7 +306,7 @@ func unmetered(b *testing.B, e *Engine, path string) (api.Module, uint32) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	i := &instance{fuel: nowhere{}, memory: m.Memory(), module: &Module{host: e.host, limits: Limits{HostCalls: 1 << 30}}}
+	i := &instance{fuel: nowhere{}, limit: maxFuel, memory: m.Memory(), module: &Module{host: e.host, limits: Limits{HostCalls: 1 << 30}}}
 	if f := m.ExportedFunction("_initialize"); f != nil {
 		if _, err := f.Call(i); err != nil {
 			b.Fatal(err)
@@ -316,11 +327,11 @@ func (nowhere) Set(uint64)  {}
 
 // BenchmarkLoad is from file to force, with the compiled code in the cache.
 func BenchmarkLoad(b *testing.B) {
-	for _, c := range []struct{ language, path string }{{"C", rulesC(b)}, {"Go", rulesGo(b)}, {"AssemblyScript", rulesAssemblyScript(b)}} {
+	for _, c := range rulesInAllLanguages() {
 		b.Run(c.language, func(b *testing.B) {
-			cache := b.TempDir() + "/cache"
+			path, cache := c.build(b), b.TempDir()+"/cache"
 			for b.Loop() {
-				e, err := New(context.Background(), Config{Sources: []Source{{Name: "rules", Path: c.path, Kinds: []string{KindRoute}}}, CacheDir: cache})
+				e, err := New(context.Background(), Config{Sources: []Source{{Name: "rules", Path: path, Kinds: []string{KindRoute}}}, CacheDir: cache})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -26,7 +26,7 @@ func Examine(s Source) (hooks []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m.info, m.rego = out.Info, dialectOf(out.Info)
+	m.info, m.rego = out.Info, dialectOf(out.Info, wasm)
 	for name := range m.info.Exports {
 		if kind := strings.TrimPrefix(name, "flynn_"); kind == KindRoute || kind == KindTool {
 			hooks = append(hooks, kind)

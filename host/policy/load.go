@@ -65,7 +65,7 @@ func (m *Module) build(ctx context.Context, wasm []byte) error {
 	if err != nil {
 		return err
 	}
-	m.info, m.rego = out.Info, dialectOf(out.Info)
+	m.info, m.rego = out.Info, dialectOf(out.Info, wasm)
 	if err := m.checkContract(); err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func (m *Module) fresh(ctx context.Context) (*instance, error) {
 		i.tool = wasm.ExportedFunction("flynn_tool")
 	}
 	if m.rego != nil {
-		i.rego = newRego(wasm)
+		i.rego = newRego(wasm, m.rego)
 	}
 	i.depth.Set(uint64(m.limits.Depth))
 	return i, nil

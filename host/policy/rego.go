@@ -21,6 +21,7 @@ import (
 type dialect struct {
 	entrypoints map[string]uint64
 	builtins    map[uint32]opa.Builtin
+	reads       func(fact string) bool
 	context     uint64 // address of the evaluation context, whose data is set
 	heap        uint64 // what the heap is put back to before each decision
 }
@@ -37,13 +38,14 @@ func opaExports() map[string]meter.Signature {
 }
 
 // dialectOf tells whether a module is one of OPA's.
-func dialectOf(info meter.Info) *dialect {
+func dialectOf(info meter.Info, wasm []byte) *dialect {
 	_, flynn := info.Exports["flynn_abi"]
 	_, rego := info.Exports["opa_eval_ctx_new"]
 	if flynn || !rego {
 		return nil
 	}
-	return &dialect{}
+	names, told := opa.Reads(wasm)
+	return &dialect{reads: func(fact string) bool { return !told || slices.Contains(names, fact) }}
 }
 
 // checkDialect compares the module with OPA's contract.
@@ -77,13 +79,13 @@ type rego struct {
 	input                                                               document
 }
 
-func newRego(wasm api.Module) *rego {
+func newRego(wasm api.Module, d *dialect) *rego {
 	f := wasm.ExportedFunction
 	return &rego{
 		setHeap: f("opa_heap_ptr_set"), malloc: f("opa_malloc"), parse: f("opa_json_parse"), dump: f("opa_json_dump"),
 		setInput: f("opa_eval_ctx_set_input"), setEntrypoint: f("opa_eval_ctx_set_entrypoint"),
 		eval: f("eval"), result: f("opa_eval_ctx_get_result"),
-		input: document{route: opa.RouteFacts(), tool: opa.ToolFacts()},
+		input: newDocument(d.reads),
 	}
 }
 
@@ -250,7 +252,7 @@ func (i *instance) runRego(r *Record) verdict {
 	s.call(i.rego.setHeap, d.heap)
 	before := i.used()
 	s.call(i.rego.setInput, d.context, s.parse(input))
-	i.note(HostCall{Name: InputCall, Ret: int32(min(i.used()-before, 1<<31-1))})
+	i.note(HostCall{Name: InputCall, Args: i.rego.input.large, Ret: int32(min(i.used()-before, 1<<31-1))})
 	s.call(i.rego.setEntrypoint, d.context, d.entrypoints[kind])
 	if failed := s.call(i.rego.eval, d.context); s.err == nil && failed != 0 {
 		s.err = failf(ClassTrap, "OPA's eval failed with %d", int32(failed))
@@ -267,8 +269,16 @@ func (i *instance) runRego(r *Record) verdict {
 
 // document makes the document input, after paying for it.
 func (i *instance) document() ([]byte, *Error) {
-	args := i.q.arguments()
-	if err := i.charge(int64(len(args)+len(i.q.text)) * costDocumentByte); err != nil {
+	var args json.RawMessage
+	size := 0
+	if i.rego.input.args {
+		args = i.q.arguments()
+		size = len(args)
+	}
+	if i.rego.input.text {
+		size += len(i.q.text)
+	}
+	if err := i.charge(int64(size) * costDocumentByte); err != nil {
 		return nil, err
 	}
 	return i.rego.input.build(&i.q, args)
@@ -281,7 +291,8 @@ const (
 	costAnswerByte   = 16
 )
 
-// InputCall names the entry in a record's calls that stands for the reading of the document input: its result is the fuel that this took.
+// InputCall names the entry in a record's calls that stands for the reading of the document input. Its arguments are "args" and "text" where the
+// document has them, its result is the fuel that the reading took.
 const InputCall = "input"
 
 // used is the fuel that the decision has used so far.

@@ -1,9 +1,12 @@
 package policy
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/host/policy/opa"
@@ -14,8 +17,26 @@ import (
 // are recorded, and of nothing else, so that a replay makes the same.
 type document struct {
 	route, tool []opa.Fact
+	args, text  bool                // are in it
+	large       []byte              // the names of those two, for the record
 	values      [abi.OutAgent]value // by field, of the frame at hand
-	text        []byte
+	made        []byte
+}
+
+// newDocument has the facts that the module reads.
+func newDocument(reads func(fact string) bool) document {
+	unread := func(f opa.Fact) bool { return !reads(f.Name) }
+	var large []string
+	for _, name := range []string{opa.Args, "text"} {
+		if reads(name) {
+			large = append(large, name)
+		}
+	}
+	return document{
+		large: []byte(strings.Join(large, " ")),
+		route: slices.DeleteFunc(opa.RouteFacts(), unread), tool: slices.DeleteFunc(opa.ToolFacts(), unread),
+		args: reads(opa.Args), text: reads("text"),
+	}
 }
 
 // build makes the document of a query. It is valid until the next.
@@ -24,7 +45,7 @@ func (d *document) build(q *query, args json.RawMessage) ([]byte, *Error) {
 		return nil, err
 	}
 	d.index(q.frame)
-	b := append(d.text[:0], '{')
+	b := append(d.made[:0], '{')
 	facts := d.route
 	if q.kind == KindTool {
 		facts = d.tool
@@ -34,13 +55,12 @@ func (d *document) build(q *query, args json.RawMessage) ([]byte, *Error) {
 		b = append(append(append(b, '"'), f.Name...), '"', ':')
 		b = append(d.fact(b, f, q), ',')
 	}
-	if q.kind == KindTool {
+	if args != nil {
 		b = append(append(b, `"`+opa.Args+`":`...), args...)
 		b = append(b, ',')
 	}
-	b[len(b)-1] = '}'
-	d.text = b
-	return b, nil
+	d.made = append(bytes.TrimSuffix(b, []byte{','}), '}')
+	return d.made, nil
 }
 
 // index finds the frame's values, once for all facts. The frame is known to be well formed.

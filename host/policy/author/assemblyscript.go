@@ -22,6 +22,14 @@ const (
 	vendored = "vendor"
 )
 
+// spelledOut is the language's name, which people shorten.
+func spelledOut(lang string) string {
+	if lang == "as" {
+		return "assemblyscript"
+	}
+	return lang
+}
+
 // compileAssemblyScript uses the SDK that the policy has beside it, and otherwise this Flynn's.
 func compileAssemblyScript(ctx context.Context, m Manifest, dir, out string) error {
 	asc, err := findCompiler(ctx, absolute(dir))

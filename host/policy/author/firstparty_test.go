@@ -13,10 +13,23 @@ func firstParty(name string) string { return filepath.Join("..", "..", "..", "po
 
 // The policies that ship with Flynn pass their cases, on modules built here and now.
 func TestFirstPartyPolicies(t *testing.T) {
-	for name, cases := range map[string]int{"office-hours": 30, "guard-tools": 40, "group-etiquette": 30, "router": 30} {
+	for name, cases := range map[string]int{
+		"command-allow-list": 120,
+		"group-etiquette":    30,
+		"guard-tools":        40,
+		"incident-freeze":    40,
+		"office-hours":       30,
+		"owner-only-shell":   30,
+		"router":             30,
+		"spending":           40,
+		"untrusted-content":  40,
+	} {
 		t.Run(name, func(t *testing.T) {
 			mustBuild(t, firstParty(name))
 			mustPass(t, firstParty(name), cases)
+			if _, ok := richData()[name]; ok {
+				affordsLongTexts(t, name)
+			}
 		})
 	}
 }

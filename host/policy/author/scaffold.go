@@ -30,7 +30,7 @@ func New(dir, lang, kind string) error {
 	if kind != kindRoute && kind != kindTool {
 		return fmt.Errorf("a policy's kind is %s or %s, not %q", kindRoute, kindTool, kind)
 	}
-	l, ok := languageNamed(lang)
+	l, ok := languageNamed(spelledOut(lang))
 	if !ok {
 		return fmt.Errorf("there is no scaffold for %q: use one of %s", lang, strings.Join(Languages(), ", "))
 	}
@@ -40,8 +40,8 @@ func New(dir, lang, kind string) error {
 		}
 		return err
 	}
-	facts := map[string]string{"Name": name, "Language": lang, "Kind": kind}
-	for _, set := range []string{"common", kind, lang, lang + "-" + kind} {
+	facts := map[string]string{"Name": name, "Language": l.name, "Kind": kind}
+	for _, set := range []string{"common", kind, l.name, l.name + "-" + kind} {
 		if err := instantiate(path.Join("templates", set), dir, facts); err != nil {
 			return err
 		}

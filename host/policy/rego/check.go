@@ -12,8 +12,8 @@ import (
 )
 
 // check compiles the sources as far as types go. It is stricter than OPA: a fact that does not exist is an error, and so is a negation that is
-// never true.
-func check(files []bundle.ModuleFile, kinds []string) error {
+// never true. It returns the modules as OPA's compiler has rewritten them.
+func check(files []bundle.ModuleFile, kinds []string) (map[string]*ast.Module, error) {
 	modules := map[string]*ast.Module{}
 	for _, f := range files {
 		modules[f.Path] = f.Parsed.Copy()
@@ -22,7 +22,7 @@ func check(files []bundle.ModuleFile, kinds []string) error {
 	schemas.Put(ast.SchemaRootRef, opa.Schema(slices.Contains(kinds, kindRoute), slices.Contains(kinds, kindTool)))
 	c := ast.NewCompiler().WithCapabilities(capabilities()).WithSchemas(schemas).WithStrict(true)
 	if c.Compile(modules); c.Failed() {
-		return readable(c.Errors)
+		return nil, readable(c.Errors)
 	}
 	var errs ast.Errors
 	for _, f := range files {
@@ -35,9 +35,9 @@ func check(files []bundle.ModuleFile, kinds []string) error {
 		}
 	}
 	if len(errs) > 0 {
-		return readable(errs)
+		return nil, readable(errs)
 	}
-	return nil
+	return c.Modules, nil
 }
 
 // neverTrue finds `not input.account`: all facts are always there, so that it is false whatever the account is. A policy that

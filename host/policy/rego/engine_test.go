@@ -32,6 +32,9 @@ func compiled(t testing.TB, source string, kinds ...string) string {
 // opened is a module that the engine has loaded.
 func opened(t testing.TB, source policy.Source) *policy.Module {
 	t.Helper()
+	if source.Limits.Wall == 0 {
+		source.Limits.Wall = 10 * time.Second // a busy machine is no fault of the policy
+	}
 	m, err := policy.Open(t.Context(), source)
 	if err != nil {
 		t.Fatal(err)
@@ -287,5 +290,33 @@ words := {w | some w in split(input.text, " ")}
 	}
 	if s := engine.Status()[0]; s.Stateful != 0 || s.MemoryEach > 1<<20 || s.Failures != 0 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// A module is handed what its rules look at, so that a long text or large arguments cost nothing to a policy that does not read them.
+func TestOnlyWhatIsReadIsHandedOver(t *testing.T) {
+	long := toolFacts(`{"x":"` + strings.Repeat("x", 1<<20) + `"}`)
+	long.Message.Text = strings.Repeat("é", 30_000)
+	for name, c := range map[string]struct{ rule, answer, calls string }{
+		"a fact":                {`tool contains {"deny": true} if input.role == "member"`, "deny", ""},
+		"none":                  {`tool contains {"ask": true}`, "ask", ""},
+		"by way of a variable":  {"tool contains {\"deny\": true} if {\n\tall := input\n\tall.role == \"member\"\n\tall.args\n}", "deny", "args text"},
+		"by a computed name":    {`tool contains {"deny": true} if input[concat("", ["ro", "le"])] == "member"`, "deny", "args text"},
+		"in a function's with":  {"tool contains {\"deny\": true} if member with input as object.union(input, {\"role\": \"member\"})\nmember if input.role == \"member\"", "deny", "args text"},
+		"some key of all":       {`tool contains {"deny": true} if {some k; input[k] == "member"}`, "deny", "args text"},
+		"nested in another ref": {`tool contains {"deny": true} if data.x[input.role]`, "none", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := opened(t, policy.Source{Name: "p", Path: compiled(t, c.rule, "tool"), Kinds: []string{"tool"}})
+			f := toolFacts(`{"x":1}`)
+			if c.calls == "" {
+				f = long
+			}
+			_, r := m.Tool(t.Context(), f)
+			if r.Error != "" || r.Answer != c.answer || string(r.Calls[0].Args) != c.calls {
+				t.Errorf("got %q with %q, error %q", r.Answer, r.Calls[0].Args, r.Error)
+			}
+			mustReplay(t, m, r)
+		})
 	}
 }

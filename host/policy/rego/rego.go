@@ -53,10 +53,18 @@ func Compile(ctx context.Context, sources fs.FS, kinds []string) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := check(files, kinds); err != nil {
+	modules, err := check(files, kinds)
+	if err != nil {
 		return nil, err
 	}
-	return build(ctx, files, slices.Compact(entrypoints))
+	wasm, err := build(ctx, files, slices.Compact(entrypoints))
+	if err != nil {
+		return nil, err
+	}
+	if names, known := reads(modules); known {
+		wasm = opa.AppendReads(wasm, names)
+	}
+	return wasm, nil
 }
 
 // parse reads the sources in the order of their names.

@@ -3,6 +3,7 @@
 use core::fmt::{self, Write};
 
 use crate::frame::text;
+use crate::output::copy;
 
 #[cfg(not(target_arch = "wasm32"))]
 use native as block;
@@ -45,16 +46,16 @@ pub(crate) fn format<'a>(args: fmt::Arguments<'_>) -> &'a str {
 
 /// Writes a number out.
 pub(crate) fn decimal<'a>(v: i64) -> &'a str {
-    let (mut digits, mut at, mut rest) = ([0u8; 20], 20, v.unsigned_abs());
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
+    let (mut digits, mut first, mut rest) = ([0; 20], 20, v.unsigned_abs());
+    for (at, digit) in digits.iter_mut().enumerate().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        first = at;
         rest /= 10;
         if rest == 0 {
             break;
         }
     }
-    concat(&[if v < 0 { "-" } else { "" }, text(&digits[at..])])
+    concat(&[if v < 0 { "-" } else { "" }, text(digits.get(first..).unwrap_or(&[]))])
 }
 
 /// Counts what would be written.
@@ -76,23 +77,21 @@ struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     fn new(size: usize) -> Writer<'a> {
-        let to = &mut block::room(size)[..size];
-        block::keep(size);
+        let to = block::room(size).get_mut(..size).unwrap_or(&mut []);
+        block::keep(to.len());
         Writer { to, used: 0, full: false }
     }
 
     fn push(&mut self, s: &str) {
-        match self.to.get_mut(self.used..self.used + s.len()) {
-            Some(at) if !self.full => {
-                at.copy_from_slice(s.as_bytes());
-                self.used += s.len();
-            }
-            _ => self.full = true,
+        if !self.full && copy(self.to, self.used, s.as_bytes()) {
+            self.used += s.len();
+        } else {
+            self.full = true;
         }
     }
 
     fn done(self) -> &'a str {
-        text(&self.to[..self.used])
+        text(self.to.get(..self.used).unwrap_or(&[]))
     }
 }
 

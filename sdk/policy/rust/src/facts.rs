@@ -134,6 +134,11 @@ impl<'a> Facts<'a> {
         arena::concat(parts)
     }
 
+    /// Writes a number out, for a reason.
+    pub fn decimal(&self, v: i64) -> &'a str {
+        arena::decimal(v)
+    }
+
     /// Formats a text, for a reason: `f.format(format_args!("{} calls", n))`. It makes a module some kilobytes larger, which
     /// `concat` does not.
     pub fn format(&self, args: fmt::Arguments<'_>) -> &'a str {

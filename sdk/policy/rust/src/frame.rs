@@ -41,17 +41,16 @@ impl<'a> Frame<'a> {
     /// Ids are sorted, unique and start at 1, so that id n cannot stand behind entry n: the search begins there and goes
     /// backwards, and finds a field of a full frame at once.
     pub(crate) fn find(&self, id: u32, kind: u32) -> Option<&'a [u8]> {
-        let mut entry = HEADER_SIZE + id.min(self.count) * ENTRY_SIZE;
-        while entry > HEADER_SIZE {
-            entry -= ENTRY_SIZE;
-            let head = load(self.bytes, entry);
+        let end = HEADER_SIZE + id.min(self.count) * ENTRY_SIZE;
+        for entry in self.bytes.get(HEADER_SIZE as usize..end as usize)?.rchunks_exact(ENTRY_SIZE as usize) {
+            let head = load(entry, 0);
             if head & 0xffff > id {
                 continue;
             }
             if head & 0xffff != id || (kind != ANY_TYPE && head >> 16 != kind) {
                 return None;
             }
-            let (at, n) = (load(self.bytes, entry + 4) as usize, load(self.bytes, entry + 8) as usize);
+            let (at, n) = (load(entry, 4) as usize, load(entry, 8) as usize);
             return self.bytes.get(at..)?.get(..n);
         }
         None
@@ -60,5 +59,19 @@ impl<'a> Frame<'a> {
 
 /// The bytes as a text. What is no UTF-8 reads as empty, like everything else that is wrong with a frame.
 pub(crate) fn text(bytes: &[u8]) -> &str {
+    if is_ascii(bytes) {
+        // SAFETY: ASCII is UTF-8.
+        return unsafe { core::str::from_utf8_unchecked(bytes) };
+    }
     core::str::from_utf8(bytes).unwrap_or("")
+}
+
+/// Most texts are short and plain, which is seen in a few steps: eight bytes at a time, the last eight of them a second time in
+/// part.
+fn is_ascii(bytes: &[u8]) -> bool {
+    let eight = |at: &[u8]| at.try_into().map_or(0, u64::from_le_bytes) & 0x8080_8080_8080_8080;
+    match bytes.len().checked_sub(8) {
+        None => bytes.iter().fold(0, |all, b| all | b) < 0x80,
+        Some(last) => bytes.chunks_exact(8).fold(bytes.get(last..).map_or(0, eight), |all, at| all | eight(at)) == 0,
+    }
 }

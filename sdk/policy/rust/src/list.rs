@@ -28,12 +28,10 @@ impl<'a> Iterator for List<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {
-        if self.rest.len() < 4 {
-            return None;
-        }
-        let items = &self.rest[4..];
-        let item = items.get(..load(self.rest, 0) as usize)?;
-        self.rest = &items[item.len()..];
+        let items = self.rest.get(4..)?;
+        let n = load(self.rest, 0) as usize;
+        let item = items.get(..n)?;
+        self.rest = items.get(n..)?;
         Some(text(item))
     }
 }

@@ -11,11 +11,6 @@ pub struct Output {
 impl Output {
     /// An answer that the host takes as a failure of the policy.
     pub(crate) const FAILED: Output = Output { result: 0xff };
-
-    /// The length of the output frame.
-    pub(crate) fn len(self) -> usize {
-        (self.result >> 32) as usize
-    }
 }
 
 /// The largest output frame that the host accepts.
@@ -30,7 +25,7 @@ pub(crate) fn write(verdict: u32, rule: u32, id: u32, name: &str, reason: &str) 
         return Output { result: head };
     }
     let entries = !name.is_empty() as usize + !reason.is_empty() as usize;
-    let end = (abi::HEADER_SIZE + abi::ENTRY_SIZE * entries as u32) as usize;
+    let end = abi::HEADER_SIZE as usize + abi::ENTRY_SIZE as usize * entries;
     if name.len() > MAX - end {
         return Output::FAILED;
     }
@@ -49,7 +44,17 @@ fn cut(s: &str, n: usize) -> &str {
     while !s.is_char_boundary(n) {
         n -= 1;
     }
-    &s[..n]
+    s.get(..n).unwrap_or("")
+}
+
+/// Copies v to an offset, or tells that there is no room. A slice's own copy brings a panic, and its words, into the module.
+pub(crate) fn copy(to: &mut [u8], at: usize, v: &[u8]) -> bool {
+    match to.get_mut(at..).and_then(|rest| rest.get_mut(..v.len())) {
+        // SAFETY: both are v.len() long, and apart, because one of them is borrowed mutably.
+        Some(room) => unsafe { core::ptr::copy_nonoverlapping(v.as_ptr(), room.as_mut_ptr(), v.len()) },
+        None => return false,
+    }
+    true
 }
 
 struct Writer<'a> {
@@ -59,9 +64,12 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    fn bytes(&mut self, at: usize, v: &[u8]) {
+        copy(self.frame, at, v);
+    }
+
     fn word(&mut self, at: u32, v: u32) {
-        let at = at as usize;
-        self.frame[at..at + 4].copy_from_slice(&v.to_le_bytes());
+        self.bytes(at as usize, &v.to_le_bytes());
     }
 
     fn put(&mut self, id: u32, s: &str) {
@@ -72,7 +80,7 @@ impl Writer<'_> {
         self.word(entry, id | abi::TYPE_STRING << 16);
         self.word(entry + 4, self.end as u32);
         self.word(entry + 8, s.len() as u32);
-        self.frame[self.end..self.end + s.len()].copy_from_slice(s.as_bytes());
+        self.bytes(self.end, s.as_bytes());
         self.entries += 1;
         self.end += s.len();
     }

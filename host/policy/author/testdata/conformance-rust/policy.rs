@@ -51,14 +51,31 @@ fn common(f: &Facts<'_>) -> Hash {
         h.truth(f.has(id));
     }
     for s in [
-        f.channel(), f.conversation(), f.conversation_kind(), f.parent(), f.sender(), f.sender_name(), f.account(), f.role(), f.text(),
-        f.door(), f.zone(),
+        f.channel(),
+        f.conversation(),
+        f.conversation_kind(),
+        f.parent(),
+        f.sender(),
+        f.sender_name(),
+        f.account(),
+        f.role(),
+        f.text(),
+        f.door(),
+        f.zone(),
     ] {
         h.text(s);
     }
     for v in [
-        f.text_len(), f.attachments(), f.unix_time(), f.minute_of_day(), f.weekday(), f.seed(), f.session_tokens(), f.session_cost(),
-        f.session_age(), f.turns(),
+        f.text_len(),
+        f.attachments(),
+        f.unix_time(),
+        f.minute_of_day(),
+        f.weekday(),
+        f.seed(),
+        f.session_tokens(),
+        f.session_cost(),
+        f.session_age(),
+        f.turns(),
     ] {
         h.int(v);
     }

@@ -20,10 +20,6 @@ fn truth(v: bool) -> &'static str {
     }
 }
 
-fn decimal<'a>(f: &Facts<'a>, v: i64) -> &'a str {
-    f.format(format_args!("{}", v))
-}
-
 fn bracketed<'a>(f: &Facts<'a>, list: List<'a>) -> &'a str {
     list.fold("", |all, item| f.concat(&[all, "[", item, "]"]))
 }
@@ -40,25 +36,25 @@ fn show<'a>(f: &Facts<'a>, name: &str) -> &'a str {
         "account" => f.account(),
         "role" => f.role(),
         "text" => f.text(),
-        "text_len" => decimal(f, f.text_len()),
+        "text_len" => f.decimal(f.text_len()),
         "full_text" => f.full_text(),
         "addressed" => truth(f.addressed()),
-        "attachments" => decimal(f, f.attachments()),
+        "attachments" => f.decimal(f.attachments()),
         "labels" => bracketed(f, f.labels()),
         "door" => f.door(),
-        "unix_time" => decimal(f, f.unix_time()),
-        "minute_of_day" => decimal(f, f.minute_of_day()),
-        "weekday" => decimal(f, f.weekday()),
+        "unix_time" => f.decimal(f.unix_time()),
+        "minute_of_day" => f.decimal(f.minute_of_day()),
+        "weekday" => f.decimal(f.weekday()),
         "zone" => f.zone(),
-        "seed" => decimal(f, f.seed()),
+        "seed" => f.decimal(f.seed()),
         "edited" => truth(f.edited()),
         "mentioned" => truth(f.mentioned()),
         "attachment_types" => bracketed(f, f.attachment_types()),
         "sender_roles" => bracketed(f, f.sender_roles()),
-        "session_tokens" => decimal(f, f.session_tokens()),
-        "session_cost" => decimal(f, f.session_cost()),
-        "session_age" => decimal(f, f.session_age()),
-        "turns" => decimal(f, f.turns()),
+        "session_tokens" => f.decimal(f.session_tokens()),
+        "session_cost" => f.decimal(f.session_cost()),
+        "session_age" => f.decimal(f.session_age()),
+        "turns" => f.decimal(f.turns()),
         _ => "unknown",
     }
 }
@@ -79,7 +75,7 @@ fn show_tool<'a>(f: &ToolFacts<'a>, name: &str) -> &'a str {
         "session" => f.session(),
         "args_digest" => f.args_digest(),
         "sandboxed" => truth(f.sandboxed()),
-        "calls_in_turn" => decimal(f, f.calls_in_turn()),
+        "calls_in_turn" => f.decimal(f.calls_in_turn()),
         _ => show(f, name),
     }
 }
@@ -103,7 +99,7 @@ fn has(f: &Facts<'_>, name: &str) -> &'static str {
 
 fn datum<'a>(f: &Facts<'a>, key: &str) -> &'a str {
     match f.data(key) {
-        Some(v) => f.concat(&["+", v]),
+        Some(v) => f.format(format_args!("+{}", v)),
         None => "-",
     }
 }

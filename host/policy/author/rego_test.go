@@ -1,0 +1,64 @@
+package author
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/flynnhost/flynn/host/policy/opa"
+	"github.com/flynnhost/flynn/sdk/policy/abi"
+)
+
+// The document that Rego is handed has the names of case files, and leaves no fact out.
+func TestRegoNamesFactsAsCasesDo(t *testing.T) {
+	facts := append(opa.RouteFacts(), opa.ToolFacts()...)
+	for _, f := range facts {
+		if fieldNames[f.Field] != f.Name {
+			t.Errorf("%s is %q in cases", f.Name, fieldNames[f.Field])
+		}
+	}
+	for field, name := range fieldNames {
+		if field < abi.OutAgent && !slices.ContainsFunc(facts, func(f opa.Fact) bool { return f.Field == field }) {
+			t.Errorf("%s is not in the document", name)
+		}
+	}
+}
+
+// A build finds its compiler in the folder of Flynn's sources, on PATH, or says how to get it; and its errors have file and line.
+func TestRegoBuildFindsItsCompiler(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "mine")
+	if err := New(dir, "rego", kindRoute); err != nil {
+		t.Fatal(err)
+	}
+	source := filepath.Join(dir, "policy.rego")
+	if err := os.WriteFile(source, []byte("package flynn\n\nroute := {\"agent\": input.agnet}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fails := func(want string) {
+		t.Helper()
+		if _, err := Build(t.Context(), dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	fails("policy.rego:3: undefined ref: input.agnet")
+
+	// Elsewhere, without it.
+	t.Chdir(dir)
+	t.Setenv("PATH", t.TempDir())
+	fails("go install github.com/flynnhost/flynn/cmd/flynn-rego@latest")
+
+	tools := t.TempDir()
+	t.Setenv("PATH", tools)
+	shell, err := exec.LookPath("/bin/sh")
+	if err != nil {
+		t.Skip("no shell")
+	}
+	script := "#!" + shell + "\necho found with $3 $4 >&2; exit 1\n"
+	if err := os.WriteFile(filepath.Join(tools, regoTool), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	fails("found with -kinds route")
+}
