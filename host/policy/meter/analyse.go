@@ -173,6 +173,7 @@ func (a *analyser) step() error {
 			return malformed("memory.grow without a memory")
 		}
 		a.charge(costBulk)
+		a.f.effort.traffic += trafficCall
 		a.edit(editGrow, at, 0)
 	case opPrefixFC:
 		return a.prefixed(at)
@@ -320,6 +321,7 @@ func (a *analyser) bulk(op uint32, at int) error {
 		a.m.segments = true
 	}
 	a.charge(costBulk)
+	a.f.effort.branches(blocksBulk, 0)
 	a.f.needs[0] = true
 	a.f.edits = append(a.f.edits, edit{kind: editRange, at: at, arg: shift})
 	if op == fcTableGrow {
