@@ -32,7 +32,7 @@ func Open(ctx context.Context, source Source) (*Module, error) {
 	if err := source.check(); err != nil {
 		return nil, fmt.Errorf("policy %q: %w", source.Name, err)
 	}
-	wasm, err := readModule(source.Path)
+	wasm, err := source.read()
 	if err != nil {
 		return nil, &Error{ClassLoad, err}
 	}

@@ -59,7 +59,7 @@ func dropAll(slots []*slot) {
 // refresh brings the slot in line with its file and reports whether it tried to. A file that fails any step leaves the
 // module in force where it is.
 func (e *Engine) refresh(ctx context.Context, s *slot, by string) bool {
-	wasm, err := readModule(s.source.Path)
+	wasm, err := s.source.read()
 	sum := "unreadable"
 	if err == nil {
 		sum = fileDigest(wasm)
