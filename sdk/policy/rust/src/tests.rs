@@ -56,6 +56,18 @@ fn what_is_no_text_reads_as_empty() {
 }
 
 #[test]
+fn one_odd_byte_is_seen_wherever_it_stands() {
+    for n in 1..40 {
+        for at in 0..n {
+            let mut bytes = std::vec![b'a'; n];
+            assert_eq!(frame::text(&bytes).len(), n);
+            bytes[at] = 0x80;
+            assert_eq!(frame::text(&bytes), "", "{} of {}", at, n);
+        }
+    }
+}
+
+#[test]
 fn the_host_is_asked() {
     let frame = Frame::tool().text(abi::TEXT, "a text").int(abi::TEXT_LEN, 11).bytes();
     let f = ToolFacts::read(&frame).unwrap();
