@@ -63,7 +63,7 @@ func missing(path string) bool {
 }
 
 // findCompiler returns the command that runs asc: the one that the policy's folder has installed, or one above it, then the one on PATH,
-// and at last the one that npx has kept. None of it asks a network.
+// and at last the one that npx makes of what npm has kept. None of it asks a network.
 func findCompiler(ctx context.Context, dir string) ([]string, error) {
 	for at := dir; ; at = filepath.Dir(at) {
 		if local, err := exec.LookPath(filepath.Join(at, "node_modules", ".bin", "asc")); err == nil {
@@ -76,7 +76,7 @@ func findCompiler(ctx context.Context, dir string) ([]string, error) {
 	if global, err := exec.LookPath("asc"); err == nil {
 		return []string{global}, nil
 	}
-	kept := []string{"npx", "--offline", "--no", "--package=assemblyscript", "--", "asc"}
+	kept := []string{"npx", "--offline", "--yes", "--package=assemblyscript", "--", "asc"}
 	if err := run(ctx, dir, nil, kept[0], append(kept[1:], "--version")...); err != nil {
 		return nil, errors.New("asc is missing: install it in the policy's folder with: npm install --save-dev assemblyscript " +
 			"(npm comes with Node.js, on Debian: apt install npm)")
