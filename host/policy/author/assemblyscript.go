@@ -20,6 +20,8 @@ const (
 	scriptSources = "policy/assemblyscript"
 	// vendored is the folder of a policy that has its own copy of the SDK.
 	vendored = "vendor"
+	// scriptOptions are the compiler's.
+	scriptOptions = "asconfig.json"
 )
 
 // spelledOut is the language's name, which people shorten.
@@ -30,14 +32,16 @@ func spelledOut(lang string) string {
 	return lang
 }
 
-// compileAssemblyScript uses the SDK that the policy has beside it, and otherwise this Flynn's.
+// compileAssemblyScript uses the SDK that the policy has beside it, with the options of its own asconfig.json if there is one, and
+// otherwise this Flynn's.
 func compileAssemblyScript(ctx context.Context, m Manifest, dir, out string) error {
 	asc, err := findCompiler(ctx, absolute(dir))
 	if err != nil {
 		return err
 	}
-	packages := absolute(filepath.Join(dir, vendored))
-	if _, err := os.Stat(filepath.Join(packages, scriptPackage)); errors.Is(err, fs.ErrNotExist) {
+	packages, config := absolute(filepath.Join(dir, vendored)), absolute(filepath.Join(dir, scriptOptions))
+	own := !missing(filepath.Join(packages, scriptPackage))
+	if !own {
 		if packages, err = os.MkdirTemp("", "flynn-packages-*"); err != nil {
 			return err
 		}
@@ -46,13 +50,20 @@ func compileAssemblyScript(ctx context.Context, m Manifest, dir, out string) err
 			return err
 		}
 	}
-	args := append(asc[1:], m.Build.Source, "--config", filepath.Join(packages, scriptPackage, "asconfig.json"),
-		"--path", packages, "--outFile", absolute(out))
+	if !own || missing(config) {
+		config = filepath.Join(packages, scriptPackage, scriptOptions)
+	}
+	args := append(asc[1:], m.Build.Source, "--config", config, "--path", packages, "--outFile", absolute(out))
 	return run(ctx, dir, []string{"NO_COLOR=1"}, asc[0], args...)
 }
 
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
 // findCompiler returns the command that runs asc: the one that the policy's folder has installed, or one above it, then the one on PATH,
-// and at last the one that npx has kept. None of it asks a network.
+// and at last the one that npx makes of what npm has kept. None of it asks a network.
 func findCompiler(ctx context.Context, dir string) ([]string, error) {
 	for at := dir; ; at = filepath.Dir(at) {
 		if local, err := exec.LookPath(filepath.Join(at, "node_modules", ".bin", "asc")); err == nil {
@@ -65,7 +76,7 @@ func findCompiler(ctx context.Context, dir string) ([]string, error) {
 	if global, err := exec.LookPath("asc"); err == nil {
 		return []string{global}, nil
 	}
-	kept := []string{"npx", "--offline", "--no", "--package=assemblyscript", "--", "asc"}
+	kept := []string{"npx", "--offline", "--yes", "--package=assemblyscript", "--", "asc"}
 	if err := run(ctx, dir, nil, kept[0], append(kept[1:], "--version")...); err != nil {
 		return nil, errors.New("asc is missing: install it in the policy's folder with: npm install --save-dev assemblyscript " +
 			"(npm comes with Node.js, on Debian: apt install npm)")

@@ -132,6 +132,20 @@ func TestAssemblyScriptModulesAreReproducible(t *testing.T) {
 	}
 }
 
+// What a policy's own asconfig.json says counts.
+func TestAssemblyScriptOptionsAreThePolicys(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "mine")
+	if err := New(dir, "assemblyscript", kindRoute); err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(dir, scriptOptions)
+	write(t, config, strings.Replace(read(t, config), `"path"`, `"optimizeLevel": 0, "textFile": "policy.wat", "path"`, 1))
+	mustBuild(t, dir)
+	if missing(filepath.Join(dir, "policy.wat")) {
+		t.Error("the text that it asks for was not written")
+	}
+}
+
 // The compiler that the policy's folder has installed is used before the one on PATH.
 func TestTheNearestCompilerIsUsed(t *testing.T) {
 	dir := t.TempDir()
