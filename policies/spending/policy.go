@@ -66,7 +66,7 @@ func judge(f policy.Facts, calls int64) finding {
 	var soft finding
 	for _, u := range used {
 		for _, kind := range [...]string{"hard", "soft"} {
-			limit, key, state := limitOf(f.Role(), kind+"_"+u.what, u.what == "cost")
+			limit, key, state := limitOf(limitedAs(f.Role()), kind+"_"+u.what, u.what == "cost")
 			switch {
 			case state == unreadable:
 				return finding{ruleData, key + " in the policy's data is no limit"}

@@ -48,6 +48,14 @@ const (
 	unreadable
 )
 
+// limitedAs is the role whose limits hold. One that a later Flynn may have, and this policy does not know, is the least.
+func limitedAs(role string) string {
+	if role == "owner" || role == "member" {
+		return role
+	}
+	return "guest"
+}
+
 // limitOf is the limit of a role, else that of everybody: a whole number, or dollars as millionths. "none" is no limit, and takes
 // away that of everybody.
 func limitOf(role, name string, dollars bool) (limit int64, key string, state int) {

@@ -103,6 +103,7 @@ func looser(kind string, a, than author.Outcome) bool {
 // variation is a question made of another one, whose answer may not be better for who asks.
 type variation struct {
 	invariant string
+	sort      string // of which one find is enough
 	what      string
 	make      func(author.Case) (author.Case, bool)
 	// than are the questions that it is held against; it is a find if it is better off than every one of them.
@@ -124,7 +125,7 @@ func (s *session) checkVariations(ctx context.Context, in input, got author.Outc
 		list = list[k : k+1]
 	}
 	for _, v := range list {
-		if better, _, _ := s.judge(ctx, in, v); better && s.first(v.invariant, in.Kind, v.what) {
+		if better, _, _ := s.judge(ctx, in, v); better && s.first(v.invariant, in.Kind, v.sort) {
 			s.reportVariation(ctx, in, v)
 		}
 	}
@@ -200,19 +201,19 @@ func unknownValues() []variation {
 	var list []variation
 	for _, value := range []string{"", "Owner", "OWNER", "owner ", " owner", "owner\x00", "owners", "own", "оwner", "admin", "members", "Member"} {
 		list = append(list, variation{
-			invariant: unknown, what: fmt.Sprintf("the role %q is treated better than guest", value),
+			invariant: unknown, sort: "role", what: fmt.Sprintf("the role %q is treated better than guest", value),
 			make: set(role, value), than: all(role, []string{"guest"}), better: betterThanGuest,
 		})
 	}
 	for _, value := range []string{"", "Terminal", "terminal ", "console"} {
 		list = append(list, variation{
-			invariant: unknown, what: fmt.Sprintf("the door %q is treated better than every door that there is", value),
+			invariant: unknown, sort: "door", what: fmt.Sprintf("the door %q is treated better than every door that there is", value),
 			make: set(door, value), than: all(door, known("Door")),
 		})
 	}
 	for _, value := range []string{"", "DM", "dm ", "broadcast"} {
 		list = append(list, variation{
-			invariant: unknown, what: fmt.Sprintf("the conversation's kind %q is treated better than every kind that there is", value),
+			invariant: unknown, sort: "kind", what: fmt.Sprintf("the conversation's kind %q is treated better than every kind that there is", value),
 			make: set(kind, value), than: all(kind, known("ConversationKind")),
 		})
 	}
@@ -278,7 +279,7 @@ func wrapped(args json.RawMessage, pointer string) (json.RawMessage, bool) {
 
 func (s *session) malformation(in input, pointer, kind string, change func(json.RawMessage) (json.RawMessage, bool)) variation {
 	return variation{
-		invariant: malformed, what: fmt.Sprintf("%s is %s, and the call is restricted less", pointer, kind),
+		invariant: malformed, sort: pointer + " " + kind, what: fmt.Sprintf("%s is %s, and the call is restricted less", pointer, kind),
 		make: func(c author.Case) (author.Case, bool) {
 			args, ok := change(c.Args)
 			c.Args = args
