@@ -233,10 +233,11 @@ func TestProvenance(t *testing.T) {
 		{"several together", said{from: "irc:eve", text: "page.read {}\nplug.say {}"}, []string{"sender:guest", "tool:plug.say", "web:evil.example"}},
 	}
 	ways := []struct {
-		name string
-		run  func(t *testing.T, r *room, s said) []string
+		name  string
+		brief bool // only with some of the sources: this way cannot tell them apart
+		run   func(t *testing.T, r *room, s said) []string
 	}{
-		{"later in the turn", func(t *testing.T, r *room, s said) []string {
+		{"later in the turn", false, func(t *testing.T, r *room, s said) []string {
 			if !strings.Contains(s.text, "{") {
 				s.text = "probe.look {}"
 			} else {
@@ -245,15 +246,15 @@ func TestProvenance(t *testing.T) {
 			r.say(s)
 			return r.labels
 		}},
-		{"the next turn", func(t *testing.T, r *room, s said) []string {
+		{"the next turn", false, func(t *testing.T, r *room, s said) []string {
 			r.say(s)
 			return r.probe(s)
 		}},
-		{"after a kill", func(t *testing.T, r *room, s said) []string {
+		{"after a kill", true, func(t *testing.T, r *room, s said) []string {
 			r.say(s)
 			return newRoom(t, r.store, r.host).probe(s)
 		}},
-		{"by way of a note", func(t *testing.T, r *room, s said) []string {
+		{"by way of a note", true, func(t *testing.T, r *room, s said) []string {
 			r.say(s)
 			s.deny, s.types = "", nil
 			s.text = `memory.write {"key":"k","text":"something to know"}`
@@ -262,7 +263,7 @@ func TestProvenance(t *testing.T) {
 			other.say(said{place: "elsewhere", text: `memory.read {"key":"k"}`})
 			return other.probe(said{place: "elsewhere"})
 		}},
-		{"by way of a search among notes", func(t *testing.T, r *room, s said) []string {
+		{"by way of a search among notes", true, func(t *testing.T, r *room, s said) []string {
 			r.say(s)
 			s.deny, s.types = "", nil
 			s.text = `memory.write {"key":"k","text":"something to know"}`
@@ -273,6 +274,9 @@ func TestProvenance(t *testing.T) {
 	}
 	for _, way := range ways {
 		for _, c := range sources {
+			if way.brief && len(c.want) < 2 && c.name != "a page" && c.name != "a denied call" {
+				continue
+			}
 			t.Run(way.name+"/"+c.name, func(t *testing.T) {
 				r := newRoom(t, openStore(t), workspace(t))
 				if got := way.run(t, r, c.said); !slices.Equal(got, c.want) {

@@ -47,6 +47,10 @@ func TestRoutePolicyIsSwappedLive(t *testing.T) {
 		model(t, "default", "helper speaking") + model(t, "complex", "coder speaking")
 	s := newSite(t, config)
 	s.mustFlynn("policy", "new", filepath.Join(s.dir, "words"), "--lang", "go")
+	// The cases that it came with are of another policy, and would keep this one out.
+	if err := os.Remove(filepath.Join(s.dir, "words", "cases", "route.toml")); err != nil {
+		t.Fatal(err)
+	}
 	s.buildWords("deploy")
 	s.start()
 	pid := s.cmd.Process.Pid

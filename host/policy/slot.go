@@ -117,7 +117,8 @@ func (e *Engine) choose(ctx context.Context, s *slot, wasm []byte, unread error)
 	case unread != nil:
 		return nil, &Error{ClassLoad, unread}
 	case s.past.Refused != "" && identity(wasm, s.source) == s.past.Refused:
-		return nil, &Error{ClassLoad, fmt.Errorf("the file's module failed too often when it was in force: change the file, or run flynn policy rollback %s --clear", s.source.Name)}
+		return nil, failf(ClassLoad, "the file's module failed too often when it was in force: change the file, or run flynn policy rollback %s --clear",
+			s.source.Name)
 	}
 	s.past.Refused = ""
 	return e.obtain(ctx, s, wasm)

@@ -83,7 +83,8 @@ func (t *trial) failed(m *Module) {
 // revert takes the modules that have failed their trial out of force. Those before them are compiled, or in the archive.
 func (e *Engine) revert(ctx context.Context) {
 	for _, st := range e.revertAll(ctx) {
-		e.cfg.Log.Error("policy's new module failed too often, the one before it is in force", "policy", st.Name, "path", st.Path, "digest", st.Digest, "error", st.Error)
+		e.cfg.Log.Error("policy's new module failed too often, the one before it is in force", "policy", st.Name, "path", st.Path,
+			"digest", st.Digest, "error", st.Error)
 		if e.cfg.OnSwap != nil {
 			e.cfg.OnSwap(st)
 		}
@@ -136,7 +137,8 @@ func (e *Engine) goBack(ctx context.Context, s *slot, t *trial) bool {
 	s.install(m)
 	reason := fmt.Sprintf("%d of its first %d decisions failed", failures, decisions)
 	s.past.Refused = bad.digest
-	s.err = &Error{ClassLoad, fmt.Errorf("the file's module was taken out of force, %s: change the file, or run flynn policy rollback %s --clear", reason, s.source.Name)}
+	s.err = failf(ClassLoad, "the file's module was taken out of force, %s: change the file, or run flynn policy rollback %s --clear",
+		reason, s.source.Name)
 	s.changed(OutcomeReverted, ByFailures, bad.file, bad.digest, reason)
 	return true
 }

@@ -124,7 +124,7 @@ func (a *analyser) call(at int) error {
 	}
 	t := a.m.types[a.m.funcs[f]]
 	a.charge(costCall)
-	a.f.effort.traffic += len(t.params) + len(t.results)
+	a.f.effort.traffic += trafficCall + len(t.params) + len(t.results)
 	a.pop(len(t.params))
 	a.push(len(t.results))
 	a.edit(editCall, at+1, f)
@@ -137,9 +137,10 @@ func (a *analyser) callIndirect() error {
 		return malformed("indirect call with type %d through table %d", typ, table)
 	}
 	a.f.calls = true
+	a.f.indirect = append(a.f.indirect, typ)
 	t := a.m.types[typ]
 	a.charge(costIndirect)
-	a.f.effort.traffic += len(t.params) + len(t.results)
+	a.f.effort.traffic += trafficIndirect + len(t.params) + len(t.results)
 	a.pop(1 + len(t.params))
 	a.push(len(t.results))
 	return a.r.err

@@ -2,16 +2,24 @@ package meter
 
 // What one function may ask of the compiler. Its time and memory grow with products of these, and it looks at the clock only
 // between functions, so a function that would take it minutes or gigabytes has to be refused before. The largest functions of the
-// Go library with its JSON reach a sixth of each bound.
+// Go library with its JSON reach a third of each bound at most.
 const (
 	MaxLabels  = 4_096     // blocks, loops and ifs
 	MaxLoops   = 1_024     // loops
 	MaxBlocks  = 16 << 10  // basic blocks: labels and the targets of branches
 	MaxPhis    = 256 << 10 // basic blocks times what lives in them: locals and operands
-	MaxSearch  = 400 << 20 // basic blocks times instructions, for a use may look for its definition through all blocks before it
+	MaxSearch  = 200 << 20 // basic blocks times instructions, for a use may look for its definition through all blocks before it
 	MaxTraffic = 64 << 10  // values handed over by calls, branches and blocks
 
-	MaxModuleTraffic = 1 << 20 // of all functions; what is handed over becomes code, and all code is kept
+	MaxInstructions  = 512 << 10
+	MaxModuleTraffic = 4 << 20 // of all functions; what is handed over becomes code, and all code is kept
+)
+
+// What counts for more than one, for the code that the compiler makes of it.
+const (
+	trafficCall     = 4 // values, beside those that are handed over
+	trafficIndirect = 8
+	blocksBulk      = 8 // the loop over a range, and the check before it
 )
 
 // effort is what the compiler will have to do for one function.
@@ -39,6 +47,8 @@ func (e *effort) check(width int) error {
 		return over("blocks and branches in one function", e.blocks, MaxBlocks)
 	case e.blocks*max(width, 1) > MaxPhis:
 		return over("blocks times locals and operands of one function", e.blocks*width, MaxPhis)
+	case e.instructions > MaxInstructions:
+		return over("instructions in one function", e.instructions, MaxInstructions)
 	case e.blocks*e.instructions > MaxSearch:
 		return over("blocks times instructions of one function", e.blocks*e.instructions, MaxSearch)
 	case e.traffic > MaxTraffic:

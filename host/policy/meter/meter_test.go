@@ -308,12 +308,25 @@ func TestRewriteRefuses(t *testing.T) {
 		}(), meter.ErrLimit},
 		"many calls with many values": {func() []byte {
 			m := w.New()
-			f := m.Func(strings.Repeat("i", 64)+">", "")
-			for range 50 {
-				m.Func(">", "", w.Repeat(400, w.Repeat(64, w.I32(0)), w.Call(f)))
+			f := m.Func(">"+strings.Repeat("i", 64), "", w.Repeat(64, w.I32(0)))
+			for range 80 {
+				m.Func(">", "", w.Repeat(900, w.Call(f), w.Repeat(64, w.Op(0x1a))))
 			}
 			return m.Bytes()
 		}(), meter.ErrLimit},
+		"many ranges": {func() []byte {
+			m := w.New()
+			m.Memory(1, -1)
+			m.Func(">", "", w.Repeat(3000, w.I32(0), w.I32(0), w.I32(0), w.Op(0xfc, 11, 0)))
+			return m.Bytes()
+		}(), meter.ErrLimit},
+		"many indirect calls": {func() []byte {
+			m := w.New()
+			m.Table(m.Func(">", ""))
+			m.Func(">", "", w.Repeat(9000, w.I32(0), w.Op(0x11, 0, 0)))
+			return m.Bytes()
+		}(), meter.ErrLimit},
+		"many floats": {body(w.Op(0x43, 0, 0, 0, 0), w.Repeat(80_000, w.Op(0x91)), w.Op(0x1a)), meter.ErrLimit},
 		"a long name": {func() []byte {
 			m := w.New()
 			m.Export(strings.Repeat("x", meter.MaxName+1), m.Func(">", ""))

@@ -27,6 +27,7 @@ func (a *analyser) canonical(op byte) {
 		return
 	}
 	a.charge(costNaN)
+	a.f.effort.instructions += costNaN
 	a.push(2)
 	a.pop(2)
 	a.f.needs[bytes.IndexByte(tempTypes[:], t)] = true

@@ -13,8 +13,9 @@ import (
 	"github.com/flynnhost/flynn/host/policy/author"
 )
 
-// Install puts a package into the store and into the lock, in place of another version, after its module was loaded and its cases have passed. From
-// says where it came from. An older version, and one whose signature vouches for less, is refused unless downgrade allows it.
+// Install puts a package into the store and into the lock, in place of another version, after its module was loaded and its
+// cases have passed. From says where it came from. An older version, and one whose signature vouches for less, is refused
+// unless downgrade allows it.
 func (s *Store) Install(ctx context.Context, p *Package, from string, downgrade bool) (l Locked, known bool, err error) {
 	m := p.Manifest
 	defer func() {
@@ -27,7 +28,8 @@ func (s *Store) Install(ctx context.Context, p *Package, from string, downgrade 
 		return l, false, err
 	}
 	l = Locked{
-		Name: m.Name, Version: m.Version, Kinds: m.Kinds, Digest: m.Digest, Source: m.Source, Key: key, From: from, Module: m.Build.Output, Files: p.digests(),
+		Name: m.Name, Version: m.Version, Kinds: m.Kinds, Digest: m.Digest, Source: m.Source, Key: key, From: from,
+		Module: m.Build.Output, Files: p.digests(),
 	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return l, false, err
@@ -68,7 +70,8 @@ func succeeds(old, next Locked, downgrade bool) error {
 	case order < 0:
 		return fmt.Errorf("version %s is installed, which is newer: say --allow-downgrade if that is meant", old.Version)
 	case old.Key != "" && next.Key == "":
-		return fmt.Errorf("version %s is installed with a signature of %s, and this one has none that counts: say --allow-downgrade if that is meant", old.Version, old.Key)
+		return fmt.Errorf("version %s is installed with a signature of %s, and this one has none that counts: "+
+			"say --allow-downgrade if that is meant", old.Version, old.Key)
 	}
 	return nil
 }

@@ -38,9 +38,11 @@ const statementPrefix = "flynn policy signature 1\n"
 func (p *Package) statement() statement { return statementOf(p.Manifest) }
 
 func statementOf(m author.Manifest) statement {
-	s := statement{Name: m.Name, Version: m.Version, ABI: m.ABI, Kinds: slices.Sorted(slices.Values(m.Kinds)), Module: m.Digest, Source: m.Source}
-	l := m.Limits
-	s.Limits.Fuel, s.Limits.Memory, s.Limits.Depth, s.Limits.HostCalls, s.Limits.Wall = l.Fuel, int64(l.Memory), l.Depth, l.HostCalls, time.Duration(l.Wall)
+	s := statement{
+		Name: m.Name, Version: m.Version, ABI: m.ABI, Kinds: slices.Sorted(slices.Values(m.Kinds)), Module: m.Digest, Source: m.Source,
+	}
+	l := m.Limits.Policy()
+	s.Limits.Fuel, s.Limits.Memory, s.Limits.Depth, s.Limits.HostCalls, s.Limits.Wall = l.Fuel, l.Memory, l.Depth, l.HostCalls, l.Wall
 	return s
 }
 

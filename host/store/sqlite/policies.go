@@ -86,7 +86,8 @@ func listPolicyChanges(ctx context.Context, db *sql.DB, f store.PolicyFilter) ([
 func scanPolicyChange(scan func(...any) error) (store.PolicyChange, error) {
 	var c store.PolicyChange
 	var at int64
-	err := scan(&c.ID, &at, &c.Policy, &c.Path, &c.Outcome, &c.File, &c.Digest, &c.Version, &c.Source, &c.Over, &c.NowFile, &c.NowDigest, &c.By, &c.Reason)
+	err := scan(&c.ID, &at, &c.Policy, &c.Path, &c.Outcome, &c.File, &c.Digest, &c.Version, &c.Source, &c.Over, &c.NowFile, &c.NowDigest,
+		&c.By, &c.Reason)
 	c.At = instant(at)
 	return c, err
 }
