@@ -9,6 +9,7 @@
 // own, wazero compiles it, and image.go takes the first state of its instances. A decision goes through set.go (the chain),
 // frame.go (facts to bytes), pool.go (an instance), instance.go (the metered call) and answer.go (bytes to a verdict). What a module can
 // call is in imports.go, hostcalls.go and wasi.go. engine.go, slot.go and watch.go change the chain while it is asked.
+// replay.go asks a recorded decision again, kept.go bounds what is recorded, and shadow.go asks beside the chain.
 //
 // The same question gets the same answer for the same fuel. Tests hold that by compiler and interpreter, of new and used instances; that
 // another kind of processor answers alike holds by construction: floats have no bits of a machine's own (package meter), clock and
