@@ -16,7 +16,7 @@ import (
 
 // Checks are what a configuration has to pass besides its own rules, in `flynn serve` and `flynn config check` alike.
 func Checks() []config.Check {
-	return []config.Check{route.Check, checkTools, checkKinds, checkProjects}
+	return []config.Check{route.Check, checkTools, checkKinds, checkProjects, checkInstalled}
 }
 
 // checkKinds refuses the kinds of agents that cannot run yet. A program that was meant for a container of its own must not become
@@ -77,8 +77,9 @@ func PolicySources(c *config.Config) []policy.Source {
 	var out []policy.Source
 	for _, p := range c.Policies {
 		out = append(out, policy.Source{
-			Name: p.Name, Path: p.Path, Kinds: p.Kinds, Data: p.Data, OnErrorAgent: p.OnErrorAgent, Isolation: p.Isolation,
-			AllowOnError: p.DangerouslyAllowOnError, Agents: p.Agents, Channels: p.Channels,
+			Name: p.Name, Path: p.Path, Installed: installedPolicy(c, p.Policy), Kinds: p.Kinds, Data: p.Data,
+			OnErrorAgent: p.OnErrorAgent, Isolation: p.Isolation, AllowOnError: p.DangerouslyAllowOnError, Agents: p.Agents, Channels: p.Channels,
+			Shadow: p.Shadow, ShadowOf: p.ShadowOf,
 			RevertAfter: p.RevertAfterFailures, Replay: policy.ReplayGate{
 				On: p.MaxChange < 100 || p.MaxLoosened < 100, Change: p.MaxChange.Share(), Loosened: p.MaxLoosened.Share(),
 			},

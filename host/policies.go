@@ -117,7 +117,7 @@ func RollbackPolicy(ctx context.Context, c *config.Config, name string, r gatewa
 	if err != nil {
 		return row, err
 	}
-	if row, err = planRollback(changes, c.Policies[i], r); err != nil {
+	if row, err = planRollback(c, changes, c.Policies[i], r); err != nil {
 		return row, err
 	}
 	ledger, err := openPolicyLedger(c.Store.Dir, s)
@@ -133,7 +133,7 @@ func RollbackPolicy(ctx context.Context, c *config.Config, name string, r gatewa
 }
 
 // planRollback is the change that the next start will find.
-func planRollback(changes []store.PolicyChange, p config.Policy, r gateway.Rollback) (store.PolicyChange, error) {
+func planRollback(c *config.Config, changes []store.PolicyChange, p config.Policy, r gateway.Rollback) (store.PolicyChange, error) {
 	row := store.PolicyChange{At: time.Now(), Policy: p.Name, Path: p.Path, By: policy.ByCommand}
 	if r.Clear {
 		if len(changes) == 0 || !slices.Contains(clearable(), changes[len(changes)-1].Outcome) {
@@ -147,7 +147,7 @@ func planRollback(changes []store.PolicyChange, p config.Policy, r gateway.Rollb
 	if err != nil {
 		return row, err
 	}
-	over, err := moduleDigest(p.Path)
+	over, err := fileInForce(c, p)
 	if err != nil {
 		return row, err
 	}
@@ -163,6 +163,15 @@ func planRollback(changes []store.PolicyChange, p config.Policy, r gateway.Rollb
 // clearable are the outcomes that hold a policy's file back.
 func clearable() []string {
 	return []string{string(policy.OutcomeRolledBack), string(policy.OutcomeReverted)}
+}
+
+// fileInForce is the SHA-256 of the module that the configuration would bring into force.
+func fileInForce(c *config.Config, p config.Policy) (string, error) {
+	if p.Policy == "" {
+		return moduleDigest(p.Path)
+	}
+	_, digest, err := PolicyStore(c).Find(p.Policy)
+	return digest, err
 }
 
 // moduleDigest is the SHA-256 of a policy's file.

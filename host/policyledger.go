@@ -63,8 +63,12 @@ func (l *policyLedger) Keep(ctx context.Context, c policy.Candidate) error {
 		return err
 	}
 	about, _ := author.About(c.Source.Path)
+	source := about.Source
+	if about.Digest != file {
+		source = "" // that of another module
+	}
 	return l.store.AddPolicyModule(ctx, store.PolicyModule{
-		Digest: c.Digest(), File: file, Policy: c.Source.Name, Version: about.Version, Source: "", At: time.Now(),
+		Digest: c.Digest(), File: file, Policy: c.Source.Name, Version: about.Version, Source: source, At: time.Now(),
 	})
 }
 

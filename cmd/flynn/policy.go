@@ -16,7 +16,7 @@ import (
 )
 
 func policyCommand() *cli.Command {
-	return &cli.Command{
+	c := &cli.Command{
 		Name:  "policy",
 		Usage: "write, build and test policies, and look after those in force",
 		Commands: []*cli.Command{
@@ -59,6 +59,8 @@ func policyCommand() *cli.Command {
 			rollbackPolicyCommand(),
 		},
 	}
+	c.Commands = append(c.Commands, distributionCommands()...)
+	return c
 }
 
 func newPolicy(_ context.Context, cmd *cli.Command) error {

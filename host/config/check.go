@@ -25,6 +25,7 @@ func (c *checker) all() {
 	c.models()
 	c.channels()
 	c.policies()
+	c.policyTrust()
 	c.gateway()
 	c.access()
 }

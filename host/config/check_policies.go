@@ -1,16 +1,23 @@
 package config
 
 import (
+	"encoding/base64"
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 )
 
 func (c *checker) policies() {
 	first := map[string]int{}
 	for i, p := range c.cfg.Policies {
 		c.required(policyPath(i, "name"), p.Name, `"a-name-of-yours"`)
-		c.required(policyPath(i, "path"), p.Path, `"policies/NAME.wasm"`)
+		switch {
+		case p.Policy == "":
+			c.required(policyPath(i, "path"), p.Path, `"policies/NAME.wasm"`)
+		case p.Path != "":
+			c.report(policyPath(i, "policy"), "both path and policy are set", "name a file by path, or an installed policy by policy")
+		}
 		if len(p.Kinds) == 0 {
 			c.report(policyPath(i, "kinds"), "missing", `write kinds = ["route"], ["tool"] or both`)
 		}
@@ -20,6 +27,7 @@ func (c *checker) policies() {
 			first[p.Name] = c.lines.line(policyPath(i, "name"))
 		}
 		c.policyFile(policyPath(i, "path"), p.Path)
+		c.policyShadow(i, p)
 		c.policyScope(i, p)
 	}
 }
@@ -34,6 +42,23 @@ func (c *checker) policyScope(i int, p Policy) {
 	if p.DangerouslyAllowOnError && len(p.Kinds) > 0 && !slices.Contains(p.Kinds, "tool") {
 		c.report(policyPath(i, "dangerously_allow_on_error"), "is for tool policies",
 			"who answers when a route policy fails is said by on_error_agent")
+	}
+}
+
+// keyBytes is the length of an ed25519 public key.
+const keyBytes = 32
+
+func (c *checker) policyTrust() {
+	for i, key := range c.cfg.Trust.Keys {
+		digits, ok := strings.CutPrefix(key, "ed25519:")
+		raw, err := base64.StdEncoding.Strict().DecodeString(digits)
+		if !ok || err != nil || len(raw) != keyBytes || strings.ContainsAny(digits, "\r\n") {
+			at := keyPath{"policy_trust", "keys"}
+			c.report(at.index(i), fmt.Sprintf("%.80q is no key", key), "write ed25519: and 44 characters, as flynn policy keygen prints it")
+		}
+	}
+	if c.cfg.Trust.RequireSignature && len(c.cfg.Trust.Keys) == 0 {
+		c.report(keyPath{"policy_trust", "require_signature"}, "no signature could ever count", "write the keys that do under keys")
 	}
 }
 

@@ -33,6 +33,7 @@ type Config struct {
 	Channels  map[string]Channel `toml:"channels"`
 	Plugins   Plugins            `toml:"plugins"`
 	Policies  []Policy           `toml:"policies"`
+	Trust     PolicyTrust        `toml:"policy_trust"`
 	Gateway   Gateway            `toml:"gateway"`
 	Store     Store              `toml:"store"`
 	Budgets   Budgets            `toml:"budgets"`
@@ -223,8 +224,10 @@ type Plugins struct {
 // Policy is one Wasm policy in the chain; chains run in file order.
 type Policy struct {
 	Name  string   `toml:"name"`                     // required, unique
-	Path  string   `toml:"path" is:"path"`           // required: .wasm file
+	Path  string   `toml:"path" is:"path"`           // .wasm file; this or Policy is required
 	Kinds []string `toml:"kinds" oneof:"route tool"` // required
+	// Policy names an installed policy, instead of Path.
+	Policy string `toml:"policy"`
 	// Data is handed to the policy by its `data` import.
 	Data   map[string]string `toml:"data"`
 	Limits PolicyLimits      `toml:"limits"`
@@ -238,6 +241,10 @@ type Policy struct {
 	Channels []string `toml:"channels"`
 	// Isolation is pure (reset before each call) or warm; pure for tool, warm for route.
 	Isolation string `toml:"isolation" oneof:"pure warm"`
+	// Shadow asks the policy without effect, and counts what it would have changed.
+	Shadow bool `toml:"shadow"`
+	// ShadowOf names the policy that a shadow is compared with; empty means the whole chain.
+	ShadowOf string `toml:"shadow_of"`
 	// RevertAfterFailures takes a new module out of force after so many failures among its first decisions, when it fails clearly more
 	// often than the one before it; 0 never does.
 	RevertAfterFailures int `toml:"revert_after_failures" default:"5" range:"0..1000"`
@@ -245,6 +252,14 @@ type Policy struct {
 	MaxChange Percent `toml:"max_change" default:"100%"`
 	// MaxLoosened is how many of them it may restrict less than they were; where only max_change is written, none.
 	MaxLoosened Percent `toml:"max_loosened" default:"100%"`
+}
+
+// PolicyTrust says whose policies may be installed and come into force by their name.
+type PolicyTrust struct {
+	// Keys are public keys, "ed25519:BASE64"; a signature by any other is refused.
+	Keys []string `toml:"keys"`
+	// RequireSignature refuses policies that none of the Keys has signed.
+	RequireSignature bool `toml:"require_signature"`
 }
 
 // PolicyLimits bound one decision.

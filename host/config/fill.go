@@ -88,3 +88,6 @@ func defaultStoreDir(getenv func(string) string) string {
 func policyPath(i int, key ...string) keyPath {
 	return append(keyPath{"policies", "[" + strconv.Itoa(i) + "]"}, key...)
 }
+
+// PolicyKey is the path of a policy's key, for Line and KeyString.
+func PolicyKey(i int, key ...string) []string { return policyPath(i, key...) }

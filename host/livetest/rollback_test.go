@@ -3,6 +3,8 @@ package livetest
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -63,6 +65,61 @@ func (s *site) swapped(wasm, want string) gateway.PolicyStatus {
 		return nil
 	})
 	return p
+}
+
+func TestInstalledPolicyComesIntoForceLive(t *testing.T) {
+	s := newSite(t, strings.Replace(swapConfig, `path = "p/policy.wasm"`, `policy = "p"`, 1))
+	publish := func(version string, rule int64) {
+		s.t.Helper()
+		s.write("p/policy.wasm", abstaining(rule))
+		s.write("p/policy.toml", fmt.Sprintf("name = \"p\"\nversion = %q\nabi = \"flynn 1\"\nkinds = [\"route\"]\nlanguage = \"wasm\"\n", version))
+		s.mustFlynn("policy", "install", filepath.Join(s.dir, "p"))
+	}
+	publish("1.0.0", 1)
+	s.start()
+	first := s.policy("p")
+	if first.Version != "1.0.0" || first.State != "running" {
+		t.Fatalf("status %+v", first)
+	}
+	publish("1.1.0", 2)
+	var second gateway.PolicyStatus
+	s.eventually("the new version is in force", func() error {
+		if second = s.policy("p"); second.Version != "1.1.0" || second.State != "running" {
+			return fmt.Errorf("status %+v", second)
+		}
+		return nil
+	})
+	// What is changed on the disk never comes into force, not even by a restart; what was in force stays.
+	if err := os.Chmod(second.Path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(second.Path, []byte(abstaining(3)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.write("policies.lock", s.read("policies.lock")+"\n") // so that it is looked at now
+	stale := func() error {
+		if p := s.policy("p"); p.State != "stale" || p.File != second.File || !strings.Contains(p.Detail, "policy.wasm was changed on the disk") {
+			return fmt.Errorf("status %+v", p)
+		}
+		return nil
+	}
+	s.eventually("the changed file is refused", stale)
+	s.stop()
+	s.start()
+	s.eventually("the changed file is refused after a restart", stale)
+	s.mustFlynn("policy", "rollback", "p", "--to", first.File)
+	if p := s.listed(); p.File != first.File || p.State != "pinned" {
+		t.Errorf("rolled back to %+v", p)
+	}
+}
+
+func (s *site) read(name string) string {
+	s.t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.dir, name))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(text)
 }
 
 func TestPolicyIsProvenWatchedAndRolledBackLive(t *testing.T) {

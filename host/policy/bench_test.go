@@ -26,7 +26,7 @@ func buildC(t testing.TB, source string) string {
 	need.Part(t, "clang", err)
 	dir := t.TempDir()
 	object, out := filepath.Join(dir, "policy.o"), filepath.Join(dir, "policy.wasm")
-	run(t, nil, clang, "--target=wasm32", "-O2", "-ffreestanding", "-mbulk-memory", "-mmutable-globals", "-c", "-o", object, source)
+	run(t, nil, clang, "--target=wasm32", "-O2", "-ffreestanding", "-mbulk-memory", "-mmutable-globals", "-I../../sdk/policy/c", "-c", "-o", object, source)
 	run(t, nil, linker, "--no-entry", "-z", "stack-size=16384", "--stack-first", "-o", out, object)
 	return out
 }
@@ -306,7 +306,7 @@ func unmetered(b *testing.B, e *Engine, path string) (api.Module, uint32) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	i := &instance{fuel: nowhere{}, memory: m.Memory(), module: &Module{host: e.host, limits: Limits{HostCalls: 1 << 30}}}
+	i := &instance{fuel: nowhere{}, limit: maxFuel, memory: m.Memory(), module: &Module{host: e.host, limits: Limits{HostCalls: 1 << 30}}}
 	if f := m.ExportedFunction("_initialize"); f != nil {
 		if _, err := f.Call(i); err != nil {
 			b.Fatal(err)

@@ -255,7 +255,7 @@ func malformed() map[string]attack {
 		all["names-"+name] = attack{wasm: []byte(custom("name", content)), answer: "abstain", kind: KindRoute}
 	}
 	all["custom-huge"] = attack{wasm: []byte(custom("x", strings.Repeat("\x00", 7<<20))), answer: "abstain", kind: KindRoute}
-	all["custom-without-name"] = attack{wasm: []byte(good + "\x00\x05" + most), answer: "abstain", kind: KindRoute}
+	add("custom-without-name", "count larger", good+"\x00\x05"+most)
 	add("file-huge", "larger than", good+custom("x", strings.Repeat("\x00", 9<<20)))
 	return all
 }

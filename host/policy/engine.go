@@ -23,6 +23,9 @@ type Config struct {
 	OnChange func(Change)
 	// Gate sees every module before it comes into force and keeps it out by an error. It may ask it.
 	Gate func(context.Context, Candidate) error
+	// OnShadow is called for each decision that a shadow policy was to be asked about. A dropped one comes from the decision's own
+	// goroutine, so it must not block.
+	OnShadow func(Shadowed)
 	// CountBlocks makes modules count how often each of their basic blocks runs; see Module.TakeCounts. Their answers
 	// and their fuel stay the same, only their time does not.
 	CountBlocks bool
@@ -37,6 +40,7 @@ type Engine struct {
 	current atomic.Pointer[Set]
 	rewatch chan struct{} // tells Run that the folders may have changed
 	trips   chan struct{} // tells Run that a module has failed its trial
+	shadows *shadowQueue
 
 	staging sync.Mutex // one change at a time, which can take as long as a compiler takes; guards closed
 	closed  bool
@@ -61,7 +65,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	h.counts = cfg.CountBlocks
-	e := &Engine{cfg: cfg, host: h, rewatch: make(chan struct{}, 1), trips: make(chan struct{}, 1)}
+	e := &Engine{cfg: cfg, host: h, rewatch: make(chan struct{}, 1), trips: make(chan struct{}, 1), shadows: newShadowQueue()}
 	for _, source := range cfg.Sources {
 		s := &slot{source: source, passed: &atomic.Int64{}}
 		e.refresh(ctx, s, ByStart)
@@ -166,7 +170,9 @@ func (e *Engine) replace(slots []*slot, inForce bool) {
 
 // publish makes the chain in e.slots the one in force.
 func (e *Engine) publish() {
-	if old := e.current.Swap(newSet(e.slots, e.host.zone, e.cfg.Log)); old != nil {
+	next := newSet(e.slots, e.host.zone, e.cfg.Log)
+	next.queue, next.onShadow = e.shadows, e.onShadow
+	if old := e.current.Swap(next); old != nil {
 		old.Release()
 	}
 }

@@ -25,10 +25,15 @@ type host struct {
 }
 
 func newHost(ctx context.Context, cacheDir string) (*host, error) {
+	return newHostOf(ctx, wazero.NewRuntimeConfig(), cacheDir)
+}
+
+// newHostOf is a host by the compiler or, to compare the two, by the interpreter.
+func newHostOf(ctx context.Context, config wazero.RuntimeConfig, cacheDir string) (*host, error) {
 	h := &host{zone: zoneName(), base: time.Now()}
 	h.refs.Store(1)
 	// Without WithCloseOnContextDone: modules stop by themselves, which costs a tenth of that switch.
-	config := wazero.NewRuntimeConfig().WithDebugInfoEnabled(false).
+	config = config.WithDebugInfoEnabled(false).
 		WithCoreFeatures(api.CoreFeaturesV2.SetEnabled(api.CoreFeatureSIMD, false))
 	if cacheDir != "" {
 		cache, err := openCache(cacheDir)

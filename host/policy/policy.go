@@ -10,6 +10,10 @@
 // frame.go (facts to bytes), pool.go (an instance), instance.go (the metered call) and answer.go (bytes to a verdict). What a module can
 // call is in imports.go, hostcalls.go and wasi.go. engine.go, slot.go and watch.go change the chain while it is asked.
 //
+// The same question gets the same answer for the same fuel. Tests hold that by compiler and interpreter, of new and used instances; that
+// another kind of processor answers alike holds by construction: floats have no bits of a machine's own (package meter), clock and
+// random numbers are the frame's, there are no threads, and what host calls cost depends on their arguments alone.
+//
 // An instance is in one goroutine's hands at a time, and a module lives as long as some chain that holds it: the last Release closes its
 // instances, then its code. Nothing is left to finalizers.
 package policy

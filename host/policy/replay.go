@@ -32,7 +32,7 @@ func Open(ctx context.Context, source Source) (*Module, error) {
 	if err := source.check(); err != nil {
 		return nil, fmt.Errorf("policy %q: %w", source.Name, err)
 	}
-	wasm, err := readModule(source.Path)
+	wasm, err := source.read()
 	if err != nil {
 		return nil, &Error{ClassLoad, err}
 	}
@@ -127,9 +127,11 @@ func (l lack) asked(calls []HostCall) string {
 	for k := range calls {
 		c := &calls[k]
 		switch {
-		case l.args && (c.Name == "arg" || c.Name == "arg_kind" || c.Name == InputCall && bytes.Contains(c.Args, []byte(opa.Args))):
+		case l.args && (c.Name == "arg" || c.Name == "arg_kind"):
 			return "arguments"
-		case l.text && c.Name == InputCall && bytes.Contains(c.Args, []byte("text")):
+		case c.Name == InputCall && l.args && bytes.Contains(c.Args, []byte(opa.Args)):
+			return "arguments"
+		case c.Name == InputCall && l.text && bytes.Contains(c.Args, []byte("text")):
 			return "text"
 		case l.text && c.Name == "get" && len(c.Args) == 8 && binary.LittleEndian.Uint32(c.Args) == uint32(abi.Text):
 			return "text"

@@ -21,6 +21,11 @@ type Set struct {
 	tools  int    // policies that guard tools
 	log    *slog.Logger
 	refs   atomic.Int64
+
+	shadows                   []shadowLink
+	shadowRoutes, shadowTools bool           // some shadow is about routes, about tools
+	queue                     *shadowQueue   // nil where shadows are not asked
+	onShadow                  func(Shadowed) // with queue
 }
 
 // link is one policy of a chain; module is nil when the policy fails closed, for the reason in err.
@@ -41,6 +46,10 @@ func newSet(slots []*slot, zone string, log *slog.Logger) *Set {
 		l := link{source: sl.source, module: sl.module.retain(), scope: newScope(sl.source), passed: sl.passed}
 		if l.module == nil {
 			l.err = asError(sl.err, ClassLoad)
+		}
+		if l.source.Shadow {
+			s.addShadow(l)
+			continue
 		}
 		s.add(l)
 		fmt.Fprintf(h, "%q %s %q %q %v\n", l.source.Name, l.digest(), l.source.Agents, l.source.Channels, l.source.AllowOnError)
@@ -68,7 +77,7 @@ func (l *link) digest() string {
 	return l.module.digest
 }
 
-// Digest names the chain: its policies, their order, scopes, modules, data and limits.
+// Digest names the chain, without its shadows: its policies, their order, scopes, modules, data and limits.
 func (s *Set) Digest() string { return s.digest }
 
 func (s *Set) acquire() bool {
@@ -91,19 +100,26 @@ func (s *Set) Release() {
 	for i := range s.links {
 		s.links[i].module.release()
 	}
+	for i := range s.shadows {
+		s.shadows[i].module.release()
+	}
 }
 
-// Routes tells whether any policy of the chain routes.
-func (s *Set) Routes() bool { return s.routes > 0 }
+// Routes tells whether any policy of the chain routes, or a shadow of it.
+func (s *Set) Routes() bool { return s.routes > 0 || s.shadowRoutes }
 
 // Route asks the route policies in order; the first that does not abstain decides. One that fails decides too: for its agent
 // for errors, or for nobody.
 func (s *Set) Route(ctx context.Context, f RouteFacts) (RouteAnswer, []Record) {
-	if s.routes == 0 {
+	if !s.Routes() {
 		return RouteAnswer{}, nil
 	}
 	q := routeQuery(&f, s.zone, nil)
-	return s.route(ctx, &q, f.Agents, make([]Record, 0, s.routes))
+	a, records := s.route(ctx, &q, f.Agents, make([]Record, 0, s.routes))
+	if s.shadowRoutes {
+		s.shadowRoute(ctx, &q, &f, a, records)
+	}
+	return a, records
 }
 
 func (s *Set) route(ctx context.Context, q *query, agents []string, records []Record) (RouteAnswer, []Record) {
@@ -124,11 +140,15 @@ func (s *Set) route(ctx context.Context, q *query, agents []string, records []Re
 
 // Tool asks all tool policies and joins what they demand. One that fails denies.
 func (s *Set) Tool(ctx context.Context, f ToolFacts) (Restrictions, []Record) {
-	if s.tools == 0 {
+	if s.tools == 0 && !s.shadowTools {
 		return Restrictions{}, nil
 	}
 	q := toolQuery(&f, s.zone, nil)
-	return s.restrict(ctx, &q, make([]Record, 0, s.tools))
+	r, records := s.restrict(ctx, &q, make([]Record, 0, s.tools))
+	if s.shadowTools {
+		s.shadowTool(ctx, &q, &f, r, records)
+	}
+	return r, records
 }
 
 func (s *Set) restrict(ctx context.Context, q *query, records []Record) (Restrictions, []Record) {

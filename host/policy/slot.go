@@ -59,7 +59,7 @@ func dropAll(slots []*slot) {
 // refresh brings the slot in line with its file and reports whether it tried to. A file that fails any step leaves the
 // module in force where it is.
 func (e *Engine) refresh(ctx context.Context, s *slot, by string) bool {
-	wasm, err := readModule(s.source.Path)
+	wasm, err := s.source.read()
 	sum := "unreadable"
 	if err == nil {
 		sum = fileDigest(wasm)
@@ -212,6 +212,7 @@ func (s *slot) status() Status {
 	st := Status{
 		Name: s.source.Name, Path: s.source.Path, Kinds: s.source.Kinds, Isolation: s.source.isolation(), State: s.state(),
 		LoadedAt: s.loadedAt, LoadTook: s.loadTook, FuelLimit: s.source.Limits.withDefaults().Fuel,
+		Shadow: s.source.Shadow, ShadowOf: s.source.ShadowOf,
 	}
 	if s.module != nil && s.past.Pin.File == s.module.file {
 		st.Pinned = s.past.Pin.File

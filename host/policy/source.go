@@ -27,11 +27,59 @@ type Source struct {
 	// Isolation is IsolationPure, IsolationWarm, or "" for the default: warm for a policy that only
 	// routes, pure for one that guards tools.
 	Isolation string
+	// Shadow policies are asked without effect. ShadowOf is the policy that one is compared with, "" for the whole chain.
+	Shadow   bool
+	ShadowOf string
 	// RevertAfter is how many decisions a new module may fail, of its first, before its share of failures counts; 0 never takes one
 	// out of force.
 	RevertAfter int
 	// Replay is the gate of recorded decisions.
 	Replay ReplayGate
+	// Installed says that the policy comes from a store of installed ones, which has the Path.
+	Installed *Installed
+}
+
+// Installed is a policy by its name in a store.
+type Installed struct {
+	Name string
+	// Lock is the file that says which module the name stands for. It is watched.
+	Lock string
+	// Trust stands for whatever else decides what is found: another one is another policy.
+	Trust string
+	// Find returns the module's file and its SHA-256, which the file has to have.
+	Find func() (path, file string, err error)
+}
+
+func (i *Installed) equal(other *Installed) bool {
+	if i == nil || other == nil {
+		return i == other
+	}
+	return i.Name == other.Name && i.Lock == other.Lock && i.Trust == other.Trust
+}
+
+// read reads the policy's file. One that is installed and is not what the lock says is an error.
+func (s *Source) read() ([]byte, error) {
+	if s.Installed == nil {
+		return readModule(s.Path)
+	}
+	path, file, err := s.Installed.Find()
+	if err != nil {
+		return nil, err
+	}
+	s.Path = path
+	wasm, err := readModule(path)
+	if err == nil && fileDigest(wasm) != file {
+		err = fmt.Errorf("%s is not the module that %s names: it was changed on the disk", path, s.Installed.Lock)
+	}
+	return wasm, err
+}
+
+// watched is the file whose change may be one of the policy.
+func (s *Source) watched() string {
+	if s.Installed != nil {
+		return s.Installed.Lock
+	}
+	return s.Path
 }
 
 // ReplayGate bounds what a new module may answer otherwise than was recorded. The zero value lets all pass.
@@ -141,13 +189,16 @@ func checkSources(sources []Source) error {
 		}
 		seen[s.Name] = true
 	}
+	errs = append(errs, checkShadows(sources))
 	return errors.Join(errs...)
 }
 
 func (s Source) equal(other Source) bool {
-	return s.Name == other.Name && s.Path == other.Path && slices.Equal(s.Kinds, other.Kinds) && maps.Equal(s.Data, other.Data) &&
+	return s.Name == other.Name && s.Installed.equal(other.Installed) && (s.Installed != nil || s.Path == other.Path) &&
+		slices.Equal(s.Kinds, other.Kinds) && maps.Equal(s.Data, other.Data) &&
 		s.Limits.withDefaults() == other.Limits.withDefaults() && s.OnErrorAgent == other.OnErrorAgent && s.isolation() == other.isolation() &&
-		s.AllowOnError == other.AllowOnError && slices.Equal(s.Agents, other.Agents) && slices.Equal(s.Channels, other.Channels)
+		s.AllowOnError == other.AllowOnError && slices.Equal(s.Agents, other.Agents) && slices.Equal(s.Channels, other.Channels) &&
+		s.Shadow == other.Shadow && s.ShadowOf == other.ShadowOf
 }
 
 func (s Source) has(kind string) bool {

@@ -16,6 +16,8 @@ type Status struct {
 	Path       string        `json:"path"`
 	Kinds      []string      `json:"kinds"`
 	Isolation  string        `json:"isolation"`
+	Shadow     bool          `json:"shadow,omitempty"`    // asked without effect
+	ShadowOf   string        `json:"shadow_of,omitempty"` // what it is compared with; empty is the whole chain
 	State      string        `json:"state"`
 	Error      string        `json:"error,omitempty"`   // why it is failing or stale
 	Warning    string        `json:"warning,omitempty"` // of a running module

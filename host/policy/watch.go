@@ -122,7 +122,7 @@ func (e *Engine) paths() []string {
 	defer e.showing.Unlock()
 	var paths []string
 	for _, s := range e.slots {
-		paths = append(paths, s.source.Path)
+		paths = append(paths, s.source.watched())
 	}
 	return paths
 }

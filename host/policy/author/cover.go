@@ -87,7 +87,7 @@ func (p *loaded) coverage(dir string, t *tally) (cover.Report, error) {
 
 // ownCode tells the author's code from that of the language and of the SDK.
 func ownCode(language, dir string) cover.Own {
-	own := cover.Own{File: cover.InFolder("flynn.h", "vendor/", "node_modules/", "target/")}
+	own := cover.Own{File: cover.InFolder("flynn.h", "flynn/", "vendor/", "node_modules/", "target/")}
 	switch language {
 	case "go":
 		module := goModule(dir)
@@ -130,4 +130,9 @@ func (r Report) WriteCoverage(w io.Writer, dir string) error {
 // loads the module. Paths are from the policy's folder, so that the same source makes the same module anywhere.
 func lineTables(dir, include string) []string {
 	return []string{"-gline-tables-only", "-fdebug-compilation-dir=.", "-ffile-prefix-map=" + include + "=~flynn", "-ffile-prefix-map=" + absolute(dir) + "=."}
+}
+
+// rustLineTables is lineTables for rustc.
+func rustLineTables(dir string) []string {
+	return []string{"-C", "debuginfo=1", "--remap-path-prefix", absolute(dir) + "=."}
 }

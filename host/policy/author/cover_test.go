@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/flynnhost/flynn/host/policy/cover"
 )
 
 // codeSection is the content of a module's code section.
@@ -29,6 +31,33 @@ func codeSection(t *testing.T, path string) []byte {
 	}
 	t.Fatal("no code")
 	return nil
+}
+
+// TestRustLineTablesChangeNoCode is TestLineTablesChangeNoCode for rustc.
+func TestRustLineTablesChangeNoCode(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "p")
+	if err := New(dir, "rust", kindTool); err != nil {
+		t.Fatal(err)
+	}
+	mustBuild(t, dir)
+	m, err := LoadManifest(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := filepath.Join(t.TempDir(), "plain.wasm")
+	if err := compileRustWith(t.Context(), m, dir, plain, func(string) []string { return []string{"-C", "strip=debuginfo"} }); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(codeSection(t, plain), codeSection(t, m.modulePath(dir))) {
+		t.Error("other code with line tables than without")
+	}
+	report, err := TestCovered(t.Context(), dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := report.Coverage; r.Lines == nil || r.Covered == 0 || len(r.Files) == 0 || slices.ContainsFunc(r.Files, func(f cover.File) bool { return f.Name != "policy.rs" }) {
+		t.Errorf("%+v", r)
+	}
 }
 
 // What ships says which line its code is from. That must be all that it costs: the code is the same to the byte.

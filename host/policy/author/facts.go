@@ -46,6 +46,14 @@ type Facts struct {
 	Effect      string `toml:"effect"`
 	Sandboxed   bool   `toml:"sandboxed"`
 	CallsInTurn int    `toml:"calls_in_turn"`
+
+	when moment
+}
+
+// moment keeps what Now and Zone mean: to read a zone takes longer than a decision.
+type moment struct {
+	now, zone string
+	at        time.Time
 }
 
 // defaultFacts is a guest's private message on a Monday at noon.
@@ -76,11 +84,17 @@ func (f *Facts) settle() error {
 		return fmt.Errorf("sender = %q is not of channel = %q", f.Sender, f.Channel)
 	}
 	f.Channel = channel
-	_, err := f.now()
+	at, err := f.now()
+	if err == nil {
+		f.when = moment{f.Now, f.Zone, at}
+	}
 	return err
 }
 
 func (f Facts) now() (time.Time, error) {
+	if w := f.when; w.now == f.Now && w.zone == f.Zone && w.now != "" {
+		return w.at, nil
+	}
 	zone, err := time.LoadLocation(f.Zone)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("zone = %q: %w", f.Zone, err)

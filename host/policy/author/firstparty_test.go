@@ -19,7 +19,10 @@ func TestFirstPartyPolicies(t *testing.T) {
 		"guard-tools":        40,
 		"incident-freeze":    40,
 		"office-hours":       30,
+		"owner-only-shell":   30,
 		"router":             30,
+		"spending":           40,
+		"untrusted-content":  40,
 	} {
 		t.Run(name, func(t *testing.T) {
 			mustBuild(t, firstParty(name))

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"os"
-	"time"
 
 	"github.com/flynnhost/flynn/host/policy"
 )
@@ -70,10 +69,11 @@ func (p *loaded) open(ctx context.Context, c Case) (asker, error) {
 
 // source is the policy as a host would configure it for the case.
 func (p *loaded) source(c Case) policy.Source {
-	l := p.manifest.Limits
+	limits := p.manifest.Limits.Policy()
+	limits.Wall = cmp.Or(p.mode.Wall, limits.Wall)
 	return policy.Source{
 		Name: p.manifest.Name, Path: p.path, Kinds: p.manifest.Kinds, Data: c.Data,
-		Limits:    policy.Limits{Fuel: l.Fuel, Memory: int64(l.Memory), Depth: l.Depth, HostCalls: l.HostCalls, Wall: cmp.Or(p.mode.Wall, time.Duration(l.Wall))},
+		Limits:    limits,
 		Isolation: p.mode.Isolation,
 	}
 }

@@ -26,6 +26,10 @@ type Manifest struct {
 	Build       Recipe            `toml:"build"`
 	Data        map[string]string `toml:"data"` // the data of cases that bring none; what a flynn.toml starts from
 	Limits      Limits            `toml:"limits"`
+	// Digest is the SHA-256 of the module that this is about, Source that of what it was built from: flynn policy sign and pack
+	// write them.
+	Digest string `toml:"digest"`
+	Source string `toml:"source_digest"`
 }
 
 // Recipe says what is compiled to what.
@@ -61,19 +65,25 @@ func LoadManifest(dir string) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, err
 	}
-	var m Manifest
-	meta, err := toml.Decode(string(text), &m)
+	m, err := ParseManifest(text)
 	if err != nil {
 		return Manifest{}, fmt.Errorf("%s: %w", path, err)
 	}
+	return m, nil
+}
+
+// ParseManifest reads and checks the text of a policy.toml.
+func ParseManifest(text []byte) (Manifest, error) {
+	var m Manifest
+	meta, err := toml.Decode(string(text), &m)
+	if err != nil {
+		return Manifest{}, err
+	}
 	if err := unknownKeys(meta); err != nil {
-		return Manifest{}, fmt.Errorf("%s: %w", path, err)
+		return Manifest{}, err
 	}
 	m.fillIn()
-	if err := m.check(); err != nil {
-		return Manifest{}, fmt.Errorf("%s: %w", path, err)
-	}
-	return m, nil
+	return m, m.check()
 }
 
 func (m *Manifest) fillIn() {

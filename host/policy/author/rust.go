@@ -24,6 +24,11 @@ const (
 // compileRust needs no cargo: it compiles the SDK's crate and the policy's, one after the other. Features that are named here, newer
 // compilers take by themselves.
 func compileRust(ctx context.Context, m Manifest, dir, out string) error {
+	return compileRustWith(ctx, m, dir, out, rustLineTables)
+}
+
+// compileRustWith adds flags that depend on the policy's folder.
+func compileRustWith(ctx context.Context, m Manifest, dir, out string, more func(dir string) []string) error {
 	rustc, err := findRust(ctx)
 	if err != nil {
 		return err
@@ -41,12 +46,13 @@ func compileRust(ctx context.Context, m Manifest, dir, out string) error {
 	// Panics carry the names of files; the folder of this build must not get into the module.
 	common := []string{"--edition", "2021", "--target", rustTarget, "--remap-path-prefix", crate + "=flynn",
 		"-C", "opt-level=3", "-C", "panic=abort", "-C", "codegen-units=1", "-C", "target-feature=+bulk-memory"}
+	common = append(more(dir), common...) // of two prefixes that fit a path the last one counts
 	sdkArgs := append([]string{"--crate-type", "rlib", "--crate-name", "flynn", "--cap-lints", "allow", "-o", library}, common...)
 	if err := run(ctx, dir, nil, rustc, append(sdkArgs, filepath.Join(crate, "src", "lib.rs"))...); err != nil {
 		return fmt.Errorf("compile the SDK: %w", err)
 	}
 	policyArgs := append([]string{"--crate-type", "cdylib", "--crate-name", "policy", "--extern", "flynn=" + library,
-		"-C", "lto", "-C", "strip=debuginfo", "-C", "link-arg=-zstack-size=16384", "-C", "link-arg=--stack-first", "-o", absolute(out)}, common...)
+		"-C", "lto", "-C", "link-arg=-zstack-size=16384", "-C", "link-arg=--stack-first", "-o", absolute(out)}, common...)
 	return run(ctx, dir, nil, rustc, append(policyArgs, m.Build.Source)...)
 }
 

@@ -78,6 +78,17 @@ func (l *Loading) Ask(ctx context.Context, c Case) (Outcome, policy.Record) {
 	return a.outcome, a.record
 }
 
+// Uses tells what each fact of a case is to the policy, and what it calls.
+func (l *Loading) Uses(ctx context.Context, c Case) ([]FactUse, []CallMade, error) {
+	x, err := explain(ctx, func(context.Context, Case) (asker, error) { return kept{l.asker}, nil }, c, func(a asker) answered { return a.ask(ctx, c) })
+	return x.Facts, x.Calls, err
+}
+
+// kept is an asker that its owner closes.
+type kept struct{ asker }
+
+func (kept) Close() error { return nil }
+
 // Source is what the module says of its source, and which of it is the author's.
 func (s *Subject) Source() (*cover.Source, cover.Own, error) {
 	wasm, err := readModule(s.p.manifest, s.dir)

@@ -39,16 +39,17 @@ func EffectOf(kind, was, is string) Effect {
 }
 
 func routeEffect(was, is string) Effect {
-	switch {
-	case was == is:
-		return Other
-	case was == "drop":
+	switch before, after := unanswered(was), unanswered(is); {
+	case before && !after:
 		return Looser
-	case is == "drop":
+	case after && !before:
 		return Stricter
 	}
 	return Other
 }
+
+// unanswered tells of a route to nobody; the second word is of a chain whose policies leave it to a table that has none.
+func unanswered(answer string) bool { return answer == "drop" || answer == "nobody" }
 
 // restrictions are the words of a tool answer, nil when it is none.
 func restrictions(answer string) map[string]bool {

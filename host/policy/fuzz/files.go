@@ -35,7 +35,11 @@ func (s *session) writeFinds(ctx context.Context) error {
 
 func (s *session) writeFind(ctx context.Context, f *Find) error {
 	c := f.input.Case
-	sum := sha256.Sum256(fmt.Append(nil, c.Kind, "\n", c.Data, "\n", c.Ask, "\n", string(c.Args)))
+	asked, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(asked)
 	name := filepath.Join(s.config.Finds, "fuzz-"+f.Invariant+"-"+hex.EncodeToString(sum[:4]))
 	c.Name = "fuzz: " + filepath.Base(name)
 	// The author knows what it should have been; the best guess is the answer that it is held against, or that of the case.
@@ -108,6 +112,7 @@ func (s *session) parseKept(text []byte) (input, bool) {
 	}
 	in := s.cases[i]
 	in.Ask = k.Facts
+	in.Ask.Agents = slices.Clone(s.agents)
 	if in.Kind == policy.KindTool {
 		in.Args = k.Args
 	}

@@ -18,21 +18,28 @@ const (
 	maxArgs   = 16 << 10
 )
 
-// mutate makes one to four changes.
+// mutate makes one to three changes.
 func (s *session) mutate(in input) input {
 	in.Ask = in.Ask.Clone()
-	for range 1 + s.random.IntN(4) {
+	in.Ask.Agents = slices.Clone(s.agents)
+	fields := arguments()
+	if in.Kind == policy.KindTool {
+		fields++
+	}
+	for range 1 + s.random.IntN(2)*s.random.IntN(3) {
+		k := s.look.choose(s.random, fields)
 		switch {
-		case in.Kind == policy.KindTool && s.random.IntN(2) == 0:
-			in.Args = s.mutateArgs(in.Args)
 		case s.random.IntN(24) == 0:
 			in = s.splice(in)
+		case k == arguments():
+			in.Args = s.mutateArgs(in.Args)
 		default:
-			s.mutateFacts(&in.Ask)
+			s.mutateFact(&in.Ask, k)
 		}
 	}
 	if s.unsettled(&in.Ask) {
 		in.Ask = in.origin.Ask.Clone()
+		in.Ask.Agents = slices.Clone(s.agents)
 	}
 	return in
 }
@@ -54,15 +61,17 @@ func (s *session) splice(in input) input {
 		return in
 	}
 	to, from := reflect.ValueOf(&in.Ask).Elem(), reflect.ValueOf(other.Ask.Clone())
-	if k := s.random.IntN(to.NumField()); !fixed(to.Type().Field(k).Name) {
+	if k := s.random.IntN(to.NumField()); !fixed(to.Type().Field(k)) {
 		to.Field(k).Set(from.Field(k))
 	}
 	return in
 }
 
 // fixed are the facts that are the operator's: which agents there are is a matter of the configuration, as the policy's
-// data is. The channel is the sender's.
-func fixed(name string) bool { return name == "Agents" || name == "Channel" }
+// data is, and all agents of the cases are there. The channel is the sender's.
+func fixed(f reflect.StructField) bool {
+	return f.Name == "Agents" || f.Name == "Channel" || !f.IsExported()
+}
 
 // known are the values that a fact has in this version.
 func known(name string) []string {
@@ -81,13 +90,12 @@ func known(name string) []string {
 	return nil
 }
 
-// mutateFacts changes one fact, by its type.
-func (s *session) mutateFacts(f *author.Facts) {
+// mutateFact changes one fact, by its type.
+func (s *session) mutateFact(f *author.Facts, k int) {
 	v := reflect.ValueOf(f).Elem()
-	k := s.random.IntN(v.NumField())
 	name, field := v.Type().Field(k).Name, v.Field(k)
 	switch {
-	case fixed(name):
+	case fixed(v.Type().Field(k)):
 	case name == "Now":
 		field.SetString(s.time(field.String()))
 	case name == "Sender":

@@ -20,14 +20,16 @@ type session struct {
 	subject *author.Subject
 	random  *rand.Rand
 	words   []string // that mutations put in
+	agents  []string // of all cases
 	targets []*target
 	cases   []input
 	corpus  []input
 	report  Report
+	look    attention
+	swept   map[swept]bool
 	known   map[string]bool // finds, by what they have in common
 	begun   time.Time
 	wall    time.Duration // of the manifest
-	tool    bool          // some case asks for a tool decision
 }
 
 // input is a question, with the case that it came from.
@@ -35,6 +37,8 @@ type input struct {
 	author.Case
 	origin *author.Case
 	target *target
+
+	fuel int64 // that it took; 0 before it is asked
 }
 
 // target is the module with one set of data. Pristine counts its blocks and puts itself back before each question; warm does neither, so that a
@@ -51,7 +55,7 @@ type target struct {
 const fuzzWall = 10 * time.Second
 
 func newSession(ctx context.Context, c Config, subject *author.Subject) (*session, error) {
-	s := &session{config: c, subject: subject, random: rand.New(rand.NewPCG(c.Seed, 0)), known: map[string]bool{}}
+	s := &session{config: c, subject: subject, random: newRandom(c.Seed), known: map[string]bool{}, look: newAttention(), swept: map[swept]bool{}}
 	m := subject.Manifest()
 	s.wall = time.Duration(m.Limits.Wall)
 	if s.wall == 0 {
@@ -73,17 +77,28 @@ func newSession(ctx context.Context, c Config, subject *author.Subject) (*sessio
 	if len(s.cases) == 0 {
 		return nil, errors.Join(fmt.Errorf("%s has no case with an answer to begin with", c.Dir), s.close())
 	}
+	for _, in := range s.cases {
+		if err := s.look.study(ctx, in); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+	}
 	s.words = dictionary(s.cases)
 	return s, nil
 }
+
+func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
 func (s *session) addCase(ctx context.Context, c *author.Case) error {
 	t, err := s.targetOf(ctx, *c)
 	if err != nil {
 		return err
 	}
-	s.cases = append(s.cases, input{*c, c, t})
-	s.tool = s.tool || c.Kind == policy.KindTool
+	s.cases = append(s.cases, input{Case: *c, origin: c, target: t})
+	for _, name := range c.Ask.Agents {
+		if !slices.Contains(s.agents, name) {
+			s.agents = append(s.agents, name)
+		}
+	}
 	return nil
 }
 
@@ -143,6 +158,9 @@ func (s *session) run(ctx context.Context) error {
 	told := s.begun
 	for n := 0; !s.over(ctx, n); n++ {
 		s.try(ctx, s.next(), false)
+		if n%sweepEvery == sweepEvery-1 {
+			s.sweepNext(ctx)
+		}
 		if n%256 == 0 && s.config.Progress != nil && time.Since(told) >= time.Second {
 			told = time.Now()
 			s.config.Progress(s.summary())
@@ -164,24 +182,30 @@ func (s *session) next() input {
 	n := len(s.corpus)
 	k := s.random.IntN(n)
 	if s.random.IntN(2) == 0 {
-		k = max(k, s.random.IntN(n))
+		k = max(k, s.random.IntN(n), s.random.IntN(n))
 	}
 	return s.mutate(s.corpus[k])
 }
 
-// try asks a question, checks the invariants, and keeps it when it does something new.
+// try asks a question.
 func (s *session) try(ctx context.Context, in input, keep bool) {
 	got, record := s.ask(ctx, in)
 	fresh := s.novel(in.target)
-	if fresh || keep {
+	in.fuel = record.Fuel
+	s.check(ctx, in, got, record, fresh || keep)
+}
+
+// check checks the invariants, and keeps what does something new.
+func (s *session) check(ctx context.Context, in input, got author.Outcome, record policy.Record, fresh bool) {
+	if fresh {
 		s.corpus = append(s.corpus, in)
 	}
 	s.checkFailure(ctx, in, got, record)
 	s.checkWarm(ctx, in, got, record)
-	if fresh || keep || s.random.IntN(32) == 0 {
+	if fresh || s.random.IntN(32) == 0 {
 		s.checkAgain(ctx, in, got, record)
 	}
-	s.checkVariations(ctx, in, got, record, fresh || keep)
+	s.checkVariations(ctx, in, got, record, fresh)
 }
 
 // ask asks a pristine instance, and counts.

@@ -61,7 +61,7 @@ func (k *shrinker) each(visit func(field int, now, was reflect.Value)) {
 	was := reflect.ValueOf(k.in.origin.Ask)
 	for f := range was.NumField() {
 		now := reflect.ValueOf(k.in.Ask).Field(f)
-		if was.Type().Field(f).Name != "Channel" && !reflect.DeepEqual(now.Interface(), was.Field(f).Interface()) {
+		if !fixed(was.Type().Field(f)) && !reflect.DeepEqual(now.Interface(), was.Field(f).Interface()) {
 			visit(f, now, was.Field(f))
 		}
 	}
@@ -210,7 +210,7 @@ func changes(was, now author.Case) []string {
 	a, b := reflect.ValueOf(was.Ask), reflect.ValueOf(now.Ask)
 	for f := range a.NumField() {
 		field := a.Type().Field(f)
-		if field.Name == "Channel" || reflect.DeepEqual(a.Field(f).Interface(), b.Field(f).Interface()) {
+		if fixed(field) || reflect.DeepEqual(a.Field(f).Interface(), b.Field(f).Interface()) {
 			continue
 		}
 		list = append(list, fmt.Sprintf("%s: %s in place of %s", field.Tag.Get("toml"), shown(b.Field(f).Interface()), shown(a.Field(f).Interface())))

@@ -90,8 +90,11 @@ func (s *session) text(was string, most int) string {
 
 func (s *session) changed(was string, most int) string {
 	at := s.random.IntN(len(was) + 1)
+	if s.random.IntN(2) == 0 {
+		at = s.random.IntN(min(len(was), 8) + 1) // most that is looked at stands in front
+	}
 	end := at + s.random.IntN(min(len(was)-at, 16)+1)
-	switch s.random.IntN(12) {
+	switch s.random.IntN(14) {
 	case 0:
 		return s.word()
 	case 1:
@@ -116,6 +119,8 @@ func (s *session) changed(was string, most int) string {
 			return s.repeated(was, most)
 		}
 		return was[:at]
+	case 11, 12:
+		return was[:at] + string(rune(' '+s.random.IntN(95))) + was[min(at+1, len(was)):]
 	}
 	return was[:at] + string(rune(' '+s.random.IntN(95))) + was[at:]
 }

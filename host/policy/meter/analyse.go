@@ -168,6 +168,9 @@ func (a *analyser) step() error {
 		if a.r.byte() != 0 {
 			return unsupported("several memories")
 		}
+		if a.m.memory == nil {
+			return malformed("memory.grow without a memory")
+		}
 		a.charge(costBulk)
 		a.edit(editGrow, at, 0)
 	case opPrefixFC:

@@ -100,7 +100,9 @@ func decode(wasm []byte) (*module, error) {
 			break
 		}
 		if id == secCustom {
-			m.custom(body)
+			if m.custom(body); body.err != nil {
+				return nil, body.err
+			}
 			continue
 		}
 		if id >= len(order) {
@@ -283,6 +285,9 @@ func (m *module) readTables(r *reader) error {
 	return nil
 }
 
+// maxPages is what 32-bit addresses reach.
+const maxPages = 1 << 16
+
 func (m *module) readMemory(r *reader) error {
 	n := r.count()
 	if n > 1 || n == 1 && m.memory != nil {
@@ -290,6 +295,9 @@ func (m *module) readMemory(r *reader) error {
 	}
 	for range n {
 		l := r.limits()
+		if most := max(l.min, l.max); most > maxPages {
+			return malformed("a memory of %d pages, of which there are %d", most, maxPages)
+		}
 		m.memory = &l
 	}
 	return nil

@@ -62,7 +62,7 @@ func (g *generator) statements(loops int) []byte {
 
 func (g *generator) statement(loops int) []byte {
 	set := w.LocalSet(uint32(g.pick(variables)))
-	switch g.pick(14) {
+	switch g.pick(17) {
 	case 0, 1:
 		return w.Join(g.expression(0), set)
 	case 2:
@@ -90,6 +90,14 @@ func (g *generator) statement(loops int) []byte {
 		return w.Join(g.address(), g.address(), w.I32(int32(g.pick(300))), w.Op(0xfc, 10, 0, 0))
 	case 12:
 		return w.Join(w.I32(int32(g.pick(3))), w.Op(0x40, 0), set)
+	case 13:
+		if len(g.done) > 0 { // the first function calls none through the table, so that nothing comes back to itself
+			return w.Join(g.expression(0), w.I32(3), w.Op(0x71), w.Op(0xd2), w.Unsigned(g.done[0]), w.Op(0x26, 0))
+		}
+	case 14:
+		return w.Join(w.Op(0xd0, 0x70), w.I32(int32(g.pick(4))), w.Op(0xfc, 15, 0), set)
+	case 15:
+		return w.Join(w.I32(int32(g.pick(4))), w.Op(0xd0, 0x70), w.I32(int32(g.pick(3))), w.Op(0xfc, 17, 0))
 	}
 	return g.table(loops)
 }
@@ -155,7 +163,7 @@ func (g *generator) expression(depth int) []byte {
 		return w.LocalGet(uint32(g.pick(variables)))
 	}
 	a := g.expression(depth + 1)
-	switch g.pick(8) {
+	switch g.pick(12) {
 	case 0, 1, 2:
 		ops := []byte{0x6a, 0x6b, 0x6c, 0x6d, 0x6e, 0x70, 0x71, 0x72, 0x73, 0x74, 0x75, 0x77, 0x46, 0x48, 0x4d} // division may trap
 		return w.Join(a, g.expression(depth+1), w.Op(ops[g.pick(len(ops))]))
@@ -175,6 +183,22 @@ func (g *generator) expression(depth int) []byte {
 			target = int32(n)
 		}
 		return w.Join(a, g.expression(depth+1), w.I32(target), w.Op(0x11, 0, 0))
+	case 8:
+		ops := []byte{0x7c, 0x7d, 0x7e, 0x7f, 0x81, 0x82, 0x83, 0x85, 0x86, 0x88, 0x89}
+		return w.Join(a, w.Op(0xac), g.expression(depth+1), w.Op(0xad), w.Op(ops[g.pick(len(ops))]), w.Op(0xa7))
+	case 9:
+		return w.Join(a, w.Op(0xb7), g.expression(depth+1), w.Op(0xb7), g.float(0xa0), w.Op(0xfc, 2)) // f64, saturating
+	case 10:
+		return w.Join(a, w.Op(0xb2), g.expression(depth+1), w.Op(0xb2), g.float(0x92), w.Op(0xbb), w.Op(0xfc, 2)) // f32, promoted
 	}
 	return w.Join(a, w.Op(0x45))
+}
+
+// float is arithmetic on two floats, which makes NaNs, infinities and what is between.
+func (g *generator) float(first byte) []byte {
+	op := w.Op(first + byte(g.pick(7))) // add to copysign
+	if g.pick(3) == 0 {
+		return w.Join(op, w.Op(first-1)) // square root
+	}
+	return op
 }

@@ -97,7 +97,7 @@ export const SESSION: u32 = 35;
 export const ARGS_DIGEST: u32 = 36;
 /** bool: would run in a sandbox as things stand */
 export const SANDBOXED: u32 = 37;
-/** int: tool calls before this one */
+/** int: tool calls of the turn before this one, denied ones included */
 export const CALLS_IN_TURN: u32 = 38;
 /** int: turns of the session before this one; in a routing frame since 1.1, absent is 0 */
 export const TURNS: u32 = 39;

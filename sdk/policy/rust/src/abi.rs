@@ -111,7 +111,7 @@ pub const SESSION: u32 = 35;
 pub const ARGS_DIGEST: u32 = 36;
 /// bool: would run in a sandbox as things stand
 pub const SANDBOXED: u32 = 37;
-/// int: tool calls before this one
+/// int: tool calls of the turn before this one, denied ones included
 pub const CALLS_IN_TURN: u32 = 38;
 /// int: turns of the session before this one; in a routing frame since 1.1, absent is 0
 pub const TURNS: u32 = 39;

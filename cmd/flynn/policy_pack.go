@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/policy/pack"
+)
+
+// distributionCommands are those that carry policies from who writes them to who runs them.
+func distributionCommands() []*cli.Command {
+	return []*cli.Command{
+		{Name: "keygen", Usage: "make a key to sign policies with, and print its public half", ArgsUsage: "FILE", Action: generatePolicyKey},
+		{
+			Name: "sign", Usage: "write a policy's digests and its signature", ArgsUsage: "DIR", Action: signPolicy,
+			Description: "Writes digest and source_digest into policy.toml, and the signature into policy.sig. It covers name, version, ABI, kinds,\n" +
+				"limits, module and source.",
+			Flags: []cli.Flag{&cli.StringFlag{Name: "key", Usage: "sign with the private key in `FILE`", Required: true}},
+		},
+		{
+			Name: "pack", Usage: "put a policy into one archive", ArgsUsage: "[DIR]", Action: packPolicy,
+			Description: "The archive holds policy.toml, policy.sig, the module, cases, README.md and LICENSE. The same files make the same bytes.",
+			Flags:       []cli.Flag{&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write `FILE` (default: NAME-VERSION.tar.gz)"}},
+		},
+		{
+			Name: "install", Usage: "lock a policy, so that policy = \"NAME\" brings it into force", ArgsUsage: "DIR|FILE|URL", Action: installPolicy,
+			Description: "Checks digests and signature, asks the module its cases, copies the policy into the store and writes policies.lock\n" +
+				"beside the configuration. A running flynn that has the policy takes the new version at once.",
+			Flags: []cli.Flag{&cli.BoolFlag{Name: "allow-downgrade", Usage: "take an older version, or one without the signature that the last one had"}},
+		},
+		{Name: "verify", Usage: "compare installed policies with the lock", ArgsUsage: "[NAME...]", Action: verifyPolicies},
+		{Name: "remove", Usage: "take an installed policy out of the lock and delete it", ArgsUsage: "NAME", Action: removePolicy},
+	}
+}
+
+func generatePolicyKey(ctx context.Context, cmd *cli.Command) error {
+	file, err := oneArgument(cmd)
+	if err != nil {
+		return err
+	}
+	key, err := pack.Generate(file)
+	if err != nil {
+		return err
+	}
+	o := newOutput(ctx, cmd)
+	if o.asJSON {
+		return o.json(map[string]string{"file": file, "key": string(key)})
+	}
+	o.line("%s", key)
+	return nil
+}
+
+// described is what sign and pack say of a package.
+type described struct {
+	Name    string   `json:"name"`
+	Version string   `json:"version"`
+	Digest  string   `json:"digest"`
+	Source  string   `json:"source_digest,omitempty"`
+	Signer  pack.Key `json:"signer,omitempty"`
+	File    string   `json:"file,omitempty"` // of the archive
+}
+
+func describe(p *pack.Package, file string) described {
+	m := p.Manifest
+	return described{m.Name, m.Version, m.Digest, m.Source, p.Signer, file}
+}
+
+func signPolicy(ctx context.Context, cmd *cli.Command) error {
+	dir, err := oneArgument(cmd)
+	if err != nil {
+		return err
+	}
+	private, err := pack.ReadPrivate(cmd.String("key"))
+	if err != nil {
+		return err
+	}
+	p, err := pack.Sign(dir, private)
+	if err != nil {
+		return err
+	}
+	if o := newOutput(ctx, cmd); o.asJSON {
+		return o.json(describe(p, ""))
+	}
+	return nil
+}
+
+func packPolicy(ctx context.Context, cmd *cli.Command) error {
+	if cmd.Args().Len() > 1 {
+		return usagef("name one folder")
+	}
+	p, err := pack.Open(policyDirs(cmd)[0])
+	if err != nil {
+		return err
+	}
+	file := cmp.Or(cmd.String("output"), fmt.Sprintf("%s-%s.tar.gz", p.Manifest.Name, p.Manifest.Version))
+	var packed bytes.Buffer
+	if err := p.Pack(&packed); err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, packed.Bytes(), 0o644); err != nil {
+		return err
+	}
+	o := newOutput(ctx, cmd)
+	if o.asJSON {
+		return o.json(describe(p, file))
+	}
+	o.line("%s", file)
+	return nil
+}
+
+// openPackage reads what is to be installed, and says where it came from.
+func openPackage(ctx context.Context, from string) (*pack.Package, string, error) {
+	if pack.IsURL(from) {
+		p, err := pack.Fetch(ctx, from, nil)
+		return p, from, err
+	}
+	p, err := pack.Open(from)
+	if err != nil {
+		return nil, "", err
+	}
+	from, err = filepath.Abs(from)
+	return p, from, err
+}
+
+// policyStore opens the store of installed policies. A configuration that names one which is not installed yet must not keep
+// it from being installed.
+func policyStore(ctx context.Context, cmd *cli.Command) (*pack.Store, error) {
+	c, err := config.Load(configPath(ctx, cmd), getenvOf(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return host.PolicyStore(c), nil
+}
+
+func installPolicy(ctx context.Context, cmd *cli.Command) error {
+	from, err := oneArgument(cmd)
+	if err != nil {
+		return err
+	}
+	store, err := policyStore(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	p, from, err := openPackage(ctx, from)
+	if err != nil {
+		return err
+	}
+	locked, known, err := store.Install(ctx, p, from, cmd.Bool("allow-downgrade"))
+	if err != nil {
+		return err
+	}
+	return showInstalled(newOutput(ctx, cmd), p, locked, known)
+}
+
+func showInstalled(o *output, p *pack.Package, l pack.Locked, known bool) error {
+	if p.Signer != "" && l.Key == "" {
+		o.warn("signed by %s, which nobody has checked: [policy_trust] keys is empty", p.Signer)
+	}
+	if o.asJSON {
+		return o.json(l)
+	}
+	what, by := "installed", "not signed"
+	if known {
+		what = "already installed:"
+	}
+	if l.Key != "" {
+		by = "signed by " + string(l.Key)
+	}
+	o.line("%s %s %s, %s", what, l.Name, l.Version, by)
+	o.line("  [[policies]]\n  name = %q\n  policy = %q\n  kinds = [%s]", l.Name, l.Name, `"`+strings.Join(l.Kinds, `", "`)+`"`)
+	if limits := p.Manifest.Limits.TOML(); limits != "" {
+		o.line("  limits = { %s }", limits)
+	}
+	return nil
+}
+
+func verifyPolicies(ctx context.Context, cmd *cli.Command) error {
+	store, err := policyStore(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	names := cmd.Args().Slice()
+	if len(names) == 0 {
+		list, err := store.List()
+		if err != nil {
+			return err
+		}
+		for _, l := range list {
+			names = append(names, l.Name)
+		}
+	}
+	results := []verified{}
+	var problems error
+	for _, name := range names {
+		locked, err := store.Verify(name)
+		r := verified{Name: name, Version: locked.Version, OK: err == nil}
+		if err != nil {
+			r.Problem = err.Error()
+			problems = errors.Join(problems, err)
+		}
+		results = append(results, r)
+	}
+	if o := newOutput(ctx, cmd); o.asJSON {
+		return errors.Join(o.json(results), asReported(problems))
+	}
+	return problems
+}
+
+func removePolicy(ctx context.Context, cmd *cli.Command) error {
+	name, err := oneArgument(cmd)
+	if err != nil {
+		return err
+	}
+	store, err := policyStore(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	return store.Remove(name)
+}

@@ -1,0 +1,89 @@
+package pack
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+)
+
+// Key is a public key, written "ed25519:BASE64".
+type Key string
+
+const keyPrefix = "ed25519:"
+
+// ParseKey reads a public key.
+func ParseKey(text string) (Key, error) {
+	digits, ok := strings.CutPrefix(text, keyPrefix)
+	raw, err := base64.StdEncoding.Strict().DecodeString(digits)
+	if !ok || err != nil || len(raw) != ed25519.PublicKeySize || strings.ContainsAny(digits, "\r\n") {
+		return "", fmt.Errorf("%.80q is no key: write ed25519: and 44 characters, as flynn policy keygen prints it", text)
+	}
+	return Key(text), nil
+}
+
+// public is the key itself; a Key that was parsed has one.
+func (k Key) public() ed25519.PublicKey {
+	raw, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(string(k), keyPrefix))
+	return raw
+}
+
+func keyOf(private ed25519.PrivateKey) Key {
+	return Key(keyPrefix + base64.StdEncoding.EncodeToString(private.Public().(ed25519.PublicKey)))
+}
+
+const pemType = "PRIVATE KEY"
+
+// Generate makes a private key in a new file that only its owner can read, in the form of PKCS 8, and returns its public key.
+func Generate(path string) (Key, error) {
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return "", err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return "", err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("make a key: %w", err)
+	}
+	if err := errors.Join(pem.Encode(f, &pem.Block{Type: pemType, Bytes: der}), f.Sync(), f.Close()); err != nil {
+		return "", fmt.Errorf("make a key: %w", errors.Join(err, os.Remove(path)))
+	}
+	return keyOf(private), nil
+}
+
+// ReadPrivate reads the file that Generate made. Others must not be able to read it.
+func ReadPrivate(path string) (ed25519.PrivateKey, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the key: %w", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
+		return nil, fmt.Errorf("%s has mode %v, so that others may read the key: run chmod 600, or make another", path, info.Mode().Perm())
+	}
+	if info.Size() > maxManifest {
+		return nil, fmt.Errorf("%s is no private key of flynn policy keygen", path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the key: %w", err)
+	}
+	block, rest := pem.Decode(text)
+	if block == nil || block.Type != pemType || strings.TrimSpace(string(rest)) != "" {
+		return nil, fmt.Errorf("%s is no private key of flynn policy keygen", path)
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	private, ok := key.(ed25519.PrivateKey)
+	if err != nil || !ok {
+		return nil, fmt.Errorf("%s is no ed25519 key (%v)", path, err)
+	}
+	return private, nil
+}

@@ -1,0 +1,113 @@
+package pack
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/flynnhost/flynn/host/policy/author"
+)
+
+// Bounds of a policy's source.
+const (
+	maxSources     = 10_000
+	maxSourceBytes = 256 << 20
+)
+
+// sourceDigest sums up what a module is built from: every file of the folder that is not part of the package, apart from hidden
+// ones and what tools put there. It is "" where there is none.
+func sourceDigest(root *os.Root, m author.Manifest) (string, error) {
+	h := sha256.New()
+	n, left := 0, int64(maxSourceBytes)
+	err := fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case name == ".":
+			return nil
+		case strings.HasPrefix(path.Base(name), ".") || d.IsDir() && slices.Contains([]string{"node_modules", "target", "build", casesDir}, name):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case !d.Type().IsRegular() || slices.Contains([]string{manifestName, signatureName, m.Build.Output, "README.md", "LICENSE"}, name):
+			return nil
+		}
+		if n++; n > maxSources {
+			return fmt.Errorf("the folder has more than %d files", maxSources)
+		}
+		sum, err := sumFile(root, name, &left)
+		fmt.Fprintf(h, "%s  %s\n", sum, name)
+		return err
+	})
+	if err != nil || n == 0 {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func sumFile(root *os.Root, name string, left *int64) (string, error) {
+	f, err := root.Open(name)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	n, err := io.Copy(h, io.LimitReader(f, *left+1))
+	if *left -= n; err == nil && *left < 0 {
+		err = fmt.Errorf("the policy's source has more than %d bytes", maxSourceBytes)
+	}
+	return hex.EncodeToString(h.Sum(nil)), errors.Join(err, f.Close())
+}
+
+var (
+	digestLine = regexp.MustCompile(`^(digest|source_digest)[ \t]*=`)
+	nameLine   = regexp.MustCompile(`^name[ \t]*=`)
+)
+
+// seal writes the digests into the text of a policy.toml and leaves the rest as it is. With replace it takes out those that are
+// there; without, they stay, right or wrong.
+func seal(text []byte, module, source string, replace bool) ([]byte, error) {
+	m, err := author.ParseManifest(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", manifestName, err)
+	}
+	if m.Digest != "" && !replace {
+		return text, nil
+	}
+	added := fmt.Sprintf("digest = %q\n", module)
+	if source != "" {
+		added += fmt.Sprintf("source_digest = %q\n", source)
+	}
+	var out bytes.Buffer
+	top, placed := true, false
+	for line := range bytes.Lines(text) {
+		top = top && !bytes.HasPrefix(bytes.TrimSpace(line), []byte("["))
+		if top && digestLine.Match(line) {
+			continue
+		}
+		out.Write(line)
+		if top && !placed && nameLine.Match(line) && bytes.HasSuffix(line, []byte("\n")) {
+			out.WriteString(added)
+			placed = true
+		}
+	}
+	sealed := out.Bytes()
+	if !placed {
+		sealed = append([]byte(added), sealed...)
+	}
+	// The text may be of a form that this does not know, such as a line that only looks like a key.
+	m2, err := author.ParseManifest(sealed)
+	if err != nil || m2.Digest != module || m2.Source != source || m2.Description != m.Description {
+		return nil, fmt.Errorf("%s: write digest = %q at its top by hand (%v)", manifestName, module, err)
+	}
+	return sealed, nil
+}

@@ -1,0 +1,344 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A shadow policy is asked what the chain was asked, after the chain has answered, and changes nothing. It is compared with one policy of the
+// chain, or with what the chain would have answered with it at its place. Its decisions wait in a bounded queue and are made one at a
+// time by RunShadows; what does not fit the queue is counted and forgotten, so that no decision ever waits for a shadow.
+
+// ShadowOutcome is what came of asking a shadow policy.
+type ShadowOutcome string
+
+// The outcomes.
+const (
+	ShadowSame    ShadowOutcome = "same"
+	ShadowChanged ShadowOutcome = "changed"
+	ShadowFailed  ShadowOutcome = "failed"  // the shadow failed
+	ShadowSkipped ShadowOutcome = "skipped" // the policy that it is compared with was not asked
+	ShadowDropped ShadowOutcome = "dropped" // the queue was full
+)
+
+// Shadowed is one decision that a shadow policy was to be asked about.
+type Shadowed struct {
+	Policy  string // the shadow
+	Digest  string
+	File    string
+	Against string // the policy that it is compared with, "" for the whole chain
+	Outcome ShadowOutcome
+	At      time.Time
+	// Was is what took effect, and Is what would have. Compared with the chain, a tool's answer is "deny" whatever else is
+	// demanded with it, and a route's is "agent NAME", "drop" or "nobody". Both have the decision's frame.
+	Was, Is Record
+}
+
+// shadowLink is a shadow policy of a chain, and how many policies stand before it.
+type shadowLink struct {
+	link
+	place int
+}
+
+// shadowJob is one decision that shadows are asked about. It holds a reference to its chain.
+type shadowJob struct {
+	set          *Set
+	q            query
+	at           time.Time
+	agents       []string
+	candidate    string
+	answer       RouteAnswer
+	restrictions Restrictions
+	records      []Record
+}
+
+// Bounds of what waits for shadows.
+const (
+	shadowJobs  = 256
+	shadowBytes = 64 << 20
+)
+
+// size is about what the job keeps in memory.
+func (j *shadowJob) size() int64 { return int64(len(j.q.frame) + len(j.q.text) + len(j.q.args)) }
+
+// shadowQueue takes jobs while a RunShadows runs.
+type shadowQueue struct {
+	jobs chan *shadowJob
+
+	mu      sync.Mutex
+	running bool
+	bytes   int64
+}
+
+func newShadowQueue() *shadowQueue { return &shadowQueue{jobs: make(chan *shadowJob, shadowJobs)} }
+
+// put reports whether the job had to be dropped. One that nobody would ask about is not dropped, but of no interest.
+func (q *shadowQueue) put(j *shadowJob) (dropped bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.running {
+		return false
+	}
+	if q.bytes+j.size() > shadowBytes {
+		return true
+	}
+	j.set.refs.Add(1) // the caller has the chain
+	select {
+	case q.jobs <- j:
+		q.bytes += j.size()
+		return false
+	default:
+		j.set.refs.Add(-1)
+		return true
+	}
+}
+
+func (q *shadowQueue) done(j *shadowJob) {
+	q.mu.Lock()
+	q.bytes -= j.size()
+	q.mu.Unlock()
+	j.set.Release()
+}
+
+// start lets jobs in; stop keeps them out and forgets those that wait.
+func (q *shadowQueue) start() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.running {
+		return false
+	}
+	q.running = true
+	return true
+}
+
+func (q *shadowQueue) stop() {
+	q.mu.Lock()
+	q.running = false
+	q.mu.Unlock()
+	for {
+		select {
+		case j := <-q.jobs:
+			q.done(j)
+		default:
+			return
+		}
+	}
+}
+
+// addShadow adds a policy that is asked beside the chain.
+func (s *Set) addShadow(l link) {
+	l.routes, l.tools = l.source.has(KindRoute), l.source.has(KindTool)
+	s.shadows = append(s.shadows, shadowLink{l, len(s.links)})
+	s.shadowRoutes = s.shadowRoutes || l.routes
+	s.shadowTools = s.shadowTools || l.tools
+}
+
+// shadowRoute hands a decided route to the shadows.
+func (s *Set) shadowRoute(ctx context.Context, q *query, f *RouteFacts, a RouteAnswer, records []Record) {
+	s.cast(ctx, &shadowJob{set: s, q: *q, at: f.Now, agents: f.Agents, candidate: f.Candidate, answer: a, records: records})
+}
+
+// shadowTool hands a decided tool call to the shadows.
+func (s *Set) shadowTool(ctx context.Context, q *query, f *ToolFacts, r Restrictions, records []Record) {
+	r.Sandboxes, r.Reasons = slices.Clone(r.Sandboxes), slices.Clone(r.Reasons)
+	s.cast(ctx, &shadowJob{set: s, q: *q, at: f.Now, restrictions: r, records: records})
+}
+
+// cast queues a job. A decision that was cut off, or whose facts fit no frame, is no decision to compare with.
+func (s *Set) cast(ctx context.Context, j *shadowJob) {
+	if s.queue == nil || ctx.Err() != nil || j.q.err != nil || !s.queue.put(j) {
+		return
+	}
+	for i := range s.shadows {
+		if l := &s.shadows[i]; l.concerns(&j.q) {
+			s.onShadow(l.shadowed(j, ShadowDropped))
+		}
+	}
+}
+
+// RunShadows asks shadow policies until the context ends. Without it they are not asked.
+func (e *Engine) RunShadows(ctx context.Context) error {
+	if !e.shadows.start() {
+		return fmt.Errorf("shadow policies are being asked already")
+	}
+	defer e.shadows.stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case j := <-e.shadows.jobs:
+			e.shadow(ctx, j)
+		}
+	}
+}
+
+// shadow asks all shadows about one decision. A bug that a shadow brings to light ends neither the host nor the others' decisions.
+func (e *Engine) shadow(ctx context.Context, j *shadowJob) {
+	defer e.shadows.done(j)
+	defer func() {
+		if p := recover(); p != nil {
+			e.cfg.Log.Error("panic", "part", "shadow policies", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		}
+	}()
+	for i := range j.set.shadows {
+		l := &j.set.shadows[i]
+		if !l.concerns(&j.q) {
+			continue
+		}
+		s := l.ask(ctx, j)
+		if ctx.Err() != nil {
+			return // it was cut off
+		}
+		e.onShadow(s)
+	}
+}
+
+// onShadow tells of a decision.
+func (e *Engine) onShadow(s Shadowed) {
+	if e.cfg.OnShadow != nil {
+		e.cfg.OnShadow(s)
+	}
+}
+
+// concerns tells whether the shadow would be asked at all.
+func (l *shadowLink) concerns(q *query) bool {
+	return l.source.has(q.kind) && (l.scope == nil || l.scope.covers(q.agent, q.channel))
+}
+
+func (l *shadowLink) shadowed(j *shadowJob, o ShadowOutcome) Shadowed {
+	s := Shadowed{Policy: l.source.Name, Digest: l.digest(), Against: l.source.ShadowOf, Outcome: o, At: j.at}
+	if l.module != nil {
+		s.File = l.module.file
+	}
+	return s
+}
+
+// ask asks one shadow about one decision, and compares.
+func (l *shadowLink) ask(ctx context.Context, j *shadowJob) Shadowed {
+	if l.source.ShadowOf != "" {
+		return l.askBeside(ctx, j)
+	}
+	return l.askWithin(ctx, j)
+}
+
+// askBeside compares the shadow's own answer with that of one policy.
+func (l *shadowLink) askBeside(ctx context.Context, j *shadowJob) Shadowed {
+	at := slices.IndexFunc(j.records, func(r Record) bool { return r.Policy == l.source.ShadowOf })
+	if at < 0 {
+		return l.shadowed(j, ShadowSkipped)
+	}
+	s := l.shadowed(j, ShadowSame)
+	s.Was = j.records[at]
+	if j.q.kind == KindRoute {
+		l.askRoute(ctx, j, &s.Is)
+	} else {
+		l.askTool(ctx, j, &s.Is)
+	}
+	s.judge()
+	return s
+}
+
+// askWithin compares what the chain answered with what it would have answered with the shadow at its place.
+func (l *shadowLink) askWithin(ctx context.Context, j *shadowJob) Shadowed {
+	s := l.shadowed(j, ShadowSame)
+	s.Was = Record{Policy: l.source.Name, Kind: j.q.kind, Frame: j.q.frame}
+	s.Is = s.Was
+	if j.q.kind == KindTool {
+		s.Was.Answer, s.Was.Reason = j.restrictions.effect(), strings.Join(j.restrictions.Reasons, "; ")
+		var own Record
+		var with Restrictions
+		with.Join(j.restrictions)
+		with.Join(l.askTool(ctx, j, &own))
+		with.resolve()
+		s.Is.Answer, s.Is.Reason, s.Is.Error = with.effect(), own.Reason, own.Error
+		s.judge()
+		return s
+	}
+	s.Was.Answer, s.Was.Reason = j.answer.effect(j.candidate), j.answer.Reason
+	if j.answer.Decided && j.set.placeOf(j.answer.Policy) < l.place {
+		return s // the chain ends before it
+	}
+	var own Record
+	with := l.askRoute(ctx, j, &own)
+	if !with.Decided {
+		with, own.Reason = j.answer, j.answer.Reason
+	}
+	s.Is.Answer, s.Is.Reason, s.Is.Error = with.effect(j.candidate), own.Reason, own.Error
+	s.judge()
+	return s
+}
+
+func (l *shadowLink) askRoute(ctx context.Context, j *shadowJob, r *Record) RouteAnswer {
+	v := l.link.ask(ctx, &j.q, r)
+	return l.route(&v, j.agents, r)
+}
+
+func (l *shadowLink) askTool(ctx context.Context, j *shadowJob, r *Record) Restrictions {
+	q := j.q
+	q.tree = &tree{} // that of the decision is the decision's
+	v := l.link.ask(ctx, &q, r)
+	return l.restrict(&v, r)
+}
+
+// judge finds the outcome of what was asked.
+func (s *Shadowed) judge() {
+	switch {
+	case s.Is.Error != "":
+		s.Outcome = ShadowFailed
+	case s.Was.Answer != s.Is.Answer || s.Was.Error != "":
+		s.Outcome = ShadowChanged
+	}
+}
+
+// placeOf is the place of a policy in the chain.
+func (s *Set) placeOf(name string) int {
+	return slices.IndexFunc(s.links, func(l link) bool { return l.source.Name == name })
+}
+
+// effect is the answer in words that say what happens.
+func (r *Restrictions) effect() string {
+	if r.Deny {
+		return "deny"
+	}
+	return r.words()
+}
+
+// effect is who answers in the end: the static table's candidate where no policy decides.
+func (a *RouteAnswer) effect(candidate string) string {
+	switch {
+	case a.Decided && a.Agent == "":
+		return "drop"
+	case a.Decided:
+		return agentWord + a.Agent
+	case candidate == "":
+		return "nobody"
+	}
+	return agentWord + candidate
+}
+
+// checkShadows makes sure that shadows are compared with policies that are asked.
+func checkShadows(sources []Source) error {
+	for _, s := range sources {
+		if s.ShadowOf == "" {
+			continue
+		}
+		if !s.Shadow {
+			return fmt.Errorf("policy %q: shadow_of is of use to a shadow only: set shadow = true", s.Name)
+		}
+		i := slices.IndexFunc(sources, func(o Source) bool { return o.Name == s.ShadowOf && !o.Shadow })
+		if i < 0 {
+			return fmt.Errorf("policy %q: shadow_of names %q, which is no policy in force", s.Name, s.ShadowOf)
+		}
+		for _, kind := range s.Kinds {
+			if !sources[i].has(kind) {
+				return fmt.Errorf("policy %q: it decides about a %s, and %s, which it shadows, does not", s.Name, kind, s.ShadowOf)
+			}
+		}
+	}
+	return nil
+}
