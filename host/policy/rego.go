@@ -276,14 +276,15 @@ func (i *instance) runRego(r *Record) verdict {
 // document makes the document input, after paying for it.
 func (i *instance) document() ([]byte, *Error) {
 	var args json.RawMessage
+	size := 0
 	if i.rego.input.args {
 		args = i.q.arguments()
+		size = len(args)
 	}
-	long := len(args)
 	if i.rego.input.text {
-		long += len(i.q.text)
+		size += len(i.q.text)
 	}
-	if err := i.charge(int64(long) * costDocumentByte); err != nil {
+	if err := i.charge(int64(size) * costDocumentByte); err != nil {
 		return nil, err
 	}
 	return i.rego.input.build(&i.q, args)
