@@ -63,7 +63,7 @@ func TestHostileOPA(t *testing.T) {
 		"an eval that spins":              {func(uint32) map[string][]byte { return map[string][]byte{"eval": w.Join(w.Loop(w.Br(0)), w.I32(0))} }, "fuel"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, err := Open(t.Context(), Source{Name: "p", Path: write(t, fakeOPA(c.bodies)), Kinds: []string{KindRoute}})
+			m, err := Open(t.Context(), Source{Name: "p", Path: write(t, fakeOPA(c.bodies)), Kinds: []string{KindRoute}, Limits: Limits{Wall: maxWall}})
 			if err != nil {
 				if c.want == "" || !strings.Contains(err.Error(), c.want) {
 					t.Fatal(err)
