@@ -250,6 +250,10 @@ func (b backend) warnings(g *generation) []string {
 		if p.Error != "" {
 			out = append(out, fmt.Sprintf("Policy %s: %s", p.Name, p.Error))
 		}
+		if p.Stateful > 0 {
+			out = append(out, fmt.Sprintf("Policy %s remembers what it should not: a module in its first state makes %d of the sampled decisions otherwise. "+
+				"Set isolation = \"pure\" for it.", p.Name, p.Stateful))
+		}
 		if p.AllowOnError {
 			out = append(out, fmt.Sprintf("Policy %s restricts nothing where it fails (dangerously_allow_on_error): %d tool calls have passed so.",
 				p.Name, p.Passed))

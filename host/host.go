@@ -59,6 +59,7 @@ type Host struct {
 	registry *tool.Registry
 	machines *machines
 	policies *policy.Engine
+	shadows  *shadowLog
 	plugins  *plugin.Host
 	desk     *approval.Desk
 	inbox    *channel.Inbox
@@ -115,10 +116,13 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if err := ledger.prune(ctx); err != nil {
 		h.log.Warn("the archive of policies is not pruned", "error", err)
 	}
+	h.shadows = newShadowLog(h.store, h.metrics, h.log)
+	observeStateful(registry, func() []policy.Status { return h.policies.Status() })
 	cache := filepath.Join(c.Store.Dir, "wasm-cache")
 	h.policies, err = policy.New(ctx, policy.Config{
 		Sources: PolicySources(c), CacheDir: cache, Log: h.log, OnChange: h.metrics.policyChange, Gate: policyProof{h.store, cache}.prove,
 		Ledger: ledger,
+		OnShadow: h.shadows.shadowed,
 	})
 	if err != nil {
 		return err
@@ -229,6 +233,8 @@ func (h *Host) Run(ctx context.Context) error {
 	out.run(h, "sandbox", stop, func() error { return h.machines.run(sandboxes, cfg.Sandbox) })
 	in.run(h, "lanes", stop, func() error { return h.lanes.Run(ctx) })
 	in.run(h, "policies", stop, func() error { return h.policies.Run(ctx) })
+	in.run(h, "shadow policies", stop, func() error { return h.policies.RunShadows(ctx) })
+	kept.run(h, "shadow log", stop, func() error { return h.shadows.run(records) })
 	in.run(h, "configuration", stop, func() error { return h.follow(ctx) })
 	in.run(h, "gateway", stop, func() error { return h.gateway.Run(ctx) })
 	h.setChannels(nil, cfg)

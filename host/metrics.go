@@ -24,6 +24,7 @@ type metrics struct {
 	plugins     *prometheus.CounterVec   // changes of state, by instance and state
 	calls       *prometheus.HistogramVec // seconds, by instance and method
 	swaps       *prometheus.CounterVec   // by policy and result
+	shadows     *prometheus.CounterVec   // by policy and outcome
 	egress      *prometheus.CounterVec   // by kind and whether it was allowed
 	egressLoss  prometheus.Counter
 	generations prometheus.Gauge
@@ -51,6 +52,7 @@ func newMetrics(r *prometheus.Registry) *metrics {
 		plugins:    counter("plugin_states_total", "Changes of state of a plugin instance.", "instance", "state"),
 		calls:      seconds("plugin_call_seconds", "Calls to plugins.", "instance", "method", "ok"),
 		swaps:      counter("policy_loads_total", "Changes of what is in force of a policy, by outcome; a file that was tried and refused is one.", "policy", "result"),
+		shadows:    counter("policy_shadow_total", "Decisions that shadow policies were to be asked about, by what came of it.", "policy", "outcome"),
 		egress:     counter("sandbox_egress_total", "What programs in sandboxes asked to reach, or to have run.", "kind", "allowed"),
 		egressLoss: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "flynn_sandbox_egress_lost_total", Help: "Records that the egress log could not take.",

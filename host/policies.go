@@ -32,6 +32,7 @@ func (h *Host) policyStatus(ctx context.Context, p policy.Status) gateway.Policy
 	s := gateway.PolicyStatus{
 		Name: p.Name, Path: p.Path, Kinds: p.Kinds, Digest: p.Digest, File: p.File, Pinned: p.Pinned, State: p.State, Detail: p.Error,
 		OK: p.Error == "", Since: p.LoadedAt, Decisions: p.Decisions, Failures: p.Failures,
+		Shadow: p.Shadow, ShadowOf: p.ShadowOf, Stateful: p.Stateful,
 	}
 	if m, err := h.store.PolicyModule(ctx, p.Digest); err == nil {
 		s.Version = m.Version
@@ -192,7 +193,7 @@ func moduleDigest(path string) (string, error) {
 func PoliciesAtRest(ctx context.Context, c *config.Config) ([]gateway.PolicyStatus, error) {
 	out := []gateway.PolicyStatus{}
 	for _, p := range c.Policies {
-		s := gateway.PolicyStatus{Name: p.Name, Path: p.Path, Kinds: p.Kinds, State: "not running", OK: true}
+		s := gateway.PolicyStatus{Name: p.Name, Path: p.Path, Kinds: p.Kinds, State: "not running", OK: true, Shadow: p.Shadow, ShadowOf: p.ShadowOf}
 		last, err := sqlite.ReadPolicyChanges(ctx, c.Store.Dir, store.PolicyFilter{Policy: p.Name, Limit: 1})
 		if err != nil {
 			return nil, err

@@ -63,7 +63,8 @@ func (r *Replay) replay(ctx context.Context, log decisionlog.Source, source poli
 
 // sources are the policies to ask, as configured except for what the replay changes.
 func (r *Replay) sources(c *config.Config) ([]policy.Source, error) {
-	sources := PolicySources(c)
+	// Shadows have no decisions in the log.
+	sources := slices.DeleteFunc(PolicySources(c), func(s policy.Source) bool { return s.Shadow })
 	if r.Policy == "" && r.Candidate == "" && len(r.Data) == 0 {
 		return sources, nil
 	}

@@ -53,7 +53,7 @@ func policyCommand() *cli.Command {
 				},
 			},
 			fuzzCommand(),
-			//inspectCommand(),
+			inspectCommand(),
 			listPoliciesCommand(),
 			policyHistoryCommand(),
 			rollbackPolicyCommand(),

@@ -69,7 +69,7 @@ func showPolicies(o *output, list []gateway.PolicyStatus) error {
 	var rows [][]string
 	for _, p := range list {
 		rows = append(rows, []string{
-			p.Name, strings.Join(p.Kinds, ","), p.State, p.Version, short(p.File), localTime(p.Since), strconv.FormatInt(p.Decisions, 10),
+			p.Name, strings.Join(p.Kinds, ","), policyState(p), p.Version, short(p.File), localTime(p.Since), strconv.FormatInt(p.Decisions, 10),
 			strconv.FormatInt(p.Failures, 10), p.Detail,
 		})
 	}

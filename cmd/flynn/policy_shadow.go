@@ -1,7 +1,73 @@
 package main
 
 import (
+	"context"
+	"time"
+
 	"github.com/urfave/cli/v3"
+
+	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/store"
 )
 
-func shadowPolicyCommand() *cli.Command { return &cli.Command{Name: "shadow", Hidden: true} }
+func shadowPolicyCommand() *cli.Command {
+	return &cli.Command{
+		Name: "shadow", Usage: "show what shadow policies would have changed", ArgsUsage: "[NAME]", Action: showShadows,
+		Description: "Policies with shadow = true are asked on live traffic without effect. What they would have changed is kept for a month, of a host\n" +
+			"that runs as of one that does not. Each module of a policy has a table of its own, the latest first.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "since", Usage: "only decisions after `TIME`: 90m, 7d, 2026-03-01 or 2026-03-01T12:00:00Z; those that did not change are counted by day"},
+			&cli.IntFlag{Name: "examples", Usage: "show `N` decisions of each group", Value: 3},
+		},
+	}
+}
+
+func showShadows(ctx context.Context, cmd *cli.Command) error {
+	if cmd.Args().Len() > 1 {
+		return usagef("name one policy, or none for all")
+	}
+	since, err := when("since", cmd.String("since"), time.Now())
+	if err != nil {
+		return err
+	}
+	c, err := loadConfig(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	reports, err := host.ShadowReports(ctx, c, store.ShadowFilter{Policy: cmd.Args().First(), Since: since}, examplesOf(cmd))
+	if err != nil {
+		return err
+	}
+	o := newOutput(ctx, cmd)
+	if o.asJSON {
+		return o.json(reports)
+	}
+	for i := range reports {
+		r := &reports[i]
+		if i > 0 {
+			o.line("")
+		}
+		against := "the whole chain"
+		if r.Against != "" {
+			against = "policy " + cell(r.Against)
+		}
+		o.line("module %s, compared with %s", short(r.File), against)
+		if err := printComparison(o, &r.Report); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// policyState marks what has no effect, and what remembers.
+func policyState(p gateway.PolicyStatus) string {
+	state := p.State
+	if p.Shadow {
+		state += ", shadow"
+	}
+	if p.Stateful > 0 {
+		state += ", stateful"
+	}
+	return state
+}

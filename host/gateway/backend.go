@@ -131,6 +131,11 @@ type PolicyStatus struct {
 	Since     time.Time `json:"since,omitzero"` // it is in force
 	Decisions int64     `json:"decisions"`
 	Failures  int64     `json:"failures"`
+	// Shadow policies are asked without effect, ShadowOf is the one of the chain that it is compared with.
+	Shadow   bool   `json:"shadow,omitempty"`
+	ShadowOf string `json:"shadow_of,omitempty"`
+	// Stateful is how many of the sampled decisions a module in its first state makes otherwise.
+	Stateful int64 `json:"stateful,omitempty"`
 }
 
 // SandboxStatus tells whether tools can be run apart from the host.

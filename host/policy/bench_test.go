@@ -306,7 +306,7 @@ func unmetered(b *testing.B, e *Engine, path string) (api.Module, uint32) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	i := &instance{fuel: nowhere{}, memory: m.Memory(), module: &Module{host: e.host, limits: Limits{HostCalls: 1 << 30}}}
+	i := &instance{fuel: nowhere{}, limit: maxFuel, memory: m.Memory(), module: &Module{host: e.host, limits: Limits{HostCalls: 1 << 30}}}
 	if f := m.ExportedFunction("_initialize"); f != nil {
 		if _, err := f.Call(i); err != nil {
 			b.Fatal(err)

@@ -43,6 +43,8 @@ type instance struct {
 	broken             bool   // the last decision failed
 	since              int    // decisions since the last reset
 	resetAt            time.Duration
+	sampleAt           int64 // decision that is asked again of the first state
+	samples            int   // so far, of a young instance
 
 	// The decision that is being made.
 	caller    context.Context

@@ -235,7 +235,7 @@ func (m *Module) fresh(ctx context.Context) (*instance, error) {
 		return nil, fmt.Errorf("instantiate: %w", err)
 	}
 	i := &instance{module: m, wasm: wasm, counters: counters, memory: wasm.Memory(), backing: b, buffer: wasm.ExportedFunction("flynn_buffer"),
-		fuel: mutable(wasm, meter.FuelGlobal), depth: mutable(wasm, meter.DepthGlobal)}
+		fuel: mutable(wasm, meter.FuelGlobal), depth: mutable(wasm, meter.DepthGlobal), sampleAt: m.firstSample()}
 	for _, name := range m.info.Mutable {
 		i.globals = append(i.globals, mutable(wasm, name))
 	}

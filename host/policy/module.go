@@ -2,6 +2,8 @@ package policy
 
 import (
 	"context"
+	"math"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -14,8 +16,11 @@ import (
 const (
 	resetEvery = 10_000 // decisions
 	resetAfter = 5 * time.Minute
-	// sampleEvery is how often a warm decision is asked again of the first state, to find hidden state.
+	// sampleEvery is how often a warm decision is asked again of the first state, to find hidden state. A young instance is sampled more
+	// often, so that a quiet host finds it, too; and always at random, since what a policy counts may have any period.
 	sampleEvery = 1_000
+	sampleFirst = 16
+	sampleYoung = 8 // samples before they become half as frequent
 )
 
 // Module is a policy's module, loaded and ready to be asked. It is safe for concurrent use.
@@ -123,8 +128,8 @@ func (m *Module) ask(ctx context.Context, q *query, r *Record) verdict {
 		return verdict{err: err}
 	}
 	v := i.decide(ctx, q, r)
-	if !m.pure && i.since%sampleEvery == 0 && v.err == nil && m.image != nil {
-		m.sample(ctx, i, q, r)
+	if !m.pure && v.err == nil && m.image != nil && i.sampleDue() {
+		m.sample(ctx, i, q, v)
 	}
 	m.pool.put(i)
 	return v
@@ -155,15 +160,48 @@ func (i *instance) stale() bool {
 	return i.since%look == 0 && i.module.host.clock()-i.resetAt > resetAfter
 }
 
+// sampleDue goes by all decisions of the instance, however often it was reset.
+func (i *instance) sampleDue() bool { return i.stats.decisions.Load() >= i.sampleAt }
+
+// firstSample is never where blocks are counted: a sample would run them for no decision of the caller's.
+func (m *Module) firstSample() int64 {
+	if m.census != nil {
+		return math.MaxInt64
+	}
+	return sampleFirst
+}
+
+// planSample chooses the next decision to sample.
+func (i *instance) planSample() {
+	window := int64(min(sampleEvery, sampleYoung<<(i.samples/sampleYoung)))
+	i.samples = min(i.samples+1, sampleYoung*sampleYoung)
+	i.sampleAt = i.stats.decisions.Load() + 1 + rand.Int64N(2*window)
+}
+
 // sample asks the first state the same question. Another answer means that the policy remembers what it should not.
-func (m *Module) sample(ctx context.Context, i *instance, q *query, r *Record) {
-	if !i.reset() {
-		return
+func (m *Module) sample(ctx context.Context, i *instance, q *query, v verdict) {
+	defer i.planSample()
+	first := i
+	if !i.reset() { // its memory has grown, which is no way to hide
+		fresh, err := m.instantiate()
+		if err != nil {
+			return
+		}
+		defer fresh.close()
+		first = fresh
 	}
 	var again Record
-	if v := i.decide(ctx, q, &again); v.err != nil || again.Raw != r.Raw {
+	if !first.decide(ctx, q, &again).same(v) {
 		i.stats.stateful.Add(1)
 	}
+}
+
+// same tells that two verdicts are the same in all that they say. A failure for want of time tells nothing of the module.
+func (v verdict) same(other verdict) bool {
+	if v.err != nil {
+		return v.err.Class == ClassDeadline || v.err.Class == ClassBusy
+	}
+	return v.code == other.code && v.rule == other.rule && v.name == other.name && v.reason == other.reason
 }
 
 // fill tells of the module in force.

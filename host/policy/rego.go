@@ -77,6 +77,9 @@ func entrypointOf(kind string) string {
 type rego struct {
 	setHeap, malloc, parse, dump, setInput, setEntrypoint, eval, result api.Function
 	input                                                               document
+	// evaluating tells that eval runs and nothing that it called on the host. Only then may the module call a builtin, whose arguments are read by
+	// functions of the module: a call of a function that is running already would write over its stack.
+	evaluating bool
 }
 
 func newRego(wasm api.Module, d *dialect) *rego {
@@ -164,7 +167,7 @@ const (
 
 // setUpRego finds the module's entrypoints and builtins, and gives it the configured data. It runs once for each first state.
 func (i *instance) setUpRego() error {
-	if v, ok := i.wasm.ExportedGlobal("opa_wasm_abi_version").(api.Global); !ok || v.Get() != 1 {
+	if v := i.wasm.ExportedGlobal("opa_wasm_abi_version"); v == nil || v.Get() != 1 {
 		return fmt.Errorf("the module does not say that it has OPA's Wasm ABI 1")
 	}
 	m, s := i.module, &steps{i: i}
@@ -254,7 +257,10 @@ func (i *instance) runRego(r *Record) verdict {
 	s.call(i.rego.setInput, d.context, s.parse(input))
 	i.note(HostCall{Name: InputCall, Args: i.rego.input.large, Ret: int32(min(i.used()-before, 1<<31-1))})
 	s.call(i.rego.setEntrypoint, d.context, d.entrypoints[kind])
-	if failed := s.call(i.rego.eval, d.context); s.err == nil && failed != 0 {
+	i.rego.evaluating = true
+	failed := s.call(i.rego.eval, d.context)
+	i.rego.evaluating = false
+	if s.err == nil && failed != 0 {
 		s.err = failf(ClassTrap, "OPA's eval failed with %d", int32(failed))
 	}
 	text := s.dump(s.call(i.rego.result, d.context), opa.MaxAnswer)

@@ -53,9 +53,10 @@ func (i *instance) words(at uint64) string {
 // builtin runs a builtin on the host: its arguments come out of the module as JSON, its result goes in as JSON. 0 is undefined.
 func (i *instance) builtin(id uint32, params []uint64) uint64 {
 	i.countCall()
-	if i.rego == nil {
-		i.abort(failf(ClassTrap, "a builtin of OPA's in a module that is none of OPA's"))
+	if i.rego == nil || !i.rego.evaluating {
+		i.abort(failf(ClassTrap, "a builtin of OPA's is called outside of an evaluation"))
 	}
+	i.rego.evaluating = false
 	b, ok := i.module.rego.builtins[id]
 	if !ok || b.Arity != len(params) {
 		i.abort(failf(ClassTrap, "the builtin %d with %d parameters, which the module has not announced", id, len(params)))
@@ -64,6 +65,7 @@ func (i *instance) builtin(id uint32, params []uint64) uint64 {
 	args, text := i.builtinArgs(s, params)
 	result, err := i.answerBuiltin(&b, args)
 	if errors.Is(err, opa.ErrUndefined) {
+		i.rego.evaluating = true
 		i.note(HostCall{Name: b.Name, Args: text, Ret: absent})
 		return 0
 	}
@@ -79,6 +81,7 @@ func (i *instance) builtin(id uint32, params []uint64) uint64 {
 	if s.err != nil {
 		i.abort(s.err)
 	}
+	i.rego.evaluating = true
 	return value
 }
 

@@ -127,11 +127,9 @@ func (l lack) asked(calls []HostCall) string {
 	for k := range calls {
 		c := &calls[k]
 		switch {
-		case l.args && (c.Name == "arg" || c.Name == "arg_kind"):
+		case l.args && (c.Name == "arg" || c.Name == "arg_kind" || c.Name == InputCall && bytes.Contains(c.Args, []byte(opa.Args))):
 			return "arguments"
-		case c.Name == InputCall && l.args && bytes.Contains(c.Args, []byte(opa.Args)):
-			return "arguments"
-		case c.Name == InputCall && l.text && bytes.Contains(c.Args, []byte("text")):
+		case l.text && c.Name == InputCall && bytes.Contains(c.Args, []byte("text")):
 			return "text"
 		case l.text && c.Name == "get" && len(c.Args) == 8 && binary.LittleEndian.Uint32(c.Args) == uint32(abi.Text):
 			return "text"

@@ -18,8 +18,13 @@ func Part(t testing.TB, name string, err error) {
 	if err == nil {
 		return
 	}
-	if slices.Contains(strings.Split(os.Getenv("FLYNN_TEST_REQUIRE"), ","), name) {
+	if Required(name) {
 		t.Fatalf("FLYNN_TEST_REQUIRE names %s, but it is missing: %v", name, err)
 	}
 	t.Skipf("%s is missing: %v", name, err)
+}
+
+// Required reports whether FLYNN_TEST_REQUIRE names the part. It is for tests that can do without some of their parts.
+func Required(name string) bool {
+	return slices.Contains(strings.Split(os.Getenv("FLYNN_TEST_REQUIRE"), ","), name)
 }

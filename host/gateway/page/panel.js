@@ -76,7 +76,7 @@ export class Panel {
       ...warnings.map((w) => el("p", { class: "warning" }, w)),
       section("Agents", (s.agents ?? []).map((a) => line(a.name, [a.kind, a.model, a.tools && "tools: " + a.tools, a.sandbox ? "sandbox " + a.sandbox : "on the host"]))),
       section("Channels", (s.channels ?? []).map((c) => line(c.name, [c.state, c.plugin, c.detail], c.ok))),
-      section("Policies", (s.policies ?? []).map((p) => line(p.name, [p.state, (p.kinds ?? []).join(", "), (p.digest ?? "").replace(/^sha256:/, "").slice(0, 12), p.detail], p.ok))),
+      section("Policies", (s.policies ?? []).map((p) => line(p.name, [p.shadow ? "shadow" : "", p.state, (p.kinds ?? []).join(", "), (p.digest ?? "").replace(/^sha256:/, "").slice(0, 12), p.detail], p.ok))),
       section("Sandbox", [line(sandbox, [s.sandbox?.detail], s.sandbox?.enabled ? s.sandbox.available : undefined)]),
       el("p", { class: "small" }, [s.version && "Flynn " + s.version, "configuration " + s.generation, s.started && "since " + clock(s.started)].filter(Boolean).join(" · ")));
   }

@@ -12,6 +12,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // mustBuild builds a policy, or skips the test where the toolchain is missing.
 func mustBuild(t testing.TB, dir string) {
 	t.Helper()
+	part, err := toolchain(t, dir)
+	need.Part(t, part, err)
+	if _, err := Build(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// toolchain names the real part that building a policy needs, and says why it is missing if it is.
+func toolchain(t testing.TB, dir string) (part string, err error) {
+	t.Helper()
 	m, err := LoadManifest(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -19,17 +29,15 @@ func mustBuild(t testing.TB, dir string) {
 	switch m.Language {
 	case "c":
 		_, err := findTool("clang")
-		need.Part(t, "clang", err)
-	case "assemblyscript":
-		_, err := findCompiler(t.Context(), dir)
-		need.Part(t, "asc", err)
+		return "clang", err
 	case "rust":
 		_, err := findRust(t.Context())
-		need.Part(t, "rustc", err)
+		return "rustc", err
+	case "assemblyscript":
+		_, err := findCompiler(t.Context(), dir)
+		return "asc", err
 	}
-	if _, err := Build(t.Context(), dir); err != nil {
-		t.Fatal(err)
-	}
+	return "", nil
 }
 
 // mustPass runs the cases of a built policy and checks that there are at least n of them.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/flynnhost/flynn/host/policy"
@@ -92,6 +93,11 @@ func ownCode(language, dir string) cover.Own {
 	case "go":
 		module := goModule(dir)
 		own.Function = func(name string) bool { return ownGo(name, module) }
+	case "rust":
+		own.Function = func(name string) bool {
+			return !slices.ContainsFunc([]string{"_ZN4core", "_ZN5alloc", "_ZN3std", "_ZN17compiler_builtins", "_ZN5flynn", "rust_", "__rust"},
+				func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+		}
 	case "assemblyscript":
 		own.Function = func(name string) bool {
 			return !strings.HasPrefix(name, "~") && !strings.HasPrefix(name, "flynn") && !strings.HasPrefix(name, "node_modules/")

@@ -21,8 +21,11 @@ func TestNewPoliciesWorkOffline(t *testing.T) {
 				}
 				mustBuild(t, dir)
 				mustPass(t, dir, 3)
-				if language == "go" {
+				switch language {
+				case "go":
 					vetAndTest(t, dir)
+				case "rust":
+					testRust(t, dir)
 				}
 			})
 		}
@@ -37,6 +40,24 @@ func vetAndTest(t *testing.T, dir string) {
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("go %s: %v\n%s", args[0], err, out)
+		}
+	}
+}
+
+// testRust runs the scaffold's own unit tests, as cargo would.
+func testRust(t *testing.T, dir string) {
+	t.Helper()
+	out := t.TempDir()
+	library, tests := filepath.Join(out, "libflynn.rlib"), filepath.Join(out, "tests")
+	for _, args := range [][]string{
+		{"rustc", "--edition", "2021", "-D", "warnings", "--crate-type", "rlib", "--crate-name", "flynn", "-o", library, "vendor/flynn/src/lib.rs"},
+		{"rustc", "--edition", "2021", "-D", "warnings", "--test", "--extern", "flynn=" + library, "-o", tests, "policy.rs"},
+		{tests},
+	} {
+		cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
+		cmd.Dir = dir
+		if said, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", args[0], err, said)
 		}
 	}
 }

@@ -62,11 +62,14 @@ func NewTally(examples int) *Tally {
 }
 
 // Skip counts a decision that cannot be compared.
-func (t *Tally) Skip(why string) {
+func (t *Tally) Skip(why string) { t.SkipMany(why, 1) }
+
+// SkipMany counts n of them.
+func (t *Tally) SkipMany(why string, n int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.r.Read++
-	t.skipped[why]++
+	t.r.Read += n
+	t.skipped[why] += n
 }
 
 // Same counts decisions that did not change.
@@ -87,17 +90,46 @@ func (t *Tally) Add(d *Decision, is *policy.Record, c Change) {
 	t.r.FuelIs.add(is.Fuel)
 	t.r.span(d.At)
 	if c.Kind != KindNone {
-		t.group(d, is, c).add(d, t.examples)
+		t.groupOf(keyOf(d, is, c), d.Answer, is.Answer).add(d, t.examples)
 	}
 }
 
-// group finds the group of a changed decision.
-func (t *Tally) group(d *Decision, is *policy.Record, c Change) *Group {
+// Count counts a decision that changed and was compared elsewhere.
+func (t *Tally) Count(d *Difference) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.r.Read++
+	t.r.Compared++
+	t.r.span(d.At)
+	key := groupKey{d.Policy, d.Kind, d.Was, d.WasWhy, d.Is, d.IsWhy, d.Change}
+	t.groupOf(key, d.Was, d.Is).keep(d.Example, t.examples)
+}
+
+// Difference is one decision that changed, in the words of a group.
+type Difference struct {
+	Policy, Kind           string
+	Change                 Change
+	Was, WasWhy, Is, IsWhy string
+	Example
+}
+
+// DifferenceOf says how a decision changed.
+func DifferenceOf(d *Decision, is *policy.Record, c Change) Difference {
+	k := keyOf(d, is, c)
+	return Difference{Policy: k.policy, Kind: k.kind, Change: k.change, Was: k.was, WasWhy: k.wasWhy, Is: k.is, IsWhy: k.isWhy, Example: d.example()}
+}
+
+func keyOf(d *Decision, is *policy.Record, c Change) groupKey {
 	c.Detail = clip(c.Detail)
 	key := groupKey{policy: d.Policy, kind: d.Record.Kind, was: clip(d.Answer), wasWhy: why(&d.Record), is: clip(is.Answer), isWhy: why(is), change: c}
 	if c.Kind == KindFuel || c.Kind == KindWarm {
 		key.wasWhy, key.isWhy = "", ""
 	}
+	return key
+}
+
+// groupOf finds the group of a changed decision.
+func (t *Tally) groupOf(key groupKey, was, is string) *Group {
 	g := t.groups[key]
 	if g == nil && len(t.groups) >= maxGroups {
 		key.was, key.wasWhy, key.is, key.isWhy, key.change.Detail = theRest, "", theRest, "", ""
@@ -105,9 +137,9 @@ func (t *Tally) group(d *Decision, is *policy.Record, c Change) *Group {
 	}
 	if g == nil {
 		g = key.group()
-		g.Effect = effectOf(key, d.Answer, is.Answer)
+		g.Effect = effectOf(key, was, is)
 		t.groups[key] = g
-	} else if key.was == theRest && effectOf(key, d.Answer, is.Answer) == Looser {
+	} else if key.was == theRest && effectOf(key, was, is) == Looser {
 		g.Effect = Looser
 	}
 	return g
@@ -147,19 +179,32 @@ func clip(s string) string {
 	return s[:n] + "..."
 }
 
-// add counts a decision of the group, and keeps it as an example if it is one of the first.
+// add counts a decision of the group. It looks into the frame only if the decision is one of the first.
 func (g *Group) add(d *Decision, examples int) {
-	g.Count++
-	if len(g.Examples) == examples && (examples == 0 || !d.before(&g.Examples[examples-1])) {
+	if g.full(Example{ID: d.ID, At: d.At}, examples) {
+		g.Count++
 		return
 	}
-	g.Examples = append(g.Examples, Example{ID: d.ID, At: d.At, Channel: d.Fact(abi.Channel), Sender: d.Fact(abi.Sender), Tool: d.Fact(abi.Tool)})
+	g.keep(d.example(), examples)
+}
+
+// keep counts a decision of the group, and keeps it as an example if it is one of the first.
+func (g *Group) keep(e Example, examples int) {
+	g.Count++
+	if g.full(e, examples) {
+		return
+	}
+	g.Examples = append(g.Examples, e)
 	slices.SortFunc(g.Examples, compareExamples)
 	g.Examples = g.Examples[:min(len(g.Examples), examples)]
 }
 
-func (d *Decision) before(e *Example) bool {
-	return compareExamples(Example{ID: d.ID, At: d.At}, *e) < 0
+func (g *Group) full(e Example, examples int) bool {
+	return len(g.Examples) == examples && (examples == 0 || compareExamples(e, g.Examples[examples-1]) >= 0)
+}
+
+func (d *Decision) example() Example {
+	return Example{ID: d.ID, At: d.At, Channel: d.Fact(abi.Channel), Sender: d.Fact(abi.Sender), Tool: d.Fact(abi.Tool)}
 }
 
 func compareExamples(a, b Example) int {

@@ -97,28 +97,33 @@ func (s *session) newValue() any {
 
 // kindAt is the type of the value that a JSON Pointer names, "absent" if there is none.
 func kindAt(args json.RawMessage, pointer string) string {
-	v, ok := decodeArgs(args)
+	v, ok := at(args, pointer)
 	if !ok {
 		return "absent"
 	}
+	return kindOf(v)
+}
+
+// at is the value that a JSON Pointer names.
+func at(args json.RawMessage, pointer string) (any, bool) {
+	v, ok := decodeArgs(args)
 	for _, step := range steps(pointer) {
-		switch at := v.(type) {
+		switch in := v.(type) {
 		case map[string]any:
-			v, ok = at[step]
+			v, ok = in[step]
 		case []any:
 			var k int
-			k, ok = index(step, len(at))
-			if ok {
-				v = at[k]
+			if k, ok = index(step, len(in)); ok {
+				v = in[k]
 			}
 		default:
 			ok = false
 		}
 		if !ok {
-			return "absent"
+			return nil, false
 		}
 	}
-	return kindOf(v)
+	return v, ok
 }
 
 func kindOf(v any) string {

@@ -257,10 +257,10 @@ func (s *session) malformations(in input, r policy.Record) []variation {
 		list = append(list,
 			s.malformation(in, p, "array", func(args json.RawMessage) (json.RawMessage, bool) { return wrapped(args, p) }),
 			s.malformation(in, p, "absent", func(args json.RawMessage) (json.RawMessage, bool) { return replaceAt(args, p, nil, true) }))
-		if list2 := steps(p); len(list2) > 0 {
+		if path := steps(p); len(path) > 0 {
 			for _, second := range []string{"null", "[]", "{}"} {
 				list = append(list, s.malformation(in, p, "twice, the second time "+second,
-					func(args json.RawMessage) (json.RawMessage, bool) { return duplicate(args, list2[0], second) }))
+					func(args json.RawMessage) (json.RawMessage, bool) { return duplicate(args, path[0], second) }))
 			}
 		}
 	}
@@ -269,14 +269,7 @@ func (s *session) malformations(in input, r policy.Record) []variation {
 
 // wrapped puts the value at a pointer into a list.
 func wrapped(args json.RawMessage, pointer string) (json.RawMessage, bool) {
-	v, ok := decodeArgs(args)
-	for _, step := range steps(pointer) {
-		object, is := v.(map[string]any)
-		if !ok || !is {
-			return args, false
-		}
-		v, ok = object[step]
-	}
+	v, ok := at(args, pointer)
 	if !ok {
 		return args, false
 	}

@@ -183,25 +183,9 @@ func pointersOf(v any, at string) []string {
 }
 
 func stringAt(args json.RawMessage, pointer string) (string, bool) {
-	v, ok := decodeArgs(args)
-	for _, step := range steps(pointer) {
-		switch at := v.(type) {
-		case map[string]any:
-			v, ok = at[step]
-		case []any:
-			var k int
-			if k, ok = index(step, len(at)); ok {
-				v = at[k]
-			}
-		default:
-			ok = false
-		}
-		if !ok {
-			return "", false
-		}
-	}
-	text, ok := v.(string)
-	return text, ok
+	v, ok := at(args, pointer)
+	text, isText := v.(string)
+	return text, ok && isText
 }
 
 // changes are the differences between a case and what came of it, for people.

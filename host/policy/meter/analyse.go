@@ -32,10 +32,11 @@ type function struct {
 	locals    int // parameters included
 	codeAt    int
 	edits     []edit
-	needs     [3]bool // locals of the rewriter's own, by tempTypes
-	calls     bool    // functions of the module, directly or through a table
-	height    int     // of the operand stack, at most
-	size      int     // of the body
+	needs     [3]bool  // locals of the rewriter's own, by tempTypes
+	calls     bool     // functions of the module, directly or through a table
+	indirect  []uint32 // types of the calls through a table
+	height    int      // of the operand stack, at most
+	size      int      // of the body
 	effort    effort
 }
 
@@ -210,7 +211,7 @@ func (a *analyser) plain(op byte) error {
 	case op == opTableGet || op == opTableSet:
 		if a.r.u32(); op == opTableSet {
 			a.pop(2)
-			a.m.hidden = true
+			a.m.hide("table.set")
 		}
 	case op >= 0x28 && op <= 0x3e:
 		a.r.u32()
@@ -289,7 +290,8 @@ func (a *analyser) prefixed(at int) error {
 	case op == fcDataDrop || op == fcElemDrop:
 		a.r.u32()
 		a.charge(1)
-		a.m.hidden, a.m.segments = true, true
+		a.m.hide(map[bool]string{true: "data.drop", false: "elem.drop"}[op == fcDataDrop])
+		a.m.segments = true
 		return a.r.err
 	case op == fcTableSize:
 		a.r.u32()
@@ -308,7 +310,7 @@ func (a *analyser) bulk(op uint32, at int) error {
 	shift := uint32(bulkShift)
 	if op >= fcTableInit {
 		shift = 0
-		a.m.hidden = true
+		a.m.hide(map[uint32]string{fcTableInit: "table.init", fcTableCopy: "table.copy", fcTableGrow: "table.grow", fcTableFill: "table.fill"}[op])
 	}
 	a.r.u32()
 	if op != fcMemoryFill && op != fcTableGrow && op != fcTableFill {

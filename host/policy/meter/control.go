@@ -137,6 +137,7 @@ func (a *analyser) callIndirect() error {
 		return malformed("indirect call with type %d through table %d", typ, table)
 	}
 	a.f.calls = true
+	a.f.indirect = append(a.f.indirect, typ)
 	t := a.m.types[typ]
 	a.charge(costIndirect)
 	a.f.effort.traffic += len(t.params) + len(t.results)

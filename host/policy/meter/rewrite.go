@@ -20,8 +20,8 @@ type rewriter struct {
 	blocks           []Block
 	fuel, depth      uint32 // indices of the globals
 
-	hidden   bool // see Info.HiddenState
-	segments bool // data segments are named by number
+	hidden   []string // instructions; see Info.HiddenState
+	segments bool     // data segments are named by number
 	floats   bool
 	mutable  []string
 	merged   [2]int
@@ -287,7 +287,7 @@ func (w *rewriter) dataSection() []byte {
 
 func (w *rewriter) info() Info {
 	in := Info{Imports: w.imports, Exports: map[string]Signature{}, HasStart: w.start != nil, Mutable: w.mutable,
-		HiddenState: w.hidden, Floats: w.floats, Functions: len(w.bodies), Segments: w.merged}
+		HiddenState: len(w.hidden) > 0, Floats: w.floats, Functions: len(w.bodies), Segments: w.merged}
 	for _, e := range w.exports {
 		switch {
 		case e.kind == kindFunc:

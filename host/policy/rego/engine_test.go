@@ -93,9 +93,10 @@ func TestRoute(t *testing.T) {
 			regex.match("^irc:b", input.sender)
 			net.cidr_contains("10.0.0.0/8", "10.1.2.3") }`, "agent coder", "", ""},
 	} {
+		path := compiled(t, c.rule, "route")
 		for _, isolation := range []string{policy.IsolationPure, policy.IsolationWarm} {
 			t.Run(name+" "+isolation, func(t *testing.T) {
-				m := opened(t, policy.Source{Name: "p", Path: compiled(t, c.rule, "route"), Kinds: []string{"route"}, Isolation: isolation,
+				m := opened(t, policy.Source{Name: "p", Path: path, Kinds: []string{"route"}, Isolation: isolation,
 					Data: map[string]string{"chosen": "coder"}})
 				var fuel int64
 				for range 3 {
@@ -266,7 +267,8 @@ func TestWarmIsPure(t *testing.T) {
 route := {"agent": "coder", "reason": sprintf("%s, %d", [upper(input.text), count(words)])} if count(words) > 3
 words := {w | some w in split(input.text, " ")}
 `
-	source := policy.Source{Name: "p", Path: compiled(t, rules, "route"), Kinds: []string{"route"}, Isolation: policy.IsolationWarm}
+	source := policy.Source{Name: "p", Path: compiled(t, rules, "route"), Kinds: []string{"route"}, Isolation: policy.IsolationWarm,
+		Limits: policy.Limits{Wall: 10 * time.Second}}
 	engine, err := policy.New(t.Context(), policy.Config{Sources: []policy.Source{source}})
 	if err != nil {
 		t.Fatal(err)

@@ -181,6 +181,11 @@ func (m *Module) Global(v int32) uint32 {
 	return uint32(len(m.globals) - 1)
 }
 
+// ExportGlobal exports a global.
+func (m *Module) ExportGlobal(name string, g uint32) {
+	m.exports = append(m.exports, Join(named(name), []byte{3}, Unsigned(g)))
+}
+
 // Data adds an active segment.
 func (m *Module) Data(at int32, b []byte) {
 	m.data = append(m.data, Join([]byte{0}, I32(at), []byte{0x0b}, Unsigned(uint32(len(b))), b))

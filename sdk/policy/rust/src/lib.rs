@@ -52,6 +52,8 @@ mod output;
 mod panic;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use answer::{Restriction, RouteAnswer, RouteResult, ToolResult, Verdict};
 pub use facts::{Facts, RouteFacts, ToolFacts};

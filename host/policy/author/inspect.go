@@ -1,0 +1,256 @@
+package author
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docker/go-units"
+
+	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/policy/cover"
+	"github.com/flynnhost/flynn/host/policy/meter"
+	"github.com/flynnhost/flynn/sdk/policy/abi"
+)
+
+// Sheet is what can be told of a module before any of it runs.
+type Sheet struct {
+	Path     string    `json:"path"`
+	Problems []Problem `json:"problems"` // those that keep it out first
+	Bytes    int       `json:"bytes"`
+	SHA256   string    `json:"sha256"`
+	Digest   string    `json:"digest"` // of module, data, limits and meter version, as the host names it
+	Contract string    `json:"contract"`
+	Kinds    []string  `json:"kinds"`   // hooks that it exports
+	Exports  []string  `json:"exports"` // functions, with their types
+	Imports  []string  `json:"imports"`
+
+	MinPages      int      `json:"min_pages"` // of memory, 64 KiB each
+	MaxPages      int      `json:"max_pages"` // that it names; -1 is none
+	Tables        []string `json:"tables"`
+	Globals       int      `json:"globals"`
+	Mutable       int      `json:"mutable_globals"`
+	Functions     int      `json:"functions"`
+	Code          int      `json:"code_bytes"`
+	Data          int      `json:"data_bytes"`
+	Recursive     []string `json:"recursive"`                // functions that call themselves, or each other in a circle
+	ThroughTables int      `json:"recursive_through_tables"` // more of them, if a table holds the wrong ones
+	IndirectCalls int      `json:"indirect_calls"`
+	Floats        bool     `json:"floats"`
+	Hidden        []string `json:"hidden_state"` // instructions that change what cannot be put back
+
+	Sections  []Section        `json:"sections"`
+	Producers []meter.Producer `json:"producers"`
+	Lines     bool             `json:"lines"` // its debug information names lines of the source
+	Names     int              `json:"names"` // functions with a name
+
+	Limits []LimitAsked `json:"limits"`
+}
+
+// Problem is something that keeps a module out, or that its author should know.
+type Problem struct {
+	Refused bool   `json:"refused"` // the loader does not take it
+	Text    string `json:"text"`
+}
+
+// Section is a custom section.
+type Section struct {
+	Name  string `json:"name"`
+	Bytes int    `json:"bytes"`
+}
+
+// LimitAsked is a limit that the manifest asks for, beside the host's own.
+type LimitAsked struct {
+	Name    string `json:"name"`
+	Asked   string `json:"asked"`
+	Default string `json:"default"`
+	Above   bool   `json:"above"` // the default
+}
+
+// maxShown bounds the names in a list for people.
+const maxShown = 8
+
+// Inspect looks at a module, or at the built module of a policy's folder with the folder's kinds and limits. A module alone is
+// inspected for the kinds that it exports hooks for.
+func Inspect(ctx context.Context, path string) (Sheet, error) {
+	source, err := sourceOf(path)
+	if err != nil {
+		return Sheet{}, err
+	}
+	in, err := policy.Inspect(ctx, source)
+	if err != nil {
+		return Sheet{}, err
+	}
+	s := Sheet{
+		Path: source.Path, Bytes: len(in.Wasm), SHA256: in.File, Digest: in.Digest, Limits: limitsAsked(source.Limits), Problems: []Problem{},
+		Kinds: []string{}, Exports: []string{}, Imports: []string{}, Tables: []string{}, Recursive: []string{}, Hidden: []string{},
+	}
+	if in.Refused != nil {
+		s.Problems = append(s.Problems, Problem{true, in.Refused.Error()})
+	}
+	s.readSections(in.Wasm)
+	s.readInfo(in)
+	s.readPlan(in.Wasm)
+	s.advise(source, path)
+	return s, nil
+}
+
+// sourceOf is the policy as a host would have it that knows only what lies at the path.
+func sourceOf(path string) (policy.Source, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return policy.Source{}, err
+	}
+	if !info.IsDir() {
+		s := policy.Source{Name: strings.TrimSuffix(filepath.Base(path), ".wasm"), Path: path, Kinds: []string{kindTool}}
+		// Which hooks there are stands in the file; one that cannot be read is refused in a moment, whatever its kinds.
+		if hooks, _ := policy.Examine(s); len(hooks) > 0 {
+			s.Kinds = hooks
+		}
+		return s, nil
+	}
+	m, err := LoadManifest(path)
+	if err != nil {
+		return policy.Source{}, err
+	}
+	if _, err := os.Stat(m.modulePath(path)); errors.Is(err, os.ErrNotExist) {
+		return policy.Source{}, fmt.Errorf("%s is not built: run flynn policy build %s", m.modulePath(path), path)
+	}
+	l := m.Limits
+	return policy.Source{
+		Name: m.Name, Path: m.modulePath(path), Kinds: m.Kinds, Data: m.Data,
+		Limits: policy.Limits{Fuel: l.Fuel, Memory: int64(l.Memory), Depth: l.Depth, HostCalls: l.HostCalls, Wall: time.Duration(l.Wall)},
+	}, nil
+}
+
+func (s *Sheet) readInfo(in policy.Inspection) {
+	for name, t := range in.Info.Exports {
+		s.Exports = append(s.Exports, name+string(t))
+		if kind := strings.TrimPrefix(name, "flynn_"); kind == kindRoute || kind == kindTool {
+			s.Kinds = append(s.Kinds, kind)
+		}
+	}
+	slices.Sort(s.Exports)
+	slices.Sort(s.Kinds)
+	s.Contract = "unknown"
+	if in.Rego {
+		s.Contract = "OPA's Wasm ABI"
+	}
+	for _, imp := range in.Info.Imports {
+		s.Imports = append(s.Imports, imp.Module+"."+imp.Name+string(imp.Type))
+		if imp.Module == abi.Module {
+			s.Contract = fmt.Sprintf("flynn %d", abi.Major)
+		}
+	}
+}
+
+func (s *Sheet) readSections(wasm []byte) {
+	sections, err := meter.Sections(wasm)
+	if err != nil {
+		return // it is refused for this
+	}
+	s.Sections, s.Producers = []Section{}, []meter.Producer{}
+	for _, c := range sections {
+		s.Sections = append(s.Sections, Section{c.Name, len(c.Data)})
+		switch c.Name {
+		case "name":
+			s.Names = len(meter.FunctionNames(c.Data))
+		case "producers":
+			s.Producers = append(s.Producers, meter.Producers(c.Data)...)
+		}
+	}
+	if source, err := cover.Read(wasm); err == nil {
+		s.Lines = source.HasLines()
+	}
+}
+
+func (s *Sheet) readPlan(wasm []byte) {
+	p, err := meter.Survey(wasm)
+	if err != nil {
+		return // it is refused for this
+	}
+	s.MinPages, s.MaxPages, s.Globals, s.Mutable, s.Functions = p.MinPages, p.MaxPages, p.Globals, p.Mutable, p.Functions
+	s.Code, s.Data, s.ThroughTables, s.IndirectCalls, s.Floats = p.Code, p.Data, p.ThroughTables, p.IndirectCalls, p.Floats
+	s.Tables, s.Hidden = append(s.Tables, p.Tables...), append(s.Hidden, p.Hidden...)
+	if p.ABI != 0 {
+		s.Contract = fmt.Sprintf("flynn %d.%d", p.ABI>>16, p.ABI&0xffff)
+		if p.ABI>>16 != abi.Major || p.ABI&0xffff > abi.Minor {
+			s.Problems = append(s.Problems, Problem{true, fmt.Sprintf("the module speaks %s, this host flynn %d.%d", s.Contract, abi.Major, abi.Minor)})
+		}
+	}
+	names := functionNames(wasm)
+	for _, f := range p.Recursive {
+		s.Recursive = append(s.Recursive, cmp.Or(names[f], fmt.Sprintf("function %d", f)))
+	}
+}
+
+func functionNames(wasm []byte) map[int]string {
+	sections, _ := meter.Sections(wasm)
+	for _, c := range sections {
+		if c.Name == "name" {
+			return meter.FunctionNames(c.Data)
+		}
+	}
+	return nil
+}
+
+// advise adds what an author should know.
+func (s *Sheet) advise(source policy.Source, dir string) {
+	warn := func(format string, args ...any) {
+		s.Problems = append(s.Problems, Problem{false, fmt.Sprintf(format, args...)})
+	}
+	if len(s.Hidden) > 0 {
+		warn("it changes what cannot be put back (%s): isolation = \"pure\" is not possible", strings.Join(s.Hidden, ", "))
+	}
+	own := s.ownRecursive(dir)
+	if n := len(own); n > 0 {
+		list := strings.Join(own[:min(n, maxShown)], ", ")
+		if n > maxShown {
+			list += ", ..."
+		}
+		warn("%d functions may call themselves (%s): what comes from outside must not decide how deep", n, list)
+	}
+	for _, l := range s.Limits {
+		if l.Above {
+			warn("it asks for %s %s, the host's default is %s: flynn.toml has to grant it", l.Name, l.Asked, l.Default)
+		}
+	}
+	if s.Names == 0 && !s.Lines && s.Functions > 0 {
+		warn("it names neither functions nor lines: traces and coverage will show numbers")
+	}
+	if want := int64(s.MinPages) << 16; want > cmp.Or(source.Limits.Memory, policy.DefaultMemory)/2 && s.MinPages > 0 {
+		warn("it begins with %s of memory, more than half of its limit", units.BytesSize(float64(want)))
+	}
+}
+
+// ownRecursive leaves out what the language's runtime brings: that of Go calls itself all over.
+func (s *Sheet) ownRecursive(dir string) []string {
+	language := ""
+	for _, p := range s.Producers {
+		if p.Field == "language" {
+			language = strings.ToLower(p.Name)
+		}
+	}
+	own := ownCode(language, dir).Function
+	return slices.DeleteFunc(slices.Clone(s.Recursive), func(name string) bool { return own != nil && !own(name) })
+}
+
+func limitsAsked(l policy.Limits) []LimitAsked {
+	bytes := func(n int64) string { return units.BytesSize(float64(n)) }
+	row := func(name string, asked, most int64, show func(int64) string) LimitAsked {
+		return LimitAsked{name, show(cmp.Or(asked, most)), show(most), asked > most}
+	}
+	number := func(n int64) string { return fmt.Sprint(n) }
+	span := func(n int64) string { return time.Duration(n).String() }
+	return []LimitAsked{
+		row("fuel", l.Fuel, policy.DefaultFuel, number), row("memory", l.Memory, policy.DefaultMemory, bytes),
+		row("depth", int64(l.Depth), policy.DefaultDepth, number), row("host_calls", int64(l.HostCalls), policy.DefaultHostCalls, number),
+		row("wall", int64(l.Wall), int64(policy.DefaultWall), span),
+	}
+}
