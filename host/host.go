@@ -121,7 +121,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	cache := filepath.Join(c.Store.Dir, "wasm-cache")
 	h.policies, err = policy.New(ctx, policy.Config{
 		Sources: PolicySources(c), CacheDir: cache, Log: h.log, OnChange: h.metrics.policyChange, Gate: policyProof{h.store, cache}.prove,
-		Ledger: ledger,
+		Ledger:   ledger,
 		OnShadow: h.shadows.shadowed,
 	})
 	if err != nil {
