@@ -119,9 +119,10 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.shadows = newShadowLog(h.store, h.metrics, h.log)
 	observeStateful(registry, func() []policy.Status { return h.policies.Status() })
 	cache := filepath.Join(c.Store.Dir, "wasm-cache")
+	proof := policyProof{h.store, cache}
 	h.policies, err = policy.New(ctx, policy.Config{
-		Sources: PolicySources(c), CacheDir: cache, Log: h.log, OnChange: h.metrics.policyChange, Gate: policyProof{h.store, cache}.prove, Ledger: ledger,
-		OnShadow: h.shadows.shadowed,
+		Sources: PolicySources(c), CacheDir: cache, Log: h.log, OnChange: h.metrics.policyChange, Ledger: ledger,
+		Gate: proof.prove, Proofs: proof.proofs, OnShadow: h.shadows.shadowed,
 	})
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 
 // What a new module of a policy is put through before it comes into force, at most.
 const (
-	casesWall  = 30 * time.Second
+	casesWall  = 2 * time.Minute
 	replayWall = 10 * time.Second
 	replayMost = 1000 // recorded decisions
 )
@@ -34,6 +34,9 @@ type policyProof struct {
 func (p policyProof) prove(ctx context.Context, c policy.Candidate) error {
 	return errors.Join(p.cases(ctx, c), p.replay(ctx, c))
 }
+
+// proofs tells when a module that was kept out is to be tried again.
+func (policyProof) proofs(s policy.Source) string { return author.Proofs(s.Path) }
 
 func (p policyProof) cases(ctx context.Context, c policy.Candidate) error {
 	ctx, cancel := context.WithTimeout(ctx, casesWall)

@@ -23,6 +23,9 @@ type Config struct {
 	OnChange func(Change)
 	// Gate sees every module before it comes into force and keeps it out by an error. It may ask it.
 	Gate func(context.Context, Candidate) error
+	// Proofs names the state of what the Gate asks of a policy's modules, such as its cases: a file that was kept out is tried again
+	// when that changes. nil is for a Gate that asks always the same.
+	Proofs func(Source) string
 	// OnShadow is called for each decision that a shadow policy was to be asked about. A dropped one comes from the decision's own
 	// goroutine, so it must not block.
 	OnShadow func(Shadowed)

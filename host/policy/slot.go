@@ -19,6 +19,7 @@ type slot struct {
 	module   *Module // in force; nil when the policy is failing
 	previous *Module // kept compiled for a file that goes back
 	tried    string  // SHA-256 of the file that was tried last
+	proofs   string  // what Config.Proofs said then
 	err      error   // why that file is not in force
 	loadedAt time.Time
 	loadTook time.Duration
@@ -37,7 +38,7 @@ func (s *slot) inherit(old *slot) {
 		s.past.File, s.past.Digest = old.module.file, old.module.digest
 	}
 	if old.source.equal(s.source) {
-		s.module, s.tried, s.err = old.module.retain(), old.tried, old.err
+		s.module, s.tried, s.proofs, s.err = old.module.retain(), old.tried, old.proofs, old.err
 		s.loadedAt, s.loadTook = old.loadedAt, old.loadTook
 		return
 	}
@@ -64,14 +65,19 @@ func (e *Engine) refresh(ctx context.Context, s *slot, by string) bool {
 	if err == nil {
 		sum = fileDigest(wasm)
 	}
-	if s.tried == sum {
+	same := s.tried == sum
+	if same && s.err == nil {
+		return false
+	}
+	proofs := e.proofs(s.source)
+	if same && s.proofs == proofs {
 		return false
 	}
 	if err := e.recall(ctx, s); err != nil {
 		s.err = &Error{ClassLoad, fmt.Errorf("recall how the policy was left: %w", err)}
 		return true
 	}
-	s.tried = sum
+	s.tried, s.proofs = sum, proofs
 	if err == nil && s.past.Pin.Over != sum { // a file that is gone for a moment has not changed
 		s.past.Pin = Pin{}
 	}
@@ -97,6 +103,14 @@ func (e *Engine) refresh(ctx context.Context, s *slot, by string) bool {
 	}
 	s.past.File, s.past.Digest = m.file, m.digest
 	return true
+}
+
+// proofs is what the gate asks of a module beside the module itself.
+func (e *Engine) proofs(source Source) string {
+	if e.cfg.Proofs == nil {
+		return ""
+	}
+	return e.cfg.Proofs(source)
 }
 
 // triedFile is the digest of the file that was tried last, if it could be read.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -81,5 +82,34 @@ func TestStatusDoesNotWaitForAChange(t *testing.T) {
 	change.Wait()
 	if s := e.Status()[0]; s.Digest == before.Digest {
 		t.Error("the change did not take effect")
+	}
+}
+
+// TestARefusedFileIsTriedAgainWhenItsProofsChange: the cases were wrong, not the file.
+func TestARefusedFileIsTriedAgainWhenItsProofsChange(t *testing.T) {
+	path := write(t, version(0, 1))
+	e := engine(t, tool("p", path))
+	proofs, tries := "wrong cases", 0
+	e.cfg.Proofs = func(Source) string { return proofs }
+	e.cfg.Gate = func(context.Context, Candidate) error {
+		tries++
+		if proofs == "wrong cases" {
+			return errors.New("a case fails")
+		}
+		return nil
+	}
+	replace(t, path, version(0, 2))
+	for range 2 {
+		e.Refresh(t.Context())
+		if s := e.Status()[0]; s.State != StateStale || tries != 1 {
+			t.Fatalf("state %s after %d tries", s.State, tries)
+		}
+	}
+	proofs = "right cases"
+	for range 2 {
+		e.Refresh(t.Context())
+		if s := e.Status()[0]; s.State != StateRunning || tries != 2 {
+			t.Fatalf("state %s, error %q after %d tries", s.State, s.Error, tries)
+		}
 	}
 }

@@ -2,8 +2,11 @@ package author
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -32,6 +35,39 @@ func Prove(ctx context.Context, path string, wasm []byte, cache string) error {
 	}
 	return firstFailure(dir, report.Cases)
 }
+
+// Proofs is a digest of the manifest and the cases that Prove asks a module at the path, as they are now.
+func Proofs(path string) string {
+	dir := filepath.Dir(path)
+	files, err := filepath.Glob(filepath.Join(dir, casesDir, "*"))
+	h := sha256.New()
+	for _, f := range append(files, filepath.Join(dir, manifestFile)) {
+		if err == nil {
+			err = digestInto(h, f)
+		}
+	}
+	if err != nil { // what cannot be read is said by Prove
+		return err.Error()
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func digestInto(w io.Writer, path string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	fmt.Fprintf(w, "%q\n", path)
+	_, err = io.Copy(w, io.LimitReader(f, maxProof))
+	return err
+}
+
+// maxProof bounds what is read of one file of cases to tell whether it has changed, in bytes.
+const maxProof = 16 << 20
 
 // hasCases tells whether the folder has files of cases.
 func hasCases(dir string) bool {
