@@ -59,15 +59,14 @@ func (b backend) rollback(ctx context.Context, name string, r gateway.Rollback) 
 	if r.Clear {
 		return b.h.policies.Clear(ctx, name, policy.ByCommand)
 	}
-	changes, err := b.h.store.ListPolicyChanges(ctx, store.PolicyFilter{Policy: name})
-	if err != nil {
-		return policy.Status{}, err
-	}
-	file, err := earlierModule(changes, name, r.To)
-	if err != nil {
-		return policy.Status{}, err
-	}
-	return b.h.policies.Rollback(ctx, name, file, policy.ByCommand)
+	// What has just come into force is in the history once the engine lets anybody change it.
+	return b.h.policies.Rollback(ctx, name, func() (string, error) {
+		changes, err := b.h.store.ListPolicyChanges(ctx, store.PolicyFilter{Policy: name})
+		if err != nil {
+			return "", err
+		}
+		return earlierModule(changes, name, r.To)
+	}, policy.ByCommand)
 }
 
 // earlierModule finds the module to go back to in a policy's history: the one whose digest begins with to, or the latest in force

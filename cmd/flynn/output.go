@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"unicode"
 
@@ -35,10 +36,22 @@ func newOutput(ctx context.Context, cmd *cli.Command) *output {
 	root := cmd.Root()
 	return &output{
 		out:    root.Writer,
-		err:    root.ErrWriter,
+		err:    &inTurn{w: root.ErrWriter},
 		asJSON: cmd.Bool("json"),
 		colour: colourful(root.ErrWriter, getenvOf(ctx)),
 	}
+}
+
+// inTurn is written to from wherever something happens: what the command prints, progress, a line that was held back.
+type inTurn struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (t *inTurn) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.w.Write(p)
 }
 
 // colourful tells whether w is a terminal that shows colours.

@@ -7,9 +7,14 @@ import (
 	"time"
 )
 
-// Rollback puts a module of the archive in force, in place of the policy's file, until that changes or Clear.
-func (e *Engine) Rollback(ctx context.Context, name, file, by string) (Status, error) {
+// Rollback puts a module of the archive in force, in place of the policy's file, until that changes or Clear. choose names it by the SHA-256 of its
+// file; it is asked when no other change is under way, and all of before are in the ledger.
+func (e *Engine) Rollback(ctx context.Context, name string, choose func() (file string, err error), by string) (Status, error) {
 	return e.change(ctx, name, func(s *slot) error {
+		file, err := choose()
+		if err != nil {
+			return err
+		}
 		m, err := e.archived(ctx, s, file)
 		if err != nil {
 			return fmt.Errorf("roll policy %s back: %w", name, err)

@@ -120,7 +120,7 @@ func TestRollbackHoldsUntilTheFileChanges(t *testing.T) {
 	replace(t, path, version(2, 1))
 	e.Refresh(t.Context())
 	decides(t, e, 2)
-	st, err := e.Rollback(t.Context(), "p", first, ByCommand)
+	st, err := e.Rollback(t.Context(), "p", chosen(first), ByCommand)
 	if err != nil || st.State != StatePinned || st.Pinned != first || st.File != first {
 		t.Fatalf("status %+v, %v", st, err)
 	}
@@ -146,7 +146,7 @@ func TestRollbackIsCleared(t *testing.T) {
 	e := opened(t, l, tool("p", path))
 	replace(t, path, version(2, 1))
 	e.Refresh(t.Context())
-	if _, err := e.Rollback(t.Context(), "p", fileDigest(version(1, 1)), ByCommand); err != nil {
+	if _, err := e.Rollback(t.Context(), "p", chosen(fileDigest(version(1, 1))), ByCommand); err != nil {
 		t.Fatal(err)
 	}
 	decides(t, e, 1)
@@ -158,7 +158,7 @@ func TestRollbackIsCleared(t *testing.T) {
 		t.Error("what is not rolled back was cleared")
 	}
 	for name, file := range map[string]string{"p": fileDigest([]byte("unknown")), "q": fileDigest(version(1, 1))} {
-		if _, err := e.Rollback(t.Context(), name, file, ByCommand); err == nil {
+		if _, err := e.Rollback(t.Context(), name, chosen(file), ByCommand); err == nil {
 			t.Errorf("policy %s went back to %s", name, file)
 		}
 	}
@@ -171,7 +171,7 @@ func TestRollbackOutlivesOtherDataAndALostFile(t *testing.T) {
 	e := opened(t, l, source)
 	replace(t, path, version(2, 1))
 	e.Refresh(t.Context())
-	if _, err := e.Rollback(t.Context(), "p", fileDigest(version(1, 1)), ByCommand); err != nil {
+	if _, err := e.Rollback(t.Context(), "p", chosen(fileDigest(version(1, 1))), ByCommand); err != nil {
 		t.Fatal(err)
 	}
 	source.Data = map[string]string{"k": "v"}
@@ -346,3 +346,6 @@ func TestRemovedPolicyHasNoPast(t *testing.T) {
 		t.Errorf("history is %s\nwant %s", l.story(), want)
 	}
 }
+
+// chosen is a choice without a question.
+func chosen(file string) func() (string, error) { return func() (string, error) { return file, nil } }
