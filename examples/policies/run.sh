@@ -43,7 +43,8 @@ talk() { printf 'hello\n%.0s' $(seq "$1") | flynn chat; }
 (cd "$root" && go build -o "$site/bin/" ./cmd/flynn $([ "$language" = rego ] && echo ./cmd/flynn-rego))
 PATH=$site/bin:$PATH
 cd "$site"
-cat >flynn.toml <<'TOML'
+port=$((20000 + RANDOM % 12000))
+cat >flynn.toml <<TOML
 [agent_configs.helper]
 system_prompt = "You help everybody."
 
@@ -57,7 +58,7 @@ default_agent = "helper"
 enabled = false
 
 [gateway]
-listen = "127.0.0.1:7391"
+listen = "127.0.0.1:$port"
 
 [store]
 dir = "store"
