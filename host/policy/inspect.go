@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
+	"strings"
 
 	"github.com/flynnhost/flynn/host/policy/meter"
-	"github.com/flynnhost/flynn/host/policy/meter/verify"
 )
 
 // Inspection is what can be told of a policy's module before any of it runs.
@@ -45,16 +46,9 @@ func (in *Inspection) load(ctx context.Context, s Source) (err error) {
 		}
 	}()
 	m := &Module{source: s, limits: in.Limits, pure: s.isolation() == IsolationPure}
-	out, err := meter.Rewrite(in.Wasm, meter.Options{MaxPages: uint32(m.limits.Memory >> 16)})
+	out, err := m.rewrite(in.Wasm, false)
+	in.Info, in.Rego = m.info, m.rego != nil
 	if err != nil {
-		return err
-	}
-	m.info, m.rego = out.Info, dialectOf(out.Info, in.Wasm)
-	in.Info, in.Rego = out.Info, m.rego != nil
-	if err := m.checkContract(); err != nil {
-		return err
-	}
-	if err := verify.Check(out.Wasm); err != nil {
 		return err
 	}
 	h, err := newHost(ctx, "")
@@ -67,4 +61,27 @@ func (in *Inspection) load(ctx context.Context, s Source) (err error) {
 		err = errors.Join(err, m.compiled.Close(ctx))
 	}
 	return errors.Join(err, h.release())
+}
+
+// Examine is the part of Inspect that compiles nothing, and so cannot tell whether the rest would succeed. hooks are the kinds of
+// decision that the module exports a function for.
+func Examine(s Source) (hooks []string, err error) {
+	defer func() {
+		if p := recover(); p != nil { // see obtain
+			err = fmt.Errorf("panic while reading the module: %v\n%s", p, debug.Stack())
+		}
+	}()
+	wasm, err := s.read()
+	if err != nil {
+		return nil, err
+	}
+	m := &Module{source: s, limits: s.Limits.withDefaults(), pure: s.isolation() == IsolationPure}
+	_, err = m.rewrite(wasm, false)
+	for name := range m.info.Exports {
+		if kind := strings.TrimPrefix(name, "flynn_"); kind == KindRoute || kind == KindTool {
+			hooks = append(hooks, kind)
+		}
+	}
+	slices.Sort(hooks)
+	return hooks, err
 }

@@ -61,15 +61,8 @@ func loadModule(ctx context.Context, h *host, source Source, wasm []byte) (*Modu
 }
 
 func (m *Module) build(ctx context.Context, wasm []byte) error {
-	out, err := meter.Rewrite(wasm, meter.Options{MaxPages: uint32(m.limits.Memory >> 16), Count: m.host.counts})
+	out, err := m.rewrite(wasm, m.host.counts)
 	if err != nil {
-		return err
-	}
-	m.info, m.rego = out.Info, dialectOf(out.Info, wasm)
-	if err := m.checkContract(); err != nil {
-		return err
-	}
-	if err := verify.Check(out.Wasm); err != nil {
 		return err
 	}
 	if err := m.compile(ctx, out.Wasm); err != nil {
@@ -94,6 +87,19 @@ func (m *Module) build(ctx context.Context, wasm []byte) error {
 	m.pool.all[seed] = struct{}{}
 	m.pool.put(seed)
 	return nil
+}
+
+// rewrite makes the metered module, and holds the two against the contract and the checker. It compiles nothing.
+func (m *Module) rewrite(wasm []byte, count bool) (*meter.Output, error) {
+	out, err := meter.Rewrite(wasm, meter.Options{MaxPages: uint32(m.limits.Memory >> 16), Count: count})
+	if err != nil {
+		return nil, err
+	}
+	m.info, m.rego = out.Info, dialectOf(out.Info, wasm)
+	if err := m.checkContract(); err != nil {
+		return out, err
+	}
+	return out, verify.Check(out.Wasm)
 }
 
 // compile bounds the time; the compiler looks at its context between functions, and only where it has several workers.

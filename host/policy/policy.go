@@ -10,7 +10,7 @@
 // frame.go (facts to bytes), pool.go (an instance), instance.go (the metered call) and answer.go (bytes to a verdict). What a module can
 // call is in imports.go, hostcalls.go and wasi.go; rego.go, regoinput.go and regoimports.go do the same for modules of OPA's compiler.
 // engine.go, slot.go and watch.go change the chain while it is asked; proof.go, trial.go and rollback.go say what comes into force and
-// stays, scope.go where it is asked. census.go counts the blocks that run, and examine.go and inspect.go look at a module without running it.
+// stays, scope.go where it is asked. census.go counts the blocks that run, and inspect.go looks at a module without running it.
 // replay.go asks a recorded decision again, kept.go bounds what is recorded, and shadow.go asks beside the chain.
 //
 // The same question gets the same answer for the same fuel. Tests hold that by compiler and interpreter, of new and used instances; that
