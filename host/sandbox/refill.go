@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"time"
+
+	"github.com/flynnhost/flynn/host/machine"
 )
 
 // yieldTime lets a first command go ahead of the work that its claim causes.
@@ -167,5 +169,10 @@ func (m *Manager) launchSlot(ctx context.Context, spec Spec, ref string) (*box, 
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(folder))
 	}
+	// What a container's first command has to look up and to map is there when somebody waits for one. An image without a shell has no
+	// such command, and a container that has died is found out by who takes it.
+	_, _ = b.exec(ctx, machine.Command{Script: ":", Timeout: rehearsalTimeout}, spec.WorkspaceDir)
 	return b, nil
 }
+
+const rehearsalTimeout = 5 * time.Second
