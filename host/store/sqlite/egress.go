@@ -5,9 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -64,24 +61,16 @@ func scanEgress(scan func(...any) error) (store.EgressRecord, error) {
 }
 
 // ReadEgress reads the log of a store that a running host may have open.
-func ReadEgress(ctx context.Context, dir string, f store.EgressFilter) ([]store.EgressRecord, error) {
-	path := filepath.Join(dir, "flynn.db")
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // no host has run here yet
-	}
-	db, err := sql.Open("sqlite", "file:"+escaped(path)+"?mode=rw&_pragma=busy_timeout(5000)&_pragma=query_only(1)")
+func ReadEgress(ctx context.Context, dir string, f store.EgressFilter) (rs []store.EgressRecord, err error) {
+	r, err := OpenReader(ctx, dir)
 	if err != nil {
-		return nil, fmt.Errorf("open store in %s: %w", dir, err)
+		return nil, err
 	}
-	defer db.Close()
-	var version int
-	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
-		return nil, fmt.Errorf("open store in %s: %w", dir, err)
-	}
-	if version < egressVersion {
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if r.version < egressVersion {
 		return nil, nil // no host has written any yet
 	}
-	return listEgress(ctx, db, f)
+	return listEgress(ctx, r.db, f)
 }
 
 // egressVersion is the schema's that has the table.

@@ -5,9 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -112,23 +109,17 @@ func (s *Store) PolicyFiles(ctx context.Context) ([]string, error) {
 }
 
 // ReadPolicyChanges reads the history of a store that a running host may have open.
-func ReadPolicyChanges(ctx context.Context, dir string, f store.PolicyFilter) ([]store.PolicyChange, error) {
-	path := filepath.Join(dir, "flynn.db")
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // no host has run here yet
-	}
-	db, err := sql.Open("sqlite", "file:"+escaped(path)+"?mode=rw&_pragma=busy_timeout(5000)&_pragma=query_only(1)")
+func ReadPolicyChanges(ctx context.Context, dir string, f store.PolicyFilter) (changes []store.PolicyChange, err error) {
+	r, err := OpenReader(ctx, dir)
 	if err != nil {
-		return nil, fmt.Errorf("open store in %s: %w", dir, err)
+		return nil, err
 	}
-	defer db.Close()
-	var tables int
-	err = db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'policy_history'").Scan(&tables)
-	if err != nil {
-		return nil, fmt.Errorf("open store in %s: %w", dir, err)
-	}
-	if tables == 0 {
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if r.version < historyVersion {
 		return nil, nil // no host has written any yet
 	}
-	return listPolicyChanges(ctx, db, f)
+	return listPolicyChanges(ctx, r.db, f)
 }
+
+// historyVersion is the schema's that has the table.
+const historyVersion = 4
