@@ -82,29 +82,46 @@ func fromFolder(dir string) (*Package, error) {
 		return nil, err
 	}
 	defer root.Close()
-	text, err := readFile(root, manifestName)
+	c, err := readContents(root, manifestName)
 	if err != nil {
 		return nil, err
 	}
-	m, err := author.ParseManifest(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", manifestName, err)
-	}
-	files, err := collect(root, m)
-	if err != nil {
-		return nil, err
-	}
-	source, err := sourceDigest(root, m)
-	if err != nil {
-		return nil, err
-	}
-	if m.Source != "" && m.Source != source {
+	if c.manifest.Source != "" && c.manifest.Source != c.source {
 		return nil, fmt.Errorf("%s has the digest of another source: %s", manifestName, again)
 	}
-	if files[manifestName], err = seal(text, digestOf(files[m.Build.Output]), source, false); err != nil {
+	if err := c.seal(false); err != nil {
 		return nil, err
 	}
-	return newPackage(files)
+	return newPackage(c.files)
+}
+
+// contents are what a package is made of, as they lie in a policy's folder.
+type contents struct {
+	text     []byte // of the manifest
+	manifest author.Manifest
+	files    map[string][]byte
+	source   string // its digest
+}
+
+// readContents reads a policy's folder; manifest is what an error calls that file.
+func readContents(root *os.Root, manifest string) (c contents, err error) {
+	if c.text, err = readFile(root, manifestName); err != nil {
+		return c, err
+	}
+	if c.manifest, err = author.ParseManifest(c.text); err != nil {
+		return c, fmt.Errorf("%s: %w", manifest, err)
+	}
+	if c.files, err = collect(root, c.manifest); err != nil {
+		return c, err
+	}
+	c.source, err = sourceDigest(root, c.manifest)
+	return c, err
+}
+
+// seal puts the manifest with the digests among the files.
+func (c contents) seal(replace bool) (err error) {
+	c.files[manifestName], err = seal(c.text, digestOf(c.files[c.manifest.Build.Output]), c.source, replace)
+	return err
 }
 
 const again = "build the policy, and run flynn policy sign or remove digest and source_digest"

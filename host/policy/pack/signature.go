@@ -94,27 +94,15 @@ func Sign(dir string, private ed25519.PrivateKey) (*Package, error) {
 		return nil, err
 	}
 	defer root.Close()
-	text, err := readFile(root, manifestName)
+	c, err := readContents(root, filepath.Join(dir, manifestName))
 	if err != nil {
 		return nil, err
 	}
-	m, err := author.ParseManifest(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, manifestName), err)
-	}
-	files, err := collect(root, m)
-	if err != nil {
+	delete(c.files, signatureName)
+	if err := c.seal(true); err != nil {
 		return nil, err
 	}
-	source, err := sourceDigest(root, m)
-	if err != nil {
-		return nil, err
-	}
-	delete(files, signatureName)
-	if files[manifestName], err = seal(text, digestOf(files[m.Build.Output]), source, true); err != nil {
-		return nil, err
-	}
-	p, err := newPackage(files)
+	p, err := newPackage(c.files)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
