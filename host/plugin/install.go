@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"time"
+
+	"github.com/flynnhost/flynn/host/durable"
 )
 
 // Installed is the answer of Install.
@@ -86,7 +88,7 @@ func (s *Store) place(staged string, l Locked) (known bool, err error) {
 	if err := os.Rename(staged, folder); err != nil {
 		return false, err
 	}
-	return false, errors.Join(os.Chmod(folder, 0o500), syncDir(filepath.Dir(folder)))
+	return false, errors.Join(os.Chmod(folder, 0o500), durable.SyncDir(filepath.Dir(folder)))
 }
 
 // manifest reads plugin.toml.

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/flynnhost/flynn/host/durable"
 )
 
 const lockName = "plugins.lock"
@@ -70,33 +72,7 @@ func (s *Store) change(edit func(lockFile) (lockFile, error)) error {
 	if err != nil {
 		return err
 	}
-	return writeAtomic(s.path(lockName), text)
-}
-
-// writeAtomic replaces a file so that a crash leaves the old or the new one.
-func writeAtomic(name string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err == nil {
-		err = syncDir(filepath.Dir(name))
-	}
-	return err
-}
-
-func syncDir(name string) error {
-	d, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.WriteFile(s.path(lockName), text, 0o600)
 }
 
 // List returns the locked plugins by name.

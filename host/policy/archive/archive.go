@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/durable"
 	"github.com/flynnhost/flynn/host/policy/meter"
 )
 
@@ -44,35 +45,10 @@ func (a *Archive) Put(wasm []byte) (string, error) {
 	if _, err := a.Get(digest); err == nil {
 		return digest, nil
 	}
-	if err := a.write(a.path(digest), wasm); err != nil {
+	if err := durable.WriteFile(a.path(digest), wasm, 0o400); err != nil {
 		return "", fmt.Errorf("keep a policy's module: %w", err)
 	}
 	return digest, nil
-}
-
-// write puts a file in place whole, on stable storage.
-func (a *Archive) write(path string, content []byte) (err error) {
-	f, err := os.CreateTemp(a.dir, ".new-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.Write(content)
-	if err = errors.Join(err, f.Chmod(0o400), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	d, err := os.Open(a.dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // Get returns the module with that digest. A file that is not what its name says is an error.
@@ -107,7 +83,7 @@ func (a *Archive) Prune(age time.Duration, keep func(digest string) bool) error 
 	var errs []error
 	for _, e := range entries {
 		digest, module := strings.CutSuffix(e.Name(), suffix)
-		if module = module && isDigest(digest); module && keep(digest) || !module && !strings.HasPrefix(e.Name(), ".new-") {
+		if module = module && isDigest(digest); module && keep(digest) || !module && !strings.HasPrefix(e.Name(), durable.DraftPrefix) {
 			continue
 		}
 		if info, err := e.Info(); err != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) < age {

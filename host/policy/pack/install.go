@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/mod/semver"
 
+	"github.com/flynnhost/flynn/host/durable"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/author"
 )
@@ -140,5 +141,5 @@ func (s *Store) place(staged string, l Locked) (known bool, err error) {
 	if err := os.Rename(staged, folder); err != nil {
 		return false, err
 	}
-	return false, errors.Join(os.Chmod(folder, 0o500), syncDir(filepath.Dir(folder)))
+	return false, errors.Join(os.Chmod(folder, 0o500), durable.SyncDir(filepath.Dir(folder)))
 }

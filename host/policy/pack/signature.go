@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/durable"
 	"github.com/flynnhost/flynn/host/policy/author"
 )
 
@@ -107,8 +108,8 @@ func Sign(dir string, private ed25519.PrivateKey) (*Package, error) {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	p.Signer, p.files[signatureName] = keyOf(private), p.statement().sign(private)
-	return p, errors.Join(writeAtomic(filepath.Join(dir, manifestName), p.files[manifestName], 0o644),
-		writeAtomic(filepath.Join(dir, signatureName), p.files[signatureName], 0o644))
+	return p, errors.Join(durable.WriteFile(filepath.Join(dir, manifestName), p.files[manifestName], 0o644),
+		durable.WriteFile(filepath.Join(dir, signatureName), p.files[signatureName], 0o644))
 }
 
 // Trust says whose policies are taken.

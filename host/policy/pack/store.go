@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/flynnhost/flynn/host/durable"
 )
 
 // Store is the folder of installed policies, and the lock that speaks for it:
@@ -69,7 +71,7 @@ func (s *Store) change(edit func(lockFile) (lockFile, error)) error {
 	if err != nil {
 		return err
 	}
-	return writeAtomic(s.lock, text, 0o644)
+	return durable.WriteFile(s.lock, text, 0o644)
 }
 
 // List returns the locked policies by name.
@@ -175,32 +177,6 @@ func (s *Store) folder(l Locked) string { return filepath.Join(s.dir, filepath.F
 
 func notInstalled(name string) error {
 	return fmt.Errorf("policy %q is not installed: run flynn policy install", name)
-}
-
-// writeAtomic replaces a file so that a crash leaves the old or the new one.
-func writeAtomic(name string, text []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err == nil {
-		err = syncDir(filepath.Dir(name))
-	}
-	return err
-}
-
-func syncDir(name string) error {
-	d, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // removeReadOnly removes a tree whose folders cannot be written.
