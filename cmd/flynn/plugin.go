@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -114,14 +113,6 @@ func listPlugins(ctx context.Context, cmd *cli.Command) error {
 	return out.table([]string{"NAME", "VERSION", "PLATFORM", "FILES", "INSTALLED", "SOURCE"}, rows)
 }
 
-// verified is the answer of verify for one plugin.
-type verified struct {
-	Name    string `json:"name"`
-	Version string `json:"version,omitempty"`
-	OK      bool   `json:"ok"`
-	Problem string `json:"problem,omitempty"`
-}
-
 func verifyPlugins(ctx context.Context, cmd *cli.Command) error {
 	store, err := pluginStore(ctx, cmd)
 	if err != nil {
@@ -137,30 +128,10 @@ func verifyPlugins(ctx context.Context, cmd *cli.Command) error {
 			names = append(names, p.Name)
 		}
 	}
-	results, err := verifyAll(store, names)
-	out := newOutput(ctx, cmd)
-	if out.asJSON {
-		if shown := out.json(results); shown != nil || err == nil {
-			return shown
-		}
-		return reported{err}
-	}
-	return err
-}
-
-// verifyAll verifies every plugin; its error holds every problem.
-func verifyAll(store *plugin.Store, names []string) (results []verified, problems error) {
-	results = []verified{}
-	for _, name := range names {
+	return verifyAll(newOutput(ctx, cmd), names, func(name string) (string, error) {
 		locked, err := store.Verify(name)
-		r := verified{Name: name, Version: locked.Version, OK: err == nil}
-		if err != nil {
-			r.Problem = err.Error()
-			problems = errors.Join(problems, err)
-		}
-		results = append(results, r)
-	}
-	return results, problems
+		return locked.Version, err
+	})
 }
 
 func removePlugin(ctx context.Context, cmd *cli.Command) error {

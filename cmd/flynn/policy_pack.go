@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -199,21 +198,10 @@ func verifyPolicies(ctx context.Context, cmd *cli.Command) error {
 			names = append(names, l.Name)
 		}
 	}
-	results := []verified{}
-	var problems error
-	for _, name := range names {
+	return verifyAll(newOutput(ctx, cmd), names, func(name string) (string, error) {
 		locked, err := store.Verify(name)
-		r := verified{Name: name, Version: locked.Version, OK: err == nil}
-		if err != nil {
-			r.Problem = err.Error()
-			problems = errors.Join(problems, err)
-		}
-		results = append(results, r)
-	}
-	if o := newOutput(ctx, cmd); o.asJSON {
-		return errors.Join(o.json(results), asReported(problems))
-	}
-	return problems
+		return locked.Version, err
+	})
 }
 
 func removePolicy(ctx context.Context, cmd *cli.Command) error {

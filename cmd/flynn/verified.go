@@ -1,0 +1,30 @@
+package main
+
+import "errors"
+
+// verified is the answer of verify for one plugin or policy.
+type verified struct {
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"`
+	OK      bool   `json:"ok"`
+	Problem string `json:"problem,omitempty"`
+}
+
+// verifyAll verifies everything that was named before it reports; its error holds every problem.
+func verifyAll(o *output, names []string, verify func(name string) (version string, err error)) error {
+	results := []verified{}
+	var problems error
+	for _, name := range names {
+		version, err := verify(name)
+		r := verified{Name: name, Version: version, OK: err == nil}
+		if err != nil {
+			r.Problem = err.Error()
+			problems = errors.Join(problems, err)
+		}
+		results = append(results, r)
+	}
+	if o.asJSON {
+		return errors.Join(o.json(results), asReported(problems))
+	}
+	return problems
+}
