@@ -97,7 +97,28 @@ type Reply struct {
 	Text         string       `json:"text"` // Markdown
 	// PossibleDuplicate marks a resend after an unknown outcome.
 	PossibleDuplicate bool `json:"possible_duplicate,omitempty"`
+	// Buttons are choices below the text, at most MaxButtons; a channel without buttons shows the text alone, which has to do.
+	Buttons []Button `json:"buttons,omitempty"`
 }
+
+// Button is one choice below a reply.
+type Button struct {
+	Text  string      `json:"text"`  // at most 64 code points
+	Value string      `json:"value"` // what a press comes back with; at most 64 bytes
+	Style ButtonStyle `json:"style,omitempty"`
+}
+
+// ButtonStyle is what a button is for.
+type ButtonStyle string
+
+// The styles of a button.
+const (
+	ButtonPrimary ButtonStyle = "primary" // agrees
+	ButtonDanger  ButtonStyle = "danger"  // refuses or destroys
+)
+
+// MaxButtons bounds the buttons of one reply.
+const MaxButtons = 8
 
 // Outcome is what became of a send.
 type Outcome string

@@ -25,6 +25,7 @@ type Capabilities struct {
 	Exclusive          bool // one connection per credential
 	Threads            bool
 	Markdown           bool // takes Markdown; otherwise text is sent as it is
+	Buttons            bool // shows buttons
 }
 
 // defaultEditInterval is used for channels that name none.
@@ -49,6 +50,7 @@ func capabilitiesFromWire(c *channelv1.Capabilities) Capabilities {
 		Exclusive:          c.GetExclusive(),
 		Threads:            c.GetThreads(),
 		Markdown:           c.GetFormat() == channelv1.TextFormat_TEXT_FORMAT_MARKDOWN,
+		Buttons:            c.GetButtons(),
 	}
 	if out.MinEditInterval == 0 {
 		out.MinEditInterval = defaultEditInterval
@@ -79,6 +81,7 @@ func (c Capabilities) differences(declared Capabilities) []string {
 		{"exclusive", c.Exclusive, declared.Exclusive},
 		{"threads", c.Threads, declared.Threads},
 		{"markdown", c.Markdown, declared.Markdown},
+		{"buttons", c.Buttons, declared.Buttons},
 	} {
 		if f.manifest != f.tells {
 			out = append(out, fmt.Sprintf("channel.%s is %v in plugin.toml, but the process says %v", f.key, f.manifest, f.tells))

@@ -81,6 +81,7 @@ func (c *Client) Send(ctx context.Context, r message.Reply) (SendResult, error) 
 		Text:              valid(r.Text),
 		Format:            c.format(),
 		PossibleDuplicate: r.PossibleDuplicate,
+		Buttons:           c.buttons(r.Buttons),
 	})
 	if err != nil {
 		return SendResult{Outcome: outcomeOfError(err)}, fmt.Errorf("send to %s: %w", c.instance, err)
@@ -115,6 +116,22 @@ func (c *Client) format() channelv1.TextFormat {
 	return channelv1.TextFormat_TEXT_FORMAT_PLAIN
 }
 
+// buttons leaves them out where the channel shows none.
+func (c *Client) buttons(list []message.Button) []*channelv1.Button {
+	if !c.capabilities.Buttons {
+		return nil
+	}
+	styles := map[message.ButtonStyle]channelv1.ButtonStyle{
+		message.ButtonPrimary: channelv1.ButtonStyle_BUTTON_STYLE_PRIMARY,
+		message.ButtonDanger:  channelv1.ButtonStyle_BUTTON_STYLE_DANGER,
+	}
+	var out []*channelv1.Button
+	for _, b := range list[:min(len(list), message.MaxButtons)] {
+		out = append(out, &channelv1.Button{Text: valid(b.Text), Value: valid(b.Value), Style: styles[b.Style]})
+	}
+	return out
+}
+
 // Edit is a new text for a sent message.
 type Edit struct {
 	Conversation message.Conversation
@@ -122,6 +139,7 @@ type Edit struct {
 	Revision     uint64 // rises with each edit of the message
 	Text         string
 	Final        bool // no further edit follows
+	Buttons      []message.Button
 }
 
 // Edit replaces the text of a sent message. retryAfter above zero means that the edit was not applied and that none will be
@@ -136,6 +154,7 @@ func (c *Client) Edit(ctx context.Context, e Edit) (applied bool, wait time.Dura
 		Text:         valid(e.Text),
 		Format:       c.format(),
 		Final:        e.Final,
+		Buttons:      c.buttons(e.Buttons),
 	})
 	if err != nil {
 		return false, 0, fmt.Errorf("edit on %s: %w", c.instance, err)

@@ -98,6 +98,7 @@ type ChannelOptions struct {
 	Exclusive       bool     `toml:"exclusive"`
 	Threads         bool     `toml:"threads"`
 	Markdown        bool     `toml:"markdown"`
+	Buttons         bool     `toml:"buttons"`
 }
 
 // Permissions are what the plugin says it needs. State, env and host are enforced; network is shown to the operator.
@@ -256,6 +257,7 @@ func (m *Manifest) capabilities() Capabilities {
 		Edit: c.Edit, EditWindow: time.Duration(c.EditWindow), MinEditInterval: time.Duration(c.MinEditInterval),
 		Typing: c.Typing, Delete: c.Delete, React: c.React, Fetch: c.Fetch, Upload: c.Upload, Resolve: c.Resolve,
 		Reconcile: c.Reconcile, Idempotent: c.Idempotent, Exclusive: c.Exclusive, Threads: c.Threads, Markdown: c.Markdown,
+		Buttons: c.Buttons,
 	}
 	if out.MinEditInterval == 0 {
 		out.MinEditInterval = defaultEditInterval

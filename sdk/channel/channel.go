@@ -69,4 +69,7 @@ type Inbox interface {
 	DeliverAsync(ctx context.Context, e Event, done func(error)) error
 	// Status tells people how the connection fares. The state is StateConnecting until the first call.
 	Status(s State, text string)
+	// LoginCode tells that a person has to scan code with his device; the host shows it to the operator as a QR code until the next
+	// Status or LoginCode. It is never logged.
+	LoginCode(code, text string)
 }

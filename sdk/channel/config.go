@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+
+	"github.com/flynnhost/flynn/sdk/hostapi"
 )
 
 // Config is the configuration of one instance.
@@ -18,6 +20,9 @@ type Config struct {
 	Secrets  map[string]string
 	StateDir string // survives restarts and upgrades; empty unless plugin.toml asks for it
 	Log      *slog.Logger
+	// Host is what the host offers to the plugin. A service that plugin.toml does not ask for under permissions.host answers
+	// hostapi.ErrNotGranted.
+	Host *hostapi.Host
 
 	// text is the JSON of Settings as it came: in it a large integer keeps all its digits.
 	text []byte

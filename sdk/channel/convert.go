@@ -104,7 +104,16 @@ func sendFromWire(r *channelv1.SendRequest) Send {
 		Attachments:       attachmentsFromWire(r.GetAttachments()),
 		Draft:             r.GetDraft(),
 		PossibleDuplicate: r.GetPossibleDuplicate(),
+		Buttons:           buttonsFromWire(r.GetButtons()),
 	}
+}
+
+func buttonsFromWire(list []*channelv1.Button) []Button {
+	var out []Button
+	for _, b := range list {
+		out = append(out, Button{Text: b.GetText(), Value: b.GetValue(), Style: ButtonStyle(b.GetStyle())})
+	}
+	return out
 }
 
 func sentToWire(s Sent, err error) *channelv1.SendResponse {

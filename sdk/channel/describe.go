@@ -42,6 +42,7 @@ func capabilities(p Channel, c Capabilities) *channelv1.Capabilities {
 		Idempotent:         c.Idempotent,
 		Exclusive:          c.Exclusive,
 		Threads:            c.Threads,
+		Buttons:            c.Buttons,
 		Format:             channelv1.TextFormat_TEXT_FORMAT_PLAIN,
 	}
 	if is[Editor](p) {

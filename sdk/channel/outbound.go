@@ -65,6 +65,7 @@ func (o *outbound) Edit(ctx context.Context, r *channelv1.EditRequest) (*channel
 		Text:         r.GetText(),
 		Markdown:     r.GetFormat() == channelv1.TextFormat_TEXT_FORMAT_MARKDOWN,
 		Final:        r.GetFinal(),
+		Buttons:      buttonsFromWire(r.GetButtons()),
 	})
 	if err != nil {
 		return nil, failed(err)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/flynnhost/flynn/sdk/hostapi"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 )
@@ -36,6 +37,7 @@ type server struct {
 	configuring sync.Mutex // held through Configure
 	mu          sync.Mutex // guards configured, and the order of calls.Add and stop
 	configured  bool
+	host        *hostapi.Host  // open while Run is under way
 	running     sync.WaitGroup // Run
 	calls       sync.WaitGroup // unary calls of the channel service in flight
 }
@@ -81,8 +83,10 @@ func (s *server) Configure(ctx context.Context, r *pluginv1.ConfigureRequest) (*
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	if err := s.channel.Configure(ctx, config); err != nil {
+		_ = config.Host.Close()
 		return configureFailed(err)
 	}
+	s.host = config.Host
 	return &pluginv1.ConfigureResponse{}, s.start()
 }
 
@@ -100,7 +104,12 @@ func (s *server) start() error {
 
 func (s *server) config(r *pluginv1.ConfigureRequest) (Config, error) {
 	s.level.Set(levelFromWire(r.LogLevel))
+	h, err := hostapi.Dial(r.HostEndpoint, r.HostToken)
+	if err != nil {
+		return Config{}, err
+	}
 	c := Config{
+		Host:     h,
 		Instance: r.Instance,
 		Settings: map[string]any{},
 		Secrets:  r.Secrets,
@@ -133,6 +142,7 @@ func configureFailed(err error) (*pluginv1.ConfigureResponse, error) {
 // run is the author's Run with its end turned into the end of the process.
 func (s *server) run() {
 	err := s.channel.Run(s.ctx, s.inbox)
+	_ = s.host.Close()
 	if s.ctx.Err() != nil {
 		return
 	}

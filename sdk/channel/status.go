@@ -26,12 +26,24 @@ func newBoard() *board {
 
 // Status puts up a new state.
 func (b *board) Status(s State, text string) {
-	text = strings.ToValidUTF8(text[:min(len(text), maxStatusText)], "")
+	b.put(&pluginv1.StatusResponse{State: pluginv1.State(s), Text: statusText(text)})
+}
+
+func statusText(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxStatusText)], "")
+}
+
+func (b *board) put(s *pluginv1.StatusResponse) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.state = &pluginv1.StatusResponse{State: pluginv1.State(s), Text: text}
+	b.state = s
 	close(b.changed)
 	b.changed = make(chan struct{})
+}
+
+// LoginCode puts up that a person has to scan a code.
+func (b *board) LoginCode(code, text string) {
+	b.put(&pluginv1.StatusResponse{State: pluginv1.State_STATE_AUTH_REQUIRED, Text: statusText(text), LoginCode: utf8(code)})
 }
 
 // watch calls show with the state now and after each change.

@@ -25,6 +25,7 @@ type Capabilities struct {
 	Exclusive          bool          // one connection per credential
 	Threads            bool          // conversations may be threads
 	Markdown           bool          // Send and Edit take Markdown; otherwise the host sends plain text
+	Buttons            bool          // Send and Edit show buttons, and a press is delivered as EventButton
 }
 
 // Event is one thing that happened on the platform.
@@ -125,7 +126,26 @@ type Send struct {
 	Draft        bool // edits will complete it
 	// PossibleDuplicate: the host sent this key before and does not know what became of it.
 	PossibleDuplicate bool
+	Buttons           []Button // at most 8
 }
+
+// Button is one choice below a message. A press comes back as an EventButton with the value as its text and the message as
+// its target.
+type Button struct {
+	Text  string // at most 64 code points
+	Value string // at most 64 bytes
+	Style ButtonStyle
+}
+
+// ButtonStyle is what a button is for.
+type ButtonStyle int
+
+// The styles of a button.
+const (
+	ButtonPlain   ButtonStyle = iota
+	ButtonPrimary             // agrees
+	ButtonDanger              // refuses or destroys
+)
 
 // Outcome is what became of a send.
 type Outcome int
@@ -154,7 +174,8 @@ type Edit struct {
 	Revision     uint64 // rises; the package drops stale ones
 	Text         string
 	Markdown     bool
-	Final        bool // no further edit follows
+	Final        bool     // no further edit follows
+	Buttons      []Button // from now on; none takes them away
 }
 
 // Edited tells what became of an edit.

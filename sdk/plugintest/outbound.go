@@ -19,6 +19,7 @@ func (h *Host) Send(s channel.Send) (channel.Sent, error) {
 	r, err := h.channel.Send(ctx, &channelv1.SendRequest{
 		IdempotencyKey: s.Key, Conversation: wire(s.Conversation), ReplyTo: s.ReplyTo, Text: s.Text,
 		Format: format(s.Markdown), Draft: s.Draft, PossibleDuplicate: s.PossibleDuplicate,
+		Attachments: attachments(s.Attachments), Buttons: buttons(s.Buttons),
 	})
 	if err != nil {
 		return channel.Sent{Outcome: channel.OutcomeUnknown}, err
@@ -40,7 +41,7 @@ func (h *Host) Edit(e channel.Edit) (applied bool, err error) {
 	defer cancel()
 	r, err := h.channel.Edit(ctx, &channelv1.EditRequest{
 		Conversation: wire(e.Conversation), MessageId: e.MessageID, Revision: e.Revision, Text: e.Text,
-		Format: format(e.Markdown), Final: e.Final,
+		Format: format(e.Markdown), Final: e.Final, Buttons: buttons(e.Buttons),
 	})
 	return r.GetApplied(), err
 }
@@ -116,6 +117,22 @@ func wire(c channel.Conversation) *channelv1.Conversation {
 		channel.Thread: channelv1.ConversationKind_CONVERSATION_KIND_THREAD,
 	}
 	return &channelv1.Conversation{Id: c.ID, Kind: kinds[c.Kind], Parent: c.Parent}
+}
+
+func attachments(list []channel.Attachment) []*channelv1.Attachment {
+	var out []*channelv1.Attachment
+	for _, a := range list {
+		out = append(out, &channelv1.Attachment{Handle: a.Handle, Name: a.Name, MediaType: a.Type, Size: uint64(a.Size)})
+	}
+	return out
+}
+
+func buttons(list []channel.Button) []*channelv1.Button {
+	var out []*channelv1.Button
+	for _, b := range list {
+		out = append(out, &channelv1.Button{Text: b.Text, Value: b.Value, Style: channelv1.ButtonStyle(b.Style)})
+	}
+	return out
 }
 
 func format(markdown bool) channelv1.TextFormat {

@@ -261,6 +261,59 @@ func (ConversationKind) EnumDescriptor() ([]byte, []int) {
 	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{3}
 }
 
+// ButtonStyle is what a button is for.
+type ButtonStyle int32
+
+const (
+	// Neither of the others.
+	ButtonStyle_BUTTON_STYLE_UNSPECIFIED ButtonStyle = 0
+	// Agrees.
+	ButtonStyle_BUTTON_STYLE_PRIMARY ButtonStyle = 1
+	// Refuses or destroys.
+	ButtonStyle_BUTTON_STYLE_DANGER ButtonStyle = 2
+)
+
+// Enum value maps for ButtonStyle.
+var (
+	ButtonStyle_name = map[int32]string{
+		0: "BUTTON_STYLE_UNSPECIFIED",
+		1: "BUTTON_STYLE_PRIMARY",
+		2: "BUTTON_STYLE_DANGER",
+	}
+	ButtonStyle_value = map[string]int32{
+		"BUTTON_STYLE_UNSPECIFIED": 0,
+		"BUTTON_STYLE_PRIMARY":     1,
+		"BUTTON_STYLE_DANGER":      2,
+	}
+)
+
+func (x ButtonStyle) Enum() *ButtonStyle {
+	p := new(ButtonStyle)
+	*p = x
+	return p
+}
+
+func (x ButtonStyle) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ButtonStyle) Descriptor() protoreflect.EnumDescriptor {
+	return file_flynn_channel_v1_channel_proto_enumTypes[4].Descriptor()
+}
+
+func (ButtonStyle) Type() protoreflect.EnumType {
+	return &file_flynn_channel_v1_channel_proto_enumTypes[4]
+}
+
+func (x ButtonStyle) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ButtonStyle.Descriptor instead.
+func (ButtonStyle) EnumDescriptor() ([]byte, []int) {
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{4}
+}
+
 // Outcome is what became of a send.
 type Outcome int32
 
@@ -306,11 +359,11 @@ func (x Outcome) String() string {
 }
 
 func (Outcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_flynn_channel_v1_channel_proto_enumTypes[4].Descriptor()
+	return file_flynn_channel_v1_channel_proto_enumTypes[5].Descriptor()
 }
 
 func (Outcome) Type() protoreflect.EnumType {
-	return &file_flynn_channel_v1_channel_proto_enumTypes[4]
+	return &file_flynn_channel_v1_channel_proto_enumTypes[5]
 }
 
 func (x Outcome) Number() protoreflect.EnumNumber {
@@ -319,7 +372,7 @@ func (x Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome.Descriptor instead.
 func (Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{4}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{5}
 }
 
 // Capabilities says what the channel can do and how much. The host decides by it; the plugin does not guess.
@@ -356,7 +409,9 @@ type Capabilities struct {
 	// Conversations may be threads with a parent.
 	Threads bool `protobuf:"varint,15,opt,name=threads,proto3" json:"threads,omitempty"`
 	// The markup that Send and Edit take.
-	Format        TextFormat `protobuf:"varint,16,opt,name=format,proto3,enum=flynn.channel.v1.TextFormat" json:"format,omitempty"`
+	Format TextFormat `protobuf:"varint,16,opt,name=format,proto3,enum=flynn.channel.v1.TextFormat" json:"format,omitempty"`
+	// Send and Edit show buttons, and a press comes back as EVENT_KIND_BUTTON.
+	Buttons       bool `protobuf:"varint,17,opt,name=buttons,proto3" json:"buttons,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -501,6 +556,13 @@ func (x *Capabilities) GetFormat() TextFormat {
 		return x.Format
 	}
 	return TextFormat_TEXT_FORMAT_UNSPECIFIED
+}
+
+func (x *Capabilities) GetButtons() bool {
+	if x != nil {
+		return x.Buttons
+	}
+	return false
 }
 
 // ReceiveRequest is a frame from the host.
@@ -1254,8 +1316,10 @@ type SendRequest struct {
 	Draft bool `protobuf:"varint,7,opt,name=draft,proto3" json:"draft,omitempty"`
 	// The host sent this key before and does not know what became of it.
 	PossibleDuplicate bool `protobuf:"varint,8,opt,name=possible_duplicate,json=possibleDuplicate,proto3" json:"possible_duplicate,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Choices below the message, at most 8; only where Capabilities.buttons is set.
+	Buttons       []*Button `protobuf:"bytes,9,rep,name=buttons,proto3" json:"buttons,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SendRequest) Reset() {
@@ -1344,6 +1408,77 @@ func (x *SendRequest) GetPossibleDuplicate() bool {
 	return false
 }
 
+func (x *SendRequest) GetButtons() []*Button {
+	if x != nil {
+		return x.Buttons
+	}
+	return nil
+}
+
+// Button is one choice below a message.
+type Button struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What people read; at most 64 code points.
+	Text string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	// Comes back as Event.text when it is pressed; at most 64 bytes, printable.
+	Value string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	// What it is for.
+	Style         ButtonStyle `protobuf:"varint,3,opt,name=style,proto3,enum=flynn.channel.v1.ButtonStyle" json:"style,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Button) Reset() {
+	*x = Button{}
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Button) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Button) ProtoMessage() {}
+
+func (x *Button) ProtoReflect() protoreflect.Message {
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Button.ProtoReflect.Descriptor instead.
+func (*Button) Descriptor() ([]byte, []int) {
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Button) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Button) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *Button) GetStyle() ButtonStyle {
+	if x != nil {
+		return x.Style
+	}
+	return ButtonStyle_BUTTON_STYLE_UNSPECIFIED
+}
+
 // SendResponse tells what became of a send.
 type SendResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1363,7 +1498,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[11]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1510,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[11]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1523,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{11}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SendResponse) GetOutcome() Outcome {
@@ -1440,14 +1575,16 @@ type EditRequest struct {
 	// Markup of text.
 	Format TextFormat `protobuf:"varint,5,opt,name=format,proto3,enum=flynn.channel.v1.TextFormat" json:"format,omitempty"`
 	// No further edit follows.
-	Final         bool `protobuf:"varint,6,opt,name=final,proto3" json:"final,omitempty"`
+	Final bool `protobuf:"varint,6,opt,name=final,proto3" json:"final,omitempty"`
+	// The choices from now on; none takes them away.
+	Buttons       []*Button `protobuf:"bytes,7,rep,name=buttons,proto3" json:"buttons,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EditRequest) Reset() {
 	*x = EditRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[12]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1459,7 +1596,7 @@ func (x *EditRequest) String() string {
 func (*EditRequest) ProtoMessage() {}
 
 func (x *EditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[12]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1472,7 +1609,7 @@ func (x *EditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditRequest.ProtoReflect.Descriptor instead.
 func (*EditRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{12}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *EditRequest) GetConversation() *Conversation {
@@ -1517,6 +1654,13 @@ func (x *EditRequest) GetFinal() bool {
 	return false
 }
 
+func (x *EditRequest) GetButtons() []*Button {
+	if x != nil {
+		return x.Buttons
+	}
+	return nil
+}
+
 // EditResponse tells whether the edit shows.
 type EditResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1530,7 +1674,7 @@ type EditResponse struct {
 
 func (x *EditResponse) Reset() {
 	*x = EditResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[13]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1542,7 +1686,7 @@ func (x *EditResponse) String() string {
 func (*EditResponse) ProtoMessage() {}
 
 func (x *EditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[13]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1555,7 +1699,7 @@ func (x *EditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditResponse.ProtoReflect.Descriptor instead.
 func (*EditResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{13}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *EditResponse) GetApplied() bool {
@@ -1585,7 +1729,7 @@ type DeleteRequest struct {
 
 func (x *DeleteRequest) Reset() {
 	*x = DeleteRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[14]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1597,7 +1741,7 @@ func (x *DeleteRequest) String() string {
 func (*DeleteRequest) ProtoMessage() {}
 
 func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[14]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1610,7 +1754,7 @@ func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{14}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DeleteRequest) GetConversation() *Conversation {
@@ -1636,7 +1780,7 @@ type DeleteResponse struct {
 
 func (x *DeleteResponse) Reset() {
 	*x = DeleteResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[15]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1648,7 +1792,7 @@ func (x *DeleteResponse) String() string {
 func (*DeleteResponse) ProtoMessage() {}
 
 func (x *DeleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[15]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1661,7 +1805,7 @@ func (x *DeleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteResponse.ProtoReflect.Descriptor instead.
 func (*DeleteResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{15}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{16}
 }
 
 // ReactRequest adds or removes a reaction.
@@ -1681,7 +1825,7 @@ type ReactRequest struct {
 
 func (x *ReactRequest) Reset() {
 	*x = ReactRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[16]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1693,7 +1837,7 @@ func (x *ReactRequest) String() string {
 func (*ReactRequest) ProtoMessage() {}
 
 func (x *ReactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[16]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1706,7 +1850,7 @@ func (x *ReactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReactRequest.ProtoReflect.Descriptor instead.
 func (*ReactRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{16}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReactRequest) GetConversation() *Conversation {
@@ -1746,7 +1890,7 @@ type ReactResponse struct {
 
 func (x *ReactResponse) Reset() {
 	*x = ReactResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[17]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1758,7 +1902,7 @@ func (x *ReactResponse) String() string {
 func (*ReactResponse) ProtoMessage() {}
 
 func (x *ReactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[17]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1771,7 +1915,7 @@ func (x *ReactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReactResponse.ProtoReflect.Descriptor instead.
 func (*ReactResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{17}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{18}
 }
 
 // SetTypingRequest shows or hides "typing".
@@ -1789,7 +1933,7 @@ type SetTypingRequest struct {
 
 func (x *SetTypingRequest) Reset() {
 	*x = SetTypingRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[18]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1801,7 +1945,7 @@ func (x *SetTypingRequest) String() string {
 func (*SetTypingRequest) ProtoMessage() {}
 
 func (x *SetTypingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[18]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1814,7 +1958,7 @@ func (x *SetTypingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTypingRequest.ProtoReflect.Descriptor instead.
 func (*SetTypingRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{18}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SetTypingRequest) GetConversation() *Conversation {
@@ -1847,7 +1991,7 @@ type SetTypingResponse struct {
 
 func (x *SetTypingResponse) Reset() {
 	*x = SetTypingResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[19]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1859,7 +2003,7 @@ func (x *SetTypingResponse) String() string {
 func (*SetTypingResponse) ProtoMessage() {}
 
 func (x *SetTypingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[19]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1872,7 +2016,7 @@ func (x *SetTypingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTypingResponse.ProtoReflect.Descriptor instead.
 func (*SetTypingResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{19}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{20}
 }
 
 // ResolveRequest is what a person would type to name a conversation.
@@ -1886,7 +2030,7 @@ type ResolveRequest struct {
 
 func (x *ResolveRequest) Reset() {
 	*x = ResolveRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[20]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1898,7 +2042,7 @@ func (x *ResolveRequest) String() string {
 func (*ResolveRequest) ProtoMessage() {}
 
 func (x *ResolveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[20]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1911,7 +2055,7 @@ func (x *ResolveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveRequest.ProtoReflect.Descriptor instead.
 func (*ResolveRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{20}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ResolveRequest) GetQuery() string {
@@ -1932,7 +2076,7 @@ type ResolveResponse struct {
 
 func (x *ResolveResponse) Reset() {
 	*x = ResolveResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[21]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1944,7 +2088,7 @@ func (x *ResolveResponse) String() string {
 func (*ResolveResponse) ProtoMessage() {}
 
 func (x *ResolveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[21]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1957,7 +2101,7 @@ func (x *ResolveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveResponse.ProtoReflect.Descriptor instead.
 func (*ResolveResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{21}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ResolveResponse) GetTargets() []*Target {
@@ -1980,7 +2124,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[22]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1992,7 +2136,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[22]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2005,7 +2149,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{22}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Target) GetConversation() *Conversation {
@@ -2037,7 +2181,7 @@ type ReconcileRequest struct {
 
 func (x *ReconcileRequest) Reset() {
 	*x = ReconcileRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[23]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2049,7 +2193,7 @@ func (x *ReconcileRequest) String() string {
 func (*ReconcileRequest) ProtoMessage() {}
 
 func (x *ReconcileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[23]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2062,7 +2206,7 @@ func (x *ReconcileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileRequest.ProtoReflect.Descriptor instead.
 func (*ReconcileRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{23}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReconcileRequest) GetIdempotencyKey() string {
@@ -2099,7 +2243,7 @@ type ReconcileResponse struct {
 
 func (x *ReconcileResponse) Reset() {
 	*x = ReconcileResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[24]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2111,7 +2255,7 @@ func (x *ReconcileResponse) String() string {
 func (*ReconcileResponse) ProtoMessage() {}
 
 func (x *ReconcileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[24]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2124,7 +2268,7 @@ func (x *ReconcileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileResponse.ProtoReflect.Descriptor instead.
 func (*ReconcileResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{24}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReconcileResponse) GetOutcome() Outcome {
@@ -2152,7 +2296,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[25]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2164,7 +2308,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[25]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2177,7 +2321,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{25}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FetchRequest) GetHandle() string {
@@ -2204,7 +2348,7 @@ type MediaHead struct {
 
 func (x *MediaHead) Reset() {
 	*x = MediaHead{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[26]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2216,7 +2360,7 @@ func (x *MediaHead) String() string {
 func (*MediaHead) ProtoMessage() {}
 
 func (x *MediaHead) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[26]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2229,7 +2373,7 @@ func (x *MediaHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MediaHead.ProtoReflect.Descriptor instead.
 func (*MediaHead) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{26}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *MediaHead) GetSize() uint64 {
@@ -2276,7 +2420,7 @@ type FetchResponse struct {
 
 func (x *FetchResponse) Reset() {
 	*x = FetchResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[27]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2288,7 +2432,7 @@ func (x *FetchResponse) String() string {
 func (*FetchResponse) ProtoMessage() {}
 
 func (x *FetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[27]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2301,7 +2445,7 @@ func (x *FetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResponse.ProtoReflect.Descriptor instead.
 func (*FetchResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{27}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FetchResponse) GetFrame() isFetchResponse_Frame {
@@ -2363,7 +2507,7 @@ type UploadRequest struct {
 
 func (x *UploadRequest) Reset() {
 	*x = UploadRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[28]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2375,7 +2519,7 @@ func (x *UploadRequest) String() string {
 func (*UploadRequest) ProtoMessage() {}
 
 func (x *UploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[28]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2388,7 +2532,7 @@ func (x *UploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadRequest.ProtoReflect.Descriptor instead.
 func (*UploadRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{28}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *UploadRequest) GetFrame() isUploadRequest_Frame {
@@ -2445,7 +2589,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[29]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2457,7 +2601,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[29]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2470,7 +2614,7 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{29}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *UploadResponse) GetHandle() string {
@@ -2484,7 +2628,7 @@ var File_flynn_channel_v1_channel_proto protoreflect.FileDescriptor
 
 const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"\n" +
-	"\x1eflynn/channel/v1/channel.proto\x12\x10flynn.channel.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd4\x04\n" +
+	"\x1eflynn/channel/v1/channel.proto\x12\x10flynn.channel.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xee\x04\n" +
 	"\fCapabilities\x12$\n" +
 	"\x0emax_text_runes\x18\x01 \x01(\rR\fmaxTextRunes\x120\n" +
 	"\x14max_attachment_bytes\x18\x02 \x01(\x04R\x12maxAttachmentBytes\x12/\n" +
@@ -2505,7 +2649,8 @@ const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"idempotent\x12\x1c\n" +
 	"\texclusive\x18\x0e \x01(\bR\texclusive\x12\x18\n" +
 	"\athreads\x18\x0f \x01(\bR\athreads\x124\n" +
-	"\x06format\x18\x10 \x01(\x0e2\x1c.flynn.channel.v1.TextFormatR\x06format\"r\n" +
+	"\x06format\x18\x10 \x01(\x0e2\x1c.flynn.channel.v1.TextFormatR\x06format\x12\x18\n" +
+	"\abuttons\x18\x11 \x01(\bR\abuttons\"r\n" +
 	"\x0eReceiveRequest\x12,\n" +
 	"\x04open\x18\x01 \x01(\v2\x16.flynn.channel.v1.OpenH\x00R\x04open\x12)\n" +
 	"\x03ack\x18\x02 \x01(\v2\x15.flynn.channel.v1.AckH\x00R\x03ackB\a\n" +
@@ -2557,7 +2702,7 @@ const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
 	"media_type\x18\x03 \x01(\tR\tmediaType\x12\x12\n" +
-	"\x04size\x18\x04 \x01(\x04R\x04size\"\xe4\x02\n" +
+	"\x04size\x18\x04 \x01(\x04R\x04size\"\x98\x03\n" +
 	"\vSendRequest\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12B\n" +
 	"\fconversation\x18\x02 \x01(\v2\x1e.flynn.channel.v1.ConversationR\fconversation\x12\x19\n" +
@@ -2566,7 +2711,12 @@ const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"\x06format\x18\x05 \x01(\x0e2\x1c.flynn.channel.v1.TextFormatR\x06format\x12>\n" +
 	"\vattachments\x18\x06 \x03(\v2\x1c.flynn.channel.v1.AttachmentR\vattachments\x12\x14\n" +
 	"\x05draft\x18\a \x01(\bR\x05draft\x12-\n" +
-	"\x12possible_duplicate\x18\b \x01(\bR\x11possibleDuplicate\"\xd5\x01\n" +
+	"\x12possible_duplicate\x18\b \x01(\bR\x11possibleDuplicate\x122\n" +
+	"\abuttons\x18\t \x03(\v2\x18.flynn.channel.v1.ButtonR\abuttons\"g\n" +
+	"\x06Button\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x123\n" +
+	"\x05style\x18\x03 \x01(\x0e2\x1d.flynn.channel.v1.ButtonStyleR\x05style\"\xd5\x01\n" +
 	"\fSendResponse\x123\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x19.flynn.channel.v1.OutcomeR\aoutcome\x12\x1f\n" +
 	"\vmessage_ids\x18\x02 \x03(\tR\n" +
@@ -2574,7 +2724,7 @@ const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"\tthread_id\x18\x03 \x01(\tR\bthreadId\x12:\n" +
 	"\vretry_after\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"retryAfter\x12\x16\n" +
-	"\x06detail\x18\x05 \x01(\tR\x06detail\"\xec\x01\n" +
+	"\x06detail\x18\x05 \x01(\tR\x06detail\"\xa0\x02\n" +
 	"\vEditRequest\x12B\n" +
 	"\fconversation\x18\x01 \x01(\v2\x1e.flynn.channel.v1.ConversationR\fconversation\x12\x1d\n" +
 	"\n" +
@@ -2582,7 +2732,8 @@ const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x12\n" +
 	"\x04text\x18\x04 \x01(\tR\x04text\x124\n" +
 	"\x06format\x18\x05 \x01(\x0e2\x1c.flynn.channel.v1.TextFormatR\x06format\x12\x14\n" +
-	"\x05final\x18\x06 \x01(\bR\x05final\"d\n" +
+	"\x05final\x18\x06 \x01(\bR\x05final\x122\n" +
+	"\abuttons\x18\a \x03(\v2\x18.flynn.channel.v1.ButtonR\abuttons\"d\n" +
 	"\fEditResponse\x12\x18\n" +
 	"\aapplied\x18\x01 \x01(\bR\aapplied\x12:\n" +
 	"\vretry_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
@@ -2658,7 +2809,11 @@ const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"\x1dCONVERSATION_KIND_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14CONVERSATION_KIND_DM\x10\x01\x12\x1b\n" +
 	"\x17CONVERSATION_KIND_GROUP\x10\x02\x12\x1c\n" +
-	"\x18CONVERSATION_KIND_THREAD\x10\x03*v\n" +
+	"\x18CONVERSATION_KIND_THREAD\x10\x03*^\n" +
+	"\vButtonStyle\x12\x1c\n" +
+	"\x18BUTTON_STYLE_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14BUTTON_STYLE_PRIMARY\x10\x01\x12\x17\n" +
+	"\x13BUTTON_STYLE_DANGER\x10\x02*v\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fOUTCOME_SENT\x10\x01\x12\x15\n" +
@@ -2689,105 +2844,110 @@ func file_flynn_channel_v1_channel_proto_rawDescGZIP() []byte {
 	return file_flynn_channel_v1_channel_proto_rawDescData
 }
 
-var file_flynn_channel_v1_channel_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_flynn_channel_v1_channel_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_flynn_channel_v1_channel_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_flynn_channel_v1_channel_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_flynn_channel_v1_channel_proto_goTypes = []any{
 	(EditLevel)(0),                // 0: flynn.channel.v1.EditLevel
 	(TextFormat)(0),               // 1: flynn.channel.v1.TextFormat
 	(EventKind)(0),                // 2: flynn.channel.v1.EventKind
 	(ConversationKind)(0),         // 3: flynn.channel.v1.ConversationKind
-	(Outcome)(0),                  // 4: flynn.channel.v1.Outcome
-	(*Capabilities)(nil),          // 5: flynn.channel.v1.Capabilities
-	(*ReceiveRequest)(nil),        // 6: flynn.channel.v1.ReceiveRequest
-	(*Open)(nil),                  // 7: flynn.channel.v1.Open
-	(*Ack)(nil),                   // 8: flynn.channel.v1.Ack
-	(*ReceiveResponse)(nil),       // 9: flynn.channel.v1.ReceiveResponse
-	(*Event)(nil),                 // 10: flynn.channel.v1.Event
-	(*Conversation)(nil),          // 11: flynn.channel.v1.Conversation
-	(*Sender)(nil),                // 12: flynn.channel.v1.Sender
-	(*Entity)(nil),                // 13: flynn.channel.v1.Entity
-	(*Attachment)(nil),            // 14: flynn.channel.v1.Attachment
-	(*SendRequest)(nil),           // 15: flynn.channel.v1.SendRequest
-	(*SendResponse)(nil),          // 16: flynn.channel.v1.SendResponse
-	(*EditRequest)(nil),           // 17: flynn.channel.v1.EditRequest
-	(*EditResponse)(nil),          // 18: flynn.channel.v1.EditResponse
-	(*DeleteRequest)(nil),         // 19: flynn.channel.v1.DeleteRequest
-	(*DeleteResponse)(nil),        // 20: flynn.channel.v1.DeleteResponse
-	(*ReactRequest)(nil),          // 21: flynn.channel.v1.ReactRequest
-	(*ReactResponse)(nil),         // 22: flynn.channel.v1.ReactResponse
-	(*SetTypingRequest)(nil),      // 23: flynn.channel.v1.SetTypingRequest
-	(*SetTypingResponse)(nil),     // 24: flynn.channel.v1.SetTypingResponse
-	(*ResolveRequest)(nil),        // 25: flynn.channel.v1.ResolveRequest
-	(*ResolveResponse)(nil),       // 26: flynn.channel.v1.ResolveResponse
-	(*Target)(nil),                // 27: flynn.channel.v1.Target
-	(*ReconcileRequest)(nil),      // 28: flynn.channel.v1.ReconcileRequest
-	(*ReconcileResponse)(nil),     // 29: flynn.channel.v1.ReconcileResponse
-	(*FetchRequest)(nil),          // 30: flynn.channel.v1.FetchRequest
-	(*MediaHead)(nil),             // 31: flynn.channel.v1.MediaHead
-	(*FetchResponse)(nil),         // 32: flynn.channel.v1.FetchResponse
-	(*UploadRequest)(nil),         // 33: flynn.channel.v1.UploadRequest
-	(*UploadResponse)(nil),        // 34: flynn.channel.v1.UploadResponse
-	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
+	(ButtonStyle)(0),              // 4: flynn.channel.v1.ButtonStyle
+	(Outcome)(0),                  // 5: flynn.channel.v1.Outcome
+	(*Capabilities)(nil),          // 6: flynn.channel.v1.Capabilities
+	(*ReceiveRequest)(nil),        // 7: flynn.channel.v1.ReceiveRequest
+	(*Open)(nil),                  // 8: flynn.channel.v1.Open
+	(*Ack)(nil),                   // 9: flynn.channel.v1.Ack
+	(*ReceiveResponse)(nil),       // 10: flynn.channel.v1.ReceiveResponse
+	(*Event)(nil),                 // 11: flynn.channel.v1.Event
+	(*Conversation)(nil),          // 12: flynn.channel.v1.Conversation
+	(*Sender)(nil),                // 13: flynn.channel.v1.Sender
+	(*Entity)(nil),                // 14: flynn.channel.v1.Entity
+	(*Attachment)(nil),            // 15: flynn.channel.v1.Attachment
+	(*SendRequest)(nil),           // 16: flynn.channel.v1.SendRequest
+	(*Button)(nil),                // 17: flynn.channel.v1.Button
+	(*SendResponse)(nil),          // 18: flynn.channel.v1.SendResponse
+	(*EditRequest)(nil),           // 19: flynn.channel.v1.EditRequest
+	(*EditResponse)(nil),          // 20: flynn.channel.v1.EditResponse
+	(*DeleteRequest)(nil),         // 21: flynn.channel.v1.DeleteRequest
+	(*DeleteResponse)(nil),        // 22: flynn.channel.v1.DeleteResponse
+	(*ReactRequest)(nil),          // 23: flynn.channel.v1.ReactRequest
+	(*ReactResponse)(nil),         // 24: flynn.channel.v1.ReactResponse
+	(*SetTypingRequest)(nil),      // 25: flynn.channel.v1.SetTypingRequest
+	(*SetTypingResponse)(nil),     // 26: flynn.channel.v1.SetTypingResponse
+	(*ResolveRequest)(nil),        // 27: flynn.channel.v1.ResolveRequest
+	(*ResolveResponse)(nil),       // 28: flynn.channel.v1.ResolveResponse
+	(*Target)(nil),                // 29: flynn.channel.v1.Target
+	(*ReconcileRequest)(nil),      // 30: flynn.channel.v1.ReconcileRequest
+	(*ReconcileResponse)(nil),     // 31: flynn.channel.v1.ReconcileResponse
+	(*FetchRequest)(nil),          // 32: flynn.channel.v1.FetchRequest
+	(*MediaHead)(nil),             // 33: flynn.channel.v1.MediaHead
+	(*FetchResponse)(nil),         // 34: flynn.channel.v1.FetchResponse
+	(*UploadRequest)(nil),         // 35: flynn.channel.v1.UploadRequest
+	(*UploadResponse)(nil),        // 36: flynn.channel.v1.UploadResponse
+	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
 }
 var file_flynn_channel_v1_channel_proto_depIdxs = []int32{
 	0,  // 0: flynn.channel.v1.Capabilities.edit:type_name -> flynn.channel.v1.EditLevel
-	35, // 1: flynn.channel.v1.Capabilities.edit_window:type_name -> google.protobuf.Duration
-	35, // 2: flynn.channel.v1.Capabilities.min_edit_interval:type_name -> google.protobuf.Duration
+	37, // 1: flynn.channel.v1.Capabilities.edit_window:type_name -> google.protobuf.Duration
+	37, // 2: flynn.channel.v1.Capabilities.min_edit_interval:type_name -> google.protobuf.Duration
 	1,  // 3: flynn.channel.v1.Capabilities.format:type_name -> flynn.channel.v1.TextFormat
-	7,  // 4: flynn.channel.v1.ReceiveRequest.open:type_name -> flynn.channel.v1.Open
-	8,  // 5: flynn.channel.v1.ReceiveRequest.ack:type_name -> flynn.channel.v1.Ack
-	10, // 6: flynn.channel.v1.ReceiveResponse.event:type_name -> flynn.channel.v1.Event
+	8,  // 4: flynn.channel.v1.ReceiveRequest.open:type_name -> flynn.channel.v1.Open
+	9,  // 5: flynn.channel.v1.ReceiveRequest.ack:type_name -> flynn.channel.v1.Ack
+	11, // 6: flynn.channel.v1.ReceiveResponse.event:type_name -> flynn.channel.v1.Event
 	2,  // 7: flynn.channel.v1.Event.kind:type_name -> flynn.channel.v1.EventKind
-	11, // 8: flynn.channel.v1.Event.conversation:type_name -> flynn.channel.v1.Conversation
-	12, // 9: flynn.channel.v1.Event.sender:type_name -> flynn.channel.v1.Sender
-	13, // 10: flynn.channel.v1.Event.entities:type_name -> flynn.channel.v1.Entity
-	14, // 11: flynn.channel.v1.Event.attachments:type_name -> flynn.channel.v1.Attachment
-	36, // 12: flynn.channel.v1.Event.sent_at:type_name -> google.protobuf.Timestamp
+	12, // 8: flynn.channel.v1.Event.conversation:type_name -> flynn.channel.v1.Conversation
+	13, // 9: flynn.channel.v1.Event.sender:type_name -> flynn.channel.v1.Sender
+	14, // 10: flynn.channel.v1.Event.entities:type_name -> flynn.channel.v1.Entity
+	15, // 11: flynn.channel.v1.Event.attachments:type_name -> flynn.channel.v1.Attachment
+	38, // 12: flynn.channel.v1.Event.sent_at:type_name -> google.protobuf.Timestamp
 	3,  // 13: flynn.channel.v1.Conversation.kind:type_name -> flynn.channel.v1.ConversationKind
-	11, // 14: flynn.channel.v1.SendRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	12, // 14: flynn.channel.v1.SendRequest.conversation:type_name -> flynn.channel.v1.Conversation
 	1,  // 15: flynn.channel.v1.SendRequest.format:type_name -> flynn.channel.v1.TextFormat
-	14, // 16: flynn.channel.v1.SendRequest.attachments:type_name -> flynn.channel.v1.Attachment
-	4,  // 17: flynn.channel.v1.SendResponse.outcome:type_name -> flynn.channel.v1.Outcome
-	35, // 18: flynn.channel.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	11, // 19: flynn.channel.v1.EditRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	1,  // 20: flynn.channel.v1.EditRequest.format:type_name -> flynn.channel.v1.TextFormat
-	35, // 21: flynn.channel.v1.EditResponse.retry_after:type_name -> google.protobuf.Duration
-	11, // 22: flynn.channel.v1.DeleteRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	11, // 23: flynn.channel.v1.ReactRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	11, // 24: flynn.channel.v1.SetTypingRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	35, // 25: flynn.channel.v1.SetTypingRequest.ttl:type_name -> google.protobuf.Duration
-	27, // 26: flynn.channel.v1.ResolveResponse.targets:type_name -> flynn.channel.v1.Target
-	11, // 27: flynn.channel.v1.Target.conversation:type_name -> flynn.channel.v1.Conversation
-	11, // 28: flynn.channel.v1.ReconcileRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	4,  // 29: flynn.channel.v1.ReconcileResponse.outcome:type_name -> flynn.channel.v1.Outcome
-	31, // 30: flynn.channel.v1.FetchResponse.head:type_name -> flynn.channel.v1.MediaHead
-	31, // 31: flynn.channel.v1.UploadRequest.head:type_name -> flynn.channel.v1.MediaHead
-	6,  // 32: flynn.channel.v1.Channel.Receive:input_type -> flynn.channel.v1.ReceiveRequest
-	15, // 33: flynn.channel.v1.Channel.Send:input_type -> flynn.channel.v1.SendRequest
-	17, // 34: flynn.channel.v1.Channel.Edit:input_type -> flynn.channel.v1.EditRequest
-	19, // 35: flynn.channel.v1.Channel.Delete:input_type -> flynn.channel.v1.DeleteRequest
-	21, // 36: flynn.channel.v1.Channel.React:input_type -> flynn.channel.v1.ReactRequest
-	23, // 37: flynn.channel.v1.Channel.SetTyping:input_type -> flynn.channel.v1.SetTypingRequest
-	25, // 38: flynn.channel.v1.Channel.Resolve:input_type -> flynn.channel.v1.ResolveRequest
-	28, // 39: flynn.channel.v1.Channel.Reconcile:input_type -> flynn.channel.v1.ReconcileRequest
-	30, // 40: flynn.channel.v1.Channel.Fetch:input_type -> flynn.channel.v1.FetchRequest
-	33, // 41: flynn.channel.v1.Channel.Upload:input_type -> flynn.channel.v1.UploadRequest
-	9,  // 42: flynn.channel.v1.Channel.Receive:output_type -> flynn.channel.v1.ReceiveResponse
-	16, // 43: flynn.channel.v1.Channel.Send:output_type -> flynn.channel.v1.SendResponse
-	18, // 44: flynn.channel.v1.Channel.Edit:output_type -> flynn.channel.v1.EditResponse
-	20, // 45: flynn.channel.v1.Channel.Delete:output_type -> flynn.channel.v1.DeleteResponse
-	22, // 46: flynn.channel.v1.Channel.React:output_type -> flynn.channel.v1.ReactResponse
-	24, // 47: flynn.channel.v1.Channel.SetTyping:output_type -> flynn.channel.v1.SetTypingResponse
-	26, // 48: flynn.channel.v1.Channel.Resolve:output_type -> flynn.channel.v1.ResolveResponse
-	29, // 49: flynn.channel.v1.Channel.Reconcile:output_type -> flynn.channel.v1.ReconcileResponse
-	32, // 50: flynn.channel.v1.Channel.Fetch:output_type -> flynn.channel.v1.FetchResponse
-	34, // 51: flynn.channel.v1.Channel.Upload:output_type -> flynn.channel.v1.UploadResponse
-	42, // [42:52] is the sub-list for method output_type
-	32, // [32:42] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	15, // 16: flynn.channel.v1.SendRequest.attachments:type_name -> flynn.channel.v1.Attachment
+	17, // 17: flynn.channel.v1.SendRequest.buttons:type_name -> flynn.channel.v1.Button
+	4,  // 18: flynn.channel.v1.Button.style:type_name -> flynn.channel.v1.ButtonStyle
+	5,  // 19: flynn.channel.v1.SendResponse.outcome:type_name -> flynn.channel.v1.Outcome
+	37, // 20: flynn.channel.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
+	12, // 21: flynn.channel.v1.EditRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	1,  // 22: flynn.channel.v1.EditRequest.format:type_name -> flynn.channel.v1.TextFormat
+	17, // 23: flynn.channel.v1.EditRequest.buttons:type_name -> flynn.channel.v1.Button
+	37, // 24: flynn.channel.v1.EditResponse.retry_after:type_name -> google.protobuf.Duration
+	12, // 25: flynn.channel.v1.DeleteRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	12, // 26: flynn.channel.v1.ReactRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	12, // 27: flynn.channel.v1.SetTypingRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	37, // 28: flynn.channel.v1.SetTypingRequest.ttl:type_name -> google.protobuf.Duration
+	29, // 29: flynn.channel.v1.ResolveResponse.targets:type_name -> flynn.channel.v1.Target
+	12, // 30: flynn.channel.v1.Target.conversation:type_name -> flynn.channel.v1.Conversation
+	12, // 31: flynn.channel.v1.ReconcileRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	5,  // 32: flynn.channel.v1.ReconcileResponse.outcome:type_name -> flynn.channel.v1.Outcome
+	33, // 33: flynn.channel.v1.FetchResponse.head:type_name -> flynn.channel.v1.MediaHead
+	33, // 34: flynn.channel.v1.UploadRequest.head:type_name -> flynn.channel.v1.MediaHead
+	7,  // 35: flynn.channel.v1.Channel.Receive:input_type -> flynn.channel.v1.ReceiveRequest
+	16, // 36: flynn.channel.v1.Channel.Send:input_type -> flynn.channel.v1.SendRequest
+	19, // 37: flynn.channel.v1.Channel.Edit:input_type -> flynn.channel.v1.EditRequest
+	21, // 38: flynn.channel.v1.Channel.Delete:input_type -> flynn.channel.v1.DeleteRequest
+	23, // 39: flynn.channel.v1.Channel.React:input_type -> flynn.channel.v1.ReactRequest
+	25, // 40: flynn.channel.v1.Channel.SetTyping:input_type -> flynn.channel.v1.SetTypingRequest
+	27, // 41: flynn.channel.v1.Channel.Resolve:input_type -> flynn.channel.v1.ResolveRequest
+	30, // 42: flynn.channel.v1.Channel.Reconcile:input_type -> flynn.channel.v1.ReconcileRequest
+	32, // 43: flynn.channel.v1.Channel.Fetch:input_type -> flynn.channel.v1.FetchRequest
+	35, // 44: flynn.channel.v1.Channel.Upload:input_type -> flynn.channel.v1.UploadRequest
+	10, // 45: flynn.channel.v1.Channel.Receive:output_type -> flynn.channel.v1.ReceiveResponse
+	18, // 46: flynn.channel.v1.Channel.Send:output_type -> flynn.channel.v1.SendResponse
+	20, // 47: flynn.channel.v1.Channel.Edit:output_type -> flynn.channel.v1.EditResponse
+	22, // 48: flynn.channel.v1.Channel.Delete:output_type -> flynn.channel.v1.DeleteResponse
+	24, // 49: flynn.channel.v1.Channel.React:output_type -> flynn.channel.v1.ReactResponse
+	26, // 50: flynn.channel.v1.Channel.SetTyping:output_type -> flynn.channel.v1.SetTypingResponse
+	28, // 51: flynn.channel.v1.Channel.Resolve:output_type -> flynn.channel.v1.ResolveResponse
+	31, // 52: flynn.channel.v1.Channel.Reconcile:output_type -> flynn.channel.v1.ReconcileResponse
+	34, // 53: flynn.channel.v1.Channel.Fetch:output_type -> flynn.channel.v1.FetchResponse
+	36, // 54: flynn.channel.v1.Channel.Upload:output_type -> flynn.channel.v1.UploadResponse
+	45, // [45:55] is the sub-list for method output_type
+	35, // [35:45] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_flynn_channel_v1_channel_proto_init() }
@@ -2802,11 +2962,11 @@ func file_flynn_channel_v1_channel_proto_init() {
 	file_flynn_channel_v1_channel_proto_msgTypes[4].OneofWrappers = []any{
 		(*ReceiveResponse_Event)(nil),
 	}
-	file_flynn_channel_v1_channel_proto_msgTypes[27].OneofWrappers = []any{
+	file_flynn_channel_v1_channel_proto_msgTypes[28].OneofWrappers = []any{
 		(*FetchResponse_Head)(nil),
 		(*FetchResponse_Chunk)(nil),
 	}
-	file_flynn_channel_v1_channel_proto_msgTypes[28].OneofWrappers = []any{
+	file_flynn_channel_v1_channel_proto_msgTypes[29].OneofWrappers = []any{
 		(*UploadRequest_Head)(nil),
 		(*UploadRequest_Chunk)(nil),
 	}
@@ -2815,8 +2975,8 @@ func file_flynn_channel_v1_channel_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_flynn_channel_v1_channel_proto_rawDesc), len(file_flynn_channel_v1_channel_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   30,
+			NumEnums:      6,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -601,7 +601,10 @@ type StatusResponse struct {
 	// Why, for a person; at most 1 KiB.
 	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	// With STATE_RATE_LIMITED: how long from now.
-	RetryAfter    *durationpb.Duration `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	RetryAfter *durationpb.Duration `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	// With STATE_AUTH_REQUIRED: what a person has to scan with his device, shown to the operator as a QR code; at most 1 KiB.
+	// It is a secret while it is valid and never logged.
+	LoginCode     string `protobuf:"bytes,4,opt,name=login_code,json=loginCode,proto3" json:"login_code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -655,6 +658,13 @@ func (x *StatusResponse) GetRetryAfter() *durationpb.Duration {
 		return x.RetryAfter
 	}
 	return nil
+}
+
+func (x *StatusResponse) GetLoginCode() string {
+	if x != nil {
+		return x.LoginCode
+	}
+	return ""
 }
 
 // ShutdownRequest asks the plugin to end in order.
@@ -773,12 +783,14 @@ const file_flynn_plugin_v1_plugin_proto_rawDesc = "" +
 	"FieldError\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"\x0f\n" +
-	"\rStatusRequest\"\x8e\x01\n" +
+	"\rStatusRequest\"\xad\x01\n" +
 	"\x0eStatusResponse\x12,\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x16.flynn.plugin.v1.StateR\x05state\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12:\n" +
 	"\vretry_after\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"retryAfter\"B\n" +
+	"retryAfter\x12\x1d\n" +
+	"\n" +
+	"login_code\x18\x04 \x01(\tR\tloginCode\"B\n" +
 	"\x0fShutdownRequest\x12/\n" +
 	"\x05grace\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05grace\"\x12\n" +
 	"\x10ShutdownResponse*>\n" +

@@ -727,8 +727,10 @@ type Result struct {
 	IsError bool `protobuf:"varint,2,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
 	// Structured result that fits the output schema; may be empty.
 	StructuredJson []byte `protobuf:"bytes,3,opt,name=structured_json,json=structuredJson,proto3" json:"structured_json,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Images and files that belong to the result, put into the host's media store before; at most 16.
+	Media         []*Media `protobuf:"bytes,4,rep,name=media,proto3" json:"media,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Result) Reset() {
@@ -782,6 +784,77 @@ func (x *Result) GetStructuredJson() []byte {
 	return nil
 }
 
+func (x *Result) GetMedia() []*Media {
+	if x != nil {
+		return x.Media
+	}
+	return nil
+}
+
+// Media names bytes in the host's media store.
+type Media struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// SHA-256, lower-case hex, as PutMedia answered.
+	Sha256 string `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	// Media type; may be empty.
+	MediaType string `protobuf:"bytes,2,opt,name=media_type,json=mediaType,proto3" json:"media_type,omitempty"`
+	// File name; may be empty.
+	Name          string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Media) Reset() {
+	*x = Media{}
+	mi := &file_flynn_tool_v1_tool_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Media) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Media) ProtoMessage() {}
+
+func (x *Media) ProtoReflect() protoreflect.Message {
+	mi := &file_flynn_tool_v1_tool_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Media.ProtoReflect.Descriptor instead.
+func (*Media) Descriptor() ([]byte, []int) {
+	return file_flynn_tool_v1_tool_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Media) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *Media) GetMediaType() string {
+	if x != nil {
+		return x.MediaType
+	}
+	return ""
+}
+
+func (x *Media) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 var File_flynn_tool_v1_tool_proto protoreflect.FileDescriptor
 
 const file_flynn_tool_v1_tool_proto_rawDesc = "" +
@@ -822,11 +895,17 @@ const file_flynn_tool_v1_tool_proto_rawDesc = "" +
 	"\x04text\x18\x03 \x01(\tR\x04text\"/\n" +
 	"\x03Log\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\tR\x05level\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"`\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\x8c\x01\n" +
 	"\x06Result\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x19\n" +
 	"\bis_error\x18\x02 \x01(\bR\aisError\x12'\n" +
-	"\x0fstructured_json\x18\x03 \x01(\fR\x0estructuredJson*\x83\x01\n" +
+	"\x0fstructured_json\x18\x03 \x01(\fR\x0estructuredJson\x12*\n" +
+	"\x05media\x18\x04 \x03(\v2\x14.flynn.tool.v1.MediaR\x05media\"R\n" +
+	"\x05Media\x12\x16\n" +
+	"\x06sha256\x18\x01 \x01(\tR\x06sha256\x12\x1d\n" +
+	"\n" +
+	"media_type\x18\x02 \x01(\tR\tmediaType\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name*\x83\x01\n" +
 	"\x06Effect\x12\x16\n" +
 	"\x12EFFECT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vEFFECT_READ\x10\x01\x12\x10\n" +
@@ -852,7 +931,7 @@ func file_flynn_tool_v1_tool_proto_rawDescGZIP() []byte {
 }
 
 var file_flynn_tool_v1_tool_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_flynn_tool_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_flynn_tool_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_flynn_tool_v1_tool_proto_goTypes = []any{
 	(Effect)(0),                 // 0: flynn.tool.v1.Effect
 	(*Capabilities)(nil),        // 1: flynn.tool.v1.Capabilities
@@ -866,26 +945,28 @@ var file_flynn_tool_v1_tool_proto_goTypes = []any{
 	(*Progress)(nil),            // 9: flynn.tool.v1.Progress
 	(*Log)(nil),                 // 10: flynn.tool.v1.Log
 	(*Result)(nil),              // 11: flynn.tool.v1.Result
-	(*durationpb.Duration)(nil), // 12: google.protobuf.Duration
+	(*Media)(nil),               // 12: flynn.tool.v1.Media
+	(*durationpb.Duration)(nil), // 13: google.protobuf.Duration
 }
 var file_flynn_tool_v1_tool_proto_depIdxs = []int32{
 	4,  // 0: flynn.tool.v1.ListResponse.tools:type_name -> flynn.tool.v1.Tool
 	0,  // 1: flynn.tool.v1.Tool.effect:type_name -> flynn.tool.v1.Effect
-	12, // 2: flynn.tool.v1.Tool.timeout_hint:type_name -> google.protobuf.Duration
+	13, // 2: flynn.tool.v1.Tool.timeout_hint:type_name -> google.protobuf.Duration
 	9,  // 3: flynn.tool.v1.CallResponse.progress:type_name -> flynn.tool.v1.Progress
 	10, // 4: flynn.tool.v1.CallResponse.log:type_name -> flynn.tool.v1.Log
 	11, // 5: flynn.tool.v1.CallResponse.result:type_name -> flynn.tool.v1.Result
-	2,  // 6: flynn.tool.v1.Tools.List:input_type -> flynn.tool.v1.ListRequest
-	5,  // 7: flynn.tool.v1.Tools.Watch:input_type -> flynn.tool.v1.WatchRequest
-	7,  // 8: flynn.tool.v1.Tools.Call:input_type -> flynn.tool.v1.CallRequest
-	3,  // 9: flynn.tool.v1.Tools.List:output_type -> flynn.tool.v1.ListResponse
-	6,  // 10: flynn.tool.v1.Tools.Watch:output_type -> flynn.tool.v1.WatchResponse
-	8,  // 11: flynn.tool.v1.Tools.Call:output_type -> flynn.tool.v1.CallResponse
-	9,  // [9:12] is the sub-list for method output_type
-	6,  // [6:9] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	12, // 6: flynn.tool.v1.Result.media:type_name -> flynn.tool.v1.Media
+	2,  // 7: flynn.tool.v1.Tools.List:input_type -> flynn.tool.v1.ListRequest
+	5,  // 8: flynn.tool.v1.Tools.Watch:input_type -> flynn.tool.v1.WatchRequest
+	7,  // 9: flynn.tool.v1.Tools.Call:input_type -> flynn.tool.v1.CallRequest
+	3,  // 10: flynn.tool.v1.Tools.List:output_type -> flynn.tool.v1.ListResponse
+	6,  // 11: flynn.tool.v1.Tools.Watch:output_type -> flynn.tool.v1.WatchResponse
+	8,  // 12: flynn.tool.v1.Tools.Call:output_type -> flynn.tool.v1.CallResponse
+	10, // [10:13] is the sub-list for method output_type
+	7,  // [7:10] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_flynn_tool_v1_tool_proto_init() }
@@ -905,7 +986,7 @@ func file_flynn_tool_v1_tool_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_flynn_tool_v1_tool_proto_rawDesc), len(file_flynn_tool_v1_tool_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

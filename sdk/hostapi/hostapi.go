@@ -1,0 +1,81 @@
+// Package hostapi is what the host offers to a running plugin: a small durable map, media, a path for webhooks, counters.
+//
+// A plugin finds it in its configuration (channel.Config.Host, tool.Config.Host) and uses what plugin.toml asks for under
+// permissions.host: "kv", "media", "webhook", "metric". Everything else answers ErrNotGranted. The methods may be called from
+// many goroutines. Whoever hands out a Host dials and closes it.
+package hostapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/flynnhost/flynn/sdk/proto/handshake"
+	"github.com/flynnhost/flynn/sdk/proto/hostv1"
+)
+
+// ErrNotGranted is wrapped by the error of every service that the manifest does not ask for.
+var ErrNotGranted = errors.New("the host does not grant this: plugin.toml does not ask for it under permissions.host")
+
+// Host is the host, as one start of a plugin sees it.
+type Host struct {
+	conn   *grpc.ClientConn // nil when nothing is granted
+	client hostv1.HostClient
+}
+
+// Dial prepares the way to the host. Both arguments come with Configure; an empty endpoint means that nothing is granted.
+func Dial(endpoint, token string) (*Host, error) {
+	if endpoint == "" {
+		return &Host{}, nil
+	}
+	conn, err := grpc.NewClient(endpoint,
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // a unix socket in a folder that is the user's alone
+		grpc.WithPerRPCCredentials(bearer(token)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(handshake.MaxFrame), grpc.MaxCallSendMsgSize(handshake.MaxFrame)),
+		grpc.WithDisableServiceConfig(),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("reach the host: %w", err)
+	}
+	return &Host{conn, hostv1.NewHostClient(conn)}, nil
+}
+
+// Close ends the connection.
+func (h *Host) Close() error {
+	if h == nil || h.conn == nil {
+		return nil
+	}
+	return h.conn.Close()
+}
+
+// service returns the client, or ErrNotGranted.
+func (h *Host) service() (hostv1.HostClient, error) {
+	if h == nil || h.conn == nil {
+		return nil, ErrNotGranted
+	}
+	return h.client, nil
+}
+
+// failed puts an error into the package's words.
+func failed(doing string, err error) error {
+	if status.Code(err) == codes.PermissionDenied {
+		err = ErrNotGranted
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// bearer is the token of a start.
+type bearer string
+
+// GetRequestMetadata implements credentials.PerRPCCredentials.
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+}
+
+// RequireTransportSecurity implements credentials.PerRPCCredentials.
+func (b bearer) RequireTransportSecurity() bool { return false }

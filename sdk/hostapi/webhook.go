@@ -1,0 +1,113 @@
+package hostapi
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"github.com/flynnhost/flynn/sdk/proto/hostv1"
+)
+
+type webhookStream = grpc.BidiStreamingClient[hostv1.WebhookRequest, hostv1.WebhookResponse]
+
+// maxCalls bounds the webhook calls that one plugin serves at a time; the host bounds them, too.
+const maxCalls = 64
+
+// Webhook serves the requests that come for path ("" or "a/b") below the instance's own path at the host's listener, until ctx ends
+// or the host is gone. ready hears the whole address that the platform has to call. A request has at most 256 KiB of body; of
+// the answer status, content type and body go back. A panic of h is a status 500. Permission "webhook".
+func (h *Host) Webhook(ctx context.Context, path string, ready func(url string), serve http.Handler) error {
+	c, err := h.service()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.Webhook(ctx)
+	if err != nil {
+		return failed("register webhook", err)
+	}
+	if err := stream.Send(&hostv1.WebhookRequest{Frame: &hostv1.WebhookRequest_Path{Path: path}}); err != nil {
+		return failed("register webhook", err)
+	}
+	w := webhook{stream: stream, serve: serve, slots: make(chan struct{}, maxCalls)}
+	defer w.calls.Wait()
+	defer cancel()
+	for {
+		frame, err := stream.Recv()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return failed("serve webhook", err)
+		case frame.GetUrl() != "":
+			ready(frame.GetUrl())
+		case frame.GetCall() != nil:
+			w.take(ctx, frame.GetCall())
+		}
+	}
+}
+
+// webhook is one registered path.
+type webhook struct {
+	stream webhookStream
+	serve  http.Handler
+	slots  chan struct{}
+	calls  sync.WaitGroup
+
+	mu sync.Mutex // of stream.Send
+}
+
+func (w *webhook) take(ctx context.Context, call *hostv1.WebhookCall) {
+	select {
+	case w.slots <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	w.calls.Go(func() {
+		defer func() { <-w.slots }()
+		answer := w.answer(ctx, call)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		_ = w.stream.Send(&hostv1.WebhookRequest{Frame: &hostv1.WebhookRequest_Answer{Answer: answer}}) // Recv tells of a broken stream
+	})
+}
+
+// answer runs the handler on one call.
+func (w *webhook) answer(ctx context.Context, call *hostv1.WebhookCall) (out *hostv1.WebhookAnswer) {
+	defer func() {
+		if p := recover(); p != nil {
+			out = &hostv1.WebhookAnswer{Id: call.GetId(), Status: http.StatusInternalServerError}
+		}
+	}()
+	r, err := request(ctx, call)
+	if err != nil {
+		return &hostv1.WebhookAnswer{Id: call.GetId(), Status: http.StatusBadRequest}
+	}
+	record := httptest.NewRecorder()
+	w.serve.ServeHTTP(record, r)
+	return &hostv1.WebhookAnswer{
+		Id: call.GetId(), Status: uint32(record.Code), Body: record.Body.Bytes(),
+		Headers: map[string]string{"content-type": record.Header().Get("Content-Type")},
+	}
+}
+
+func request(ctx context.Context, call *hostv1.WebhookCall) (*http.Request, error) {
+	url := "/"
+	if q := call.GetQuery(); q != "" {
+		url += "?" + q
+	}
+	r, err := http.NewRequestWithContext(ctx, call.GetMethod(), url, bytes.NewReader(call.GetBody()))
+	if err != nil {
+		return nil, fmt.Errorf("read webhook call: %w", err)
+	}
+	for name, value := range call.GetHeaders() {
+		r.Header.Set(name, value)
+	}
+	return r, nil
+}
