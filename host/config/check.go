@@ -28,6 +28,7 @@ func (c *checker) all() {
 	c.policyTrust()
 	c.gateway()
 	c.access()
+	c.approvals()
 }
 
 // references checks that each value of a field with the tag ref names something that the file configures.
