@@ -29,6 +29,7 @@ func (c *checker) all() {
 	c.gateway()
 	c.media()
 	c.access()
+	c.approvals()
 }
 
 // references checks that each value of a field with the tag ref names something that the file configures.

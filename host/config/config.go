@@ -39,6 +39,7 @@ type Config struct {
 	Media     Media              `toml:"media"`
 	Budgets   Budgets            `toml:"budgets"`
 	Access    Access             `toml:"access"`
+	Approvals Approvals          `toml:"approvals"`
 
 	// Path and Digest identify the file; Generation counts loads of this process from 1.
 	Path       string `toml:"-"`
@@ -304,6 +305,14 @@ type Budgets struct {
 	TurnTimeoutSeconds int `toml:"turn_timeout_seconds" default:"600" range:"10..86_400"`
 	TokensPerTurn      int `toml:"tokens_per_turn" default:"200_000" range:"1_000.."`
 	ParallelTurns      int `toml:"parallel_turns" default:"64" range:"1..10_000"`
+}
+
+// Approvals says how people are asked about tool calls.
+type Approvals struct {
+	// Conversations are told of every request over a channel, besides the one that it comes from: "instance:conversation-id".
+	Conversations []string `toml:"conversations"`
+	// Self lets an owner approve over a channel what he asked for himself.
+	Self bool `toml:"self"`
 }
 
 // Access says who may talk to Flynn over channels.
