@@ -57,6 +57,7 @@ var layers = map[string][]string{
 	"host/machine": {},
 	"host/durable": {},
 	"host/netaddr": {},
+	"host/media":   {"host/durable"},
 	"host/config": {
 		"host/glob", "host/netaddr", "host/sandbox/bridge", "host/sandbox/compose", "host/sandbox/egress", "host/sandbox/engine",
 		"host/sandbox/image", "host/sandbox/mounts",
