@@ -42,7 +42,7 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 	}
 	to.chat = p.moves.now(to.chat)
 	if wait := p.pauses.left(to.chat); wait > 0 {
-		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: wait}, fmt.Errorf("Telegram asked to wait %s", wait)
+		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: wait}, fmt.Errorf("wait %s, as Telegram asked", wait)
 	}
 	sent := channel.Sent{Outcome: channel.OutcomeSent, MessageIDs: p.progress.load(s.Key)}
 	for _, part := range p.parts(s, to, len(sent.MessageIDs)) {

@@ -31,7 +31,7 @@ func (p *plugin) listen(ctx context.Context, in channel.Inbox) error {
 		}
 		p.health.isReady("@" + p.self().username + " by webhook")
 	}
-	err := p.host.Webhook(ctx, "", ready, p.hook(in, secret))
+	err := p.host.Webhook(ctx, "", ready, p.hook(ctx, in, secret))
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
@@ -45,15 +45,15 @@ func (p *plugin) setWebhook(ctx context.Context, url, secret string) error {
 		URL: url, MaxConnections: maxConnections, AllowedUpdates: wanted(), SecretToken: secret,
 	})
 	if errors.Is(err, bot.ErrorBadRequest) {
-		return fmt.Errorf("Telegram does not take %s as a webhook: %w", url, err)
+		return fmt.Errorf("set webhook %s: %w", url, err)
 	}
 	return err
 }
 
 const maxUpdate = 256 << 10 // bytes
 
-// hook answers Telegram's calls.
-func (p *plugin) hook(in channel.Inbox, secret string) http.Handler {
+// hook answers Telegram's calls, until ctx ends.
+func (p *plugin) hook(ctx context.Context, in channel.Inbox, secret string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		given := r.Header.Get("X-Telegram-Bot-Api-Secret-Token")
 		if subtle.ConstantTimeCompare([]byte(given), []byte(secret)) != 1 {
@@ -77,6 +77,6 @@ func (p *plugin) hook(in channel.Inbox, secret string) http.Handler {
 			w.WriteHeader(http.StatusServiceUnavailable) // it comes again
 			return
 		}
-		p.answer(r.Context(), u.CallbackQuery)
+		p.answer(ctx, u.CallbackQuery) // the call ends before it
 	})
 }
