@@ -27,6 +27,7 @@ type Store interface {
 	Inbox
 	Turns
 	Outbox
+	Drafts
 	Approvals
 	Memory
 	Decisions
@@ -171,13 +172,18 @@ type OutboxRow struct {
 	Note     string
 	// PlatformIDs are the ids of the messages that the channel made of it.
 	PlatformIDs []string
+	// Parts are the texts of the messages that it is sent as, fixed before the first of them is sent; empty where it is one
+	// message with the reply's own text. State, Attempts, NextTry and Note are about the part under way.
+	Parts []string
+	// Part counts the messages that are delivered.
+	Part int
 }
 
 // Outbox keeps replies until they are delivered. Key is unique.
 type Outbox interface {
 	// UnsentOutbox returns rows in state Pending or Sending, oldest first.
 	UnsentOutbox(ctx context.Context) ([]OutboxRow, error)
-	// SetOutbox stores State, Attempts, NextTry, Note, PlatformIDs and Reply.PossibleDuplicate of a row, by Reply.Key.
+	// SetOutbox stores everything of a row but ID and Turn, by Reply.Key.
 	SetOutbox(ctx context.Context, row OutboxRow) error
 	// Replies returns the replies of a turn.
 	Replies(ctx context.Context, turn string) ([]OutboxRow, error)

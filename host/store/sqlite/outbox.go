@@ -8,7 +8,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-const outboxColumns = "id, turn, reply, state, attempts, next_try, note, platform_ids"
+const outboxColumns = "id, turn, reply, state, attempts, next_try, note, platform_ids, parts, part"
 
 // UnsentOutbox implements store.Outbox.
 func (s *Store) UnsentOutbox(ctx context.Context) ([]store.OutboxRow, error) {
@@ -30,10 +30,14 @@ func (s *Store) SetOutbox(ctx context.Context, row store.OutboxRow) error {
 	if err != nil {
 		return fmt.Errorf("encode platform ids: %w", err)
 	}
+	parts, err := json.Marshal(row.Parts)
+	if err != nil {
+		return fmt.Errorf("encode parts: %w", err)
+	}
 	err = s.writer.write(ctx, func(w *writer) error {
-		n, err := w.changed(`UPDATE outbox SET reply = ?, state = ?, attempts = ?, next_try = ?, note = ?, platform_ids = ?
+		n, err := w.changed(`UPDATE outbox SET reply = ?, state = ?, attempts = ?, next_try = ?, note = ?, platform_ids = ?, parts = ?, part = ?
 			WHERE key = ? AND state IN ('pending', 'sending')`,
-			reply, row.State, row.Attempts, nanos(row.NextTry), row.Note, ids, row.Reply.Key)
+			reply, row.State, row.Attempts, nanos(row.NextTry), row.Note, ids, parts, row.Part, row.Reply.Key)
 		if err == nil && n != 1 {
 			err = store.ErrConflict
 		}
@@ -47,13 +51,16 @@ func (s *Store) SetOutbox(ctx context.Context, row store.OutboxRow) error {
 
 func scanOutbox(scan func(...any) error) (store.OutboxRow, error) {
 	var r store.OutboxRow
-	var reply, ids []byte
+	var reply, ids, parts []byte
 	var next int64
-	if err := scan(&r.ID, &r.Turn, &reply, &r.State, &r.Attempts, &next, &r.Note, &ids); err != nil {
+	if err := scan(&r.ID, &r.Turn, &reply, &r.State, &r.Attempts, &next, &r.Note, &ids, &parts, &r.Part); err != nil {
 		return r, err
 	}
 	r.NextTry = instant(next)
 	if err := json.Unmarshal(reply, &r.Reply); err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(parts, &r.Parts); err != nil {
 		return r, err
 	}
 	return r, json.Unmarshal(ids, &r.PlatformIDs)
