@@ -57,6 +57,7 @@ var layers = map[string][]string{
 	"host/machine": {},
 	"host/durable": {},
 	"host/netaddr": {},
+	"host/media":   {"host/durable"},
 	"host/config": {
 		"host/glob", "host/netaddr", "host/sandbox/bridge", "host/sandbox/compose", "host/sandbox/egress", "host/sandbox/engine",
 		"host/sandbox/image", "host/sandbox/mounts",
@@ -69,6 +70,7 @@ var layers = map[string][]string{
 	"host/plugin":   {"host/durable", "host/message", "sdk/proto"},
 	"host/channel":  {"host/message", "host/store", "host/lane", "host/route", "host/config"},
 	"host/approval": {"host/store"},
+	"host/command":  {"host/approval", "host/message", "host/route", "host/store"},
 	"host/tool":     {"host/approval", "host/machine", "host/message", "host/model", "host/netaddr", "host/policy", "host/store"},
 	"host/agent": {
 		"host/approval", "host/decisionlog", "host/machine", "host/message", "host/model", "host/policy", "host/route", "host/store", "host/tool",
