@@ -47,9 +47,12 @@ type Conversation struct {
 	Parent string `json:"parent,omitempty"`
 }
 
-// Attachment describes media that came with a message; the bytes are fetched on demand.
+// Attachment describes media that came with a message, or goes with a reply.
 type Attachment struct {
-	Handle string `json:"handle"`
+	// Handle names it on its channel: what came is fetched by it, what goes has got it by an upload.
+	Handle string `json:"handle,omitempty"`
+	// Digest names it in the media store, lower-case hex; empty for what was not fetched.
+	Digest string `json:"digest,omitempty"`
 	Name   string `json:"name,omitempty"`
 	Type   string `json:"type,omitempty"` // media type
 	Size   int64  `json:"size,omitempty"` // bytes
@@ -97,6 +100,8 @@ type Reply struct {
 	Text         string       `json:"text"` // Markdown
 	// PossibleDuplicate marks a resend after an unknown outcome.
 	PossibleDuplicate bool `json:"possible_duplicate,omitempty"`
+	// Attachments are files in the media store that go with the text.
+	Attachments []Attachment `json:"attachments,omitempty"`
 	// Buttons are choices below the text, at most MaxButtons; a channel without buttons shows the text alone, which has to do.
 	Buttons []Button `json:"buttons,omitempty"`
 }
