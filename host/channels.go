@@ -3,11 +3,13 @@ package host
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/config"
@@ -110,6 +112,50 @@ func (s *pluginSender) Send(ctx context.Context, r message.Reply) (channel.Resul
 // Reconcile implements channel.Reconciler.
 func (s *knowingSender) Reconcile(ctx context.Context, r message.Reply) (channel.Result, error) {
 	return s.result(s.client.Reconcile(ctx, r))
+}
+
+// Abilities implements channel.Able.
+func (s *pluginSender) Abilities() channel.Abilities {
+	c := s.client.Capabilities()
+	can := channel.Abilities{
+		MaxText: c.MaxTextRunes, Edit: c.Edit, EditWindow: c.EditWindow, EditInterval: c.MinEditInterval, Delete: c.Delete, Typing: c.Typing,
+	}
+	if c.Upload {
+		can.MaxAttachment = c.MaxAttachmentBytes
+	}
+	return can
+}
+
+// SendDraft implements channel.Drafter.
+func (s *pluginSender) SendDraft(ctx context.Context, r message.Reply) (channel.Result, error) {
+	return s.result(s.client.SendDraft(ctx, r))
+}
+
+// Edit implements channel.Drafter.
+func (s *pluginSender) Edit(ctx context.Context, e channel.Edit) (channel.Edited, error) {
+	applied, wait, err := s.client.Edit(ctx, plugin.Edit(e))
+	return channel.Edited{
+		Applied: applied, RetryAfter: wait, Stale: err == nil && !applied && wait == 0, Never: plugin.Permanent(err),
+	}, err
+}
+
+// Delete implements channel.Drafter.
+func (s *pluginSender) Delete(ctx context.Context, where message.Conversation, id string) error {
+	return s.client.Delete(ctx, where, id)
+}
+
+// Typing implements channel.Typist.
+func (s *pluginSender) Typing(ctx context.Context, where message.Conversation, on bool, ttl time.Duration) error {
+	return s.client.Typing(ctx, where, on, ttl)
+}
+
+// Upload implements channel.Uploader.
+func (s *pluginSender) Upload(ctx context.Context, a message.Attachment, body io.Reader) (string, error) {
+	handle, err := s.client.Upload(ctx, a, body)
+	if plugin.Permanent(err) {
+		err = errors.Join(channel.ErrRefused, err)
+	}
+	return handle, err
 }
 
 // result takes over the outcome, which the client always knows; the error only explains it.

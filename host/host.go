@@ -64,6 +64,7 @@ type Host struct {
 	desk     *approval.Desk
 	inbox    *channel.Inbox
 	outbox   *channel.Outbox
+	live     *channel.Live
 	lanes    *lane.Group[agent.Item]
 	commands *lane.Group[store.InboxRow]
 	runner   *agent.Runner
@@ -157,13 +158,15 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 
 // wire ties inbox, lanes, runner and outbox together.
 func (h *Host) wire(c *config.Config) {
-	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Log: h.log, Count: h.metrics.delivery})
+	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Drafts: h.store, Log: h.log, Count: h.metrics.delivery})
+	h.live = channel.NewLive(channel.LiveConfig{Outbox: h.outbox, Stream: h.streams, Log: h.log})
 	h.runner = agent.NewRunner(agent.Config{
 		Store: h.store, Machines: h.machines, Approvals: h.desk, Tools: &tool.Runner{Log: h.log},
 		Generation: h.inForce,
 		Replied:    h.outbox.Push,
 		Asked:      h.asked,
 		Publish:    h.broker.publish,
+		Show:       h.show,
 		Log:        h.log,
 		Parallel:   c.Budgets.ParallelTurns,
 		Observe:    h.metrics.turn,
@@ -226,6 +229,7 @@ func (h *Host) Run(ctx context.Context) error {
 	defer stopRecords()
 	kept.run(h, "egress log", stop, func() error { return h.machines.egress.run(records) })
 	out.run(h, "sandbox", stop, func() error { return h.machines.run(sandboxes, cfg.Sandbox) })
+	in.run(h, "live views", stop, func() error { return h.live.Run(ctx) })
 	in.run(h, "lanes", stop, func() error { return h.lanes.Run(ctx) })
 	in.run(h, "commands", stop, func() error { return h.commands.Run(ctx) })
 	in.run(h, "policies", stop, func() error { return h.policies.Run(ctx) })
