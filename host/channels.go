@@ -37,6 +37,7 @@ type arrival struct {
 // side by side.
 func (a *adapter) Serve(ctx context.Context, c *plugin.Client) error {
 	defer a.host.outbox.Attach(a.name, newPluginSender(c, a.host.log))()
+	defer a.host.fetchers.attach(a.name, c)()
 	ctx, cancel := context.WithCancel(ctx)
 	arrivals := lane.New(receiveWindow, func(ctx context.Context, _ string, waiting []arrival) []arrival {
 		waiting[0].done(a.accept(ctx, waiting[0].message))

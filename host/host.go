@@ -65,6 +65,7 @@ type Host struct {
 	inbox    *channel.Inbox
 	outbox   *channel.Outbox
 	live     *channel.Live
+	fetchers *fetchers
 	lanes    *lane.Group[agent.Item]
 	commands *lane.Group[store.InboxRow]
 	runner   *agent.Runner
@@ -80,7 +81,7 @@ type Host struct {
 
 // New reads the configuration and opens the store, the policies and the gateway's port. Nothing is answered before Run.
 func New(ctx context.Context, cfg Config) (*Host, error) {
-	h := &Host{log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), hangup: cfg.Hangup}
+	h := &Host{log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), fetchers: newFetchers(), hangup: cfg.Hangup}
 	var err error
 	open := config.NewHolder
 	if cfg.LastGood {
@@ -100,13 +101,13 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.store, err = sqlite.Open(ctx, c.Store.Dir); err != nil {
 		return err
 	}
-	if h.media, err = openMedia(c, h.log); err != nil {
+	if h.media, err = h.openMedia(c); err != nil {
 		return err
 	}
 	registry := prometheus.NewRegistry()
 	h.metrics = newMetrics(registry)
 	h.registry = tool.NewRegistry()
-	if err := builtin.Register(h.registry, builtin.Config{Memory: h.store}); err != nil {
+	if err := builtin.Register(h.registry, builtin.Config{Memory: h.store, Keep: h.keepFile}); err != nil {
 		return err
 	}
 	instance, err := instanceName(c.Store.Dir)
@@ -158,7 +159,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 
 // wire ties inbox, lanes, runner and outbox together.
 func (h *Host) wire(c *config.Config) {
-	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Drafts: h.store, Log: h.log, Count: h.metrics.delivery})
+	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Drafts: h.store, Media: h.openFile, Log: h.log, Count: h.metrics.delivery})
 	h.live = channel.NewLive(channel.LiveConfig{Outbox: h.outbox, Stream: h.streams, Log: h.log})
 	h.runner = agent.NewRunner(agent.Config{
 		Store: h.store, Machines: h.machines, Approvals: h.desk, Tools: &tool.Runner{Log: h.log},
@@ -167,6 +168,7 @@ func (h *Host) wire(c *config.Config) {
 		Asked:      h.asked,
 		Publish:    h.broker.publish,
 		Show:       h.show,
+		Files:      h.takeFiles,
 		Log:        h.log,
 		Parallel:   c.Budgets.ParallelTurns,
 		Observe:    h.metrics.turn,

@@ -115,6 +115,8 @@ type Config struct {
 	Asked func(ctx context.Context, t store.Turn, replyTo string, a store.Approval)
 	// Publish shows an event to whoever watches. It must not block.
 	Publish func(message.Event)
+	// Files puts what came with a message into the session's workspace and says what became of each; nil puts nothing there.
+	Files func(ctx context.Context, session string, m message.Message) []File
 	// Show is told of each turn that runs, by the reply that will end it, whose text is not known yet. It may be nil, and so may
 	// what it returns.
 	Show func(turn string, r message.Reply) View

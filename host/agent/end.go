@@ -21,6 +21,9 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 		t.pending.InboxState = store.InboxFailed
 	}
 	reply := t.reply(text)
+	if state == store.TurnDone {
+		reply.Attachments = t.steps.attachments()
+	}
 	if t.silent {
 		t.pending.InboxState = store.InboxDropped
 	} else {

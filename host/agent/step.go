@@ -30,6 +30,7 @@ type Said struct {
 	By    string    `json:"by,omitempty"` // the sender as people see it
 	Text  string    `json:"text"`
 	At    time.Time `json:"at,omitzero"`
+	Files []File    `json:"files,omitempty"` // that came with it
 }
 
 // ModelStep is one whole answer of a model.
@@ -167,12 +168,12 @@ func (e *entry) result(call string) model.ToolResult {
 }
 
 // newUserStep records the messages that a turn answers.
-func newUserStep(rows []store.InboxRow) UserStep {
+func newUserStep(rows []store.InboxRow, files map[int64][]File) UserStep {
 	var u UserStep
 	for _, r := range rows {
 		m := r.Message
 		u.Group = m.Conversation.Kind != message.DM
-		u.Said = append(u.Said, Said{Event: m.EventID, By: speaker(m.Sender), Text: m.Text, At: m.ReceivedAt})
+		u.Said = append(u.Said, Said{Event: m.EventID, By: speaker(m.Sender), Text: m.Text, At: m.ReceivedAt, Files: files[r.ID]})
 	}
 	return u
 }
@@ -186,10 +187,10 @@ func (u UserStep) text() string {
 			text.WriteByte('\n')
 		}
 		if u.Group {
-			fmt.Fprintf(&text, "<%s> %s", s.By, indented.Replace(s.Text))
+			fmt.Fprintf(&text, "<%s> %s", s.By, indented.Replace(s.whole()))
 			continue
 		}
-		text.WriteString(s.Text)
+		text.WriteString(s.whole())
 	}
 	return text.String()
 }

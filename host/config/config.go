@@ -298,6 +298,10 @@ type Media struct {
 	MaxObject Size     `toml:"max_object" default:"64m" range:"64k..4g"`
 	MaxTotal  Size     `toml:"max_total" default:"2g" range:"1m..65536g"`
 	MaxAge    Duration `toml:"max_age" default:"720h" range:"1h..87600h"`
+	// MaxFiles bounds the attachments of one message that agents are given.
+	MaxFiles int `toml:"max_files" default:"10" range:"0..32"`
+	// Accept are globs of the media types that they are given; empty means what people usually send. Programs never are.
+	Accept []string `toml:"accept"`
 }
 
 // Budgets limit a turn.
