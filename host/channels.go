@@ -48,7 +48,7 @@ func (a *adapter) Serve(ctx context.Context, c *plugin.Client) error {
 	defer accepting.Wait()
 	defer cancel()
 	return c.Receive(ctx, receiveWindow, func(e plugin.Event, done func(error)) {
-		if !a.answers(&e) { // nothing answers reactions and the like yet
+		if !a.answers(&e) {
 			done(nil)
 			return
 		}
@@ -66,18 +66,16 @@ func (a *adapter) answers(e *plugin.Event) bool {
 	case plugin.EventButton, plugin.EventCommand:
 		e.Message.Addressed = true
 		return true
+	case plugin.EventEdit, plugin.EventDelete, plugin.EventReaction:
+		return act(e, a.host.current.Load().config.Access)
 	}
-	return a.answersEdit(*e)
-}
-
-// answersEdit tells whether an event is the new text of an earlier message, and the configuration in force wants an answer to it.
-func (a *adapter) answersEdit(e plugin.Event) bool {
-	return e.Kind == plugin.EventEdit && a.host.current.Load().config.Access.Edits == "answer"
+	return false
 }
 
 // accept takes a message, however long the store has trouble. An error would end the plugin, with the messages that it holds, and
 // as often as not put it into quarantine, though nothing is wrong with it.
 func (a *adapter) accept(ctx context.Context, m message.Message) error {
+	a.host.recall(ctx, &m)
 	err := a.host.inbox.Take(ctx, m)
 	if malformed := (*channel.MalformedError)(nil); errors.As(err, &malformed) {
 		a.host.log.Warn("event was refused", "channel", a.name, "error", err)

@@ -179,6 +179,7 @@ func (h *Host) wire(c *config.Config) {
 		Store:   h.store,
 		Admit:   func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },
 		Deliver: h.deliver,
+		Note:    h.runner.Note,
 		MaxAge:  time.Duration(c.Store.MaxAgeHours) * time.Hour,
 		Log:     h.log,
 		Count:   h.metrics.message,
@@ -210,6 +211,13 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	for _, it := range items {
 		h.queue(it)
+	}
+	noted, err := h.store.NotedInbox(ctx)
+	if err != nil {
+		return err
+	}
+	for _, row := range noted {
+		h.runner.Note(row)
 	}
 	for _, door := range config.LocalDoors() {
 		h.outbox.Attach(door, local{})

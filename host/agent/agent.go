@@ -144,6 +144,7 @@ type Runner struct {
 	cfg   Config
 	slots chan struct{}
 
+	notes    notes
 	mu       sync.Mutex
 	running  map[string]context.CancelCauseFunc // by conversation key
 	sessions *sessions

@@ -35,6 +35,7 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 		t.session.used.Began = t.row.Started
 	}
 	said := newUserStep(c.rows, files)
+	said.Notes = t.takeNotes()
 	used := t.session.used
 	said.Generation, said.Labels, said.Used = gen.Number, t.session.labels, &used
 	t.step(store.StepUser, said)

@@ -332,6 +332,9 @@ type Access struct {
 	RatePerMinute int `toml:"rate_per_minute" default:"30" range:"1..100_000"`
 	// Groups is addressed (answer only when addressed) or all.
 	Groups string `toml:"groups" default:"addressed" oneof:"addressed all"`
-	// Edits is ignore, or answer: then a message that its sender has changed is answered as a new one.
-	Edits string `toml:"edits" default:"ignore" oneof:"ignore answer"`
+	// Edits is note, answer or ignore: a message that its sender has changed or taken back is told to the next turn, or a
+	// changed one is answered as a new one, or neither.
+	Edits string `toml:"edits" default:"note" oneof:"note answer ignore"`
+	// Reactions is the same for reactions to messages.
+	Reactions string `toml:"reactions" default:"note" oneof:"note answer ignore"`
 }

@@ -76,10 +76,35 @@ type Message struct {
 	Edited      bool         `json:"edited,omitempty"`
 	ReplyTo     string       `json:"reply_to,omitempty"`
 	Attachments []Attachment `json:"attachments,omitempty"`
+	// Act is what the sender did to an earlier message, which About tells of; empty for saying something.
+	Act   Act   `json:"act,omitempty"`
+	About About `json:"about,omitzero"`
+	// Noted is true when the event is not answered by itself: the next turn of its conversation is told.
+	Noted bool `json:"noted,omitempty"`
 	// SentAt is the platform's time of the event; zero when it tells none.
 	SentAt     time.Time `json:"sent_at,omitzero"`
 	ReceivedAt time.Time `json:"received_at,omitzero"`
 }
+
+// Act is something that is done to an earlier message.
+type Act string
+
+// The acts.
+const (
+	Edit   Act = "edit"     // Text is what the message says now
+	Delete Act = "delete"   // it was taken back
+	React  Act = "reaction" // Text is the reaction
+)
+
+// About is the earlier message that an act is about, as far as it is known.
+type About struct {
+	ID   string `json:"id"`
+	Ours bool   `json:"ours,omitempty"` // Flynn said it
+	Text string `json:"text,omitempty"` // what it said, at most MaxAbout bytes; empty when nobody knows
+}
+
+// MaxAbout bounds what is kept of the message that an act is about, in bytes.
+const MaxAbout = 1 << 10
 
 // MaxText bounds the text of one message, in bytes. Longer text is cut at admission and marked.
 const MaxText = 64 << 10

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
@@ -50,6 +51,25 @@ func (s *Store) AddReplies(ctx context.Context, turn string, replies []message.R
 		return nil, fmt.Errorf("add replies: %w", err)
 	}
 	return fresh, nil
+}
+
+// lookBack is how many turns of a conversation are searched for a message that was sent there.
+const lookBack = 100
+
+// FindSent implements store.Earlier.
+func (s *Store) FindSent(ctx context.Context, channel, conversation, platformID string) (store.OutboxRow, error) {
+	rows, err := list(ctx, s.read, scanOutbox, "SELECT "+outboxColumns+` FROM outbox WHERE state = 'sent' AND turn IN
+		(SELECT id FROM turns WHERE channel = ? AND conversation = ? ORDER BY id DESC LIMIT ?) ORDER BY id DESC`,
+		channel, conversation, lookBack)
+	if err != nil {
+		return store.OutboxRow{}, err
+	}
+	for _, r := range rows {
+		if slices.Contains(r.PlatformIDs, platformID) {
+			return r, nil
+		}
+	}
+	return store.OutboxRow{}, store.ErrNotFound
 }
 
 // SetOutbox implements store.Outbox.
