@@ -66,7 +66,7 @@ var layers = map[string][]string{
 	"host/policy":   {"host/durable", "host/message", "host/glob", "sdk"},
 	"host/route":    {"host/config", "host/glob", "host/message", "host/policy"},
 	"host/sandbox":  {"host/machine", "host/netaddr"},
-	"host/plugin":   {"host/durable", "host/message", "sdk/proto"},
+	"host/plugin":   {"host/durable", "host/message", "sdk/plugintest/fake", "sdk/proto"},
 	"host/channel":  {"host/message", "host/store", "host/lane", "host/route", "host/config"},
 	"host/approval": {"host/store"},
 	"host/command":  {"host/approval", "host/message", "host/route", "host/store"},

@@ -70,6 +70,8 @@ type Host struct {
 	log    *slog.Logger
 	pace   pace
 	start  func(ctx context.Context, u *unit) (process, error) // launches; replaced by tests
+	// lookupEnv finds the variables of the host that plugins may see.
+	lookupEnv func(string) (string, bool)
 
 	mu      sync.Mutex
 	ctx     context.Context // of Run; nil before
@@ -96,7 +98,7 @@ func New(c Config) (*Host, error) {
 	}
 	h := &Host{
 		config: c, store: store, log: c.Log.With("component", "plugin"), pace: defaultPace(),
-		units: map[string]*unit{}, changed: make(chan struct{}),
+		units: map[string]*unit{}, changed: make(chan struct{}), lookupEnv: os.LookupEnv,
 	}
 	h.start = h.launch
 	return h, nil
