@@ -25,6 +25,7 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/lane"
+	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/policy"
@@ -54,6 +55,7 @@ type Host struct {
 	started  time.Time
 	holder   *config.Holder
 	store    *sqlite.Store
+	media    *media.Store
 	registry *tool.Registry
 	machines *machines
 	policies *policy.Engine
@@ -95,6 +97,9 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 func (h *Host) open(ctx context.Context, c *config.Config) error {
 	var err error
 	if h.store, err = sqlite.Open(ctx, c.Store.Dir); err != nil {
+		return err
+	}
+	if h.media, err = openMedia(c, h.log); err != nil {
 		return err
 	}
 	registry := prometheus.NewRegistry()
@@ -226,6 +231,7 @@ func (h *Host) Run(ctx context.Context) error {
 	in.run(h, "policies", stop, func() error { return h.policies.Run(ctx) })
 	in.run(h, "shadow policies", stop, func() error { return h.policies.RunShadows(ctx) })
 	kept.run(h, "shadow log", stop, func() error { return h.shadows.run(records) })
+	in.run(h, "media", stop, func() error { return h.media.Run(ctx) })
 	in.run(h, "configuration", stop, func() error { return h.follow(ctx) })
 	in.run(h, "gateway", stop, func() error { return h.gateway.Run(ctx) })
 	h.setChannels(nil, cfg)

@@ -27,6 +27,7 @@ func (c *checker) all() {
 	c.policies()
 	c.policyTrust()
 	c.gateway()
+	c.media()
 	c.access()
 	c.approvals()
 }

@@ -36,6 +36,7 @@ type Config struct {
 	Trust     PolicyTrust        `toml:"policy_trust"`
 	Gateway   Gateway            `toml:"gateway"`
 	Store     Store              `toml:"store"`
+	Media     Media              `toml:"media"`
 	Budgets   Budgets            `toml:"budgets"`
 	Access    Access             `toml:"access"`
 	Approvals Approvals          `toml:"approvals"`
@@ -288,6 +289,13 @@ type Store struct {
 	Dir string `toml:"dir" is:"path"`
 	// MaxAgeHours is the age past which a message is recorded and not answered.
 	MaxAgeHours int `toml:"max_age_hours" default:"24" range:"1..8760"`
+}
+
+// Media bounds what attachments take below the store's folder.
+type Media struct {
+	MaxObject Size     `toml:"max_object" default:"64m" range:"64k..4g"`
+	MaxTotal  Size     `toml:"max_total" default:"2g" range:"1m..65536g"`
+	MaxAge    Duration `toml:"max_age" default:"720h" range:"1h..87600h"`
 }
 
 // Budgets limit a turn.

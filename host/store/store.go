@@ -33,6 +33,7 @@ type Store interface {
 	EgressLog
 	Shadows
 	Policies
+	Values
 	Close() error
 }
 
