@@ -31,7 +31,7 @@ func inspectPlugin(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	c, err := trialOf(ctx, cmd, what)
+	c, err := probeOf(ctx, cmd, what)
 	if err != nil {
 		return err
 	}
@@ -51,19 +51,19 @@ func inspectPlugin(ctx context.Context, cmd *cli.Command) error {
 	return err
 }
 
-// trialOf tells a folder from the name of an installed plugin, as people do: by the manifest in it.
-func trialOf(ctx context.Context, cmd *cli.Command, what string) (plugin.TrialConfig, error) {
+// probeOf tells a folder from the name of an installed plugin, as people do: by the manifest in it.
+func probeOf(ctx context.Context, cmd *cli.Command, what string) (plugin.ProbeConfig, error) {
 	if _, err := os.Stat(filepath.Join(what, plugin.ManifestName)); err == nil || strings.ContainsRune(what, filepath.Separator) {
-		return plugin.TrialConfig{Dir: what}, nil
+		return plugin.ProbeConfig{Dir: what}, nil
 	}
 	if dir := cmd.String("dir"); dir != "" {
-		return plugin.TrialConfig{Store: dir, Name: what}, nil
+		return plugin.ProbeConfig{Store: dir, Name: what}, nil
 	}
 	conf, err := config.Load(configPath(ctx, cmd), getenvOf(ctx))
 	if err != nil {
-		return plugin.TrialConfig{}, err
+		return plugin.ProbeConfig{}, err
 	}
-	return plugin.TrialConfig{Store: conf.Plugins.Dir, Name: what}, nil
+	return plugin.ProbeConfig{Store: conf.Plugins.Dir, Name: what}, nil
 }
 
 func showInspection(out *output, i plugin.Inspection) {

@@ -208,8 +208,10 @@ type Prices struct {
 // stem ("token_env" becomes the secret "token"). Secrets are empty while the channel is disabled and
 // their source is missing.
 type Channel struct {
-	Plugin   string `toml:"plugin"` // required
-	Enabled  bool   `toml:"enabled" default:"true"`
+	Plugin  string `toml:"plugin"` // required
+	Enabled bool   `toml:"enabled" default:"true"`
+	// Critical channels have to be ready, or the host does not serve.
+	Critical bool `toml:"critical" default:"false"`
 	Settings map[string]any
 	Secrets  map[string]Secret
 	refs     map[string]string // the _env and _file keys as written, files made absolute

@@ -29,9 +29,9 @@ type Inspection struct {
 const inspectTimeout = 5 * time.Second
 
 // Inspect starts a process, asks it who it is, and ends it. It is neither configured nor given a secret.
-func Inspect(ctx context.Context, c TrialConfig) (Inspection, error) {
+func Inspect(ctx context.Context, c ProbeConfig) (Inspection, error) {
 	began := time.Now()
-	t, err := Try(ctx, c)
+	t, err := StartProbe(ctx, c)
 	if err != nil {
 		return Inspection{}, err
 	}
@@ -54,7 +54,7 @@ func Inspect(ctx context.Context, c TrialConfig) (Inspection, error) {
 const maxServices = 64
 
 // services asks by reflection, which Go plugins have and others need not.
-func (t *Trial) services(ctx context.Context) []string {
+func (t *Probe) services(ctx context.Context) []string {
 	stream, err := grpc_reflection_v1.NewServerReflectionClient(t.Conn()).ServerReflectionInfo(ctx)
 	if err != nil {
 		return nil

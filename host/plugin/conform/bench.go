@@ -35,7 +35,7 @@ type bench struct {
 
 // subject is one process of the plugin.
 type subject struct {
-	*plugin.Trial
+	*plugin.Probe
 	plugin  pluginv1.PluginClient
 	channel channelv1.ChannelClient
 	tools   toolv1.ToolsClient
@@ -50,7 +50,7 @@ func (b *bench) start(ctx context.Context, bare bool) (*subject, error) {
 		}
 		b.stateDir = dir
 	}
-	t, err := plugin.Try(ctx, plugin.TrialConfig{Dir: b.kit.dir, StateDir: b.stateDir, Bare: bare, Log: b.kit.config.Log})
+	t, err := plugin.StartProbe(ctx, plugin.ProbeConfig{Dir: b.kit.dir, StateDir: b.stateDir, Bare: bare, Log: b.kit.config.Log})
 	if err != nil {
 		return nil, err
 	}

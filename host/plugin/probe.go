@@ -17,8 +17,8 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/toolv1"
 )
 
-// TrialConfig says what is tried: the plugin in Dir or, without it, the installed plugin called Name in Store.
-type TrialConfig struct {
+// ProbeConfig says what is tried: the plugin in Dir or, without it, the installed plugin called Name in Store.
+type ProbeConfig struct {
 	Dir   string
 	Store string
 	Name  string
@@ -29,18 +29,18 @@ type TrialConfig struct {
 	Log  *slog.Logger
 }
 
-// Trial is one process of a plugin, started like that of any instance, verification, handshake and encryption included, but neither
+// Probe is one process of a plugin, started like that of any instance, verification, handshake and encryption included, but neither
 // described, configured nor supervised. Whoever tries a plugin makes the calls himself. Close ends it.
-type Trial struct {
+type Probe struct {
 	process  *running
 	stateDir string
 	cleanUp  []func()
 	closing  sync.Once
 }
 
-// Try starts a process. ctx bounds the start alone.
-func Try(ctx context.Context, c TrialConfig) (*Trial, error) {
-	t := &Trial{}
+// StartProbe starts a process. ctx bounds the start alone.
+func StartProbe(ctx context.Context, c ProbeConfig) (*Probe, error) {
+	t := &Probe{}
 	p, err := t.start(ctx, c)
 	if err != nil {
 		t.Close()
@@ -51,8 +51,8 @@ func Try(ctx context.Context, c TrialConfig) (*Trial, error) {
 	return t, nil
 }
 
-func (t *Trial) start(ctx context.Context, c TrialConfig) (process, error) {
-	dir, err := os.MkdirTemp("", "ft") // short, since it holds sockets
+func (t *Probe) start(ctx context.Context, c ProbeConfig) (process, error) {
+	dir, err := shortTemp()
 	if err != nil {
 		return nil, err
 	}
@@ -84,47 +84,59 @@ func (t *Trial) start(ctx context.Context, c TrialConfig) (process, error) {
 		return nil, err
 	}
 	defer p.close()
-	t.stateDir, err = h.stateDir(p.manifest, "trial")
+	t.stateDir, err = h.stateDir(p.manifest, "probe")
 	if err != nil {
 		return nil, err
 	}
-	instance := Instance{Name: "trial", Plugin: name, Kind: p.manifest.Kinds[0]}
+	instance := Instance{Name: "probe", Plugin: name, Kind: p.manifest.Kinds[0]}
 	return h.startProcess(ctx, newUnit(h, instance, nil), p)
 }
 
+// shortTemp makes a temporary folder in which a socket's path is short enough, in /tmp if need be.
+func shortTemp() (string, error) {
+	dir, err := os.MkdirTemp("", "ft")
+	if err != nil || len(dir)+len("/r")+socketTail <= maxSocket {
+		return dir, err
+	}
+	if err := os.Remove(dir); err != nil {
+		return "", err
+	}
+	return os.MkdirTemp("/tmp", "ft")
+}
+
 // Conn is the connection to the process, with the host's bounds on both directions.
-func (t *Trial) Conn() grpc.ClientConnInterface { return t.process.conn }
+func (t *Probe) Conn() grpc.ClientConnInterface { return t.process.conn }
 
 // Manifest is what plugin.toml says.
-func (t *Trial) Manifest() Manifest { return t.process.manifest }
+func (t *Probe) Manifest() Manifest { return t.process.manifest }
 
 // StateDir is the folder to hand over with Configure; empty unless the manifest asks for one.
-func (t *Trial) StateDir() string { return t.stateDir }
+func (t *Probe) StateDir() string { return t.stateDir }
 
 // Disagreements says in which respects d is not what plugin.toml says.
-func (t *Trial) Disagreements(d *pluginv1.DescribeResponse) []string {
+func (t *Probe) Disagreements(d *pluginv1.DescribeResponse) []string {
 	return disagreements(t.process.manifest, t.process.schema, d)
 }
 
 // Client is the client that the host would use of the process.
-func (t *Trial) Client() *Client {
+func (t *Probe) Client() *Client {
 	return t.process.client(context.Background(), context.Background())
 }
 
 // Healthy makes one health call.
-func (t *Trial) Healthy(ctx context.Context) error { return t.process.check(ctx) }
+func (t *Probe) Healthy(ctx context.Context) error { return t.process.check(ctx) }
 
 // HangUp closes the plugin's standard input, as the death of the host would.
-func (t *Trial) HangUp() { t.process.runner.hangUp() }
+func (t *Probe) HangUp() { t.process.runner.hangUp() }
 
 // Kill ends the process by force and returns when it is gone. Its sockets stay until Close.
-func (t *Trial) Kill() {
+func (t *Probe) Kill() {
 	t.process.runner.kill()
 	<-t.process.exited()
 }
 
 // Exited waits for the process to end by itself and tells whether it did within the time.
-func (t *Trial) Exited(within time.Duration) bool {
+func (t *Probe) Exited(within time.Duration) bool {
 	late := time.NewTimer(within)
 	defer late.Stop()
 	select {
@@ -136,7 +148,7 @@ func (t *Trial) Exited(within time.Duration) bool {
 }
 
 // Ended says how the process ended and what it wrote; nil while it runs.
-func (t *Trial) Ended() error {
+func (t *Probe) Ended() error {
 	select {
 	case <-t.process.exited():
 		return t.process.failure()
@@ -146,10 +158,10 @@ func (t *Trial) Ended() error {
 }
 
 // Pid is the number of the process.
-func (t *Trial) Pid() int { return t.process.pid() }
+func (t *Probe) Pid() int { return t.process.pid() }
 
 // Close ends the process, by force if it still runs, and removes what belonged to it.
-func (t *Trial) Close() {
+func (t *Probe) Close() {
 	t.closing.Do(func() {
 		if t.process != nil {
 			t.process.kill()
@@ -172,7 +184,7 @@ func ReadManifest(dir string) (Manifest, error) {
 
 // CheckEvent says why the host would not take an event; nil when it would, or would drop it without a word.
 func CheckEvent(e *channelv1.Event) error {
-	_, err := eventFromWire("trial", e, time.Now())
+	_, err := eventFromWire("probe", e, time.Now())
 	if errors.Is(err, errSkip) {
 		return nil
 	}
