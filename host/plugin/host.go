@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,6 +75,9 @@ type Host struct {
 	log    *slog.Logger
 	pace   pace
 	start  func(ctx context.Context, u *unit) (process, error) // launches; replaced by tests
+	// lookupEnv finds the variables of the host that plugins may see.
+	lookupEnv func(string) (string, bool)
+	random    func() float64 // of the pause after a failure
 
 	mu      sync.Mutex
 	ctx     context.Context // of Run; nil before
@@ -100,7 +104,7 @@ func New(c Config) (*Host, error) {
 	}
 	h := &Host{
 		config: c, store: store, log: c.Log.With("component", "plugin"), pace: defaultPace(),
-		units: map[string]*unit{}, changed: make(chan struct{}),
+		units: map[string]*unit{}, changed: make(chan struct{}), lookupEnv: os.LookupEnv, random: rand.Float64,
 	}
 	h.start = h.launch
 	return h, nil
@@ -153,6 +157,7 @@ func (h *Host) Add(i Instance, use Handler) error {
 	if err := checkInstance(i); err != nil {
 		return err
 	}
+	i.Critical = i.Critical || h.declaredCritical(i.Plugin)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, ok := h.units[i.Name]; ok {
@@ -167,6 +172,17 @@ func (h *Host) Add(i Instance, use Handler) error {
 		h.begin(u)
 	}
 	return nil
+}
+
+// declaredCritical tells whether a plugin.toml calls its plugin critical. Nothing is verified for that: who could change the file could do
+// no more than keep the host from serving, and a plugin that is not what was locked does not run anyway.
+func (h *Host) declaredCritical(name string) bool {
+	if dir, ok := h.config.DevPaths[name]; ok {
+		m, err := ReadManifest(dir)
+		return err == nil && m.Critical
+	}
+	m, err := h.store.Manifest(name)
+	return err == nil && m.Critical
 }
 
 func checkInstance(i Instance) error {
@@ -221,6 +237,24 @@ func (h *Host) Status() []Status {
 	}
 	slices.SortFunc(out, func(a, b Status) int { return cmp.Compare(a.Name, b.Name) })
 	return out
+}
+
+// CriticalDown says which critical instances are not ready; nil when all are.
+func (h *Host) CriticalDown() error {
+	var down error
+	for _, s := range h.Status() {
+		if s.Critical && s.State != Ready && s.State != Degraded {
+			down = errors.Join(down, fmt.Errorf("critical plugin instance %s is %s%s", s.Name, s.State, because(s.LastError)))
+		}
+	}
+	return down
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
 }
 
 // WaitCritical returns when every critical instance is ready, or with an error when one of them is quarantined.

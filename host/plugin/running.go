@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -38,10 +39,11 @@ type running struct {
 	log      *slog.Logger
 	pace     pace
 
-	killing sync.Once
-	stdio   sync.WaitGroup
-	stdioOn context.Context // ends with the orderly end, which the stream would hold up
-	deafen  context.CancelFunc
+	tooHeavy atomic.Pointer[heavy] // set when the process was ended for its use of memory
+	killing  sync.Once
+	stdio    sync.WaitGroup
+	stdioOn  context.Context // ends with the orderly end, which the stream would hold up
+	deafen   context.CancelFunc
 }
 
 var _ process = (*running)(nil)
@@ -52,6 +54,9 @@ func (r *running) stopTimeout() time.Duration { return time.Duration(r.manifest.
 
 // failure says how the process ended, with its last words.
 func (r *running) failure() error {
+	if h := r.tooHeavy.Load(); h != nil {
+		return h
+	}
 	how := "exit status 0"
 	if r.runner.exit != nil {
 		how = r.runner.exit.Error()
@@ -66,6 +71,7 @@ func (r *running) failure() error {
 // operator has seen and what the host decides by.
 func (r *running) describe(ctx context.Context) error {
 	r.stdio.Go(r.drainStdio)
+	r.stdio.Go(r.weigh)
 	ctx, cancel := context.WithTimeout(ctx, r.pace.describe)
 	defer cancel()
 	d, err := pluginv1.NewPluginClient(r.conn).Describe(ctx, &pluginv1.DescribeRequest{HostVersion: r.host.config.Version})
