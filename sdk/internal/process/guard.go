@@ -1,20 +1,21 @@
-package channel
+package process
 
 import (
 	"context"
-	"strings"
+	"errors"
+	"path"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 )
 
-// newGRPCServer builds the server with our caps, and with a guard that lets calls of the channel service through
+// newGRPCServer builds the server with our caps, and with a guard that lets calls of the parts through
 // only between Configure and the end, and counts them.
-func newGRPCServer(s *server, opts []grpc.ServerOption) *grpc.Server {
+func newGRPCServer(s *Server, opts []grpc.ServerOption) *grpc.Server {
 	return grpc.NewServer(append(opts,
 		grpc.MaxRecvMsgSize(handshake.MaxFrame),
 		grpc.MaxSendMsgSize(handshake.MaxFrame),
@@ -23,13 +24,14 @@ func newGRPCServer(s *server, opts []grpc.ServerOption) *grpc.Server {
 	)...)
 }
 
-// guarded tells whether method belongs to the channel service.
-func guarded(method string) bool {
-	return strings.HasPrefix(method, "/"+channelv1.Channel_ServiceDesc.ServiceName+"/")
+// guarded tells whether method ("/SERVICE/METHOD") belongs to a part.
+func (s *Server) guarded(method string) bool {
+	service := path.Dir(method)
+	return slices.ContainsFunc(s.parts, func(p Part) bool { return service == "/"+p.Service })
 }
 
-func (s *server) guardCall(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if !guarded(info.FullMethod) {
+func (s *Server) guardCall(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if !s.guarded(info.FullMethod) {
 		return next(ctx, req)
 	}
 	if err := s.begin(); err != nil {
@@ -40,8 +42,8 @@ func (s *server) guardCall(ctx context.Context, req any, info *grpc.UnaryServerI
 }
 
 // guardStream does not count streams: they end by themselves when the server stops.
-func (s *server) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if guarded(info.FullMethod) {
+func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	if s.guarded(info.FullMethod) {
 		if err := s.begin(); err != nil {
 			return err
 		}
@@ -51,7 +53,7 @@ func (s *server) guardStream(srv any, stream grpc.ServerStream, info *grpc.Strea
 }
 
 // begin counts one call, or says why there can be none. After nil, s.calls.Done has to follow.
-func (s *server) begin() error {
+func (s *Server) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.configured {
@@ -63,6 +65,9 @@ func (s *server) begin() error {
 	s.calls.Add(1)
 	return nil
 }
+
+// ErrEnding means that the plugin is ending.
+var ErrEnding = errors.New("plugin is ending")
 
 // errEnding says, by its code, that the call was surely not carried out.
 func errEnding() error { return status.Error(codes.FailedPrecondition, ErrEnding.Error()) }
