@@ -41,7 +41,7 @@ func (s *Server) guardCall(ctx context.Context, req any, info *grpc.UnaryServerI
 	return next(ctx, req)
 }
 
-// guardStream does not count streams: they end by themselves when the server stops.
+// guardStream does not count streams: they end by themselves when the server stops. One that does work takes Hold.
 func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	if s.guarded(info.FullMethod) {
 		if err := s.begin(); err != nil {
@@ -64,6 +64,14 @@ func (s *Server) begin() error {
 	}
 	s.calls.Add(1)
 	return nil
+}
+
+// Hold keeps an orderly end waiting until release is called.
+func (s *Server) Hold() (release func(), err error) {
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	return s.calls.Done, nil
 }
 
 // ErrEnding means that the plugin is ending.
