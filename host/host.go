@@ -29,6 +29,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/provider"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
@@ -71,6 +72,10 @@ type Host struct {
 	metrics  *metrics
 	hangup   <-chan os.Signal
 
+	ledger    *provider.Ledger
+	tooling   sync.Mutex // guards providers
+	providers map[string]*provider.Provider
+
 	pair    sync.RWMutex // keeps current and the policies in force together
 	current atomic.Pointer[generation]
 	ready   atomic.Bool
@@ -78,7 +83,7 @@ type Host struct {
 
 // New reads the configuration and opens the store, the policies and the gateway's port. Nothing is answered before Run.
 func New(ctx context.Context, cfg Config) (*Host, error) {
-	h := &Host{log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), hangup: cfg.Hangup}
+	h := &Host{log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), hangup: cfg.Hangup, providers: map[string]*provider.Provider{}}
 	var err error
 	open := config.NewHolder
 	if cfg.LastGood {
@@ -134,6 +139,9 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	if h.desk, err = approval.New(approval.Config{Store: h.store, Notify: h.approvalChanged, SelfApprove: isLocal}); err != nil {
+		return err
+	}
+	if h.ledger, err = openLedger(c); err != nil {
 		return err
 	}
 	g, err := h.newGeneration(c)
@@ -238,6 +246,7 @@ func (h *Host) Run(ctx context.Context) error {
 	in.run(h, "configuration", stop, func() error { return h.follow(ctx) })
 	in.run(h, "gateway", stop, func() error { return h.gateway.Run(ctx) })
 	h.setChannels(nil, cfg)
+	h.setTools(nil, cfg)
 	h.ready.Store(true)
 	h.log.Info("ready", "url", h.gateway.Addr().String(), "recovered", len(items), "took", time.Since(h.started).Round(time.Millisecond))
 

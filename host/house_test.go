@@ -67,6 +67,7 @@ var layers = map[string][]string{
 	"host/route":    {"host/config", "host/glob", "host/message", "host/policy"},
 	"host/sandbox":  {"host/machine", "host/netaddr"},
 	"host/plugin":   {"host/durable", "host/message", "sdk/proto"},
+	"host/provider": {"host/durable", "host/glob", "host/plugin", "host/tool"},
 	"host/channel":  {"host/message", "host/store", "host/lane", "host/route", "host/config"},
 	"host/approval": {"host/store"},
 	"host/tool":     {"host/approval", "host/machine", "host/message", "host/model", "host/netaddr", "host/policy", "host/store"},
