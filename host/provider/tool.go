@@ -48,7 +48,7 @@ func (p *Provider) Tools(r Rules) (tools []tool.Tool, problems []string) {
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, append(problems, err.Error()) // a configuration that was not checked; nothing is the safe answer
 	}
-	names := newNames(p.cfg.Name, r)
+	names := newNames(p.cfg.Name, offers, r)
 	for _, o := range offers {
 		own := o.spec.Name
 		if len(r.Allow) > 0 && !allow(own) || deny(own) {
@@ -100,9 +100,14 @@ type names struct {
 	taken    map[string]string // the provider's own name, by ours
 }
 
-// newNames keeps the names that the operator gives free of tools that would have them by themselves.
-func newNames(provider string, r Rules) *names {
+// newNames keeps names for those who have the best right to them: what the operator has named so, then what has the name already.
+func newNames(provider string, offers []offer, r Rules) *names {
 	n := &names{provider: provider, rules: r.Tools, taken: map[string]string{}}
+	for _, o := range offers {
+		if own := o.spec.Name; own == plain(own) && r.Tools[own].Rename == "" {
+			n.taken[own] = own
+		}
+	}
 	for own, rule := range r.Tools {
 		if rule.Rename != "" {
 			n.taken[plain(rule.Rename)] = own
