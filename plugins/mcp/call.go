@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,7 +23,9 @@ func (p *provider) Call(ctx context.Context, c *tool.Call) (tool.Result, error) 
 	}
 	var args map[string]any
 	if len(c.Args) > 0 {
-		if err := json.Unmarshal(c.Args, &args); err != nil {
+		d := json.NewDecoder(bytes.NewReader(c.Args))
+		d.UseNumber() // a large number keeps its digits
+		if err := d.Decode(&args); err != nil {
 			return tool.Failed("the arguments are no object: " + err.Error()), nil
 		}
 	}
@@ -36,7 +39,10 @@ func (p *provider) Call(ctx context.Context, c *tool.Call) (tool.Result, error) 
 	if !ok {
 		return tool.Failed("the MCP server no longer offers this tool"), nil
 	}
-	params := &mcp.CallToolParams{Name: name, Arguments: c.Args}
+	if args == nil {
+		args = map[string]any{} // servers take "none" for a mistake
+	}
+	params := &mcp.CallToolParams{Name: name, Arguments: args}
 	token := fmt.Sprint("call-", p.calls.Add(1))
 	params.SetProgressToken(token)
 	defer l.watch(token, p.progress(c))()

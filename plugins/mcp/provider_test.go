@@ -332,14 +332,18 @@ func TestResultBombs(t *testing.T) {
 	at := &place{server: newServer(map[string]mcp.ToolHandler{
 		"parts": many(10_000, &mcp.TextContent{Text: "x"}),
 		"text":  many(1, &mcp.TextContent{Text: strings.Repeat("x", 4<<20)}),
-		"files": many(3, &mcp.ImageContent{Data: make([]byte, 7<<19), MIMEType: "image/png"}),
 	})}
 	h := start(t, at, plugintest.Config{Media: &plugintest.Media{}})
-	for name, want := range map[string]string{"parts": "more parts are left out", "text": "[the rest is left out]", "files": "files of one result have at most"} {
+	for name, want := range map[string]string{"parts": "more parts are left out", "text": "[the rest is left out]"} {
 		out, err := h.Call(name, nil)
 		if err != nil || !strings.Contains(out.Text, want) || len(out.Text) > maxText+1000 || len(out.Media) > 2 {
 			t.Errorf("%s: %.100q of %d bytes, %d files, %v; want %q", name, out.Text, len(out.Text), len(out.Media), err, want)
 		}
+	}
+	image := &mcp.ImageContent{Data: make([]byte, maxMedia/2), MIMEType: "image/png"}
+	r := (&provider{}).result(&mcp.CallToolResult{Content: []mcp.Content{image, image, image}})
+	if len(r.Media) != 2 || !strings.Contains(r.Text, "files of one result have at most") {
+		t.Errorf("%d files, %q", len(r.Media), r.Text)
 	}
 }
 
