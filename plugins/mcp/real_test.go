@@ -252,8 +252,15 @@ func TestProgramThatIsNoServer(t *testing.T) {
 
 // TestServerThatStays has one that ignores the end of its input. The plugin ends, and the host with it its whole process group.
 func TestServerThatStays(t *testing.T) {
+	leave := filepath.Join(t.TempDir(), "leave")
+	defer func() {
+		if err := os.WriteFile(leave, nil, 0o600); err != nil {
+			t.Error(err)
+		}
+	}()
 	h := plugintest.StartTools(t, &provider{pace: quick()}, plugintest.Config{
-		Settings: map[string]any{"command": "sh", "args": []string{"-c", "echo garbage; exec sleep 8"}}, Timeout: 30 * time.Second,
+		Settings: map[string]any{"command": "sh", "args": []string{"-c", `echo garbage; while [ ! -e "$0" ]; do sleep 0.05; done`, leave}},
+		Timeout:  30 * time.Second,
 	})
 	if err := h.Wait(); err == nil || !strings.Contains(err.Error(), "does not end with its input") {
 		t.Errorf("it ended with %v", err)
