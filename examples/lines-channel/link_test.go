@@ -22,6 +22,7 @@ func (in *taker) DeliverAsync(_ context.Context, e channel.Event, done func(erro
 }
 
 func (in *taker) Status(channel.State, string) {}
+func (*taker) LoginCode(string, string)        {}
 
 // FuzzLink lets the other end say anything. The link takes it or ends; it neither hangs nor panics.
 func FuzzLink(f *testing.F) {

@@ -70,7 +70,6 @@ func TestServersEnvironmentIsScrubbed(t *testing.T) {
 }
 
 func TestResultsOfEveryKind(t *testing.T) {
-	store := &plugintest.Media{}
 	at := &place{server: newServer(map[string]mcp.ToolHandler{
 		"all": func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return &mcp.CallToolResult{StructuredContent: map[string]any{"n": 1}, Content: []mcp.Content{
@@ -89,7 +88,7 @@ func TestResultsOfEveryKind(t *testing.T) {
 			return nil, errors.New("not you")
 		},
 	})}
-	h := start(t, at, plugintest.Config{Media: store})
+	h := start(t, at, plugintest.Config{Permissions: []string{"media"}})
 	out, err := h.Call("all", map[string]any{})
 	if err != nil || out.IsError {
 		t.Fatalf("got %+v, %v", out, err)
@@ -101,8 +100,8 @@ func TestResultsOfEveryKind(t *testing.T) {
 		t.Fatalf("structured %s, media %q", out.Structured, out.Media)
 	}
 	for i, want := range []string{"image-1.png image/png pixels", "audio-2.bin application/octet-stream waves", "resource-3.pdf application/pdf blob"} {
-		f, _ := store.Get(out.Media[i])
-		if got := fmt.Sprintf("%s %s %s", f.Name, f.Type, f.Data); got != want {
+		m, body, _ := h.Services().Media(out.Media[i])
+		if got := fmt.Sprintf("%s %s %s", m.Name, m.Type, body); got != want {
 			t.Errorf("file %d is %s, want %s", i, got, want)
 		}
 	}
@@ -333,7 +332,7 @@ func TestResultBombs(t *testing.T) {
 		"parts": many(10_000, &mcp.TextContent{Text: "x"}),
 		"text":  many(1, &mcp.TextContent{Text: strings.Repeat("x", 4<<20)}),
 	})}
-	h := start(t, at, plugintest.Config{Media: &plugintest.Media{}})
+	h := start(t, at, plugintest.Config{Permissions: []string{"media"}})
 	for name, want := range map[string]string{"parts": "more parts are left out", "text": "[the rest is left out]"} {
 		out, err := h.Call(name, nil)
 		if err != nil || !strings.Contains(out.Text, want) || len(out.Text) > maxText+1000 || len(out.Media) > 2 {

@@ -76,9 +76,11 @@ func installServers() (dir string, err error) {
 }
 
 // startReal runs the plugin with a server of its own.
-func startReal(t *testing.T, settings map[string]any, store *plugintest.Media) *plugintest.ToolHost {
+func startReal(t *testing.T, settings map[string]any) *plugintest.ToolHost {
 	t.Helper()
-	h := plugintest.StartTools(t, &provider{}, plugintest.Config{Settings: settings, Media: store, Timeout: time.Minute})
+	h := plugintest.StartTools(t, &provider{}, plugintest.Config{
+		Settings: settings, Permissions: []string{"media"}, Timeout: time.Minute,
+	})
 	h.WaitStatus(tool.StateReady)
 	t.Cleanup(func() {
 		if err := h.Shutdown(); err != nil && !errors.Is(err, context.Canceled) {
@@ -106,9 +108,8 @@ func TestRealEverything(t *testing.T) {
 
 // everything is what the server that can do everything has to do.
 func everything(t *testing.T, settings map[string]any, ours bool) {
-	store := &plugintest.Media{}
 	settings["roots"] = []string{"/srv/work"}
-	h := startReal(t, settings, store)
+	h := startReal(t, settings)
 	names := h.Names()
 	for _, want := range []string{"echo", "get-sum", "get-tiny-image", "trigger-long-running-operation", "resources.list", "resources.read"} {
 		if !slices.Contains(names, want) {
@@ -136,8 +137,8 @@ func everything(t *testing.T, settings map[string]any, ours bool) {
 	if len(out.Media) != 1 {
 		t.Fatalf("the image: %+v", out)
 	}
-	if f, _ := store.Get(out.Media[0]); f.Type != "image/png" || !strings.HasPrefix(string(f.Data), "\x89PNG") {
-		t.Errorf("the image is %s of %d bytes", f.Type, len(f.Data))
+	if m, body, _ := h.Services().Media(out.Media[0]); m.Type != "image/png" || !strings.HasPrefix(string(body), "\x89PNG") {
+		t.Errorf("the image is %s of %d bytes", m.Type, len(body))
 	}
 	if out := call("trigger-long-running-operation", map[string]int{"duration": 1, "steps": 4}); len(out.Progress) == 0 {
 		t.Errorf("no progress: %+v", out)
@@ -210,7 +211,7 @@ func TestRealFilesystem(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "note.txt"), []byte("written down"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := startReal(t, map[string]any{"command": "node", "args": []string{program, dir}}, nil)
+	h := startReal(t, map[string]any{"command": "node", "args": []string{program, dir}})
 	out, err := h.Call("read_text_file", map[string]string{"path": filepath.Join(dir, "note.txt")})
 	if err != nil || out.IsError || !strings.Contains(out.Text, "written down") {
 		t.Errorf("read: %+v, %v", out, err)
@@ -252,14 +253,12 @@ func TestProgramThatIsNoServer(t *testing.T) {
 
 // TestServerThatStays has one that ignores the end of its input. The plugin ends, and the host with it its whole process group.
 func TestServerThatStays(t *testing.T) {
-	leave := filepath.Join(t.TempDir(), "leave")
-	defer func() {
-		if err := os.WriteFile(leave, nil, 0o600); err != nil {
-			t.Error(err)
-		}
-	}()
+	stay := filepath.Join(t.TempDir(), "stay") // is gone with the test
+	if err := os.WriteFile(stay, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	h := plugintest.StartTools(t, &provider{pace: quick()}, plugintest.Config{
-		Settings: map[string]any{"command": "sh", "args": []string{"-c", `echo garbage; while [ ! -e "$0" ]; do sleep 0.05; done`, leave}},
+		Settings: map[string]any{"command": "sh", "args": []string{"-c", `echo garbage; while [ -e "$0" ]; do sleep 0.05; done`, stay}},
 		Timeout:  30 * time.Second,
 	})
 	if err := h.Wait(); err == nil || !strings.Contains(err.Error(), "does not end with its input") {

@@ -39,6 +39,7 @@ func Part(p Channel) plugin.Part {
 	return plugin.Part{
 		Describe: func(d *pluginv1.DescribeResponse) { describe(p, d) },
 		Service:  channelv1.Channel_ServiceDesc.ServiceName,
+		Endless:  []string{channelv1.Channel_Receive_FullMethodName},
 		Register: func(g *grpc.Server, s *process.Server) {
 			channelv1.RegisterChannelServer(g, &outbound{channel: p, server: s, backlog: events, sent: &recent{}, edits: &revisions{}})
 		},

@@ -2,7 +2,8 @@
 // connection, without a process.
 //
 // Begin with Start. Event, Ack and Reconnect play the host's side of the event stream, Send and its
-// fellows the other direction. Every wait is bounded; what does not come fails the test. For tools begin with StartTools.
+// fellows the other direction. Every wait is bounded; what does not come fails the test. What the host offers to the plugin
+// (Config.Permissions) is kept in memory, where Services shows it; Webhook sends HTTP requests. For tools begin with StartTools.
 //
 //	h := plugintest.Start(t, &irc{}, plugintest.Config{Settings: map[string]any{"server": addr}})
 //	e := h.Event()
@@ -26,8 +27,9 @@ type Config struct {
 	StateDir string        // a folder of the test
 	Window   int           // 32
 	Timeout  time.Duration // of every single wait; 10 s
-	// Media is the host's media store, which the plugin is granted when it is set.
-	Media *Media
+	// Permissions are what plugin.toml asks for under permissions.host: "kv", "media", "webhook", "metric".
+	Permissions []string
+	Services    *Services // what an earlier plugin of the test has left; new ones
 }
 
 // Host is a host with one running channel.

@@ -26,6 +26,9 @@ type process struct {
 	plugin  pluginv1.PluginClient
 	exited  chan struct{}
 	failure *error // valid once exited is closed
+
+	endpoint, token string // of the services; empty when none is granted
+	hookURL         string // of the instance's webhooks; empty when they are not granted
 }
 
 func withDefaults(t testing.TB, c Config) Config {
@@ -41,6 +44,9 @@ func withDefaults(t testing.TB, c Config) Config {
 	if c.Timeout == 0 {
 		c.Timeout = 10 * time.Second
 	}
+	if c.Services == nil {
+		c.Services = NewServices()
+	}
 	return c
 }
 
@@ -48,6 +54,9 @@ func withDefaults(t testing.TB, c Config) Config {
 func serve(t testing.TB, p plugin.Part, c Config) process {
 	lis := bufconn.Listen(handshake.MaxFrame)
 	h := process{t: t, config: c, exited: make(chan struct{}), failure: new(error)}
+	if err := h.serveServices(); err != nil { // first, so that they end last
+		t.Fatal(err)
+	}
 	log := slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -89,11 +98,9 @@ func (h *process) configure() error {
 		settings = []byte("{}")
 	}
 	request := &pluginv1.ConfigureRequest{
+		HostEndpoint: h.endpoint, HostToken: h.token,
 		Instance: h.config.Instance, SettingsJson: settings, Secrets: h.config.Secrets,
 		StateDir: h.config.StateDir, LogLevel: pluginv1.LogLevel_LOG_LEVEL_DEBUG,
-	}
-	if h.config.Media != nil {
-		request.HostEndpoint, request.HostToken = h.config.Media.serve(h.t)
 	}
 	r, err := h.plugin.Configure(ctx, request)
 	if err != nil {

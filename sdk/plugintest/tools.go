@@ -101,7 +101,7 @@ type Outcome struct {
 	Text       string
 	IsError    bool
 	Structured json.RawMessage
-	Media      []string // SHA-256, to be found in Config.Media
+	Media      []string // SHA-256, to be found in Services
 	Progress   []string // "DONE/TOTAL TEXT"
 	Log        []string // "LEVEL TEXT"
 	Output     []byte

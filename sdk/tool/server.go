@@ -28,6 +28,7 @@ func Part(p Provider) plugin.Part {
 	return plugin.Part{
 		Describe: t.describe,
 		Service:  toolv1.Tools_ServiceDesc.ServiceName,
+		Endless:  []string{toolv1.Tools_Watch_FullMethodName},
 		Register: func(g *grpc.Server, s *process.Server) {
 			t.server = s
 			toolv1.RegisterToolsServer(g, t)
@@ -146,11 +147,6 @@ func (t *tools) Watch(_ *toolv1.WatchRequest, stream grpc.ServerStreamingServer[
 
 // Call runs one tool.
 func (t *tools) Call(r *toolv1.CallRequest, stream grpc.ServerStreamingServer[toolv1.CallResponse]) error {
-	release, err := t.server.Hold()
-	if err != nil {
-		return err
-	}
-	defer release()
 	c := &Call{ID: r.GetCallId(), Key: r.GetIdempotencyKey(), Tool: r.GetTool(), Args: r.GetArgumentsJson(), stream: stream}
 	result, err := t.provider.Call(stream.Context(), c)
 	if err != nil {

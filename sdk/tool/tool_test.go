@@ -108,20 +108,19 @@ func TestResultsAreBounded(t *testing.T) {
 }
 
 func TestMediaGoesIntoTheStore(t *testing.T) {
-	store := &plugintest.Media{}
 	h := plugintest.StartTools(t, calling(func(context.Context, *tool.Call) (tool.Result, error) {
 		var media []tool.Media
 		for range 17 {
 			media = append(media, tool.Media{Name: "a.png", Type: "image/png", Size: 3, Body: strings.NewReader("png")})
 		}
 		return tool.Result{Media: media}, nil
-	}), plugintest.Config{Media: store})
+	}), plugintest.Config{Permissions: []string{"media"}})
 	out, err := h.Call("any", nil)
 	if err != nil || len(out.Media) != 16 || !strings.Contains(out.Text, "at most 16") {
 		t.Fatalf("got %+v, %v", out, err)
 	}
-	if f, ok := store.Get(out.Media[0]); !ok || string(f.Data) != "png" || f.Type != "image/png" || f.Name != "a.png" {
-		t.Errorf("stored: %+v, %v", f, ok)
+	if m, body, ok := h.Services().Media(out.Media[0]); !ok || string(body) != "png" || m.Type != "image/png" || m.Name != "a.png" {
+		t.Errorf("stored: %+v %q, %v", m, body, ok)
 	}
 }
 

@@ -41,13 +41,18 @@ func (s *Server) guardCall(ctx context.Context, req any, info *grpc.UnaryServerI
 	return next(ctx, req)
 }
 
-// guardStream does not count streams: they end by themselves when the server stops. One that does work takes Hold.
+// guardStream does not count streams that end by themselves when the server stops.
 func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if s.guarded(info.FullMethod) {
-		if err := s.begin(); err != nil {
-			return err
-		}
+	if !s.guarded(info.FullMethod) {
+		return next(srv, stream)
+	}
+	if err := s.begin(); err != nil {
+		return err
+	}
+	if s.endless(info.FullMethod) {
 		s.calls.Done()
+	} else {
+		defer s.calls.Done()
 	}
 	return next(srv, stream)
 }
@@ -66,12 +71,9 @@ func (s *Server) begin() error {
 	return nil
 }
 
-// Hold keeps an orderly end waiting until release is called.
-func (s *Server) Hold() (release func(), err error) {
-	if err := s.begin(); err != nil {
-		return nil, err
-	}
-	return s.calls.Done, nil
+// endless tells whether a stream goes on until the server stops.
+func (s *Server) endless(method string) bool {
+	return slices.ContainsFunc(s.parts, func(p Part) bool { return slices.Contains(p.Endless, method) })
 }
 
 // ErrEnding means that the plugin is ending.

@@ -42,6 +42,7 @@ func run(parts []Part, stdin io.Reader, stderr io.Writer) int {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	s.drain(ctx)
+	s.hangUp()
 	if s.failure != nil {
 		s.log.Error("plugin failed", "error", s.failure.Error())
 		return 1
@@ -125,6 +126,7 @@ func Serve(ctx context.Context, lis net.Listener, log *slog.Logger, parts ...Par
 	s.finish(err)
 	<-stopped
 	s.running.Wait()
-	s.leave()
+	s.calls.Wait()
+	s.hangUp()
 	return s.failure
 }

@@ -20,6 +20,8 @@ type Part struct {
 	// Register adds its service, called Service. Calls of it come only between Configure and the end.
 	Register func(g *grpc.Server, s *Server)
 	Service  string
+	// Endless are its streams, by full method name, that go on until the server stops. An orderly end waits for all other calls.
+	Endless []string
 	// Configure takes the settings, which every part gets whole.
 	Configure func(ctx context.Context, c Config) error
 	// Run works until ctx ends. A return before that is a failure. It may be nil.

@@ -34,11 +34,11 @@ type Server struct {
 	failure  error
 
 	configuring sync.Mutex // held through Configure
-	mu          sync.Mutex // guards configured, and the order of calls.Add and stop
+	mu          sync.Mutex // guards configured and host, and the order of calls.Add and stop
 	configured  bool
-	host        *hostapi.Host  // open until nothing runs any more
+	host        *hostapi.Host  // open while Run or a call is under way
 	running     sync.WaitGroup // Run
-	calls       sync.WaitGroup // unary calls of the parts in flight
+	calls       sync.WaitGroup // calls of the parts in flight, but for endless streams
 }
 
 func newServer(parts []Part, log *slog.Logger, level *slog.LevelVar) *Server {
@@ -127,6 +127,7 @@ func (s *Server) config(r *pluginv1.ConfigureRequest) (Config, error) {
 	}
 	c.text = r.SettingsJson
 	if err := json.Unmarshal(r.SettingsJson, &c.Settings); err != nil {
+		_ = h.Close()
 		return c, fmt.Errorf("decode settings: %w", err)
 	}
 	return c, nil
@@ -191,7 +192,6 @@ func (s *Server) drain(ctx context.Context) {
 		defer close(quiet)
 		s.calls.Wait()
 		s.running.Wait()
-		s.leave()
 	}()
 	select {
 	case <-quiet:
@@ -200,12 +200,11 @@ func (s *Server) drain(ctx context.Context) {
 	}
 }
 
-// leave hangs up on the host's services, when nothing uses them any more.
-func (s *Server) leave() {
+// hangUp ends the connection to the host. What runs and the calls, which may use it to their end, have ended.
+func (s *Server) hangUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_ = s.host.Close()
-	s.host = nil
 }
 
 // halt ends Run's context and refuses further calls and events.
