@@ -70,7 +70,7 @@ var layers = map[string][]string{
 	"host/sandbox":  {"host/machine", "host/netaddr"},
 	"host/plugin":   {"host/durable", "host/message", "host/netaddr", "host/signing", "sdk/proto"},
 	"host/provider": {"host/durable", "host/glob", "host/plugin", "host/tool"},
-	"host/channel":  {"host/message", "host/store", "host/lane", "host/route", "host/config"},
+	"host/channel":  {"host/message", "host/store", "host/lane", "host/route", "host/config", "sdk/markdown"},
 	"host/approval": {"host/store"},
 	"host/command":  {"host/approval", "host/message", "host/route", "host/store"},
 	"host/tool":     {"host/approval", "host/machine", "host/message", "host/model", "host/netaddr", "host/policy", "host/store"},

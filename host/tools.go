@@ -118,6 +118,7 @@ func (h *Host) setTools(old, next *config.Config) {
 			if err := h.plugins.Remove(name); err != nil {
 				h.log.Error("stop provider of tools", "provider", name, "error", err)
 			}
+			h.releaseServer(name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(next.Tools)) {
@@ -132,8 +133,12 @@ func (h *Host) setTools(old, next *config.Config) {
 		for key, s := range c.Secrets {
 			secrets[key] = s.Reveal()
 		}
-		i := plugin.Instance{Name: name, Plugin: c.Plugin, Kind: plugin.Tools, Settings: c.Settings, Secrets: secrets}
-		if err := h.plugins.Add(i, h.provider(name)); err != nil {
+		settings, err := h.encloseServer(name, c)
+		i := plugin.Instance{Name: name, Plugin: c.Plugin, Kind: plugin.Tools, Settings: settings, Secrets: secrets}
+		if err == nil {
+			err = h.plugins.Add(i, h.provider(name))
+		}
+		if err != nil {
 			h.log.Error("start provider of tools", "provider", name, "error", err)
 		}
 	}
@@ -143,7 +148,7 @@ func (h *Host) setTools(old, next *config.Config) {
 }
 
 func sameProcess(a, b config.ToolProvider) bool {
-	return a.Plugin == b.Plugin && a.Enabled == b.Enabled && reflect.DeepEqual(a.Settings, b.Settings) && maps.Equal(a.Secrets, b.Secrets)
+	return a.Plugin == b.Plugin && a.Enabled == b.Enabled && a.Sandbox == b.Sandbox && reflect.DeepEqual(a.Settings, b.Settings) && maps.Equal(a.Secrets, b.Secrets)
 }
 
 // ownFamilies are the first parts of the names of Flynn's own tools, which no provider may have.

@@ -10,12 +10,14 @@ import (
 
 // channel reads one channel instance: our own keys, references to secrets, and what belongs to the plugin.
 func (d *decoder) channel(at keyPath, raw any, into *Channel) {
-	own, ok := d.split(at, raw, []string{"plugin", "enabled"}, into)
+	own, ok := d.split(at, raw, []string{"plugin", "enabled", "stream"}, into)
 	if !ok {
 		return
 	}
 	v := reflect.ValueOf(into).Elem()
-	v.FieldByName("Enabled").Set(defaults(v.Type()).FieldByName("Enabled"))
+	for _, key := range []string{"Enabled", "Stream"} {
+		v.FieldByName(key).Set(defaults(v.Type()).FieldByName(key))
+	}
 	d.table(at, own, v)
 }
 

@@ -29,6 +29,10 @@ func (c *checker) toolProviders() {
 		c.toolGlobs(at.child("allow"), p.Allow)
 		c.toolGlobs(at.child("deny"), p.Deny)
 		c.toolRules(at.child("tool"), p.Tool)
+		c.sandboxOf(at.child("sandbox"), p.Sandbox)
+		if _, err := p.Server(); p.Sandbox.Enabled && err != nil {
+			c.report(at.child("command"), err.Error(), "write the program of the server, and a list of its args, to run it in a sandbox")
+		}
 		as := Channel{Enabled: p.Enabled, Settings: p.Settings, Secrets: p.Secrets, refs: p.refs}
 		for _, key := range sorted(p.refs) {
 			c.channelSecret(at.child(key), as)
@@ -76,11 +80,60 @@ func (c *checker) toolProviderName(at keyPath, name string) {
 	}
 }
 
+// Server is the program that a plugin is the client of, by the keys that all such plugins have.
+type Server struct {
+	Command string
+	Args    []string
+	Env     map[string]string
+}
+
+// serverKeys are the plugin's keys that Server takes up.
+func serverKeys() []string { return []string{"command", "args", "env", "secret_variables", "dir"} }
+
+// Server is the program of the plugin's settings. Its secret variables are in Env.
+func (p ToolProvider) Server() (Server, error) {
+	s := Server{Env: map[string]string{}}
+	var ok bool
+	if s.Command, ok = p.Settings["command"].(string); !ok || s.Command == "" {
+		return s, fmt.Errorf("there is no program to run in the sandbox")
+	}
+	args, _ := elementsOf(p.Settings["args"])
+	for _, a := range args {
+		text, ok := a.(string)
+		if !ok {
+			return s, fmt.Errorf("args holds %s", describe(a))
+		}
+		s.Args = append(s.Args, text)
+	}
+	env, _ := p.Settings["env"].(map[string]any)
+	for name, value := range env {
+		if s.Env[name], ok = value.(string); !ok {
+			return s, fmt.Errorf("env.%s is %s", name, describe(value))
+		}
+	}
+	secret, _ := p.Settings["secret_variables"].(map[string]any)
+	for name, from := range secret {
+		stem, _ := from.(string)
+		s.Env[name] = p.Secrets[stem].Reveal()
+	}
+	return s, nil
+}
+
+// Reach are the plugin's settings when its server is reached by a socket.
+func (p ToolProvider) Reach(socket string) map[string]any {
+	settings := maps.Clone(p.Settings)
+	for _, key := range serverKeys() {
+		delete(settings, key)
+	}
+	settings["socket"] = socket
+	return settings
+}
+
 // keys are the provider's keys as the file has them.
 func (p ToolProvider) keys() map[string]any {
 	keys := map[string]any{
 		"plugin": p.Plugin, "enabled": p.Enabled, "effect": p.Effect, "approve": p.Approve, "profiles": p.Profiles,
-		"allow": p.Allow, "deny": p.Deny, "timeout_seconds": p.TimeoutSeconds,
+		"allow": p.Allow, "deny": p.Deny, "timeout_seconds": p.TimeoutSeconds, "sandbox": p.Sandbox,
 	}
 	rules := map[string]any{}
 	for name, r := range p.Tool {

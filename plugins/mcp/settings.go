@@ -22,9 +22,11 @@ type settings struct {
 	// SecretVariables are variables of the program whose value is one of the secrets: NAME = "secret".
 	SecretVariables map[string]string `json:"secret_variables"`
 
-	URL      string            `json:"url"` // of a server of the streamable HTTP transport
-	Headers  map[string]string `json:"headers"`
-	Insecure bool              `json:"insecure"` // allows http to another machine
+	URL     string            `json:"url"` // of a server of the streamable HTTP transport
+	Headers map[string]string `json:"headers"`
+	// Socket is given by the host, for a server that it runs in a sandbox: each connection is one start of the server.
+	Socket   string `json:"socket"`
+	Insecure bool   `json:"insecure"` // allows http to another machine
 
 	Roots     []string `json:"roots"`     // folders that the server is told to work in
 	Resources *bool    `json:"resources"` // true: offer resources as two tools
@@ -53,8 +55,9 @@ func (s settings) check() error {
 			errs = append(errs, tool.FieldError{Path: path, Message: fmt.Sprintf(format, args...)})
 		}
 	}
-	wrong(s.Command == "" && s.URL == "", "command", "want command, or url of a server of the streamable HTTP transport")
+	wrong(s.Command == "" && s.URL == "" && s.Socket == "", "command", "want command, or url of a server of the streamable HTTP transport")
 	wrong(s.Command != "" && s.URL != "", "url", "want command or url, not both")
+	wrong(s.Socket != "" && s.Command+s.URL != "", "socket", "the host gives it, in place of command and url")
 	if s.URL != "" {
 		wrong(endpoint(s.URL, s.Insecure) != nil, "url", "%v", endpoint(s.URL, s.Insecure))
 		wrong(len(s.Args)+len(s.Env)+len(s.SecretVariables) > 0, "args", "args, env and secret_variables belong to command")

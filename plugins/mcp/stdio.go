@@ -26,6 +26,9 @@ func (s settings) dialer(log *slog.Logger) dialer {
 	if s.URL != "" {
 		return s.dialHTTP
 	}
+	if s.Socket != "" {
+		return s.dialSocket
+	}
 	return func(context.Context) (mcp.Transport, func() error, error) { return s.start(log) }
 }
 
