@@ -23,7 +23,7 @@ while read -r line; do
   case "$line" in
     *'"initialize"'*) r='"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}' ;;
     *'"tools/list"'*) r='"result":{"tools":[{"name":"where","inputSchema":{"type":"object"}}]}' ;;
-    *'"tools/call"'*) r='"result":{"content":[{"type":"text","text":"image '"$IMAGE_SECRET"', variable '"$OURS"', folder '"$PWD"'"}]}' ;;
+    *'"tools/call"'*) r='"result":{"content":[{"type":"text","text":"of the host it sees '"$(cat "$FILE" || echo nothing)"', variable '"$OURS"', folder '"$PWD"'"}]}' ;;
     *'"ping"'*) r='"result":{}' ;;
     *) r='"error":{"code":-32601,"message":"not here"}' ;;
   esac
@@ -52,7 +52,10 @@ func buildMCP(t *testing.T) (dir string) {
 func TestServerInASandbox(t *testing.T) {
 	sandboxtest.Engine(t)
 	dir := t.TempDir()
-	path := filepath.Join(dir, "flynn.toml")
+	path, secret := filepath.Join(dir, "flynn.toml"), filepath.Join(dir, "secret")
+	if err := os.WriteFile(secret, []byte("everything"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	text := fmt.Sprintf(`
 [store]
 dir = %q
@@ -74,8 +77,8 @@ effect = "read"
 sandbox = true
 command = "sh"
 args = ["-c", '''%s''']
-env = { OURS = "it's ours" }
-`, filepath.Join(dir, "s"), sandboxtest.Image, buildMCP(t), shellServer)
+env = { OURS = "it's ours", FILE = %q }
+`, filepath.Join(dir, "s"), sandboxtest.Image, buildMCP(t), shellServer, secret)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +114,7 @@ env = { OURS = "it's ours" }
 		}
 		return answer != ""
 	})
-	if want := "image from-the-image, variable it's ours, folder /workspace"; !strings.Contains(answer, want) {
+	if want := "of the host it sees nothing, variable it's ours, folder /workspace"; !strings.Contains(answer, want) {
 		t.Errorf("the server says %q, want %q", answer, want)
 	}
 }

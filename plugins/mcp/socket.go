@@ -14,5 +14,6 @@ func (s settings) dialSocket(ctx context.Context) (mcp.Transport, func() error, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("reach the server in its sandbox: %w", err)
 	}
-	return &mcp.IOTransport{Reader: conn, Writer: conn, MaxLineLength: maxFrame}, conn.Close, nil
+	end := func() error { _ = conn.Close(); return nil } // it may be closed already
+	return &mcp.IOTransport{Reader: conn, Writer: conn, MaxLineLength: maxFrame}, end, nil
 }
