@@ -257,6 +257,7 @@ func (h *Host) Run(ctx context.Context) error {
 	in.run(h, "gateway", stop, func() error { return h.gateway.Run(ctx) })
 	in.run(h, "webhooks", stop, func() error { return h.runHooks(ctx) })
 	h.setChannels(nil, cfg)
+	in.run(h, "critical channels", stop, func() error { return h.awaitCritical(ctx, criticalPatience) })
 	h.ready.Store(true)
 	h.log.Info("ready", "url", h.gateway.Addr().String(), "recovered", len(items), "took", time.Since(h.started).Round(time.Millisecond))
 
