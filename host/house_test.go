@@ -69,7 +69,7 @@ var layers = map[string][]string{
 	"host/route":    {"host/config", "host/glob", "host/message", "host/policy"},
 	"host/sandbox":  {"host/machine", "host/netaddr"},
 	"host/plugin":   {"host/durable", "host/message", "host/netaddr", "host/signing", "sdk/proto"},
-	"host/channel":  {"host/message", "host/store", "host/lane", "host/route", "host/config"},
+	"host/channel":  {"host/message", "host/store", "host/lane", "host/route", "host/config", "sdk/markdown"},
 	"host/approval": {"host/store"},
 	"host/command":  {"host/approval", "host/message", "host/route", "host/store"},
 	"host/tool":     {"host/approval", "host/machine", "host/message", "host/model", "host/netaddr", "host/policy", "host/store"},
