@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-telegram/bot"
 	"github.com/go-telegram/bot/models"
@@ -68,10 +71,10 @@ func (p *plugin) unsuccessful(chat int64, err error) channel.Sent {
 	switch wait := retryAfter(err); {
 	case wait > 0:
 		p.pauses.hold(chat, wait)
-		p.health.slow(wait)
+		p.health.hampered(p.trouble(err))
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: wait}
 	case errors.Is(err, bot.ErrorUnauthorized):
-		p.health.set(p.trouble(err))
+		p.health.hampered(p.trouble(err))
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: time.Minute}
 	case refused(err), errors.Is(err, errGone):
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: never}
@@ -86,12 +89,12 @@ func (p *plugin) unsuccessful(chat int64, err error) channel.Sent {
 func (p *plugin) parts(s channel.Send, to place, done int) []part {
 	text := s.Text
 	if s.PossibleDuplicate && done == 0 {
-		text = again + text
+		text = marking(text)
 	}
 	var list []part
 	caption := len(s.Attachments) > 0 && shown(text, s.Markdown) <= maxCaption
 	if !caption {
-		for _, piece := range markdown.Split(text, maxText, func(t string) int { return shown(t, s.Markdown) }) {
+		for _, piece := range pieces(text, s.Markdown) {
 			list = append(list, part{text: piece, markdown: s.Markdown})
 		}
 	}
@@ -109,6 +112,15 @@ func (p *plugin) parts(s channel.Send, to place, done int) []part {
 	return list[min(done, len(list)):]
 }
 
+// marking puts the mark in front of a text, and on a line of its own where the text may begin with what is markup only at the beginning
+// of a line.
+func marking(text string) string {
+	if r, _ := utf8.DecodeRuneInString(text); unicode.IsLetter(r) {
+		return again + text
+	}
+	return strings.TrimSpace(again) + "\n\n" + text
+}
+
 // quoted is the message that the first part shows as the one it answers, or 0.
 func (p *plugin) quoted(s channel.Send, to place) int {
 	if p.settings.Quote == "never" || p.settings.Quote == "groups" && s.Conversation.Kind == channel.DM {
@@ -121,10 +133,16 @@ func (p *plugin) quoted(s channel.Send, to place) int {
 	return message
 }
 
-// shown is how long a text shows.
+// pieces cuts a text into messages.
+func pieces(text string, md bool) []string {
+	return markdown.Split(text, maxText, func(t string) int { return shown(t, md) })
+}
+
+// shown is how long a text shows. One that is much too long in its source is not rendered to find out.
 func shown(text string, md bool) int {
-	if !md {
-		return units(text)
+	n := units(text)
+	if !md || n > 2*maxText {
+		return n
 	}
 	return units(visible(markdown.Render(text, markdown.TelegramHTML)))
 }
