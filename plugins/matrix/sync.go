@@ -53,18 +53,21 @@ func (p *plugin) follow(ctx context.Context, in channel.Inbox) error {
 	if err != nil {
 		return err
 	}
+	if known {
+		p.show(in) // the first poll may take its whole time
+	}
 	for {
 		b, err := p.sync(ctx, string(since))
 		if err != nil {
 			return err
 		}
-		p.show(in)
 		if known { // what was said before Flynn came the first time is not for it
 			if err := p.take(ctx, in, b, string(since)); err != nil {
 				return err
 			}
 		}
 		p.accept(ctx, b)
+		p.show(in)
 		since, known = []byte(b.Next), true
 		if err := p.host.Set(ctx, sinceKey, since); err != nil {
 			return err
