@@ -1,6 +1,7 @@
 package livetest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -87,7 +88,7 @@ func TestTelegramAnswers(t *testing.T) {
 	}
 	team.Say("not for you")
 	n := team.Say("@Flynn_Test_Bot hello")
-	if m := team.AwaitMessages(1)[0]; !strings.HasSuffix(m.Text, "> hello") || m.ReplyTo != n {
+	if m := team.AwaitMessages(1)[0]; m.Text != "You said: hello" || m.ReplyTo != n {
 		t.Errorf("got %+v", m)
 	}
 	tg.AwaitConfirmed()
@@ -129,4 +130,56 @@ func TestTelegramUpdateThatComesAgainIsAnsweredOnce(t *testing.T) {
 	tg.AwaitConfirmed()
 	s.eventually("it came twice", func() error { return s.metric(`flynn_messages_total{channel="telegram",fate="duplicate"} 1`) })
 	once(t, ann, "You said: hello\n")
+}
+
+// value finds the value of a button in a keyboard by its text.
+func value(t *testing.T, m telegramtest.Message, text string) string {
+	t.Helper()
+	var board struct {
+		Rows [][]struct {
+			Text string `json:"text"`
+			Data string `json:"callback_data"`
+		} `json:"inline_keyboard"`
+	}
+	if err := json.Unmarshal([]byte(m.Keyboard), &board); err != nil {
+		t.Fatalf("keyboard %q below %q: %v", m.Keyboard, m.Text, err)
+	}
+	for _, row := range board.Rows {
+		for _, b := range row {
+			if strings.Contains(b.Text, text) {
+				return b.Data
+			}
+		}
+	}
+	t.Fatalf("no button %q in %s", text, m.Keyboard)
+	return ""
+}
+
+// TestTelegramApprovalByButton has a guest's command wait until an owner presses a button below the question.
+func TestTelegramApprovalByButton(t *testing.T) {
+	s, tg := newTelegram(t)
+	team := tg.Group("Team")
+	bob := tg.Person("Bob")
+	config := s.read("flynn.toml")
+	config = strings.Replace(config, "[agent_configs.helper]\n", "[agent_configs.helper]\ntool_profile = \"coding\"\n", 1)
+	config = strings.Replace(config, "mode = \"open\"\n", fmt.Sprintf("mode = \"open\"\nowners = [\"telegram:%d\"]\n", team.Ann.ID), 1)
+	s.write("flynn.toml", config)
+	s.start()
+	team.SayAs(bob, "@Flynn_Test_Bot !sh echo one-$((40+2))", nil)
+	question := team.AwaitMessages(1)[0]
+	allow := value(t, question, "pprove")
+	team.Press(bob, question.ID, allow)
+	if m := team.AwaitMessages(2)[1]; !strings.Contains(m.Text, "owner") {
+		t.Errorf("a guest pressed it and hears %q", m.Text)
+	}
+	team.Press(team.Ann, question.ID, allow)
+	s.eventually("the command's output is there", func() error {
+		for _, m := range team.Messages() {
+			if strings.Contains(m.Text, "one-42") {
+				return nil
+			}
+		}
+		return fmt.Errorf("shows %+v", team.Messages())
+	})
+	tg.Await("answerCallbackQuery", 2)
 }
