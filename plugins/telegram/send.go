@@ -109,7 +109,22 @@ func (p *plugin) parts(s channel.Send, to place, done int) []part {
 	}
 	list[0].replyTo = p.quoted(s, to)
 	list[len(list)-1].markup = keyboard(s.Buttons)
-	return list[min(done, len(list)):]
+	rest := list[min(done, len(list)):]
+	if s.PossibleDuplicate && done > 0 && len(rest) > 0 {
+		rest[0].mark()
+	}
+	return rest
+}
+
+// mark marks a part in the middle, where it fits: cut anew, the parts would not be those that were delivered before.
+func (t *part) mark() {
+	limit := maxText
+	if t.file != nil {
+		limit = maxCaption
+	}
+	if text := marking(t.text); shown(text, t.markdown) <= limit {
+		t.text = text
+	}
 }
 
 // marking puts the mark in front of a text, and on a line of its own where the text may begin with what is markup only at the beginning

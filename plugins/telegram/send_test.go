@@ -215,6 +215,25 @@ func TestASendGoesOnWhereItStopped(t *testing.T) {
 	}
 }
 
+func TestAPartThatMayHaveBeenSentIsMarked(t *testing.T) {
+	s := telegramtest.Start(t)
+	h := ready(t, s)
+	chat := s.Private("Ann")
+	send := channel.Send{Key: "k", Conversation: dm(chat), Text: strings.Repeat("first ", 600) + "\n\n" + strings.Repeat("then ", 600)}
+	s.Fail("sendMessage", telegramtest.Fault{}, telegramtest.Fault{Cut: telegramtest.CutAfter})
+	if sent, _ := h.Send(send); sent.Outcome != channel.OutcomeUnknown {
+		t.Fatalf("%+v", sent)
+	}
+	send.PossibleDuplicate = true
+	if sent, err := h.Send(send); err != nil || len(sent.MessageIDs) != 2 {
+		t.Fatalf("%+v, %v", sent, err)
+	}
+	list := chat.Messages()
+	if len(list) != 3 || strings.HasPrefix(list[1].Text, again) || list[2].Text != again+list[1].Text {
+		t.Errorf("%d messages show, the last one %.40q", len(list), list[len(list)-1].Text)
+	}
+}
+
 func TestEdit(t *testing.T) {
 	s := telegramtest.Start(t)
 	h := ready(t, s)
