@@ -276,3 +276,11 @@ func (s *Server) Refuse(yes bool) {
 	defer s.mu.Unlock()
 	s.refuse = yes
 }
+
+// WaitLost waits until every event was acked or given up.
+func (s *Server) WaitLost(t testing.TB) {
+	t.Helper()
+	s.wait(t, "the end of every redelivery", func() bool {
+		return !slices.ContainsFunc(s.events, func(e *Event) bool { return !e.Acked && !e.Lost })
+	})
+}
