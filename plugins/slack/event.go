@@ -107,7 +107,7 @@ func (p *plugin) readNew(ctx context.Context, m message) (happening, bool, error
 	if m.by(me) {
 		return happening{}, false, nil
 	}
-	e := channel.Event{ID: m.Channel + ":" + m.TS, SentAt: at(m.TS)}
+	e := channel.Event{ID: messageID(m.Channel, m.TS), SentAt: at(m.TS)}
 	e.Sender = p.sender(ctx, m)
 	p.fill(ctx, &e, m, me)
 	return happening{event: e, source: kindOf(m), ts: m.TS, top: m.ThreadTS == "" || m.ThreadTS == m.TS}, true, nil
@@ -119,7 +119,7 @@ func (p *plugin) fill(ctx context.Context, e *channel.Event, m message, me self)
 	e.Text, e.Entities, e.Mentioned = d.decode(m.Text)
 	e.Conversation = p.conversation(m, e.Mentioned)
 	if e.Conversation.Kind == channel.Thread && m.ThreadTS != "" && m.ThreadTS != m.TS {
-		e.ReplyTo = m.ThreadTS
+		e.ReplyTo = messageID(m.Channel, m.ThreadTS)
 	}
 	called := e.Conversation.Kind == channel.Thread && p.settings.follow() && p.places.isCalled(e.Conversation.ID)
 	e.Addressed = e.Mentioned || called || kindOf(m) == "im"
@@ -186,7 +186,7 @@ func (p *plugin) readChange(ctx context.Context, m message) (happening, bool, er
 		return happening{}, false, fmt.Errorf("%q is no time of an edit", now.Edited.TS)
 	}
 	e := channel.Event{
-		ID: now.Channel + ":" + now.TS + ":edited." + now.Edited.TS, Kind: channel.EventEdit, TargetID: now.TS,
+		ID: messageID(now.Channel, now.TS) + ":edited." + now.Edited.TS, Kind: channel.EventEdit, TargetID: messageID(now.Channel, now.TS),
 		Sender: p.sender(ctx, now), SentAt: at(now.Edited.TS),
 	}
 	p.fill(ctx, &e, now, me)
@@ -206,7 +206,8 @@ func (p *plugin) readDeletion(ctx context.Context, m message) (happening, bool, 
 	if was.by(me) || !spoken[was.Subtype] || was.User == "" && was.BotID == "" {
 		return happening{}, false, nil
 	}
-	e := channel.Event{ID: was.Channel + ":" + was.TS + ":deleted", Kind: channel.EventDelete, TargetID: was.TS, SentAt: at(m.EventTS)}
+	id := messageID(was.Channel, was.TS)
+	e := channel.Event{ID: id + ":deleted", Kind: channel.EventDelete, TargetID: id, SentAt: at(m.EventTS)}
 	e.Sender = p.sender(ctx, was)
 	e.Conversation = p.conversation(was, strings.Contains(was.Text, "<@"+me.user+">"))
 	return happening{event: e}, true, nil
@@ -234,7 +235,7 @@ func (p *plugin) readReaction(ctx context.Context, kind string, event json.RawMe
 	}
 	e := channel.Event{
 		ID:   fmt.Sprintf("%s:%s:reaction:%s:%s:%s", m.Channel, m.TS, r.User, r.Reaction, r.EventTS),
-		Kind: channel.EventReaction, Text: emoji(r.Reaction), TargetID: m.TS, SentAt: at(r.EventTS), Sender: p.sender(ctx, m),
+		Kind: channel.EventReaction, Text: emoji(r.Reaction), TargetID: messageID(m.Channel, m.TS), SentAt: at(r.EventTS), Sender: p.sender(ctx, m),
 	}
 	e.Conversation = p.places.where(m.Channel, m.TS)
 	return happening{event: e}, true, nil
@@ -254,6 +255,17 @@ func (p *plugin) readMember(ctx context.Context, m message) (happening, bool, er
 		Kind: channel.EventMembership, Text: text, SentAt: at(m.EventTS), Sender: p.sender(ctx, m),
 		Conversation: channel.Conversation{ID: m.Channel, Kind: channel.Group},
 	}}, true, nil
+}
+
+// messageID names a message: an event, a target and a sent message alike.
+func messageID(where, ts string) string { return where + ":" + ts }
+
+// tsOf is the ts of a message's id.
+func tsOf(id string) string {
+	if _, ts, ok := strings.Cut(id, ":"); ok {
+		return ts
+	}
+	return id
 }
 
 // check refuses a message without what makes it one.

@@ -50,7 +50,7 @@ func (p *plugin) readPress(ctx context.Context, payload json.RawMessage) (happen
 	}
 	return happening{event: channel.Event{
 		ID:   m.Channel + ":" + m.TS + ":button:" + m.User + ":" + press.ActionTS,
-		Kind: channel.EventButton, Text: press.Value, TargetID: m.TS, SentAt: at(press.ActionTS), Addressed: true,
+		Kind: channel.EventButton, Text: press.Value, TargetID: messageID(m.Channel, m.TS), SentAt: at(press.ActionTS), Addressed: true,
 		Sender: p.sender(ctx, m), Conversation: p.conversation(m, false),
 	}}, true, nil
 }

@@ -41,7 +41,7 @@ func TestWhatPeopleDo(t *testing.T) {
 				parent = s.Say("C1", slacktest.Message{User: slacktest.BotUser, BotID: slacktest.BotID, Text: "root"})
 				s.Say("C1", slacktest.Message{User: "U1", ThreadTS: parent, Text: "and then?"})
 			},
-			channel.Event{Conversation: channel.Conversation{ID: "C1:PARENT", Kind: channel.Thread, Parent: "C1"}, Sender: ann, Text: "and then?", ReplyTo: "PARENT"}},
+			channel.Event{Conversation: channel.Conversation{ID: "C1:PARENT", Kind: channel.Thread, Parent: "C1"}, Sender: ann, Text: "and then?", ReplyTo: "C1:PARENT"}},
 		{"a file",
 			func(s *slacktest.Server) {
 				s.Say("D1", slacktest.Message{User: "U1", Text: "look", Files: []*slacktest.File{s.AddFile("a.txt", "text/plain", []byte("abc"))}})
@@ -54,7 +54,7 @@ func TestWhatPeopleDo(t *testing.T) {
 				s.React("U1", "D1", parent, "thumbsup", false) // taken away: nothing
 				s.React("U1", "D1", parent, "thumbsup", true)
 			},
-			channel.Event{Kind: channel.EventReaction, Conversation: channel.Conversation{ID: "D1", Kind: channel.DM}, Sender: ann, Text: "👍", TargetID: "PARENT"}},
+			channel.Event{Kind: channel.EventReaction, Conversation: channel.Conversation{ID: "D1", Kind: channel.DM}, Sender: ann, Text: "👍", TargetID: "D1:PARENT"}},
 		{"somebody comes",
 			func(s *slacktest.Server) { s.Join("U1", "C1", true) },
 			channel.Event{Kind: channel.EventMembership, Conversation: channel.Conversation{ID: "C1"}, Sender: ann, Text: "join"}},
@@ -151,7 +151,7 @@ func TestEditsAndDeletions(t *testing.T) {
 	s.Unfurl("D1", ts)
 	s.Edit("D1", ts, "two")
 	e := h.Event()
-	if e.Kind != channel.EventEdit || e.TargetID != ts || e.Text != "two" || !strings.HasPrefix(e.ID, "D1:"+ts+":edited.") || e.Sender.ID != "U1" {
+	if e.Kind != channel.EventEdit || e.TargetID != messageID("D1", ts) || e.Text != "two" || !strings.HasPrefix(e.ID, "D1:"+ts+":edited.") || e.Sender.ID != "U1" {
 		t.Errorf("edit %+v", e)
 	}
 	s.Edit("D1", ts, "three")
@@ -159,7 +159,7 @@ func TestEditsAndDeletions(t *testing.T) {
 		t.Errorf("second edit %+v", next)
 	}
 	s.Erase("D1", ts)
-	if e := h.Event(); e.Kind != channel.EventDelete || e.TargetID != ts || e.ID != "D1:"+ts+":deleted" || e.Sender.ID != "U1" {
+	if e := h.Event(); e.Kind != channel.EventDelete || e.TargetID != messageID("D1", ts) || e.ID != "D1:"+ts+":deleted" || e.Sender.ID != "U1" {
 		t.Errorf("deletion %+v", e)
 	}
 	h.Ack()

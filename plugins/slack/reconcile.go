@@ -45,7 +45,7 @@ func (p *plugin) find(ctx context.Context, r channel.Reconcile) (channel.Sent, e
 	})
 	switch {
 	case ts != "":
-		return channel.Sent{Outcome: channel.OutcomeSent, MessageIDs: []string{ts}}, nil
+		return channel.Sent{Outcome: channel.OutcomeSent, MessageIDs: []string{messageID(where, ts)}}, nil
 	case err != nil || more:
 		return channel.Sent{Outcome: channel.OutcomeUnknown}, err
 	}

@@ -51,7 +51,7 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 		p.unclear.forget(s.Key)
 	}
 	if ts != "" {
-		sent.MessageIDs = []string{ts}
+		sent.MessageIDs = []string{messageID(where, ts)}
 		p.places.locate(where, ts, s.Conversation)
 	}
 	if sent.Outcome == channel.OutcomeSent && thread != "" {
@@ -165,7 +165,7 @@ func (p *plugin) Edit(ctx context.Context, e channel.Edit) (channel.Edited, erro
 	if len(e.Buttons) == 0 {
 		options = append(options, slack.MsgOptionBlocks())
 	}
-	_, _, _, err := p.web.client.UpdateMessageContext(ctx, where, e.MessageID, options...)
+	_, _, _, err := p.web.client.UpdateMessageContext(ctx, where, tsOf(e.MessageID), options...)
 	if limited, ok := errors.AsType[*slack.RateLimitedError](err); ok {
 		return channel.Edited{RetryAfter: max(limited.RetryAfter, time.Second)}, nil
 	}
@@ -176,11 +176,11 @@ func (p *plugin) Edit(ctx context.Context, e channel.Edit) (channel.Edited, erro
 }
 
 // Delete implements channel.Deleter. A message that is gone is no error.
-func (p *plugin) Delete(ctx context.Context, c channel.Conversation, messageID string) error {
+func (p *plugin) Delete(ctx context.Context, c channel.Conversation, id string) error {
 	ctx, cancel := callDeadline(ctx)
 	defer cancel()
 	where, _ := split(c.ID)
-	_, _, err := p.web.client.DeleteMessageContext(ctx, where, messageID)
+	_, _, err := p.web.client.DeleteMessageContext(ctx, where, tsOf(id))
 	return unless(err, "delete", "message_not_found")
 }
 
@@ -189,7 +189,7 @@ func (p *plugin) React(ctx context.Context, r channel.Reaction) error {
 	ctx, cancel := callDeadline(ctx)
 	defer cancel()
 	where, _ := split(r.Conversation.ID)
-	item, name := slack.NewRefToMessage(where, r.MessageID), reactionName(r.Reaction)
+	item, name := slack.NewRefToMessage(where, tsOf(r.MessageID)), reactionName(r.Reaction)
 	if r.Remove {
 		return unless(p.web.client.RemoveReactionContext(ctx, name, item), "take back the reaction", "no_reaction")
 	}

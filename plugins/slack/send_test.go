@@ -27,7 +27,7 @@ func TestSend(t *testing.T) {
 		t.Fatalf("sent %+v: %v", sent, err)
 	}
 	m := s.Messages("C1")[0]
-	if m.TS != sent.MessageIDs[0] || !strings.HasPrefix(m.Text, "*bold* &amp; ") || strings.Contains(m.Text, "<!") || m.Plain || !m.NoUnfurl || m.ThreadTS != "" {
+	if messageID("C1", m.TS) != sent.MessageIDs[0] || !strings.HasPrefix(m.Text, "*bold* &amp; ") || strings.Contains(m.Text, "<!") || m.Plain || !m.NoUnfurl || m.ThreadTS != "" {
 		t.Errorf("message %+v", m)
 	}
 	h.Send(channel.Send{Key: "k2", Conversation: threadOf("C1", m.TS), Text: "*as it is*"})
@@ -169,7 +169,7 @@ func TestButtons(t *testing.T) {
 	}
 	h.Ack()
 	s.WaitAcked(t)
-	if applied, err := h.Edit(channel.Edit{Conversation: private, MessageID: m.TS, Revision: 1, Text: "approved", Final: true}); !applied || err != nil {
+	if applied, err := h.Edit(channel.Edit{Conversation: private, MessageID: messageID("D1", m.TS), Revision: 1, Text: "approved", Final: true}); !applied || err != nil {
 		t.Fatalf("applied %v: %v", applied, err)
 	}
 	if m := s.Messages("D1")[0]; string(m.Blocks) != "[]" || m.Text != "approved" {
