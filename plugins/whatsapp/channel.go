@@ -41,6 +41,10 @@ func (p *plugin) Configure(_ context.Context, c channel.Config) error {
 	if err != nil {
 		return err
 	}
+	if s.Mode == "linked" {
+		p.line = newLinked(s, c)
+		return nil
+	}
 	p.line = newCloud(s, c)
 	return nil
 }

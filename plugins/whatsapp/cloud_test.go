@@ -106,6 +106,7 @@ func TestSettingsThatMakeNoSense(t *testing.T) {
 		{"no word for the handshake", good("mode", "cloud"), less("verify_token"), "secrets.verify_token"},
 		{"unencrypted", good("api_url", "http://graph.facebook.com"), secrets(), "api_url"},
 		{"unknown key", good("phone", "1"), secrets(), "phone"},
+		{"a device without a name", map[string]any{"mode": "linked", "device_name": ""}, nil, "device_name"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := plugintest.TryStart(t, &plugin{}, plugintest.Config{Settings: c.settings, Secrets: c.secrets})

@@ -12,7 +12,7 @@ import (
 
 // settings are the keys of [channels.NAME] that this plugin knows.
 type settings struct {
-	Mode string `json:"mode"` // "cloud"
+	Mode string `json:"mode"` // "cloud" or "linked"
 
 	// Of the Cloud API.
 	APIURL           string `json:"api_url"`         // https://graph.facebook.com/v23.0
@@ -23,20 +23,24 @@ type settings struct {
 	// ConfirmMS is how long a send waits for WhatsApp to say that it failed after all.
 	ConfirmMS int `json:"confirm_ms"` // 2000
 
+	// Of the linked device.
+	DeviceName string `json:"device_name"` // Flynn
+	Groups     *bool  `json:"groups"`      // true: groups are listened to
+
 	token, secret, verify string
 }
 
 func newSettings(c channel.Config) (settings, error) {
-	s := settings{APIURL: "https://graph.facebook.com/v23.0", TemplateLanguage: "en", ConfirmMS: 2000}
+	s := settings{APIURL: "https://graph.facebook.com/v23.0", TemplateLanguage: "en", ConfirmMS: 2000, DeviceName: "Flynn"}
 	if err := c.Decode(&s); err != nil {
 		return s, err
 	}
 	s.APIURL = strings.TrimSuffix(s.APIURL, "/")
 	s.token, s.secret, s.verify = c.Secrets["access_token"], c.Secrets["app_secret"], c.Secrets["verify_token"]
-	return s, s.check()
+	return s, s.check(c.StateDir)
 }
 
-func (s settings) check() error {
+func (s settings) check(stateDir string) error {
 	var errs channel.FieldErrors
 	wrong := func(bad bool, path, format string, args ...any) {
 		if bad {
@@ -52,8 +56,11 @@ func (s settings) check() error {
 		wrong(len(s.verify) < 8, "secrets.verify_token", "needs verify_token_env or verify_token_file: a word of your own with at least 8 characters")
 		wrong(s.ConfirmMS < 0 || s.ConfirmMS > 10_000, "confirm_ms", "want 0 to 10000")
 		wrong(s.Template != "" && s.TemplateLanguage == "", "template_language", `want the template's language, such as "en_US"`)
+	case "linked":
+		wrong(stateDir == "", "mode", "a linked device needs a state folder")
+		wrong(s.DeviceName == "" || len(s.DeviceName) > 50, "device_name", "want 1 to 50 characters")
 	default:
-		wrong(true, "mode", `want "cloud" (a business over Meta's API)`)
+		wrong(true, "mode", `want "cloud" (a business over Meta's API) or "linked" (a device of a phone)`)
 	}
 	if len(errs) > 0 {
 		return errs
@@ -76,5 +83,7 @@ func trustworthy(address string) bool {
 }
 
 func (s settings) receipts() bool { return s.ReadReceipts == nil || *s.ReadReceipts }
+
+func (s settings) groups() bool { return s.Groups == nil || *s.Groups }
 
 func (s settings) confirm() time.Duration { return time.Duration(s.ConfirmMS) * time.Millisecond }
