@@ -50,8 +50,10 @@ func (c *cloud) Run(ctx context.Context, in channel.Inbox) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if errors.Is(err, hostapi.ErrNotGranted) {
-			return err
+		if errors.Is(err, hostapi.ErrNotGranted) { // another process would not be granted it either
+			in.Status(channel.StateDegraded, "nothing is received: "+err.Error())
+			<-ctx.Done()
+			break
 		}
 		c.log.Warn("the webhook is not served", "error", err)
 		in.Status(channel.StateDegraded, err.Error())

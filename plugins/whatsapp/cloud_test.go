@@ -516,6 +516,19 @@ func TestATokenThatIsRefused(t *testing.T) {
 	}
 }
 
+func TestAHostWithoutWebhooks(t *testing.T) {
+	s := whatsapptest.Start(t, whatsapptest.Config{})
+	h := plugintest.Start(t, &plugin{}, plugintest.Config{
+		Settings: map[string]any{"mode": "cloud", "api_url": s.URL(), "phone_number_id": whatsapptest.PhoneID, "confirm_ms": 0}, Secrets: secrets(),
+	})
+	if text := h.WaitStatus(channel.StateDegraded); !strings.Contains(text, "permissions.host") {
+		t.Errorf("status %q", text)
+	}
+	if sent, err := h.Send(channel.Send{Key: "k", Conversation: withAnn, Text: "still"}); sent.Outcome != channel.OutcomeSent || err != nil {
+		t.Errorf("%+v, %v", sent, err)
+	}
+}
+
 func FuzzHook(f *testing.F) {
 	f.Add([]byte(`{"object":"whatsapp_business_account","entry":[{"changes":[{"field":"messages","value":{"metadata":{"phone_number_id":"1"},"contacts":[{"wa_id":"2"}],"messages":[{"from":"2","id":"w","type":"image","image":{"id":"3"}}]}}]}]}`))
 	f.Add([]byte(`{"object":"whatsapp_business_account","entry":[{"changes":[{"field":"messages","value":{"metadata":{"phone_number_id":"1"},"statuses":[{"id":"w","status":"failed","errors":[{"code":1}]}]}}]}]}`))
