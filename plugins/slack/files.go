@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/slack-go/slack"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/flynnhost/flynn/sdk/channel"
 )
@@ -20,13 +22,13 @@ const transferTimeout = 5 * time.Minute
 // Fetch implements channel.Fetcher. A handle is the id of a file; where its bytes are is asked for each time, since the address ages.
 func (p *plugin) Fetch(ctx context.Context, handle string) (channel.Media, error) {
 	if !slackID(handle, "F") {
-		return channel.Media{}, fmt.Errorf("%q is no file of slack", handle)
+		return channel.Media{}, status.Errorf(codes.InvalidArgument, "%q is no file of slack", handle)
 	}
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	f, _, _, err := p.web.client.GetFileInfoContext(ctx, handle, 1, 1)
 	if err != nil {
 		cancel()
-		return channel.Media{}, clean("look the file up", err)
+		return channel.Media{}, final("look the file up", err)
 	}
 	body, err := p.web.download(ctx, firstOf(f.URLPrivateDownload, f.URLPrivate), f.Mimetype)
 	if err != nil {
@@ -62,7 +64,7 @@ func (t *transfer) Close() error {
 // download opens a file with the bot's token, which goes to Slack only: what a message says of a file may name any address.
 func (w *web) download(ctx context.Context, address, mediaType string) (io.ReadCloser, error) {
 	if !w.mayHaveToken(address) {
-		return nil, errors.New("fetch the file: it is not kept by slack")
+		return nil, status.Error(codes.FailedPrecondition, "fetch the file: it is not kept by slack")
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -105,14 +107,14 @@ func (w *web) mayHaveToken(address string) bool {
 // Upload implements channel.Uploader. Slack wants to know the size ahead; the file is seen by nobody until it is shared.
 func (p *plugin) Upload(ctx context.Context, m channel.Media) (string, error) {
 	if m.Size <= 0 || m.Size > maxAttachment {
-		return "", fmt.Errorf("slack takes files of 1 byte to %d MiB whose size is known; this one has %d bytes", maxAttachment>>20, m.Size)
+		return "", status.Errorf(codes.InvalidArgument, "slack takes files of 1 byte to %d MiB whose size is known; this one has %d bytes", maxAttachment>>20, m.Size)
 	}
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()
 	name := firstOf(strings.TrimSpace(m.Name), "file")
 	to, err := p.web.client.GetUploadURLExternalContext(ctx, slack.GetUploadURLExternalParameters{FileName: name, FileSize: int(m.Size)})
 	if err != nil {
-		return "", clean("prepare the upload", err)
+		return "", final("prepare the upload", err)
 	}
 	err = p.web.client.UploadToURL(ctx, slack.UploadToURLParameters{
 		UploadURL: to.UploadURL, Filename: name, Reader: io.LimitReader(m.Body, m.Size),

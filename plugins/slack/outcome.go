@@ -7,9 +7,12 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/slack-go/slack"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/flynnhost/flynn/sdk/channel"
 )
@@ -68,6 +71,19 @@ func sentBy(err error) (channel.Sent, error) {
 		return notSent(0, clean("reach slack", err))
 	}
 	return channel.Sent{Outcome: channel.OutcomeUnknown}, clean("no answer of slack", err)
+}
+
+// final puts an error into words, and says by its code when the same call can never succeed.
+func final(doing string, err error) error {
+	refused, ok := errors.AsType[slack.SlackErrorResponse](err)
+	err = clean(doing, err)
+	switch {
+	case !ok || unclearErrors[refused.Err] || limitErrors[refused.Err] || authErrors[refused.Err]:
+		return err
+	case strings.HasSuffix(refused.Err, "_not_found"):
+		return status.Error(codes.NotFound, err.Error()+hint(refused))
+	}
+	return status.Error(codes.FailedPrecondition, err.Error()+hint(refused))
 }
 
 // hint says what a person can do.

@@ -170,7 +170,7 @@ func (p *plugin) Edit(ctx context.Context, e channel.Edit) (channel.Edited, erro
 		return channel.Edited{RetryAfter: max(limited.RetryAfter, time.Second)}, nil
 	}
 	if err != nil {
-		return channel.Edited{}, clean("edit", err)
+		return channel.Edited{}, final("edit", err)
 	}
 	return channel.Edited{}, nil
 }
@@ -201,7 +201,7 @@ func unless(err error, doing, code string) error {
 	if refused, ok := errors.AsType[slack.SlackErrorResponse](err); err == nil || ok && refused.Err == code {
 		return nil
 	}
-	return clean(doing, err)
+	return final(doing, err)
 }
 
 // Typing implements channel.Typer. Slack shows what a bot does only below a thread; elsewhere there is nothing to be shown.

@@ -12,6 +12,9 @@ import (
 	"net/url"
 	"strings"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
@@ -34,7 +37,7 @@ func captioned(mediaType string) bool { return mediaKind(mediaType) != "audio" }
 // Fetch implements line. A handle is the id of a medium; its address is asked for each time, since it ages within minutes.
 func (c *cloud) Fetch(ctx context.Context, handle string) (channel.Media, error) {
 	if !digits(handle) {
-		return channel.Media{}, fmt.Errorf("%q is no medium of WhatsApp", handle)
+		return channel.Media{}, status.Errorf(codes.InvalidArgument, "%q is no medium of WhatsApp", handle)
 	}
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	var at struct {
@@ -45,11 +48,11 @@ func (c *cloud) Fetch(ctx context.Context, handle string) (channel.Media, error)
 	}
 	err := c.graph.get(ctx, handle+"?phone_number_id="+c.graph.phone, &at)
 	if err == nil && (at.Size < 0 || at.Size > maxAttachment) {
-		err = fmt.Errorf("the medium has %d bytes, and %d MiB are taken", at.Size, maxAttachment>>20)
+		err = status.Errorf(codes.FailedPrecondition, "the medium has %d bytes, and %d MiB are taken", at.Size, maxAttachment>>20)
 	}
 	if err != nil {
 		cancel()
-		return channel.Media{}, err
+		return channel.Media{}, final(err)
 	}
 	body, err := c.graph.download(ctx, at.URL)
 	if err != nil {
@@ -90,7 +93,7 @@ func (t *transfer) Close() error {
 // download opens a medium with the token, which goes to Meta only.
 func (g *graph) download(ctx context.Context, address string) (io.ReadCloser, error) {
 	if !g.mayHaveToken(address) {
-		return nil, errors.New("fetch the medium: it is not kept by meta")
+		return nil, status.Error(codes.FailedPrecondition, "fetch the medium: it is not kept by meta")
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -129,7 +132,7 @@ func (g *graph) mayHaveToken(address string) bool {
 // Upload implements line.
 func (c *cloud) Upload(ctx context.Context, m channel.Media) (string, error) {
 	if m.Size <= 0 || m.Size > maxAttachment {
-		return "", fmt.Errorf("whatsapp takes media of 1 byte to %d MiB whose size is known; this one has %d bytes", maxAttachment>>20, m.Size)
+		return "", status.Errorf(codes.InvalidArgument, "whatsapp takes media of 1 byte to %d MiB whose size is known; this one has %d bytes", maxAttachment>>20, m.Size)
 	}
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()
@@ -154,7 +157,7 @@ func (c *cloud) Upload(ctx context.Context, m channel.Media) (string, error) {
 		ID string `json:"id"`
 	}
 	if err := c.graph.do(ctx, http.MethodPost, c.graph.phone+"/media", w.FormDataContentType(), body, int64(len(all))+m.Size, &answer); err != nil {
-		return "", err
+		return "", final(err)
 	}
 	if !digits(answer.ID) {
 		return "", errors.New("upload: meta names no medium")

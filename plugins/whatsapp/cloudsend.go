@@ -206,7 +206,7 @@ func (c *cloud) React(ctx context.Context, r channel.Reaction) error {
 	}
 	body := object{"type": "reaction", "reaction": object{"message_id": r.MessageID, "emoji": emoji}}
 	_, err := c.post(ctx, channel.Send{Conversation: r.Conversation}, "", body)
-	return err
+	return final(err)
 }
 
 // Typing implements line. WhatsApp ties it to a message of the person, which it also marks as read, and ends it by itself after 25

@@ -13,6 +13,9 @@ import (
 	"strconv"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
@@ -183,6 +186,18 @@ const outsideWindow = 131047
 func unauthorized(err error) bool {
 	e, ok := errors.AsType[*graphError](err)
 	return ok && (e.Code == 190 || e.Code == 0 && e.status == http.StatusUnauthorized || e.Code == 10 || e.Code == 3 || e.Code == 200)
+}
+
+// final says by its code when the same call can never succeed.
+func final(err error) error {
+	e, ok := errors.AsType[*graphError](err)
+	if !ok || e.after > 0 || e.Code == 0 || e.status >= 500 || e.status == http.StatusTooManyRequests || unauthorized(err) {
+		return err
+	}
+	if _, again := waits()[e.Code]; again || e.Code == 1 {
+		return err
+	}
+	return status.Error(codes.FailedPrecondition, err.Error())
 }
 
 // sentBy tells what an error means for the message that it answers.

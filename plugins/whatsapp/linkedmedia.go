@@ -11,6 +11,8 @@ import (
 
 	"go.mau.fi/whatsmeow"
 	"go.mau.fi/whatsmeow/proto/waE2E"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/flynnhost/flynn/sdk/channel"
@@ -108,7 +110,7 @@ func handleOf(m *waE2E.Message) (string, error) {
 
 // parseHandle reads a handle. It takes only what handleOf writes: a path below WhatsApp's own servers, never an address.
 func parseHandle(handle string) (*waE2E.Message, error) {
-	wrong := errors.New("this is no medium of WhatsApp")
+	wrong := status.Error(codes.InvalidArgument, "this is no medium of WhatsApp")
 	wire, err := base64.RawURLEncoding.DecodeString(handle)
 	if err != nil || len(handle) > maxHandle {
 		return nil, wrong
@@ -140,7 +142,7 @@ func (l *linked) Fetch(ctx context.Context, handle string) (channel.Media, error
 	}
 	k, _, name := mediumOf(m)
 	if k.GetFileLength() > maxAttachment {
-		return channel.Media{}, fmt.Errorf("the medium is larger than %d MiB", maxAttachment>>20)
+		return channel.Media{}, status.Errorf(codes.FailedPrecondition, "the medium is larger than %d MiB", maxAttachment>>20)
 	}
 	f, err := l.scratch()
 	if err != nil {
@@ -205,7 +207,7 @@ func (l *linked) Upload(ctx context.Context, m channel.Media) (string, error) {
 		return "", fmt.Errorf("read the medium: %w", err)
 	}
 	if n == 0 || n > maxAttachment {
-		return "", fmt.Errorf("whatsapp takes media of 1 byte to %d MiB; this one has %d", maxAttachment>>20, n)
+		return "", status.Errorf(codes.InvalidArgument, "whatsapp takes media of 1 byte to %d MiB; this one has %d", maxAttachment>>20, n)
 	}
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()

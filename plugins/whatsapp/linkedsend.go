@@ -14,6 +14,8 @@ import (
 	"go.mau.fi/whatsmeow/proto/waCommon"
 	"go.mau.fi/whatsmeow/proto/waE2E"
 	"go.mau.fi/whatsmeow/types"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/flynnhost/flynn/sdk/channel"
@@ -153,7 +155,7 @@ func (l *linked) Reconcile(ctx context.Context, r channel.Reconcile) (channel.Se
 func (l *linked) React(ctx context.Context, r channel.Reaction) error {
 	target, ok := parseRef(r.MessageID)
 	if !ok {
-		return fmt.Errorf("%q is no message of WhatsApp", r.MessageID)
+		return status.Errorf(codes.InvalidArgument, "%q is no message of WhatsApp", r.MessageID)
 	}
 	a, err := l.current()
 	if err != nil {

@@ -284,3 +284,10 @@ func (s *Server) WaitLost(t testing.TB) {
 		return !slices.ContainsFunc(s.events, func(e *Event) bool { return !e.Acked && !e.Lost })
 	})
 }
+
+// Hasten changes when and how often events are told again from now on.
+func (s *Server) Hasten(after time.Duration, redeliveries int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.config.RedeliverAfter, s.config.Redeliveries = after, redeliveries
+}
