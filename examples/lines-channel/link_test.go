@@ -22,7 +22,6 @@ func (in *taker) DeliverAsync(_ context.Context, e channel.Event, done func(erro
 }
 
 func (in *taker) Status(channel.State, string) {}
-func (*taker) LoginCode(string, string)        {}
 
 func (in *taker) LoginCode(string, string) {}
 

@@ -64,6 +64,7 @@ func (p *plugin) Configure(_ context.Context, c channel.Config) error {
 // Run implements channel.Channel: it follows the homeserver again and again until ctx ends.
 func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 	defer p.client.http.CloseIdleConnections()
+	in.Status(channel.StateConnecting, p.settings.Homeserver)
 	for failures := 0; ctx.Err() == nil; {
 		began := time.Now()
 		err := p.once(ctx, in)
@@ -92,7 +93,6 @@ func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 
 // once makes sure that the token is that of the account and follows until something fails.
 func (p *plugin) once(ctx context.Context, in channel.Inbox) error {
-	in.Status(channel.StateConnecting, p.settings.Homeserver)
 	var who struct {
 		User string `json:"user_id"`
 	}
