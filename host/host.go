@@ -28,6 +28,7 @@ import (
 	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/provider"
 	"github.com/flynnhost/flynn/host/store"
@@ -72,6 +73,8 @@ type Host struct {
 	runner   *agent.Runner
 	broker   *broker
 	gateway  *gateway.Server
+	services *service.Server
+	hooks    *gateway.Hooks // nil when no webhooks are taken
 	metrics  *metrics
 	hangup   <-chan os.Signal
 
@@ -143,8 +146,12 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	if err := h.openServices(c); err != nil {
+		return err
+	}
 	if h.plugins, err = plugin.New(plugin.Config{
-		Dir: c.Plugins.Dir, StateDir: filepath.Join(c.Store.Dir, "state"), DevPaths: c.Plugins.DevPaths, Log: h.log,
+		Services: h.services,
+		Dir:      c.Plugins.Dir, StateDir: filepath.Join(c.Store.Dir, "state"), DevPaths: c.Plugins.DevPaths, Log: h.log,
 		OnState: h.metrics.pluginState, OnCall: h.metrics.pluginCall,
 	}); err != nil {
 		return err
@@ -261,6 +268,7 @@ func (h *Host) Run(ctx context.Context) error {
 	in.run(h, "media", stop, func() error { return h.media.Run(ctx) })
 	in.run(h, "configuration", stop, func() error { return h.follow(ctx) })
 	in.run(h, "gateway", stop, func() error { return h.gateway.Run(ctx) })
+	in.run(h, "webhooks", stop, func() error { return h.runHooks(ctx) })
 	h.setChannels(nil, cfg)
 	h.setTools(nil, cfg)
 	in.run(h, "critical channels", stop, func() error { return h.awaitCritical(ctx, criticalPatience) })
@@ -328,6 +336,9 @@ func (h *Host) close() error {
 	var errs []error
 	if h.gateway != nil {
 		h.gateway.Close() // a second close of the listener is an error that means nothing
+	}
+	if h.hooks != nil {
+		h.hooks.Close() // likewise
 	}
 	if h.policies != nil {
 		errs = append(errs, h.policies.Close())

@@ -322,6 +322,9 @@ type Gateway struct {
 	TokenFile string `toml:"token_file" is:"path"`
 	// Origins lists further allowed Origin values besides the listener's own.
 	Origins []string `toml:"origins"`
+	// HooksListen is the loopback address for the webhooks of plugins; empty takes none. PublicURL is how platforms reach it.
+	HooksListen string `toml:"hooks_listen"`
+	PublicURL   string `toml:"public_url"`
 }
 
 // Store is where durable state lives.
