@@ -50,6 +50,7 @@ type Provider struct {
 
 	mu     sync.Mutex
 	client Client  // nil while the plugin is not running
+	uses   int     // calls of Serve so far: at an upgrade the new process is used before the old one has ended, and the latest counts
 	offers []offer // as listed last, by name
 	left   []string
 }
@@ -79,10 +80,14 @@ func (p *Provider) Serve(ctx context.Context, c *plugin.Client) error { return p
 
 // serve keeps the list while the plugin runs.
 func (p *Provider) serve(ctx context.Context, c Client) error {
-	if err := p.read(ctx, c); err != nil {
+	p.mu.Lock()
+	p.uses++
+	use := p.uses
+	p.mu.Unlock()
+	if err := p.read(ctx, c, use); err != nil {
 		return err
 	}
-	defer p.lost()
+	defer p.lost(use)
 	changes := make(chan struct{}, 1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -109,7 +114,7 @@ func (p *Provider) serve(ctx context.Context, c Client) error {
 			}
 			return err
 		case <-changes:
-			if err := p.read(ctx, c); err != nil && ctx.Err() == nil {
+			if err := p.read(ctx, c, use); err != nil && ctx.Err() == nil {
 				return err
 			}
 			select {
@@ -121,13 +126,17 @@ func (p *Provider) serve(ctx context.Context, c Client) error {
 }
 
 // read lists the tools and takes them over.
-func (p *Provider) read(ctx context.Context, c Client) error {
+func (p *Provider) read(ctx context.Context, c Client, use int) error {
 	specs, err := c.Tools(ctx)
 	if err != nil {
 		return err
 	}
 	offers, left := newOffers(specs)
 	p.mu.Lock()
+	if use != p.uses {
+		p.mu.Unlock()
+		return nil
+	}
 	same := p.client != nil && slices.EqualFunc(offers, p.offers, func(a, b offer) bool { return a.digest == b.digest }) && slices.Equal(left, p.left)
 	p.client, p.offers, p.left = c, offers, left
 	p.mu.Unlock()
@@ -156,10 +165,12 @@ func (p *Provider) record(offers []offer) {
 	}
 }
 
-func (p *Provider) lost() {
+func (p *Provider) lost(use int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.client = nil
+	if use == p.uses {
+		p.client = nil
+	}
 }
 
 // revoked says why a tool that was offered as o cannot be called now, or "".

@@ -228,6 +228,31 @@ func TestToolThatChangesIsNotCalled(t *testing.T) {
 	}
 }
 
+// TestNewProcessBesideTheOld is an upgrade: the end of the old process takes nothing from the new one.
+func TestNewProcessBesideTheOld(t *testing.T) {
+	old, next := &fake{specs: []plugin.ToolSpec{spec("a")}}, &fake{specs: []plugin.ToolSpec{spec("a"), spec("b")}}
+	p, changes, stopOld := start(t, old, Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.serve(ctx, next) }()
+	<-changes
+	stopOld()
+	tools, _ := p.Tools(Rules{})
+	if got := namesOf(tools); !slices.Equal(got, []string{"ext.a", "ext.b"}) {
+		t.Errorf("tools %q", got)
+	}
+	if why := tools[0].(tool.Revocable).Revoked(); why != "" {
+		t.Errorf("after the upgrade: %s", why)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if why := tools[0].(tool.Revocable).Revoked(); why == "" {
+		t.Error("a provider that has ended still offers tools")
+	}
+}
+
 func TestFloodOfChangesIsReadSlowly(t *testing.T) {
 	f := &fake{specs: []plugin.ToolSpec{spec("a")}}
 	_, _, stop := start(t, f, Config{})

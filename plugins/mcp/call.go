@@ -17,6 +17,11 @@ import (
 
 // Call implements tool.Provider. Trouble with the server is the tool's failure, in words that a model can use.
 func (p *provider) Call(ctx context.Context, c *tool.Call) (tool.Result, error) {
+	select {
+	case <-p.tried: // a server that is only starting is worth a moment; one that is down is not
+	case <-ctx.Done():
+		return tool.Result{}, ctx.Err()
+	}
 	l, list, why := p.current()
 	if l == nil {
 		return tool.Failed("the MCP server is not connected: " + why), nil

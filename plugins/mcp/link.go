@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -72,14 +71,7 @@ func (p *provider) client(l *link) *mcp.Client {
 		},
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { l.progressed(r.Params) },
 	}
-	if len(p.settings.Roots) > 0 {
-		options.Capabilities.RootsV2 = &mcp.RootCapabilities{}
-	}
-	c := mcp.NewClient(&mcp.Implementation{Name: "flynn", Version: "0.1.0"}, options)
-	for _, root := range p.settings.Roots {
-		c.AddRoots(&mcp.Root{URI: (&url.URL{Scheme: "file", Path: root}).String()})
-	}
-	return c
+	return newClient(options, p.settings.Roots)
 }
 
 // watch passes the progress of a call on until the function is called.

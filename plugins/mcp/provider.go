@@ -20,7 +20,9 @@ type provider struct {
 	log      *slog.Logger
 	dial     dialer
 	pace     pace
-	calls    atomic.Int64 // made so far; their numbers are progress tokens
+	calls    atomic.Int64  // made so far; their numbers are progress tokens
+	tried    chan struct{} // closed when the first try to connect has ended, one way or the other
+	trying   sync.Once     // closes it
 
 	mu    sync.Mutex
 	link  *link  // nil while there is none
@@ -66,7 +68,7 @@ func (p *provider) Configure(_ context.Context, c tool.Config) error {
 	if err != nil {
 		return err
 	}
-	p.settings, p.log, p.why = s, c.Log, "it has not been reached yet"
+	p.settings, p.log, p.why, p.tried = s, c.Log, "it has not been reached yet", make(chan struct{})
 	if p.pace == (pace{}) {
 		p.pace = defaultPace()
 	}
@@ -152,6 +154,7 @@ func (p *provider) gain(l *link, list listing) {
 	same := p.list.equal(list)
 	p.link, p.list, p.why = l, list, ""
 	p.mu.Unlock()
+	p.trying.Do(func() { close(p.tried) })
 	p.board.Status(tool.StateReady, fmt.Sprintf("%s, %d tools", l.name, len(list.tools)))
 	if !same {
 		p.board.Changed()
@@ -163,6 +166,7 @@ func (p *provider) lose(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.link, p.why = nil, why.Error()
+	p.trying.Do(func() { close(p.tried) })
 }
 
 // current is the connection in use, or why there is none.

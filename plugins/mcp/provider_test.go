@@ -224,26 +224,6 @@ func TestServerThatGoesAndComes(t *testing.T) {
 	}
 }
 
-func TestServerCanAskNothingOfUs(t *testing.T) {
-	var at place
-	at.server = newServer(map[string]mcp.ToolHandler{"asks": func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		_, sampling := r.Session.CreateMessage(ctx, &mcp.CreateMessageParams{MaxTokens: 1})
-		_, elicit := r.Session.Elicit(ctx, &mcp.ElicitParams{Message: "password?"})
-		return says(fmt.Sprintf("sampling refused %t, elicitation refused %t", sampling != nil, elicit != nil))(ctx, r)
-	}})
-	h := start(t, &at, plugintest.Config{Settings: map[string]any{"command": "none", "roots": []string{"/srv/a b"}}})
-	out, err := h.Call("asks", nil)
-	if err != nil || out.Text != "sampling refused true, elicitation refused true" {
-		t.Errorf("got %+v, %v", out, err)
-	}
-	at.mu.Lock()
-	session := at.sessions[0]
-	at.mu.Unlock()
-	if c := session.InitializeParams().Capabilities; c.Sampling != nil || c.Elicitation != nil || c.RootsV2 == nil {
-		t.Errorf("the server is told of %+v", c)
-	}
-}
-
 func TestResources(t *testing.T) {
 	s := newServer(map[string]mcp.ToolHandler{"resources.list": says("a shadow")})
 	read := func(_ context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {

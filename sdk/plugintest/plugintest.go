@@ -54,7 +54,11 @@ func Start(t testing.TB, p channel.Channel, c Config) *Host {
 // TryStart is Start for configurations that may be refused: the error is a channel.FieldErrors when the settings are wrong.
 func TryStart(t testing.TB, p channel.Channel, c Config) (*Host, error) {
 	t.Helper()
-	h := &Host{process: serve(t, channel.Part(p), withDefaults(t, c))}
+	running, err := serve(t, channel.Part(p), withDefaults(t, c))
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{process: running}
 	h.channel = channelv1.NewChannelClient(h.conn)
 	if err := h.configure(); err != nil {
 		return nil, err

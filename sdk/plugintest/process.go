@@ -51,11 +51,11 @@ func withDefaults(t testing.TB, c Config) Config {
 }
 
 // serve runs the plugin and connects to it.
-func serve(t testing.TB, p plugin.Part, c Config) process {
+func serve(t testing.TB, p plugin.Part, c Config) (process, error) {
 	lis := bufconn.Listen(handshake.MaxFrame)
 	h := process{t: t, config: c, exited: make(chan struct{}), failure: new(error)}
 	if err := h.serveServices(); err != nil { // first, so that they end last
-		t.Fatal(err)
+		return h, err
 	}
 	log := slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -76,7 +76,7 @@ func serve(t testing.TB, p plugin.Part, c Config) process {
 		<-h.exited
 		_ = conn.Close()
 	})
-	return h
+	return h, nil
 }
 
 // testWriter sends the plugin's log to the test's.

@@ -33,7 +33,11 @@ func StartTools(t testing.TB, p tool.Provider, c Config) *ToolHost {
 // TryStartTools is StartTools for configurations that may be refused: the error is a tool.FieldErrors when the settings are wrong.
 func TryStartTools(t testing.TB, p tool.Provider, c Config) (*ToolHost, error) {
 	t.Helper()
-	h := &ToolHost{process: serve(t, tool.Part(p), withDefaults(t, c))}
+	running, err := serve(t, tool.Part(p), withDefaults(t, c))
+	if err != nil {
+		return nil, err
+	}
+	h := &ToolHost{process: running}
 	h.tools = toolv1.NewToolsClient(h.conn)
 	return h, h.configure()
 }
