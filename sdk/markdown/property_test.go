@@ -182,7 +182,7 @@ func TestSplitFitsAndLosesNothing(t *testing.T) {
 func missing(source, joined string) string {
 	joined = strings.ToValidUTF8(joined, "\uFFFD")
 	for i, r := range source {
-		if unicode.IsSpace(r) || unicode.IsControl(r) || r == utf8.RuneError || r == '>' {
+		if unicode.IsSpace(r) || unicode.IsControl(r) || r == utf8.RuneError || r == 0xFFFE || r == 0xFFFF || r == '>' {
 			continue
 		}
 		at := strings.IndexRune(joined, r)
