@@ -45,13 +45,26 @@ func (a *adapter) Serve(ctx context.Context, c *plugin.Client) error {
 	defer accepting.Wait()
 	defer cancel()
 	return c.Receive(ctx, receiveWindow, func(e plugin.Event, done func(error)) {
-		if e.Kind != plugin.EventMessage && !a.answersEdit(e) { // nothing answers reactions and the like yet
+		if !a.answers(&e) { // nothing answers reactions and the like yet
 			done(nil)
 			return
 		}
 		e.Message.Channel = a.name
 		arrivals.Push(e.Message.ConversationKey(), arrival{e.Message, done})
 	})
+}
+
+// answers tells whether an event is one that somebody answers. The press of a button, and a command of the platform's own, is
+// its sender's saying what the button stands for; nobody else can be meant by it but Flynn.
+func (a *adapter) answers(e *plugin.Event) bool {
+	switch e.Kind {
+	case plugin.EventMessage:
+		return true
+	case plugin.EventButton, plugin.EventCommand:
+		e.Message.Addressed = true
+		return true
+	}
+	return a.answersEdit(*e)
 }
 
 // answersEdit tells whether an event is the new text of an earlier message, and the configuration in force wants an answer to it.

@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,10 +25,10 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/lane"
+	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/policy"
-	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
@@ -56,6 +55,7 @@ type Host struct {
 	started  time.Time
 	holder   *config.Holder
 	store    *sqlite.Store
+	media    *media.Store
 	registry *tool.Registry
 	machines *machines
 	policies *policy.Engine
@@ -65,6 +65,7 @@ type Host struct {
 	inbox    *channel.Inbox
 	outbox   *channel.Outbox
 	lanes    *lane.Group[agent.Item]
+	commands *lane.Group[store.InboxRow]
 	runner   *agent.Runner
 	broker   *broker
 	gateway  *gateway.Server
@@ -96,6 +97,9 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 func (h *Host) open(ctx context.Context, c *config.Config) error {
 	var err error
 	if h.store, err = sqlite.Open(ctx, c.Store.Dir); err != nil {
+		return err
+	}
+	if h.media, err = openMedia(c, h.log); err != nil {
 		return err
 	}
 	registry := prometheus.NewRegistry()
@@ -133,7 +137,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	}); err != nil {
 		return err
 	}
-	if h.desk, err = approval.New(approval.Config{Store: h.store, Notify: h.approvalChanged, SelfApprove: isLocal}); err != nil {
+	if h.desk, err = approval.New(approval.Config{Store: h.store, Notify: h.approvalChanged, SelfApprove: h.selfApproves}); err != nil {
 		return err
 	}
 	g, err := h.newGeneration(c)
@@ -158,12 +162,14 @@ func (h *Host) wire(c *config.Config) {
 		Store: h.store, Machines: h.machines, Approvals: h.desk, Tools: &tool.Runner{Log: h.log},
 		Generation: h.inForce,
 		Replied:    h.outbox.Push,
+		Asked:      h.asked,
 		Publish:    h.broker.publish,
 		Log:        h.log,
 		Parallel:   c.Budgets.ParallelTurns,
 		Observe:    h.metrics.turn,
 	})
 	h.lanes = lane.New(maxConversations, h.runner.Work)
+	h.commands = lane.New(maxConversations, h.newCommands().Work)
 	h.inbox = channel.NewInbox(channel.InboxConfig{
 		Store:   h.store,
 		Admit:   func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },
@@ -176,17 +182,6 @@ func (h *Host) wire(c *config.Config) {
 
 // maxConversations bounds the conversations with work at a time; turns at work are bounded by budgets.parallel_turns.
 const maxConversations = 1 << 16
-
-func (h *Host) deliver(row store.InboxRow) {
-	it := agent.Item{Row: row}
-	h.lanes.Push(it.Key(), it)
-}
-
-// isLocal tells whether a sender sits at this machine, where the one who asks and the one who may decide are the same.
-func isLocal(sender string) bool {
-	instance, _, _ := strings.Cut(sender, ":")
-	return route.Door(instance) != route.DoorChannel
-}
 
 // approvalChanged tells the watchers of a conversation that a request was decided.
 func (h *Host) approvalChanged(a store.Approval) {
@@ -209,7 +204,7 @@ func (h *Host) Run(ctx context.Context) error {
 		return err
 	}
 	for _, it := range items {
-		h.lanes.Push(it.Key(), it)
+		h.queue(it)
 	}
 	for _, door := range config.LocalDoors() {
 		h.outbox.Attach(door, local{})
@@ -232,9 +227,11 @@ func (h *Host) Run(ctx context.Context) error {
 	kept.run(h, "egress log", stop, func() error { return h.machines.egress.run(records) })
 	out.run(h, "sandbox", stop, func() error { return h.machines.run(sandboxes, cfg.Sandbox) })
 	in.run(h, "lanes", stop, func() error { return h.lanes.Run(ctx) })
+	in.run(h, "commands", stop, func() error { return h.commands.Run(ctx) })
 	in.run(h, "policies", stop, func() error { return h.policies.Run(ctx) })
 	in.run(h, "shadow policies", stop, func() error { return h.policies.RunShadows(ctx) })
 	kept.run(h, "shadow log", stop, func() error { return h.shadows.run(records) })
+	in.run(h, "media", stop, func() error { return h.media.Run(ctx) })
 	in.run(h, "configuration", stop, func() error { return h.follow(ctx) })
 	in.run(h, "gateway", stop, func() error { return h.gateway.Run(ctx) })
 	h.setChannels(nil, cfg)

@@ -10,7 +10,7 @@ import (
 
 // PolicyStore is where the policies of a configuration are installed: below the store's folder, with the lock beside the file.
 func PolicyStore(c *config.Config) *pack.Store {
-	trust := pack.Trust{Required: c.Trust.RequireSignature}
+	trust := pack.Trust{Required: c.Trust.RequireSignature, Table: "[policy_trust]"}
 	for _, key := range c.Trust.Keys {
 		trust.Keys = append(trust.Keys, pack.Key(key)) // the check of the configuration has parsed it
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/policy/pack"
+	"github.com/flynnhost/flynn/host/signing"
 )
 
 // distributionCommands are those that carry policies from who writes them to who runs them.
@@ -47,7 +48,7 @@ func generatePolicyKey(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	key, err := pack.Generate(file)
+	key, err := signing.Generate(file)
 	if err != nil {
 		return err
 	}
@@ -79,7 +80,7 @@ func signPolicy(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	private, err := pack.ReadPrivate(cmd.String("key"))
+	private, err := signing.ReadPrivate(cmd.String("key"))
 	if err != nil {
 		return err
 	}

@@ -111,6 +111,8 @@ type Config struct {
 	Generation func() (*Generation, Policies)
 	// Replied hands on a reply that was committed.
 	Replied func(turn string, r message.Reply)
+	// Asked tells people over channels of a request for approval; it may be told of one again after a restart. It may be nil.
+	Asked func(ctx context.Context, t store.Turn, replyTo string, a store.Approval)
 	// Publish shows an event to whoever watches. It must not block.
 	Publish func(message.Event)
 	// Stopped is the kill switch: why nothing may run, or "".
@@ -141,6 +143,9 @@ func NewRunner(cfg Config) *Runner {
 	}
 	if cfg.Stopped == nil {
 		cfg.Stopped = func() string { return "" }
+	}
+	if cfg.Asked == nil {
+		cfg.Asked = func(context.Context, store.Turn, string, store.Approval) {}
 	}
 	if cfg.Observe == nil {
 		cfg.Observe = func(string, store.TurnState, time.Duration) {}

@@ -48,6 +48,10 @@ func (m *memory) UnsentOutbox(context.Context) ([]store.OutboxRow, error) {
 	return out, nil
 }
 
+func (m *memory) AddReplies(context.Context, string, []message.Reply) ([]message.Reply, error) {
+	return nil, errors.ErrUnsupported // an outbox adds none
+}
+
 func (m *memory) SetOutbox(_ context.Context, r store.OutboxRow) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -36,8 +36,10 @@ type Config struct {
 	Trust     PolicyTrust        `toml:"policy_trust"`
 	Gateway   Gateway            `toml:"gateway"`
 	Store     Store              `toml:"store"`
+	Media     Media              `toml:"media"`
 	Budgets   Budgets            `toml:"budgets"`
 	Access    Access             `toml:"access"`
+	Approvals Approvals          `toml:"approvals"`
 
 	// Path and Digest identify the file; Generation counts loads of this process from 1.
 	Path       string `toml:"-"`
@@ -289,6 +291,13 @@ type Store struct {
 	MaxAgeHours int `toml:"max_age_hours" default:"24" range:"1..8760"`
 }
 
+// Media bounds what attachments take below the store's folder.
+type Media struct {
+	MaxObject Size     `toml:"max_object" default:"64m" range:"64k..4g"`
+	MaxTotal  Size     `toml:"max_total" default:"2g" range:"1m..65536g"`
+	MaxAge    Duration `toml:"max_age" default:"720h" range:"1h..87600h"`
+}
+
 // Budgets limit a turn.
 type Budgets struct {
 	StepsPerTurn       int `toml:"steps_per_turn" default:"25" range:"1..10_000"` // model calls
@@ -296,6 +305,14 @@ type Budgets struct {
 	TurnTimeoutSeconds int `toml:"turn_timeout_seconds" default:"600" range:"10..86_400"`
 	TokensPerTurn      int `toml:"tokens_per_turn" default:"200_000" range:"1_000.."`
 	ParallelTurns      int `toml:"parallel_turns" default:"64" range:"1..10_000"`
+}
+
+// Approvals says how people are asked about tool calls.
+type Approvals struct {
+	// Conversations are told of every request over a channel, besides the one that it comes from: "instance:conversation-id".
+	Conversations []string `toml:"conversations"`
+	// Self lets an owner approve over a channel what he asked for himself.
+	Self bool `toml:"self"`
 }
 
 // Access says who may talk to Flynn over channels.

@@ -72,7 +72,7 @@ func FuzzLock(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, p := range l.Plugins {
+		for _, p := range l.Releases {
 			if !localFile(p.dir()) || strings.Count(p.dir(), "/") != 2 {
 				t.Errorf("accepted the folder %q", p.dir())
 			}
@@ -228,7 +228,7 @@ func TestLockProblems(t *testing.T) {
 		"escaping file":   {`"plugin.toml"`, `"../plugin.toml"`},
 		"short digest":    {`e3b0c442`, ``},
 		"unknown key":     {`source`, `sauce`},
-		"other format":    {`lock = 1`, `lock = 2`},
+		"other format":    {`lock = 1`, `lock = 3`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := parseLock([]byte(strings.Replace(goodLock, c.from, c.to, 1))); err == nil {

@@ -1,18 +1,22 @@
 package plugin
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/flynnhost/flynn/host/durable"
+	"github.com/flynnhost/flynn/host/signing"
 )
 
 // Installed is the answer of Install.
@@ -23,17 +27,30 @@ type Installed struct {
 	Known bool
 }
 
-// Install copies the plugin in dir into the store and puts it into the lock, in place of another version.
+// Options of an installation.
+type Options struct {
+	// Source is what the lock says it came from; the folder itself if empty.
+	Source string
+	// Trust says whose signatures count.
+	Trust signing.Trust
+	// Beside leaves the active version as it is and makes the new one Next, which a running host is to try.
+	Beside bool
+}
+
+// Install copies the plugin in dir into the store and puts it into the lock as the active version. Earlier ones stay for a rollback.
 // Hidden files stay behind. A version that is installed with other contents is refused: what a version holds never changes.
-func (s *Store) Install(dir string) (Installed, error) {
-	out, err := s.install(dir)
+func (s *Store) Install(dir string) (Installed, error) { return s.InstallFolder(dir, Options{}) }
+
+// InstallFolder is Install with options.
+func (s *Store) InstallFolder(dir string, o Options) (Installed, error) {
+	out, err := s.install(dir, o)
 	if err != nil {
-		return Installed{}, fmt.Errorf("install %s: %w", dir, err)
+		return Installed{}, fmt.Errorf("install %s: %w", cmp.Or(o.Source, dir), err)
 	}
 	return out, nil
 }
 
-func (s *Store) install(dir string) (Installed, error) {
+func (s *Store) install(dir string, o Options) (Installed, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return Installed{}, err
@@ -48,39 +65,78 @@ func (s *Store) install(dir string) (Installed, error) {
 		return Installed{}, err
 	}
 	if err := source.complete(m); err != nil {
-		return Installed{}, err
+		return Installed{}, source.unbuilt(dir, m, err)
 	}
 	staged, files, err := s.stage(source)
 	if err != nil {
 		return Installed{}, err
 	}
 	defer removeReadOnly(staged)
+	signer, err := vouched(staged, files, o.Trust)
+	if err != nil {
+		return Installed{}, err
+	}
 	out := Installed{Manifest: m, Locked: Locked{
-		Name: m.Name, Version: m.Version, Platform: Platform(), Source: dir, Installed: time.Now().UTC().Truncate(time.Second),
+		Name: m.Name, Version: m.Version, Platforms: slices.Sorted(maps.Keys(m.Exec)), Source: cmp.Or(o.Source, dir),
+		Installed: time.Now().UTC().Truncate(time.Second), Signer: string(signer),
 		Network: m.Permissions.Network, Host: m.Permissions.Host, Files: files,
 	}}
-	err = s.change(func(l lockFile) (lockFile, error) {
-		known, err := s.place(staged, out.Locked)
-		out.Known = known
-		return l.with(out.Locked), err
-	})
-	return out, err
+	return out, s.enter(staged, &out, o)
 }
 
-// place moves a staged plugin to where it stays, unless the same is there already.
+// enter puts a staged version into its place and into the lock.
+func (s *Store) enter(staged string, out *Installed, o Options) error {
+	var gone []Locked
+	err := s.change(func(l lockFile) (lockFile, error) {
+		if old, ok := l.release(out.Name, out.Version); ok && maps.Equal(old.Files, out.Files) {
+			out.Platform = old.Platform // it lies where a lock of format 1 had it put
+		} else if ok {
+			return l, fmt.Errorf("version %s is installed with other contents: raise the version, or run flynn plugin remove %s", out.Version, out.Name)
+		}
+		known, err := s.place(staged, out.Locked)
+		if err != nil {
+			return l, err
+		}
+		out.Known = known
+		c, exists := l.choice(out.Name)
+		c.Name = out.Name
+		switch {
+		case !exists || !o.Beside:
+			c = c.activate(out.Version)
+		case c.Active != out.Version:
+			c.Next = out.Version
+		}
+		l = l.withRelease(out.Locked).with(c)
+		l, gone = l.prune(out.Name)
+		return l, nil
+	})
+	if err == nil {
+		s.discard(gone)
+	}
+	return err
+}
+
+// discard deletes versions that the lock does not name any more. What a process still reads of them fails to be deleted on some
+// systems, which harms nobody.
+func (s *Store) discard(gone []Locked) {
+	for _, l := range gone {
+		_ = removeReadOnly(s.folder(l))
+	}
+}
+
+// place moves a staged plugin to where it stays, unless the same is there already. What is there and is not in the lock, or not as
+// the lock says, was never to run: it makes room.
 func (s *Store) place(staged string, l Locked) (known bool, err error) {
 	folder := s.folder(l)
-	if _, err := os.Lstat(folder); err == nil {
-		there, err := openTree(folder)
-		if err != nil {
-			return false, err
+	if there, err := openTree(folder); err == nil {
+		_, err := there.verify(l.Files, "")
+		there.close()
+		if err == nil {
+			return true, nil
 		}
-		defer there.close()
-		if _, err := there.verify(l.Files, ""); err != nil {
-			return false, fmt.Errorf("version %s is installed with other contents (%w): raise the version, or run flynn plugin remove %s",
-				l.Version, err, l.Name)
-		}
-		return true, nil
+	}
+	if err := removeReadOnly(folder); err != nil {
+		return false, err
 	}
 	if err := os.MkdirAll(filepath.Dir(folder), 0o700); err != nil {
 		return false, err

@@ -15,55 +15,159 @@ import (
 
 // lockFile is plugins.lock: what may run, by digest. It is the operator's consent, and the only thing that gives it.
 type lockFile struct {
-	Format  int      `toml:"lock"` // 1
-	Plugins []Locked `toml:"plugin"`
+	Format   int      `toml:"lock"` // 2
+	Plugins  []Choice `toml:"plugin"`
+	Releases []Locked `toml:"release"`
 }
 
-// Locked is one installed plugin.
+// Choice says which of a plugin's installed versions runs, if any.
+type Choice struct {
+	Name   string `toml:"name" json:"name"`
+	Active string `toml:"active" json:"active"`
+	// Next is a version that a running host is to try; it becomes Active when it has proved itself, or Rejected.
+	Next string `toml:"next,omitempty" json:"next,omitempty"`
+	// Previous are the versions that were active before, latest first: where a rollback goes.
+	Previous []string `toml:"previous,omitempty" json:"previous,omitempty"`
+	// Disabled plugins never start.
+	Disabled bool        `toml:"disabled,omitempty" json:"disabled,omitempty"`
+	Rejected []Rejection `toml:"rejected,omitempty" json:"rejected,omitempty"`
+}
+
+// Rejection is a version that a running host tried and gave up, for the one before.
+type Rejection struct {
+	Version string    `toml:"version" json:"version"`
+	Why     string    `toml:"why" json:"why"`
+	At      time.Time `toml:"at" json:"at"`
+}
+
+// Locked is one installed version of a plugin.
 type Locked struct {
-	Name      string    `toml:"name" json:"name"`
-	Version   string    `toml:"version" json:"version"`
-	Platform  string    `toml:"platform" json:"platform"`
-	Source    string    `toml:"source" json:"source"` // folder that it was installed from
+	Name    string `toml:"name" json:"name"`
+	Version string `toml:"version" json:"version"`
+	// Platforms are those that the release has programs for; "any" is one of them.
+	Platforms []string  `toml:"platforms,omitempty" json:"platforms,omitempty"`
+	Source    string    `toml:"source" json:"source"` // folder, archive or URL that it was installed from
 	Installed time.Time `toml:"installed" json:"installed"`
+	// Signer is the key whose signature was checked; empty for a version that nobody vouches for.
+	Signer string `toml:"signer,omitempty" json:"signer,omitempty"`
 	// Network and Host are the permissions that the operator saw.
 	Network []string `toml:"network,omitempty" json:"network,omitempty"`
 	Host    []string `toml:"host,omitempty" json:"host,omitempty"`
-	// Files maps each file, slash-separated, to its SHA-256 in lower-case hex.
+	// Files maps each file of each platform, slash-separated, to its SHA-256 in lower-case hex.
 	Files map[string]string `toml:"files" json:"files"`
+	// Platform is set for what was installed by a lock of format 1, which held one.
+	Platform string `toml:"platform,omitempty" json:"platform,omitempty"`
 }
 
-// dir is where the plugin lies below the store.
-func (l Locked) dir() string { return path.Join(l.Name, l.Version, l.Platform) }
+// anyPlatform is the folder of a version that holds all its platforms, and the key in exec of a command for all.
+const anyPlatform = "any"
 
-const maxLock = 16 << 20 // bytes
+// dir is where the version lies below the store.
+func (l Locked) dir() string {
+	if l.Platform != "" {
+		return path.Join(l.Name, l.Version, l.Platform)
+	}
+	return path.Join(l.Name, l.Version, anyPlatform)
+}
+
+const (
+	maxLock     = 16 << 20 // bytes
+	lockFormat  = 2
+	keptBefore  = 2 // versions before the active one that a rollback can reach
+	maxRejected = 5 // that the lock remembers for one plugin
+)
 
 // parseLock reads plugins.lock as strictly as plugin.toml: what it names becomes paths.
 func parseLock(text []byte) (lockFile, error) {
 	if len(text) > maxLock {
 		return lockFile{}, fmt.Errorf("%s has %d bytes, at most %d", lockName, len(text), maxLock)
 	}
-	var l lockFile
-	meta, err := toml.Decode(string(text), &l)
-	if err != nil {
+	var head struct {
+		Format int `toml:"lock"`
+	}
+	if _, err := toml.Decode(string(text), &head); err != nil {
 		return lockFile{}, fmt.Errorf("%s: %w", lockName, err)
+	}
+	var l lockFile
+	var err error
+	switch head.Format {
+	case 1:
+		l, err = parseFirstLock(text)
+	case lockFormat:
+		err = decodeLock(text, &l)
+	default:
+		return lockFile{}, fmt.Errorf("%s: lock is %d, this host reads 1 and %d", lockName, head.Format, lockFormat)
+	}
+	return l, errors.Join(err, l.problems())
+}
+
+func decodeLock(text []byte, into any) error {
+	meta, err := toml.Decode(string(text), into)
+	if err != nil {
+		return fmt.Errorf("%s: %w", lockName, err)
 	}
 	var wrong []error
 	for _, key := range meta.Undecoded() {
 		wrong = append(wrong, fmt.Errorf("%s: unknown key %s", lockName, key))
 	}
-	if l.Format != 1 {
-		wrong = append(wrong, fmt.Errorf("%s: lock is %d, this host reads 1", lockName, l.Format))
+	return errors.Join(wrong...)
+}
+
+// parseFirstLock reads format 1, which knew one version of each plugin, for one platform.
+func parseFirstLock(text []byte) (lockFile, error) {
+	var first struct {
+		Format  int      `toml:"lock"`
+		Plugins []Locked `toml:"plugin"`
 	}
-	seen := map[string]bool{}
-	for _, p := range l.Plugins {
-		if seen[p.Name] {
-			wrong = append(wrong, fmt.Errorf("%s: plugin %q stands there twice", lockName, p.Name))
+	err := decodeLock(text, &first)
+	l := lockFile{Format: lockFormat, Releases: first.Plugins}
+	for _, p := range first.Plugins {
+		l.Plugins = append(l.Plugins, Choice{Name: p.Name, Active: p.Version})
+		if p.Platform == "" {
+			err = errors.Join(err, fmt.Errorf("%s: plugin %q has no platform", lockName, p.Name))
 		}
-		seen[p.Name] = true
-		wrong = append(wrong, p.problems()...)
 	}
-	return l, errors.Join(wrong...)
+	return l, err
+}
+
+// problems names everything in l that makes no sense.
+func (l lockFile) problems() error {
+	var wrong []error
+	names, versions := map[string]bool{}, map[string]bool{}
+	for _, r := range l.Releases {
+		id := r.Name + " " + r.Version
+		if versions[id] {
+			wrong = append(wrong, fmt.Errorf("%s: plugin %s stands there twice", lockName, id))
+		}
+		versions[id] = true
+		wrong = append(wrong, r.problems()...)
+	}
+	for _, c := range l.Plugins {
+		if names[c.Name] {
+			wrong = append(wrong, fmt.Errorf("%s: plugin %q stands there twice", lockName, c.Name))
+		}
+		names[c.Name] = true
+		for _, v := range c.versions() {
+			if !versions[c.Name+" "+v] {
+				wrong = append(wrong, fmt.Errorf("%s: plugin %q has no version %q", lockName, c.Name, v))
+			}
+		}
+	}
+	for _, r := range l.Releases {
+		if !names[r.Name] {
+			wrong = append(wrong, fmt.Errorf("%s: plugin %q has a version and none that is active", lockName, r.Name))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// versions are those that c refers to, the active one first.
+func (c Choice) versions() []string {
+	out := append([]string{c.Active}, c.Previous...)
+	if c.Next != "" {
+		out = append(out, c.Next)
+	}
+	return out
 }
 
 func (l Locked) problems() []error {
@@ -75,7 +179,10 @@ func (l Locked) problems() []error {
 	}
 	check(validPlugin.MatchString(l.Name), "that is no plugin's name")
 	check(exactSemver(l.Version), "version %q is no exact version", l.Version)
-	check(validName.MatchString(l.Platform), "platform %q is none", l.Platform)
+	check(l.Platform == "" || validName.MatchString(l.Platform), "platform %q is none", l.Platform)
+	for _, p := range l.Platforms {
+		check(validName.MatchString(p), "platform %q is none", p)
+	}
 	check(l.Files[ManifestName] != "", "it has no %s", ManifestName)
 	for file, digest := range l.Files {
 		raw, err := hex.DecodeString(digest)
@@ -86,30 +193,101 @@ func (l Locked) problems() []error {
 }
 
 func (l lockFile) encode() ([]byte, error) {
-	slices.SortFunc(l.Plugins, func(a, b Locked) int { return strings.Compare(a.Name, b.Name) })
+	l.Format = lockFormat
+	slices.SortFunc(l.Plugins, func(a, b Choice) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(l.Releases, func(a, b Locked) int {
+		return strings.Compare(a.Name+" "+a.Version, b.Name+" "+b.Version)
+	})
 	var out bytes.Buffer
-	out.WriteString("# Written by flynn plugin install. Only what stands here may run.\n")
+	out.WriteString("# Written by flynn plugin. Only what stands here may run.\n")
 	err := toml.NewEncoder(&out).Encode(l)
 	return out.Bytes(), err
 }
 
-// find returns the plugin called name.
-func (l lockFile) find(name string) (Locked, bool) {
-	i := slices.IndexFunc(l.Plugins, func(p Locked) bool { return p.Name == name })
+// choice returns what was chosen for the plugin called name.
+func (l lockFile) choice(name string) (Choice, bool) {
+	i := slices.IndexFunc(l.Plugins, func(c Choice) bool { return c.Name == name })
 	if i < 0 {
-		return Locked{}, false
+		return Choice{}, false
 	}
 	return l.Plugins[i], true
 }
 
-// with returns l with p in place of an earlier plugin of that name.
-func (l lockFile) with(p Locked) lockFile {
-	l = l.without(p.Name)
-	l.Plugins = append(l.Plugins, p)
+// release returns one version of a plugin.
+func (l lockFile) release(name, version string) (Locked, bool) {
+	i := slices.IndexFunc(l.Releases, func(r Locked) bool { return r.Name == name && r.Version == version })
+	if i < 0 {
+		return Locked{}, false
+	}
+	return l.Releases[i], true
+}
+
+// find returns the active version of the plugin called name.
+func (l lockFile) find(name string) (Locked, bool) {
+	c, ok := l.choice(name)
+	if !ok {
+		return Locked{}, false
+	}
+	return l.release(name, c.Active)
+}
+
+// withRelease returns l with r in place of an earlier record of that version.
+func (l lockFile) withRelease(r Locked) lockFile {
+	l.Releases = append(slices.DeleteFunc(slices.Clone(l.Releases), func(o Locked) bool {
+		return o.Name == r.Name && o.Version == r.Version
+	}), r)
 	return l
 }
 
+// with returns l with c in place of what was chosen before.
+func (l lockFile) with(c Choice) lockFile {
+	l.Plugins = append(slices.DeleteFunc(slices.Clone(l.Plugins), func(o Choice) bool { return o.Name == c.Name }), c)
+	return l
+}
+
+// activate makes version the one that runs, and remembers the one before.
+func (c Choice) activate(version string) Choice {
+	if c.Active != version && c.Active != "" {
+		c.Previous = slices.DeleteFunc(append([]string{c.Active}, c.Previous...), func(v string) bool { return v == version })
+		c.Previous = c.Previous[:min(len(c.Previous), keptBefore)]
+	}
+	c.Active, c.Next = version, ""
+	c.Rejected = slices.DeleteFunc(slices.Clone(c.Rejected), func(r Rejection) bool { return r.Version == version })
+	return c
+}
+
+// reject notes that version failed, and goes back to the one that ran before it.
+func (c Choice) reject(version, running, why string, at time.Time) Choice {
+	if c.Active == version {
+		c.Active = running
+		c.Previous = slices.DeleteFunc(slices.Clone(c.Previous), func(v string) bool { return v == running })
+	}
+	if c.Next == version {
+		c.Next = ""
+	}
+	c.Rejected = slices.DeleteFunc(slices.Clone(c.Rejected), func(r Rejection) bool { return r.Version == version })
+	c.Rejected = append([]Rejection{{version, why, at.UTC().Truncate(time.Second)}}, c.Rejected...)
+	c.Rejected = c.Rejected[:min(len(c.Rejected), maxRejected)]
+	return c
+}
+
+// prune drops the versions of name that nothing refers to, and returns them.
+func (l lockFile) prune(name string) (lockFile, []Locked) {
+	c, _ := l.choice(name)
+	var kept, gone []Locked
+	for _, r := range l.Releases {
+		if r.Name == name && !slices.Contains(c.versions(), r.Version) {
+			gone = append(gone, r)
+		} else {
+			kept = append(kept, r)
+		}
+	}
+	l.Releases = kept
+	return l, gone
+}
+
 func (l lockFile) without(name string) lockFile {
-	l.Plugins = slices.DeleteFunc(slices.Clone(l.Plugins), func(p Locked) bool { return p.Name == name })
+	l.Plugins = slices.DeleteFunc(slices.Clone(l.Plugins), func(c Choice) bool { return c.Name == name })
+	l.Releases = slices.DeleteFunc(slices.Clone(l.Releases), func(r Locked) bool { return r.Name == name })
 	return l
 }

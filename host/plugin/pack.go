@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,17 +24,27 @@ func (p *pack) close() {
 	}
 }
 
-// load verifies an installed plugin.
-func (s *Store) load(name string) (*pack, error) {
+// load verifies the active version of an installed plugin.
+func (s *Store) load(name string) (*pack, error) { return s.loadVersion(name, "") }
+
+// loadVersion verifies one installed version of a plugin, the active one for "".
+func (s *Store) loadVersion(name, version string) (*pack, error) {
 	l, err := s.readLock()
 	if err != nil {
 		return nil, err
 	}
-	locked, ok := l.find(name)
+	c, ok := l.choice(name)
 	if !ok {
 		return nil, notInstalled(name)
 	}
-	if locked.Platform != Platform() {
+	locked, ok := l.release(name, cmp.Or(version, c.Active))
+	if !ok {
+		return nil, fmt.Errorf("plugin %s has no version %s installed", name, version)
+	}
+	if c.Disabled {
+		return nil, fmt.Errorf("plugin %s is disabled: run flynn plugin enable %s", name, name)
+	}
+	if locked.Platform != "" && locked.Platform != Platform() {
 		return nil, fmt.Errorf("plugin %s was installed for %s, this is %s: install it again", name, locked.Platform, Platform())
 	}
 	dir := s.folder(locked)

@@ -15,7 +15,7 @@ const lockName = "plugins.lock"
 // Store is the folder of installed plugins:
 //
 //	plugins.lock                  what may run, by digest
-//	store/NAME/VERSION/PLATFORM/  one plugin, read-only, never overwritten
+//	store/NAME/VERSION/any/        one version for all its platforms, read-only, never overwritten
 //	state/INSTANCE/               what a plugin keeps; not the store's business
 //
 // Nothing runs merely because it lies there: Install puts it into the lock.
@@ -46,7 +46,7 @@ func (s *Store) folder(l Locked) string { return s.path("store", filepath.FromSl
 func (s *Store) readLock() (lockFile, error) {
 	text, err := os.ReadFile(s.path(lockName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return lockFile{Format: 1}, nil
+		return lockFile{Format: lockFormat}, nil
 	}
 	if err != nil {
 		return lockFile{}, err
@@ -75,13 +75,19 @@ func (s *Store) change(edit func(lockFile) (lockFile, error)) error {
 	return durable.WriteFile(s.path(lockName), text, 0o600)
 }
 
-// List returns the locked plugins by name.
+// List returns the active version of each plugin, by name.
 func (s *Store) List() ([]Locked, error) {
 	l, err := s.readLock()
 	if err != nil {
 		return nil, fmt.Errorf("list plugins: %w", err)
 	}
-	return l.Plugins, nil
+	var out []Locked
+	for _, c := range l.Plugins {
+		if r, ok := l.find(c.Name); ok {
+			out = append(out, r)
+		}
+	}
+	return out, nil
 }
 
 // Verify compares every file of an installed plugin with the lock.
@@ -97,7 +103,7 @@ func (s *Store) Verify(name string) (Locked, error) {
 // Remove takes a plugin out of the lock and deletes its files. What its instances keep in state/ stays.
 func (s *Store) Remove(name string) error {
 	err := s.change(func(l lockFile) (lockFile, error) {
-		if _, ok := l.find(name); !ok {
+		if _, ok := l.choice(name); !ok {
 			return l, notInstalled(name)
 		}
 		return l.without(name), nil

@@ -33,6 +33,7 @@ type Store interface {
 	EgressLog
 	Shadows
 	Policies
+	Values
 	Close() error
 }
 
@@ -179,6 +180,8 @@ type Outbox interface {
 	UnsentOutbox(ctx context.Context) ([]OutboxRow, error)
 	// SetOutbox stores State, Attempts, NextTry, Note, PlatformIDs and Reply.PossibleDuplicate of a row, by Reply.Key.
 	SetOutbox(ctx context.Context, row OutboxRow) error
+	// AddReplies commits replies that no step of a turn brings, and returns those whose key was not there yet.
+	AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error)
 	// Replies returns the replies of a turn.
 	Replies(ctx context.Context, turn string) ([]OutboxRow, error)
 }

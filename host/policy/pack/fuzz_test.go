@@ -66,19 +66,6 @@ func FuzzSeal(f *testing.F) {
 	})
 }
 
-// FuzzSignature holds that only one text stands for a signature.
-func FuzzSignature(f *testing.F) {
-	dir, _ := signed(f, "1.0.0", 1)
-	f.Add([]byte(get(f, dir, signatureName)))
-	f.Add([]byte("ed25519: \n"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		key, sig, err := parseSignature(text)
-		if err == nil && !bytes.Equal(signatureText(key, sig), text) {
-			t.Errorf("%q is another text of the same signature", text)
-		}
-	})
-}
-
 // FuzzLock holds that a lock that is taken names nothing outside of its folder, and is written as it is read.
 func FuzzLock(f *testing.F) {
 	f.Add([]byte("lock = 1\n"))

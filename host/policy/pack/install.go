@@ -24,7 +24,7 @@ func (s *Store) Install(ctx context.Context, p *Package, from string, downgrade 
 			err = fmt.Errorf("install policy %s %s: %w", m.Name, m.Version, err)
 		}
 	}()
-	key, err := s.trust.check(p)
+	key, err := s.trust.Check(p.Signer)
 	if err != nil {
 		return l, false, err
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/flynnhost/flynn/host/signing"
 )
 
 // lockFile is policies.lock: what may come into force, by digest. It is the operator's consent, and the only thing that gives it.
@@ -82,7 +84,7 @@ func (l Locked) problems() []error {
 	check(path.Ext(l.Module) == ".wasm" && l.Files[l.Module] == l.Digest, "its module %q does not have its digest", l.Module)
 	check(l.Files[manifestName] != "", "it has no %s", manifestName)
 	if l.Key != "" {
-		_, err := ParseKey(string(l.Key))
+		_, err := signing.ParseKey(string(l.Key))
 		check(err == nil, "%v", err)
 	}
 	for name, digest := range l.Files {

@@ -9,7 +9,6 @@ package pack
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -277,5 +276,3 @@ func isDigest(s string) bool {
 func exactVersion(v string) bool {
 	return semver.IsValid("v"+v) && semver.Canonical("v"+v) == "v"+v
 }
-
-var errNoKey = errors.New("it is not signed")

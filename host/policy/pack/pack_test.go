@@ -16,6 +16,8 @@ import (
 
 	w "github.com/flynnhost/flynn/host/policy/meter/wasmtest"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
+
+	"github.com/flynnhost/flynn/host/signing"
 )
 
 // denying is a tool policy that always denies, for the reason of that number.
@@ -70,8 +72,8 @@ func must[T any](t testing.TB) func(T, error) T {
 func private(t testing.TB) (ed25519.PrivateKey, Key) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "key")
-	key := must[Key](t)(Generate(file))
-	return must[ed25519.PrivateKey](t)(ReadPrivate(file)), key
+	key := must[Key](t)(signing.Generate(file))
+	return must[ed25519.PrivateKey](t)(signing.ReadPrivate(file)), key
 }
 
 // signed is a folder with a signature.
@@ -155,16 +157,16 @@ func TestSigningAgainTakesTheNewModule(t *testing.T) {
 
 func TestKeyFilesArePrivate(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "key")
-	must[Key](t)(Generate(file))
-	_, err := Generate(file)
+	must[Key](t)(signing.Generate(file))
+	_, err := signing.Generate(file)
 	refused(t, err, "exists")
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, err = ReadPrivate(file)
+	_, err = signing.ReadPrivate(file)
 	refused(t, err, "others may read the key")
 	put(t, filepath.Dir(file), "text", "no key")
-	_, err = ReadPrivate(filepath.Join(filepath.Dir(file), "text"))
+	_, err = signing.ReadPrivate(filepath.Join(filepath.Dir(file), "text"))
 	refused(t, err, "no private key")
 }
 

@@ -2,18 +2,17 @@ package pack
 
 import (
 	"crypto/ed25519"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/durable"
 	"github.com/flynnhost/flynn/host/policy/author"
+	"github.com/flynnhost/flynn/host/signing"
 )
 
 // statement is what a signature covers. Its JSON, in this order of fields and after statementPrefix, is what is signed.
@@ -52,40 +51,15 @@ func (s statement) bytes() []byte {
 	return append([]byte(statementPrefix), text...)
 }
 
-func (s statement) sign(private ed25519.PrivateKey) []byte {
-	return signatureText(keyOf(private), ed25519.Sign(private, s.bytes()))
-}
-
-// signatureText is the one text of a policy.sig that stands for a signature.
-func signatureText(key Key, sig []byte) []byte {
-	return fmt.Appendf(nil, "%s %s\n", key, base64.StdEncoding.EncodeToString(sig))
-}
+func (s statement) sign(private ed25519.PrivateKey) []byte { return signing.Sign(private, s.bytes()) }
 
 // verify returns the key of a signature that is right.
 func (s statement) verify(text []byte) (Key, error) {
-	key, sig, err := parseSignature(text)
-	if err != nil {
-		return "", err
+	key, err := signing.Verify(text, s.bytes())
+	if errors.Is(err, signing.ErrWrong) {
+		err = errors.New("the signature is of another policy, or damaged")
 	}
-	if !ed25519.Verify(key.public(), s.bytes(), sig) {
-		return "", errors.New("the signature is of another policy, or damaged")
-	}
-	return key, nil
-}
-
-// parseSignature reads the one line of a policy.sig: key, space, signature.
-func parseSignature(text []byte) (Key, []byte, error) {
-	line, rest, ended := strings.Cut(string(text), "\n")
-	first, second, two := strings.Cut(line, " ")
-	key, err := ParseKey(first)
-	if err != nil {
-		return "", nil, err
-	}
-	sig, err := base64.StdEncoding.Strict().DecodeString(second)
-	if !ended || rest != "" || !two || err != nil || len(sig) != ed25519.SignatureSize || strings.Contains(second, "\r") {
-		return "", nil, errors.New("it is not one line of a key and a signature")
-	}
-	return key, sig, nil
+	return key, err
 }
 
 // Sign writes the digests of the module and of its source into a folder's policy.toml, and the signature of it all into its policy.sig.
@@ -107,32 +81,13 @@ func Sign(dir string, private ed25519.PrivateKey) (*Package, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	p.Signer, p.files[signatureName] = keyOf(private), p.statement().sign(private)
+	p.Signer, p.files[signatureName] = signing.Of(private), p.statement().sign(private)
 	return p, errors.Join(durable.WriteFile(filepath.Join(dir, manifestName), p.files[manifestName], 0o644),
 		durable.WriteFile(filepath.Join(dir, signatureName), p.files[signatureName], 0o644))
 }
 
-// Trust says whose policies are taken.
-type Trust struct {
-	Keys     []Key
-	Required bool // what is not signed by one of the Keys is refused
-}
-
-// String tells one trust from another.
-func (t Trust) String() string { return fmt.Sprint(t.Required, slices.Sorted(slices.Values(t.Keys))) }
-
-// check returns the key that vouches for a package. A signature by a key that is not pinned is as good as none where any key is
-// pinned, and is not held against it where none is.
-func (t Trust) check(p *Package) (Key, error) {
-	switch {
-	case p.Signer == "" && t.Required:
-		return "", fmt.Errorf("%w, and [policy_trust] requires a signature", errNoKey)
-	case p.Signer == "":
-		return "", nil
-	case slices.Contains(t.Keys, p.Signer):
-		return p.Signer, nil
-	case t.Required || len(t.Keys) > 0:
-		return "", fmt.Errorf("it is signed by %s, which [policy_trust] keys does not have", p.Signer)
-	}
-	return "", nil
-}
+// Key is a public key, Trust says whose policies are taken.
+type (
+	Key   = signing.Key
+	Trust = signing.Trust
+)

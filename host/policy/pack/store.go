@@ -23,7 +23,10 @@ type Store struct {
 }
 
 // NewStore is the store in dir with the lock file lock. Either may be missing until something is installed.
-func NewStore(dir, lock string, trust Trust) *Store { return &Store{dir, lock, trust} }
+func NewStore(dir, lock string, trust Trust) *Store {
+	trust.Table = "[policy_trust]"
+	return &Store{dir, lock, trust}
+}
 
 // Trust says whose policies the store takes.
 func (s *Store) Trust() Trust { return s.trust }
@@ -118,7 +121,7 @@ func (s *Store) Verify(name string) (Locked, error) {
 	if err != nil {
 		return locked, fmt.Errorf("verify policy %s %s: %w: run flynn policy install again", name, locked.Version, err)
 	}
-	key, err := s.trust.check(p)
+	key, err := s.trust.Check(p.Signer)
 	if err == nil && locked.Key != "" && key != locked.Key {
 		err = fmt.Errorf("it was signed by %s, whose signature does not count any more", locked.Key)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -18,6 +19,37 @@ func (s *Store) UnsentOutbox(ctx context.Context) ([]store.OutboxRow, error) {
 // Replies implements store.Outbox.
 func (s *Store) Replies(ctx context.Context, turn string) ([]store.OutboxRow, error) {
 	return list(ctx, s.read, scanOutbox, "SELECT "+outboxColumns+" FROM outbox WHERE turn = ? ORDER BY id", turn)
+}
+
+// AddReplies implements store.Outbox.
+func (s *Store) AddReplies(ctx context.Context, turn string, replies []message.Reply) ([]message.Reply, error) {
+	bodies := make([][]byte, len(replies))
+	for i, r := range replies {
+		body, err := json.Marshal(r)
+		if err != nil {
+			return nil, fmt.Errorf("encode reply: %w", err)
+		}
+		bodies[i] = body
+	}
+	var fresh []message.Reply
+	err := s.writer.write(ctx, func(w *writer) error {
+		fresh = nil
+		for i, r := range replies {
+			n, err := w.changed("INSERT INTO outbox (key, turn, reply, state) VALUES (?, ?, ?, 'pending') ON CONFLICT DO NOTHING",
+				r.Key, turn, bodies[i])
+			if err != nil {
+				return err
+			}
+			if n == 1 {
+				fresh = append(fresh, r)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("add replies: %w", err)
+	}
+	return fresh, nil
 }
 
 // SetOutbox implements store.Outbox.

@@ -1,4 +1,8 @@
-package pack
+// Package signing makes and checks the ed25519 signatures under what is handed from who writes it to who runs it.
+//
+// Start with Generate, Sign and Verify. A signature is one line of text, a key and its signature. The package does not know whom
+// to trust: that is for Trust, and for who pins its keys.
+package signing
 
 import (
 	"crypto/ed25519"
@@ -23,7 +27,7 @@ func ParseKey(text string) (Key, error) {
 	digits, ok := strings.CutPrefix(text, keyPrefix)
 	raw, err := base64.StdEncoding.Strict().DecodeString(digits)
 	if !ok || err != nil || len(raw) != ed25519.PublicKeySize || strings.ContainsAny(digits, "\r\n") {
-		return "", fmt.Errorf("%.80q is no key: write ed25519: and 44 characters, as flynn policy keygen prints it", text)
+		return "", fmt.Errorf("%.80q is no key: write ed25519: and 44 characters, as flynn plugin keygen and flynn policy keygen print it", text)
 	}
 	return Key(text), nil
 }
@@ -34,11 +38,15 @@ func (k Key) public() ed25519.PublicKey {
 	return raw
 }
 
-func keyOf(private ed25519.PrivateKey) Key {
+// Of is the public half of a private key.
+func Of(private ed25519.PrivateKey) Key {
 	return Key(keyPrefix + base64.StdEncoding.EncodeToString(private.Public().(ed25519.PublicKey)))
 }
 
-const pemType = "PRIVATE KEY"
+const (
+	pemType    = "PRIVATE KEY"
+	maxPrivate = 64 << 10 // bytes of its file
+)
 
 // Generate makes a private key in a new file that only its owner can read, in the form of PKCS 8, and returns its public key.
 func Generate(path string) (Key, error) {
@@ -57,7 +65,7 @@ func Generate(path string) (Key, error) {
 	if err := errors.Join(pem.Encode(f, &pem.Block{Type: pemType, Bytes: der}), f.Sync(), f.Close()); err != nil {
 		return "", fmt.Errorf("make a key: %w", errors.Join(err, os.Remove(path)))
 	}
-	return keyOf(private), nil
+	return Of(private), nil
 }
 
 // ReadPrivate reads the file that Generate made. Others must not be able to read it.
@@ -69,8 +77,8 @@ func ReadPrivate(path string) (ed25519.PrivateKey, error) {
 	if info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
 		return nil, fmt.Errorf("%s has mode %v, so that others may read the key: run chmod 600, or make another", path, info.Mode().Perm())
 	}
-	if info.Size() > maxManifest {
-		return nil, fmt.Errorf("%s is no private key of flynn policy keygen", path)
+	if info.Size() > maxPrivate {
+		return nil, fmt.Errorf("%s is no private key of flynn plugin keygen or flynn policy keygen", path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -78,7 +86,7 @@ func ReadPrivate(path string) (ed25519.PrivateKey, error) {
 	}
 	block, rest := pem.Decode(text)
 	if block == nil || block.Type != pemType || strings.TrimSpace(string(rest)) != "" {
-		return nil, fmt.Errorf("%s is no private key of flynn policy keygen", path)
+		return nil, fmt.Errorf("%s is no private key of flynn plugin keygen or flynn policy keygen", path)
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	private, ok := key.(ed25519.PrivateKey)

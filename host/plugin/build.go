@@ -1,0 +1,80 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// unbuilt turns the error about a program that is missing into the command that makes it, where its source is there.
+func (t *tree) unbuilt(dir string, m Manifest, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) || !t.hasGo() {
+		return err
+	}
+	c, cerr := m.command()
+	program, ok := c.file()
+	if cerr != nil || !ok {
+		return err
+	}
+	return fmt.Errorf("its program %s is not built yet: run flynn plugin build %s", program, shorter(dir))
+}
+
+// shorter names a folder as the operator would.
+func shorter(dir string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return dir
+	}
+	short, err := filepath.Rel(here, dir)
+	if err != nil || strings.HasPrefix(short, "..") {
+		return dir
+	}
+	return "." + string(filepath.Separator) + short
+}
+
+// hasGo tells whether the plugin's folder holds the source of a Go program.
+func (t *tree) hasGo() bool {
+	names, err := fs.Glob(t.root.FS(), "*.go")
+	return err == nil && len(names) > 0
+}
+
+// Build compiles the Go program in dir to where plugin.toml names it for this machine, and returns that place. What the compiler
+// says goes to out.
+func Build(ctx context.Context, dir string, out io.Writer) (string, error) {
+	t, err := openTree(dir)
+	if err != nil {
+		return "", fmt.Errorf("build a plugin: %w", err)
+	}
+	defer t.close()
+	m, err := t.manifest()
+	if err != nil {
+		return "", fmt.Errorf("build %s: %w", dir, err)
+	}
+	c, err := m.command()
+	if err != nil {
+		return "", fmt.Errorf("build %s: %w", dir, err)
+	}
+	program, ok := c.file()
+	if !ok || !t.hasGo() {
+		return "", fmt.Errorf("build %s: it has no Go program to build: there is no .go file, or exec names none of its files", dir)
+	}
+	if err := t.root.MkdirAll(filepath.FromSlash(filepath.Dir(program)), 0o755); err != nil {
+		return "", fmt.Errorf("build %s: %w", dir, err)
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.FromSlash(program), ".")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if err := cmd.Run(); err != nil {
+		if errors.Is(err, exec.ErrNotFound) {
+			return "", errors.New("build a plugin: there is no go on the PATH: install Go from https://go.dev/dl, or a release that is built")
+		}
+		return "", fmt.Errorf("build %s: go build: %w", dir, err)
+	}
+	return filepath.Join(dir, filepath.FromSlash(program)), nil
+}

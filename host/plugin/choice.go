@@ -1,0 +1,133 @@
+package plugin
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Record is all that the lock holds of one plugin.
+type Record struct {
+	Choice
+	Releases []Locked `json:"releases"` // the active one first
+}
+
+// ActiveRelease is the version that runs.
+func (r Record) ActiveRelease() Locked { return r.Releases[0] }
+
+// Records returns what the lock holds, by name.
+func (s *Store) Records() ([]Record, error) {
+	l, err := s.readLock()
+	if err != nil {
+		return nil, fmt.Errorf("list plugins: %w", err)
+	}
+	out := make([]Record, 0, len(l.Plugins))
+	for _, c := range l.Plugins {
+		out = append(out, l.record(c))
+	}
+	return out, nil
+}
+
+func (l lockFile) record(c Choice) Record {
+	r := Record{Choice: c}
+	for _, v := range c.versions() {
+		if release, ok := l.release(c.Name, v); ok && !slices.ContainsFunc(r.Releases, func(o Locked) bool { return o.Version == v }) {
+			r.Releases = append(r.Releases, release)
+		}
+	}
+	return r
+}
+
+// Record returns what the lock holds of one plugin.
+func (s *Store) Record(name string) (Record, error) {
+	l, err := s.readLock()
+	if err != nil {
+		return Record{}, err
+	}
+	c, ok := l.choice(name)
+	if !ok {
+		return Record{}, notInstalled(name)
+	}
+	return l.record(c), nil
+}
+
+// edit changes what is chosen for one plugin.
+func (s *Store) edit(name string, change func(Choice) (Choice, error)) error {
+	var gone []Locked
+	err := s.change(func(l lockFile) (lockFile, error) {
+		c, ok := l.choice(name)
+		if !ok {
+			return l, notInstalled(name)
+		}
+		c, err := change(c)
+		if err != nil {
+			return l, err
+		}
+		l, gone = l.with(c).prune(name)
+		return l, nil
+	})
+	if err == nil {
+		s.discard(gone)
+	}
+	return err
+}
+
+// SetDisabled switches a plugin off, or on again. A disabled plugin never starts.
+func (s *Store) SetDisabled(name string, disabled bool) error {
+	return s.edit(name, func(c Choice) (Choice, error) {
+		c.Disabled = disabled
+		return c, nil
+	})
+}
+
+// Activate makes an installed version the one that runs.
+func (s *Store) Activate(name, version string) error {
+	return s.edit(name, func(c Choice) (Choice, error) {
+		if !slices.Contains(c.versions(), version) {
+			return c, fmt.Errorf("plugin %s has no version %s installed", name, version)
+		}
+		return c.activate(version), nil
+	})
+}
+
+// Propose makes an installed version the one that a running host is to try. What was said of it before is forgotten.
+func (s *Store) Propose(name, version string) error {
+	return s.edit(name, func(c Choice) (Choice, error) {
+		if !slices.Contains(c.versions(), version) {
+			return c, fmt.Errorf("plugin %s has no version %s installed", name, version)
+		}
+		c.Rejected = slices.DeleteFunc(slices.Clone(c.Rejected), func(r Rejection) bool { return r.Version == version })
+		c.Next = version
+		if c.Next == c.Active {
+			c.Next = ""
+		}
+		return c, nil
+	})
+}
+
+// RollbackTarget is the version before the active one.
+func (r Record) RollbackTarget() (string, error) {
+	if len(r.Previous) == 0 {
+		return "", fmt.Errorf("roll back %s: no version before %s is installed", r.Name, r.Active)
+	}
+	return r.Previous[0], nil
+}
+
+// errGone means that the lock was changed while a version was being tried.
+var errGone = errors.New("the version was removed while it was tried")
+
+// settle ends the trial of a version: nil makes it the active one, an error brings back the one that ran.
+func (s *Store) settle(name, version, running string, failure error) error {
+	return s.edit(name, func(c Choice) (Choice, error) {
+		switch {
+		case !slices.Contains(c.versions(), version):
+			return c, errGone
+		case failure == nil && c.Active == version:
+			return c, nil
+		case failure == nil:
+			return c.activate(version), nil
+		}
+		return c.reject(version, running, failure.Error(), time.Now()), nil
+	})
+}
