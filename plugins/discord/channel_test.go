@@ -26,6 +26,7 @@ type setting struct {
 	room     string // a channel
 	private  string // Ann's chat with the bot
 	dir      string
+	plugin   *plugin // the latest
 }
 
 func newSetting(t *testing.T) *setting {
@@ -54,8 +55,8 @@ func (s *setting) starting(more map[string]any) *plugintest.Host {
 	for k, v := range more {
 		settings[k] = v
 	}
-	p := &plugin{pause: func(int) time.Duration { return time.Millisecond }}
-	return plugintest.Start(s.t, p, plugintest.Config{Settings: settings, Secrets: map[string]string{"token": s.Token}, StateDir: s.dir})
+	s.plugin = &plugin{pause: func(int) time.Duration { return time.Millisecond }}
+	return plugintest.Start(s.t, s.plugin, plugintest.Config{Settings: settings, Secrets: map[string]string{"token": s.Token}, StateDir: s.dir})
 }
 
 // next takes the next event over.
@@ -74,6 +75,23 @@ func texts(t *testing.T, h *plugintest.Host, n int) []string {
 		out = append(out, next(t, h).Text)
 	}
 	return out
+}
+
+// settled waits until the plugin knows that the host has all that was said in a channel.
+func (s *setting) settled(channel, id string) {
+	s.t.Helper()
+	deadline := time.After(10 * time.Second)
+	for tick := time.NewTicker(time.Millisecond); ; {
+		if last, _ := s.plugin.position.place(channel); last == id {
+			tick.Stop()
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			s.t.Fatalf("message %s is not acked", id)
+		}
+	}
 }
 
 func TestMessages(t *testing.T) {

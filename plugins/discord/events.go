@@ -142,6 +142,9 @@ func (x *incoming) message(m *discordgo.Message) error {
 	if e.Text == "" && len(e.Attachments) == 0 && !e.Addressed {
 		return nil // the content is not shown to the bot, or there is none
 	}
+	if e.Conversation.Kind == channel.DM {
+		x.position.meet(e.Conversation.ID, e.ID)
+	}
 	return x.deliver(e, nil)
 }
 

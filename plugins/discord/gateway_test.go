@@ -78,8 +78,9 @@ type hostLike interface {
 func TestARestartResumes(t *testing.T) {
 	s := newSetting(t)
 	h := s.bot(nil)
-	s.Say(s.room, s.ann, "one")
+	one := s.Say(s.room, s.ann, "one")
 	texts(t, h, 1)
+	s.settled(s.room, one)
 	s.Say(s.room, s.ann, "two")
 	h.Event() // not acked: the host does not have it
 	if err := h.Shutdown(); err != nil {
@@ -100,8 +101,9 @@ func TestARestartAfterTheSessionFetches(t *testing.T) {
 	s.Say(s.room, s.ann, "before Flynn ever came")
 	h := s.bot(nil)
 	s.Say(s.room, s.ann, "one")
-	s.Say(s.private, s.ann, "private")
+	private := s.Say(s.private, s.ann, "private")
 	texts(t, h, 2)
+	s.settled(s.private, private)
 	if err := h.Shutdown(); err != nil {
 		t.Fatal(err)
 	}
@@ -131,8 +133,9 @@ func TestARestartAfterTheSessionFetches(t *testing.T) {
 func TestCatchUpObeysLimits(t *testing.T) {
 	s := newSetting(t)
 	h := s.bot(nil)
-	s.Say(s.private, s.ann, "one")
+	one := s.Say(s.private, s.ann, "one")
 	texts(t, h, 1)
+	s.settled(s.private, one)
 	if err := h.Shutdown(); err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +205,23 @@ func TestStrangeFrames(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	s.Inject(`no JSON`)
-	s.Await("another connection", func() bool { return s.Counts().Resumed > 0 })
+	s.Await("another connection", func() bool { return s.Counts().Resumed+s.Counts().Identified > 1 })
+}
+
+func TestAChatThatWasNotAckedIsFetched(t *testing.T) {
+	s := newSetting(t)
+	h := s.bot(nil)
+	s.Say(s.private, s.ann, "one")
+	h.Event() // the host goes down before it has it
+	if err := h.Shutdown(); err != nil {
+		t.Fatal(err)
+	}
+	s.Forget()
+	s.Say(s.private, s.ann, "two")
+	h = s.bot(nil)
+	if got := texts(t, h, 2); !slices.Equal(got, []string{"one", "two"}) {
+		t.Errorf("got %q", got)
+	}
 }
 
 func TestIntents(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -139,6 +140,18 @@ func (p *position) forget() {
 	slices.SortFunc(all, func(a, b string) int { return byAge(p.kept.Places[a].Last, p.kept.Places[b].Last) })
 	for _, id := range all[:len(all)/10] {
 		delete(p.kept.Places, id)
+	}
+}
+
+// meet notes a private chat before anything of it is handed over: from now on it can be caught up with.
+func (p *position) meet(channel, first string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, known := p.kept.Places[channel]; !known {
+		n, err := strconv.ParseUint(first, 10, 64)
+		if err == nil && n > 0 {
+			p.reach(channel, strconv.FormatUint(n-1, 10), true)
+		}
 	}
 }
 
