@@ -70,7 +70,9 @@ func (x *incoming) handle(kind string) error {
 	case "THREAD_LIST_SYNC":
 		return read(x, func(e *discordgo.ThreadListSync) error {
 			for _, c := range e.Threads {
-				x.world.setChannel(c, e.GuildID)
+				if c != nil {
+					x.world.setChannel(c, e.GuildID)
+				}
 			}
 			return nil
 		})
