@@ -128,9 +128,14 @@ func (x *incoming) conversation(channelID, guildID string) (channel.Conversation
 	return channel.Conversation{ID: channelID, Kind: r.kind, Parent: r.parent}, r
 }
 
+// whole tells whether a message says what it is, where it is, and whose.
+func whole(m *discordgo.Message) bool {
+	return m.Author != nil && isSnowflake(m.Author.ID) && isSnowflake(m.ID) && isSnowflake(m.ChannelID)
+}
+
 // message hands over what somebody wrote.
 func (x *incoming) message(m *discordgo.Message) error {
-	if m.Author == nil || !isSnowflake(m.ID) || !isSnowflake(m.ChannelID) {
+	if !whole(m) {
 		return nil
 	}
 	if x.world.is(m.Author.ID) {
@@ -152,7 +157,7 @@ func (x *incoming) message(m *discordgo.Message) error {
 
 // edit hands over the new text of a message. An update without a time of editing is about a preview.
 func (x *incoming) edit(m *discordgo.Message) error {
-	if m.Author == nil || m.EditedTimestamp == nil || x.world.is(m.Author.ID) || !isSnowflake(m.ID) {
+	if !whole(m) || m.EditedTimestamp == nil || x.world.is(m.Author.ID) {
 		return nil
 	}
 	e := x.event(m)
@@ -173,12 +178,12 @@ func (x *incoming) deleted(channelID, guildID, id string) error {
 
 // reaction has no id of its own. The number within the session stays the same when it is replayed.
 func (x *incoming) reaction(r *discordgo.MessageReactionAdd) error {
-	if r.MessageReaction == nil || x.world.is(r.UserID) || !isSnowflake(r.MessageID) || !isSnowflake(r.ChannelID) {
+	if r.MessageReaction == nil || x.world.is(r.UserID) || !isSnowflake(r.UserID) || !isSnowflake(r.MessageID) || !isSnowflake(r.ChannelID) {
 		return nil
 	}
 	where, room := x.conversation(r.ChannelID, r.GuildID)
 	s := channel.Sender{ID: r.UserID, Name: r.UserID}
-	if r.Member != nil && r.Member.User != nil {
+	if r.Member != nil && r.Member.User != nil && r.Member.User.ID == r.UserID {
 		s = x.sender(r.Member.User, r.Member, room.guild)
 	}
 	return x.deliver(channel.Event{

@@ -27,7 +27,7 @@ func (x *incoming) interaction(i *discordgo.Interaction) error {
 	if member != nil {
 		user = member.User
 	}
-	if user == nil || !isSnowflake(i.ID) || !isSnowflake(i.ChannelID) || i.Token == "" {
+	if user == nil || !isSnowflake(user.ID) || !isSnowflake(i.ID) || !isSnowflake(i.ChannelID) || i.Token == "" {
 		return nil
 	}
 	where, room := x.conversation(i.ChannelID, i.GuildID)
@@ -54,6 +54,9 @@ func (x *incoming) interaction(i *discordgo.Interaction) error {
 func command(data discordgo.ApplicationCommandInteractionData) (channel.EventKind, string) {
 	var words []string
 	for _, o := range data.Options {
+		if o == nil {
+			continue
+		}
 		if s, ok := o.Value.(string); ok {
 			words = append(words, s)
 		}
