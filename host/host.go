@@ -64,6 +64,8 @@ type Host struct {
 	desk     *approval.Desk
 	inbox    *channel.Inbox
 	outbox   *channel.Outbox
+	live     *channel.Live
+	fetchers *fetchers
 	lanes    *lane.Group[agent.Item]
 	commands *lane.Group[store.InboxRow]
 	runner   *agent.Runner
@@ -79,7 +81,7 @@ type Host struct {
 
 // New reads the configuration and opens the store, the policies and the gateway's port. Nothing is answered before Run.
 func New(ctx context.Context, cfg Config) (*Host, error) {
-	h := &Host{log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), hangup: cfg.Hangup}
+	h := &Host{log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), fetchers: newFetchers(), hangup: cfg.Hangup}
 	var err error
 	open := config.NewHolder
 	if cfg.LastGood {
@@ -99,13 +101,13 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.store, err = sqlite.Open(ctx, c.Store.Dir); err != nil {
 		return err
 	}
-	if h.media, err = openMedia(c, h.log); err != nil {
+	if h.media, err = h.openMedia(c); err != nil {
 		return err
 	}
 	registry := prometheus.NewRegistry()
 	h.metrics = newMetrics(registry)
 	h.registry = tool.NewRegistry()
-	if err := builtin.Register(h.registry, builtin.Config{Memory: h.store}); err != nil {
+	if err := builtin.Register(h.registry, builtin.Config{Memory: h.store, Keep: h.keepFile}); err != nil {
 		return err
 	}
 	instance, err := instanceName(c.Store.Dir)
@@ -157,13 +159,16 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 
 // wire ties inbox, lanes, runner and outbox together.
 func (h *Host) wire(c *config.Config) {
-	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Log: h.log, Count: h.metrics.delivery})
+	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Drafts: h.store, Media: h.openFile, Log: h.log, Count: h.metrics.delivery})
+	h.live = channel.NewLive(channel.LiveConfig{Outbox: h.outbox, Stream: h.streams, Log: h.log})
 	h.runner = agent.NewRunner(agent.Config{
 		Store: h.store, Machines: h.machines, Approvals: h.desk, Tools: &tool.Runner{Log: h.log},
 		Generation: h.inForce,
 		Replied:    h.outbox.Push,
 		Asked:      h.asked,
 		Publish:    h.broker.publish,
+		Show:       h.show,
+		Files:      h.takeFiles,
 		Log:        h.log,
 		Parallel:   c.Budgets.ParallelTurns,
 		Observe:    h.metrics.turn,
@@ -174,6 +179,7 @@ func (h *Host) wire(c *config.Config) {
 		Store:   h.store,
 		Admit:   func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },
 		Deliver: h.deliver,
+		Note:    h.runner.Note,
 		MaxAge:  time.Duration(c.Store.MaxAgeHours) * time.Hour,
 		Log:     h.log,
 		Count:   h.metrics.message,
@@ -206,6 +212,13 @@ func (h *Host) Run(ctx context.Context) error {
 	for _, it := range items {
 		h.queue(it)
 	}
+	noted, err := h.store.NotedInbox(ctx)
+	if err != nil {
+		return err
+	}
+	for _, row := range noted {
+		h.runner.Note(row)
+	}
 	for _, door := range config.LocalDoors() {
 		h.outbox.Attach(door, local{})
 	}
@@ -226,6 +239,7 @@ func (h *Host) Run(ctx context.Context) error {
 	defer stopRecords()
 	kept.run(h, "egress log", stop, func() error { return h.machines.egress.run(records) })
 	out.run(h, "sandbox", stop, func() error { return h.machines.run(sandboxes, cfg.Sandbox) })
+	in.run(h, "live views", stop, func() error { return h.live.Run(ctx) })
 	in.run(h, "lanes", stop, func() error { return h.lanes.Run(ctx) })
 	in.run(h, "commands", stop, func() error { return h.commands.Run(ctx) })
 	in.run(h, "policies", stop, func() error { return h.policies.Run(ctx) })

@@ -208,8 +208,10 @@ type Prices struct {
 // stem ("token_env" becomes the secret "token"). Secrets are empty while the channel is disabled and
 // their source is missing.
 type Channel struct {
-	Plugin   string `toml:"plugin"` // required
-	Enabled  bool   `toml:"enabled" default:"true"`
+	Plugin  string `toml:"plugin"` // required
+	Enabled bool   `toml:"enabled" default:"true"`
+	// Stream shows answers while they are made, where the channel can edit its messages.
+	Stream   bool `toml:"stream" default:"true"`
 	Settings map[string]any
 	Secrets  map[string]Secret
 	refs     map[string]string // the _env and _file keys as written, files made absolute
@@ -296,6 +298,10 @@ type Media struct {
 	MaxObject Size     `toml:"max_object" default:"64m" range:"64k..4g"`
 	MaxTotal  Size     `toml:"max_total" default:"2g" range:"1m..65536g"`
 	MaxAge    Duration `toml:"max_age" default:"720h" range:"1h..87600h"`
+	// MaxFiles bounds the attachments of one message that agents are given.
+	MaxFiles int `toml:"max_files" default:"10" range:"0..32"`
+	// Accept are globs of the media types that they are given; empty means what people usually send. Programs never are.
+	Accept []string `toml:"accept"`
 }
 
 // Budgets limit a turn.
@@ -326,6 +332,9 @@ type Access struct {
 	RatePerMinute int `toml:"rate_per_minute" default:"30" range:"1..100_000"`
 	// Groups is addressed (answer only when addressed) or all.
 	Groups string `toml:"groups" default:"addressed" oneof:"addressed all"`
-	// Edits is ignore, or answer: then a message that its sender has changed is answered as a new one.
-	Edits string `toml:"edits" default:"ignore" oneof:"ignore answer"`
+	// Edits is note, answer or ignore: a message that its sender has changed or taken back is told to the next turn, or a
+	// changed one is answered as a new one, or neither.
+	Edits string `toml:"edits" default:"note" oneof:"note answer ignore"`
+	// Reactions is the same for reactions to messages.
+	Reactions string `toml:"reactions" default:"note" oneof:"note answer ignore"`
 }

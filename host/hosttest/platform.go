@@ -16,6 +16,9 @@ type Event struct {
 	Group        bool
 	Sender       string
 	Text         string
+	// Kind is "edit", "delete" or "reaction" for what is done to the message Target; empty for a message.
+	Kind, Target string
+	Files        []File
 }
 
 // Reply is a message that the platform shows.
@@ -27,6 +30,9 @@ type Reply struct {
 	// Marked is true when the host said that it may be a duplicate.
 	Marked bool
 	At     time.Time
+	// Draft is true for a first text that edits complete. It is no answer yet; Shown is not told of it.
+	Draft bool
+	Files []File
 	// Link is when the connection began over which it came.
 	Link time.Time
 }
@@ -53,6 +59,7 @@ type Platform struct {
 	keys    map[string]bool // shown
 	repeats int             // sends that were recognised as such
 	latest  *peer
+	rich    richState
 	posted  chan struct{} // closed and replaced with each event
 
 	peers sync.WaitGroup
@@ -64,7 +71,7 @@ func NewPlatform(cfg PlatformConfig) (*Platform, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Platform{cfg: cfg, lis: lis, acked: map[string]bool{}, keys: map[string]bool{}, posted: make(chan struct{})}, nil
+	return &Platform{cfg: cfg, lis: lis, acked: map[string]bool{}, keys: map[string]bool{}, rich: newRichState(), posted: make(chan struct{})}, nil
 }
 
 // Address is where the plugin is to connect.
@@ -150,7 +157,8 @@ func (p *Platform) show(r Reply) (fresh bool) {
 	}
 	p.keys[r.Key] = true
 	r.At = time.Now()
-	if p.cfg.Shown != nil {
+	p.rich.put(r)
+	if p.cfg.Shown != nil && !r.Draft {
 		p.cfg.Shown(r)
 	}
 	return true

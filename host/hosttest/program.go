@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -40,6 +41,10 @@ type Config struct {
 	Platform string
 	// Forgetful says that the platform does not recognise repeated keys.
 	Forgetful bool
+	// Rich says that it edits, deletes, shows typing and has files.
+	Rich bool
+	// More is further configuration.
+	More string
 	// Env are further variables of the process.
 	Env []string
 }
@@ -95,7 +100,7 @@ func (p *Program) prepare() error {
 		}
 		text += fmt.Sprintf(channelConfig, p.cfg.Platform, plugin)
 	}
-	return os.WriteFile(p.config, []byte(text), 0o600)
+	return os.WriteFile(p.config, []byte(text+p.cfg.More), 0o600)
 }
 
 // freeAddress finds a port that stays free while the process is down: below those that systems give to outgoing
@@ -152,11 +157,17 @@ func (p *Program) writePlugin() (dir string, err error) {
 	if err := os.Link(filepath.Join(p.cfg.Bin, "lines-channel"), filepath.Join(dir, "bin", "lines-channel")); err != nil {
 		return "", err
 	}
-	command := `["bin/lines-channel"]`
+	command := []string{`"bin/lines-channel"`}
 	if p.cfg.Forgetful {
-		command = `["bin/lines-channel", "-forgetful"]`
+		command = append(command, `"-forgetful"`)
 	}
-	manifest := fmt.Sprintf(pluginManifest, command, !p.cfg.Forgetful)
+	if p.cfg.Rich {
+		command = append(command, `"-rich"`)
+	}
+	manifest := fmt.Sprintf(pluginManifest, "["+strings.Join(command, ", ")+"]", !p.cfg.Forgetful)
+	if p.cfg.Rich {
+		manifest += richManifest
+	}
 	return dir, os.WriteFile(filepath.Join(dir, "plugin.toml"), []byte(manifest), 0o600)
 }
 
@@ -174,6 +185,17 @@ any = %s
 [channel]
 idempotent = %v
 markdown = true
+`
+
+const richManifest = `
+max_text = 400
+max_attachment = "256k"
+edit = true
+min_edit_interval = "100ms"
+delete = true
+typing = true
+fetch = true
+upload = true
 `
 
 // Start starts a process. It returns as soon as there is one.

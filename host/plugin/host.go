@@ -13,6 +13,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/flynnhost/flynn/host/plugin/service"
 )
 
 // Kind is a sort of plugin, as plugin.toml names it.
@@ -37,7 +39,9 @@ type Config struct {
 	DevPaths map[string]string
 	// Version of the host, semver without "v"; plugins may ask for a least one. Empty means that any will do.
 	Version string
-	Log     *slog.Logger
+	// Services is what plugins are offered that ask for it; nil offers nothing. Run serves it.
+	Services *service.Server
+	Log      *slog.Logger
 
 	// OnState is called with every change of an instance's state, one at a time per instance. It must not block.
 	OnState func(Status)
@@ -110,6 +114,11 @@ func (h *Host) Run(ctx context.Context) error {
 		return err
 	}
 	defer release()
+	endServices, err := h.offerServices()
+	if err != nil {
+		return err
+	}
+	defer endServices()
 	h.mu.Lock()
 	if h.ctx != nil {
 		h.mu.Unlock()

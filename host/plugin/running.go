@@ -34,6 +34,7 @@ type running struct {
 	host     *Host
 	output   *output
 	remove   func() // kills, waits, removes the sockets
+	grant    grant
 	log      *slog.Logger
 	pace     pace
 
@@ -118,12 +119,15 @@ func (r *running) configure(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(r.manifest.Run.StartTimeout))
 	defer cancel()
+	endpoint, token := r.admit()
 	out, err := pluginv1.NewPluginClient(r.conn).Configure(ctx, &pluginv1.ConfigureRequest{
 		Instance:     r.instance.Name,
 		SettingsJson: settings,
 		Secrets:      r.instance.Secrets,
 		StateDir:     r.stateDir,
 		LogLevel:     logLevel(r.log),
+		HostEndpoint: endpoint,
+		HostToken:    token,
 	})
 	if status.Code(err) == codes.InvalidArgument {
 		return permanent{err}
@@ -271,6 +275,7 @@ func (r *running) gone(ctx context.Context) bool {
 func (r *running) kill() {
 	r.killing.Do(func() {
 		r.remove()
+		r.grant.end()
 		r.deafen()
 		_ = r.conn.Close()
 		r.stdio.Wait()

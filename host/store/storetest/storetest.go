@@ -39,6 +39,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"transcript and history", transcriptAndHistory},
 		{"a reply leaves the outbox once", outboxLife},
 		{"a reply that no turn brings is added once", addedReplies},
+		{"a reply goes in parts", partsAreKept},
+		{"a draft is kept until nothing completes it", draftsAreKept},
 		{"an approval moves once", approvalMoves},
 		{"notes are found by their words", notes},
 		{"decisions are filtered", decisions},
