@@ -119,6 +119,9 @@ func (p *plugin) after(err error, failures int) time.Duration {
 	if _, fatal := errors.AsType[*fatalError](err); fatal || unauthorized(err) {
 		return 5 * time.Minute
 	}
+	if limited, ok := errors.AsType[*limitedError](err); ok {
+		return limited.after
+	}
 	return p.pause(failures)
 }
 
@@ -126,7 +129,10 @@ func (p *plugin) after(err error, failures int) time.Duration {
 func (p *plugin) report(in channel.Inbox, err error, failures int) {
 	p.log.Info("connection ended", "error", err)
 	_, fatal := errors.AsType[*fatalError](err)
+	_, limited := errors.AsType[*limitedError](err)
 	switch {
+	case limited:
+		in.Status(channel.StateRateLimited, err.Error())
 	case fatal || unauthorized(err):
 		text := err.Error()
 		if !fatal {

@@ -132,10 +132,17 @@ func (g *gateway) address(ctx context.Context) (string, error) {
 	base := g.session.URL
 	if base == "" {
 		var out struct {
-			URL string `json:"url"`
+			URL   string `json:"url"`
+			Start struct {
+				Remaining *int  `json:"remaining"`
+				After     int64 `json:"reset_after"` // milliseconds
+			} `json:"session_start_limit"`
 		}
 		if err := g.client.patient(ctx, "GET", "/gateway/bot", nil, &out); err != nil {
 			return "", fmt.Errorf("ask for the gateway: %w", err)
+		}
+		if n := out.Start.Remaining; n != nil && *n <= 0 { // going on would cost the bot its token
+			return "", &limitedError{min(time.Duration(max(out.Start.After, 1000))*time.Millisecond, 24*time.Hour)}
 		}
 		base = out.URL
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/plugins/discord/discordtest"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
@@ -187,6 +188,15 @@ func TestWhatAPersonHasToPutRight(t *testing.T) {
 				t.Errorf("status is %q", text)
 			}
 		})
+	}
+}
+
+func TestNoMoreSessionsThanDiscordAllows(t *testing.T) {
+	s := newSetting(t)
+	s.Fail(discordtest.Fault{Path: "/gateway/bot", Status: 200, Body: `{"url":"ws://127.0.0.1:1","session_start_limit":{"remaining":0,"reset_after":3600000}}`})
+	h := s.starting(nil)
+	if text := h.WaitStatus(channel.StateRateLimited); !strings.Contains(text, "1h") || s.Counts().Connected != 0 {
+		t.Errorf("status is %q, counts are %+v", text, s.Counts())
 	}
 }
 

@@ -73,8 +73,9 @@ type button struct {
 // buttonPrefix keeps our buttons apart from those of other programs that use the same bot.
 const buttonPrefix = "flynn:"
 
-// again marks a message that may have been sent before Discord forgot its nonce.
-const again = "(possibly again) "
+// again marks a message that may have been sent before Discord forgot its nonce. It is a paragraph: on the line of a heading or of a
+// block of code it would be in the way.
+const again = "(possibly again)\n\n"
 
 // Send implements channel.Channel. A repeated key is recognised by Discord through the nonce for some minutes, and longer by what this
 // process remembers.
@@ -204,10 +205,10 @@ func (p *plugin) post(ctx context.Context, s channel.Send, i int, m outgoing) (s
 	return out.ID, err
 }
 
-// answer takes the place of "thinking". To do it twice is to do it once.
+// answer takes the place of "thinking". To do it twice is to do it once, so it needs no mark.
 func (p *plugin) answer(ctx context.Context, w *waitingAnswer, m outgoing) (string, error) {
 	_, app, _ := p.world.ids()
-	m.Nonce, m.EnforceNonce, m.Reference = "", false, nil
+	m.Nonce, m.EnforceNonce, m.Reference, m.Content = "", false, nil, strings.TrimPrefix(m.Content, again)
 	var out struct {
 		ID string `json:"id"`
 	}

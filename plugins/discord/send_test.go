@@ -119,6 +119,19 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+func TestAResendLongAfterIsMarked(t *testing.T) {
+	s := newSetting(t)
+	h := s.bot(nil)
+	send := s.to("# Title")
+	send.PossibleDuplicate = true
+	if sent, err := h.Send(send); err != nil || sent.Outcome != channel.OutcomeSent {
+		t.Fatal(sent, err)
+	}
+	if got := s.Messages(s.room)[0].Content; got != "(possibly again)\n\n# Title" {
+		t.Errorf("text is %q", got)
+	}
+}
+
 func TestALimitThatIsKnownIsNotTried(t *testing.T) {
 	s := newSetting(t)
 	h := s.bot(nil)

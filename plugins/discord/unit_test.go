@@ -6,9 +6,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/BurntSushi/toml"
 	"github.com/bwmarrin/discordgo"
+	"github.com/google/go-cmp/cmp"
 )
 
 func body(s string) io.ReadCloser { return io.NopCloser(strings.NewReader(s)) }
@@ -16,25 +18,30 @@ func body(s string) io.ReadCloser { return io.NopCloser(strings.NewReader(s)) }
 func TestDescriptionIsThatOfTheManifest(t *testing.T) {
 	var m struct {
 		Name, Version string
-		Channel       struct {
-			MaxText         int    `toml:"max_text"`
-			MaxAttachment   string `toml:"max_attachment"`
-			MinEditInterval string `toml:"min_edit_interval"`
-			Idempotent      bool
-			Exclusive       bool
-			Threads         bool
-			Markdown        bool
-			Buttons         bool
-		}
+		Channel       map[string]any
 	}
 	if _, err := toml.DecodeFile("plugin.toml", &m); err != nil {
 		t.Fatal(err)
 	}
-	d, c := (&plugin{}).Describe(), m.Channel
-	if m.Name != d.Name || m.Version != d.Version || c.MaxText != d.Capabilities.MaxTextRunes || c.MaxAttachment != "10MiB" || c.MinEditInterval != "1s" ||
-		c.Exclusive != d.Capabilities.Exclusive || c.Threads != d.Capabilities.Threads || c.Markdown != d.Capabilities.Markdown ||
-		c.Buttons != d.Capabilities.Buttons || c.Idempotent != d.Capabilities.Idempotent {
-		t.Errorf("manifest %+v, description %+v", m, d)
+	d := newSetting(t).starting(nil)
+	want := map[string]any{"max_text": int64(maxText), "max_attachment": "10MiB", "min_edit_interval": "1s"}
+	for _, ability := range d.Abilities() {
+		want[ability] = true
+	}
+	about := (&plugin{}).Describe()
+	for name, has := range map[string]bool{
+		"idempotent": about.Capabilities.Idempotent, "exclusive": about.Capabilities.Exclusive, "threads": about.Capabilities.Threads,
+		"markdown": about.Capabilities.Markdown, "buttons": about.Capabilities.Buttons,
+	} {
+		if has {
+			want[name] = true
+		}
+	}
+	if diff := cmp.Diff(want, m.Channel); diff != "" || m.Name != about.Name || m.Version != about.Version {
+		t.Errorf("manifest of %s %s (-described +declared):\n%s", m.Name, m.Version, diff)
+	}
+	if about.Capabilities.MaxAttachmentBytes != 10<<20 || about.Capabilities.MinEditInterval != time.Second || about.Capabilities.MaxTextRunes != maxText {
+		t.Errorf("described as %+v", about.Capabilities)
 	}
 }
 

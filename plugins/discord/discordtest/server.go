@@ -72,12 +72,7 @@ func Start(t testing.TB) *Server {
 	s.users[s.Self.ID] = s.Self
 	s.http = httptest.NewServer(s.routes())
 	t.Cleanup(func() {
-		s.mu.Lock()
-		links := s.links
-		s.mu.Unlock()
-		for l := range links {
-			l.cancel()
-		}
+		s.Drop()
 		s.http.Close()
 	})
 	return s
