@@ -10,12 +10,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +41,8 @@ type Config struct {
 	Bin string // folder of Build
 	// Platform is the address of a Platform; without one there is no channel.
 	Platform string
+	// Channels are further channels of the same plugin: addresses of platforms by instance.
+	Channels map[string]string
 	// Forgetful says that the platform does not recognise repeated keys.
 	Forgetful bool
 	// Rich says that it edits, deletes, shows typing and has files.
@@ -93,12 +97,20 @@ func (p *Program) prepare() error {
 		return err
 	}
 	text := fmt.Sprintf(baseConfig, address, filepath.Join(p.Dir, "store"))
+	channels := maps.Clone(p.cfg.Channels)
 	if p.cfg.Platform != "" {
+		channels = map[string]string{"platform": p.cfg.Platform}
+		maps.Copy(channels, p.cfg.Channels)
+	}
+	if len(channels) > 0 {
 		plugin, err := p.writePlugin()
 		if err != nil {
 			return err
 		}
-		text += fmt.Sprintf(channelConfig, p.cfg.Platform, plugin)
+		for _, name := range slices.Sorted(maps.Keys(channels)) {
+			text += fmt.Sprintf(channelConfig, name, channels[name])
+		}
+		text += fmt.Sprintf(devPathConfig, plugin)
 	}
 	return os.WriteFile(p.config, []byte(text+p.cfg.More), 0o600)
 }
@@ -141,10 +153,12 @@ dir = %q
 `
 
 const channelConfig = `
-[channels.platform]
+[channels.%s]
 plugin = "lines-channel"
 address = %q
+`
 
+const devPathConfig = `
 [plugins.dev_paths]
 lines-channel = %q
 `

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -73,11 +74,15 @@ type Host struct {
 	store  *Store
 	log    *slog.Logger
 	pace   pace
-	start  func(ctx context.Context, u *unit) (process, error) // launches; replaced by tests
+	// lookupEnv finds the variables of the host that plugins may see.
+	lookupEnv func(string) (string, bool)
+	random    func() float64                                               // of the pause after a failure
+	start     func(ctx context.Context, u *unit, o order) (process, error) // launches; replaced by tests
 
 	mu      sync.Mutex
-	ctx     context.Context // of Run; nil before
-	closed  bool            // Run waits for the last ones
+	running map[string]string // by plugin: the version that its instances run, which only follow changes
+	ctx     context.Context   // of Run; nil before
+	closed  bool              // Run waits for the last ones
 	units   map[string]*unit
 	working sync.WaitGroup // one for each unit that runs
 	changed chan struct{}  // closed and replaced at each change of state
@@ -100,7 +105,7 @@ func New(c Config) (*Host, error) {
 	}
 	h := &Host{
 		config: c, store: store, log: c.Log.With("component", "plugin"), pace: defaultPace(),
-		units: map[string]*unit{}, changed: make(chan struct{}),
+		units: map[string]*unit{}, changed: make(chan struct{}), lookupEnv: os.LookupEnv, random: rand.Float64, running: map[string]string{},
 	}
 	h.start = h.launch
 	return h, nil
@@ -129,6 +134,7 @@ func (h *Host) Run(ctx context.Context) error {
 		h.begin(u)
 	}
 	h.mu.Unlock()
+	h.working.Go(func() { h.follow(ctx) })
 	<-ctx.Done()
 	h.mu.Lock()
 	h.closed = true
@@ -153,6 +159,7 @@ func (h *Host) Add(i Instance, use Handler) error {
 	if err := checkInstance(i); err != nil {
 		return err
 	}
+	i.Critical = i.Critical || h.declaredCritical(i.Plugin)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, ok := h.units[i.Name]; ok {
@@ -167,6 +174,17 @@ func (h *Host) Add(i Instance, use Handler) error {
 		h.begin(u)
 	}
 	return nil
+}
+
+// declaredCritical tells whether a plugin.toml calls its plugin critical. Nothing is verified for that: who could change the file could do
+// no more than keep the host from serving, and a plugin that is not what was locked does not run anyway.
+func (h *Host) declaredCritical(name string) bool {
+	if dir, ok := h.config.DevPaths[name]; ok {
+		m, err := ReadManifest(dir)
+		return err == nil && m.Critical
+	}
+	m, err := h.store.Manifest(name)
+	return err == nil && m.Critical
 }
 
 func checkInstance(i Instance) error {
@@ -204,7 +222,7 @@ func (h *Host) Restart(name string) error {
 	u, ok := h.units[name]
 	h.mu.Unlock()
 	if !ok {
-		return fmt.Errorf("restart plugin instance %s: there is none", name)
+		return fmt.Errorf("restart: %w: %s", ErrNoInstance, name)
 	}
 	u.restart()
 	return nil
@@ -221,6 +239,24 @@ func (h *Host) Status() []Status {
 	}
 	slices.SortFunc(out, func(a, b Status) int { return cmp.Compare(a.Name, b.Name) })
 	return out
+}
+
+// CriticalDown says which critical instances are not ready; nil when all are.
+func (h *Host) CriticalDown() error {
+	var down error
+	for _, s := range h.Status() {
+		if s.Critical && s.State != Ready && s.State != Degraded {
+			down = errors.Join(down, fmt.Errorf("critical plugin instance %s is %s%s", s.Name, s.State, because(s.LastError)))
+		}
+	}
+	return down
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
 }
 
 // WaitCritical returns when every critical instance is ready, or with an error when one of them is quarantined.

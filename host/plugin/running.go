@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -38,20 +39,25 @@ type running struct {
 	log      *slog.Logger
 	pace     pace
 
-	killing sync.Once
-	stdio   sync.WaitGroup
-	stdioOn context.Context // ends with the orderly end, which the stream would hold up
-	deafen  context.CancelFunc
+	tooHeavy atomic.Pointer[heavy] // set when the process was ended for its use of memory
+	killing  sync.Once
+	stdio    sync.WaitGroup
+	stdioOn  context.Context // ends with the orderly end, which the stream would hold up
+	deafen   context.CancelFunc
 }
 
 var _ process = (*running)(nil)
 
 func (r *running) pid() int                   { return r.runner.pid() }
+func (r *running) version() string            { return r.manifest.Version }
 func (r *running) exited() <-chan struct{}    { return r.runner.done }
 func (r *running) stopTimeout() time.Duration { return time.Duration(r.manifest.Run.StopTimeout) }
 
 // failure says how the process ended, with its last words.
 func (r *running) failure() error {
+	if h := r.tooHeavy.Load(); h != nil {
+		return h
+	}
 	how := "exit status 0"
 	if r.runner.exit != nil {
 		how = r.runner.exit.Error()
@@ -66,6 +72,7 @@ func (r *running) failure() error {
 // operator has seen and what the host decides by.
 func (r *running) describe(ctx context.Context) error {
 	r.stdio.Go(r.drainStdio)
+	r.stdio.Go(r.weigh)
 	ctx, cancel := context.WithTimeout(ctx, r.pace.describe)
 	defer cancel()
 	d, err := pluginv1.NewPluginClient(r.conn).Describe(ctx, &pluginv1.DescribeRequest{HostVersion: r.host.config.Version})
@@ -199,7 +206,7 @@ func (r *running) check(ctx context.Context) error {
 
 // watch takes the states that the plugin shows, not more often than pace allows: a plugin that changes its mind all the
 // time is slowed down by the stream's own back pressure.
-func (r *running) watch(ctx context.Context, tell func(State, string)) {
+func (r *running) watch(ctx context.Context, tell func(s State, detail, login string)) {
 	stream, err := pluginv1.NewPluginClient(r.conn).Status(ctx, &pluginv1.StatusRequest{})
 	if err != nil {
 		return
@@ -209,7 +216,8 @@ func (r *running) watch(ctx context.Context, tell func(State, string)) {
 		if err != nil {
 			return
 		}
-		tell(platformState(s))
+		state, detail := platformState(s)
+		tell(state, detail, loginCode(s))
 		select {
 		case <-time.After(r.pace.statusEvery):
 		case <-ctx.Done():
