@@ -26,7 +26,9 @@ func (x *incoming) ready(r *discordgo.Ready) error {
 		app = r.Application.ID
 	}
 	x.world.ready(r.User.ID, app)
+	x.gateway.session.Self, x.gateway.session.App = r.User.ID, app
 	x.position.begin(x.gateway.session)
+	x.online(x.in)
 	newest, private := x.position.newest()
 	x.since, x.absent = newest, map[string]bool{}
 	for _, g := range r.Guilds {
@@ -41,7 +43,6 @@ func (x *incoming) ready(r *discordgo.Ready) error {
 			return err
 		}
 	}
-	x.online(x.in)
 	return nil
 }
 
@@ -109,8 +110,12 @@ func (x *incoming) catchUp(channelID, guildID, after string) error {
 	return nil
 }
 
-// online tells that events come.
+// online tells that events come, once for each connection. The host may take nothing over before it has heard that.
 func (p *plugin) online(in channel.Inbox) {
+	if p.shown {
+		return
+	}
+	p.shown = true
 	self, _, _ := p.world.ids()
 	in.Status(channel.StateReady, "connected as "+self)
 }

@@ -31,6 +31,7 @@ type plugin struct {
 	since      string          // the latest message known when the session began
 	absent     map[string]bool // servers that have yet to introduce themselves; nil before a session has begun: any
 	registered bool
+	shown      bool // that the connection works
 
 	running context.Context // of Run; its tasks outlive single connections
 	tasks   sync.WaitGroup  // of Run
@@ -96,11 +97,13 @@ func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 		})
 	})
 	p.gateway = &gateway{client: p.client, intents: p.settings.intents(), session: p.position.resume()}
+	p.world.ready(p.gateway.session.Self, p.gateway.session.App)
 	p.gateway.dispatch = func(ctx context.Context, kind string, seq int64, data json.RawMessage) error {
 		return p.dispatch(ctx, in, kind, seq, data)
 	}
 	in.Status(channel.StateConnecting, p.settings.API)
 	for failures := 0; ctx.Err() == nil; {
+		p.shown = false
 		up, err := p.gateway.connected(ctx)
 		if ctx.Err() != nil {
 			break

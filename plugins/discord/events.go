@@ -16,9 +16,15 @@ import (
 // dispatch handles one event of the gateway. An error ends the connection, which is then resumed behind the last event that went well.
 func (p *plugin) dispatch(ctx context.Context, in channel.Inbox, kind string, seq int64, data json.RawMessage) error {
 	x := &incoming{plugin: p, in: in, ctx: ctx, session: p.gateway.session.ID, seq: seq, raw: data}
+	if kind != "READY" { // a resumed session begins with what was missed
+		p.online(in)
+	}
 	err := x.handle(kind)
-	if !x.handed {
+	if !x.handed && err == nil {
 		p.position.passed(seq)
+	}
+	if err == nil && kind == "READY" {
+		return p.position.save() // whatever happens now, the session can be resumed
 	}
 	return err
 }
@@ -48,8 +54,6 @@ func (x *incoming) handle(kind string) error {
 	switch kind {
 	case "READY":
 		return read(x, x.ready)
-	case "RESUMED":
-		x.online(x.in)
 	case "GUILD_CREATE":
 		return read(x, x.guildCreate)
 	case "GUILD_UPDATE":
@@ -150,7 +154,9 @@ func (x *incoming) message(m *discordgo.Message) error {
 		return nil // the content is not shown to the bot, or there is none
 	}
 	if e.Conversation.Kind == channel.DM {
-		x.position.meet(e.Conversation.ID, e.ID)
+		if err := x.position.meet(e.Conversation.ID, e.ID); err != nil {
+			return err
+		}
 	}
 	return x.deliver(e, nil)
 }

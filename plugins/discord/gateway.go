@@ -41,6 +41,10 @@ type session struct {
 	ID  string `json:"id"`
 	URL string `json:"url"` // where it goes on
 	Seq int64  `json:"seq"` // of the last event
+
+	// Who the bot is, which Discord tells only at the beginning.
+	Self string `json:"self"` // id of its account
+	App  string `json:"app"`  // id of its application
 }
 
 // frame is what goes over the gateway.

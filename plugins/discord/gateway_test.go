@@ -88,9 +88,22 @@ func TestARestartResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Say(s.private, s.ann, "three")
+	s.Say(s.room, s.bob, "<@"+s.Self.ID+"> four")
 	h = s.bot(nil)
 	if got := texts(t, h, 2); !slices.Equal(got, []string{"two", "three"}) {
 		t.Errorf("got %q", got)
+	}
+	// Discord does not introduce anybody again.
+	if e := next(t, h); e.Text != "four" || !e.Mentioned || !slices.Equal(e.Sender.Roles, []string{"moderator", "member"}) {
+		t.Errorf("event is %+v", e)
+	}
+	sent, err := h.Send(s.to("mine"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Say(s.room, s.ann, "five")
+	if e := next(t, h); e.Text != "five" {
+		t.Errorf("the bot hears itself say %s: %+v", sent.MessageIDs[0], e)
 	}
 	if c := s.Counts(); c.Resumed != 1 || c.Identified != 1 {
 		t.Errorf("counts are %+v", c)

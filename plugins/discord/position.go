@@ -30,7 +30,8 @@ type kept struct {
 // position knows how far events have been handed over to the host, and keeps it on disk. The file may lag behind: then some events
 // come twice, and the host knows them by their ids. It never runs ahead.
 type position struct {
-	path string
+	path    string
+	writing sync.Mutex // held while the file is written
 
 	mu      sync.Mutex
 	kept    kept
@@ -62,10 +63,13 @@ func loadPosition(dir string) (*position, error) {
 	return p, nil
 }
 
-// resume is the session to go on with after a start.
+// resume is the session to go on with after a start, if there is one.
 func (p *position) resume() session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if s := p.kept.Session; s.Seq < 1 || s.Self == "" {
+		return session{}
+	}
 	return p.kept.Session
 }
 
@@ -143,16 +147,22 @@ func (p *position) forget() {
 	}
 }
 
-// meet notes a private chat before anything of it is handed over: from now on it can be caught up with.
-func (p *position) meet(channel, first string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if _, known := p.kept.Places[channel]; !known {
-		n, err := strconv.ParseUint(first, 10, 64)
-		if err == nil && n > 0 {
-			p.reach(channel, strconv.FormatUint(n-1, 10), true)
-		}
+// meet keeps a private chat on disk before anything of it is handed over: from now on it can be caught up with.
+func (p *position) meet(channel, first string) error {
+	n, err := strconv.ParseUint(first, 10, 64)
+	if err != nil || n == 0 {
+		return nil
 	}
+	p.mu.Lock()
+	_, known := p.kept.Places[channel]
+	if !known {
+		p.reach(channel, strconv.FormatUint(n-1, 10), true)
+	}
+	p.mu.Unlock()
+	if known {
+		return nil
+	}
+	return p.save()
 }
 
 // start sets the place of a channel that is not known yet.
@@ -220,6 +230,8 @@ func (p *position) Run(ctx context.Context, failed func(error)) {
 
 // save replaces the file, so that a crash leaves the old or the new one.
 func (p *position) save() error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
 	p.mu.Lock()
 	data, err := json.Marshal(p.kept)
 	p.mu.Unlock()

@@ -70,7 +70,10 @@ func TestPositionIsNeverAhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.begin(session{ID: "s"})
+	p.begin(session{ID: "s", Self: "1"})
+	if got := p.resume(); got != (session{}) {
+		t.Errorf("a session that has not begun is resumed: %+v", got)
+	}
 	seq := func(want int64) {
 		t.Helper()
 		if got := p.resume().Seq; got != want {

@@ -157,9 +157,26 @@ func (p *plugin) whereIs(ctx context.Context, channelID, guildID string) room {
 	if guildID == "" {
 		return room{kind: channel.DM}
 	}
+	p.askGuild(ctx, guildID)
 	var c discordgo.Channel
 	if err := p.client.patient(ctx, "GET", "/channels/"+channelID, nil, &c); err == nil && c.ID == channelID {
 		return p.world.setChannel(&c, guildID)
 	}
 	return room{kind: channel.Group, guild: guildID}
+}
+
+// askGuild asks for a server that has not introduced itself: those of a session that is resumed after a restart do not.
+func (p *plugin) askGuild(ctx context.Context, id string) {
+	p.world.mu.Lock()
+	_, known := p.world.guilds[id]
+	p.world.mu.Unlock()
+	if known || !isSnowflake(id) {
+		return
+	}
+	var g discordgo.Guild
+	if err := p.client.patient(ctx, "GET", "/guilds/"+id, nil, &g); err != nil || g.ID != id {
+		p.log.Warn("the roles of a server are not known", "server", id, "error", err)
+		return
+	}
+	p.world.setGuild(&g)
 }

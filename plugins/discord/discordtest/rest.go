@@ -40,6 +40,7 @@ func (s *Server) routes() http.Handler {
 	for pattern, h := range map[string]handler{
 		"GET /gateway/bot":                                    s.getGateway,
 		"GET /users/@me":                                      func(*http.Request) (any, *failure) { return s.Self, nil },
+		"GET /guilds/{g}":                                     s.getGuild,
 		"GET /channels/{c}":                                   s.getChannel,
 		"GET /channels/{c}/messages":                          s.getMessages,
 		"GET /channels/{c}/messages/{m}":                      s.getMessage,
@@ -158,6 +159,14 @@ func (s *Server) getGateway(*http.Request) (any, *failure) {
 		"url": "ws" + strings.TrimPrefix(s.http.URL, "http") + "/gateway", "shards": 1,
 		"session_start_limit": map[string]any{"total": 1000, "remaining": 999, "reset_after": 1000, "max_concurrency": 1},
 	}, nil
+}
+
+func (s *Server) getGuild(r *http.Request) (any, *failure) {
+	g := s.guild(r.PathValue("g"))
+	if g == nil {
+		return nil, &failure{404, 10004, "Unknown Guild"}
+	}
+	return map[string]any{"id": g.ID, "name": g.Name, "owner_id": g.OwnerID, "roles": g.Roles}, nil
 }
 
 func (s *Server) getChannel(r *http.Request) (any, *failure) {

@@ -63,19 +63,36 @@ type file struct {
 
 // Start starts a Discord that ends with the test.
 func Start(t testing.TB) *Server {
+	s := New()
+	s.t = t
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// New starts a Discord without a test; Await may not be called on it.
+func New() *Server {
 	s := &Server{
-		Token: "token-of-the-bot", t: t, changed: make(chan struct{}), heartbeat: 10 * time.Second,
+		Token: "token-of-the-bot", changed: make(chan struct{}), heartbeat: 10 * time.Second,
 		users: map[string]User{}, channels: map[string]*Channel{}, sessions: map[string]*session{}, links: map[*link]bool{},
 		interactions: map[string]*Interaction{}, commands: map[string][]byte{}, files: map[string]file{}, typing: map[string]int{},
 	}
 	s.Self = User{ID: s.id(), Username: "flynn", Bot: true}
 	s.users[s.Self.ID] = s.Self
 	s.http = httptest.NewServer(s.routes())
-	t.Cleanup(func() {
-		s.Drop()
-		s.http.Close()
-	})
 	return s
+}
+
+// Stop ends it.
+func (s *Server) Stop() {
+	s.Drop()
+	s.http.Close()
+}
+
+// Changed is closed at the next change.
+func (s *Server) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
 }
 
 // API is the base URL of the REST API.
@@ -102,9 +119,7 @@ func (s *Server) Await(what string, holds func() bool) {
 	s.t.Helper()
 	deadline := time.After(10 * time.Second)
 	for {
-		s.mu.Lock()
-		changed := s.changed
-		s.mu.Unlock()
+		changed := s.Changed()
 		if holds() {
 			return
 		}
