@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/markdown"
 )
 
 // plugin is the channel. Between connections it has no link and sends nothing.
@@ -35,7 +36,7 @@ const renameKept = 10 * time.Minute
 
 // Describe implements channel.Channel.
 func (p *plugin) Describe() channel.Description {
-	return channel.Description{Name: "irc", Version: "0.1.0", Capabilities: channel.Capabilities{Exclusive: true}}
+	return channel.Description{Name: "irc", Version: "0.1.0", Capabilities: channel.Capabilities{Exclusive: true, Markdown: true}}
 }
 
 // Configure implements channel.Channel.
@@ -244,6 +245,9 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: time.Hour}, fmt.Errorf("%q cannot be sent to", target)
 	}
 	text := s.Text
+	if s.Markdown {
+		text = markdown.Render(text, markdown.Plain)
+	}
 	if s.PossibleDuplicate {
 		text = again + text
 	}

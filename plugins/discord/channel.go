@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+)
+
+// plugin is the channel.
+type plugin struct {
+	settings settings
+	log      *slog.Logger
+	client   *client
+	gateway  *gateway
+	position *position
+	world    *world
+	sends    *sends
+	waiting  *waiting
+	stateDir string
+	pause    func(failures int) time.Duration // before the next connection
+
+	// Only the goroutine that reads the gateway uses these.
+	since      string          // the latest message known when the session began
+	absent     map[string]bool // servers that have yet to introduce themselves; nil before a session has begun: any
+	registered bool
+	shown      bool // that the connection works
+
+	running context.Context // of Run; its tasks outlive single connections
+	tasks   sync.WaitGroup  // of Run
+}
+
+var (
+	_ channel.Editor     = (*plugin)(nil)
+	_ channel.Deleter    = (*plugin)(nil)
+	_ channel.Reacter    = (*plugin)(nil)
+	_ channel.Typer      = (*plugin)(nil)
+	_ channel.Fetcher    = (*plugin)(nil)
+	_ channel.Uploader   = (*plugin)(nil)
+	_ channel.Reconciler = (*plugin)(nil)
+)
+
+const (
+	maxText = 2000
+	maxFile = 10 << 20 // bytes; servers that have been boosted take more
+)
+
+// Describe implements channel.Channel. A repeated nonce is recognised for some minutes only, so sends are not idempotent for good.
+func (p *plugin) Describe() channel.Description {
+	return channel.Description{Name: "discord", Version: "0.1.0", Capabilities: channel.Capabilities{
+		MaxTextRunes: maxText, MaxAttachmentBytes: maxFile, MinEditInterval: time.Second,
+		Exclusive: true, Threads: true, Markdown: true, Buttons: true,
+	}}
+}
+
+// Configure implements channel.Channel.
+func (p *plugin) Configure(_ context.Context, c channel.Config) error {
+	s, err := newSettings(c)
+	if err != nil {
+		return err
+	}
+	at, err := loadPosition(c.StateDir)
+	if err != nil {
+		return err
+	}
+	p.settings, p.log, p.position, p.stateDir = s, c.Log, at, c.StateDir
+	p.client, p.world, p.sends, p.waiting = newClient(s), newWorld(), newSends(), newWaiting()
+	if p.pause == nil {
+		p.pause = pause
+	}
+	return p.sweepUploads(time.Now())
+}
+
+// pause is the wait before the next connection: doubling from one second to two minutes, half of it at random. Discord counts how
+// often a bot begins anew.
+func pause(failures int) time.Duration {
+	d := min(time.Second<<min(failures, 10), 2*time.Minute)
+	return d/2 + rand.N(d/2)
+}
+
+// Run implements channel.Channel: one connection after the other until ctx ends.
+func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
+	defer p.client.http.CloseIdleConnections()
+	defer p.tasks.Wait()
+	p.running = ctx
+	p.since, _ = p.position.newest()
+	p.tasks.Go(func() {
+		p.position.Run(ctx, func(err error) {
+			p.log.Error("position is not kept: after a restart messages may come twice", "error", err)
+		})
+	})
+	p.gateway = &gateway{client: p.client, intents: p.settings.intents(), session: p.position.resume()}
+	p.world.ready(p.gateway.session.Self, p.gateway.session.App)
+	p.gateway.dispatch = func(ctx context.Context, kind string, seq int64, data json.RawMessage) error {
+		return p.dispatch(ctx, in, kind, seq, data)
+	}
+	in.Status(channel.StateConnecting, p.settings.API)
+	for failures := 0; ctx.Err() == nil; {
+		p.shown = false
+		up, err := p.gateway.connected(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		if failures++; up {
+			failures = 0
+		}
+		p.report(in, err, failures)
+		_ = sleep(ctx, p.after(err, failures))
+	}
+	return nil
+}
+
+// after is the wait before the next try. What a person has to put right is tried seldom: every try counts.
+func (p *plugin) after(err error, failures int) time.Duration {
+	if _, fatal := errors.AsType[*fatalError](err); fatal || unauthorized(err) {
+		return 5 * time.Minute
+	}
+	if limited, ok := errors.AsType[*limitedError](err); ok {
+		return limited.after
+	}
+	return p.pause(failures)
+}
+
+// report tells how the connection fares. A connection that ends and is resumed at once is nothing to tell of.
+func (p *plugin) report(in channel.Inbox, err error, failures int) {
+	p.log.Info("connection ended", "error", err)
+	_, fatal := errors.AsType[*fatalError](err)
+	_, limited := errors.AsType[*limitedError](err)
+	switch {
+	case limited:
+		in.Status(channel.StateRateLimited, err.Error())
+	case fatal || unauthorized(err):
+		text := err.Error()
+		if !fatal {
+			text = hints[4004]
+		}
+		in.Status(channel.StateAuthRequired, text)
+	case failures > 1:
+		in.Status(channel.StateDegraded, err.Error())
+	}
+}
+
+// unauthorized tells whether Discord does not accept the token.
+func unauthorized(err error) bool {
+	refused, ok := errors.AsType[*refusedError](err)
+	return ok && refused.status == http.StatusUnauthorized
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

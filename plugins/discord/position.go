@@ -1,0 +1,254 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// place is how far a channel has been handed over.
+type place struct {
+	Last string `json:"last"`         // id of the latest message that the host has
+	DM   bool   `json:"dm,omitempty"` // a private chat, which Discord does not tell of by itself
+}
+
+// kept is what stands in the file.
+type kept struct {
+	Session session          `json:"session"`
+	Places  map[string]place `json:"places"` // by channel
+}
+
+// position knows how far events have been handed over to the host, and keeps it on disk. The file may lag behind: then some events
+// come twice, and the host knows them by their ids. It never runs ahead.
+type position struct {
+	path    string
+	writing sync.Mutex // held while the file is written
+
+	mu      sync.Mutex
+	kept    kept
+	seen    int64 // number of the last event of the session
+	pending int   // events that were handed over and not acked
+	dirty   chan struct{}
+}
+
+const (
+	maxPlaces = 5000
+	saveEvery = 250 * time.Millisecond
+)
+
+func loadPosition(dir string) (*position, error) {
+	p := &position{path: filepath.Join(dir, "position.json"), dirty: make(chan struct{}, 1)}
+	data, err := os.ReadFile(p.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read position: %w", err)
+	}
+	if err == nil {
+		if err := json.Unmarshal(data, &p.kept); err != nil {
+			return nil, fmt.Errorf("read position: %w (remove %s to begin anew)", err, p.path)
+		}
+	}
+	if p.kept.Places == nil {
+		p.kept.Places = map[string]place{}
+	}
+	p.seen = p.kept.Session.Seq
+	return p, nil
+}
+
+// resume is the session to go on with after a start, if there is one.
+func (p *position) resume() session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.kept.Session; s.Seq < 1 || s.Self == "" {
+		return session{}
+	}
+	return p.kept.Session
+}
+
+// begin notes a new session.
+func (p *position) begin(s session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kept.Session, p.seen = s, s.Seq
+	p.touch()
+}
+
+// passed notes an event of which nothing is handed over.
+func (p *position) passed(seq int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen = max(p.seen, seq)
+	p.advance(0)
+}
+
+// handed notes that something of an event is on its way to the host.
+func (p *position) handed(seq int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen = max(p.seen, seq)
+	p.pending++
+}
+
+// acked notes that the host has what was handed over. The host acks in order, so everything before is there as well. seq is 0 for
+// what did not come over the gateway, last is empty for what is no message.
+func (p *position) acked(sessionID string, seq int64, channel, last string, dm bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pending--
+	if sessionID == p.kept.Session.ID {
+		p.advance(seq)
+	}
+	if last != "" {
+		p.reach(channel, last, dm)
+	}
+}
+
+// advance moves the number in the file up to seq, and to the last event if nothing is on its way. p.mu is held.
+func (p *position) advance(seq int64) {
+	if p.pending == 0 {
+		seq = p.seen
+	}
+	if seq > p.kept.Session.Seq {
+		p.kept.Session.Seq = seq
+		p.touch()
+	}
+}
+
+// reach moves a channel's place up to a message. p.mu is held.
+func (p *position) reach(channel, last string, dm bool) {
+	old, known := p.kept.Places[channel]
+	if known && !later(last, old.Last) {
+		return
+	}
+	if !known && len(p.kept.Places) >= maxPlaces {
+		p.forget()
+	}
+	p.kept.Places[channel] = place{last, dm || old.DM}
+	p.touch()
+}
+
+// forget drops the tenth of the channels in which nobody has spoken for the longest time. p.mu is held.
+func (p *position) forget() {
+	var all []string
+	for id := range p.kept.Places {
+		all = append(all, id)
+	}
+	slices.SortFunc(all, func(a, b string) int { return byAge(p.kept.Places[a].Last, p.kept.Places[b].Last) })
+	for _, id := range all[:len(all)/10] {
+		delete(p.kept.Places, id)
+	}
+}
+
+// meet keeps a private chat on disk before anything of it is handed over: from now on it can be caught up with.
+func (p *position) meet(channel, first string) error {
+	n, err := strconv.ParseUint(first, 10, 64)
+	if err != nil || n == 0 {
+		return nil
+	}
+	p.mu.Lock()
+	_, known := p.kept.Places[channel]
+	if !known {
+		p.reach(channel, strconv.FormatUint(n-1, 10), true)
+	}
+	p.mu.Unlock()
+	if known {
+		return nil
+	}
+	return p.save()
+}
+
+// start sets the place of a channel that is not known yet.
+func (p *position) start(channel, last string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, known := p.kept.Places[channel]; !known {
+		p.reach(channel, last, false)
+	}
+}
+
+// place tells how far a channel is.
+func (p *position) place(channel string) (string, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, ok := p.kept.Places[channel]
+	return at.Last, ok
+}
+
+// newest is the latest message of all channels, and the private chats.
+func (p *position) newest() (last string, private []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, at := range p.kept.Places {
+		if last == "" || later(at.Last, last) {
+			last = at.Last
+		}
+		if at.DM {
+			private = append(private, id)
+		}
+	}
+	slices.Sort(private)
+	return last, private
+}
+
+// later tells whether one snowflake is younger than another.
+func later(a, b string) bool { return byAge(a, b) > 0 }
+
+func byAge(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
+
+// touch asks for the file to be written. p.mu is held.
+func (p *position) touch() {
+	select {
+	case p.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// Run writes the file whenever something has changed, and a last time at the end.
+func (p *position) Run(ctx context.Context, failed func(error)) {
+	for ctx.Err() == nil {
+		select {
+		case <-p.dirty:
+			if err := p.save(); err != nil {
+				failed(err)
+			}
+			_ = sleep(ctx, saveEvery)
+		case <-ctx.Done():
+		}
+	}
+	if err := p.save(); err != nil {
+		failed(err)
+	}
+}
+
+// save replaces the file, so that a crash leaves the old or the new one.
+func (p *position) save() error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	p.mu.Lock()
+	data, err := json.Marshal(p.kept)
+	p.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("write position: %w", err)
+	}
+	next := p.path + ".new"
+	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("write position: %w", err)
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(next, p.path)
+	}
+	if err != nil {
+		return fmt.Errorf("write position: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// client asks the REST API. It sends every request once: who may repeat one has to know what it does.
+type client struct {
+	base, token string
+	http        *http.Client
+
+	mu    sync.Mutex
+	until map[string]time.Time // by route: nothing more before this
+	all   time.Time            // the same for everything
+}
+
+const (
+	maxAnswer   = 8 << 20 // bytes of an answer
+	maxRoutes   = 1000    // with a limit that is remembered
+	restTimeout = 30 * time.Second
+	// shortWait is how long a request waits for a limit that is known before it is sent; the sender is told of longer ones.
+	shortWait = 2 * time.Second
+)
+
+func newClient(s settings) *client {
+	return &client{
+		base: s.API, token: s.token, until: map[string]time.Time{},
+		// A redirect would take the token elsewhere.
+		http: &http.Client{
+			Transport:     http.DefaultTransport.(*http.Transport).Clone(),
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+}
+
+// limitedError says that Discord wants to be asked again after a while, and that nothing was done.
+type limitedError struct{ after time.Duration }
+
+func (e *limitedError) Error() string { return fmt.Sprintf("discord asks to wait %v", e.after) }
+
+// refusedError is an answer other than 2xx.
+type refusedError struct {
+	status, code int
+	message      string
+}
+
+func (e *refusedError) Error() string {
+	return fmt.Sprintf("discord answers %d: %s (code %d)", e.status, e.message, e.code)
+}
+
+// brokenError says that there was no answer.
+type brokenError struct {
+	written bool // the request may have arrived
+	err     error
+}
+
+func (e *brokenError) Error() string { return "no answer from discord: " + e.err.Error() }
+func (e *brokenError) Unwrap() error { return e.err }
+
+// call sends a request with JSON, or none when in is nil, and reads the answer into out unless that is nil.
+func (c *client) call(ctx context.Context, method, path string, in, out any) error {
+	if in == nil {
+		return c.do(ctx, method, path, "", nil, out)
+	}
+	data, err := json.Marshal(in)
+	if err != nil {
+		return fmt.Errorf("encode request: %w", err)
+	}
+	return c.do(ctx, method, path, "application/json", data, out)
+}
+
+// patient is call for what nobody waits for: it waits out every limit.
+func (c *client) patient(ctx context.Context, method, path string, in, out any) error {
+	for {
+		err := c.call(ctx, method, path, in, out)
+		limited, ok := errors.AsType[*limitedError](err)
+		if !ok {
+			return err
+		}
+		if err := sleep(ctx, limited.after); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *client) do(ctx context.Context, method, path, kind string, body []byte, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, restTimeout)
+	defer cancel()
+	key := route(method, path)
+	if err := c.admit(ctx, key); err != nil {
+		return err
+	}
+	var written atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { written.Store(true) }})
+	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("make request: %w", err)
+	}
+	r.Header.Set("Authorization", "Bot "+c.token)
+	r.Header.Set("User-Agent", "DiscordBot (https://github.com/flynnhost/flynn, 1)")
+	if body != nil {
+		r.Header.Set("Content-Type", kind)
+	}
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return &brokenError{written.Load(), err}
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	c.note(key, answer.Header)
+	switch {
+	case answer.StatusCode == http.StatusTooManyRequests:
+		return c.limited(key, answer.Header, data)
+	case answer.StatusCode/100 != 2:
+		return refused(answer.StatusCode, data)
+	case err != nil:
+		return &brokenError{true, err}
+	case out == nil:
+		return nil
+	}
+	if err := json.Unmarshal(data, out); err != nil {
+		return &brokenError{true, fmt.Errorf("read answer: %w", err)}
+	}
+	return nil
+}
+
+// route is what requests share a limit by: the method and the path, in which ids behind the first do not count.
+func route(method, path string) string {
+	path, _, _ = strings.Cut(path, "?")
+	parts := strings.Split(path, "/")
+	for i, p := range parts {
+		if i > 2 && (isSnowflake(p) || i > 0 && parts[i-1] == "reactions") {
+			parts[i] = "*"
+		}
+	}
+	return method + strings.Join(parts, "/")
+}
+
+// admit waits for a limit that is nearly over, and refuses to go against one that is not.
+func (c *client) admit(ctx context.Context, key string) error {
+	c.mu.Lock()
+	until := c.until[key]
+	if c.all.After(until) {
+		until = c.all
+	}
+	c.mu.Unlock()
+	wait := time.Until(until)
+	if wait <= 0 {
+		return nil
+	}
+	if deadline, ok := ctx.Deadline(); wait > shortWait || ok && time.Until(deadline) < wait {
+		return &limitedError{wait}
+	}
+	return sleep(ctx, wait)
+}
+
+// note remembers that a bucket is empty.
+func (c *client) note(key string, h http.Header) {
+	after, ok := seconds(h.Get("X-RateLimit-Reset-After"))
+	if h.Get("X-RateLimit-Remaining") == "0" && ok {
+		c.hold(key, after)
+	}
+}
+
+func (c *client) hold(key string, d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if len(c.until) >= maxRoutes {
+		for k, until := range c.until {
+			if until.Before(now) {
+				delete(c.until, k)
+			}
+		}
+	}
+	if len(c.until) < maxRoutes {
+		c.until[key] = now.Add(d)
+	}
+}
+
+// limited reads how long to wait. The body is exact; the header is in whole seconds, and all there is when the limit is not Discord's
+// own but of the network before it.
+func (c *client) limited(key string, h http.Header, data []byte) error {
+	var body struct {
+		RetryAfter float64 `json:"retry_after"`
+		Global     bool    `json:"global"`
+	}
+	after, ok := seconds(h.Get("Retry-After"))
+	if json.Unmarshal(data, &body) == nil && body.RetryAfter > 0 {
+		after, ok = seconds(strconv.FormatFloat(body.RetryAfter, 'f', -1, 64))
+	}
+	if !ok {
+		after = 5 * time.Second
+	}
+	c.hold(key, after)
+	if body.Global || h.Get("X-RateLimit-Global") == "true" {
+		c.mu.Lock()
+		c.all = time.Now().Add(after)
+		c.mu.Unlock()
+	}
+	return &limitedError{after}
+}
+
+// seconds reads a number of seconds, at most a day of them.
+func seconds(s string) (time.Duration, bool) {
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsNaN(f) || f < 0 || f > 86400 {
+		return 0, false
+	}
+	return time.Duration(math.Ceil(f*1000)) * time.Millisecond, true
+}
+
+func refused(status int, data []byte) error {
+	e := &refusedError{status: status, message: http.StatusText(status)}
+	var body struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(data, &body) == nil && body.Message != "" {
+		e.code, e.message = body.Code, body.Message[:min(len(body.Message), 200)]
+	}
+	return e
+}
+
+// sleep waits, or returns when ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,401 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime/multipart"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf16"
+
+	"github.com/bwmarrin/discordgo"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/markdown"
+)
+
+// outgoing is a message as Discord takes it.
+type outgoing struct {
+	Content         string            `json:"content"`
+	Nonce           string            `json:"nonce,omitempty"`
+	EnforceNonce    bool              `json:"enforce_nonce,omitempty"`
+	AllowedMentions allowedMentions   `json:"allowed_mentions"`
+	Reference       *messageReference `json:"message_reference,omitempty"`
+	Components      []row             `json:"components"`
+	Attachments     []attachmentHead  `json:"attachments,omitempty"`
+
+	files []file
+}
+
+// allowedMentions says who may be called. Whatever a text says, it is nobody but the one who is answered.
+type allowedMentions struct {
+	Parse       []string `json:"parse"`
+	RepliedUser bool     `json:"replied_user"`
+}
+
+type messageReference struct {
+	MessageID       string `json:"message_id"`
+	FailIfNotExists bool   `json:"fail_if_not_exists"`
+}
+
+type attachmentHead struct {
+	ID       int    `json:"id"`
+	Filename string `json:"filename"`
+}
+
+type file struct {
+	upload
+	data []byte
+}
+
+// row is a row of buttons.
+type row struct {
+	Type       int      `json:"type"`
+	Components []button `json:"components"`
+}
+
+type button struct {
+	Type     int    `json:"type"`
+	Style    int    `json:"style"`
+	Label    string `json:"label"`
+	CustomID string `json:"custom_id"`
+}
+
+// buttonPrefix keeps our buttons apart from those of other programs that use the same bot.
+const buttonPrefix = "flynn:"
+
+// again marks a message that may have been sent before Discord forgot its nonce. It is a paragraph: on the line of a heading or of a
+// block of code it would be in the way.
+const again = "(possibly again)\n\n"
+
+// Send implements channel.Channel. A repeated key is recognised by Discord through the nonce for some minutes, and longer by what this
+// process remembers.
+func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error) {
+	if !isSnowflake(s.Conversation.ID) {
+		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: time.Hour}, fmt.Errorf("%q is not a channel of discord", s.Conversation.ID)
+	}
+	messages, err := p.compose(s)
+	if err != nil {
+		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: time.Hour}, err
+	}
+	sent := p.sends.begin(s.Key)
+	for i := len(sent); i < len(messages); i++ {
+		id, err := p.post(ctx, s, i, messages[i])
+		if err != nil {
+			p.sends.keep(s.Key, sent)
+			return outcome(err)
+		}
+		sent = append(sent, id)
+	}
+	p.sends.done(s.Key)
+	p.dropUploads(s.Attachments)
+	return channel.Sent{Outcome: channel.OutcomeSent, MessageIDs: sent}, nil
+}
+
+// compose makes the messages of a send: as many as its text needs. The first is the answer, the last has buttons and files.
+func (p *plugin) compose(s channel.Send) ([]outgoing, error) {
+	text := s.Text
+	if s.PossibleDuplicate {
+		text = again + text
+	}
+	pieces := pieces(text, s.Markdown)
+	if len(pieces) == 0 {
+		pieces = []string{""}
+	}
+	all := make([]outgoing, len(pieces))
+	for i, piece := range pieces {
+		all[i] = outgoing{
+			Content: piece, Nonce: nonce(s.Key, i), EnforceNonce: true, AllowedMentions: allowedMentions{Parse: []string{}, RepliedUser: true},
+			Components: []row{},
+		}
+	}
+	if isSnowflake(s.ReplyTo) {
+		all[0].Reference = &messageReference{MessageID: s.ReplyTo}
+	}
+	last := &all[len(all)-1]
+	last.Components = rows(s.Buttons)
+	for i, a := range s.Attachments[:min(len(s.Attachments), 10)] {
+		about, data, err := p.uploaded(a)
+		if err != nil {
+			return nil, fmt.Errorf("attachment %q: %w", a.Name, err)
+		}
+		last.Attachments = append(last.Attachments, attachmentHead{i, about.Name})
+		last.files = append(last.files, file{about, data})
+	}
+	if last.Content == "" && last.files == nil {
+		return nil, errors.New("the message is empty")
+	}
+	return all, nil
+}
+
+// pieces cuts a text into what fits messages, and renders it.
+func pieces(text string, isMarkdown bool) []string {
+	render := func(s string) string { return s }
+	if isMarkdown {
+		render = func(s string) string { return markdown.Render(s, markdown.Discord) }
+	}
+	var out []string
+	for _, piece := range markdown.Split(text, maxText, func(s string) int { return length(render(s)) }) {
+		if piece = render(piece); piece != "" {
+			out = append(out, piece)
+		}
+	}
+	return out
+}
+
+// length counts a text in UTF-16, which is never less than what Discord counts.
+func length(s string) int {
+	n := 0
+	for _, r := range s {
+		n += utf16.RuneLen(r)
+	}
+	return n
+}
+
+// rows puts buttons into rows of five.
+func rows(buttons []channel.Button) []row {
+	out := []row{}
+	for i, b := range buttons[:min(len(buttons), 25)] {
+		if i%5 == 0 {
+			out = append(out, row{Type: 1})
+		}
+		label := []rune(b.Text)
+		style := map[channel.ButtonStyle]int{channel.ButtonPrimary: 1, channel.ButtonDanger: 4}[b.Style]
+		if style == 0 {
+			style = 2
+		}
+		last := &out[len(out)-1]
+		last.Components = append(last.Components, button{2, style, string(label[:min(len(label), 80)]), buttonPrefix + b.Value})
+	}
+	return out
+}
+
+// nonce is by what Discord knows a message that it has seen: at most 25 characters.
+func nonce(key string, piece int) string {
+	sum := sha256.Sum256([]byte(key + "\x00" + strconv.Itoa(piece)))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:25]
+}
+
+// post sends one message: as the answer of a command if it is one, else to the channel.
+func (p *plugin) post(ctx context.Context, s channel.Send, i int, m outgoing) (string, error) {
+	if i == 0 {
+		if w := p.waiting.find(ctx, s.Conversation.ID, s.ReplyTo); w != nil {
+			id, err := p.answer(ctx, w, m)
+			if refused, ok := errors.AsType[*refusedError](err); !ok || refused.status >= 500 {
+				return id, err
+			}
+			p.log.Info("the command cannot be answered any more, a message is sent instead", "error", masked(err, w.token))
+			p.waiting.drop(w.id)
+		}
+	}
+	p.sends.try(m.Nonce, time.Now())
+	var out struct {
+		ID string `json:"id"`
+	}
+	err := p.request(ctx, "POST", "/channels/"+s.Conversation.ID+"/messages", m, &out)
+	return out.ID, err
+}
+
+// answer takes the place of "thinking". To do it twice is to do it once, so it needs no mark.
+func (p *plugin) answer(ctx context.Context, w *waitingAnswer, m outgoing) (string, error) {
+	_, app, _ := p.world.ids()
+	m.Nonce, m.EnforceNonce, m.Reference, m.Content = "", false, nil, strings.TrimPrefix(m.Content, again)
+	var out struct {
+		ID string `json:"id"`
+	}
+	err := p.request(ctx, "PATCH", "/webhooks/"+app+"/"+w.token+"/messages/@original", m, &out)
+	if err == nil {
+		p.waiting.drop(w.id)
+	}
+	if broken, ok := errors.AsType[*brokenError](err); ok {
+		err = &brokenError{broken.written, errors.New(masked(broken.err, w.token))}
+	}
+	return out.ID, err
+}
+
+// request sends a message, as a form when it has files.
+func (p *plugin) request(ctx context.Context, method, path string, m outgoing, out any) error {
+	if len(m.files) == 0 {
+		return p.client.call(ctx, method, path, m, out)
+	}
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	payload, err := json.Marshal(m)
+	if err == nil {
+		err = form.WriteField("payload_json", string(payload))
+	}
+	for i, f := range m.files {
+		if err == nil {
+			err = addFile(form, i, f)
+		}
+	}
+	if err = errors.Join(err, form.Close()); err != nil {
+		return fmt.Errorf("encode message: %w", err)
+	}
+	return p.client.do(ctx, method, path, form.FormDataContentType(), body.Bytes(), out)
+}
+
+func addFile(form *multipart.Writer, i int, f file) error {
+	h := textproto.MIMEHeader{}
+	h.Set("Content-Disposition", multipart.FileContentDisposition("files["+strconv.Itoa(i)+"]", f.Name))
+	if h.Set("Content-Type", "application/octet-stream"); f.Type != "" && !strings.ContainsAny(f.Type, "\r\n") {
+		h.Set("Content-Type", f.Type)
+	}
+	part, err := form.CreatePart(h)
+	if err == nil {
+		_, err = part.Write(f.data)
+	}
+	return err
+}
+
+// outcome tells what became of a message from the error.
+func outcome(err error) (channel.Sent, error) {
+	limited, isLimited := errors.AsType[*limitedError](err)
+	refused, isRefused := errors.AsType[*refusedError](err)
+	broken, isBroken := errors.AsType[*brokenError](err)
+	switch {
+	case isLimited:
+		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: limited.after}, err
+	case isRefused && refused.status >= 500:
+		return channel.Sent{Outcome: channel.OutcomeUnknown}, err
+	case isRefused && refused.status == http.StatusUnauthorized:
+		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: 5 * time.Minute}, err
+	case isRefused:
+		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: time.Hour}, err
+	case isBroken && !broken.written:
+		return channel.Sent{Outcome: channel.OutcomeNotSent}, err
+	}
+	return channel.Sent{Outcome: channel.OutcomeUnknown}, err
+}
+
+// Reconcile implements channel.Reconciler: what the gateway has shown of our own messages, else the latest messages of the channel.
+func (p *plugin) Reconcile(ctx context.Context, r channel.Reconcile) (channel.Sent, error) {
+	texts := pieces(r.Text, true)
+	var ids []string
+	for i := range max(1, len(texts)) {
+		id, err := p.lookUp(ctx, r.Conversation.ID, nonce(r.Key, i), texts[min(i, len(texts)):min(i+1, len(texts))])
+		switch {
+		case errors.Is(err, errNotThere) && i == 0:
+			return channel.Sent{Outcome: channel.OutcomeNotSent}, nil
+		case err != nil || id == "":
+			return channel.Sent{Outcome: channel.OutcomeUnknown}, err
+		}
+		ids = append(ids, id)
+	}
+	return channel.Sent{Outcome: channel.OutcomeSent, MessageIDs: ids}, nil
+}
+
+var errNotThere = errors.New("discord does not have the message")
+
+// lookUp finds one message of ours. Discord keeps no nonce with it, so it is known by its text, among what came after it was tried; when
+// that was is known only to the process that did. It answers errNotThere only if all that came after was seen.
+func (p *plugin) lookUp(ctx context.Context, channelID, nonce string, text []string) (string, error) {
+	id, tried := p.sends.look(nonce)
+	if id != "" || tried.IsZero() || !isSnowflake(channelID) {
+		return id, nil
+	}
+	var page []*discordgo.Message
+	if err := p.client.call(ctx, "GET", "/channels/"+channelID+"/messages?limit=100", nil, &page); err != nil {
+		return "", err
+	}
+	complete := len(page) < pageSize
+	for _, m := range page {
+		if m.Timestamp.Before(tried.Add(-clockSkew)) {
+			complete = true
+			continue
+		}
+		if m.Author != nil && p.world.is(m.Author.ID) && len(text) == 1 && strings.TrimSpace(m.Content) == strings.TrimSpace(text[0]) {
+			return m.ID, nil
+		}
+	}
+	if !complete {
+		return "", nil
+	}
+	return "", errNotThere
+}
+
+// clockSkew is how far our clock may be ahead of Discord's.
+const clockSkew = 5 * time.Second
+
+// sends remembers what is under way, and what Discord has shown of it.
+type sends struct {
+	mu    sync.Mutex
+	parts map[string][]string  // ids of the messages of an unfinished send, by key
+	tried map[string]time.Time // by nonce
+	seen  map[string]string    // ids by nonce
+}
+
+const maxSends = 1000
+
+func newSends() *sends {
+	return &sends{parts: map[string][]string{}, tried: map[string]time.Time{}, seen: map[string]string{}}
+}
+
+// begin returns the messages that an earlier try has sent.
+func (s *sends) begin(key string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.parts[key]
+}
+
+func (s *sends) keep(key string, ids []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.parts) >= maxSends {
+		clear(s.parts)
+	}
+	s.parts[key] = ids
+}
+
+func (s *sends) done(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.parts, key)
+}
+
+// try notes that a message is about to be sent. The first time counts.
+func (s *sends) try(nonce string, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.tried) >= maxSends {
+		clear(s.tried)
+	}
+	if _, ok := s.tried[nonce]; !ok {
+		s.tried[nonce] = now
+	}
+}
+
+// saw notes a message of ours that the gateway has shown.
+func (s *sends) saw(nonce, id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.seen) >= maxSends {
+		clear(s.seen)
+	}
+	s.seen[nonce] = id
+}
+
+func (s *sends) look(nonce string) (id string, tried time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen[nonce], s.tried[nonce]
+}
+
+// echo notes that the gateway shows a message of ours.
+func (x *incoming) echo(m *discordgo.Message) {
+	var with struct {
+		Nonce string `json:"nonce"`
+	}
+	if json.Unmarshal(x.raw, &with) == nil && len(with.Nonce) == 25 {
+		x.sends.saw(with.Nonce, m.ID)
+	}
+}
