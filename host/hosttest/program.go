@@ -43,8 +43,8 @@ type Config struct {
 	Forgetful bool
 	// Rich says that it edits, deletes, shows typing and has files.
 	Rich bool
-	// More is further configuration.
-	More string
+	// Channel are further keys of the channel's table.
+	Channel string
 	// Env are further variables of the process.
 	Env []string
 }
@@ -98,9 +98,9 @@ func (p *Program) prepare() error {
 		if err != nil {
 			return err
 		}
-		text += fmt.Sprintf(channelConfig, p.cfg.Platform, plugin)
+		text += fmt.Sprintf(channelConfig, p.cfg.Platform, p.cfg.Channel, plugin)
 	}
-	return os.WriteFile(p.config, []byte(text+p.cfg.More), 0o600)
+	return os.WriteFile(p.config, []byte(text), 0o600)
 }
 
 // freeAddress finds a port that stays free while the process is down: below those that systems give to outgoing
@@ -144,7 +144,7 @@ const channelConfig = `
 [channels.platform]
 plugin = "lines-channel"
 address = %q
-
+%s
 [plugins.dev_paths]
 lines-channel = %q
 `
@@ -189,7 +189,7 @@ markdown = true
 
 const richManifest = `
 max_text = 400
-max_attachment = "256k"
+max_attachment = "256KiB"
 edit = true
 min_edit_interval = "100ms"
 delete = true

@@ -68,3 +68,62 @@ func draftsAreKept(t *testing.T, open Opener) {
 	s = open()
 	equal(t, "drafts", drafts(), []store.Draft{later})
 }
+
+// notesWait until a turn is told of them.
+func notesWait(t *testing.T, open Opener) {
+	s := open()
+	for _, id := range []string{"1", "2", "3"} {
+		m := msg(id)
+		m.Act, m.About, m.Noted = message.Edit, message.About{ID: "0", Ours: true, Text: "before"}, true
+		_, fresh, err := s.AppendInbox(t.Context(), m, store.InboxNoted, "")
+		if check(t, err); !fresh {
+			t.Fatal("the note is not fresh")
+		}
+	}
+	answered := accept(t, s, "4")
+	rows := must[[]store.InboxRow](t)(s.NotedInbox(t.Context()))
+	if len(rows) != 3 || rows[0].Message.About.Text != "before" || !rows[0].Message.Noted {
+		t.Fatalf("notes are %+v", rows)
+	}
+	if pending := must[[]store.InboxRow](t)(s.PendingInbox(t.Context())); len(pending) != 1 {
+		t.Fatalf("%d rows are to be answered, want 1", len(pending))
+	}
+	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: turn("t1", answered.ID), Told: []int64{rows[0].ID, rows[1].ID, answered.ID}}))
+	s = open()
+	left := must[[]store.InboxRow](t)(s.NotedInbox(t.Context()))
+	if len(left) != 1 || left[0].ID != rows[2].ID {
+		t.Fatalf("notes are %+v", left)
+	}
+	if pending := must[[]store.InboxRow](t)(s.PendingInbox(t.Context())); len(pending) != 1 {
+		t.Fatal("a message that is to be answered was taken for a note")
+	}
+}
+
+// earlierIsFound looks messages up by what their channel calls them.
+func earlierIsFound(t *testing.T, open Opener) {
+	s := open()
+	row := accept(t, s, "1")
+	tn := turn("t1", row.ID)
+	tn.State = store.TurnDone
+	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn, InboxState: store.InboxDone, Replies: []message.Reply{reply("k1"), reply("k2")}}))
+	for i, r := range must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context())) {
+		r.State, r.PlatformIDs = store.OutboxSent, []string{"a" + r.Reply.Key, "b" + r.Reply.Key}
+		if i == 1 {
+			r.State = store.OutboxSending
+		}
+		check(t, s.SetOutbox(t.Context(), r))
+	}
+	s = open()
+	found := must[store.InboxRow](t)(s.FindInbox(t.Context(), row.Message.Channel, "1"))
+	equal(t, "id", found.ID, row.ID)
+	_, err := s.FindInbox(t.Context(), "other", "1")
+	wantErr(t, err, store.ErrNotFound)
+	sent := must[store.OutboxRow](t)(s.FindSent(t.Context(), tn.Channel, tn.Conversation.ID, "bk1"))
+	equal(t, "key", sent.Reply.Key, "k1")
+	for _, c := range [][3]string{
+		{"other", tn.Conversation.ID, "bk1"}, {tn.Channel, "other", "bk1"}, {tn.Channel, tn.Conversation.ID, "bk2"}, {tn.Channel, tn.Conversation.ID, "b"},
+	} {
+		_, err := s.FindSent(t.Context(), c[0], c[1], c[2])
+		wantErr(t, err, store.ErrNotFound)
+	}
+}
