@@ -168,21 +168,21 @@ func (a album) Reconcile(_ context.Context, r message.Reply) (Result, error) {
 // shelf is a table of drafts in memory.
 type shelf struct {
 	mu     sync.Mutex
-	drafts map[string]store.Draft
+	drafts map[int64]store.Draft
 	after  func(d store.Draft) // is told of each draft that was put
 }
 
 func newShelf(ds ...store.Draft) *shelf {
-	s := &shelf{drafts: map[string]store.Draft{}}
+	s := &shelf{drafts: map[int64]store.Draft{}}
 	for _, d := range ds {
-		s.drafts[d.Key] = d
+		s.drafts[d.Inbox] = d
 	}
 	return s
 }
 
 func (s *shelf) PutDraft(_ context.Context, d store.Draft) error {
 	s.mu.Lock()
-	s.drafts[d.Key] = d
+	s.drafts[d.Inbox] = d
 	s.mu.Unlock()
 	if s.after != nil {
 		s.after(d)
@@ -190,10 +190,10 @@ func (s *shelf) PutDraft(_ context.Context, d store.Draft) error {
 	return nil
 }
 
-func (s *shelf) DropDraft(_ context.Context, key string) error {
+func (s *shelf) DropDraft(_ context.Context, inbox int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.drafts, key)
+	delete(s.drafts, inbox)
 	return nil
 }
 
@@ -246,7 +246,7 @@ func (d *desk) answer(v *View, r message.Reply, text string) {
 	}
 }
 
-var answerTo = message.Reply{Key: "t/0", Channel: "irc", Conversation: message.Conversation{ID: "#a"}, ReplyTo: "1"}
+var answerTo = message.Reply{Key: "t/0", Answers: 7, Channel: "irc", Conversation: message.Conversation{ID: "#a"}, ReplyTo: "1"}
 
 func delta(text string) message.Event { return message.Event{Kind: message.TextDelta, Text: text} }
 
@@ -331,7 +331,7 @@ func TestStream(t *testing.T) {
 				rows := newMemory()
 				d := newDesk(t, rows, shelf, pad)
 				d.rows = rows
-				v := d.live.Show("t", answerTo)
+				v := d.live.Show(answerTo)
 				for _, step := range c.turn {
 					step(v)
 					synctest.Wait()

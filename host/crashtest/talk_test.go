@@ -18,7 +18,7 @@ const outstanding = 3
 type talk struct {
 	ledger   *ledger
 	platform *hosttest.Platform
-	streams  bool // some answers take their time
+	streams  bool                     // some answers take their time
 	room     map[string]chan struct{} // a token for each message of speak that has no answer
 }
 
