@@ -87,11 +87,11 @@ func choose(i int, rng *rand.Rand) kind {
 }
 
 // post says one message. A tool's message has a sender of its own, since messages of one sender that wait together are
-// answered together, and then no command would be one.
+// answered together, and then no command would be one. So has one that streams.
 func (t *talk) post(i int, k kind, sender string) {
 	id := t.ledger.post(conversation(i), k)
 	e := hosttest.Event{ID: strconv.Itoa(id), Conversation: conversation(i), Group: group(i), Sender: sender}
-	if k.tool() {
+	if k.tool() || k == stream {
 		e.Sender = fmt.Sprintf("owner-of-%d", id)
 	}
 	e.Text = t.text(k, id)
