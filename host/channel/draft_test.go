@@ -20,9 +20,9 @@ import (
 type canvas struct {
 	can        Abilities
 	recognises bool
-	refuse     []any // what the next calls of Send and Edit answer instead: Result, Edited or error; nil lets one pass
-	lost       bool  // a send that is refused with an error was shown all the same
-	slow       time.Duration
+	refuse     []any           // what the next calls of Send and Edit answer instead: Result, Edited or error; nil lets one pass
+	lost       bool            // a send that is refused with an error was shown all the same
+	delays     []time.Duration // of the next calls
 
 	mu     sync.Mutex
 	order  []string          // ids of messages
@@ -46,9 +46,7 @@ func (c *canvas) Abilities() Abilities { return c.can }
 
 // call writes down a call and returns what it is to answer instead of its work.
 func (c *canvas) call(format string, args ...any) any {
-	if c.slow > 0 {
-		time.Sleep(c.slow)
-	}
+	time.Sleep(c.delay())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.log = append(c.log, fmt.Sprintf("%.1f ", time.Since(c.began).Seconds())+fmt.Sprintf(format, args...))
@@ -58,6 +56,17 @@ func (c *canvas) call(format string, args ...any) any {
 	a := c.refuse[0]
 	c.refuse = c.refuse[1:]
 	return a
+}
+
+func (c *canvas) delay() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.delays) == 0 {
+		return 0
+	}
+	d := c.delays[0]
+	c.delays = c.delays[1:]
+	return d
 }
 
 func (c *canvas) put(key, text string) Result {

@@ -85,12 +85,10 @@ func TestAHangingDraftHoldsUpNothingElse(t *testing.T) {
 		pad, rows := newCanvas(true), newMemory()
 		d := newDesk(t, rows, newShelf(), pad)
 		d.rows = rows
+		pad.delays = []time.Duration{10 * time.Second}
 		v := d.live.Show(answerTo)
 		v.Event(delta("he"))
-		time.Sleep(900 * time.Millisecond)
-		pad.slow = 10 * time.Second
-		time.Sleep(200 * time.Millisecond) // the draft is on its way
-		pad.slow = 0
+		time.Sleep(1100 * time.Millisecond) // the draft is on its way
 		d.answer(v, answerTo, "hello")
 		other := answerTo
 		other.Key, other.Answers, other.Conversation.ID = "o/0", 8, "#other"
