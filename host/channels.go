@@ -190,7 +190,7 @@ func (h *Host) setChannels(old, next *config.Config) {
 		for key, s := range c.Secrets {
 			secrets[key] = s.Reveal()
 		}
-		i := plugin.Instance{Name: name, Plugin: c.Plugin, Kind: plugin.Channel, Settings: c.Settings, Secrets: secrets}
+		i := plugin.Instance{Name: name, Plugin: c.Plugin, Kind: plugin.Channel, Settings: c.Settings, Secrets: secrets, Critical: c.Critical}
 		if err := h.plugins.Add(i, &adapter{host: h, name: name}); err != nil {
 			h.log.Error("start channel", "channel", name, "error", err)
 		}
@@ -211,7 +211,7 @@ func (h *Host) release(name string) {
 }
 
 func same(a, b config.Channel) bool {
-	return a.Plugin == b.Plugin && a.Enabled == b.Enabled && reflect.DeepEqual(a.Settings, b.Settings) && maps.Equal(a.Secrets, b.Secrets)
+	return a.Plugin == b.Plugin && a.Enabled == b.Enabled && a.Critical == b.Critical && reflect.DeepEqual(a.Settings, b.Settings) && maps.Equal(a.Secrets, b.Secrets)
 }
 
 // local is the way to the doors of this machine. Who watches has seen the reply as an event when it was committed, and who

@@ -249,6 +249,7 @@ func (h *Host) Run(ctx context.Context) error {
 	in.run(h, "configuration", stop, func() error { return h.follow(ctx) })
 	in.run(h, "gateway", stop, func() error { return h.gateway.Run(ctx) })
 	h.setChannels(nil, cfg)
+	in.run(h, "critical channels", stop, func() error { return h.awaitCritical(ctx, criticalPatience) })
 	h.ready.Store(true)
 	h.log.Info("ready", "url", h.gateway.Addr().String(), "recovered", len(items), "took", time.Since(h.started).Round(time.Millisecond))
 

@@ -68,7 +68,7 @@ var layers = map[string][]string{
 	"host/policy":   {"host/durable", "host/message", "host/glob", "host/signing", "sdk"},
 	"host/route":    {"host/config", "host/glob", "host/message", "host/policy"},
 	"host/sandbox":  {"host/machine", "host/netaddr"},
-	"host/plugin":   {"host/durable", "host/message", "host/netaddr", "host/signing", "sdk/proto"},
+	"host/plugin":   {"host/durable", "host/media", "host/message", "host/netaddr", "host/signing", "host/store", "sdk/plugintest/fake", "sdk/proto"},
 	"host/channel":  {"host/message", "host/store", "host/lane", "host/route", "host/config", "sdk/markdown"},
 	"host/approval": {"host/store"},
 	"host/command":  {"host/approval", "host/message", "host/route", "host/store"},

@@ -19,12 +19,13 @@ func pluginCommand() *cli.Command {
 	}
 	return &cli.Command{
 		Name:  "plugin",
-		Usage: "install, verify and remove plugins",
+		Usage: "install, verify and remove plugins, and write new ones",
 		Commands: []*cli.Command{
 			sub("install", "DIR", "copy the plugin in DIR and lock its files", installPlugin),
 			sub("list", "", "list what is installed", listPlugins),
 			sub("verify", "[NAME...]", "compare every file with the lock", verifyPlugins),
 			sub("remove", "NAME", "take a plugin out of the lock and delete it", removePlugin),
+			pluginNewCommand(), pluginConformCommand(), pluginInspectCommand(dir),
 		},
 	}
 }

@@ -18,7 +18,7 @@ func (d *decoder) channel(at keyPath, raw any, into *Channel) {
 	own := map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(table)) {
 		switch value := table[key]; {
-		case key == "plugin" || key == "enabled" || key == "stream":
+		case key == "plugin" || key == "enabled" || key == "stream" || key == "critical":
 			own[key] = value
 		case secretStem(key) != "":
 			d.secretRef(at.child(key), value, into)

@@ -210,6 +210,8 @@ type Prices struct {
 type Channel struct {
 	Plugin  string `toml:"plugin"` // required
 	Enabled bool   `toml:"enabled" default:"true"`
+	// Critical channels have to be ready, or the host does not serve.
+	Critical bool `toml:"critical" default:"false"`
 	// Stream shows answers while they are made, where the channel can edit its messages.
 	Stream   bool `toml:"stream" default:"true"`
 	Settings map[string]any

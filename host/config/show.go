@@ -32,6 +32,9 @@ func (c *Config) Show(w io.Writer) error {
 // keys are the channel's keys as the file has them.
 func (c Channel) keys() map[string]any {
 	keys := map[string]any{"plugin": c.Plugin, "enabled": c.Enabled, "stream": c.Stream}
+	if c.Critical {
+		keys["critical"] = true
+	}
 	maps.Copy(keys, c.Settings)
 	for key, ref := range c.refs {
 		keys[key] = ref

@@ -10,12 +10,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,11 +41,13 @@ type Config struct {
 	Bin string // folder of Build
 	// Platform is the address of a Platform; without one there is no channel.
 	Platform string
+	// Channels are further channels of the same plugin: addresses of platforms by instance.
+	Channels map[string]string
 	// Forgetful says that the platform does not recognise repeated keys.
 	Forgetful bool
 	// Rich says that it edits, deletes, shows typing and has files.
 	Rich bool
-	// Channel are further keys of the channel's table.
+	// Channel are further keys of each channel's table.
 	Channel string
 	// Env are further variables of the process.
 	Env []string
@@ -93,12 +97,20 @@ func (p *Program) prepare() error {
 		return err
 	}
 	text := fmt.Sprintf(baseConfig, address, filepath.Join(p.Dir, "store"))
+	channels := maps.Clone(p.cfg.Channels)
 	if p.cfg.Platform != "" {
+		channels = map[string]string{"platform": p.cfg.Platform}
+		maps.Copy(channels, p.cfg.Channels)
+	}
+	if len(channels) > 0 {
 		plugin, err := p.writePlugin()
 		if err != nil {
 			return err
 		}
-		text += fmt.Sprintf(channelConfig, p.cfg.Platform, p.cfg.Channel, plugin)
+		for _, name := range slices.Sorted(maps.Keys(channels)) {
+			text += fmt.Sprintf(channelConfig, name, channels[name], p.cfg.Channel)
+		}
+		text += fmt.Sprintf(devPathConfig, plugin)
 	}
 	return os.WriteFile(p.config, []byte(text), 0o600)
 }
@@ -141,10 +153,13 @@ dir = %q
 `
 
 const channelConfig = `
-[channels.platform]
+[channels.%s]
 plugin = "lines-channel"
 address = %q
 %s
+`
+
+const devPathConfig = `
 [plugins.dev_paths]
 lines-channel = %q
 `

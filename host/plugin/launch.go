@@ -154,7 +154,7 @@ func (l *launcher) newRunner(_ hclog.Logger, spec *exec.Cmd, socketDir string) (
 	if err != nil {
 		return nil, err
 	}
-	cmd.Env = append(environment(l.pack.manifest, socketDir, os.LookupEnv), spec.Env...)
+	cmd.Env = append(environment(l.pack.manifest, socketDir, l.host.lookupEnv), spec.Env...)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.aborted {

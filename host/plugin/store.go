@@ -134,3 +134,21 @@ func removeReadOnly(dir string) error {
 func notInstalled(name string) error {
 	return fmt.Errorf("plugin %q is not installed: run flynn plugin install DIR", name)
 }
+
+// Manifest reads the manifest of an installed plugin without verifying anything.
+func (s *Store) Manifest(name string) (Manifest, error) {
+	l, err := s.readLock()
+	if err != nil {
+		return Manifest{}, err
+	}
+	locked, ok := l.find(name)
+	if !ok {
+		return Manifest{}, notInstalled(name)
+	}
+	t, err := openTree(s.folder(locked))
+	if err != nil {
+		return Manifest{}, fmt.Errorf("open plugin %s: %w", name, err)
+	}
+	defer t.close()
+	return t.manifest()
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -297,7 +296,7 @@ func (u *unit) pause(turn context.Context, err error) {
 	case tooMany:
 		u.quarantine(turn, "it failed too often", why)
 	default:
-		delay := u.failures.delay(rand.Float64)
+		delay := u.failures.delay(u.host.random)
 		u.log.Warn("plugin failed; it will be started again", "error", why, "delay", delay.Round(time.Millisecond))
 		u.set(Backoff, "")
 		select {

@@ -75,8 +75,12 @@ func TestRequestsThatAreRefused(t *testing.T) {
 	}{
 		{"a GET", good, func(r *http.Request) { r.Method = http.MethodGet }, http.StatusMethodNotAllowed},
 		{"no signature", good, func(r *http.Request) { r.Header.Del("Webhook-Signature") }, http.StatusUnauthorized},
-		{"another secret's", good, func(r *http.Request) { r.Header.Set("Webhook-Signature", sign([]byte("x"), "m1", r.Header.Get("Webhook-Timestamp"), []byte(good))) }, http.StatusUnauthorized},
-		{"another body's", good, func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader(`{"text":"evil","sender":{"id":"u1"}}`)) }, http.StatusUnauthorized},
+		{"another secret's", good, func(r *http.Request) {
+			r.Header.Set("Webhook-Signature", sign([]byte("x"), "m1", r.Header.Get("Webhook-Timestamp"), []byte(good)))
+		}, http.StatusUnauthorized},
+		{"another body's", good, func(r *http.Request) {
+			r.Body = io.NopCloser(strings.NewReader(`{"text":"evil","sender":{"id":"u1"}}`))
+		}, http.StatusUnauthorized},
 		{"another id's", good, func(r *http.Request) { r.Header.Set("Webhook-Id", "m2") }, http.StatusUnauthorized},
 		{"no id", good, func(r *http.Request) { r.Header.Del("Webhook-Id") }, http.StatusUnauthorized},
 		{"an old one", good, func(r *http.Request) { r.Header = s.Header("m1", time.Now().Add(-6*time.Minute), []byte(good)) }, http.StatusUnauthorized},
