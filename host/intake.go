@@ -60,7 +60,7 @@ func (c *fetchers) of(channel string) (fetcher, bool) {
 type intake struct {
 	fetchers *fetchers
 	store    *media.Store
-	machine  func(session string) (machine.Machine, error)
+	visit    func(session string) (m machine.Machine, leave func(), err error)
 	maxSize  int64
 	maxFiles int
 	accept   []string
@@ -191,10 +191,11 @@ func (in *intake) place(ctx context.Context, session string, info media.Info) (s
 	if err != nil {
 		return "", err
 	}
-	m, err := in.machine(session)
+	m, leave, err := in.visit(session)
 	if err != nil {
 		return "", err
 	}
+	defer leave()
 	base := fileName(info.Name)
 	for n := 1; n <= maxSameName; n++ {
 		name := path.Join(attachmentDir, numbered(base, n))

@@ -53,7 +53,7 @@ func newIntake(t *testing.T, s shop) (*intake, string) {
 	f := newFetchers()
 	t.Cleanup(f.attach("tg", &s))
 	return &intake{
-		fetchers: f, store: store, machine: func(string) (machine.Machine, error) { return m, nil }, maxSize: 1 << 10, maxFiles: 3, accept: usual,
+		fetchers: f, store: store, visit: func(string) (machine.Machine, func(), error) { return m, func() {}, nil }, maxSize: 1 << 10, maxFiles: 3, accept: usual,
 		log: func(string, ...any) {},
 	}, dir
 }

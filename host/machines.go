@@ -329,6 +329,25 @@ func (m *machines) Host(session string) (machine.Machine, error) {
 	return h.Host, nil
 }
 
+// visit is Host for a moment. It leaves nothing open: whoever has a workspace open keeps it in its place.
+func (m *machines) visit(session string) (_ machine.Machine, leave func(), err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if h, ok := m.hosts[session]; ok {
+		h.used = m.now()
+		return h.Host, func() {}, nil
+	}
+	h, err := m.openHost(session)
+	if err != nil {
+		return nil, nil, err
+	}
+	return h.Host, func() {
+		if err := h.close(); err != nil {
+			m.log.Error("close the machine of a session", "session", session, "error", err)
+		}
+	}, nil
+}
+
 // openHost opens the session's workspace, which must stay in its place from then on.
 func (m *machines) openHost(session string) (*hostMachine, error) {
 	leave := m.holds.Enter(session)

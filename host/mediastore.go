@@ -32,7 +32,7 @@ func (h *Host) takeFiles(ctx context.Context, session string, m message.Message)
 		accept = usual
 	}
 	in := intake{
-		fetchers: h.fetchers, store: h.media, machine: h.machines.Host, maxSize: min(int64(c.MaxObject), maxFetch), maxFiles: c.MaxFiles,
+		fetchers: h.fetchers, store: h.media, visit: h.machines.visit, maxSize: min(int64(c.MaxObject), maxFetch), maxFiles: c.MaxFiles,
 		accept: accept, log: h.log.Warn,
 	}
 	return in.take(ctx, session, m)

@@ -7,11 +7,11 @@ import (
 )
 
 // show shows a turn to those who wait for it over a channel. The doors of this machine watch its events instead.
-func (h *Host) show(turn string, r message.Reply) agent.View {
+func (h *Host) show(r message.Reply) agent.View {
 	if route.Door(r.Channel) != route.DoorChannel {
 		return nil
 	}
-	if v := h.live.Show(turn, r); v != nil {
+	if v := h.live.Show(r); v != nil {
 		return v
 	}
 	return nil

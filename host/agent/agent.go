@@ -119,7 +119,7 @@ type Config struct {
 	Files func(ctx context.Context, session string, m message.Message) []File
 	// Show is told of each turn that runs, by the reply that will end it, whose text is not known yet. It may be nil, and so may
 	// what it returns.
-	Show func(turn string, r message.Reply) View
+	Show func(r message.Reply) View
 	// Stopped is the kill switch: why nothing may run, or "".
 	Stopped  func() string
 	Now      func() time.Time
@@ -165,7 +165,7 @@ func NewRunner(cfg Config) *Runner {
 		cfg.Observe = func(string, store.TurnState, time.Duration) {}
 	}
 	if cfg.Show == nil {
-		cfg.Show = func(string, message.Reply) View { return nil }
+		cfg.Show = func(message.Reply) View { return nil }
 	}
 	cfg.Patience = cmp.Or(cfg.Patience, 10*time.Second)
 	if cfg.Parallel <= 0 {

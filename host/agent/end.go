@@ -50,9 +50,13 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 
 // reply is the turn's answer.
 func (t *turn) reply(text string) message.Reply {
-	return message.Reply{
+	r := message.Reply{
 		Key: replyKey(t.row.ID), Channel: t.row.Channel, Conversation: t.row.Conversation, ReplyTo: answers(t.origin), Text: text,
 	}
+	if len(t.row.Inbox) > 0 {
+		r.Answers = t.row.Inbox[0]
+	}
+	return r
 }
 
 // answers is the platform's id of the message that a reply is to. The event of an edit is no message.

@@ -54,7 +54,7 @@ func (t *turn) run(ctx context.Context) {
 	t.time = newStopwatch(t.gen.Limits.Time, func() { cancel(errTime) })
 	defer t.time.pause()
 	defer t.register(cancel)()
-	if t.view = t.cfg.Show(t.row.ID, t.reply("")); t.view != nil {
+	if t.view = t.cfg.Show(t.reply("")); t.view != nil {
 		defer t.view.Over()
 	}
 

@@ -20,9 +20,9 @@ import (
 type canvas struct {
 	can        Abilities
 	recognises bool
-	refuse     []any // what the next calls of Send and Edit answer instead: Result, Edited or error; nil lets one pass
-	lost       bool  // a send that is refused with an error was shown all the same
-	slow       time.Duration
+	refuse     []any           // what the next calls of Send and Edit answer instead: Result, Edited or error; nil lets one pass
+	lost       bool            // a send that is refused with an error was shown all the same
+	delays     []time.Duration // of the next calls
 
 	mu     sync.Mutex
 	order  []string          // ids of messages
@@ -46,9 +46,7 @@ func (c *canvas) Abilities() Abilities { return c.can }
 
 // call writes down a call and returns what it is to answer instead of its work.
 func (c *canvas) call(format string, args ...any) any {
-	if c.slow > 0 {
-		time.Sleep(c.slow)
-	}
+	time.Sleep(c.delay())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.log = append(c.log, fmt.Sprintf("%.1f ", time.Since(c.began).Seconds())+fmt.Sprintf(format, args...))
@@ -58,6 +56,17 @@ func (c *canvas) call(format string, args ...any) any {
 	a := c.refuse[0]
 	c.refuse = c.refuse[1:]
 	return a
+}
+
+func (c *canvas) delay() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.delays) == 0 {
+		return 0
+	}
+	d := c.delays[0]
+	c.delays = c.delays[1:]
+	return d
 }
 
 func (c *canvas) put(key, text string) Result {
@@ -168,21 +177,21 @@ func (a album) Reconcile(_ context.Context, r message.Reply) (Result, error) {
 // shelf is a table of drafts in memory.
 type shelf struct {
 	mu     sync.Mutex
-	drafts map[string]store.Draft
+	drafts map[int64]store.Draft
 	after  func(d store.Draft) // is told of each draft that was put
 }
 
 func newShelf(ds ...store.Draft) *shelf {
-	s := &shelf{drafts: map[string]store.Draft{}}
+	s := &shelf{drafts: map[int64]store.Draft{}}
 	for _, d := range ds {
-		s.drafts[d.Key] = d
+		s.drafts[d.Inbox] = d
 	}
 	return s
 }
 
 func (s *shelf) PutDraft(_ context.Context, d store.Draft) error {
 	s.mu.Lock()
-	s.drafts[d.Key] = d
+	s.drafts[d.Inbox] = d
 	s.mu.Unlock()
 	if s.after != nil {
 		s.after(d)
@@ -190,10 +199,10 @@ func (s *shelf) PutDraft(_ context.Context, d store.Draft) error {
 	return nil
 }
 
-func (s *shelf) DropDraft(_ context.Context, key string) error {
+func (s *shelf) DropDraft(_ context.Context, inbox int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.drafts, key)
+	delete(s.drafts, inbox)
 	return nil
 }
 
@@ -246,7 +255,7 @@ func (d *desk) answer(v *View, r message.Reply, text string) {
 	}
 }
 
-var answerTo = message.Reply{Key: "t/0", Channel: "irc", Conversation: message.Conversation{ID: "#a"}, ReplyTo: "1"}
+var answerTo = message.Reply{Key: "t/0", Answers: 7, Channel: "irc", Conversation: message.Conversation{ID: "#a"}, ReplyTo: "1"}
 
 func delta(text string) message.Event { return message.Event{Kind: message.TextDelta, Text: text} }
 
@@ -331,7 +340,7 @@ func TestStream(t *testing.T) {
 				rows := newMemory()
 				d := newDesk(t, rows, shelf, pad)
 				d.rows = rows
-				v := d.live.Show("t", answerTo)
+				v := d.live.Show(answerTo)
 				for _, step := range c.turn {
 					step(v)
 					synctest.Wait()

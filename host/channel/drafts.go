@@ -19,12 +19,12 @@ type drafts struct {
 	loaded chan struct{} // closed when what an earlier process left is known
 
 	mu    sync.Mutex
-	known map[string]store.Draft // by the key of the reply that completes it
-	views map[string]*view       // at work on a draft
+	known map[int64]store.Draft // by the message that is answered
+	views map[int64]*view       // at work on a draft
 }
 
 func newDrafts(s store.Drafts, log *slog.Logger) *drafts {
-	return &drafts{store: s, log: log, loaded: make(chan struct{}), known: map[string]store.Draft{}, views: map[string]*view{}}
+	return &drafts{store: s, log: log, loaded: make(chan struct{}), known: map[int64]store.Draft{}, views: map[int64]*view{}}
 }
 
 // load learns what an earlier process left.
@@ -35,7 +35,7 @@ func (b *drafts) load(ctx context.Context) error {
 	}
 	b.mu.Lock()
 	for _, d := range left {
-		b.known[d.Key] = d
+		b.known[d.Inbox] = d
 	}
 	b.mu.Unlock()
 	close(b.loaded)
@@ -49,53 +49,53 @@ func (b *drafts) put(ctx context.Context, d store.Draft) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.known[d.Key] = d
+	b.known[d.Inbox] = d
 	return nil
 }
 
-func (b *drafts) get(key string) (store.Draft, bool) {
+func (b *drafts) get(inbox int64) (store.Draft, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	d, ok := b.known[key]
+	d, ok := b.known[inbox]
 	return d, ok
 }
 
 // forget drops a draft that is complete, or that nothing is known of.
-func (b *drafts) forget(ctx context.Context, key string) error {
+func (b *drafts) forget(ctx context.Context, inbox int64) error {
 	b.mu.Lock()
-	_, ok := b.known[key]
+	_, ok := b.known[inbox]
 	b.mu.Unlock()
 	if !ok {
 		return nil
 	}
-	if err := persist(ctx, b.log, func(ctx context.Context) error { return b.store.DropDraft(ctx, key) }); err != nil {
+	if err := persist(ctx, b.log, func(ctx context.Context) error { return b.store.DropDraft(ctx, inbox) }); err != nil {
 		return err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.known, key)
+	delete(b.known, inbox)
 	return nil
 }
 
-// watch notes that v works on the draft of a reply until it says that it does no more.
-func (b *drafts) watch(key string, v *view) {
+// watch notes that v works on the draft of an answer until it says that it does no more.
+func (b *drafts) watch(inbox int64, v *view) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.views[key] = v
+	b.views[inbox] = v
 }
 
-func (b *drafts) unwatch(key string, v *view) {
+func (b *drafts) unwatch(inbox int64, v *view) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.views[key] == v {
-		delete(b.views, key)
+	if b.views[inbox] == v {
+		delete(b.views, inbox)
 	}
 }
 
 // settle ends the view of a reply that is ready, waits for the call that it may be in, and returns the draft that is left.
-func (b *drafts) settle(ctx context.Context, key string) (store.Draft, bool, error) {
+func (b *drafts) settle(ctx context.Context, inbox int64) (store.Draft, bool, error) {
 	b.mu.Lock()
-	v := b.views[key]
+	v := b.views[inbox]
 	b.mu.Unlock()
 	if v != nil {
 		v.end()
@@ -105,7 +105,7 @@ func (b *drafts) settle(ctx context.Context, key string) (store.Draft, bool, err
 			return store.Draft{}, false, ctx.Err()
 		}
 	}
-	d, ok := b.get(key)
+	d, ok := b.get(inbox)
 	return d, ok, nil
 }
 
@@ -116,7 +116,7 @@ func draftKey(key string) string { return key + "/draft" }
 // find learns the platform's id of a draft whose sending was cut off. Without one the draft is lost, and nobody minds but who
 // sees the beginning of an answer above the answer.
 func (b *drafts) find(ctx context.Context, s Sender, d store.Draft, r message.Reply) (store.Draft, bool) {
-	r.Key = draftKey(d.Key)
+	r.Key = d.Key
 	r.Attachments, r.Buttons = nil, nil
 	var res Result
 	var err error

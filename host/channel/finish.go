@@ -22,10 +22,10 @@ const windowMargin = 5 * time.Second
 
 // draft returns the draft that is to be completed by the part under way, if there is one.
 func (d *delivery) draft(ctx context.Context, s Sender) (store.Draft, Drafter, error) {
-	if d.drafts == nil || d.row.Part > 0 {
+	if d.drafts == nil || d.row.Part > 0 || d.row.Reply.Answers == 0 {
 		return store.Draft{}, nil, nil
 	}
-	draft, ok, err := d.drafts.settle(ctx, d.row.Reply.Key)
+	draft, ok, err := d.drafts.settle(ctx, d.row.Reply.Answers)
 	if err != nil || !ok {
 		return store.Draft{}, nil, err
 	}
@@ -34,7 +34,7 @@ func (d *delivery) draft(ctx context.Context, s Sender) (store.Draft, Drafter, e
 		draft, can = d.drafts.find(context.WithoutCancel(ctx), s, draft, d.first(s))
 	}
 	if !can {
-		return store.Draft{}, nil, d.drafts.forget(ctx, d.row.Reply.Key)
+		return store.Draft{}, nil, d.drafts.forget(ctx, d.row.Reply.Answers)
 	}
 	return draft, drafter, nil
 }
@@ -62,7 +62,7 @@ func (d *delivery) finish(ctx context.Context, s Sender, draft store.Draft, to D
 		d.cfg.Count(next.Reply.Channel, string(message.Sent))
 		done, wait, err = d.record(ctx, next, Result{Outcome: message.Sent, PlatformIDs: []string{draft.MessageID}})
 		if err == nil {
-			err = d.drafts.forget(ctx, next.Reply.Key)
+			err = d.drafts.forget(ctx, next.Reply.Answers)
 		}
 		return done, wait, err
 	case e.RetryAfter > 0:
@@ -102,5 +102,5 @@ func (d *delivery) replace(ctx context.Context, s Sender, draft store.Draft, to 
 	if err := d.save(ctx, next); err != nil {
 		return false, 0, err
 	}
-	return false, 0, d.drafts.forget(ctx, next.Reply.Key)
+	return false, 0, d.drafts.forget(ctx, next.Reply.Answers)
 }

@@ -46,18 +46,18 @@ func (l *Live) Run(ctx context.Context) error {
 
 // Show begins the view of a turn, by the reply that will end it. It returns nil where there is nothing to show, which costs a look at
 // the channel and no more.
-func (l *Live) Show(turn string, r message.Reply) *View {
+func (l *Live) Show(r message.Reply) *View {
 	s := l.cfg.Outbox.now(r.Channel)
 	if s == nil {
 		return nil
 	}
 	can := abilities(s)
-	stream := can.Edit && l.cfg.Outbox.drafts != nil && l.cfg.Stream(r.Channel)
+	stream := can.Edit && r.Answers != 0 && l.cfg.Outbox.drafts != nil && l.cfg.Stream(r.Channel)
 	if !stream && !can.Typing {
 		return nil
 	}
 	v := &view{
-		live: l, turn: turn, reply: r, can: can, wake: make(chan struct{}, 1), moved: make(chan struct{}, 1), quit: make(chan struct{}),
+		live: l, reply: r, can: can, wake: make(chan struct{}, 1), moved: make(chan struct{}, 1), quit: make(chan struct{}),
 		streamed: make(chan struct{}),
 	}
 	if !l.start(v, stream) {
@@ -77,9 +77,9 @@ func (l *Live) start(v *view, stream bool) bool {
 	}
 	if stream {
 		drafts := l.cfg.Outbox.drafts
-		drafts.watch(v.reply.Key, v)
+		drafts.watch(v.reply.Answers, v)
 		l.work.Go(func() {
-			defer drafts.unwatch(v.reply.Key, v)
+			defer drafts.unwatch(v.reply.Answers, v)
 			defer close(v.streamed)
 			v.stream(ctx, drafts)
 		})
@@ -102,7 +102,6 @@ func (w *View) Over() { w.v.end() }
 // view is what is known of a turn on show.
 type view struct {
 	live  *Live
-	turn  string
 	reply message.Reply // that will end the turn; its text is not known yet
 	can   Abilities
 
@@ -240,7 +239,7 @@ func (v *view) stream(ctx context.Context, b *drafts) {
 		return
 	}
 	w := &writing{view: v, drafts: b}
-	w.draft, w.begun = b.get(v.reply.Key)
+	w.draft, w.begun = b.get(v.reply.Answers)
 	for !w.over {
 		if wait := time.Until(w.next); wait > 0 && !v.rest(ctx, wait) {
 			return
@@ -314,14 +313,14 @@ func (w *writing) recover(ctx context.Context, s Sender, text string) {
 
 // send shows the draft for the first time. The store hears of it before, and of the platform's id before anything is edited.
 func (w *writing) send(ctx context.Context, s Sender, to Drafter, text string) {
-	d := store.Draft{Key: w.reply.Key, Turn: w.turn, SentAt: time.Now().UTC()}
+	d := store.Draft{Inbox: w.reply.Answers, Key: draftKey(w.reply.Key), SentAt: time.Now().UTC()}
 	if err := w.drafts.put(ctx, d); err != nil {
 		w.live.cfg.Log.Warn("a draft is not kept, so none is sent", "channel", w.reply.Channel, "error", err)
 		w.over = true
 		return
 	}
 	r := w.reply
-	r.Key, r.Text = draftKey(r.Key), text
+	r.Key, r.Text = d.Key, text
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), draftTimeout)
 	res, err := to.SendDraft(call, r)
 	cancel()
@@ -377,7 +376,7 @@ func (w *writing) fail(ctx context.Context, wait time.Duration) {
 }
 
 func (w *writing) forget(ctx context.Context) {
-	if err := w.drafts.forget(ctx, w.reply.Key); err != nil {
+	if err := w.drafts.forget(ctx, w.reply.Answers); err != nil {
 		w.over = true
 	}
 }

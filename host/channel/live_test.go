@@ -39,7 +39,7 @@ func TestTyping(t *testing.T) {
 				pad := newCanvas(true)
 				pad.can = Abilities{Typing: c.can}
 				d := newDesk(t, newMemory(), newShelf(), pad)
-				v := d.live.Show("t", answerTo)
+				v := d.live.Show(answerTo)
 				if (v != nil) != c.can {
 					t.Fatalf("the view is %v", v)
 				}
@@ -65,11 +65,11 @@ func TestViewsEndWithLive(t *testing.T) {
 		pad := newCanvas(true)
 		pad.can.Typing = true
 		d := newDesk(t, newMemory(), newShelf(), pad)
-		v := d.live.Show("t", answerTo)
+		v := d.live.Show(answerTo)
 		v.Event(delta("hello"))
 		time.Sleep(3 * time.Second)
 		d.stop()
-		if v := d.live.Show("t2", answerTo); v != nil {
+		if v := d.live.Show(answerTo); v != nil {
 			t.Error("a view began after the end")
 		}
 		if got := pad.calls(); !slices.Equal(got, []string{`1.0 draft "hello"`}) {
@@ -85,15 +85,13 @@ func TestAHangingDraftHoldsUpNothingElse(t *testing.T) {
 		pad, rows := newCanvas(true), newMemory()
 		d := newDesk(t, rows, newShelf(), pad)
 		d.rows = rows
-		v := d.live.Show("t", answerTo)
+		pad.delays = []time.Duration{10 * time.Second}
+		v := d.live.Show(answerTo)
 		v.Event(delta("he"))
-		time.Sleep(900 * time.Millisecond)
-		pad.slow = 10 * time.Second
-		time.Sleep(200 * time.Millisecond) // the draft is on its way
-		pad.slow = 0
+		time.Sleep(1100 * time.Millisecond) // the draft is on its way
 		d.answer(v, answerTo, "hello")
 		other := answerTo
-		other.Key, other.Conversation.ID = "o/0", "#other"
+		other.Key, other.Answers, other.Conversation.ID = "o/0", 8, "#other"
 		d.answer(nil, other, "for others")
 		time.Sleep(time.Hour)
 		d.stop()

@@ -32,6 +32,8 @@ var (
 const (
 	leastLife = 5 * time.Millisecond
 	mostLife  = 400 * time.Millisecond
+	// Answers that take longer than a second show as drafts.
+	mostStreamingLife = 3 * time.Second
 )
 
 // What is owed after a start, and what is tolerated once where the machine has other work.
@@ -48,16 +50,18 @@ func TestCrash(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		forgetful bool
+		streams   bool
 		kills     int
 		kill      func(*trial)
 	}{
-		{"the host", false, *kills, (*trial).killHost},
-		{"the host, and keys are not recognised", true, *kills, (*trial).killHost},
-		{"host and plugin at once", false, *kills, (*trial).killBoth},
-		{"the plugin", false, max(4, *kills/5), (*trial).killPlugin},
+		{"the host", false, false, *kills, (*trial).killHost},
+		{"the host, and keys are not recognised", true, false, *kills, (*trial).killHost},
+		{"host and plugin at once", false, false, *kills, (*trial).killBoth},
+		{"the plugin", false, false, max(4, *kills/5), (*trial).killPlugin},
+		{"the host, while answers show as drafts", false, true, max(4, *kills/3), (*trial).killHost},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			x := newTrial(t, bin, c.forgetful)
+			x := newTrial(t, bin, c.forgetful, c.streams)
 			x.run(c.kills, c.kill)
 			x.report(c.kills)
 		})
@@ -75,24 +79,26 @@ type trial struct {
 	talk     *talk
 	began    time.Time
 
+	streams     bool
 	effective   int // kills that hit with taken-over messages unanswered
 	pluginKills int // of the host process that runs
 }
 
-func newTrial(t *testing.T, bin string, forgetful bool) *trial {
-	x := &trial{t: t, seed: *seed, ledger: newLedger(forgetful), began: time.Now()}
+func newTrial(t *testing.T, bin string, forgetful, streams bool) *trial {
+	x := &trial{t: t, streams: streams, seed: *seed, ledger: newLedger(forgetful), began: time.Now()}
 	if x.seed == 0 {
 		x.seed = uint64(time.Now().UnixNano())
 	}
 	x.rng = rand.New(rand.NewPCG(x.seed, 0))
 	x.talk = newTalk(x.ledger, *conversations)
+	x.talk.streams = streams
 	var err error
 	x.platform, err = hosttest.NewPlatform(hosttest.PlatformConfig{Forgetful: forgetful, Shown: x.talk.shown, Acked: x.ledger.ack})
 	if err != nil {
 		t.Fatal(err)
 	}
 	x.talk.platform = x.platform
-	x.program = hosttest.New(t, hosttest.Config{Bin: bin, Platform: x.platform.Address(), Forgetful: forgetful})
+	x.program = hosttest.New(t, hosttest.Config{Bin: bin, Platform: x.platform.Address(), Forgetful: forgetful, Rich: streams})
 	return x
 }
 
@@ -152,7 +158,11 @@ func (x *trial) start() {
 
 // live gives the process a random time.
 func (x *trial) live() {
-	<-time.After(leastLife + time.Duration(x.rng.Int64N(int64(mostLife-leastLife))))
+	most := mostLife
+	if x.streams {
+		most = mostStreamingLife
+	}
+	<-time.After(leastLife + time.Duration(x.rng.Int64N(int64(most-leastLife))))
 }
 
 func (x *trial) killHost() {
@@ -241,6 +251,7 @@ func (x *trial) report(kills int) {
 	for _, p := range judgeEffects(x.effects(), ran) {
 		x.t.Error(p)
 	}
+	x.judgeDrafts()
 	p50, most := quantiles(x.ledger.resumed)
 	x.t.Logf("%d kills, %d of them amid work; %d messages: %d lost, %d twice; %d tool calls, %d interrupted; "+
 		"%d resends recognised, %d shown again with a mark (%d more than once); resumed after p50 %s, max %s (n=%d); seed %d, %s",
@@ -249,8 +260,26 @@ func (x *trial) report(kills int) {
 	if x.effective == 0 {
 		x.t.Error("no kill met any work: nothing was tested")
 	}
-	if x.pluginKills == 0 && (p50 > owedResumption || most > mostResumption) {
+	if x.pluginKills == 0 && !x.streams && (p50 > owedResumption || most > mostResumption) {
 		x.t.Errorf("work resumed %s after the start (max %s), owed are %s", p50, most, owedResumption)
+	}
+}
+
+// judgeDrafts looks for drafts that nothing has completed, and makes sure that there were any.
+func (x *trial) judgeDrafts() {
+	if !x.streams {
+		return
+	}
+	edited := 0
+	for _, m := range x.platform.Messages() {
+		edited += min(1, m.Edits)
+		if m.Draft {
+			x.t.Errorf("a draft is left over: %+v", m)
+		}
+	}
+	x.t.Logf("%d answers were drafts first", edited)
+	if edited == 0 {
+		x.t.Error("no answer was a draft first: nothing was tested")
 	}
 }
 

@@ -18,6 +18,7 @@ type kind string
 const (
 	plain  kind = "plain"  // answered with its own text
 	slow   kind = "slow"   // the same, after a while
+	stream kind = "stream" // the same, word by word
 	write  kind = "write"  // writes a note
 	begin  kind = "begin"  // makes the file that effect adds to
 	effect kind = "effect" // adds a line to a file: running it twice shows

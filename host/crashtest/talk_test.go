@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/hosttest"
@@ -17,6 +18,7 @@ const outstanding = 3
 type talk struct {
 	ledger   *ledger
 	platform *hosttest.Platform
+	streams  bool                     // some answers take their time
 	room     map[string]chan struct{} // a token for each message of speak that has no answer
 }
 
@@ -56,7 +58,11 @@ func (t *talk) speak(ctx context.Context, i int, rng *rand.Rand) {
 		if group(i) && rng.IntN(3) == 0 {
 			sender = "bob"
 		}
-		t.post(i, choose(i, rng), sender)
+		k := choose(i, rng)
+		if k == slow && t.streams {
+			k = stream
+		}
+		t.post(i, k, sender)
 		select {
 		case <-time.After(time.Duration(rng.IntN(30)) * time.Millisecond):
 		case <-ctx.Done():
@@ -81,11 +87,11 @@ func choose(i int, rng *rand.Rand) kind {
 }
 
 // post says one message. A tool's message has a sender of its own, since messages of one sender that wait together are
-// answered together, and then no command would be one.
+// answered together, and then no command would be one. So has one that streams.
 func (t *talk) post(i int, k kind, sender string) {
 	id := t.ledger.post(conversation(i), k)
 	e := hosttest.Event{ID: strconv.Itoa(id), Conversation: conversation(i), Group: group(i), Sender: sender}
-	if k.tool() {
+	if k.tool() || k == stream {
 		e.Sender = fmt.Sprintf("owner-of-%d", id)
 	}
 	e.Text = t.text(k, id)
@@ -100,6 +106,8 @@ const (
 
 func (t *talk) text(k kind, id int) string {
 	switch k {
+	case stream:
+		return fmt.Sprintf("!stream 40 hello %s %s", tag(id), strings.Repeat("and so on ", 15))
 	case slow:
 		return fmt.Sprintf("!slow 30 hello %s", tag(id))
 	case write:

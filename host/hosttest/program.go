@@ -47,8 +47,8 @@ type Config struct {
 	Forgetful bool
 	// Rich says that it edits, deletes, shows typing and has files.
 	Rich bool
-	// More is further configuration.
-	More string
+	// Channel are further keys of each channel's table.
+	Channel string
 	// Env are further variables of the process.
 	Env []string
 }
@@ -108,11 +108,11 @@ func (p *Program) prepare() error {
 			return err
 		}
 		for _, name := range slices.Sorted(maps.Keys(channels)) {
-			text += fmt.Sprintf(channelConfig, name, channels[name])
+			text += fmt.Sprintf(channelConfig, name, channels[name], p.cfg.Channel)
 		}
 		text += fmt.Sprintf(devPathConfig, plugin)
 	}
-	return os.WriteFile(p.config, []byte(text+p.cfg.More), 0o600)
+	return os.WriteFile(p.config, []byte(text), 0o600)
 }
 
 // freeAddress finds a port that stays free while the process is down: below those that systems give to outgoing
@@ -156,6 +156,7 @@ const channelConfig = `
 [channels.%s]
 plugin = "lines-channel"
 address = %q
+%s
 `
 
 const devPathConfig = `
@@ -203,7 +204,7 @@ markdown = true
 
 const richManifest = `
 max_text = 400
-max_attachment = "256k"
+max_attachment = "256KiB"
 edit = true
 min_edit_interval = "100ms"
 delete = true

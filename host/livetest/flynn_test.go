@@ -46,7 +46,8 @@ func bin(t testing.TB) string {
 			return
 		}
 		irc := filepath.Join(programs.dir, "irc", "bin")
-		programs.err = errors.Join(build(programs.dir, "./cmd/flynn", raced), build(programs.dir, "./cmd/flynn-sandboxd", false), build(irc, "./plugins/irc", raced))
+		programs.err = errors.Join(build(programs.dir, "./cmd/flynn", raced), build(programs.dir, "./cmd/flynn-sandboxd", false), build(irc, "./plugins/irc", raced),
+			build(programs.dir, "./examples/lines-channel", raced))
 		if programs.err == nil {
 			var manifest []byte
 			if manifest, programs.err = os.ReadFile(filepath.Join(root, "plugins/irc/plugin.toml")); programs.err == nil {

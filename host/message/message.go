@@ -125,6 +125,8 @@ type Reply struct {
 	Text         string       `json:"text"` // Markdown
 	// PossibleDuplicate marks a resend after an unknown outcome.
 	PossibleDuplicate bool `json:"possible_duplicate,omitempty"`
+	// Answers is the inbox row of the first message that it answers; 0 where it answers none, like a word before the answer.
+	Answers int64 `json:"answers,omitempty"`
 	// Attachments are files in the media store that go with the text.
 	Attachments []Attachment `json:"attachments,omitempty"`
 	// Buttons are choices below the text, at most MaxButtons; a channel without buttons shows the text alone, which has to do.

@@ -291,7 +291,8 @@ func TestStaleRevisionsAreDropped(t *testing.T) {
 		applied  bool
 	}{
 		{revision: 1, applied: true}, {revision: 3, applied: true}, {revision: 2}, {revision: 3},
-		{revision: 4, text: "slow down"}, {revision: 5, final: true, applied: true}, {revision: 6},
+		{revision: 4, text: "slow down"}, {revision: 5, text: "slow down", final: true}, {revision: 5, final: true},
+		{revision: 6, final: true, applied: true}, {revision: 7},
 	} {
 		applied, err := h.Edit(channel.Edit{MessageID: "m", Revision: step.revision, Text: step.text, Final: step.final})
 		if err != nil || applied != step.applied {

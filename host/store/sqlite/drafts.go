@@ -10,9 +10,9 @@ import (
 // PutDraft implements store.Drafts.
 func (s *Store) PutDraft(ctx context.Context, d store.Draft) error {
 	err := s.writer.write(ctx, func(w *writer) error {
-		return w.exec(`INSERT INTO drafts (key, turn, message_id, sent_at) VALUES (?, ?, ?, ?)
-			ON CONFLICT (key) DO UPDATE SET message_id = excluded.message_id, sent_at = excluded.sent_at`,
-			d.Key, d.Turn, d.MessageID, nanos(d.SentAt))
+		return w.exec(`INSERT INTO drafts (inbox, key, message_id, sent_at) VALUES (?, ?, ?, ?)
+			ON CONFLICT (inbox) DO UPDATE SET key = excluded.key, message_id = excluded.message_id, sent_at = excluded.sent_at`,
+			d.Inbox, d.Key, d.MessageID, nanos(d.SentAt))
 	})
 	if err != nil {
 		return fmt.Errorf("keep draft %s: %w", d.Key, err)
@@ -21,31 +21,50 @@ func (s *Store) PutDraft(ctx context.Context, d store.Draft) error {
 }
 
 // DropDraft implements store.Drafts.
-func (s *Store) DropDraft(ctx context.Context, key string) error {
-	err := s.writer.write(ctx, func(w *writer) error { return w.exec("DELETE FROM drafts WHERE key = ?", key) })
+func (s *Store) DropDraft(ctx context.Context, inbox int64) error {
+	err := s.writer.write(ctx, func(w *writer) error { return w.exec("DELETE FROM drafts WHERE inbox = ?", inbox) })
 	if err != nil {
-		return fmt.Errorf("forget draft %s: %w", key, err)
+		return fmt.Errorf("forget the draft of an answer to %d: %w", inbox, err)
 	}
 	return nil
 }
 
 // OpenDrafts implements store.Drafts.
 func (s *Store) OpenDrafts(ctx context.Context) ([]store.Draft, error) {
-	err := s.writer.write(ctx, func(w *writer) error {
-		return w.exec(`DELETE FROM drafts WHERE
-			NOT EXISTS (SELECT 1 FROM outbox WHERE outbox.key = drafts.key AND outbox.state IN ('pending', 'sending')) AND
-			NOT EXISTS (SELECT 1 FROM turns WHERE turns.id = drafts.turn AND turns.state = 'running')`)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("forget drafts that are settled: %w", err)
+	drafts, err := list(ctx, s.read, scanDraft, "SELECT inbox, key, message_id, sent_at FROM drafts ORDER BY inbox")
+	if err != nil || len(drafts) == 0 {
+		return nil, err
 	}
-	return list(ctx, s.read, scanDraft, "SELECT key, turn, message_id, sent_at FROM drafts ORDER BY key")
+	live := map[int64]bool{}
+	pending, err := s.PendingInbox(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range pending { // before the outbox: what is answered in between is in one of the two
+		live[r.ID] = true
+	}
+	unsent, err := s.UnsentOutbox(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range unsent {
+		live[r.Reply.Answers] = true
+	}
+	var open []store.Draft
+	for _, d := range drafts {
+		if live[d.Inbox] {
+			open = append(open, d)
+		} else if err := s.DropDraft(ctx, d.Inbox); err != nil {
+			return nil, err
+		}
+	}
+	return open, nil
 }
 
 func scanDraft(scan func(...any) error) (store.Draft, error) {
 	var d store.Draft
 	var at int64
-	err := scan(&d.Key, &d.Turn, &d.MessageID, &at)
+	err := scan(&d.Inbox, &d.Key, &d.MessageID, &at)
 	d.SentAt = instant(at)
 	return d, err
 }

@@ -37,34 +37,94 @@ func partsAreKept(t *testing.T, open Opener) {
 // draftsAreKept until nothing can complete them any more.
 func draftsAreKept(t *testing.T, open Opener) {
 	s := open()
-	draft := func(key, turn, id string) store.Draft {
-		return store.Draft{Key: key, Turn: turn, MessageID: id, SentAt: noon}
-	}
 	drafts := func() []store.Draft { return must[[]store.Draft](t)(s.OpenDrafts(t.Context())) }
-
-	running, waiting, delivered := turn("t1"), turn("t2"), turn("t3")
-	waiting.State, delivered.State = store.TurnDone, store.TurnDone
-	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: running}))
-	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: waiting, Replies: []message.Reply{reply("t2/0")}}))
-	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: delivered, Replies: []message.Reply{reply("t3/0")}}))
+	if d := drafts(); len(d) > 0 {
+		t.Fatalf("an empty store has drafts: %+v", d)
+	}
+	pending, waiting, delivered := accept(t, s, "1"), accept(t, s, "2"), accept(t, s, "3")
+	draft := func(r store.InboxRow, id string) store.Draft {
+		return store.Draft{Inbox: r.ID, Key: "key of " + r.Message.EventID, MessageID: id, SentAt: noon}
+	}
+	for _, row := range []store.InboxRow{waiting, delivered} {
+		tn, r := turn("t"+row.Message.EventID, row.ID), reply("k"+row.Message.EventID)
+		tn.State, r.Answers = store.TurnDone, row.ID
+		check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn, InboxState: store.InboxDone, Replies: []message.Reply{r}}))
+	}
 	for _, row := range must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context())) {
-		if row.Reply.Key == "t3/0" {
+		if row.Reply.Answers == delivered.ID {
 			row.State = store.OutboxSent
 			check(t, s.SetOutbox(t.Context(), row))
 		}
 	}
-	for _, d := range []store.Draft{
-		draft("t1/0", "t1", ""), draft("t2/0", "t2", "m2"), draft("t3/0", "t3", "m3"), draft("t4/0", "t4", "m4"), draft("t1/0", "t1", "m1"),
-	} {
+	for _, d := range []store.Draft{draft(pending, ""), draft(waiting, "m2"), draft(delivered, "m3"), draft(pending, "m1")} {
 		check(t, s.PutDraft(t.Context(), d))
 	}
 	s = open()
-	equal(t, "drafts of a turn that runs and of a reply that waits", drafts(), []store.Draft{draft("t1/0", "t1", "m1"), draft("t2/0", "t2", "m2")})
-	later := draft("t1/0", "t1", "m9")
-	later.SentAt = noon.Add(time.Minute)
+	equal(t, "drafts", drafts(), []store.Draft{draft(pending, "m1"), draft(waiting, "m2")})
+	later := draft(pending, "m9")
+	later.Key, later.SentAt = "another", noon.Add(time.Minute)
 	check(t, s.PutDraft(t.Context(), later))
-	check(t, s.DropDraft(t.Context(), "t2/0"))
-	check(t, s.DropDraft(t.Context(), "t2/0"))
+	check(t, s.DropDraft(t.Context(), waiting.ID))
+	check(t, s.DropDraft(t.Context(), waiting.ID))
 	s = open()
 	equal(t, "drafts", drafts(), []store.Draft{later})
+}
+
+// notesWait until a turn is told of them.
+func notesWait(t *testing.T, open Opener) {
+	s := open()
+	for _, id := range []string{"1", "2", "3"} {
+		m := msg(id)
+		m.Act, m.About, m.Noted = message.Edit, message.About{ID: "0", Ours: true, Text: "before"}, true
+		_, fresh, err := s.AppendInbox(t.Context(), m, store.InboxNoted, "")
+		if check(t, err); !fresh {
+			t.Fatal("the note is not fresh")
+		}
+	}
+	answered := accept(t, s, "4")
+	rows := must[[]store.InboxRow](t)(s.NotedInbox(t.Context()))
+	if len(rows) != 3 || rows[0].Message.About.Text != "before" || !rows[0].Message.Noted {
+		t.Fatalf("notes are %+v", rows)
+	}
+	if pending := must[[]store.InboxRow](t)(s.PendingInbox(t.Context())); len(pending) != 1 {
+		t.Fatalf("%d rows are to be answered, want 1", len(pending))
+	}
+	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: turn("t1", answered.ID), Told: []int64{rows[0].ID, rows[1].ID, answered.ID}}))
+	s = open()
+	left := must[[]store.InboxRow](t)(s.NotedInbox(t.Context()))
+	if len(left) != 1 || left[0].ID != rows[2].ID {
+		t.Fatalf("notes are %+v", left)
+	}
+	if pending := must[[]store.InboxRow](t)(s.PendingInbox(t.Context())); len(pending) != 1 {
+		t.Fatal("a message that is to be answered was taken for a note")
+	}
+}
+
+// earlierIsFound looks messages up by what their channel calls them.
+func earlierIsFound(t *testing.T, open Opener) {
+	s := open()
+	row := accept(t, s, "1")
+	tn := turn("t1", row.ID)
+	tn.State = store.TurnDone
+	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn, InboxState: store.InboxDone, Replies: []message.Reply{reply("k1"), reply("k2")}}))
+	for i, r := range must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context())) {
+		r.State, r.PlatformIDs = store.OutboxSent, []string{"a" + r.Reply.Key, "b" + r.Reply.Key}
+		if i == 1 {
+			r.State = store.OutboxSending
+		}
+		check(t, s.SetOutbox(t.Context(), r))
+	}
+	s = open()
+	found := must[store.InboxRow](t)(s.FindInbox(t.Context(), row.Message.Channel, "1"))
+	equal(t, "id", found.ID, row.ID)
+	_, err := s.FindInbox(t.Context(), "other", "1")
+	wantErr(t, err, store.ErrNotFound)
+	sent := must[store.OutboxRow](t)(s.FindSent(t.Context(), tn.Channel, tn.Conversation.ID, "bk1"))
+	equal(t, "key", sent.Reply.Key, "k1")
+	for _, c := range [][3]string{
+		{"other", tn.Conversation.ID, "bk1"}, {tn.Channel, "other", "bk1"}, {tn.Channel, tn.Conversation.ID, "bk2"}, {tn.Channel, tn.Conversation.ID, "b"},
+	} {
+		_, err := s.FindSent(t.Context(), c[0], c[1], c[2])
+		wantErr(t, err, store.ErrNotFound)
+	}
 }

@@ -41,6 +41,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"a reply that no turn brings is added once", addedReplies},
 		{"a reply goes in parts", partsAreKept},
 		{"a draft is kept until nothing completes it", draftsAreKept},
+		{"a note waits for a turn", notesWait},
+		{"what was said earlier is found", earlierIsFound},
 		{"an approval moves once", approvalMoves},
 		{"notes are found by their words", notes},
 		{"decisions are filtered", decisions},

@@ -1,10 +1,10 @@
--- Messages that show answers under way, by the key of the reply that completes them.
+-- Messages that show answers under way, by the first message that is answered.
 CREATE TABLE drafts (
-  key        TEXT PRIMARY KEY,
-  turn       TEXT NOT NULL,
+  inbox      INTEGER PRIMARY KEY,
+  key        TEXT NOT NULL,
   message_id TEXT NOT NULL,
   sent_at    INTEGER NOT NULL
-) WITHOUT ROWID;
+);
 
 ALTER TABLE outbox ADD COLUMN parts BLOB NOT NULL DEFAULT '[]';
 ALTER TABLE outbox ADD COLUMN part INTEGER NOT NULL DEFAULT 0;
