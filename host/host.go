@@ -30,6 +30,7 @@ import (
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/provider"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
@@ -77,6 +78,12 @@ type Host struct {
 	metrics  *metrics
 	hangup   <-chan os.Signal
 
+	ledger    *provider.Ledger
+	tooling   sync.Mutex // guards providers
+	providers map[string]*provider.Provider
+	enclosing sync.Mutex            // guards enclosed
+	enclosed  map[string]*enclosure // servers of providers that run in sandboxes
+
 	pair    sync.RWMutex // keeps current and the policies in force together
 	current atomic.Pointer[generation]
 	ready   atomic.Bool
@@ -84,7 +91,10 @@ type Host struct {
 
 // New reads the configuration and opens the store, the policies and the gateway's port. Nothing is answered before Run.
 func New(ctx context.Context, cfg Config) (*Host, error) {
-	h := &Host{log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), fetchers: newFetchers(), hangup: cfg.Hangup}
+	h := &Host{
+		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), fetchers: newFetchers(), hangup: cfg.Hangup,
+		providers: map[string]*provider.Provider{}, enclosed: map[string]*enclosure{},
+	}
 	var err error
 	open := config.NewHolder
 	if cfg.LastGood {
@@ -147,6 +157,9 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	if h.desk, err = approval.New(approval.Config{Store: h.store, Notify: h.approvalChanged, SelfApprove: h.selfApproves}); err != nil {
+		return err
+	}
+	if h.ledger, err = openLedger(c); err != nil {
 		return err
 	}
 	g, err := h.newGeneration(c)
@@ -257,6 +270,7 @@ func (h *Host) Run(ctx context.Context) error {
 	in.run(h, "gateway", stop, func() error { return h.gateway.Run(ctx) })
 	in.run(h, "webhooks", stop, func() error { return h.runHooks(ctx) })
 	h.setChannels(nil, cfg)
+	h.setTools(nil, cfg)
 	in.run(h, "critical channels", stop, func() error { return h.awaitCritical(ctx, criticalPatience) })
 	h.ready.Store(true)
 	h.log.Info("ready", "url", h.gateway.Addr().String(), "recovered", len(items), "took", time.Since(h.started).Round(time.Millisecond))
@@ -264,6 +278,7 @@ func (h *Host) Run(ctx context.Context) error {
 	<-ctx.Done()
 	h.ready.Store(false)
 	in.wait()
+	h.releaseServers()
 	stopSandboxes()
 	stopOutbox()
 	if !out.waitFor(drainTime) {

@@ -32,6 +32,7 @@ func (h *Host) stage(ctx context.Context, old, next *config.Config) (commit, rol
 		h.exchange(g, enforce) // turns that have begun keep the old one; its idle connections close by themselves
 		h.machines.configure(next)
 		h.setChannels(old, next)
+		h.setTools(old, next)
 		h.metrics.generation(next.Generation)
 	}
 	return commit, forget, nil
