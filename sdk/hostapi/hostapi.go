@@ -2,14 +2,17 @@
 //
 // A plugin finds it in its configuration (channel.Config.Host, tool.Config.Host) and uses what plugin.toml asks for under
 // permissions.host: "kv", "media", "webhook", "metric". Everything else answers ErrNotGranted. The methods may be called from
-// many goroutines. Whoever hands out a Host dials and closes it.
+// many goroutines. What is too much for the moment is refused with an error that RetryAfter understands. Whoever hands out a
+// Host dials and closes it.
 package hostapi
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -67,6 +70,23 @@ func failed(doing string, err error) error {
 		err = ErrNotGranted
 	}
 	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// RetryAfter tells after how long the host may take what it refused as too much. It is false for every other error, and for what is
+// too much at any time.
+func RetryAfter(err error) (time.Duration, bool) {
+	for ; err != nil; err = errors.Unwrap(err) {
+		s, ok := status.FromError(err)
+		if !ok || s.Code() != codes.ResourceExhausted {
+			continue
+		}
+		for _, d := range s.Details() {
+			if info, ok := d.(*errdetails.RetryInfo); ok {
+				return info.GetRetryDelay().AsDuration(), true
+			}
+		}
+	}
+	return 0, false
 }
 
 // bearer is the token of a start.

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -270,22 +269,6 @@ func TestValues(t *testing.T) {
 	})
 }
 
-// retryInfo is what an error says about another try.
-func retryInfo(err error) time.Duration {
-	for ; err != nil; err = errors.Unwrap(err) {
-		s, ok := status.FromError(err)
-		if !ok {
-			continue
-		}
-		for _, d := range s.Details() {
-			if info, ok := d.(*errdetails.RetryInfo); ok {
-				return info.GetRetryDelay().AsDuration()
-			}
-		}
-	}
-	return 0
-}
-
 func TestTooMuch(t *testing.T) {
 	r := newRig(t)
 	h, _ := r.process("greedy", Names()...)
@@ -322,8 +305,8 @@ func TestTooMuch(t *testing.T) {
 				if err == nil {
 					continue
 				}
-				if code(err) != codes.ResourceExhausted || retryInfo(err) <= 0 {
-					t.Errorf("got %v, retry after %v", err, retryInfo(err))
+				if wait, ok := hostapi.RetryAfter(err); code(err) != codes.ResourceExhausted || !ok || wait <= 0 {
+					t.Errorf("got %v, retry after %v", err, wait)
 				}
 				return
 			}
@@ -364,8 +347,9 @@ func TestMedia(t *testing.T) {
 		{"too large, and it says so", hostapi.Media{Size: 1 << 60, Body: zeros{}}, codes.ResourceExhausted},
 	} {
 		t.Run(k.name, func(t *testing.T) {
-			if _, err := h.PutMedia(t.Context(), k.m); code(err) != k.want {
-				t.Errorf("got %v", err)
+			_, err := h.PutMedia(t.Context(), k.m)
+			if _, again := hostapi.RetryAfter(err); code(err) != k.want || again {
+				t.Errorf("got %v, try again: %v", err, again)
 			}
 		})
 	}
@@ -484,7 +468,8 @@ func TestTooManyTransfers(t *testing.T) {
 		}
 		go func() { refused <- stream.RecvMsg(&hostv1.PutMediaResponse{}) }()
 	}
-	if err := <-refused; code(err) != codes.ResourceExhausted || retryInfo(err) <= 0 {
+	err := <-refused
+	if wait, ok := hostapi.RetryAfter(err); code(err) != codes.ResourceExhausted || !ok || wait <= 0 {
 		t.Errorf("got %v", err)
 	}
 	cancel()
