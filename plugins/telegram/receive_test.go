@@ -344,7 +344,8 @@ func TestStates(t *testing.T) {
 	})
 	t.Run("two programs", func(t *testing.T) {
 		s := telegramtest.Start(t)
-		s.Fail("getUpdates", telegramtest.Fault{Code: 409, Description: "Conflict: terminated by other getUpdates request"})
+		conflict := telegramtest.Fault{Code: 409, Description: "Conflict: terminated by other getUpdates request"}
+		s.Fail("getUpdates", conflict, conflict) // for long enough to be seen
 		h := start(t, s)
 		if text := h.WaitStatus(channel.StateDegraded); !strings.Contains(text, "another program") {
 			t.Errorf("says %q", text)
@@ -353,7 +354,7 @@ func TestStates(t *testing.T) {
 	})
 	t.Run("too many polls", func(t *testing.T) {
 		s := telegramtest.Start(t)
-		s.Fail("getUpdates", telegramtest.TooMany(1))
+		s.Fail("getUpdates", telegramtest.TooMany(2))
 		h := start(t, s)
 		h.WaitStatus(channel.StateRateLimited)
 		h.WaitStatus(channel.StateReady)

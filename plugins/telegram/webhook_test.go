@@ -89,7 +89,8 @@ func TestWebhookTakesUpdatesOfTelegramAlone(t *testing.T) {
 
 func TestWebhookThatTelegramDoesNotTake(t *testing.T) {
 	s := telegramtest.Start(t)
-	s.Fail("setWebhook", telegramtest.Fault{Code: 400, Description: "Bad Request: bad webhook: An HTTPS URL must be provided for webhook"})
+	plain := telegramtest.Fault{Code: 400, Description: "Bad Request: bad webhook: An HTTPS URL must be provided for webhook"}
+	s.Fail("setWebhook", plain, plain) // for long enough to be seen
 	h := plugintest.Start(t, &plugin{}, plugintest.Config{
 		Settings:    map[string]any{"api_url": s.URL, "mode": "webhook"},
 		Secrets:     map[string]string{"token": telegramtest.Token},
@@ -98,7 +99,7 @@ func TestWebhookThatTelegramDoesNotTake(t *testing.T) {
 	if text := h.WaitStatus(channel.StateDegraded); !strings.Contains(text, "HTTPS URL must be provided") {
 		t.Errorf("says %q", text)
 	}
-	h.WaitStatus(channel.StateReady) // at the second try
+	h.WaitStatus(channel.StateReady) // at the third try
 }
 
 func TestWebhookThatTheHostDoesNotGrant(t *testing.T) {
