@@ -47,6 +47,8 @@ type Config struct {
 	Version  string
 	// Hangup carries SIGHUP, which asks for a reload of the configuration; it may be nil.
 	Hangup <-chan os.Signal
+	// PluginLauncher is the command that runs plugin.Contain; without one plugins are not held in.
+	PluginLauncher []string
 }
 
 // Host is a running Flynn.
@@ -70,6 +72,7 @@ type Host struct {
 	gateway  *gateway.Server
 	metrics  *metrics
 	hangup   <-chan os.Signal
+	launcher []string
 
 	pair    sync.RWMutex // keeps current and the policies in force together
 	current atomic.Pointer[generation]
@@ -78,7 +81,7 @@ type Host struct {
 
 // New reads the configuration and opens the store, the policies and the gateway's port. Nothing is answered before Run.
 func New(ctx context.Context, cfg Config) (*Host, error) {
-	h := &Host{log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), hangup: cfg.Hangup}
+	h := &Host{log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), hangup: cfg.Hangup, launcher: cfg.PluginLauncher}
 	var err error
 	open := config.NewHolder
 	if cfg.LastGood {
@@ -129,7 +132,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	}
 	if h.plugins, err = plugin.New(plugin.Config{
 		Dir: c.Plugins.Dir, StateDir: filepath.Join(c.Store.Dir, "state"), DevPaths: c.Plugins.DevPaths, Log: h.log,
-		OnState: h.metrics.pluginState, OnCall: h.metrics.pluginCall,
+		OnState: h.metrics.pluginState, OnCall: h.metrics.pluginCall, Contain: h.containment(c),
 	}); err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ func (c *checker) all() {
 	c.channels()
 	c.policies()
 	c.policyTrust()
+	c.pluginTrust()
 	c.gateway()
 	c.access()
 }

@@ -113,6 +113,8 @@ type ChannelStatus struct {
 	State  string `json:"state"`
 	Detail string `json:"detail,omitempty"`
 	OK     bool   `json:"ok"`
+	// Login is true while the operator has to scan a code.
+	Login bool `json:"login,omitempty"`
 }
 
 // PolicyStatus is one policy of the chain.

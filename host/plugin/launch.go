@@ -109,9 +109,15 @@ func (h *Host) startProcess(ctx context.Context, u *unit, p *pack, o order) (pro
 		return nil, fmt.Errorf("make the state folder: %w", err)
 	}
 	out := newOutput(u.log, u.instance.Secrets)
-	run := &launcher{host: h, pack: p, output: out, log: &libraryLog{log: u.log}}
+	run := &launcher{
+		host: h, pack: p, output: out, log: &libraryLog{log: u.log}, stateDir: stateDir, settings: u.instance.Settings, lookup: os.LookupEnv,
+	}
 	defer context.AfterFunc(ctx, run.abort)()
 	addr, err := run.start()
+	run.hear()
+	if !o.beside {
+		u.contained(run.measures)
+	}
 	if err != nil {
 		run.remove()
 		return nil, run.explain(err)
@@ -123,7 +129,7 @@ func (h *Host) startProcess(ctx context.Context, u *unit, p *pack, o order) (pro
 	}
 	stdioOn, deafen := context.WithCancel(context.Background())
 	return &running{
-		runner: run.runner, conn: conn, manifest: p.manifest, schema: p.schema, instance: u.instance, stateDir: stateDir,
+		runner: run.runner, conn: conn, manifest: p.manifest, schema: p.schema, instance: u.instance, stateDir: stateDir, measures: run.measures,
 		host: h, output: out, remove: run.remove, log: u.log, pace: h.pace,
 		stdioOn: stdioOn, deafen: deafen,
 	}, nil
@@ -138,6 +144,13 @@ type launcher struct {
 	config *goplugin.ClientConfig
 
 	socketDir string
+	stateDir  string
+	settings  map[string]any // of the instance
+	lookup    func(string) (string, bool)
+
+	report, reportW *os.File  // from the process that becomes the plugin, see enclose
+	measures        []Measure // that it reported
+	refused         string    // why it did not become the plugin
 
 	mu      sync.Mutex // guards the following, which abort may need at any time
 	runner  *runnerProcess
@@ -171,7 +184,10 @@ func (l *launcher) newRunner(_ hclog.Logger, spec *exec.Cmd, socketDir string) (
 	if err != nil {
 		return nil, err
 	}
-	cmd.Env = append(environment(l.pack.manifest, socketDir, os.LookupEnv), spec.Env...)
+	cmd.Env = append(environment(l.pack.manifest, socketDir, l.lookup), spec.Env...)
+	if err := l.enclose(cmd, len(cmd.ExtraFiles) > 0); err != nil {
+		return nil, err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.aborted {
@@ -208,6 +224,9 @@ func isScript(f io.ReaderAt) bool {
 
 // explain turns a failed start into what an operator can use.
 func (l *launcher) explain(err error) error {
+	if refused := l.refusal(); refused != nil {
+		return refused
+	}
 	if l.runner == nil {
 		return fmt.Errorf("start the plugin: %w", err)
 	}
