@@ -48,7 +48,9 @@ func (c *checker) policyScope(i int, p Policy) {
 // keyBytes is the length of an ed25519 public key.
 const keyBytes = 32
 
-func (c *checker) policyTrust() { c.trust("policy_trust", "policy", c.cfg.Trust.Keys, c.cfg.Trust.RequireSignature) }
+func (c *checker) policyTrust() {
+	c.trust("policy_trust", "policy", c.cfg.Trust.Keys, c.cfg.Trust.RequireSignature)
+}
 
 func (c *checker) pluginTrust() {
 	c.trust("plugin_trust", "plugin", c.cfg.PluginTrust.Keys, c.cfg.PluginTrust.RequireSignature)

@@ -36,10 +36,10 @@ type Config struct {
 	Trust     PolicyTrust        `toml:"policy_trust"`
 	// PluginTrust says whose plugins may be installed.
 	PluginTrust PluginTrust `toml:"plugin_trust"`
-	Gateway   Gateway            `toml:"gateway"`
-	Store     Store              `toml:"store"`
-	Budgets   Budgets            `toml:"budgets"`
-	Access    Access             `toml:"access"`
+	Gateway     Gateway     `toml:"gateway"`
+	Store       Store       `toml:"store"`
+	Budgets     Budgets     `toml:"budgets"`
+	Access      Access      `toml:"access"`
 
 	// Path and Digest identify the file; Generation counts loads of this process from 1.
 	Path       string `toml:"-"`

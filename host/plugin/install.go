@@ -33,6 +33,8 @@ type Options struct {
 	Source string
 	// Trust says whose signatures count.
 	Trust signing.Trust
+	// Name refuses any other plugin; "" takes every one.
+	Name string
 	// Beside leaves the active version as it is and makes the new one Next, which a running host is to try.
 	Beside bool
 }
@@ -63,6 +65,9 @@ func (s *Store) install(dir string, o Options) (Installed, error) {
 	m, err := source.manifest()
 	if err != nil {
 		return Installed{}, err
+	}
+	if o.Name != "" && m.Name != o.Name {
+		return Installed{}, fmt.Errorf("it is the plugin %s, not %s", m.Name, o.Name)
 	}
 	if err := source.complete(m); err != nil {
 		return Installed{}, source.unbuilt(dir, m, err)

@@ -60,6 +60,9 @@ func (h *Host) launch(ctx context.Context, u *unit, o order) (process, error) {
 func (h *Host) load(name, version string) (*pack, error) {
 	dir, ok := h.config.DevPaths[name]
 	if !ok {
+		if r, err := h.store.Record(name); err == nil && r.Disabled {
+			return nil, fmt.Errorf("%w: run flynn plugin enable %s", errDisabled, name)
+		}
 		return h.store.loadVersion(name, cmp.Or(version, h.versionOf(name)))
 	}
 	p, err := loadDev(dir)

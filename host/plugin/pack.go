@@ -45,9 +45,6 @@ func (s *Store) loadVersion(name, version string) (*pack, error) {
 	if !ok {
 		return nil, fmt.Errorf("plugin %s has no version %s installed", name, version)
 	}
-	if c.Disabled {
-		return nil, fmt.Errorf("%w: run flynn plugin enable %s", errDisabled, name)
-	}
 	if locked.Platform != "" && locked.Platform != Platform() {
 		return nil, fmt.Errorf("plugin %s was installed for %s, this is %s: install it again", name, locked.Platform, Platform())
 	}
