@@ -15,7 +15,7 @@ race:
 
 # build the host, the sandbox supervisor and the first-party plugins
 build:
-    CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o bin/ ./cmd/... && CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o plugins/irc/bin/ ./plugins/irc
+    CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o bin/ ./cmd/... && for p in plugins/*; do CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o $p/bin/ ./$p || exit 1; done
 
 # kill the host a thousand times while messages flow; `just race` does it some times
 crash kills="1000":

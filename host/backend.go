@@ -187,7 +187,7 @@ func (b backend) Ready(context.Context) error {
 	if !b.h.ready.Load() {
 		return errors.New("the host is starting or stopping")
 	}
-	return nil
+	return b.h.plugins.CriticalDown()
 }
 
 // Status implements gateway.Backend.

@@ -3,11 +3,13 @@ package host
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/config"
@@ -35,6 +37,7 @@ type arrival struct {
 // side by side.
 func (a *adapter) Serve(ctx context.Context, c *plugin.Client) error {
 	defer a.host.outbox.Attach(a.name, newPluginSender(c, a.host.log))()
+	defer a.host.fetchers.attach(a.name, c)()
 	ctx, cancel := context.WithCancel(ctx)
 	arrivals := lane.New(receiveWindow, func(ctx context.Context, _ string, waiting []arrival) []arrival {
 		waiting[0].done(a.accept(ctx, waiting[0].message))
@@ -45,7 +48,7 @@ func (a *adapter) Serve(ctx context.Context, c *plugin.Client) error {
 	defer accepting.Wait()
 	defer cancel()
 	return c.Receive(ctx, receiveWindow, func(e plugin.Event, done func(error)) {
-		if e.Kind != plugin.EventMessage && !a.answersEdit(e) { // nothing answers reactions and the like yet
+		if !a.answers(&e) {
 			done(nil)
 			return
 		}
@@ -54,14 +57,25 @@ func (a *adapter) Serve(ctx context.Context, c *plugin.Client) error {
 	})
 }
 
-// answersEdit tells whether an event is the new text of an earlier message, and the configuration in force wants an answer to it.
-func (a *adapter) answersEdit(e plugin.Event) bool {
-	return e.Kind == plugin.EventEdit && a.host.current.Load().config.Access.Edits == "answer"
+// answers tells whether an event is one that somebody answers. The press of a button, and a command of the platform's own, is
+// its sender's saying what the button stands for; nobody else can be meant by it but Flynn.
+func (a *adapter) answers(e *plugin.Event) bool {
+	switch e.Kind {
+	case plugin.EventMessage:
+		return true
+	case plugin.EventButton, plugin.EventCommand:
+		e.Message.Addressed = true
+		return true
+	case plugin.EventEdit, plugin.EventDelete, plugin.EventReaction:
+		return act(e, a.host.current.Load().config.Access)
+	}
+	return false
 }
 
 // accept takes a message, however long the store has trouble. An error would end the plugin, with the messages that it holds, and
 // as often as not put it into quarantine, though nothing is wrong with it.
 func (a *adapter) accept(ctx context.Context, m message.Message) error {
+	a.host.recall(ctx, &m)
 	err := a.host.inbox.Take(ctx, m)
 	if malformed := (*channel.MalformedError)(nil); errors.As(err, &malformed) {
 		a.host.log.Warn("event was refused", "channel", a.name, "error", err)
@@ -99,6 +113,50 @@ func (s *knowingSender) Reconcile(ctx context.Context, r message.Reply) (channel
 	return s.result(s.client.Reconcile(ctx, r))
 }
 
+// Abilities implements channel.Able.
+func (s *pluginSender) Abilities() channel.Abilities {
+	c := s.client.Capabilities()
+	can := channel.Abilities{
+		MaxText: c.MaxTextRunes, Edit: c.Edit, EditWindow: c.EditWindow, EditInterval: c.MinEditInterval, Delete: c.Delete, Typing: c.Typing,
+	}
+	if c.Upload {
+		can.MaxAttachment = c.MaxAttachmentBytes
+	}
+	return can
+}
+
+// SendDraft implements channel.Drafter.
+func (s *pluginSender) SendDraft(ctx context.Context, r message.Reply) (channel.Result, error) {
+	return s.result(s.client.SendDraft(ctx, r))
+}
+
+// Edit implements channel.Drafter.
+func (s *pluginSender) Edit(ctx context.Context, e channel.Edit) (channel.Edited, error) {
+	applied, wait, err := s.client.Edit(ctx, plugin.Edit(e))
+	return channel.Edited{
+		Applied: applied, RetryAfter: wait, Stale: err == nil && !applied && wait == 0, Never: plugin.Permanent(err),
+	}, err
+}
+
+// Delete implements channel.Drafter.
+func (s *pluginSender) Delete(ctx context.Context, where message.Conversation, id string) error {
+	return s.client.Delete(ctx, where, id)
+}
+
+// Typing implements channel.Typist.
+func (s *pluginSender) Typing(ctx context.Context, where message.Conversation, on bool, ttl time.Duration) error {
+	return s.client.Typing(ctx, where, on, ttl)
+}
+
+// Upload implements channel.Uploader.
+func (s *pluginSender) Upload(ctx context.Context, a message.Attachment, body io.Reader) (string, error) {
+	handle, err := s.client.Upload(ctx, a, body)
+	if plugin.Permanent(err) {
+		err = errors.Join(channel.ErrRefused, err)
+	}
+	return handle, err
+}
+
 // result takes over the outcome, which the client always knows; the error only explains it.
 func (s *pluginSender) result(r plugin.SendResult, err error) (channel.Result, error) {
 	if err != nil {
@@ -132,7 +190,7 @@ func (h *Host) setChannels(old, next *config.Config) {
 		for key, s := range c.Secrets {
 			secrets[key] = s.Reveal()
 		}
-		i := plugin.Instance{Name: name, Plugin: c.Plugin, Kind: plugin.Channel, Settings: c.Settings, Secrets: secrets}
+		i := plugin.Instance{Name: name, Plugin: c.Plugin, Kind: plugin.Channel, Settings: c.Settings, Secrets: secrets, Critical: c.Critical}
 		if err := h.plugins.Add(i, &adapter{host: h, name: name}); err != nil {
 			h.log.Error("start channel", "channel", name, "error", err)
 		}
@@ -153,7 +211,7 @@ func (h *Host) release(name string) {
 }
 
 func same(a, b config.Channel) bool {
-	return a.Plugin == b.Plugin && a.Enabled == b.Enabled && reflect.DeepEqual(a.Settings, b.Settings) && maps.Equal(a.Secrets, b.Secrets)
+	return a.Plugin == b.Plugin && a.Enabled == b.Enabled && a.Critical == b.Critical && reflect.DeepEqual(a.Settings, b.Settings) && maps.Equal(a.Secrets, b.Secrets)
 }
 
 // local is the way to the doors of this machine. Who watches has seen the reply as an event when it was committed, and who

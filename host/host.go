@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,10 +25,10 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/lane"
+	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/policy"
-	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
@@ -58,6 +57,7 @@ type Host struct {
 	started  time.Time
 	holder   *config.Holder
 	store    *sqlite.Store
+	media    *media.Store
 	registry *tool.Registry
 	machines *machines
 	policies *policy.Engine
@@ -66,7 +66,10 @@ type Host struct {
 	desk     *approval.Desk
 	inbox    *channel.Inbox
 	outbox   *channel.Outbox
+	live     *channel.Live
+	fetchers *fetchers
 	lanes    *lane.Group[agent.Item]
+	commands *lane.Group[store.InboxRow]
 	runner   *agent.Runner
 	broker   *broker
 	gateway  *gateway.Server
@@ -81,7 +84,10 @@ type Host struct {
 
 // New reads the configuration and opens the store, the policies and the gateway's port. Nothing is answered before Run.
 func New(ctx context.Context, cfg Config) (*Host, error) {
-	h := &Host{log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), hangup: cfg.Hangup, launcher: cfg.PluginLauncher}
+	h := &Host{
+		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), fetchers: newFetchers(), hangup: cfg.Hangup,
+		launcher: cfg.PluginLauncher,
+	}
 	var err error
 	open := config.NewHolder
 	if cfg.LastGood {
@@ -101,10 +107,13 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.store, err = sqlite.Open(ctx, c.Store.Dir); err != nil {
 		return err
 	}
+	if h.media, err = h.openMedia(c); err != nil {
+		return err
+	}
 	registry := prometheus.NewRegistry()
 	h.metrics = newMetrics(registry)
 	h.registry = tool.NewRegistry()
-	if err := builtin.Register(h.registry, builtin.Config{Memory: h.store}); err != nil {
+	if err := builtin.Register(h.registry, builtin.Config{Memory: h.store, Keep: h.keepFile}); err != nil {
 		return err
 	}
 	instance, err := instanceName(c.Store.Dir)
@@ -136,7 +145,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	}); err != nil {
 		return err
 	}
-	if h.desk, err = approval.New(approval.Config{Store: h.store, Notify: h.approvalChanged, SelfApprove: isLocal}); err != nil {
+	if h.desk, err = approval.New(approval.Config{Store: h.store, Notify: h.approvalChanged, SelfApprove: h.selfApproves}); err != nil {
 		return err
 	}
 	g, err := h.newGeneration(c)
@@ -156,21 +165,27 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 
 // wire ties inbox, lanes, runner and outbox together.
 func (h *Host) wire(c *config.Config) {
-	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Log: h.log, Count: h.metrics.delivery})
+	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Drafts: h.store, Media: h.openFile, Log: h.log, Count: h.metrics.delivery})
+	h.live = channel.NewLive(channel.LiveConfig{Outbox: h.outbox, Stream: h.streams, Log: h.log})
 	h.runner = agent.NewRunner(agent.Config{
 		Store: h.store, Machines: h.machines, Approvals: h.desk, Tools: &tool.Runner{Log: h.log},
 		Generation: h.inForce,
 		Replied:    h.outbox.Push,
+		Asked:      h.asked,
 		Publish:    h.broker.publish,
+		Show:       h.show,
+		Files:      h.takeFiles,
 		Log:        h.log,
 		Parallel:   c.Budgets.ParallelTurns,
 		Observe:    h.metrics.turn,
 	})
 	h.lanes = lane.New(maxConversations, h.runner.Work)
+	h.commands = lane.New(maxConversations, h.newCommands().Work)
 	h.inbox = channel.NewInbox(channel.InboxConfig{
 		Store:   h.store,
 		Admit:   func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },
 		Deliver: h.deliver,
+		Note:    h.runner.Note,
 		MaxAge:  time.Duration(c.Store.MaxAgeHours) * time.Hour,
 		Log:     h.log,
 		Count:   h.metrics.message,
@@ -179,17 +194,6 @@ func (h *Host) wire(c *config.Config) {
 
 // maxConversations bounds the conversations with work at a time; turns at work are bounded by budgets.parallel_turns.
 const maxConversations = 1 << 16
-
-func (h *Host) deliver(row store.InboxRow) {
-	it := agent.Item{Row: row}
-	h.lanes.Push(it.Key(), it)
-}
-
-// isLocal tells whether a sender sits at this machine, where the one who asks and the one who may decide are the same.
-func isLocal(sender string) bool {
-	instance, _, _ := strings.Cut(sender, ":")
-	return route.Door(instance) != route.DoorChannel
-}
 
 // approvalChanged tells the watchers of a conversation that a request was decided.
 func (h *Host) approvalChanged(a store.Approval) {
@@ -212,7 +216,14 @@ func (h *Host) Run(ctx context.Context) error {
 		return err
 	}
 	for _, it := range items {
-		h.lanes.Push(it.Key(), it)
+		h.queue(it)
+	}
+	noted, err := h.store.NotedInbox(ctx)
+	if err != nil {
+		return err
+	}
+	for _, row := range noted {
+		h.runner.Note(row)
 	}
 	for _, door := range config.LocalDoors() {
 		h.outbox.Attach(door, local{})
@@ -234,13 +245,17 @@ func (h *Host) Run(ctx context.Context) error {
 	defer stopRecords()
 	kept.run(h, "egress log", stop, func() error { return h.machines.egress.run(records) })
 	out.run(h, "sandbox", stop, func() error { return h.machines.run(sandboxes, cfg.Sandbox) })
+	in.run(h, "live views", stop, func() error { return h.live.Run(ctx) })
 	in.run(h, "lanes", stop, func() error { return h.lanes.Run(ctx) })
+	in.run(h, "commands", stop, func() error { return h.commands.Run(ctx) })
 	in.run(h, "policies", stop, func() error { return h.policies.Run(ctx) })
 	in.run(h, "shadow policies", stop, func() error { return h.policies.RunShadows(ctx) })
 	kept.run(h, "shadow log", stop, func() error { return h.shadows.run(records) })
+	in.run(h, "media", stop, func() error { return h.media.Run(ctx) })
 	in.run(h, "configuration", stop, func() error { return h.follow(ctx) })
 	in.run(h, "gateway", stop, func() error { return h.gateway.Run(ctx) })
 	h.setChannels(nil, cfg)
+	in.run(h, "critical channels", stop, func() error { return h.awaitCritical(ctx, criticalPatience) })
 	h.ready.Store(true)
 	h.log.Info("ready", "url", h.gateway.Addr().String(), "recovered", len(items), "took", time.Since(h.started).Round(time.Millisecond))
 

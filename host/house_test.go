@@ -58,6 +58,7 @@ var layers = map[string][]string{
 	"host/durable": {},
 	"host/signing": {},
 	"host/netaddr": {},
+	"host/media":   {"host/durable"},
 	"host/config": {
 		"host/glob", "host/netaddr", "host/sandbox/bridge", "host/sandbox/compose", "host/sandbox/egress", "host/sandbox/engine",
 		"host/sandbox/image", "host/sandbox/mounts",
@@ -67,9 +68,10 @@ var layers = map[string][]string{
 	"host/policy":   {"host/durable", "host/message", "host/glob", "host/signing", "sdk"},
 	"host/route":    {"host/config", "host/glob", "host/message", "host/policy"},
 	"host/sandbox":  {"host/machine", "host/netaddr"},
-	"host/plugin":   {"host/durable", "host/message", "host/netaddr", "host/signing", "sdk/proto"},
-	"host/channel":  {"host/message", "host/store", "host/lane", "host/route", "host/config"},
+	"host/plugin":   {"host/durable", "host/media", "host/message", "host/netaddr", "host/signing", "host/store", "sdk/plugintest/fake", "sdk/proto"},
+	"host/channel":  {"host/message", "host/store", "host/lane", "host/route", "host/config", "sdk/markdown"},
 	"host/approval": {"host/store"},
+	"host/command":  {"host/approval", "host/message", "host/route", "host/store"},
 	"host/tool":     {"host/approval", "host/machine", "host/message", "host/model", "host/netaddr", "host/policy", "host/store"},
 	"host/agent": {
 		"host/approval", "host/decisionlog", "host/machine", "host/message", "host/model", "host/policy", "host/route", "host/store", "host/tool",

@@ -61,6 +61,7 @@ func unchangeable(old, next *config.Config) error {
 	}{
 		{"store.dir", old.Store.Dir, next.Store.Dir},
 		{"store.max_age_hours", old.Store.MaxAgeHours, next.Store.MaxAgeHours},
+		{"media", old.Media, next.Media},
 		{"plugins.dir", old.Plugins.Dir, next.Plugins.Dir},
 		{"plugins.dev_paths", old.Plugins.DevPaths, next.Plugins.DevPaths},
 		{"gateway.listen", old.Gateway.Listen, next.Gateway.Listen},

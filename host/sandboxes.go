@@ -166,7 +166,7 @@ func (s *Sandboxes) Explain(ctx context.Context) ([]Place, error) {
 		available = s.Driver.Ping(ctx)
 	}
 	registry := tool.NewRegistry()
-	if err := builtin.Register(registry, builtin.Config{Memory: struct{ store.Memory }{}}); err != nil {
+	if err := builtin.Register(registry, builtin.Config{Memory: struct{ store.Memory }{}, Keep: (*Host)(nil).keepFile}); err != nil {
 		return nil, err
 	}
 	enforcer, err := tool.NewEnforcer(tool.EnforcerConfig{Registry: registry})

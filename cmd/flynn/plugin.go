@@ -20,7 +20,7 @@ func pluginCommand() *cli.Command {
 	}
 	return &cli.Command{
 		Name:  "plugin",
-		Usage: "install, watch over and remove plugins",
+		Usage: "install, watch over and remove plugins, and write new ones",
 		Commands: append([]*cli.Command{
 			withFlags(sub("install", "DIR|FILE|URL", "lock the files of a plugin, so that a channel may use it", installPlugin), privateFlag()),
 			sub("list", "", "list what is installed, and how each instance is", listPlugins),
@@ -32,6 +32,7 @@ func pluginCommand() *cli.Command {
 			sub("disable", "NAME", "stop a plugin, and start it no more", disablePlugin),
 			withFlags(sub("remove", "NAME", "take a plugin out of the lock and delete it", removePlugin),
 				&cli.BoolFlag{Name: "force", Usage: "remove it though a channel uses it"}),
+			pluginNewCommand(), pluginConformCommand(), pluginInspectCommand(dir),
 		}, append(runningCommands(), authorCommands()...)...),
 	}
 }

@@ -149,7 +149,7 @@ func pluginInfo(ctx context.Context, cmd *cli.Command) error {
 	if a.Record, err = store.Record(name); err != nil {
 		return err
 	}
-	if a.Manifest, err = store.Manifest(name); err != nil {
+	if a.Manifest, err = store.VerifiedManifest(name); err != nil {
 		return err
 	}
 	for _, i := range instances(ctx, configOf(ctx, cmd)) {

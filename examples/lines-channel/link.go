@@ -27,6 +27,8 @@ type line struct {
 	PID          int    `json:"pid,omitempty"`
 
 	PossibleDuplicate bool `json:"possible_duplicate,omitempty"`
+
+	rich
 }
 
 const (
@@ -41,14 +43,12 @@ type link struct {
 
 	mu      sync.Mutex
 	out     []byte
-	wake    chan struct{}             // capacity 1: out is not empty
-	answers map[string]chan<- outcome // sends that wait, by key; each has room for its answer
+	wake    chan struct{}          // capacity 1: out is not empty
+	answers map[string]chan<- line // sends and questions that wait, by key; each has room for its answer
 }
 
-type outcome = channel.Outcome
-
 func newLink(conn net.Conn) *link {
-	return &link{conn: conn, gone: make(chan struct{}), wake: make(chan struct{}, 1), answers: map[string]chan<- outcome{}}
+	return &link{conn: conn, gone: make(chan struct{}), wake: make(chan struct{}, 1), answers: map[string]chan<- line{}}
 }
 
 // run reads and writes until ctx ends or the connection breaks.
@@ -90,10 +90,8 @@ func (l *link) take(ctx context.Context, in channel.Inbox, m line) error {
 				l.put(line{Type: "ack", ID: m.ID})
 			}
 		})
-	case "sent":
-		l.answer(m.Key, channel.OutcomeSent)
-	case "duplicate":
-		l.answer(m.Key, channel.OutcomeDuplicate)
+	case "sent", "duplicate", "done", "refused":
+		l.answer(m)
 	}
 	return nil // other types are for versions to come
 }
@@ -106,36 +104,55 @@ func (m line) event() channel.Event {
 	if m.Group {
 		e.Conversation.Kind = channel.Group
 	}
+	m.rich.fill(&e)
 	return e
 }
 
-func (l *link) answer(key string, o outcome) {
+func (l *link) answer(m line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if wait, ok := l.answers[key]; ok {
-		delete(l.answers, key)
-		wait <- o
+	if wait, ok := l.answers[m.Key]; ok {
+		delete(l.answers, m.Key)
+		wait <- m
 	}
 }
 
-// send shows one message and waits for the answer. Without one, nobody knows whether it was shown.
-func (l *link) send(ctx context.Context, s channel.Send) (channel.Sent, error) {
-	answer := make(chan outcome, 1)
+// ask writes a line with a key and waits for the answer. Without one, nobody knows what became of it.
+func (l *link) ask(ctx context.Context, m line) (line, error) {
+	answer := make(chan line, 1)
 	l.mu.Lock()
-	l.answers[s.Key] = answer
+	l.answers[m.Key] = answer
 	l.mu.Unlock()
-	l.put(line{
-		Type: "send", Key: s.Key, Conversation: s.Conversation.ID, Text: s.Text, ReplyTo: s.ReplyTo, PossibleDuplicate: s.PossibleDuplicate,
-	})
+	l.put(m)
 	select {
-	case o := <-answer:
-		return channel.Sent{Outcome: o, MessageIDs: []string{s.Key}}, nil
+	case a := <-answer:
+		return a, nil
 	case <-l.gone:
-		return channel.Sent{}, errors.New("the connection broke before the answer")
+		return line{}, errors.New("the connection broke before the answer")
 	case <-ctx.Done():
-		l.answer(s.Key, channel.OutcomeUnknown)
-		return channel.Sent{}, ctx.Err()
+		l.answer(line{Key: m.Key})
+		return line{}, ctx.Err()
 	}
+}
+
+// send shows one message and waits for the answer.
+func (l *link) send(ctx context.Context, s channel.Send) (channel.Sent, error) {
+	a, err := l.ask(ctx, line{
+		Type: "send", Key: s.Key, Conversation: s.Conversation.ID, Text: s.Text, ReplyTo: s.ReplyTo, PossibleDuplicate: s.PossibleDuplicate,
+		rich: sendRich(s),
+	})
+	if err != nil {
+		return channel.Sent{}, err
+	}
+	switch a.Type {
+	case "sent":
+		return channel.Sent{Outcome: channel.OutcomeSent, MessageIDs: []string{s.Key}}, nil
+	case "duplicate":
+		return channel.Sent{Outcome: channel.OutcomeDuplicate, MessageIDs: []string{s.Key}}, nil
+	case "refused":
+		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: a.wait()}, errors.New(a.Text)
+	}
+	return channel.Sent{}, fmt.Errorf("the answer to a send is %q", a.Type)
 }
 
 // put adds a line to what is to be written.

@@ -23,6 +23,8 @@ func (in *taker) DeliverAsync(_ context.Context, e channel.Event, done func(erro
 
 func (in *taker) Status(channel.State, string) {}
 
+func (in *taker) LoginCode(string, string) {}
+
 // FuzzLink lets the other end say anything. The link takes it or ends; it neither hangs nor panics.
 func FuzzLink(f *testing.F) {
 	f.Add([]byte(`{"type":"event","id":"1","conversation":"c","sender":"ann","text":"hi"}` + "\n"))
@@ -34,7 +36,7 @@ func FuzzLink(f *testing.F) {
 		deadline := time.Now().Add(10 * time.Second)
 		theirs.SetDeadline(deadline)
 		l := newLink(ours)
-		answer := make(chan outcome, 1)
+		answer := make(chan line, 1)
 		l.answers["k"] = answer
 		ended := make(chan error, 1)
 		go func() { ended <- l.run(t.Context(), &taker{}) }()

@@ -13,6 +13,9 @@
 //	{"type":"ack","id":"1"}                        the host has the event on disk; until then, send it again on each connection
 //	{"type":"send","key":"k","conversation":"c","text":"hi"}     show this; "reply_to" and "possible_duplicate" may be there
 //
+// With -rich and the capabilities in plugin.toml that go with it, messages can be edited and deleted, typing shows, and files go
+// both ways; see rich.go.
+//
 // By default it promises that the other end remembers keys for good. Where it does not, run it with -forgetful and
 // say idempotent = false in plugin.toml.
 package main
@@ -30,8 +33,13 @@ import (
 
 func main() {
 	forgetful := flag.Bool("forgetful", false, "the other end does not remember keys")
+	able := flag.Bool("rich", false, "the other end edits, deletes, shows typing, and has files")
 	flag.Parse()
-	channel.Main(&bridge{forgetful: *forgetful})
+	b := &bridge{forgetful: *forgetful}
+	if *able {
+		channel.Main(&richBridge{b})
+	}
+	channel.Main(b)
 }
 
 // bridge is the channel: at most one link at a time.
@@ -42,8 +50,9 @@ type bridge struct {
 		Address string `json:"address"`
 	}
 
-	mu   sync.Mutex
-	link *link // nil while there is no connection
+	asked asked
+	mu    sync.Mutex
+	link  *link // nil while there is no connection
 }
 
 // Describe implements channel.Channel.
@@ -111,13 +120,17 @@ func (b *bridge) use(l *link) {
 	b.link = l
 }
 
+func (b *bridge) current() *link {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.link
+}
+
 var errNotConnected = errors.New("not connected")
 
 // Send implements channel.Channel.
 func (b *bridge) Send(ctx context.Context, s channel.Send) (channel.Sent, error) {
-	b.mu.Lock()
-	l := b.link
-	b.mu.Unlock()
+	l := b.current()
 	if l == nil {
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: firstPause}, errNotConnected
 	}

@@ -111,8 +111,15 @@ type Config struct {
 	Generation func() (*Generation, Policies)
 	// Replied hands on a reply that was committed.
 	Replied func(turn string, r message.Reply)
+	// Asked tells people over channels of a request for approval; it may be told of one again after a restart. It may be nil.
+	Asked func(ctx context.Context, t store.Turn, replyTo string, a store.Approval)
 	// Publish shows an event to whoever watches. It must not block.
 	Publish func(message.Event)
+	// Files puts what came with a message into the session's workspace and says what became of each; nil puts nothing there.
+	Files func(ctx context.Context, session string, m message.Message) []File
+	// Show is told of each turn that runs, by the reply that will end it, whose text is not known yet. It may be nil, and so may
+	// what it returns.
+	Show func(turn string, r message.Reply) View
 	// Stopped is the kill switch: why nothing may run, or "".
 	Stopped  func() string
 	Now      func() time.Time
@@ -124,11 +131,20 @@ type Config struct {
 	Observe func(agent string, state store.TurnState, took time.Duration)
 }
 
+// View shows one turn while it runs.
+type View interface {
+	// Event is what Publish is told. It must not block.
+	Event(message.Event)
+	// Over ends the view, whatever became of the turn.
+	Over()
+}
+
 // Runner runs turns.
 type Runner struct {
 	cfg   Config
 	slots chan struct{}
 
+	notes    notes
 	mu       sync.Mutex
 	running  map[string]context.CancelCauseFunc // by conversation key
 	sessions *sessions
@@ -142,8 +158,14 @@ func NewRunner(cfg Config) *Runner {
 	if cfg.Stopped == nil {
 		cfg.Stopped = func() string { return "" }
 	}
+	if cfg.Asked == nil {
+		cfg.Asked = func(context.Context, store.Turn, string, store.Approval) {}
+	}
 	if cfg.Observe == nil {
 		cfg.Observe = func(string, store.TurnState, time.Duration) {}
+	}
+	if cfg.Show == nil {
+		cfg.Show = func(string, message.Reply) View { return nil }
 	}
 	cfg.Patience = cmp.Or(cfg.Patience, 10*time.Second)
 	if cfg.Parallel <= 0 {

@@ -29,10 +29,13 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 	t.pending.Decisions = c.decisions
 	t.session.label(roleLabel(gen.Roles.Of(m.Channel, m.SenderKey())))
 	t.session.label(attachmentLabels(c.rows))
+	files := t.takeFiles(ctx, c.rows)
+	t.session.label(fileLabels(files))
 	if t.session.used.Began.IsZero() {
 		t.session.used.Began = t.row.Started
 	}
-	said := newUserStep(c.rows)
+	said := newUserStep(c.rows, files)
+	said.Notes = t.takeNotes()
 	used := t.session.used
 	said.Generation, said.Labels, said.Used = gen.Number, t.session.labels, &used
 	t.step(store.StepUser, said)

@@ -88,6 +88,7 @@ func (t *turn) admit(ctx context.Context, c model.ToolCall) (tool.Verdict, error
 		t.publish(message.Event{
 			Kind: message.ToolApproval, Call: c.ID, Tool: c.Name, Args: v.Args, Where: v.Where, Reasons: v.Reasons, Approval: a.ID,
 		})
+		t.cfg.Asked(ctx, t.row, answers(t.origin), a)
 	})
 	if err != nil {
 		if ctx.Err() != nil {

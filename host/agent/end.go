@@ -20,8 +20,9 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 	if state == store.TurnFailed {
 		t.pending.InboxState = store.InboxFailed
 	}
-	reply := message.Reply{
-		Key: replyKey(t.row.ID), Channel: t.row.Channel, Conversation: t.row.Conversation, ReplyTo: answers(t.origin), Text: text,
+	reply := t.reply(text)
+	if state == store.TurnDone {
+		reply.Attachments = t.steps.attachments()
 	}
 	if t.silent {
 		t.pending.InboxState = store.InboxDropped
@@ -45,6 +46,13 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 	}
 	t.publish(message.Event{Kind: message.TurnDone})
 	t.cfg.Observe(t.row.Agent, state, now.Sub(t.row.Started))
+}
+
+// reply is the turn's answer.
+func (t *turn) reply(text string) message.Reply {
+	return message.Reply{
+		Key: replyKey(t.row.ID), Channel: t.row.Channel, Conversation: t.row.Conversation, ReplyTo: answers(t.origin), Text: text,
+	}
 }
 
 // answers is the platform's id of the message that a reply is to. The event of an edit is no message.

@@ -17,6 +17,7 @@ import (
 
 // UserStep opens a turn: what was said.
 type UserStep struct {
+	Notes      []string `json:"notes,omitempty"` // of what was done to earlier messages since the turn before, a line each
 	Said       []Said   `json:"said"`
 	Group      bool     `json:"group,omitempty"` // more people than the speaker and Flynn may be there
 	Generation uint64   `json:"generation"`
@@ -30,6 +31,7 @@ type Said struct {
 	By    string    `json:"by,omitempty"` // the sender as people see it
 	Text  string    `json:"text"`
 	At    time.Time `json:"at,omitzero"`
+	Files []File    `json:"files,omitempty"` // that came with it
 }
 
 // ModelStep is one whole answer of a model.
@@ -167,29 +169,32 @@ func (e *entry) result(call string) model.ToolResult {
 }
 
 // newUserStep records the messages that a turn answers.
-func newUserStep(rows []store.InboxRow) UserStep {
+func newUserStep(rows []store.InboxRow, files map[int64][]File) UserStep {
 	var u UserStep
 	for _, r := range rows {
 		m := r.Message
 		u.Group = m.Conversation.Kind != message.DM
-		u.Said = append(u.Said, Said{Event: m.EventID, By: speaker(m.Sender), Text: m.Text, At: m.ReceivedAt})
+		u.Said = append(u.Said, Said{Event: m.EventID, By: speaker(m.Sender), Text: told(m), At: m.ReceivedAt, Files: files[r.ID]})
 	}
 	return u
 }
 
 // text joins what was said. In a group each message carries its sender, so that a model can tell people apart. Only a message
-// begins at the margin there: further lines of one are indented, whatever they look like.
+// and the host's own notes begin at the margin there: further lines of a message are indented, whatever they look like.
 func (u UserStep) text() string {
 	var text strings.Builder
+	for _, n := range u.Notes {
+		text.WriteString(n + "\n")
+	}
 	for i, s := range u.Said {
 		if i > 0 {
 			text.WriteByte('\n')
 		}
 		if u.Group {
-			fmt.Fprintf(&text, "<%s> %s", s.By, indented.Replace(s.Text))
+			fmt.Fprintf(&text, "<%s> %s", s.By, indented.Replace(s.whole()))
 			continue
 		}
-		text.WriteString(s.Text)
+		text.WriteString(s.whole())
 	}
 	return text.String()
 }

@@ -40,6 +40,7 @@ type turn struct {
 	calls    int  // tool calls so far, denied and interrupted ones included
 	tokens   int  // that count for the turn's limit
 	used     Used // by this turn
+	view     View // nil where nobody waits for it
 
 	// pending waits for the next commit.
 	pending store.Commit
@@ -53,6 +54,9 @@ func (t *turn) run(ctx context.Context) {
 	t.time = newStopwatch(t.gen.Limits.Time, func() { cancel(errTime) })
 	defer t.time.pause()
 	defer t.register(cancel)()
+	if t.view = t.cfg.Show(t.row.ID, t.reply("")); t.view != nil {
+		defer t.view.Over()
+	}
 
 	t.publish(message.Event{Kind: message.TurnStarted, Text: t.steps.user.text()})
 	text, err := t.contained(turnCtx)
@@ -192,4 +196,7 @@ func (t *turn) commit(ctx context.Context) error {
 func (t *turn) publish(e message.Event) {
 	e.Channel, e.Conversation, e.Turn, e.Agent = t.row.Channel, t.row.Conversation.ID, t.row.ID, t.row.Agent
 	t.cfg.Publish(e)
+	if t.view != nil {
+		t.view.Event(e)
+	}
 }

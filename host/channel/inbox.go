@@ -27,6 +27,8 @@ type InboxConfig struct {
 	Admit func(message.Message) Admission
 	// Deliver hands on a row that is to be answered. It must not block.
 	Deliver func(store.InboxRow)
+	// Note hands on a row that is noted. It must not block.
+	Note func(store.InboxRow)
 	// MaxAge is the age past which a message is recorded and not answered.
 	MaxAge time.Duration
 	Now    func() time.Time
@@ -59,6 +61,9 @@ func NewInbox(cfg InboxConfig) *Inbox {
 	if cfg.Count == nil {
 		cfg.Count = func(string, string) {}
 	}
+	if cfg.Note == nil {
+		cfg.Note = func(store.InboxRow) {}
+	}
 	return &Inbox{cfg, rate.NewLimiter(notesPerSecond, notesBurst)}
 }
 
@@ -88,7 +93,7 @@ func (in *Inbox) accept(m message.Message, try func(commit func(context.Context)
 	m.ReceivedAt = in.cfg.Now().UTC()
 	state, note := in.judge(m)
 	if state == store.InboxDropped {
-		m.Text, m.Attachments = "", nil
+		m.Text, m.Attachments, m.About.Text = "", nil, ""
 		if !in.notes.AllowN(in.cfg.Now(), 1) {
 			in.cfg.Count(m.Channel, string(state))
 			return nil
@@ -108,8 +113,11 @@ func (in *Inbox) accept(m message.Message, try func(commit func(context.Context)
 		return nil
 	}
 	in.cfg.Count(m.Channel, string(state))
-	if state == store.InboxNew {
+	switch state {
+	case store.InboxNew:
 		in.cfg.Deliver(row)
+	case store.InboxNoted:
+		in.cfg.Note(row)
 	}
 	return nil
 }
@@ -128,6 +136,9 @@ func (in *Inbox) judge(m message.Message) (store.InboxState, string) {
 	}
 	if age := m.ReceivedAt.Sub(m.SentAt); !m.SentAt.IsZero() && in.cfg.MaxAge > 0 && age > in.cfg.MaxAge {
 		return store.InboxStale, fmt.Sprintf("sent %s ago", age.Round(time.Second))
+	}
+	if m.Noted {
+		return store.InboxNoted, ""
 	}
 	return store.InboxNew, ""
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +20,10 @@ import (
 // OutboxConfig is what an Outbox needs.
 type OutboxConfig struct {
 	Store store.Outbox
+	// Drafts keeps what Live shows of replies before they are ready; without it there are no drafts.
+	Drafts store.Drafts
+	// Media opens the files that go with replies, by digest; without it they are only named.
+	Media func(digest string) (io.ReadCloser, error)
 	Log   *slog.Logger
 	Now   func() time.Time
 	// SendTimeout bounds one send; 3 min when zero, since some channels have to send slowly.
@@ -29,8 +35,9 @@ type OutboxConfig struct {
 // Outbox delivers replies: in order within a conversation, side by side otherwise. A channel
 // that is not there keeps its replies waiting; other channels do not notice.
 type Outbox struct {
-	cfg   OutboxConfig
-	lanes *lane.Group[store.OutboxRow]
+	cfg    OutboxConfig
+	lanes  *lane.Group[store.OutboxRow]
+	drafts *drafts // nil without OutboxConfig.Drafts
 
 	mu      sync.Mutex
 	senders map[string]Sender
@@ -55,12 +62,20 @@ func NewOutbox(cfg OutboxConfig) *Outbox {
 		cfg.Count = func(string, string) {}
 	}
 	o := &Outbox{cfg: cfg, senders: map[string]Sender{}, changed: make(chan struct{}), waiting: map[string]int{}}
+	if cfg.Drafts != nil {
+		o.drafts = newDrafts(cfg.Drafts, cfg.Log)
+	}
 	o.lanes = lane.New(maxConversations, o.deliver)
 	return o
 }
 
 // Run sends what an earlier process left and everything that Push brings, until ctx ends.
 func (o *Outbox) Run(ctx context.Context) error {
+	if o.drafts != nil {
+		if err := o.drafts.load(ctx); err != nil {
+			return err
+		}
+	}
 	rows, err := o.cfg.Store.UnsentOutbox(ctx)
 	if err != nil {
 		return fmt.Errorf("load outbox: %w", err)
@@ -148,6 +163,13 @@ func (o *Outbox) set(channel string, s Sender) {
 	o.changed = make(chan struct{})
 }
 
+// now returns the way to a channel, or nil while there is none.
+func (o *Outbox) now(channel string) Sender {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.senders[channel]
+}
+
 // sender waits for the way to a channel.
 func (o *Outbox) sender(ctx context.Context, channel string) (Sender, error) {
 	for {
@@ -220,11 +242,25 @@ func (d *delivery) attempt(ctx context.Context) (done bool, wait time.Duration, 
 	if err != nil {
 		return false, 0, err
 	}
+	draft, drafter, err := d.draft(ctx, s)
+	if err != nil {
+		return false, 0, err
+	}
+	if err := d.prepare(ctx, s, drafter != nil); err != nil {
+		return false, 0, err
+	}
+	if drafter != nil {
+		return d.finish(ctx, s, draft, drafter)
+	}
 	next := d.row
 	if next.State == store.OutboxSending && !s.Recognises() {
 		if settled, err := d.settle(ctx, s, &next); settled || err != nil {
 			return settled, 0, err
 		}
+	}
+	reply, later, err := d.upload(ctx, s, due(next))
+	if err != nil || later {
+		return d.unready(ctx, err)
 	}
 	next.Attempts++
 	if !s.Recognises() {
@@ -234,7 +270,7 @@ func (d *delivery) attempt(ctx context.Context) (done bool, wait time.Duration, 
 		}
 	}
 	// What has begun is brought to its end, so that its outcome is known.
-	res := d.send(context.WithoutCancel(ctx), s, next.Reply)
+	res := d.send(context.WithoutCancel(ctx), s, reply)
 	d.cfg.Count(next.Reply.Channel, string(res.Outcome))
 	return d.record(ctx, next, res)
 }
@@ -244,7 +280,7 @@ func (d *delivery) settle(ctx context.Context, s Sender, next *store.OutboxRow) 
 	if r, ok := s.(Reconciler); ok {
 		ask, cancel := context.WithTimeout(ctx, d.cfg.SendTimeout)
 		defer cancel()
-		res, err := r.Reconcile(ask, next.Reply)
+		res, err := r.Reconcile(ask, due(*next))
 		if err == nil && (res.Outcome == message.Sent || res.Outcome == message.Duplicate) {
 			done, _, err := d.record(ctx, *next, res)
 			return done, err
@@ -283,7 +319,12 @@ func (o *Outbox) send(ctx context.Context, s Sender, r message.Reply) Result {
 func (d *delivery) record(ctx context.Context, next store.OutboxRow, res Result) (done bool, wait time.Duration, err error) {
 	switch res.Outcome {
 	case message.Sent, message.Duplicate:
-		next.State, next.PlatformIDs, next.Note = store.OutboxSent, res.PlatformIDs, string(res.Outcome)
+		next.PlatformIDs, next.Note = append(slices.Clip(next.PlatformIDs), res.PlatformIDs...), string(res.Outcome)
+		if next.Part++; next.Part < len(next.Parts) {
+			next.State, next.Attempts, next.NextTry, next.Reply.PossibleDuplicate = store.OutboxPending, 0, time.Time{}, false
+			return false, 0, d.save(ctx, next)
+		}
+		next.State = store.OutboxSent
 		return true, 0, d.save(ctx, next)
 	case message.NotSent:
 		next.State, wait = store.OutboxPending, max(res.RetryAfter, backoff(next.Attempts))

@@ -48,9 +48,16 @@ func (m *memory) UnsentOutbox(context.Context) ([]store.OutboxRow, error) {
 	return out, nil
 }
 
+func (m *memory) AddReplies(context.Context, string, []message.Reply) ([]message.Reply, error) {
+	return nil, errors.ErrUnsupported // an outbox adds none
+}
+
 func (m *memory) SetOutbox(_ context.Context, r store.OutboxRow) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if _, known := m.rows[r.Reply.Key]; !known {
+		m.keys = append(m.keys, r.Reply.Key)
+	}
 	m.rows[r.Reply.Key] = r
 	m.path[r.Reply.Key] = append(m.path[r.Reply.Key], r.State)
 	return nil

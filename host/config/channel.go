@@ -18,7 +18,7 @@ func (d *decoder) channel(at keyPath, raw any, into *Channel) {
 	own := map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(table)) {
 		switch value := table[key]; {
-		case key == "plugin" || key == "enabled":
+		case key == "plugin" || key == "enabled" || key == "stream" || key == "critical":
 			own[key] = value
 		case secretStem(key) != "":
 			d.secretRef(at.child(key), value, into)
@@ -31,7 +31,9 @@ func (d *decoder) channel(at keyPath, raw any, into *Channel) {
 		}
 	}
 	v := reflect.ValueOf(into).Elem()
-	v.FieldByName("Enabled").Set(defaults(v.Type()).FieldByName("Enabled"))
+	for _, key := range []string{"Enabled", "Stream"} {
+		v.FieldByName(key).Set(defaults(v.Type()).FieldByName(key))
+	}
 	d.table(at, own, v)
 }
 

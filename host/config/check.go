@@ -28,7 +28,9 @@ func (c *checker) all() {
 	c.policyTrust()
 	c.pluginTrust()
 	c.gateway()
+	c.media()
 	c.access()
+	c.approvals()
 }
 
 // references checks that each value of a field with the tag ref names something that the file configures.

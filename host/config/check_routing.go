@@ -42,6 +42,20 @@ func (c *checker) access() {
 	}
 }
 
+// approvals checks where people are asked.
+func (c *checker) approvals() {
+	for i, where := range c.cfg.Approvals.Conversations {
+		at := keyPath{"approvals", "conversations"}.index(i)
+		instance, id, found := strings.Cut(where, ":")
+		switch _, known := c.cfg.Channels[instance]; {
+		case !found || id == "":
+			c.report(at, fmt.Sprintf("%q names no conversation of a channel", where), `write "instance:conversation-id"`)
+		case !known:
+			c.report(at, fmt.Sprintf("no channel %q", instance), didYouMean(instance, sorted(c.cfg.Channels)))
+		}
+	}
+}
+
 // sender checks an id "instance:platform-id" or a glob of such.
 func (c *checker) sender(at keyPath, pattern string) {
 	if !c.glob(at, pattern) {

@@ -38,8 +38,10 @@ type Config struct {
 	PluginTrust PluginTrust `toml:"plugin_trust"`
 	Gateway     Gateway     `toml:"gateway"`
 	Store       Store       `toml:"store"`
+	Media       Media       `toml:"media"`
 	Budgets     Budgets     `toml:"budgets"`
 	Access      Access      `toml:"access"`
+	Approvals   Approvals   `toml:"approvals"`
 
 	// Path and Digest identify the file; Generation counts loads of this process from 1.
 	Path       string `toml:"-"`
@@ -208,8 +210,12 @@ type Prices struct {
 // stem ("token_env" becomes the secret "token"). Secrets are empty while the channel is disabled and
 // their source is missing.
 type Channel struct {
-	Plugin   string `toml:"plugin"` // required
-	Enabled  bool   `toml:"enabled" default:"true"`
+	Plugin  string `toml:"plugin"` // required
+	Enabled bool   `toml:"enabled" default:"true"`
+	// Critical channels have to be ready, or the host does not serve.
+	Critical bool `toml:"critical" default:"false"`
+	// Stream shows answers while they are made, where the channel can edit its messages.
+	Stream   bool `toml:"stream" default:"true"`
 	Settings map[string]any
 	Secrets  map[string]Secret
 	refs     map[string]string // the _env and _file keys as written, files made absolute
@@ -302,6 +308,17 @@ type Store struct {
 	MaxAgeHours int `toml:"max_age_hours" default:"24" range:"1..8760"`
 }
 
+// Media bounds what attachments take below the store's folder.
+type Media struct {
+	MaxObject Size     `toml:"max_object" default:"64m" range:"64k..4g"`
+	MaxTotal  Size     `toml:"max_total" default:"2g" range:"1m..65536g"`
+	MaxAge    Duration `toml:"max_age" default:"720h" range:"1h..87600h"`
+	// MaxFiles bounds the attachments of one message that agents are given.
+	MaxFiles int `toml:"max_files" default:"10" range:"0..32"`
+	// Accept are globs of the media types that they are given; empty means what people usually send. Programs never are.
+	Accept []string `toml:"accept"`
+}
+
 // Budgets limit a turn.
 type Budgets struct {
 	StepsPerTurn       int `toml:"steps_per_turn" default:"25" range:"1..10_000"` // model calls
@@ -309,6 +326,14 @@ type Budgets struct {
 	TurnTimeoutSeconds int `toml:"turn_timeout_seconds" default:"600" range:"10..86_400"`
 	TokensPerTurn      int `toml:"tokens_per_turn" default:"200_000" range:"1_000.."`
 	ParallelTurns      int `toml:"parallel_turns" default:"64" range:"1..10_000"`
+}
+
+// Approvals says how people are asked about tool calls.
+type Approvals struct {
+	// Conversations are told of every request over a channel, besides the one that it comes from: "instance:conversation-id".
+	Conversations []string `toml:"conversations"`
+	// Self lets an owner approve over a channel what he asked for himself.
+	Self bool `toml:"self"`
 }
 
 // Access says who may talk to Flynn over channels.
@@ -322,6 +347,9 @@ type Access struct {
 	RatePerMinute int `toml:"rate_per_minute" default:"30" range:"1..100_000"`
 	// Groups is addressed (answer only when addressed) or all.
 	Groups string `toml:"groups" default:"addressed" oneof:"addressed all"`
-	// Edits is ignore, or answer: then a message that its sender has changed is answered as a new one.
-	Edits string `toml:"edits" default:"ignore" oneof:"ignore answer"`
+	// Edits is note, answer or ignore: a message that its sender has changed or taken back is told to the next turn, or a
+	// changed one is answered as a new one, or neither.
+	Edits string `toml:"edits" default:"note" oneof:"note answer ignore"`
+	// Reactions is the same for reactions to messages.
+	Reactions string `toml:"reactions" default:"note" oneof:"note answer ignore"`
 }

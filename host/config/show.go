@@ -31,7 +31,10 @@ func (c *Config) Show(w io.Writer) error {
 
 // keys are the channel's keys as the file has them.
 func (c Channel) keys() map[string]any {
-	keys := map[string]any{"plugin": c.Plugin, "enabled": c.Enabled}
+	keys := map[string]any{"plugin": c.Plugin, "enabled": c.Enabled, "stream": c.Stream}
+	if c.Critical {
+		keys["critical"] = true
+	}
 	maps.Copy(keys, c.Settings)
 	for key, ref := range c.refs {
 		keys[key] = ref

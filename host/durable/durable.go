@@ -1,6 +1,7 @@
 // Package durable puts files where a loss of power does not take them.
 //
-// Start with WriteFile. The package knows nothing of what it writes, and takes no locks.
+// Start with WriteFile, or with Begin for what does not fit into memory. The package knows nothing of what it writes, and takes no
+// locks.
 package durable
 
 import (
@@ -15,20 +16,48 @@ const DraftPrefix = ".new-"
 
 // WriteFile replaces a file so that a crash leaves the old or the new one.
 func WriteFile(name string, text []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(name), DraftPrefix+"*")
+	d, err := Begin(filepath.Dir(name))
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	defer d.Discard()
+	if _, err := d.Write(text); err != nil {
+		return err
+	}
+	return d.Commit(name, mode)
+}
+
+// Draft is a file that is being written and has no name yet.
+type Draft struct{ file *os.File }
+
+// Begin makes an empty draft in a folder, on the file system of which the file will be.
+func Begin(dir string) (*Draft, error) {
+	f, err := os.CreateTemp(dir, DraftPrefix+"*")
+	if err != nil {
+		return nil, err
+	}
+	return &Draft{f}, nil
+}
+
+// Write adds to the draft.
+func (d *Draft) Write(p []byte) (int, error) { return d.file.Write(p) }
+
+// Commit gives the draft its name, in place of a file that has it; the folder's name itself has to last already.
+func (d *Draft) Commit(name string, mode fs.FileMode) error {
+	err := errors.Join(d.file.Chmod(mode), d.file.Sync(), d.file.Close())
 	if err == nil {
-		err = os.Rename(f.Name(), name)
+		err = os.Rename(d.file.Name(), name)
 	}
 	if err == nil {
 		err = SyncDir(filepath.Dir(name))
 	}
 	return err
+}
+
+// Discard removes a draft that was not committed; after Commit it does nothing.
+func (d *Draft) Discard() {
+	_ = d.file.Close()
+	_ = os.Remove(d.file.Name())
 }
 
 // SyncDir makes the names in a folder last.

@@ -41,3 +41,41 @@ func TestWriteFile(t *testing.T) {
 		t.Errorf("left: %v (%v)", entries, err)
 	}
 }
+
+func TestDraft(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		name   string
+		commit bool
+		want   int // files that are left
+	}{{"discarded", false, 0}, {"committed, and discarded after", true, 1}} {
+		t.Run(c.name, func(t *testing.T) {
+			d, err := Begin(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, part := range []string{"one", "two"} {
+				if _, err := d.Write([]byte(part)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			name := filepath.Join(dir, "file")
+			if c.commit {
+				if err := d.Commit(name, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d.Discard()
+			entries, err := os.ReadDir(dir)
+			if err != nil || len(entries) != c.want {
+				t.Errorf("left: %v (%v)", entries, err)
+			}
+			if text, _ := os.ReadFile(name); c.commit && string(text) != "onetwo" {
+				t.Errorf("read %q", text)
+			}
+		})
+	}
+	if _, err := Begin(filepath.Join(dir, "none")); err == nil {
+		t.Error("began in a folder that there is not")
+	}
+}

@@ -23,6 +23,8 @@ type line struct {
 	PID          int    `json:"pid,omitempty"`
 
 	PossibleDuplicate bool `json:"possible_duplicate,omitempty"`
+
+	rich
 }
 
 // peer is one connection of a plugin.
@@ -82,11 +84,16 @@ func (q *peer) take(m line) error {
 	case "send":
 		answer := line{Type: "duplicate", Key: m.Key}
 		if q.platform.show(Reply{
-			Key: m.Key, Conversation: m.Conversation, ReplyTo: m.ReplyTo, Text: m.Text, Marked: m.PossibleDuplicate, Link: q.since,
+			Key: m.Key, Conversation: m.Conversation, ReplyTo: m.ReplyTo, Text: m.Text, Marked: m.PossibleDuplicate, Link: q.since, Draft: m.Draft,
+			Files: q.platform.uploaded(m.Files),
 		}) {
 			answer.Type = "sent"
 		}
 		return q.put(answer, true)
+	case "typing":
+		q.platform.typing(m.Conversation, m.On)
+	case "edit", "delete", "fetch", "upload":
+		return q.put(q.platform.answer(m, q.since), true)
 	}
 	return nil
 }
@@ -109,7 +116,13 @@ func (q *peer) feed() {
 		e, after, wait := q.platform.next(i)
 		i = after
 		if wait == nil {
-			m := line{Type: "event", ID: e.ID, Conversation: e.Conversation, Group: e.Group, Sender: e.Sender, Text: e.Text}
+			m := line{
+				Type: "event", ID: e.ID, Conversation: e.Conversation, Group: e.Group, Sender: e.Sender, Text: e.Text,
+				rich: rich{Kind: e.Kind, Target: e.Target},
+			}
+			for _, f := range e.Files {
+				m.Files = append(m.Files, file{Handle: f.Handle, Name: f.Name})
+			}
 			if q.put(m, false) != nil {
 				return
 			}

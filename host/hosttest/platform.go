@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -16,6 +17,9 @@ type Event struct {
 	Group        bool
 	Sender       string
 	Text         string
+	// Kind is "edit", "delete" or "reaction" for what is done to the message Target; empty for a message.
+	Kind, Target string
+	Files        []File
 }
 
 // Reply is a message that the platform shows.
@@ -27,6 +31,9 @@ type Reply struct {
 	// Marked is true when the host said that it may be a duplicate.
 	Marked bool
 	At     time.Time
+	// Draft is true for a first text that edits complete. It is no answer yet; Shown is not told of it.
+	Draft bool
+	Files []File
 	// Link is when the connection began over which it came.
 	Link time.Time
 }
@@ -53,6 +60,8 @@ type Platform struct {
 	keys    map[string]bool // shown
 	repeats int             // sends that were recognised as such
 	latest  *peer
+	linked  map[*peer]bool
+	rich    richState
 	posted  chan struct{} // closed and replaced with each event
 
 	peers sync.WaitGroup
@@ -64,7 +73,9 @@ func NewPlatform(cfg PlatformConfig) (*Platform, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Platform{cfg: cfg, lis: lis, acked: map[string]bool{}, keys: map[string]bool{}, posted: make(chan struct{})}, nil
+	return &Platform{
+		cfg: cfg, lis: lis, acked: map[string]bool{}, keys: map[string]bool{}, linked: map[*peer]bool{}, rich: newRichState(), posted: make(chan struct{}),
+	}, nil
 }
 
 // Address is where the plugin is to connect.
@@ -116,6 +127,38 @@ func (p *Platform) KillPlugin() error {
 	return p.latest.process.Signal(os.Kill)
 }
 
+// PluginPID is the process whose connection is the latest; 0 while there is none.
+func (p *Platform) PluginPID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.latest == nil || p.latest.process == nil {
+		return 0
+	}
+	return p.latest.process.Pid
+}
+
+// Disconnect breaks every connection. The plugin connects again, and gets again what it has not acknowledged.
+func (p *Platform) Disconnect() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for q := range p.linked {
+		q.conn.Close()
+	}
+}
+
+// Redeliver delivers the latest n events again, whether they were acknowledged or not.
+func (p *Platform) Redeliver(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	again := slices.Clone(p.events[max(0, len(p.events)-n):])
+	for _, e := range again {
+		delete(p.acked, e.ID)
+	}
+	p.events = append(p.events, again...)
+	close(p.posted)
+	p.posted = make(chan struct{})
+}
+
 // next returns the first event from position i on that has not been acknowledged, and the position after it. Without
 // one it returns a channel that is closed when there may be.
 func (p *Platform) next(i int) (e Event, after int, wait <-chan struct{}) {
@@ -150,7 +193,8 @@ func (p *Platform) show(r Reply) (fresh bool) {
 	}
 	p.keys[r.Key] = true
 	r.At = time.Now()
-	if p.cfg.Shown != nil {
+	p.rich.put(r)
+	if p.cfg.Shown != nil && !r.Draft {
 		p.cfg.Shown(r)
 	}
 	return true
@@ -160,11 +204,13 @@ func (p *Platform) joined(q *peer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.latest = q
+	p.linked[q] = true
 }
 
 func (p *Platform) left(q *peer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	delete(p.linked, q)
 	if p.latest == q {
 		p.latest = nil
 	}

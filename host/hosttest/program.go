@@ -10,12 +10,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -38,8 +41,14 @@ type Config struct {
 	Bin string // folder of Build
 	// Platform is the address of a Platform; without one there is no channel.
 	Platform string
+	// Channels are further channels of the same plugin: addresses of platforms by instance.
+	Channels map[string]string
 	// Forgetful says that the platform does not recognise repeated keys.
 	Forgetful bool
+	// Rich says that it edits, deletes, shows typing and has files.
+	Rich bool
+	// More is further configuration.
+	More string
 	// Env are further variables of the process.
 	Env []string
 }
@@ -88,14 +97,22 @@ func (p *Program) prepare() error {
 		return err
 	}
 	text := fmt.Sprintf(baseConfig, address, filepath.Join(p.Dir, "store"))
+	channels := maps.Clone(p.cfg.Channels)
 	if p.cfg.Platform != "" {
+		channels = map[string]string{"platform": p.cfg.Platform}
+		maps.Copy(channels, p.cfg.Channels)
+	}
+	if len(channels) > 0 {
 		plugin, err := p.writePlugin()
 		if err != nil {
 			return err
 		}
-		text += fmt.Sprintf(channelConfig, p.cfg.Platform, plugin)
+		for _, name := range slices.Sorted(maps.Keys(channels)) {
+			text += fmt.Sprintf(channelConfig, name, channels[name])
+		}
+		text += fmt.Sprintf(devPathConfig, plugin)
 	}
-	return os.WriteFile(p.config, []byte(text), 0o600)
+	return os.WriteFile(p.config, []byte(text+p.cfg.More), 0o600)
 }
 
 // freeAddress finds a port that stays free while the process is down: below those that systems give to outgoing
@@ -136,10 +153,12 @@ dir = %q
 `
 
 const channelConfig = `
-[channels.platform]
+[channels.%s]
 plugin = "lines-channel"
 address = %q
+`
 
+const devPathConfig = `
 [plugins.dev_paths]
 lines-channel = %q
 `
@@ -152,11 +171,17 @@ func (p *Program) writePlugin() (dir string, err error) {
 	if err := os.Link(filepath.Join(p.cfg.Bin, "lines-channel"), filepath.Join(dir, "bin", "lines-channel")); err != nil {
 		return "", err
 	}
-	command := `["bin/lines-channel"]`
+	command := []string{`"bin/lines-channel"`}
 	if p.cfg.Forgetful {
-		command = `["bin/lines-channel", "-forgetful"]`
+		command = append(command, `"-forgetful"`)
 	}
-	manifest := fmt.Sprintf(pluginManifest, command, !p.cfg.Forgetful)
+	if p.cfg.Rich {
+		command = append(command, `"-rich"`)
+	}
+	manifest := fmt.Sprintf(pluginManifest, "["+strings.Join(command, ", ")+"]", !p.cfg.Forgetful)
+	if p.cfg.Rich {
+		manifest += richManifest
+	}
 	return dir, os.WriteFile(filepath.Join(dir, "plugin.toml"), []byte(manifest), 0o600)
 }
 
@@ -174,6 +199,17 @@ any = %s
 [channel]
 idempotent = %v
 markdown = true
+`
+
+const richManifest = `
+max_text = 400
+max_attachment = "256k"
+edit = true
+min_edit_interval = "100ms"
+delete = true
+typing = true
+fetch = true
+upload = true
 `
 
 // Start starts a process. It returns as soon as there is one.

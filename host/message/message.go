@@ -47,9 +47,12 @@ type Conversation struct {
 	Parent string `json:"parent,omitempty"`
 }
 
-// Attachment describes media that came with a message; the bytes are fetched on demand.
+// Attachment describes media that came with a message, or goes with a reply.
 type Attachment struct {
-	Handle string `json:"handle"`
+	// Handle names it on its channel: what came is fetched by it, what goes has got it by an upload.
+	Handle string `json:"handle,omitempty"`
+	// Digest names it in the media store, lower-case hex; empty for what was not fetched.
+	Digest string `json:"digest,omitempty"`
 	Name   string `json:"name,omitempty"`
 	Type   string `json:"type,omitempty"` // media type
 	Size   int64  `json:"size,omitempty"` // bytes
@@ -73,10 +76,35 @@ type Message struct {
 	Edited      bool         `json:"edited,omitempty"`
 	ReplyTo     string       `json:"reply_to,omitempty"`
 	Attachments []Attachment `json:"attachments,omitempty"`
+	// Act is what the sender did to an earlier message, which About tells of; empty for saying something.
+	Act   Act   `json:"act,omitempty"`
+	About About `json:"about,omitzero"`
+	// Noted is true when the event is not answered by itself: the next turn of its conversation is told.
+	Noted bool `json:"noted,omitempty"`
 	// SentAt is the platform's time of the event; zero when it tells none.
 	SentAt     time.Time `json:"sent_at,omitzero"`
 	ReceivedAt time.Time `json:"received_at,omitzero"`
 }
+
+// Act is something that is done to an earlier message.
+type Act string
+
+// The acts.
+const (
+	Edit   Act = "edit"     // Text is what the message says now
+	Delete Act = "delete"   // it was taken back
+	React  Act = "reaction" // Text is the reaction
+)
+
+// About is the earlier message that an act is about, as far as it is known.
+type About struct {
+	ID   string `json:"id"`
+	Ours bool   `json:"ours,omitempty"` // Flynn said it
+	Text string `json:"text,omitempty"` // what it said, at most MaxAbout bytes; empty when nobody knows
+}
+
+// MaxAbout bounds what is kept of the message that an act is about, in bytes.
+const MaxAbout = 1 << 10
 
 // MaxText bounds the text of one message, in bytes. Longer text is cut at admission and marked.
 const MaxText = 64 << 10
@@ -97,6 +125,8 @@ type Reply struct {
 	Text         string       `json:"text"` // Markdown
 	// PossibleDuplicate marks a resend after an unknown outcome.
 	PossibleDuplicate bool `json:"possible_duplicate,omitempty"`
+	// Attachments are files in the media store that go with the text.
+	Attachments []Attachment `json:"attachments,omitempty"`
 	// Buttons are choices below the text, at most MaxButtons; a channel without buttons shows the text alone, which has to do.
 	Buttons []Button `json:"buttons,omitempty"`
 }

@@ -69,6 +69,15 @@ type SendResult struct {
 
 // Send delivers one reply. The outcome is always set; the error, when there is one, says why it is not Sent or Duplicate.
 func (c *Client) Send(ctx context.Context, r message.Reply) (SendResult, error) {
+	return c.send(ctx, r, false)
+}
+
+// SendDraft is Send for a first text that edits will complete.
+func (c *Client) SendDraft(ctx context.Context, r message.Reply) (SendResult, error) {
+	return c.send(ctx, r, true)
+}
+
+func (c *Client) send(ctx context.Context, r message.Reply, draft bool) (SendResult, error) {
 	if c.gone.Err() != nil {
 		return SendResult{Outcome: message.NotSent}, fmt.Errorf("send to %s: the plugin is not running", c.instance)
 	}
@@ -80,6 +89,8 @@ func (c *Client) Send(ctx context.Context, r message.Reply) (SendResult, error) 
 		ReplyTo:           r.ReplyTo,
 		Text:              valid(r.Text),
 		Format:            c.format(),
+		Attachments:       attachmentsToWire(r.Attachments),
+		Draft:             draft,
 		PossibleDuplicate: r.PossibleDuplicate,
 		Buttons:           c.buttons(r.Buttons),
 	})
@@ -162,6 +173,17 @@ func (c *Client) Edit(ctx context.Context, e Edit) (applied bool, wait time.Dura
 	return out.GetApplied(), retryAfter(out.GetRetryAfter()), nil
 }
 
+// Delete removes a sent message.
+func (c *Client) Delete(ctx context.Context, where message.Conversation, messageID string) error {
+	ctx, cancel := c.effect(ctx)
+	defer cancel()
+	_, err := c.channel.Delete(ctx, &channelv1.DeleteRequest{Conversation: conversationToWire(where), MessageId: messageID})
+	if err != nil {
+		return fmt.Errorf("delete a message on %s: %w", c.instance, err)
+	}
+	return nil
+}
+
 // Typing shows or hides that Flynn is typing; it shows for ttl and has to be repeated to show longer.
 func (c *Client) Typing(ctx context.Context, where message.Conversation, on bool, ttl time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -212,6 +234,15 @@ func outcomeFromWire(o channelv1.Outcome) message.Outcome {
 	default:
 		return message.Unknown
 	}
+}
+
+// Permanent tells whether an error of a call says that the same call can never succeed.
+func Permanent(err error) bool {
+	switch status.Code(err) {
+	case codes.InvalidArgument, codes.NotFound, codes.FailedPrecondition, codes.Unimplemented, codes.PermissionDenied, codes.OutOfRange:
+		return true
+	}
+	return false
 }
 
 // outcomeOfError is NotSent for the codes by which a plugin, or gRPC before it, says that nothing was done.

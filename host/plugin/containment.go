@@ -142,7 +142,7 @@ func (l *launcher) cell(args []string, path string, opened bool) cell {
 		Secret: l.host.secretFiles(l.stateDir),
 	}
 	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR"} {
-		if value, ok := l.lookup(name); ok {
+		if value, ok := l.host.lookupEnv(name); ok {
 			c.Read = append(c.Read, strings.Split(value, ":")...)
 		}
 	}

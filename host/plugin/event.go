@@ -175,3 +175,14 @@ func attachmentsFromWire(list []*channelv1.Attachment) []message.Attachment {
 	}
 	return out
 }
+
+// attachmentsToWire are those that were uploaded.
+func attachmentsToWire(list []message.Attachment) []*channelv1.Attachment {
+	var out []*channelv1.Attachment
+	for _, a := range list {
+		if a.Handle != "" {
+			out = append(out, &channelv1.Attachment{Handle: a.Handle, Name: valid(a.Name), MediaType: a.Type, Size: uint64(max(a.Size, 0))})
+		}
+	}
+	return out
+}

@@ -25,6 +25,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
+	"github.com/flynnhost/flynn/sdk/proto/toolv1"
 )
 
 // playPlugin is the test binary as a plugin process.
@@ -108,6 +109,8 @@ func (a *actor) Run(ctx context.Context, in channel.Inbox) error {
 		select {}
 	case "batch":
 		return a.batch(ctx, in)
+	case "leak":
+		go leak() // ends with the process
 	}
 	return a.tick(ctx, in)
 }
@@ -193,6 +196,7 @@ var rawModes = map[string]func(){
 	"skipped-seq":      func() { serveRaw(&rawChannel{events: skippedSeq}) },
 	"over-window":      func() { serveRaw(&rawChannel{events: overWindow}) },
 	"malformed-events": func() { serveRaw(&rawChannel{events: malformedThenGood}) },
+	"hang-everywhere":  func() { serveRaw(&rawChannel{hangs: true}) },
 	"not-serving":      func() { serveRaw(&rawChannel{sick: true}) },
 	"never-exits": func() {
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
@@ -228,10 +232,12 @@ type rawChannel struct {
 	channelv1.UnimplementedChannelServer
 	events         func(grpc.ServerStream, uint32) error
 	sick, immortal bool
+	hangs          bool // in every call that a ready plugin gets
 }
 
 func serveRaw(c *rawChannel) {
-	g := grpc.NewServer(grpc.MaxSendMsgSize(64 << 20))
+	g := grpc.NewServer(grpc.MaxSendMsgSize(64<<20), grpc.UnaryInterceptor(c.unary), grpc.StreamInterceptor(c.stream))
+	toolv1.RegisterToolsServer(g, toolv1.UnimplementedToolsServer{})
 	pluginv1.RegisterPluginServer(g, c)
 	channelv1.RegisterChannelServer(g, c)
 	h := health.NewServer()
@@ -263,7 +269,7 @@ func (*rawChannel) Configure(context.Context, *pluginv1.ConfigureRequest) (*plug
 }
 
 func (c *rawChannel) Shutdown(ctx context.Context, _ *pluginv1.ShutdownRequest) (*pluginv1.ShutdownResponse, error) {
-	if c.immortal {
+	if c.immortal || c.hangs {
 		select {}
 	}
 	return &pluginv1.ShutdownResponse{}, nil
@@ -273,6 +279,9 @@ func (c *rawChannel) Receive(stream grpc.BidiStreamingServer[channelv1.ReceiveRe
 	open, err := stream.Recv()
 	if err != nil {
 		return err
+	}
+	if c.hangs {
+		select {}
 	}
 	if c.events != nil {
 		if err := c.events(stream, open.GetOpen().GetWindow()); err != nil {

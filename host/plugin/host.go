@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/flynnhost/flynn/host/plugin/service"
 )
 
 // Kind is a sort of plugin, as plugin.toml names it.
@@ -39,7 +42,9 @@ type Config struct {
 	Contain Containment
 	// Version of the host, semver without "v"; plugins may ask for a least one. Empty means that any will do.
 	Version string
-	Log     *slog.Logger
+	// Services is what plugins are offered that ask for it; nil offers nothing. Run serves it.
+	Services *service.Server
+	Log      *slog.Logger
 
 	// OnState is called with every change of an instance's state, one at a time per instance. It must not block.
 	OnState func(Status)
@@ -72,6 +77,9 @@ type Host struct {
 	log    *slog.Logger
 	pace   pace
 	start  func(ctx context.Context, u *unit, o order) (process, error) // launches; replaced by tests
+	// lookupEnv finds the variables of the host that plugins may see.
+	lookupEnv func(string) (string, bool)
+	random    func() float64 // of the pause after a failure
 
 	mu      sync.Mutex
 	running map[string]string // by plugin: the version that its instances run, which only follow changes
@@ -99,7 +107,7 @@ func New(c Config) (*Host, error) {
 	}
 	h := &Host{
 		config: c, store: store, log: c.Log.With("component", "plugin"), pace: defaultPace(),
-		units: map[string]*unit{}, changed: make(chan struct{}), running: map[string]string{},
+		units: map[string]*unit{}, changed: make(chan struct{}), running: map[string]string{}, lookupEnv: os.LookupEnv, random: rand.Float64,
 	}
 	h.start = h.launch
 	return h, nil
@@ -113,6 +121,11 @@ func (h *Host) Run(ctx context.Context) error {
 		return err
 	}
 	defer release()
+	endServices, err := h.offerServices()
+	if err != nil {
+		return err
+	}
+	defer endServices()
 	h.mu.Lock()
 	if h.ctx != nil {
 		h.mu.Unlock()
@@ -148,6 +161,7 @@ func (h *Host) Add(i Instance, use Handler) error {
 	if err := checkInstance(i); err != nil {
 		return err
 	}
+	i.Critical = i.Critical || h.declaredCritical(i.Plugin)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, ok := h.units[i.Name]; ok {
@@ -162,6 +176,17 @@ func (h *Host) Add(i Instance, use Handler) error {
 		h.begin(u)
 	}
 	return nil
+}
+
+// declaredCritical tells whether a plugin.toml calls its plugin critical. Nothing is verified for that: who could change the file could do
+// no more than keep the host from serving, and a plugin that is not what was locked does not run anyway.
+func (h *Host) declaredCritical(name string) bool {
+	if dir, ok := h.config.DevPaths[name]; ok {
+		m, err := ReadManifest(dir)
+		return err == nil && m.Critical
+	}
+	m, err := h.store.Manifest(name)
+	return err == nil && m.Critical
 }
 
 func checkInstance(i Instance) error {
@@ -216,6 +241,24 @@ func (h *Host) Status() []Status {
 	}
 	slices.SortFunc(out, func(a, b Status) int { return cmp.Compare(a.Name, b.Name) })
 	return out
+}
+
+// CriticalDown says which critical instances are not ready; nil when all are.
+func (h *Host) CriticalDown() error {
+	var down error
+	for _, s := range h.Status() {
+		if s.Critical && s.State != Ready && s.State != Degraded {
+			down = errors.Join(down, fmt.Errorf("critical plugin instance %s is %s%s", s.Name, s.State, because(s.LastError)))
+		}
+	}
+	return down
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
 }
 
 // WaitCritical returns when every critical instance is ready, or with an error when one of them is quarantined.

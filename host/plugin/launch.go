@@ -113,7 +113,7 @@ func (h *Host) startProcess(ctx context.Context, u *unit, p *pack, o order) (pro
 	}
 	out := newOutput(u.log, u.instance.Secrets)
 	run := &launcher{
-		host: h, pack: p, output: out, log: &libraryLog{log: u.log}, stateDir: stateDir, settings: u.instance.Settings, lookup: os.LookupEnv,
+		host: h, pack: p, output: out, log: &libraryLog{log: u.log}, stateDir: stateDir, settings: u.instance.Settings,
 	}
 	defer context.AfterFunc(ctx, run.abort)()
 	addr, err := run.start()
@@ -149,7 +149,6 @@ type launcher struct {
 	socketDir string
 	stateDir  string
 	settings  map[string]any // of the instance
-	lookup    func(string) (string, bool)
 
 	report, reportW *os.File  // from the process that becomes the plugin, see enclose
 	measures        []Measure // that it reported
@@ -187,7 +186,7 @@ func (l *launcher) newRunner(_ hclog.Logger, spec *exec.Cmd, socketDir string) (
 	if err != nil {
 		return nil, err
 	}
-	cmd.Env = append(environment(l.pack.manifest, socketDir, l.lookup), spec.Env...)
+	cmd.Env = append(environment(l.pack.manifest, socketDir, l.host.lookupEnv), spec.Env...)
 	if err := l.enclose(cmd, len(cmd.ExtraFiles) > 0); err != nil {
 		return nil, err
 	}

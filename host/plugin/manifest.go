@@ -14,6 +14,7 @@ import (
 	"github.com/BurntSushi/toml"
 	"golang.org/x/mod/semver"
 
+	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 )
 
@@ -216,6 +217,7 @@ func (m *Manifest) problems() []error {
 	check(m.Run.StopTimeout <= Duration(time.Minute), "run.stop_timeout is above 1m")
 	check(m.Config.Schema == "" || localFile(m.Config.Schema), "config.schema %q is not a file of the plugin", m.Config.Schema)
 	check(m.Channel.MaxText >= 0 && m.Channel.MaxText <= 1<<30, "channel.max_text %d is out of range", m.Channel.MaxText)
+	check(knownServices(m.Permissions.Host), "permissions.host %q: want some of %q, each once", m.Permissions.Host, service.Names())
 	for _, name := range m.Permissions.Env {
 		check(validEnv.MatchString(name) && !reservedEnv(name), "permissions.env %q cannot be passed on", name)
 	}

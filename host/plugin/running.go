@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -35,13 +36,15 @@ type running struct {
 	host     *Host
 	output   *output
 	remove   func() // kills, waits, removes the sockets
+	grant    grant
 	log      *slog.Logger
 	pace     pace
 
-	killing sync.Once
-	stdio   sync.WaitGroup
-	stdioOn context.Context // ends with the orderly end, which the stream would hold up
-	deafen  context.CancelFunc
+	tooHeavy atomic.Pointer[heavy] // set when the process was ended for its use of memory
+	killing  sync.Once
+	stdio    sync.WaitGroup
+	stdioOn  context.Context // ends with the orderly end, which the stream would hold up
+	deafen   context.CancelFunc
 }
 
 var _ process = (*running)(nil)
@@ -54,6 +57,9 @@ func (r *running) stopTimeout() time.Duration { return time.Duration(r.manifest.
 
 // failure says how the process ended, with its last words.
 func (r *running) failure() error {
+	if h := r.tooHeavy.Load(); h != nil {
+		return h
+	}
 	how := "exit status 0"
 	if r.runner.exit != nil {
 		how = r.runner.exit.Error()
@@ -68,6 +74,7 @@ func (r *running) failure() error {
 // operator has seen and what the host decides by.
 func (r *running) describe(ctx context.Context) error {
 	r.stdio.Go(r.drainStdio)
+	r.stdio.Go(r.weigh)
 	ctx, cancel := context.WithTimeout(ctx, r.pace.describe)
 	defer cancel()
 	d, err := pluginv1.NewPluginClient(r.conn).Describe(ctx, &pluginv1.DescribeRequest{HostVersion: r.host.config.Version})
@@ -121,12 +128,15 @@ func (r *running) configure(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(r.manifest.Run.StartTimeout))
 	defer cancel()
+	endpoint, token := r.admit()
 	out, err := pluginv1.NewPluginClient(r.conn).Configure(ctx, &pluginv1.ConfigureRequest{
 		Instance:     r.instance.Name,
 		SettingsJson: settings,
 		Secrets:      r.instance.Secrets,
 		StateDir:     r.stateDir,
 		LogLevel:     logLevel(r.log),
+		HostEndpoint: endpoint,
+		HostToken:    token,
 	})
 	if status.Code(err) == codes.InvalidArgument {
 		return permanent{err}
@@ -275,6 +285,7 @@ func (r *running) gone(ctx context.Context) bool {
 func (r *running) kill() {
 	r.killing.Do(func() {
 		r.remove()
+		r.grant.end()
 		r.deafen()
 		_ = r.conn.Close()
 		r.stdio.Wait()

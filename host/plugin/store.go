@@ -100,8 +100,8 @@ func (s *Store) Verify(name string) (Locked, error) {
 	return p.locked, nil
 }
 
-// Manifest reads the manifest of the active version, which has to be the one that was installed.
-func (s *Store) Manifest(name string) (Manifest, error) {
+// VerifiedManifest reads the manifest of the active version, which has to be the one that was installed.
+func (s *Store) VerifiedManifest(name string) (Manifest, error) {
 	l, err := s.readLock()
 	if err != nil {
 		return Manifest{}, err
@@ -156,4 +156,22 @@ func removeReadOnly(dir string) error {
 
 func notInstalled(name string) error {
 	return fmt.Errorf("plugin %q is not installed: run flynn plugin install DIR", name)
+}
+
+// Manifest reads the manifest of an installed plugin without verifying anything.
+func (s *Store) Manifest(name string) (Manifest, error) {
+	l, err := s.readLock()
+	if err != nil {
+		return Manifest{}, err
+	}
+	locked, ok := l.find(name)
+	if !ok {
+		return Manifest{}, notInstalled(name)
+	}
+	t, err := openTree(s.folder(locked))
+	if err != nil {
+		return Manifest{}, fmt.Errorf("open plugin %s: %w", name, err)
+	}
+	defer t.close()
+	return t.manifest()
 }

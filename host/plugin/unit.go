@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -357,7 +356,7 @@ func (u *unit) pause(turn context.Context, err error) *trial {
 	case tooMany:
 		return u.quarantine(turn, "it failed too often", why)
 	}
-	delay := u.failures.delay(rand.Float64)
+	delay := u.failures.delay(u.host.random)
 	u.log.Warn("plugin failed; it will be started again", "error", why, "delay", delay.Round(time.Millisecond))
 	u.set(Backoff, "")
 	return u.wait(turn, time.After(delay))

@@ -27,12 +27,15 @@ type Store interface {
 	Inbox
 	Turns
 	Outbox
+	Drafts
+	Earlier
 	Approvals
 	Memory
 	Decisions
 	EgressLog
 	Shadows
 	Policies
+	Values
 	Close() error
 }
 
@@ -46,6 +49,7 @@ const (
 	InboxDropped InboxState = "dropped" // refused by admission or routing; Note says why
 	InboxStale   InboxState = "stale"   // too old on arrival; recorded, not answered
 	InboxFailed  InboxState = "failed"  // its turn failed for good; the sender was told
+	InboxNoted   InboxState = "noted"   // not answered by itself; the next turn in its conversation is told, and makes it Done
 )
 
 // InboxRow is a message that was accepted.
@@ -62,8 +66,19 @@ type Inbox interface {
 	AppendInbox(ctx context.Context, m message.Message, state InboxState, note string) (row InboxRow, fresh bool, err error)
 	// PendingInbox returns the rows in state New, oldest first.
 	PendingInbox(ctx context.Context) ([]InboxRow, error)
+	// NotedInbox returns the rows in state Noted, oldest first.
+	NotedInbox(ctx context.Context) ([]InboxRow, error)
 	// SetInbox ends a row without a turn.
 	SetInbox(ctx context.Context, id int64, state InboxState, note string) error
+}
+
+// Earlier finds messages by what their channel calls them.
+type Earlier interface {
+	// FindInbox returns the row of an event, or ErrNotFound.
+	FindInbox(ctx context.Context, channel, eventID string) (InboxRow, error)
+	// FindSent returns the reply of which a channel made a message, by the platform's id, or ErrNotFound. It looks through the
+	// latest turns of the conversation.
+	FindSent(ctx context.Context, channel, conversation, platformID string) (OutboxRow, error)
 }
 
 // TurnState is the life of a turn.
@@ -119,6 +134,8 @@ type Commit struct {
 	Steps     []Step
 	Decisions []Decision
 	Replies   []message.Reply
+	// Told are rows in state Noted that the turn was told of; those in another state stay as they are.
+	Told []int64
 	// InboxState is given to the turn's inbox rows when the turn has ended.
 	InboxState InboxState
 }
@@ -171,14 +188,21 @@ type OutboxRow struct {
 	Note     string
 	// PlatformIDs are the ids of the messages that the channel made of it.
 	PlatformIDs []string
+	// Parts are the texts of the messages that it is sent as, fixed before the first of them is sent; empty where it is one
+	// message with the reply's own text. State, Attempts, NextTry and Note are about the part under way.
+	Parts []string
+	// Part counts the messages that are delivered.
+	Part int
 }
 
 // Outbox keeps replies until they are delivered. Key is unique.
 type Outbox interface {
 	// UnsentOutbox returns rows in state Pending or Sending, oldest first.
 	UnsentOutbox(ctx context.Context) ([]OutboxRow, error)
-	// SetOutbox stores State, Attempts, NextTry, Note, PlatformIDs and Reply.PossibleDuplicate of a row, by Reply.Key.
+	// SetOutbox stores everything of a row but ID and Turn, by Reply.Key.
 	SetOutbox(ctx context.Context, row OutboxRow) error
+	// AddReplies commits replies that no step of a turn brings, and returns those whose key was not there yet.
+	AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error)
 	// Replies returns the replies of a turn.
 	Replies(ctx context.Context, turn string) ([]OutboxRow, error)
 }

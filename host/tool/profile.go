@@ -27,6 +27,7 @@ func profileTools(profile string) (names []string, ok bool) {
 			"file.read", "file.write", "file.edit", "file.list",
 			"shell.exec",
 			"process.start", "process.list", "process.output", "process.kill",
+			"message.attach",
 		}},
 	}
 	for _, s := range steps {

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 
 	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Effect classes what a tool can do, as the host knows it; what a provider says of itself is not believed.
@@ -68,4 +69,6 @@ type Result struct {
 	Verdict json.RawMessage `json:"verdict,omitempty"` // typed record for people, such as a machine.Result
 	// Labels say what the result has touched ("web:example.com", "file:notes.md"); see JoinLabels.
 	Labels []string `json:"labels,omitempty"`
+	// Attachments go with the answer that ends the turn.
+	Attachments []message.Attachment `json:"attachments,omitempty"`
 }

@@ -17,7 +17,8 @@ type Channel interface {
 	Send(ctx context.Context, s Send) (Sent, error)
 }
 
-// Editor is a Channel that can change the messages it sent.
+// Editor is a Channel that can change the messages it sent. An error with the gRPC status NOT_FOUND, FAILED_PRECONDITION or
+// PERMISSION_DENIED says that this message can never be edited; with any other the host tries again for some minutes.
 type Editor interface {
 	Edit(ctx context.Context, e Edit) (Edited, error)
 }

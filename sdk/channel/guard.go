@@ -39,13 +39,18 @@ func (s *server) guardCall(ctx context.Context, req any, info *grpc.UnaryServerI
 	return next(ctx, req)
 }
 
-// guardStream does not count streams: they end by themselves when the server stops.
+// guardStream does not count Receive, which ends by itself when the server stops.
 func (s *server) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if guarded(info.FullMethod) {
-		if err := s.begin(); err != nil {
-			return err
-		}
+	if !guarded(info.FullMethod) {
+		return next(srv, stream)
+	}
+	if err := s.begin(); err != nil {
+		return err
+	}
+	if info.FullMethod == channelv1.Channel_Receive_FullMethodName {
 		s.calls.Done()
+	} else {
+		defer s.calls.Done()
 	}
 	return next(srv, stream)
 }

@@ -42,6 +42,7 @@ func run(p Channel, stdin io.Reader, stderr io.Writer) int {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	s.drain(ctx)
+	s.hangUp()
 	if s.failure != nil {
 		s.log.Error("plugin failed", "error", s.failure.Error())
 		return 1
@@ -130,5 +131,7 @@ func Serve(ctx context.Context, lis net.Listener, p Channel, log *slog.Logger) e
 	s.finish(err)
 	<-stopped
 	s.running.Wait()
+	s.calls.Wait()
+	s.hangUp()
 	return s.failure
 }

@@ -67,6 +67,9 @@ func (o *outbound) Edit(ctx context.Context, r *channelv1.EditRequest) (*channel
 		Final:        r.GetFinal(),
 		Buttons:      buttonsFromWire(r.GetButtons()),
 	})
+	if err != nil || edited.RetryAfter > 0 {
+		o.edits.refused(r.GetConversation().GetId(), r.GetMessageId(), r.GetRevision())
+	}
 	if err != nil {
 		return nil, failed(err)
 	}
@@ -179,6 +182,17 @@ func (v *revisions) newer(conversation, message string, number uint64, final boo
 	}
 	v.latest[key] = revision{number, final, now}
 	return true
+}
+
+// refused takes back that an edit was final: it was not applied, and the host may try again with a higher number.
+func (v *revisions) refused(conversation, message string, number uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	key := [2]string{conversation, message}
+	if r, ok := v.latest[key]; ok && r.number == number {
+		r.final = false
+		v.latest[key] = r
+	}
 }
 
 // forgetOld drops what is too old to be edited again and, when that is not enough, everything.

@@ -35,11 +35,11 @@ type server struct {
 	failure  error
 
 	configuring sync.Mutex // held through Configure
-	mu          sync.Mutex // guards configured, and the order of calls.Add and stop
+	mu          sync.Mutex // guards configured and host, and the order of calls.Add and stop
 	configured  bool
-	host        *hostapi.Host  // open while Run is under way
+	host        *hostapi.Host  // open while Run or a call is under way
 	running     sync.WaitGroup // Run
-	calls       sync.WaitGroup // unary calls of the channel service in flight
+	calls       sync.WaitGroup // calls of the channel service in flight, but for Receive
 }
 
 func newServer(p Channel, log *slog.Logger, level *slog.LevelVar) *server {
@@ -86,18 +86,18 @@ func (s *server) Configure(ctx context.Context, r *pluginv1.ConfigureRequest) (*
 		_ = config.Host.Close()
 		return configureFailed(err)
 	}
-	s.host = config.Host
-	return &pluginv1.ConfigureResponse{}, s.start()
+	return &pluginv1.ConfigureResponse{}, s.start(config.Host)
 }
 
 // start begins Run, unless the end was asked for in the meantime.
-func (s *server) start() error {
+func (s *server) start(h *hostapi.Host) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
+		_ = h.Close()
 		return errEnding()
 	}
-	s.configured = true
+	s.configured, s.host = true, h
 	s.running.Go(s.run)
 	return nil
 }
@@ -121,6 +121,7 @@ func (s *server) config(r *pluginv1.ConfigureRequest) (Config, error) {
 	}
 	c.text = r.SettingsJson
 	if err := json.Unmarshal(r.SettingsJson, &c.Settings); err != nil {
+		_ = h.Close()
 		return c, fmt.Errorf("decode settings: %w", err)
 	}
 	return c, nil
@@ -142,7 +143,6 @@ func configureFailed(err error) (*pluginv1.ConfigureResponse, error) {
 // run is the author's Run with its end turned into the end of the process.
 func (s *server) run() {
 	err := s.channel.Run(s.ctx, s.inbox)
-	_ = s.host.Close()
 	if s.ctx.Err() != nil {
 		return
 	}
@@ -192,6 +192,13 @@ func (s *server) drain(ctx context.Context) {
 	case <-ctx.Done():
 		s.log.Warn("ending with work in flight")
 	}
+}
+
+// hangUp ends the connection to the host. Run and the calls, which may use it to their end, have ended.
+func (s *server) hangUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.host.Close()
 }
 
 // halt ends Run's context and refuses further calls and events.

@@ -5,8 +5,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
+	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -18,9 +19,14 @@ type webhookStream = grpc.BidiStreamingClient[hostv1.WebhookRequest, hostv1.Webh
 // maxCalls bounds the webhook calls that one plugin serves at a time; the host bounds them, too.
 const maxCalls = 64
 
+// callTimeout is when the host gives up on a call.
+const callTimeout = 15 * time.Second
+
 // Webhook serves the requests that come for path ("" or "a/b") below the instance's own path at the host's listener, until ctx ends
-// or the host is gone. ready hears the whole address that the platform has to call. A request has at most 256 KiB of body; of
-// the answer status, content type and body go back. A panic of h is a status 500. Permission "webhook".
+// or the host is gone. ready hears the whole address that the platform has to call, once requests for it get here; it must not
+// block. A request has at most 256 KiB of body and is to be answered within 15 s, when its context ends; of the answer status, content type and a body of
+// at most 256 KiB go back. A panic of serve is a status 500. Anybody can call the address: serve has to check that it is the
+// platform. Permission "webhook".
 func (h *Host) Webhook(ctx context.Context, path string, ready func(url string), serve http.Handler) error {
 	c, err := h.service()
 	if err != nil {
@@ -85,16 +91,20 @@ func (w *webhook) answer(ctx context.Context, call *hostv1.WebhookCall) (out *ho
 			out = &hostv1.WebhookAnswer{Id: call.GetId(), Status: http.StatusInternalServerError}
 		}
 	}()
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	r, err := request(ctx, call)
 	if err != nil {
 		return &hostv1.WebhookAnswer{Id: call.GetId(), Status: http.StatusBadRequest}
 	}
-	record := httptest.NewRecorder()
+	record := newRecord()
 	w.serve.ServeHTTP(record, r)
-	return &hostv1.WebhookAnswer{
-		Id: call.GetId(), Status: uint32(record.Code), Body: record.Body.Bytes(),
-		Headers: map[string]string{"content-type": record.Header().Get("Content-Type")},
+	status, contentType, body := record.answer()
+	out = &hostv1.WebhookAnswer{Id: call.GetId(), Status: uint32(status), Body: body}
+	if contentType != "" {
+		out.Headers = map[string]string{"content-type": strings.ToValidUTF8(contentType, "")}
 	}
+	return out
 }
 
 func request(ctx context.Context, call *hostv1.WebhookCall) (*http.Request, error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -108,6 +109,29 @@ func (h *Host) Fetch(handle string) ([]byte, error) {
 		}
 		all.Write(frame.GetChunk())
 	}
+}
+
+// Upload hands media to the plugin and returns its handle. Of m, name and type count.
+func (h *Host) Upload(m channel.Media, body []byte) (handle string, err error) {
+	h.t.Helper()
+	ctx, cancel := h.deadline()
+	defer cancel()
+	stream, err := h.channel.Upload(ctx)
+	if err != nil {
+		return "", err
+	}
+	head := &channelv1.MediaHead{Size: uint64(len(body)), MediaType: m.Type, Name: m.Name}
+	err = stream.Send(&channelv1.UploadRequest{Frame: &channelv1.UploadRequest_Head{Head: head}})
+	for chunk := range slices.Chunk(body, 256<<10) {
+		if err == nil {
+			err = stream.Send(&channelv1.UploadRequest{Frame: &channelv1.UploadRequest_Chunk{Chunk: chunk}})
+		}
+	}
+	if err != nil && !errors.Is(err, io.EOF) { // at the end of the stream its answer has the reason
+		return "", err
+	}
+	r, err := stream.CloseAndRecv()
+	return r.GetHandle(), err
 }
 
 func wire(c channel.Conversation) *channelv1.Conversation {

@@ -2,7 +2,8 @@
 // connection, without a process.
 //
 // Begin with Start. Event, Ack and Reconnect play the host's side of the event stream, Send and its
-// fellows the other direction. Every wait is bounded; what does not come fails the test.
+// fellows the other direction. Every wait is bounded; what does not come fails the test. What the host offers to the plugin
+// (Config.Permissions) is kept in memory, where Services shows it; Webhook sends HTTP requests.
 //
 //	h := plugintest.Start(t, &irc{}, plugintest.Config{Settings: map[string]any{"server": addr}})
 //	e := h.Event()
@@ -13,7 +14,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-
 	"log/slog"
 	"net"
 	"testing"
@@ -37,6 +37,9 @@ type Config struct {
 	StateDir string        // a folder of the test
 	Window   int           // 32
 	Timeout  time.Duration // of every single wait; 10 s
+	// Permissions are what plugin.toml asks for under permissions.host: "kv", "media", "webhook", "metric".
+	Permissions []string
+	Services    *Services // what an earlier plugin of the test has left; new ones
 }
 
 // Host is a host with one running plugin.
@@ -48,6 +51,9 @@ type Host struct {
 	channel channelv1.ChannelClient
 	exited  chan struct{}
 	failure error // valid once exited is closed
+
+	endpoint, token string // of the services; empty when none is granted
+	hookURL         string // of the instance's webhooks; empty when they are not granted
 
 	stream *stream
 	seen   uint64 // highest seq that Event returned
@@ -66,7 +72,11 @@ func Start(t testing.TB, p channel.Channel, c Config) *Host {
 // TryStart is Start for configurations that may be refused: the error is a channel.FieldErrors when the settings are wrong.
 func TryStart(t testing.TB, p channel.Channel, c Config) (*Host, error) {
 	t.Helper()
-	h := serve(t, p, withDefaults(t, c))
+	h := &Host{t: t, config: withDefaults(t, c), exited: make(chan struct{})}
+	if err := h.serveServices(); err != nil { // first, so that they end last
+		return nil, err
+	}
+	h.serve(p)
 	if err := h.configure(); err != nil {
 		return nil, err
 	}
@@ -87,13 +97,15 @@ func withDefaults(t testing.TB, c Config) Config {
 	if c.Timeout == 0 {
 		c.Timeout = 10 * time.Second
 	}
+	if c.Services == nil {
+		c.Services = NewServices()
+	}
 	return c
 }
 
 // serve runs the plugin and connects to it.
-func serve(t testing.TB, p channel.Channel, c Config) *Host {
-	lis := bufconn.Listen(handshake.MaxFrame)
-	h := &Host{t: t, config: c, exited: make(chan struct{})}
+func (h *Host) serve(p channel.Channel) {
+	t, lis := h.t, bufconn.Listen(handshake.MaxFrame)
 	log := slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -114,7 +126,6 @@ func serve(t testing.TB, p channel.Channel, c Config) *Host {
 		<-h.exited
 		_ = conn.Close()
 	})
-	return h
 }
 
 // testWriter sends the plugin's log to the test's.
@@ -136,6 +147,7 @@ func (h *Host) configure() error {
 		settings = []byte("{}")
 	}
 	r, err := h.plugin.Configure(ctx, &pluginv1.ConfigureRequest{
+		HostEndpoint: h.endpoint, HostToken: h.token,
 		Instance: h.config.Instance, SettingsJson: settings, Secrets: h.config.Secrets,
 		StateDir: h.config.StateDir, LogLevel: pluginv1.LogLevel_LOG_LEVEL_DEBUG,
 	})

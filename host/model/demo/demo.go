@@ -6,6 +6,7 @@
 //	!sh CMD             calls the tool shell.exec with {"command": CMD}
 //	!tool NAME JSON     calls the tool NAME with the arguments JSON, whatever they are; {} when left out
 //	!slow MS TEXT       waits MS milliseconds, then answers TEXT by these same rules
+//	!stream MS TEXT     answers TEXT by these same rules, with MS milliseconds after each word
 //	!fail               fails with a temporary error, as an overloaded provider does
 //	!fail KIND          fails with an error of that model.Kind
 //	anything else       "You said: ..."
@@ -49,9 +50,14 @@ func (Provider) Stream(ctx context.Context, req model.Request, emit func(model.D
 	if err != nil {
 		return model.Response{}, err
 	}
+	pace := pace(req)
 	for word := range strings.SplitAfterSeq(answer.Text, " ") {
-		if word != "" {
-			emit(model.Delta{Text: word})
+		if word == "" {
+			continue
+		}
+		emit(model.Delta{Text: word})
+		if pace > 0 && !wait(ctx, pace) {
+			return model.Response{}, waitError(ctx, req)
 		}
 	}
 	return model.Response{Message: answer, Stop: stop(answer), Usage: usage(req, answer)}, nil
@@ -76,6 +82,10 @@ func withoutSpeakers(text string) string { return speaker.ReplaceAllString(text,
 func obey(ctx context.Context, req model.Request, text string) (model.Message, error) {
 	word, rest, _ := strings.Cut(text, " ")
 	switch word {
+	case "!stream":
+		if pace, rest := streamed(rest); pace > 0 {
+			return obey(ctx, req, rest)
+		}
 	case "!slow":
 		return slow(ctx, req, strings.TrimSpace(rest))
 	case "!fail":
@@ -108,17 +118,48 @@ func slow(ctx context.Context, req model.Request, args string) (model.Message, e
 	if err != nil || ms < 0 {
 		return say("!slow needs a number of milliseconds, such as !slow 500 hello"), nil
 	}
-	timer := time.NewTimer(time.Duration(ms) * time.Millisecond)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
+	if !wait(ctx, time.Duration(ms)*time.Millisecond) {
 		return model.Message{}, waitError(ctx, req)
-	case <-timer.C:
 	}
 	if rest = strings.TrimSpace(rest); rest != "" {
 		return obey(ctx, req, rest)
 	}
 	return say(fmt.Sprintf("I waited %d ms.", ms)), nil
+}
+
+// wait tells whether d has passed before ctx ended.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// pace is the pause after each word of the answer; !stream asks for one.
+func pace(req model.Request) time.Duration {
+	if len(req.Messages) == 0 {
+		return 0
+	}
+	text, ok := strings.CutPrefix(strings.TrimSpace(withoutSpeakers(req.Messages[len(req.Messages)-1].Text)), "!stream ")
+	if !ok {
+		return 0
+	}
+	d, _ := streamed(text)
+	return d
+}
+
+// streamed reads the arguments of !stream.
+func streamed(args string) (pace time.Duration, rest string) {
+	number, rest, _ := strings.Cut(strings.TrimSpace(args), " ")
+	ms, err := strconv.Atoi(number)
+	if err != nil || ms <= 0 || ms > 60_000 {
+		return 0, args
+	}
+	return time.Duration(ms) * time.Millisecond, strings.TrimSpace(rest)
 }
 
 func waitError(ctx context.Context, req model.Request) error {

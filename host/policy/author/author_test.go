@@ -1,13 +1,25 @@
 package author
 
 import (
+	"os"
 	"testing"
 
 	"github.com/flynnhost/flynn/sdk/need"
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain gives all tests one cache of compiled code: most of what they take is the compiler's time.
+func TestMain(m *testing.M) {
+	home, err := os.MkdirTemp("", "flynn-author-*")
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv("XDG_CACHE_HOME", home)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(home)
+		os.Exit(code)
+	}))
+}
 
 // mustBuild builds a policy, or skips the test where the toolchain is missing.
 func mustBuild(t testing.TB, dir string) {

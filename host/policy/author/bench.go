@@ -56,6 +56,12 @@ func Bench(ctx context.Context, dir string, each time.Duration) (report BenchRep
 		return BenchReport{}, err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
+	cache, forget, err := temporaryCache() // compiling is measured, too
+	if err != nil {
+		return BenchReport{}, err
+	}
+	defer func() { err = errors.Join(err, forget()) }()
+	p.cache = cache
 	cases, err := LoadCases(dir, p.manifest)
 	if err != nil {
 		return BenchReport{}, err

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"os"
 
 	"github.com/flynnhost/flynn/host/policy"
 )
@@ -16,7 +15,8 @@ type loaded struct {
 	manifest Manifest
 	path     string // of the module
 	sha256   string
-	cache    string // compiled code, shared by the engines of one run
+	cache    string // compiled code
+	forget   func() error
 	mode     Mode
 }
 
@@ -35,16 +35,16 @@ func load(dir string) (*loaded, error) {
 
 // loadAs takes the module at another path than the manifest's.
 func loadAs(m Manifest, path string, wasm []byte) (*loaded, error) {
-	cache, err := os.MkdirTemp("", "flynn-policy-*")
+	cache, forget, err := codeCache()
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(wasm)
-	return &loaded{manifest: m, path: path, sha256: hex.EncodeToString(sum[:]), cache: cache}, nil
+	return &loaded{manifest: m, path: path, sha256: hex.EncodeToString(sum[:]), cache: cache, forget: forget}, nil
 }
 
-// Close removes the compiled code.
-func (p *loaded) Close() error { return os.RemoveAll(p.cache) }
+// Close removes compiled code that has no place to stay.
+func (p *loaded) Close() error { return p.forget() }
 
 // open loads the module into an engine as a host would, with the manifest's limits and the case's data.
 func (p *loaded) open(ctx context.Context, c Case) (asker, error) {

@@ -47,6 +47,16 @@ func (s *Store) PendingInbox(ctx context.Context) ([]store.InboxRow, error) {
 	return list(ctx, s.read, scanInbox, "SELECT "+inboxColumns+" FROM inbox WHERE state = 'new' ORDER BY id")
 }
 
+// NotedInbox implements store.Inbox.
+func (s *Store) NotedInbox(ctx context.Context) ([]store.InboxRow, error) {
+	return list(ctx, s.read, scanInbox, "SELECT "+inboxColumns+" FROM inbox WHERE state = 'noted' ORDER BY id")
+}
+
+// FindInbox implements store.Earlier.
+func (s *Store) FindInbox(ctx context.Context, channel, eventID string) (store.InboxRow, error) {
+	return one(ctx, s.read, scanInbox, "SELECT "+inboxColumns+" FROM inbox WHERE channel = ? AND event_id = ?", channel, eventID)
+}
+
 // SetInbox implements store.Inbox.
 func (s *Store) SetInbox(ctx context.Context, id int64, state store.InboxState, note string) error {
 	err := s.writer.write(ctx, func(w *writer) error { return setInbox(w, id, state, note) })

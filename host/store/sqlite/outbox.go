@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
 
-const outboxColumns = "id, turn, reply, state, attempts, next_try, note, platform_ids"
+const outboxColumns = "id, turn, reply, state, attempts, next_try, note, platform_ids, parts, part"
 
 // UnsentOutbox implements store.Outbox.
 func (s *Store) UnsentOutbox(ctx context.Context) ([]store.OutboxRow, error) {
@@ -18,6 +20,56 @@ func (s *Store) UnsentOutbox(ctx context.Context) ([]store.OutboxRow, error) {
 // Replies implements store.Outbox.
 func (s *Store) Replies(ctx context.Context, turn string) ([]store.OutboxRow, error) {
 	return list(ctx, s.read, scanOutbox, "SELECT "+outboxColumns+" FROM outbox WHERE turn = ? ORDER BY id", turn)
+}
+
+// AddReplies implements store.Outbox.
+func (s *Store) AddReplies(ctx context.Context, turn string, replies []message.Reply) ([]message.Reply, error) {
+	bodies := make([][]byte, len(replies))
+	for i, r := range replies {
+		body, err := json.Marshal(r)
+		if err != nil {
+			return nil, fmt.Errorf("encode reply: %w", err)
+		}
+		bodies[i] = body
+	}
+	var fresh []message.Reply
+	err := s.writer.write(ctx, func(w *writer) error {
+		fresh = nil
+		for i, r := range replies {
+			n, err := w.changed("INSERT INTO outbox (key, turn, reply, state) VALUES (?, ?, ?, 'pending') ON CONFLICT DO NOTHING",
+				r.Key, turn, bodies[i])
+			if err != nil {
+				return err
+			}
+			if n == 1 {
+				fresh = append(fresh, r)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("add replies: %w", err)
+	}
+	return fresh, nil
+}
+
+// lookBack is how many turns of a conversation are searched for a message that was sent there.
+const lookBack = 100
+
+// FindSent implements store.Earlier.
+func (s *Store) FindSent(ctx context.Context, channel, conversation, platformID string) (store.OutboxRow, error) {
+	rows, err := list(ctx, s.read, scanOutbox, "SELECT "+outboxColumns+` FROM outbox WHERE state = 'sent' AND turn IN
+		(SELECT id FROM turns WHERE channel = ? AND conversation = ? ORDER BY id DESC LIMIT ?) ORDER BY id DESC`,
+		channel, conversation, lookBack)
+	if err != nil {
+		return store.OutboxRow{}, err
+	}
+	for _, r := range rows {
+		if slices.Contains(r.PlatformIDs, platformID) {
+			return r, nil
+		}
+	}
+	return store.OutboxRow{}, store.ErrNotFound
 }
 
 // SetOutbox implements store.Outbox.
@@ -30,10 +82,14 @@ func (s *Store) SetOutbox(ctx context.Context, row store.OutboxRow) error {
 	if err != nil {
 		return fmt.Errorf("encode platform ids: %w", err)
 	}
+	parts, err := json.Marshal(row.Parts)
+	if err != nil {
+		return fmt.Errorf("encode parts: %w", err)
+	}
 	err = s.writer.write(ctx, func(w *writer) error {
-		n, err := w.changed(`UPDATE outbox SET reply = ?, state = ?, attempts = ?, next_try = ?, note = ?, platform_ids = ?
+		n, err := w.changed(`UPDATE outbox SET reply = ?, state = ?, attempts = ?, next_try = ?, note = ?, platform_ids = ?, parts = ?, part = ?
 			WHERE key = ? AND state IN ('pending', 'sending')`,
-			reply, row.State, row.Attempts, nanos(row.NextTry), row.Note, ids, row.Reply.Key)
+			reply, row.State, row.Attempts, nanos(row.NextTry), row.Note, ids, parts, row.Part, row.Reply.Key)
 		if err == nil && n != 1 {
 			err = store.ErrConflict
 		}
@@ -47,13 +103,16 @@ func (s *Store) SetOutbox(ctx context.Context, row store.OutboxRow) error {
 
 func scanOutbox(scan func(...any) error) (store.OutboxRow, error) {
 	var r store.OutboxRow
-	var reply, ids []byte
+	var reply, ids, parts []byte
 	var next int64
-	if err := scan(&r.ID, &r.Turn, &reply, &r.State, &r.Attempts, &next, &r.Note, &ids); err != nil {
+	if err := scan(&r.ID, &r.Turn, &reply, &r.State, &r.Attempts, &next, &r.Note, &ids, &parts, &r.Part); err != nil {
 		return r, err
 	}
 	r.NextTry = instant(next)
 	if err := json.Unmarshal(reply, &r.Reply); err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(parts, &r.Parts); err != nil {
 		return r, err
 	}
 	return r, json.Unmarshal(ids, &r.PlatformIDs)

@@ -38,6 +38,9 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"an ended turn is closed", endedTurnIsClosed},
 		{"transcript and history", transcriptAndHistory},
 		{"a reply leaves the outbox once", outboxLife},
+		{"a reply that no turn brings is added once", addedReplies},
+		{"a reply goes in parts", partsAreKept},
+		{"a draft is kept until nothing completes it", draftsAreKept},
 		{"an approval moves once", approvalMoves},
 		{"notes are found by their words", notes},
 		{"decisions are filtered", decisions},
@@ -45,6 +48,10 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"any number of decisions can be gone over", eachDecision},
 		{"shadow policies leave differences and counts", shadows},
 		{"the history of policies is in order", policyHistory},
+		{"values of instances are kept apart", values},
+		{"values are listed in byte order", valuesInOrder},
+		{"values are bounded", valuesAreBounded},
+		{"what values take is known", valueUsage},
 		{"the history of policies is bounded", policyHistoryIsBounded},
 		{"the latest decisions of a policy are found", latestDecisions},
 		{"a digest of a policy stays what it was", policyModules},
@@ -305,6 +312,22 @@ func outboxLife(t *testing.T, open Opener) {
 	tn.ID = "t2"
 	if err := s.CommitTurn(t.Context(), store.Commit{Turn: tn, Replies: []message.Reply{reply("k1")}}); err == nil {
 		t.Fatal("a reply with a key that is taken was accepted")
+	}
+}
+
+func addedReplies(t *testing.T, open Opener) {
+	s := open()
+	if fresh := must[[]message.Reply](t)(s.AddReplies(t.Context(), "c1", []message.Reply{reply("k1")})); len(fresh) != 1 {
+		t.Fatalf("%d replies are fresh, want 1", len(fresh))
+	}
+	s = open()
+	fresh := must[[]message.Reply](t)(s.AddReplies(t.Context(), "c1", []message.Reply{reply("k1"), reply("k2")}))
+	if len(fresh) != 1 || fresh[0].Key != "k2" {
+		t.Fatalf("fresh are %+v, want k2 alone", fresh)
+	}
+	rows := must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context()))
+	if len(rows) != 2 || rows[0].Turn != "c1" || rows[0].State != store.OutboxPending {
+		t.Fatalf("outbox is %+v", rows)
 	}
 }
 

@@ -20,6 +20,8 @@ type Config struct {
 	// Memory keeps the notes; without it there are no memory tools.
 	Memory store.Memory
 	Web    WebConfig
+	// Keep takes the files that go with answers; without it there is no message.attach.
+	Keep Keep
 }
 
 // Register adds the built-in tools to a registry.
@@ -32,6 +34,9 @@ func Register(r *tool.Registry, c Config) error {
 	}
 	if c.Memory != nil {
 		tools = append(tools, memoryRead(c.Memory), memoryWrite(c.Memory), memorySearch(c.Memory))
+	}
+	if c.Keep != nil {
+		tools = append(tools, messageAttach(c.Keep))
 	}
 	for _, t := range tools {
 		if err := r.Register(t); err != nil {

@@ -1,0 +1,114 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// File is what became of an attachment of a message.
+type File struct {
+	Name   string `json:"name,omitempty"` // as its sender calls it
+	Type   string `json:"type,omitempty"` // as its bytes tell it
+	Size   int64  `json:"size,omitempty"`
+	Digest string `json:"digest,omitempty"`
+	Path   string `json:"path,omitempty"` // in the workspace; empty where it was not taken
+	Why    string `json:"why,omitempty"`  // when not
+}
+
+// takeFiles gets what came with the messages of a turn. The model is told of each file that it has or has not got.
+func (t *turn) takeFiles(ctx context.Context, rows []store.InboxRow) map[int64][]File {
+	if t.cfg.Files == nil {
+		return nil
+	}
+	files := map[int64][]File{}
+	for _, r := range rows {
+		if len(r.Message.Attachments) > 0 {
+			files[r.ID] = t.cfg.Files(ctx, t.row.Session, r.Message)
+		}
+	}
+	return files
+}
+
+// attachments are what the tools of a turn have attached to its answer, each file once.
+func (t *turnSteps) attachments() []message.Attachment {
+	var out []message.Attachment
+	for _, e := range t.entries {
+		for _, c := range e.answer.Message.Calls {
+			for _, a := range e.results[c.ID].Result.Attachments {
+				if len(out) < message.MaxAttachments && !slices.Contains(out, a) {
+					out = append(out, a)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Attached lists the files that the steps of a turn attach to its answer.
+func Attached(steps []store.Step) ([]message.Attachment, error) {
+	t, err := decodeTurn(steps)
+	return t.attachments(), err
+}
+
+// fileLabels say what came into the workspace. It stays foreign there: a tool that reads it labels what it has read.
+func fileLabels(files map[int64][]File) []string {
+	var labels []string
+	for _, list := range files {
+		for _, f := range list {
+			if f.Path != "" {
+				labels = append(labels, "file:"+f.Path, "attachment:"+cmp.Or(message.MediaType(f.Type), "unknown"))
+			}
+		}
+	}
+	return labels
+}
+
+// whole is what was said with a line for each file.
+func (s Said) whole() string {
+	if len(s.Files) == 0 {
+		return s.Text
+	}
+	var lines []string
+	if s.Text != "" {
+		lines = append(lines, s.Text)
+	}
+	for _, f := range s.Files {
+		lines = append(lines, f.line())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// line tells the model of a file in the host's words; what others chose of it is quoted.
+func (f File) line() string {
+	name := quoted(f.Name)
+	if f.Path == "" {
+		return fmt.Sprintf("[attachment %s was not taken: %s]", name, f.Why)
+	}
+	return fmt.Sprintf("[attachment %s, %s, %d bytes: %s]", name, cmp.Or(f.Type, "unknown type"), f.Size, f.Path)
+}
+
+// maxQuote bounds a quotation of what others wrote, in runes.
+const maxQuote = 300
+
+// quoted puts foreign words into quotation marks, on one line and without what does not show.
+func quoted(text string) string {
+	var out []rune
+	for _, c := range strings.Join(strings.Fields(text), " ") {
+		switch {
+		case len(out) == maxQuote:
+			return `"` + string(out) + `…"`
+		case c == '"':
+			out = append(out, '\'')
+		case unicode.IsPrint(c):
+			out = append(out, c)
+		}
+	}
+	return `"` + string(out) + `"`
+}

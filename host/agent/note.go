@@ -1,0 +1,103 @@
+package agent
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// notes are what was done to earlier messages (edits, deletions, reactions) and told to no turn yet, by conversation. The store has
+// them all; this is so that a turn need not ask it.
+type notes struct {
+	mu sync.Mutex
+	by map[string]*noted // by conversation key
+}
+
+// noted is what waits for the next turn of a conversation.
+type noted struct {
+	ids  []int64
+	rows []store.InboxRow // the last maxNotes, texts cut
+}
+
+// maxNotes bounds what one turn is told; of more, the latest are.
+const maxNotes = 20
+
+// Note keeps a row in state Noted for the next turn of its conversation.
+func (r *Runner) Note(row store.InboxRow) {
+	row.Message.Text = cut(row.Message.Text)
+	r.notes.mu.Lock()
+	defer r.notes.mu.Unlock()
+	if r.notes.by == nil {
+		r.notes.by = map[string]*noted{}
+	}
+	key := row.Message.ConversationKey()
+	n := r.notes.by[key]
+	if n == nil {
+		n = &noted{}
+		r.notes.by[key] = n
+	}
+	n.ids = append(n.ids, row.ID)
+	n.rows = append(n.rows, row)
+	if extra := len(n.rows) - maxNotes; extra > 0 {
+		n.rows = append(n.rows[:0:0], n.rows[extra:]...)
+	}
+}
+
+// cut keeps what a line can show of a text.
+func cut(text string) string {
+	n := 0
+	for i := range text {
+		if n++; n > maxQuote+1 {
+			return text[:i]
+		}
+	}
+	return text
+}
+
+// takeNotes gives the turn what waits for one, and puts it into the next commit.
+func (t *turn) takeNotes() []string {
+	key := t.origin.ConversationKey()
+	t.notes.mu.Lock()
+	n := t.notes.by[key]
+	delete(t.notes.by, key)
+	t.notes.mu.Unlock()
+	if n == nil {
+		return nil
+	}
+	t.pending.Told = n.ids
+	var lines []string
+	for _, row := range n.rows {
+		m := row.Message
+		t.session.label(roleLabel(t.gen.Roles.Of(m.Channel, m.SenderKey())))
+		lines = append(lines, "["+actLine(m)+"]")
+	}
+	return lines
+}
+
+// told is what a message is to a model: its words, or what its sender did.
+func told(m message.Message) string {
+	if m.Act == "" {
+		return m.Text
+	}
+	return "[" + actLine(m) + "]"
+}
+
+// actLine tells in the host's words what somebody did to an earlier message. What people chose of it is quoted.
+func actLine(m message.Message) string {
+	by, which := speaker(m.Sender), "an earlier message"
+	switch {
+	case m.About.Ours:
+		which = "your message " + quoted(m.About.Text)
+	case m.About.Text != "":
+		which = "the message " + quoted(m.About.Text)
+	}
+	switch m.Act {
+	case message.Edit:
+		return fmt.Sprintf("%s changed %s to %s", by, which, quoted(m.Text))
+	case message.Delete:
+		return fmt.Sprintf("%s took back %s", by, which)
+	}
+	return fmt.Sprintf("%s reacted with %s to %s", by, quoted(m.Text), which)
+}

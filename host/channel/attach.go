@@ -1,0 +1,82 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+)
+
+// upload gives the channel the files of a message and returns the message with their handles. Files that the channel does not
+// take were named in the text when the reply was prepared. later says that the row has to wait or has changed.
+func (d *delivery) upload(ctx context.Context, s Sender, r message.Reply) (_ message.Reply, later bool, err error) {
+	var given []message.Attachment
+	for i, a := range r.Attachments {
+		if !takes(s, a) {
+			continue
+		}
+		handle, err := d.uploadOne(ctx, s.(Uploader), a)
+		if err == nil {
+			a.Handle = handle
+			given = append(given, a)
+			continue
+		}
+		if ctx.Err() != nil {
+			return r, false, ctx.Err()
+		}
+		d.log.Warn("a file could not be given to the channel", "file", a.Digest, "error", err)
+		if errors.Is(err, ErrRefused) || d.row.Attempts >= maxUploads {
+			return r, true, d.without(ctx, i)
+		}
+		next := d.row
+		next.Attempts++
+		next.NextTry = d.cfg.Now().Add(backoff(next.Attempts)).UTC()
+		return r, true, d.save(ctx, next)
+	}
+	r.Attachments = given
+	return r, false, nil
+}
+
+// maxUploads bounds the tries of an upload; with the back-off they last for about a quarter of an hour.
+const maxUploads = 15
+
+func (d *delivery) uploadOne(ctx context.Context, to Uploader, a message.Attachment) (string, error) {
+	if d.cfg.Media == nil {
+		return "", ErrRefused
+	}
+	body, err := d.cfg.Media(a.Digest)
+	if err != nil {
+		return "", errors.Join(ErrRefused, err)
+	}
+	defer body.Close()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.SendTimeout)
+	defer cancel()
+	return to.Upload(ctx, a, body)
+}
+
+// without takes a file out of a reply and names it in the text of the part that was to carry it.
+func (d *delivery) without(ctx context.Context, file int) error {
+	next := d.row
+	line := missing(next.Reply.Attachments[file], "it could not be sent")
+	parts := append([]string(nil), next.Parts...)
+	if len(parts) == 0 {
+		parts = []string{next.Reply.Text}
+	}
+	if last := len(parts) - 1; parts[last] == "" {
+		parts[last] = line
+	} else {
+		parts = append(parts, line)
+	}
+	next.Parts, next.Attempts = parts, 0
+	next.Reply.Attachments = append(append([]message.Attachment(nil), next.Reply.Attachments[:file]...), next.Reply.Attachments[file+1:]...)
+	return d.save(ctx, next)
+}
+
+// unready is what attempt says of a row whose files are not with the channel yet.
+func (d *delivery) unready(ctx context.Context, err error) (done bool, wait time.Duration, _ error) {
+	if err != nil {
+		return false, 0, err
+	}
+	return false, max(0, d.row.NextTry.Sub(d.cfg.Now())), nil
+}

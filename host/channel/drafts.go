@@ -1,0 +1,141 @@
+package channel
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// drafts are the messages that show answers under way, and the views that keep them up to date. The store has every draft before it
+// is sent, so that the process after a crash knows that there may be one.
+type drafts struct {
+	store  store.Drafts
+	log    *slog.Logger
+	loaded chan struct{} // closed when what an earlier process left is known
+
+	mu    sync.Mutex
+	known map[string]store.Draft // by the key of the reply that completes it
+	views map[string]*view       // at work on a draft
+}
+
+func newDrafts(s store.Drafts, log *slog.Logger) *drafts {
+	return &drafts{store: s, log: log, loaded: make(chan struct{}), known: map[string]store.Draft{}, views: map[string]*view{}}
+}
+
+// load learns what an earlier process left.
+func (b *drafts) load(ctx context.Context) error {
+	left, err := b.store.OpenDrafts(ctx)
+	if err != nil {
+		return fmt.Errorf("load drafts: %w", err)
+	}
+	b.mu.Lock()
+	for _, d := range left {
+		b.known[d.Key] = d
+	}
+	b.mu.Unlock()
+	close(b.loaded)
+	return nil
+}
+
+// put commits a draft.
+func (b *drafts) put(ctx context.Context, d store.Draft) error {
+	if err := b.store.PutDraft(ctx, d); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.known[d.Key] = d
+	return nil
+}
+
+func (b *drafts) get(key string) (store.Draft, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	d, ok := b.known[key]
+	return d, ok
+}
+
+// forget drops a draft that is complete, or that nothing is known of.
+func (b *drafts) forget(ctx context.Context, key string) error {
+	b.mu.Lock()
+	_, ok := b.known[key]
+	b.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	if err := persist(ctx, b.log, func(ctx context.Context) error { return b.store.DropDraft(ctx, key) }); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.known, key)
+	return nil
+}
+
+// watch notes that v works on the draft of a reply until it says that it does no more.
+func (b *drafts) watch(key string, v *view) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.views[key] = v
+}
+
+func (b *drafts) unwatch(key string, v *view) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.views[key] == v {
+		delete(b.views, key)
+	}
+}
+
+// settle ends the view of a reply that is ready, waits for the call that it may be in, and returns the draft that is left.
+func (b *drafts) settle(ctx context.Context, key string) (store.Draft, bool, error) {
+	b.mu.Lock()
+	v := b.views[key]
+	b.mu.Unlock()
+	if v != nil {
+		v.end()
+		select {
+		case <-v.streamed:
+		case <-ctx.Done():
+			return store.Draft{}, false, ctx.Err()
+		}
+	}
+	d, ok := b.get(key)
+	return d, ok, nil
+}
+
+// draftKey is the idempotency key of the draft of a reply. It is another one than the reply's: whatever becomes of the draft says
+// nothing about the reply.
+func draftKey(key string) string { return key + "/draft" }
+
+// find learns the platform's id of a draft whose sending was cut off. Without one the draft is lost, and nobody minds but who
+// sees the beginning of an answer above the answer.
+func (b *drafts) find(ctx context.Context, s Sender, d store.Draft, r message.Reply) (store.Draft, bool) {
+	r.Key = draftKey(d.Key)
+	r.Attachments, r.Buttons = nil, nil
+	var res Result
+	var err error
+	ctx, cancel := context.WithTimeout(ctx, draftTimeout)
+	defer cancel()
+	if asks, ok := s.(Reconciler); ok {
+		res, err = asks.Reconcile(ctx, r)
+	} else if drafter, ok := s.(Drafter); ok && s.Recognises() {
+		res, err = drafter.SendDraft(ctx, r) // which shows it or tells what it was
+	}
+	if err != nil || len(res.PlatformIDs) != 1 || res.Outcome != message.Sent && res.Outcome != message.Duplicate {
+		return d, false
+	}
+	d.MessageID = res.PlatformIDs[0]
+	return d, true
+}
+
+// draftTimeout bounds a call about a draft.
+const draftTimeout = 30 * time.Second
+
+// revision numbers the edits of a message by the clock, so that they rise over restarts without a commit for each.
+func revision(now time.Time, last uint64) uint64 { return max(last+1, uint64(now.UnixMicro())) }

@@ -1,0 +1,106 @@
+package channel
+
+import (
+	"context"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// A reply whose beginning is on show as a draft is delivered by the draft's last edit. An edit can be repeated without harm, so its
+// row never says Sending; Attempts is committed before the first one, so that a later process can tell an edit that came too late
+// from one that the channel had applied before. When editing fails for good, the draft is removed and the reply sent as if
+// there had been none.
+
+// maxEdits bounds the tries of a last edit that fails without a word from the channel about when to try again, or that it never
+// will; with the back-off they last for about two minutes.
+const maxEdits = 10
+
+// windowMargin is taken off an edit window, for clocks and ways that differ.
+const windowMargin = 5 * time.Second
+
+// draft returns the draft that is to be completed by the part under way, if there is one.
+func (d *delivery) draft(ctx context.Context, s Sender) (store.Draft, Drafter, error) {
+	if d.drafts == nil || d.row.Part > 0 {
+		return store.Draft{}, nil, nil
+	}
+	draft, ok, err := d.drafts.settle(ctx, d.row.Reply.Key)
+	if err != nil || !ok {
+		return store.Draft{}, nil, err
+	}
+	drafter, can := s.(Drafter)
+	if can = can && abilities(s).Edit; can && draft.MessageID == "" {
+		draft, can = d.drafts.find(context.WithoutCancel(ctx), s, draft, d.first(s))
+	}
+	if !can {
+		return store.Draft{}, nil, d.drafts.forget(ctx, d.row.Reply.Key)
+	}
+	return draft, drafter, nil
+}
+
+// first is the reply with what a draft of it shows.
+func (d *delivery) first(s Sender) message.Reply {
+	r := d.row.Reply
+	r.Text = split(r.Text, abilities(s).MaxText)[0]
+	return r
+}
+
+// finish completes a draft.
+func (d *delivery) finish(ctx context.Context, s Sender, draft store.Draft, to Drafter) (done bool, wait time.Duration, err error) {
+	if w := abilities(s).EditWindow; w > 0 && d.cfg.Now().Sub(draft.SentAt) > w-windowMargin {
+		return d.replace(ctx, s, draft, to, false)
+	}
+	next := d.row
+	next.Attempts++
+	if err := d.save(ctx, next); err != nil {
+		return false, 0, err
+	}
+	e, failed := d.lastEdit(ctx, draft, to)
+	switch {
+	case e.Applied, e.Stale && next.Attempts > 1:
+		d.cfg.Count(next.Reply.Channel, string(message.Sent))
+		done, wait, err = d.record(ctx, next, Result{Outcome: message.Sent, PlatformIDs: []string{draft.MessageID}})
+		if err == nil {
+			err = d.drafts.forget(ctx, next.Reply.Key)
+		}
+		return done, wait, err
+	case e.RetryAfter > 0:
+		next.NextTry = d.cfg.Now().Add(e.RetryAfter).UTC()
+		return false, e.RetryAfter, d.save(ctx, next)
+	case e.Never, e.Stale, next.Attempts >= maxEdits:
+		d.log.Warn("a draft could not be completed; the reply is sent anew", "error", failed)
+		return d.replace(ctx, s, draft, to, !e.Never && !e.Stale)
+	}
+	return false, backoff(next.Attempts), nil
+}
+
+func (d *delivery) lastEdit(ctx context.Context, draft store.Draft, to Drafter) (Edited, error) {
+	r := due(d.row)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), draftTimeout)
+	defer cancel()
+	return to.Edit(ctx, Edit{
+		Conversation: r.Conversation, MessageID: draft.MessageID, Revision: revision(d.cfg.Now(), 0) + 1, Text: r.Text, Final: true, Buttons: r.Buttons,
+	})
+}
+
+// replace takes a draft away, where the channel can, and leaves the reply to be sent like any other. Where the draft stays and may
+// show all of the answer after all, the reply is marked.
+func (d *delivery) replace(ctx context.Context, s Sender, draft store.Draft, to Drafter, unclear bool) (done bool, wait time.Duration, err error) {
+	gone := false
+	if abilities(s).Delete {
+		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), draftTimeout)
+		defer cancel()
+		err := to.Delete(call, d.row.Reply.Conversation, draft.MessageID)
+		if gone = err == nil; !gone {
+			d.log.Warn("a draft could not be removed", "error", err)
+		}
+	}
+	next := d.row
+	next.Attempts, next.NextTry = 0, time.Time{}
+	next.Reply.PossibleDuplicate = unclear && !gone
+	if err := d.save(ctx, next); err != nil {
+		return false, 0, err
+	}
+	return false, 0, d.drafts.forget(ctx, next.Reply.Key)
+}

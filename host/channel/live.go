@@ -1,0 +1,403 @@
+package channel
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// LiveConfig is what a Live needs.
+type LiveConfig struct {
+	Outbox *Outbox
+	// Stream tells whether answers on a channel are shown while they are made, if the channel can.
+	Stream func(channel string) bool
+	Log    *slog.Logger
+}
+
+// Live shows the turns that run to those who wait for them: that an answer is being written, and on channels with edit what there
+// is of it. It is a view. It commits nothing but the drafts that it sends, and a turn never waits for it.
+type Live struct {
+	cfg LiveConfig
+
+	mu   sync.Mutex
+	ctx  context.Context // nil before Run and after it
+	work sync.WaitGroup
+}
+
+// NewLive returns a Live.
+func NewLive(cfg LiveConfig) *Live { return &Live{cfg: cfg} }
+
+// Run lets views work until ctx ends and returns when the last one has.
+func (l *Live) Run(ctx context.Context) error {
+	l.mu.Lock()
+	l.ctx = ctx
+	l.mu.Unlock()
+	<-ctx.Done()
+	l.mu.Lock()
+	l.ctx = nil
+	l.mu.Unlock()
+	l.work.Wait()
+	return nil
+}
+
+// Show begins the view of a turn, by the reply that will end it. It returns nil where there is nothing to show, which costs a look at
+// the channel and no more.
+func (l *Live) Show(turn string, r message.Reply) *View {
+	s := l.cfg.Outbox.now(r.Channel)
+	if s == nil {
+		return nil
+	}
+	can := abilities(s)
+	stream := can.Edit && l.cfg.Outbox.drafts != nil && l.cfg.Stream(r.Channel)
+	if !stream && !can.Typing {
+		return nil
+	}
+	v := &view{
+		live: l, turn: turn, reply: r, can: can, wake: make(chan struct{}, 1), moved: make(chan struct{}, 1), quit: make(chan struct{}),
+		streamed: make(chan struct{}),
+	}
+	if !l.start(v, stream) {
+		return nil
+	}
+	return &View{v}
+}
+
+// start gives a view its goroutines, one for each thing that it shows, so that a slow call about the one does not hold up the
+// other. They end with the view, or with Run.
+func (l *Live) start(v *view, stream bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ctx := l.ctx
+	if ctx == nil || ctx.Err() != nil {
+		return false
+	}
+	if stream {
+		drafts := l.cfg.Outbox.drafts
+		drafts.watch(v.reply.Key, v)
+		l.work.Go(func() {
+			defer drafts.unwatch(v.reply.Key, v)
+			defer close(v.streamed)
+			v.stream(ctx, drafts)
+		})
+	}
+	if v.can.Typing {
+		l.work.Go(func() { v.showTyping(ctx) })
+	}
+	return true
+}
+
+// View is a turn on show.
+type View struct{ v *view }
+
+// Event takes note of what happened in the turn. It does not block.
+func (w *View) Event(e message.Event) { w.v.event(e) }
+
+// Over ends the view, whatever became of the turn.
+func (w *View) Over() { w.v.end() }
+
+// view is what is known of a turn on show.
+type view struct {
+	live  *Live
+	turn  string
+	reply message.Reply // that will end the turn; its text is not known yet
+	can   Abilities
+
+	wake     chan struct{} // capacity 1: the text has changed
+	moved    chan struct{} // capacity 1: whether a person is awaited has changed
+	quit     chan struct{} // closed when the view is to end
+	once     sync.Once     // of quit
+	streamed chan struct{} // closed when no call about the draft is under way any more, and none follows
+
+	mu      sync.Mutex
+	text    []byte
+	stale   bool // what comes next is another text
+	waiting bool // for a person
+}
+
+// maxShown bounds what is kept of a text that streams, in bytes; channels show less in one message.
+const maxShown = 128 << 10
+
+func (v *view) end() { v.once.Do(func() { close(v.quit) }) }
+
+func (v *view) event(e message.Event) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch e.Kind {
+	case message.TextReset:
+		v.text, v.stale = append(v.text[:0], e.Text...), false
+		signal(v.wake)
+	case message.TextDelta:
+		if v.stale {
+			v.text, v.stale = v.text[:0], false
+		}
+		if len(v.text) < maxShown {
+			v.text = append(v.text, e.Text...)
+		}
+		signal(v.wake)
+	case message.ToolCall:
+		v.stale = true
+	}
+	if waiting := e.Kind == message.ToolApproval; waiting != v.waiting {
+		v.waiting = waiting
+		signal(v.moved)
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func (v *view) awaitsPerson() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.waiting
+}
+
+// rest waits for d, and tells whether the view goes on.
+func (v *view) rest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-v.quit:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// until waits for c, and tells whether the view goes on.
+func (v *view) until(ctx context.Context, c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	case <-v.quit:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// Typing is shown when a turn has taken typingDelay, for typingTTL at a time, and again every typingEvery.
+const (
+	typingDelay = 300 * time.Millisecond
+	typingTTL   = 5 * time.Second
+	typingEvery = 4 * time.Second
+)
+
+// showTyping keeps "typing" on show while nobody but Flynn is waited for.
+func (v *view) showTyping(ctx context.Context) {
+	on := false
+	defer func() {
+		if on {
+			v.setTyping(ctx, false)
+		}
+	}()
+	for going := v.rest(ctx, typingDelay); going; {
+		if want := !v.awaitsPerson(); want || on {
+			v.setTyping(ctx, want)
+			on = want
+		}
+		every := time.NewTimer(typingEvery)
+		select {
+		case <-every.C:
+		case <-v.moved:
+		case <-v.quit:
+			going = false
+		case <-ctx.Done():
+			going = false
+		}
+		every.Stop()
+	}
+}
+
+// setTyping tells the channel. What it makes of that is nobody's concern.
+func (v *view) setTyping(ctx context.Context, on bool) {
+	s, ok := v.live.cfg.Outbox.now(v.reply.Channel).(Typist)
+	if !ok {
+		return
+	}
+	if err := s.Typing(ctx, v.reply.Conversation, on, typingTTL); err != nil && ctx.Err() == nil {
+		v.live.cfg.Log.Debug("typing was not shown", "channel", v.reply.Channel, "error", err)
+	}
+}
+
+// draftDelay is how long a turn runs before a draft is sent: what is ready by then needs none.
+const draftDelay = time.Second
+
+// maxEditFailures ends a view whose edits fail one after the other; the reply finds its way by itself.
+const maxEditFailures = 5
+
+// stream shows the text as a draft, and keeps the draft up to date.
+func (v *view) stream(ctx context.Context, b *drafts) {
+	if !v.rest(ctx, draftDelay) || !v.until(ctx, b.loaded) {
+		return
+	}
+	w := &writing{view: v, drafts: b}
+	w.draft, w.begun = b.get(v.reply.Key)
+	for !w.over {
+		if wait := time.Until(w.next); wait > 0 && !v.rest(ctx, wait) {
+			return
+		}
+		text, full := v.first()
+		if text != "" && text != w.shown {
+			w.show(ctx, text)
+			continue
+		}
+		if full {
+			w.later(0) // it is not cut anew with each word that comes
+		}
+		if !v.until(ctx, v.wake) {
+			return
+		}
+	}
+}
+
+// first is what fits one message of what there is, and whether that is not all. The rest comes with the reply.
+func (v *view) first() (text string, full bool) {
+	v.mu.Lock()
+	text = string(v.text)
+	v.mu.Unlock()
+	parts := split(text, v.can.MaxText)
+	return parts[0], len(parts) > 1
+}
+
+// writing is a draft in the making.
+type writing struct {
+	*view
+	drafts   *drafts
+	draft    store.Draft
+	begun    bool // the store has the draft
+	shown    string
+	next     time.Time // not before is the channel spoken to again
+	revision uint64
+	failures int
+	over     bool // the draft stays as it is
+}
+
+// show sends the draft or edits it.
+func (w *writing) show(ctx context.Context, text string) {
+	s := w.live.cfg.Outbox.now(w.reply.Channel)
+	to, ok := s.(Drafter)
+	switch {
+	case !ok: // the plugin is being started again
+		w.later(time.Second)
+	case w.draft.MessageID != "":
+		w.edit(ctx, to, text)
+	case w.begun:
+		w.recover(ctx, s, text)
+	default:
+		w.send(ctx, s, to, text)
+	}
+}
+
+func (w *writing) later(d time.Duration) { w.next = time.Now().Add(max(d, w.can.EditInterval)) }
+
+// recover finds a draft that an earlier process may have sent.
+func (w *writing) recover(ctx context.Context, s Sender, text string) {
+	r := w.reply
+	r.Text = text
+	d, found := w.drafts.find(ctx, s, w.draft, r)
+	if !found {
+		w.over = true
+		return
+	}
+	w.keep(ctx, d)
+	w.later(0)
+}
+
+// send shows the draft for the first time. The store hears of it before, and of the platform's id before anything is edited.
+func (w *writing) send(ctx context.Context, s Sender, to Drafter, text string) {
+	d := store.Draft{Key: w.reply.Key, Turn: w.turn, SentAt: time.Now().UTC()}
+	if err := w.drafts.put(ctx, d); err != nil {
+		w.live.cfg.Log.Warn("a draft is not kept, so none is sent", "channel", w.reply.Channel, "error", err)
+		w.over = true
+		return
+	}
+	r := w.reply
+	r.Key, r.Text = draftKey(r.Key), text
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), draftTimeout)
+	res, err := to.SendDraft(call, r)
+	cancel()
+	delivered := err == nil && (res.Outcome == message.Sent || res.Outcome == message.Duplicate)
+	switch {
+	case delivered && len(res.PlatformIDs) == 1:
+		d.MessageID = res.PlatformIDs[0]
+		w.keep(ctx, d)
+		w.shown = text
+		w.later(0)
+	case delivered: // nothing that edits could complete
+		w.discard(ctx, to, res.PlatformIDs)
+	case err == nil && res.Outcome == message.NotSent:
+		w.fail(ctx, res.RetryAfter)
+	default:
+		w.draft, w.begun = d, true
+		if w.over = !s.Recognises(); !w.over {
+			w.later(backoff(1)) // the same key again
+		}
+	}
+}
+
+// keep commits a draft with its id.
+func (w *writing) keep(ctx context.Context, d store.Draft) {
+	if err := persist(ctx, w.live.cfg.Log, func(ctx context.Context) error { return w.drafts.put(ctx, d) }); err != nil {
+		w.over = true
+		return
+	}
+	w.draft, w.begun = d, true
+}
+
+// discard takes away what was sent as several messages or as none that has a name.
+func (w *writing) discard(ctx context.Context, to Drafter, ids []string) {
+	w.over = true
+	for _, id := range ids {
+		if w.can.Delete {
+			call, cancel := context.WithTimeout(context.WithoutCancel(ctx), draftTimeout)
+			if err := to.Delete(call, w.reply.Conversation, id); err != nil {
+				w.live.cfg.Log.Debug("a draft could not be removed", "channel", w.reply.Channel, "error", err)
+			}
+			cancel()
+		}
+	}
+	w.forget(ctx)
+}
+
+// fail waits as long as the channel asks; a draft that was surely not sent leaves no trace.
+func (w *writing) fail(ctx context.Context, wait time.Duration) {
+	w.forget(ctx)
+	w.failures++
+	w.over = w.over || w.failures >= maxEditFailures
+	w.later(max(wait, backoff(w.failures)))
+}
+
+func (w *writing) forget(ctx context.Context) {
+	if err := w.drafts.forget(ctx, w.reply.Key); err != nil {
+		w.over = true
+	}
+}
+
+// edit brings the draft up to date.
+func (w *writing) edit(ctx context.Context, to Drafter, text string) {
+	w.revision = revision(time.Now(), w.revision)
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), draftTimeout)
+	e, err := to.Edit(call, Edit{Conversation: w.reply.Conversation, MessageID: w.draft.MessageID, Revision: w.revision, Text: text})
+	cancel()
+	switch {
+	case e.Applied:
+		w.shown, w.failures = text, 0
+		w.later(0)
+	case e.RetryAfter > 0:
+		w.later(e.RetryAfter)
+	default:
+		w.live.cfg.Log.Debug("a draft was not brought up to date", "channel", w.reply.Channel, "error", err)
+		w.failures++
+		w.over = e.Never || e.Stale || w.failures >= maxEditFailures
+		w.later(backoff(w.failures))
+	}
+}

@@ -1,0 +1,88 @@
+package channel
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/sdk/markdown"
+)
+
+// split cuts text into pieces that a channel takes, of limit code points each.
+func split(text string, limit int) []string {
+	if limit <= 0 || utf8.RuneCountInString(text) <= limit {
+		return []string{text}
+	}
+	if parts := markdown.Split(text, limit, utf8.RuneCountInString); len(parts) > 0 {
+		return parts
+	}
+	return []string{text}
+}
+
+// abilities are those of a sender that tells them.
+func abilities(s Sender) Abilities {
+	if able, ok := s.(Able); ok {
+		return able.Abilities()
+	}
+	return Abilities{}
+}
+
+// takes tells whether a channel can be given a file.
+func takes(s Sender, a message.Attachment) bool {
+	_, uploads := s.(Uploader)
+	return uploads && a.Size <= abilities(s).MaxAttachment
+}
+
+// due is the message of a row that is to be sent next. Attachments and buttons go with the last one.
+func due(row store.OutboxRow) message.Reply {
+	r := row.Reply
+	if len(row.Parts) == 0 {
+		return r
+	}
+	r.Text = row.Parts[row.Part]
+	if row.Part > 0 {
+		r.Key, r.ReplyTo = fmt.Sprintf("%s/%d", r.Key, row.Part+1), ""
+	}
+	if row.Part < len(row.Parts)-1 {
+		r.Attachments, r.Buttons = nil, nil
+	}
+	return r
+}
+
+// prepare decides, before anything of a reply is sent, in which messages it goes. The decision is committed unless the reply
+// goes as it is: its parts must be the same ones after a restart, whatever the channel says of its limits then.
+func (d *delivery) prepare(ctx context.Context, s Sender, drafted bool) error {
+	if len(d.row.Parts) > 0 || d.row.Part > 0 || d.row.State != store.OutboxPending {
+		return nil
+	}
+	r := d.row.Reply
+	text := withNames(r.Text, slices.DeleteFunc(slices.Clone(r.Attachments), func(a message.Attachment) bool { return takes(s, a) }))
+	parts := split(text, abilities(s).MaxText)
+	if drafted && slices.ContainsFunc(r.Attachments, func(a message.Attachment) bool { return takes(s, a) }) {
+		parts = append(parts, "") // a draft cannot get files any more; they follow it
+	}
+	if len(parts) == 1 && parts[0] == r.Text {
+		return nil
+	}
+	prepared := d.row
+	prepared.Parts = parts
+	return d.save(ctx, prepared)
+}
+
+// withNames adds a line for each file that the channel does not take, so that people know that there is one.
+func withNames(text string, files []message.Attachment) string {
+	lines := []string{text}
+	for _, a := range files {
+		lines = append(lines, missing(a, "this channel does not take it"))
+	}
+	return strings.TrimPrefix(strings.Join(lines, "\n"), "\n")
+}
+
+// missing is the line that stands for a file.
+func missing(a message.Attachment, why string) string {
+	return fmt.Sprintf("[file %s, %d bytes: %s]", a.Name, a.Size, why)
+}

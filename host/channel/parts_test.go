@@ -1,0 +1,152 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// crate is a channel that takes files.
+type crate struct {
+	script
+	can     Abilities
+	refuse  []error // of the next uploads
+	uploads int
+	got     []message.Reply
+}
+
+func (c *crate) Abilities() Abilities { return c.can }
+
+func (c *crate) Upload(_ context.Context, a message.Attachment, body io.Reader) (string, error) {
+	text, err := io.ReadAll(body)
+	if err != nil {
+		return "", err
+	}
+	c.uploads++
+	if len(c.refuse) > 0 {
+		err, c.refuse = c.refuse[0], c.refuse[1:]
+		if err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("up-%s-%d", a.Name, len(text)), nil
+}
+
+func (c *crate) Send(ctx context.Context, r message.Reply) (Result, error) {
+	c.got = append(c.got, r)
+	return c.script.Send(ctx, r)
+}
+
+// shown tells each send in a line: key, what it answers, text, files, buttons.
+func (c *crate) shown() []string {
+	var out []string
+	for _, r := range c.got {
+		line := fmt.Sprintf("%s>%s %q", r.Key, r.ReplyTo, r.Text)
+		for _, a := range r.Attachments {
+			line += " +" + a.Handle
+		}
+		for _, b := range r.Buttons {
+			line += " [" + b.Text + "]"
+		}
+		if r.PossibleDuplicate {
+			line += " again?"
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func TestParts(t *testing.T) {
+	notSent, unknown := Result{Outcome: message.NotSent}, Result{Outcome: message.Unknown}
+	file := func(name string, size int64) message.Attachment {
+		return message.Attachment{Name: name, Size: size, Digest: strings.Repeat("d", int(size))}
+	}
+	for _, c := range []struct {
+		name    string
+		reply   message.Reply
+		row     func(*store.OutboxRow)
+		can     Abilities
+		answers []any
+		refuse  []error
+		shown   []string
+		ids     int
+		end     store.OutboxState
+	}{
+		{"what fits is sent as it is", message.Reply{Text: "0123456789"}, nil, Abilities{MaxText: 10}, nil, nil,
+			[]string{`k>m "0123456789"`}, 1, store.OutboxSent},
+		{"runes count, not bytes", message.Reply{Text: "éééééééééé"}, nil, Abilities{MaxText: 10}, nil, nil,
+			[]string{`k>m "éééééééééé"`}, 1, store.OutboxSent},
+		{"no limit", message.Reply{Text: strings.Repeat("x", 50)}, nil, Abilities{}, nil, nil,
+			[]string{`k>m "` + strings.Repeat("x", 50) + `"`}, 1, store.OutboxSent},
+		{"parts have keys of their own, buttons go with the last", message.Reply{Text: "aaaaaaaaaabbbbbbbbbbcc", Buttons: []message.Button{{Text: "yes"}}}, nil,
+			Abilities{MaxText: 10}, nil, nil, []string{`k>m "aaaaaaaaaa"`, `k/2> "bbbbbbbbbb"`, `k/3> "cc" [yes]`}, 3, store.OutboxSent},
+		{"a part that stumbles is sent again, and no other", message.Reply{Text: "aaaaaaaaaabbbbbbbbbbcc"}, nil, Abilities{MaxText: 10},
+			[]any{notSent, Result{Outcome: message.Sent, PlatformIDs: []string{"p"}}, unknown}, nil,
+			[]string{`k>m "aaaaaaaaaa"`, `k>m "aaaaaaaaaa"`, `k/2> "bbbbbbbbbb"`, `k/2> "bbbbbbbbbb" again?`, `k/3> "cc"`}, 3, store.OutboxSent},
+		{"after a restart the part under way is next, cut as before", message.Reply{Text: "aaaaaaaaaabbbbbbbbbbcc"}, func(r *store.OutboxRow) {
+			r.Parts, r.Part, r.PlatformIDs = []string{"aaaaaaaaaa", "bbbbbbbbbb", "cc"}, 1, []string{"p1"}
+		}, Abilities{MaxText: 4}, nil, nil, []string{`k/2> "bbbbbbbbbb"`, `k/3> "cc"`}, 3, store.OutboxSent},
+		{"after a restart amid a part it is marked", message.Reply{Text: "aaaaaaaaaabb"}, func(r *store.OutboxRow) {
+			r.Parts, r.Part, r.PlatformIDs, r.State, r.Attempts = []string{"aaaaaaaaaa", "bb"}, 1, []string{"p1"}, store.OutboxSending, 1
+		}, Abilities{MaxText: 10}, nil, nil, []string{`k/2> "bb" again?`}, 2, store.OutboxSent},
+		{"files go with the last part", message.Reply{Text: "aaaaaaaaaabb", Attachments: []message.Attachment{file("x", 3), file("y", 4)}}, nil,
+			Abilities{MaxText: 10, MaxAttachment: 5}, nil, nil, []string{`k>m "aaaaaaaaaa"`, `k/2> "bb" +up-x-3 +up-y-4`}, 2, store.OutboxSent},
+		{"a file that the channel does not take is named", message.Reply{Text: "see", Attachments: []message.Attachment{file("x", 3), file("big", 6)}}, nil,
+			Abilities{MaxAttachment: 5}, nil, nil, []string{`k>m "see\n[file big, 6 bytes: this channel does not take it]" +up-x-3`}, 1, store.OutboxSent},
+		{"a channel without files", message.Reply{Text: "see", Attachments: []message.Attachment{file("x", 3)}}, nil, Abilities{}, nil, nil,
+			[]string{`k>m "see\n[file x, 3 bytes: this channel does not take it]"`}, 1, store.OutboxSent},
+		{"an upload that stumbles is tried again", message.Reply{Text: "see", Attachments: []message.Attachment{file("x", 3)}}, nil,
+			Abilities{MaxAttachment: 5}, nil, []error{errors.New("pipe broke")}, []string{`k>m "see" +up-x-3`}, 1, store.OutboxSent},
+		{"one that is refused is named after the text", message.Reply{Text: "see", Attachments: []message.Attachment{file("x", 3), file("y", 4)}}, nil,
+			Abilities{MaxAttachment: 5}, nil, []error{fmt.Errorf("no: %w", ErrRefused)},
+			[]string{`k>m "see"`, `k/2> "[file x, 3 bytes: it could not be sent]" +up-y-4`}, 2, store.OutboxSent},
+		{"a file that is lost is named as well", message.Reply{Text: "see", Attachments: []message.Attachment{{Name: "x", Size: 3, Digest: "gone"}}}, nil,
+			Abilities{MaxAttachment: 5}, nil, nil, []string{`k>m "see"`, `k/2> "[file x, 3 bytes: it could not be sent]"`}, 2, store.OutboxSent},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c.reply.Key, c.reply.Channel, c.reply.Conversation.ID, c.reply.ReplyTo = "k", "irc", "#a", "m"
+				r := store.OutboxRow{State: store.OutboxPending, Reply: c.reply}
+				if c.row != nil {
+					c.row(&r)
+				}
+				m, s := newMemory(r), &crate{script: script{answers: c.answers}, can: c.can, refuse: c.refuse}
+				ctx, cancel := context.WithCancel(t.Context())
+				o := NewOutbox(OutboxConfig{Store: m, Log: slog.New(slog.DiscardHandler), Media: openMedia})
+				var done sync.WaitGroup
+				done.Go(func() { o.Run(ctx) })
+				o.Attach("irc", s)
+				time.Sleep(time.Hour)
+				cancel()
+				done.Wait()
+				if got := s.shown(); !slices.Equal(got, c.shown) {
+					t.Errorf("shown:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(c.shown, "\n"))
+				}
+				if got := m.rows["k"]; got.State != c.end || len(got.PlatformIDs) != c.ids {
+					t.Errorf("row ends as %+v, want %s with %d ids", got, c.end, c.ids)
+				}
+				if n := o.Waiting()["irc"]; n != 0 {
+					t.Errorf("%d replies wait", n)
+				}
+			})
+		})
+	}
+}
+
+func openMedia(digest string) (io.ReadCloser, error) {
+	if digest == "gone" {
+		return nil, errors.New("no such media")
+	}
+	return io.NopCloser(strings.NewReader(digest)), nil
+}

@@ -1,0 +1,39 @@
+// Package command answers what people tell the host itself in a chat: /approve, /deny, /stop, /status and /help.
+//
+// Start with Parse and Desk.Work. A command is a message like any other until it is committed to the inbox: it has come through
+// the same admission. It is not put behind the turn that runs in its conversation, since it is often about that turn.
+// The package decides nothing about approvals but who may speak; package approval does the rest.
+package command
+
+import (
+	"slices"
+	"strings"
+)
+
+// names are the commands that the host answers; any other word after a slash is for the agent.
+var names = []string{"approve", "deny", "stop", "status", "help"}
+
+// Command is one order to the host.
+type Command struct {
+	Name string // "approve"
+	Arg  string // the rest of the line
+}
+
+// maxLine bounds a command, in bytes; what is longer is a message.
+const maxLine = 200
+
+// Parse reads a message that consists of a command alone: "/approve ABC". Chat programs append the name of a bot ("/stop@flynn"),
+// which has been found to be ours by then, and write the first letter large.
+func Parse(text string) (Command, bool) {
+	text = strings.TrimSpace(text)
+	if len(text) > maxLine || strings.ContainsAny(text, "\r\n") || !strings.HasPrefix(text, "/") {
+		return Command{}, false
+	}
+	name, arg, _ := strings.Cut(text[1:], " ")
+	name, _, _ = strings.Cut(name, "@")
+	name = strings.ToLower(name)
+	if !slices.Contains(names, name) {
+		return Command{}, false
+	}
+	return Command{Name: name, Arg: strings.TrimSpace(arg)}, true
+}

@@ -1,0 +1,208 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flynnhost/flynn/host/approval"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
+)
+
+func TestParse(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want Command
+		ok   bool
+	}{
+		{"/approve ABC", Command{"approve", "ABC"}, true},
+		{"  /Approve   ABC  ", Command{"approve", "ABC"}, true},
+		{"/stop@flynn_bot", Command{"stop", ""}, true},
+		{"/status", Command{"status", ""}, true},
+		{"/stop\nand something", Command{}, false},
+		{"please /stop", Command{}, false},
+		{"/unknown", Command{}, false},
+		{"/", Command{}, false},
+		{"", Command{}, false},
+		{"/approve " + strings.Repeat("x", maxLine), Command{}, false},
+	} {
+		if got, ok := Parse(c.text); got != c.want || ok != c.ok {
+			t.Errorf("%q: %+v, %v", c.text, got, ok)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("/approve ABC")
+	f.Add("/stop@x y")
+	f.Fuzz(func(t *testing.T, text string) {
+		if c, ok := Parse(text); ok && (c.Name == "" || strings.ContainsAny(c.Name+c.Arg, "\r\n")) {
+			t.Errorf("%q is %+v", text, c)
+		}
+	})
+}
+
+// house is a desk over a real store, with one running turn and an owner.
+type house struct {
+	t       *testing.T
+	store   *sqlite.Store
+	people  *approval.Desk
+	desk    *Desk
+	replied []message.Reply
+	stopped []string
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	h := &house{t: t, store: s}
+	if h.people, err = approval.New(approval.Config{Store: s}); err != nil {
+		t.Fatal(err)
+	}
+	h.desk = NewDesk(Config{
+		Store: s, Approvals: h.people, Log: slog.New(slog.DiscardHandler), Now: time.Now, Publish: func(message.Event) {},
+		Role: func(_, sender string) string {
+			if strings.HasSuffix(sender, ":ann") || strings.HasSuffix(sender, ":eve") {
+				return route.Owner
+			}
+			return route.Guest
+		},
+		Stop:    func(key string) bool { h.stopped = append(h.stopped, key); return key == "irc:#busy" },
+		Running: func(key string) bool { return key == "irc:#busy" },
+		Replied: func(_ string, r message.Reply) { h.replied = append(h.replied, r) },
+	})
+	return h
+}
+
+// ask makes a request of bob's, or of whoever is named.
+func (h *house) ask(requester, args string) string {
+	h.t.Helper()
+	a, err := h.people.Request(h.t.Context(), approval.Ask{
+		Binding: approval.Binding{Tool: "shell.exec", Args: []byte(args), Agent: "coder", Where: "host", Policy: "p"},
+		Turn:    "t1", Session: "irc:#busy:coder", Requester: requester,
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return a.ID
+}
+
+// say takes a message through the inbox and the desk and returns the answer.
+func (h *house) say(event, who, text string, kind message.Kind) string {
+	h.t.Helper()
+	row := h.accept(event, who, text, kind)
+	before := len(h.replied)
+	if rest := h.desk.Work(h.t.Context(), "", []store.InboxRow{row}); len(rest) != 0 {
+		h.t.Fatalf("%d rows are left", len(rest))
+	}
+	if len(h.replied) != before+1 {
+		h.t.Fatalf("%d replies to %q, want 1", len(h.replied)-before, text)
+	}
+	return h.replied[before].Text
+}
+
+func (h *house) accept(event, who, text string, kind message.Kind) store.InboxRow {
+	h.t.Helper()
+	row, _, err := h.store.AppendInbox(h.t.Context(), message.Message{
+		Channel: "irc", EventID: event, Conversation: message.Conversation{ID: "#busy", Kind: kind},
+		Sender: message.Sender{ID: who}, Text: text,
+	}, store.InboxNew, "")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return row
+}
+
+func TestDesk(t *testing.T) {
+	for _, c := range []struct {
+		name, requester, args, who, text string
+		kind                             message.Kind
+		want                             string
+		state                            store.ApprovalState
+	}{
+		{"an owner approves", "irc:bob", `{}`, "ann", "/approve ID", message.Group, "Approved: `shell.exec`", store.ApprovalGranted},
+		{"an owner denies", "irc:bob", `{}`, "ann", "/deny ID", message.Group, "Denied", store.ApprovalDenied},
+		{"a guest may not", "irc:bob", `{}`, "bob", "/approve ID", message.DM, "Only an owner", store.ApprovalPending},
+		{"an owner's own call", "irc:ann", `{}`, "ann", "/approve ID", message.DM, "You asked for this call yourself", store.ApprovalPending},
+		{"a call that cannot be shown", "irc:bob", `{"a":"` + strings.Repeat("x", 4000) + `"}`, "ann", "/approve ID", message.DM, "too long", store.ApprovalPending},
+		{"a call that cannot be shown is denied", "irc:bob", `{"a":"` + strings.Repeat("x", 4000) + `"}`, "ann", "/deny ID", message.DM, "Denied", store.ApprovalDenied},
+		{"no id", "irc:bob", `{}`, "ann", "/approve", message.DM, "Write the id", store.ApprovalPending},
+		{"a wrong id", "irc:bob", `{}`, "ann", "/approve XYZ", message.DM, "no such request", store.ApprovalPending},
+		{"a guest stops in private", "irc:bob", `{}`, "bob", "/stop", message.DM, "Stopping", store.ApprovalPending},
+		{"a guest stops in a group", "irc:bob", `{}`, "bob", "/stop", message.Group, "Only owners", store.ApprovalPending},
+		{"status for an owner", "irc:bob", `{}`, "ann", "/status", message.DM, "1 wait for an approval", store.ApprovalPending},
+		{"status for a guest tells of no requests", "irc:bob", `{}`, "bob", "/status", message.DM, "An answer is being made here.", store.ApprovalPending},
+		{"help", "irc:bob", `{}`, "bob", "/help", message.DM, "/approve ID", store.ApprovalPending},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHouse(t)
+			id := h.ask(c.requester, c.args)
+			got := h.say("e1", c.who, strings.ReplaceAll(c.text, "ID", id), c.kind)
+			if !strings.Contains(got, c.want) {
+				t.Errorf("says %q, want %q in it", got, c.want)
+			}
+			if c.name == "status for a guest tells of no requests" && got != c.want {
+				t.Errorf("says %q", got)
+			}
+			a, err := h.store.Approval(t.Context(), id)
+			if err != nil || a.State != c.state {
+				t.Errorf("the request is %s (%v), want %s", a.State, err, c.state)
+			}
+			if pending, err := h.store.PendingInbox(t.Context()); err != nil || len(pending) != 0 {
+				t.Errorf("%d messages are left, %v", len(pending), err)
+			}
+		})
+	}
+}
+
+func TestSecondAnswers(t *testing.T) {
+	h := newHouse(t)
+	id := h.ask("irc:bob", `{}`)
+	for i, c := range []struct{ who, text, want string }{
+		{"ann", "/approve ", "Approved"},
+		{"ann", "/approve ", "Approved"}, // a double click
+		{"eve", "/deny ", "another answer already"},
+	} {
+		if got := h.say(string(rune('a'+i)), c.who, c.text+id, message.DM); !strings.Contains(got, c.want) {
+			t.Errorf("%s of %s: %q", c.text, c.who, got)
+		}
+	}
+}
+
+// dyingStore fails once between the reply and the end of the message, as a crash would.
+type dyingStore struct {
+	Store
+	died bool
+}
+
+func (s *dyingStore) SetInbox(ctx context.Context, id int64, state store.InboxState, note string) error {
+	if !s.died {
+		s.died = true
+		return errors.New("killed")
+	}
+	return s.Store.SetInbox(ctx, id, state, note)
+}
+
+func TestACommandThatIsCarriedOutTwiceAnswersOnce(t *testing.T) {
+	h := newHouse(t)
+	id := h.ask("irc:bob", `{}`)
+	row := h.accept("e1", "ann", "/approve "+id, message.DM)
+	h.desk.cfg.Store = &dyingStore{Store: h.store}
+	h.desk.Work(t.Context(), "", []store.InboxRow{row})
+	if len(h.replied) != 1 {
+		t.Errorf("%d replies, want 1", len(h.replied))
+	}
+	if out, err := h.store.UnsentOutbox(t.Context()); err != nil || len(out) != 1 {
+		t.Errorf("%d replies in the outbox, %v", len(out), err)
+	}
+}

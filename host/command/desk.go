@@ -1,0 +1,198 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/approval"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Store is what a Desk keeps.
+type Store interface {
+	AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error)
+	SetInbox(ctx context.Context, id int64, state store.InboxState, note string) error
+	Approval(ctx context.Context, id string) (store.Approval, error)
+}
+
+// Approvals is where requests are decided; *approval.Desk is the one that there is.
+type Approvals interface {
+	Decide(ctx context.Context, id string, grant bool, decider string) error
+	Pending(ctx context.Context) ([]store.Approval, error)
+}
+
+var _ Approvals = (*approval.Desk)(nil)
+
+// Config is what a Desk needs. All of it is required.
+type Config struct {
+	Store     Store
+	Approvals Approvals
+	// Role is the sender's role in the configuration in force.
+	Role func(channel, senderKey string) string
+	// Stop ends the turn that runs in a conversation, Running tells whether there is one.
+	Stop, Running func(conversationKey string) bool
+	// Replied hands on a reply that was committed.
+	Replied func(turn string, r message.Reply)
+	// Publish shows an event to whoever watches the conversation. It must not block.
+	Publish func(message.Event)
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// Desk carries out commands.
+type Desk struct{ cfg Config }
+
+// NewDesk returns a desk.
+func NewDesk(cfg Config) *Desk { return &Desk{cfg} }
+
+// Work carries out the first of the commands that wait in a conversation. It is the work function of a lane.
+//
+// The reply is committed under a key that comes from the message, and then the message is done: when the host dies in between,
+// the command is carried out again, which changes nothing, and its reply is there already.
+func (d *Desk) Work(ctx context.Context, _ string, rows []store.InboxRow) []store.InboxRow {
+	row := rows[0]
+	for {
+		err := d.carryOut(ctx, row)
+		switch {
+		case err == nil, errors.Is(err, store.ErrConflict):
+			return rows[1:]
+		case ctx.Err() != nil:
+			return nil
+		}
+		d.cfg.Log.Error("carry out command; trying again", "inbox", row.ID, "error", err)
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (d *Desk) carryOut(ctx context.Context, row store.InboxRow) error {
+	m := row.Message
+	c, ok := Parse(m.Text)
+	if !ok { // whoever pushed it looked before
+		return fmt.Errorf("inbox row %d is no command", row.ID)
+	}
+	text, err := d.answer(ctx, m, c)
+	if err != nil {
+		return err
+	}
+	turn := fmt.Sprintf("command-%d", row.ID)
+	reply := message.Reply{
+		Key: turn + "/0", Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID, Text: text,
+	}
+	fresh, err := d.cfg.Store.AddReplies(ctx, turn, []message.Reply{reply})
+	if err != nil {
+		return err
+	}
+	for _, r := range fresh {
+		d.cfg.Publish(message.Event{
+			Kind: message.ReplyReady, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Text: text, Key: r.Key,
+		})
+		d.cfg.Publish(message.Event{Kind: message.TurnDone, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn})
+		d.cfg.Replied(turn, r)
+	}
+	return d.cfg.Store.SetInbox(ctx, row.ID, store.InboxDone, "command "+c.Name)
+}
+
+// answer does what is asked and says in words what came of it. An error is trouble with the store.
+func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string, error) {
+	switch c.Name {
+	case "approve", "deny":
+		return d.decide(ctx, m, c)
+	case "stop":
+		return d.stop(m), nil
+	case "status":
+		return d.status(ctx, m)
+	}
+	return help, nil
+}
+
+const help = "Commands of the host:\n\n" +
+	"- `/approve ID`, `/deny ID`: answer a request for approval (owners)\n" +
+	"- `/stop`: end the answer that is being made here\n" +
+	"- `/status`: what runs here, and what waits for an approval\n" +
+	"- `/help`: this list"
+
+func (d *Desk) owner(m message.Message) bool {
+	return d.cfg.Role(m.Channel, m.SenderKey()) == route.Owner
+}
+
+// decide answers a request for approval.
+func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string, error) {
+	grant := c.Name == "approve"
+	switch {
+	case !d.owner(m):
+		return "Only an owner can answer requests for approval.", nil
+	case c.Arg == "" || strings.ContainsAny(c.Arg, " /"):
+		return fmt.Sprintf("Write the id of the request: `/%s ID`. `/status` lists what waits.", c.Name), nil
+	}
+	a, err := d.cfg.Store.Approval(ctx, c.Arg)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return "There is no such request. `/status` lists what waits.", nil
+	case err != nil:
+		return "", err
+	case grant && !approval.Showable(a):
+		return "This call is too long to be shown here. Decide on the web page or with `flynn chat`.", nil
+	}
+	err = d.cfg.Approvals.Decide(ctx, a.ID, grant, m.SenderKey())
+	switch {
+	case err == nil && grant:
+		return fmt.Sprintf("Approved: `%s` (request %s).", a.Tool, a.ID), nil
+	case err == nil:
+		return fmt.Sprintf("Denied: `%s` (request %s).", a.Tool, a.ID), nil
+	case errors.Is(err, approval.ErrSelf):
+		return "You asked for this call yourself; another owner has to approve it, or you at the web page or terminal. " +
+			"`approvals.self = true` lets owners approve their own.", nil
+	case errors.Is(err, approval.ErrExpired):
+		return "This request has expired.", nil
+	case errors.Is(err, approval.ErrDecided):
+		return "This request has another answer already.", nil
+	}
+	return "", err
+}
+
+// stop ends the running turn. In a group only who belongs to the house may: anybody could silence everybody there.
+func (d *Desk) stop(m message.Message) string {
+	if m.Conversation.Kind != message.DM && d.cfg.Role(m.Channel, m.SenderKey()) == route.Guest {
+		return "Only owners and members can stop an answer in a group."
+	}
+	if d.cfg.Stop(m.ConversationKey()) {
+		return "Stopping."
+	}
+	return "Nothing runs here."
+}
+
+// maxListed bounds the requests that a status lists.
+const maxListed = 10
+
+func (d *Desk) status(ctx context.Context, m message.Message) (string, error) {
+	text := "Nothing runs here."
+	if d.cfg.Running(m.ConversationKey()) {
+		text = "An answer is being made here."
+	}
+	if !d.owner(m) {
+		return text, nil
+	}
+	waiting, err := d.cfg.Approvals.Pending(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(waiting) == 0 {
+		return text + " No request waits for an approval.", nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %d wait for an approval:\n", text, len(waiting))
+	for _, a := range waiting[:min(len(waiting), maxListed)] {
+		fmt.Fprintf(&b, "\n- %s: `%s` of agent %s, %d min left", a.ID, a.Tool, a.Agent, int(a.Expires.Sub(d.cfg.Now()).Minutes()))
+	}
+	return b.String(), nil
+}

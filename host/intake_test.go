@@ -1,0 +1,130 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/media"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/plugin"
+)
+
+// shop is a channel with attachments by handle.
+type shop map[string]string
+
+func (s shop) Fetch(_ context.Context, handle string, limit int64) (plugin.Media, error) {
+	text, ok := s[handle]
+	if !ok {
+		return plugin.Media{}, errors.New("the platform says 404")
+	}
+	if int64(len(text)) > limit {
+		return plugin.Media{}, fmt.Errorf("it has %d bytes, at most %d", len(text), limit)
+	}
+	return plugin.Media{Size: int64(len(text)), Body: io.NopCloser(strings.NewReader(text))}, nil
+}
+
+const (
+	pngBytes = "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00"
+	elfBytes = "\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x3e\x00"
+	exeBytes = "MZ\x90\x00\x03\x00\x00\x00\x04\x00\x00\x00\xff\xff\x00\x00"
+)
+
+func newIntake(t *testing.T, s shop) (*intake, string) {
+	t.Helper()
+	store, err := media.New(media.Config{Dir: filepath.Join(t.TempDir(), "media")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	m, err := machine.NewHost(machine.HostConfig{Workspace: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	f := newFetchers()
+	t.Cleanup(f.attach("tg", &s))
+	return &intake{
+		fetchers: f, store: store, machine: func(string) (machine.Machine, error) { return m, nil }, maxSize: 1 << 10, maxFiles: 3, accept: usual,
+		log: func(string, ...any) {},
+	}, dir
+}
+
+func TestAttachmentsAreTaken(t *testing.T) {
+	in, dir := newIntake(t, shop{
+		"text": "hello", "other": "hullo", "png": pngBytes, "elf": elfBytes, "exe": exeBytes, "long": strings.Repeat("x", 2000), "bytes": "\x00\x01\x02\xff\xfe",
+	})
+	take := func(list ...message.Attachment) []agent.File {
+		return in.take(t.Context(), "s", message.Message{Channel: "tg", Attachments: list})
+	}
+	for _, c := range []struct {
+		name       string
+		attachment message.Attachment
+		path, kind string
+		why        string
+	}{
+		{"text", message.Attachment{Handle: "text", Name: "notes.txt"}, "attachments/notes.txt", "text/plain", ""},
+		{"the same again is the same file", message.Attachment{Handle: "text", Name: "notes.txt"}, "attachments/notes.txt", "text/plain", ""},
+		{"another of that name does not take its place", message.Attachment{Handle: "other", Name: "notes.txt"}, "attachments/notes-2.txt", "text/plain", ""},
+		{"the type is that of the bytes", message.Attachment{Handle: "png", Name: "a.txt", Type: "text/plain"}, "attachments/a.txt", "image/png", ""},
+		{"no name", message.Attachment{Handle: "png"}, "attachments/file", "image/png", ""},
+		{"a name that leads out", message.Attachment{Handle: "text", Name: "../../etc/passwd"}, "attachments/passwd", "text/plain", ""},
+		{"a hidden name that looks like an option", message.Attachment{Handle: "text", Name: ".-rf"}, "attachments/rf", "text/plain", ""},
+		{"a name for a shell", message.Attachment{Handle: "text", Name: "a;rm -rf $HOME`x`.txt"}, "attachments/a_rm_-rf__HOME_x_.txt", "text/plain", ""},
+		{"a program", message.Attachment{Handle: "elf", Name: "photo.png", Type: "image/png"}, "", "", "it is a program"},
+		{"a program of another world", message.Attachment{Handle: "exe", Name: "photo.png", Type: "image/png"}, "", "", "it is a program"},
+		{"a type that nobody accepts", message.Attachment{Handle: "bytes", Name: "x"}, "", "", "does not have its type"},
+		{"too large, and it says so", message.Attachment{Handle: "long", Size: 2000}, "", "", "too large"},
+		{"too large, and it does not say so", message.Attachment{Handle: "long"}, "", "", "could not be got"},
+		{"not there", message.Attachment{Handle: "none"}, "", "", "could not be got"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := take(c.attachment)[0]
+			if f.Path != c.path || (c.why == "") != (f.Why == "") || !strings.Contains(f.Why, c.why) {
+				t.Fatalf("got %+v", f)
+			}
+			if c.path == "" {
+				return
+			}
+			if message.MediaType(f.Type) != c.kind || f.Digest == "" {
+				t.Errorf("got %+v, want type %s", f, c.kind)
+			}
+			if _, err := os.Stat(filepath.Join(dir, f.Path)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if text, _ := os.ReadFile(filepath.Join(dir, "attachments/notes.txt")); string(text) != "hello" {
+		t.Errorf("the first file holds %q", text)
+	}
+	if fs := take(make([]message.Attachment, 5)...); len(fs) != 5 || !strings.Contains(fs[3].Why, "3 files") {
+		t.Errorf("five files: %+v", fs)
+	}
+	in.accept = []string{"*/*"}
+	if f := take(message.Attachment{Handle: "elf", Name: "x"})[0]; f.Path != "" {
+		t.Errorf("a program was taken: %+v", f)
+	}
+	if f := in.take(t.Context(), "s", message.Message{Channel: "gone", Attachments: []message.Attachment{{Handle: "text"}}})[0]; f.Why != "the channel is not there now" {
+		t.Errorf("got %+v", f)
+	}
+}
+
+func FuzzFileName(f *testing.F) {
+	for _, s := range []string{"a.txt", "../x", "", ".", "..", "-rf", "a\x00b", "\xff", strings.Repeat("é", 200), "CON", "a/b"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		got := fileName(name)
+		if got == "" || len(got) > maxFileName || got[0] == '.' || got[0] == '-' || strings.ContainsAny(got, "/\\ \x00\n;$`'\"") || !utf8.ValidString(got) {
+			t.Errorf("%q became %q", name, got)
+		}
+	})
+}

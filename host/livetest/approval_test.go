@@ -1,0 +1,32 @@
+package livetest
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestApprovalInChat has a guest's command wait for an owner, who answers in the same channel.
+func TestApprovalInChat(t *testing.T) {
+	addr := ircServer(t)
+	config := strings.Replace(ircConfig, "ADDRESS", addr, 1)
+	config = strings.Replace(config, "model_tier = \"complex\"\n", "model_tier = \"complex\"\ntool_profile = \"coding\"\n", 1)
+	config = strings.Replace(config, "mode = \"open\"\n", "mode = \"open\"\nowners = [\"net:ann\"]\n", 1)
+	s := newSite(t, config+"[models.default]\nprovider = \"demo\"\n[models.complex]\nprovider = \"demo\"\n")
+	s.start()
+	ann, bob := newPerson(t, addr, "ann"), newPerson(t, addr, "bob")
+	ann.meet()
+	bob.send("PRIVMSG #flynn :flynn: !sh echo one-$((40+2))")
+	line := ann.await("/approve ", 20*time.Second)
+	id := regexp.MustCompile(`/approve ([A-Z0-9]+)`).FindStringSubmatch(line)[1]
+	bob.send("PRIVMSG #flynn :flynn: /approve " + id)
+	bob.await("Only an owner", 10*time.Second)
+	s.kill() // the request, and the answer to it, outlive the host
+	s.start()
+	ann.meet()
+	ann.send("PRIVMSG #flynn :flynn: /approve " + id)
+	ann.await("Approved: ", 10*time.Second)
+	bob.await("one-42", 20*time.Second)
+	bob.quiet("/approve "+id, 300*time.Millisecond)
+}

@@ -1,0 +1,124 @@
+package media
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/gabriel-vasile/mimetype"
+)
+
+// Open reads media. The reader ends with ErrCorrupt instead of io.EOF when the bytes are not those that were put; what uses media
+// before that has to be able to take it back.
+func (s *Store) Open(ctx context.Context, digest string) (io.ReadCloser, Info, error) {
+	info, f, err := s.open(ctx, digest)
+	if err != nil {
+		return nil, Info{}, fmt.Errorf("open media: %w", err)
+	}
+	return &checked{store: s, file: f, digest: digest, sum: sha256.New()}, info, nil
+}
+
+// Touch tells about media, and renews it: it stays for another Grace at least.
+func (s *Store) Touch(ctx context.Context, digest string) (Info, error) {
+	if err := s.touch(digest); err != nil {
+		return Info{}, fmt.Errorf("touch media: %w", err)
+	}
+	info, f, err := s.open(ctx, digest)
+	if err != nil {
+		return Info{}, fmt.Errorf("touch media: %w", err)
+	}
+	return info, f.Close()
+}
+
+func (s *Store) touch(digest string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entries[digest]
+	if e == nil || e.room == 0 {
+		return ErrNotFound
+	}
+	e.touched = s.config.Now()
+	return os.Chtimes(s.path(digest), e.touched, e.touched)
+}
+
+func (s *Store) open(ctx context.Context, digest string) (Info, *os.File, error) {
+	if err := ctx.Err(); err != nil {
+		return Info{}, nil, err
+	}
+	if !validDigest(digest) {
+		return Info{}, nil, ErrNotFound
+	}
+	f, err := os.Open(s.path(digest))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Info{}, nil, ErrNotFound
+	}
+	if err != nil {
+		return Info{}, nil, err
+	}
+	info, err := s.describe(f, digest)
+	if err != nil {
+		_ = f.Close()
+	}
+	return info, f, err
+}
+
+// describe puts together what is known. A head that is lost or spoiled costs the name, not the media.
+func (s *Store) describe(f *os.File, digest string) (Info, error) {
+	stat, err := f.Stat()
+	if err != nil {
+		return Info{}, err
+	}
+	info := Info{Digest: digest, Size: stat.Size(), Put: stat.ModTime()}
+	var h head
+	text, err := os.ReadFile(s.path(digest) + headSuffix)
+	if err == nil && json.Unmarshal(text, &h) == nil && h.Detected != "" {
+		info.Detected, info.Claimed, info.Name = h.Detected, h.Claimed, h.Name
+		return info, nil
+	}
+	first := make([]byte, detectFrom)
+	n, err := f.ReadAt(first, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return Info{}, err
+	}
+	info.Detected = mimetype.Detect(first[:n]).String()
+	return info, nil
+}
+
+// checked compares what is read with the digest.
+type checked struct {
+	store  *Store
+	file   *os.File
+	digest string
+	sum    hash.Hash
+}
+
+// Read implements io.Reader.
+func (c *checked) Read(p []byte) (int, error) {
+	n, err := c.file.Read(p)
+	c.sum.Write(p[:n])
+	if errors.Is(err, io.EOF) && hex.EncodeToString(c.sum.Sum(nil)) != c.digest {
+		c.store.discard(c.digest)
+		return n, fmt.Errorf("read media %.12s: %w", c.digest, ErrCorrupt)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (c *checked) Close() error { return c.file.Close() }
+
+// discard removes a spoiled object, so that it can be put again.
+func (s *Store) discard(digest string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[digest]; e != nil && e.room > 0 && e.pins == 0 {
+		s.log.Error("media on disk is not what was put; it is removed", "digest", digest)
+		_ = s.remove(digest, e)
+	}
+}

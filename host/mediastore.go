@@ -1,0 +1,87 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/media"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/tool/builtin"
+)
+
+// openMedia opens the store of attachments.
+func (h *Host) openMedia(c *config.Config) (*media.Store, error) {
+	return media.New(media.Config{
+		Dir:       filepath.Join(c.Store.Dir, "media"),
+		MaxObject: int64(c.Media.MaxObject), MaxTotal: int64(c.Media.MaxTotal), MaxAge: time.Duration(c.Media.MaxAge),
+		Keep: h.neededMedia, Log: h.log,
+	})
+}
+
+// takeFiles puts what came with a message into the session's workspace, by the configuration in force.
+func (h *Host) takeFiles(ctx context.Context, session string, m message.Message) []agent.File {
+	c := h.current.Load().config.Media
+	accept := c.Accept
+	if len(accept) == 0 {
+		accept = usual
+	}
+	in := intake{
+		fetchers: h.fetchers, store: h.media, machine: h.machines.Host, maxSize: min(int64(c.MaxObject), maxFetch), maxFiles: c.MaxFiles,
+		accept: accept, log: h.log.Warn,
+	}
+	return in.take(ctx, session, m)
+}
+
+// keepFile puts a file that goes with an answer into the media store.
+func (h *Host) keepFile(ctx context.Context, name string, body io.Reader) (message.Attachment, error) {
+	info, err := h.media.Put(ctx, media.Head{Name: name}, body)
+	if errors.Is(err, media.ErrTooLarge) || errors.Is(err, media.ErrFull) {
+		return message.Attachment{}, fmt.Errorf("%w: %w", builtin.ErrNotKept, err)
+	}
+	return message.Attachment{Digest: info.Digest, Name: info.Name, Type: message.MediaType(info.Type()), Size: info.Size}, err
+}
+
+// openFile opens media for a delivery.
+func (h *Host) openFile(digest string) (io.ReadCloser, error) {
+	body, _, err := h.media.Open(context.Background(), digest)
+	return body, err
+}
+
+// neededMedia are the files of replies that are not delivered yet, and of turns that have attached some and run on.
+func (h *Host) neededMedia(ctx context.Context) (map[string]bool, error) {
+	needed := map[string]bool{}
+	add := func(list []message.Attachment) {
+		for _, a := range list {
+			needed[a.Digest] = true
+		}
+	}
+	turns, err := h.store.RunningTurns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range turns { // before the outbox: what ends in between is in one of the two
+		steps, err := h.store.Steps(ctx, t.ID)
+		if err != nil {
+			return nil, err
+		}
+		attached, err := agent.Attached(steps)
+		if err != nil {
+			return nil, err
+		}
+		add(attached)
+	}
+	rows, err := h.store.UnsentOutbox(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		add(r.Reply.Attachments)
+	}
+	return needed, nil
+}

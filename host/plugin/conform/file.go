@@ -1,0 +1,72 @@
+package conform
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/BurntSushi/toml"
+)
+
+// FileName is the file beside plugin.toml that says how to try the plugin.
+const FileName = "conform.toml"
+
+const maxFile = 64 << 10 // bytes
+
+// file is a conform.toml. A plugin without one is tried with no settings.
+type file struct {
+	Settings map[string]any    `toml:"settings"`
+	Secrets  map[string]string `toml:"secrets"`
+	// Optional names secrets without which the plugin works as well.
+	Optional []string    `toml:"optional_secrets"`
+	Fake     fakeCommand `toml:"fake"`
+	Calls    []call      `toml:"calls"`
+}
+
+// fakeCommand starts a pretended platform.
+type fakeCommand struct {
+	Command []string `toml:"command"` // run in the plugin's folder
+	// Redelivers says that the platform delivers again what was not acknowledged, as most do.
+	Redelivers bool `toml:"redelivers"`
+}
+
+// call is a tool call that succeeds.
+type call struct {
+	Tool      string         `toml:"tool"`
+	Arguments map[string]any `toml:"arguments"`
+}
+
+func readFile(dir string) (file, error) {
+	name := filepath.Join(dir, FileName)
+	info, err := os.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return file{}, nil
+	}
+	if err != nil {
+		return file{}, err
+	}
+	if info.Size() > maxFile {
+		return file{}, fmt.Errorf("%s has %d bytes, at most %d", name, info.Size(), maxFile)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return file{}, err
+	}
+	return parseFile(text)
+}
+
+// parseFile reads a conform.toml strictly: a misspelt key would leave checks out.
+func parseFile(text []byte) (file, error) {
+	var f file
+	meta, err := toml.Decode(string(text), &f)
+	if err != nil {
+		return file{}, fmt.Errorf("%s: %w", FileName, err)
+	}
+	var wrong []error
+	for _, key := range meta.Undecoded() {
+		wrong = append(wrong, fmt.Errorf("%s: unknown key %s", FileName, key))
+	}
+	return f, errors.Join(wrong...)
+}

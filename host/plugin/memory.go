@@ -1,0 +1,68 @@
+package plugin
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// Bounds on the memory of a process, in bytes. A Go program keeps near run.memory by itself, which it gets as GOMEMLIMIT; one that uses twice
+// as much leaks, or is not bounded by that, and is ended before the machine suffers.
+const (
+	defaultMemory = 512 << 20 // of plugins that name no run.memory
+	memoryFactor  = 2
+)
+
+// hardLimit is how much a process of m may use.
+func hardLimit(m Manifest) int64 {
+	if m.Run.Memory > 0 {
+		return memoryFactor * int64(m.Run.Memory)
+	}
+	return memoryFactor * defaultMemory
+}
+
+// weigh ends the process when it uses more memory than it may. It returns when the process is gone or about to be ended.
+func (r *running) weigh() {
+	limit := hardLimit(r.manifest)
+	tick := time.NewTicker(max(r.pace.healthEvery/10, 10*time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-r.exited():
+			return
+		case <-r.stdioOn.Done():
+			return
+		}
+		used, known := privateMemory(r.pid())
+		if !known {
+			return // this system does not tell
+		}
+		if used > limit {
+			r.tooHeavy.Store(&heavy{used, limit})
+			r.runner.kill()
+			return
+		}
+	}
+}
+
+// heavy is why a process was ended.
+type heavy struct{ used, limit int64 }
+
+func (h *heavy) Error() string {
+	return fmt.Sprintf("the process was ended: it used %d MiB of memory, at most %d MiB (twice run.memory of plugin.toml)", h.used>>20, h.limit>>20)
+}
+
+// privateMemory is what a process has in memory for itself alone, in bytes: its resident pages without those that are backed by files or shared.
+func privateMemory(pid int) (_ int64, known bool) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0, false
+	}
+	var size, resident, shared int64
+	if _, err := fmt.Fscan(strings.NewReader(string(text)), &size, &resident, &shared); err != nil {
+		return 0, false
+	}
+	return (resident - shared) * int64(os.Getpagesize()), true
+}

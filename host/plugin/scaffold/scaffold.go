@@ -1,0 +1,124 @@
+// Package scaffold writes the beginning of a plugin: a folder that works as it is and passes the conformance kit.
+//
+// The call is Write. What it writes lies under templates; a file that ends in .tmpl loses that ending, which keeps Go files of
+// templates from being built as a part of Flynn.
+package scaffold
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/flynnhost/flynn/host/plugin"
+)
+
+//go:embed templates
+var templates embed.FS
+
+// Languages are those that there are templates for.
+func Languages() []string { return []string{"go", "node"} }
+
+// Config says what is written.
+type Config struct {
+	Dir      string // to make; ./NAME
+	Name     string
+	Language string // "go"
+	Kind     plugin.Kind
+	// Release of Flynn that a Go module requires, such as "v1.2.3"; empty leaves it to go mod tidy.
+	Release string
+}
+
+// fill is what templates see.
+type fill struct {
+	Name, Kind, Description, Platform, GoVersion, Release string
+}
+
+var descriptions = map[plugin.Kind]string{
+	plugin.Channel: "Says something once in a while and hears the answer",
+	plugin.Tools:   "Rolls dice",
+}
+
+var (
+	validName    = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,38}[a-z0-9]$`)
+	validRelease = regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
+)
+
+// Write makes the folder and returns its name. A folder that exists is left alone.
+func Write(c Config) (dir string, err error) {
+	c.Language, c.Kind = cmp.Or(c.Language, "go"), cmp.Or(c.Kind, plugin.Channel)
+	c.Dir = cmp.Or(c.Dir, c.Name)
+	switch {
+	case !validName.MatchString(c.Name):
+		return "", fmt.Errorf("%q cannot be a plugin's name: want 2 to 40 of a-z, 0-9 and - inside", c.Name)
+	case !slices.Contains(Languages(), c.Language):
+		return "", fmt.Errorf("there is no template for the language %q: want %s", c.Language, strings.Join(Languages(), " or "))
+	case descriptions[c.Kind] == "":
+		return "", fmt.Errorf("there is no template for the kind %q: want channel or tools", c.Kind)
+	}
+	if !validRelease.MatchString(c.Release) {
+		c.Release = "" // a build of somebody's own
+	}
+	if err := os.Mkdir(c.Dir, 0o755); errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("%s exists: choose another name, or remove it", c.Dir)
+	} else if err != nil {
+		return "", err
+	}
+	f := fill{
+		Name: c.Name, Kind: string(c.Kind), Description: descriptions[c.Kind], Platform: plugin.Platform(), GoVersion: goVersion(), Release: c.Release,
+	}
+	for _, part := range []string{"all", string(c.Kind)} {
+		if err := writeAll(c.Dir, path.Join("templates", c.Language, part), f); err != nil {
+			return "", errors.Join(err, os.RemoveAll(c.Dir))
+		}
+	}
+	return c.Dir, nil
+}
+
+// goVersion is that of the language with which Flynn was built: the SDK needs no newer one.
+func goVersion() string {
+	v, _, _ := strings.Cut(strings.TrimPrefix(runtime.Version(), "go"), " ")
+	return v
+}
+
+func writeAll(dir, from string, f fill) error {
+	entries, err := templates.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		text, err := templates.ReadFile(path.Join(from, e.Name()))
+		if err != nil {
+			return err
+		}
+		filled, err := filledIn(e.Name(), string(text), f)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, strings.TrimSuffix(e.Name(), ".tmpl")), filled, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// filledIn uses delimiters that neither Go nor JavaScript nor TOML has.
+func filledIn(name, text string, f fill) ([]byte, error) {
+	t, err := template.New(name).Delims("{%", "%}").Option("missingkey=error").Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	err = t.Execute(&out, f)
+	return out.Bytes(), err
+}

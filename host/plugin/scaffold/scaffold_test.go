@@ -1,0 +1,133 @@
+//go:build unix
+
+package scaffold
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/plugin/conform"
+	"github.com/flynnhost/flynn/sdk/need"
+)
+
+// write makes a plugin inside this module, where the SDK is found without a download; go leaves folders called testdata out of "./...".
+func write(t *testing.T, c Config) string {
+	t.Helper()
+	if err := os.MkdirAll("testdata", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	parent, err := os.MkdirTemp("testdata", "new")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(parent) })
+	c.Dir = filepath.Join(parent, c.Name)
+	dir, err := Write(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// goTool runs go in dir, which must not have a module of its own for that.
+func goTool(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.Command("go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go %v: %v\n%s", args, err, out)
+	}
+}
+
+func conforms(t *testing.T, dir string) {
+	t.Helper()
+	report, err := conform.Run(t.Context(), conform.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range report.Results {
+		t.Logf("%-4s %s %s", r.Outcome, r.Check, r.Detail)
+		if r.Outcome == conform.Fail {
+			t.Errorf("%s fails: %s", r.Check, r.Detail)
+		}
+	}
+	if n := report.Count(conform.Pass); n < len(report.Results)/2 {
+		t.Errorf("only %d of %d checks could be made", n, len(report.Results))
+	}
+}
+
+func TestGo(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []plugin.Kind{plugin.Channel, plugin.Tools} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			dir := write(t, Config{Name: "my-plugin", Kind: kind, Release: "v0.1.0"})
+			module, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+			if err != nil || !strings.Contains(string(module), "require github.com/flynnhost/flynn v0.1.0") || strings.Contains(string(module), "replace") {
+				t.Errorf("go.mod is %s, %v", module, err)
+			}
+			if err := os.Remove(filepath.Join(dir, "go.mod")); err != nil { // inside this module it is a package
+				t.Fatal(err)
+			}
+			goTool(t, dir, "build", "-trimpath", "-o", "bin/my-plugin", ".")
+			goTool(t, dir, "vet", ".")
+			goTool(t, dir, "test", "-count=1", ".")
+			conforms(t, dir)
+		})
+	}
+}
+
+func TestNode(t *testing.T) {
+	t.Parallel()
+	_, err := exec.LookPath("node")
+	need.Part(t, "node", err)
+	for _, kind := range []plugin.Kind{plugin.Channel, plugin.Tools} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			conforms(t, write(t, Config{Name: "my-plugin", Language: "node", Kind: kind}))
+		})
+	}
+}
+
+func TestWriteRefuses(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		config Config
+		says   string
+	}{
+		"a name that is a path": {Config{Name: "../x"}, "cannot be a plugin's name"},
+		"another language":      {Config{Name: "my-plugin", Language: "cobol"}, "want go or node"},
+		"another kind":          {Config{Name: "my-plugin", Kind: "policy"}, "want channel or tools"},
+		"what is there":         {Config{Name: "my-plugin", Dir: dir}, "exists: choose another name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := Write(c.config); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("got %v, want %q in it", err, c.says)
+			}
+		})
+	}
+}
+
+// TestExample keeps the example in Node and the template of the same thing from growing apart.
+func TestExample(t *testing.T) {
+	dir := write(t, Config{Name: "node-echo-channel", Language: "node"})
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		want, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		have, err := os.ReadFile(filepath.Join("../../../examples/node-echo-channel", f.Name()))
+		if err != nil || string(have) != string(want) {
+			t.Errorf("%s is not what flynn plugin new writes: run it again for the example (%v)", f.Name(), err)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package service
+
+import (
+	"time"
+
+	"golang.org/x/time/rate"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Bounds of what one instance may do. Sizes are in bytes.
+const (
+	maxKey   = 256
+	maxValue = 64 << 10
+	maxList  = 1000 // keys of one list
+
+	maxCalls        = 32   // under way at a time
+	callsPerSecond  = 1000 // in the mean
+	callsAtOnce     = 4000
+	writesPerSecond = 200 // each waits for the disk, as messages do
+	writesAtOnce    = 1000
+
+	maxMediaStreams = 8
+	mediaIdle       = 30 * time.Second // between two frames
+	mediaTimeout    = 10 * time.Minute // of a whole transfer
+
+	maxCounters = 50            // names
+	maxCount    = 1_000_000_000 // added at once
+)
+
+// valueRoom is what the values of an instance may take.
+func valueRoom() store.Room { return store.Room{Keys: 10_000, Bytes: 64 << 20} }
+
+// account is what an instance has used. It outlives processes, which would otherwise begin anew by failing.
+type account struct {
+	calls, writes *rate.Limiter
+	media         *rate.Limiter // bytes
+	callSlots     chan struct{}
+	mediaSlots    chan struct{}
+	hookSlots     chan struct{}   // requests under way
+	counters      map[string]bool // under Server.mu
+}
+
+func newAccount(mediaPerHour int64) *account {
+	return &account{
+		calls: rate.NewLimiter(callsPerSecond, callsAtOnce), writes: rate.NewLimiter(writesPerSecond, writesAtOnce),
+		media:     rate.NewLimiter(rate.Limit(float64(mediaPerHour)/time.Hour.Seconds()), int(mediaPerHour)),
+		callSlots: make(chan struct{}, maxCalls), mediaSlots: make(chan struct{}, maxMediaStreams),
+		hookSlots: make(chan struct{}, maxHookCalls), counters: map[string]bool{},
+	}
+}
+
+// take takes a slot if there is one.
+func take(slots chan struct{}) (release func(), ok bool) {
+	select {
+	case slots <- struct{}{}:
+		return func() { <-slots }, true
+	default:
+		return nil, false
+	}
+}
+
+// tooMuch is RESOURCE_EXHAUSTED with the time after which another try makes sense.
+func tooMuch(what string, retry time.Duration) error {
+	s, err := status.New(codes.ResourceExhausted, what).WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(retry)})
+	if err != nil {
+		return status.Error(codes.ResourceExhausted, what)
+	}
+	return s.Err()
+}
+
+// spend takes n from a limit, or says when there will be as much.
+func spend(l *rate.Limiter, n int, what string) error {
+	r := l.ReserveN(time.Now(), n)
+	if !r.OK() {
+		return status.Error(codes.ResourceExhausted, what)
+	}
+	if wait := r.Delay(); wait > 0 {
+		r.Cancel()
+		return tooMuch(what, wait)
+	}
+	return nil
+}

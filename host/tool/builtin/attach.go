@@ -1,0 +1,68 @@
+package builtin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/tool"
+)
+
+// Keep puts a file into the media store. An error that wraps ErrNotKept is told to the model.
+type Keep func(ctx context.Context, name string, body io.Reader) (message.Attachment, error)
+
+// ErrNotKept says that the media store does not take a file, and why.
+var ErrNotKept = errors.New("the file cannot be attached")
+
+type attachArgs struct {
+	Path string `json:"path"`
+	Name string `json:"name"`
+}
+
+// maxAttach bounds a file that goes with an answer, in bytes; a machine gives no more at once.
+const maxAttach = 64 << 20
+
+func messageAttach(keep Keep) tool.Tool {
+	return function[attachArgs]{
+		spec: tool.Spec{
+			Name: "message.attach",
+			Description: "Attach a file of the workspace to your answer, as it is now. It goes with the answer that ends this turn; " +
+				"where the conversation takes no files, its name is shown instead.",
+			Effect:  tool.Write,
+			Machine: true,
+			Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["path"],"properties":{
+				"path":{"type":"string","minLength":1,"description":"relative to the workspace"},
+				"name":{"type":"string","minLength":1,"maxLength":200,"description":"what the file is called for who gets it; the name that it has if left out"}}}`),
+		},
+		run: func(ctx context.Context, call tool.Call, args attachArgs) (tool.Result, error) {
+			data, size, err := call.Machine.ReadFile(ctx, args.Path, 0, maxAttach)
+			switch {
+			case err != nil:
+				return outcome(err)
+			case size > int64(len(data)):
+				return failure("%s has %d bytes; at most %d can be attached", args.Path, size, maxAttach), nil
+			}
+			name := args.Name
+			if name == "" {
+				name = path.Base(args.Path)
+			}
+			a, err := keep(ctx, name, bytes.NewReader(data))
+			if errors.Is(err, ErrNotKept) {
+				return failure("%v", err), nil
+			}
+			if err != nil {
+				return tool.Result{}, fmt.Errorf("keep a file: %w", err)
+			}
+			return tool.Result{
+				Text:        fmt.Sprintf("%s (%s, %d bytes) goes with your answer", a.Name, a.Type, a.Size),
+				Labels:      fileLabel(args.Path),
+				Attachments: []message.Attachment{a},
+			}, nil
+		},
+	}
+}

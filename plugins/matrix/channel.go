@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/hostapi"
+)
+
+// plugin is the channel.
+type plugin struct {
+	settings settings
+	client   *client
+	host     *hostapi.Host
+	log      *slog.Logger
+	members  members
+
+	mu     sync.Mutex
+	warned map[string]bool // rooms whose encryption was spoken of
+}
+
+var (
+	_ channel.Editor   = (*plugin)(nil)
+	_ channel.Deleter  = (*plugin)(nil)
+	_ channel.Reacter  = (*plugin)(nil)
+	_ channel.Typer    = (*plugin)(nil)
+	_ channel.Resolver = (*plugin)(nil)
+	_ channel.Fetcher  = (*plugin)(nil)
+	_ channel.Uploader = (*plugin)(nil)
+)
+
+// Describe implements channel.Channel.
+func (p *plugin) Describe() channel.Description {
+	return channel.Description{
+		Name: "matrix", Version: "0.1.0",
+		// An event has at most 64 KiB as JSON, and holds the text twice.
+		Capabilities: channel.Capabilities{
+			MaxTextRunes: 20_000, MaxAttachmentBytes: maxMedia, MinEditInterval: time.Second, Idempotent: true, Threads: true, Markdown: true,
+		},
+	}
+}
+
+// Configure implements channel.Channel.
+func (p *plugin) Configure(_ context.Context, c channel.Config) error {
+	s, err := newSettings(c)
+	if err != nil {
+		return err
+	}
+	p.settings, p.host, p.log, p.warned = s, c.Host, c.Log, map[string]bool{}
+	p.client = &client{base: s.Homeserver, token: s.token, http: &http.Client{
+		Transport: &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: 10 * time.Second},
+		// The token goes where the operator said, and nowhere else.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	return nil
+}
+
+// Run implements channel.Channel: it follows the homeserver again and again until ctx ends.
+func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
+	defer p.client.http.CloseIdleConnections()
+	in.Status(channel.StateConnecting, p.settings.Homeserver)
+	for failures := 0; ctx.Err() == nil; {
+		began := time.Now()
+		err := p.once(ctx, in)
+		if ctx.Err() != nil {
+			break
+		}
+		state, pause := channel.StateDegraded, wait(err)
+		switch {
+		case loggedOut(err):
+			state = channel.StateAuthRequired
+		case pause > 0:
+			state = channel.StateRateLimited
+		}
+		in.Status(state, err.Error())
+		if failures++; time.Since(began) > time.Minute {
+			failures = 1
+		}
+		p.log.Warn("following the homeserver failed", "error", err)
+		select {
+		case <-time.After(max(pause, backoff(failures))):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// once makes sure that the token is that of the account and follows until something fails.
+func (p *plugin) once(ctx context.Context, in channel.Inbox) error {
+	var who struct {
+		User string `json:"user_id"`
+	}
+	if err := p.client.call(ctx, http.MethodGet, v3+"/account/whoami", nil, nil, &who); err != nil {
+		return err
+	}
+	if who.User != p.settings.UserID {
+		return fmt.Errorf("the token is that of %.200s, not of %s: correct user_id", who.User, p.settings.UserID)
+	}
+	return p.follow(ctx, in)
+}
+
+// encrypted says once for each room that Flynn cannot read it.
+func (p *plugin) encrypted(room string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.warned[room] || len(p.warned) >= maxRooms {
+		return
+	}
+	p.warned[room] = true
+	p.log.Warn("a room is encrypted and cannot be read", "room", room)
+}
+
+// show tells how the connection fares.
+func (p *plugin) show(in channel.Inbox) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.warned) > 0 {
+		in.Status(channel.StateDegraded, fmt.Sprintf("%d rooms are encrypted and cannot be read; the log names them", len(p.warned)))
+		return
+	}
+	in.Status(channel.StateReady, p.settings.UserID+" on "+p.settings.Homeserver)
+}
+
+// backoff is the wait before the next try: doubling from half a second to two minutes, half of it at random.
+func backoff(failures int) time.Duration {
+	d := min(500*time.Millisecond<<min(failures-1, 10), 2*time.Minute)
+	return d/2 + rand.N(d/2)
+}

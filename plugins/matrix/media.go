@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+)
+
+// maxMedia bounds media in both directions, in bytes.
+const maxMedia = 50 << 20
+
+// Fetch implements channel.Fetcher; a handle is an mxc address.
+func (p *plugin) Fetch(ctx context.Context, handle string) (channel.Media, error) {
+	server, id, ok := mxc(handle)
+	if !ok {
+		return channel.Media{}, errors.New("the handle is no mxc address")
+	}
+	path := "/_matrix/client/v1/media/download/" + url.PathEscape(server) + "/" + url.PathEscape(id)
+	answer, err := p.client.do(ctx, http.MethodGet, path, nil, "", nil)
+	if err != nil {
+		return channel.Media{}, fmt.Errorf("fetch media: %w", err)
+	}
+	if answer.ContentLength > maxMedia {
+		answer.Body.Close()
+		return channel.Media{}, fmt.Errorf("media have %d bytes, at most %d are fetched", answer.ContentLength, maxMedia)
+	}
+	return channel.Media{Type: answer.Header.Get("Content-Type"), Size: max(answer.ContentLength, 0), Body: &bounded{answer.Body, maxMedia}}, nil
+}
+
+// bounded fails a body that is longer than was allowed.
+type bounded struct {
+	io.ReadCloser
+	left int
+}
+
+// Read implements io.Reader.
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= n; b.left < 0 {
+		return 0, fmt.Errorf("media have more than %d bytes", maxMedia)
+	}
+	return n, err
+}
+
+// Upload implements channel.Uploader.
+func (p *plugin) Upload(ctx context.Context, m channel.Media) (string, error) {
+	query := url.Values{}
+	if m.Name != "" {
+		query.Set("filename", m.Name)
+	}
+	kind := m.Type
+	if kind == "" {
+		kind = "application/octet-stream"
+	}
+	answer, err := p.client.do(ctx, http.MethodPost, "/_matrix/media/v3/upload", query, kind, m.Body)
+	if err != nil {
+		return "", fmt.Errorf("upload media: %w", err)
+	}
+	defer answer.Body.Close()
+	var out struct {
+		URI string `json:"content_uri"`
+	}
+	if err := json.NewDecoder(io.LimitReader(answer.Body, 64<<10)).Decode(&out); err != nil {
+		return "", fmt.Errorf("upload media: %w", err)
+	}
+	if _, _, ok := mxc(out.URI); !ok {
+		return "", errors.New("upload media: the homeserver answers without an mxc address")
+	}
+	return out.URI, nil
+}
+
+// reaction is the key of a reaction.
+func reaction(e event) string {
+	var c content
+	if json.Unmarshal(e.Content, &c) != nil {
+		return ""
+	}
+	return c.Relation.Key
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/markdown"
+)
+
+// roomOf is the room of a conversation, and the thread in it.
+func roomOf(c channel.Conversation) (room, thread string) {
+	if c.Kind == channel.Thread && c.Parent != "" {
+		return c.Parent, c.ID
+	}
+	return c.ID, ""
+}
+
+// transaction makes the id by which the homeserver recognises a request that comes twice.
+func transaction(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return "flynn-" + base64.RawURLEncoding.EncodeToString(sum[:18])
+}
+
+// Send implements channel.Channel: the text, then each attachment, all with ids that come from the key.
+func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error) {
+	roomID, thread := roomOf(s.Conversation)
+	var sent channel.Sent
+	relation := related(thread, s.ReplyTo)
+	put := func(content map[string]any, part string) error {
+		if relation != nil {
+			content["m.relates_to"] = relation
+		}
+		id, err := p.put(ctx, roomID, "m.room.message", transaction(s.Key, part), content)
+		if err == nil {
+			sent.MessageIDs = append(sent.MessageIDs, id)
+		}
+		return err
+	}
+	var err error
+	if s.Text != "" {
+		err = put(text(s.Text, s.Markdown), "text")
+	}
+	for i, a := range s.Attachments {
+		if err == nil {
+			err = put(file(a), fmt.Sprint("file", i))
+		}
+	}
+	if err != nil {
+		sent.Outcome, sent.RetryAfter = outcome(err), wait(err)
+		return sent, fmt.Errorf("send to %s: %w", roomID, err)
+	}
+	sent.Outcome = channel.OutcomeSent
+	return sent, nil
+}
+
+// put sends one event and returns its id. A transaction that the homeserver knows answers with the id of then.
+func (p *plugin) put(ctx context.Context, roomID, kind, txn string, content any) (string, error) {
+	var out struct {
+		ID string `json:"event_id"`
+	}
+	err := p.client.call(ctx, http.MethodPut, room(roomID, "send", kind, txn), nil, content, &out)
+	return out.ID, err
+}
+
+// text is a message in both of its forms. It mentions nobody: what a model writes must not ring at everybody's.
+func text(source string, isMarkdown bool) map[string]any {
+	out := map[string]any{"msgtype": "m.text", "body": source, "m.mentions": map[string]any{}}
+	if isMarkdown {
+		out["body"] = markdown.Render(source, markdown.Plain)
+		out["format"], out["formatted_body"] = "org.matrix.custom.html", markdown.Render(source, markdown.HTML)
+	}
+	return out
+}
+
+// file is a message that shows media which were uploaded before.
+func file(a channel.Attachment) map[string]any {
+	kind := "m.file"
+	for prefix, k := range map[string]string{"image/": "m.image", "audio/": "m.audio", "video/": "m.video"} {
+		if strings.HasPrefix(a.Type, prefix) {
+			kind = k
+		}
+	}
+	return map[string]any{
+		"msgtype": kind, "body": a.Name, "filename": a.Name, "url": a.Handle, "info": map[string]any{"mimetype": a.Type, "size": a.Size},
+	}
+}
+
+// related says what a message belongs to; nil is nothing.
+func related(thread, replyTo string) map[string]any {
+	answer := map[string]any{"event_id": replyTo}
+	switch {
+	case thread != "" && replyTo != "":
+		return map[string]any{"rel_type": "m.thread", "event_id": thread, "m.in_reply_to": answer}
+	case thread != "":
+		return map[string]any{"rel_type": "m.thread", "event_id": thread}
+	case replyTo != "":
+		return map[string]any{"m.in_reply_to": answer}
+	}
+	return nil
+}
+
+// Edit implements channel.Editor.
+func (p *plugin) Edit(ctx context.Context, e channel.Edit) (channel.Edited, error) {
+	roomID, _ := roomOf(e.Conversation)
+	content := text(e.Text, e.Markdown)
+	fresh := text(e.Text, e.Markdown)
+	content["body"] = "* " + fmt.Sprint(fresh["body"])
+	content["m.new_content"] = fresh
+	content["m.relates_to"] = map[string]any{"rel_type": "m.replace", "event_id": e.MessageID}
+	_, err := p.put(ctx, roomID, "m.room.message", transaction("edit", e.MessageID, fmt.Sprint(e.Revision)), content)
+	if d := wait(err); d > 0 {
+		return channel.Edited{RetryAfter: d}, nil
+	}
+	return channel.Edited{}, err
+}
+
+// Delete implements channel.Deleter.
+func (p *plugin) Delete(ctx context.Context, c channel.Conversation, messageID string) error {
+	roomID, _ := roomOf(c)
+	return p.redact(ctx, roomID, messageID)
+}
+
+func (p *plugin) redact(ctx context.Context, roomID, id string) error {
+	return p.client.call(ctx, http.MethodPut, room(roomID, "redact", id, transaction("redact", id)), nil, struct{}{}, nil)
+}
+
+// React implements channel.Reacter.
+func (p *plugin) React(ctx context.Context, r channel.Reaction) error {
+	roomID, _ := roomOf(r.Conversation)
+	if !r.Remove {
+		_, err := p.put(ctx, roomID, "m.reaction", transaction("react", r.MessageID, r.Reaction, fmt.Sprint(time.Now().UnixNano())), map[string]any{
+			"m.relates_to": map[string]any{"rel_type": "m.annotation", "event_id": r.MessageID, "key": r.Reaction},
+		})
+		if e := (*apiError)(nil); errors.As(err, &e) && e.Code == "M_DUPLICATE_ANNOTATION" {
+			return nil
+		}
+		return err
+	}
+	var found struct {
+		Chunk []event `json:"chunk"`
+	}
+	path := "/_matrix/client/v1/rooms/" + url.PathEscape(roomID) + "/relations/" + url.PathEscape(r.MessageID) + "/m.annotation/m.reaction"
+	if err := p.client.call(ctx, http.MethodGet, path, url.Values{"limit": {"100"}}, nil, &found); err != nil {
+		return err
+	}
+	for _, e := range found.Chunk {
+		if e.Sender == p.settings.UserID && reaction(e) == r.Reaction {
+			return p.redact(ctx, roomID, e.ID)
+		}
+	}
+	return nil
+}
+
+// Typing implements channel.Typer.
+func (p *plugin) Typing(ctx context.Context, t channel.Typing) error {
+	roomID, _ := roomOf(t.Conversation)
+	body := map[string]any{"typing": t.On}
+	if t.On {
+		body["timeout"] = t.TTL.Milliseconds()
+	}
+	return p.client.call(ctx, http.MethodPut, room(roomID, "typing", p.settings.UserID), nil, body, nil)
+}
+
+// Resolve implements channel.Resolver, for the alias of a room.
+func (p *plugin) Resolve(ctx context.Context, query string) ([]channel.Target, error) {
+	if !strings.HasPrefix(query, "#") || !strings.Contains(query, ":") {
+		return nil, nil
+	}
+	var out struct {
+		Room string `json:"room_id"`
+	}
+	err := p.client.call(ctx, http.MethodGet, v3+"/directory/room/"+url.PathEscape(query), nil, nil, &out)
+	if e := (*apiError)(nil); errors.As(err, &e) && e.Status == http.StatusNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []channel.Target{{Conversation: channel.Conversation{ID: out.Room, Kind: channel.Group}, Title: query}}, nil
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+)
+
+// settings are the keys of [channels.NAME] that this plugin knows.
+type settings struct {
+	Homeserver string `json:"homeserver"` // base URL of the client-server API
+	UserID     string `json:"user_id"`    // Flynn's own, "@flynn:example.org"
+	// AcceptInvites are globs of the people whose invitations are accepted; nobody's by default.
+	AcceptInvites []string `json:"accept_invites"`
+	SyncSeconds   int      `json:"sync_seconds"` // 30, of one long poll
+
+	token string
+}
+
+// userID is what the specification says, in a form that is strict enough to compare.
+var userID = regexp.MustCompile(`^@[!-9;-~]{1,200}:[A-Za-z0-9.:\[\]-]{1,200}$`)
+
+func newSettings(c channel.Config) (settings, error) {
+	s := settings{SyncSeconds: 30}
+	if err := c.Decode(&s); err != nil {
+		return s, err
+	}
+	s.token = c.Secrets["access_token"]
+	s.Homeserver = strings.TrimSuffix(s.Homeserver, "/")
+	var errs channel.FieldErrors
+	wrong := func(bad bool, path, format string, args ...any) {
+		if bad {
+			errs = append(errs, channel.FieldError{Path: path, Message: fmt.Sprintf(format, args...)})
+		}
+	}
+	u, err := url.Parse(s.Homeserver)
+	wrong(err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http", "homeserver", `want an address such as "https://matrix.example.org"`)
+	wrong(!userID.MatchString(s.UserID), "user_id", `want Flynn's own account, such as "@flynn:example.org"`)
+	wrong(s.token == "", "secrets.access_token", "missing: write access_token_env or access_token_file")
+	wrong(s.SyncSeconds < 0 || s.SyncSeconds > 120, "sync_seconds", "want 0 to 120")
+	for i, glob := range s.AcceptInvites {
+		_, err := path.Match(glob, "")
+		wrong(err != nil || !strings.Contains(glob, ":"), fmt.Sprintf("accept_invites.%d", i), `want a user id or a glob of such: "@ann:example.org", "@*:example.org"`)
+	}
+	if len(errs) > 0 {
+		return s, errs
+	}
+	return s, nil
+}
+
+// invited tells whether an invitation of this person is accepted.
+func (s settings) invited(by string) bool {
+	for _, glob := range s.AcceptInvites {
+		if ok, _ := path.Match(glob, by); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// localpart is the name in a user id: "ann" of "@ann:example.org".
+func localpart(id string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(id, "@"), ":")
+	return name
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+)
+
+// batch is the answer of a sync: what has happened since the last one.
+type batch struct {
+	Next  string `json:"next_batch"`
+	Rooms struct {
+		Join   map[string]joined  `json:"join"`
+		Invite map[string]invited `json:"invite"`
+	} `json:"rooms"`
+}
+
+type joined struct {
+	Summary struct {
+		Members *int `json:"m.joined_member_count"`
+	} `json:"summary"`
+	Timeline struct {
+		Events  []event `json:"events"`
+		Limited bool    `json:"limited"`
+		Before  string  `json:"prev_batch"`
+	} `json:"timeline"`
+}
+
+type invited struct {
+	State struct {
+		Events []event `json:"events"`
+	} `json:"invite_state"`
+}
+
+// filter leaves out what is not used; a batch stays small.
+const filter = `{"presence":{"types":[]},"account_data":{"types":[]},"room":{"ephemeral":{"types":[]},"account_data":{"types":[]},` +
+	`"state":{"types":["m.room.member"],"lazy_load_members":true},"timeline":{"limit":50}}}`
+
+// sinceKey holds the point up to which the host has everything.
+const sinceKey = "since"
+
+// follow syncs until ctx ends or the homeserver fails.
+func (p *plugin) follow(ctx context.Context, in channel.Inbox) error {
+	since, known, err := p.host.Get(ctx, sinceKey)
+	if err != nil {
+		return err
+	}
+	if known {
+		p.show(in) // the first poll may take its whole time
+	}
+	for {
+		b, err := p.sync(ctx, string(since))
+		if err != nil {
+			return err
+		}
+		if known { // what was said before Flynn came the first time is not for it
+			if err := p.take(ctx, in, b, string(since)); err != nil {
+				return err
+			}
+		}
+		p.accept(ctx, b)
+		p.show(in)
+		since, known = []byte(b.Next), true
+		if err := p.host.Set(ctx, sinceKey, since); err != nil {
+			return err
+		}
+	}
+}
+
+// sync asks for the next batch. The first one only finds out where the present is.
+func (p *plugin) sync(ctx context.Context, since string) (batch, error) {
+	poll := time.Duration(p.settings.SyncSeconds) * time.Second
+	query := url.Values{"filter": {filter}}
+	if since != "" {
+		query.Set("since", since)
+		query.Set("timeout", strconv.FormatInt(poll.Milliseconds(), 10))
+	}
+	ctx, cancel := context.WithTimeout(ctx, poll+callTimeout)
+	defer cancel()
+	var b batch
+	err := p.client.long(ctx, http.MethodGet, v3+"/sync", query, nil, &b)
+	if err == nil && b.Next == "" {
+		err = errors.New("the homeserver's sync has no next_batch")
+	}
+	return b, err
+}
+
+// take hands the events of a batch to the host, those of one room in their order, and returns when it has all of them.
+func (p *plugin) take(ctx context.Context, in channel.Inbox, b batch, since string) error {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	done := func(err error) {
+		mu.Lock()
+		failed = errors.Join(failed, err)
+		mu.Unlock()
+		all.Done()
+	}
+	var stopped error
+	for id, r := range b.Rooms.Join {
+		if stopped = p.takeRoom(ctx, in, id, r, since, &all, done); stopped != nil {
+			break
+		}
+	}
+	all.Wait()
+	return errors.Join(stopped, failed)
+}
+
+func (p *plugin) takeRoom(ctx context.Context, in channel.Inbox, id string, r joined, since string, all *sync.WaitGroup, done func(error)) error {
+	events := r.Timeline.Events
+	if r.Timeline.Limited {
+		missed, err := p.missed(ctx, id, r.Timeline.Before, since)
+		if err != nil {
+			return err
+		}
+		events = append(missed, events...)
+	}
+	if r.Summary.Members != nil {
+		p.members.set(id, *r.Summary.Members)
+	}
+	for _, e := range events {
+		if e.Type == "m.room.encrypted" {
+			p.encrypted(id)
+		}
+		if e.Type == "m.room.member" {
+			p.members.forget(id)
+		}
+		out, ok := p.event(ctx, id, e)
+		if !ok {
+			continue
+		}
+		all.Add(1)
+		err := in.DeliverAsync(ctx, out, done)
+		if err == nil {
+			continue
+		}
+		all.Done()
+		if !errors.Is(err, channel.ErrMalformed) {
+			return err
+		}
+		p.log.Warn("dropped a malformed event", "room", id, "error", err)
+	}
+	return nil
+}
+
+// maxMissed bounds the events of one room that are fetched after an absence.
+const maxMissed = 1000
+
+// missed fetches the events between the last batch and this one, oldest first.
+func (p *plugin) missed(ctx context.Context, id, from, since string) ([]event, error) {
+	var out []event
+	for len(out) < maxMissed && from != "" {
+		var page struct {
+			Chunk []event `json:"chunk"`
+			End   string  `json:"end"`
+		}
+		query := url.Values{"dir": {"b"}, "from": {from}, "to": {since}, "limit": {"100"}}
+		if err := p.client.call(ctx, http.MethodGet, room(id, "messages"), query, nil, &page); err != nil {
+			return nil, err
+		}
+		out = append(out, page.Chunk...)
+		if len(page.Chunk) == 0 || page.End == from {
+			break
+		}
+		from = page.End
+	}
+	if len(out) >= maxMissed {
+		p.log.Warn("more was missed in a room than is fetched", "room", id, "fetched", len(out))
+	}
+	slices.Reverse(out)
+	return out, nil
+}
+
+// accept joins the rooms that the right people invite to. One that cannot be joined now comes up again in the next full sync.
+func (p *plugin) accept(ctx context.Context, b batch) {
+	for id, r := range b.Rooms.Invite {
+		by := inviter(r.State.Events, p.settings.UserID)
+		if !p.settings.invited(by) {
+			p.log.Info("invitation is not accepted", "room", id, "by", by)
+			continue
+		}
+		if err := p.client.call(ctx, http.MethodPost, room(id, "join"), nil, struct{}{}, nil); err != nil {
+			p.log.Warn("join room", "room", id, "error", err)
+		}
+	}
+}
+
+// inviter is who invited us.
+func inviter(events []event, us string) string {
+	for _, e := range events {
+		var c struct {
+			Membership string `json:"membership"`
+		}
+		if e.Type == "m.room.member" && e.StateKey != nil && *e.StateKey == us && json.Unmarshal(e.Content, &c) == nil && c.Membership == "invite" {
+			return e.Sender
+		}
+	}
+	return ""
+}

@@ -1,0 +1,229 @@
+// Package slacktest is a Slack on loopback for tests: the part of the Web API that a chat bot uses, and Socket Mode with its
+// envelopes, redeliveries and replaced connections.
+//
+// Begin with Start and give the address of URL to the client under test. Say, Edit, Erase, React, Press and Command are what people
+// do; Fail makes a method of the Web API answer badly; Refresh, Warn, Drop and Refuse are what happens to connections. Messages
+// and Events tell what came of it. Errors, limits and shapes follow the Slack documentation; what a client may rely on is
+// checked by this package's own tests. It keeps everything in memory and knows one workspace.
+package slacktest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// The credentials and the bot of the workspace.
+const (
+	AppToken = "xapp-1-A1-test"
+	BotToken = "xoxb-1-test"
+	Team     = "T1"
+	BotUser  = "U0BOT"
+	BotID    = "B0BOT"
+)
+
+// Config is what can be set. The zero value is Slack's own behaviour.
+type Config struct {
+	RedeliverAfter time.Duration // without an ack; 3 s
+	Redeliveries   int           // 3
+}
+
+// User is a person or a bot of the workspace, or of another one.
+type User struct {
+	ID, Name string
+	Team     string // Team
+	Admin    bool
+	Owner    bool
+	Primary  bool
+	Guest    bool
+	Bot      bool
+}
+
+// Channel is a conversation.
+type Channel struct {
+	ID, Name string
+	Kind     string // "channel" (default), "group", "im", "mpim"
+	Outside  bool   // the bot is no member
+	Archived bool
+	User     string // the other one of an im
+}
+
+// Server is the fake.
+type Server struct {
+	config Config
+	http   *httptest.Server
+	ctx    context.Context
+	stop   context.CancelFunc
+	work   sync.WaitGroup // handlers of WebSockets, and timers
+
+	mu       sync.Mutex
+	closed   bool
+	clock    int64 // of the latest ts, in microseconds
+	users    map[string]User
+	channels map[string]Channel
+	messages map[string][]Message // by channel, oldest first
+	files    map[string]*File
+	uploads  map[string]*File // by path, not completed yet
+	faults   map[string][]Fault
+	calls    map[string]int
+	sockets  []*socket
+	opened   int  // connections so far
+	refuse   bool // WebSockets
+	events   []*Event
+	pending  map[string]*Event // by envelope id
+	statuses []string
+	changed  chan struct{} // closed and replaced whenever one of the above changes
+}
+
+// Start runs a Slack until the end of the test.
+func Start(t testing.TB, c Config) *Server {
+	t.Helper()
+	if c.RedeliverAfter == 0 {
+		c.RedeliverAfter = 3 * time.Second
+	}
+	if c.Redeliveries == 0 {
+		c.Redeliveries = 3
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s := &Server{
+		config: c, ctx: ctx, stop: stop, clock: time.Now().UnixMicro(),
+		users: map[string]User{}, channels: map[string]Channel{}, messages: map[string][]Message{},
+		files: map[string]*File{}, uploads: map[string]*File{}, faults: map[string][]Fault{}, calls: map[string]int{},
+		pending: map[string]*Event{}, changed: make(chan struct{}),
+	}
+	s.AddUser(User{ID: BotUser, Name: "flynn", Bot: true})
+	s.http = httptest.NewServer(s.routes())
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/api/{method}", s.serveMethod)
+	mux.HandleFunc("GET /socket/{ticket}", s.serveSocket)
+	mux.HandleFunc("POST /upload/{id}", s.serveUpload)
+	mux.HandleFunc("GET /files/{id}", s.serveFile)
+	return mux
+}
+
+// Close ends the server; further calls do nothing.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	for _, e := range s.events {
+		s.unschedule(e)
+	}
+	s.mu.Unlock()
+	s.stop()
+	s.http.CloseClientConnections()
+	s.http.Close()
+	s.work.Wait()
+}
+
+// URL is the base of the Web API.
+func (s *Server) URL() string { return s.http.URL + "/api/" }
+
+// AddUser makes somebody known.
+func (s *Server) AddUser(u User) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if u.Team == "" {
+		u.Team = Team
+	}
+	s.users[u.ID] = u
+}
+
+// AddChannel makes a conversation.
+func (s *Server) AddChannel(c Channel) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.Kind == "" {
+		c.Kind = "channel"
+	}
+	s.channels[c.ID] = c
+}
+
+// Wait waits until ok, which is called with the server locked and must not call its methods, and fails the test after ten seconds.
+func (s *Server) wait(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	timeout := time.After(10 * time.Second)
+	for {
+		s.mu.Lock()
+		done, changed := ok(), s.changed
+		s.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			t.Fatalf("the fake Slack waits in vain: %s", what)
+		}
+	}
+}
+
+// wake tells waiters that something changed. s.mu is held.
+func (s *Server) wake() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// stamp is the ts of what happens now: they rise. s.mu is held.
+func (s *Server) stamp() string {
+	s.clock = max(s.clock+1, time.Now().UnixMicro())
+	return fmt.Sprintf("%d.%06d", s.clock/1e6, s.clock%1e6)
+}
+
+// Messages are those of a conversation, oldest first.
+func (s *Server) Messages(channel string) []Message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.messages[channel])
+}
+
+// WaitMessages waits until the bot has n messages in a conversation, and returns them.
+func (s *Server) WaitMessages(t testing.TB, channel string, n int) []Message {
+	t.Helper()
+	var own []Message
+	s.wait(t, fmt.Sprintf("%d messages in %s", n, channel), func() bool {
+		own = nil
+		for _, m := range s.messages[channel] {
+			if m.User == BotUser {
+				own = append(own, m)
+			}
+		}
+		return len(own) >= n
+	})
+	return own
+}
+
+// Calls counts the calls of a method so far, refused ones included.
+func (s *Server) Calls(method string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls[method]
+}
+
+// Statuses are those of assistant threads that were set: "channel thread status".
+func (s *Server) Statuses() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.statuses)
+}
+
+// Uploaded are the files that were completed, by name.
+func (s *Server) Uploaded() map[string][]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[string][]byte{}
+	for f := range maps.Values(s.files) {
+		out[f.Name] = f.Body
+	}
+	return out
+}

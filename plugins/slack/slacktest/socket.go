@@ -1,0 +1,278 @@
+package slacktest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// socket is one Socket Mode connection.
+type socket struct {
+	conn    *websocket.Conn
+	number  int
+	leaving bool // told to go: it gets no further envelopes
+}
+
+// Event is something that Slack tells the app, with its deliveries.
+type Event struct {
+	Kind       string // "events_api", "interactive", "slash_commands"
+	Payload    object
+	Deliveries []Delivery
+	Acked      bool
+	Lost       bool // given up
+
+	timer *time.Timer
+}
+
+// Delivery is one envelope.
+type Delivery struct {
+	EnvelopeID string
+	Connection int // counted from 1; 0 when there was none
+}
+
+// openSocket answers apps.connections.open. s.mu is held.
+func (s *Server) openSocket(url.Values) object {
+	s.opened++
+	return object{"ok": true, "url": fmt.Sprintf("%s/socket/%d", "ws"+strings.TrimPrefix(s.http.URL, "http"), s.opened)}
+}
+
+const writeTimeout = 5 * time.Second
+
+func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	refuse := s.refuse || s.closed
+	if !refuse {
+		s.work.Add(1)
+	}
+	s.mu.Unlock()
+	if refuse {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	defer s.work.Done()
+	conn, err := websocket.Accept(w, r, nil)
+	if err != nil {
+		return
+	}
+	defer conn.CloseNow()
+	c := &socket{conn: conn}
+	s.mu.Lock()
+	fmt.Sscan(r.PathValue("ticket"), &c.number)
+	s.mu.Unlock()
+	hello := object{
+		"type": "hello", "num_connections": 1, "connection_info": object{"app_id": "A1"},
+		"debug_info": object{"host": "slacktest", "approximate_connection_time": 18060},
+	}
+	if c.write(s.ctx, hello) != nil {
+		return
+	}
+	s.mu.Lock()
+	s.sockets = append(s.sockets, c)
+	s.wake()
+	s.mu.Unlock()
+	s.readAcks(c)
+	s.mu.Lock()
+	s.sockets = slices.DeleteFunc(s.sockets, func(o *socket) bool { return o == c })
+	s.wake()
+	s.mu.Unlock()
+}
+
+func (c *socket) write(ctx context.Context, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return c.conn.Write(ctx, websocket.MessageText, text)
+}
+
+func (s *Server) readAcks(c *socket) {
+	for {
+		_, text, err := c.conn.Read(s.ctx)
+		if err != nil {
+			return
+		}
+		var ack struct {
+			EnvelopeID string `json:"envelope_id"`
+		}
+		if json.Unmarshal(text, &ack) != nil {
+			return
+		}
+		s.mu.Lock()
+		if e := s.pending[ack.EnvelopeID]; e != nil {
+			e.Acked = true
+			s.unschedule(e)
+			s.wake()
+		}
+		s.mu.Unlock()
+	}
+}
+
+// Emit tells the app something. Payload of the kind "events_api" is the inner event.
+func (s *Server) Emit(kind string, payload object) *Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.emit(kind, payload)
+}
+
+// emit does the same with s.mu held.
+func (s *Server) emit(kind string, payload object) *Event {
+	e := &Event{Kind: kind, Payload: payload}
+	s.events = append(s.events, e)
+	if kind == "events_api" {
+		e.Payload = object{
+			"token": "x", "team_id": Team, "api_app_id": "A1", "event": payload, "type": "event_callback",
+			"event_id": fmt.Sprintf("Ev%d", len(s.events)), "event_time": time.Now().Unix(),
+			"authorizations": []object{{"team_id": Team, "user_id": BotUser, "is_bot": true}},
+		}
+	}
+	s.deliver(e)
+	return e
+}
+
+// deliver sends the next envelope of e and prepares the one after it. s.mu is held.
+func (s *Server) deliver(e *Event) {
+	if s.closed || e.Acked {
+		return
+	}
+	attempt := len(e.Deliveries)
+	if attempt > s.config.Redeliveries {
+		e.Lost = true
+		s.wake()
+		return
+	}
+	d := Delivery{EnvelopeID: fmt.Sprintf("env-%d-%d", len(s.pending), attempt)}
+	envelope := object{"type": e.Kind, "envelope_id": d.EnvelopeID, "payload": e.Payload, "accepts_response_payload": e.Kind != "events_api"}
+	if attempt > 0 {
+		envelope["retry_attempt"], envelope["retry_reason"] = attempt, "timeout"
+	}
+	s.pending[d.EnvelopeID] = e
+	if c := s.pick(); c != nil {
+		d.Connection = c.number
+		s.work.Go(func() { _ = c.write(s.ctx, envelope) }) // a client that does not read must not hold the server up
+	}
+	e.Deliveries = append(e.Deliveries, d)
+	s.work.Add(1)
+	e.timer = time.AfterFunc(s.config.RedeliverAfter, func() {
+		defer s.work.Done()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.deliver(e)
+	})
+	s.wake()
+}
+
+// unschedule stops redeliveries. s.mu is held.
+func (s *Server) unschedule(e *Event) {
+	if e.timer != nil && e.timer.Stop() {
+		s.work.Done()
+	}
+}
+
+// pick chooses a connection in turn, among those that were not told to go if there are any. s.mu is held.
+func (s *Server) pick() *socket {
+	var staying []*socket
+	for _, c := range s.sockets {
+		if !c.leaving {
+			staying = append(staying, c)
+		}
+	}
+	if len(staying) == 0 {
+		return nil
+	}
+	return staying[len(s.events)%len(staying)]
+}
+
+// Events are what the app was told so far.
+func (s *Server) Events() []Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []Event
+	for _, e := range s.events {
+		copied := *e
+		copied.Deliveries = slices.Clone(e.Deliveries)
+		out = append(out, copied)
+	}
+	return out
+}
+
+// WaitAcked waits until the app has acked every event so far.
+func (s *Server) WaitAcked(t testing.TB) {
+	t.Helper()
+	s.wait(t, "acks of every event", func() bool {
+		return !slices.ContainsFunc(s.events, func(e *Event) bool { return !e.Acked })
+	})
+}
+
+// WaitDeliveries waits until an event was delivered n times.
+func (s *Server) WaitDeliveries(t testing.TB, e *Event, n int) {
+	t.Helper()
+	s.wait(t, fmt.Sprintf("delivery %d", n), func() bool { return len(e.Deliveries) >= n })
+}
+
+// WaitConnections waits until there are n connections, the one with the highest number being at least the latest.
+func (s *Server) WaitConnections(t testing.TB, n, latest int) {
+	t.Helper()
+	s.wait(t, fmt.Sprintf("%d connections up to number %d", n, latest), func() bool {
+		highest := 0
+		for _, c := range s.sockets {
+			highest = max(highest, c.number)
+		}
+		return len(s.sockets) == n && highest >= latest
+	})
+}
+
+// tell writes a disconnect message to every connection.
+func (s *Server) tell(reason string, leave bool) {
+	s.mu.Lock()
+	list := slices.Clone(s.sockets)
+	for _, c := range list {
+		c.leaving = c.leaving || leave
+	}
+	s.mu.Unlock()
+	for _, c := range list {
+		_ = c.write(s.ctx, object{"type": "disconnect", "reason": reason, "debug_info": object{"host": "slacktest"}})
+	}
+}
+
+// Warn says that the connections will be replaced soon.
+func (s *Server) Warn() { s.tell("warning", false) }
+
+// Refresh asks for new connections; the old ones stay open until CloseOld.
+func (s *Server) Refresh() { s.tell("refresh_requested", true) }
+
+// Disable says that Socket Mode was switched off.
+func (s *Server) Disable() { s.tell("link_disabled", true) }
+
+// CloseOld closes the connections that were told to go.
+func (s *Server) CloseOld() { s.close(func(c *socket) bool { return c.leaving }) }
+
+// Drop cuts every connection, without a word.
+func (s *Server) Drop() { s.close(func(*socket) bool { return true }) }
+
+func (s *Server) close(which func(*socket) bool) {
+	s.mu.Lock()
+	list := slices.Clone(s.sockets)
+	s.mu.Unlock()
+	for _, c := range list {
+		if which(c) {
+			_ = c.conn.CloseNow()
+		}
+	}
+}
+
+// Refuse makes new WebSockets fail, or work again.
+func (s *Server) Refuse(yes bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refuse = yes
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-telegram/bot"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/hostapi"
+)
+
+// plugin is the channel.
+type plugin struct {
+	settings settings
+	log      *slog.Logger
+	host     *hostapi.Host
+	api      *api
+	moves    *moves
+	spool    *spool
+	progress *progress
+	pauses   pauses
+	pace     pace
+	health   health
+
+	account atomic.Pointer[self] // nil until Telegram has told who the bot is
+	confirm int64                // offset of the next poll; of Run alone
+	answers sync.WaitGroup       // to presses of buttons; of Run alone
+}
+
+var _ interface {
+	channel.Channel
+	channel.Editor
+	channel.Deleter
+	channel.Reacter
+	channel.Typer
+	channel.Resolver
+	channel.Fetcher
+	channel.Uploader
+} = (*plugin)(nil)
+
+// Describe implements channel.Channel.
+func (p *plugin) Describe() channel.Description {
+	return channel.Description{Name: "telegram", Version: "0.1.0", Capabilities: channel.Capabilities{
+		MaxTextRunes: maxText, MaxAttachmentBytes: maxFile, MinEditInterval: time.Second,
+		Exclusive: true, Threads: true, Markdown: true, Buttons: true,
+	}}
+}
+
+// Configure implements channel.Channel.
+func (p *plugin) Configure(_ context.Context, c channel.Config) error {
+	s, err := newSettings(c)
+	if err != nil {
+		return err
+	}
+	if c.StateDir == "" {
+		return errors.New("no folder to keep things in: plugin.toml asks for it")
+	}
+	p.settings, p.log, p.host = s, c.Log, c.Host
+	if p.moves, err = openMoves(c.StateDir); err != nil {
+		return err
+	}
+	if p.spool, err = openSpool(c.StateDir); err != nil {
+		return err
+	}
+	if p.progress, err = openProgress(c.StateDir); err != nil {
+		return err
+	}
+	p.api, err = newAPI(s)
+	return err
+}
+
+// self is the bot's account; of id 0 as long as it is not known.
+func (p *plugin) self() self {
+	if s := p.account.Load(); s != nil {
+		return *s
+	}
+	return self{}
+}
+
+// Run implements channel.Channel: it connects again and again until ctx ends.
+func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
+	defer p.api.close()
+	defer p.answers.Wait()
+	for failures := 0; ctx.Err() == nil; {
+		p.health.begin(in)
+		began := time.Now()
+		err := p.connected(ctx, in)
+		if ctx.Err() != nil {
+			break
+		}
+		if failures++; time.Since(began) > time.Minute {
+			failures = 1
+		}
+		wait := max(pause(failures), retryAfter(err))
+		p.log.Warn("connection ended", "error", p.api.words(err), "again_in", wait.Round(time.Millisecond))
+		p.health.set(p.trouble(err))
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// pause is the wait before the next try: doubling from one second to two minutes, half of it at random.
+func pause(failures int) time.Duration {
+	d := min(time.Second<<min(failures-1, 10), 2*time.Minute)
+	return d/2 + rand.N(d/2)
+}
+
+// trouble is the state that an error means, in words for the operator.
+func (p *plugin) trouble(err error) (channel.State, string) {
+	switch {
+	case errors.Is(err, bot.ErrorUnauthorized), errors.Is(err, bot.ErrorNotFound):
+		return channel.StateAuthRequired, "Telegram does not know the token; ask @BotFather for a new one"
+	case errors.Is(err, bot.ErrorConflict):
+		return channel.StateDegraded, "another program takes this bot's messages, by polling or by a webhook; a token is for one program"
+	case retryAfter(err) > 0:
+		return channel.StateRateLimited, fmt.Sprintf("Telegram asks to wait %s", retryAfter(err))
+	}
+	return channel.StateDegraded, p.api.words(err).Error()
+}
+
+// connected finds out who the bot is and takes updates until something goes wrong.
+func (p *plugin) connected(ctx context.Context, in channel.Inbox) error {
+	if err := p.introduce(ctx); err != nil {
+		return err
+	}
+	if p.settings.Mode == "webhook" {
+		return p.listen(ctx, in)
+	}
+	return p.poll(ctx, in)
+}
+
+// introduce asks who the bot is.
+func (p *plugin) introduce(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	me, err := p.api.GetMe(ctx)
+	if err != nil {
+		return err
+	}
+	p.account.Store(&self{id: me.ID, username: me.Username, private: !me.CanReadAllGroupMessages})
+	return nil
+}
+
+// health shows the operator how the connection fares.
+type health struct {
+	mu    sync.Mutex
+	in    channel.Inbox
+	state channel.State
+	text  string
+	ready string // what to show when all is well
+}
+
+func (h *health) begin(in channel.Inbox) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.in = in
+	if h.state == 0 { // later on the last trouble says more
+		h.put(channel.StateConnecting, "")
+	}
+}
+
+func (h *health) set(s channel.State, text string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.put(s, text)
+}
+
+// put shows a state that is new; h.mu is held.
+func (h *health) put(s channel.State, text string) {
+	if h.in == nil || h.state == s && h.text == text {
+		return
+	}
+	h.state, h.text = s, text
+	h.in.Status(s, text)
+}
+
+// isReady says that updates come in.
+func (h *health) isReady(text string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ready = text
+	h.put(channel.StateReady, text)
+}
+
+// slow shows that Telegram asked for a pause of a connection that works otherwise.
+func (h *health) slow(wait time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.state == channel.StateReady {
+		h.put(channel.StateRateLimited, fmt.Sprintf("Telegram asks to wait %s", wait))
+	}
+}
+
+// works ends the above.
+func (h *health) works() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.state == channel.StateRateLimited && h.ready != "" {
+		h.put(channel.StateReady, h.ready)
+	}
+}

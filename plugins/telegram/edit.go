@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-telegram/bot"
+	"github.com/go-telegram/bot/models"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/markdown"
+)
+
+// groupPace is the time between edits in a group that are not the last: Telegram lets a bot write twenty times a minute there.
+const groupPace = 3 * time.Second
+
+// Edit implements channel.Editor.
+func (p *plugin) Edit(ctx context.Context, e channel.Edit) (channel.Edited, error) {
+	chat, message, err := parseMessageID(e.MessageID)
+	if err != nil {
+		return channel.Edited{}, err
+	}
+	if wait := p.pauses.left(chat); wait > 0 {
+		return channel.Edited{RetryAfter: wait}, nil
+	}
+	if wait := p.pace.wait(chat); wait > 0 && !e.Final {
+		return channel.Edited{RetryAfter: wait}, nil
+	}
+	pieces := markdown.Split(e.Text, maxText, func(t string) int { return shown(t, e.Markdown) })
+	if len(pieces) == 0 {
+		pieces = []string{nothing}
+	}
+	err = p.edit(ctx, chat, message, e, pieces)
+	if wait := retryAfter(err); wait > 0 {
+		p.pauses.hold(chat, wait)
+		p.health.slow(wait)
+		return channel.Edited{RetryAfter: wait}, nil
+	}
+	if err != nil {
+		return channel.Edited{}, p.api.words(err)
+	}
+	p.health.works()
+	return channel.Edited{}, nil
+}
+
+// edit puts the first piece into the message. What has grown too long for it follows in further messages when the text is complete.
+func (p *plugin) edit(ctx context.Context, chat int64, message int, e channel.Edit, pieces []string) error {
+	last := len(pieces) == 1
+	t := part{text: pieces[0], markdown: e.Markdown}
+	if last || !e.Final {
+		t.markup = keyboard(e.Buttons)
+	}
+	if err := p.editText(ctx, chat, message, t); err != nil {
+		return err
+	}
+	if last || !e.Final {
+		return nil
+	}
+	sent, err := p.Send(ctx, channel.Send{
+		Key:          fmt.Sprintf("rest of %s", e.MessageID),
+		Conversation: e.Conversation, Text: joined(pieces[1:]), Markdown: e.Markdown, Buttons: e.Buttons,
+	})
+	if sent.Outcome == channel.OutcomeNotSent && sent.RetryAfter > 0 && sent.RetryAfter < never {
+		return &bot.TooManyRequestsError{Message: "the rest waits", RetryAfter: int((sent.RetryAfter + time.Second - 1) / time.Second)}
+	}
+	return err
+}
+
+func joined(pieces []string) string {
+	text := ""
+	for i, p := range pieces {
+		if i > 0 {
+			text += "\n\n"
+		}
+		text += p
+	}
+	return text
+}
+
+// editText replaces a message's text. That it shows already is what was asked for.
+func (p *plugin) editText(ctx context.Context, chat int64, message int, t part) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	_, err := inBothForms(t, func(text string, mode models.ParseMode) (*models.Message, error) {
+		return p.api.EditMessageText(ctx, &bot.EditMessageTextParams{
+			ChatID: chat, MessageID: message, Text: text, ParseMode: mode, LinkPreviewOptions: p.previews(), ReplyMarkup: t.markup,
+		})
+	})
+	if says(err, "message is not modified") {
+		return nil
+	}
+	return err
+}
+
+// Delete implements channel.Deleter. A message that is gone already is deleted.
+func (p *plugin) Delete(ctx context.Context, _ channel.Conversation, id string) error {
+	chat, message, err := parseMessageID(id)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	_, err = p.api.DeleteMessage(ctx, &bot.DeleteMessageParams{ChatID: chat, MessageID: message})
+	if says(err, "message to delete not found", "MESSAGE_ID_INVALID") {
+		return nil
+	}
+	return p.api.words(err)
+}
+
+// React implements channel.Reacter. A bot has one reaction to a message; another one replaces it.
+func (p *plugin) React(ctx context.Context, r channel.Reaction) error {
+	chat, message, err := parseMessageID(r.MessageID)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	params := &bot.SetMessageReactionParams{ChatID: chat, MessageID: message}
+	if !r.Remove {
+		params.Reaction = []models.ReactionType{{
+			Type: models.ReactionTypeTypeEmoji, ReactionTypeEmoji: &models.ReactionTypeEmoji{Emoji: r.Reaction},
+		}}
+	}
+	_, err = p.api.SetMessageReaction(ctx, params)
+	if says(err, "REACTION_INVALID") {
+		return errors.New("react: Telegram does not have this reaction")
+	}
+	return p.api.words(err)
+}
+
+// Typing implements channel.Typer. It shows for five seconds or until a message comes; Telegram has no way to end it.
+func (p *plugin) Typing(ctx context.Context, t channel.Typing) error {
+	to, err := parsePlace(t.Conversation.ID)
+	if err != nil || !t.On {
+		return err
+	}
+	if to.chat = p.moves.now(to.chat); p.pauses.left(to.chat) > 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	_, err = p.api.SendChatAction(ctx, &bot.SendChatActionParams{ChatID: to.chat, MessageThreadID: to.thread, Action: models.ChatActionTyping})
+	return p.api.words(err)
+}
+
+// pace spaces the edits in groups.
+type pace struct {
+	mu   sync.Mutex
+	last map[int64]time.Time
+}
+
+// wait is how long a group has to wait for its next edit; at zero the edit counts.
+func (p *pace) wait(chat int64) time.Duration {
+	if chat > 0 { // a private chat
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if left := groupPace - now.Sub(p.last[chat]); left > 0 {
+		return left
+	}
+	if p.last == nil || len(p.last) >= maxPauses {
+		p.last = map[int64]time.Time{}
+	}
+	p.last[chat] = now
+	return 0
+}

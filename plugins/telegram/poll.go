@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-telegram/bot"
+	"github.com/go-telegram/bot/models"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+)
+
+// poll asks for updates until something goes wrong. A poll's offset confirms what came before it, so it moves only when the host
+// has all of that. As soon as Telegram has heard the offset it is forgotten: without one Telegram begins with the first update that
+// is not confirmed, also when its ids went on from a lower number.
+func (p *plugin) poll(ctx context.Context, in channel.Inbox) error {
+	if err := p.dropWebhook(ctx); err != nil {
+		return err
+	}
+	p.health.isReady("@" + p.self().username)
+	for {
+		raws, err := p.api.updates(ctx, p.confirm)
+		if err != nil {
+			return err
+		}
+		p.confirm = 0
+		p.health.works()
+		if p.confirm, err = p.take(ctx, in, raws); err != nil {
+			return err
+		}
+	}
+}
+
+// dropWebhook takes away a webhook of an earlier configuration: while there is one nobody can poll.
+func (p *plugin) dropWebhook(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	info, err := p.api.GetWebhookInfo(ctx)
+	if err != nil || info.URL == "" {
+		return err
+	}
+	p.log.Warn("a webhook is taken away, since mode is poll", "url", info.URL)
+	_, err = p.api.DeleteWebhook(ctx, &bot.DeleteWebhookParams{})
+	return err
+}
+
+// take hands updates to the host and returns the offset that confirms them, once the host has every one.
+func (p *plugin) take(ctx context.Context, in channel.Inbox, raws []json.RawMessage) (confirm int64, err error) {
+	var updates []*models.Update
+	var events []channel.Event
+	for _, raw := range raws {
+		u, err := readUpdate(raw)
+		if u == nil {
+			return 0, err
+		}
+		if err != nil {
+			p.log.Error("update is passed over", "error", p.api.words(err))
+		}
+		updates = append(updates, u)
+		events = append(events, p.events(u, raw)...)
+		confirm = u.ID + 1
+	}
+	if err := p.deliver(ctx, in, events); err != nil {
+		return 0, err
+	}
+	for _, u := range updates {
+		p.answer(ctx, u.CallbackQuery)
+	}
+	return confirm, nil
+}
+
+// deliver hands events to the host in their order and waits until it has them all.
+func (p *plugin) deliver(ctx context.Context, in channel.Inbox, events []channel.Event) error {
+	acks := make(chan error, len(events))
+	under := 0
+	for _, e := range events {
+		err := in.DeliverAsync(ctx, e, func(err error) { acks <- err })
+		if errors.Is(err, channel.ErrMalformed) {
+			p.log.Error("event is passed over", "event", e.ID, "error", err)
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("hand over event: %w", err)
+		}
+		under++
+	}
+	for range under {
+		select {
+		case err := <-acks:
+			if err != nil {
+				return fmt.Errorf("hand over event: %w", err)
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// answerTime bounds the answer to a press; after a minute or so Telegram takes none.
+const answerTime = 10 * time.Second
+
+// answer ends the little clock on a button that was pressed. It is best effort: what the press does comes from the host.
+func (p *plugin) answer(ctx context.Context, q *models.CallbackQuery) {
+	if q == nil {
+		return
+	}
+	p.answers.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, answerTime)
+		defer cancel()
+		if _, err := p.api.AnswerCallbackQuery(ctx, &bot.AnswerCallbackQueryParams{CallbackQueryID: q.ID}); err != nil && ctx.Err() == nil {
+			p.log.Debug("press was not answered", "error", p.api.words(err))
+		}
+	})
+}

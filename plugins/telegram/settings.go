@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+)
+
+// settings are the keys of [channels.NAME] that this plugin knows.
+type settings struct {
+	APIURL string `json:"api_url"` // https://api.telegram.org, or a Bot API server of one's own
+	Mode   string `json:"mode"`    // "poll", or "webhook" through the host's listener
+	// Quote says where an answer shows the message that it answers: "groups", "always" or "never".
+	Quote string `json:"quote"`
+	// LinkPreviews lets Telegram fetch the links of an answer to show what is behind them. Off, since a link can be made to tell what
+	// should stay in the conversation to whoever made the model write it.
+	LinkPreviews bool `json:"link_previews"`
+
+	token string
+}
+
+const defaultAPI = "https://api.telegram.org"
+
+// validToken is the form that BotFather gives to tokens: the bot's id and a secret.
+var validToken = regexp.MustCompile(`^[0-9]{3,20}:[A-Za-z0-9_-]{20,100}$`)
+
+func newSettings(c channel.Config) (settings, error) {
+	s := settings{APIURL: defaultAPI, Mode: "poll", Quote: "groups"}
+	if err := c.Decode(&s); err != nil {
+		return s, err
+	}
+	s.APIURL = strings.TrimRight(s.APIURL, "/")
+	s.token = strings.TrimSpace(c.Secrets["token"])
+	return s, s.check()
+}
+
+func (s settings) check() error {
+	var errs channel.FieldErrors
+	wrong := func(bad bool, path, format string, args ...any) {
+		if bad {
+			errs = append(errs, channel.FieldError{Path: path, Message: fmt.Sprintf(format, args...)})
+		}
+	}
+	wrong(s.token == "", "secrets.token", "set token_env or token_file: @BotFather gives the token")
+	wrong(s.token != "" && !validToken.MatchString(s.token), "secrets.token", `has not the form of a token, "123456789:AAF..."`)
+	u, err := url.Parse(s.APIURL)
+	bad := err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http"
+	wrong(bad, "api_url", `want an address such as "https://api.telegram.org"`)
+	wrong(s.Mode != "poll" && s.Mode != "webhook", "mode", `want "poll" or "webhook"`)
+	wrong(s.Quote != "groups" && s.Quote != "always" && s.Quote != "never", "quote", `want "groups", "always" or "never"`)
+	if len(errs) > 0 {
+		return errs
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/go-telegram/bot"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+)
+
+// maxConnections is how many updates Telegram may bring at a time; those of one chat it brings one after the other.
+const maxConnections = 16
+
+// listen takes updates through the host's listener until something goes wrong. Telegram brings an update again until it is
+// answered with success, and that it is when the host has it. The webhook stays when the plugin ends: Telegram keeps for a day what
+// it cannot bring.
+func (p *plugin) listen(ctx context.Context, in channel.Inbox) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	secret := rand.Text() // of this start: what was on its way with an older one comes again
+	ready := func(url string) {
+		if err := p.setWebhook(ctx, url, secret); err != nil {
+			cancel(err)
+			return
+		}
+		p.health.isReady("@" + p.self().username + " by webhook")
+	}
+	err := p.host.Webhook(ctx, "", ready, p.hook(ctx, in, secret))
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+func (p *plugin) setWebhook(ctx context.Context, url, secret string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	_, err := p.api.SetWebhook(ctx, &bot.SetWebhookParams{
+		URL: url, MaxConnections: maxConnections, AllowedUpdates: wanted(), SecretToken: secret,
+	})
+	if errors.Is(err, bot.ErrorBadRequest) {
+		return fmt.Errorf("set webhook %s: %w", url, err)
+	}
+	return err
+}
+
+const maxUpdate = 256 << 10 // bytes
+
+// hook answers Telegram's calls, until ctx ends.
+func (p *plugin) hook(ctx context.Context, in channel.Inbox, secret string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given := r.Header.Get("X-Telegram-Bot-Api-Secret-Token")
+		if subtle.ConstantTimeCompare([]byte(given), []byte(secret)) != 1 {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		raw, err := io.ReadAll(io.LimitReader(r.Body, maxUpdate+1))
+		if r.Method != http.MethodPost || err != nil || len(raw) > maxUpdate {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		u, err := readUpdate(raw)
+		if u == nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		if err != nil {
+			p.log.Error("update is passed over", "error", p.api.words(err))
+		}
+		if err := p.deliver(r.Context(), in, p.events(u, raw)); err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable) // it comes again
+			return
+		}
+		p.answer(ctx, u.CallbackQuery) // the call ends before it
+	})
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+)
+
+// settings are the keys of [channels.NAME] that this plugin knows.
+type settings struct {
+	Path       string `json:"path"`        // below the instance's own path at the host
+	DeliverURL string `json:"deliver_url"` // where answers are posted to
+	TimeoutMS  int    `json:"timeout_ms"`  // 10000, of one post
+
+	secret []byte
+}
+
+// Bounds on the secret, in bytes, as Standard Webhooks has them.
+const (
+	minSecret = 24
+	maxSecret = 64
+)
+
+func newSettings(c channel.Config) (settings, error) {
+	s := settings{TimeoutMS: 10_000}
+	if err := c.Decode(&s); err != nil {
+		return s, err
+	}
+	var errs channel.FieldErrors
+	wrong := func(path, format string, args ...any) {
+		errs = append(errs, channel.FieldError{Path: path, Message: fmt.Sprintf(format, args...)})
+	}
+	u, err := url.Parse(s.DeliverURL)
+	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" {
+		wrong("deliver_url", "want the http or https address that answers are posted to")
+	}
+	if s.TimeoutMS < 100 || s.TimeoutMS > 60_000 {
+		wrong("timeout_ms", "want 100 to 60000")
+	}
+	if s.secret, err = readSecret(c.Secrets["secret"]); err != nil {
+		wrong("secrets.secret", "%v", err)
+	}
+	if len(errs) > 0 {
+		return s, errs
+	}
+	return s, nil
+}
+
+// readSecret takes "whsec_" and base64.
+func readSecret(text string) ([]byte, error) {
+	raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, "whsec_"))
+	if err != nil || len(raw) < minSecret || len(raw) > maxSecret {
+		return nil, fmt.Errorf("want whsec_ and the base64 of %d to %d random bytes: echo whsec_$(head -c 32 /dev/urandom | base64)", minSecret, maxSecret)
+	}
+	return raw, nil
+}
+
+func (s settings) timeout() time.Duration { return time.Duration(s.TimeoutMS) * time.Millisecond }

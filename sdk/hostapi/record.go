@@ -1,0 +1,57 @@
+package hostapi
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+)
+
+// maxAnswer bounds the body of an answer to a webhook call, in bytes.
+const maxAnswer = 256 << 10
+
+// errAnswer is what a handler is told whose answer is too long.
+var errAnswer = errors.New("the answer to a webhook call has more than 256 KiB")
+
+// record is the http.ResponseWriter of a webhook call: it keeps the answer until the handler has returned.
+type record struct {
+	header http.Header
+	status int // 0 until the handler has chosen one
+	body   bytes.Buffer
+	sent   string // the content type at the time when the status was chosen
+	long   bool
+}
+
+func newRecord() *record { return &record{header: http.Header{}} }
+
+// Header implements http.ResponseWriter.
+func (r *record) Header() http.Header { return r.header }
+
+// WriteHeader implements http.ResponseWriter. Informational answers have no meaning here; of others the first one counts.
+func (r *record) WriteHeader(status int) {
+	if r.status == 0 && status >= 200 {
+		r.status, r.sent = status, r.header.Get("Content-Type")
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (r *record) Write(p []byte) (int, error) {
+	r.WriteHeader(http.StatusOK)
+	if r.body.Len()+len(p) > maxAnswer {
+		r.long = true
+		return 0, errAnswer
+	}
+	return r.body.Write(p)
+}
+
+// answer is what goes to the host. An answer that was too long is none.
+func (r *record) answer() (status int, contentType string, body []byte) {
+	r.WriteHeader(http.StatusOK)
+	if r.long {
+		return http.StatusInternalServerError, "", nil
+	}
+	contentType = r.sent
+	if contentType == "" && r.body.Len() > 0 {
+		contentType = http.DetectContentType(r.body.Bytes())
+	}
+	return r.status, contentType, r.body.Bytes()
+}

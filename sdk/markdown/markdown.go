@@ -1,0 +1,91 @@
+// Package markdown turns the Markdown of a language model into what a platform shows, and cuts it into messages.
+//
+// Render reads CommonMark with tables, strikethrough and bare links, and writes one dialect. Whatever the source, what comes
+// out is whole: every tag and every mark that is opened is closed, nothing is read as markup that was not written as such, and
+// raw HTML is shown as the text that it is. Split cuts a source into pieces that are Markdown by themselves.
+//
+// Start with read.go, which makes runs and blocks of the source; form.go says what a dialect has to know, and each dialect has a
+// file. split.go is the other half. What it does not do: images, footnotes, task lists and mathematics become text and links.
+package markdown
+
+import "strings"
+
+// Dialect is what a platform shows.
+type Dialect int
+
+// The dialects.
+const (
+	Plain        Dialect = iota // text for IRC and e-mail: no marks, links as "text (url)", tables in columns
+	TelegramHTML                // the tags that Telegram's parse mode HTML knows
+	Slack                       // mrkdwn
+	Discord                     // Discord's Markdown, in which nothing mentions a crowd
+	WhatsApp                    // *bold* _italic_ ~strike~ ```code```
+	HTML                        // a safe subset, for Matrix and e-mail; well-formed XML without a root
+)
+
+const (
+	maxParsed = 32 << 10  // bytes that are read at once: some sources take the square of their length
+	maxSource = 256 << 10 // bytes that are read as Markdown; more is shown as it is
+	maxCells  = 50_000    // of a table, empty ones included: a line of 4,000 columns makes every short row below it as long
+	maxDepth  = 8         // of quotes and lists; deeper ones are not indented any more
+)
+
+// Render turns Markdown into the dialect.
+func Render(source string, d Dialect) string {
+	source = clean(source)
+	w := &writer{form: newForm(d)}
+	if len(source) > maxSource || heavy(source) {
+		return w.form.join(keep(nil, w.paragraph([]run{{text: source}})))
+	}
+	parts := []string{source}
+	if len(source) > maxParsed {
+		parts = Split(source, maxParsed, func(s string) int { return len(s) })
+	}
+	var blocks []block
+	for _, part := range parts {
+		w.source = []byte(part)
+		blocks = w.blocks(parse(w.source), 0, blocks)
+	}
+	return w.form.join(blocks)
+}
+
+func newForm(d Dialect) form {
+	switch d {
+	case TelegramHTML:
+		return telegram{}
+	case Slack:
+		return slack{}
+	case Discord:
+		return discord{}
+	case WhatsApp:
+		return whatsApp{}
+	case HTML:
+		return html{}
+	}
+	return plain{}
+}
+
+// clean drops what no platform shows and XML cannot hold, and makes line breaks uniform.
+func clean(source string) string {
+	source = strings.ReplaceAll(strings.ToValidUTF8(source, "\uFFFD"), "\r\n", "\n")
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\r':
+			return '\n'
+		case r < ' ' && r != '\n' && r != '\t', r >= 0x7f && r < 0xa0, r == 0xFFFE, r == 0xFFFF:
+			return -1
+		}
+		return r
+	}, source)
+}
+
+// heavy tells a source with a table that is much larger than what was written.
+func heavy(source string) bool {
+	lines := strings.Count(source, "\n") + 1
+	for line := range strings.Lines(source) {
+		if columns := strings.Count(line, "|"); columns > 1 && columns*lines > maxCells && strings.Trim(line, "|:->+* \t\n0123456789.)") == "" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,30 @@
+package markdown
+
+import "strings"
+
+// whatsApp reads marks as Slack does; it has no links with a text of their own and no escape at all.
+type whatsApp struct{ plain }
+
+func (whatsApp) prepare(runs []run) []run              { return byLine(runs) }
+func (whatsApp) text(s string, prev, next rune) string { return apart(s, prev, next) }
+func (whatsApp) mark(m mark, inner string, prev, next rune) string {
+	return edged(m, inner, prev, next)
+}
+func (whatsApp) quote(inner []block) block      { return quoted(inner, "> ") }
+func (whatsApp) fence(_, code string) block     { return rawBlock(ticked(code)) }
+func (whatsApp) table(t table, _ *writer) block { return rawBlock(ticked(columns(t))) }
+
+func (whatsApp) code(s string, prev, next rune) string {
+	if word(prev) || word(next) {
+		return apart(s, prev, next)
+	}
+	return "`" + strings.ReplaceAll(s, "`", "'") + "`"
+}
+
+// link writes the address as it is: a space of no width in it would lead elsewhere.
+func (whatsApp) link(url, inner, label string) string {
+	if sameLink(url, label) {
+		return strings.TrimPrefix(url, "mailto:")
+	}
+	return inner + " (" + strings.TrimPrefix(url, "mailto:") + ")"
+}

@@ -1,0 +1,122 @@
+// Package fake is for programs that pretend to be a chat platform, so that `flynn plugin conform` can try a plugin
+// against it. conform.toml beside plugin.toml names the program; the kit starts one for each check.
+//
+// Such a program speaks JSON lines. It says where it listens, in the plugin's own settings, as its first line, obeys each line on
+// its standard input, and ends when that ends:
+//
+//	out {"ready":{"settings":{"address":"127.0.0.1:4711"},"secrets":{"token":"t"}}}
+//	in  {"post":{"id":"1","text":"hello"}}         a person says so to the plugin in private
+//	in  {"disconnect":true}                         break every connection
+//	out {"shown":{"text":"hi"}}                     the platform shows a new message of the plugin
+//	out {"edited":{"text":"hi!"}}                   it shows an edited one
+//	out {"typing":true}                             it shows that the plugin is typing
+//
+// A program in Go calls Main and leaves the lines to it. Lines and keys that either side does not know are ignored.
+package fake
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+// Ready tells the plugin's settings and secrets for this platform; they come on top of those in conform.toml.
+type Ready struct {
+	Settings map[string]any    `json:"settings,omitempty"`
+	Secrets  map[string]string `json:"secrets,omitempty"`
+}
+
+// Post is what a person says to the plugin in private.
+type Post struct {
+	ID   string `json:"id"` // unique; the platform's own id of the message may be another one
+	Text string `json:"text"`
+	// Media, above zero, asks for an attachment of so many bytes. A platform without attachments posts the text alone.
+	Media int `json:"media,omitempty"`
+}
+
+// Shown is a message of the plugin as people see it.
+type Shown struct {
+	Text string `json:"text"`
+}
+
+// Command is a line to the platform: one of its fields is set.
+type Command struct {
+	Post       *Post `json:"post,omitempty"`
+	Disconnect bool  `json:"disconnect,omitempty"`
+}
+
+// Report is a line from the platform: one of its fields is set.
+type Report struct {
+	Ready  *Ready `json:"ready,omitempty"`
+	Shown  *Shown `json:"shown,omitempty"`
+	Edited *Shown `json:"edited,omitempty"`
+	Typing bool   `json:"typing,omitempty"`
+}
+
+// Platform is a pretended platform. Its methods are called one at a time.
+type Platform interface {
+	// Post makes a person say something; what nobody is connected for is kept if the real platform would keep it.
+	Post(p Post) error
+	// Disconnect breaks every connection.
+	Disconnect()
+	// Close ends it.
+	Close()
+}
+
+// Main runs a platform as a program: start begins to listen and may report from any goroutine from then on.
+func Main(start func(report func(Report)) (Ready, Platform, error)) {
+	if err := Run(os.Stdin, os.Stdout, start); err != nil {
+		fmt.Fprintln(os.Stderr, "fake platform:", err)
+		os.Exit(1)
+	}
+}
+
+// maxCommand bounds a line, in bytes.
+const maxCommand = 1 << 20
+
+// Run is Main for tests.
+func Run(in io.Reader, out io.Writer, start func(report func(Report)) (Ready, Platform, error)) error {
+	var mu sync.Mutex
+	lines := json.NewEncoder(out)
+	report := func(r Report) {
+		mu.Lock()
+		defer mu.Unlock()
+		_ = lines.Encode(r) // nobody listens any more: the end of standard input follows
+	}
+	mu.Lock() // the first line is ready
+	ready, p, err := start(report)
+	if err == nil {
+		err = lines.Encode(Report{Ready: &ready})
+	}
+	mu.Unlock()
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	return obey(in, p)
+}
+
+// obey carries out commands until in ends.
+func obey(in io.Reader, p Platform) error {
+	commands := bufio.NewScanner(in)
+	commands.Buffer(nil, maxCommand)
+	for commands.Scan() {
+		var c Command
+		if err := json.Unmarshal(commands.Bytes(), &c); err != nil {
+			return fmt.Errorf("read a command: %w", err)
+		}
+		if c.Disconnect {
+			p.Disconnect()
+		}
+		if c.Post == nil {
+			continue
+		}
+		if err := p.Post(*c.Post); err != nil {
+			return fmt.Errorf("post %s: %w", c.Post.ID, err)
+		}
+	}
+	return commands.Err()
+}
