@@ -76,10 +76,10 @@ type Host struct {
 	store  *Store
 	log    *slog.Logger
 	pace   pace
-	start  func(ctx context.Context, u *unit, o order) (process, error) // launches; replaced by tests
 	// lookupEnv finds the variables of the host that plugins may see.
 	lookupEnv func(string) (string, bool)
-	random    func() float64 // of the pause after a failure
+	random    func() float64                                               // of the pause after a failure
+	start     func(ctx context.Context, u *unit, o order) (process, error) // launches; replaced by tests
 
 	mu      sync.Mutex
 	running map[string]string // by plugin: the version that its instances run, which only follow changes
@@ -107,7 +107,7 @@ func New(c Config) (*Host, error) {
 	}
 	h := &Host{
 		config: c, store: store, log: c.Log.With("component", "plugin"), pace: defaultPace(),
-		units: map[string]*unit{}, changed: make(chan struct{}), running: map[string]string{}, lookupEnv: os.LookupEnv, random: rand.Float64,
+		units: map[string]*unit{}, changed: make(chan struct{}), lookupEnv: os.LookupEnv, random: rand.Float64, running: map[string]string{},
 	}
 	h.start = h.launch
 	return h, nil

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 	"github.com/flynnhost/flynn/sdk/proto/toolv1"
@@ -27,6 +28,8 @@ type ProbeConfig struct {
 	// Bare leaves out the variables that every plugin may see: what remains is what the host itself sets.
 	Bare bool
 	Log  *slog.Logger
+	// Services are what the host offers to the process; nil for nothing. They are served until Close.
+	Services *service.Server
 }
 
 // Probe is one process of a plugin, started like that of any instance, verification, handshake and encryption included, but neither
@@ -66,7 +69,7 @@ func (t *Probe) start(ctx context.Context, c ProbeConfig) (process, error) {
 		name, dev[m.Name] = m.Name, c.Dir
 	}
 	h, err := New(Config{
-		Dir: cmp.Or(c.Store, dir+"/p"), StateDir: cmp.Or(c.StateDir, dir+"/s"), RunDir: dir + "/r", DevPaths: dev, Log: c.Log,
+		Dir: cmp.Or(c.Store, dir+"/p"), StateDir: cmp.Or(c.StateDir, dir+"/s"), RunDir: dir + "/r", DevPaths: dev, Log: c.Log, Services: c.Services,
 	})
 	if err != nil {
 		return nil, err
@@ -79,6 +82,11 @@ func (t *Probe) start(ctx context.Context, c ProbeConfig) (process, error) {
 		return nil, err
 	}
 	t.cleanUp = append(t.cleanUp, release)
+	end, err := h.offerServices()
+	if err != nil {
+		return nil, err
+	}
+	t.cleanUp = append(t.cleanUp, end)
 	p, err := h.load(name, "")
 	if err != nil {
 		return nil, err
@@ -112,6 +120,9 @@ func (t *Probe) Manifest() Manifest { return t.process.manifest }
 
 // StateDir is the folder to hand over with Configure; empty unless the manifest asks for one.
 func (t *Probe) StateDir() string { return t.stateDir }
+
+// Admit lets the process call what its manifest asks for; what it returns is to be handed over with Configure.
+func (t *Probe) Admit() (endpoint, token string) { return t.process.admit() }
 
 // Disagreements says in which respects d is not what plugin.toml says.
 func (t *Probe) Disagreements(d *pluginv1.DescribeResponse) []string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -62,6 +63,7 @@ func play(t *testing.T, next func(n int) (*puppet, error), use Handler) (*theatr
 	th := &theatre{began: time.Now()}
 	th.Host = &Host{
 		log: slog.New(slog.DiscardHandler), pace: defaultPace(), units: map[string]*unit{}, changed: make(chan struct{}),
+		store: &Store{t.TempDir()}, random: rand.Float64,
 	}
 	th.config.OnState = func(s Status) {
 		th.mu.Lock()

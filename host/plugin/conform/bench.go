@@ -28,6 +28,7 @@ type bench struct {
 	kit      *kit
 	platform *platform // nil until a check needs one, and for plugins that name none
 	stateDir string
+	offer    *offer
 	latest   *subject
 	all      []*subject
 	posted   int
@@ -50,7 +51,13 @@ func (b *bench) start(ctx context.Context, bare bool) (*subject, error) {
 		}
 		b.stateDir = dir
 	}
-	t, err := plugin.StartProbe(ctx, plugin.ProbeConfig{Dir: b.kit.dir, StateDir: b.stateDir, Bare: bare, Log: b.kit.config.Log})
+	services, err := b.services(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t, err := plugin.StartProbe(ctx, plugin.ProbeConfig{
+		Dir: b.kit.dir, StateDir: b.stateDir, Bare: bare, Log: b.kit.config.Log, Services: services,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -139,8 +146,9 @@ func (b *bench) configure(s *subject, settings map[string]any, secrets map[strin
 	if err != nil { // what TOML and JSON hold always encodes
 		panic(err)
 	}
+	endpoint, token := s.Admit()
 	return &pluginv1.ConfigureRequest{
-		Instance: "conform", SettingsJson: text, Secrets: secrets, StateDir: s.StateDir(), LogLevel: pluginv1.LogLevel_LOG_LEVEL_DEBUG,
+		HostEndpoint: endpoint, HostToken: token, Instance: "conform", SettingsJson: text, Secrets: secrets, StateDir: s.StateDir(), LogLevel: pluginv1.LogLevel_LOG_LEVEL_DEBUG,
 	}
 }
 
@@ -196,6 +204,9 @@ func (b *bench) close() {
 	}
 	if b.platform != nil {
 		b.platform.close()
+	}
+	if b.offer != nil {
+		b.offer.close()
 	}
 	if b.stateDir != "" {
 		_ = os.RemoveAll(b.stateDir)

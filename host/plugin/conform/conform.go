@@ -102,6 +102,11 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
+	clean, err := f.Fake.build(ctx, dir)
+	if err != nil {
+		return Report{}, err
+	}
+	defer clean()
 	k := &kit{config: withDefaults(c), dir: dir, manifest: m, file: f}
 	return Report{Plugin: m.Name, Version: m.Version, Results: k.all(ctx, checks)}, ctx.Err()
 }

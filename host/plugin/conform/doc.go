@@ -12,7 +12,7 @@
 //	[secrets]
 //	token = "test"
 //	[fake]                            # a program that pretends to be the platform, see sdk/plugintest/fake
-//	command = ["go", "run", "./faketest/fake"]
+//	package = "./faketest/fake"       # in Go; or command = ["node", "fake.mjs"]
 //	redelivers = true                 # the platform says again what nobody acknowledged
 //	[[calls]]                         # for tools: a call that succeeds
 //	tool = "echo"

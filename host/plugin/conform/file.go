@@ -28,6 +28,8 @@ type file struct {
 // fakeCommand starts a pretended platform.
 type fakeCommand struct {
 	Command []string `toml:"command"` // run in the plugin's folder
+	// Package is a Go package, relative to the plugin's folder, that is built first and run in place of Command.
+	Package string `toml:"package"`
 	// Redelivers says that the platform delivers again what was not acknowledged, as most do.
 	Redelivers bool `toml:"redelivers"`
 }

@@ -8,12 +8,35 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/flynnhost/flynn/sdk/plugintest/fake"
 )
+
+// build builds the Go package, if that is what the platform is; clean removes what was built.
+func (f *fakeCommand) build(ctx context.Context, dir string) (clean func(), err error) {
+	if f.Package == "" {
+		return func() {}, nil
+	}
+	out, err := os.MkdirTemp("", "fakeplatform")
+	if err != nil {
+		return nil, err
+	}
+	clean = func() { _ = os.RemoveAll(out) }
+	program := filepath.Join(out, "platform")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, f.Package)
+	cmd.Dir = dir
+	if text, err := cmd.CombinedOutput(); err != nil {
+		clean()
+		return nil, fmt.Errorf("build the fake platform %s: %w: %.2000s", f.Package, err, text)
+	}
+	f.Command = []string{program}
+	return clean, nil
+}
 
 // platform is a running fake platform.
 type platform struct {

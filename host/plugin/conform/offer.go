@@ -1,0 +1,79 @@
+package conform
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/host/media"
+	"github.com/flynnhost/flynn/host/plugin/service"
+	"github.com/flynnhost/flynn/host/store/sqlite"
+)
+
+// offer is what the host keeps for a plugin from one process to the next: its values and its media.
+type offer struct {
+	store *sqlite.Store
+	media *media.Store
+	hooks net.Listener // for webhooks
+	http  *http.Server
+	work  sync.WaitGroup
+
+	mu   sync.Mutex
+	last *service.Server // of the latest process, which gets the webhooks
+}
+
+// services makes what the next process may call; nil when its manifest asks for nothing.
+func (b *bench) services(ctx context.Context) (*service.Server, error) {
+	if len(b.kit.manifest.Permissions.Host) == 0 {
+		return nil, nil
+	}
+	if b.offer == nil {
+		o, err := newOffer(ctx, filepath.Join(b.stateDir, "host"))
+		if err != nil {
+			return nil, err
+		}
+		b.offer = o
+	}
+	o := b.offer
+	s, err := service.New(service.Config{
+		Values: o.store, Media: o.media, PublicURL: "http://" + o.hooks.Addr().String(), Log: b.kit.config.Log,
+	})
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.last = s
+	return s, err
+}
+
+func newOffer(ctx context.Context, dir string) (*offer, error) {
+	o := &offer{}
+	var err error
+	if o.store, err = sqlite.Open(ctx, filepath.Join(dir, "store")); err != nil {
+		return nil, err
+	}
+	if o.media, err = media.New(media.Config{Dir: filepath.Join(dir, "media")}); err != nil {
+		return nil, errors.Join(err, o.store.Close())
+	}
+	if o.hooks, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return nil, errors.Join(err, o.store.Close())
+	}
+	o.http = &http.Server{Handler: http.HandlerFunc(o.hook), ReadHeaderTimeout: 10 * time.Second}
+	o.work.Go(func() { _ = o.http.Serve(o.hooks) })
+	return o, nil
+}
+
+func (o *offer) hook(w http.ResponseWriter, r *http.Request) {
+	o.mu.Lock()
+	s := o.last
+	o.mu.Unlock()
+	s.Hooks().ServeHTTP(w, r)
+}
+
+func (o *offer) close() {
+	_ = o.http.Close()
+	o.work.Wait()
+	_ = o.store.Close()
+}
