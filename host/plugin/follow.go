@@ -47,8 +47,9 @@ func (h *Host) comply(ctx context.Context, before, now lockFile) {
 	for name, units := range used {
 		was, existed := before.choice(name)
 		c, exists := now.choice(name)
-		if existed && (!exists || c.Disabled != was.Disabled) {
-			for _, u := range units {
+		for _, u := range units {
+			mended := !existed && exists && u.snapshot().State == Quarantined
+			if mended || existed && (!exists || c.Disabled != was.Disabled) {
 				u.restart()
 			}
 		}

@@ -96,7 +96,7 @@ func (s *Store) enter(staged string, out *Installed, o Options) error {
 		if old, ok := l.release(out.Name, out.Version); ok && maps.Equal(old.Files, out.Files) {
 			out.Platform = old.Platform // it lies where a lock of format 1 had it put
 		} else if ok {
-			return l, fmt.Errorf("version %s is installed with other contents: raise the version, or run flynn plugin remove %s", out.Version, out.Name)
+			return l, fmt.Errorf("version %s is installed with other contents: raise the version, or run flynn plugin remove --force %s", out.Version, out.Name)
 		}
 		known, err := s.place(staged, out.Locked)
 		if err != nil {

@@ -56,7 +56,7 @@ func (s *Store) loadVersion(name, version string) (*pack, error) {
 	defer t.close()
 	p, err := t.pack(locked)
 	if err != nil {
-		return nil, fmt.Errorf("verify plugin %s %s: %w: run flynn plugin remove %s, then flynn plugin install DIR", name, locked.Version, err, name)
+		return nil, fmt.Errorf("verify plugin %s %s: %w: run flynn plugin remove --force %s, then flynn plugin install DIR", name, locked.Version, err, name)
 	}
 	p.dir = dir
 	return p, nil
