@@ -28,7 +28,9 @@ import (
 	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/provider"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
@@ -73,9 +75,17 @@ type Host struct {
 	runner   *agent.Runner
 	broker   *broker
 	gateway  *gateway.Server
+	services *service.Server
+	hooks    *gateway.Hooks // nil when no webhooks are taken
 	metrics  *metrics
 	hangup   <-chan os.Signal
 	launcher []string
+
+	ledger    *provider.Ledger
+	tooling   sync.Mutex // guards providers
+	providers map[string]*provider.Provider
+	enclosing sync.Mutex            // guards enclosed
+	enclosed  map[string]*enclosure // servers of providers that run in sandboxes
 
 	pair    sync.RWMutex // keeps current and the policies in force together
 	current atomic.Pointer[generation]
@@ -86,7 +96,8 @@ type Host struct {
 func New(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{
 		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), fetchers: newFetchers(), hangup: cfg.Hangup,
-		launcher: cfg.PluginLauncher,
+		launcher:  cfg.PluginLauncher,
+		providers: map[string]*provider.Provider{}, enclosed: map[string]*enclosure{},
 	}
 	var err error
 	open := config.NewHolder
@@ -139,13 +150,20 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	if err := h.openServices(c); err != nil {
+		return err
+	}
 	if h.plugins, err = plugin.New(plugin.Config{
-		Dir: c.Plugins.Dir, StateDir: filepath.Join(c.Store.Dir, "state"), DevPaths: c.Plugins.DevPaths, Log: h.log,
+		Services: h.services,
+		Dir:      c.Plugins.Dir, StateDir: filepath.Join(c.Store.Dir, "state"), DevPaths: c.Plugins.DevPaths, Log: h.log,
 		OnState: h.metrics.pluginState, OnCall: h.metrics.pluginCall, Contain: h.containment(c),
 	}); err != nil {
 		return err
 	}
 	if h.desk, err = approval.New(approval.Config{Store: h.store, Notify: h.approvalChanged, SelfApprove: h.selfApproves}); err != nil {
+		return err
+	}
+	if h.ledger, err = openLedger(c); err != nil {
 		return err
 	}
 	g, err := h.newGeneration(c)
@@ -254,7 +272,9 @@ func (h *Host) Run(ctx context.Context) error {
 	in.run(h, "media", stop, func() error { return h.media.Run(ctx) })
 	in.run(h, "configuration", stop, func() error { return h.follow(ctx) })
 	in.run(h, "gateway", stop, func() error { return h.gateway.Run(ctx) })
+	in.run(h, "webhooks", stop, func() error { return h.runHooks(ctx) })
 	h.setChannels(nil, cfg)
+	h.setTools(nil, cfg)
 	in.run(h, "critical channels", stop, func() error { return h.awaitCritical(ctx, criticalPatience) })
 	h.ready.Store(true)
 	h.log.Info("ready", "url", h.gateway.Addr().String(), "recovered", len(items), "took", time.Since(h.started).Round(time.Millisecond))
@@ -262,6 +282,7 @@ func (h *Host) Run(ctx context.Context) error {
 	<-ctx.Done()
 	h.ready.Store(false)
 	in.wait()
+	h.releaseServers()
 	stopSandboxes()
 	stopOutbox()
 	if !out.waitFor(drainTime) {
@@ -319,6 +340,9 @@ func (h *Host) close() error {
 	var errs []error
 	if h.gateway != nil {
 		h.gateway.Close() // a second close of the listener is an error that means nothing
+	}
+	if h.hooks != nil {
+		h.hooks.Close() // likewise
 	}
 	if h.policies != nil {
 		errs = append(errs, h.policies.Close())

@@ -156,12 +156,16 @@ const (
 // FieldError is one thing that a plugin does not accept in the configuration of an instance.
 type FieldError struct {
 	Instance string
+	Kind     Kind // of the instance: where it stands in flynn.toml
 	Path     string // dotted path of the key; empty for the whole
 	Message  string
 }
 
 func (e FieldError) Error() string {
 	where := "channels." + e.Instance
+	if e.Kind == Tools {
+		where = "tools." + e.Instance
+	}
 	if e.Path != "" {
 		where += "." + e.Path
 	}
@@ -176,7 +180,7 @@ func (r *running) fieldErrors(list []*pluginv1.FieldError) error {
 	for _, e := range list[:min(len(list), maxFieldErrors)] {
 		path, _ := bounded(e.GetPath(), maxID)
 		text, _ := bounded(e.GetMessage(), maxDetail)
-		wrong = append(wrong, r.output.mask.Replace(FieldError{r.instance.Name, path, text}.Error()))
+		wrong = append(wrong, r.output.mask.Replace(FieldError{r.instance.Name, r.instance.Kind, path, text}.Error()))
 	}
 	return permanent{errors.New(strings.Join(wrong, "; "))}
 }

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/go-telegram/bot"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // api is the Bot API of one bot: the library's methods, on a wire that tells what may have been carried out and never shows the token,
@@ -210,6 +212,14 @@ func (a *api) words(err error) error {
 	return errors.New(strings.ToValidUTF8(text[:min(len(text), maxWords)], ""))
 }
 
+// final is an error for the host: words, with the code that says that trying again is of no use where that is so.
+func (a *api) final(err error) error {
+	if refused(err) {
+		return status.Error(codes.FailedPrecondition, a.words(err).Error())
+	}
+	return a.words(err)
+}
+
 // retryAfter is how long the server asks to wait, or zero.
 func retryAfter(err error) time.Duration {
 	if slow := (*bot.TooManyRequestsError)(nil); errors.As(err, &slow) {
@@ -220,9 +230,9 @@ func retryAfter(err error) time.Duration {
 
 // refused tells a call that the server looked at and turned down: nothing was done, and nothing would be the next time.
 func refused(err error) bool {
-	status := (*statusError)(nil)
+	answer := (*statusError)(nil)
 	return errors.Is(err, bot.ErrorBadRequest) || errors.Is(err, bot.ErrorForbidden) || errors.Is(err, bot.ErrorNotFound) ||
-		errors.As(err, &status) && status.code == http.StatusRequestEntityTooLarge
+		errors.As(err, &answer) && answer.code == http.StatusRequestEntityTooLarge
 }
 
 // says tells whether the server refused with one of these words.

@@ -80,7 +80,7 @@ func (p *plugin) Fetch(ctx context.Context, handle string) (channel.Media, error
 	m, err := p.fetch(ctx, handle)
 	if err != nil {
 		cancel()
-		return m, p.api.words(err)
+		return m, p.api.final(err)
 	}
 	m.Body = endingBody{m.Body, cancel}
 	return m, nil
@@ -100,7 +100,7 @@ func (b endingBody) Close() error {
 func (p *plugin) fetch(ctx context.Context, handle string) (channel.Media, error) {
 	f, err := p.api.GetFile(ctx, &bot.GetFileParams{FileID: handle})
 	if says(err, "file is too big") {
-		return channel.Media{}, errors.New("fetch file: Telegram gives bots files of at most 20 MB")
+		return channel.Media{}, fmt.Errorf("%w: Telegram gives bots files of at most 20 MB", bot.ErrorBadRequest)
 	}
 	if err != nil {
 		return channel.Media{}, fmt.Errorf("fetch file: %w", err)

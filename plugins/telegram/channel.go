@@ -100,7 +100,7 @@ func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 		}
 		wait := max(pause(failures), retryAfter(err))
 		p.log.Warn("connection ended", "error", p.api.words(err), "again_in", wait.Round(time.Millisecond))
-		p.health.set(p.trouble(err))
+		p.health.fails(p.trouble(err))
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
@@ -157,7 +157,7 @@ type health struct {
 	in    channel.Inbox
 	state channel.State
 	text  string
-	ready string // what to show when all is well
+	ready string // what to show when all is well; empty while no updates come in
 }
 
 func (h *health) begin(in channel.Inbox) {
@@ -169,9 +169,11 @@ func (h *health) begin(in channel.Inbox) {
 	}
 }
 
-func (h *health) set(s channel.State, text string) {
+// fails says that no updates come in, and why.
+func (h *health) fails(s channel.State, text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.ready = ""
 	h.put(s, text)
 }
 
@@ -192,12 +194,12 @@ func (h *health) isReady(text string) {
 	h.put(channel.StateReady, text)
 }
 
-// slow shows that Telegram asked for a pause of a connection that works otherwise.
-func (h *health) slow(wait time.Duration) {
+// hampered shows trouble with a send while updates come in.
+func (h *health) hampered(s channel.State, text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.state == channel.StateReady {
-		h.put(channel.StateRateLimited, fmt.Sprintf("Telegram asks to wait %s", wait))
+	if h.ready != "" {
+		h.put(s, text)
 	}
 }
 
@@ -205,7 +207,7 @@ func (h *health) slow(wait time.Duration) {
 func (h *health) works() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.state == channel.StateRateLimited && h.ready != "" {
+	if h.ready != "" {
 		h.put(channel.StateReady, h.ready)
 	}
 }

@@ -2,16 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-telegram/bot"
 	"github.com/go-telegram/bot/models"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/flynnhost/flynn/sdk/channel"
-	"github.com/flynnhost/flynn/sdk/markdown"
 )
 
 // groupPace is the time between edits in a group that are not the last: Telegram lets a bot write twenty times a minute there.
@@ -21,7 +22,7 @@ const groupPace = 3 * time.Second
 func (p *plugin) Edit(ctx context.Context, e channel.Edit) (channel.Edited, error) {
 	chat, message, err := parseMessageID(e.MessageID)
 	if err != nil {
-		return channel.Edited{}, err
+		return channel.Edited{}, status.Error(codes.InvalidArgument, err.Error())
 	}
 	if wait := p.pauses.left(chat); wait > 0 {
 		return channel.Edited{RetryAfter: wait}, nil
@@ -29,27 +30,27 @@ func (p *plugin) Edit(ctx context.Context, e channel.Edit) (channel.Edited, erro
 	if wait := p.pace.wait(chat); wait > 0 && !e.Final {
 		return channel.Edited{RetryAfter: wait}, nil
 	}
-	pieces := markdown.Split(e.Text, maxText, func(t string) int { return shown(t, e.Markdown) })
-	if len(pieces) == 0 {
-		pieces = []string{nothing}
+	list := pieces(e.Text, e.Markdown)
+	if len(list) == 0 {
+		list = []string{nothing}
 	}
-	err = p.edit(ctx, chat, message, e, pieces)
+	err = p.edit(ctx, chat, message, e, list)
 	if wait := retryAfter(err); wait > 0 {
 		p.pauses.hold(chat, wait)
-		p.health.slow(wait)
+		p.health.hampered(p.trouble(err))
 		return channel.Edited{RetryAfter: wait}, nil
 	}
 	if err != nil {
-		return channel.Edited{}, p.api.words(err)
+		return channel.Edited{}, p.api.final(err)
 	}
 	p.health.works()
 	return channel.Edited{}, nil
 }
 
 // edit puts the first piece into the message. What has grown too long for it follows in further messages when the text is complete.
-func (p *plugin) edit(ctx context.Context, chat int64, message int, e channel.Edit, pieces []string) error {
-	last := len(pieces) == 1
-	t := part{text: pieces[0], markdown: e.Markdown}
+func (p *plugin) edit(ctx context.Context, chat int64, message int, e channel.Edit, list []string) error {
+	last := len(list) == 1
+	t := part{text: list[0], markdown: e.Markdown}
 	if last || !e.Final {
 		t.markup = keyboard(e.Buttons)
 	}
@@ -61,23 +62,12 @@ func (p *plugin) edit(ctx context.Context, chat int64, message int, e channel.Ed
 	}
 	sent, err := p.Send(ctx, channel.Send{
 		Key:          fmt.Sprintf("rest of %s", e.MessageID),
-		Conversation: e.Conversation, Text: joined(pieces[1:]), Markdown: e.Markdown, Buttons: e.Buttons,
+		Conversation: e.Conversation, Text: strings.Join(list[1:], "\n\n"), Markdown: e.Markdown, Buttons: e.Buttons,
 	})
 	if sent.Outcome == channel.OutcomeNotSent && sent.RetryAfter > 0 && sent.RetryAfter < never {
 		return &bot.TooManyRequestsError{Message: "the rest waits", RetryAfter: int((sent.RetryAfter + time.Second - 1) / time.Second)}
 	}
 	return err
-}
-
-func joined(pieces []string) string {
-	text := ""
-	for i, p := range pieces {
-		if i > 0 {
-			text += "\n\n"
-		}
-		text += p
-	}
-	return text
 }
 
 // editText replaces a message's text. That it shows already is what was asked for.
@@ -107,7 +97,7 @@ func (p *plugin) Delete(ctx context.Context, _ channel.Conversation, id string) 
 	if says(err, "message to delete not found", "MESSAGE_ID_INVALID") {
 		return nil
 	}
-	return p.api.words(err)
+	return p.api.final(err)
 }
 
 // React implements channel.Reacter. A bot has one reaction to a message; another one replaces it.
@@ -126,9 +116,9 @@ func (p *plugin) React(ctx context.Context, r channel.Reaction) error {
 	}
 	_, err = p.api.SetMessageReaction(ctx, params)
 	if says(err, "REACTION_INVALID") {
-		return errors.New("react: Telegram does not have this reaction")
+		return status.Error(codes.InvalidArgument, "Telegram does not have this reaction")
 	}
-	return p.api.words(err)
+	return p.api.final(err)
 }
 
 // Typing implements channel.Typer. It shows for five seconds or until a message comes; Telegram has no way to end it.
@@ -143,7 +133,7 @@ func (p *plugin) Typing(ctx context.Context, t channel.Typing) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	_, err = p.api.SendChatAction(ctx, &bot.SendChatActionParams{ChatID: to.chat, MessageThreadID: to.thread, Action: models.ChatActionTyping})
-	return p.api.words(err)
+	return p.api.final(err)
 }
 
 // pace spaces the edits in groups.

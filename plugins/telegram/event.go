@@ -99,9 +99,13 @@ func (p *plugin) event(m *models.Message) channel.Event {
 	return e
 }
 
-// edited is the new form of an earlier message.
+// edited is the new form of an earlier message. Somebody who shares where he is while he moves edits his message every few seconds,
+// and says nothing by it.
 func (p *plugin) edited(update int64, m *models.Message) []channel.Event {
 	e := p.event(m)
+	if m.Location != nil || e.Text == "" && len(e.Attachments) == 0 {
+		return nil
+	}
 	e.Kind, e.TargetID = channel.EventEdit, e.ID
 	e.ID = fmt.Sprintf("%s:e%d:%d", e.TargetID, m.EditDate, update)
 	e.SentAt = unix(m.EditDate)
@@ -126,7 +130,8 @@ func (p *plugin) pressed(q *models.CallbackQuery) []channel.Event {
 	return []channel.Event{e}
 }
 
-// reacted is every reaction that is new. That one was taken away is not told: the contract has no word for it.
+// reacted is every reaction that is new. That one was taken away is not told: the contract has no word for it. Telegram does not
+// say in which topic the message is.
 func (p *plugin) reacted(update int64, r *models.MessageReactionUpdated) []channel.Event {
 	before := map[string]bool{}
 	for _, old := range r.OldReaction {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-telegram/bot"
 	"github.com/go-telegram/bot/models"
@@ -68,10 +71,10 @@ func (p *plugin) unsuccessful(chat int64, err error) channel.Sent {
 	switch wait := retryAfter(err); {
 	case wait > 0:
 		p.pauses.hold(chat, wait)
-		p.health.slow(wait)
+		p.health.hampered(p.trouble(err))
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: wait}
 	case errors.Is(err, bot.ErrorUnauthorized):
-		p.health.set(p.trouble(err))
+		p.health.hampered(p.trouble(err))
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: time.Minute}
 	case refused(err), errors.Is(err, errGone):
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: never}
@@ -86,12 +89,12 @@ func (p *plugin) unsuccessful(chat int64, err error) channel.Sent {
 func (p *plugin) parts(s channel.Send, to place, done int) []part {
 	text := s.Text
 	if s.PossibleDuplicate && done == 0 {
-		text = again + text
+		text = marking(text)
 	}
 	var list []part
 	caption := len(s.Attachments) > 0 && shown(text, s.Markdown) <= maxCaption
 	if !caption {
-		for _, piece := range markdown.Split(text, maxText, func(t string) int { return shown(t, s.Markdown) }) {
+		for _, piece := range pieces(text, s.Markdown) {
 			list = append(list, part{text: piece, markdown: s.Markdown})
 		}
 	}
@@ -106,7 +109,31 @@ func (p *plugin) parts(s channel.Send, to place, done int) []part {
 	}
 	list[0].replyTo = p.quoted(s, to)
 	list[len(list)-1].markup = keyboard(s.Buttons)
-	return list[min(done, len(list)):]
+	rest := list[min(done, len(list)):]
+	if s.PossibleDuplicate && done > 0 && len(rest) > 0 {
+		rest[0].mark()
+	}
+	return rest
+}
+
+// mark marks a part in the middle, where it fits: cut anew, the parts would not be those that were delivered before.
+func (t *part) mark() {
+	limit := maxText
+	if t.file != nil {
+		limit = maxCaption
+	}
+	if text := marking(t.text); shown(text, t.markdown) <= limit {
+		t.text = text
+	}
+}
+
+// marking puts the mark in front of a text, and on a line of its own where the text may begin with what is markup only at the beginning
+// of a line.
+func marking(text string) string {
+	if r, _ := utf8.DecodeRuneInString(text); unicode.IsLetter(r) {
+		return again + text
+	}
+	return strings.TrimSpace(again) + "\n\n" + text
 }
 
 // quoted is the message that the first part shows as the one it answers, or 0.
@@ -121,10 +148,16 @@ func (p *plugin) quoted(s channel.Send, to place) int {
 	return message
 }
 
-// shown is how long a text shows.
+// pieces cuts a text into messages.
+func pieces(text string, md bool) []string {
+	return markdown.Split(text, maxText, func(t string) int { return shown(t, md) })
+}
+
+// shown is how long a text shows. One that is much too long in its source is not rendered to find out.
 func shown(text string, md bool) int {
-	if !md {
-		return units(text)
+	n := units(text)
+	if !md || n > 2*maxText {
+		return n
 	}
 	return units(visible(markdown.Render(text, markdown.TelegramHTML)))
 }

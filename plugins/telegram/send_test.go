@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/flynnhost/flynn/plugins/telegram/telegramtest"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
@@ -212,6 +215,25 @@ func TestASendGoesOnWhereItStopped(t *testing.T) {
 	}
 }
 
+func TestAPartThatMayHaveBeenSentIsMarked(t *testing.T) {
+	s := telegramtest.Start(t)
+	h := ready(t, s)
+	chat := s.Private("Ann")
+	send := channel.Send{Key: "k", Conversation: dm(chat), Text: strings.Repeat("first ", 600) + "\n\n" + strings.Repeat("then ", 600)}
+	s.Fail("sendMessage", telegramtest.Fault{}, telegramtest.Fault{Cut: telegramtest.CutAfter})
+	if sent, _ := h.Send(send); sent.Outcome != channel.OutcomeUnknown {
+		t.Fatalf("%+v", sent)
+	}
+	send.PossibleDuplicate = true
+	if sent, err := h.Send(send); err != nil || len(sent.MessageIDs) != 2 {
+		t.Fatalf("%+v, %v", sent, err)
+	}
+	list := chat.Messages()
+	if len(list) != 3 || strings.HasPrefix(list[1].Text, again) || list[2].Text != again+list[1].Text {
+		t.Errorf("%d messages show, the last one %.40q", len(list), list[len(list)-1].Text)
+	}
+}
+
 func TestEdit(t *testing.T) {
 	s := telegramtest.Start(t)
 	h := ready(t, s)
@@ -321,5 +343,44 @@ func TestDeleteReactAndTyping(t *testing.T) {
 	}
 	if len(chat.Messages()) != 0 {
 		t.Error("it was not deleted")
+	}
+}
+
+func TestMarking(t *testing.T) {
+	for text, want := range map[string]string{
+		"hello": "(possibly again) hello", "```go\nx\n```": "(possibly again)\n\n```go\nx\n```", "# Title": "(possibly again)\n\n# Title", "": "(possibly again)\n\n",
+	} {
+		if got := marking(text); got != want {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+}
+
+func TestEditOfAMessageThatIsGoneIsNotTriedAgain(t *testing.T) {
+	s := telegramtest.Start(t)
+	h := ready(t, s)
+	chat := s.Private("Ann")
+	_, err := h.Edit(channel.Edit{Conversation: dm(chat), MessageID: messageID(chat.ID, 77), Revision: 1, Text: "x"})
+	if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "message to edit not found") {
+		t.Errorf("got %v", err)
+	}
+	s.Fail("editMessageText", telegramtest.Fault{Code: 502, HTML: true})
+	if _, err := h.Edit(channel.Edit{Conversation: dm(chat), MessageID: messageID(chat.ID, 77), Revision: 2, Text: "x"}); status.Code(err) != codes.Unavailable {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestPiecesFit(t *testing.T) {
+	text := strings.Repeat("Some **words** and `code` in a [link](https://example.com/a).\n\n", 300)
+	words := 0
+	list := pieces(text, true)
+	for _, p := range list {
+		if n := shown(p, true); n > maxText {
+			t.Errorf("a piece shows %d", n)
+		}
+		words += strings.Count(p, "**words**")
+	}
+	if len(list) < 2 || words != 300 {
+		t.Errorf("%d of 300 in %d pieces", words, len(list))
 	}
 }

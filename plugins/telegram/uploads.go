@@ -12,6 +12,9 @@ import (
 	"regexp"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
@@ -38,9 +41,14 @@ func openSpool(dir string) (*spool, error) {
 // Upload implements channel.Uploader.
 func (p *plugin) Upload(_ context.Context, m channel.Media) (string, error) {
 	if m.Size > maxFile {
-		return "", fmt.Errorf("upload: %d bytes, and Telegram takes %d of a bot", m.Size, maxFile)
+		return "", refuse("%d bytes, and Telegram takes %d of a bot", m.Size, maxFile)
 	}
 	return p.spool.put(m.Body, m.SHA256)
+}
+
+// refuse says that a file will never be taken.
+func refuse(format string, args ...any) error {
+	return status.Errorf(codes.InvalidArgument, "upload: "+format, args...)
 }
 
 // put keeps what body holds and returns its handle.
@@ -61,9 +69,9 @@ func (s *spool) put(body io.Reader, want string) (handle string, err error) {
 	digest := hex.EncodeToString(sum.Sum(nil))
 	switch {
 	case n > maxFile:
-		return "", fmt.Errorf("upload: more than the %d bytes that Telegram takes of a bot", maxFile)
+		return "", refuse("more than the %d bytes that Telegram takes of a bot", maxFile)
 	case n == 0:
-		return "", errors.New("upload: Telegram takes no empty files")
+		return "", refuse("Telegram takes no empty files")
 	case want != "" && want != digest:
 		return "", errors.New("upload: the bytes are not those of the digest")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/flynnhost/flynn/sdk/internal/process"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 )
@@ -17,7 +18,7 @@ var (
 	// ErrMalformed is wrapped by the error for an event that can never be delivered.
 	ErrMalformed = errors.New("malformed event")
 	// ErrEnding means that the plugin is ending; the event will have to come again.
-	ErrEnding = errors.New("plugin is ending")
+	ErrEnding = process.ErrEnding
 )
 
 const (
@@ -171,7 +172,7 @@ func (b *backlog) end() {
 // inbox is what Run gets: a backlog and a status board behind the public interface.
 type inbox struct {
 	*backlog
-	*board
+	*process.Board
 }
 
 var _ Inbox = inbox{}

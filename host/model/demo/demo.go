@@ -74,8 +74,8 @@ func reply(ctx context.Context, req model.Request) (model.Message, error) {
 	return obey(ctx, req, strings.TrimSpace(withoutSpeakers(last.Text)))
 }
 
-// speaker is the mark that each message of a group carries: "<ann> hello".
-var speaker = regexp.MustCompile(`(?m)^<[^<>\s]{1,64}> `)
+// speaker is the mark that each message of a group carries: "<ann> hello", or "<Ann 4711> hello" where names are not ids.
+var speaker = regexp.MustCompile(`(?m)^<[^<>\n]{1,128}> `)
 
 func withoutSpeakers(text string) string { return speaker.ReplaceAllString(text, "") }
 

@@ -141,3 +141,12 @@ func (s *Server) Command(user, channel, command, text string) *Event {
 		"trigger_id": fmt.Sprintf("trigger-%s", s.stamp()), "response_url": s.http.URL + "/response",
 	})
 }
+
+// Begin begins a thread with a message of the bot that nobody is told of, and returns its ts.
+func (s *Server) Begin(channel string) (ts string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := Message{User: BotUser, BotID: BotID, Text: "New thread", TS: s.stamp()}
+	s.messages[channel] = append(s.messages[channel], m)
+	return m.TS
+}

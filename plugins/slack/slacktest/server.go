@@ -1,7 +1,7 @@
 // Package slacktest is a Slack on loopback for tests: the part of the Web API that a chat bot uses, and Socket Mode with its
 // envelopes, redeliveries and replaced connections.
 //
-// Begin with Start and give the address of URL to the client under test. Say, Edit, Erase, React, Press and Command are what people
+// Begin with Start, or with New outside of tests, and give the address of URL to the client under test. Say, Edit, Erase, React, Press and Command are what people
 // do; Fail makes a method of the Web API answer badly; Refresh, Warn, Drop and Refuse are what happens to connections. Messages
 // and Events tell what came of it. Errors, limits and shapes follow the Slack documentation; what a client may rely on is
 // checked by this package's own tests. It keeps everything in memory and knows one workspace.
@@ -78,12 +78,20 @@ type Server struct {
 	events   []*Event
 	pending  map[string]*Event // by envelope id
 	statuses []string
+	watch    func(what, text string)
 	changed  chan struct{} // closed and replaced whenever one of the above changes
 }
 
 // Start runs a Slack until the end of the test.
 func Start(t testing.TB, c Config) *Server {
 	t.Helper()
+	s := New(c)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// New runs a Slack until Close.
+func New(c Config) *Server {
 	if c.RedeliverAfter == 0 {
 		c.RedeliverAfter = 3 * time.Second
 	}
@@ -99,7 +107,6 @@ func Start(t testing.TB, c Config) *Server {
 	}
 	s.AddUser(User{ID: BotUser, Name: "flynn", Bot: true})
 	s.http = httptest.NewServer(s.routes())
-	t.Cleanup(s.Close)
 	return s
 }
 
@@ -149,7 +156,21 @@ func (s *Server) AddChannel(c Channel) {
 	s.channels[c.ID] = c
 }
 
-// Wait waits until ok, which is called with the server locked and must not call its methods, and fails the test after ten seconds.
+// Watch is told of what the bot shows: "send" and "edit" with the text, "status" with that of a thread. It is called with the server locked.
+func (s *Server) Watch(watch func(what, text string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watch = watch
+}
+
+// shown tells the watcher. s.mu is held.
+func (s *Server) shown(what, text string) {
+	if s.watch != nil {
+		s.watch(what, text)
+	}
+}
+
+// wait waits until ok, which is called with the server locked and must not call its methods, and fails the test after ten seconds.
 func (s *Server) wait(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	timeout := time.After(10 * time.Second)

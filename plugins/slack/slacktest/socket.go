@@ -276,3 +276,18 @@ func (s *Server) Refuse(yes bool) {
 	defer s.mu.Unlock()
 	s.refuse = yes
 }
+
+// WaitLost waits until every event was acked or given up.
+func (s *Server) WaitLost(t testing.TB) {
+	t.Helper()
+	s.wait(t, "the end of every redelivery", func() bool {
+		return !slices.ContainsFunc(s.events, func(e *Event) bool { return !e.Acked && !e.Lost })
+	})
+}
+
+// Hasten changes when and how often events are told again from now on.
+func (s *Server) Hasten(after time.Duration, redeliveries int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.config.RedeliverAfter, s.config.Redeliveries = after, redeliveries
+}

@@ -34,7 +34,7 @@ func Bot() User {
 type Server struct {
 	URL string
 
-	t    testing.TB
+	t    judge
 	http *httptest.Server
 	end  chan struct{} // closed at the end of the test
 	work sync.WaitGroup
@@ -50,6 +50,7 @@ type Server struct {
 	revoked bool
 	queue   queue
 	queries map[string]bool // callback queries that are not answered yet
+	watch   func(method string, m Message)
 }
 
 // Call is one call of the bot.
@@ -93,22 +94,63 @@ func TooMany(seconds int) Fault {
 	return Fault{Code: 429, Description: fmt.Sprintf("Too Many Requests: retry after %d", seconds), RetryAfter: seconds}
 }
 
+// judge is the part of testing.TB that a server needs.
+type judge interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // Start starts a server that ends with the test.
 func Start(t testing.TB) *Server {
+	s := New()
+	s.t = t
+	t.Cleanup(s.Close)
+	return s
+}
+
+// stern is the judge where there is no test: what is wrong ends the program.
+type stern struct{}
+
+func (stern) Helper()                           {}
+func (stern) Errorf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+func (stern) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+// New starts a server for a program, which has to close it.
+func New() *Server {
 	s := &Server{
-		t: t, end: make(chan struct{}), changed: make(chan struct{}), privacy: true, chats: map[int64]*Chat{}, faults: map[string][]Fault{},
+		t: stern{}, end: make(chan struct{}), changed: make(chan struct{}), privacy: true, chats: map[int64]*Chat{}, faults: map[string][]Fault{},
 		files: map[string]file{}, queries: map[string]bool{}, queue: queue{next: 700_000_001},
 	}
 	s.http = httptest.NewServer(s)
 	s.URL = s.http.URL
 	s.work.Go(s.deliver)
-	t.Cleanup(func() {
-		close(s.end)
-		s.http.CloseClientConnections()
-		s.http.Close()
-		s.work.Wait()
-	})
 	return s
+}
+
+// Close ends the server.
+func (s *Server) Close() {
+	close(s.end)
+	s.http.CloseClientConnections()
+	s.http.Close()
+	s.work.Wait()
+}
+
+// Disconnect breaks every connection.
+func (s *Server) Disconnect() { s.http.CloseClientConnections() }
+
+// Watch has f told of each message that the bot shows or edits, and that it shows to be typing, with no message. f must not call the server.
+func (s *Server) Watch(f func(method string, m Message)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watch = f
+}
+
+// tell tells the watcher; s.mu is held.
+func (s *Server) tell(method string, m Message) {
+	if s.watch != nil {
+		s.watch(method, m)
+	}
 }
 
 // wake tells every waiter that something changed. s.mu is held.

@@ -1,0 +1,185 @@
+package livetest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/flynnhost/flynn/plugins/telegram/telegramtest"
+)
+
+// telegram is built once for all tests.
+var telegram struct {
+	once sync.Once
+	err  error
+}
+
+// telegramDir is the folder of the plugin telegram, as somebody has it who ran `just build`.
+func telegramDir(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(bin(t), "telegram")
+	telegram.once.Do(func() {
+		manifest, err := os.ReadFile(filepath.Join(root, "plugins/telegram/plugin.toml"))
+		telegram.err = errors.Join(err, build(filepath.Join(dir, "bin"), "./plugins/telegram", raced))
+		if telegram.err == nil {
+			telegram.err = os.WriteFile(filepath.Join(dir, "plugin.toml"), manifest, 0o644)
+		}
+	})
+	if telegram.err != nil {
+		t.Fatal(telegram.err)
+	}
+	return dir
+}
+
+const telegramConfig = `
+[agent_configs.helper]
+[routing]
+default_agent = "helper"
+[models.default]
+provider = "demo"
+[access]
+mode = "open"
+[channels.telegram]
+plugin = "telegram"
+token_env = "FLYNN_LIVETEST_TELEGRAM"
+`
+
+// newTelegram is a site with the plugin installed and a Telegram of its own. Above stands what somebody would write; below what
+// keeps tests apart.
+func newTelegram(t *testing.T) (*site, *telegramtest.Server) {
+	t.Helper()
+	tg := telegramtest.Start(t)
+	t.Setenv("FLYNN_LIVETEST_TELEGRAM", telegramtest.Token)
+	s := newSite(t, telegramConfig+fmt.Sprintf("api_url = %q\n", tg.URL)+
+		"[gateway]\nlisten = \"127.0.0.1:%PORT%\"\n[store]\ndir = \"%DIR%/state\"\n[plugins]\ndir = \"%DIR%/plugins\"\n")
+	s.mustFlynn("plugin", "install", telegramDir(t))
+	return s, tg
+}
+
+// once checks that the bot said a text in a chat, and said it once. What it says after a later message comes after everything that it had
+// to say before.
+func once(t *testing.T, chat *telegramtest.Chat, text string) {
+	t.Helper()
+	before := len(chat.Messages())
+	chat.Say("the end")
+	all := ""
+	for _, m := range chat.AwaitMessages(before + 1) {
+		all += m.Text + "\n"
+	}
+	if strings.Count(all, text) != 1 || !strings.HasSuffix(all, "You said: the end\n") {
+		t.Errorf("the bot said:\n%s", all)
+	}
+}
+
+func TestTelegramAnswers(t *testing.T) {
+	s, tg := newTelegram(t)
+	s.start()
+	ann, team := tg.Private("Ann"), tg.Group("Team")
+	ann.Say("hello **there**")
+	if m := ann.AwaitMessages(1)[0]; m.Text != "You said: hello there" || m.Mode != "HTML" {
+		t.Errorf("got %+v", m)
+	}
+	team.Say("not for you")
+	n := team.Say("@Flynn_Test_Bot hello")
+	if m := team.AwaitMessages(1)[0]; m.Text != "You said: hello" || m.ReplyTo != n {
+		t.Errorf("got %+v", m)
+	}
+	tg.AwaitConfirmed()
+	if strings.Contains(s.log.String(), telegramtest.Token) {
+		t.Error("the token is in the log")
+	}
+}
+
+func TestTelegramHostKilledInMidTurn(t *testing.T) {
+	s, tg := newTelegram(t)
+	s.start()
+	ann := tg.Private("Ann")
+	ann.Say("!slow 1500 the answer")
+	s.eventually("the message is in the inbox", func() error { return s.metric(`flynn_messages_total{channel="telegram",fate="new"} 1`) })
+	s.kill()
+	if n := len(ann.Messages()); n != 0 {
+		t.Fatalf("%d answers before the host was killed", n)
+	}
+	s.start()
+	ann.AwaitMessages(1)
+	once(t, ann, "the answer")
+}
+
+func TestTelegramUpdateThatComesAgainIsAnsweredOnce(t *testing.T) {
+	s, tg := newTelegram(t)
+	ann := tg.Private("Ann")
+	ann.Say("hello")
+	// The first poll brings the message. The plugin dies in the one that would confirm it.
+	tg.Fail("getUpdates", telegramtest.Fault{}, telegramtest.Fault{Delay: time.Minute, Cut: telegramtest.CutBefore})
+	s.start()
+	ann.AwaitMessages(1)
+	pid := s.pluginPID(0)
+	if tg.Unconfirmed() != 1 {
+		t.Fatal("the message is confirmed already")
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	tg.AwaitConfirmed()
+	s.eventually("it came twice", func() error { return s.metric(`flynn_messages_total{channel="telegram",fate="duplicate"} 1`) })
+	once(t, ann, "You said: hello\n")
+}
+
+// value finds the value of a button in a keyboard by its text.
+func value(t *testing.T, m telegramtest.Message, text string) string {
+	t.Helper()
+	var board struct {
+		Rows [][]struct {
+			Text string `json:"text"`
+			Data string `json:"callback_data"`
+		} `json:"inline_keyboard"`
+	}
+	if err := json.Unmarshal([]byte(m.Keyboard), &board); err != nil {
+		t.Fatalf("keyboard %q below %q: %v", m.Keyboard, m.Text, err)
+	}
+	for _, row := range board.Rows {
+		for _, b := range row {
+			if strings.Contains(b.Text, text) {
+				return b.Data
+			}
+		}
+	}
+	t.Fatalf("no button %q in %s", text, m.Keyboard)
+	return ""
+}
+
+// TestTelegramApprovalByButton has a guest's command wait until an owner presses a button below the question.
+func TestTelegramApprovalByButton(t *testing.T) {
+	s, tg := newTelegram(t)
+	team := tg.Group("Team")
+	bob := tg.Person("Bob")
+	config := s.read("flynn.toml")
+	config = strings.Replace(config, "[agent_configs.helper]\n", "[agent_configs.helper]\ntool_profile = \"coding\"\n", 1)
+	config = strings.Replace(config, "mode = \"open\"\n", fmt.Sprintf("mode = \"open\"\nowners = [\"telegram:%d\"]\n", team.Ann.ID), 1)
+	s.write("flynn.toml", config)
+	s.start()
+	team.SayAs(bob, "@Flynn_Test_Bot !sh echo one-$((40+2))", nil)
+	question := team.AwaitMessages(1)[0]
+	allow := value(t, question, "pprove")
+	team.Press(bob, question.ID, allow)
+	if m := team.AwaitMessages(2)[1]; !strings.Contains(m.Text, "owner") {
+		t.Errorf("a guest pressed it and hears %q", m.Text)
+	}
+	team.Press(team.Ann, question.ID, allow)
+	s.eventually("the command's output is there", func() error {
+		for _, m := range team.Messages() {
+			if strings.Contains(m.Text, "one-42") {
+				return nil
+			}
+		}
+		return fmt.Errorf("shows %+v", team.Messages())
+	})
+	tg.Await("answerCallbackQuery", 2)
+}

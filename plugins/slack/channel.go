@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/slack-go/slack"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+)
+
+// plugin is the channel.
+type plugin struct {
+	settings settings
+	log      *slog.Logger
+	stateDir string
+	web      *web
+	people   *people
+	places   *places
+	unclear  *sends // keys that are on their way, or whose outcome is not known
+
+	mu     sync.Mutex
+	self   self
+	silent bool // the workspace shows no status of ours
+}
+
+// self is Flynn's account.
+type self struct{ user, bot, team string }
+
+const (
+	maxText       = 4000 // characters, what Slack recommends for one message; it cuts off from 40,000 on
+	maxAttachment = 100 << 20
+)
+
+// Describe implements channel.Channel.
+func (p *plugin) Describe() channel.Description {
+	return channel.Description{Name: "slack", Version: "0.1.0", Capabilities: channel.Capabilities{
+		MaxTextRunes: maxText, MaxAttachmentBytes: maxAttachment, MinEditInterval: 1500 * time.Millisecond,
+		Threads: true, Markdown: true, Buttons: true,
+	}}
+}
+
+// Configure implements channel.Channel.
+func (p *plugin) Configure(_ context.Context, c channel.Config) error {
+	s, err := newSettings(c)
+	if err != nil {
+		return err
+	}
+	p.settings, p.log, p.stateDir = s, c.Log, c.StateDir
+	p.web = newWeb(s)
+	p.people = newPeople(p.web.client)
+	p.places = newPlaces()
+	p.unclear = newSends()
+	return nil
+}
+
+// Run implements channel.Channel: it connects again and again until ctx ends.
+func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
+	if err := p.places.load(p.stateDir); err != nil {
+		p.log.Warn("conversations of before are not known; what was said in them meanwhile is missed", "error", err)
+	}
+	q := make(queue, maxQueue)
+	var work sync.WaitGroup
+	defer work.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	work.Go(func() { p.work(ctx, in, q) })
+	missed := true
+	for failures := 0; ctx.Err() == nil; {
+		l, err := p.connect(ctx, in, q, &work)
+		began := time.Now()
+		if err == nil {
+			if missed {
+				q.put(ctx, delivery{missed: true})
+			}
+			// A connection that Slack asks to replace goes on receiving while the next one is opened.
+			if missed, err = l.wait(ctx); err == nil {
+				if time.Since(began) > time.Second {
+					failures = 0
+					continue
+				}
+				err = errors.New("slack wants another connection at once")
+			}
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		missed = true
+		if failures++; time.Since(began) > time.Minute {
+			failures = 1
+		}
+		wait := p.report(in, err, failures)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// connect opens one connection and lets work read it.
+func (p *plugin) connect(ctx context.Context, in channel.Inbox, q queue, work *sync.WaitGroup) (*link, error) {
+	me, title, err := p.whoAmI(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	p.self = me
+	p.mu.Unlock()
+	l, err := p.web.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	in.Status(channel.StateReady, title)
+	work.Go(func() { l.run(ctx, q) })
+	return l, nil
+}
+
+// whoAmI asks for Flynn's account. It is asked again for each connection: a token that was revoked is noticed.
+func (p *plugin) whoAmI(ctx context.Context) (self, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	a, err := p.web.client.AuthTestContext(ctx)
+	if err != nil {
+		return self{}, "", clean("ask who Flynn is", err)
+	}
+	if a.UserID == "" || a.TeamID == "" {
+		return self{}, "", errors.New("slack does not say who Flynn is")
+	}
+	return self{a.UserID, a.BotID, a.TeamID}, a.User + " in " + a.Team, nil
+}
+
+func (p *plugin) me() self {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.self
+}
+
+// report shows why there is no connection and returns how long to wait.
+func (p *plugin) report(in channel.Inbox, err error, failures int) time.Duration {
+	p.log.Warn("connection ended", "error", err)
+	state, wait := channel.StateConnecting, pause(failures)
+	if failures > 1 {
+		state = channel.StateDegraded
+	}
+	if limited, ok := errors.AsType[*slack.RateLimitedError](err); ok {
+		state, wait = channel.StateRateLimited, max(wait, limited.RetryAfter)
+	}
+	if refused, ok := errors.AsType[slack.SlackErrorResponse](err); ok && authErrors[refused.Err] {
+		state, wait = channel.StateAuthRequired, max(wait, time.Minute)
+	}
+	in.Status(state, err.Error())
+	return wait
+}
+
+// pause is the wait before the next try: doubling from a quarter of a second to two minutes, half of it at random.
+func pause(failures int) time.Duration {
+	d := min(250*time.Millisecond<<min(failures-1, 12), 2*time.Minute)
+	return d/2 + rand.N(d/2)
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+)
+
+// envelope is one message of Socket Mode.
+type envelope struct {
+	Type         string          `json:"type"`
+	EnvelopeID   string          `json:"envelope_id"`
+	Payload      json.RawMessage `json:"payload"`
+	Reason       string          `json:"reason"` // of a disconnect
+	RetryAttempt int             `json:"retry_attempt"`
+	RetryReason  string          `json:"retry_reason"`
+}
+
+// delivery is an envelope with the connection that it came over, or the word that there was none for a while.
+type delivery struct {
+	envelope envelope
+	link     *link
+	missed   bool
+}
+
+// queue leads from every connection to one worker, so that the order of what people said outlives the change of a connection.
+type queue chan delivery
+
+func (q queue) put(ctx context.Context, d delivery) bool {
+	select {
+	case q <- d:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+const saveEvery = 5 * time.Second
+
+// work takes deliveries over to the host, in order, and keeps the account of conversations on disk.
+func (p *plugin) work(ctx context.Context, in channel.Inbox, q queue) {
+	save := time.NewTicker(saveEvery)
+	defer save.Stop()
+	defer p.savePlaces()
+	for {
+		select {
+		case d := <-q:
+			if d.missed {
+				p.catchUp(ctx, in)
+				continue
+			}
+			p.take(ctx, in, d)
+		case <-save.C:
+			p.savePlaces()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (p *plugin) savePlaces() {
+	if err := p.places.save(p.stateDir); err != nil {
+		p.log.Warn("conversations cannot be kept; after a restart, what was missed stays missed", "error", err)
+	}
+}
+
+// take hands one envelope to the host and acks it when the host has it. One that says nothing to Flynn is acked at once.
+func (p *plugin) take(ctx context.Context, in channel.Inbox, d delivery) {
+	id := d.envelope.EnvelopeID
+	h, ok := p.read(ctx, d.envelope)
+	if !ok {
+		d.link.ack(id)
+		return
+	}
+	if d.envelope.RetryAttempt > 0 {
+		p.log.Debug("slack tells again", "event", h.event.ID, "attempt", d.envelope.RetryAttempt, "reason", d.envelope.RetryReason)
+	}
+	p.hand(ctx, in, h, func() { d.link.ack(id) })
+}
+
+// happening is an event with what the account of conversations has to learn from it.
+type happening struct {
+	event  channel.Event
+	source string // "channel", "group", "im" or "mpim", where it is a message
+	ts     string // of the message, where it is one
+	top    bool   // not inside a thread, though it may begin one
+}
+
+// hand delivers and calls acked once the host has the event, or never wants it.
+func (p *plugin) hand(ctx context.Context, in channel.Inbox, h happening, acked func()) {
+	err := in.DeliverAsync(ctx, h.event, func(err error) {
+		if err != nil {
+			return // it comes again
+		}
+		if h.ts != "" {
+			p.places.seen(h.event.Conversation.ID, h.source, h.ts)
+			if where, thread := split(h.event.Conversation.ID); thread != "" && h.top {
+				p.places.seen(where, h.source, h.ts)
+			}
+		}
+		acked()
+	})
+	if errors.Is(err, channel.ErrMalformed) {
+		p.log.Warn("event was refused", "event", h.event.ID, "error", err)
+		acked()
+	}
+}
+
+// read turns an envelope into an event, or says that there is nothing in it for Flynn.
+func (p *plugin) read(ctx context.Context, e envelope) (happening, bool) {
+	var (
+		h   happening
+		ok  bool
+		err error
+	)
+	switch e.Type {
+	case "events_api":
+		h, ok, err = p.readEvent(ctx, e.Payload)
+	case "interactive":
+		h, ok, err = p.readPress(ctx, e.Payload)
+	case "slash_commands":
+		h, ok, err = p.readCommand(ctx, e.Payload)
+	}
+	if err != nil {
+		p.log.Warn("envelope makes no sense", "type", e.Type, "error", err)
+	}
+	return h, ok && err == nil
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/slack-go/slack"
+)
+
+const (
+	callTimeout = 15 * time.Second
+	maxAnswer   = 16 << 20 // bytes of one answer of the Web API
+)
+
+// web is the way to Slack's Web API.
+type web struct {
+	client *slack.Client
+	http   *http.Client // for WebSockets, too
+	api    *url.URL
+	token  string
+}
+
+func newWeb(s settings) *web {
+	api, _ := url.Parse(s.APIURL) // checked by settings
+	direct := &http.Client{
+		Transport: http.DefaultTransport.(*http.Transport).Clone(),
+		// A redirect would carry the token to another address.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return &web{
+		client: slack.New(s.bot, slack.OptionAppLevelToken(s.app), slack.OptionAPIURL(s.APIURL),
+			slack.OptionHTTPClient(bounded{direct}), slack.OptionLog(log.New(io.Discard, "", 0))),
+		http: direct, api: api, token: s.bot,
+	}
+}
+
+// bounded cuts off answers that no memory should hold.
+type bounded struct{ *http.Client }
+
+// Do does one call.
+func (b bounded) Do(r *http.Request) (*http.Response, error) {
+	resp, err := b.Client.Do(r)
+	if err == nil {
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(resp.Body, maxAnswer), resp.Body}
+	}
+	return resp, err
+}
+
+// clean says what failed, without the address: that of a connection holds a ticket.
+func clean(doing string, err error) error {
+	if at, ok := errors.AsType[*url.Error](err); ok {
+		err = at.Err
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s: slack does not answer: %w", doing, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+)
+
+// plugin is the channel; the work is done by its line.
+type plugin struct{ line }
+
+// line is one of the two ways to WhatsApp.
+type line interface {
+	Run(ctx context.Context, in channel.Inbox) error
+	Send(ctx context.Context, s channel.Send) (channel.Sent, error)
+	Reconcile(ctx context.Context, r channel.Reconcile) (channel.Sent, error)
+	React(ctx context.Context, r channel.Reaction) error
+	Typing(ctx context.Context, t channel.Typing) error
+	Fetch(ctx context.Context, handle string) (channel.Media, error)
+	Upload(ctx context.Context, m channel.Media) (string, error)
+}
+
+const (
+	maxText       = 4096 // characters of one message
+	maxCaption    = 1024 // characters below a picture, and above buttons
+	maxAttachment = 64 << 20
+)
+
+// Describe implements channel.Channel. Both lines have the same abilities: the host asks before it knows which it will be.
+func (p *plugin) Describe() channel.Description {
+	return channel.Description{Name: "whatsapp", Version: "0.1.0", Capabilities: channel.Capabilities{
+		MaxTextRunes: maxText, MaxAttachmentBytes: maxAttachment, Exclusive: true, Markdown: true, Buttons: true,
+	}}
+}
+
+// Configure implements channel.Channel.
+func (p *plugin) Configure(_ context.Context, c channel.Config) error {
+	s, err := newSettings(c)
+	if err != nil {
+		return err
+	}
+	if s.Mode == "linked" {
+		p.line = newLinked(s, c)
+		return nil
+	}
+	p.line = newCloud(s, c)
+	return nil
+}
+
+// pause is the wait before the next try: doubling from a quarter of a second to two minutes, half of it at random.
+func pause(failures int) time.Duration {
+	d := min(250*time.Millisecond<<min(failures-1, 12), 2*time.Minute)
+	return d/2 + rand.N(d/2)
+}

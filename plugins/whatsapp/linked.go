@@ -1,0 +1,272 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.mau.fi/whatsmeow"
+	"go.mau.fi/whatsmeow/types"
+	"go.mau.fi/whatsmeow/types/events"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+)
+
+// linked is a linked device of a phone.
+type linked struct {
+	settings settings
+	log      *slog.Logger
+	dir      string
+	open     func(ctx context.Context) (account, error)
+	choices  *choices
+	receipts *statuses
+	parts    *parts
+
+	mu      sync.Mutex
+	account account        // nil between connections
+	ready   bool           // connected and linked
+	last    map[string]ref // latest message of each conversation, for the typing indicator
+}
+
+func newLinked(s settings, c channel.Config) *linked {
+	l := &linked{
+		settings: s, log: c.Log, dir: c.StateDir, choices: newChoices(), receipts: newStatuses(), parts: newParts(), last: map[string]ref{},
+	}
+	l.open = func(ctx context.Context) (account, error) { return openDevice(ctx, l.dir, s.DeviceName, l.log) }
+	return l
+}
+
+// ending is why a session is over, how that is shown, and how long to wait before the next one.
+type ending struct {
+	state channel.State
+	why   string
+	wait  time.Duration // 0: the usual pause
+}
+
+// Run implements line: session after session until ctx ends.
+func (l *linked) Run(ctx context.Context, in channel.Inbox) error {
+	for failures := 1; ctx.Err() == nil; failures++ {
+		began := time.Now()
+		end := l.session(ctx, in)
+		if ctx.Err() != nil {
+			break
+		}
+		l.log.Warn("session ended", "reason", end.why)
+		in.Status(end.state, end.why)
+		if time.Since(began) > time.Minute {
+			failures = 1
+		}
+		wait := max(end.wait, pause(failures))
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// session lives from opening the account to its end. The library reconnects by itself as long as the account is linked.
+func (l *linked) session(ctx context.Context, in channel.Inbox) ending {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a, err := l.open(ctx)
+	if err != nil {
+		return ending{channel.StateDegraded, err.Error(), 0}
+	}
+	defer a.Close()
+	s := &session{linked: l, account: a, in: in, ctx: ctx, codes: make(chan []string, 4), ended: make(chan ending, 1)}
+	l.use(a, false)
+	defer l.use(nil, false)
+	defer cancel() // before Close: a message that waits for the host must not hold it up
+	a.Handle(s.handle)
+	in.Status(channel.StateConnecting, "connecting to WhatsApp")
+	if err := a.Connect(ctx); err != nil {
+		return ending{channel.StateDegraded, fmt.Sprintf("connect: %v", err), 0}
+	}
+	return s.wait()
+}
+
+func (l *linked) use(a account, ready bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.account, l.ready = a, ready
+}
+
+// current returns the account when something can be sent over it.
+func (l *linked) current() (account, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.account == nil || !l.ready {
+		return nil, errNotReady
+	}
+	return l.account, nil
+}
+
+var errNotReady = errors.New("WhatsApp is not connected")
+
+// session is one account while it is open.
+type session struct {
+	*linked
+	account account
+	in      channel.Inbox
+	ctx     context.Context // of the session
+	codes   chan []string   // to be shown one after another; none: no longer
+	ended   chan ending
+}
+
+const (
+	firstCode = time.Minute // as WhatsApp's own client shows them
+	nextCode  = 20 * time.Second
+	scanText  = "scan this code with WhatsApp on the phone: Settings, Linked devices, Link a device"
+)
+
+// wait shows codes until the session is over.
+func (s *session) wait() ending {
+	var codes []string
+	var next <-chan time.Time
+	for {
+		select {
+		case codes = <-s.codes:
+			next = nil
+			if len(codes) > 0 {
+				s.in.LoginCode(codes[0], scanText)
+				codes, next = codes[1:], time.After(firstCode)
+			}
+		case <-next:
+			next = nil
+			if len(codes) > 0 {
+				s.in.LoginCode(codes[0], scanText)
+				codes, next = codes[1:], time.After(nextCode)
+			}
+		case end := <-s.ended:
+			return end
+		case <-s.ctx.Done():
+			return ending{}
+		}
+	}
+}
+
+// end ends the session; the first reason counts.
+func (s *session) end(state channel.State, why string, wait time.Duration) {
+	select {
+	case s.ended <- ending{state, why, wait}:
+	default:
+	}
+}
+
+func (s *session) show(codes []string) {
+	select {
+	case s.codes <- codes:
+	case <-s.ctx.Done():
+	}
+}
+
+// handle takes one event of the library. False means that a message has to come again.
+func (s *session) handle(event any) bool {
+	switch e := event.(type) {
+	case *events.Message:
+		return s.receive(e)
+	case *events.Receipt:
+		s.learn(e)
+	case *events.UndecryptableMessage:
+		s.log.Warn("a message could not be read yet; WhatsApp was asked for it again", "chat", e.Info.Chat.String())
+	default:
+		s.connection(event)
+	}
+	return true
+}
+
+// connection follows what happens to the connection.
+func (s *session) connection(event any) {
+	number, _ := s.account.Own()
+	switch e := event.(type) {
+	case *events.QR:
+		s.show(e.Codes)
+	case *events.QRScannedWithoutMultidevice:
+		s.in.Status(channel.StateAuthRequired, "the phone's WhatsApp is too old to link a device: update it and scan again")
+	case *events.PairSuccess:
+		s.show(nil)
+		s.in.Status(channel.StateConnecting, "linked to "+e.ID.User)
+	case *events.PairError:
+		s.end(channel.StateAuthRequired, fmt.Sprintf("the phone could not be linked: %v", e.Error), 0)
+	case *events.Connected:
+		s.use(s.account, true)
+		s.in.Status(channel.StateReady, "linked to "+number.User)
+	case *events.Disconnected:
+		s.use(s.account, false)
+		if number.IsEmpty() {
+			s.end(channel.StateAuthRequired, "nobody has scanned the code", 0)
+			return
+		}
+		s.in.Status(channel.StateConnecting, "reconnecting to WhatsApp")
+	case *events.LoggedOut:
+		s.end(channel.StateAuthRequired, "the phone has removed this device; a new code follows", 0)
+	case *events.StreamReplaced:
+		s.end(channel.StateDegraded, "another program uses the same session", time.Minute)
+	case *events.ClientOutdated:
+		s.end(channel.StateDegraded, "WhatsApp no longer takes this version: install a newer one of the plugin", time.Hour)
+	case *events.TemporaryBan:
+		s.end(channel.StateDegraded, e.String(), max(e.Expire, time.Hour))
+	case *events.ConnectFailure:
+		s.end(channel.StateDegraded, fmt.Sprintf("WhatsApp refuses: %s %s", e.Reason, e.Message), 0)
+	case *events.CATRefreshError:
+		s.end(channel.StateDegraded, e.PermanentDisconnectDescription(), 0)
+	}
+}
+
+// receive hands a message to the host. WhatsApp is acked when the host has it.
+func (s *session) receive(m *events.Message) bool {
+	number, hidden := s.account.Own()
+	e, r, ok := eventOf(m, number, hidden, s.settings.groups())
+	if !ok {
+		return true
+	}
+	e = s.choices.pressed(e)
+	switch err := s.in.Deliver(s.ctx, e); {
+	case err == nil:
+		if e.Kind == channel.EventButton {
+			s.choices.taken(e.Conversation.ID)
+		}
+		s.heard(e.Conversation.ID, r)
+		return true
+	case errors.Is(err, channel.ErrMalformed):
+		s.log.Warn("event was refused", "event", e.ID, "error", err)
+		return true
+	}
+	return false
+}
+
+func (l *linked) heard(conversation string, r ref) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.last) >= maxLast {
+		clear(l.last)
+	}
+	l.last[conversation] = r
+}
+
+// learn notes that messages of ours have arrived somewhere.
+func (l *linked) learn(r *events.Receipt) {
+	switch r.Type {
+	case types.ReceiptTypeDelivered, types.ReceiptTypeRead, types.ReceiptTypePlayed:
+		for _, id := range r.MessageIDs {
+			l.receipts.learn(id, fate{wamid: id, at: time.Now()})
+		}
+	}
+}
+
+// mediaOf is the library's word for a sort of medium.
+func mediaOf(kind string) whatsmeow.MediaType {
+	switch kind {
+	case "image":
+		return whatsmeow.MediaImage
+	case "video":
+		return whatsmeow.MediaVideo
+	case "audio":
+		return whatsmeow.MediaAudio
+	}
+	return whatsmeow.MediaDocument
+}

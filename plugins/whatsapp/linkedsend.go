@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"go.mau.fi/whatsmeow"
+	"go.mau.fi/whatsmeow/proto/waCommon"
+	"go.mau.fi/whatsmeow/proto/waE2E"
+	"go.mau.fi/whatsmeow/types"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/markdown"
+)
+
+const (
+	sendTimeout = 30 * time.Second
+	receiptWait = 3 * time.Second
+)
+
+// idOf makes the id of a message out of its key, in the form that WhatsApp's own client uses. A message that is sent twice
+// has the same id, and phones show it once.
+func idOf(key string) string {
+	sum := sha256.Sum256([]byte("flynn\x00" + key))
+	return whatsmeow.WebMessageIDPrefix + strings.ToUpper(hex.EncodeToString(sum[:9]))
+}
+
+// Send implements line. Text and media are a message each.
+func (l *linked) Send(ctx context.Context, s channel.Send) (channel.Sent, error) {
+	to, ok := jidOf(s.Conversation.ID)
+	if !ok {
+		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: permanent}, fmt.Errorf("%q is nobody on WhatsApp", s.Conversation.ID)
+	}
+	a, err := l.current()
+	if err != nil {
+		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: soon}, err
+	}
+	list, err := messages(s)
+	if err != nil {
+		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: permanent}, err
+	}
+	number, _ := a.Own()
+	done := l.parts.sent(s.Key)
+	for i := len(done); i < len(list); i++ {
+		id := idOf(partKey(s.Key, i))
+		if err := sendOne(ctx, a, to, list[i], id); err != nil {
+			return outcomeOf(err)
+		}
+		done = append(done, ref{chat: to, id: id, sender: number}.String())
+		l.parts.note(s.Key, done)
+	}
+	if len(s.Buttons) > 0 {
+		l.choices.offer(s.Conversation.ID, done[0], s.Buttons)
+	}
+	l.parts.forget(s.Key)
+	return channel.Sent{Outcome: channel.OutcomeSent, MessageIDs: done}, nil
+}
+
+func sendOne(ctx context.Context, a account, to types.JID, m *waE2E.Message, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	return a.Send(ctx, to, m, id)
+}
+
+// outcomeOf tells what an error of the library means: what never reached the server was not sent, what the server refused neither.
+func outcomeOf(err error) (channel.Sent, error) {
+	switch {
+	case errors.Is(err, whatsmeow.ErrNotConnected), errors.Is(err, whatsmeow.ErrNotLoggedIn):
+		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: soon}, err
+	case errors.Is(err, whatsmeow.ErrServerReturnedError):
+		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: later}, fmt.Errorf("WhatsApp refuses the message: %w", err)
+	}
+	return channel.Sent{Outcome: channel.OutcomeUnknown}, err
+}
+
+// messages are what a send becomes. Buttons are written out: WhatsApp shows those of linked devices to nobody.
+func messages(s channel.Send) ([]*waE2E.Message, error) {
+	text := s.Text
+	if s.Markdown {
+		text = markdown.Render(text, markdown.WhatsApp)
+	}
+	text = written(text, s.Buttons)
+	var list []*waE2E.Message
+	for _, a := range s.Attachments {
+		m, err := parseHandle(a.Handle)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, m)
+	}
+	if len(list) > 0 && utf8.RuneCountInString(text) <= maxCaption && caption(list[0], text) {
+		text = ""
+	}
+	if strings.TrimSpace(text) != "" {
+		list = append([]*waE2E.Message{{ExtendedTextMessage: &waE2E.ExtendedTextMessage{Text: proto.String(text), ContextInfo: quote(s)}}}, list...)
+	}
+	if len(list) == 0 {
+		return nil, errors.New("there is nothing to send")
+	}
+	return list, nil
+}
+
+// caption puts text below a medium that can have one.
+func caption(m *waE2E.Message, text string) bool {
+	switch {
+	case m.ImageMessage != nil:
+		m.ImageMessage.Caption = &text
+	case m.VideoMessage != nil:
+		m.VideoMessage.Caption = &text
+	case m.DocumentMessage != nil:
+		m.DocumentMessage.Caption = &text
+	default:
+		return false
+	}
+	return true
+}
+
+// quote names the message that is answered, in groups; between two it is plain.
+func quote(s channel.Send) *waE2E.ContextInfo {
+	r, ok := parseRef(s.ReplyTo)
+	if !ok || r.chat.Server != types.GroupServer {
+		return nil
+	}
+	return &waE2E.ContextInfo{
+		StanzaID: proto.String(r.id), Participant: proto.String(r.sender.String()), QuotedMessage: &waE2E.Message{Conversation: proto.String("")},
+	}
+}
+
+// Reconcile implements line: a receipt proves that a message arrived. Silence proves nothing, but a resend has the same id.
+func (l *linked) Reconcile(ctx context.Context, r channel.Reconcile) (channel.Sent, error) {
+	id := idOf(r.Key)
+	if _, known := l.receipts.wait(ctx, id, receiptWait); !known {
+		return channel.Sent{Outcome: channel.OutcomeUnknown}, nil
+	}
+	sent := channel.Sent{Outcome: channel.OutcomeSent}
+	if to, ok := jidOf(r.Conversation.ID); ok {
+		if a, err := l.current(); err == nil {
+			number, _ := a.Own()
+			sent.MessageIDs = []string{ref{chat: to, id: id, sender: number}.String()}
+		}
+	}
+	return sent, nil
+}
+
+// React implements line.
+func (l *linked) React(ctx context.Context, r channel.Reaction) error {
+	target, ok := parseRef(r.MessageID)
+	if !ok {
+		return status.Errorf(codes.InvalidArgument, "%q is no message of WhatsApp", r.MessageID)
+	}
+	a, err := l.current()
+	if err != nil {
+		return err
+	}
+	number, _ := a.Own()
+	emoji := r.Reaction
+	if r.Remove {
+		emoji = ""
+	}
+	key := &waCommon.MessageKey{
+		RemoteJID: proto.String(target.chat.String()), FromMe: proto.Bool(target.sender == number), ID: proto.String(target.id),
+	}
+	if target.chat.Server == types.GroupServer && target.sender != number {
+		key.Participant = proto.String(target.sender.String())
+	}
+	m := &waE2E.Message{ReactionMessage: &waE2E.ReactionMessage{
+		Key: key, Text: proto.String(emoji), SenderTimestampMS: proto.Int64(time.Now().UnixMilli()),
+	}}
+	return sendOne(ctx, a, target.chat, m, idOf(fmt.Sprintf("reaction %s %s %d", r.MessageID, emoji, time.Now().UnixNano())))
+}
+
+// Typing implements line. It also marks the latest message as read.
+func (l *linked) Typing(ctx context.Context, t channel.Typing) error {
+	l.mu.Lock()
+	r, ok := l.last[t.Conversation.ID]
+	l.mu.Unlock()
+	if !ok || !l.settings.receipts() {
+		return nil
+	}
+	a, err := l.current()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return a.Seen(ctx, r, t.On)
+}
