@@ -212,7 +212,7 @@ func (b backend) Status(ctx context.Context) gateway.Status {
 			continue
 		}
 		s.Channels = append(s.Channels, gateway.ChannelStatus{
-			Name: p.Name, Plugin: p.Plugin, State: string(p.State), Detail: pluginDetail(p), OK: p.State == plugin.Ready,
+			Name: p.Name, Plugin: p.Plugin, State: string(p.State), Detail: pluginDetail(p), OK: p.State == plugin.Ready, Login: p.Login,
 		})
 	}
 	if g.config.Sandbox.Enabled {

@@ -48,6 +48,8 @@ type Config struct {
 	Version  string
 	// Hangup carries SIGHUP, which asks for a reload of the configuration; it may be nil.
 	Hangup <-chan os.Signal
+	// PluginLauncher is the command that runs plugin.Contain; without one plugins are not held in.
+	PluginLauncher []string
 }
 
 // Host is a running Flynn.
@@ -77,6 +79,7 @@ type Host struct {
 	hooks    *gateway.Hooks // nil when no webhooks are taken
 	metrics  *metrics
 	hangup   <-chan os.Signal
+	launcher []string
 
 	ledger    *provider.Ledger
 	tooling   sync.Mutex // guards providers
@@ -93,6 +96,7 @@ type Host struct {
 func New(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{
 		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), fetchers: newFetchers(), hangup: cfg.Hangup,
+		launcher:  cfg.PluginLauncher,
 		providers: map[string]*provider.Provider{}, enclosed: map[string]*enclosure{},
 	}
 	var err error
@@ -152,7 +156,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.plugins, err = plugin.New(plugin.Config{
 		Services: h.services,
 		Dir:      c.Plugins.Dir, StateDir: filepath.Join(c.Store.Dir, "state"), DevPaths: c.Plugins.DevPaths, Log: h.log,
-		OnState: h.metrics.pluginState, OnCall: h.metrics.pluginCall,
+		OnState: h.metrics.pluginState, OnCall: h.metrics.pluginCall, Contain: h.containment(c),
 	}); err != nil {
 		return err
 	}

@@ -11,5 +11,8 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == cellCommand {
+		os.Exit(becomePlugin(os.Stderr))
+	}
 	os.Exit(run(context.Background(), os.Args, os.Getenv, os.Stdin, os.Stdout, os.Stderr))
 }

@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v3"
 
@@ -19,15 +20,26 @@ func pluginCommand() *cli.Command {
 	}
 	return &cli.Command{
 		Name:  "plugin",
-		Usage: "install, verify and remove plugins, and write new ones",
-		Commands: []*cli.Command{
-			sub("install", "DIR", "copy the plugin in DIR and lock its files", installPlugin),
-			sub("list", "", "list what is installed", listPlugins),
+		Usage: "install, watch over and remove plugins, and write new ones",
+		Commands: append([]*cli.Command{
+			withFlags(sub("install", "DIR|FILE|URL", "lock the files of a plugin, so that a channel may use it", installPlugin), privateFlag()),
+			sub("list", "", "list what is installed, and how each instance is", listPlugins),
+			sub("info", "NAME", "show what a plugin asks for, its versions, and what holds it in", pluginInfo),
 			sub("verify", "[NAME...]", "compare every file with the lock", verifyPlugins),
-			sub("remove", "NAME", "take a plugin out of the lock and delete it", removePlugin),
+			withFlags(sub("upgrade", "NAME DIR|FILE|URL", "move a plugin to another version; a running flynn goes back when that fails", upgradePlugin), privateFlag()),
+			sub("rollback", "NAME", "move a plugin to the version before", rollbackPlugin),
+			sub("enable", "NAME", "let a plugin that was disabled start again", enablePlugin),
+			sub("disable", "NAME", "stop a plugin, and start it no more", disablePlugin),
+			withFlags(sub("remove", "NAME", "take a plugin out of the lock and delete it", removePlugin),
+				&cli.BoolFlag{Name: "force", Usage: "remove it though a channel uses it"}),
 			pluginNewCommand(), pluginConformCommand(), pluginInspectCommand(dir),
-		},
+		}, append(runningCommands(), authorCommands()...)...),
 	}
+}
+
+func withFlags(c *cli.Command, flags ...cli.Flag) *cli.Command {
+	c.Flags = append(c.Flags, flags...)
+	return c
 }
 
 // pluginStore opens the store that the command works on.
@@ -42,6 +54,18 @@ func pluginStore(ctx context.Context, cmd *cli.Command) (*plugin.Store, error) {
 	return plugin.OpenStore(c.Plugins.Dir)
 }
 
+// configOf is the configuration that the command works on; nil where --dir names a folder or there is none to be had.
+func configOf(ctx context.Context, cmd *cli.Command) *config.Config {
+	if cmd.String("dir") != "" {
+		return nil
+	}
+	c, err := config.Load(configPath(ctx, cmd), getenvOf(ctx))
+	if err != nil {
+		return nil
+	}
+	return c
+}
+
 // oneArgument returns the only argument of a command.
 func oneArgument(cmd *cli.Command) (string, error) {
 	if cmd.Args().Len() != 1 {
@@ -50,68 +74,20 @@ func oneArgument(cmd *cli.Command) (string, error) {
 	return cmd.Args().First(), nil
 }
 
-func installPlugin(ctx context.Context, cmd *cli.Command) error {
-	dir, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
-	store, err := pluginStore(ctx, cmd)
-	if err != nil {
-		return err
-	}
-	p, err := store.Install(dir)
-	if err != nil {
-		return err
-	}
-	out := newOutput(ctx, cmd)
-	if out.asJSON {
-		return out.json(p.Locked)
-	}
-	what := "installed"
-	if p.Known {
-		what = "already installed:"
-	}
-	out.line("%s %s %s, %d files", what, p.Name, p.Version, len(p.Files))
-	showPermissions(out, p)
-	return nil
-}
-
 // showPermissions tells the operator what the plugin wants, at the moment at which it can still be removed.
-func showPermissions(out *output, p plugin.Installed) {
-	asks := p.Manifest.Permissions
+func showPermissions(out *output, p plugin.Manifest) {
+	asks := p.Permissions
 	for _, row := range []struct {
 		what string
 		list []string
-	}{{"network", asks.Network}, {"host services", asks.Host}, {"environment", asks.Env}, {"secrets", p.Manifest.Config.Secrets}} {
+	}{
+		{"network", asks.Network}, {"reads", asks.Read}, {"writes", asks.Write}, {"host services", asks.Host}, {"environment", asks.Env},
+		{"secrets", p.Config.Secrets},
+	} {
 		if len(row.list) > 0 {
 			out.line("  %s: %s", row.what, strings.Join(row.list, ", "))
 		}
 	}
-}
-
-func listPlugins(ctx context.Context, cmd *cli.Command) error {
-	store, err := pluginStore(ctx, cmd)
-	if err != nil {
-		return err
-	}
-	list, err := store.List()
-	if err != nil {
-		return err
-	}
-	out := newOutput(ctx, cmd)
-	if out.asJSON {
-		if list == nil {
-			list = []plugin.Locked{}
-		}
-		return out.json(list)
-	}
-	var rows [][]string
-	for _, p := range list {
-		rows = append(rows, []string{
-			p.Name, p.Version, p.Platform, fmt.Sprint(len(p.Files)), p.Installed.Local().Format(time.DateTime), p.Source,
-		})
-	}
-	return out.table([]string{"NAME", "VERSION", "PLATFORM", "FILES", "INSTALLED", "SOURCE"}, rows)
 }
 
 func verifyPlugins(ctx context.Context, cmd *cli.Command) error {
@@ -143,6 +119,13 @@ func removePlugin(ctx context.Context, cmd *cli.Command) error {
 	store, err := pluginStore(ctx, cmd)
 	if err != nil {
 		return err
+	}
+	if c := configOf(ctx, cmd); c != nil && !cmd.Bool("force") {
+		for _, instance := range slices.Sorted(maps.Keys(c.Channels)) {
+			if use := c.Channels[instance]; use.Enabled && use.Plugin == name {
+				return fmt.Errorf("remove plugin %s: [channels.%s] uses it: set enabled = false there, or say --force", name, instance)
+			}
+		}
 	}
 	return store.Remove(name)
 }

@@ -20,7 +20,7 @@ import (
 // distributionCommands are those that carry policies from who writes them to who runs them.
 func distributionCommands() []*cli.Command {
 	return []*cli.Command{
-		{Name: "keygen", Usage: "make a key to sign policies with, and print its public half", ArgsUsage: "FILE", Action: generatePolicyKey},
+		{Name: "keygen", Usage: "make a key to sign policies with, and print its public half", ArgsUsage: "FILE", Action: generateKey},
 		{
 			Name: "sign", Usage: "write a policy's digests and its signature", ArgsUsage: "DIR", Action: signPolicy,
 			Description: "Writes digest and source_digest into policy.toml, and the signature into policy.sig. It covers name, version, ABI, kinds,\n" +
@@ -41,23 +41,6 @@ func distributionCommands() []*cli.Command {
 		{Name: "verify", Usage: "compare installed policies with the lock", ArgsUsage: "[NAME...]", Action: verifyPolicies},
 		{Name: "remove", Usage: "take an installed policy out of the lock and delete it", ArgsUsage: "NAME", Action: removePolicy},
 	}
-}
-
-func generatePolicyKey(ctx context.Context, cmd *cli.Command) error {
-	file, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
-	key, err := signing.Generate(file)
-	if err != nil {
-		return err
-	}
-	o := newOutput(ctx, cmd)
-	if o.asJSON {
-		return o.json(map[string]string{"file": file, "key": string(key)})
-	}
-	o.line("%s", key)
-	return nil
 }
 
 // described is what sign and pack say of a package.

@@ -42,7 +42,7 @@ func serve(ctx context.Context, cmd *cli.Command) error {
 	defer signal.Stop(hangup)
 	h, err := host.New(ctx, host.Config{
 		Path: configPath(ctx, cmd), Getenv: getenvOf(ctx), Log: slog.New(handler), LastGood: cmd.Bool("last-good"),
-		Version: version(), Hangup: hangup,
+		Version: version(), Hangup: hangup, PluginLauncher: pluginLauncher(),
 	})
 	if err != nil {
 		return err

@@ -27,6 +27,7 @@ func (c *checker) all() {
 	c.toolProviders()
 	c.policies()
 	c.policyTrust()
+	c.pluginTrust()
 	c.gateway()
 	c.media()
 	c.access()

@@ -49,16 +49,25 @@ func (c *checker) policyScope(i int, p Policy) {
 const keyBytes = 32
 
 func (c *checker) policyTrust() {
-	for i, key := range c.cfg.Trust.Keys {
+	c.trust("policy_trust", "policy", c.cfg.Trust.Keys, c.cfg.Trust.RequireSignature)
+}
+
+func (c *checker) pluginTrust() {
+	c.trust("plugin_trust", "plugin", c.cfg.PluginTrust.Keys, c.cfg.PluginTrust.RequireSignature)
+}
+
+// trust checks a table of keys; what is the command that makes them.
+func (c *checker) trust(table, what string, keys []string, required bool) {
+	for i, key := range keys {
 		digits, ok := strings.CutPrefix(key, "ed25519:")
 		raw, err := base64.StdEncoding.Strict().DecodeString(digits)
 		if !ok || err != nil || len(raw) != keyBytes || strings.ContainsAny(digits, "\r\n") {
-			at := keyPath{"policy_trust", "keys"}
-			c.report(at.index(i), fmt.Sprintf("%.80q is no key", key), "write ed25519: and 44 characters, as flynn policy keygen prints it")
+			at := keyPath{table, "keys"}
+			c.report(at.index(i), fmt.Sprintf("%.80q is no key", key), "write ed25519: and 44 characters, as flynn "+what+" keygen prints it")
 		}
 	}
-	if c.cfg.Trust.RequireSignature && len(c.cfg.Trust.Keys) == 0 {
-		c.report(keyPath{"policy_trust", "require_signature"}, "no signature could ever count", "write the keys that do under keys")
+	if required && len(keys) == 0 {
+		c.report(keyPath{table, "require_signature"}, "no signature could ever count", "write the keys that do under keys")
 	}
 }
 

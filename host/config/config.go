@@ -35,12 +35,14 @@ type Config struct {
 	Plugins   Plugins                 `toml:"plugins"`
 	Policies  []Policy                `toml:"policies"`
 	Trust     PolicyTrust             `toml:"policy_trust"`
-	Gateway   Gateway                 `toml:"gateway"`
-	Store     Store                   `toml:"store"`
-	Media     Media                   `toml:"media"`
-	Budgets   Budgets                 `toml:"budgets"`
-	Access    Access                  `toml:"access"`
-	Approvals Approvals               `toml:"approvals"`
+	// PluginTrust says whose plugins may be installed.
+	PluginTrust PluginTrust `toml:"plugin_trust"`
+	Gateway     Gateway     `toml:"gateway"`
+	Store       Store       `toml:"store"`
+	Media       Media       `toml:"media"`
+	Budgets     Budgets     `toml:"budgets"`
+	Access      Access      `toml:"access"`
+	Approvals   Approvals   `toml:"approvals"`
 
 	// Path and Digest identify the file; Generation counts loads of this process from 1.
 	Path       string `toml:"-"`
@@ -262,6 +264,17 @@ type Plugins struct {
 	// DevPaths maps a plugin's name to a folder with plugin.toml that runs without being
 	// installed and locked: for development and first-party plugins of a checkout.
 	DevPaths map[string]string `toml:"dev_paths" is:"path"`
+	// Containment holds plugins in by what the system has for it: auto uses what there is, required starts no plugin whose files
+	// and connections cannot be cut down, off does nothing.
+	Containment string `toml:"containment" default:"auto" oneof:"auto required off"`
+}
+
+// PluginTrust says whose plugins may be installed.
+type PluginTrust struct {
+	// Keys are public keys, "ed25519:BASE64"; a signature by any other is refused.
+	Keys []string `toml:"keys"`
+	// RequireSignature refuses plugins that none of the Keys has signed.
+	RequireSignature bool `toml:"require_signature"`
 }
 
 // Policy is one Wasm policy in the chain; chains run in file order.

@@ -114,6 +114,8 @@ type ChannelStatus struct {
 	State  string `json:"state"`
 	Detail string `json:"detail,omitempty"`
 	OK     bool   `json:"ok"`
+	// Login is true while the operator has to scan a code.
+	Login bool `json:"login,omitempty"`
 }
 
 // ToolsStatus is one provider of tools. Effect and approve are the host's; claims and says are the provider's own words.

@@ -80,6 +80,14 @@ func TestInstalledPluginRunsUntilItIsTamperedWith(t *testing.T) {
 	if err != nil || !strings.HasPrefix(program, filepath.Join(s.dir, "plugins")) {
 		t.Fatalf("the plugin runs from %s, %v", program, err)
 	}
+	if info, errs, err := s.flynn("", "plugin", "info", "irc"); err != nil || !strings.Contains(info, "privileges   on ") {
+		t.Errorf("what holds it in: %v\n%s%s", err, info, errs)
+	} else {
+		t.Log(info)
+	}
+	if logs, errs, err := s.flynn("", "plugin", "logs", "net"); err != nil || !strings.Contains(logs, "plugin is ready") {
+		t.Errorf("its log: %v\n%s%s", err, logs, errs)
+	}
 	if strings.Contains(s.log.String(), "nothing of it is verified") {
 		t.Error("the plugin was not verified")
 	}
@@ -106,7 +114,7 @@ func TestInstalledPluginRunsUntilItIsTamperedWith(t *testing.T) {
 	if pids := s.children(); len(pids) > 0 {
 		t.Errorf("it runs: %v", pids)
 	}
-	s.logged("level=ERROR", "bin/irc is not the file that was installed", "run flynn plugin remove irc, then flynn plugin install DIR")
+	s.logged("level=ERROR", "bin/irc is not the file that was installed", "run flynn plugin remove --force irc, then flynn plugin install DIR")
 	if got := s.says("web", "hello"); got.Text != "You said: hello" {
 		t.Errorf("the rest of the host: %+v", got)
 	}
@@ -114,9 +122,11 @@ func TestInstalledPluginRunsUntilItIsTamperedWith(t *testing.T) {
 		t.Errorf("flynn plugin verify: %v, %s", err, errs)
 	}
 
-	s.mustFlynn("plugin", "remove", "irc")
+	if _, errs, err := s.flynn("", "plugin", "remove", "irc"); err == nil || !strings.Contains(errs, "[channels.net] uses it") {
+		t.Errorf("flynn plugin remove of one that is in use: %v, %s", err, errs)
+	}
+	s.mustFlynn("plugin", "remove", "--force", "irc")
 	s.mustFlynn("plugin", "install", filepath.Join(bin(t), "irc"))
-	s.cmd.Process.Signal(syscall.SIGHUP)
 	ann.meet()
 	ann.send("PRIVMSG #flynn :flynn: mended?")
 	ann.await("You said: mended?", 10*time.Second)

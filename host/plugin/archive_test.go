@@ -345,27 +345,6 @@ func TestVersionsAreKeptForARollback(t *testing.T) {
 	}
 }
 
-func TestDisabledPluginsDoNotLoad(t *testing.T) {
-	s := open(t)
-	if _, err := s.Install(source(t, "1.0.0")); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.SetDisabled("small", true); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.load("small"); err == nil || !strings.Contains(err.Error(), "run flynn plugin enable small") {
-		t.Errorf("got %v", err)
-	}
-	if err := s.SetDisabled("small", false); err != nil {
-		t.Fatal(err)
-	}
-	p, err := s.load("small")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.close()
-}
-
 func TestUnbuiltSource(t *testing.T) {
 	dir := source(t, "1.0.0")
 	put(t, dir, "main.go", "package main\n\nfunc main() { println(\"built\") }\n", 0o644)

@@ -76,6 +76,8 @@ func (a *actor) Configure(_ context.Context, c channel.Config) error {
 			return err
 		}
 		fmt.Fprintln(os.Stderr, "grandchild", sleeper.Process.Pid)
+	case "spy":
+		a.spy(c)
 	case "environment":
 		c.Log.Info("environment", "all", strings.Join(os.Environ(), " "))
 	}

@@ -47,8 +47,9 @@ func (h *Host) comply(ctx context.Context, before, now lockFile) {
 	for name, units := range used {
 		was, existed := before.choice(name)
 		c, exists := now.choice(name)
-		if existed && (!exists || c.Disabled != was.Disabled) {
-			for _, u := range units {
+		for _, u := range units {
+			mended := !existed && exists && u.snapshot().State == Quarantined
+			if mended || existed && (!exists || c.Disabled != was.Disabled) {
 				u.restart()
 			}
 		}
@@ -173,9 +174,9 @@ func (h *Host) aloneNow(name, running string) bool {
 }
 
 // alone tells whether two processes of one instance must not be at work at a time: the platform allows one connection, or they would
-// share a folder or a route.
+// share a folder, a route, or the key to the host's services.
 func (m *Manifest) alone() bool {
-	return m.Channel.Exclusive || m.Permissions.State || slices.Contains(m.Permissions.Host, "webhook")
+	return m.Channel.Exclusive || m.Permissions.State || len(m.Permissions.Host) > 0
 }
 
 // rehearsal bounds the orderly end of a process that was only looked at.

@@ -117,6 +117,12 @@ func quickPace() pace {
 // start runs a host with the given development plugins until the test ends.
 func start(t testing.TB, dev map[string]string) *stage {
 	t.Helper()
+	return startContained(t, dev, Containment{})
+}
+
+// startContained is start with plugins that are held in.
+func startContained(t testing.TB, dev map[string]string, contain Containment) *stage {
+	t.Helper()
 	needProcesses(t)
 	run, err := os.MkdirTemp("", "fr")
 	if err != nil {
@@ -125,7 +131,7 @@ func start(t testing.TB, dev map[string]string) *stage {
 	t.Cleanup(func() { _ = os.RemoveAll(run) })
 	s := &stage{t: t, log: &logBuffer{}, over: make(chan error, 1), changed: make(chan struct{})}
 	s.Host, err = New(Config{
-		Dir: t.TempDir(), RunDir: run, DevPaths: dev, OnState: s.record,
+		Dir: t.TempDir(), RunDir: run, DevPaths: dev, OnState: s.record, Contain: contain,
 		Log: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {

@@ -33,6 +33,8 @@ type Options struct {
 	Source string
 	// Trust says whose signatures count.
 	Trust signing.Trust
+	// Name refuses any other plugin; "" takes every one.
+	Name string
 	// Beside leaves the active version as it is and makes the new one Next, which a running host is to try.
 	Beside bool
 }
@@ -64,6 +66,9 @@ func (s *Store) install(dir string, o Options) (Installed, error) {
 	if err != nil {
 		return Installed{}, err
 	}
+	if o.Name != "" && m.Name != o.Name {
+		return Installed{}, fmt.Errorf("it is the plugin %s, not %s", m.Name, o.Name)
+	}
 	if err := source.complete(m); err != nil {
 		return Installed{}, source.unbuilt(dir, m, err)
 	}
@@ -91,7 +96,7 @@ func (s *Store) enter(staged string, out *Installed, o Options) error {
 		if old, ok := l.release(out.Name, out.Version); ok && maps.Equal(old.Files, out.Files) {
 			out.Platform = old.Platform // it lies where a lock of format 1 had it put
 		} else if ok {
-			return l, fmt.Errorf("version %s is installed with other contents: raise the version, or run flynn plugin remove %s", out.Version, out.Name)
+			return l, fmt.Errorf("version %s is installed with other contents: raise the version, or run flynn plugin remove --force %s", out.Version, out.Name)
 		}
 		known, err := s.place(staged, out.Locked)
 		if err != nil {

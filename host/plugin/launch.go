@@ -60,6 +60,9 @@ func (h *Host) launch(ctx context.Context, u *unit, o order) (process, error) {
 func (h *Host) load(name, version string) (*pack, error) {
 	dir, ok := h.config.DevPaths[name]
 	if !ok {
+		if r, err := h.store.Record(name); err == nil && r.Disabled {
+			return nil, fmt.Errorf("%w: run flynn plugin enable %s", errDisabled, name)
+		}
 		return h.store.loadVersion(name, cmp.Or(version, h.versionOf(name)))
 	}
 	p, err := loadDev(dir)
@@ -109,9 +112,15 @@ func (h *Host) startProcess(ctx context.Context, u *unit, p *pack, o order) (pro
 		return nil, fmt.Errorf("make the state folder: %w", err)
 	}
 	out := newOutput(u.log, u.instance.Secrets)
-	run := &launcher{host: h, pack: p, output: out, log: &libraryLog{log: u.log}}
+	run := &launcher{
+		host: h, pack: p, output: out, log: &libraryLog{log: u.log}, stateDir: stateDir, settings: u.instance.Settings,
+	}
 	defer context.AfterFunc(ctx, run.abort)()
 	addr, err := run.start()
+	run.hear()
+	if !o.beside {
+		u.contained(run.measures)
+	}
 	if err != nil {
 		run.remove()
 		return nil, run.explain(err)
@@ -123,7 +132,7 @@ func (h *Host) startProcess(ctx context.Context, u *unit, p *pack, o order) (pro
 	}
 	stdioOn, deafen := context.WithCancel(context.Background())
 	return &running{
-		runner: run.runner, conn: conn, manifest: p.manifest, schema: p.schema, instance: u.instance, stateDir: stateDir,
+		runner: run.runner, conn: conn, manifest: p.manifest, schema: p.schema, instance: u.instance, stateDir: stateDir, measures: run.measures,
 		host: h, output: out, remove: run.remove, log: u.log, pace: h.pace,
 		stdioOn: stdioOn, deafen: deafen,
 	}, nil
@@ -138,6 +147,12 @@ type launcher struct {
 	config *goplugin.ClientConfig
 
 	socketDir string
+	stateDir  string
+	settings  map[string]any // of the instance
+
+	report, reportW *os.File  // from the process that becomes the plugin, see enclose
+	measures        []Measure // that it reported
+	refused         string    // why it did not become the plugin
 
 	mu      sync.Mutex // guards the following, which abort may need at any time
 	runner  *runnerProcess
@@ -172,6 +187,9 @@ func (l *launcher) newRunner(_ hclog.Logger, spec *exec.Cmd, socketDir string) (
 		return nil, err
 	}
 	cmd.Env = append(environment(l.pack.manifest, socketDir, l.host.lookupEnv), spec.Env...)
+	if err := l.enclose(cmd, len(cmd.ExtraFiles) > 0); err != nil {
+		return nil, err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.aborted {
@@ -208,6 +226,9 @@ func isScript(f io.ReaderAt) bool {
 
 // explain turns a failed start into what an operator can use.
 func (l *launcher) explain(err error) error {
+	if refused := l.refusal(); refused != nil {
+		return refused
+	}
 	if l.runner == nil {
 		return fmt.Errorf("start the plugin: %w", err)
 	}

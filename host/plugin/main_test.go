@@ -26,6 +26,10 @@ func TestMain(m *testing.M) {
 		playPlugin(mode)
 		return
 	}
+	if firstArg() == "contain" {
+		fmt.Fprintln(os.Stderr, Contain())
+		os.Exit(1)
+	}
 	if dir, ok := strings.CutPrefix(firstArg(), "host:"); ok {
 		playHost(dir)
 		return

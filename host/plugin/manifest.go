@@ -102,12 +102,15 @@ type ChannelOptions struct {
 	Buttons         bool     `toml:"buttons"`
 }
 
-// Permissions are what the plugin says it needs. State, env and host are enforced; network is shown to the operator.
+// Permissions are what the plugin says it needs. State, env and host are enforced; the ports of network, read and write are where the
+// system has what it takes, see Containment.
 type Permissions struct {
 	Network []string `toml:"network"` // "host:port"
 	Host    []string `toml:"host"`    // "kv", "media", "webhook", "metric"
 	Env     []string `toml:"env"`     // variables of the host to pass on
 	State   bool     `toml:"state"`   // a folder that survives restarts
+	Read    []string `toml:"read"`    // files and folders of the machine, beside the system's own
+	Write   []string `toml:"write"`   // the same, to read and write
 }
 
 // Duration is a time span, written "10s".
@@ -217,6 +220,9 @@ func (m *Manifest) problems() []error {
 	check(knownServices(m.Permissions.Host), "permissions.host %q: want some of %q, each once", m.Permissions.Host, service.Names())
 	for _, name := range m.Permissions.Env {
 		check(validEnv.MatchString(name) && !reservedEnv(name), "permissions.env %q cannot be passed on", name)
+	}
+	for _, name := range slices.Concat(m.Permissions.Read, m.Permissions.Write) {
+		check(path.IsAbs(name) && path.Clean(name) == name, "permissions: %q is not an absolute path", name)
 	}
 	check(len(m.Exec) > 0, "exec is empty: want a command for a platform like %s, or any", Platform())
 	for platform, c := range m.Exec {

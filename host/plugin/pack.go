@@ -45,9 +45,6 @@ func (s *Store) loadVersion(name, version string) (*pack, error) {
 	if !ok {
 		return nil, fmt.Errorf("plugin %s has no version %s installed", name, version)
 	}
-	if c.Disabled {
-		return nil, fmt.Errorf("%w: run flynn plugin enable %s", errDisabled, name)
-	}
 	if locked.Platform != "" && locked.Platform != Platform() {
 		return nil, fmt.Errorf("plugin %s was installed for %s, this is %s: install it again", name, locked.Platform, Platform())
 	}
@@ -59,7 +56,7 @@ func (s *Store) loadVersion(name, version string) (*pack, error) {
 	defer t.close()
 	p, err := t.pack(locked)
 	if err != nil {
-		return nil, fmt.Errorf("verify plugin %s %s: %w: run flynn plugin remove %s, then flynn plugin install DIR", name, locked.Version, err, name)
+		return nil, fmt.Errorf("verify plugin %s %s: %w: run flynn plugin remove --force %s, then flynn plugin install DIR", name, locked.Version, err, name)
 	}
 	p.dir = dir
 	return p, nil

@@ -32,6 +32,7 @@ type running struct {
 	instance Instance
 	schema   string // digest of the settings' schema
 	stateDir string
+	measures []Measure
 	host     *Host
 	output   *output
 	remove   func() // kills, waits, removes the sockets
@@ -50,6 +51,7 @@ var _ process = (*running)(nil)
 
 func (r *running) pid() int                   { return r.runner.pid() }
 func (r *running) version() string            { return r.manifest.Version }
+func (r *running) held() []Measure            { return r.measures }
 func (r *running) exited() <-chan struct{}    { return r.runner.done }
 func (r *running) stopTimeout() time.Duration { return time.Duration(r.manifest.Run.StopTimeout) }
 

@@ -100,6 +100,29 @@ func (s *Store) Verify(name string) (Locked, error) {
 	return p.locked, nil
 }
 
+// VerifiedManifest reads the manifest of the active version, which has to be the one that was installed.
+func (s *Store) VerifiedManifest(name string) (Manifest, error) {
+	l, err := s.readLock()
+	if err != nil {
+		return Manifest{}, err
+	}
+	locked, ok := l.find(name)
+	if !ok {
+		return Manifest{}, notInstalled(name)
+	}
+	t, err := openTree(s.folder(locked))
+	if err != nil {
+		return Manifest{}, fmt.Errorf("open plugin %s: %w", name, err)
+	}
+	defer t.close()
+	f, err := t.verifyFile(ManifestName, locked.Files[ManifestName])
+	if err != nil {
+		return Manifest{}, fmt.Errorf("verify plugin %s: %w", name, err)
+	}
+	_ = f.Close()
+	return t.manifest()
+}
+
 // Remove takes a plugin out of the lock and deletes its files. What its instances keep in state/ stays.
 func (s *Store) Remove(name string) error {
 	err := s.change(func(l lockFile) (lockFile, error) {

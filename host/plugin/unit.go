@@ -35,6 +35,8 @@ func defaultPace() pace {
 type process interface {
 	pid() int
 	version() string
+	// held says what holds it in.
+	held() []Measure
 	// describe asks who it is and compares the answer with the manifest.
 	describe(ctx context.Context) error
 	// configure hands over settings and secrets.
@@ -63,6 +65,7 @@ type unit struct {
 	use      Handler
 	log      *slog.Logger
 	mask     *strings.Replacer
+	recent   *recent
 	failures failures // of the loop alone
 	trials   chan *trial
 	retired  sync.WaitGroup // processes that end while their successors are at work
@@ -70,22 +73,24 @@ type unit struct {
 	stop  context.CancelFunc // set when Run begins; under Host.mu
 	ended chan struct{}      // closed when the loop has ended
 
-	mu     sync.Mutex
-	now    Status
-	told   State                   // what the plugin said last about its platform
-	toldBy string                  // in its words
-	again  context.CancelCauseFunc // ends the current turn
-	login  string                  // code that the operator has to scan; a secret
-	proved string                  // version that this instance runs though its plugin does not yet
+	mu       sync.Mutex
+	now      Status
+	told     State                   // what the plugin said last about its platform
+	toldBy   string                  // in its words
+	again    context.CancelCauseFunc // ends the current turn
+	measures []Measure               // that hold the process in
+	login    string                  // code that the operator has to scan; a secret
+	proved   string                  // version that this instance runs though its plugin does not yet
 }
 
 // errRestart ends a turn of the loop because an operator asked for it.
 var errRestart = errors.New("restart asked for")
 
 func newUnit(h *Host, i Instance, use Handler) *unit {
+	kept := &recent{}
 	return &unit{
-		host: h, instance: i, use: use, ended: make(chan struct{}), trials: make(chan *trial), mask: masker(i.Secrets),
-		log: h.log.With("instance", i.Name, "plugin", i.Plugin),
+		host: h, instance: i, use: use, ended: make(chan struct{}), trials: make(chan *trial), mask: masker(i.Secrets), recent: kept,
+		log: slog.New(tee{Handler: h.log.With("instance", i.Name, "plugin", i.Plugin).Handler(), recent: kept}),
 		now: Status{
 			Name: i.Name, Plugin: i.Plugin, Kind: i.Kind, Critical: i.Critical, State: Stopped, Since: time.Now(),
 		},
@@ -154,6 +159,7 @@ func (u *unit) once(turn context.Context, t *trial) (next *trial, err error) {
 func (u *unit) open(turn context.Context, t *trial) (process, error) {
 	if t != nil && t.process != nil {
 		u.update(func(s *Status) { s.Version, s.PID = t.process.version(), t.process.pid() })
+		u.contained(t.process.held())
 		return t.process, nil
 	}
 	p, err := u.host.start(turn, u, order{version: t.order()})
@@ -403,6 +409,13 @@ func (u *unit) update(change func(*Status)) {
 	if before != after {
 		u.host.announce(after)
 	}
+}
+
+// contained notes what holds the process in.
+func (u *unit) contained(by []Measure) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.measures = by
 }
 
 func (u *unit) snapshot() Status {

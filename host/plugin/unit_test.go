@@ -31,6 +31,7 @@ type puppet struct {
 func newPuppet() *puppet { return &puppet{out: make(chan struct{})} }
 
 func (p *puppet) pid() int                                           { return 1 }
+func (p *puppet) held() []Measure                                    { return nil }
 func (p *puppet) version() string                                    { return "1.0.0" }
 func (p *puppet) describe(context.Context) error                     { return nil }
 func (p *puppet) configure(context.Context) error                    { return p.fail }

@@ -61,6 +61,16 @@ export class Panel {
     document.title = c ? (c.title || c.id) + " · Flynn" : "Flynn";
   }
 
+  // login shows the code with which the operator signs an instance in.
+  async login(name, item) {
+    try {
+      const { rows } = await this.get("/api/v1/plugins/" + encodeURIComponent(name) + "/login");
+      if (rows.length) item.append(qr(rows, "Scan this with your device to sign " + name + " in"));
+    } catch {
+      item.append(el("span", { class: "sub" }, "The code to scan cannot be shown: run flynn plugin login " + name));
+    }
+  }
+
   health(kind, words) {
     byId("health").className = "dot " + kind;
     byId("health-text").textContent = words;
@@ -75,11 +85,33 @@ export class Panel {
     byId("status-body").replaceChildren(
       ...warnings.map((w) => el("p", { class: "warning" }, w)),
       section("Agents", (s.agents ?? []).map((a) => line(a.name, [a.kind, a.model, a.tools && "tools: " + a.tools, a.sandbox ? "sandbox " + a.sandbox : "on the host"]))),
-      section("Channels", (s.channels ?? []).map((c) => line(c.name, [c.state, c.plugin, c.detail], c.ok))),
+      section("Channels", (s.channels ?? []).map((c) => {
+        const item = line(c.name, [c.state, c.plugin, c.detail], c.ok);
+        if (c.login) this.login(c.name, item);
+        return item;
+      })),
       section("Policies", (s.policies ?? []).map((p) => line(p.name, [p.shadow ? "shadow" : "", p.state, (p.kinds ?? []).join(", "), (p.digest ?? "").replace(/^sha256:/, "").slice(0, 12), p.detail], p.ok))),
       section("Sandbox", [line(sandbox, [s.sandbox?.detail], s.sandbox?.enabled ? s.sandbox.available : undefined)]),
       el("p", { class: "small" }, [s.version && "Flynn " + s.version, "configuration " + s.generation, s.started && "since " + clock(s.started)].filter(Boolean).join(" · ")));
   }
+}
+
+// qr draws rows of 1 and 0 with a quiet zone of four squares.
+function qr(rows, label) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const size = rows.length + 8;
+  for (const [key, value] of Object.entries({ class: "qr", viewBox: `0 0 ${size} ${size}`, role: "img", "aria-label": label, width: 240, height: 240 })) {
+    svg.setAttribute(key, value);
+  }
+  const square = (fill, d) => {
+    const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    path.setAttribute("fill", fill);
+    path.setAttribute("d", d);
+    svg.append(path);
+  };
+  square("#fff", `M0 0h${size}v${size}h-${size}z`);
+  square("#000", rows.flatMap((row, y) => [...row].map((dark, x) => (dark === "1" ? `M${x + 4} ${y + 4}h1v1h-1z` : ""))).join(""));
+  return svg;
 }
 
 function section(title, lines) {

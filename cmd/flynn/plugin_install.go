@@ -1,0 +1,295 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/signing"
+)
+
+func privateFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "allow-private", Usage: "take a URL that leads to this machine or its network"}
+}
+
+// obtain says on whose word a plugin is installed.
+func obtain(ctx context.Context, cmd *cli.Command) plugin.Obtain {
+	o := plugin.Obtain{Private: cmd.Bool("allow-private")}
+	o.Trust.Table = "[plugin_trust]"
+	if c := configOf(ctx, cmd); c != nil {
+		o.Trust = host.PluginTrust(c)
+	}
+	return o
+}
+
+func installPlugin(ctx context.Context, cmd *cli.Command) error {
+	from, err := oneArgument(cmd)
+	if err != nil {
+		return err
+	}
+	store, err := pluginStore(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	p, err := store.InstallFrom(ctx, from, obtain(ctx, cmd))
+	if err != nil {
+		return err
+	}
+	out := newOutput(ctx, cmd)
+	if out.asJSON {
+		return out.json(p.Locked)
+	}
+	what := "installed"
+	if p.Known {
+		what = "already installed:"
+	}
+	out.line("%s %s %s, %d files, %s", what, p.Name, p.Version, len(p.Files), signedBy(p.Signer))
+	showPermissions(out, p.Manifest)
+	return nil
+}
+
+func signedBy(signer string) string {
+	if signer == "" {
+		return "not signed"
+	}
+	return "signed by " + signer
+}
+
+// moved is what became of an upgrade or a rollback.
+type moved struct {
+	Name    string `json:"name"`
+	From    string `json:"from"`
+	Version string `json:"version"`
+	Running bool   `json:"running"` // a running flynn has tried it
+}
+
+func upgradePlugin(ctx context.Context, cmd *cli.Command) error {
+	if cmd.Args().Len() != 2 {
+		return usagef("want two arguments: %s %s", cmd.FullName(), cmd.ArgsUsage)
+	}
+	name, from := cmd.Args().Get(0), cmd.Args().Get(1)
+	store, err := pluginStore(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	before, err := store.Record(name)
+	if err != nil {
+		return err
+	}
+	o := obtain(ctx, cmd)
+	o.Beside, o.Name = true, name
+	p, err := store.InstallFrom(ctx, from, o)
+	if err != nil {
+		return err
+	}
+	return movePlugin(ctx, cmd, store, before, p.Version)
+}
+
+func rollbackPlugin(ctx context.Context, cmd *cli.Command) error {
+	name, err := oneArgument(cmd)
+	if err != nil {
+		return err
+	}
+	store, err := pluginStore(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	before, err := store.Record(name)
+	if err != nil {
+		return err
+	}
+	version, err := before.RollbackTarget()
+	if err != nil {
+		return err
+	}
+	return movePlugin(ctx, cmd, store, before, version)
+}
+
+// movePlugin makes a version the active one: at once where no flynn runs, by way of a trial where one does.
+func movePlugin(ctx context.Context, cmd *cli.Command, store *plugin.Store, before plugin.Record, version string) error {
+	done := moved{Name: before.Name, From: before.Active, Version: version, Running: isRunning(ctx, cmd)}
+	var err error
+	switch {
+	case version == before.Active:
+		return fmt.Errorf("plugin %s runs in version %s already", before.Name, version)
+	case done.Running && !before.Disabled:
+		if err = store.Propose(before.Name, version); err == nil {
+			err = awaitVerdict(ctx, store, before.Name, version)
+		}
+	default:
+		err = store.Activate(before.Name, version)
+	}
+	if err != nil {
+		return err
+	}
+	out := newOutput(ctx, cmd)
+	if out.asJSON {
+		return out.json(done)
+	}
+	out.line("%s %s, before: %s", done.Name, done.Version, done.From)
+	return nil
+}
+
+const (
+	verdictTime = 3 * time.Minute
+	verdictPoll = 100 * time.Millisecond
+)
+
+// awaitVerdict waits until a running flynn has taken a version or has given it up.
+func awaitVerdict(ctx context.Context, store *plugin.Store, name, version string) error {
+	ctx, cancel := context.WithTimeout(ctx, verdictTime)
+	defer cancel()
+	for {
+		r, err := store.Record(name)
+		switch {
+		case err != nil:
+			return err
+		case r.Next == version:
+		case r.Active == version:
+			return nil
+		case len(r.Rejected) > 0 && r.Rejected[0].Version == version:
+			return fmt.Errorf("plugin %s stays at %s: %s", name, r.Active, r.Rejected[0].Why)
+		default:
+			return fmt.Errorf("plugin %s stays at %s: the upgrade was called off", name, r.Active)
+		}
+		select {
+		case <-time.After(verdictPoll):
+		case <-ctx.Done():
+			return fmt.Errorf("plugin %s: the running flynn says nothing of version %s: see its log", name, version)
+		}
+	}
+}
+
+func enablePlugin(ctx context.Context, cmd *cli.Command) error { return switchPlugin(ctx, cmd, false) }
+
+func disablePlugin(ctx context.Context, cmd *cli.Command) error { return switchPlugin(ctx, cmd, true) }
+
+func switchPlugin(ctx context.Context, cmd *cli.Command, disabled bool) error {
+	name, err := oneArgument(cmd)
+	if err != nil {
+		return err
+	}
+	store, err := pluginStore(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	if err := store.SetDisabled(name, disabled); err != nil {
+		return err
+	}
+	if out := newOutput(ctx, cmd); out.asJSON {
+		return out.json(map[string]any{"name": name, "disabled": disabled})
+	}
+	return nil
+}
+
+// authorCommands are those of who writes plugins.
+func authorCommands() []*cli.Command {
+	return []*cli.Command{
+		{Name: "build", Usage: "compile the Go program of a plugin to where plugin.toml names it", ArgsUsage: "DIR", Action: buildPlugin},
+		{Name: "keygen", Usage: "make a key to sign plugins with, and print its public half", ArgsUsage: "FILE", Action: generateKey},
+		{
+			Name: "sign", Usage: "write a plugin's checksums and their signature", ArgsUsage: "DIR", Action: signPlugin,
+			Description: "Writes plugin.sums, which sha256sum -c reads, and plugin.sig.",
+			Flags:       []cli.Flag{&cli.StringFlag{Name: "key", Usage: "sign with the private key in `FILE`", Required: true}},
+		},
+		{
+			Name: "pack", Usage: "put a plugin with the programs of all its platforms into one archive", ArgsUsage: "DIR", Action: packPlugin,
+			Flags: []cli.Flag{&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write `FILE` (default: NAME-VERSION.tar.gz)"}},
+		},
+	}
+}
+
+func buildPlugin(ctx context.Context, cmd *cli.Command) error {
+	dir, err := oneArgument(cmd)
+	if err != nil {
+		return err
+	}
+	out := newOutput(ctx, cmd)
+	program, err := plugin.Build(ctx, dir, out.err)
+	if err != nil {
+		return err
+	}
+	if out.asJSON {
+		return out.json(map[string]string{"program": program})
+	}
+	out.line("%s", program)
+	return nil
+}
+
+// generateKey makes a key for plugins and for policies alike.
+func generateKey(ctx context.Context, cmd *cli.Command) error {
+	file, err := oneArgument(cmd)
+	if err != nil {
+		return err
+	}
+	key, err := signing.Generate(file)
+	if err != nil {
+		return err
+	}
+	o := newOutput(ctx, cmd)
+	if o.asJSON {
+		return o.json(map[string]string{"file": file, "key": string(key)})
+	}
+	o.line("%s", key)
+	return nil
+}
+
+func signPlugin(ctx context.Context, cmd *cli.Command) error {
+	dir, err := oneArgument(cmd)
+	if err != nil {
+		return err
+	}
+	private, err := signing.ReadPrivate(cmd.String("key"))
+	if err != nil {
+		return err
+	}
+	m, err := plugin.Sign(dir, private)
+	if err != nil {
+		return err
+	}
+	if o := newOutput(ctx, cmd); o.asJSON {
+		return o.json(map[string]string{"name": m.Name, "version": m.Version, "signer": string(signing.Of(private))})
+	}
+	return nil
+}
+
+func packPlugin(ctx context.Context, cmd *cli.Command) error {
+	dir, err := oneArgument(cmd)
+	if err != nil {
+		return err
+	}
+	var packed bytes.Buffer
+	m, err := plugin.Pack(dir, &packed)
+	if err != nil {
+		return err
+	}
+	file := cmp.Or(cmd.String("output"), fmt.Sprintf("%s-%s.tar.gz", m.Name, m.Version))
+	digest := signing.Digest(packed.Bytes())
+	if err := os.WriteFile(file, packed.Bytes(), 0o644); err != nil {
+		return err
+	}
+	o := newOutput(ctx, cmd)
+	if o.asJSON {
+		return o.json(map[string]string{"name": m.Name, "version": m.Version, "file": file, "sha256": digest})
+	}
+	o.line("%s#sha256=%s", file, digest)
+	return nil
+}
+
+// isRunning tells whether the configuration's flynn runs.
+func isRunning(ctx context.Context, cmd *cli.Command) bool {
+	c := configOf(ctx, cmd)
+	if c == nil {
+		return false
+	}
+	var list any
+	return !errors.Is(askRunning(ctx, c, "/api/v1/plugins", nil, &list), errNotRunning)
+}

@@ -1,0 +1,308 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/plugin"
+)
+
+// runningCommands are those that need a running flynn.
+func runningCommands() []*cli.Command {
+	return []*cli.Command{
+		{
+			Name: "logs", Usage: "show the last lines of an instance's log", ArgsUsage: "INSTANCE", Action: pluginLogs,
+			Flags: []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with what comes"}},
+		},
+		{Name: "restart", Usage: "start an instance's process anew; a quarantine ends", ArgsUsage: "INSTANCE", Action: restartPlugin},
+		{
+			Name: "login", Usage: "show the code with which an instance is signed in on a device", ArgsUsage: "INSTANCE", Action: loginPlugin,
+			Description: "The code is a secret: whoever sees it can take the account over.",
+		},
+	}
+}
+
+// listed is one plugin of the list.
+type listed struct {
+	plugin.Locked
+	Disabled  bool                   `json:"disabled,omitempty"`
+	Next      string                 `json:"next,omitempty"`
+	Previous  []string               `json:"previous,omitempty"`
+	Rejected  []plugin.Rejection     `json:"rejected,omitempty"`
+	Instances []gateway.PluginStatus `json:"instances,omitempty"`
+}
+
+// instances asks the running flynn; none where there is none.
+func instances(ctx context.Context, c *config.Config) []gateway.PluginStatus {
+	if c == nil {
+		return nil
+	}
+	var list []gateway.PluginStatus
+	if askRunning(ctx, c, "/api/v1/plugins", nil, &list) != nil {
+		return nil
+	}
+	return list
+}
+
+func listPlugins(ctx context.Context, cmd *cli.Command) error {
+	store, err := pluginStore(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	records, err := store.Records()
+	if err != nil {
+		return err
+	}
+	running := instances(ctx, configOf(ctx, cmd))
+	list := []listed{}
+	for _, r := range records {
+		l := listed{Locked: r.ActiveRelease(), Disabled: r.Disabled, Next: r.Next, Previous: r.Previous, Rejected: r.Rejected}
+		for _, i := range running {
+			if i.Plugin == r.Name {
+				l.Instances = append(l.Instances, i)
+			}
+		}
+		list = append(list, l)
+	}
+	out := newOutput(ctx, cmd)
+	if out.asJSON {
+		return out.json(list)
+	}
+	var rows [][]string
+	for _, l := range list {
+		rows = append(rows, l.row())
+	}
+	if err := out.table([]string{"NAME", "VERSION", "PLATFORMS", "FILES", "SIGNED", "INSTALLED", "SOURCE"}, rows); err != nil {
+		return err
+	}
+	return showInstances(out, running)
+}
+
+func (l listed) row() []string {
+	version, signed := l.Version, "no"
+	if l.Disabled {
+		version += " (disabled)"
+	}
+	if l.Signer != "" {
+		signed = "yes"
+	}
+	platforms := l.Platforms
+	if l.Platform != "" {
+		platforms = []string{l.Platform}
+	}
+	return []string{
+		l.Name, version, strings.Join(platforms, ","), fmt.Sprint(len(l.Files)), signed, l.Installed.Local().Format(time.DateTime), l.Source,
+	}
+}
+
+func showInstances(out *output, running []gateway.PluginStatus) error {
+	if len(running) == 0 {
+		return nil
+	}
+	out.line("")
+	var rows [][]string
+	for _, i := range running {
+		pid := ""
+		if i.PID != 0 {
+			pid = strconv.Itoa(i.PID)
+		}
+		said := cmp.Or(i.Detail, i.LastError)
+		if i.State == "quarantined" || i.State == "backoff" {
+			said = i.LastError
+		}
+		if i.Login {
+			said = "run flynn plugin login " + i.Name
+		}
+		rows = append(rows, []string{i.Name, i.Plugin, i.Version, i.State, pid, strconv.Itoa(i.Restarts), said})
+	}
+	return out.table([]string{"INSTANCE", "PLUGIN", "VERSION", "STATE", "PID", "RESTARTS", "DETAIL"}, rows)
+}
+
+// pluginAccount is all that info says.
+type pluginAccount struct {
+	plugin.Record
+	Manifest  plugin.Manifest        `json:"manifest"`
+	Instances []gateway.PluginStatus `json:"instances"`
+}
+
+func pluginInfo(ctx context.Context, cmd *cli.Command) error {
+	name, err := oneArgument(cmd)
+	if err != nil {
+		return err
+	}
+	store, err := pluginStore(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	a := pluginAccount{Instances: []gateway.PluginStatus{}}
+	if a.Record, err = store.Record(name); err != nil {
+		return err
+	}
+	if a.Manifest, err = store.VerifiedManifest(name); err != nil {
+		return err
+	}
+	for _, i := range instances(ctx, configOf(ctx, cmd)) {
+		if i.Plugin == name {
+			a.Instances = append(a.Instances, i)
+		}
+	}
+	out := newOutput(ctx, cmd)
+	if out.asJSON {
+		return out.json(a)
+	}
+	return a.show(out)
+}
+
+func (a pluginAccount) show(out *output) error {
+	state := ""
+	if a.Disabled {
+		state = ", disabled"
+	}
+	out.line("%s %s%s", a.Name, a.Active, state)
+	if a.Manifest.Description != "" {
+		out.line("  %s", cell(a.Manifest.Description))
+	}
+	showPermissions(out, a.Manifest)
+	for i, r := range a.Releases {
+		what := "version"
+		if i == 0 {
+			what = "active "
+		}
+		out.line("  %s %s, %s, plugin.toml %.12s, from %s", what, r.Version, signedBy(r.Signer), r.Files[plugin.ManifestName], cell(r.Source))
+	}
+	for _, r := range a.Rejected {
+		out.line("  rejected %s at %s: %s", r.Version, r.At.Local().Format(time.DateTime), cell(r.Why))
+	}
+	for _, i := range a.Instances {
+		out.line("instance %s: %s, version %s, %d restarts", i.Name, i.State, i.Version, i.Restarts)
+		for _, m := range i.Containment {
+			word := "OFF"
+			if m.On {
+				word = "on"
+			}
+			out.line("  %-12s %-4s %s", m.Name, word, m.Detail)
+		}
+	}
+	return nil
+}
+
+// runningConfig is the configuration of the flynn that a command asks.
+func runningConfig(ctx context.Context, cmd *cli.Command) (*config.Config, string, error) {
+	name, err := oneArgument(cmd)
+	if err != nil {
+		return nil, "", err
+	}
+	c, err := config.Load(configPath(ctx, cmd), getenvOf(ctx))
+	return c, "/api/v1/plugins/" + url.PathEscape(name), err
+}
+
+const followPoll = 300 * time.Millisecond
+
+func pluginLogs(ctx context.Context, cmd *cli.Command) error {
+	c, path, err := runningConfig(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	out := newOutput(ctx, cmd)
+	var last uint64
+	for {
+		var lines []gateway.PluginLine
+		if err := askRunning(ctx, c, fmt.Sprintf("%s/logs?after=%d", path, last), nil, &lines); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		for _, l := range lines {
+			last = l.Seq
+			if err := showLine(out, l); err != nil {
+				return err
+			}
+		}
+		if !cmd.Bool("follow") {
+			return nil
+		}
+		select {
+		case <-time.After(followPoll):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func showLine(out *output, l gateway.PluginLine) error {
+	if out.asJSON {
+		return out.json(l)
+	}
+	out.line("%s %-5s %s", l.Time.Local().Format("2006-01-02 15:04:05.000"), l.Level, cell(l.Text))
+	return nil
+}
+
+func restartPlugin(ctx context.Context, cmd *cli.Command) error {
+	c, path, err := runningConfig(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	var answer map[string]bool
+	if err := askRunning(ctx, c, path+"/restart", struct{}{}, &answer); err != nil {
+		return err
+	}
+	if out := newOutput(ctx, cmd); out.asJSON {
+		return out.json(answer)
+	}
+	return nil
+}
+
+func loginPlugin(ctx context.Context, cmd *cli.Command) error {
+	c, path, err := runningConfig(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	var login gateway.PluginLogin
+	if err := askRunning(ctx, c, path+"/login", nil, &login); err != nil {
+		return err
+	}
+	out := newOutput(ctx, cmd)
+	if out.asJSON {
+		return out.json(login)
+	}
+	if len(login.Rows) == 0 {
+		return errors.New("there is nothing to scan: run flynn plugin list to see how the instance is")
+	}
+	out.line("%s", strings.Join(blocks(login.Rows), "\n"))
+	return nil
+}
+
+// blocks draws rows of 1 (dark) and 0 for a terminal that writes light on dark, two rows to a line, with a margin of light.
+func blocks(rows []string) []string {
+	const margin = 2
+	wide := strings.Repeat("0", len(rows)+2*margin)
+	var all []string
+	for range margin {
+		all = append(all, wide)
+	}
+	for _, row := range rows {
+		all = append(all, strings.Repeat("0", margin)+row+strings.Repeat("0", margin))
+	}
+	all = append(all, slices.Repeat([]string{wide}, margin+len(rows)%2)...)
+	var out []string
+	for i := 0; i+1 < len(all); i += 2 {
+		var line strings.Builder
+		for x := range all[i] {
+			line.WriteString(map[string]string{"00": "█", "01": "▀", "10": "▄", "11": " "}[string([]byte{all[i][x], all[i+1][x]})])
+		}
+		out = append(out, line.String())
+	}
+	return out
+}

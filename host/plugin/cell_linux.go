@@ -1,0 +1,265 @@
+package plugin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/landlock-lsm/go-landlock/landlock"
+	landlocksys "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+)
+
+// report is what the launcher says before it becomes the plugin.
+type report struct {
+	Measures []Measure `json:"measures,omitempty"`
+	Error    string    `json:"error,omitempty"`
+}
+
+// Contain is the whole of the launcher: it holds the process in as its environment says, tries whether that holds, reports, and becomes
+// the plugin. It returns only with an error.
+func Contain() error {
+	runtime.LockOSThread() // privileges belong to a thread, and this one becomes the plugin
+	var c cell
+	if err := json.Unmarshal([]byte(os.Getenv(cellEnv)), &c); err != nil {
+		return fmt.Errorf("hold a plugin in: %s is for the host alone: %w", cellEnv, err)
+	}
+	if err := os.Unsetenv(cellEnv); err != nil {
+		return err
+	}
+	to := os.NewFile(3, "report")
+	if c.Opened {
+		unix.CloseOnExec(3)
+		to = os.NewFile(4, "report")
+	}
+	unix.CloseOnExec(int(to.Fd()))
+	said := report{Measures: c.enforce()}
+	if c.Required {
+		said.Error = lacking(said.Measures, c.AnyPort)
+	}
+	if err := json.NewEncoder(to).Encode(said); err != nil {
+		return err
+	}
+	if said.Error != "" {
+		return errors.New(said.Error)
+	}
+	err := syscall.Exec(c.Path, c.Args, os.Environ())
+	_ = json.NewEncoder(to).Encode(report{Error: fmt.Sprintf("start %s: %v", c.Args[0], err)})
+	return err
+}
+
+// lacking says which of the measures that must not be missing is; "" for none.
+func lacking(measures []Measure, anyPort bool) string {
+	for _, m := range measures {
+		if !m.On && (m.Name == MeasureFiles || m.Name == MeasureNetwork && !anyPort) {
+			return fmt.Sprintf(`the plugin's %s cannot be cut down, and [plugins] containment = "required": %s`, m.Name, m.Detail)
+		}
+	}
+	return ""
+}
+
+// enforce takes every measure. What it returns was looked at afterwards, from inside.
+func (c cell) enforce() []Measure {
+	out := []Measure{c.descriptors(), c.core(), c.memory(), c.privileges()}
+	abi, err := landlocksys.LandlockGetABIVersion()
+	if err != nil {
+		why := fmt.Sprintf("this kernel has no Landlock: %v", err)
+		return append(out, Measure{Name: MeasureFiles, Detail: why}, Measure{Name: MeasureNetwork, Detail: why}, Measure{Name: MeasureProcesses, Detail: why})
+	}
+	return append(out, c.processes(abi), c.network(abi), c.files(abi)) // files last: the others look into /proc
+}
+
+// limit sets a resource limit and reads it back.
+func limit(name string, resource int, most uint64, detail string) Measure {
+	var now syscall.Rlimit
+	if err := syscall.Getrlimit(resource, &now); err == nil && now.Max < most {
+		most = now.Max // it can only be lowered
+	}
+	err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: most, Max: most})
+	if err == nil {
+		err = syscall.Getrlimit(resource, &now)
+	}
+	if err != nil || now.Max != most {
+		return Measure{Name: name, Detail: fmt.Sprintf("the limit is not set: %v", err)}
+	}
+	return Measure{Name: name, On: true, Detail: detail}
+}
+
+func (c cell) descriptors() Measure {
+	return limit(MeasureDescriptors, unix.RLIMIT_NOFILE, maxDescriptors, fmt.Sprintf("at most %d open files", maxDescriptors))
+}
+
+func (c cell) core() Measure { return limit(MeasureCore, unix.RLIMIT_CORE, 0, "none") }
+
+func (c cell) memory() Measure {
+	if c.Memory == 0 {
+		return Measure{Name: MeasureMemory, Detail: "the manifest sets no run.memory"}
+	}
+	most := uint64(c.Memory) + memorySlack
+	return limit(MeasureMemory, unix.RLIMIT_DATA, most, fmt.Sprintf("GOMEMLIMIT %d MiB, at most %d MiB of data", c.Memory>>20, most>>20))
+}
+
+// privileges sees to it that nothing that the process starts can gain any, and that root has none to begin with.
+func (c cell) privileges() Measure {
+	m := Measure{Name: MeasurePrivileges}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		m.Detail = fmt.Sprintf("no_new_privs: %v", err)
+		return m
+	}
+	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+	left := 0
+	for capability := uintptr(0); capability <= unix.CAP_LAST_CAP; capability++ {
+		if has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, capability, 0, 0, 0); err != nil || has == 0 {
+			continue
+		}
+		if unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0) != nil {
+			left++
+		}
+	}
+	_ = dropInheritable()
+	uid := os.Getuid()
+	has, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
+	m.On = err == nil && has == 1 && (uid != 0 || left == 0)
+	m.Detail = fmt.Sprintf("user %d, no new privileges", uid)
+	switch {
+	case uid == 0 && left == 0:
+		m.Detail += ", no capabilities: root's files are still its own, save for the view of files"
+	case uid == 0:
+		m.Detail += fmt.Sprintf(", but %d capabilities of root are left", left)
+	}
+	return m
+}
+
+// dropInheritable leaves nothing that a program could inherit beside the bounding set.
+func dropInheritable() error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return err
+	}
+	data[0].Inheritable, data[1].Inheritable = 0, 0
+	return unix.Capset(&header, &data[0])
+}
+
+// processes keeps the process from signalling others and from their abstract sockets.
+func (c cell) processes(abi int) Measure {
+	m := Measure{Name: MeasureProcesses}
+	if abi < 6 {
+		m.Detail = fmt.Sprintf("Landlock ABI %d does not know it: 6 is needed", abi)
+		return m
+	}
+	if err := landlock.V6.RestrictScoped(); err != nil {
+		m.Detail = err.Error()
+		return m
+	}
+	// Its parent is the host: asking whether a signal could be sent sends none.
+	if err := unix.Kill(os.Getppid(), 0); !errors.Is(err, unix.EPERM) {
+		m.Detail = fmt.Sprintf("a signal to the host would not be refused (%v)", err)
+		return m
+	}
+	m.On, m.Detail = true, "no signals to other processes and none of their abstract sockets"
+	return m
+}
+
+// closedPort is one that nothing asks for; the connection to it is refused either way, and the error tells by whom.
+const closedPort = 1
+
+func (c cell) network(abi int) Measure {
+	m := Measure{Name: MeasureNetwork}
+	switch {
+	case c.AnyPort:
+		m.Detail = "the manifest asks for any port"
+		return m
+	case abi < 4:
+		m.Detail = fmt.Sprintf("Landlock ABI %d does not know it: 4 is needed", abi)
+		return m
+	}
+	var rules []landlock.Rule
+	for _, port := range c.Ports {
+		rules = append(rules, landlock.ConnectTCP(uint16(port)))
+	}
+	if err := landlock.V4.RestrictNet(rules...); err != nil {
+		m.Detail = err.Error()
+		return m
+	}
+	if err := filterSockets(); err != nil {
+		m.Detail = err.Error()
+		return m
+	}
+	if slices.Contains(c.Ports, closedPort) {
+		m.Detail = "not tried, since port 1 is allowed"
+		return m
+	}
+	conn, err := net.DialTimeout("tcp4", fmt.Sprintf("127.0.0.1:%d", closedPort), time.Second)
+	if err == nil {
+		_ = conn.Close()
+	}
+	if !errors.Is(err, unix.EACCES) {
+		m.Detail = fmt.Sprintf("a connection to a port that is not allowed was not refused by the kernel (%v)", err)
+		return m
+	}
+	m.On, m.Detail = true, "no TCP port of its own, and connections to none"
+	if len(c.Ports) > 0 {
+		m.Detail = fmt.Sprintf("no TCP port of its own, and connections to %s on any host", strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Ports), " ", ", "), "[]"))
+	}
+	m.Detail += "; UDP and unix sockets that its user may open are not cut down"
+	return m
+}
+
+func (c cell) files(abi int) Measure {
+	m := Measure{Name: MeasureFiles}
+	var rules []landlock.Rule
+	for _, name := range c.Read {
+		rules = appendRule(rules, name, landlock.RODirs, landlock.ROFiles)
+	}
+	for _, name := range c.Write {
+		rules = appendRule(rules, name, landlock.RWDirs, landlock.RWFiles)
+	}
+	if err := landlock.V5.BestEffort().RestrictPaths(rules...); err != nil {
+		m.Detail = err.Error()
+		return m
+	}
+	tried := 0
+	for _, name := range c.Secret {
+		f, err := os.Open(name)
+		switch {
+		case err == nil:
+			_ = f.Close()
+			m.Detail = name + " can be read"
+			return m
+		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, unix.EACCES):
+			tried++
+		default:
+			m.Detail = err.Error()
+			return m
+		}
+	}
+	if tried == 0 {
+		m.Detail = "nothing was there to try it on"
+		return m
+	}
+	m.On = true
+	m.Detail = fmt.Sprintf("its own folder, the system's libraries and certificates; %d files and folders of the host were tried and refused (Landlock ABI %d)", tried, abi)
+	return m
+}
+
+// appendRule adds a rule for a folder or a file that is there.
+func appendRule(rules []landlock.Rule, name string, dir, file func(...string) landlock.FSRule) []landlock.Rule {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return rules
+	case info.IsDir():
+		return append(rules, dir(name))
+	}
+	return append(rules, file(name))
+}

@@ -1,0 +1,85 @@
+package plugin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"time"
+)
+
+// Bounds on the launcher's report.
+const (
+	maxReport  = 64 << 10
+	reportTime = 2 * time.Second
+)
+
+// enclose makes cmd start the launcher, which becomes what cmd was to start. opened tells that descriptor 3 is the verified program.
+func (l *launcher) enclose(cmd *exec.Cmd, opened bool) error {
+	contain := l.host.config.Contain
+	if len(contain.Launcher) == 0 || runtime.GOOS != "linux" {
+		why := "this system has nothing for it that Flynn knows"
+		if runtime.GOOS == "linux" {
+			why = `[plugins] containment is "off", or the host was started without a launcher`
+		}
+		l.measures = notContained(why)
+		if contain.Required {
+			return permanent{errors.New(`the plugin cannot be held in, and [plugins] containment = "required": ` + why)}
+		}
+		return nil
+	}
+	text, err := json.Marshal(l.cell(cmd.Args, cmd.Path, opened))
+	if err != nil {
+		return err
+	}
+	from, to, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	l.report, l.reportW = from, to
+	cmd.ExtraFiles = append(cmd.ExtraFiles, to)
+	cmd.Env = append(cmd.Env, cellEnv+"="+string(text))
+	cmd.Path, cmd.Args = contain.Launcher[0], contain.Launcher
+	return nil
+}
+
+// hear takes the launcher's report, which is there once the plugin has said its handshake. Words of the plugin cannot be among it: the
+// launcher closes its end when it becomes the plugin.
+func (l *launcher) hear() {
+	if l.report == nil {
+		return
+	}
+	_ = l.reportW.Close()
+	_ = l.report.SetReadDeadline(time.Now().Add(reportTime))
+	in := json.NewDecoder(io.LimitReader(l.report, maxReport))
+	var heard report
+	for {
+		var r report
+		if err := in.Decode(&r); err != nil {
+			break
+		}
+		if r.Measures != nil {
+			heard.Measures = r.Measures
+		}
+		if r.Error != "" {
+			heard.Error = r.Error
+		}
+	}
+	_ = l.report.Close()
+	l.report = nil
+	if heard.Measures == nil {
+		heard.Measures = notContained("the launcher said nothing")
+	}
+	l.measures, l.refused = heard.Measures, heard.Error
+}
+
+// refusal is why the launcher did not become the plugin.
+func (l *launcher) refusal() error {
+	if l.refused == "" {
+		return nil
+	}
+	return permanent{fmt.Errorf("start the plugin: %s", l.refused)}
+}

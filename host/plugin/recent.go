@@ -1,0 +1,125 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Line is one line of an instance's log.
+type Line struct {
+	Seq   uint64    `json:"seq"` // rises by one from 1 on, while the host runs
+	Time  time.Time `json:"time"`
+	Level string    `json:"level"`
+	Text  string    `json:"text"`
+}
+
+// Bounds on what is kept of one instance's log.
+const (
+	recentLines = 1000
+	maxRecent   = 4 << 10 // bytes of one line
+)
+
+// recent keeps the last lines of an instance's log: those of its processes, and the host's own about it. Secrets are masked before they
+// come here.
+type recent struct {
+	mu    sync.Mutex
+	lines []Line // at most recentLines, oldest first
+	last  uint64
+}
+
+func (r *recent) add(at time.Time, level slog.Level, text string) {
+	text, _ = bounded(text, maxRecent)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last++
+	if len(r.lines) == recentLines {
+		copy(r.lines, r.lines[1:])
+		r.lines = r.lines[:recentLines-1]
+	}
+	r.lines = append(r.lines, Line{r.last, at, level.String(), text})
+}
+
+// after returns the lines that came after seq.
+func (r *recent) after(seq uint64) []Line {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if seq >= r.last {
+		return nil
+	}
+	n := min(uint64(len(r.lines)), r.last-seq)
+	return append([]Line(nil), r.lines[uint64(len(r.lines))-n:]...)
+}
+
+// Logs returns the last lines of an instance that came after seq.
+func (h *Host) Logs(instance string, seq uint64) ([]Line, error) {
+	h.mu.Lock()
+	u, ok := h.units[instance]
+	h.mu.Unlock()
+	if !ok {
+		return nil, fmt.Errorf("%w: %s", ErrNoInstance, instance)
+	}
+	return u.recent.after(seq), nil
+}
+
+// tee is a handler of log records that keeps them beside passing them on.
+type tee struct {
+	slog.Handler
+	recent *recent
+	prefix string // of groups and attributes that were added after the instance's own
+}
+
+// Enabled keeps what an operator wants to see whatever the host's own log leaves out.
+func (t tee) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo || t.Handler.Enabled(ctx, level)
+}
+
+// Handle implements slog.Handler.
+func (t tee) Handle(ctx context.Context, r slog.Record) error {
+	var text strings.Builder
+	text.WriteString(r.Message)
+	text.WriteString(t.prefix)
+	r.Attrs(func(a slog.Attr) bool {
+		write(&text, a)
+		return true
+	})
+	t.recent.add(r.Time, r.Level, text.String())
+	if !t.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return t.Handler.Handle(ctx, r)
+}
+
+// write adds one attribute as a line of text shows it; the members of a group stand by themselves.
+func write(out *strings.Builder, a slog.Attr) {
+	if a.Value.Kind() == slog.KindGroup {
+		for _, member := range a.Value.Group() {
+			write(out, member)
+		}
+		return
+	}
+	value := a.Value.String()
+	if strings.ContainsAny(value, " \"\n=") || value == "" {
+		value = fmt.Sprintf("%q", value)
+	}
+	fmt.Fprintf(out, " %s=%s", a.Key, value)
+}
+
+// WithAttrs implements slog.Handler.
+func (t tee) WithAttrs(attrs []slog.Attr) slog.Handler {
+	var text strings.Builder
+	for _, a := range attrs {
+		write(&text, a)
+	}
+	t.Handler, t.prefix = t.Handler.WithAttrs(attrs), t.prefix+text.String()
+	return t
+}
+
+// WithGroup implements slog.Handler.
+func (t tee) WithGroup(name string) slog.Handler {
+	t.Handler = t.Handler.WithGroup(name)
+	return t
+}
