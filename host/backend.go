@@ -208,7 +208,7 @@ func (b backend) Status(ctx context.Context) gateway.Status {
 	}
 	for _, p := range b.h.plugins.Status() {
 		s.Channels = append(s.Channels, gateway.ChannelStatus{
-			Name: p.Name, Plugin: p.Plugin, State: string(p.State), Detail: pluginDetail(p), OK: p.State == plugin.Ready,
+			Name: p.Name, Plugin: p.Plugin, State: string(p.State), Detail: attachedDetail(p), OK: p.State == plugin.Ready,
 		})
 	}
 	if g.config.Sandbox.Enabled {
@@ -218,6 +218,14 @@ func (b backend) Status(ctx context.Context) gateway.Status {
 		}
 	}
 	return s
+}
+
+// attachedDetail says it as long as it is so.
+func attachedDetail(p plugin.Status) string {
+	if p.Attached == "" {
+		return pluginDetail(p)
+	}
+	return strings.TrimSuffix("attached to "+p.Attached+", which is not verified; "+pluginDetail(p), "; ")
 }
 
 // pluginDetail is what a plugin says of its platform or, while it is of no use, why.

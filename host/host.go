@@ -43,7 +43,9 @@ type Config struct {
 	Log    *slog.Logger
 	// LastGood allows a start from the last configuration that worked when the file is wrong.
 	LastGood bool
-	Version  string
+	// Attach maps channels to the addresses of plugin processes that a developer has started himself.
+	Attach  map[string]string
+	Version string
 	// Hangup carries SIGHUP, which asks for a reload of the configuration; it may be nil.
 	Hangup <-chan os.Signal
 }
@@ -52,6 +54,7 @@ type Config struct {
 type Host struct {
 	log      *slog.Logger
 	version  string
+	attach   map[string]string
 	started  time.Time
 	holder   *config.Holder
 	store    *sqlite.Store
@@ -81,7 +84,7 @@ type Host struct {
 
 // New reads the configuration and opens the store, the policies and the gateway's port. Nothing is answered before Run.
 func New(ctx context.Context, cfg Config) (*Host, error) {
-	h := &Host{log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), fetchers: newFetchers(), hangup: cfg.Hangup}
+	h := &Host{log: cfg.Log, version: cfg.Version, attach: cfg.Attach, started: time.Now(), broker: newBroker(), fetchers: newFetchers(), hangup: cfg.Hangup}
 	var err error
 	open := config.NewHolder
 	if cfg.LastGood {
@@ -97,6 +100,11 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 }
 
 func (h *Host) open(ctx context.Context, c *config.Config) error {
+	for name := range h.attach {
+		if _, ok := c.Channels[name]; !ok {
+			return fmt.Errorf("attach: there is no channel %q: add [channels.%s] to the configuration", name, name)
+		}
+	}
 	var err error
 	if h.store, err = sqlite.Open(ctx, c.Store.Dir); err != nil {
 		return err
@@ -134,7 +142,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	if h.plugins, err = plugin.New(plugin.Config{
-		Dir: c.Plugins.Dir, StateDir: filepath.Join(c.Store.Dir, "state"), DevPaths: c.Plugins.DevPaths, Log: h.log,
+		Dir: c.Plugins.Dir, StateDir: filepath.Join(c.Store.Dir, "state"), DevPaths: c.Plugins.DevPaths, Attach: h.attach, Log: h.log,
 		OnState: h.metrics.pluginState, OnCall: h.metrics.pluginCall,
 	}); err != nil {
 		return err

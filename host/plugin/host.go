@@ -38,6 +38,8 @@ type Config struct {
 	RunDir string
 	// DevPaths maps a plugin's name to a folder with plugin.toml that runs without being installed and locked.
 	DevPaths map[string]string
+	// Attach maps instances to the addresses ("unix:/PATH") of processes that a developer has started himself.
+	Attach map[string]string
 	// Version of the host, semver without "v"; plugins may ask for a least one. Empty means that any will do.
 	Version string
 	// Services is what plugins are offered that ask for it; nil offers nothing. Run serves it.

@@ -40,6 +40,10 @@ func (h *Host) launch(ctx context.Context, u *unit) (process, error) {
 		u.log.Warn("plugin runs from a development folder: nothing of it is verified", "dir", p.dir)
 	}
 	u.set(Starting, "")
+	if address, ok := h.config.Attach[u.instance.Name]; ok {
+		u.update(func(s *Status) { s.Attached = address })
+		return h.attach(u, p, address)
+	}
 	return h.startProcess(ctx, u, p)
 }
 

@@ -28,9 +28,12 @@ func Main(p Channel) {
 // run is Main without the exit. Nothing of the author's runs before go-plugin has said its line and captured standard
 // output, so that a stray print cannot spoil the handshake.
 func run(p Channel, stdin io.Reader, stderr io.Writer) int {
+	if os.Getenv(handshake.CookieKey) != handshake.CookieValue && wantsDebug(os.Args[1:]) {
+		return debug(p, os.Stdout, stderr)
+	}
 	if os.Getenv(handshake.CookieKey) != handshake.CookieValue {
 		d := describeBriefly(p)
-		fmt.Fprintf(stderr, "%s is a Flynn plugin; the host starts it.\nInstall it with: flynn plugin install DIR\n", d)
+		fmt.Fprintf(stderr, "%s is a Flynn plugin; the host starts it.\nInstall it with: flynn plugin install DIR\nTo run it under a debugger, add -debug.\n", d)
 		return 2
 	}
 	level := &slog.LevelVar{}
@@ -112,9 +115,12 @@ func stopWhenOver(g *grpc.Server, s *server) {
 // Serve serves p on lis without a host's handshake, until ctx ends or the plugin is over. It is for tests and
 // for debuggers; the connection is neither encrypted nor authenticated.
 func Serve(ctx context.Context, lis net.Listener, p Channel, log *slog.Logger) error {
-	level := &slog.LevelVar{}
+	return serve(ctx, lis, p, log, &slog.LevelVar{})
+}
+
+func serve(ctx context.Context, lis net.Listener, p Channel, log *slog.Logger, level *slog.LevelVar, opts ...grpc.ServerOption) error {
 	s := newServer(p, log, level)
-	g := newGRPCServer(s, nil)
+	g := newGRPCServer(s, opts)
 	s.register(g)
 	h := health.NewServer()
 	h.SetServingStatus(handshake.Service, grpc_health_v1.HealthCheckResponse_SERVING)
