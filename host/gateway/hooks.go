@@ -55,7 +55,9 @@ func (h *Hooks) Run(ctx context.Context, handler http.Handler) error {
 		ErrorLog:          slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(&fewClients{Listener: h.listener, slots: make(chan struct{}, maxHookClients)}) }()
+	go func() {
+		failed <- srv.Serve(&fewClients{Listener: h.listener, slots: make(chan struct{}, maxHookClients)})
+	}()
 	h.log.Info("webhooks are taken", "addr", h.listener.Addr().String())
 	var err error
 	select {

@@ -35,7 +35,11 @@ type attached struct {
 var _ process = (*attached)(nil)
 
 // attach connects to the process at address in place of starting one. The manifest still says what it has to be.
-func (h *Host) attach(u *unit, p *pack, address string) (process, error) {
+func (h *Host) attach(u *unit, p *pack, o order, address string) (process, error) {
+	if o.beside {
+		return nil, fmt.Errorf("the instance is attached to %s: there is no second process of it", address)
+	}
+	u.update(func(s *Status) { s.Attached = address })
 	path := strings.TrimPrefix(address, "unix:")
 	if err := ownSocket(path); err != nil {
 		return nil, fmt.Errorf("attach: %w", err)

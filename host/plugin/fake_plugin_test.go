@@ -34,6 +34,10 @@ func playPlugin(mode string) {
 		play()
 		return
 	}
+	if version, ok := strings.CutPrefix(mode, "commuter@"); ok {
+		channel.Main(&commuter{version: version})
+		return
+	}
 	channel.Main(&actor{mode: mode})
 }
 

@@ -110,6 +110,7 @@ func quickPace() pace {
 	return pace{
 		describe: 3 * time.Second, healthEvery: 50 * time.Millisecond, healthIn: 2 * time.Second, healthMiss: 3,
 		statusEvery: time.Millisecond, stdin: 200 * time.Millisecond, reap: 2 * time.Second,
+		lockEvery: 20 * time.Millisecond, proof: 500 * time.Millisecond,
 	}
 }
 

@@ -76,14 +76,15 @@ type Host struct {
 	store  *Store
 	log    *slog.Logger
 	pace   pace
-	start  func(ctx context.Context, u *unit) (process, error) // launches; replaced by tests
 	// lookupEnv finds the variables of the host that plugins may see.
 	lookupEnv func(string) (string, bool)
-	random    func() float64 // of the pause after a failure
+	random    func() float64                                               // of the pause after a failure
+	start     func(ctx context.Context, u *unit, o order) (process, error) // launches; replaced by tests
 
 	mu      sync.Mutex
-	ctx     context.Context // of Run; nil before
-	closed  bool            // Run waits for the last ones
+	running map[string]string // by plugin: the version that its instances run, which only follow changes
+	ctx     context.Context   // of Run; nil before
+	closed  bool              // Run waits for the last ones
 	units   map[string]*unit
 	working sync.WaitGroup // one for each unit that runs
 	changed chan struct{}  // closed and replaced at each change of state
@@ -106,7 +107,7 @@ func New(c Config) (*Host, error) {
 	}
 	h := &Host{
 		config: c, store: store, log: c.Log.With("component", "plugin"), pace: defaultPace(),
-		units: map[string]*unit{}, changed: make(chan struct{}), lookupEnv: os.LookupEnv, random: rand.Float64,
+		units: map[string]*unit{}, changed: make(chan struct{}), lookupEnv: os.LookupEnv, random: rand.Float64, running: map[string]string{},
 	}
 	h.start = h.launch
 	return h, nil
@@ -135,6 +136,7 @@ func (h *Host) Run(ctx context.Context) error {
 		h.begin(u)
 	}
 	h.mu.Unlock()
+	h.working.Go(func() { h.follow(ctx) })
 	<-ctx.Done()
 	h.mu.Lock()
 	h.closed = true
@@ -222,7 +224,7 @@ func (h *Host) Restart(name string) error {
 	u, ok := h.units[name]
 	h.mu.Unlock()
 	if !ok {
-		return fmt.Errorf("restart plugin instance %s: there is none", name)
+		return fmt.Errorf("restart: %w: %s", ErrNoInstance, name)
 	}
 	u.restart()
 	return nil

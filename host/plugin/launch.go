@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -24,9 +25,18 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 )
 
+// order says what is to be started.
+type order struct {
+	version string // installed version; "" for the one that the instance runs
+	// beside is set where another process of the instance is at work: its status is not this one's.
+	beside bool
+	// bare starts it for no more than a look at it: it gets no state folder.
+	bare bool
+}
+
 // launch verifies the plugin of u and starts a process of it, up to and including the handshake.
-func (h *Host) launch(ctx context.Context, u *unit) (process, error) {
-	p, err := h.load(u.instance.Plugin)
+func (h *Host) launch(ctx context.Context, u *unit, o order) (process, error) {
+	p, err := h.load(u.instance.Plugin, cmp.Or(o.version, u.pinned()))
 	if err == nil {
 		defer p.close()
 		err = h.fits(p.manifest, u.instance)
@@ -34,24 +44,26 @@ func (h *Host) launch(ctx context.Context, u *unit) (process, error) {
 	if err != nil {
 		return nil, permanent{err}
 	}
-	u.update(func(s *Status) { s.Version, s.Dev = p.manifest.Version, p.dev })
-	u.set(Verified, "")
 	if p.dev {
 		u.log.Warn("plugin runs from a development folder: nothing of it is verified", "dir", p.dir)
 	}
-	u.set(Starting, "")
-	if address, ok := h.config.Attach[u.instance.Name]; ok {
-		u.update(func(s *Status) { s.Attached = address })
-		return h.attach(u, p, address)
+	if !o.beside {
+		u.update(func(s *Status) { s.Version, s.Dev = p.manifest.Version, p.dev })
+		u.set(Verified, "")
+		u.set(Starting, "")
 	}
-	return h.startProcess(ctx, u, p)
+	if address, ok := h.config.Attach[u.instance.Name]; ok && !o.bare {
+		return h.attach(u, p, o, address)
+	}
+	return h.startProcess(ctx, u, p, o)
 }
 
-// load opens the plugin called name: the development folder if there is one, else the installed and locked one.
-func (h *Host) load(name string) (*pack, error) {
+// load opens the plugin called name: the development folder if there is one, else an installed and locked version, by default the one
+// that its instances run.
+func (h *Host) load(name, version string) (*pack, error) {
 	dir, ok := h.config.DevPaths[name]
 	if !ok {
-		return h.store.load(name)
+		return h.store.loadVersion(name, cmp.Or(version, h.versionOf(name)))
 	}
 	p, err := loadDev(dir)
 	if err == nil && p.manifest.Name != name {
@@ -90,8 +102,12 @@ func (h *Host) stateDir(m Manifest, instance string) (string, error) {
 }
 
 // startProcess starts the process and connects to it. Whatever goes wrong, nothing is left of it.
-func (h *Host) startProcess(ctx context.Context, u *unit, p *pack) (process, error) {
-	stateDir, err := h.stateDir(p.manifest, u.instance.Name)
+func (h *Host) startProcess(ctx context.Context, u *unit, p *pack, o order) (process, error) {
+	var stateDir string
+	var err error
+	if !o.bare {
+		stateDir, err = h.stateDir(p.manifest, u.instance.Name)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("make the state folder: %w", err)
 	}

@@ -2,11 +2,15 @@ package plugin
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 )
+
+// errDisabled is why a plugin that the operator switched off does not start.
+var errDisabled = errors.New("the plugin is disabled")
 
 // pack is a plugin that may run.
 type pack struct {
@@ -42,7 +46,7 @@ func (s *Store) loadVersion(name, version string) (*pack, error) {
 		return nil, fmt.Errorf("plugin %s has no version %s installed", name, version)
 	}
 	if c.Disabled {
-		return nil, fmt.Errorf("plugin %s is disabled: run flynn plugin enable %s", name, name)
+		return nil, fmt.Errorf("%w: run flynn plugin enable %s", errDisabled, name)
 	}
 	if locked.Platform != "" && locked.Platform != Platform() {
 		return nil, fmt.Errorf("plugin %s was installed for %s, this is %s: install it again", name, locked.Platform, Platform())

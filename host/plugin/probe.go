@@ -87,7 +87,7 @@ func (t *Probe) start(ctx context.Context, c ProbeConfig) (process, error) {
 		return nil, err
 	}
 	t.cleanUp = append(t.cleanUp, end)
-	p, err := h.load(name)
+	p, err := h.load(name, "")
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (t *Probe) start(ctx context.Context, c ProbeConfig) (process, error) {
 		return nil, err
 	}
 	instance := Instance{Name: "probe", Plugin: name, Kind: p.manifest.Kinds[0]}
-	return h.startProcess(ctx, newUnit(h, instance, nil), p)
+	return h.startProcess(ctx, newUnit(h, instance, nil), p, order{})
 }
 
 // shortTemp makes a temporary folder in which a socket's path is short enough, in /tmp if need be.

@@ -49,6 +49,7 @@ type running struct {
 var _ process = (*running)(nil)
 
 func (r *running) pid() int                   { return r.runner.pid() }
+func (r *running) version() string            { return r.manifest.Version }
 func (r *running) exited() <-chan struct{}    { return r.runner.done }
 func (r *running) stopTimeout() time.Duration { return time.Duration(r.manifest.Run.StopTimeout) }
 
@@ -207,7 +208,7 @@ func (r *running) check(ctx context.Context) error {
 
 // watch takes the states that the plugin shows, not more often than pace allows: a plugin that changes its mind all the
 // time is slowed down by the stream's own back pressure.
-func (r *running) watch(ctx context.Context, tell func(State, string)) {
+func (r *running) watch(ctx context.Context, tell func(s State, detail, login string)) {
 	stream, err := pluginv1.NewPluginClient(r.conn).Status(ctx, &pluginv1.StatusRequest{})
 	if err != nil {
 		return
@@ -217,7 +218,8 @@ func (r *running) watch(ctx context.Context, tell func(State, string)) {
 		if err != nil {
 			return
 		}
-		tell(platformState(s))
+		state, detail := platformState(s)
+		tell(state, detail, loginCode(s))
 		select {
 		case <-time.After(r.pace.statusEvery):
 		case <-ctx.Done():

@@ -17,6 +17,7 @@ const (
 	Draining    State = "draining" // it is to stop and finishes what is in flight
 	Backoff     State = "backoff"  // it failed and will be started again
 	Quarantined State = "quarantined"
+	Disabled    State = "disabled" // by flynn plugin disable
 )
 
 // Status is how an instance is.
@@ -32,6 +33,8 @@ type Status struct {
 	Restarts  int       `json:"restarts"` // processes after the first
 	LastError string    `json:"last_error,omitempty"`
 	Critical  bool      `json:"critical,omitempty"`
+	// Login is true while a person has to scan a code, which Host.LoginCode returns.
+	Login bool `json:"login,omitempty"`
 	// Dev is true for a plugin that runs from a development folder, unverified.
 	Dev bool `json:"dev,omitempty"`
 	// Attached is the address of a process that somebody has started by hand, unverified.

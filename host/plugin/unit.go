@@ -17,6 +17,8 @@ type pace struct {
 	healthIn    time.Duration // deadline of one health call
 	healthMiss  int           // so many in a row end the process
 	statusEvery time.Duration // least time between two states that are taken from a plugin
+	lockEvery   time.Duration // how often the lock is looked at
+	proof       time.Duration // how long a new version has to live before the one before it is given up
 	stdin       time.Duration // from closing standard input to the kill
 	reap        time.Duration // from the kill to giving up on the process
 }
@@ -25,12 +27,14 @@ func defaultPace() pace {
 	return pace{
 		describe: 5 * time.Second, healthEvery: 10 * time.Second, healthIn: 3 * time.Second, healthMiss: 3,
 		statusEvery: 100 * time.Millisecond, stdin: time.Second, reap: 2 * time.Second,
+		lockEvery: 250 * time.Millisecond, proof: 3 * time.Second,
 	}
 }
 
 // process is one started plugin process, as supervision sees it.
 type process interface {
 	pid() int
+	version() string
 	// describe asks who it is and compares the answer with the manifest.
 	describe(ctx context.Context) error
 	// configure hands over settings and secrets.
@@ -38,7 +42,7 @@ type process interface {
 	// check makes one health call.
 	check(ctx context.Context) error
 	// watch reports what the plugin says about its platform until ctx ends or it stops saying so.
-	watch(ctx context.Context, tell func(s State, detail string))
+	watch(ctx context.Context, tell func(s State, detail, login string))
 	// client makes the client for a Handler.
 	client(gone, draining context.Context) *Client
 	// stopTimeout is how long an orderly end may take.
@@ -60,6 +64,8 @@ type unit struct {
 	log      *slog.Logger
 	mask     *strings.Replacer
 	failures failures // of the loop alone
+	trials   chan *trial
+	retired  sync.WaitGroup // processes that end while their successors are at work
 
 	stop  context.CancelFunc // set when Run begins; under Host.mu
 	ended chan struct{}      // closed when the loop has ended
@@ -69,6 +75,8 @@ type unit struct {
 	told   State                   // what the plugin said last about its platform
 	toldBy string                  // in its words
 	again  context.CancelCauseFunc // ends the current turn
+	login  string                  // code that the operator has to scan; a secret
+	proved string                  // version that this instance runs though its plugin does not yet
 }
 
 // errRestart ends a turn of the loop because an operator asked for it.
@@ -76,7 +84,7 @@ var errRestart = errors.New("restart asked for")
 
 func newUnit(h *Host, i Instance, use Handler) *unit {
 	return &unit{
-		host: h, instance: i, use: use, ended: make(chan struct{}), mask: masker(i.Secrets),
+		host: h, instance: i, use: use, ended: make(chan struct{}), trials: make(chan *trial), mask: masker(i.Secrets),
 		log: h.log.With("instance", i.Name, "plugin", i.Plugin),
 		now: Status{
 			Name: i.Name, Plugin: i.Plugin, Kind: i.Kind, Critical: i.Critical, State: Stopped, Since: time.Now(),
@@ -86,16 +94,27 @@ func newUnit(h *Host, i Instance, use Handler) *unit {
 
 // run keeps the instance alive until ctx ends and returns when its process is gone.
 func (u *unit) run(ctx context.Context) {
+	defer u.retired.Wait()
+	var now *trial // nil for a version that has proved itself
 	for n := 0; ctx.Err() == nil; n++ {
 		u.update(func(s *Status) { s.Restarts = n })
 		turn := u.turn(ctx)
-		if err := u.once(turn); turn.Err() == nil {
-			u.pause(turn, err)
+		next, err := u.once(turn, now)
+		switch {
+		case now.pending():
+			u.giveUp(now, err)
+		case next == nil && turn.Err() == nil:
+			next = u.pause(turn, err)
 		}
 		if errors.Is(context.Cause(turn), errRestart) {
 			u.failures.calm()
 		}
 		u.again(nil)
+		now = next
+	}
+	if now.pending() {
+		now.discard()
+		now.decide(ctx.Err())
 	}
 	u.set(Stopped, "")
 }
@@ -117,33 +136,46 @@ func (u *unit) restart() {
 	}
 }
 
-// once starts a process, uses it and returns, when it is gone, with what was wrong with it.
-func (u *unit) once(turn context.Context) error {
-	p, err := u.host.start(turn, u)
+// once starts a process, uses it and returns, when it is gone, with what was wrong with it, or with the trial that it made room for.
+func (u *unit) once(turn context.Context, t *trial) (next *trial, err error) {
+	p, err := u.open(turn, t)
 	if err != nil {
-		return err
-	}
-	defer u.update(func(s *Status) { s.PID = 0 })
-	defer p.kill()
-	u.update(func(s *Status) { s.PID = p.pid() })
-	if err := u.introduce(turn, p); err != nil {
-		return err
+		return nil, err
 	}
 	ready := time.Now()
-	err = u.serve(turn, p)
+	next, err = u.serve(turn, p, t)
 	if time.Since(ready) >= calmAfter {
 		u.failures.calm()
 	}
-	return err
+	return next, err
+}
+
+// open returns a process that is ready to be used: the one that a trial brings along, or one that it starts.
+func (u *unit) open(turn context.Context, t *trial) (process, error) {
+	if t != nil && t.process != nil {
+		u.update(func(s *Status) { s.Version, s.PID = t.process.version(), t.process.pid() })
+		return t.process, nil
+	}
+	p, err := u.host.start(turn, u, order{version: t.order()})
+	if err != nil {
+		return nil, err
+	}
+	u.update(func(s *Status) { s.PID = p.pid() })
+	if err := u.introduce(turn, p, u.set); err != nil {
+		p.kill()
+		u.update(func(s *Status) { s.PID = 0 })
+		return nil, err
+	}
+	return p, nil
 }
 
 // introduce takes a started process to the point where it can be used.
-func (u *unit) introduce(turn context.Context, p process) error {
-	u.set(Describing, "")
+func (u *unit) introduce(turn context.Context, p process, set func(State, string)) error {
+	set(Describing, "")
 	if err := p.describe(turn); err != nil {
 		return u.because(turn, p, fmt.Errorf("describe: %w", err))
 	}
-	u.set(Configuring, "")
+	set(Configuring, "")
 	if err := p.configure(turn); err != nil {
 		return u.because(turn, p, fmt.Errorf("configure: %w", err))
 	}
@@ -167,15 +199,14 @@ func (u *unit) because(turn context.Context, p process, err error) error {
 	return err
 }
 
-// serve lets the handler use p until the instance has to stop or fails, and then ends p in order.
-func (u *unit) serve(turn context.Context, p process) error {
+// serve lets the handler use p until the instance has to stop, fails, or makes room for another version, and then ends p in order.
+func (u *unit) serve(turn context.Context, p process, t *trial) (next *trial, err error) {
 	u.set(Ready, "")
-	u.tell(Ready, "")
-	u.log.Info("plugin is ready", "pid", p.pid())
+	u.tell(Ready, "", "")
+	u.log.Info("plugin is ready", "pid", p.pid(), "version", p.version())
 	draining, drain := context.WithCancel(turn)
 	defer drain()
 	gone, vanish := context.WithCancel(context.Background())
-	defer vanish()
 
 	var tasks sync.WaitGroup
 	served, sick := make(chan error, 1), make(chan error, 1)
@@ -183,33 +214,50 @@ func (u *unit) serve(turn context.Context, p process) error {
 	tasks.Go(func() { u.health(draining, p, sick) })
 	tasks.Go(func() { p.watch(draining, u.tell) })
 
-	err := u.until(turn, p, served, sick)
+	next, err = u.until(turn, p, served, sick, t)
 	u.set(Draining, "")
+	u.tellLogin("")
 	drain()
-	u.end(p, served, err)
-	vanish()
-	tasks.Wait()
-	return err
+	leave := func() {
+		u.end(p, served, err)
+		vanish()
+		tasks.Wait()
+	}
+	if next != nil && next.process != nil {
+		u.leaveTo(next, p, served, leave)
+		return next, nil
+	}
+	leave()
+	u.update(func(s *Status) { s.PID = 0 })
+	return next, err
 }
 
-// until waits for the first reason to end p; nil means that somebody asked for it.
-func (u *unit) until(turn context.Context, p process, served, sick chan error) error {
-	select {
-	case <-turn.Done():
-		return nil
-	case <-p.exited():
-		return p.failure()
-	case err := <-sick:
-		return err
-	case err := <-served:
-		served <- nil // end waits for it as well
-		if turn.Err() != nil {
-			return nil
+// until waits for the first reason to end p; nil and nil means that somebody asked for it.
+func (u *unit) until(turn context.Context, p process, served, sick chan error, t *trial) (*trial, error) {
+	proof, stop := t.proof(u.host.pace.proof)
+	defer stop()
+	for {
+		select {
+		case <-turn.Done():
+			return nil, nil
+		case <-proof:
+			u.prove(t)
+		case next := <-u.trials:
+			return next, nil
+		case <-p.exited():
+			return nil, p.failure()
+		case err := <-sick:
+			return nil, err
+		case err := <-served:
+			served <- nil // end waits for it as well
+			if turn.Err() != nil {
+				return nil, nil
+			}
+			if err == nil {
+				err = errors.New("the handler returned early")
+			}
+			return nil, u.because(turn, p, fmt.Errorf("use the plugin: %w", err))
 		}
-		if err == nil {
-			err = errors.New("the handler returned early")
-		}
-		return u.because(turn, p, fmt.Errorf("use the plugin: %w", err))
 	}
 }
 
@@ -260,10 +308,11 @@ func (u *unit) health(ctx context.Context, p process, sick chan<- error) {
 }
 
 // tell takes over what the plugin says about its platform.
-func (u *unit) tell(s State, detail string) {
+func (u *unit) tell(s State, detail, login string) {
 	u.mu.Lock()
 	u.told, u.toldBy = s, detail
 	u.mu.Unlock()
+	u.tellLogin(login)
 	u.show(s, detail)
 }
 
@@ -285,32 +334,44 @@ func (u *unit) show(s State, detail string) {
 	}
 }
 
-// pause waits until the instance may start again after err.
-func (u *unit) pause(turn context.Context, err error) {
+// pause waits until the instance may start again after err, or until another version is to be tried.
+func (u *unit) pause(turn context.Context, err error) *trial {
 	why := u.text(err.Error())
+	if errors.Is(err, errDisabled) {
+		u.log.Info("plugin is disabled", "reason", why)
+		u.set(Disabled, why)
+		return u.wait(turn, nil)
+	}
 	u.update(func(s *Status) { s.LastError = why })
 	tooMany := u.failures.add(time.Now())
 	switch {
 	case errors.As(err, new(permanent)):
-		u.quarantine(turn, "trying again cannot help", why)
+		return u.quarantine(turn, "trying again cannot help", why)
 	case tooMany:
-		u.quarantine(turn, "it failed too often", why)
-	default:
-		delay := u.failures.delay(u.host.random)
-		u.log.Warn("plugin failed; it will be started again", "error", why, "delay", delay.Round(time.Millisecond))
-		u.set(Backoff, "")
-		select {
-		case <-time.After(delay):
-		case <-turn.Done():
-		}
+		return u.quarantine(turn, "it failed too often", why)
 	}
+	delay := u.failures.delay(u.host.random)
+	u.log.Warn("plugin failed; it will be started again", "error", why, "delay", delay.Round(time.Millisecond))
+	u.set(Backoff, "")
+	return u.wait(turn, time.After(delay))
+}
+
+// wait waits for a while, for ever where it is nil, or until something else is to be done.
+func (u *unit) wait(turn context.Context, while <-chan time.Time) *trial {
+	select {
+	case next := <-u.trials:
+		return next
+	case <-while:
+	case <-turn.Done():
+	}
+	return nil
 }
 
 // quarantine waits for an operator.
-func (u *unit) quarantine(turn context.Context, rule, why string) {
+func (u *unit) quarantine(turn context.Context, rule, why string) *trial {
 	u.log.Error("plugin is quarantined", "reason", rule, "error", why)
 	u.set(Quarantined, rule)
-	<-turn.Done()
+	return u.wait(turn, nil)
 }
 
 // maxStatusText bounds what a status quotes of a plugin, in bytes.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -29,15 +30,16 @@ type puppet struct {
 
 func newPuppet() *puppet { return &puppet{out: make(chan struct{})} }
 
-func (p *puppet) pid() int                                      { return 1 }
-func (p *puppet) describe(context.Context) error                { return nil }
-func (p *puppet) configure(context.Context) error               { return p.fail }
-func (p *puppet) watch(context.Context, func(State, string))    {}
-func (p *puppet) client(gone, draining context.Context) *Client { return nil }
-func (p *puppet) stopTimeout() time.Duration                    { return 10 * time.Second }
-func (p *puppet) exited() <-chan struct{}                       { return p.out }
-func (p *puppet) failure() error                                { return errors.New("exit status 1") }
-func (p *puppet) kill()                                         { p.once.Do(func() { close(p.out) }) }
+func (p *puppet) pid() int                                           { return 1 }
+func (p *puppet) version() string                                    { return "1.0.0" }
+func (p *puppet) describe(context.Context) error                     { return nil }
+func (p *puppet) configure(context.Context) error                    { return p.fail }
+func (p *puppet) watch(context.Context, func(State, string, string)) {}
+func (p *puppet) client(gone, draining context.Context) *Client      { return nil }
+func (p *puppet) stopTimeout() time.Duration                         { return 10 * time.Second }
+func (p *puppet) exited() <-chan struct{}                            { return p.out }
+func (p *puppet) failure() error                                     { return errors.New("exit status 1") }
+func (p *puppet) kill()                                              { p.once.Do(func() { close(p.out) }) }
 
 func (p *puppet) check(context.Context) error {
 	if p.healthy == nil {
@@ -60,6 +62,7 @@ func play(t *testing.T, next func(n int) (*puppet, error), use Handler) (*theatr
 	th := &theatre{began: time.Now()}
 	th.Host = &Host{
 		log: slog.New(slog.DiscardHandler), pace: defaultPace(), units: map[string]*unit{}, changed: make(chan struct{}),
+		store: &Store{t.TempDir()}, random: rand.Float64,
 	}
 	th.config.OnState = func(s Status) {
 		th.mu.Lock()
@@ -67,7 +70,7 @@ func play(t *testing.T, next func(n int) (*puppet, error), use Handler) (*theatr
 		th.acts = append(th.acts, s)
 	}
 	n := 0
-	th.start = func(context.Context, *unit) (process, error) {
+	th.start = func(context.Context, *unit, order) (process, error) {
 		n++
 		p, err := next(n)
 		if err != nil {

@@ -1,0 +1,199 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"time"
+)
+
+// ErrNoInstance means that no instance has that name.
+var ErrNoInstance = errors.New("there is no plugin instance of that name")
+
+// follow keeps the instances in line with the lock until ctx ends: what is removed or disabled stops, what is enabled starts, and a new
+// version takes over or is given up. It looks at the file rather than being told, so that every flynn plugin has the same effect, with
+// or without a way to the running host.
+func (h *Host) follow(ctx context.Context) {
+	tick := time.NewTicker(h.pace.lockEvery)
+	defer tick.Stop()
+	var seen fs.FileInfo
+	var before lockFile
+	for {
+		info, err := os.Stat(h.store.path(lockName))
+		if err == nil && (seen == nil || !os.SameFile(seen, info) || info.ModTime() != seen.ModTime() || info.Size() != seen.Size()) {
+			if l, err := h.store.readLock(); err != nil {
+				h.log.Error("the lock of the plugins cannot be read; nothing changes", "error", err)
+			} else {
+				h.comply(ctx, before, l)
+				before = l
+			}
+			seen = info
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// comply does what a changed lock asks for.
+func (h *Host) comply(ctx context.Context, before, now lockFile) {
+	used := h.byPlugin()
+	for name, units := range used {
+		was, existed := before.choice(name)
+		c, exists := now.choice(name)
+		if existed && (!exists || c.Disabled != was.Disabled) {
+			for _, u := range units {
+				u.restart()
+			}
+		}
+	}
+	for _, c := range now.Plugins {
+		if ctx.Err() != nil {
+			return
+		}
+		switch {
+		case c.Disabled || h.config.DevPaths[c.Name] != "":
+		case c.Next != "":
+			h.upgrade(ctx, c, c.Next)
+		case len(used[c.Name]) == 0:
+			h.forget(c.Name)
+		case h.versionOf(c.Name) != c.Active:
+			h.upgrade(ctx, c, c.Active)
+		}
+	}
+}
+
+func (h *Host) byPlugin() map[string][]*unit {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := map[string][]*unit{}
+	for _, name := range slices.Sorted(maps.Keys(h.units)) {
+		u := h.units[name]
+		if h.config.DevPaths[u.instance.Plugin] == "" {
+			out[u.instance.Plugin] = append(out[u.instance.Plugin], u)
+		}
+	}
+	return out
+}
+
+// versionOf is the version of a plugin that its instances run; the active one when the first of them asks.
+func (h *Host) versionOf(name string) string {
+	l, err := h.store.readLock()
+	if err != nil {
+		return ""
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, ok := l.release(name, h.running[name]); !ok {
+		if c, ok := l.choice(name); ok {
+			h.running[name] = c.Active
+		}
+	}
+	return h.running[name]
+}
+
+// forget lets the next instance of a plugin begin with what is active then.
+func (h *Host) forget(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.running, name)
+}
+
+// upgrade moves the instances of a plugin to another version, one after the other, or leaves them all at the one that they run, and
+// writes into the lock what became of it.
+func (h *Host) upgrade(ctx context.Context, c Choice, version string) {
+	running := h.versionOf(c.Name)
+	log := h.log.With("plugin", c.Name, "from", running, "to", version)
+	log.Info("plugin version is tried")
+	units := h.byPlugin()[c.Name]
+	failure := h.try(ctx, units, c.Name, version)
+	if ctx.Err() != nil {
+		return // the host stops; it is tried again at the next start
+	}
+	if err := h.store.settle(c.Name, version, running, failure); err != nil {
+		log.Error("the outcome of an upgrade is not in the lock", "error", err)
+	}
+	if failure != nil {
+		log.Error("plugin version is rejected", "error", failure)
+	} else {
+		h.mu.Lock()
+		h.running[c.Name] = version
+		h.mu.Unlock()
+		log.Info("plugin runs in another version")
+	}
+	for _, u := range units {
+		u.unpin()
+	}
+}
+
+// try verifies a version, looks at it without secrets, and moves the units to it. On an error all of them are where they were.
+func (h *Host) try(ctx context.Context, units []*unit, name, version string) error {
+	p, err := h.store.loadVersion(name, version)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	for _, u := range units {
+		if err := h.fits(p.manifest, u.instance); err != nil {
+			return err
+		}
+	}
+	if err := h.rehearse(ctx, p); err != nil {
+		return fmt.Errorf("version %s: %w", version, err)
+	}
+	running := h.versionOf(name)
+	beside := !p.manifest.alone() && !h.aloneNow(name, running)
+	for i, u := range units {
+		if err := u.try(ctx, version, beside); err != nil {
+			for _, moved := range units[:i] {
+				if back := moved.try(ctx, running, beside); back != nil {
+					moved.log.Error("the version before does not come back by itself", "version", running, "error", back)
+				}
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// aloneNow tells whether the version that runs has to be the only process of its instance. One that cannot be read says nothing.
+func (h *Host) aloneNow(name, running string) bool {
+	p, err := h.store.loadVersion(name, running)
+	if err != nil {
+		return false // it runs no more, or will not start again
+	}
+	defer p.close()
+	return p.manifest.alone()
+}
+
+// alone tells whether two processes of one instance must not be at work at a time: the platform allows one connection, or they would
+// share a folder or a route.
+func (m *Manifest) alone() bool {
+	return m.Channel.Exclusive || m.Permissions.State || slices.Contains(m.Permissions.Host, "webhook")
+}
+
+// rehearsal bounds the orderly end of a process that was only looked at.
+const rehearsal = 2 * time.Second
+
+// rehearse starts a process without settings, secrets and state, and asks it who it is.
+func (h *Host) rehearse(ctx context.Context, p *pack) error {
+	u := newUnit(h, Instance{Name: p.manifest.Name, Plugin: p.manifest.Name, Kind: p.manifest.Kinds[0]}, nil)
+	started, err := h.startProcess(ctx, u, p, order{beside: true, bare: true})
+	if err != nil {
+		return err
+	}
+	defer started.kill()
+	if err := started.describe(ctx); err != nil {
+		return u.because(ctx, started, fmt.Errorf("describe: %w", err))
+	}
+	end, cancel := context.WithTimeout(ctx, rehearsal)
+	defer cancel()
+	started.shutdown(end)
+	return nil
+}

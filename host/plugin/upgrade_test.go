@@ -1,0 +1,253 @@
+//go:build unix
+
+package plugin
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestUpgradesLoseAndDoubleNothing(t *testing.T) {
+	for name, exclusive := range map[string]bool{"exclusive": true, "parallel": false} {
+		t.Run(name, func(t *testing.T) {
+			s, p, st := commute(t, exclusive)
+			stop := p.rush(2 * time.Millisecond)
+			for i := range 4 {
+				version := []string{"1.1.0", "1.0.0"}[i%2]
+				if err := s.move(version); err != nil {
+					t.Fatal(err)
+				}
+				if got := s.status("line"); got.Version != version || got.State != Ready {
+					t.Errorf("after the move to %s: %+v", version, got)
+				}
+			}
+			n := stop()
+			st.settled(t, p, n)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			for key, times := range p.sends {
+				if times != 1 {
+					t.Errorf("%s was sent %d times", key, times)
+				}
+			}
+			if len(p.sends) != n {
+				t.Errorf("%d of %d messages were answered", len(p.sends), n)
+			}
+			if exclusive && p.most != 1 || !exclusive && p.most != 2 {
+				t.Errorf("%d connections at a time", p.most)
+			}
+			if st.together != 1 {
+				t.Errorf("%d handlers at a time", st.together)
+			}
+			t.Logf("%d messages, %d came again", n, st.repeats)
+		})
+	}
+}
+
+func TestBadVersionsAreGivenUp(t *testing.T) {
+	for _, c := range []struct{ name, version, says string }{
+		{"crashes in its first seconds", badCrashes, "the train derailed"},
+		{"is never ready", badHangs, "configure"},
+		{"does not start", badStart, "exit status 3"},
+		{"is not what its manifest says", badDescribe, "the process says"},
+		{"does not take the settings", badConfig, "this version wants a port"},
+	} {
+		for kind, exclusive := range map[string]bool{"exclusive": true, "parallel": false} {
+			t.Run(c.name+", "+kind, func(t *testing.T) {
+				s, p, st := commute(t, exclusive)
+				stop := p.rush(2 * time.Millisecond)
+				installCommuter(t, s.store, c.version, exclusive, Options{Beside: true})
+				if err := s.move1(c.version); err == nil || !strings.Contains(err.Error(), c.says) {
+					t.Errorf("got %v, want %q in it", err, c.says)
+				}
+				st.settled(t, p, stop())
+				got := s.status("line")
+				if got.Version != "1.0.0" || got.State != Ready && got.State != Degraded {
+					t.Errorf("the version before: %+v", got)
+				}
+				if r, err := s.store.Record("commuter"); err != nil || r.Active != "1.0.0" || slices.Contains(r.versions(), c.version) {
+					t.Errorf("the lock: %+v, %v", r.Choice, err)
+				}
+				s.awaitLog("plugin version is rejected")
+			})
+		}
+	}
+}
+
+// move1 waits for the verdict about a version that was proposed.
+func (s *stage) move1(version string) error {
+	s.t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) { // a poll, not a synchronisation
+		if r, err := s.store.Record("commuter"); err == nil && len(r.Rejected) > 0 && r.Rejected[0].Version == version {
+			return errors.New(r.Rejected[0].Why)
+		}
+	}
+	s.t.Fatalf("no verdict about %s\nhost log:\n%s", version, s.log)
+	return nil
+}
+
+func TestQuarantineEndsWithABetterVersion(t *testing.T) {
+	s := start(t, nil)
+	t.Cleanup(func() { _ = removeReadOnly(s.store.dir) })
+	p, st := newPlatform(t), newStation()
+	installCommuter(t, s.store, badConfig, true, Options{})
+	s.add(Instance{Name: "line", Plugin: "commuter", Settings: map[string]any{"address": p.address}}, st)
+	s.await("line", Quarantined)
+	installCommuter(t, s.store, "3.0.0", true, Options{Beside: true})
+	s.await("line", Ready)
+	p.post("m0")
+	st.settled(t, p, 1)
+	s.awaitLog("plugin runs in another version")
+	if r, err := s.store.Record("commuter"); err != nil || r.Active != "3.0.0" {
+		t.Errorf("the lock: %+v, %v", r.Choice, err)
+	}
+}
+
+func TestTheLockIsObeyedWhileTheHostRuns(t *testing.T) {
+	s, p, st := commute(t, true)
+	if err := s.store.SetDisabled("commuter", true); err != nil {
+		t.Fatal(err)
+	}
+	s.await("line", Disabled)
+	if got := s.status("line"); got.PID != 0 || got.LastError != "" {
+		t.Errorf("disabled: %+v", got)
+	}
+	if err := s.store.SetDisabled("commuter", false); err != nil {
+		t.Fatal(err)
+	}
+	s.await("line", Ready)
+	p.post("m0")
+	st.settled(t, p, 1)
+	if err := s.store.Remove("commuter"); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.await("line", Quarantined); got.PID != 0 || !strings.Contains(got.LastError, "is not installed") {
+		t.Errorf("removed: %+v", got)
+	}
+}
+
+// What was changed on the disk does not run, whatever was changed, at the next start of its process at the latest.
+func TestTamperedPluginsDoNotRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(t *testing.T, s *Store, dir string) error
+		says  string
+	}{
+		"changed program": {func(t *testing.T, _ *Store, dir string) error { return appendTo(filepath.Join(dir, "bin/actor")) }, "bin/actor is not the file that was installed"},
+		"added file": {func(t *testing.T, _ *Store, dir string) error {
+			return os.WriteFile(filepath.Join(dir, "bin/x"), nil, 0o600)
+		}, "bin/x is not in the lock"},
+		"changed manifest": {func(t *testing.T, _ *Store, dir string) error {
+			return appendTo(filepath.Join(dir, ManifestName))
+		}, "plugin.toml is not the file that was installed"},
+		"link in place of a file": {func(t *testing.T, _ *Store, dir string) error {
+			name := filepath.Join(dir, "bin/actor")
+			return errors.Join(os.Rename(name, filepath.Join(t.TempDir(), "actor")), os.Symlink("/bin/true", name))
+		}, "not a regular file"},
+		"link in place of its folder": {func(t *testing.T, _ *Store, dir string) error {
+			return errors.Join(os.Rename(filepath.Join(dir, "bin"), filepath.Join(dir, ".bin")), os.Symlink(".bin", filepath.Join(dir, "bin")))
+		}, "bin is not a regular file"},
+		"swapped folder": {func(t *testing.T, s *Store, dir string) error {
+			other := s.path("store", "commuter", "1.1.0", anyPlatform)
+			return errors.Join(os.Chmod(filepath.Dir(dir), 0o700), os.Rename(dir, dir+".old"), os.Rename(other, dir))
+		}, "is not the file that was installed"},
+		"changed lock entry": {func(t *testing.T, s *Store, dir string) error {
+			l, err := s.readLock()
+			if err != nil {
+				return err
+			}
+			r, _ := l.release("commuter", "1.0.0")
+			r.Files["bin/actor"] = strings.Repeat("0", 64)
+			return s.change(func(l lockFile) (lockFile, error) { return l.withRelease(r), nil })
+		}, "the lock says 000000000000"},
+		"lock entry without the program": {func(t *testing.T, s *Store, dir string) error {
+			return s.change(func(l lockFile) (lockFile, error) {
+				r, _ := l.release("commuter", "1.0.0")
+				delete(r.Files, "bin/actor")
+				return l.withRelease(r), nil
+			})
+		}, "bin/actor is not in the lock"},
+		"broken lock": {func(t *testing.T, s *Store, dir string) error {
+			return os.WriteFile(s.path(lockName), []byte("lock = 2\nx = 1"), 0o600)
+		}, "unknown key x"},
+		"wrong owner": {func(t *testing.T, _ *Store, dir string) error {
+			err := os.Chown(filepath.Join(dir, "bin/actor"), 4242, 4242)
+			if err != nil {
+				t.Skip("needs root: ", err)
+			}
+			return nil
+		}, "belongs to user 4242"},
+		"group-writable": {func(t *testing.T, _ *Store, dir string) error {
+			return os.Chmod(filepath.Join(dir, ManifestName), 0o460)
+		}, "can be written by others"},
+		"replaced by a rename": {func(t *testing.T, _ *Store, dir string) error {
+			name := filepath.Join(dir, "bin/actor")
+			return errors.Join(os.WriteFile(name+".new", []byte("#!/bin/sh\nexit 0\n"), 0o500), os.Rename(name+".new", name))
+		}, "bin/actor is not the file that was installed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, p, st := commute(t, true)
+			p.post("m0")
+			st.settled(t, p, 1)
+			r, err := s.store.Record("commuter")
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := s.store.folder(r.ActiveRelease())
+			for _, sub := range []string{".", "bin"} {
+				if err := os.Chmod(filepath.Join(dir, sub), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := c.spoil(t, s.store, dir); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Restart("line"); err != nil {
+				t.Fatal(err)
+			}
+			got := s.await("line", Quarantined)
+			if got.PID != 0 || !strings.Contains(got.LastError, c.says) {
+				t.Errorf("got %+v, want %q in it", got, c.says)
+			}
+		})
+	}
+}
+
+func appendTo(name string) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	// Another file of that name: the one before may be at work, and may not be written then.
+	return errors.Join(os.Remove(name), os.WriteFile(name, append(text, "\n# more\n"...), 0o500))
+}
+
+// BenchmarkUpgradeGap prints how long no message comes through while an instance moves to another version.
+func BenchmarkUpgradeGap(b *testing.B) {
+	for _, exclusive := range []bool{true, false} {
+		b.Run(map[bool]string{true: "exclusive", false: "parallel"}[exclusive], func(b *testing.B) {
+			s, p, st := commute(b, exclusive)
+			s.Host.pace.proof = 50 * time.Millisecond
+			stop := p.rush(time.Millisecond)
+			var gaps []time.Duration
+			for i := 0; b.Loop(); i++ {
+				begin := time.Now()
+				if err := s.move([]string{"1.1.0", "1.0.0"}[i%2]); err != nil {
+					b.Fatal(err)
+				}
+				gaps = append(gaps, st.gap(begin))
+			}
+			st.settled(b, p, stop())
+			slices.SortFunc(gaps, func(a, b time.Duration) int { return cmp.Compare(a, b) })
+			for _, q := range []int{50, 99} {
+				b.ReportMetric(float64(gaps[len(gaps)*q/100].Microseconds())/1000, fmt.Sprintf("ms-gap-p%d", q))
+			}
+		})
+	}
+}
