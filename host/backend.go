@@ -207,6 +207,10 @@ func (b backend) Status(ctx context.Context) gateway.Status {
 		s.Agents = append(s.Agents, st)
 	}
 	for _, p := range b.h.plugins.Status() {
+		if p.Kind == plugin.Tools {
+			s.Tools = append(s.Tools, b.toolStatus(g, p))
+			continue
+		}
 		s.Channels = append(s.Channels, gateway.ChannelStatus{
 			Name: p.Name, Plugin: p.Plugin, State: string(p.State), Detail: attachedDetail(p), OK: p.State == plugin.Ready,
 		})

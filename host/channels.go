@@ -167,6 +167,7 @@ func (s *pluginSender) result(r plugin.SendResult, err error) (channel.Result, e
 
 // setChannels brings the running plugins in line with a configuration: what is gone or has changed ends, what is new starts.
 func (h *Host) setChannels(old, next *config.Config) {
+	h.keepHooks(next)
 	var before map[string]config.Channel
 	if old != nil {
 		before = old.Channels

@@ -37,7 +37,7 @@ func checkKinds(c *config.Config) config.Errors {
 
 // checkTools finds overrides that fit no tool: a misspelt deny would leave a tool open without a word.
 func checkTools(c *config.Config) config.Errors {
-	if !slices.ContainsFunc(slices.Collect(maps.Values(c.Agents)), overrides) {
+	if len(c.Tools) == 0 && !slices.ContainsFunc(slices.Collect(maps.Values(c.Agents)), overrides) {
 		return nil // and compile no schemas for nothing at every start
 	}
 	known := tool.NewRegistry()
@@ -48,7 +48,7 @@ func checkTools(c *config.Config) config.Errors {
 	for _, s := range known.List() {
 		names = append(names, s.Name)
 	}
-	var errs config.Errors
+	errs := checkProviders(c, known)
 	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
 		o := c.Agents[name].ToolOverrides
 		for _, list := range []struct {
@@ -56,6 +56,9 @@ func checkTools(c *config.Config) config.Errors {
 			names []string
 		}{{"allow", o.Allow}, {"deny", o.Deny}} {
 			for _, unknown := range known.UnknownNames(tool.Overrides{Allow: list.names}) {
+				if ofProvider(c, unknown) {
+					continue
+				}
 				key := []string{"agent_configs", name, "tool_overrides", list.key}
 				e := config.Error{
 					File: c.Path, Line: c.Line(key...), Key: config.KeyString(key...), Problem: fmt.Sprintf("no tool %q", unknown),

@@ -33,7 +33,7 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	}
 	gate := channel.NewGate(c.Access, roles, time.Now)
 	g := &generation{config: c, gate: gate, models: models, Generation: &agent.Generation{
-		Number: c.Generation, Table: table, Models: models, Registry: h.registry, Roles: roles, Admits: gate.Refusal,
+		Number: c.Generation, Table: table, Models: models, Registry: h.toolsOf(c), Roles: roles, Admits: gate.Refusal,
 		LocalDoors: c.Sandbox.LocalDoors, OnUnavailable: c.Sandbox.OnUnavailable,
 		Agents: map[string]*agent.Agent{}, Names: slices.Sorted(maps.Keys(c.Agents)),
 		Limits: agent.Limits{
@@ -49,7 +49,7 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 		g.Offline[name] = offline(s)
 	}
 	for name, a := range c.Agents {
-		if g.Agents[name], err = h.newAgent(c, name, a); err != nil {
+		if g.Agents[name], err = newAgent(g.Registry, c, name, a); err != nil {
 			return nil, err
 		}
 	}
@@ -60,8 +60,8 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 // their own.
 func offline(s config.Sandbox) bool { return s.Network == "none" && s.Compose == "" }
 
-func (h *Host) newAgent(c *config.Config, name string, a config.Agent) (*agent.Agent, error) {
-	offered, err := h.registry.Offered(a.ToolProfile, tool.Overrides{Allow: a.ToolOverrides.Allow, Deny: a.ToolOverrides.Deny})
+func newAgent(tools *tool.Registry, c *config.Config, name string, a config.Agent) (*agent.Agent, error) {
+	offered, err := tools.Offered(a.ToolProfile, tool.Overrides{Allow: a.ToolOverrides.Allow, Deny: a.ToolOverrides.Deny})
 	if err != nil {
 		return nil, fmt.Errorf("agent_configs.%s: %w", name, err)
 	}
@@ -72,7 +72,7 @@ func (h *Host) newAgent(c *config.Config, name string, a config.Agent) (*agent.A
 	m := c.Models[a.ModelTier]
 	return &agent.Agent{
 		Window: agent.Window(m.ContextWindow, m.MaxOutputTokens),
-		Name:   name, System: system, Tier: a.ModelTier, Offered: offered, Tools: h.registry.ForModel(offered), Approve: a.Approve,
+		Name:   name, System: system, Tier: a.ModelTier, Offered: offered, Tools: tools.ForModel(offered), Approve: a.Approve,
 		Sandboxed: c.Sandbox.Enabled && a.Sandbox.Enabled, Sandbox: a.Sandbox.Name,
 	}, nil
 }

@@ -28,7 +28,9 @@ import (
 	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/provider"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
@@ -74,8 +76,16 @@ type Host struct {
 	runner   *agent.Runner
 	broker   *broker
 	gateway  *gateway.Server
+	services *service.Server
+	hooks    *gateway.Hooks // nil when no webhooks are taken
 	metrics  *metrics
 	hangup   <-chan os.Signal
+
+	ledger    *provider.Ledger
+	tooling   sync.Mutex // guards providers
+	providers map[string]*provider.Provider
+	enclosing sync.Mutex            // guards enclosed
+	enclosed  map[string]*enclosure // servers of providers that run in sandboxes
 
 	pair    sync.RWMutex // keeps current and the policies in force together
 	current atomic.Pointer[generation]
@@ -84,7 +94,10 @@ type Host struct {
 
 // New reads the configuration and opens the store, the policies and the gateway's port. Nothing is answered before Run.
 func New(ctx context.Context, cfg Config) (*Host, error) {
-	h := &Host{log: cfg.Log, version: cfg.Version, attach: cfg.Attach, started: time.Now(), broker: newBroker(), fetchers: newFetchers(), hangup: cfg.Hangup}
+	h := &Host{
+		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), fetchers: newFetchers(), hangup: cfg.Hangup,
+		providers: map[string]*provider.Provider{}, enclosed: map[string]*enclosure{}, attach: cfg.Attach,
+	}
 	var err error
 	open := config.NewHolder
 	if cfg.LastGood {
@@ -141,13 +154,20 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	if err := h.openServices(c); err != nil {
+		return err
+	}
 	if h.plugins, err = plugin.New(plugin.Config{
-		Dir: c.Plugins.Dir, StateDir: filepath.Join(c.Store.Dir, "state"), DevPaths: c.Plugins.DevPaths, Attach: h.attach, Log: h.log,
+		Services: h.services, Attach: h.attach,
+		Dir: c.Plugins.Dir, StateDir: filepath.Join(c.Store.Dir, "state"), DevPaths: c.Plugins.DevPaths, Log: h.log,
 		OnState: h.metrics.pluginState, OnCall: h.metrics.pluginCall,
 	}); err != nil {
 		return err
 	}
 	if h.desk, err = approval.New(approval.Config{Store: h.store, Notify: h.approvalChanged, SelfApprove: h.selfApproves}); err != nil {
+		return err
+	}
+	if h.ledger, err = openLedger(c); err != nil {
 		return err
 	}
 	g, err := h.newGeneration(c)
@@ -256,7 +276,9 @@ func (h *Host) Run(ctx context.Context) error {
 	in.run(h, "media", stop, func() error { return h.media.Run(ctx) })
 	in.run(h, "configuration", stop, func() error { return h.follow(ctx) })
 	in.run(h, "gateway", stop, func() error { return h.gateway.Run(ctx) })
+	in.run(h, "webhooks", stop, func() error { return h.runHooks(ctx) })
 	h.setChannels(nil, cfg)
+	h.setTools(nil, cfg)
 	in.run(h, "critical channels", stop, func() error { return h.awaitCritical(ctx, criticalPatience) })
 	h.ready.Store(true)
 	h.log.Info("ready", "url", h.gateway.Addr().String(), "recovered", len(items), "took", time.Since(h.started).Round(time.Millisecond))
@@ -264,6 +286,7 @@ func (h *Host) Run(ctx context.Context) error {
 	<-ctx.Done()
 	h.ready.Store(false)
 	in.wait()
+	h.releaseServers()
 	stopSandboxes()
 	stopOutbox()
 	if !out.waitFor(drainTime) {
@@ -321,6 +344,9 @@ func (h *Host) close() error {
 	var errs []error
 	if h.gateway != nil {
 		h.gateway.Close() // a second close of the listener is an error that means nothing
+	}
+	if h.hooks != nil {
+		h.hooks.Close() // likewise
 	}
 	if h.policies != nil {
 		errs = append(errs, h.policies.Close())

@@ -69,6 +69,7 @@ var layers = map[string][]string{
 	"host/route":    {"host/config", "host/glob", "host/message", "host/policy"},
 	"host/sandbox":  {"host/machine", "host/netaddr"},
 	"host/plugin":   {"host/durable", "host/media", "host/message", "host/netaddr", "host/signing", "host/store", "sdk/plugintest/fake", "sdk/proto"},
+	"host/provider": {"host/durable", "host/glob", "host/plugin", "host/tool"},
 	"host/channel":  {"host/message", "host/store", "host/lane", "host/route", "host/config", "sdk/markdown"},
 	"host/approval": {"host/store"},
 	"host/command":  {"host/approval", "host/message", "host/route", "host/store"},

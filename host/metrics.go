@@ -1,11 +1,13 @@
 package host
 
 import (
+	"path"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"google.golang.org/grpc/codes"
 
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/plugin"
@@ -23,6 +25,9 @@ type metrics struct {
 	tokens      *prometheus.CounterVec   // by tier, model and direction
 	plugins     *prometheus.CounterVec   // changes of state, by instance and state
 	calls       *prometheus.HistogramVec // seconds, by instance and method
+	events      *prometheus.CounterVec   // what plugins count, by instance and name
+	services    *prometheus.CounterVec   // calls of plugins, by instance, method and code
+	webhooks    *prometheus.CounterVec   // requests, by instance and status
 	swaps       *prometheus.CounterVec   // by policy and result
 	shadows     *prometheus.CounterVec   // by policy and outcome
 	egress      *prometheus.CounterVec   // by kind and whether it was allowed
@@ -51,6 +56,9 @@ func newMetrics(r *prometheus.Registry) *metrics {
 		tokens:     counter("tokens_total", "Tokens as the provider counts them.", "tier", "model", "direction"),
 		plugins:    counter("plugin_states_total", "Changes of state of a plugin instance.", "instance", "state"),
 		calls:      seconds("plugin_call_seconds", "Calls to plugins.", "instance", "method", "ok"),
+		events:     counter("plugin_events_total", "What plugins count themselves; the names are theirs, at most 50 of an instance.", "instance", "name"),
+		services:   counter("plugin_service_calls_total", "Calls of plugins to the host, by outcome.", "instance", "method", "code"),
+		webhooks:   counter("webhook_requests_total", "Requests to webhooks; instance is empty for paths that there are not.", "instance", "status"),
 		swaps:      counter("policy_loads_total", "Changes of what is in force of a policy, by outcome; a file that was tried and refused is one.", "policy", "result"),
 		shadows:    counter("policy_shadow_total", "Decisions that shadow policies were to be asked about, by what came of it.", "policy", "outcome"),
 		egress:     counter("sandbox_egress_total", "What programs in sandboxes asked to reach, or to have run.", "kind", "allowed"),
@@ -130,6 +138,18 @@ func (m *metrics) pluginCall(instance, method string, took time.Duration, err er
 		ok = "false"
 	}
 	m.calls.WithLabelValues(instance, method, ok).Observe(took.Seconds())
+}
+
+func (m *metrics) pluginEvents(instance, name string, n uint64) {
+	m.events.WithLabelValues(instance, name).Add(float64(n))
+}
+
+func (m *metrics) serviceCall(instance, method string, code codes.Code) {
+	m.services.WithLabelValues(instance, path.Base(method), code.String()).Inc()
+}
+
+func (m *metrics) webhook(instance string, status int) {
+	m.webhooks.WithLabelValues(instance, strconv.Itoa(status)).Inc()
 }
 
 func (m *metrics) policyChange(c policy.Change) {

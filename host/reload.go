@@ -32,6 +32,7 @@ func (h *Host) stage(ctx context.Context, old, next *config.Config) (commit, rol
 		h.exchange(g, enforce) // turns that have begun keep the old one; its idle connections close by themselves
 		h.machines.configure(next)
 		h.setChannels(old, next)
+		h.setTools(old, next)
 		h.metrics.generation(next.Generation)
 	}
 	return commit, forget, nil
@@ -67,6 +68,8 @@ func unchangeable(old, next *config.Config) error {
 		{"gateway.listen", old.Gateway.Listen, next.Gateway.Listen},
 		{"gateway.token_file", old.Gateway.TokenFile, next.Gateway.TokenFile},
 		{"gateway.origins", old.Gateway.Origins, next.Gateway.Origins},
+		{"gateway.hooks_listen", old.Gateway.HooksListen, next.Gateway.HooksListen},
+		{"gateway.public_url", old.Gateway.PublicURL, next.Gateway.PublicURL},
 		{"sandbox.enabled", old.Sandbox.Enabled, next.Sandbox.Enabled},
 		{"sandbox.engine", old.Sandbox.Engine, next.Sandbox.Engine},
 		{"sandbox.pause_after", old.Sandbox.PauseAfter, next.Sandbox.PauseAfter},

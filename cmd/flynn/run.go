@@ -21,6 +21,7 @@ func commands() []*cli.Command {
 		policyCommand(),
 		chatCommand(),
 		sandboxCommand(),
+		toolCommand(),
 	}
 }
 

@@ -10,15 +10,28 @@ import (
 
 // channel reads one channel instance: our own keys, references to secrets, and what belongs to the plugin.
 func (d *decoder) channel(at keyPath, raw any, into *Channel) {
-	table, ok := want[map[string]any](d, at, raw)
+	own, ok := d.split(at, raw, []string{"plugin", "enabled", "stream", "critical"}, into)
 	if !ok {
 		return
 	}
+	v := reflect.ValueOf(into).Elem()
+	for _, key := range []string{"Enabled", "Stream"} {
+		v.FieldByName(key).Set(defaults(v.Type()).FieldByName(key))
+	}
+	d.table(at, own, v)
+}
+
+// split keeps what belongs to the plugin of an instance, references to secrets among it, and returns the keys that are ours.
+func (d *decoder) split(at keyPath, raw any, ours []string, into *Channel) (own map[string]any, ok bool) {
+	table, ok := want[map[string]any](d, at, raw)
+	if !ok {
+		return nil, false
+	}
 	*into = Channel{Settings: map[string]any{}, Secrets: map[string]Secret{}, refs: map[string]string{}}
-	own := map[string]any{}
+	own = map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(table)) {
 		switch value := table[key]; {
-		case key == "plugin" || key == "enabled" || key == "stream" || key == "critical":
+		case slices.Contains(ours, key):
 			own[key] = value
 		case secretStem(key) != "":
 			d.secretRef(at.child(key), value, into)
@@ -30,11 +43,7 @@ func (d *decoder) channel(at keyPath, raw any, into *Channel) {
 			into.Settings[key] = value
 		}
 	}
-	v := reflect.ValueOf(into).Elem()
-	for _, key := range []string{"Enabled", "Stream"} {
-		v.FieldByName(key).Set(defaults(v.Type()).FieldByName(key))
-	}
-	d.table(at, own, v)
+	return own, true
 }
 
 func (d *decoder) secretRef(at keyPath, raw any, into *Channel) {

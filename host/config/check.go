@@ -24,6 +24,7 @@ func (c *checker) all() {
 	c.routing()
 	c.models()
 	c.channels()
+	c.toolProviders()
 	c.policies()
 	c.policyTrust()
 	c.gateway()
@@ -103,6 +104,9 @@ func (c *checker) names() {
 		if slices.Contains(LocalDoors(), name) {
 			c.report(keyPath{"channels", name}, fmt.Sprintf("%q is a local door and needs no channel", name), "choose another name")
 		}
+	}
+	for _, name := range sorted(c.cfg.Tools) {
+		c.toolProviderName(keyPath{"tools", name}, name)
 	}
 	for i, p := range c.cfg.Policies {
 		if p.Name != "" {

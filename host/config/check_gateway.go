@@ -11,11 +11,35 @@ import (
 func (c *checker) gateway() {
 	g, at := c.cfg.Gateway, keyPath{"gateway"}
 	c.loopback(at.child("listen"), g.Listen)
+	c.hooks(at, g)
 	for i, origin := range g.Origins {
 		u, err := url.Parse(origin)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || origin != u.Scheme+"://"+u.Host {
 			c.report(at.child("origins").index(i), fmt.Sprintf("%q is no origin", origin), `write scheme and host, such as "https://flynn.example.com"`)
 		}
+	}
+}
+
+// hooks checks the door for webhooks. It is not the gateway's own: what a proxy opens to the internet must not lead to the page.
+func (c *checker) hooks(at keyPath, g Gateway) {
+	if g.HooksListen != "" {
+		c.loopback(at.child("hooks_listen"), g.HooksListen)
+		if _, port, err := net.SplitHostPort(g.HooksListen); err == nil && port != "0" && g.HooksListen == g.Listen {
+			c.report(at.child("hooks_listen"), "it is the gateway's own address", "choose another port, so that the proxy for webhooks cannot lead to the page")
+		}
+	}
+	if g.PublicURL == "" {
+		return
+	}
+	if g.HooksListen == "" {
+		c.report(at.child("public_url"), "there is no door behind it", `set hooks_listen = "127.0.0.1:7352" and point the proxy there`)
+	}
+	u, err := url.Parse(g.PublicURL)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		c.report(at.child("public_url"), fmt.Sprintf("%q is no address of a server", g.PublicURL), `write one such as "https://flynn.example.com"`)
+	case u.User != nil:
+		c.report(at.child("public_url"), "it holds a password or a user", "plugins and platforms are told this address")
 	}
 }
 

@@ -25,21 +25,22 @@ type Config struct {
 	// SystemPrompt is used by agents that have none of their own.
 	SystemPrompt string `toml:"system_prompt"`
 
-	Sandbox   Sandbox            `toml:"sandbox"`
-	Sandboxes map[string]Sandbox `toml:"sandboxes" inherit:"sandbox"` // named variations; unset keys inherit from Sandbox
-	Agents    map[string]Agent   `toml:"agent_configs"`
-	Routing   Routing            `toml:"routing"`
-	Models    map[string]Model   `toml:"models" keys:"fast default complex local"` // by tier; without any, default is the demo provider
-	Channels  map[string]Channel `toml:"channels"`
-	Plugins   Plugins            `toml:"plugins"`
-	Policies  []Policy           `toml:"policies"`
-	Trust     PolicyTrust        `toml:"policy_trust"`
-	Gateway   Gateway            `toml:"gateway"`
-	Store     Store              `toml:"store"`
-	Media     Media              `toml:"media"`
-	Budgets   Budgets            `toml:"budgets"`
-	Access    Access             `toml:"access"`
-	Approvals Approvals          `toml:"approvals"`
+	Sandbox   Sandbox                 `toml:"sandbox"`
+	Sandboxes map[string]Sandbox      `toml:"sandboxes" inherit:"sandbox"` // named variations; unset keys inherit from Sandbox
+	Agents    map[string]Agent        `toml:"agent_configs"`
+	Routing   Routing                 `toml:"routing"`
+	Models    map[string]Model        `toml:"models" keys:"fast default complex local"` // by tier; without any, default is the demo provider
+	Channels  map[string]Channel      `toml:"channels"`
+	Tools     map[string]ToolProvider `toml:"tools"`
+	Plugins   Plugins                 `toml:"plugins"`
+	Policies  []Policy                `toml:"policies"`
+	Trust     PolicyTrust             `toml:"policy_trust"`
+	Gateway   Gateway                 `toml:"gateway"`
+	Store     Store                   `toml:"store"`
+	Media     Media                   `toml:"media"`
+	Budgets   Budgets                 `toml:"budgets"`
+	Access    Access                  `toml:"access"`
+	Approvals Approvals               `toml:"approvals"`
 
 	// Path and Digest identify the file; Generation counts loads of this process from 1.
 	Path       string `toml:"-"`
@@ -219,6 +220,42 @@ type Channel struct {
 	refs     map[string]string // the _env and _file keys as written, files made absolute
 }
 
+// ToolProvider is one instance of a plugin that brings tools, which are called NAME.TOOL. The keys below are the host's: what a tool says
+// of itself is not believed. All others belong to the plugin, as those of a Channel do.
+type ToolProvider struct {
+	Plugin  string `toml:"plugin"` // required
+	Enabled bool   `toml:"enabled" default:"true"`
+	// Effect is what its tools can do. Who says nothing gets the worst.
+	Effect string `toml:"effect" default:"execute" oneof:"read write network execute destructive"`
+	// Approve is effect (execute and destructive wait for a person), always or never.
+	Approve string `toml:"approve" default:"effect" oneof:"effect always never"`
+	// Profiles are the tool profiles that offer its tools; missing, it is full alone.
+	Profiles []string `toml:"profiles" oneof:"minimal messaging coding full"`
+	// Allow and Deny are globs of the provider's own names; deny wins, an empty Allow is all.
+	Allow []string `toml:"allow"`
+	Deny  []string `toml:"deny"`
+	// TimeoutSeconds ends a call.
+	TimeoutSeconds int `toml:"timeout_seconds" default:"120" range:"1..3600"`
+	// Sandbox runs the plugin's server, the program of the plugin's own keys command, args and env, in a sandbox: true, or the name of a
+	// [sandboxes.NAME]. The plugin itself stays outside.
+	Sandbox SandboxRef `toml:"sandbox"`
+	// Tool says otherwise for single tools, by the provider's own name.
+	Tool map[string]ToolRule `toml:"tool"`
+
+	Settings map[string]any
+	Secrets  map[string]Secret
+	refs     map[string]string
+}
+
+// ToolRule is what the host holds of one tool; what is missing is the provider's.
+type ToolRule struct {
+	Effect         string `toml:"effect" oneof:"read write network execute destructive"`
+	Approve        string `toml:"approve" oneof:"effect always never"`
+	TimeoutSeconds int    `toml:"timeout_seconds" range:"0..3600"`
+	// Rename is another name for the part after NAME.
+	Rename string `toml:"rename"`
+}
+
 // Plugins says where plugins are installed.
 type Plugins struct {
 	Dir string `toml:"dir" is:"path"` // <store dir>/plugins
@@ -285,6 +322,9 @@ type Gateway struct {
 	TokenFile string `toml:"token_file" is:"path"`
 	// Origins lists further allowed Origin values besides the listener's own.
 	Origins []string `toml:"origins"`
+	// HooksListen is the loopback address for the webhooks of plugins; empty takes none. PublicURL is how platforms reach it.
+	HooksListen string `toml:"hooks_listen"`
+	PublicURL   string `toml:"public_url"`
 }
 
 // Store is where durable state lives.

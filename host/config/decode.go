@@ -72,6 +72,9 @@ func (d *decoder) value(at keyPath, raw any, into reflect.Value, f field, base r
 	case *Channel:
 		d.channel(at, raw, target)
 		return
+	case *ToolProvider:
+		d.toolProvider(at, raw, target)
+		return
 	case *SandboxRef:
 		d.sandboxRef(at, raw, target)
 		return

@@ -12,21 +12,25 @@ import (
 // references that the file has. What it writes loads to the same configuration, wherever it lies.
 func (c *Config) Show(w io.Writer) error {
 	shown := *c
-	shown.Channels = nil // their keys are the plugin's and come as a map below
+	shown.Channels, shown.Tools = nil, nil // their keys are the plugin's and come as maps below
 	if err := encode(w, shown); err != nil {
 		return err
 	}
-	if len(c.Channels) == 0 {
-		return nil
-	}
-	channels := map[string]any{}
+	plugins := map[string]map[string]any{"channels": {}, "tools": {}}
 	for name, channel := range c.Channels {
-		channels[name] = channel.keys()
+		plugins["channels"][name] = channel.keys()
+	}
+	for name, provider := range c.Tools {
+		plugins["tools"][name] = provider.keys()
+	}
+	maps.DeleteFunc(plugins, func(_ string, instances map[string]any) bool { return len(instances) == 0 })
+	if len(plugins) == 0 {
+		return nil
 	}
 	if _, err := fmt.Fprintln(w); err != nil {
 		return fmt.Errorf("show the configuration: %w", err)
 	}
-	return encode(w, map[string]any{"channels": channels})
+	return encode(w, plugins)
 }
 
 // keys are the channel's keys as the file has them.

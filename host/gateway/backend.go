@@ -90,6 +90,7 @@ type Status struct {
 	Started    time.Time       `json:"started,omitzero"`
 	Agents     []AgentStatus   `json:"agents"`
 	Channels   []ChannelStatus `json:"channels"`
+	Tools      []ToolsStatus   `json:"tools,omitempty"`
 	Policies   []PolicyStatus  `json:"policies"`
 	Sandbox    SandboxStatus   `json:"sandbox"`
 	// Warnings are sentences for the owner ("Docker is not available: tools run on the host with approval"), one for each
@@ -113,6 +114,33 @@ type ChannelStatus struct {
 	State  string `json:"state"`
 	Detail string `json:"detail,omitempty"`
 	OK     bool   `json:"ok"`
+}
+
+// ToolsStatus is one provider of tools. Effect and approve are the host's; claims and says are the provider's own words.
+type ToolsStatus struct {
+	Name     string       `json:"name"`
+	Plugin   string       `json:"plugin,omitempty"`
+	State    string       `json:"state"`
+	Detail   string       `json:"detail,omitempty"`
+	OK       bool         `json:"ok"`
+	Tools    []ToolStatus `json:"tools"`
+	Problems []string     `json:"problems,omitempty"`
+}
+
+// ToolStatus is one tool of a provider.
+type ToolStatus struct {
+	Name     string   `json:"name"`
+	Own      string   `json:"own"` // the provider's name for it
+	Effect   string   `json:"effect"`
+	Approve  string   `json:"approve"`
+	Profiles []string `json:"profiles"`
+	Agents   []string `json:"agents"` // who may call it
+	Claims   string   `json:"claims"`
+	Says     string   `json:"says"`
+	Digest   string   `json:"digest"` // of everything that the provider says of it
+	// Was and Changed tell of the last change of that.
+	Was     string    `json:"was,omitempty"`
+	Changed time.Time `json:"changed,omitzero"`
 }
 
 // PolicyStatus is one policy of the chain.

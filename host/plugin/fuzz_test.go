@@ -181,6 +181,8 @@ func TestManifestProblems(t *testing.T) {
 		"escaping program":  {`"bin/telegram"`, `"../bin/telegram"`, "is not a file of the plugin"},
 		"absolute program":  {`"bin/telegram"`, `"/bin/sh"`, "is not a file of the plugin"},
 		"loader variable":   {`env = ["HTTPS_PROXY"]`, `env = ["LD_PRELOAD"]`, "cannot be passed on"},
+		"no such service":   {`host = ["kv"]`, `host = ["kv", "shell"]`, "permissions.host [\"kv\" \"shell\"]: want some of"},
+		"a service twice":   {`host = ["kv"]`, `host = ["kv", "kv"]`, "each once"},
 		"not toml":          {`manifest = 1`, `manifest = `, "plugin.toml: toml: line 1"},
 		"exec of no string": {`"bin/telegram"`, `[1]`, "want a list of strings"},
 	} {

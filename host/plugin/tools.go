@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,6 +40,14 @@ type ToolResult struct {
 	Text       string
 	IsError    bool
 	Structured json.RawMessage // valid JSON, may be empty
+	Media      []ToolMedia
+}
+
+// ToolMedia names a file in the host's media store, which need not be there.
+type ToolMedia struct {
+	SHA256 string // lower-case hex
+	Type   string // media type, in the plugin's words
+	Name   string
 }
 
 // Bounds on tool providers.
@@ -47,6 +56,7 @@ const (
 	maxDescription = 4 << 10  // bytes
 	maxSchema      = 64 << 10 // bytes
 	maxToolOutput  = 8 << 20  // bytes of one call, progress included
+	maxToolMedia   = 16       // count
 )
 
 var validTool = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
@@ -161,7 +171,7 @@ func (c *Client) toolFrames(stream grpc.ServerStreamingClient[toolv1.CallRespons
 			text, _ := bounded(l.GetText(), maxDetail)
 			c.log.Debug("tool says", "text", text)
 		}
-		if chunk := frame.GetChunk(); len(chunk) > 0 {
+		if chunk := append(toolProgress(frame.GetProgress()), frame.GetChunk()...); len(chunk) > 0 {
 			if left -= len(chunk); left < 0 {
 				return ToolResult{}, fmt.Errorf("it wrote more than %d bytes", maxToolOutput)
 			}
@@ -175,5 +185,29 @@ func toolResult(r *toolv1.Result) (ToolResult, error) {
 		return ToolResult{}, errors.New("the plugin broke the protocol: the structured result is not JSON")
 	}
 	text, _ := bounded(r.GetText(), maxToolOutput)
-	return ToolResult{Text: text, IsError: r.GetIsError(), Structured: r.GetStructuredJson()}, nil
+	out := ToolResult{Text: text, IsError: r.GetIsError(), Structured: r.GetStructuredJson()}
+	for _, m := range r.GetMedia()[:min(len(r.GetMedia()), maxToolMedia)] {
+		if sum, err := hex.DecodeString(m.GetSha256()); err != nil || len(sum) != 32 || hex.EncodeToString(sum) != m.GetSha256() {
+			return ToolResult{}, errors.New("the plugin broke the protocol: a file of the result has no SHA-256")
+		}
+		kind, _ := bounded(m.GetMediaType(), maxID)
+		name, _ := bounded(m.GetName(), maxID)
+		out.Media = append(out.Media, ToolMedia{SHA256: m.GetSha256(), Type: kind, Name: name})
+	}
+	return out, nil
+}
+
+// toolProgress is a progress as text for people, or nothing.
+func toolProgress(p *toolv1.Progress) []byte {
+	if p == nil {
+		return nil
+	}
+	text, _ := bounded(p.GetText(), maxDetail)
+	switch done, total := p.GetDone(), p.GetTotal(); {
+	case total > 0 && done >= 0:
+		return fmt.Appendf(nil, "%g of %g %s\n", done, total, text)
+	case text != "":
+		return fmt.Appendf(nil, "%s\n", text)
+	}
+	return nil
 }

@@ -2,6 +2,8 @@ package tool
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -102,7 +104,17 @@ func (v *Verdict) binding(s Subject) approval.Binding {
 		Args:   v.Args,
 		Dir:    s.Dir,
 		Agent:  s.Agent,
-		Policy: v.Policy,
+		Policy: v.boundPolicy(),
 		Where:  v.Where,
 	}
+}
+
+// boundPolicy is the digest of the policies and, for a provider's tool, of what it said of itself: a tool that is another one under the
+// same name was not approved.
+func (v *Verdict) boundPolicy() string {
+	if v.spec.Digest == "" {
+		return v.Policy
+	}
+	sum := sha256.Sum256([]byte(v.Policy + " " + v.spec.Digest))
+	return hex.EncodeToString(sum[:])
 }

@@ -183,6 +183,12 @@ func (e *Enforcer) admissible(s Subject, call model.ToolCall, v *Verdict) (entry
 		v.deny(notOffered(call.Name, s.Offered))
 		return entry{}, false
 	}
+	if r, ok := known.tool.(Revocable); ok {
+		if why := r.Revoked(); why != "" {
+			v.deny(why)
+			return entry{}, false
+		}
+	}
 	args, value, err := Canonical(call.Args)
 	if err != nil {
 		v.deny(err.Error())

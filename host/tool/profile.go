@@ -15,7 +15,7 @@ const (
 )
 
 // profileTools is the whole definition of the profiles: each one adds its tools to those before it.
-// A tool of a plugin is in no profile but full; an override names it.
+// A tool of a plugin is in those that its Spec names; an override names it.
 func profileTools(profile string) (names []string, ok bool) {
 	steps := []struct {
 		profile string
@@ -97,7 +97,11 @@ func (r *Registry) Offered(profile string, o Overrides) (Set, error) {
 	}
 	offered := Set{}
 	for _, spec := range r.List() {
-		in := profile == Full || slices.Contains(names, spec.Name) || matchesAny(o.Allow, spec.Name)
+		in := profile == Full || slices.Contains(names, spec.Name)
+		if spec.Provider != "" {
+			in = slices.Contains(spec.Profiles, profile)
+		}
+		in = in || matchesAny(o.Allow, spec.Name)
 		if in && !matchesAny(o.Deny, spec.Name) {
 			offered[spec.Name] = true
 		}

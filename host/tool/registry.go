@@ -149,9 +149,9 @@ func newEntry(t Tool) (entry, error) {
 		return entry{}, fmt.Errorf("register tool %q: a name is two to four parts joined by dots, such as %q", spec.Name, "shell.exec")
 	}
 	switch spec.Effect {
-	case Read, Write, Network, Execute:
+	case Read, Write, Network, Execute, Destructive:
 	default:
-		return entry{}, fmt.Errorf("register tool %q: effect %q is none of read, write, network, execute", spec.Name, spec.Effect)
+		return entry{}, fmt.Errorf("register tool %q: effect %q is none of read, write, network, execute, destructive", spec.Name, spec.Effect)
 	}
 	schema, err := compileSchema(spec.Schema)
 	if err != nil {

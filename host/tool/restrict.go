@@ -42,6 +42,10 @@ func refusal(reasons []string) string {
 
 // configuredPlace is where the call runs as the configuration has it, with the questions that follow.
 func configuredPlace(s Subject, v *Verdict) {
+	if v.spec.Provider != "" {
+		guardProvider(s, v)
+		return
+	}
 	if !s.Sandbox.Configured || !v.spec.Machine {
 		guardHost(s, v)
 		return
@@ -132,6 +136,20 @@ func guardHost(s Subject, v *Verdict) {
 		v.ask("commands that come over a channel need a person's approval unless the agent's sandbox is on")
 	case s.Approve != ApproveNone:
 		v.ask("commands at a local door need a person's approval unless the agent's sandbox is on or approve = \"none\"")
+	}
+}
+
+// guardProvider asks a person as the host's configuration of the provider has it. A provider is a process on the host, whatever its tools
+// do beyond it, so calls that may do harm are treated as commands on the host are.
+func guardProvider(s Subject, v *Verdict) {
+	harmful := v.spec.Effect == Execute || v.spec.Effect == Destructive
+	tired := s.LocalDoor && s.Approve == ApproveNone
+	switch {
+	case v.spec.Approve == ApproveAlways:
+		v.ask(fmt.Sprintf("tools of %s need a person's approval: approve = \"always\"", v.spec.Provider))
+	case v.spec.Approve != ApproveNever && harmful && !tired:
+		v.ask(fmt.Sprintf("%s tools of %s need a person's approval unless their effect is configured as a milder one, or approve as \"never\"",
+			v.spec.Effect, v.spec.Provider))
 	}
 }
 

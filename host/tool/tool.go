@@ -23,6 +23,8 @@ const (
 	Write   Effect = "write"
 	Network Effect = "network"
 	Execute Effect = "execute"
+	// Destructive changes something for good. Tools of providers alone are of it.
+	Destructive Effect = "destructive"
 )
 
 // Spec describes a tool.
@@ -35,7 +37,27 @@ type Spec struct {
 	Machine bool
 	// Provider is the plugin that brings the tool, empty for one of Flynn's own. What a provider says is foreign.
 	Provider string
+	// Approve says when a person has to agree to a call of a provider's tool, besides what policies demand.
+	Approve Approve
+	// Profiles are those that offer a provider's tool.
+	Profiles []string
+	// Digest names what a provider says of its tool, all of it: an approval is good for no other.
+	Digest string
 }
+
+// Approve says when the host asks a person, whatever the policies say.
+type Approve string
+
+// When a person is asked. The zero value is ApproveByEffect.
+const (
+	ApproveByEffect Approve = "effect" // before execute and destructive
+	ApproveAlways   Approve = "always"
+	ApproveNever    Approve = "never"
+)
+
+// Revocable is a Tool that may be gone, or be another one, before its registry is. Revoked says why it cannot be called as it was
+// registered, or "". It must not block.
+type Revocable interface{ Revoked() string }
 
 // Tool does one thing. Run is called only after Enforce; its arguments fit the schema.
 // An error from Run is a failure of the host; a failure of the thing itself is a Result with IsError.
@@ -71,4 +93,13 @@ type Result struct {
 	Labels []string `json:"labels,omitempty"`
 	// Attachments go with the answer that ends the turn.
 	Attachments []message.Attachment `json:"attachments,omitempty"`
+	// Media are files of a provider's result in the host's media store; Text names them.
+	Media []Media `json:"media,omitempty"`
+}
+
+// Media is a file of a result.
+type Media struct {
+	SHA256 string `json:"sha256"`
+	Type   string `json:"type,omitempty"` // media type, as the tool says
+	Name   string `json:"name,omitempty"`
 }

@@ -298,8 +298,8 @@ func TestTrouble(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t)
 			s.Next("/account/whoami", c.trouble, c.trouble) // the first tries to come back fail as well, so that the state lasts
-			s.Next("/sync", c.trouble, c.trouble) // a GET that was hung up on is tried again below us
-			s.Say(dm, ann, "one", nil) // ends the poll, if one is under way
+			s.Next("/sync", c.trouble, c.trouble)           // a GET that was hung up on is tried again below us
+			s.Say(dm, ann, "one", nil)                      // ends the poll, if one is under way
 			s.host.WaitStatus(c.state)
 			s.Say(dm, ann, "two", nil)
 			for _, want := range []string{"one", "two"} {

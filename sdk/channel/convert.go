@@ -1,12 +1,12 @@
 package channel
 
 import (
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/flynnhost/flynn/sdk/internal/process"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 )
 
@@ -26,7 +26,7 @@ var (
 )
 
 // utf8 keeps text of a platform from breaking the whole frame: proto3 strings must be valid UTF-8.
-func utf8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+func utf8(s string) string { return process.UTF8(s) }
 
 func eventToWire(e Event) *channelv1.Event {
 	wire := &channelv1.Event{

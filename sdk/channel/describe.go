@@ -1,29 +1,17 @@
 package channel
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-
+	"github.com/flynnhost/flynn/sdk/internal/process"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
-	"github.com/flynnhost/flynn/sdk/proto/handshake"
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 )
 
 // describe joins what the author says with what the implemented interfaces show.
-func describe(p Channel) *pluginv1.DescribeResponse {
+func describe(p Channel, wire *pluginv1.DescribeResponse) {
 	d := p.Describe()
-	wire := &pluginv1.DescribeResponse{
-		Name:      d.Name,
-		Version:   d.Version,
-		Protocols: []uint32{handshake.Protocol},
-		Kinds:     []pluginv1.Kind{pluginv1.Kind_KIND_CHANNEL},
-		Channel:   capabilities(p, d.Capabilities),
-	}
-	if len(d.ConfigSchema) > 0 {
-		sum := sha256.Sum256(d.ConfigSchema)
-		wire.ConfigSchemaDigest = hex.EncodeToString(sum[:])
-	}
-	return wire
+	wire.Name, wire.Version, wire.ConfigSchemaDigest = d.Name, d.Version, process.SchemaDigest(d.ConfigSchema)
+	wire.Kinds = append(wire.Kinds, pluginv1.Kind_KIND_CHANNEL)
+	wire.Channel = capabilities(p, d.Capabilities)
 }
 
 func capabilities(p Channel, c Capabilities) *channelv1.Capabilities {

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/flynnhost/flynn/sdk/internal/process"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 )
@@ -17,7 +18,7 @@ var (
 	// ErrMalformed is wrapped by the error for an event that can never be delivered.
 	ErrMalformed = errors.New("malformed event")
 	// ErrEnding means that the plugin is ending; the event will have to come again.
-	ErrEnding = errors.New("plugin is ending")
+	ErrEnding = process.ErrEnding
 )
 
 const (
@@ -155,6 +156,13 @@ func (b *backlog) ack(stream int, seq, sent uint64) error {
 	return nil
 }
 
+// begin takes events again after end: a program under a debugger serves one host after the other.
+func (b *backlog) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ending, b.window = false, 0
+}
+
 // end refuses further events and tells every waiting one.
 func (b *backlog) end() {
 	b.mu.Lock()
@@ -171,7 +179,7 @@ func (b *backlog) end() {
 // inbox is what Run gets: a backlog and a status board behind the public interface.
 type inbox struct {
 	*backlog
-	*board
+	*process.Board
 }
 
 var _ Inbox = inbox{}

@@ -8,15 +8,18 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/flynnhost/flynn/sdk/internal/process"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 )
 
 // outbound serves flynn.channel.v1.Channel.
 type outbound struct {
 	channelv1.UnimplementedChannelServer
-	*server
-	sent  *recent
-	edits *revisions
+	channel Channel
+	server  *process.Server
+	backlog *backlog
+	sent    *recent
+	edits   *revisions
 }
 
 // ability returns the optional interface T of the channel, or the status that says that it has none.

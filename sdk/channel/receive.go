@@ -25,10 +25,10 @@ func (o *outbound) Receive(stream receiveStream) error {
 	if open == nil {
 		return status.Error(codes.InvalidArgument, "the first frame has to be open")
 	}
-	ctx, cancel := o.until(stream.Context())
+	ctx, cancel := o.server.Until(stream.Context())
 	defer cancel()
-	number, seq := o.inbox.open(open.GetWindow())
-	o.log.Debug("stream opened", "stream", open.GetStreamId(), "window", open.GetWindow(), "first", seq)
+	number, seq := o.backlog.open(open.GetWindow())
+	o.server.Log().Debug("stream opened", "stream", open.GetStreamId(), "window", open.GetWindow(), "first", seq)
 
 	var sent atomic.Uint64 // seq after the last one sent
 	sent.Store(seq)
@@ -49,7 +49,7 @@ func (o *outbound) Receive(stream receiveStream) error {
 // events sends frames as they come until the stream ends.
 func (o *outbound) events(ctx context.Context, stream receiveStream, number int, sent *atomic.Uint64) error {
 	for {
-		frame, err := o.inbox.next(ctx, number, sent.Load())
+		frame, err := o.backlog.next(ctx, number, sent.Load())
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (o *outbound) acks(stream receiveStream, number int, sent *atomic.Uint64) e
 		if ack == nil {
 			continue
 		}
-		if err := o.inbox.ack(number, ack.GetSeq(), sent.Load()); err != nil {
+		if err := o.backlog.ack(number, ack.GetSeq(), sent.Load()); err != nil {
 			return err
 		}
 	}

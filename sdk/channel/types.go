@@ -3,6 +3,8 @@ package channel
 import (
 	"io"
 	"time"
+
+	"github.com/flynnhost/flynn/sdk/plugin"
 )
 
 // Description is the plugin's account of itself. All of it also stands in plugin.toml, and must agree.
@@ -213,13 +215,13 @@ type Target struct {
 }
 
 // State is how the connection fares.
-type State int
+type State = plugin.State
 
-// The states of a connection.
+// The states.
 const (
-	StateConnecting   State = iota + 1
-	StateReady              // connected and working
-	StateDegraded           // working with losses that the text explains
-	StateAuthRequired       // a person has to renew a credential
-	StateRateLimited        // the platform asked to slow down
+	StateConnecting   = plugin.StateConnecting
+	StateReady        = plugin.StateReady        // connected and working
+	StateDegraded     = plugin.StateDegraded     // working with losses that the text explains
+	StateAuthRequired = plugin.StateAuthRequired // a person has to renew a credential
+	StateRateLimited  = plugin.StateRateLimited  // the platform asked to slow down
 )

@@ -49,7 +49,7 @@ type hostServer struct {
 func permissions() []string { return []string{"kv", "media", "metric", "webhook"} }
 
 // serveServices serves the granted services for as long as the test lasts.
-func (h *Host) serveServices() error {
+func (h *process) serveServices() error {
 	if len(h.config.Permissions) == 0 {
 		return nil
 	}

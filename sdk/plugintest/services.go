@@ -36,7 +36,7 @@ func NewServices() *Services {
 }
 
 // Services are those of Config.Services, or the Host's own.
-func (h *Host) Services() *Services { return h.config.Services }
+func (h *process) Services() *Services { return h.config.Services }
 
 // Value is what the plugin has written under a key.
 func (s *Services) Value(key string) (value []byte, found bool) {

@@ -34,7 +34,7 @@ func (h *Host) WebhookURL(path string) string {
 	for {
 		hk, changed := h.config.Services.hook(path)
 		if hk != nil {
-			return h.hookURL + path
+			return h.hookURL + below(path)
 		}
 		select {
 		case <-changed:
@@ -119,7 +119,7 @@ func (s *hostServer) Webhook(stream grpc.BidiStreamingServer[hostv1.WebhookReque
 		return status.Errorf(codes.AlreadyExists, "path %q is served already", path.Path)
 	}
 	defer s.unregister(path.Path)
-	err = stream.Send(&hostv1.WebhookResponse{Frame: &hostv1.WebhookResponse_Url{Url: s.hookURL + path.Path}})
+	err = stream.Send(&hostv1.WebhookResponse{Frame: &hostv1.WebhookResponse_Url{Url: s.hookURL + below(path.Path)}})
 	h.sending.Unlock()
 	if err != nil {
 		return err
@@ -170,11 +170,20 @@ func (h *hook) ask(ctx context.Context, call *hostv1.WebhookCall) *hostv1.Webhoo
 	return nil
 }
 
+// below is a path as it stands after the instance's own address.
+func below(path string) string {
+	if path == "" {
+		return ""
+	}
+	return "/" + path
+}
+
 // serveHooks serves HTTP on loopback and returns the address below which the hooks of the instance are.
 func (s *hostServer) serveHooks(t testing.TB, instance string) string {
-	prefix := "/hooks/" + instance + "/"
+	prefix := "/hooks/" + instance
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		path, ok := strings.CutPrefix(r.URL.Path, prefix)
+		path, ok := strings.CutPrefix(strings.TrimSuffix(r.URL.Path, "/"), prefix)
+		path = strings.TrimPrefix(path, "/")
 		h, _ := s.hook(path)
 		if !ok || h == nil || r.Method != http.MethodPost && r.Method != http.MethodGet {
 			http.NotFound(w, r)

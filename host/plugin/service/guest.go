@@ -34,7 +34,8 @@ type guest struct {
 // it. Without anything granted there is nowhere to call.
 func (s *Server) Admit(instance string, granted []string) (endpoint, token string, revoke func()) {
 	if !slices.Contains(granted, Webhooks) {
-		s.forget(func(other string) bool { return other == instance })
+		// What an earlier process still serves stays: the new one may be an upgrade that fails.
+		s.forget(func(r *route) bool { return r.instance == instance && r.hook == nil })
 	}
 	if len(granted) == 0 || s.listener == nil {
 		return "", "", func() {}

@@ -137,16 +137,16 @@ func (s *Server) find(path string) (*route, *hook) {
 
 // Keep forgets the paths of all other instances: they are not configured any more.
 func (s *Server) Keep(instances []string) {
-	s.forget(func(instance string) bool { return !slices.Contains(instances, instance) })
+	s.forget(func(r *route) bool { return !slices.Contains(instances, r.instance) })
 }
 
-func (s *Server) forget(which func(instance string) bool) {
+func (s *Server) forget(which func(*route) bool) {
 	var forgotten []*route
 	defer func() { s.unremember(forgotten) }()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, r := range s.routes {
-		if !which(r.instance) {
+		if !which(r) {
 			continue
 		}
 		if r.hook != nil {

@@ -221,12 +221,18 @@ func TestWebhookThatIsAway(t *testing.T) {
 		}
 	})
 	t.Run("a version that does not ask for webhooks", func(t *testing.T) {
-		h, _ := r.process("three", Webhooks)
+		h, revoke := r.process("three", Webhooks)
 		serve(t, h, "a", yes)
-		r.Admit("three", []string{Values})
-		if got := status("/hooks/three/a"); got != 404 {
-			t.Errorf("%d", got)
+		_, _, over := r.Admit("three", []string{Values})
+		if got := status("/hooks/three/a"); got != 200 {
+			t.Errorf("while the old one serves: %d", got)
 		}
+		over()
+		revoke()
+		waitFor(t, func() bool {
+			r.Admit("three", []string{Values})
+			return status("/hooks/three/a") == 404
+		})
 	})
 }
 

@@ -1,4 +1,4 @@
-package channel
+package process
 
 import (
 	"context"
@@ -24,11 +24,11 @@ func wantsDebug(args []string) bool {
 	return os.Getenv(debugEnv) != "" || slices.Contains(args, "-debug") || slices.Contains(args, "--debug")
 }
 
-// debug serves p without a host's start, for as long as the program runs: start it under a debugger and let a host use it. Nothing is
+// debug serves parts without a host's start, for as long as the program runs: start it under a debugger and let a host use it. Nothing is
 // encrypted; the socket lies in a folder that only the user can enter.
 //
-// When the host goes away, p's Run ends, and p is configured anew by the next one. What p itself keeps, it still has then.
-func debug(p Channel, stdout, stderr io.Writer) int {
+// When the host goes away, Run ends, and the plugin is configured anew by the next one. What its author keeps, he still has then.
+func debug(parts []Part, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	dir, err := os.MkdirTemp("", "flynn-debug")
@@ -39,7 +39,7 @@ func debug(p Channel, stdout, stderr io.Writer) int {
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "plugin")
 	fmt.Fprintf(stdout, "flynn serve --attach INSTANCE=unix:%s\n", path)
-	if err := debugOn(ctx, path, p, stderr); err != nil {
+	if err := debugOn(ctx, path, parts, stderr); err != nil {
 		fmt.Fprintln(stderr, "debug:", err)
 		return 1
 	}
@@ -47,7 +47,7 @@ func debug(p Channel, stdout, stderr io.Writer) int {
 }
 
 // debugOn serves one host after the other on the socket at path, until ctx ends.
-func debugOn(ctx context.Context, path string, p Channel, stderr io.Writer) error {
+func debugOn(ctx context.Context, path string, parts []Part, stderr io.Writer) error {
 	for ctx.Err() == nil {
 		lis, err := net.Listen("unix", path)
 		if err != nil {
@@ -56,7 +56,7 @@ func debugOn(ctx context.Context, path string, p Channel, stderr io.Writer) erro
 		level := &slog.LevelVar{}
 		turn, over := context.WithCancel(ctx)
 		log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
-		err = serve(turn, lis, p, log, level, grpc.StatsHandler(&visits{over: over}))
+		err = serve(turn, lis, log, level, parts, grpc.StatsHandler(&visits{over: over}))
 		over()
 		if err != nil {
 			fmt.Fprintln(stderr, "debug: run ended:", err)

@@ -1,4 +1,4 @@
-package channel
+package process
 
 import (
 	"context"
@@ -14,18 +14,17 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/flynnhost/flynn/sdk/hostapi"
-	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 )
 
-// server is one plugin process: the Channel and everything around it that its author need not write.
-type server struct {
+// Server is one plugin process: its parts and everything around them that their author need not write.
+type Server struct {
 	pluginv1.UnimplementedPluginServer
 
-	channel Channel
-	log     *slog.Logger
-	level   *slog.LevelVar
-	inbox   inbox
+	parts []Part
+	log   *slog.Logger
+	level *slog.LevelVar
+	board *Board
 
 	ctx  context.Context // of Run; lives as long as the server, hence in the struct
 	stop context.CancelFunc
@@ -39,27 +38,28 @@ type server struct {
 	configured  bool
 	host        *hostapi.Host  // open while Run or a call is under way
 	running     sync.WaitGroup // Run
-	calls       sync.WaitGroup // calls of the channel service in flight, but for Receive
+	calls       sync.WaitGroup // calls of the parts in flight, but for endless streams
 }
 
-func newServer(p Channel, log *slog.Logger, level *slog.LevelVar) *server {
+func newServer(parts []Part, log *slog.Logger, level *slog.LevelVar) *Server {
 	ctx, stop := context.WithCancel(context.Background())
-	return &server{
-		channel: p, log: log, level: level,
-		inbox: inbox{newBacklog(), newBoard()},
-		ctx:   ctx, stop: stop,
+	return &Server{
+		parts: parts, log: log, level: level, board: newBoard(),
+		ctx: ctx, stop: stop,
 		over: make(chan struct{}),
 	}
 }
 
 // register adds the services to g.
-func (s *server) register(g *grpc.Server) {
+func (s *Server) register(g *grpc.Server) {
 	pluginv1.RegisterPluginServer(g, s)
-	channelv1.RegisterChannelServer(g, &outbound{server: s, sent: &recent{}, edits: &revisions{}})
+	for _, p := range s.parts {
+		p.Register(g, s)
+	}
 }
 
 // finish asks for the end of the process, once.
-func (s *server) finish(why error) {
+func (s *Server) finish(why error) {
 	s.overOnce.Do(func() {
 		s.failure = why
 		close(s.over)
@@ -67,12 +67,12 @@ func (s *server) finish(why error) {
 }
 
 // Describe says what the plugin is.
-func (s *server) Describe(context.Context, *pluginv1.DescribeRequest) (*pluginv1.DescribeResponse, error) {
-	return describe(s.channel), nil
+func (s *Server) Describe(context.Context, *pluginv1.DescribeRequest) (*pluginv1.DescribeResponse, error) {
+	return describe(s.parts), nil
 }
 
-// Configure hands the settings to the author and starts Run when they are taken.
-func (s *server) Configure(ctx context.Context, r *pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error) {
+// Configure hands the settings to the parts and starts them when they are taken.
+func (s *Server) Configure(ctx context.Context, r *pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error) {
 	s.configuring.Lock()
 	defer s.configuring.Unlock()
 	if s.configured {
@@ -82,15 +82,17 @@ func (s *server) Configure(ctx context.Context, r *pluginv1.ConfigureRequest) (*
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	if err := s.channel.Configure(ctx, config); err != nil {
-		_ = config.Host.Close()
-		return configureFailed(err)
+	for _, p := range s.parts {
+		if err := p.Configure(ctx, config); err != nil {
+			_ = config.Host.Close()
+			return configureFailed(err)
+		}
 	}
 	return &pluginv1.ConfigureResponse{}, s.start(config.Host)
 }
 
-// start begins Run, unless the end was asked for in the meantime.
-func (s *server) start(h *hostapi.Host) error {
+// start begins to run the parts, unless the end was asked for in the meantime.
+func (s *Server) start(h *hostapi.Host) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
@@ -98,11 +100,15 @@ func (s *server) start(h *hostapi.Host) error {
 		return errEnding()
 	}
 	s.configured, s.host = true, h
-	s.running.Go(s.run)
+	for _, p := range s.parts {
+		if p.Run != nil {
+			s.running.Go(func() { s.run(p) })
+		}
+	}
 	return nil
 }
 
-func (s *server) config(r *pluginv1.ConfigureRequest) (Config, error) {
+func (s *Server) config(r *pluginv1.ConfigureRequest) (Config, error) {
 	s.level.Set(levelFromWire(r.LogLevel))
 	h, err := hostapi.Dial(r.HostEndpoint, r.HostToken)
 	if err != nil {
@@ -141,8 +147,8 @@ func configureFailed(err error) (*pluginv1.ConfigureResponse, error) {
 }
 
 // run is the author's Run with its end turned into the end of the process.
-func (s *server) run() {
-	err := s.channel.Run(s.ctx, s.inbox)
+func (s *Server) run(p Part) {
+	err := p.Run(s.ctx, s.board)
 	if s.ctx.Err() != nil {
 		return
 	}
@@ -153,21 +159,21 @@ func (s *server) run() {
 }
 
 // Status streams the state of the connection.
-func (s *server) Status(_ *pluginv1.StatusRequest, stream grpc.ServerStreamingServer[pluginv1.StatusResponse]) error {
-	ctx, cancel := s.until(stream.Context())
+func (s *Server) Status(_ *pluginv1.StatusRequest, stream grpc.ServerStreamingServer[pluginv1.StatusResponse]) error {
+	ctx, cancel := s.Until(stream.Context())
 	defer cancel()
-	return s.inbox.watch(ctx, stream.Send)
+	return s.board.watch(ctx, stream.Send)
 }
 
-// until derives a context that also ends with the server.
-func (s *server) until(ctx context.Context) (context.Context, context.CancelFunc) {
+// Until derives a context that also ends with the server.
+func (s *Server) Until(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	release := context.AfterFunc(s.ctx, cancel)
 	return ctx, func() { release(); cancel() }
 }
 
 // Shutdown stops receiving, waits for what is in flight within the grace, and lets the process end.
-func (s *server) Shutdown(ctx context.Context, r *pluginv1.ShutdownRequest) (*pluginv1.ShutdownResponse, error) {
+func (s *Server) Shutdown(ctx context.Context, r *pluginv1.ShutdownRequest) (*pluginv1.ShutdownResponse, error) {
 	if grace := r.GetGrace().AsDuration(); grace > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, grace)
@@ -179,7 +185,7 @@ func (s *server) Shutdown(ctx context.Context, r *pluginv1.ShutdownRequest) (*pl
 }
 
 // drain ends Run and waits for it and for the calls in flight, until ctx ends.
-func (s *server) drain(ctx context.Context) {
+func (s *Server) drain(ctx context.Context) {
 	s.halt()
 	quiet := make(chan struct{})
 	go func() {
@@ -194,19 +200,23 @@ func (s *server) drain(ctx context.Context) {
 	}
 }
 
-// hangUp ends the connection to the host. Run and the calls, which may use it to their end, have ended.
-func (s *server) hangUp() {
+// hangUp ends the connection to the host. What runs and the calls, which may use it to their end, have ended.
+func (s *Server) hangUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_ = s.host.Close()
 }
 
 // halt ends Run's context and refuses further calls and events.
-func (s *server) halt() {
+func (s *Server) halt() {
 	s.mu.Lock()
 	s.stop()
 	s.mu.Unlock()
-	s.inbox.end()
+	for _, p := range s.parts {
+		if p.End != nil {
+			p.End()
+		}
+	}
 }
 
 // drainTimeout bounds the end of a process whose host is gone or never asked.
@@ -214,3 +224,6 @@ const drainTimeout = 300 * time.Millisecond
 
 // failTimeout bounds the same after a failure, when nobody waits for more than an answer under way.
 const failTimeout = 50 * time.Millisecond
+
+// Log is the plugin's log.
+func (s *Server) Log() *slog.Logger { return s.log }

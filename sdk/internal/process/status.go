@@ -1,4 +1,4 @@
-package channel
+package process
 
 import (
 	"context"
@@ -10,22 +10,22 @@ import (
 
 const maxStatusText = 1 << 10 // bytes
 
-// board shows the latest state; who reads slowly misses the ones between, never the last.
-type board struct {
+// Board shows the latest state; who reads slowly misses the ones between, never the last.
+type Board struct {
 	mu      sync.Mutex
 	state   *pluginv1.StatusResponse
 	changed chan struct{}
 }
 
-func newBoard() *board {
-	return &board{
+func newBoard() *Board {
+	return &Board{
 		state:   &pluginv1.StatusResponse{State: pluginv1.State_STATE_CONNECTING},
 		changed: make(chan struct{}),
 	}
 }
 
 // Status puts up a new state.
-func (b *board) Status(s State, text string) {
+func (b *Board) Status(s State, text string) {
 	b.put(&pluginv1.StatusResponse{State: pluginv1.State(s), Text: statusText(text)})
 }
 
@@ -33,7 +33,7 @@ func statusText(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxStatusText)], "")
 }
 
-func (b *board) put(s *pluginv1.StatusResponse) {
+func (b *Board) put(s *pluginv1.StatusResponse) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.state = s
@@ -42,12 +42,12 @@ func (b *board) put(s *pluginv1.StatusResponse) {
 }
 
 // LoginCode puts up that a person has to scan a code.
-func (b *board) LoginCode(code, text string) {
+func (b *Board) LoginCode(code, text string) {
 	b.put(&pluginv1.StatusResponse{State: pluginv1.State_STATE_AUTH_REQUIRED, Text: statusText(text), LoginCode: utf8(code)})
 }
 
 // watch calls show with the state now and after each change.
-func (b *board) watch(ctx context.Context, show func(*pluginv1.StatusResponse) error) error {
+func (b *Board) watch(ctx context.Context, show func(*pluginv1.StatusResponse) error) error {
 	for {
 		b.mu.Lock()
 		state, changed := b.state, b.changed

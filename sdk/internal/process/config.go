@@ -1,4 +1,4 @@
-package channel
+package process
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 // Config is the configuration of one instance.
 type Config struct {
 	Instance string
-	// Settings are the keys of [channels.NAME] that belong to the plugin, as decoded from JSON.
+	// Settings are the keys of [channels.NAME] or [tools.NAME] that belong to the plugin, as decoded from JSON.
 	Settings map[string]any
 	// Secrets by name: "token_env" in flynn.toml arrives as "token". Never log them.
 	Secrets  map[string]string

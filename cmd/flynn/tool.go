@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/flynnhost/flynn/host/gateway"
+)
+
+func toolCommand() *cli.Command {
+	return &cli.Command{
+		Name: "tool", Usage: "show the tools that plugins bring",
+		Commands: []*cli.Command{
+			{
+				Name: "list", Usage: "list the tools of plugins in the running flynn", Action: listTools,
+				Description: "Effect and approve are what flynn.toml says, and count. Claims is what the tool says of itself, and does not.",
+			},
+			{
+				Name: "explain", Usage: "show all that is known of one tool", ArgsUsage: "NAME", Action: explainTool,
+				Description: "The description is the provider's own, and nobody has checked it.",
+			},
+		},
+	}
+}
+
+// providers asks the running host for its providers of tools.
+func providers(ctx context.Context, cmd *cli.Command) ([]gateway.ToolsStatus, error) {
+	c, err := loadConfig(ctx, cmd)
+	if err != nil {
+		return nil, err
+	}
+	var s gateway.Status
+	if err := askRunning(ctx, c, "/api/v1/status", nil, &s); errors.Is(err, errNotRunning) {
+		return nil, fmt.Errorf("%w: the tools of plugins are known only then; start it with: flynn serve", err)
+	} else if err != nil {
+		return nil, err
+	}
+	if s.Tools == nil {
+		s.Tools = []gateway.ToolsStatus{}
+	}
+	return s.Tools, nil
+}
+
+func listTools(ctx context.Context, cmd *cli.Command) error {
+	list, err := providers(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	o := newOutput(ctx, cmd)
+	if o.asJSON {
+		return o.json(list)
+	}
+	var rows [][]string
+	for _, p := range list {
+		if !p.OK {
+			o.warn("%s is %s: %s", cell(p.Name), cell(p.State), cell(p.Detail))
+		}
+		for _, problem := range p.Problems {
+			o.warn("%s: %s", cell(p.Name), cell(problem))
+		}
+		for _, t := range p.Tools {
+			changed := ""
+			if !t.Changed.IsZero() {
+				changed = t.Changed.Local().Format(time.DateTime)
+			}
+			rows = append(rows, []string{t.Name, p.Plugin, t.Effect, t.Approve, strings.Join(t.Agents, ","), t.Claims, short(t.Digest), changed})
+		}
+	}
+	return o.table([]string{"TOOL", "PLUGIN", "EFFECT", "APPROVE", "AGENTS", "CLAIMS", "DIGEST", "CHANGED"}, rows)
+}
+
+func explainTool(ctx context.Context, cmd *cli.Command) error {
+	if cmd.Args().Len() != 1 {
+		return usagef("want one argument: flynn tool explain NAME")
+	}
+	name := cmd.Args().First()
+	list, err := providers(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	for _, p := range list {
+		i := slices.IndexFunc(p.Tools, func(t gateway.ToolStatus) bool { return t.Name == name })
+		if i < 0 {
+			continue
+		}
+		o := newOutput(ctx, cmd)
+		if o.asJSON {
+			return o.json(p.Tools[i])
+		}
+		return printTool(o, p, p.Tools[i])
+	}
+	return fmt.Errorf("no provider offers a tool %q now: flynn tool list shows all", name)
+}
+
+func printTool(o *output, p gateway.ToolsStatus, t gateway.ToolStatus) error {
+	rows := [][]string{
+		{"provider", fmt.Sprintf("%s (plugin %s, %s)", p.Name, p.Plugin, p.State)},
+		{"its own name", t.Own},
+		{"effect", t.Effect + ", by flynn.toml"},
+		{"approve", t.Approve},
+		{"profiles", strings.Join(t.Profiles, ", ")},
+		{"agents", strings.Join(t.Agents, ", ")},
+		{"claims", t.Claims + ", by its own words"},
+		{"digest", t.Digest},
+	}
+	if t.Was != "" {
+		rows = append(rows, []string{"changed", t.Changed.Local().Format(time.DateTime)}, []string{"was", t.Was})
+	}
+	if err := o.table([]string{"TOOL", t.Name}, rows); err != nil {
+		return err
+	}
+	o.line("\nIt says:")
+	for line := range strings.Lines(t.Says) {
+		o.line("  %s", cell(strings.TrimRight(line, "\n")))
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// toolProvider reads one instance of a plugin that brings tools: our own keys, references to secrets, and what belongs to the plugin.
+func (d *decoder) toolProvider(at keyPath, raw any, into *ToolProvider) {
+	v := reflect.ValueOf(into).Elem()
+	var rest Channel
+	own, ok := d.split(at, raw, keysOf(fieldsOf(v.Type())), &rest)
+	if !ok {
+		return
+	}
+	v.Set(defaults(v.Type()))
+	into.Profiles = []string{"full"}
+	into.Settings, into.Secrets, into.refs = rest.Settings, rest.Secrets, rest.refs
+	d.table(at, own, v)
+}
+
+func (c *checker) toolProviders() {
+	for _, name := range sorted(c.cfg.Tools) {
+		p, at := c.cfg.Tools[name], keyPath{"tools", name}
+		c.required(at.child("plugin"), p.Plugin, `"mcp" or another installed plugin`)
+		c.toolGlobs(at.child("allow"), p.Allow)
+		c.toolGlobs(at.child("deny"), p.Deny)
+		c.toolRules(at.child("tool"), p.Tool)
+		c.sandboxOf(at.child("sandbox"), p.Sandbox)
+		if _, err := p.Server(); p.Sandbox.Enabled && err != nil {
+			c.report(at.child("command"), err.Error(), "write the program of the server, and a list of its args, to run it in a sandbox")
+		}
+		as := Channel{Enabled: p.Enabled, Settings: p.Settings, Secrets: p.Secrets, refs: p.refs}
+		for _, key := range sorted(p.refs) {
+			c.channelSecret(at.child(key), as)
+		}
+	}
+}
+
+func (c *checker) toolGlobs(at keyPath, patterns []string) {
+	for i, pattern := range patterns {
+		c.glob(at.index(i), pattern)
+	}
+}
+
+// toolRules checks new names: two tools of one name would hide one another.
+func (c *checker) toolRules(at keyPath, rules map[string]ToolRule) {
+	taken := map[string]string{}
+	for _, name := range sorted(rules) {
+		to := rules[name].Rename
+		if to == "" {
+			continue
+		}
+		here := at.child(name).child("rename")
+		switch other, ok := taken[to]; {
+		case ok:
+			c.report(here, fmt.Sprintf("%s is named %q, too", other, to), "choose another name")
+		case len(to) > maxName || strings.Trim(to, nameLetters+"-_") != "" || !strings.Contains(nameLetters, to[:1]):
+			c.report(here, fmt.Sprintf("bad name %q", to), "use at most 64 letters, digits, - and _, with a letter or digit first")
+		}
+		taken[to] = name
+	}
+}
+
+// maxProviderName is the longest first part of a tool's name.
+const maxProviderName = 32
+
+// toolProviderName checks what the tools of a provider begin with.
+func (c *checker) toolProviderName(at keyPath, name string) {
+	const letters = "abcdefghijklmnopqrstuvwxyz"
+	switch _, isChannel := c.cfg.Channels[name]; {
+	case name == "" || len(name) > maxProviderName || strings.Trim(name, letters+"0123456789-_") != "" || !strings.Contains(letters, name[:1]):
+		c.report(at, fmt.Sprintf("bad name %q", name),
+			fmt.Sprintf("use at most %d of a-z, 0-9, - and _, with a letter first: its tools are called NAME.TOOL", maxProviderName))
+	case isChannel || slices.Contains(LocalDoors(), name):
+		c.report(at, fmt.Sprintf("%q is a channel", name), "choose another name")
+	}
+}
+
+// Server is the program that a plugin is the client of, by the keys that all such plugins have.
+type Server struct {
+	Command string
+	Args    []string
+	Env     map[string]string
+}
+
+// serverKeys are the plugin's keys that Server takes up.
+func serverKeys() []string { return []string{"command", "args", "env", "secret_variables", "dir"} }
+
+// Server is the program of the plugin's settings. Its secret variables are in Env.
+func (p ToolProvider) Server() (Server, error) {
+	s := Server{Env: map[string]string{}}
+	var ok bool
+	if s.Command, ok = p.Settings["command"].(string); !ok || s.Command == "" {
+		return s, fmt.Errorf("there is no program to run in the sandbox")
+	}
+	args, _ := elementsOf(p.Settings["args"])
+	for _, a := range args {
+		text, ok := a.(string)
+		if !ok {
+			return s, fmt.Errorf("args holds %s", describe(a))
+		}
+		s.Args = append(s.Args, text)
+	}
+	env, _ := p.Settings["env"].(map[string]any)
+	for name, value := range env {
+		if s.Env[name], ok = value.(string); !ok {
+			return s, fmt.Errorf("env.%s is %s", name, describe(value))
+		}
+	}
+	secret, _ := p.Settings["secret_variables"].(map[string]any)
+	for name, from := range secret {
+		stem, _ := from.(string)
+		s.Env[name] = p.Secrets[stem].Reveal()
+	}
+	return s, nil
+}
+
+// Reach are the plugin's settings when its server is reached by a socket.
+func (p ToolProvider) Reach(socket string) map[string]any {
+	settings := maps.Clone(p.Settings)
+	for _, key := range serverKeys() {
+		delete(settings, key)
+	}
+	settings["socket"] = socket
+	return settings
+}
+
+// keys are the provider's keys as the file has them.
+func (p ToolProvider) keys() map[string]any {
+	keys := map[string]any{
+		"plugin": p.Plugin, "enabled": p.Enabled, "effect": p.Effect, "approve": p.Approve, "profiles": p.Profiles,
+		"allow": p.Allow, "deny": p.Deny, "timeout_seconds": p.TimeoutSeconds, "sandbox": p.Sandbox,
+	}
+	rules := map[string]any{}
+	for name, r := range p.Tool {
+		rules[name] = r.keys()
+	}
+	if len(rules) > 0 {
+		keys["tool"] = rules
+	}
+	maps.Copy(keys, p.Settings)
+	for key, ref := range p.refs {
+		keys[key] = ref
+	}
+	return keys
+}
+
+// keys are those that are set.
+func (r ToolRule) keys() map[string]any {
+	keys := map[string]any{"effect": r.Effect, "approve": r.Approve, "rename": r.Rename}
+	maps.DeleteFunc(keys, func(_ string, v any) bool { return v == "" })
+	if r.TimeoutSeconds > 0 {
+		keys["timeout_seconds"] = r.TimeoutSeconds
+	}
+	return keys
+}

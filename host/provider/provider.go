@@ -1,0 +1,190 @@
+// Package provider makes tools of what a plugin of kind tools offers, under rules that the operator has written.
+//
+// Start with Provider: it is the plugin.Handler of one instance, keeps the list of tools as the plugin changes it, and calls them.
+// Tools gives the list as tool.Tool values under the Rules of a configuration; they stay valid after the list has changed and say then
+// that they are gone (tool.Revocable). The package decides nothing about a call: tool.Enforcer does.
+//
+// Nothing that a plugin says is believed. Its description and schema are bounded, stripped of what people cannot see, and shown;
+// effect, approval, profiles and time limits are the operator's. A tool that becomes another one under its old name is noticed by its
+// digest, across restarts of the host, too: see Ledger.
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/flynnhost/flynn/host/plugin"
+)
+
+// Client is what a Provider needs of a running plugin; *plugin.Client is the one that there is.
+type Client interface {
+	Tools(ctx context.Context) ([]plugin.ToolSpec, error)
+	WatchTools(ctx context.Context, changed func()) error
+	CallTool(ctx context.Context, call plugin.ToolCall, progress func(p []byte)) (plugin.ToolResult, error)
+}
+
+// Config is what a Provider is made from.
+type Config struct {
+	Name   string // of the instance
+	Ledger *Ledger
+	Log    *slog.Logger
+	// Changed is called after each change of the list. It may be called from any goroutine, one at a time.
+	Changed func()
+	// Settle is the least time between two readings of a list that changes all the time. 1 s
+	Settle time.Duration
+}
+
+// Provider is one instance of a plugin that brings tools. Safe for concurrent use.
+type Provider struct {
+	cfg   Config
+	calls chan struct{} // those under way
+
+	mu     sync.Mutex
+	client Client  // nil while the plugin is not running
+	offers []offer // as listed last, by name
+	left   []string
+}
+
+var _ plugin.Handler = (*Provider)(nil)
+
+// Bounds of one provider.
+const (
+	maxCalls = 16        // at a time
+	maxTools = 128       // that are offered
+	maxWords = 256 << 10 // bytes of descriptions and schemas together, which every model call carries
+)
+
+// New returns a provider that is not running yet.
+func New(c Config) *Provider {
+	if c.Settle <= 0 {
+		c.Settle = time.Second
+	}
+	if c.Changed == nil {
+		c.Changed = func() {}
+	}
+	return &Provider{cfg: c, calls: make(chan struct{}, maxCalls)}
+}
+
+// Serve implements plugin.Handler.
+func (p *Provider) Serve(ctx context.Context, c *plugin.Client) error { return p.serve(ctx, c) }
+
+// serve keeps the list while the plugin runs.
+func (p *Provider) serve(ctx context.Context, c Client) error {
+	if err := p.read(ctx, c); err != nil {
+		return err
+	}
+	defer p.lost()
+	changes := make(chan struct{}, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	failed := make(chan error, 1)
+	watching.Go(func() {
+		failed <- c.WatchTools(ctx, func() {
+			select {
+			case changes <- struct{}{}:
+			default: // one reading serves all that came before it
+			}
+		})
+	})
+	defer cancel()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			if ctx.Err() != nil || status.Code(errors.Unwrap(err)) == codes.Unimplemented || err == nil {
+				<-ctx.Done() // a list that never changes
+				return nil
+			}
+			return err
+		case <-changes:
+			if err := p.read(ctx, c); err != nil && ctx.Err() == nil {
+				return err
+			}
+			select {
+			case <-time.After(p.cfg.Settle):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// read lists the tools and takes them over.
+func (p *Provider) read(ctx context.Context, c Client) error {
+	specs, err := c.Tools(ctx)
+	if err != nil {
+		return err
+	}
+	offers, left := newOffers(specs)
+	p.mu.Lock()
+	same := p.client != nil && slices.EqualFunc(offers, p.offers, func(a, b offer) bool { return a.digest == b.digest }) && slices.Equal(left, p.left)
+	p.client, p.offers, p.left = c, offers, left
+	p.mu.Unlock()
+	if same {
+		return nil
+	}
+	for _, l := range left {
+		p.cfg.Log.Warn("tool is left out", "provider", p.cfg.Name, "why", l)
+	}
+	p.record(offers)
+	p.cfg.Changed()
+	return nil
+}
+
+// record notes what the tools say of themselves, and tells what says something else than before.
+func (p *Provider) record(offers []offer) {
+	if p.cfg.Ledger == nil {
+		return
+	}
+	changes, err := p.cfg.Ledger.Note(p.cfg.Name, offers)
+	if err != nil {
+		p.cfg.Log.Error("note the tools", "provider", p.cfg.Name, "error", err)
+	}
+	for _, c := range changes {
+		p.cfg.Log.Warn("tool has changed what it says of itself", "provider", p.cfg.Name, "tool", c.Tool, "was", c.Was, "now", c.Now)
+	}
+}
+
+func (p *Provider) lost() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.client = nil
+}
+
+// revoked says why a tool that was offered as o cannot be called now, or "".
+func (p *Provider) revoked(o offer) string {
+	_, err := p.claim(o)
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// claim returns the plugin if it still offers o.
+func (p *Provider) claim(o offer) (Client, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.client == nil {
+		return nil, fmt.Errorf("the provider %s is not running now; do without its tools, or try again later", p.cfg.Name)
+	}
+	i, found := slices.BinarySearchFunc(p.offers, o.spec.Name, func(o offer, name string) int { return strings.Compare(o.spec.Name, name) })
+	switch {
+	case !found:
+		return nil, fmt.Errorf("the provider %s no longer offers the tool %s", p.cfg.Name, o.spec.Name)
+	case p.offers[i].digest != o.digest:
+		return nil, fmt.Errorf("the provider %s has changed what its tool %s is since this turn began; it is offered anew in the next one",
+			p.cfg.Name, o.spec.Name)
+	}
+	return p.client, nil
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/goleak"
+
+	"github.com/flynnhost/flynn/sdk/plugintest"
+	"github.com/flynnhost/flynn/sdk/tool"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+// quick is the pace of tests.
+func quick() pace {
+	return pace{
+		connect: 10 * time.Second, list: 10 * time.Second, settle: time.Millisecond, ping: time.Minute, wait: time.Millisecond,
+		longest: 10 * time.Millisecond,
+	}
+}
+
+// place is where servers of a test can be found, one after the other.
+type place struct {
+	mu       sync.Mutex
+	server   *mcp.Server // nil: nobody is there
+	sessions []*mcp.ServerSession
+	dialled  int
+}
+
+func (p *place) dial(ctx context.Context) (mcp.Transport, func() error, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dialled++
+	if p.server == nil {
+		return nil, nil, fmt.Errorf("nobody is there")
+	}
+	ours, theirs := mcp.NewInMemoryTransports()
+	s, err := p.server.Connect(context.WithoutCancel(ctx), theirs, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.sessions = append(p.sessions, s)
+	return ours, nil, nil
+}
+
+// put puts a server there and ends the one before.
+func (p *place) put(s *mcp.Server) {
+	p.mu.Lock()
+	p.server = s
+	old := p.sessions
+	p.sessions = nil
+	p.mu.Unlock()
+	for _, s := range old {
+		_ = s.Close()
+	}
+}
+
+// newServer makes a server with tools made of functions.
+func newServer(tools map[string]mcp.ToolHandler) *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "fake", Version: "1.0.0"}, nil)
+	for name, f := range tools {
+		addTool(s, name, f)
+	}
+	return s
+}
+
+func addTool(s *mcp.Server, name string, f mcp.ToolHandler) {
+	s.AddTool(&mcp.Tool{Name: name, Description: "does " + name, InputSchema: map[string]any{"type": "object"}}, f)
+}
+
+func says(text string) mcp.ToolHandler {
+	return func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
+	}
+}
+
+// start runs the plugin with servers at a place.
+func start(t *testing.T, at *place, c plugintest.Config) *plugintest.ToolHost {
+	t.Helper()
+	if c.Settings == nil {
+		c.Settings = map[string]any{"command": "none"}
+	}
+	h := plugintest.StartTools(t, &provider{dial: at.dial, pace: quick()}, c)
+	if at.server != nil {
+		h.WaitStatus(tool.StateReady)
+	}
+	t.Cleanup(func() { at.put(nil) })
+	return h
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/flynnhost/flynn/sdk/tool"
+)
+
+// provider is one instance: one server, and the connection to it.
+type provider struct {
+	settings settings
+	log      *slog.Logger
+	dial     dialer
+	pace     pace
+	calls    atomic.Int64 // made so far; their numbers are progress tokens
+
+	mu    sync.Mutex
+	link  *link  // nil while there is none
+	why   string // there is none
+	list  listing
+	board tool.Board
+}
+
+var (
+	_ tool.Provider = (*provider)(nil)
+	_ tool.Runner   = (*provider)(nil)
+)
+
+// dialer makes the way to the server. end waits for the server's end after its connection was closed; it may be nil.
+type dialer func(ctx context.Context) (t mcp.Transport, end func() error, err error)
+
+// pace holds the periods, so that tests can be quick.
+type pace struct {
+	connect  time.Duration // until a server has to have introduced itself
+	list     time.Duration // until it has to have told its tools
+	settle   time.Duration // least time between two lists
+	ping     time.Duration // between two looks at a server that says nothing
+	wait     time.Duration // before the second try to connect
+	longest  time.Duration // before any try
+	progress time.Duration // least time between two progresses of one call that are passed on
+}
+
+func defaultPace() pace {
+	return pace{
+		connect: 30 * time.Second, list: 30 * time.Second, settle: time.Second, ping: 30 * time.Second,
+		wait: time.Second, longest: time.Minute, progress: 100 * time.Millisecond,
+	}
+}
+
+// Describe implements tool.Provider.
+func (p *provider) Describe() tool.Description {
+	return tool.Description{Name: "mcp", Version: "0.1.0"}
+}
+
+// Configure implements tool.Provider. Whether the server can be reached is no matter of the settings.
+func (p *provider) Configure(_ context.Context, c tool.Config) error {
+	s, err := newSettings(c)
+	if err != nil {
+		return err
+	}
+	p.settings, p.log, p.why = s, c.Log, "it has not been reached yet"
+	if p.pace == (pace{}) {
+		p.pace = defaultPace()
+	}
+	if p.dial == nil {
+		p.dial = s.dialer(c.Log)
+	}
+	return nil
+}
+
+// Run implements tool.Runner: it keeps a connection to the server, however often that goes away.
+func (p *provider) Run(ctx context.Context, b tool.Board) error {
+	p.board = b
+	wait := p.pace.wait
+	for {
+		began := time.Now()
+		err := p.once(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if fatal := (endless{}); asEndless(err, &fatal) {
+			return fatal
+		}
+		p.lose(err)
+		if time.Since(began) > p.pace.longest {
+			wait = p.pace.wait
+		}
+		b.Status(tool.StateDegraded, fmt.Sprintf("%v; the next try is in %s", err, wait.Round(time.Second)))
+		p.log.Warn("no connection to the server", "error", err.Error(), "again_in", wait)
+		select {
+		case <-time.After(wait + time.Duration(rand.Int64N(int64(wait)/4+1))): // many that lost one server do not come back as one
+		case <-ctx.Done():
+			return nil
+		}
+		wait = min(2*wait, p.pace.longest)
+	}
+}
+
+// once connects and serves until the connection is gone. The error says why, and is never nil.
+func (p *provider) once(ctx context.Context) (err error) {
+	l, err := p.connect(ctx)
+	if err != nil {
+		return fmt.Errorf("connect to the server: %w", err)
+	}
+	defer func() {
+		if ended := l.close(); ended != nil {
+			err = ended
+		}
+	}()
+	list, err := p.read(ctx, l)
+	if err != nil {
+		return err
+	}
+	p.gain(l, list)
+	return p.follow(ctx, l)
+}
+
+// follow reads the list again whenever the server says that it has changed.
+func (p *provider) follow(ctx context.Context, l *link) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.gone:
+			return l.failure()
+		case <-l.changed:
+		}
+		list, err := p.read(ctx, l)
+		if err != nil {
+			return err
+		}
+		p.gain(l, list)
+		select {
+		case <-time.After(p.pace.settle):
+		case <-ctx.Done():
+		case <-l.gone:
+		}
+	}
+}
+
+// gain puts a connection and its list into use.
+func (p *provider) gain(l *link, list listing) {
+	p.mu.Lock()
+	same := p.list.equal(list)
+	p.link, p.list, p.why = l, list, ""
+	p.mu.Unlock()
+	p.board.Status(tool.StateReady, fmt.Sprintf("%s, %d tools", l.name, len(list.tools)))
+	if !same {
+		p.board.Changed()
+	}
+}
+
+// lose takes a connection out of use. The list stays: a server that comes back offers what it did, and until then each call says why not.
+func (p *provider) lose(why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.link, p.why = nil, why.Error()
+}
+
+// current is the connection in use, or why there is none.
+func (p *provider) current() (l *link, list listing, why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.link, p.list, p.why
+}
+
+// Tools implements tool.Provider.
+func (p *provider) Tools(context.Context) ([]tool.Tool, error) {
+	_, list, _ := p.current()
+	return list.tools, nil
+}

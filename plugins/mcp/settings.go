@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/flynnhost/flynn/sdk/tool"
+)
+
+// settings are the keys of [tools.NAME] that this plugin knows. Either Command or URL is set.
+type settings struct {
+	Command string            `json:"command"` // program that speaks MCP over its standard input and output
+	Args    []string          `json:"args"`
+	Env     map[string]string `json:"env"` // further variables of the program
+	Dir     string            `json:"dir"` // where it runs; the plugin's state folder
+	// SecretVariables are variables of the program whose value is one of the secrets: NAME = "secret".
+	SecretVariables map[string]string `json:"secret_variables"`
+
+	URL     string            `json:"url"` // of a server of the streamable HTTP transport
+	Headers map[string]string `json:"headers"`
+	// Socket is given by the host, for a server that it runs in a sandbox: each connection is one start of the server.
+	Socket   string `json:"socket"`
+	Insecure bool   `json:"insecure"` // allows http to another machine
+
+	Roots     []string `json:"roots"`     // folders that the server is told to work in
+	Resources *bool    `json:"resources"` // true: offer resources as two tools
+
+	secrets  map[string]string
+	stateDir string
+}
+
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func newSettings(c tool.Config) (settings, error) {
+	s := settings{secrets: c.Secrets, stateDir: c.StateDir}
+	if err := c.Decode(&s); err != nil {
+		return s, err
+	}
+	if s.Dir == "" {
+		s.Dir = s.stateDir
+	}
+	return s, s.check()
+}
+
+func (s settings) check() error {
+	var errs tool.FieldErrors
+	wrong := func(bad bool, path, format string, args ...any) {
+		if bad {
+			errs = append(errs, tool.FieldError{Path: path, Message: fmt.Sprintf(format, args...)})
+		}
+	}
+	wrong(s.Command == "" && s.URL == "" && s.Socket == "", "command", "want command, or url of a server of the streamable HTTP transport")
+	wrong(s.Command != "" && s.URL != "", "url", "want command or url, not both")
+	wrong(s.Socket != "" && s.Command+s.URL != "", "socket", "the host gives it, in place of command and url")
+	if s.URL != "" {
+		wrong(endpoint(s.URL, s.Insecure) != nil, "url", "%v", endpoint(s.URL, s.Insecure))
+		wrong(len(s.Args)+len(s.Env)+len(s.SecretVariables) > 0, "args", "args, env and secret_variables belong to command")
+	}
+	wrong(s.Command != "" && (len(s.Headers) > 0 || s.secrets["bearer"] != ""), "headers", "headers and bearer belong to url")
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		wrong(!variable.MatchString(name), "env."+name, "this is no name of a variable")
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.SecretVariables)) {
+		at, from := "secret_variables."+name, s.SecretVariables[name]
+		wrong(!variable.MatchString(name), at, "this is no name of a variable")
+		wrong(s.secrets[from] == "", at, "there is no secret %q: write %s_env or %s_file beside it", from, from, from)
+	}
+	for name, value := range s.Headers {
+		wrong(strings.ContainsAny(name+value, "\r\n\x00") || name == "", "headers."+name, "this is no header")
+	}
+	for i, root := range s.Roots {
+		wrong(!filepath.IsAbs(root), fmt.Sprintf("roots.%d", i), "want an absolute path")
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	return nil
+}
+
+// endpoint checks a server's address. What is sent there may be secret, so it is encrypted or stays on this machine.
+func endpoint(text string, insecure bool) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("want an address like https://mcp.example.com/mcp")
+	case u.Scheme == "http" && !insecure && !loopback(u.Hostname()):
+		return fmt.Errorf("http sends everything in the open: write https, or insecure = true")
+	}
+	return nil
+}
+
+func loopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
+}
+
+func (s settings) resources() bool { return s.Resources == nil || *s.Resources }

@@ -1,0 +1,30 @@
+package process
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	"github.com/flynnhost/flynn/sdk/proto/handshake"
+	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
+)
+
+// describe joins what the parts say. Name, version and schema are the plugin's, so each part gives the same.
+func describe(parts []Part) *pluginv1.DescribeResponse {
+	wire := &pluginv1.DescribeResponse{Protocols: []uint32{handshake.Protocol}}
+	for _, p := range parts {
+		p.Describe(wire)
+	}
+	return wire
+}
+
+// SchemaDigest names a schema of settings; none has no name.
+func SchemaDigest(schema []byte) string {
+	if len(schema) == 0 {
+		return ""
+	}
+	sum := sha256.Sum256(schema)
+	return hex.EncodeToString(sum[:])
+}
+
+func utf8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

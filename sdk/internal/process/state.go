@@ -1,0 +1,13 @@
+package process
+
+// State is how the connection fares. The numbers are the wire's.
+type State int
+
+// The states.
+const (
+	StateConnecting   State = iota + 1
+	StateReady              // connected and working
+	StateDegraded           // working with losses that the text explains
+	StateAuthRequired       // a person has to renew a credential
+	StateRateLimited        // the platform asked to slow down
+)

@@ -1,0 +1,158 @@
+package plugintest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/flynnhost/flynn/sdk/proto/toolv1"
+	"github.com/flynnhost/flynn/sdk/tool"
+)
+
+// ToolHost is a host with one running provider of tools.
+type ToolHost struct {
+	process
+	tools toolv1.ToolsClient
+}
+
+// StartTools starts p and configures it. The plugin ends with the test.
+func StartTools(t testing.TB, p tool.Provider, c Config) *ToolHost {
+	t.Helper()
+	h, err := TryStartTools(t, p, c)
+	if err != nil {
+		t.Fatalf("configure the plugin: %v", err)
+	}
+	return h
+}
+
+// TryStartTools is StartTools for configurations that may be refused: the error is a tool.FieldErrors when the settings are wrong.
+func TryStartTools(t testing.TB, p tool.Provider, c Config) (*ToolHost, error) {
+	t.Helper()
+	h := &ToolHost{process: serve(t, tool.Part(p), withDefaults(t, c))}
+	h.tools = toolv1.NewToolsClient(h.conn)
+	return h, h.configure()
+}
+
+// Tools lists the tools as the plugin gives them over the wire.
+func (h *ToolHost) Tools() []tool.Tool {
+	h.t.Helper()
+	ctx, cancel := h.deadline()
+	defer cancel()
+	r, err := h.tools.List(ctx, &toolv1.ListRequest{})
+	if err != nil {
+		h.t.Fatalf("list the tools: %v", err)
+	}
+	var out []tool.Tool
+	for _, w := range r.GetTools() {
+		out = append(out, tool.Tool{
+			Name: w.GetName(), Description: w.GetDescription(), Schema: w.GetInputSchemaJson(), Output: w.GetOutputSchemaJson(),
+			Effect: tool.Effect(w.GetEffect()), Idempotent: w.GetIdempotent(), Timeout: w.GetTimeoutHint().AsDuration(),
+		})
+	}
+	return out
+}
+
+// Names are those of the tools, in order.
+func (h *ToolHost) Names() []string {
+	h.t.Helper()
+	var names []string
+	for _, t := range h.Tools() {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// Watch returns a channel of revisions of the list: the one now, and one for each change. It is closed when the plugin ends the stream.
+func (h *ToolHost) Watch() <-chan uint64 {
+	h.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	h.t.Cleanup(cancel)
+	request := &toolv1.WatchRequest{}
+	request.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 1)) // a host to come
+	stream, err := h.tools.Watch(ctx, request)
+	if err != nil {
+		h.t.Fatalf("watch the tools: %v", err)
+	}
+	out := make(chan uint64, 64)
+	go func() { // ends with the test at the latest
+		defer close(out)
+		for {
+			r, err := stream.Recv()
+			if err != nil {
+				return
+			}
+			select {
+			case out <- r.GetRevision():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
+}
+
+// Outcome is what came of a call.
+type Outcome struct {
+	Text       string
+	IsError    bool
+	Structured json.RawMessage
+	Media      []string // SHA-256, to be found in Services
+	Progress   []string // "DONE/TOTAL TEXT"
+	Log        []string // "LEVEL TEXT"
+	Output     []byte
+}
+
+// Call calls a tool and waits for the end; args are encoded as JSON. The error is a failure of the provider.
+func (h *ToolHost) Call(name string, args any) (Outcome, error) {
+	h.t.Helper()
+	ctx, cancel := h.deadline()
+	defer cancel()
+	return h.CallContext(ctx, name, args, nil)
+}
+
+// CallContext is Call with the caller's own context, whose end cancels the call. progress hears of each progress as it comes; it may be nil.
+func (h *ToolHost) CallContext(ctx context.Context, name string, args any, progress func(string)) (Outcome, error) {
+	h.t.Helper()
+	text, err := json.Marshal(args)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := h.tools.Call(ctx, &toolv1.CallRequest{CallId: "call", IdempotencyKey: "key", Tool: name, ArgumentsJson: text})
+	if err != nil {
+		return Outcome{}, err
+	}
+	var out Outcome
+	for {
+		frame, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return out, errors.New("the call ended without a result")
+		}
+		if err != nil {
+			return out, err
+		}
+		out.Output = append(out.Output, frame.GetChunk()...)
+		if l := frame.GetLog(); l != nil {
+			out.Log = append(out.Log, l.GetLevel()+" "+l.GetText())
+		}
+		if p := frame.GetProgress(); p != nil {
+			out.Progress = append(out.Progress, fmt.Sprintf("%g/%g %s", p.GetDone(), p.GetTotal(), p.GetText()))
+			if progress != nil {
+				progress(out.Progress[len(out.Progress)-1])
+			}
+		}
+		if r := frame.GetResult(); r != nil {
+			out.Text, out.IsError, out.Structured = r.GetText(), r.GetIsError(), r.GetStructuredJson()
+			for _, m := range r.GetMedia() {
+				out.Media = append(out.Media, m.GetSha256())
+			}
+			return out, nil
+		}
+	}
+}
