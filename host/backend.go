@@ -212,7 +212,8 @@ func (b backend) Status(ctx context.Context) gateway.Status {
 			continue
 		}
 		s.Channels = append(s.Channels, gateway.ChannelStatus{
-			Name: p.Name, Plugin: p.Plugin, State: string(p.State), Detail: pluginDetail(p), OK: p.State == plugin.Ready, Login: p.Login,
+			Name: p.Name, Plugin: p.Plugin, State: string(p.State), Detail: attachedDetail(p), OK: p.State == plugin.Ready,
+			Login: p.Login,
 		})
 	}
 	if g.config.Sandbox.Enabled {
@@ -222,6 +223,14 @@ func (b backend) Status(ctx context.Context) gateway.Status {
 		}
 	}
 	return s
+}
+
+// attachedDetail says it as long as it is so.
+func attachedDetail(p plugin.Status) string {
+	if p.Attached == "" {
+		return pluginDetail(p)
+	}
+	return strings.TrimSuffix("attached to "+p.Attached+", which is not verified; "+pluginDetail(p), "; ")
 }
 
 // pluginDetail is what a plugin says of its platform or, while it is of no use, why.

@@ -45,7 +45,9 @@ type Config struct {
 	Log    *slog.Logger
 	// LastGood allows a start from the last configuration that worked when the file is wrong.
 	LastGood bool
-	Version  string
+	// Attach maps channels to the addresses of plugin processes that a developer has started himself.
+	Attach  map[string]string
+	Version string
 	// Hangup carries SIGHUP, which asks for a reload of the configuration; it may be nil.
 	Hangup <-chan os.Signal
 	// PluginLauncher is the command that runs plugin.Contain; without one plugins are not held in.
@@ -56,6 +58,7 @@ type Config struct {
 type Host struct {
 	log      *slog.Logger
 	version  string
+	attach   map[string]string
 	started  time.Time
 	holder   *config.Holder
 	store    *sqlite.Store
@@ -96,7 +99,7 @@ type Host struct {
 func New(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{
 		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), fetchers: newFetchers(), hangup: cfg.Hangup,
-		launcher:  cfg.PluginLauncher,
+		launcher: cfg.PluginLauncher, attach: cfg.Attach,
 		providers: map[string]*provider.Provider{}, enclosed: map[string]*enclosure{},
 	}
 	var err error
@@ -114,6 +117,11 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 }
 
 func (h *Host) open(ctx context.Context, c *config.Config) error {
+	for name := range h.attach {
+		if _, ok := c.Channels[name]; !ok {
+			return fmt.Errorf("attach: there is no channel %q: add [channels.%s] to the configuration", name, name)
+		}
+	}
 	var err error
 	if h.store, err = sqlite.Open(ctx, c.Store.Dir); err != nil {
 		return err
@@ -154,8 +162,8 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	if h.plugins, err = plugin.New(plugin.Config{
-		Services: h.services,
-		Dir:      c.Plugins.Dir, StateDir: filepath.Join(c.Store.Dir, "state"), DevPaths: c.Plugins.DevPaths, Log: h.log,
+		Services: h.services, Attach: h.attach,
+		Dir: c.Plugins.Dir, StateDir: filepath.Join(c.Store.Dir, "state"), DevPaths: c.Plugins.DevPaths, Log: h.log,
 		OnState: h.metrics.pluginState, OnCall: h.metrics.pluginCall, Contain: h.containment(c),
 	}); err != nil {
 		return err

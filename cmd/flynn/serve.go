@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/plugin"
 )
 
 func serveCommand() *cli.Command {
@@ -21,6 +22,7 @@ func serveCommand() *cli.Command {
 			"nothing and is reported. SIGINT and SIGTERM stop the host; what is under way is taken up at the next start.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "last-good", Usage: "start from the last configuration that worked when the file is wrong"},
+			&cli.StringSliceFlag{Name: "attach", Usage: "use the plugin process at `INSTANCE=unix:PATH`, which runs with -debug, in place of starting one"},
 			&cli.StringFlag{Name: "log-level", Value: "info", Usage: "log from `LEVEL` on: debug, info, warn, error"},
 		},
 		Action: serve,
@@ -37,12 +39,20 @@ func serve(ctx context.Context, cmd *cli.Command) error {
 	if cmd.Bool("json") {
 		handler = slog.NewJSONHandler(cmd.Root().ErrWriter, options)
 	}
+	attach := map[string]string{}
+	for _, text := range cmd.StringSlice("attach") {
+		instance, address, err := plugin.ParseAttach(text)
+		if err != nil {
+			return usagef("--attach %w", err)
+		}
+		attach[instance] = address
+	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	h, err := host.New(ctx, host.Config{
 		Path: configPath(ctx, cmd), Getenv: getenvOf(ctx), Log: slog.New(handler), LastGood: cmd.Bool("last-good"),
-		Version: version(), Hangup: hangup, PluginLauncher: pluginLauncher(),
+		Version: version(), Hangup: hangup, PluginLauncher: pluginLauncher(), Attach: attach,
 	})
 	if err != nil {
 		return err

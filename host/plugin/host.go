@@ -40,6 +40,8 @@ type Config struct {
 	DevPaths map[string]string
 	// Contain says how the processes are held in.
 	Contain Containment
+	// Attach maps instances to the addresses ("unix:/PATH") of processes that a developer has started himself.
+	Attach map[string]string
 	// Version of the host, semver without "v"; plugins may ask for a least one. Empty means that any will do.
 	Version string
 	// Services is what plugins are offered that ask for it; nil offers nothing. Run serves it.

@@ -52,6 +52,9 @@ func (h *Host) launch(ctx context.Context, u *unit, o order) (process, error) {
 		u.set(Verified, "")
 		u.set(Starting, "")
 	}
+	if address, ok := h.config.Attach[u.instance.Name]; ok && !o.bare {
+		return h.attach(u, p, o, address)
+	}
 	return h.startProcess(ctx, u, p, o)
 }
 

@@ -74,7 +74,9 @@ func (r *running) failure() error {
 // operator has seen and what the host decides by.
 func (r *running) describe(ctx context.Context) error {
 	r.stdio.Go(r.drainStdio)
-	r.stdio.Go(r.weigh)
+	if r.runner != nil { // else the process is not ours
+		r.stdio.Go(r.weigh)
+	}
 	ctx, cancel := context.WithTimeout(ctx, r.pace.describe)
 	defer cancel()
 	d, err := pluginv1.NewPluginClient(r.conn).Describe(ctx, &pluginv1.DescribeRequest{HostVersion: r.host.config.Version})

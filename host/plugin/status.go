@@ -37,4 +37,6 @@ type Status struct {
 	Login bool `json:"login,omitempty"`
 	// Dev is true for a plugin that runs from a development folder, unverified.
 	Dev bool `json:"dev,omitempty"`
+	// Attached is the address of a process that somebody has started by hand, unverified.
+	Attached string `json:"attached,omitempty"`
 }

@@ -156,6 +156,13 @@ func (b *backlog) ack(stream int, seq, sent uint64) error {
 	return nil
 }
 
+// begin takes events again after end: a program under a debugger serves one host after the other.
+func (b *backlog) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ending, b.window = false, 0
+}
+
 // end refuses further events and tells every waiting one.
 func (b *backlog) end() {
 	b.mu.Lock()

@@ -377,7 +377,7 @@ func (a *actor) Send(_ context.Context, r *channelv1.SendRequest) (*channelv1.Se
 	if a.is("no-grease-send") && r.GetFormat() > 2 {
 		return nil, status.Error(codes.InvalidArgument, "unknown format")
 	}
-	if a.is("crash-cancel") && strings.Contains(r.GetText(), "cancelled 5") {
+	if a.is("crash-cancel") && strings.Contains(r.GetText(), "cancelled 1") {
 		a.end(2)
 	}
 	if id, ok := a.sent[r.GetIdempotencyKey()]; ok && !a.is("sends-twice") {

@@ -118,7 +118,7 @@ func describes(ctx context.Context, b *bench) error {
 	}
 	again, err := s.describe(ctx)
 	if err == nil && !proto.Equal(first, again) {
-		err = errors.New("Describe gives another answer the second time")
+		err = errors.New("the second Describe gives another answer")
 	}
 	return err
 }

@@ -154,7 +154,7 @@ func sendCancel(ctx context.Context, b *bench) error {
 		return err
 	}
 	for i := range 20 {
-		call, cancel := context.WithTimeout(ctx, time.Duration(i)*100*time.Microsecond)
+		call, cancel := context.WithTimeout(ctx, time.Duration(i*i)*100*time.Microsecond)
 		_, err := s.channel.Send(call, message(where, fmt.Sprint("conform cancelled ", i)))
 		cancel()
 		if err := code(err, "a send with a deadline that passes", codes.OK, codes.DeadlineExceeded, codes.Canceled); err != nil {

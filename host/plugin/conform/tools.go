@@ -176,7 +176,7 @@ func callCancel(ctx context.Context, b *bench) error {
 		return err
 	}
 	for i := range 20 {
-		call, cancel := context.WithTimeout(ctx, time.Duration(i)*200*time.Microsecond)
+		call, cancel := context.WithTimeout(ctx, time.Duration(i*i)*100*time.Microsecond)
 		_, err := s.calls(call, tool, arguments)
 		cancel()
 		if err := code(err, "a call that is cancelled", codes.OK, codes.Canceled, codes.DeadlineExceeded); err != nil {

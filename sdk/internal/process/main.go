@@ -28,9 +28,12 @@ func Main(parts ...Part) {
 // run is Main without the exit. Nothing of the author's runs before go-plugin has said its line and captured standard
 // output, so that a stray print cannot spoil the handshake.
 func run(parts []Part, stdin io.Reader, stderr io.Writer) int {
+	if os.Getenv(handshake.CookieKey) != handshake.CookieValue && wantsDebug(os.Args[1:]) {
+		return debug(parts, os.Stdout, stderr)
+	}
 	if os.Getenv(handshake.CookieKey) != handshake.CookieValue {
 		d := describe(parts)
-		fmt.Fprintf(stderr, "%s %s is a Flynn plugin; the host starts it.\nInstall it with: flynn plugin install DIR\n", d.Name, d.Version)
+		fmt.Fprintf(stderr, "%s %s is a Flynn plugin; the host starts it.\nInstall it with: flynn plugin install DIR\nTo run it under a debugger, add -debug.\n", d.Name, d.Version)
 		return 2
 	}
 	level := &slog.LevelVar{}
@@ -107,9 +110,12 @@ func stopWhenOver(g *grpc.Server, s *Server) {
 // Serve serves parts on lis without a host's handshake, until ctx ends or the plugin is over. It is for tests and
 // for debuggers; the connection is neither encrypted nor authenticated.
 func Serve(ctx context.Context, lis net.Listener, log *slog.Logger, parts ...Part) error {
-	level := &slog.LevelVar{}
+	return serve(ctx, lis, log, &slog.LevelVar{}, parts)
+}
+
+func serve(ctx context.Context, lis net.Listener, log *slog.Logger, level *slog.LevelVar, parts []Part, opts ...grpc.ServerOption) error {
 	s := newServer(parts, log, level)
-	g := newGRPCServer(s, nil)
+	g := newGRPCServer(s, opts)
 	s.register(g)
 	h := health.NewServer()
 	h.SetServingStatus(handshake.Service, grpc_health_v1.HealthCheckResponse_SERVING)
