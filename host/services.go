@@ -36,7 +36,7 @@ func (h *Host) runHooks(ctx context.Context) error {
 	return h.hooks.Run(ctx, h.services.Hooks())
 }
 
-// keepHooks forgets the webhooks of channels that are not configured any more.
+// keepHooks forgets the webhooks of instances that are not configured any more.
 func (h *Host) keepHooks(c *config.Config) {
-	h.services.Keep(slices.Collect(maps.Keys(c.Channels)))
+	h.services.Keep(slices.AppendSeq(slices.Collect(maps.Keys(c.Channels)), maps.Keys(c.Tools)))
 }

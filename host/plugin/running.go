@@ -158,7 +158,7 @@ const (
 // FieldError is one thing that a plugin does not accept in the configuration of an instance.
 type FieldError struct {
 	Instance string
-	Kind     Kind // of the instance: where it stands in flynn.toml
+	Kind     Kind   // of the instance: where it stands in flynn.toml
 	Path     string // dotted path of the key; empty for the whole
 	Message  string
 }
