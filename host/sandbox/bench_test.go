@@ -37,8 +37,8 @@ func greeted(out []byte, err error) error {
 
 var benchRounds = flag.Int("rounds", 0, "rounds of the table of benchmarks; 0 takes 30 for one session, and 4 for 16")
 
-// BenchmarkTable prints every path to one trivial command beside the others: taken in turns in one run, by one session and by 16 at
-// a time, each of which begins its next command when its last has ended. "each" is the time of all divided by their number. It takes
+// BenchmarkTable prints every path to one trivial command beside the others: taken in turns in one run, by one session and by 16 that
+// begin at the same instant. "each" is the time of all divided by their number. It takes
 // a fixed number of rounds, some minutes, whatever -benchtime says.
 //
 //	just bench sandbox
@@ -205,23 +205,19 @@ func together(n int, do func(i int) error) error {
 func (t *table) round() {
 	for _, s := range t.sides {
 		s.prepare()
-		took := make([]time.Duration, t.sessions*s.times)
-		began := time.Now()
-		err := together(t.sessions, func(i int) error {
-			for k := range s.times {
-				began := time.Now()
-				if err := s.op(i); err != nil {
-					return err
-				}
-				took[i*s.times+k] = time.Since(began)
+		for range s.times {
+			took := make([]time.Duration, t.sessions)
+			began := time.Now()
+			err := together(t.sessions, func(i int) error {
+				defer func() { took[i] = time.Since(began) }()
+				return s.op(i)
+			})
+			s.whole += time.Since(began)
+			if err != nil {
+				t.b.Fatalf("%s: %v", s.name, err)
 			}
-			return nil
-		})
-		s.whole += time.Since(began)
-		if err != nil {
-			t.b.Fatalf("%s: %v", s.name, err)
+			s.took = append(s.took, took...)
 		}
-		s.took = append(s.took, took...)
 		s.tidy()
 	}
 }

@@ -113,6 +113,7 @@ type Manager struct {
 	trusts     *trusts
 	site       site
 	carries    carries
+	turns      *turns
 	work       sync.WaitGroup // launches, removals and code runs under way
 	ending     context.Context
 	end        context.CancelFunc // of code runs, at DestroyAll
@@ -170,7 +171,7 @@ func New(c Config) (*Manager, error) {
 		config: c, log: c.Log, run: run, supervisor: path, digest: digest,
 		workspaces: newWorkspaces(c.WorkspaceRoot, c.Instance, host, c.Holds),
 		sessions:   make(map[key]*Session), held: make(map[string]bool),
-		host: host, tidying: make(chan struct{}, 1), look: make(chan struct{}, 1),
+		host: host, tidying: make(chan struct{}, 1), look: make(chan struct{}, 1), turns: newTurns(),
 	}
 	m.ending, m.end = context.WithCancel(context.Background())
 	m.images, m.debts = m.newBuilder(), newDebts(c.Driver, m.log)
