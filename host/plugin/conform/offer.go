@@ -12,6 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/host/store/sqlite"
+	"github.com/flynnhost/flynn/sdk/plugintest/fake"
 )
 
 // offer is what the host keeps for a plugin from one process to the next: its values and its media.
@@ -38,9 +39,14 @@ func (b *bench) services(ctx context.Context) (*service.Server, error) {
 		}
 		b.offer = o
 	}
-	o := b.offer
+	o, stage := b.offer, b.platform
 	s, err := service.New(service.Config{
 		Values: o.store, Media: o.media, PublicURL: "http://" + o.hooks.Addr().String(), Log: b.kit.config.Log,
+		OnServe: func(_, url string) {
+			if stage != nil {
+				_ = stage.tell(fake.Command{Webhook: &fake.Webhook{URL: url}}) // a platform that is gone shows in the check
+			}
+		},
 	})
 	o.mu.Lock()
 	defer o.mu.Unlock()
