@@ -2,6 +2,7 @@ package irctest
 
 import (
 	"bufio"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
@@ -29,7 +30,13 @@ const (
 )
 
 // offered are the capabilities.
-var offered = []string{"message-tags", "server-time", "account-tag"}
+func (c *client) offered() []string {
+	all := []string{"message-tags", "server-time", "account-tag"}
+	if len(c.server.config.Accounts) > 0 {
+		all = append(all, "sasl")
+	}
+	return all
+}
 
 // serve obeys lines until the connection ends. A line that is too long ends it.
 func (c *client) serve() {
@@ -79,6 +86,8 @@ func (c *client) obey(command string, params []string) bool {
 	switch command {
 	case "CAP":
 		c.capability(params)
+	case "AUTHENTICATE":
+		c.authenticate(params[0])
 	case "NICK":
 		c.take(params[0])
 	case "USER":
@@ -106,8 +115,8 @@ func (c *client) obey(command string, params []string) bool {
 
 // early are the commands before the welcome; needed is how many parameters each command has at least.
 var (
-	early  = []string{"CAP", "NICK", "USER", "PASS", "PING", "PONG", "QUIT"}
-	needed = map[string]int{"CAP": 1, "NICK": 1, "USER": 4, "PASS": 1, "PING": 1, "JOIN": 1, "PART": 1, "NAMES": 1, "PRIVMSG": 2}
+	early  = []string{"CAP", "NICK", "USER", "PASS", "PING", "PONG", "QUIT", "AUTHENTICATE"}
+	needed = map[string]int{"CAP": 1, "NICK": 1, "USER": 4, "PASS": 1, "PING": 1, "JOIN": 1, "PART": 1, "NAMES": 1, "PRIVMSG": 2, "AUTHENTICATE": 1}
 )
 
 // capability negotiates, as IRCv3 has it.
@@ -115,11 +124,11 @@ func (c *client) capability(params []string) {
 	switch strings.ToUpper(params[0]) {
 	case "LS":
 		c.negotiating = !c.welcome
-		c.write(":%s CAP %s LS :%s", Name, c.called(), strings.Join(offered, " "))
+		c.write(":%s CAP %s LS :%s", Name, c.called(), strings.Join(c.offered(), " "))
 	case "REQ":
 		c.negotiating = !c.welcome
 		asked := strings.Fields(params[len(params)-1])
-		if slices.ContainsFunc(asked, func(name string) bool { return !slices.Contains(offered, name) }) {
+		if slices.ContainsFunc(asked, func(name string) bool { return !slices.Contains(c.offered(), name) }) {
 			c.write(":%s CAP %s NAK :%s", Name, c.called(), strings.Join(asked, " "))
 			return
 		}
@@ -130,6 +139,21 @@ func (c *client) capability(params []string) {
 	case "END":
 		c.negotiating = false
 	}
+}
+
+// authenticate is SASL with the mechanism PLAIN (RFC 4616), in one piece.
+func (c *client) authenticate(text string) {
+	if strings.EqualFold(text, "PLAIN") && c.caps["sasl"] {
+		c.write("AUTHENTICATE +")
+		return
+	}
+	raw, err := base64.StdEncoding.DecodeString(text)
+	parts := strings.Split(string(raw), "\x00") // who to be, who to log in as, password
+	if err != nil || !c.caps["sasl"] || len(parts) != 3 || parts[2] == "" || c.server.config.Accounts[parts[1]] != parts[2] {
+		c.number("904", "", "SASL authentication failed")
+		return
+	}
+	c.number("903", "", "SASL authentication successful")
 }
 
 // take gives the client a nick, unless somebody has it.

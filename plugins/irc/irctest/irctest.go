@@ -2,7 +2,7 @@
 //
 // Begin with New. Say is what a person writes to the bot or into a channel; Said tells what the bot wrote. Drop breaks every
 // connection, Refuse has the server refuse what is meant for somebody. It speaks RFC 1459 and 2812 as far as a bot needs, with the
-// capabilities message-tags, server-time and account-tag of IRCv3; services, operators and other servers it does not have.
+// capabilities message-tags, server-time, account-tag and sasl of IRCv3; operators and other servers it does not have.
 // People are there because they speak: only bots connect.
 package irctest
 
@@ -18,8 +18,14 @@ import (
 // Name is the server's own.
 const Name = "irc.test"
 
+// Config is what can be set. The zero value works.
+type Config struct {
+	Accounts map[string]string // passwords by name, for SASL; without any it is not offered
+}
+
 // Server is the fake.
 type Server struct {
+	config   Config
 	listener net.Listener
 	work     sync.WaitGroup
 
@@ -39,13 +45,13 @@ type Message struct {
 }
 
 // New starts a server on a loopback port. The caller must call Close.
-func New() (*Server, error) {
+func New(c Config) (*Server, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{
-		listener: l, conns: map[*client]bool{}, channels: map[string]map[string]bool{}, refused: map[string]bool{}, changed: make(chan struct{}),
+		config: c, listener: l, conns: map[*client]bool{}, channels: map[string]map[string]bool{}, refused: map[string]bool{}, changed: make(chan struct{}),
 	}
 	s.work.Go(s.accept)
 	return s, nil

@@ -2,6 +2,7 @@ package irctest
 
 import (
 	"bufio"
+	"encoding/base64"
 	"fmt"
 	"net"
 	"slices"
@@ -16,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func start(t *testing.T) *Server {
 	t.Helper()
-	s, err := New()
+	s, err := New(Config{Accounts: map[string]string{"flynn": "sesame"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,9 +76,9 @@ func TestConversations(t *testing.T) {
 	}{
 		{"too early", "JOIN #c", ":irc.test 451 * :You have not registered"},
 		{"alive before the welcome", "PING a", ":irc.test PONG irc.test :a"},
-		{"capabilities", "CAP LS 302", ":irc.test CAP * LS :message-tags server-time account-tag"},
+		{"capabilities", "CAP LS 302", ":irc.test CAP * LS :message-tags server-time account-tag sasl"},
 		{"one that it has", "CAP REQ :server-time", ":irc.test CAP * ACK :server-time"},
-		{"one that it has not", "CAP REQ :server-time sasl", ":irc.test CAP * NAK :server-time sasl"},
+		{"one that it has not", "CAP REQ :server-time chghost", ":irc.test CAP * NAK :server-time chghost"},
 		{"a nick that is taken", "NICK Flynn", ":irc.test 433 * Flynn :Nickname is already in use"},
 		{"a nick that is none", "NICK #a", ":irc.test 432 * #a :Erroneous nickname"},
 		{"too few parameters", "USER x", ":irc.test 461 * USER :Not enough parameters"},
@@ -108,6 +109,29 @@ func TestNegotiationHoldsTheWelcomeBack(t *testing.T) {
 	if want := []string{"CAP", "CAP", "PONG", "001", "005", "422", "PONG"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+func TestAccounts(t *testing.T) {
+	for _, c := range []struct{ name, message, want string }{
+		{"the password", "\x00flynn\x00sesame", " 903 "},
+		{"another one", "\x00flynn\x00open", " 904 "},
+		{"none", "\x00flynn\x00", " 904 "},
+		{"an account that is not there", "\x00eve\x00", " 904 "},
+		{"too few parts", "flynn", " 904 "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := dial(t, start(t))
+			b.say("CAP REQ :sasl", "AUTHENTICATE PLAIN")
+			b.await("AUTHENTICATE +")
+			b.say("AUTHENTICATE " + base64.StdEncoding.EncodeToString([]byte(c.message)))
+			if !b.in.Scan() || !strings.Contains(b.in.Text(), c.want) {
+				t.Errorf("got %q, want %q in it", b.in.Text(), c.want)
+			}
+		})
+	}
+	b := dial(t, start(t))
+	b.say("AUTHENTICATE PLAIN")
+	b.await(" 904 ")
 }
 
 func TestPeopleTalk(t *testing.T) {

@@ -8,17 +8,22 @@ import (
 	"github.com/flynnhost/flynn/sdk/plugintest/fake"
 )
 
-const nick = "flynn"
+// The bot's name, which is its account's as well, and its password.
+const (
+	nick     = "flynn"
+	password = "sesame"
+)
 
 func main() {
 	fake.Main(func(report func(fake.Report)) (fake.Ready, fake.Platform, error) {
-		s, err := irctest.New()
+		s, err := irctest.New(irctest.Config{Accounts: map[string]string{nick: password}})
 		if err != nil {
 			return fake.Ready{}, nil, err
 		}
 		p := &platform{server: s, end: make(chan struct{})}
 		p.watching.Go(func() { p.watch(report) })
-		return fake.Ready{Settings: map[string]any{"address": s.Addr(), "nick": nick}}, p, nil
+		settings := map[string]any{"address": s.Addr(), "nick": nick, "account": nick}
+		return fake.Ready{Settings: settings, Secrets: map[string]string{"sasl_password": password}}, p, nil
 	})
 }
 
