@@ -248,6 +248,25 @@ func TestTheRunEndsWithItsContext(t *testing.T) {
 	}
 }
 
+func TestFilesAreReadStrictly(t *testing.T) {
+	for _, c := range []struct{ name, text, unknown string }{
+		{"tables of the plugin", "[settings]\nvariables = { A = \"b\" }\n[settings.more.still]\nx = 1\n[[calls]]\narguments = { a = { b = 1 } }\n", ""},
+		{"a table", "[setting]\n", "setting"},
+		{"a key of the platform", "[fake]\nredeliver = true\n", "fake.redeliver"},
+		{"a key of a call", "[[calls]]\ntools = \"x\"\n", "calls.tools"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, err := parseFile([]byte(c.text))
+			if c.unknown == "" && (err != nil || len(f.Settings) != 2 || f.Calls[0].Arguments["a"] == nil) {
+				t.Errorf("got %+v, %v", f, err)
+			}
+			if c.unknown != "" && (err == nil || !strings.Contains(err.Error(), "unknown key "+c.unknown)) {
+				t.Errorf("got %v, want that %s is unknown", err, c.unknown)
+			}
+		})
+	}
+}
+
 func FuzzFile(f *testing.F) {
 	f.Add([]byte("[fake]\ncommand = [\"x\"]\n[[calls]]\ntool = \"echo\"\n"))
 	f.Add([]byte("settings = 1"))
