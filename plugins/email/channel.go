@@ -136,6 +136,13 @@ func (b *board) out(err error) {
 	b.show()
 }
 
+// noWayOut tells whether the last try to send failed before it began.
+func (b *board) noWayOut() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.back != nil
+}
+
 func (b *board) show() {
 	err := errors.Join(b.way, b.back)
 	switch {

@@ -77,7 +77,7 @@ func newSettings(c channel.Config) (settings, error) {
 			"the password would go over the network unencrypted: none is only for a server on loopback, with insecure = true")
 	}
 	wrong(!mailAddress.MatchString(s.Address), "address", `want Flynn's own address, such as "flynn@example.org"`)
-	wrong(s.Name != clean(s.Name, 100), "name", "want at most 100 characters on one line")
+	wrong(s.Name != oneLine(s.Name, 100), "name", "want at most 100 characters on one line")
 	wrong(s.Mailbox == "", "mailbox", `want the name of a mailbox, such as "INBOX"`)
 	wrong(s.PollSeconds < 1 || s.PollSeconds > 1500, "poll_seconds", "want 1 to 1500")
 	wrong(s.password == "", "secrets.password", "missing: write password_env or password_file")

@@ -66,6 +66,9 @@ func (p *plugin) follow(ctx context.Context, in channel.Inbox) error {
 		if err := p.wait(ctx, c, news); err != nil {
 			return err
 		}
+		if p.board.noWayOut() { // nothing else would notice that it is there again
+			p.board.out(p.tryOut(ctx))
+		}
 	}
 }
 

@@ -57,6 +57,7 @@ type Server struct {
 	trouble []Trouble
 	sent    []Mail
 	changed chan struct{} // closed and replaced when a mail is handed in
+	came    chan struct{} // the same when one comes
 	logins  int
 }
 
@@ -75,7 +76,7 @@ func NewTLS(t testing.TB) *Server {
 
 func start(t testing.TB, config *tls.Config, ca string) *Server {
 	t.Helper()
-	s := &Server{t: t, tls: config, ca: ca, user: imapmemserver.NewUser(Address, Password), changed: make(chan struct{})}
+	s := &Server{t: t, tls: config, ca: ca, user: imapmemserver.NewUser(Address, Password), changed: make(chan struct{}), came: make(chan struct{})}
 	for _, name := range []string{"INBOX", "Sent"} {
 		if err := s.user.Create(name, nil); err != nil {
 			t.Fatal(err)
@@ -123,6 +124,10 @@ func (s *Server) Deliver(raw string) {
 	if _, err := s.user.Append("INBOX", literal{strings.NewReader(raw)}, &imap.AppendOptions{Time: time.Now()}); err != nil {
 		s.t.Fatalf("deliver a mail: %v", err)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.came)
+	s.came = make(chan struct{})
 }
 
 // Vouched is the header by which the server says that a mail comes from a domain.
@@ -223,6 +228,23 @@ func (r *reader) Login(user, password string) error {
 		return imapserver.ErrAuthFailed
 	}
 	return r.UserSession.Login(user, password)
+}
+
+// Idle implements imapserver.Session: unlike the library's it also tells of what came between the last command and this one, as real servers do.
+func (r *reader) Idle(w *imapserver.UpdateWriter, stop <-chan struct{}) error {
+	for {
+		r.server.mu.Lock()
+		came := r.server.came
+		r.server.mu.Unlock()
+		if err := r.Poll(w, true); err != nil {
+			return err
+		}
+		select {
+		case <-came:
+		case <-stop:
+			return nil
+		}
+	}
 }
 
 // listener remembers its connections, to break them.
