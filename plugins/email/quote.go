@@ -2,6 +2,7 @@ package main
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -75,6 +76,9 @@ func withoutHead(lines []string) []string {
 		}
 		for i < len(lines) && (isQuote(lines[i]) || isBlank(lines[i])) {
 			i++
+		}
+		if slices.ContainsFunc(lines[i:], isQuote) { // it is answered line by line
+			return lines
 		}
 		return lines[i:]
 	}
