@@ -19,6 +19,7 @@ type plugin struct {
 	threads  threads
 	log      *slog.Logger
 	board    board
+	cursor   cursor
 
 	noting sync.Mutex // of what is remembered of a conversation, between reading and writing it
 }
@@ -44,6 +45,7 @@ func (p *plugin) Configure(_ context.Context, c channel.Config) error {
 		return err
 	}
 	p.settings, p.host, p.threads, p.log = s, c.Host, threads{c.Host}, c.Log
+	p.cursor.moved = make(chan struct{}, 1)
 	return nil
 }
 
@@ -51,6 +53,9 @@ func (p *plugin) Configure(_ context.Context, c channel.Config) error {
 func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 	p.board.open(in, p.settings.Address)
 	defer p.board.open(nil, "")
+	var saving sync.WaitGroup
+	defer saving.Wait()
+	saving.Go(func() { p.save(ctx) })
 	for failures := 0; ctx.Err() == nil; {
 		began := time.Now()
 		err := p.once(ctx, in)

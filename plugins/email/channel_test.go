@@ -124,20 +124,26 @@ func TestEvents(t *testing.T) {
 
 func TestNothingIsLostAndNothingComesAgain(t *testing.T) {
 	s := newSite(t, emailtest.New(t))
+	s.Deliver(letterOf("zero", "", "zero"))
+	s.next()
 	s.Deliver(letterOf("one", "", "one"))
 	if e := s.host.Event(); e.Text != "one" {
 		t.Fatalf("event %+v", e)
 	}
-	// It is not acked: the next process has to bring it again.
+	s.Deliver(letterOf("two", "", "two"))
+	if e := s.host.Event(); e.Text != "two" { // although the first is not acked
+		t.Fatalf("event %+v", e)
+	}
+	// They are not acked: the next process has to bring them again.
 	if err := s.host.Shutdown(); err != nil {
 		t.Fatal(err)
 	}
-	for i := range 2*batchSize + 3 {
+	for i := range 53 {
 		s.Deliver(letterOf(fmt.Sprint("away", i), "", fmt.Sprint("away ", i)))
 	}
 	s.start()
-	want := []string{"one"}
-	for i := range 2*batchSize + 3 {
+	want := []string{"one", "two"}
+	for i := range 53 {
 		want = append(want, fmt.Sprint("away ", i))
 	}
 	for _, text := range want {

@@ -120,7 +120,7 @@ func notSent(err error) error {
 
 // sent remembers what went out. The mail is gone: what fails here changes nothing about that.
 func (p *plugin) sent(ctx context.Context, conversation, id string, raw []byte) {
-	if err := p.remembered(ctx, conversation, id); err != nil {
+	if err := p.noteSent(ctx, conversation, id); err != nil {
 		p.log.Warn("remember a mail that was sent", "error", err)
 	}
 	if p.settings.SentMailbox == "" {
@@ -131,7 +131,7 @@ func (p *plugin) sent(ctx context.Context, conversation, id string, raw []byte) 
 	}
 }
 
-func (p *plugin) remembered(ctx context.Context, conversation, id string) error {
+func (p *plugin) noteSent(ctx context.Context, conversation, id string) error {
 	p.noting.Lock()
 	defer p.noting.Unlock()
 	t, err := p.thread(ctx, conversation)

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/emersion/go-imap/v2"
@@ -16,19 +14,9 @@ import (
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
-// position is the point up to which the host has everything.
-type position struct {
-	Validity uint32    `json:"uid_validity"`
-	UID      imap.UID  `json:"uid"` // of the last mail
-	At       time.Time `json:"at"`  // when that came
-}
-
 const (
-	positionKey = "position"
 	commandTime = time.Minute
 	fetchTime   = 5 * time.Minute // of one mail
-	// batchSize bounds the mails that are handed over before the position moves.
-	batchSize = 25
 )
 
 // follow reads the mailbox until ctx ends or the server fails.
@@ -44,22 +32,21 @@ func (p *plugin) follow(ctx context.Context, in channel.Inbox) error {
 		return err
 	}
 	defer c.end()
-	at, behind, err := p.begin(ctx, c)
-	if err != nil {
+	if err := p.begin(ctx, c); err != nil {
 		return err
 	}
 	p.board.in(nil)
 	for {
-		uids, err := c.newer(at, behind)
+		at, _ := p.cursor.next()
+		uids, err := c.newer(at)
 		if err != nil {
 			return fmt.Errorf("look for new mail: %w", err)
 		}
-		for batch := range slices.Chunk(uids, batchSize) {
-			if at, err = p.take(ctx, in, c, at, batch); err != nil {
+		for _, uid := range uids {
+			if err := p.take(ctx, in, c, position{Validity: at.Validity, UID: uid, Since: at.Since}); err != nil {
 				return err
 			}
 		}
-		behind = time.Time{}
 		if err := p.threads.forget(ctx, maxThreads); err != nil {
 			return err
 		}
@@ -73,39 +60,31 @@ func (p *plugin) follow(ctx context.Context, in channel.Inbox) error {
 }
 
 // begin opens the mailbox, without changing anything in it, and finds out where to go on. Where the server has numbered the mails anew, that is not
-// known: behind is then the time from which on all are read again, and the host recognises by their ids those that it has.
-func (p *plugin) begin(ctx context.Context, c *session) (at position, behind time.Time, err error) {
+// known: all of the last days are read again, and the host recognises by their ids those that it has.
+func (p *plugin) begin(ctx context.Context, c *session) error {
 	now, err := c.open(p.settings.Mailbox)
-	if err != nil {
-		return at, behind, err
-	}
-	value, known, err := p.host.Get(ctx, positionKey)
-	if err != nil {
-		return at, behind, err
-	}
-	if known {
-		if err := json.Unmarshal(value, &at); err != nil {
-			return at, behind, fmt.Errorf("read how far the mailbox was read: %w", err)
-		}
-	}
-	switch {
-	case !known: // what came before Flynn is not for it
-		at = position{now.UIDValidity, max(now.UIDNext, 1) - 1, time.Now()}
-		return at, behind, p.remember(ctx, at)
-	case at.Validity != now.UIDValidity:
-		p.log.Warn("the server has numbered the mailbox anew; recent mail is read again", "since", at.At)
-		behind = at.At
-		at.Validity, at.UID = now.UIDValidity, 0
-	}
-	return at, behind, nil
-}
-
-func (p *plugin) remember(ctx context.Context, at position) error {
-	value, err := json.Marshal(at)
 	if err != nil {
 		return err
 	}
-	return p.host.Set(ctx, positionKey, value)
+	at, known := p.cursor.next()
+	if !known {
+		if at, known, err = p.remembered(ctx); err != nil {
+			return err
+		}
+		if !known { // what came before Flynn is not for it
+			at = position{Validity: now.UIDValidity, UID: max(now.UIDNext, 1) - 1, At: time.Now()}
+			if err := p.remember(ctx, at); err != nil {
+				return err
+			}
+		}
+		p.cursor.restart(at)
+	}
+	if at.Validity != now.UIDValidity {
+		last := p.cursor.position().At // of the mails that the host has
+		p.log.Warn("the server has numbered the mailbox anew; recent mail is read again", "since", last)
+		p.cursor.restart(position{Validity: now.UIDValidity, At: last, Since: last.AddDate(0, 0, -1)}) // it counts days in a time zone of its own
+	}
+	return nil
 }
 
 // open selects a mailbox for reading.
@@ -121,13 +100,10 @@ func (s *session) open(mailbox string) (*imap.SelectData, error) {
 	return data, nil
 }
 
-// newer lists the mails behind a position, oldest first; with since only those of that day and later.
-func (s *session) newer(at position, since time.Time) ([]imap.UID, error) {
+// newer lists the mails behind a position, oldest first.
+func (s *session) newer(at position) ([]imap.UID, error) {
 	defer s.within(commandTime)()
-	criteria := &imap.SearchCriteria{UID: []imap.UIDSet{{imap.UIDRange{Start: at.UID + 1, Stop: 0}}}}
-	if !since.IsZero() {
-		criteria.Since = since.AddDate(0, 0, -1) // the server counts days in a time zone of its own
-	}
+	criteria := &imap.SearchCriteria{UID: []imap.UIDSet{{imap.UIDRange{Start: at.UID + 1, Stop: 0}}}, Since: at.Since}
 	data, err := s.UIDSearch(criteria, nil).Wait()
 	if err != nil {
 		return nil, err
@@ -138,67 +114,40 @@ func (s *session) newer(at position, since time.Time) ([]imap.UID, error) {
 	return uids, nil
 }
 
-// take hands mails over and returns when the host has all of them.
-func (p *plugin) take(ctx context.Context, in channel.Inbox, c *session, at position, uids []imap.UID) (position, error) {
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	var failed error
-	done := func(err error) {
-		mu.Lock()
-		failed = errors.Join(failed, err)
-		mu.Unlock()
-		all.Done()
-	}
-	next := at
-	var stopped error
-	for _, uid := range uids {
-		var came time.Time
-		if came, stopped = p.takeOne(ctx, in, c, place{Validity: at.Validity, UID: uid}, &all, done); stopped != nil {
-			break
-		}
-		next.UID = uid
-		if came.After(next.At) {
-			next.At = came
-		}
-	}
-	all.Wait()
-	if err := errors.Join(stopped, failed); err != nil {
-		return at, err
-	}
-	return next, p.remember(ctx, next)
-}
-
-func (p *plugin) takeOne(ctx context.Context, in channel.Inbox, c *session, at place, all *sync.WaitGroup, done func(error)) (time.Time, error) {
+// take hands a mail over. It does not wait until the host has it.
+func (p *plugin) take(ctx context.Context, in channel.Inbox, c *session, at position) error {
 	l, came, err := c.read(at.UID)
 	if err != nil {
-		return came, fmt.Errorf("fetch a mail: %w", err)
-	}
-	if l == nil {
-		p.log.Warn("a mail was skipped: it is gone, or its header is malformed", "uid", at.UID)
-		return came, nil
+		return fmt.Errorf("fetch a mail: %w", err)
 	}
 	at.At = came
-	e, ok := p.settings.event(l, at)
+	if l == nil {
+		p.log.Warn("a mail was skipped: it is gone, or its header is malformed", "uid", at.UID)
+		p.cursor.hand(at, true)
+		return nil
+	}
+	e, ok := p.settings.event(l, place{at.Validity, at.UID, came})
 	if !ok {
 		p.log.Warn("a mail was skipped: it is empty, or has no sender whom Flynn could answer", "uid", at.UID)
-		return came, nil
+		p.cursor.hand(at, true)
+		return nil
 	}
 	if !e.Sender.Self {
 		if err := p.note(ctx, l, e); err != nil {
-			return came, err
+			return err
 		}
 	}
-	all.Add(1)
-	err = in.DeliverAsync(ctx, e, done)
-	if err == nil {
-		return came, nil
+	p.cursor.hand(at, false)
+	err = in.DeliverAsync(ctx, e, func(err error) { p.cursor.done(at, err) })
+	if errors.Is(err, channel.ErrMalformed) {
+		p.log.Warn("dropped a malformed event", "uid", at.UID, "error", err)
+		p.cursor.undo()
+		return nil
 	}
-	all.Done()
-	if !errors.Is(err, channel.ErrMalformed) {
-		return came, err
+	if err != nil {
+		p.cursor.done(at, err)
 	}
-	p.log.Warn("dropped a malformed event", "uid", at.UID, "error", err)
-	return came, nil
+	return err
 }
 
 // note remembers what an answer to this mail needs.
