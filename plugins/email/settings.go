@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/flynnhost/flynn/sdk/channel"
 )
@@ -116,6 +117,8 @@ func loopback(server string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
+
+func (s settings) poll() time.Duration { return time.Duration(s.PollSeconds) * time.Second }
 
 // domain is that of an address.
 func domain(address string) string {

@@ -36,6 +36,7 @@ func (p *plugin) follow(ctx context.Context, in channel.Inbox) error {
 		return err
 	}
 	p.board.in(nil)
+	tried := time.Now() // the way out
 	for {
 		at, _ := p.cursor.next()
 		uids, err := c.newer(at)
@@ -53,8 +54,9 @@ func (p *plugin) follow(ctx context.Context, in channel.Inbox) error {
 		if err := p.wait(ctx, c, news); err != nil {
 			return err
 		}
-		if p.board.noWayOut() { // nothing else would notice that it is there again
+		if p.board.noWayOut() && time.Since(tried) >= p.settings.poll() { // nothing else would notice that it is there again
 			p.board.out(p.tryOut(ctx))
+			tried = time.Now()
 		}
 	}
 }
@@ -216,7 +218,7 @@ func (c *counter) Read(p []byte) (int, error) {
 
 // wait returns when there may be new mail.
 func (p *plugin) wait(ctx context.Context, c *session, news <-chan struct{}) error {
-	poll := time.NewTimer(time.Duration(p.settings.PollSeconds) * time.Second)
+	poll := time.NewTimer(p.settings.poll())
 	defer poll.Stop()
 	done := c.within(commandTime)
 	caps := c.Caps()
