@@ -4,22 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/emersion/go-imap/v2"
 
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
-// place is where a mail lies.
-type place struct {
-	Validity uint32
-	UID      imap.UID
-	At       time.Time // when it came
-}
-
 // event turns a mail into what the host understands; ok is false for one that is empty or has no sender.
-func (s settings) event(l *letter, at place) (out channel.Event, ok bool) {
+func (s settings) event(l *letter, at position) (out channel.Event, ok bool) {
 	if l.From == "" {
 		return out, false
 	}

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 	"unicode/utf8"
 
@@ -121,6 +124,37 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// sized is a mail of which the server says how long it is.
+type sized struct {
+	io.Reader
+	size int64
+}
+
+// Size implements imap.LiteralReader.
+func (s sized) Size() int64 { return s.size }
+
+func TestHalfAMailIsNone(t *testing.T) {
+	raw := letterOf("a", "", strings.Repeat("word ", 100))
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		name string
+		from sized
+		ok   bool
+		want error
+	}{
+		{"whole", sized{strings.NewReader(raw), int64(len(raw))}, true, nil},
+		{"cut off in the text", sized{strings.NewReader(raw[:len(raw)-50]), int64(len(raw))}, true, io.ErrUnexpectedEOF},
+		{"broken in the header", sized{io.MultiReader(strings.NewReader(raw[:20]), iotest.ErrReader(broken)), int64(len(raw))}, false, broken},
+		{"no mail at all", sized{strings.NewReader("\x00\n\n"), 3}, false, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if l, err := readWhole(c.from); (l != nil) != c.ok || !errors.Is(err, c.want) {
+				t.Errorf("%+v, %v", l, err)
+			}
+		})
+	}
+}
+
 func TestRemembered(t *testing.T) {
 	var th thread
 	for i := range 3 * maxIDs {
@@ -158,7 +192,7 @@ func FuzzMail(f *testing.F) {
 		if err != nil {
 			return
 		}
-		e, ok := s.event(l, place{Validity: 1, UID: 1})
+		e, ok := s.event(l, position{Validity: 1, UID: 1})
 		if !ok {
 			return
 		}

@@ -128,7 +128,7 @@ func (p *plugin) take(ctx context.Context, in channel.Inbox, c *session, at posi
 		p.cursor.hand(at, true)
 		return nil
 	}
-	e, ok := p.settings.event(l, place{at.Validity, at.UID, came})
+	e, ok := p.settings.event(l, at)
 	if !ok {
 		p.log.Warn("a mail was skipped: it is empty, or has no sender whom Flynn could answer", "uid", at.UID)
 		p.cursor.hand(at, true)
