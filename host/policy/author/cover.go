@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -93,6 +94,7 @@ func ownCode(language, dir string) cover.Own {
 	case "go":
 		module := goModule(dir)
 		own.Function = func(name string) bool { return ownGo(name, module) }
+		own.Below = goPackage(dir)
 	case "rust":
 		own.Function = func(name string) bool {
 			return !slices.ContainsFunc([]string{"_ZN4core", "_ZN5alloc", "_ZN3std", "_ZN17compiler_builtins", "_ZN5flynn", "rust_", "__rust"},
@@ -122,6 +124,20 @@ func goModule(dir string) string {
 		return ""
 	}
 	return regexp.MustCompile(`[^\w.]`).ReplaceAllString(modfile.ModulePath(text), "_")
+}
+
+// goPackage is how the compiler names the files in dir: by the path of the module that the folder lies in and the way from there.
+func goPackage(dir string) string {
+	dir = absolute(dir)
+	for at := dir; ; at = filepath.Dir(at) {
+		text, err := os.ReadFile(filepath.Join(at, "go.mod"))
+		if rest, outside := filepath.Rel(at, dir); err == nil && outside == nil {
+			return path.Join(modfile.ModulePath(text), filepath.ToSlash(rest)) + "/"
+		}
+		if at == filepath.Dir(at) {
+			return "./"
+		}
+	}
 }
 
 // WriteCoverage writes the coverage of the policy in dir in LCOV's format.

@@ -56,7 +56,12 @@ func Read(wasm []byte) (*Source, error) {
 			debug[c.Name] = c.Data
 		}
 	}
-	s.rows = dwarfRows(debug)
+	if s.rows = dwarfRows(debug); s.HasLines() {
+		return s, nil
+	}
+	if module, err := meter.Look(wasm); err == nil {
+		s.rows = goRows(module)
+	}
 	return s, nil
 }
 
@@ -95,8 +100,26 @@ func (s *Source) positions(b meter.Block) []position {
 
 // Own says what the policy's author wrote. Everything else is of a runtime, a library or an SDK, which the author need not test.
 type Own struct {
+	Below    string                 // where lines are known: how the names of files begin that File is asked for. Reports leave it out
 	File     func(name string) bool // where lines are known
 	Function func(name string) bool // where they are not; nil is every function
+}
+
+// file is the author's name of a file, if it is the author's.
+func (o Own) file(name string) (string, bool) {
+	name, ok := strings.CutPrefix(name, o.Below)
+	return name, ok && o.File(name)
+}
+
+// files are those positions of a list that are the author's, under the author's names.
+func (o Own) files(list []position) (mine []position) {
+	for _, p := range list {
+		if name, ok := o.file(p.file); ok {
+			p.file = name
+			mine = append(mine, p)
+		}
+	}
+	return mine
 }
 
 // InFolder is the author's part of a module whose debug information names files by their path from the policy's folder: what

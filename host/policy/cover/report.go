@@ -102,7 +102,7 @@ func (s *Source) Own(blocks []meter.Block, own Own) []bool {
 	mine, some := make([]bool, len(blocks)), false
 	for i, b := range blocks {
 		if s.HasLines() {
-			mine[i] = slices.ContainsFunc(s.positions(b), func(p position) bool { return own.File(p.file) })
+			mine[i] = len(own.files(s.positions(b))) > 0
 		} else {
 			mine[i] = own.Function == nil || own.Function(s.function(b.Function))
 		}
@@ -133,7 +133,7 @@ func (c *collector) block(b meter.Block, count uint64) {
 	}
 	at := position{}
 	if c.source.HasLines() {
-		list := slices.DeleteFunc(c.source.positions(b), func(p position) bool { return !c.own.File(p.file) })
+		list := c.own.files(c.source.positions(b))
 		if len(list) == 0 {
 			c.begin(b)
 			return
