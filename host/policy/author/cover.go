@@ -84,17 +84,20 @@ func (p *loaded) coverage(dir string, t *tally) (cover.Report, error) {
 	if t.module == nil {
 		return cover.Report{}, errors.New("no case was asked, so that nothing is covered")
 	}
-	return source.Report(t.module.Blocks(), t.counts, ownCode(p.manifest.Language, dir)), nil
+	return source.Report(t.module.Blocks(), t.counts, ownCode(p.manifest, dir)), nil
 }
 
 // ownCode tells the author's code from that of the language and of the SDK.
-func ownCode(language, dir string) cover.Own {
+func ownCode(m Manifest, dir string) cover.Own {
 	own := cover.Own{File: cover.InFolder("flynn.h", "flynn/", "vendor/", "node_modules/", "target/")}
-	switch language {
+	switch m.Language {
 	case "go":
 		module := goModule(dir)
 		own.Function = func(name string) bool { return ownGo(name, module) }
-		own.Below = goPackage(dir)
+		if own.Below = goPackage(dir); strings.HasSuffix(m.Build.Source, ".go") {
+			// Files that are named one by one keep the name that they were given, and every other is in a folder.
+			own.Below, own.File = "", func(name string) bool { return !strings.Contains(name, "/") && strings.HasSuffix(name, ".go") }
+		}
 	case "rust":
 		own.Function = func(name string) bool {
 			return !slices.ContainsFunc([]string{"_ZN4core", "_ZN5alloc", "_ZN3std", "_ZN17compiler_builtins", "_ZN5flynn", "rust_", "__rust"},

@@ -237,7 +237,7 @@ func (s *Sheet) ownRecursive(dir string) []string {
 			language = strings.ToLower(p.Name)
 		}
 	}
-	own := ownCode(language, dir).Function
+	own := ownCode(Manifest{Language: language}, dir).Function
 	return slices.DeleteFunc(slices.Clone(s.Recursive), func(name string) bool { return own != nil && !own(name) })
 }
 

@@ -96,7 +96,7 @@ func (s *Subject) Source() (*cover.Source, cover.Own, error) {
 		return nil, cover.Own{}, err
 	}
 	source, err := cover.Read(wasm)
-	return source, ownCode(s.p.manifest.Language, s.dir), err
+	return source, ownCode(s.p.manifest, s.dir), err
 }
 
 // Settle fills in and checks what facts that were changed may lack.

@@ -68,6 +68,14 @@ func Read(wasm []byte) (*Source, error) {
 // HasLines tells whether lines are known.
 func (s *Source) HasLines() bool { return len(s.rows) > 0 }
 
+// tells is whether lines of the author's are known. They are not where the author's files have names that say nothing of the folder.
+func (s *Source) tells(own Own) bool {
+	return slices.ContainsFunc(s.rows, func(r row) bool {
+		_, mine := own.file(r.file)
+		return mine
+	})
+}
+
 // function is the name of a function, or its number.
 func (s *Source) function(index int) string {
 	if name := s.names[index]; name != "" {
