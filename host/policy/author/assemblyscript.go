@@ -53,8 +53,11 @@ func compileAssemblyScript(ctx context.Context, m Manifest, dir, out string) err
 	if !own || missing(config) {
 		config = filepath.Join(packages, scriptPackage, scriptOptions)
 	}
-	args := append(asc[1:], m.Build.Source, "--config", config, "--path", packages, "--outFile", absolute(out))
-	return run(ctx, dir, []string{"NO_COLOR=1"}, asc[0], args...)
+	args := append(asc[1:], m.Build.Source, "--config", config, "--path", packages, "--outFile", absolute(out), "--sourceMap")
+	if err := run(ctx, dir, []string{"NO_COLOR=1"}, asc[0], args...); err != nil {
+		return err
+	}
+	return splitMap(out)
 }
 
 func missing(path string) bool {

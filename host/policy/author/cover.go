@@ -77,7 +77,7 @@ func (p *loaded) coverage(dir string, t *tally) (cover.Report, error) {
 	if err != nil {
 		return cover.Report{}, err
 	}
-	source, err := cover.Read(wasm)
+	source, err := readSource(p.path, wasm)
 	if err != nil {
 		return cover.Report{}, fmt.Errorf("%s: %w", p.path, err)
 	}

@@ -95,7 +95,7 @@ func (s *Subject) Source() (*cover.Source, cover.Own, error) {
 	if err != nil {
 		return nil, cover.Own{}, err
 	}
-	source, err := cover.Read(wasm)
+	source, err := readSource(s.p.path, wasm)
 	return source, ownCode(s.p.manifest, s.dir), err
 }
 

@@ -34,6 +34,9 @@ func Look(wasm []byte) (*Inside, error) {
 	return &Inside{newRewriter(m, Options{})}, nil
 }
 
+// CodeAt is where the content of the code section begins in the module.
+func (x *Inside) CodeAt() int { return x.w.codeAt }
+
 // Bodies is how many functions the module has of its own.
 func (x *Inside) Bodies() int { return len(x.w.bodies) }
 
