@@ -2,22 +2,32 @@ package cover
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"testing"
 )
 
-// tableOf is a line table of one function with two tables of values, files and lines, as the linker would write it.
-func tableOf(name, file string, files, lines []byte) []byte {
+// tableOf is a line table of a function with two tables of values, files and lines, as the linker would write it, and of more functions
+// without.
+func tableOf(name, file string, files, lines []byte, more ...string) []byte {
 	le := binary.LittleEndian
-	values := slices.Concat([]byte{0}, files, lines)
-	funcs := le.AppendUint32(nil, firstFunction)
-	funcs = le.AppendUint32(funcs, goEntry)
-	for _, v := range []uint32{firstFunction, 1, 0, 0, 0, 1, uint32(1 + len(files)), 0, 0, 1} {
-		funcs = le.AppendUint32(funcs, v)
+	names, values := []byte{0}, slices.Concat([]byte{0}, files, lines)
+	var entries, descriptions []byte
+	for i, n := range append([]string{name}, more...) {
+		entries = le.AppendUint32(entries, uint32(firstFunction+i))
+		entries = le.AppendUint32(entries, uint32((1+len(more))*goEntry+i*goDescription))
+		fields := []uint32{uint32(firstFunction + i), uint32(len(names)), 0, 0, 0, 1, uint32(1 + len(files)), 0, 0, 1}
+		if i > 0 {
+			fields[5], fields[6] = 0, 0
+		}
+		for _, v := range fields {
+			descriptions = le.AppendUint32(descriptions, v)
+		}
+		names = append(names, n+"\x00"...)
 	}
 	head := slices.Clone(goMagic)
-	parts := [][]byte{append([]byte{0}, name+"\x00"...), {0, 0, 0, 0}, append([]byte(file), 0), values, funcs}
-	for _, n := range []uint64{1, 1, 0} {
+	parts := [][]byte{names, {0, 0, 0, 0}, append([]byte(file), 0), values, append(entries, descriptions...)}
+	for _, n := range []uint64{uint64(1 + len(more)), 1, 0} {
 		head = le.AppendUint64(head, n)
 	}
 	at := uint64(goHeader)
@@ -106,6 +116,46 @@ func TestGoPlaces(t *testing.T) {
 		}
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// goModule is a module with a function of three parts, the first with a branch in it and the second with a call at its end, another that
+// is called there, and a line table in its memory.
+func goModule(callee string) []byte {
+	section := func(id byte, content ...byte) []byte {
+		return append(binary.AppendUvarint([]byte{id}, uint64(len(content))), content...)
+	}
+	f := slices.Concat([]byte{1, 1, 0x7f}, // one more local
+		[]byte{opGlobalGet, 0, opLocalSet, 1, opLoop, 0x40, opBlock, 0x40, opBlock, 0x40, opBlock, 0x40, opLocalGet, 0, opBrTable, 3, 0, 0, 1, 2, opEnd},
+		[]byte{opLocalGet, 1, opIf, 0x40, opI32Const, 3, opLocalSet, 0, opBr, 3, opEnd, opI32Const, 2, opLocalSet, 0, opBr, 2, opEnd}, // part 0
+		[]byte{opI32Const, 0, opCall, 1, opBrIf, 1, opEnd},       // part 1
+		[]byte{opLocalGet, 1, 0x0f, opEnd, opUnreachable, opEnd}) // part 2, a return
+	g := []byte{0, opI32Const, 0, opEnd}
+	bodies := []byte{2}
+	for _, b := range [][]byte{f, g} {
+		bodies = append(append(bodies, byte(len(b))), b...)
+	}
+	table := tableOf("main.f", "p/a.go", []byte{2, 9, 0}, []byte{22, 1, 2, 1, 2, 1, 2, 1, 0}, callee)
+	data := append(binary.AppendUvarint([]byte{1, 0, opI32Const, 8, opEnd}, uint64(len(table))), table...)
+	return slices.Concat([]byte("\x00asm\x01\x00\x00\x00"), section(1, 1, 0x60, 1, 0x7f, 1, 0x7f), section(3, 2, 0, 0), section(5, 1, 0, 1),
+		section(6, 1, 0x7f, 1, opI32Const, 0, opEnd), section(10, bodies...), section(11, data...))
+}
+
+func TestGoLines(t *testing.T) {
+	const part0, part1, part2 = 26, 44, 51 // where they begin in the content of the code section
+	first := []row{at(part0, part0+3, "p/a.go", 10), at(part0, part0+3, "p/a.go", 11)}
+	for callee, want := range map[string][]row{
+		// The jumps at the end of part 0 are no code of a line.
+		"main.g":             append(slices.Clone(first), at(part1, part1+6, "p/a.go", 12), at(part2, part2+3, "p/a.go", 13)),
+		"runtime.panicIndex": first,
+	} {
+		s, err := Read(goModule(callee))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.EqualFunc(s.rows, want, func(a, b row) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
+			t.Errorf("%s: %+v, want %+v", callee, s.rows, want)
 		}
 	}
 }
