@@ -1,9 +1,9 @@
 // Package cover tells which places of a policy's source have run, for a module in any language: the very module that ships.
 //
 // Start with Read, which finds out what the module itself says of its source, and Source.Report, which puts the counts of a
-// run beside it. The engine counts basic blocks (policy.Config.CountBlocks). A block belongs to the lines that the module's debug information
-// gives for its instructions: DWARF of C and Rust, the line table of the runtime of Go. Without, it belongs to a function of the
-// name section, and without that to a number.
+// run beside it. The engine counts basic blocks (policy.Config.CountBlocks). A block belongs to the lines that are known for its
+// instructions: from DWARF (C, Rust), from the line table of Go's runtime, or with ReadMapped from a source map (AssemblyScript).
+// Without, it belongs to a function of the name section, and without that to a number.
 //
 // The package only reads: a module comes from anywhere, so what it says of itself is bounded and may be wrong, and a report is
 // for people. It decides nothing.
