@@ -96,6 +96,21 @@ func TestGoTableIsNotFound(t *testing.T) {
 	}
 }
 
+// Go up to 1.25 has addresses where newer releases have numbers.
+func TestGoTableOfAddresses(t *testing.T) {
+	memory := tableOf("main.f", "p/a.go", oneFile, twoLines, "main.g", "main.h")
+	funcs := memory[binary.LittleEndian.Uint64(memory[64:]):]
+	for i := range 3 {
+		binary.LittleEndian.PutUint32(funcs[i*goEntry:], uint32(firstFunction+i)<<16)
+	}
+	table := findGoTable(memory, 3)
+	for i, name := range []string{"main.f", "main.g", "main.h"} {
+		if f, ok := table.function(i); !ok || f.name != name || f.body != i {
+			t.Errorf("%d: %+v %v", i, f, ok)
+		}
+	}
+}
+
 func TestGoPlaces(t *testing.T) {
 	type of [2]int
 	for name, test := range map[string]struct {

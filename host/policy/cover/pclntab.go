@@ -81,16 +81,15 @@ func readGoTable(data []byte, bodies int) *goTable {
 // firstFunction is the number that the linker gives to the first function, in the runtime's eyes.
 const firstFunction = 0x1000
 
-// function reads an entry. Since Go 1.26 it has the number of the function; before, an address from that of the first on, which has the
-// number in its upper half.
+// function reads an entry. It has the number of the function since Go 1.26, and its address before, which has the number in its upper
+// half.
 func (t *goTable) function(i int) (goFunction, bool) {
 	entry := t.funcs[i*goEntry:]
 	body, at := int64(binary.LittleEndian.Uint32(entry)), uint64(binary.LittleEndian.Uint32(entry[4:]))
-	if first := binary.LittleEndian.Uint32(t.funcs); first == firstFunction {
-		body -= firstFunction
-	} else {
+	if binary.LittleEndian.Uint32(t.funcs) == firstFunction<<16 {
 		body >>= 16
 	}
+	body -= firstFunction
 	if body < 0 || at+goDescription > uint64(len(t.funcs)) {
 		return goFunction{}, false
 	}
