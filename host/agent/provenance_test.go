@@ -99,10 +99,10 @@ func newRoom(t *testing.T, s *sqlite.Store, host machine.Machine) *room {
 		{spec: tool.Spec{Name: "page.read", Effect: tool.Network}, result: tool.Result{Labels: []string{"web:evil.example"}}},
 		{spec: tool.Spec{Name: "page.gone", Effect: tool.Network}, result: tool.Result{IsError: true, Labels: []string{"web:gone.example"}}},
 		{spec: tool.Spec{Name: "page.odd", Effect: tool.Network}, result: tool.Result{Labels: []string{"a\nb", "web:" + strings.Repeat("x", 999)}}},
-		{spec: tool.Spec{Name: "plug.say", Effect: tool.Read, Provider: "plug"}, result: tool.Result{Text: "hi"}},
-		{spec: tool.Spec{Name: "plug.fail", Effect: tool.Read, Provider: "plug"}, result: tool.Result{Text: "no", IsError: true}},
-		{spec: tool.Spec{Name: "plug.break", Effect: tool.Read, Provider: "plug"}, err: errors.New("it broke")},
-		{spec: tool.Spec{Name: "plug.lie", Effect: tool.Read, Provider: "plug"}, result: tool.Result{Labels: []string{"sender:owner"}}},
+		{spec: tool.Spec{Name: "plug.say", Effect: tool.Read, Provider: "plug", Profiles: []string{tool.Full}}, result: tool.Result{Text: "hi"}},
+		{spec: tool.Spec{Name: "plug.fail", Effect: tool.Read, Provider: "plug", Profiles: []string{tool.Full}}, result: tool.Result{Text: "no", IsError: true}},
+		{spec: tool.Spec{Name: "plug.break", Effect: tool.Read, Provider: "plug", Profiles: []string{tool.Full}}, err: errors.New("it broke")},
+		{spec: tool.Spec{Name: "plug.lie", Effect: tool.Read, Provider: "plug", Profiles: []string{tool.Full}}, result: tool.Result{Labels: []string{"sender:owner"}}},
 	} {
 		if err := reg.Replace(s); err != nil {
 			if err = reg.Register(s); err != nil {

@@ -62,7 +62,7 @@ func newCrowd(t testing.TB, bin string, channels int) *crowd {
 		c.platforms = append(c.platforms, p)
 		addresses[fmt.Sprintf("line%02d", i)] = p.Address()
 	}
-	c.program = hosttest.New(t, hosttest.Config{Bin: bin, Channels: addresses})
+	c.program = hosttest.New(t, hosttest.Config{Bin: bin, Channels: addresses, Env: []string{heapTrace}})
 	c.start()
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,6 +64,35 @@ func (c *crowd) plugins() (middle, most memory) {
 	return all[len(all)/2], all[len(all)-1]
 }
 
+// heapTrace has the host write a line into its log after each collection of garbage.
+const heapTrace = "GODEBUG=gctrace=1"
+
+// collected matches such a line: what was on the heap before, at the end, and what of it is alive, in MiB.
+var collected = regexp.MustCompile(`(?m)^gc \d+ @.* (\d+)->(\d+)->(\d+) MB`)
+
+// heap is what was alive on the host's heap after its latest collection, in MiB.
+func (c *crowd) heap() int {
+	text, err := os.ReadFile(c.program.Log)
+	all := collected.FindAllSubmatch(text, -1)
+	if err != nil || len(all) == 0 {
+		return 0
+	}
+	alive, _ := strconv.Atoi(string(all[len(all)-1][3]))
+	return alive
+}
+
+// lastAck is when the platform heard the latest ack.
+func (c *crowd) lastAck() (at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.said {
+		if s.acked.After(at) {
+			at = s.acked
+		}
+	}
+	return at
+}
+
 // latencies are the times from what was said to the platform's ack, and to the answer.
 func (c *crowd) latencies() (acks, answers []time.Duration) {
 	c.mu.Lock()
@@ -83,9 +113,9 @@ func (c *crowd) figures() string {
 	acks, answers := c.latencies()
 	host := memoryOf(c.program.PID())
 	middle, most := c.plugins()
-	return fmt.Sprintf("host start to plugins connected p50 %v, max %v; host %d MiB resident, %d private; a plugin %d MiB resident, %d private, at most %d; "+
+	return fmt.Sprintf("host start to plugins connected p50 %v, max %v; host %d MiB on the heap, %d resident, %d private; a plugin %d MiB resident, %d private, at most %d; "+
 		"said to acked p50 %v, p99 %v; said to answered p50 %v, p99 %v",
-		at(c.ready, 50), at(c.ready, 100), host.resident>>20, host.private>>20, middle.resident>>20, middle.private>>20, most.resident>>20,
+		at(c.ready, 50), at(c.ready, 100), c.heap(), host.resident>>20, host.private>>20, middle.resident>>20, middle.private>>20, most.resident>>20,
 		at(acks, 50), at(acks, 99), at(answers, 50), at(answers, 99))
 }
 
@@ -107,10 +137,14 @@ func BenchmarkFanIn(b *testing.B) {
 			c.forget()
 			b.Run("at_once", func(b *testing.B) {
 				c.t = b
+				acking := time.Duration(0)
 				for b.Loop() {
+					began := time.Now()
 					c.round(1000)
 					c.settle(0)
+					acking += c.lastAck().Sub(began)
 				}
+				b.ReportMetric(float64(1000*b.N)/acking.Seconds(), "acked/s")
 				b.ReportMetric(float64(1000*b.N)/b.Elapsed().Seconds(), "answered/s")
 				c.metrics(b)
 			})
@@ -137,6 +171,7 @@ func (c *crowd) metrics(b *testing.B) {
 	} {
 		b.ReportMetric(float64(d)/float64(time.Millisecond), name)
 	}
+	b.ReportMetric(float64(c.heap()), "host-heap-MiB")
 	for name, n := range map[string]int64{
 		"host-rss-MiB": host.resident, "host-private-MiB": host.private, "plugin-rss-MiB": middle.resident, "plugin-private-MiB": middle.private,
 	} {

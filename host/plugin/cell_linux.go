@@ -35,12 +35,13 @@ func Contain() error {
 	if err := os.Unsetenv(cellEnv); err != nil {
 		return err
 	}
-	to := os.NewFile(3, "report")
+	way := 3
 	if c.Opened {
-		unix.CloseOnExec(3)
-		to = os.NewFile(4, "report")
+		unix.CloseOnExec(3) // never an os.File: the garbage collector would close it before it is run
+		way = 4
 	}
-	unix.CloseOnExec(int(to.Fd()))
+	unix.CloseOnExec(way)
+	to := os.NewFile(uintptr(way), "report")
 	said := report{Measures: c.enforce()}
 	if c.Required {
 		said.Error = lacking(said.Measures, c.AnyPort)

@@ -224,8 +224,9 @@ func (u *unit) serve(turn context.Context, p process, t *trial) (next *trial, er
 	u.set(Draining, "")
 	u.tellLogin("")
 	drain()
+	why := err // the result is another's by the time at which the old process leaves
 	leave := func() {
-		u.end(p, served, err)
+		u.end(p, served, why)
 		vanish()
 		tasks.Wait()
 	}

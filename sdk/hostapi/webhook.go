@@ -3,7 +3,9 @@ package hostapi
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -38,7 +40,8 @@ func (h *Host) Webhook(ctx context.Context, path string, ready func(url string),
 	if err != nil {
 		return failed("register webhook", err)
 	}
-	if err := stream.Send(&hostv1.WebhookRequest{Frame: &hostv1.WebhookRequest_Path{Path: path}}); err != nil {
+	err = stream.Send(&hostv1.WebhookRequest{Frame: &hostv1.WebhookRequest_Path{Path: path}})
+	if err != nil && !errors.Is(err, io.EOF) { // the host has ended the stream: Recv knows why
 		return failed("register webhook", err)
 	}
 	w := webhook{stream: stream, serve: serve, slots: make(chan struct{}, maxCalls)}

@@ -11,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -26,6 +28,7 @@ import (
 // bench is what one check works with: the processes that it started, which end with it.
 type bench struct {
 	kit      *kit
+	check    string
 	platform *platform // nil until a check needs one, and for plugins that name none
 	stateDir string
 	offer    *offer
@@ -51,7 +54,7 @@ func (b *bench) start(ctx context.Context, bare bool) (*subject, error) {
 		}
 		b.stateDir = dir
 	}
-	services, err := b.services(ctx)
+	services, err := b.services()
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +67,16 @@ func (b *bench) start(ctx context.Context, bare bool) (*subject, error) {
 	c := t.Conn()
 	s := &subject{t, pluginv1.NewPluginClient(c), channelv1.NewChannelClient(c), toolv1.NewToolsClient(c)}
 	b.latest, b.all = s, append(b.all, s)
+	s.connect(ctx)
 	return s, nil
+}
+
+// connect waits for the connection to stand, since what comes next is timed: a busy machine may need long to encrypt it.
+func (s *subject) connect(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(s.Manifest().Run.StartTimeout))
+	defer cancel()
+	// Any answer will do. Without one, the check itself finds out why.
+	_, _ = grpc_health_v1.NewHealthClient(s.Conn()).Check(ctx, &grpc_health_v1.HealthCheckRequest{}, grpc.WaitForReady(true))
 }
 
 // ready starts a process and configures it with what works; with a fake platform, if there is one, to which it has connected.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // Config says what is tried and how.
@@ -108,6 +109,11 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	}
 	defer clean()
 	k := &kit{config: withDefaults(c), dir: dir, manifest: m, file: f}
+	forget, err := k.openStore(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	defer forget()
 	return Report{Plugin: m.Name, Version: m.Version, Results: k.all(ctx, checks)}, ctx.Err()
 }
 
@@ -161,6 +167,7 @@ type kit struct {
 	dir      string
 	manifest plugin.Manifest
 	file     file
+	values   store.Values // nil when the plugin asks for nothing
 
 	mu sync.Mutex // Config.Done is called by one at a time
 }
@@ -190,7 +197,7 @@ func (k *kit) one(ctx context.Context, c check) Result {
 	late := fmt.Errorf("it did not come to an end within %v", k.config.Limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, k.config.Limit, late)
 	defer cancel()
-	b := &bench{kit: k}
+	b := &bench{kit: k, check: c.name}
 	err := c.run(ctx, b)
 	if skipped := (errSkip{}); err != nil && !errors.As(err, &skipped) && b.latest != nil {
 		err = b.lastWords(err)

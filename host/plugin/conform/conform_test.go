@@ -84,6 +84,7 @@ tool = "echo"
 }
 
 func TestAGoodPluginPassesEverything(t *testing.T) {
+	t.Parallel() // with the plugins of this tree: neither looks at short times
 	report, err := Run(t.Context(), Config{Dir: makePlugin(t, "good")})
 	if err != nil {
 		t.Fatal(err)
@@ -245,6 +246,25 @@ func TestTheRunEndsWithItsContext(t *testing.T) {
 	cancel()
 	if _, err := Run(ctx, Config{Dir: makePlugin(t, "good"), Only: []string{"send"}}); err == nil {
 		t.Error("a run that was cancelled has no error")
+	}
+}
+
+func TestFilesAreReadStrictly(t *testing.T) {
+	for _, c := range []struct{ name, text, unknown string }{
+		{"tables of the plugin", "[settings]\nvariables = { A = \"b\" }\n[settings.more.still]\nx = 1\n[[calls]]\narguments = { a = { b = 1 } }\n", ""},
+		{"a table", "[setting]\n", "setting"},
+		{"a key of the platform", "[fake]\nredeliver = true\n", "fake.redeliver"},
+		{"a key of a call", "[[calls]]\ntools = \"x\"\n", "calls.tools"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, err := parseFile([]byte(c.text))
+			if c.unknown == "" && (err != nil || len(f.Settings) != 2 || f.Calls[0].Arguments["a"] == nil) {
+				t.Errorf("got %+v, %v", f, err)
+			}
+			if c.unknown != "" && (err == nil || !strings.Contains(err.Error(), "unknown key "+c.unknown)) {
+				t.Errorf("got %v, want that %s is unknown", err, c.unknown)
+			}
+		})
 	}
 }
 

@@ -3,63 +3,114 @@
 package conform
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
-// TestFirstPartyPlugins holds the plugins and examples of this tree to the contract that others are held to: all that say how to be tried.
+// firstParty are the folders of all plugins of this tree: whatever is in plugins, and the examples that are plugins.
+func firstParty(t *testing.T) (dirs []string) {
+	t.Helper()
+	for _, pattern := range []string{"../../../plugins/*", "../../../examples/*/" + plugin.ManifestName} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("there is nothing at %s: %v", pattern, err)
+		}
+		for _, name := range found {
+			dirs = append(dirs, strings.TrimSuffix(name, "/"+plugin.ManifestName))
+		}
+	}
+	return dirs
+}
+
+// trial is the outcome of one folder.
+type trial struct {
+	report Report
+	lacks  error // the program that the plugin runs in
+	err    error
+}
+
+// TestFirstPartyPlugins holds the plugins and examples of this tree to the contract that others are held to.
 func TestFirstPartyPlugins(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	var found []string
-	for _, pattern := range []string{"../../../plugins/*/" + FileName, "../../../examples/*/" + FileName} {
-		some, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
+	t.Parallel()
+	dirs := firstParty(t)
+	for _, dir := range dirs {
+		if _, err := os.Stat(filepath.Join(dir, FileName)); err != nil {
+			t.Errorf("%s is tried without its platform: write its %s: %v", filepath.Base(dir), FileName, err)
 		}
-		found = append(found, some...)
 	}
-	if len(found) == 0 {
-		t.Fatal("there is none")
-	}
-	for _, file := range found {
-		dir := filepath.Dir(file)
-		t.Run(filepath.Base(dir), func(t *testing.T) {
-			t.Parallel()
-			build(t, dir)
-			report, err := Run(t.Context(), Config{Dir: dir})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, r := range report.Results {
-				if r.Outcome == Fail {
-					t.Errorf("%s: %s", r.Check, r.Detail)
-				} else if r.Outcome == Skip {
-					t.Logf("%s is skipped: %s", r.Check, r.Detail)
-				}
-			}
-			t.Logf("%d passed, %d skipped", report.Count(Pass), report.Count(Skip))
+	// Side by side: whoever tries a plugin waits a good part of the time.
+	trials, room := make([]trial, len(dirs)), make(chan struct{}, min(runtime.NumCPU(), 8))
+	var trying sync.WaitGroup
+	for i, dir := range dirs {
+		room <- struct{}{}
+		trying.Go(func() {
+			defer func() { <-room }()
+			trials[i] = try(t.Context(), dir)
 		})
 	}
+	trying.Wait()
+	var all Report
+	for i, dir := range dirs {
+		t.Run(filepath.Base(dir), trials[i].judge)
+		all.Results = append(all.Results, trials[i].report.Results...)
+	}
+	t.Logf("%d plugins: %s", len(dirs), counts(all))
 }
 
-// build builds a plugin in Go into its bin folder, where plugin.toml expects it.
-func build(t *testing.T, dir string) {
-	t.Helper()
+// try builds a plugin and tries it.
+func try(ctx context.Context, dir string) (out trial) {
 	if _, err := os.Stat(filepath.Join(dir, "main.go")); err != nil {
-		_, err := exec.LookPath("node")
-		need.Part(t, "node", err)
-		return
+		_, out.lacks = exec.LookPath("node")
+	} else {
+		out.err = build(ctx, dir)
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", "bin/", ".")
+	if out.lacks == nil && out.err == nil {
+		out.report, out.err = Run(ctx, Config{Dir: dir})
+	}
+	return out
+}
+
+// build builds a plugin in Go where plugin.toml expects it, with the flags of `just build`: after that there is nothing left to do.
+func build(ctx context.Context, dir string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-buildvcs=false", "-o", "bin/", ".")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+		return fmt.Errorf("build: %w\n%s", err, out)
 	}
+	return nil
+}
+
+// judge fails for each check that failed, and says how many there were.
+func (r trial) judge(t *testing.T) {
+	need.Part(t, "node", r.lacks)
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	for _, one := range r.report.Results {
+		switch one.Outcome {
+		case Fail:
+			t.Errorf("%s: %s", one.Check, one.Detail)
+		case Skip:
+			t.Logf("%s is skipped: %s", one.Check, one.Detail)
+		}
+	}
+	t.Log(counts(r.report))
+}
+
+func counts(r Report) string {
+	return fmt.Sprintf("%d passed, %d failed, %d skipped", r.Count(Pass), r.Count(Fail), r.Count(Skip))
 }

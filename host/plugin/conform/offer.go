@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -12,35 +13,41 @@ import (
 	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/host/store/sqlite"
+	"github.com/flynnhost/flynn/sdk/plugintest/fake"
 )
 
-// offer is what the host keeps for a plugin from one process to the next: its values and its media.
+// offer is what the host keeps for a plugin from one process to the next of a check: its values and its media.
 type offer struct {
-	store *sqlite.Store
-	media *media.Store
-	hooks net.Listener // for webhooks
-	http  *http.Server
-	work  sync.WaitGroup
+	values corner
+	media  *media.Store
+	hooks  net.Listener // for webhooks
+	http   *http.Server
+	work   sync.WaitGroup
 
 	mu   sync.Mutex
 	last *service.Server // of the latest process, which gets the webhooks
 }
 
 // services makes what the next process may call; nil when its manifest asks for nothing.
-func (b *bench) services(ctx context.Context) (*service.Server, error) {
-	if len(b.kit.manifest.Permissions.Host) == 0 {
+func (b *bench) services() (*service.Server, error) {
+	if b.kit.values == nil {
 		return nil, nil
 	}
 	if b.offer == nil {
-		o, err := newOffer(ctx, filepath.Join(b.stateDir, "host"))
+		o, err := newOffer(corner{b.kit.values, b.check}, filepath.Join(b.stateDir, "media"))
 		if err != nil {
 			return nil, err
 		}
 		b.offer = o
 	}
-	o := b.offer
+	o, stage := b.offer, b.platform
 	s, err := service.New(service.Config{
-		Values: o.store, Media: o.media, PublicURL: "http://" + o.hooks.Addr().String(), Log: b.kit.config.Log,
+		Values: o.values, Media: o.media, PublicURL: "http://" + o.hooks.Addr().String(), Log: b.kit.config.Log,
+		OnServe: func(_, url string) {
+			if stage != nil {
+				_ = stage.tell(fake.Command{Webhook: &fake.Webhook{URL: url}}) // a platform that is gone shows in the check
+			}
+		},
 	})
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -48,17 +55,34 @@ func (b *bench) services(ctx context.Context) (*service.Server, error) {
 	return s, err
 }
 
-func newOffer(ctx context.Context, dir string) (*offer, error) {
-	o := &offer{}
-	var err error
-	if o.store, err = sqlite.Open(ctx, filepath.Join(dir, "store")); err != nil {
+// openStore opens the store of a run, in a folder that forget removes, if the plugin may ask for what needs one.
+func (k *kit) openStore(ctx context.Context) (forget func(), err error) {
+	if len(k.manifest.Permissions.Host) == 0 {
+		return func() {}, nil
+	}
+	dir, err := os.MkdirTemp("", "conform")
+	if err != nil {
 		return nil, err
 	}
-	if o.media, err = media.New(media.Config{Dir: filepath.Join(dir, "media")}); err != nil {
-		return nil, errors.Join(err, o.store.Close())
+	s, err := sqlite.Open(ctx, dir)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	k.values = s
+	return func() {
+		_ = s.Close()
+		_ = os.RemoveAll(dir)
+	}, nil
+}
+
+func newOffer(values corner, mediaDir string) (*offer, error) {
+	o := &offer{values: values}
+	var err error
+	if o.media, err = media.New(media.Config{Dir: mediaDir}); err != nil {
+		return nil, err
 	}
 	if o.hooks, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-		return nil, errors.Join(err, o.store.Close())
+		return nil, err
 	}
 	o.http = &http.Server{Handler: http.HandlerFunc(o.hook), ReadHeaderTimeout: 10 * time.Second}
 	o.work.Go(func() { _ = o.http.Serve(o.hooks) })
@@ -75,5 +99,4 @@ func (o *offer) hook(w http.ResponseWriter, r *http.Request) {
 func (o *offer) close() {
 	_ = o.http.Close()
 	o.work.Wait()
-	_ = o.store.Close()
 }

@@ -28,7 +28,7 @@ func (f *fakeCommand) build(ctx context.Context, dir string) (clean func(), err 
 	}
 	clean = func() { _ = os.RemoveAll(out) }
 	program := filepath.Join(out, "platform")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, f.Package)
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", program, f.Package)
 	cmd.Dir = dir
 	if text, err := cmd.CombinedOutput(); err != nil {
 		clean()

@@ -63,6 +63,8 @@ type Config struct {
 	Count func(instance, name string, n uint64)
 	// OnCall is called after every call of a plugin that brought a token. It must not block.
 	OnCall func(instance, method string, code codes.Code)
+	// OnServe is called when an instance begins to serve a webhook, with its address. It must not block.
+	OnServe func(instance, url string)
 	// OnHook is called after every request to a webhook; instance is empty when it went nowhere. It must not block.
 	OnHook func(instance string, status int)
 }
@@ -91,6 +93,9 @@ func New(c Config) (*Server, error) {
 	}
 	if c.OnCall == nil {
 		c.OnCall = func(string, string, codes.Code) {}
+	}
+	if c.OnServe == nil {
+		c.OnServe = func(string, string) {}
 	}
 	if c.OnHook == nil {
 		c.OnHook = func(string, int) {}

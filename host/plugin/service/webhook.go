@@ -110,6 +110,7 @@ func (s *Server) serve(h *hook, stream webhookStream, read <-chan error) error {
 	if err := pass(&hostv1.WebhookResponse{Frame: &hostv1.WebhookResponse_Url{Url: url}}); err != nil {
 		return err
 	}
+	s.config.OnServe(h.guest.instance, url)
 	for {
 		select {
 		case call := <-h.calls:

@@ -49,6 +49,23 @@ func (r *rig) call(method, target string, body io.Reader, header ...string) *htt
 	return w.Result()
 }
 
+func TestWhoeverAsksHearsOfWebhooks(t *testing.T) {
+	r := newRig(t)
+	served := make(chan string, 2)
+	r.config.OnServe = func(instance, url string) { served <- instance + " " + url }
+	h, _ := r.process("tele", Webhooks)
+	address, stop := serve(t, h, "in", http.NotFound)
+	if got := <-served; got != "tele "+address {
+		t.Errorf("told %q, want tele %s", got, address)
+	}
+	_ = stop()
+	later, _ := r.process("tele", Webhooks) // the next process serves the same path
+	serve(t, later, "in", http.NotFound)
+	if got := <-served; got != "tele "+address {
+		t.Errorf("told %q, want tele %s", got, address)
+	}
+}
+
 func TestWebhook(t *testing.T) {
 	r := newRig(t)
 	h, _ := r.process("tele", Webhooks)

@@ -35,6 +35,14 @@ func spelledOut(lang string) string {
 // compileAssemblyScript uses the SDK that the policy has beside it, with the options of its own asconfig.json if there is one, and
 // otherwise this Flynn's.
 func compileAssemblyScript(ctx context.Context, m Manifest, dir, out string) error {
+	if err := compileScript(ctx, m, dir, out, "--sourceMap"); err != nil {
+		return err
+	}
+	return splitMap(out)
+}
+
+// compileScript is compileAssemblyScript with other options of the compiler's.
+func compileScript(ctx context.Context, m Manifest, dir, out string, more ...string) error {
 	asc, err := findCompiler(ctx, absolute(dir))
 	if err != nil {
 		return err
@@ -54,7 +62,7 @@ func compileAssemblyScript(ctx context.Context, m Manifest, dir, out string) err
 		config = filepath.Join(packages, scriptPackage, scriptOptions)
 	}
 	args := append(asc[1:], m.Build.Source, "--config", config, "--path", packages, "--outFile", absolute(out))
-	return run(ctx, dir, []string{"NO_COLOR=1"}, asc[0], args...)
+	return run(ctx, dir, []string{"NO_COLOR=1"}, asc[0], append(args, more...)...)
 }
 
 func missing(path string) bool {

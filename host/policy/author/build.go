@@ -67,6 +67,9 @@ func replace(path string, write func(temp string) error) (err error) {
 	if err := syncFile(temp); err != nil {
 		return err
 	}
+	if err := placeMap(temp, path); err != nil {
+		return err
+	}
 	return os.Rename(temp, path)
 }
 

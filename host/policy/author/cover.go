@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -76,23 +77,27 @@ func (p *loaded) coverage(dir string, t *tally) (cover.Report, error) {
 	if err != nil {
 		return cover.Report{}, err
 	}
-	source, err := cover.Read(wasm)
+	source, err := readSource(p.path, wasm)
 	if err != nil {
 		return cover.Report{}, fmt.Errorf("%s: %w", p.path, err)
 	}
 	if t.module == nil {
 		return cover.Report{}, errors.New("no case was asked, so that nothing is covered")
 	}
-	return source.Report(t.module.Blocks(), t.counts, ownCode(p.manifest.Language, dir)), nil
+	return source.Report(t.module.Blocks(), t.counts, ownCode(p.manifest, dir)), nil
 }
 
 // ownCode tells the author's code from that of the language and of the SDK.
-func ownCode(language, dir string) cover.Own {
+func ownCode(m Manifest, dir string) cover.Own {
 	own := cover.Own{File: cover.InFolder("flynn.h", "flynn/", "vendor/", "node_modules/", "target/")}
-	switch language {
+	switch m.Language {
 	case "go":
 		module := goModule(dir)
 		own.Function = func(name string) bool { return ownGo(name, module) }
+		if own.Below = goPackage(dir); strings.HasSuffix(m.Build.Source, ".go") {
+			// Files that are named one by one keep the name that they were given, and every other is in a folder.
+			own.Below, own.File = "", func(name string) bool { return !strings.Contains(name, "/") && strings.HasSuffix(name, ".go") }
+		}
 	case "rust":
 		own.Function = func(name string) bool {
 			return !slices.ContainsFunc([]string{"_ZN4core", "_ZN5alloc", "_ZN3std", "_ZN17compiler_builtins", "_ZN5flynn", "rust_", "__rust"},
@@ -122,6 +127,20 @@ func goModule(dir string) string {
 		return ""
 	}
 	return regexp.MustCompile(`[^\w.]`).ReplaceAllString(modfile.ModulePath(text), "_")
+}
+
+// goPackage is how the compiler names the files in dir: by the path of the module that the folder lies in and the way from there.
+func goPackage(dir string) string {
+	dir = absolute(dir)
+	for at := dir; ; at = filepath.Dir(at) {
+		text, err := os.ReadFile(filepath.Join(at, "go.mod"))
+		if rest, outside := filepath.Rel(at, dir); err == nil && outside == nil {
+			return path.Join(modfile.ModulePath(text), filepath.ToSlash(rest)) + "/"
+		}
+		if at == filepath.Dir(at) {
+			return "./"
+		}
+	}
 }
 
 // WriteCoverage writes the coverage of the policy in dir in LCOV's format.

@@ -14,7 +14,6 @@ import (
 	"github.com/docker/go-units"
 
 	"github.com/flynnhost/flynn/host/policy"
-	"github.com/flynnhost/flynn/host/policy/cover"
 	"github.com/flynnhost/flynn/host/policy/meter"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
@@ -47,7 +46,7 @@ type Sheet struct {
 
 	Sections  []Section        `json:"sections"`
 	Producers []meter.Producer `json:"producers"`
-	Lines     bool             `json:"lines"` // its debug information names lines of the source
+	Lines     bool             `json:"lines"` // its debug information, or a map beside it, names lines of the source
 	Names     int              `json:"names"` // functions with a name
 
 	Limits []LimitAsked `json:"limits"`
@@ -94,7 +93,7 @@ func Inspect(ctx context.Context, path string) (Sheet, error) {
 	if in.Refused != nil {
 		s.Problems = append(s.Problems, Problem{true, in.Refused.Error()})
 	}
-	s.readSections(in.Wasm)
+	s.readSections(source.Path, in.Wasm)
 	s.readInfo(in)
 	s.readPlan(in.Wasm)
 	s.advise(source, path)
@@ -150,7 +149,7 @@ func (s *Sheet) readInfo(in policy.Inspection) {
 	}
 }
 
-func (s *Sheet) readSections(wasm []byte) {
+func (s *Sheet) readSections(path string, wasm []byte) {
 	sections, err := meter.Sections(wasm)
 	if err != nil {
 		return // it is refused for this
@@ -165,7 +164,7 @@ func (s *Sheet) readSections(wasm []byte) {
 			s.Producers = append(s.Producers, meter.Producers(c.Data)...)
 		}
 	}
-	if source, err := cover.Read(wasm); err == nil {
+	if source, err := readSource(path, wasm); err == nil {
 		s.Lines = source.HasLines()
 	}
 }
@@ -237,7 +236,7 @@ func (s *Sheet) ownRecursive(dir string) []string {
 			language = strings.ToLower(p.Name)
 		}
 	}
-	own := ownCode(language, dir).Function
+	own := ownCode(Manifest{Language: language}, dir).Function
 	return slices.DeleteFunc(slices.Clone(s.Recursive), func(name string) bool { return own != nil && !own(name) })
 }
 

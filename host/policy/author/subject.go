@@ -95,8 +95,8 @@ func (s *Subject) Source() (*cover.Source, cover.Own, error) {
 	if err != nil {
 		return nil, cover.Own{}, err
 	}
-	source, err := cover.Read(wasm)
-	return source, ownCode(s.p.manifest.Language, s.dir), err
+	source, err := readSource(s.p.path, wasm)
+	return source, ownCode(s.p.manifest, s.dir), err
 }
 
 // Settle fills in and checks what facts that were changed may lack.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/policy/cover"
 	"github.com/fsnotify/fsnotify"
 )
 
@@ -87,7 +88,7 @@ func isFurniture(name string) bool {
 // isSource tells what is worth a build: not what a build, or an editor for itself, writes.
 func isSource(m Manifest, dir, path string) bool {
 	name := filepath.Base(path)
-	return !isFurniture(name) && path != m.modulePath(dir) && filepath.Ext(name) != ".wasm" && !strings.HasSuffix(name, "~")
+	return !isFurniture(name) && path != m.modulePath(dir) && filepath.Ext(strings.TrimSuffix(name, cover.MapSuffix)) != ".wasm" && !strings.HasSuffix(name, "~")
 }
 
 // oneRound is what one save leads to.

@@ -1,9 +1,9 @@
 // Package cover tells which places of a policy's source have run, for a module in any language: the very module that ships.
 //
 // Start with Read, which finds out what the module itself says of its source, and Source.Report, which puts the counts of a
-// run beside it. The engine counts basic blocks (policy.Config.CountBlocks). A block belongs to the lines that the module's debug information
-// gives for its instructions: DWARF of C and Rust, the line table of the runtime of Go. Without, it belongs to a function of the
-// name section, and without that to a number.
+// run beside it. The engine counts basic blocks (policy.Config.CountBlocks). A block belongs to the lines that are known for its
+// instructions: from DWARF (C, Rust), from the line table of Go's runtime, or with ReadMapped from a source map (AssemblyScript).
+// Without, it belongs to a function of the name section, and without that to a number.
 //
 // The package only reads: a module comes from anywhere, so what it says of itself is bounded and may be wrong, and a report is
 // for people. It decides nothing.
@@ -56,12 +56,25 @@ func Read(wasm []byte) (*Source, error) {
 			debug[c.Name] = c.Data
 		}
 	}
-	s.rows = dwarfRows(debug)
+	if s.rows = dwarfRows(debug); s.HasLines() {
+		return s, nil
+	}
+	if module, err := meter.Look(wasm); err == nil {
+		s.rows = goRows(module)
+	}
 	return s, nil
 }
 
 // HasLines tells whether lines are known.
 func (s *Source) HasLines() bool { return len(s.rows) > 0 }
+
+// tells is whether lines of the author's are known. They are not where the author's files have names that say nothing of the folder.
+func (s *Source) tells(own Own) bool {
+	return slices.ContainsFunc(s.rows, func(r row) bool {
+		_, mine := own.file(r.file)
+		return mine
+	})
+}
 
 // function is the name of a function, or its number.
 func (s *Source) function(index int) string {
@@ -95,8 +108,26 @@ func (s *Source) positions(b meter.Block) []position {
 
 // Own says what the policy's author wrote. Everything else is of a runtime, a library or an SDK, which the author need not test.
 type Own struct {
+	Below    string                 // where lines are known: how the names of files begin that File is asked for. Reports leave it out
 	File     func(name string) bool // where lines are known
 	Function func(name string) bool // where they are not; nil is every function
+}
+
+// file is the author's name of a file, if it is the author's.
+func (o Own) file(name string) (string, bool) {
+	name, ok := strings.CutPrefix(name, o.Below)
+	return name, ok && o.File(name)
+}
+
+// files are those positions of a list that are the author's, under the author's names.
+func (o Own) files(list []position) (mine []position) {
+	for _, p := range list {
+		if name, ok := o.file(p.file); ok {
+			p.file = name
+			mine = append(mine, p)
+		}
+	}
+	return mine
 }
 
 // InFolder is the author's part of a module whose debug information names files by their path from the policy's folder: what

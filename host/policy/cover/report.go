@@ -86,7 +86,7 @@ func (p Place) at() string {
 
 // Report puts the counts beside the source. counts has a number for each block.
 func (s *Source) Report(blocks []meter.Block, counts []uint64, own Own) Report {
-	c := &collector{source: s, own: own, files: map[string]map[int]*Line{}, perFile: map[string]*Total{}}
+	c := &collector{source: s, own: own, byLine: s.tells(own), files: map[string]map[int]*Line{}, perFile: map[string]*Total{}}
 	for i, b := range blocks {
 		c.report.Module.add(counts[i] > 0)
 		if i == 0 || b.Function != blocks[i-1].Function {
@@ -99,10 +99,10 @@ func (s *Source) Report(blocks []meter.Block, counts []uint64, own Own) Report {
 
 // Own tells of each block whether some of it is the author's; without any that is, all are.
 func (s *Source) Own(blocks []meter.Block, own Own) []bool {
-	mine, some := make([]bool, len(blocks)), false
+	mine, some, byLine := make([]bool, len(blocks)), false, s.tells(own)
 	for i, b := range blocks {
-		if s.HasLines() {
-			mine[i] = slices.ContainsFunc(s.positions(b), func(p position) bool { return own.File(p.file) })
+		if byLine {
+			mine[i] = len(own.files(s.positions(b))) > 0
 		} else {
 			mine[i] = own.Function == nil || own.Function(s.function(b.Function))
 		}
@@ -120,6 +120,7 @@ func (s *Source) Own(blocks []meter.Block, own Own) []bool {
 type collector struct {
 	source   *Source
 	own      Own
+	byLine   bool
 	report   Report
 	function *Function // that the last block was of, if it is the author's
 	calls    uint64    // of the function
@@ -132,8 +133,8 @@ func (c *collector) block(b meter.Block, count uint64) {
 		c.calls = count
 	}
 	at := position{}
-	if c.source.HasLines() {
-		list := slices.DeleteFunc(c.source.positions(b), func(p position) bool { return !c.own.File(p.file) })
+	if c.byLine {
+		list := c.own.files(c.source.positions(b))
 		if len(list) == 0 {
 			c.begin(b)
 			return
@@ -187,7 +188,7 @@ func (c *collector) lines(list []position, count uint64) {
 func (c *collector) finish() Report {
 	r := c.report
 	r.Functions = slices.DeleteFunc(r.Functions, func(f Function) bool { return f.Blocks == 0 })
-	if !c.source.HasLines() {
+	if !c.byLine {
 		for _, f := range r.Functions {
 			if f.Covered < f.Blocks {
 				r.Uncovered = append(r.Uncovered, Place{Function: f.Name, Total: f.Total})

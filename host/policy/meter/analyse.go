@@ -56,10 +56,16 @@ type analyser struct {
 	frames  []frame
 	height  int
 	charged int // the edit that charges for the basic block
+	seen    func(Instruction)
 }
 
 func (w *rewriter) analyse(typ functype, body []byte) (*function, error) {
-	a := &analyser{m: w, r: &reader{data: body}, f: &function{typ: typ, locals: len(typ.params), size: len(body)}}
+	return w.analyseAll(typ, body, nil)
+}
+
+// analyseAll is analyse that tells seen, if it is there, of every instruction before it is checked.
+func (w *rewriter) analyseAll(typ functype, body []byte, seen func(Instruction)) (*function, error) {
+	a := &analyser{m: w, r: &reader{data: body}, f: &function{typ: typ, locals: len(typ.params), size: len(body)}, seen: seen}
 	if err := a.declarations(); err != nil {
 		return nil, err
 	}
@@ -149,7 +155,11 @@ func (a *analyser) push(n int) {
 func (a *analyser) step() error {
 	at := a.r.at
 	a.f.effort.instructions++
-	switch op := a.r.byte(); op {
+	op := a.r.byte()
+	if a.seen != nil {
+		a.seen(Instruction{at, op, len(a.frames)})
+	}
+	switch op {
 	case opBlock, opLoop, opIf:
 		return a.open(op)
 	case opElse:

@@ -82,6 +82,7 @@ type module struct {
 	dataCount *uint32
 	bodies    [][]byte
 	bodyAt    []int // where each begins in the code section's content
+	codeAt    int   // where that begins in the module
 	data      []segment
 	names     []byte // the name section
 }
@@ -112,6 +113,9 @@ func decode(wasm []byte) (*module, error) {
 			return nil, malformed("section %d stands twice or in the wrong place", id)
 		}
 		last = order[id]
+		if id == secCode {
+			m.codeAt = r.at - len(body.data)
+		}
 		if err := m.section(id, body); err != nil {
 			return nil, err
 		}

@@ -190,6 +190,13 @@ func (s *Server) wake() {
 	s.changed = make(chan struct{})
 }
 
+// Changed returns a channel that is closed when anything changes that Sent, Read or Hooks tell.
+func (s *Server) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
 func (s *Server) wait(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	timeout := time.After(10 * time.Second)

@@ -6,6 +6,7 @@
 //
 //	out {"ready":{"settings":{"address":"127.0.0.1:4711"},"secrets":{"token":"t"}}}
 //	in  {"post":{"id":"1","text":"hello"}}         a person says so to the plugin in private
+//	in  {"webhook":{"url":"http://127.0.0.1:4712/hooks/x"}}     where the plugin takes the platform's requests, each time that it begins to
 //	in  {"disconnect":true}                         break every connection
 //	out {"shown":{"text":"hi"}}                     the platform shows a new message of the plugin
 //	out {"edited":{"text":"hi!"}}                   it shows an edited one
@@ -37,6 +38,11 @@ type Post struct {
 	Media int `json:"media,omitempty"`
 }
 
+// Webhook is an address at which the plugin takes the platform's requests.
+type Webhook struct {
+	URL string `json:"url"`
+}
+
 // Shown is a message of the plugin as people see it.
 type Shown struct {
 	Text string `json:"text"`
@@ -44,8 +50,9 @@ type Shown struct {
 
 // Command is a line to the platform: one of its fields is set.
 type Command struct {
-	Post       *Post `json:"post,omitempty"`
-	Disconnect bool  `json:"disconnect,omitempty"`
+	Post       *Post    `json:"post,omitempty"`
+	Webhook    *Webhook `json:"webhook,omitempty"`
+	Disconnect bool     `json:"disconnect,omitempty"`
 }
 
 // Report is a line from the platform: one of its fields is set.
@@ -64,6 +71,13 @@ type Platform interface {
 	Disconnect()
 	// Close ends it.
 	Close()
+}
+
+// Caller is a Platform that sends its messages to a webhook. Before it knows an address it keeps what people say.
+type Caller interface {
+	Platform
+	// Webhook tells where the plugin listens now. The plugin has just begun to: it can be asked to prove who it is.
+	Webhook(w Webhook) error
 }
 
 // Main runs a platform as a program: start begins to listen and may report from any goroutine from then on.
@@ -108,15 +122,27 @@ func obey(in io.Reader, p Platform) error {
 		if err := json.Unmarshal(commands.Bytes(), &c); err != nil {
 			return fmt.Errorf("read a command: %w", err)
 		}
-		if c.Disconnect {
-			p.Disconnect()
-		}
-		if c.Post == nil {
-			continue
-		}
-		if err := p.Post(*c.Post); err != nil {
-			return fmt.Errorf("post %s: %w", c.Post.ID, err)
+		if err := carryOut(p, c); err != nil {
+			return err
 		}
 	}
 	return commands.Err()
+}
+
+func carryOut(p Platform, c Command) error {
+	if c.Disconnect {
+		p.Disconnect()
+	}
+	if caller, ok := p.(Caller); ok && c.Webhook != nil {
+		if err := caller.Webhook(*c.Webhook); err != nil {
+			return fmt.Errorf("take the webhook %s: %w", c.Webhook.URL, err)
+		}
+	}
+	if c.Post == nil {
+		return nil
+	}
+	if err := p.Post(*c.Post); err != nil {
+		return fmt.Errorf("post %s: %w", c.Post.ID, err)
+	}
+	return nil
 }

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/hostapi"
+)
+
+// plugin is the channel.
+type plugin struct {
+	settings settings
+	host     *hostapi.Host
+	threads  threads
+	log      *slog.Logger
+	board    board
+	cursor   cursor
+
+	noting sync.Mutex // of what is remembered of a conversation, between reading and writing it
+}
+
+var (
+	_ channel.Reconciler = (*plugin)(nil)
+	_ channel.Fetcher    = (*plugin)(nil)
+	_ channel.Uploader   = (*plugin)(nil)
+)
+
+// Describe implements channel.Channel.
+func (p *plugin) Describe() channel.Description {
+	return channel.Description{
+		Name: "email", Version: "0.1.0",
+		Capabilities: channel.Capabilities{MaxTextRunes: 60_000, MaxAttachmentBytes: maxAttachment, Markdown: true},
+	}
+}
+
+// Configure implements channel.Channel.
+func (p *plugin) Configure(_ context.Context, c channel.Config) error {
+	s, err := newSettings(c)
+	if err != nil {
+		return err
+	}
+	p.settings, p.host, p.threads, p.log = s, c.Host, threads{c.Host}, c.Log
+	p.cursor.moved = make(chan struct{}, 1)
+	return nil
+}
+
+// Run implements channel.Channel: it follows the mailbox again and again until ctx ends.
+func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
+	p.board.open(in, p.settings.Address)
+	defer p.board.open(nil, "")
+	var saving sync.WaitGroup
+	defer saving.Wait()
+	saving.Go(func() { p.save(ctx) })
+	for failures := 0; ctx.Err() == nil; {
+		began := time.Now()
+		err := p.once(ctx, in)
+		if ctx.Err() != nil {
+			break
+		}
+		p.board.in(err)
+		if failures++; time.Since(began) > time.Minute {
+			failures = 1
+		}
+		p.log.Warn("following the mailbox failed", "error", clean(err.Error(), 500))
+		select {
+		case <-time.After(backoff(failures, refused(err))):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// once makes sure that mail can go out, so that a wrong password shows before the first answer, and follows until something fails.
+func (p *plugin) once(ctx context.Context, in channel.Inbox) error {
+	p.board.out(p.tryOut(ctx))
+	return p.follow(ctx, in)
+}
+
+func (p *plugin) tryOut(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout)
+	defer cancel()
+	client, end, err := p.settings.smtp(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	_ = client.Quit() // it is only politeness
+	return nil
+}
+
+// backoff is the wait before the next try: doubling from half a second to two minutes, half of it at random. A password that was refused is not
+// tried in haste: servers lock accounts for that.
+func backoff(failures int, refused bool) time.Duration {
+	d := min(500*time.Millisecond<<min(failures-1, 10), 2*time.Minute)
+	if refused && failures > 2 {
+		d = 5 * time.Minute
+	}
+	return d/2 + rand.N(d/2)
+}
+
+func refused(err error) bool {
+	e := (*authError)(nil)
+	return errors.As(err, &e)
+}
+
+// board shows how both directions fare as one state.
+type board struct {
+	mu        sync.Mutex
+	inbox     channel.Inbox
+	ready     string // what is said when all is well
+	known     bool   // the way in was tried
+	way, back error  // what is wrong with the way in and the way out
+}
+
+// open begins to show, or ends it.
+func (b *board) open(in channel.Inbox, ready string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.inbox, b.ready, b.known, b.way, b.back = in, ready, false, nil, nil
+	if in != nil {
+		in.Status(channel.StateConnecting, ready)
+	}
+}
+
+func (b *board) in(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.way, b.known = err, true
+	b.show()
+}
+
+func (b *board) out(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.back = err
+	b.show()
+}
+
+// noWayOut tells whether the last try to send failed before it began.
+func (b *board) noWayOut() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.back != nil
+}
+
+func (b *board) show() {
+	err := errors.Join(b.way, b.back)
+	switch {
+	case b.inbox == nil || !b.known:
+	case err == nil:
+		b.inbox.Status(channel.StateReady, b.ready)
+	case refused(err):
+		b.inbox.Status(channel.StateAuthRequired, oneLine(err.Error(), 300))
+	default:
+		b.inbox.Status(channel.StateDegraded, oneLine(err.Error(), 300))
+	}
+}

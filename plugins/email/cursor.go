@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/emersion/go-imap/v2"
+)
+
+// position is a mail in the mailbox: everything up to it was seen.
+type position struct {
+	Validity uint32    `json:"uid_validity"`
+	UID      imap.UID  `json:"uid"`
+	At       time.Time `json:"at"` // when the last mail came
+	// Since leaves out the mails that came before that day: the server has numbered the mailbox anew, and they were seen under other numbers.
+	Since time.Time `json:"since,omitzero"`
+}
+
+// cursor is how far the mailbox was read, and how far the host has it. Reading does not wait for the host: mails are handed over as they come, and
+// the host acks them in order.
+type cursor struct {
+	mu            sync.Mutex
+	handed, acked position
+	pending       int           // handed over and not acked
+	lost          bool          // the host did not take one: what comes behind it must not move acked
+	moved         chan struct{} // one signal for the saver
+}
+
+// restart begins at a position.
+func (c *cursor) restart(at position) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.handed, c.acked, c.lost = at, at, false
+}
+
+// next is where reading goes on; ok is false when that has to be asked of the host.
+func (c *cursor) next() (at position, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.handed, c.handed.Validity != 0 && !c.lost
+}
+
+// hand notes a mail that is handed over, or skipped.
+func (c *cursor) hand(at position, skipped bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at.At.Before(c.handed.At) {
+		at.At = c.handed.At // a mail that was moved here keeps its time
+	}
+	c.handed = at
+	switch {
+	case !skipped:
+		c.pending++
+	case c.pending == 0 && !c.lost: // otherwise it is passed with the next mail
+		c.advance(at)
+	}
+}
+
+// done notes what the host says to the oldest mail that is pending.
+func (c *cursor) done(at position, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pending--
+	if c.lost = c.lost || err != nil; !c.lost && at.Validity == c.acked.Validity {
+		c.advance(at)
+	}
+}
+
+// undo notes that a mail was not handed over after all, and never will be.
+func (c *cursor) undo() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pending--; c.pending == 0 && !c.lost {
+		c.advance(c.handed)
+	}
+}
+
+func (c *cursor) advance(at position) {
+	if at.At.Before(c.acked.At) {
+		at.At = c.acked.At
+	}
+	c.acked = at
+	select {
+	case c.moved <- struct{}{}:
+	default:
+	}
+}
+
+func (c *cursor) position() position {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.acked
+}
+
+const (
+	positionKey = "position"
+	saveTime    = 5 * time.Second
+)
+
+// save writes the position to the host whenever it moves, and a last time at the end.
+func (p *plugin) save(ctx context.Context) {
+	for {
+		select {
+		case <-p.cursor.moved:
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
+			defer cancel()
+			if at := p.cursor.position(); at.Validity != 0 {
+				p.trySave(last, at)
+			}
+			return
+		}
+		p.trySave(ctx, p.cursor.position())
+	}
+}
+
+// trySave need not succeed: what is read again after a restart the host recognises.
+func (p *plugin) trySave(ctx context.Context, at position) {
+	if err := p.remember(ctx, at); err != nil {
+		p.log.Warn("remember how far the mailbox was read", "error", err)
+	}
+}
+
+func (p *plugin) remember(ctx context.Context, at position) error {
+	value, err := json.Marshal(at)
+	if err != nil {
+		return err
+	}
+	return p.host.Set(ctx, positionKey, value)
+}
+
+// remembered is the position that the host has.
+func (p *plugin) remembered(ctx context.Context) (at position, known bool, err error) {
+	value, known, err := p.host.Get(ctx, positionKey)
+	if err != nil || !known {
+		return at, false, err
+	}
+	if err := json.Unmarshal(value, &at); err != nil {
+		return at, false, fmt.Errorf("read how far the mailbox was read: %w", err)
+	}
+	return at, true, nil
+}

@@ -1,0 +1,315 @@
+// Package emailtest is a mail server for tests: an IMAP server and an SMTP server on loopback, with one account, that speak the real protocols and
+// fail on demand.
+//
+// Begin with New. Deliver puts a mail into the mailbox, Sent shows what was handed in, Next makes the next sends fail, Disconnect, RefuseLogins and
+// Renumber trouble those who read. Delivering what was handed in to anybody else is not its business.
+package emailtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapserver"
+	"github.com/emersion/go-imap/v2/imapserver/imapmemserver"
+	"github.com/emersion/go-smtp"
+)
+
+// The account, and the name with which the server signs what it found out about a sender.
+const (
+	Address    = "flynn@flynn.test"
+	Password   = "secret"
+	AuthservID = "mx.flynn.test"
+)
+
+// Mail is one that was handed in.
+type Mail struct {
+	From string
+	To   []string
+	Raw  []byte
+}
+
+// Server is the pretended mail server.
+type Server struct {
+	t          testing.TB
+	imap, smtp *listener
+	tls        *tls.Config // nil: no encryption
+	ca         string
+	user       *imapmemserver.User
+
+	mu      sync.Mutex
+	refuse  bool // logins
+	trouble []Trouble
+	sent    []Mail
+	changed chan struct{} // closed and replaced when a mail is handed in
+	came    chan struct{} // the same when one comes
+	logins  int
+}
+
+// New starts one without encryption. It ends with the test.
+func New(t testing.TB) *Server {
+	t.Helper()
+	return start(t, nil, "")
+}
+
+// NewTLS starts one whose SMTP begins with STARTTLS and whose IMAP is encrypted from the first byte.
+func NewTLS(t testing.TB) *Server {
+	t.Helper()
+	config, ca := certificate(t)
+	return start(t, config, ca)
+}
+
+func start(t testing.TB, config *tls.Config, ca string) *Server {
+	t.Helper()
+	s := &Server{t: t, tls: config, ca: ca, user: imapmemserver.NewUser(Address, Password), changed: make(chan struct{}), came: make(chan struct{})}
+	for _, name := range []string{"INBOX", "Sent"} {
+		if err := s.user.Create(name, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.imap, s.smtp = listen(t), listen(t)
+	quiet := log.New(io.Discard, "", 0)
+	in := imapserver.New(&imapserver.Options{
+		NewSession: func(*imapserver.Conn) (imapserver.Session, *imapserver.GreetingData, error) {
+			return &reader{imapmemserver.NewUserSession(s.user), s}, nil, nil
+		},
+		Caps: imap.CapSet{imap.CapIMAP4rev1: {}, imap.CapIMAP4rev2: {}}, InsecureAuth: config == nil, Logger: quiet,
+	})
+	out := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) { return &sender{server: s, conn: c}, nil }))
+	out.Domain, out.AllowInsecureAuth, out.TLSConfig, out.ErrorLog, out.MaxMessageBytes = "flynn.test", config == nil, config, quiet, 64<<20
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = in.Serve(s.imap.withTLS(config)) })
+	serving.Go(func() { _ = out.Serve(s.smtp) })
+	t.Cleanup(func() {
+		_ = s.imap.Close()
+		_ = in.Close()
+		_ = out.Close()
+		s.Disconnect()
+		serving.Wait()
+	})
+	return s
+}
+
+// Settings are those of the plugin for this server.
+func (s *Server) Settings() map[string]any {
+	out := map[string]any{
+		"imap": s.imap.Addr().String(), "smtp": s.smtp.Addr().String(), "address": Address, "authserv_id": AuthservID,
+		"imap_tls": "none", "smtp_tls": "none", "insecure": true,
+	}
+	if s.tls != nil {
+		out["imap_tls"], out["smtp_tls"], out["insecure"], out["ca"] = "implicit", "starttls", false, s.ca
+	}
+	return out
+}
+
+// Deliver puts a mail into the mailbox as if it had just come. Lines may end in LF.
+func (s *Server) Deliver(raw string) {
+	s.t.Helper()
+	raw = strings.ReplaceAll(strings.ReplaceAll(raw, "\r\n", "\n"), "\n", "\r\n")
+	if _, err := s.user.Append("INBOX", literal{strings.NewReader(raw)}, &imap.AppendOptions{Time: time.Now()}); err != nil {
+		s.t.Fatalf("deliver a mail: %v", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.came)
+	s.came = make(chan struct{})
+}
+
+// Vouched is the header by which the server says that a mail comes from a domain.
+func Vouched(domain string) string {
+	return "Authentication-Results: " + AuthservID + ";\n dmarc=pass (p=reject) header.from=" + domain + "\n"
+}
+
+// literal is a mail as the IMAP server takes it.
+type literal struct{ *strings.Reader }
+
+// Size implements imap.LiteralReader.
+func (l literal) Size() int64 { return int64(l.Len()) }
+
+// Kept counts the mails in a mailbox.
+func (s *Server) Kept(mailbox string) int {
+	s.t.Helper()
+	data, err := s.user.Status(mailbox, &imap.StatusOptions{NumMessages: true})
+	if err != nil || data.NumMessages == nil {
+		s.t.Fatalf("count the mails of %s: %v", mailbox, err)
+	}
+	return int(*data.NumMessages)
+}
+
+// Renumber empties the mailbox and numbers what comes then anew, as after a move to another server.
+func (s *Server) Renumber() {
+	s.t.Helper()
+	s.Disconnect()
+	if err := s.user.Delete("INBOX"); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.user.Create("INBOX", nil); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Disconnect breaks every connection.
+func (s *Server) Disconnect() {
+	s.imap.drop()
+	s.smtp.drop()
+}
+
+// RefuseLogins refuses every login from now on, or no longer.
+func (s *Server) RefuseLogins(yes bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refuse = yes
+}
+
+// Logins counts the tries to log in.
+func (s *Server) Logins() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.logins
+}
+
+// Sent waits for n mails that were handed in, and returns what there is when ctx ends.
+func (s *Server) Sent(ctx context.Context, n int) []Mail {
+	for {
+		s.mu.Lock()
+		all, changed := s.sent, s.changed
+		s.mu.Unlock()
+		if len(all) >= n {
+			return all
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return all
+		}
+	}
+}
+
+func (s *Server) record(m Mail) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent = append(s.sent, m)
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// login counts a try and says whether it may go on.
+func (s *Server) login() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.logins++
+	return !s.refuse
+}
+
+// reader is a session of IMAP.
+type reader struct {
+	*imapmemserver.UserSession
+	server *Server
+}
+
+// Login implements imapserver.Session.
+func (r *reader) Login(user, password string) error {
+	if !r.server.login() {
+		return imapserver.ErrAuthFailed
+	}
+	return r.UserSession.Login(user, password)
+}
+
+// Idle implements imapserver.Session: unlike the library's it also tells of what came between the last command and this one, as real servers do.
+func (r *reader) Idle(w *imapserver.UpdateWriter, stop <-chan struct{}) error {
+	for {
+		r.server.mu.Lock()
+		came := r.server.came
+		r.server.mu.Unlock()
+		if err := r.Poll(w, true); err != nil {
+			return err
+		}
+		select {
+		case <-came:
+		case <-stop:
+			return nil
+		}
+	}
+}
+
+// listener remembers its connections, to break them.
+type listener struct {
+	net.Listener
+	mu    sync.Mutex
+	conns map[net.Conn]bool
+}
+
+func listen(t testing.TB) *listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &listener{Listener: l, conns: map[net.Conn]bool{}}
+}
+
+func (l *listener) withTLS(config *tls.Config) net.Listener {
+	if config == nil {
+		return l
+	}
+	return tls.NewListener(l, config)
+}
+
+// Accept implements net.Listener.
+func (l *listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns[c] = true
+	return c, nil
+}
+
+func (l *listener) drop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.conns {
+		_ = c.Close()
+	}
+	clear(l.conns)
+}
+
+// certificate makes one for loopback, and its authority in PEM.
+func certificate(t testing.TB) (*tls.Config, string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "emailtest"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: der}); err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, text.String()
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/netip"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+)
+
+// settings are the keys of [channels.NAME] that this plugin knows.
+type settings struct {
+	IMAP     string `json:"imap"`     // host:port
+	SMTP     string `json:"smtp"`     // host:port
+	IMAPTLS  string `json:"imap_tls"` // implicit, starttls, none; by the port
+	SMTPTLS  string `json:"smtp_tls"`
+	Insecure bool   `json:"insecure"` // lets none be chosen for a server on loopback
+	CA       string `json:"ca"`       // PEM of the authorities to trust instead of the system's
+	User     string `json:"user"`     // login; the address
+	Address  string `json:"address"`  // Flynn's own, "flynn@example.org"
+	Name     string `json:"name"`     // shown beside it
+	Mailbox  string `json:"mailbox"`
+	// SentMailbox gets a copy of what is sent; none by default.
+	SentMailbox string `json:"sent_mailbox"`
+	PollSeconds int    `json:"poll_seconds"` // at the latest, the mailbox is looked at again
+	// RequireAuthenticated marks the id of a sender whom the receiving server did not vouch for.
+	RequireAuthenticated bool   `json:"require_authenticated"`
+	AuthservID           string `json:"authserv_id"` // by which the receiving server signs its Authentication-Results
+
+	password, smtpPassword string
+	tls                    *tls.Config
+}
+
+// The ways to a server.
+const (
+	tlsImplicit = "implicit"
+	tlsStart    = "starttls"
+	tlsNone     = "none"
+)
+
+// mailAddress is what an address may look like here: RFC 5322's dot-atom in ASCII, without quoted names. It may stand in a header and in an
+// SMTP command as it is.
+var mailAddress = regexp.MustCompile("^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,126}[A-Za-z0-9])?$")
+
+var authservID = regexp.MustCompile(`^[A-Za-z0-9._/:-]{1,200}$`)
+
+func newSettings(c channel.Config) (settings, error) {
+	s := settings{Name: "Flynn", Mailbox: "INBOX", PollSeconds: 300, RequireAuthenticated: true}
+	if err := c.Decode(&s); err != nil {
+		return s, err
+	}
+	s.password, s.smtpPassword = c.Secrets["password"], c.Secrets["smtp_password"]
+	if s.smtpPassword == "" {
+		s.smtpPassword = s.password
+	}
+	if s.User == "" {
+		s.User = s.Address
+	}
+	s.Address = strings.ToLower(s.Address)
+	var errs channel.FieldErrors
+	wrong := func(bad bool, path, format string, args ...any) {
+		if bad {
+			errs = append(errs, channel.FieldError{Path: path, Message: fmt.Sprintf(format, args...)})
+		}
+	}
+	wrong(!serverAddress(s.IMAP), "imap", `want host:port, such as "imap.example.org:993"`)
+	wrong(!serverAddress(s.SMTP), "smtp", `want host:port, such as "smtp.example.org:465"`)
+	s.IMAPTLS, s.SMTPTLS = mode(s.IMAPTLS, s.IMAP, "993"), mode(s.SMTPTLS, s.SMTP, "465")
+	for _, way := range []struct{ path, mode, server string }{{"imap_tls", s.IMAPTLS, s.IMAP}, {"smtp_tls", s.SMTPTLS, s.SMTP}} {
+		known := way.mode == tlsImplicit || way.mode == tlsStart || way.mode == tlsNone
+		wrong(!known, way.path, `want "implicit", "starttls" or "none"`)
+		wrong(way.mode == tlsNone && !(s.Insecure && loopback(way.server)), way.path,
+			"the password would go over the network unencrypted: none is only for a server on loopback, with insecure = true")
+	}
+	wrong(!mailAddress.MatchString(s.Address), "address", `want Flynn's own address, such as "flynn@example.org"`)
+	wrong(s.Name != oneLine(s.Name, 100), "name", "want at most 100 characters on one line")
+	wrong(s.Mailbox == "", "mailbox", `want the name of a mailbox, such as "INBOX"`)
+	wrong(s.PollSeconds < 1 || s.PollSeconds > 1500, "poll_seconds", "want 1 to 1500")
+	wrong(s.password == "", "secrets.password", "missing: write password_env or password_file")
+	wrong(s.RequireAuthenticated && !authservID.MatchString(s.AuthservID), "authserv_id",
+		"missing: write the first word of Authentication-Results in a mail that has come to this mailbox; see the README")
+	s.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+	if s.CA != "" {
+		s.tls.RootCAs = x509.NewCertPool()
+		wrong(!s.tls.RootCAs.AppendCertsFromPEM([]byte(s.CA)), "ca", "want certificates in PEM")
+	}
+	if len(errs) > 0 {
+		return s, errs
+	}
+	return s, nil
+}
+
+// mode is the way to a server where none was chosen.
+func mode(chosen, server, implicitPort string) string {
+	_, port, _ := net.SplitHostPort(server)
+	switch {
+	case chosen != "":
+		return chosen
+	case port == implicitPort:
+		return tlsImplicit
+	}
+	return tlsStart
+}
+
+func serverAddress(s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	return err == nil && host != "" && port != ""
+}
+
+func loopback(server string) bool {
+	host, _, _ := net.SplitHostPort(server)
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+func (s settings) poll() time.Duration { return time.Duration(s.PollSeconds) * time.Second }
+
+// domain is that of an address.
+func domain(address string) string {
+	_, d, _ := strings.Cut(address, "@")
+	return d
+}

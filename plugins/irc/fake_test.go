@@ -1,0 +1,78 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flynnhost/flynn/plugins/irc/irctest"
+	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/plugintest"
+)
+
+// connect runs the plugin against a fake server that has accounts, and waits until the bot is there.
+func connect(t *testing.T) (*irctest.Server, *plugintest.Host) {
+	t.Helper()
+	s, err := irctest.New(irctest.Config{Accounts: map[string]string{"flynn": "sesame"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	s.Join("@Ann", "#c")
+	h := plugintest.Start(t, &plugin{}, plugintest.Config{
+		Settings: map[string]any{"address": s.Addr(), "tls": false, "channels": []string{"#c"}, "account": "flynn", "identity": "account"},
+		Secrets:  map[string]string{"sasl_password": "sesame"},
+	})
+	await(t, s, func() bool { return s.In("flynn", "#c") })
+	return s, h
+}
+
+// await waits until the server has seen to something.
+func await(t *testing.T, s *irctest.Server, so func() bool) {
+	t.Helper()
+	late := time.After(20 * time.Second)
+	for {
+		changed := s.Changed()
+		if so() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-late:
+			t.Fatal("the server waits in vain")
+		}
+	}
+}
+
+func TestAConversationWithAccounts(t *testing.T) {
+	s, h := connect(t)
+	s.Say("Ann", "#c", "flynn: hello")
+	e := h.Event()
+	h.Ack()
+	if e.ID != "m1" || e.Text != "hello" || !e.Addressed || e.Sender.ID != "ann" || len(e.Sender.Roles) != 1 || e.Sender.Roles[0] != "op" {
+		t.Errorf("event %+v", e)
+	}
+	if sent, err := h.Send(channel.Send{Key: "k", Conversation: e.Conversation, Text: "one\ntwo"}); sent.Outcome != channel.OutcomeSent {
+		t.Errorf("sent %+v, %v", sent, err)
+	}
+	if said := s.Said(); len(said) != 2 || said[0].To != "#c" || said[0].Text+said[1].Text != "onetwo" {
+		t.Errorf("the bot said %+v", said)
+	}
+	s.Refuse("#c", true)
+	if sent, err := h.Send(channel.Send{Key: "l", Conversation: e.Conversation, Text: "three"}); sent.Outcome != channel.OutcomeNotSent {
+		t.Errorf("what the server refuses is %+v, %v", sent, err)
+	}
+}
+
+func TestTheBotComesBack(t *testing.T) {
+	s, h := connect(t)
+	s.Drop()
+	await(t, s, func() bool { return !s.In("flynn", "#c") })
+	await(t, s, func() bool { return s.In("flynn", "#c") })
+	s.Say("Ann", "flynn", "still there?")
+	e := h.Event()
+	h.Ack()
+	if !strings.HasPrefix(e.Conversation.ID, "ann!") || e.Conversation.Kind != channel.DM {
+		t.Errorf("event %+v", e)
+	}
+}

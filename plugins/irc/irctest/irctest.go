@@ -1,0 +1,205 @@
+// Package irctest is a small IRC server for tests: one that a bot can register with, join channels on, and be talked to, on loopback.
+//
+// Begin with New. Say is what a person writes to the bot or into a channel; Said tells what the bot wrote. Drop breaks every
+// connection, Refuse has the server refuse what is meant for somebody. It speaks RFC 1459 and 2812 as far as a bot needs, with the
+// capabilities message-tags, server-time, account-tag and sasl of IRCv3; operators and other servers it does not have.
+// People are there because they speak: only bots connect.
+package irctest
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Name is the server's own.
+const Name = "irc.test"
+
+// Config is what can be set. The zero value works.
+type Config struct {
+	Accounts map[string]string // passwords by name, for SASL; without any it is not offered
+}
+
+// Server is the fake.
+type Server struct {
+	config   Config
+	listener net.Listener
+	work     sync.WaitGroup
+
+	mu       sync.Mutex
+	closed   bool
+	conns    map[*client]bool
+	channels map[string]map[string]bool // people by folded channel
+	refused  map[string]bool            // folded targets
+	said     []Message
+	last     int           // number of the latest message
+	changed  chan struct{} // closed and replaced with each message of the bot, and when one comes or goes
+}
+
+// Message is what somebody wrote.
+type Message struct {
+	From, To, Text string
+}
+
+// New starts a server on a loopback port. The caller must call Close.
+func New(c Config) (*Server, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		config: c, listener: l, conns: map[*client]bool{}, channels: map[string]map[string]bool{}, refused: map[string]bool{}, changed: make(chan struct{}),
+	}
+	s.work.Go(s.accept)
+	return s, nil
+}
+
+// Addr is host:port.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// Close ends the server and returns when every connection is gone.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	_ = s.listener.Close()
+	s.Drop()
+	s.work.Wait()
+}
+
+// Drop breaks every connection.
+func (s *Server) Drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		_ = c.conn.Close()
+	}
+}
+
+func (s *Server) accept() {
+	for {
+		conn, err := s.listener.Accept()
+		if err != nil {
+			return
+		}
+		c := &client{server: s, conn: conn, caps: map[string]bool{}, joined: map[string]bool{}}
+		s.mu.Lock()
+		if s.closed {
+			s.mu.Unlock()
+			_ = conn.Close()
+			return
+		}
+		s.conns[c] = true
+		s.work.Go(c.serve)
+		s.mu.Unlock()
+	}
+}
+
+// Join puts a person into a channel, with "@" or "+" before the nick if it has that rank there.
+func (s *Server) Join(nick, channel string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.join(nick, channel)
+	bare := strings.TrimLeft(nick, "@+")
+	for c := range s.conns {
+		if c.joined[fold(channel)] {
+			c.write(":%s JOIN %s", source(bare), channel)
+			if bare != nick {
+				c.write(":%s MODE %s +%s %s", Name, channel, strings.NewReplacer("@", "o", "+", "v").Replace(nick[:len(nick)-len(bare)]), bare)
+			}
+		}
+	}
+}
+
+// join notes that somebody is in a channel. s.mu is held.
+func (s *Server) join(nick, channel string) {
+	if s.channels[fold(channel)] == nil {
+		s.channels[fold(channel)] = map[string]bool{}
+	}
+	s.channels[fold(channel)][nick] = true
+}
+
+// Say has a person write to a bot's nick or into a channel, and tells how many bots heard it: what nobody hears is lost, as it is on IRC.
+func (s *Server) Say(nick, target, text string) (heard int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	for c := range s.conns {
+		if c.welcome && (fold(c.nick) == fold(target) || c.joined[fold(target)]) {
+			c.write("%s:%s PRIVMSG %s :%s", c.tags(s.last, nick), source(nick), target, text)
+			heard++
+		}
+	}
+	return heard
+}
+
+// Refuse has the server refuse messages for a target from now on, or take them again.
+func (s *Server) Refuse(target string, refuse bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused[fold(target)] = refuse
+}
+
+// Said is what bots wrote so far.
+func (s *Server) Said() []Message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.said)
+}
+
+// Bots are the nicks of those that are registered.
+func (s *Server) Bots() (nicks []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		if c.welcome {
+			nicks = append(nicks, c.nick)
+		}
+	}
+	slices.Sort(nicks)
+	return nicks
+}
+
+// In tells whether a bot is in a channel.
+func (s *Server) In(nick, channel string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.channels[fold(channel)][nick]
+}
+
+// Changed returns a channel that is closed when Said, Bots or In tell something new.
+func (s *Server) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
+// wake tells waiters that something changed. s.mu is held.
+func (s *Server) wake() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// leave forgets a connection.
+func (s *Server) leave(c *client) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	for channel := range c.joined {
+		delete(s.channels[channel], c.nick)
+	}
+	s.wake()
+}
+
+// source is how a person or bot stands before its messages.
+func source(nick string) string { return fmt.Sprintf("%s!%s@host.test", nick, strings.ToLower(nick)) }
+
+// fold makes names equal that are equal on IRC (RFC 1459, section 2.2).
+func fold(name string) string {
+	return strings.NewReplacer("[", "{", "]", "}", `\`, "|", "^", "~").Replace(strings.ToLower(name))
+}
+
+const writeTimeout = 10 * time.Second
