@@ -60,7 +60,9 @@ func (f *fake) set(specs ...plugin.ToolSpec) {
 	f.specs = specs
 	changed := f.changed
 	f.mu.Unlock()
-	changed()
+	if changed != nil { // else nobody watches yet, and the watching begins with a look
+		changed()
+	}
 }
 
 func spec(name string) plugin.ToolSpec {
