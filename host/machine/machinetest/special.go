@@ -148,7 +148,8 @@ func testFileRaces(t *testing.T, m machine.Machine) {
 	if read == 0 || written == 0 {
 		t.Errorf("%d reads and %d writes of %d met the file: the race was not run", read, written, raceRounds/2)
 	}
-	r := execute(t, m, machine.Command{Script: `cat evil/hostname; rm -r "$(readlink evil)"; ls -A . good work cur | grep -c '[.]flynn-'`})
+	// Where cur is a link at this moment, what it leads to has names of ours.
+	r := execute(t, m, machine.Command{Script: `cat evil/hostname; rm -r "$(readlink evil)"; { ls -A . good work; [ -L cur ] || ls -A cur; } | grep -c '[.]flynn-'`})
 	if string(r.Stdout) != "secret\n0\n" {
 		t.Errorf("the file outside, and temporary files left: %q", r.Stdout)
 	}
