@@ -187,15 +187,20 @@ func (h *Host) setChannels(old, next *config.Config) {
 		if !c.Enabled || same(before[name], c) {
 			continue
 		}
-		secrets := map[string]string{}
-		for key, s := range c.Secrets {
-			secrets[key] = s.Reveal()
-		}
-		i := plugin.Instance{Name: name, Plugin: c.Plugin, Kind: plugin.Channel, Settings: c.Settings, Secrets: secrets, Critical: c.Critical}
+		i := plugin.Instance{Name: name, Plugin: c.Plugin, Kind: plugin.Channel, Settings: c.Settings, Secrets: reveal(c.Secrets), Critical: c.Critical}
 		if err := h.plugins.Add(i, &adapter{host: h, name: name}); err != nil {
 			h.log.Error("start channel", "channel", name, "error", err)
 		}
 	}
+}
+
+// reveal opens the secrets of an instance for its process, which alone gets them.
+func reveal(secrets map[string]config.Secret) map[string]string {
+	open := make(map[string]string, len(secrets))
+	for key, s := range secrets {
+		open[key] = s.Reveal()
+	}
+	return open
 }
 
 // release gives a quarantined channel another chance: who asks for a reload may have mended what was wrong with its plugin.

@@ -129,12 +129,8 @@ func (h *Host) setTools(old, next *config.Config) {
 		if !c.Enabled || sameProcess(before[name], c) {
 			continue
 		}
-		secrets := map[string]string{}
-		for key, s := range c.Secrets {
-			secrets[key] = s.Reveal()
-		}
 		settings, err := h.encloseServer(name, c)
-		i := plugin.Instance{Name: name, Plugin: c.Plugin, Kind: plugin.Tools, Settings: settings, Secrets: secrets}
+		i := plugin.Instance{Name: name, Plugin: c.Plugin, Kind: plugin.Tools, Settings: settings, Secrets: reveal(c.Secrets)}
 		if err == nil {
 			err = h.plugins.Add(i, h.provider(name))
 		}

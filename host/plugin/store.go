@@ -100,19 +100,21 @@ func (s *Store) Verify(name string) (Locked, error) {
 	return p.locked, nil
 }
 
-// VerifiedManifest reads the manifest of the active version, which has to be the one that was installed.
-func (s *Store) VerifiedManifest(name string) (Manifest, error) {
-	l, err := s.readLock()
+// Manifest reads the manifest of the active version without verifying anything.
+func (s *Store) Manifest(name string) (Manifest, error) {
+	_, t, err := s.active(name)
 	if err != nil {
 		return Manifest{}, err
 	}
-	locked, ok := l.find(name)
-	if !ok {
-		return Manifest{}, notInstalled(name)
-	}
-	t, err := openTree(s.folder(locked))
+	defer t.close()
+	return t.manifest()
+}
+
+// VerifiedManifest reads the manifest of the active version, which has to be the one that was installed.
+func (s *Store) VerifiedManifest(name string) (Manifest, error) {
+	locked, t, err := s.active(name)
 	if err != nil {
-		return Manifest{}, fmt.Errorf("open plugin %s: %w", name, err)
+		return Manifest{}, err
 	}
 	defer t.close()
 	f, err := t.verifyFile(ManifestName, locked.Files[ManifestName])
@@ -121,6 +123,23 @@ func (s *Store) VerifiedManifest(name string) (Manifest, error) {
 	}
 	_ = f.Close()
 	return t.manifest()
+}
+
+// active opens the folder of a plugin's active version. Nothing of it is verified.
+func (s *Store) active(name string) (Locked, *tree, error) {
+	l, err := s.readLock()
+	if err != nil {
+		return Locked{}, nil, err
+	}
+	locked, ok := l.find(name)
+	if !ok {
+		return Locked{}, nil, notInstalled(name)
+	}
+	t, err := openTree(s.folder(locked))
+	if err != nil {
+		return Locked{}, nil, fmt.Errorf("open plugin %s: %w", name, err)
+	}
+	return locked, t, nil
 }
 
 // Remove takes a plugin out of the lock and deletes its files. What its instances keep in state/ stays.
@@ -156,22 +175,4 @@ func removeReadOnly(dir string) error {
 
 func notInstalled(name string) error {
 	return fmt.Errorf("plugin %q is not installed: run flynn plugin install DIR", name)
-}
-
-// Manifest reads the manifest of an installed plugin without verifying anything.
-func (s *Store) Manifest(name string) (Manifest, error) {
-	l, err := s.readLock()
-	if err != nil {
-		return Manifest{}, err
-	}
-	locked, ok := l.find(name)
-	if !ok {
-		return Manifest{}, notInstalled(name)
-	}
-	t, err := openTree(s.folder(locked))
-	if err != nil {
-		return Manifest{}, fmt.Errorf("open plugin %s: %w", name, err)
-	}
-	defer t.close()
-	return t.manifest()
 }
