@@ -20,7 +20,7 @@ var stubborn = []struct{ name, script string }{
 	{"many new sessions", `i=0; while [ $i -lt 20 ]; do setsid sleep 100 & i=$((i+1)); done; sleep 100`},
 	{"new sessions ignoring TERM", `trap '' TERM; setsid sh -c 'setsid sh -c "while :; do sleep 1; done" & while :; do sleep 1; done' & sleep 100`},
 	{"setsid chain", `printf 'setsid sh ./chain.sh &\nexit 0\n' > chain.sh; sh ./chain.sh & sh ./chain.sh & sh ./chain.sh & sleep 100`},
-	{"fork bomb", `bomb() { bomb | bomb & }; bomb; exec sleep 100`},
+	{"fork bomb", `sh -c 'bomb() { bomb | bomb & }; bomb' & exec sleep 100`},
 	{"fork bomb of sessions", `printf 'trap "" TERM\nwhile :; do setsid sh ./bomb.sh & done\n' > bomb.sh; sh ./bomb.sh & exec sleep 100`},
 	{"blocked on a FIFO", `rm -f fifo; mkfifo fifo; cat fifo`},
 	{"stopped", `kill -STOP $$; sleep 100`},
@@ -82,7 +82,7 @@ func TestStubbornCommandsLeaveNoSurvivor(t *testing.T) {
 					t.Errorf("rung %s would have harmed the bystander", r.Kill.Rung)
 				}
 				if r.TimedOut != (how == "timeout") || r.Canceled != (how == "cancel") {
-					t.Errorf("timed out %v, canceled %v", r.TimedOut, r.Canceled)
+					t.Errorf("timed out %v, canceled %v: %+v", r.TimedOut, r.Canceled, r)
 				}
 				// The engine's own count; the bystander is one.
 				if n := population(t, h, config.Instance); n != supervision+1 {

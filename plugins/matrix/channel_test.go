@@ -299,7 +299,7 @@ func TestTrouble(t *testing.T) {
 			s := newSite(t)
 			s.Next("/account/whoami", c.trouble, c.trouble) // the first tries to come back fail as well, so that the state lasts
 			s.Next("/sync", c.trouble, c.trouble)           // a GET that was hung up on is tried again below us
-			s.Say(dm, ann, "one", nil)                      // ends the poll, if one is under way
+			s.Say(dm, ann, "one", nil)
 			s.host.WaitStatus(c.state)
 			s.Say(dm, ann, "two", nil)
 			for _, want := range []string{"one", "two"} {

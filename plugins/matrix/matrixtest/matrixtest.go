@@ -90,6 +90,7 @@ func (s *Server) Next(part string, t ...Trouble) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.troubles[part] = append(s.troubles[part], t...)
+	s.wake()
 }
 
 // Room makes a room with Flynn and others in it.
@@ -374,28 +375,25 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request, room string) {
 func (s *Server) sync(w http.ResponseWriter, r *http.Request) {
 	since, _ := strconv.Atoi(r.URL.Query().Get("since"))
 	timeout, _ := strconv.Atoi(r.URL.Query().Get("timeout"))
-	late := time.After(time.Duration(timeout) * time.Millisecond)
-	for {
-		s.mu.Lock()
-		body, news := s.batch(since)
-		changed := s.changed
-		s.mu.Unlock()
-		if !news && timeout > 0 {
-			select {
-			case <-changed:
-				continue
-			case <-late:
-			case <-r.Context().Done():
-				return
-			}
+	s.mu.Lock()
+	body, news := s.batch(since)
+	changed := s.changed
+	s.mu.Unlock()
+	if !news && timeout > 0 {
+		select {
+		case <-changed:
+			s.serve(w, r) // trouble that was made meanwhile meets a poll under way, too
+			return
+		case <-time.After(time.Duration(timeout) * time.Millisecond):
+		case <-r.Context().Done():
+			return
 		}
-		answer(w, http.StatusOK, body)
-		s.mu.Lock()
-		s.syncs++
-		s.wake()
-		s.mu.Unlock()
-		return
 	}
+	answer(w, http.StatusOK, body)
+	s.mu.Lock()
+	s.syncs++
+	s.wake()
+	s.mu.Unlock()
 }
 
 // batch is everything after a position; s.mu is held.
