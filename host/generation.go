@@ -72,7 +72,7 @@ func newAgent(tools *tool.Registry, c *config.Config, name string, a config.Agen
 	m := c.Models[a.ModelTier]
 	return &agent.Agent{
 		Window: agent.Window(m.ContextWindow, m.MaxOutputTokens),
-		Name:   name, System: system, Tier: a.ModelTier, Offered: offered, Tools: tools.ForModel(offered), Approve: a.Approve,
+		Name:   name, Kind: a.Kind, System: system, Tier: a.ModelTier, Offered: offered, Tools: tools.ForModel(offered), Approve: a.Approve,
 		Sandboxed: c.Sandbox.Enabled && a.Sandbox.Enabled, Sandbox: a.Sandbox.Name,
 	}, nil
 }

@@ -24,6 +24,7 @@ import (
 // Agent is one named agent, ready to answer.
 type Agent struct {
 	Name    string
+	Kind    string // KindChat is also the zero value
 	System  string // system prompt
 	Tier    string
 	Tools   []model.Tool // what its model is told
@@ -34,6 +35,11 @@ type Agent struct {
 	Sandboxed bool
 	Sandbox   string
 }
+
+// Kinds of agents.
+const (
+	KindChat = "chat"
+)
 
 // Generation is everything that a turn is decided by, taken at its begin and kept to its end.
 type Generation struct {

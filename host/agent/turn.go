@@ -93,7 +93,11 @@ func (t *turn) register(cancel context.CancelCauseFunc) (unregister func()) {
 // contained is loop, in which a bug ends this turn alone.
 func (t *turn) contained(ctx context.Context) (text string, err error) {
 	defer t.recovered("turn", t.row.ID, func() { err = errBroken })
-	return t.loop(ctx)
+	switch t.agent.Kind {
+	case "", KindChat:
+		return t.loop(ctx)
+	}
+	return "", plainError(fmt.Sprintf("agents of kind %q cannot be run by this flynn", t.agent.Kind))
 }
 
 // loop asks the model and runs what it calls, until it answers.
