@@ -31,7 +31,7 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	gate := channel.NewGate(c.Access, roles, time.Now)
+	gate := channel.NewGate(channel.GateConfig{Config: c, Roles: roles, Now: time.Now, Observe: h.metrics.admission})
 	g := &generation{config: c, gate: gate, models: models, Generation: &agent.Generation{
 		Number: c.Generation, Table: table, Models: models, Registry: h.toolsOf(c), Roles: roles, Admits: gate.Refusal,
 		LocalDoors: c.Sandbox.LocalDoors, OnUnavailable: c.Sandbox.OnUnavailable,

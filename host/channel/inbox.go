@@ -17,6 +17,7 @@ import (
 // Admission is the answer to "may this sender be heard here".
 type Admission struct {
 	Allowed bool
+	Ruling  Ruling
 	Why     string // when not
 }
 

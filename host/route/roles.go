@@ -14,8 +14,17 @@ const (
 	Guest  = "guest"
 )
 
-// Roles tells who is who by [access]. It is immutable and safe for concurrent use.
-type Roles struct{ owners, members people }
+// Pairings tell who was paired, apart from the configuration. They change while it stays, so they are asked each time.
+type Pairings interface {
+	// Role is what a pairing has made of a sender; false when there is none.
+	Role(senderKey string) (role string, paired bool)
+}
+
+// Roles tells who is who by [access], and by pairings where it is silent. It is safe for concurrent use.
+type Roles struct {
+	owners, members, blocked people
+	pairings                 Pairings // may be nil
+}
 
 // people are ids and globs of a list.
 type people struct {
@@ -25,7 +34,14 @@ type people struct {
 
 // NewRoles reads the lists of a loaded configuration.
 func NewRoles(access config.Access) *Roles {
-	return &Roles{owners: newPeople(access.Owners), members: newPeople(access.Members)}
+	return &Roles{owners: newPeople(access.Owners), members: newPeople(access.Members), blocked: newPeople(access.Blocked)}
+}
+
+// With returns the roles that ask pairings about whom the configuration does not name.
+func (r *Roles) With(p Pairings) *Roles {
+	with := *r
+	with.pairings = p
+	return &with
 }
 
 func newPeople(patterns []string) people {
@@ -46,15 +62,41 @@ func (p people) have(senderKey string) bool {
 	return p.ids[senderKey] || slices.ContainsFunc(p.globs, func(g *glob.Pattern) bool { return g.Match(senderKey) })
 }
 
-// Of is the role of a sender, given as Message.SenderKey, on a channel instance. Whoever is at a local door owns the place.
+// Of is the role of a sender, given as Message.SenderKey, on a channel instance. Whoever is at a local door owns the place; who is
+// blocked is a guest, whatever else speaks for him.
 func (r *Roles) Of(channel, senderKey string) string {
+	role, _ := r.of(channel, senderKey)
+	return role
+}
+
+// Known tells whether a sender is listed or paired, and not blocked.
+func (r *Roles) Known(channel, senderKey string) bool {
+	_, known := r.of(channel, senderKey)
+	return known
+}
+
+// Blocked tells whether a sender is never to be heard. An owner who is listed by his exact id always is.
+func (r *Roles) Blocked(channel, senderKey string) bool {
+	return !Local(channel) && !r.owners.ids[senderKey] && r.blocked.have(senderKey)
+}
+
+func (r *Roles) of(channel, senderKey string) (role string, known bool) {
 	switch {
+	case r.Blocked(channel, senderKey):
+		return Guest, false
 	case Local(channel) || r.owners.have(senderKey):
-		return Owner
+		return Owner, true
 	case r.members.have(senderKey):
-		return Member
+		return Member, true
+	case r.pairings == nil:
+		return Guest, false
 	}
-	return Guest
+	switch role, paired := r.pairings.Role(senderKey); {
+	case paired && role == Member:
+		return Member, true
+	default: // a pairing never makes an owner, whatever a row of the store says
+		return Guest, paired
+	}
 }
 
 // DoorChannel is the door of all channel instances but the host's own doors, which are named like their instances.
