@@ -27,6 +27,7 @@ import (
 	"github.com/flynnhost/flynn/host/lane"
 	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/pairing"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/host/policy"
@@ -69,6 +70,7 @@ type Host struct {
 	shadows  *shadowLog
 	plugins  *plugin.Host
 	desk     *approval.Desk
+	pairings *pairing.Desk
 	inbox    *channel.Inbox
 	outbox   *channel.Outbox
 	live     *channel.Live
@@ -171,6 +173,9 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.desk, err = approval.New(approval.Config{Store: h.store, Notify: h.approvalChanged, SelfApprove: h.selfApproves}); err != nil {
 		return err
 	}
+	if err := h.openPairings(ctx); err != nil {
+		return err
+	}
 	if h.ledger, err = openLedger(c); err != nil {
 		return err
 	}
@@ -209,13 +214,14 @@ func (h *Host) wire(c *config.Config) {
 	h.lanes = lane.New(maxConversations, h.runner.Work)
 	h.commands = lane.New(maxConversations, h.newCommands().Work)
 	h.inbox = channel.NewInbox(channel.InboxConfig{
-		Store:   h.store,
-		Admit:   func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },
-		Deliver: h.deliver,
-		Note:    h.runner.Note,
-		MaxAge:  time.Duration(c.Store.MaxAgeHours) * time.Hour,
-		Log:     h.log,
-		Count:   h.metrics.message,
+		Store:    h.store,
+		Admit:    func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },
+		Stranger: h.pairings.Offer,
+		Deliver:  h.deliver,
+		Note:     h.runner.Note,
+		MaxAge:   time.Duration(c.Store.MaxAgeHours) * time.Hour,
+		Log:      h.log,
+		Count:    h.metrics.message,
 	})
 }
 
