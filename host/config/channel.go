@@ -10,7 +10,7 @@ import (
 
 // channel reads one channel instance: our own keys, references to secrets, and what belongs to the plugin.
 func (d *decoder) channel(at keyPath, raw any, into *Channel) {
-	own, ok := d.split(at, raw, []string{"plugin", "enabled", "stream", "critical"}, into)
+	own, ok := d.split(at, raw, []string{"plugin", "enabled", "stream", "critical", "queue"}, into)
 	if !ok {
 		return
 	}
