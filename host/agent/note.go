@@ -40,9 +40,7 @@ func (r *Runner) Note(row store.InboxRow) {
 	}
 	n.ids = append(n.ids, row.ID)
 	n.rows = append(n.rows, row)
-	if extra := len(n.rows) - maxNotes; extra > 0 {
-		n.rows = append(n.rows[:0:0], n.rows[extra:]...)
-	}
+	n.trim()
 }
 
 // cut keeps what a line can show of a text.
@@ -54,6 +52,45 @@ func cut(text string) string {
 		}
 	}
 	return text
+}
+
+// Untold takes what waits for the next turn of a place, by the rows that hold it, for whoever ends those.
+func (r *Runner) Untold(place string) []int64 {
+	r.notes.mu.Lock()
+	defer r.notes.mu.Unlock()
+	n := r.notes.by[place]
+	delete(r.notes.by, place)
+	if n == nil {
+		return nil
+	}
+	return n.ids
+}
+
+// Regroup puts what waits for turns where the configuration in force says that it belongs.
+func (r *Runner) Regroup() {
+	r.notes.mu.Lock()
+	defer r.notes.mu.Unlock()
+	by := map[string]*noted{}
+	for old, n := range r.notes.by {
+		key := old
+		if len(n.rows) > 0 {
+			key = r.cfg.Place(n.rows[0].Message)
+		}
+		if by[key] == nil {
+			by[key] = &noted{}
+		}
+		by[key].ids = append(by[key].ids, n.ids...)
+		by[key].rows = append(by[key].rows, n.rows...)
+		by[key].trim()
+	}
+	r.notes.by = by
+}
+
+// trim keeps the latest.
+func (n *noted) trim() {
+	if extra := len(n.rows) - maxNotes; extra > 0 {
+		n.rows = append(n.rows[:0:0], n.rows[extra:]...)
+	}
 }
 
 // takeNotes gives the turn what waits for one, and puts it into the next commit.

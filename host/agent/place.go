@@ -74,27 +74,27 @@ type Summary struct {
 	Place   store.Place
 	Running bool
 	Queued  int
+	Mode    string // of the queue
 	Agent   string // that answers who asks; "" when nobody does, or a policy alone knows
 	Tier    string
 	Turns   int
 	Began   time.Time // zero before the first turn
 }
 
-// Summary looks at the place of a message as its sender would be answered by the rules. Policies are not asked: it is no message
-// that they are to judge.
-func (r *Runner) Summary(ctx context.Context, gen *Generation, m message.Message) (Summary, error) {
-	key := r.cfg.Place(m)
+// Summary looks at a place as the sender of a message would be answered there by the rules. Policies are not asked: it is no
+// message that they are to judge.
+func (r *Runner) Summary(ctx context.Context, gen *Generation, key string, m message.Message) (Summary, error) {
 	at, err := r.cfg.Store.Place(ctx, key)
 	if err != nil {
 		return Summary{}, fmt.Errorf("read the place: %w", err)
 	}
-	s := Summary{Place: at, Running: r.Running(key), Queued: r.queued(key)}
+	s := Summary{Place: at, Running: r.Running(key), Queued: r.queued(key), Mode: gen.queue(nil, m.Channel)}
 	d, _ := route.Decide(ctx, gen.Table.With(at.Agent), nil, policy.RouteFacts{Facts: route.Facts(m, gen.Roles, r.cfg.Now()), Agents: gen.Names})
 	a, ok := gen.Agents[d.Agent]
 	if !ok {
 		return s, nil
 	}
-	s.Agent, s.Tier = a.Name, a.fitted(at.Tier).Tier
+	s.Agent, s.Tier, s.Mode = a.Name, a.fitted(at.Tier).Tier, gen.queue(a, m.Channel)
 	now, err := r.sessions.look(ctx, store.SessionKey(key, a.Name, at.Epoch))
 	if err != nil {
 		return s, err

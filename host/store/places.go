@@ -62,9 +62,11 @@ const (
 
 // Settlement carries out an order that a message gives about its place, in one transaction.
 type Settlement struct {
-	Inbox   int64 // the message; it is done afterwards
-	Note    string
-	Place   *Place // nil changes nothing there
+	Inbox int64 // the message; it is done afterwards
+	Note  string
+	Place *Place // nil changes nothing there
+	// Told are rows in state Noted that no turn is to be told of any more; those in another state stay as they are.
+	Told    []int64
 	Turn    string // that the replies belong to
 	Replies []message.Reply
 }

@@ -58,6 +58,11 @@ func (s *Store) Settle(ctx context.Context, c store.Settlement) error {
 				return err
 			}
 		}
+		for _, id := range c.Told {
+			if err := toldOf(w, id); err != nil {
+				return err
+			}
+		}
 		for i, r := range c.Replies {
 			if err := w.exec("INSERT INTO outbox (key, turn, reply, state) VALUES (?, ?, ?, 'pending')", r.Key, c.Turn, bodies[i]); err != nil {
 				return err
