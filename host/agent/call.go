@@ -41,7 +41,7 @@ func (t *turn) interrupted(start ToolStart) {
 
 // call decides about one call and runs it if it may run.
 func (t *turn) call(ctx context.Context, c model.ToolCall) error {
-	if err := t.within(); err != nil {
+	if err := t.within(ctx); err != nil {
 		return err
 	}
 	if t.calls >= t.gen.Limits.ToolCalls {

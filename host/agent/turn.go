@@ -118,7 +118,7 @@ func (t *turn) loop(ctx context.Context) (string, error) {
 				return "", err
 			}
 		}
-		if err := t.within(); err != nil {
+		if err := t.within(ctx); err != nil {
 			return "", err
 		}
 		answer, err := t.ask(ctx)
@@ -143,10 +143,12 @@ func (t *turn) usage() policy.Usage {
 	return u.usage(t.session.count, t.cfg.Now())
 }
 
-// within checks the limits that are counted between steps, and the kill switch.
-func (t *turn) within() error {
+// within checks the limits that are counted between steps, and whether somebody ended the turn.
+func (t *turn) within(ctx context.Context) error {
 	l := t.gen.Limits
 	switch {
+	case ended(ctx):
+		return context.Cause(ctx)
 	case t.cfg.Stopped() != "":
 		return errHalted
 	case len(t.steps.entries) >= l.Steps:
