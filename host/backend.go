@@ -206,6 +206,7 @@ func (b backend) Status(ctx context.Context) gateway.Status {
 		}
 		s.Agents = append(s.Agents, st)
 	}
+	s.Models = modelStatuses(g.models.Status())
 	for _, p := range b.h.plugins.Status() {
 		if p.Kind == plugin.Tools {
 			s.Tools = append(s.Tools, b.toolStatus(g, p))

@@ -27,6 +27,7 @@ import (
 	"github.com/flynnhost/flynn/host/lane"
 	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/host/policy"
@@ -81,6 +82,7 @@ type Host struct {
 	services *service.Server
 	hooks    *gateway.Hooks // nil when no webhooks are taken
 	metrics  *metrics
+	counts   model.Counts
 	hangup   <-chan os.Signal
 	launcher []string
 
@@ -131,6 +133,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	}
 	registry := prometheus.NewRegistry()
 	h.metrics = newMetrics(registry)
+	registry.MustRegister(breakers{h.modelStatus})
 	h.registry = tool.NewRegistry()
 	if err := builtin.Register(h.registry, builtin.Config{Memory: h.store, Keep: h.keepFile}); err != nil {
 		return err
@@ -196,6 +199,8 @@ func (h *Host) wire(c *config.Config) {
 	h.runner = agent.NewRunner(agent.Config{
 		Store: h.store, Machines: h.machines, Approvals: h.desk, Tools: &tool.Runner{Log: h.log},
 		Generation: h.inForce,
+		Ledger:     h.newLedger(c),
+		Full:       h.metrics.budgetFull,
 		Replied:    h.outbox.Push,
 		Asked:      h.asked,
 		Publish:    h.broker.publish,

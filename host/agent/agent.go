@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/budget"
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
@@ -34,6 +35,8 @@ type Agent struct {
 	// Sandboxed is true when configuration puts the agent's machine tools into the sandbox called Sandbox.
 	Sandboxed bool
 	Sandbox   string
+	// Budget is what its model calls may use in a day.
+	Budget budget.Amount
 }
 
 // Kinds of agents.
@@ -50,7 +53,9 @@ type Generation struct {
 	Models   Models
 	Registry *tool.Registry
 	Limits   Limits
-	Roles    *route.Roles
+	// Budgets are those of a day; the agent's are its own.
+	Budgets budget.Limits
+	Roles   *route.Roles
 	// Admits tells why a message is not to be answered, or "". It does not count the message.
 	Admits func(message.Message) (why string)
 	// LocalDoors puts local doors into the sandbox as well.
@@ -105,6 +110,7 @@ type Store interface {
 	store.Inbox
 	store.Turns
 	store.Decisions
+	store.Usages
 }
 
 // Config is what a Runner needs.
@@ -115,6 +121,10 @@ type Config struct {
 	Tools     Tools
 	// Generation returns the one in force and the policies in force, pinned.
 	Generation func() (*Generation, Policies)
+	// Ledger has the daily budgets; nil has none.
+	Ledger *budget.Ledger
+	// Full is told of each call for which a budget had no room, for metrics; it may be nil.
+	Full func(budget.Level)
 	// Replied hands on a reply that was committed.
 	Replied func(turn string, r message.Reply)
 	// Asked tells people over channels of a request for approval; it may be told of one again after a restart. It may be nil.
@@ -169,6 +179,9 @@ func NewRunner(cfg Config) *Runner {
 	}
 	if cfg.Observe == nil {
 		cfg.Observe = func(string, store.TurnState, time.Duration) {}
+	}
+	if cfg.Full == nil {
+		cfg.Full = func(budget.Level) {}
 	}
 	if cfg.Show == nil {
 		cfg.Show = func(message.Reply) View { return nil }

@@ -23,6 +23,7 @@ func (c *checker) all() {
 	c.sandboxes()
 	c.routing()
 	c.models()
+	c.budgets()
 	c.channels()
 	c.toolProviders()
 	c.policies()
