@@ -42,6 +42,8 @@ type turn struct {
 	tokens   int  // that count for the turn's limit
 	used     Used // by this turn
 	view     View // nil where nobody waits for it
+	// errands are what calls that run side by side ask of the turn's own goroutine; nil while none do.
+	errands chan func()
 
 	// pending waits for the next commit.
 	pending store.Commit
