@@ -90,7 +90,7 @@ func (b backend) describe(ctx context.Context, t store.Turn) ([]agent.Piece, err
 	return agent.Describe(t, steps, reply)
 }
 
-// entries puts the pieces of a turn into the gateway's words. Calls are made one after the other, so a request that waits is
+// entries puts the pieces of a turn into the gateway's words. Calls that wait for a person are alone, so a request that waits is
 // about the first call without a result, and is shown with that call alone.
 func entries(t store.Turn, pieces []agent.Piece, waiting []store.Approval) []gateway.Entry {
 	var out []gateway.Entry

@@ -68,8 +68,9 @@ type Image struct {
 }
 
 // Thinking is a piece of what a model thought. The signature is the provider's; where Data is set, it is all there is, and nobody
-// but the provider can read it.
+// but the provider can read it. It means nothing to other models.
 type Thinking struct {
+	Model     string `json:"model"`
 	Text      string `json:"text,omitempty"`
 	Signature string `json:"signature,omitempty"`
 	Data      string `json:"data,omitempty"`
