@@ -65,6 +65,7 @@ var layers = map[string][]string{
 	},
 	"host/store":    {"host/message"},
 	"host/model":    {"host/config"},
+	"host/task":     {"host/model"},
 	"host/policy":   {"host/durable", "host/message", "host/glob", "host/signing", "sdk"},
 	"host/route":    {"host/config", "host/glob", "host/message", "host/policy"},
 	"host/sandbox":  {"host/machine", "host/netaddr"},

@@ -168,6 +168,7 @@ func (t *turn) subject() tool.Subject {
 func (t *turn) execute(ctx context.Context, v tool.Verdict, c model.ToolCall) tool.Result {
 	call := tool.Call{
 		ID: c.ID, Name: c.Name, Args: v.Args, Session: t.row.Session, Agent: t.agent.Name, Sender: t.row.Sender, Labels: t.session.labels,
+		Turn: t.row.ID, Private: t.private(), Owner: t.gen.Roles.Of(t.row.Channel, t.row.Sender) == route.Owner,
 		Progress: func(p []byte) {
 			t.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: string(p)})
 		},

@@ -257,7 +257,7 @@ func TestProvenance(t *testing.T) {
 		{"by way of a note", true, func(t *testing.T, r *room, s said) []string {
 			r.say(s)
 			s.deny, s.types = "", nil
-			s.text = `memory.write {"key":"k","text":"something to know"}`
+			s.text = `memory.write {"key":"k","text":"something to know","scope":"shared"}`
 			r.say(s)
 			other := newRoom(t, r.store, r.host)
 			other.say(said{place: "elsewhere", text: `memory.read {"key":"k"}`})
@@ -266,7 +266,7 @@ func TestProvenance(t *testing.T) {
 		{"by way of a search among notes", true, func(t *testing.T, r *room, s said) []string {
 			r.say(s)
 			s.deny, s.types = "", nil
-			s.text = `memory.write {"key":"k","text":"something to know"}`
+			s.text = `memory.write {"key":"k","text":"something to know","scope":"shared"}`
 			r.say(s)
 			r.say(said{place: "elsewhere", text: `memory.search {"query":"know"}`})
 			return r.probe(said{place: "elsewhere"})

@@ -41,6 +41,9 @@ type Config struct {
 	Store       Store       `toml:"store"`
 	Media       Media       `toml:"media"`
 	Budgets     Budgets     `toml:"budgets"`
+	Tasks       Tasks       `toml:"tasks"`
+	Compaction  Compaction  `toml:"compaction"`
+	Memory      Memory      `toml:"memory"`
 	Access      Access      `toml:"access"`
 	Approvals   Approvals   `toml:"approvals"`
 

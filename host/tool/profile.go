@@ -22,7 +22,7 @@ func profileTools(profile string) (names []string, ok bool) {
 		adds    []string
 	}{
 		{Minimal, []string{"memory.search", "memory.read"}},
-		{Messaging, []string{"memory.write", "web.fetch"}},
+		{Messaging, []string{"memory.write", "memory.forget", "web.fetch"}},
 		{Coding, []string{
 			"file.read", "file.write", "file.edit", "file.list",
 			"shell.exec",

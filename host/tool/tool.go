@@ -74,6 +74,9 @@ type Call struct {
 	Session string          // session key, "channel:conversation:agent"
 	Agent   string
 	Sender  string // "instance:platform-id"
+	Owner   bool   // the sender is one
+	Turn    string
+	Private bool // nobody but the sender reads the conversation
 	// Labels are the provenance labels of the session, for tools that keep something of it.
 	Labels []string
 	// Machine is where tools with Spec.Machine act.

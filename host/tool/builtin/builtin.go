@@ -19,6 +19,8 @@ import (
 type Config struct {
 	// Memory keeps the notes; without it there are no memory tools.
 	Memory store.Memory
+	// MaxNotes bounds the notes of one scope; nil or 0 is no bound.
+	MaxNotes func() int
 	Web    WebConfig
 	// Keep takes the files that go with answers; without it there is no message.attach.
 	Keep Keep
@@ -33,7 +35,11 @@ func Register(r *tool.Registry, c Config) error {
 		webFetch(c.Web),
 	}
 	if c.Memory != nil {
-		tools = append(tools, memoryRead(c.Memory), memoryWrite(c.Memory), memorySearch(c.Memory))
+		m := memory{c.Memory, c.MaxNotes}
+		if m.max == nil {
+			m.max = func() int { return 0 }
+		}
+		tools = append(tools, memoryRead(m), memoryWrite(m), memorySearch(m), memoryForget(m))
 	}
 	if c.Keep != nil {
 		tools = append(tools, messageAttach(c.Keep))

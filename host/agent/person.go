@@ -1,0 +1,6 @@
+package agent
+
+import "github.com/flynnhost/flynn/host/message"
+
+// private tells whether nobody but the turn's sender reads its conversation.
+func (t *turn) private() bool { return t.origin.Conversation.Kind == message.DM }
