@@ -84,7 +84,11 @@ func (h *Host) deliver(row store.InboxRow) { h.queue(agent.Item{Row: row}) }
 
 func (h *Host) queue(it agent.Item) {
 	if it.Turn == nil {
-		if _, ok := command.Parse(it.Row.Message.Text); ok {
+		c, ok := command.Parse(it.Row.Message.Text)
+		switch {
+		case ok && h.compacts(c, it.Row.Message):
+			it.Order = agent.Compact
+		case ok:
 			h.commands.Push(it.Key(), it.Row)
 			return
 		}

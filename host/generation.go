@@ -33,7 +33,7 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	}
 	gate := channel.NewGate(c.Access, roles, time.Now)
 	g := &generation{config: c, gate: gate, models: models, Generation: &agent.Generation{
-		Number: c.Generation, Table: table, Models: models, Registry: h.toolsOf(c), Roles: roles, Admits: gate.Refusal,
+		Number: c.Generation, Table: table, Models: models, Registry: h.toolsOf(c), Roles: roles, Admits: gate.Refusal, Tasks: tasksOf(c),
 		LocalDoors: c.Sandbox.LocalDoors, OnUnavailable: c.Sandbox.OnUnavailable,
 		Agents: map[string]*agent.Agent{}, Names: slices.Sorted(maps.Keys(c.Agents)),
 		Limits: agent.Limits{

@@ -76,7 +76,8 @@ var layers = map[string][]string{
 	"host/command":  {"host/approval", "host/message", "host/route", "host/store"},
 	"host/tool":     {"host/approval", "host/machine", "host/message", "host/model", "host/netaddr", "host/policy", "host/store"},
 	"host/agent": {
-		"host/approval", "host/decisionlog", "host/machine", "host/message", "host/model", "host/policy", "host/route", "host/store", "host/tool",
+		"host/approval", "host/decisionlog", "host/machine", "host/message", "host/model", "host/policy", "host/route", "host/store", "host/task",
+		"host/tool",
 	},
 	"host/lint":    {"host/config", "host/policy", "host/store"},
 	"host/gateway": {"host/message", "host/store"},

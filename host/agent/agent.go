@@ -51,6 +51,7 @@ type Generation struct {
 	Registry *tool.Registry
 	Limits   Limits
 	Roles    *route.Roles
+	Tasks    Tasks
 	// Admits tells why a message is not to be answered, or "". It does not count the message.
 	Admits func(message.Message) (why string)
 	// LocalDoors puts local doors into the sandbox as well.
@@ -105,6 +106,9 @@ type Store interface {
 	store.Inbox
 	store.Turns
 	store.Decisions
+	store.Summaries
+	store.Memory
+	AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error)
 }
 
 // Config is what a Runner needs.

@@ -15,7 +15,7 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 	a := gen.Agents[c.agent]
 	now := r.cfg.Now()
 	t := &turn{Runner: r, gen: gen, policies: policies, agent: a, origin: m, row: store.Turn{
-		ID: store.NewID(now), Session: m.ConversationKey() + ":" + a.Name, Agent: a.Name, Channel: m.Channel,
+		ID: store.NewID(now), Session: sessionKey(m, a), Agent: a.Name, Channel: m.Channel,
 		Conversation: m.Conversation, Sender: m.SenderKey(), State: store.TurnRunning, Started: now.UTC(),
 	}}
 	for _, row := range c.rows {
@@ -110,6 +110,7 @@ func (t *turn) takeUp() {
 		t.calls += e.tried()
 		t.spent(e.answer.Usage)
 	}
+	t.used.add(sum(t.steps.tasks))
 }
 
 // stillRouted makes sure that the messages of a resumed turn would come to its agent now.

@@ -17,9 +17,11 @@ import (
 
 // Item is work of one conversation: a message to answer, or a turn that an earlier process left running.
 type Item struct {
-	Row  store.InboxRow
-	Turn *store.Turn
-	Rows []store.InboxRow // of Turn
+	Row store.InboxRow
+	// Order is what Row orders the host to do in its place in the queue, or "" for a message to an agent.
+	Order string
+	Turn  *store.Turn
+	Rows  []store.InboxRow // of Turn
 }
 
 // Recover lists the work that the store still holds, in order: turns that were running first, then
@@ -85,6 +87,10 @@ func (r *Runner) Work(ctx context.Context, key string, items []Item) (rest []Ite
 		r.resume(ctx, gen, policies, items[0])
 		return items[1:]
 	}
+	if items[0].Order == Compact {
+		r.compactNow(ctx, gen, policies, items[0])
+		return items[1:]
+	}
 	c := r.claim(ctx, gen, policies, items)
 	if len(c.rows) > 0 {
 		r.begin(ctx, gen, policies, c)
@@ -121,7 +127,7 @@ type claim struct {
 func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, items []Item) claim {
 	var c claim
 	for _, it := range items {
-		if it.Turn != nil || len(c.rows) > 0 && !it.Row.Message.Sender.Equal(c.rows[0].Message.Sender) {
+		if it.Turn != nil || it.Order != "" || len(c.rows) > 0 && !it.Row.Message.Sender.Equal(c.rows[0].Message.Sender) {
 			break
 		}
 		agent, why, decisions := r.route(ctx, gen, policies, it.Row.Message)

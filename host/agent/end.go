@@ -37,7 +37,7 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 		return
 	}
 	if t.session != nil {
-		t.session.add(&t.steps)
+		t.session.add(t.row.ID, &t.steps)
 		t.session.count++
 	}
 	if !t.silent {

@@ -10,6 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/task"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -72,6 +73,7 @@ func encode(v any) json.RawMessage {
 type turnSteps struct {
 	user    UserStep
 	entries []entry
+	tasks   []task.Use
 	next    int // sequence number of the next step
 }
 
@@ -109,6 +111,11 @@ func (t *turnSteps) add(s store.Step) error {
 	switch s.Kind {
 	case store.StepUser:
 		return json.Unmarshal(s.Data, &t.user)
+	case store.StepTask:
+		var u TaskStep
+		err := json.Unmarshal(s.Data, &u)
+		t.tasks = append(t.tasks, u)
+		return err
 	case store.StepModel:
 		e := entry{started: map[string]ToolStart{}, results: map[string]ToolResult{}}
 		if err := json.Unmarshal(s.Data, &e.answer); err != nil {

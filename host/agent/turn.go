@@ -40,6 +40,7 @@ type turn struct {
 	calls    int  // tool calls so far, denied and interrupted ones included
 	tokens   int  // that count for the turn's limit
 	used     Used // by this turn
+	uses     uses // of models by the host itself
 	view     View // nil where nobody waits for it
 
 	// pending waits for the next commit.
@@ -95,6 +96,9 @@ func (t *turn) contained(ctx context.Context) (text string, err error) {
 	defer t.recovered("turn", t.row.ID, func() { err = errBroken })
 	switch t.agent.Kind {
 	case "", KindChat:
+		if err := t.compact(ctx); err != nil {
+			return "", err
+		}
 		return t.loop(ctx)
 	}
 	return "", plainError(fmt.Sprintf("agents of kind %q cannot be run by this flynn", t.agent.Kind))
@@ -180,6 +184,7 @@ func (t *turn) step(kind store.StepKind, record any) {
 // and tries again while the store has trouble. It waits for as long as the disk takes: a commit that was given up may
 // still happen, and the next try would take it for somebody else's.
 func (t *turn) commit(ctx context.Context) error {
+	t.recordUses()
 	t.pending.Turn = t.row
 	for {
 		err := t.cfg.Store.CommitTurn(context.WithoutCancel(ctx), t.pending)

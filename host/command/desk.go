@@ -19,6 +19,8 @@ type Store interface {
 	AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error)
 	SetInbox(ctx context.Context, id int64, state store.InboxState, note string) error
 	Approval(ctx context.Context, id string) (store.Approval, error)
+	SearchNotes(ctx context.Context, q store.NoteQuery) ([]store.Note, error)
+	ForgetNotes(ctx context.Context, q store.NoteQuery) ([]store.Note, error)
 }
 
 // Approvals is where requests are decided; *approval.Desk is the one that there is.
@@ -111,6 +113,10 @@ func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string
 		return d.stop(m), nil
 	case "status":
 		return d.status(ctx, m)
+	case "compact": // whoever may do it does not come here; see MayCompact
+		return "Only owners and members can compact a conversation of a group.", nil
+	case "forget":
+		return d.forget(ctx, m, c)
 	}
 	return help, nil
 }
@@ -119,6 +125,8 @@ const help = "Commands of the host:\n\n" +
 	"- `/approve ID`, `/deny ID`: answer a request for approval (owners)\n" +
 	"- `/stop`: end the answer that is being made here\n" +
 	"- `/status`: what runs here, and what waits for an approval\n" +
+	"- `/compact`: sum up the older part of this conversation, to make room for more\n" +
+	"- `/forget KEY`, `/forget all`: forget what is remembered about you\n" +
 	"- `/help`: this list"
 
 func (d *Desk) owner(m message.Message) bool {

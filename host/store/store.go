@@ -129,6 +129,7 @@ const (
 	StepModel      StepKind = "model"
 	StepToolStart  StepKind = "tool_start"
 	StepToolResult StepKind = "tool_result"
+	StepTask       StepKind = "task" // the host's own use of a model
 )
 
 // Commit is one atomic advance of a turn.

@@ -62,5 +62,7 @@ func (w *writer) makeRoom(notes []store.Note, max int) error {
 
 // RetryExtraction implements store.Extractions.
 func (s *Store) RetryExtraction(ctx context.Context, turn string) error {
-	return s.writer.write(ctx, func(w *writer) error { return w.exec("UPDATE extractions SET attempts = attempts + 1 WHERE turn = ?", turn) })
+	return s.writer.write(ctx, func(w *writer) error {
+		return w.exec("UPDATE extractions SET attempts = attempts + 1 WHERE turn = ?", turn)
+	})
 }

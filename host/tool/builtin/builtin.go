@@ -21,7 +21,7 @@ type Config struct {
 	Memory store.Memory
 	// MaxNotes bounds the notes of one scope; nil or 0 is no bound.
 	MaxNotes func() int
-	Web    WebConfig
+	Web      WebConfig
 	// Keep takes the files that go with answers; without it there is no message.attach.
 	Keep Keep
 }
