@@ -108,6 +108,7 @@ type Store interface {
 	store.Decisions
 	store.Summaries
 	store.Memory
+	store.Extractions
 	AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error)
 }
 
@@ -158,6 +159,7 @@ type Runner struct {
 	mu       sync.Mutex
 	running  map[string]context.CancelCauseFunc // by conversation key
 	sessions *sessions
+	ended    chan struct{} // a turn waits for extraction
 }
 
 // NewRunner returns a runner.
@@ -186,6 +188,7 @@ func NewRunner(cfg Config) *Runner {
 		slots:    make(chan struct{}, cfg.Parallel),
 		running:  map[string]context.CancelCauseFunc{},
 		sessions: newSessions(cfg.Store),
+		ended:    make(chan struct{}, 1),
 	}
 }
 

@@ -36,6 +36,7 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 	}
 	said := newUserStep(c.rows, files)
 	said.Notes = t.takeNotes()
+	said.Recalled = t.recall(ctx, c.rows)
 	used := t.session.used
 	said.Generation, said.Labels, said.Used = gen.Number, t.session.labels, &used
 	t.step(store.StepUser, said)

@@ -18,12 +18,13 @@ import (
 
 // UserStep opens a turn: what was said.
 type UserStep struct {
-	Notes      []string `json:"notes,omitempty"` // of what was done to earlier messages since the turn before, a line each
-	Said       []Said   `json:"said"`
-	Group      bool     `json:"group,omitempty"` // more people than the speaker and Flynn may be there
-	Generation uint64   `json:"generation"`
-	Labels     []string `json:"labels,omitempty"` // of the session before the turn, and of what was said
-	Used       *Used    `json:"used,omitempty"`   // by the session before the turn
+	Notes      []string   `json:"notes,omitempty"`    // of what was done to earlier messages since the turn before, a line each
+	Recalled   []Recalled `json:"recalled,omitempty"` // of what is remembered about the speaker
+	Said       []Said     `json:"said"`
+	Group      bool       `json:"group,omitempty"` // more people than the speaker and Flynn may be there
+	Generation uint64     `json:"generation"`
+	Labels     []string   `json:"labels,omitempty"` // of the session before the turn, and of what was said
+	Used       *Used      `json:"used,omitempty"`   // by the session before the turn
 }
 
 // Said is one message of a turn.
@@ -190,6 +191,7 @@ func newUserStep(rows []store.InboxRow, files map[int64][]File) UserStep {
 // and the host's own notes begin at the margin there: further lines of a message are indented, whatever they look like.
 func (u UserStep) text() string {
 	var text strings.Builder
+	text.WriteString(recalledText(u.Recalled))
 	for _, n := range u.Notes {
 		text.WriteString(n + "\n")
 	}

@@ -55,7 +55,8 @@ type Extraction struct {
 type Extractions interface {
 	PendingExtractions(ctx context.Context, limit int) ([]Extraction, error)
 	// FinishExtraction writes the notes and takes the turn off the list, in one transaction; ErrConflict where it is not on it.
-	// Where the notes of one scope become more than max, the oldest of those that an extraction wrote go.
+	// A note that was written on purpose is not replaced. Where the notes of one scope become more than max, the oldest of those that
+	// an extraction wrote go.
 	FinishExtraction(ctx context.Context, turn string, notes []Note, max int) error
 	// RetryExtraction counts an attempt that failed.
 	RetryExtraction(ctx context.Context, turn string) error

@@ -37,7 +37,7 @@ func (s *Store) FinishExtraction(ctx context.Context, turn string, notes []store
 			return store.ErrConflict
 		}
 		for i, n := range notes {
-			if err := w.putNote(n, labels[i]); err != nil {
+			if err := w.putExtracted(n, labels[i]); err != nil {
 				return err
 			}
 		}

@@ -46,11 +46,17 @@ func (w *writer) noteFits(n store.Note, max int) error {
 	return err
 }
 
+const putNote = `INSERT INTO notes (agent, person, key, text, sender, turn, labels, updated, extracted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+	ON CONFLICT (agent, person, key) DO UPDATE SET text = excluded.text, sender = excluded.sender, turn = excluded.turn,
+		labels = excluded.labels, updated = excluded.updated, extracted = excluded.extracted`
+
 func (w *writer) putNote(n store.Note, labels []byte) error {
-	return w.exec(`INSERT INTO notes (agent, person, key, text, sender, turn, labels, updated, extracted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (agent, person, key) DO UPDATE SET text = excluded.text, sender = excluded.sender, turn = excluded.turn,
-			labels = excluded.labels, updated = excluded.updated, extracted = excluded.extracted`,
-		n.Agent, n.Person, n.Key, n.Text, n.By, n.Turn, labels, nanos(n.Updated), slices.Contains(n.Labels, store.Extracted))
+	return w.exec(putNote, n.Agent, n.Person, n.Key, n.Text, n.By, n.Turn, labels, nanos(n.Updated), false)
+}
+
+// putExtracted leaves a note alone that was written on purpose.
+func (w *writer) putExtracted(n store.Note, labels []byte) error {
+	return w.exec(putNote+" WHERE notes.extracted", n.Agent, n.Person, n.Key, n.Text, n.By, n.Turn, labels, nanos(n.Updated), true)
 }
 
 // ReadNote implements store.Memory.

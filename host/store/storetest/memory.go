@@ -126,7 +126,7 @@ func extractions(t *testing.T, open Opener) {
 		t.Fatalf("waiting: %+v", waiting)
 	}
 	check(t, s.WriteNote(t.Context(), note("helper", "irc:ann", "written", "stays"), 0))
-	var facts []store.Note
+	facts := []store.Note{note("helper", "irc:ann", "written", "guessed")}
 	for i := range 3 {
 		n := note("helper", "irc:ann", fmt.Sprint(i), "x")
 		n.Labels, n.Updated = []string{store.Extracted}, noon.Add(time.Duration(i)*time.Minute)
@@ -134,9 +134,11 @@ func extractions(t *testing.T, open Opener) {
 	}
 	check(t, s.FinishExtraction(t.Context(), "t1", facts, 3))
 	wantErr(t, s.FinishExtraction(t.Context(), "t1", facts, 3), store.ErrConflict)
-	got := keys(must[[]store.Note](t)(open().SearchNotes(t.Context(), store.NoteQuery{})))
+	s = open()
+	got := keys(must[[]store.Note](t)(s.SearchNotes(t.Context(), store.NoteQuery{})))
 	slices.Sort(got)
 	equal(t, "notes", got, []string{"helper/irc:ann/1", "helper/irc:ann/2", "helper/irc:ann/written"})
+	equal(t, "written", must[store.Note](t)(s.ReadNote(t.Context(), "helper", "irc:ann", "written")).Text, "stays")
 }
 
 func summaries(t *testing.T, open Opener) {
