@@ -47,6 +47,8 @@ func (g *Gate) Refusal(m message.Message) string {
 	switch {
 	case route.Local(m.Channel):
 		return ""
+	case route.Door(m.Channel) != route.DoorChannel:
+		return g.roles.Program(m)
 	case m.Sender.Bot:
 		return "sender is a program"
 	case m.Conversation.Kind != message.DM && !m.Addressed && !g.all:
