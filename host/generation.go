@@ -65,6 +65,9 @@ func newAgent(tools *tool.Registry, c *config.Config, name string, a config.Agen
 	if err != nil {
 		return nil, fmt.Errorf("agent_configs.%s: %w", name, err)
 	}
+	if !c.Tasks.ToolSummaries {
+		delete(offered, tool.ReadResult) // there is nothing to read
+	}
 	system := a.SystemPrompt
 	if system == "" {
 		system = c.SystemPrompt

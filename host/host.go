@@ -132,7 +132,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	registry := prometheus.NewRegistry()
 	h.metrics = newMetrics(registry)
 	h.registry = tool.NewRegistry()
-	if err := builtin.Register(h.registry, builtin.Config{Memory: h.store, MaxNotes: h.maxNotes, Keep: h.keepFile}); err != nil {
+	if err := builtin.Register(h.registry, builtin.Config{Memory: h.store, MaxNotes: h.maxNotes, Results: h.store, Keep: h.keepFile}); err != nil {
 		return err
 	}
 	instance, err := instanceName(c.Store.Dir)

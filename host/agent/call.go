@@ -184,7 +184,8 @@ func (t *turn) execute(ctx context.Context, v tool.Verdict, c model.ToolCall) to
 		return tool.Result{Text: "the call was not run: " + err.Error(), IsError: true}
 	}
 	call.Machine, call.Place = m, tool.PlaceLabels(v.Where, !v.Sandbox || !t.gen.Offline[v.SandboxName])
-	return t.cfg.Tools.Run(ctx, v, call)
+	call.MaxText, call.Think = t.maxResult(c), t.think
+	return t.refine(ctx, c, t.cfg.Tools.Run(ctx, v, call))
 }
 
 // ended tells whether somebody ended the turn for good, as opposed to the host going down.

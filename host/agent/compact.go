@@ -164,7 +164,8 @@ func (r *Runner) compactSession(ctx context.Context, gen *Generation, key, order
 		return "This conversation could not be compacted: " + forPeople(err), nil
 	}
 	var spent Used
-	spent.add(sum(used.take()))
+	calls, _ := used.take()
+	spent.add(sum(calls))
 	now := r.cfg.Now()
 	sum0.ID, sum0.By, sum0.At = store.NewIDAfter(s.last, now), order, now.UTC()
 	sum0.Tokens, sum0.CostUSD = spent.Tokens, spent.CostUSD

@@ -91,7 +91,7 @@ func newRoom(t *testing.T, s *sqlite.Store, host machine.Machine) *room {
 	t.Helper()
 	r := &room{house: newHouse(t, s, nil), store: s, host: host}
 	reg := tool.NewRegistry()
-	if err := builtin.Register(reg, builtin.Config{Memory: s}); err != nil {
+	if err := builtin.Register(reg, builtin.Config{Memory: s, Results: s}); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []stub{

@@ -31,6 +31,7 @@ type TaskStep = task.Use
 type uses struct {
 	mu   sync.Mutex
 	list []task.Use
+	kept []store.KeptResult // whole results, likewise
 }
 
 func (u *uses) add(use task.Use) {
@@ -39,12 +40,18 @@ func (u *uses) add(use task.Use) {
 	u.list = append(u.list, use)
 }
 
-func (u *uses) take() []task.Use {
+func (u *uses) keep(r store.KeptResult) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	list := u.list
-	u.list = nil
-	return list
+	u.kept = append(u.kept, r)
+}
+
+func (u *uses) take() ([]task.Use, []store.KeptResult) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	list, kept := u.list, u.kept
+	u.list, u.kept = nil, nil
+	return list, kept
 }
 
 // tasks is the desk for what the host asks a model in this turn.
@@ -58,15 +65,22 @@ func (t *turn) taskModels() task.Models { return t.gen.Models }
 // recordUses makes steps of the tasks that ran since the last commit. The session has used what they took; the turn's own limit
 // is about its agent's calls.
 func (t *turn) recordUses() {
-	for _, u := range t.uses.take() {
+	list, kept := t.uses.take()
+	for _, u := range list {
 		t.used.add(u.Usage)
 		t.step(store.StepTask, u)
 	}
+	t.pending.Results = append(t.pending.Results, kept...)
 }
 
 // think answers a question of the tool think.hard.
 func (t *turn) think(ctx context.Context, question string) (string, error) {
-	return t.tasks().Think(ctx, question)
+	answer, err := t.tasks().Think(ctx, question)
+	if err != nil && ctx.Err() == nil {
+		t.cfg.Log.Warn("a hard question has no answer", "turn", t.row.ID, "error", err)
+		return "", plainError("no answer: " + forPeople(err))
+	}
+	return answer, err
 }
 
 // sum is what uses of a model have cost together.

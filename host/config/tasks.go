@@ -15,7 +15,7 @@ type Tasks struct {
 	// ToolSummaries shows an agent beginning, end and a summary of a result longer than ToolResultMax; it costs a call each.
 	ToolSummaries bool `toml:"tool_summaries"`
 	ToolResultMax Size `toml:"tool_result_max" default:"32k" range:"4k..64k"`
-	// ClassifyUntrusted looks through what tools bring from the web, and labels the session where it gives orders.
+	// ClassifyUntrusted looks through what comes from the web and from tools of providers, and labels the session where it gives orders.
 	ClassifyUntrusted bool `toml:"classify_untrusted"`
 }
 

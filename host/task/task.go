@@ -64,6 +64,7 @@ const (
 	defaultWindow = 48 << 10
 	minWindow     = 2 << 10
 	timeout       = 2 * time.Minute // of one call
+	thinkTimeout  = 10 * time.Minute
 )
 
 // errNoText is returned for an answer that is none.
@@ -80,7 +81,11 @@ func (d Desk) window(name Name) int {
 
 // ask makes one call and returns its text, which is valid UTF-8 and not empty.
 func (d Desk) ask(ctx context.Context, name Name, system, text string, maxTokens int) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	limit := timeout
+	if name == ComplexReasoning {
+		limit = thinkTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	tier := d.Tiers[name].Name
 	resp, err := d.Models.Stream(ctx, tier, model.Request{

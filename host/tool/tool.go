@@ -83,9 +83,16 @@ type Call struct {
 	Machine machine.Machine
 	// Place are the labels of what a program prints on Machine.
 	Place []string
+	// MaxText bounds the result's text, in bytes, where the host has more use of it than the model; 0 is the runner's own bound.
+	MaxText int
+	// Think puts a question to the model of the task complex_reasoning; it may be nil.
+	Think func(ctx context.Context, question string) (string, error)
 	// Progress receives output as it comes; never nil.
 	Progress func(p []byte)
 }
+
+// ReadResult is the tool that reads results which the model was shown in part.
+const ReadResult = "result.read"
 
 // Result is what the model and the watching people get.
 type Result struct {

@@ -22,6 +22,8 @@ type Config struct {
 	// MaxNotes bounds the notes of one scope; nil or 0 is no bound.
 	MaxNotes func() int
 	Web      WebConfig
+	// Results are those that models are shown in part; without them there is no result.read.
+	Results store.Results
 	// Keep takes the files that go with answers; without it there is no message.attach.
 	Keep Keep
 }
@@ -32,7 +34,10 @@ func Register(r *tool.Registry, c Config) error {
 		shellExec(),
 		processStart(), processList(), processOutput(), processKill(),
 		fileRead(), fileWrite(), fileEdit(), fileList(),
-		webFetch(c.Web),
+		webFetch(c.Web), thinkHard(),
+	}
+	if c.Results != nil {
+		tools = append(tools, resultRead(c.Results))
 	}
 	if c.Memory != nil {
 		m := memory{c.Memory, c.MaxNotes}
