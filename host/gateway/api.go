@@ -32,6 +32,7 @@ const historyLimit = 500
 //	GET  /api/v1/approvals          [Approval]
 //	POST /api/v1/approvals/{id}     {"grant":true}
 //	POST /api/v1/messages           {"id","channel","conversation","text"}; 202 when durable
+//	POST /api/v1/memory/forget      Forget; answers [store.Note]
 //	POST /api/v1/policies/{name}/rollback  Rollback; answers PolicyStatus
 //	POST /api/v1/stop               {"channel","conversation"}
 //	GET  /api/v1/plugins            [PluginStatus]
@@ -57,6 +58,7 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("GET /api/v1/approvals", s.authorized(s.approvals))
 	mux.Handle("POST /api/v1/approvals/{id}", s.authorized(s.decide))
 	mux.Handle("POST /api/v1/messages", s.authorized(s.send))
+	mux.Handle("POST /api/v1/memory/forget", s.authorized(s.forgetNotes))
 	mux.Handle("POST /api/v1/policies/{name}/rollback", s.authorized(s.rollbackPolicy))
 	mux.Handle("POST /api/v1/stop", s.authorized(s.stop))
 	mux.Handle("GET /api/v1/plugins", s.authorized(s.plugins(s.listPlugins)))
