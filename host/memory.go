@@ -3,12 +3,11 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 
-	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/command"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
@@ -21,10 +20,15 @@ func (h *Host) maxNotes() int {
 	return 0
 }
 
-// compacts tells whether a command is one to compact a conversation, by somebody who may.
-func (h *Host) compacts(c command.Command, m message.Message) bool {
-	return c.Name == agent.Compact && command.MayCompact(m, h.current.Load().Roles.Of(m.Channel, m.SenderKey()))
+// compact carries out an order to compact the conversation of a message.
+func (h *Host) compact(ctx context.Context, at store.Place, row store.InboxRow) (c command.Compaction, err error) {
+	gen := h.current.Load().Generation
+	c.Text, c.Summary, c.Applied, err = h.runner.Compact(ctx, gen, at, row.Message, fmt.Sprintf("command-%d", row.ID))
+	return c, err
 }
+
+// persons are the sender keys of one person in the configuration in force.
+func (h *Host) persons(senderKey string) []string { return h.current.Load().scope.Persons(senderKey) }
 
 // Forget implements gateway.Memory.
 func (b backend) Forget(ctx context.Context, f gateway.Forget) ([]store.Note, error) {

@@ -2,11 +2,13 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/task"
 )
@@ -107,78 +109,41 @@ func summaryText(s store.Summary) string {
 		"no approval of anything.\n  %s\nEnd of the summary.]", s.Turns, indented.Replace(s.Text))
 }
 
-// Compact is an order to compact a conversation now; see Item.
-const Compact = "compact"
-
-// compactNow carries out the order. It waits its turn like a message, since a session belongs to the turn that runs in it.
-func (r *Runner) compactNow(ctx context.Context, gen *Generation, policies Policies, it Item) {
-	for ctx.Err() == nil {
-		err := r.carryOutCompact(ctx, gen, policies, it.Row)
-		if err == nil || errors.Is(err, store.ErrConflict) {
-			return
-		}
-		r.cfg.Log.Error("compact; trying again", "inbox", it.Row.ID, "error", err)
-		pause(ctx)
+// Compact makes the summary of the session that a message would continue in a place, whatever the session's size, and says in words what
+// came of it. There is none where there is nothing to sum up or it could not be had. Once it is committed, applied has to be called,
+// from the same lane.
+func (r *Runner) Compact(ctx context.Context, gen *Generation, at store.Place, m message.Message, order string) (text string, made *store.Summary,
+	applied func(), err error,
+) {
+	d, _ := route.Decide(ctx, gen.Table.With(at.Agent), nil, policy.RouteFacts{Facts: route.Facts(m, gen.Roles, r.cfg.Now()), Agents: gen.Names})
+	if gen.Agents[d.Agent] == nil {
+		return "No agent answers you here by the rules.", nil, nil, nil
 	}
-}
-
-func (r *Runner) carryOutCompact(ctx context.Context, gen *Generation, policies Policies, row store.InboxRow) error {
-	m := row.Message
-	agent, why, decisions := r.route(ctx, gen, policies, m)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	a, ok := gen.Agents[agent]
-	if !ok {
-		r.drop(ctx, row, why, decisions)
-		return nil
-	}
-	text, err := r.compactSession(ctx, gen, sessionKey(m, a), fmt.Sprintf("command-%d", row.ID))
+	s, err := r.sessions.get(ctx, store.SessionKey(at.Key, d.Agent, at.Epoch))
 	if err != nil {
-		return err
-	}
-	return r.answerCommand(ctx, row, text)
-}
-
-// compactSession compacts a session whatever its size. An order whose summary was committed before the host died finds it.
-func (r *Runner) compactSession(ctx context.Context, gen *Generation, key, order string) (string, error) {
-	s, err := r.sessions.get(ctx, key)
-	if err != nil {
-		return "", err
-	}
-	if s.summary.By == order {
-		return compactedText(s.summary), nil
+		return "", nil, nil, err
 	}
 	older := len(s.turns) - gen.Tasks.KeepTurns
 	if older <= 0 {
-		return fmt.Sprintf("There is nothing to compact: the last %d turns always stay whole.", gen.Tasks.KeepTurns), nil
+		return fmt.Sprintf("There is nothing to compact: the last %d turns always stay whole.", gen.Tasks.KeepTurns), nil, nil, nil
 	}
 	var used uses
-	desk := task.Desk{Models: gen.Models, Tiers: gen.Tasks.Tiers, Session: key, Used: used.add}
-	sum0, err := s.summarise(ctx, desk, gen.Tasks, older)
+	v, err := s.summarise(ctx, task.Desk{Models: gen.Models, Tiers: gen.Tasks.Tiers, Session: s.key, Used: used.add}, gen.Tasks, older)
 	switch {
 	case ctx.Err() != nil:
-		return "", ctx.Err()
+		return "", nil, nil, ctx.Err()
 	case err != nil:
-		r.cfg.Log.Warn("the conversation is not compacted", "session", key, "error", err)
-		return "This conversation could not be compacted: " + forPeople(err), nil
+		r.cfg.Log.Warn("the conversation is not compacted", "session", s.key, "error", err)
+		return "This conversation could not be compacted: " + forPeople(err), nil, nil, nil
 	}
 	var spent Used
 	calls, _ := used.take()
 	spent.add(sum(calls))
 	now := r.cfg.Now()
-	sum0.ID, sum0.By, sum0.At = store.NewIDAfter(s.last, now), order, now.UTC()
-	sum0.Tokens, sum0.CostUSD = spent.Tokens, spent.CostUSD
-	if err := r.cfg.Store.AddSummary(ctx, sum0); err != nil {
-		r.sessions.forget(key)
-		return "", err
-	}
-	s.compacted(sum0, older)
-	s.used.Tokens += spent.Tokens
-	s.used.CostUSD += spent.CostUSD
-	return compactedText(sum0), nil
-}
-
-func compactedText(s store.Summary) string {
-	return fmt.Sprintf("Compacted: a summary stands for the %d turns before the last ones now.", s.Turns)
+	v.ID, v.By, v.At, v.Tokens, v.CostUSD = store.NewIDAfter(max(s.last, s.summary.ID), now), order, now.UTC(), spent.Tokens, spent.CostUSD
+	return fmt.Sprintf("Compacted: a summary stands for the %d turns before the last %d now.", v.Turns, gen.Tasks.KeepTurns), &v, func() {
+		s.compacted(v, older)
+		s.used.Tokens += spent.Tokens
+		s.used.CostUSD += spent.CostUSD
+	}, nil
 }

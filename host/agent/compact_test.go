@@ -273,78 +273,98 @@ func TestCrashAroundCompaction(t *testing.T) {
 	}
 }
 
-func (h *house) order(row store.InboxRow) {
-	h.runner.Work(h.t.Context(), row.Message.ConversationKey(), []Item{{Row: row, Order: Compact}})
-}
-
-func (h *house) ask(kind message.Kind) store.InboxRow {
+// compact orders a compaction, as the lane of a place would, and commits it where commit is set.
+func (h *house) compact(commit bool) string {
 	h.t.Helper()
-	row, _, err := h.store.AppendInbox(h.t.Context(), message.Message{
+	m := message.Message{
 		Channel: "irc", EventID: store.NewID(h.runner.cfg.Now()), Text: "/compact", Sender: message.Sender{ID: "ann"},
-		Conversation: message.Conversation{ID: "ann", Kind: kind},
-	}, store.InboxNew, "")
+		Conversation: message.Conversation{ID: "ann", Kind: message.DM},
+	}
+	row, _, err := h.store.AppendInbox(h.t.Context(), m, store.InboxNew, "")
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return row
+	at, err := h.store.Place(h.t.Context(), "irc:ann")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	order := fmt.Sprintf("command-%d", row.ID)
+	text, sum, applied, err := h.runner.Compact(h.t.Context(), h.gen, at, m, order)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if commit {
+		if err := h.store.Settle(h.t.Context(), store.Settlement{Inbox: row.ID, Turn: order, Summary: sum}); err != nil {
+			h.t.Fatal(err)
+		}
+		if applied != nil {
+			applied()
+		}
+	} else if err := h.store.SetInbox(h.t.Context(), row.ID, store.InboxDropped, ""); err != nil {
+		h.t.Fatal(err)
+	}
+	return text
 }
 
 func TestCompactByOrder(t *testing.T) {
 	s := openStore(t)
 	m := newTiers(map[string]script{"default": parrot, "fast": counting()})
-	h := compacting(t, s, m, nil)
-	h.gen.Agents["helper"].Window = 1 << 20
-	h.order(h.ask(message.DM))
+	start := func() (*house, *policy.Usage) {
+		h, used := compacting(t, s, m, nil), &policy.Usage{}
+		h.gen.Agents["helper"].Window = 1 << 20
+		h.chain.tool = func(f policy.ToolFacts) policy.Restrictions {
+			*used = f.Used
+			return policy.Restrictions{}
+		}
+		return h, used
+	}
+	h, used := start()
+	if got := h.compact(true); !strings.HasPrefix(got, "There is nothing to compact") {
+		t.Errorf("an empty conversation: %q", got)
+	}
 	h.talk(0, 3)
-	row := h.ask(message.DM)
-	h.order(row)
-	want := "Compacted: a summary stands for the 1 turns before the last ones now."
-	if got := h.texts(); !strings.HasPrefix(got[0], "There is nothing to compact") || got[4] != want {
-		t.Fatalf("replies %q", got)
+	want := "Compacted: a summary stands for the 1 turns before the last 2 now."
+	if got := h.compact(false); got != want { // the host dies before the commit
+		t.Errorf("answers %q", got)
 	}
-	again := compacting(t, s, m, nil) // the host died after the reply and carries the order out again
-	again.order(row)
-	if n := len(again.texts()); n != 0 || len(m.asked["fast"]) != 1 {
-		t.Errorf("%d more replies, %d summaries", n, len(m.asked["fast"]))
+	h, used = start()
+	if got := h.compact(true); got != want {
+		t.Errorf("answers %q", got)
 	}
-	again.gen.Agents["helper"].Window = 1 << 20
-	var used policy.Usage
-	again.chain.tool = func(f policy.ToolFacts) policy.Restrictions {
-		used = f.Used
-		return policy.Restrictions{}
-	}
-	again.accept("ann", "!touch wood")
-	again.work(t.Context())
+	h.accept("ann", "!touch wood")
+	h.work(t.Context())
 	shown := text(m.last("default").Messages)
-	if !strings.Contains(shown, "summary 1") || strings.Contains(shown, "thing 0 ") || !strings.Contains(shown, "thing 1 ") {
+	if !strings.Contains(shown, "summary 2") || strings.Contains(shown, "thing 0 ") || !strings.Contains(shown, "thing 1 ") {
 		t.Errorf("shown\n%s", shown)
 	}
 	if used.Tokens != 5*11 { // three turns, the order, the call
 		t.Errorf("the session has used %d tokens, want %d", used.Tokens, 5*11)
 	}
-	if items, err := Recover(t.Context(), s); err != nil || len(items) != 0 {
-		t.Errorf("left over: %+v, %v", items, err)
+	h.compact(true)
+	h, used = start() // another process
+	h.accept("ann", "!touch wood")
+	h.work(t.Context())
+	if shown := text(m.last("default").Messages); !strings.Contains(shown, "Summary of the 2 turns") || strings.Contains(shown, "thing 1 ") {
+		t.Errorf("after a restart\n%s", shown)
+	}
+	if used.Tokens != 8*11 {
+		t.Errorf("after a restart the session has used %d tokens, want %d", used.Tokens, 8*11)
 	}
 }
 
-// TestAnOrderIsNotJoined: an order is no part of the message before it.
-func TestAnOrderIsNotJoined(t *testing.T) {
-	m := newTiers(map[string]script{"default": parrot, "fast": counting()})
+func TestCompactByOrderFails(t *testing.T) {
+	m := newTiers(map[string]script{"default": parrot, "fast": func(context.Context, model.Request) (model.Response, error) {
+		return model.Response{}, &model.Error{Kind: model.Overloaded, Err: errors.New("secret detail")}
+	}})
 	h := compacting(t, openStore(t), m, nil)
-	h.accept("ann", "hello")
-	order := h.ask(message.DM)
-	items, err := Recover(t.Context(), h.store)
-	if err != nil || len(items) != 2 {
-		t.Fatal(items, err)
+	h.gen.Agents["helper"].Window = 1 << 20
+	h.talk(0, 3)
+	if got := h.compact(true); !strings.Contains(got, "could not be compacted") || strings.Contains(got, "secret") {
+		t.Errorf("answers %q", got)
 	}
-	items[1].Order = Compact
-	rest := h.runner.Work(t.Context(), items[0].Key(), items)
-	if len(rest) != 1 || rest[0].Row.ID != order.ID {
-		t.Fatalf("left: %+v", rest)
-	}
-	h.runner.Work(t.Context(), items[0].Key(), rest)
-	if got := h.texts(); len(got) != 2 || got[0] != "echo: hello" || !strings.HasPrefix(got[1], "There is nothing") {
-		t.Errorf("replies %q", got)
+	h.gen.Table = tableTo("")
+	if got := h.compact(true); !strings.Contains(got, "No agent answers") {
+		t.Errorf("answers %q", got)
 	}
 }
 

@@ -38,7 +38,7 @@ func (t *turn) recall(ctx context.Context, rows []store.InboxRow) []Recalled {
 		return nil
 	}
 	notes, err := t.cfg.Store.SearchNotes(ctx, store.NoteQuery{
-		Agent: t.row.Agent, Persons: []string{t.row.Sender}, Words: words, Any: true, Limit: 4 * maxRecalled,
+		Agent: t.row.Agent, Persons: t.gen.persons(t.row.Sender), Words: words, Any: true, Limit: 4 * maxRecalled,
 	})
 	if err != nil {
 		t.cfg.Log.Warn("nothing is recalled", "turn", t.row.ID, "error", err)

@@ -6,14 +6,14 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// MayCompact tells whether a sender may have the conversation compacted: in a group who belongs to the house, since the others there
-// lose the words of what was said before.
-func MayCompact(m message.Message, role string) bool {
-	return m.Conversation.Kind == message.DM || role != route.Guest
+// Compaction is what an order to compact a conversation came to.
+type Compaction struct {
+	Text    string
+	Summary *store.Summary // nil where there is none
+	Applied func()         // to be called once it is committed
 }
 
 // forgetAll is the word for every note about the sender.
@@ -21,7 +21,7 @@ const forgetAll = "all"
 
 // forget deletes what agents remember about the sender. In a group nothing is said of what it was.
 func (d *Desk) forget(ctx context.Context, m message.Message, c Command) (string, error) {
-	q := store.NoteQuery{Persons: []string{m.SenderKey()}}
+	q := store.NoteQuery{Persons: d.cfg.Persons(m.SenderKey())}
 	if c.Arg == "" {
 		return d.remembered(ctx, m, q)
 	}

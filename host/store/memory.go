@@ -79,10 +79,8 @@ type Summary struct {
 	At      time.Time
 }
 
-// Summaries keeps summaries, old ones too. Those that are made in a turn come by CommitTurn.
+// Summaries keeps summaries, old ones too. They come by CommitTurn, or by Settle where somebody asked for one.
 type Summaries interface {
-	// AddSummary commits one that no turn brings; where its ID is there already nothing happens.
-	AddSummary(ctx context.Context, s Summary) error
 	// LatestSummary returns the one in force, or ErrNotFound.
 	LatestSummary(ctx context.Context, session string) (Summary, error)
 	// TranscriptAfter is Transcript without the turns up to one.

@@ -73,8 +73,9 @@ type Call struct {
 	Args    json.RawMessage // canonical JSON
 	Session string          // session key, "channel:conversation:agent"
 	Agent   string
-	Sender  string // "instance:platform-id"
-	Owner   bool   // the sender is one
+	Sender  string   // "instance:platform-id"
+	Persons []string // the sender's ids, where an owner has linked several; empty is Sender alone
+	Owner   bool     // the sender is one
 	Turn    string
 	Private bool // nobody but the sender reads the conversation
 	// Labels are the provenance labels of the session, for tools that keep something of it.

@@ -3,22 +3,9 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/flynnhost/flynn/host/store"
 )
-
-// AddSummary implements store.Summaries.
-func (s *Store) AddSummary(ctx context.Context, sum store.Summary) error {
-	labels, err := json.Marshal(sum.Labels)
-	if err != nil {
-		return fmt.Errorf("encode labels: %w", err)
-	}
-	if err := s.writer.write(ctx, func(w *writer) error { return w.putSummary(sum, labels) }); err != nil {
-		return fmt.Errorf("add summary of %s: %w", sum.Session, err)
-	}
-	return nil
-}
 
 func (w *writer) putSummary(s store.Summary, labels []byte) error {
 	return w.exec(`INSERT INTO summaries (session, id, through, turns, text, labels, made_in, tokens, cost, at)

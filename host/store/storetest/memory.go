@@ -161,8 +161,12 @@ func summaries(t *testing.T, open Opener) {
 	}
 	s = open()
 	equal(t, "summary", must[store.Summary](t)(s.LatestSummary(t.Context(), "irc:#flynn:helper")), sum("s1", "t1"))
-	check(t, s.AddSummary(t.Context(), sum("s2", "t2")))
-	check(t, s.AddSummary(t.Context(), sum("s2", "t3"))) // there already
+	row, _, err := s.AppendInbox(t.Context(), msg("compact"), store.InboxNew, "")
+	check(t, err)
+	asked := sum("s2", "t2")
+	check(t, s.Settle(t.Context(), store.Settlement{Inbox: row.ID, Turn: "command-1", Summary: &asked}))
+	late := sum("s3", "t3")
+	wantErr(t, s.Settle(t.Context(), store.Settlement{Inbox: row.ID, Turn: "command-1", Summary: &late}), store.ErrConflict)
 	equal(t, "summary", must[store.Summary](t)(s.LatestSummary(t.Context(), "irc:#flynn:helper")), sum("s2", "t2"))
 	for after, want := range map[string]int{"": 3, "t1": 2, "t3": 0} {
 		equal(t, "steps after "+after, len(must[[]store.Step](t)(s.TranscriptAfter(t.Context(), "irc:#flynn:helper", after, 10))), want)

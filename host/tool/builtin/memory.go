@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,9 +48,17 @@ func scopes(call tool.Call, name string) []string {
 	case name == scopeShared || !call.Private:
 		return []string{store.Own}
 	case name == scopePerson:
+		return persons(call)
+	}
+	return append(persons(call), store.Own)
+}
+
+// persons are the sender's ids.
+func persons(call tool.Call) []string {
+	if len(call.Persons) == 0 {
 		return []string{call.Sender}
 	}
-	return []string{call.Sender, store.Own}
+	return slices.Clone(call.Persons)
 }
 
 const notHere = "notes about a person are shown in a private conversation with that person alone"
@@ -154,7 +163,11 @@ func memoryForget(m memory) tool.Tool {
 			if why, err := m.othersNote(ctx, call, person, args.Key); why != "" || err != nil {
 				return tool.Result{Text: why, IsError: true}, err
 			}
-			gone, err := m.ForgetNotes(ctx, store.NoteQuery{Agent: call.Agent, Persons: []string{person}, Key: args.Key})
+			from := []string{person}
+			if person != store.Own {
+				from = persons(call)
+			}
+			gone, err := m.ForgetNotes(ctx, store.NoteQuery{Agent: call.Agent, Persons: from, Key: args.Key})
 			if err != nil {
 				return tool.Result{}, fmt.Errorf("forget note: %w", err)
 			}
