@@ -168,7 +168,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	}); err != nil {
 		return err
 	}
-	if h.desk, err = approval.New(approval.Config{Store: h.store, Notify: h.approvalChanged, SelfApprove: h.selfApproves}); err != nil {
+	if h.desk, err = approval.New(approval.Config{Store: h.store, Grants: h.store, Notify: h.approvalChanged, SelfApprove: h.selfApproves}); err != nil {
 		return err
 	}
 	if h.ledger, err = openLedger(c); err != nil {
@@ -221,8 +221,13 @@ func (h *Host) wire(c *config.Config) {
 // maxConversations bounds the conversations with work at a time; turns at work are bounded by budgets.parallel_turns.
 const maxConversations = 1 << 16
 
-// approvalChanged tells the watchers of a conversation that a request was decided.
+// approvalChanged shows that a request was made or decided.
 func (h *Host) approvalChanged(a store.Approval) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := h.settleAsked(ctx, a); err != nil {
+		h.log.Warn("a request keeps its buttons", "id", a.ID, "error", err)
+	}
 	h.log.Info("approval", "id", a.ID, "state", a.State, "tool", a.Tool, "agent", a.Agent, "requester", a.Requester, "decider", a.Decider)
 }
 

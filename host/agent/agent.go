@@ -91,6 +91,8 @@ type Machines interface {
 	Sandbox(ctx context.Context, session, name string) (machine.Machine, error)
 	// Dir is the session's workspace as people know it, on the host.
 	Dir(session string) string
+	// Digest names what a sandbox is made of now; "" where there is none of that name.
+	Digest(name string) string
 	// Available tells why the sandbox cannot be had now, or nil.
 	Available(name string) error
 }

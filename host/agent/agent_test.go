@@ -127,6 +127,7 @@ func (noMachines) Sandbox(context.Context, string, string) (machine.Machine, err
 	return nil, machine.ErrUnavailable
 }
 func (noMachines) Available(string) error { return nil }
+func (noMachines) Digest(string) string   { return "made of nothing" }
 func (noMachines) Dir(string) string      { return "/workspace" }
 
 // house is a runner with its surroundings, over a store that outlives it.

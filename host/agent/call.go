@@ -140,6 +140,11 @@ func (p people) Consume(ctx context.Context, id string, b approval.Binding) erro
 	return p.cfg.Approvals.Consume(ctx, id, b)
 }
 
+// Use spends a use of a lease.
+func (p people) Use(ctx context.Context, ask approval.Ask) (store.Grant, bool, error) {
+	return p.cfg.Approvals.Use(ctx, ask)
+}
+
 func (t *turn) publishVerdict(s ToolStart) {
 	t.publish(message.Event{
 		Kind: message.ToolVerdict, Call: s.Call, Tool: s.Tool, Args: s.Args, Verdict: s.Verdict, Where: s.Where, Reasons: s.Reasons,
@@ -154,6 +159,7 @@ func (t *turn) subject() tool.Subject {
 		Name:          t.agent.Sandbox,
 		Names:         t.gen.Sandboxes,
 		Available:     t.cfg.Machines.Available(t.agent.Sandbox),
+		Digest:        t.cfg.Machines.Digest,
 		OnUnavailable: t.gen.OnUnavailable,
 	}
 	return tool.Subject{

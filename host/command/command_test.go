@@ -66,7 +66,7 @@ func newHouse(t *testing.T) *house {
 	}
 	t.Cleanup(func() { s.Close() })
 	h := &house{t: t, store: s}
-	if h.people, err = approval.New(approval.Config{Store: s}); err != nil {
+	if h.people, err = approval.New(approval.Config{Store: s, Grants: s}); err != nil {
 		t.Fatal(err)
 	}
 	h.desk = NewDesk(Config{

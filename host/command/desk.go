@@ -19,11 +19,13 @@ type Store interface {
 	AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error)
 	SetInbox(ctx context.Context, id int64, state store.InboxState, note string) error
 	Approval(ctx context.Context, id string) (store.Approval, error)
+	Grant(ctx context.Context, id string) (store.Grant, error)
 }
 
 // Approvals is where requests are decided; *approval.Desk is the one that there is.
 type Approvals interface {
 	Decide(ctx context.Context, id string, grant bool, decider string) error
+	Grant(ctx context.Context, id string, l approval.Lease, decider string) error
 	Pending(ctx context.Context) ([]store.Approval, error)
 }
 
@@ -117,6 +119,8 @@ func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string
 
 const help = "Commands of the host:\n\n" +
 	"- `/approve ID`, `/deny ID`: answer a request for approval (owners)\n" +
+	"- `/approve ID session`, `/approve ID always 30d`: allow it again in this conversation, or until then; " +
+	"`/approve ID always git log *` covers the commands that fit (owners)\n" +
 	"- `/stop`: end the answer that is being made here\n" +
 	"- `/status`: what runs here, and what waits for an approval\n" +
 	"- `/help`: this list"
@@ -131,10 +135,14 @@ func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string
 	switch {
 	case !d.owner(m):
 		return "Only an owner can answer requests for approval.", nil
-	case c.Arg == "" || strings.ContainsAny(c.Arg, " /"):
-		return fmt.Sprintf("Write the id of the request: `/%s ID`. `/status` lists what waits.", c.Name), nil
+	case c.Name == "deny" && strings.Contains(c.Arg, " "):
+		return "Write the id of the request alone: `/deny ID`.", nil
 	}
-	a, err := d.cfg.Store.Approval(ctx, c.Arg)
+	id, lease, err := readLease(c.Arg)
+	if err != nil {
+		return fmt.Sprintf("Write the id of the request: `/%s ID`; %s. `/status` lists what waits.", c.Name, err), nil
+	}
+	a, err := d.cfg.Store.Approval(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return "There is no such request. `/status` lists what waits.", nil
@@ -143,8 +151,14 @@ func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string
 	case grant && !approval.Showable(a):
 		return "This call is too long to be shown here. Decide on the web page or with `flynn chat`.", nil
 	}
-	err = d.cfg.Approvals.Decide(ctx, a.ID, grant, m.SenderKey())
+	if grant {
+		err = d.cfg.Approvals.Grant(ctx, a.ID, lease, m.SenderKey())
+	} else {
+		err = d.cfg.Approvals.Decide(ctx, a.ID, false, m.SenderKey())
+	}
 	switch {
+	case err == nil && grant && lease.Scope != "":
+		return d.leased(ctx, a.ID)
 	case err == nil && grant:
 		return fmt.Sprintf("Approved: `%s` (request %s).", a.Tool, a.ID), nil
 	case err == nil:
@@ -154,10 +168,27 @@ func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string
 			"`approvals.self = true` lets owners approve their own.", nil
 	case errors.Is(err, approval.ErrExpired):
 		return "This request has expired.", nil
+	case errors.Is(err, approval.ErrNoLease):
+		return fmt.Sprintf("%s. `/approve %s` allows this call alone.", unwrapped(err), a.ID), nil
 	case errors.Is(err, approval.ErrDecided):
 		return "This request has another answer already.", nil
 	}
 	return "", err
+}
+
+// leased says what a lease covers that was given.
+func (d *Desk) leased(ctx context.Context, id string) (string, error) {
+	g, err := d.cfg.Store.Grant(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("Approved, and allowed from now on: %s. `flynn approvals revoke %s` ends it.", approval.Covers(g), g.ID), nil
+}
+
+// unwrapped is why a lease cannot be given, as a sentence without its full stop.
+func unwrapped(err error) string {
+	_, why, _ := strings.Cut(err.Error(), approval.ErrNoLease.Error()+": ")
+	return "This call cannot be allowed like that: " + why
 }
 
 // stop ends the running turn. In a group only who belongs to the house may: anybody could silence everybody there.

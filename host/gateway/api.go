@@ -30,7 +30,10 @@ const historyLimit = 500
 //	GET  /api/v1/conversations      [ConversationInfo]
 //	GET  /api/v1/history            [Entry]; ?channel=&conversation=&limit=
 //	GET  /api/v1/approvals          [Approval]
-//	POST /api/v1/approvals/{id}     {"grant":true}
+//	POST /api/v1/approvals/{id}     {"grant":true}; {"grant":true,"scope":"standing","span":"720h","pattern":"git log *"}
+//	GET  /api/v1/grants             [Grant]
+//	POST /api/v1/grants/{id}/revoke {}
+//	GET  /api/v1/audit              [store.AuditRow]; ?kind=&subject=&since=&limit=
 //	POST /api/v1/messages           {"id","channel","conversation","text"}; 202 when durable
 //	POST /api/v1/policies/{name}/rollback  Rollback; answers PolicyStatus
 //	POST /api/v1/stop               {"channel","conversation"}
@@ -53,7 +56,10 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("GET /api/v1/conversations", s.authorized(s.conversations))
 	mux.Handle("GET /api/v1/history", s.authorized(s.history))
 	mux.Handle("GET /api/v1/approvals", s.authorized(s.approvals))
-	mux.Handle("POST /api/v1/approvals/{id}", s.authorized(s.decide))
+	mux.Handle("POST /api/v1/approvals/{id}", s.authorized(s.decideOne))
+	mux.Handle("GET /api/v1/grants", s.authorized(s.grants))
+	mux.Handle("POST /api/v1/grants/{id}/revoke", s.authorized(s.revoke))
+	mux.Handle("GET /api/v1/audit", s.authorized(s.audit))
 	mux.Handle("POST /api/v1/messages", s.authorized(s.send))
 	mux.Handle("POST /api/v1/policies/{name}/rollback", s.authorized(s.rollbackPolicy))
 	mux.Handle("POST /api/v1/stop", s.authorized(s.stop))
@@ -111,30 +117,6 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) {
 	}
 	list, err := s.backend.History(ctx, q.Get("channel"), q.Get("conversation"), limit)
 	s.answer(w, orEmpty(list), err)
-}
-
-func (s *Server) approvals(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
-	defer cancel()
-	list, err := s.backend.Approvals(ctx)
-	s.answer(w, approvalViews(list), err)
-}
-
-func (s *Server) decide(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		Grant *bool `json:"grant"`
-	}
-	if !readBody(w, r, &body) {
-		return
-	}
-	if body.Grant == nil {
-		writeError(w, http.StatusBadRequest, CodeBadRequest, `say {"grant":true} or {"grant":false}`)
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
-	defer cancel()
-	err := s.backend.Decide(ctx, r.PathValue("id"), *body.Grant, ownerKey(ChannelWeb))
-	s.answer(w, map[string]bool{"granted": *body.Grant}, err)
 }
 
 func (s *Server) send(w http.ResponseWriter, r *http.Request) {

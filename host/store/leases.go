@@ -30,6 +30,7 @@ type Grant struct {
 	Sandbox   string          `json:"sandbox"` // digest of what the sandbox is made of, or "host"
 	Policy    string          `json:"policy"`
 	Requester string          `json:"requester"`
+	Reasons   []string        `json:"reasons,omitempty"` // why a person was asked; what is asked for another reason is not covered
 	Granter   string          `json:"granter"`
 	Created   time.Time       `json:"created"`
 	Expires   time.Time       `json:"expires"`

@@ -57,6 +57,8 @@ type SandboxState struct {
 	Names []string
 	// Available is why no sandbox can be had now, or nil.
 	Available error
+	// Digest names what a sandbox is made of: a person agrees to a call in no other.
+	Digest func(name string) string
 	// OnUnavailable is UnavailableDeny (also the zero value) or UnavailableHost.
 	OnUnavailable string
 }

@@ -18,7 +18,9 @@ func place(s Subject, r policy.Restrictions, v *Verdict) {
 	v.Action, v.Where = Run, Host
 	v.Reasons = append(v.Reasons, r.Reasons...)
 	configuredPlace(s, v)
-	if r.Ask {
+	if r.Ask && len(r.Reasons) == 0 {
+		v.ask("a policy asks for a person's approval")
+	} else if r.Ask {
 		v.ask("")
 	}
 	if r.Sandbox || len(r.Sandboxes) > 0 {
