@@ -112,7 +112,7 @@ func (h *Host) selfApproves(requester string) bool {
 // newCommands makes the desk for what people tell the host itself.
 func (h *Host) newCommands() *command.Desk {
 	return command.NewDesk(command.Config{
-		Store: h.store, Approvals: h.desk, Log: h.log, Now: time.Now, Publish: h.broker.publish,
+		Store: h.store, Approvals: h.desk, Elevated: elevator{h}, Log: h.log, Now: time.Now, Publish: h.broker.publish,
 		Role:    func(channel, sender string) string { return h.current.Load().Roles.Of(channel, sender) },
 		Stop:    h.runner.Stop,
 		Running: h.runner.Running,

@@ -190,7 +190,7 @@ func (b backend) Status(ctx context.Context) gateway.Status {
 	g := b.h.current.Load()
 	s := gateway.Status{
 		Version: b.h.version, Generation: g.Number, Started: b.h.started, Agents: []gateway.AgentStatus{},
-		Channels: []gateway.ChannelStatus{}, Policies: b.h.policyStatuses(ctx), Warnings: b.warnings(g),
+		Channels: []gateway.ChannelStatus{}, Policies: b.h.policyStatuses(ctx), Warnings: b.warnings(g), Elevated: b.elevations(ctx),
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.config.Agents)) {
 		a := g.config.Agents[name]

@@ -23,6 +23,7 @@ import (
 	"github.com/flynnhost/flynn/host/approval"
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/elevate"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/lane"
 	"github.com/flynnhost/flynn/host/media"
@@ -69,6 +70,7 @@ type Host struct {
 	shadows  *shadowLog
 	plugins  *plugin.Host
 	desk     *approval.Desk
+	elevated *elevate.Desk
 	inbox    *channel.Inbox
 	outbox   *channel.Outbox
 	live     *channel.Live
@@ -171,6 +173,9 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.desk, err = approval.New(approval.Config{Store: h.store, Grants: h.store, Notify: h.approvalChanged, SelfApprove: h.selfApproves}); err != nil {
 		return err
 	}
+	if h.elevated, err = elevate.New(elevate.Config{Store: h.store, Log: h.log}); err != nil {
+		return err
+	}
 	if h.ledger, err = openLedger(c); err != nil {
 		return err
 	}
@@ -198,6 +203,8 @@ func (h *Host) wire(c *config.Config) {
 		Generation: h.inForce,
 		Replied:    h.outbox.Push,
 		Asked:      h.asked,
+		Elevation:  h.elevation,
+		Elevated:   h.recordElevated,
 		Publish:    h.broker.publish,
 		Show:       h.show,
 		Files:      h.takeFiles,
@@ -279,6 +286,7 @@ func (h *Host) Run(ctx context.Context) error {
 	in.run(h, "live views", stop, func() error { return h.live.Run(ctx) })
 	in.run(h, "lanes", stop, func() error { return h.lanes.Run(ctx) })
 	in.run(h, "commands", stop, func() error { return h.commands.Run(ctx) })
+	in.run(h, "elevated mode", stop, func() error { return h.elevated.Run(ctx) })
 	in.run(h, "policies", stop, func() error { return h.policies.Run(ctx) })
 	in.run(h, "shadow policies", stop, func() error { return h.policies.RunShadows(ctx) })
 	kept.run(h, "shadow log", stop, func() error { return h.shadows.run(records) })

@@ -128,6 +128,10 @@ type Config struct {
 	// Show is told of each turn that runs, by the reply that will end it, whose text is not known yet. It may be nil, and so may
 	// what it returns.
 	Show func(r message.Reply) View
+	// Elevation says what holds of elevated mode for an agent's call of a turn, and Elevated writes down that a call leaves the
+	// sandbox by it. Nil: it never holds.
+	Elevation func(t store.Turn, agent string) tool.Elevation
+	Elevated  func(ctx context.Context, s tool.Subject, v tool.Verdict) error
 	// Stopped is the kill switch: why nothing may run, or "".
 	Stopped  func() string
 	Now      func() time.Time

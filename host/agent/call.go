@@ -77,7 +77,7 @@ func (t *turn) call(ctx context.Context, c model.ToolCall) error {
 // admit asks the one function that decides, which asks a person where one has to agree, and logs what it said.
 func (t *turn) admit(ctx context.Context, c model.ToolCall) (tool.Verdict, error) {
 	enforcer, err := tool.NewEnforcer(tool.EnforcerConfig{
-		Registry: t.gen.Registry, Policies: t.policies, Stopped: t.cfg.Stopped, Now: t.cfg.Now, Log: t.cfg.Log,
+		Registry: t.gen.Registry, Policies: t.policies, Stopped: t.cfg.Stopped, Elevated: t.cfg.Elevated, Now: t.cfg.Now, Log: t.cfg.Log,
 	})
 	if err != nil { // a generation without a registry; it is never made
 		panic(err)
@@ -166,7 +166,7 @@ func (t *turn) subject() tool.Subject {
 		Message: t.origin, Role: t.gen.Roles.Of(t.row.Channel, t.row.Sender), Door: door, Agent: t.agent.Name,
 		Session: t.row.Session, Turn: t.row.ID, Offered: t.agent.Offered, Labels: t.session.labels,
 		CallsInTurn: t.calls, Used: t.usage(), Sandbox: sandbox, LocalDoor: local, Approve: t.agent.Approve,
-		Dir: t.cfg.Machines.Dir(t.row.Session),
+		Dir: t.cfg.Machines.Dir(t.row.Session), Elevation: t.elevation(),
 	}
 }
 

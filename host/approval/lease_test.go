@@ -92,9 +92,9 @@ type bureau struct {
 		store.Approvals
 		store.Grants
 	}
-	work  string // working directory of calls
-	bin   string // PATH
-	now   time.Time
+	work string // working directory of calls
+	bin  string // PATH
+	now  time.Time
 }
 
 func newBureau(t *testing.T) *bureau {

@@ -11,7 +11,7 @@ import (
 )
 
 // names are the commands that the host answers; any other word after a slash is for the agent.
-var names = []string{"approve", "deny", "stop", "status", "help"}
+var names = []string{"approve", "deny", "elevated", "stop", "status", "help"}
 
 // Command is one order to the host.
 type Command struct {

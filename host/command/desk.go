@@ -35,6 +35,7 @@ var _ Approvals = (*approval.Desk)(nil)
 type Config struct {
 	Store     Store
 	Approvals Approvals
+	Elevated  Elevator
 	// Role is the sender's role in the configuration in force.
 	Role func(channel, senderKey string) string
 	// Stop ends the turn that runs in a conversation, Running tells whether there is one.
@@ -109,6 +110,8 @@ func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string
 	switch c.Name {
 	case "approve", "deny":
 		return d.decide(ctx, m, c)
+	case "elevated":
+		return d.elevate(ctx, m, c.Arg)
 	case "stop":
 		return d.stop(m), nil
 	case "status":
@@ -121,6 +124,7 @@ const help = "Commands of the host:\n\n" +
 	"- `/approve ID`, `/deny ID`: answer a request for approval (owners)\n" +
 	"- `/approve ID session`, `/approve ID always 30d`: allow it again in this conversation, or until then; " +
 	"`/approve ID always git log *` covers the commands that fit (owners)\n" +
+	"- `/elevated ask 15m`, `/elevated off`: let tools leave the sandbox for a time, if the configuration lets you\n" +
 	"- `/stop`: end the answer that is being made here\n" +
 	"- `/status`: what runs here, and what waits for an approval\n" +
 	"- `/help`: this list"
@@ -210,6 +214,11 @@ func (d *Desk) status(ctx context.Context, m message.Message) (string, error) {
 	if d.cfg.Running(m.ConversationKey()) {
 		text = "An answer is being made here."
 	}
+	banner, err := d.banner(ctx, m.ConversationKey())
+	if err != nil {
+		return "", err
+	}
+	text = banner + text
 	if !d.owner(m) {
 		return text, nil
 	}

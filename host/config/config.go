@@ -43,6 +43,7 @@ type Config struct {
 	Budgets     Budgets     `toml:"budgets"`
 	Access      Access      `toml:"access"`
 	Approvals   Approvals   `toml:"approvals"`
+	Elevated    Elevated    `toml:"elevated"`
 
 	// Path and Digest identify the file; Generation counts loads of this process from 1.
 	Path       string `toml:"-"`
@@ -160,6 +161,8 @@ type Agent struct {
 	Kind    string     `toml:"kind" default:"chat" oneof:"chat code cli"`
 	// Approve says which tool calls wait for a person at local doors when they would run on the host.
 	Approve string `toml:"approve" default:"shell" oneof:"shell none"`
+	// Elevated lets the agent's machine tools leave the sandbox while elevated mode holds; see [elevated].
+	Elevated bool `toml:"elevated"`
 }
 
 // ToolOverrides narrow or extend a profile; deny wins.

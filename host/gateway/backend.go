@@ -104,9 +104,19 @@ type Status struct {
 	Tools      []ToolsStatus   `json:"tools,omitempty"`
 	Policies   []PolicyStatus  `json:"policies"`
 	Sandbox    SandboxStatus   `json:"sandbox"`
+	// Elevated are the conversations whose tools may leave the sandbox at the moment.
+	Elevated []ElevationStatus `json:"elevated"`
 	// Warnings are sentences for the owner ("Docker is not available: tools run on the host with approval"), one for each
 	// policy that is not OK among them.
 	Warnings []string `json:"warnings"`
+}
+
+// ElevationStatus is one conversation in elevated mode.
+type ElevationStatus struct {
+	Conversation string    `json:"conversation"`
+	State        string    `json:"state"` // ask or on
+	Sender       string    `json:"sender"`
+	Until        time.Time `json:"until"`
 }
 
 // AgentStatus is one agent.

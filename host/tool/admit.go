@@ -34,6 +34,17 @@ const maxAsks = 3
 // changed while somebody slept over it. The grant is spent on that second verdict, and only if it is the one that was
 // shown. asked, if set, hears of each request with the verdict that led to it.
 func (e *Enforcer) Admit(ctx context.Context, s Subject, call model.ToolCall, people Approver, asked func(Verdict, store.Approval)) (Verdict, error) {
+	v, err := e.admit(ctx, s, call, people, asked)
+	if err != nil {
+		return v, err
+	}
+	if err := e.record(ctx, s, &v); err != nil {
+		return v, fmt.Errorf("write down that the call leaves the sandbox: %w", err)
+	}
+	return v, nil
+}
+
+func (e *Enforcer) admit(ctx context.Context, s Subject, call model.ToolCall, people Approver, asked func(Verdict, store.Approval)) (Verdict, error) {
 	v := e.Enforce(ctx, s, call)
 	for range maxAsks {
 		if v.Action != Ask {
