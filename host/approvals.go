@@ -102,7 +102,7 @@ func (h *Host) settleAsked(ctx context.Context, a store.Approval) error {
 // configuration says so.
 func (h *Host) selfApproves(requester string) bool {
 	channel, _, _ := strings.Cut(requester, ":")
-	if route.Door(channel) != route.DoorChannel {
+	if route.Local(channel) {
 		return true
 	}
 	g := h.current.Load()
@@ -113,10 +113,12 @@ func (h *Host) selfApproves(requester string) bool {
 func (h *Host) newCommands() *command.Desk {
 	return command.NewDesk(command.Config{
 		Store: h.store, Approvals: h.desk, Elevated: elevator{h}, Log: h.log, Now: time.Now, Publish: h.broker.publish,
-		Role:    func(channel, sender string) string { return h.current.Load().Roles.Of(channel, sender) },
-		Stop:    h.runner.Stop,
-		Running: h.runner.Running,
-		Replied: h.outbox.Push,
+		Role:     func(channel, sender string) string { return h.current.Load().Roles.Of(channel, sender) },
+		Stop:     h.runner.Stop,
+		Running:  h.runner.Running,
+		Replied:  h.outbox.Push,
+		Pairings: h.pairings,
+		Admits:   func(m message.Message) string { return h.current.Load().gate.Refusal(m) },
 	})
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/flynnhost/flynn/host/lane"
 	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/pairing"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/host/policy"
@@ -71,6 +72,7 @@ type Host struct {
 	plugins  *plugin.Host
 	desk     *approval.Desk
 	elevated *elevate.Desk
+	pairings *pairing.Desk
 	inbox    *channel.Inbox
 	outbox   *channel.Outbox
 	live     *channel.Live
@@ -176,6 +178,9 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.elevated, err = elevate.New(elevate.Config{Store: h.store, Log: h.log}); err != nil {
 		return err
 	}
+	if err := h.openPairings(ctx); err != nil {
+		return err
+	}
 	if h.ledger, err = openLedger(c); err != nil {
 		return err
 	}
@@ -190,6 +195,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	observePools(registry, h.machines.poolStats)
 	h.gateway, err = gateway.New(gateway.Config{
 		Listen: c.Gateway.Listen, TokenFile: c.Gateway.TokenFile, Origins: c.Gateway.Origins, Log: h.log, Registry: registry,
+		Programs: h.programs(),
 	}, backend{h})
 	return err
 }
@@ -215,13 +221,14 @@ func (h *Host) wire(c *config.Config) {
 	h.lanes = lane.New(maxConversations, h.runner.Work)
 	h.commands = lane.New(maxConversations, h.newCommands().Work)
 	h.inbox = channel.NewInbox(channel.InboxConfig{
-		Store:   h.store,
-		Admit:   func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },
-		Deliver: h.deliver,
-		Note:    h.runner.Note,
-		MaxAge:  time.Duration(c.Store.MaxAgeHours) * time.Hour,
-		Log:     h.log,
-		Count:   h.metrics.message,
+		Store:    h.store,
+		Admit:    func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },
+		Stranger: h.pairings.Offer,
+		Deliver:  h.deliver,
+		Note:     h.runner.Note,
+		MaxAge:   time.Duration(c.Store.MaxAgeHours) * time.Hour,
+		Log:      h.log,
+		Count:    h.metrics.message,
 	})
 }
 
@@ -263,7 +270,7 @@ func (h *Host) Run(ctx context.Context) error {
 	for _, row := range noted {
 		h.runner.Note(row)
 	}
-	for _, door := range config.LocalDoors() {
+	for _, door := range config.OwnDoors() {
 		h.outbox.Attach(door, local{})
 	}
 	plugins, stopPlugins := context.WithCancel(context.WithoutCancel(ctx))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/approval"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/pairing"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
@@ -58,6 +59,7 @@ type house struct {
 	stopped []string
 
 	elevated *store.Elevation
+	pairings *pairing.Desk
 }
 
 func newHouse(t *testing.T) *house {
@@ -71,8 +73,18 @@ func newHouse(t *testing.T) *house {
 	if h.people, err = approval.New(approval.Config{Store: s, Grants: s}); err != nil {
 		t.Fatal(err)
 	}
+	if h.pairings, err = pairing.Open(t.Context(), pairing.Config{Store: s}); err != nil {
+		t.Fatal(err)
+	}
 	h.desk = NewDesk(Config{
 		Store: s, Approvals: h.people, Elevated: h, Log: slog.New(slog.DiscardHandler), Now: time.Now, Publish: func(message.Event) {},
+		Pairings: h.pairings,
+		Admits: func(m message.Message) string {
+			if m.Sender.ID == "mallory" {
+				return "revoked"
+			}
+			return ""
+		},
 		Role: func(_, sender string) string {
 			if strings.HasSuffix(sender, ":ann") || strings.HasSuffix(sender, ":eve") {
 				return route.Owner

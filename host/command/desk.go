@@ -36,6 +36,9 @@ type Config struct {
 	Store     Store
 	Approvals Approvals
 	Elevated  Elevator
+	Pairings  Pairings
+	// Admits tells why a message is not to be answered by the configuration and the pairings in force, or "": it may have waited.
+	Admits func(message.Message) (why string)
 	// Role is the sender's role in the configuration in force.
 	Role func(channel, senderKey string) string
 	// Stop ends the turn that runs in a conversation, Running tells whether there is one.
@@ -83,6 +86,9 @@ func (d *Desk) carryOut(ctx context.Context, row store.InboxRow) error {
 	if !ok { // whoever pushed it looked before
 		return fmt.Errorf("inbox row %d is no command", row.ID)
 	}
+	if why := d.cfg.Admits(m); why != "" {
+		return d.cfg.Store.SetInbox(ctx, row.ID, store.InboxDropped, why)
+	}
 	text, err := d.answer(ctx, m, c)
 	if err != nil {
 		return err
@@ -112,6 +118,8 @@ func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string
 		return d.decide(ctx, m, c)
 	case "elevated":
 		return d.elevate(ctx, m, c.Arg)
+	case "pair":
+		return d.pair(ctx, m, c)
 	case "stop":
 		return d.stop(m), nil
 	case "status":
@@ -125,6 +133,7 @@ const help = "Commands of the host:\n\n" +
 	"- `/approve ID session`, `/approve ID always 30d`: allow it again in this conversation, or until then; " +
 	"`/approve ID always git log *` covers the commands that fit (owners)\n" +
 	"- `/elevated ask 15m`, `/elevated off`: let tools leave the sandbox for a time, if the configuration lets you\n" +
+	"- `/pair CODE`, `/pair deny CODE`: let a stranger in who has been given a code, or not (owners)\n" +
 	"- `/stop`: end the answer that is being made here\n" +
 	"- `/status`: what runs here, and what waits for an approval\n" +
 	"- `/help`: this list"

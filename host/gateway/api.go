@@ -34,6 +34,10 @@ const historyLimit = 500
 //	GET  /api/v1/grants             [Grant]
 //	POST /api/v1/grants/{id}/revoke {}
 //	GET  /api/v1/audit              [store.AuditRow]; ?kind=&subject=&since=&limit=
+//	GET  /api/v1/access             [AccessEntry]
+//	POST /api/v1/access/decide      {"code","approve"}; answers AccessEntry
+//	POST /api/v1/access/revoke      {"sender"}
+//	POST /api/v1/access/role        {"sender","role"}
 //	POST /api/v1/messages           {"id","channel","conversation","text"}; 202 when durable
 //	POST /api/v1/policies/{name}/rollback  Rollback; answers PolicyStatus
 //	POST /api/v1/stop               {"channel","conversation"}
@@ -41,6 +45,8 @@ const historyLimit = 500
 //	GET  /api/v1/plugins/{instance}/logs    [PluginLine]; ?after=SEQ
 //	GET  /api/v1/plugins/{instance}/login   PluginLogin, a secret
 //	POST /api/v1/plugins/{instance}/restart {}
+//	     /v1/...                    OpenAI's chat completions, with the token of a client as well
+//	     /mcp                       the Model Context Protocol, likewise
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	files, err := fs.Sub(page, "page")
@@ -60,6 +66,10 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("GET /api/v1/grants", s.authorized(s.grants))
 	mux.Handle("POST /api/v1/grants/{id}/revoke", s.authorized(s.revoke))
 	mux.Handle("GET /api/v1/audit", s.authorized(s.audit))
+	mux.Handle("GET /api/v1/access", s.authorized(s.access(s.listAccess)))
+	mux.Handle("POST /api/v1/access/decide", s.authorized(s.access(s.decidePairing)))
+	mux.Handle("POST /api/v1/access/revoke", s.authorized(s.access(s.revokePairing)))
+	mux.Handle("POST /api/v1/access/role", s.authorized(s.access(s.setPairingRole)))
 	mux.Handle("POST /api/v1/messages", s.authorized(s.send))
 	mux.Handle("POST /api/v1/policies/{name}/rollback", s.authorized(s.rollbackPolicy))
 	mux.Handle("POST /api/v1/stop", s.authorized(s.stop))
@@ -67,6 +77,7 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("GET /api/v1/plugins/{instance}/logs", s.authorized(s.plugins(s.pluginLogs)))
 	mux.Handle("GET /api/v1/plugins/{instance}/login", s.authorized(s.plugins(s.pluginLogin)))
 	mux.Handle("POST /api/v1/plugins/{instance}/restart", s.authorized(s.plugins(s.restartPlugin)))
+	s.routePrograms(mux)
 	return s.admit(s.metrics.measure(mux))
 }
 

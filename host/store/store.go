@@ -33,6 +33,7 @@ type Store interface {
 	Grants
 	Elevations
 	Audit
+	Pairings
 	Memory
 	Decisions
 	EgressLog

@@ -48,6 +48,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"each use of a grant counts", grantsAreCounted},
 		{"an elevation ends once", elevationLife},
 		{"the audit log is filtered", auditLog},
+		{"a pairing is kept with its reply", pairingsAreKept},
+		{"wrong codes are counted", guessesAreKept},
 		{"notes are found by their words", notes},
 		{"decisions are filtered", decisions},
 		{"the egress log is filtered", egressLog},
