@@ -33,7 +33,7 @@ func (b backend) Grant(ctx context.Context, id, scope string, span time.Duration
 func (b backend) Offer(a store.Approval) gateway.Offer {
 	o := b.h.desk.Offer(a)
 	return gateway.Offer{
-		Session: o.Session, Standing: o.Standing, NotSession: o.NotSession, NotStanding: o.NotStanding,
+		MaySession: o.Session, MayStanding: o.Standing, NotSession: o.NotSession, NotStanding: o.NotStanding,
 		SessionCovers: o.SessionCovers, StandingCovers: o.StandingCovers,
 	}
 }

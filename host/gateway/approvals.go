@@ -16,8 +16,8 @@ var ErrBadGrant = errors.New("the request cannot be granted like that")
 
 // Offer says how a request may be granted for longer than once, what that covers, and why it may not.
 type Offer struct {
-	Session     bool   `json:"may_session"`
-	Standing    bool   `json:"may_standing"`
+	MaySession  bool   `json:"may_session"`
+	MayStanding bool   `json:"may_standing"`
 	NotSession  string `json:"not_session,omitempty"`
 	NotStanding string `json:"not_standing,omitempty"`
 	// SessionCovers and StandingCovers are for people: exactly what would be allowed.

@@ -252,7 +252,7 @@ func (b *Backend) Grant(ctx context.Context, id, scope string, _ time.Duration, 
 	b.mu.Lock()
 	a, ok := b.approvals[id]
 	b.mu.Unlock()
-	if ok && scope == string(store.GrantStanding) && !b.Offer(a.Approval).Standing {
+	if ok && scope == string(store.GrantStanding) && !b.Offer(a.Approval).MayStanding {
 		return gateway.ErrBadGrant
 	}
 	if err := b.Decide(ctx, id, true, by); err != nil {
@@ -269,9 +269,9 @@ func (b *Backend) Grant(ctx context.Context, id, scope string, _ time.Duration, 
 // Offer implements gateway.Backend.
 func (b *Backend) Offer(a store.Approval) gateway.Offer {
 	if strings.Contains(string(a.Args), `"bad`) {
-		return gateway.Offer{Session: true, SessionCovers: "this call in this session", NotStanding: "bad can run any program"}
+		return gateway.Offer{MaySession: true, SessionCovers: "this call in this session", NotStanding: "bad can run any program"}
 	}
-	return gateway.Offer{Session: true, Standing: true, SessionCovers: "this call in this session", StandingCovers: "this call until next month"}
+	return gateway.Offer{MaySession: true, MayStanding: true, SessionCovers: "this call in this session", StandingCovers: "this call until next month"}
 }
 
 // Grants implements gateway.Backend.
