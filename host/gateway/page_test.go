@@ -123,7 +123,7 @@ func pageToolCalls(t *testing.T, b context.Context) {
 	text := `[...document.querySelectorAll("#transcript > *")].map((n) => n.textContent).join("\n")`
 	live := p.eval(text)
 	p.reload()
-	p.until(`document.querySelectorAll(".call").length === 4`)
+	p.until(`document.querySelectorAll(".call").length === 6`)
 	p.want(text, live)
 }
 
