@@ -34,7 +34,7 @@ var ErrNoLease = errors.New("this call cannot be allowed like that")
 // ErrNoGrant is returned for a grant that is not there, or has ended.
 var ErrNoGrant = errors.New("there is no such grant, or it has ended")
 
-// Grant answers a request with a lease: the call may run, and calls that are covered need nobody until the lease ends. Doing it
+// Grant answers a request with a lease: calls that are covered need nobody until the lease ends, the one that waits among them. Doing it
 // twice, as a double click does, changes nothing; a call that was allowed alone is not allowed for longer afterwards.
 func (d *Desk) Grant(ctx context.Context, id string, l Lease, decider string) error {
 	if l.Scope == "" && l.Pattern == "" {
@@ -71,7 +71,7 @@ func (d *Desk) Grant(ctx context.Context, id string, l Lease, decider string) er
 	if err != nil {
 		return err
 	}
-	a.State, a.Decider, a.Decided, a.Scope = store.ApprovalGranted, decider, g.Created, l.Scope
+	a.State, a.Decider, a.Decided, a.Scope = store.ApprovalConsumed, decider, g.Created, l.Scope
 	d.wake()
 	d.config.Notify(a)
 	return nil

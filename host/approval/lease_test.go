@@ -24,7 +24,7 @@ type memoryGrants struct {
 }
 
 func (m *memoryGrants) GrantApproval(ctx context.Context, g store.Grant, row store.AuditRow) error {
-	if err := m.MoveApproval(ctx, g.ID, store.ApprovalPending, store.ApprovalGranted, g.Granter, row.At); err != nil {
+	if err := m.MoveApproval(ctx, g.ID, store.ApprovalPending, store.ApprovalConsumed, g.Granter, row.At); err != nil {
 		return err
 	}
 	m.mu.Lock()

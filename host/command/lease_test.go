@@ -69,9 +69,9 @@ func TestLeasesInChat(t *testing.T) {
 		name, args, who, text, want string
 		state                       store.ApprovalState
 	}{
-		{"session", plain, "ann", "/approve ID session", "in the session irc:#busy:coder", store.ApprovalGranted},
-		{"always", plain, "ann", "/approve ID always", "builtin true", store.ApprovalGranted},
-		{"a pattern", plain, "ann", "/approve ID always 30d true *", `fit "true *"`, store.ApprovalGranted},
+		{"session", plain, "ann", "/approve ID session", "in the session irc:#busy:coder", store.ApprovalConsumed},
+		{"always", plain, "ann", "/approve ID always", "builtin true", store.ApprovalConsumed},
+		{"a pattern", plain, "ann", "/approve ID always 30d true *", `fit "true *"`, store.ApprovalConsumed},
 		{"a pattern that does not fit", plain, "ann", "/approve ID always false *", "does not cover", store.ApprovalPending},
 		{"an interpreter", `{"command":"sh x"}`, "ann", "/approve ID always", "sh can run any program", store.ApprovalPending},
 		{"text that is not understood", `{"command":"ls > x"}`, "ann", "/approve ID session", "not sure", store.ApprovalPending},

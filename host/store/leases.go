@@ -45,7 +45,8 @@ func (g Grant) Open(now time.Time) bool { return g.Ended.IsZero() && now.Before(
 
 // Grants keeps leases. What changes one leaves an audit row in the same transaction.
 type Grants interface {
-	// GrantApproval moves the pending request g.ID to granted and adds the grant, or returns ErrConflict.
+	// GrantApproval moves the pending request g.ID to consumed and adds the grant, which is what lets the call run, or returns
+	// ErrConflict.
 	GrantApproval(ctx context.Context, g Grant, row AuditRow) error
 	// Grant returns one grant, or ErrNotFound.
 	Grant(ctx context.Context, id string) (Grant, error)

@@ -19,7 +19,7 @@ func (s *Store) GrantApproval(ctx context.Context, g store.Grant, row store.Audi
 		if err != nil {
 			return conflict(err)
 		}
-		a.State, a.Decider, a.Decided, a.Scope = store.ApprovalGranted, g.Granter, row.At.UTC(), g.Scope
+		a.State, a.Decider, a.Decided, a.Scope = store.ApprovalConsumed, g.Granter, row.At.UTC(), g.Scope
 		body, err := json.Marshal(a)
 		if err != nil {
 			return err

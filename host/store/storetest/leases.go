@@ -47,7 +47,7 @@ func grantLife(t *testing.T, open Opener) {
 
 	s = open()
 	a := must[store.Approval](t)(s.Approval(ctx, "g1"))
-	if a.State != store.ApprovalGranted || a.Decider != "irc:ann" || a.Scope != store.GrantStanding || !a.Decided.Equal(at) {
+	if a.State != store.ApprovalConsumed || a.Decider != "irc:ann" || a.Scope != store.GrantStanding || !a.Decided.Equal(at) {
 		t.Fatalf("the request is %+v", a)
 	}
 	equal(t, "open", must[[]store.Grant](t)(s.OpenGrants(ctx, "helper", "shell.exec", at)), []store.Grant{grant("g1")})
