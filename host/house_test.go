@@ -74,6 +74,7 @@ var layers = map[string][]string{
 	"host/provider": {"host/durable", "host/glob", "host/plugin", "host/tool"},
 	"host/channel":  {"host/message", "host/store", "host/lane", "host/route", "host/config", "sdk/markdown"},
 	"host/approval": {"host/store"},
+	"host/elevate":  {"host/store"},
 	"host/pairing":  {"host/message", "host/route", "host/store"},
 	"host/command":  {"host/approval", "host/message", "host/pairing", "host/route", "host/store"},
 	"host/tool":     {"host/approval", "host/machine", "host/message", "host/model", "host/netaddr", "host/policy", "host/store"},

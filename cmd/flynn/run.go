@@ -23,6 +23,8 @@ func commands() []*cli.Command {
 		memoryCommand(),
 		sandboxCommand(),
 		toolCommand(),
+		approvalsCommand(),
+		auditCommand(),
 		mcpCommand(),
 		usageCommand(),
 	}

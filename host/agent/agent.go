@@ -107,6 +107,8 @@ type Machines interface {
 	Sandbox(ctx context.Context, session, name string) (machine.Machine, error)
 	// Dir is the session's workspace as people know it, on the host.
 	Dir(session string) string
+	// Digest names what a sandbox is made of now; "" where there is none of that name.
+	Digest(name string) string
 	// Available tells why the sandbox cannot be had now, or nil.
 	Available(name string) error
 }
@@ -157,6 +159,10 @@ type Config struct {
 	// Show is told of each turn that runs, by the reply that will end it, whose text is not known yet. It may be nil, and so may
 	// what it returns.
 	Show func(r message.Reply) View
+	// Elevation says what holds of elevated mode for an agent's call of a turn, and Elevated writes down that a call leaves the
+	// sandbox by it. Nil: it never holds.
+	Elevation func(t store.Turn, agent string) tool.Elevation
+	Elevated  func(ctx context.Context, s tool.Subject, v tool.Verdict) error
 	// Stopped is the kill switch: why nothing may run, or "".
 	Stopped  func() string
 	Now      func() time.Time

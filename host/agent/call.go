@@ -100,7 +100,7 @@ func (t *turn) permitted(ctx context.Context) error {
 // enforcer is the one that decides for the turn.
 func (t *turn) enforcer() *tool.Enforcer {
 	enforcer, err := tool.NewEnforcer(tool.EnforcerConfig{
-		Registry: t.gen.Registry, Policies: t.policies, Stopped: t.cfg.Stopped, Now: t.cfg.Now, Log: t.cfg.Log,
+		Registry: t.gen.Registry, Policies: t.policies, Stopped: t.cfg.Stopped, Elevated: t.cfg.Elevated, Now: t.cfg.Now, Log: t.cfg.Log,
 	})
 	if err != nil { // a generation without a registry; it is never made
 		panic(err)
@@ -173,6 +173,11 @@ func (p people) Consume(ctx context.Context, id string, b approval.Binding) erro
 	return p.cfg.Approvals.Consume(ctx, id, b)
 }
 
+// Use spends a use of a lease.
+func (p people) Use(ctx context.Context, ask approval.Ask) (store.Grant, bool, error) {
+	return p.cfg.Approvals.Use(ctx, ask)
+}
+
 func (t *turn) publishVerdict(s ToolStart) {
 	t.publish(message.Event{
 		Kind: message.ToolVerdict, Call: s.Call, Tool: s.Tool, Args: s.Args, Verdict: s.Verdict, Where: s.Where, Reasons: s.Reasons,
@@ -187,6 +192,7 @@ func (t *turn) subject() tool.Subject {
 		Name:          t.agent.Sandbox,
 		Names:         t.gen.Sandboxes,
 		Available:     t.cfg.Machines.Available(t.agent.Sandbox),
+		Digest:        t.cfg.Machines.Digest,
 		OnUnavailable: t.gen.OnUnavailable,
 	}
 	if t.origin.Call != nil {
@@ -196,7 +202,7 @@ func (t *turn) subject() tool.Subject {
 		Message: t.origin, Role: t.gen.Roles.Of(t.row.Channel, t.row.Sender), Door: door, Agent: t.agent.Name,
 		Session: t.row.Session, Turn: t.row.ID, Offered: t.agent.Offered, Labels: t.session.labels,
 		CallsInTurn: t.calls, Used: t.usage(), Sandbox: sandbox, LocalDoor: local, Approve: t.agent.Approve,
-		Dir: t.cfg.Machines.Dir(t.home()),
+		Dir: t.cfg.Machines.Dir(t.home()), Elevation: t.elevation(),
 	}
 }
 

@@ -66,6 +66,7 @@ type house struct {
 	session            Session
 	untold             []int64
 	halted             string
+	elevated           *store.Elevation
 }
 
 func newHouse(t *testing.T) *house {
@@ -76,13 +77,14 @@ func newHouse(t *testing.T) *house {
 	}
 	t.Cleanup(func() { s.Close() })
 	h := &house{t: t, store: s}
-	if h.people, err = approval.New(approval.Config{Store: s}); err != nil {
+	if h.people, err = approval.New(approval.Config{Store: s, Grants: s}); err != nil {
 		t.Fatal(err)
 	}
 	if h.pairings, err = pairing.Open(t.Context(), pairing.Config{Store: s}); err != nil {
 		t.Fatal(err)
 	}
 	h.desk = NewDesk(Config{
+		Store: s, Approvals: h.people, Elevated: h, Log: slog.New(slog.DiscardHandler), Now: time.Now, Publish: func(message.Event) {},
 		Pairings: h.pairings,
 		Admits: func(m message.Message) string {
 			if m.Sender.ID == "mallory" {
@@ -90,7 +92,6 @@ func newHouse(t *testing.T) *house {
 			}
 			return ""
 		},
-		Store: s, Approvals: h.people, Log: slog.New(slog.DiscardHandler), Now: time.Now, Publish: func(message.Event) {},
 		Role: func(_, sender string) string {
 			if strings.HasSuffix(sender, ":ann") || strings.HasSuffix(sender, ":eve") {
 				return route.Owner
@@ -131,12 +132,35 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
+// Begin, End and Of implement Elevator: ann may.
+func (h *house) Begin(_ context.Context, m message.Message, state string, span time.Duration) (store.Elevation, string, error) {
+	if m.Sender.ID != "ann" {
+		return store.Elevation{}, "You may not.", nil
+	}
+	now := time.Now()
+	h.elevated = &store.Elevation{Conversation: m.ConversationKey(), State: state, Sender: m.SenderKey(), Began: now, Until: now.Add(span)}
+	return *h.elevated, "", nil
+}
+
+func (h *house) End(context.Context, string, string, string) (bool, error) {
+	held := h.elevated != nil
+	h.elevated = nil
+	return held, nil
+}
+
+func (h *house) Of(context.Context, string) (store.Elevation, bool, error) {
+	if h.elevated == nil {
+		return store.Elevation{}, false, nil
+	}
+	return *h.elevated, true, nil
+}
+
 // ask makes a request of bob's, or of whoever is named.
 func (h *house) ask(requester, args string) string {
 	h.t.Helper()
 	a, err := h.people.Request(h.t.Context(), approval.Ask{
-		Binding: approval.Binding{Tool: "shell.exec", Args: []byte(args), Agent: "coder", Where: "host", Policy: "p"},
-		Turn:    "t1", Session: "irc:#busy:coder", Requester: requester,
+		Binding: approval.Binding{Tool: "shell.exec", Args: []byte(args), Agent: "coder", Where: "host", Sandbox: "host", Policy: "p"},
+		Turn:    "t1", Session: "irc:#busy:coder", Requester: requester, Reach: approval.ReachShell,
 	})
 	if err != nil {
 		h.t.Fatal(err)

@@ -23,11 +23,13 @@ type Store interface {
 	ForgetNotes(ctx context.Context, q store.NoteQuery) ([]store.Note, error)
 	Place(ctx context.Context, key string) (store.Place, error)
 	Settle(ctx context.Context, s store.Settlement) error
+	Grant(ctx context.Context, id string) (store.Grant, error)
 }
 
 // Approvals is where requests are decided; *approval.Desk is the one that there is.
 type Approvals interface {
 	Decide(ctx context.Context, id string, grant bool, decider string) error
+	Grant(ctx context.Context, id string, l approval.Lease, decider string) error
 	Pending(ctx context.Context) ([]store.Approval, error)
 }
 
@@ -37,6 +39,7 @@ var _ Approvals = (*approval.Desk)(nil)
 type Config struct {
 	Store     Store
 	Approvals Approvals
+	Elevated  Elevator
 	Pairings  Pairings
 	// Admits tells why a message is not to be answered by the configuration and the pairings in force, or "": it may have waited.
 	Admits func(message.Message) (why string)
@@ -138,6 +141,8 @@ func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string
 	switch c.Name {
 	case "approve", "deny":
 		return d.decide(ctx, m, c)
+	case "elevated":
+		return d.elevate(ctx, m, c.Arg)
 	case "pair":
 		return d.pair(ctx, m, c)
 	case "stop":
@@ -154,6 +159,9 @@ func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string
 
 const help = "Commands of the host:\n\n" +
 	"- `/approve ID`, `/deny ID`: answer a request for approval (owners)\n" +
+	"- `/approve ID session`, `/approve ID always 30d`: allow it again in this conversation, or until then; " +
+	"`/approve ID always git log *` covers the commands that fit (owners)\n" +
+	"- `/elevated ask 15m`, `/elevated off`: let tools leave the sandbox for a time, if the configuration lets you\n" +
 	"- `/pair CODE`, `/pair deny CODE`: let a stranger in who has been given a code, or not (owners)\n" +
 	"- `/stop`: end the answer that is being made here\n" +
 	"- `/status`: what runs here, who answers, and what waits for an approval\n" +
@@ -175,10 +183,14 @@ func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string
 	switch {
 	case !d.owner(m):
 		return "Only an owner can answer requests for approval.", nil
-	case c.Arg == "" || strings.ContainsAny(c.Arg, " /"):
-		return fmt.Sprintf("Write the id of the request: `/%s ID`. `/status` lists what waits.", c.Name), nil
+	case c.Name == "deny" && strings.Contains(c.Arg, " "):
+		return "Write the id of the request alone: `/deny ID`.", nil
 	}
-	a, err := d.cfg.Store.Approval(ctx, c.Arg)
+	id, lease, err := readLease(c.Arg)
+	if err != nil {
+		return fmt.Sprintf("Write the id of the request: `/%s ID`; %s. `/status` lists what waits.", c.Name, err), nil
+	}
+	a, err := d.cfg.Store.Approval(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return "There is no such request. `/status` lists what waits.", nil
@@ -187,8 +199,14 @@ func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string
 	case grant && !approval.Showable(a):
 		return "This call is too long to be shown here. Decide on the web page or with `flynn chat`.", nil
 	}
-	err = d.cfg.Approvals.Decide(ctx, a.ID, grant, m.SenderKey())
+	if grant {
+		err = d.cfg.Approvals.Grant(ctx, a.ID, lease, m.SenderKey())
+	} else {
+		err = d.cfg.Approvals.Decide(ctx, a.ID, false, m.SenderKey())
+	}
 	switch {
+	case err == nil && grant && lease.Scope != "":
+		return d.leased(ctx, a.ID)
 	case err == nil && grant:
 		return fmt.Sprintf("Approved: `%s` (request %s).", a.Tool, a.ID), nil
 	case err == nil:
@@ -198,10 +216,27 @@ func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string
 			"`approvals.self = true` lets owners approve their own.", nil
 	case errors.Is(err, approval.ErrExpired):
 		return "This request has expired.", nil
+	case errors.Is(err, approval.ErrNoLease):
+		return fmt.Sprintf("%s. `/approve %s` allows this call alone.", unwrapped(err), a.ID), nil
 	case errors.Is(err, approval.ErrDecided):
 		return "This request has another answer already.", nil
 	}
 	return "", err
+}
+
+// leased says what a lease covers that was given.
+func (d *Desk) leased(ctx context.Context, id string) (string, error) {
+	g, err := d.cfg.Store.Grant(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("Approved, and allowed from now on: %s. `flynn approvals revoke %s` ends it.", approval.Covers(g), g.ID), nil
+}
+
+// unwrapped is why a lease cannot be given, as a sentence without its full stop.
+func unwrapped(err error) string {
+	_, why, _ := strings.Cut(err.Error(), approval.ErrNoLease.Error()+": ")
+	return "This call cannot be allowed like that: " + why
 }
 
 // stop ends the running turn. In a group only who belongs to the house may: anybody could silence everybody there.
@@ -230,7 +265,11 @@ func (d *Desk) status(ctx context.Context, m message.Message) (string, error) {
 	if why := d.cfg.Halted(); why != "" {
 		text = "Everything is halted (" + why + "). " + text
 	}
-	text += "\n" + d.describe(s)
+	banner, err := d.banner(ctx, m.ConversationKey())
+	if err != nil {
+		return "", err
+	}
+	text = banner + text + "\n" + d.describe(s)
 	if !d.owner(m) {
 		return text, nil
 	}

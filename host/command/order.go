@@ -110,6 +110,9 @@ func (d *Desk) change(ctx context.Context, m message.Message, c Command, at *sto
 		return "Only owners and members can do this in a group.", false, nil
 	}
 	if c.Name == "new" {
+		if _, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), m.SenderKey(), "by /new"); err != nil {
+			return "", false, err
+		}
 		at.Epoch, at.Began, at.Why = at.Epoch+1, d.cfg.Now().UTC(), store.BeganAsked
 		return "A new session begins: what was said before is not shown to the agent any more. Files in the workspace stay.", true, nil
 	}

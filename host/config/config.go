@@ -49,6 +49,7 @@ type Config struct {
 	Access     Access            `toml:"access"`
 	Sessions   Sessions          `toml:"sessions"`
 	Approvals  Approvals         `toml:"approvals"`
+	Elevated   Elevated          `toml:"elevated"`
 
 	// Path and Digest identify the file; Generation counts loads of this process from 1.
 	Path       string `toml:"-"`
@@ -175,6 +176,8 @@ type Agent struct {
 	// TokensPerDay and USDPerDay are its budget; missing, they are those of [budgets] for agents.
 	TokensPerDay int     `toml:"tokens_per_day" range:"0.."`
 	USDPerDay    float64 `toml:"usd_per_day" range:"0..1_000_000"`
+	// Elevated lets the agent's machine tools leave the sandbox while elevated mode holds; see [elevated].
+	Elevated bool `toml:"elevated"`
 }
 
 // ToolOverrides narrow or extend a profile; deny wins.

@@ -32,6 +32,9 @@ type Store interface {
 	Drafts
 	Earlier
 	Approvals
+	Grants
+	Elevations
+	Audit
 	Pairings
 	Memory
 	Extractions
@@ -242,9 +245,12 @@ type Approval struct {
 	Args      json.RawMessage // canonical
 	Dir       string
 	Where     string // machine's name
+	Sandbox   string // digest of what the sandbox is made of, or "host"
 	Policy    string // digest of the policies in force
+	Reach     string // how far a grant may reach; see package approval
 	Reasons   []string
 	State     ApprovalState
+	Scope     GrantScope // of the grant with its ID, if it was granted beyond this call
 	Decider   string
 	Created   time.Time
 	Expires   time.Time

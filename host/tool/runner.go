@@ -54,6 +54,9 @@ func (r *Runner) Run(ctx context.Context, v Verdict, call Call) Result {
 	return result
 }
 
+// Tool is the name of the tool that the call is about.
+func (v Verdict) Tool() string { return v.spec.Name }
+
 // OnMachine tells whether the call acts on a machine, which it must be given then.
 func (v Verdict) OnMachine() bool { return v.spec.Machine }
 
