@@ -40,6 +40,8 @@ type Subject struct {
 	Approve string
 	// Dir is the folder where machine tools act, for the person who is asked.
 	Dir string
+	// Parent is the agent that delegated the work, or nil: what it may not do is not done for it.
+	Parent *Subject
 }
 
 // Values of Subject.Approve.
@@ -173,6 +175,9 @@ func (e *Enforcer) Enforce(ctx context.Context, s Subject, call model.ToolCall) 
 		return v
 	}
 	place(s, restrictions, &v)
+	if s.Parent != nil {
+		v.join(s, e.Enforce(ctx, *s.Parent, call))
+	}
 	return v
 }
 

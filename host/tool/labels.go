@@ -18,6 +18,7 @@ import (
 //	sender:ROLE        words of somebody who is not an owner
 //	attachment:TYPE    a file that came with a message, by its media type or "unknown"
 //	tool:NAME          the result of a tool that is not Flynn's own
+//	delegated:AGENT    work that this agent gave to another one; only the one that does it has the label
 //	other:TEXT         a label of no such form
 //
 // WHAT ends in a star where it stands for more than one thing: for everything that begins so.
@@ -34,6 +35,9 @@ const (
 
 // ToolLabel is the label of what a tool says that is not Flynn's own.
 func ToolLabel(name string) string { return "tool:" + name }
+
+// DelegatedLabel is the label of a session in which an agent works for another one.
+func DelegatedLabel(parent string) string { return "delegated:" + parent }
 
 // PlaceLabels are those of what a program prints in a place: anything that can be reached from there may have had a say.
 func PlaceLabels(place string, networked bool) []string {

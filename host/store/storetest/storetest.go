@@ -37,6 +37,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"a failed commit leaves nothing", commitIsAtomic},
 		{"an ended turn is closed", endedTurnIsClosed},
 		{"transcript and history", transcriptAndHistory},
+		{"a call makes one child", oneChild},
 		{"a reply leaves the outbox once", outboxLife},
 		{"a reply that no turn brings is added once", addedReplies},
 		{"a reply goes in parts", partsAreKept},
