@@ -132,7 +132,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	registry := prometheus.NewRegistry()
 	h.metrics = newMetrics(registry)
 	h.registry = tool.NewRegistry()
-	if err := builtin.Register(h.registry, builtin.Config{Memory: h.store, Keep: h.keepFile}); err != nil {
+	if err := registerTools(h.registry, builtin.Config{Memory: h.store, Keep: h.keepFile}); err != nil {
 		return err
 	}
 	instance, err := instanceName(c.Store.Dir)
@@ -197,6 +197,8 @@ func (h *Host) wire(c *config.Config) {
 		Store: h.store, Machines: h.machines, Approvals: h.desk, Tools: &tool.Runner{Log: h.log},
 		Generation: h.inForce,
 		Replied:    h.outbox.Push,
+		Queue:      h.queue,
+		Submit:     func(ctx context.Context, m message.Message) error { return h.inbox.Accept(ctx, m) },
 		Asked:      h.asked,
 		Publish:    h.broker.publish,
 		Show:       h.show,

@@ -34,6 +34,7 @@ type Agent struct {
 	// Sandboxed is true when configuration puts the agent's machine tools into the sandbox called Sandbox.
 	Sandboxed bool
 	Sandbox   string
+	Delegates []string // agents that it may give work to
 }
 
 // Kinds of agents.
@@ -58,7 +59,10 @@ type Generation struct {
 	// OnUnavailable is deny or host.
 	OnUnavailable string
 	// Sandboxes are the names that a policy may demand.
-	Sandboxes []string
+	Sandboxes  []string
+	Delegation Delegation
+	// Stricter tells whether one sandbox lets a command do nothing that another does not; nil knows of none.
+	Stricter func(sandbox, other string) bool
 	// Offline are the sandboxes that reach no network, "" for the default one.
 	Offline map[string]bool
 }
@@ -104,6 +108,7 @@ type Tools interface {
 type Store interface {
 	store.Inbox
 	store.Turns
+	store.Children
 	store.Decisions
 }
 
@@ -119,6 +124,10 @@ type Config struct {
 	Replied func(turn string, r message.Reply)
 	// Asked tells people over channels of a request for approval; it may be told of one again after a restart. It may be nil.
 	Asked func(ctx context.Context, t store.Turn, replyTo string, a store.Approval)
+	// Queue hands on a turn that was begun, to be worked on beside its conversation. It must not block.
+	Queue func(Item)
+	// Submit puts a message of the host's own into the inbox, which keeps each event once.
+	Submit func(context.Context, message.Message) error
 	// Publish shows an event to whoever watches. It must not block.
 	Publish func(message.Event)
 	// Files puts what came with a message into the session's workspace and says what became of each; nil puts nothing there.
@@ -150,10 +159,11 @@ type Runner struct {
 	cfg   Config
 	slots chan struct{}
 
-	notes    notes
-	mu       sync.Mutex
-	running  map[string]context.CancelCauseFunc // by conversation key
-	sessions *sessions
+	notes     notes
+	offspring offspring
+	mu        sync.Mutex
+	running   map[string]context.CancelCauseFunc // by conversation key
+	sessions  *sessions
 }
 
 // NewRunner returns a runner.
@@ -185,7 +195,7 @@ func NewRunner(cfg Config) *Runner {
 	}
 }
 
-// Stop ends the turn that runs in a conversation and tells whether there was one.
+// Stop ends the turn that runs in a conversation, with all that it has delegated, and tells whether there was one.
 func (r *Runner) Stop(conversationKey string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,7 +203,7 @@ func (r *Runner) Stop(conversationKey string) bool {
 	if ok {
 		cancel(errStopped)
 	}
-	return ok
+	return r.offspring.stop(conversationKey) || ok
 }
 
 // Running tells whether a turn runs in a conversation.

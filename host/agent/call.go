@@ -25,7 +25,9 @@ func (t *turn) runCalls(ctx context.Context, n int) error {
 			continue
 		}
 		if start, started := e.started[c.ID]; started {
-			t.interrupted(start)
+			if err := t.pickUp(ctx, start); err != nil {
+				return err
+			}
 			continue
 		}
 		if err := t.call(ctx, c); err != nil {
@@ -55,7 +57,7 @@ func (t *turn) call(ctx context.Context, c model.ToolCall) error {
 	if ctx.Err() != nil && !ended(ctx) {
 		return ctx.Err() // policies that are cut off deny; the next process asks them again
 	}
-	t.calls++
+	t.called(1)
 	start := newToolStart(c, v)
 	t.publishVerdict(start)
 	if v.Action != tool.Run {
@@ -127,10 +129,10 @@ func (p people) Request(ctx context.Context, ask approval.Ask) (store.Approval, 
 // Wait gives up the turn's place among the working ones for as long as a person thinks, and stops its clock.
 func (p people) Wait(ctx context.Context, id string) (granted bool, decider string, err error) {
 	<-p.slots
-	p.time.pause()
+	resume := p.pauseTime()
 	defer func() {
 		p.slots <- struct{}{}
-		p.time.resume()
+		resume()
 	}()
 	return p.cfg.Approvals.Wait(ctx, id)
 }
@@ -146,34 +148,35 @@ func (t *turn) publishVerdict(s ToolStart) {
 	})
 }
 
-func (t *turn) subject() tool.Subject {
+// subjectOf is the turn as an agent of its chain would make its calls.
+func (t *turn) subjectOf(a *Agent, session, turn string) tool.Subject {
 	door := route.Door(t.row.Channel)
 	local := route.Local(t.row.Channel)
 	sandbox := tool.SandboxState{
-		Configured:    t.agent.Sandboxed && (!local || t.gen.LocalDoors),
-		Name:          t.agent.Sandbox,
+		Configured:    a.Sandboxed && (!local || t.gen.LocalDoors),
+		Name:          a.Sandbox,
 		Names:         t.gen.Sandboxes,
-		Available:     t.cfg.Machines.Available(t.agent.Sandbox),
+		Available:     t.cfg.Machines.Available(a.Sandbox),
 		OnUnavailable: t.gen.OnUnavailable,
 	}
 	return tool.Subject{
-		Message: t.origin, Role: t.gen.Roles.Of(t.row.Channel, t.row.Sender), Door: door, Agent: t.agent.Name,
-		Session: t.row.Session, Turn: t.row.ID, Offered: t.agent.Offered, Labels: t.session.labels,
-		CallsInTurn: t.calls, Used: t.usage(), Sandbox: sandbox, LocalDoor: local, Approve: t.agent.Approve,
-		Dir: t.cfg.Machines.Dir(t.row.Session),
+		Message: t.origin, Role: t.gen.Roles.Of(t.row.Channel, t.row.Sender), Door: door, Agent: a.Name,
+		Session: session, Turn: turn, Offered: a.Offered, Labels: t.session.labels,
+		CallsInTurn: t.calls, Used: t.usage(), Sandbox: sandbox, LocalDoor: local, Approve: a.Approve,
+		Dir: t.cfg.Machines.Dir(t.workplace()),
 	}
 }
 
 // execute runs an allowed call in its place. Trouble of the host becomes a result: the model and the person are told, the host lives on.
 func (t *turn) execute(ctx context.Context, v tool.Verdict, c model.ToolCall) tool.Result {
 	call := tool.Call{
-		ID: c.ID, Name: c.Name, Args: v.Args, Session: t.row.Session, Agent: t.agent.Name, Sender: t.row.Sender, Labels: t.session.labels,
+		ID: c.ID, Name: c.Name, Args: v.Args, Session: t.workplace(), Agent: t.agent.Name, Sender: t.row.Sender, Labels: t.session.labels,
 		Progress: func(p []byte) {
 			t.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: string(p)})
 		},
 	}
 	var w waiting
-	ctx, stop := t.noticed(ctx, c, &w)
+	ctx, stop := t.noticed(withTurn(ctx, t), c, &w)
 	defer stop()
 	m, err := t.awaitMachine(ctx, v, &w)
 	if err != nil {
@@ -195,9 +198,9 @@ func (t *turn) machine(ctx context.Context, v tool.Verdict) (machine.Machine, er
 	case !v.OnMachine():
 		return nil, nil
 	case v.Sandbox:
-		return t.cfg.Machines.Sandbox(ctx, t.row.Session, v.SandboxName)
+		return t.cfg.Machines.Sandbox(ctx, t.workplace(), v.SandboxName)
 	}
-	return t.cfg.Machines.Host(t.row.Session)
+	return t.cfg.Machines.Host(t.workplace())
 }
 
 // result records what came of a call and shows it.

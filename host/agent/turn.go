@@ -41,6 +41,9 @@ type turn struct {
 	tokens   int  // that count for the turn's limit
 	used     Used // by this turn
 	view     View // nil where nobody waits for it
+	lineage  *lineage
+	host     context.Context // of the whole host, while the turn runs
+	until    context.Context // of the call that a child is the work of
 
 	// pending waits for the next commit.
 	pending store.Commit
@@ -51,10 +54,14 @@ type turn struct {
 func (t *turn) run(ctx context.Context) {
 	turnCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	t.time = newStopwatch(t.gen.Limits.Time, func() { cancel(errTime) })
+	t.host = ctx
+	t.time = newStopwatch(t.timeLimit(), func() { cancel(errTime) })
 	defer t.time.pause()
 	defer t.register(cancel)()
-	if t.view = t.cfg.Show(t.reply("")); t.view != nil {
+	if t.lineage == nil {
+		t.view = t.cfg.Show(t.reply(""))
+	}
+	if t.view != nil {
 		defer t.view.Over()
 	}
 
@@ -79,6 +86,9 @@ func (t *turn) run(ctx context.Context) {
 
 // register lets Stop find the turn.
 func (t *turn) register(cancel context.CancelCauseFunc) (unregister func()) {
+	if t.lineage != nil {
+		return t.follow(cancel)
+	}
 	key := t.origin.ConversationKey()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -122,11 +132,6 @@ func (t *turn) loop(ctx context.Context) (string, error) {
 		t.spent(answer.Usage)
 		t.step(store.StepModel, answer)
 	}
-}
-
-func (t *turn) spent(u model.Usage) {
-	t.tokens += u.Input + u.Output
-	t.used.add(u)
 }
 
 // usage is what the session has used up to now, with this turn's part.
@@ -198,6 +203,10 @@ func (t *turn) commit(ctx context.Context) error {
 }
 
 func (t *turn) publish(e message.Event) {
+	if t.lineage != nil {
+		t.shown(e)
+		return
+	}
 	e.Channel, e.Conversation, e.Turn, e.Agent = t.row.Channel, t.row.Conversation.ID, t.row.ID, t.row.Agent
 	t.cfg.Publish(e)
 	if t.view != nil {

@@ -31,6 +31,10 @@ func (u *Used) addTurn(t *turnSteps) {
 	for _, e := range t.entries {
 		u.add(e.answer.Usage)
 	}
+	for _, c := range t.children() {
+		u.Tokens += c.Used.Tokens
+		u.CostUSD += c.Used.CostUSD
+	}
 }
 
 // usage is for policies; turns are those before the one that is decided about.

@@ -36,7 +36,7 @@ func (g *Gate) Admit(m message.Message) Admission {
 	if why := g.Refusal(m); why != "" {
 		return Admission{Why: why}
 	}
-	if !route.Local(m.Channel) && !g.allow(m.SenderKey()) {
+	if !route.Local(m.Channel) && m.Act != message.Delegated && !g.allow(m.SenderKey()) {
 		return Admission{Why: "sender is over access.rate_per_minute"}
 	}
 	return Admission{Allowed: true}

@@ -41,6 +41,7 @@ type Config struct {
 	Store       Store       `toml:"store"`
 	Media       Media       `toml:"media"`
 	Budgets     Budgets     `toml:"budgets"`
+	Delegation  Delegation  `toml:"delegation"`
 	Access      Access      `toml:"access"`
 	Approvals   Approvals   `toml:"approvals"`
 
@@ -160,6 +161,8 @@ type Agent struct {
 	Kind    string     `toml:"kind" default:"chat" oneof:"chat code cli"`
 	// Approve says which tool calls wait for a person at local doors when they would run on the host.
 	Approve string `toml:"approve" default:"shell" oneof:"shell none"`
+	// Delegates are the agents that it may give work to; without any it is not offered the tool.
+	Delegates []string `toml:"delegates" ref:"agent"`
 }
 
 // ToolOverrides narrow or extend a profile; deny wins.

@@ -96,6 +96,8 @@ const (
 	Edit   Act = "edit"     // Text is what the message says now
 	Delete Act = "delete"   // it was taken back
 	React  Act = "reaction" // Text is the reaction
+	// Delegated is of the host's own: About is a turn that worked in the background, Text what it said, in the host's frame.
+	Delegated Act = "delegated"
 )
 
 // About is the earlier message that an act is about, as far as it is known.
