@@ -31,6 +31,7 @@ import (
 	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/provider"
+	"github.com/flynnhost/flynn/host/schedule"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
@@ -56,33 +57,34 @@ type Config struct {
 
 // Host is a running Flynn.
 type Host struct {
-	log      *slog.Logger
-	version  string
-	attach   map[string]string
-	started  time.Time
-	holder   *config.Holder
-	store    *sqlite.Store
-	media    *media.Store
-	registry *tool.Registry
-	machines *machines
-	policies *policy.Engine
-	shadows  *shadowLog
-	plugins  *plugin.Host
-	desk     *approval.Desk
-	inbox    *channel.Inbox
-	outbox   *channel.Outbox
-	live     *channel.Live
-	fetchers *fetchers
-	lanes    *lane.Group[agent.Item]
-	commands *lane.Group[store.InboxRow]
-	runner   *agent.Runner
-	broker   *broker
-	gateway  *gateway.Server
-	services *service.Server
-	hooks    *gateway.Hooks // nil when no webhooks are taken
-	metrics  *metrics
-	hangup   <-chan os.Signal
-	launcher []string
+	log       *slog.Logger
+	version   string
+	attach    map[string]string
+	started   time.Time
+	holder    *config.Holder
+	store     *sqlite.Store
+	media     *media.Store
+	registry  *tool.Registry
+	machines  *machines
+	policies  *policy.Engine
+	shadows   *shadowLog
+	plugins   *plugin.Host
+	desk      *approval.Desk
+	inbox     *channel.Inbox
+	schedules *schedule.Scheduler
+	outbox    *channel.Outbox
+	live      *channel.Live
+	fetchers  *fetchers
+	lanes     *lane.Group[agent.Item]
+	commands  *lane.Group[store.InboxRow]
+	runner    *agent.Runner
+	broker    *broker
+	gateway   *gateway.Server
+	services  *service.Server
+	hooks     *gateway.Hooks // nil when no webhooks are taken
+	metrics   *metrics
+	hangup    <-chan os.Signal
+	launcher  []string
 
 	ledger    *provider.Ledger
 	tooling   sync.Mutex // guards providers
@@ -196,7 +198,7 @@ func (h *Host) wire(c *config.Config) {
 	h.runner = agent.NewRunner(agent.Config{
 		Store: h.store, Machines: h.machines, Approvals: h.desk, Tools: &tool.Runner{Log: h.log},
 		Generation: h.inForce,
-		Replied:    h.outbox.Push,
+		Replied:    h.replied,
 		Queue:      h.queue,
 		Submit:     func(ctx context.Context, m message.Message) error { return h.inbox.Accept(ctx, m) },
 		Asked:      h.asked,
@@ -218,6 +220,7 @@ func (h *Host) wire(c *config.Config) {
 		Log:     h.log,
 		Count:   h.metrics.message,
 	})
+	h.schedules = h.newScheduler(c)
 }
 
 // maxConversations bounds the conversations with work at a time; turns at work are bounded by budgets.parallel_turns.
@@ -276,6 +279,7 @@ func (h *Host) Run(ctx context.Context) error {
 	in.run(h, "live views", stop, func() error { return h.live.Run(ctx) })
 	in.run(h, "lanes", stop, func() error { return h.lanes.Run(ctx) })
 	in.run(h, "commands", stop, func() error { return h.commands.Run(ctx) })
+	in.run(h, "schedules", stop, func() error { return h.schedules.Run(ctx) })
 	in.run(h, "policies", stop, func() error { return h.policies.Run(ctx) })
 	in.run(h, "shadow policies", stop, func() error { return h.policies.RunShadows(ctx) })
 	kept.run(h, "shadow log", stop, func() error { return h.shadows.run(records) })

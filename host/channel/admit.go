@@ -47,6 +47,8 @@ func (g *Gate) Refusal(m message.Message) string {
 	switch {
 	case route.Local(m.Channel):
 		return ""
+	case m.Channel == message.ScheduleDoor && g.roles.Of(m.Channel, m.SenderKey()) == route.Guest:
+		return "the schedule runs in the name of somebody who is neither owner nor member"
 	case m.Sender.Bot:
 		return "sender is a program"
 	case m.Conversation.Kind != message.DM && !m.Addressed && !g.all:

@@ -42,6 +42,7 @@ type Config struct {
 	Media       Media       `toml:"media"`
 	Budgets     Budgets     `toml:"budgets"`
 	Delegation  Delegation  `toml:"delegation"`
+	Schedules   []Schedule  `toml:"schedules"`
 	Access      Access      `toml:"access"`
 	Approvals   Approvals   `toml:"approvals"`
 

@@ -34,6 +34,10 @@ const historyLimit = 500
 //	POST /api/v1/messages           {"id","channel","conversation","text"}; 202 when durable
 //	POST /api/v1/policies/{name}/rollback  Rollback; answers PolicyStatus
 //	POST /api/v1/stop               {"channel","conversation"}
+//	GET  /api/v1/schedules          [ScheduleStatus]
+//	GET  /api/v1/schedules/{name}/runs      [ScheduleRun]
+//	POST /api/v1/schedules/{name}/run       {}; answers ScheduleRun
+//	POST /api/v1/schedules/{name}/resume    {}
 //	GET  /api/v1/plugins            [PluginStatus]
 //	GET  /api/v1/plugins/{instance}/logs    [PluginLine]; ?after=SEQ
 //	GET  /api/v1/plugins/{instance}/login   PluginLogin, a secret
@@ -57,6 +61,10 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("POST /api/v1/messages", s.authorized(s.send))
 	mux.Handle("POST /api/v1/policies/{name}/rollback", s.authorized(s.rollbackPolicy))
 	mux.Handle("POST /api/v1/stop", s.authorized(s.stop))
+	mux.Handle("GET /api/v1/schedules", s.authorized(s.schedules(listSchedules)))
+	mux.Handle("GET /api/v1/schedules/{name}/runs", s.authorized(s.schedules(scheduleRuns)))
+	mux.Handle("POST /api/v1/schedules/{name}/run", s.authorized(s.schedules(runSchedule)))
+	mux.Handle("POST /api/v1/schedules/{name}/resume", s.authorized(s.schedules(resumeSchedule)))
 	mux.Handle("GET /api/v1/plugins", s.authorized(s.plugins(s.listPlugins)))
 	mux.Handle("GET /api/v1/plugins/{instance}/logs", s.authorized(s.plugins(s.pluginLogs)))
 	mux.Handle("GET /api/v1/plugins/{instance}/login", s.authorized(s.plugins(s.pluginLogin)))

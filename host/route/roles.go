@@ -2,9 +2,11 @@ package route
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/glob"
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Roles of a sender, as policies see them.
@@ -48,6 +50,9 @@ func (p people) have(senderKey string) bool {
 
 // Of is the role of a sender, given as Message.SenderKey, on a channel instance. Whoever is at a local door owns the place.
 func (r *Roles) Of(channel, senderKey string) string {
+	if channel == message.ScheduleDoor { // nobody is there; whoever it runs for is somebody elsewhere
+		channel, _, _ = strings.Cut(senderKey, ":")
+	}
 	switch {
 	case Local(channel) || r.owners.have(senderKey):
 		return Owner

@@ -36,6 +36,7 @@ type Store interface {
 	EgressLog
 	Shadows
 	Policies
+	Schedules
 	Values
 	Close() error
 }

@@ -58,6 +58,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"the history of policies is bounded", policyHistoryIsBounded},
 		{"the latest decisions of a policy are found", latestDecisions},
 		{"a digest of a policy stays what it was", policyModules},
+		{"schedules remember what was due", schedules},
 		{"writers side by side", manyWriters},
 		{"awkward text survives", awkwardText},
 	} {
