@@ -43,7 +43,7 @@ func (t *turn) interrupted(start ToolStart) {
 
 // call decides about one call and runs it if it may run.
 func (t *turn) call(ctx context.Context, c model.ToolCall) error {
-	if err := t.within(); err != nil {
+	if err := t.within(ctx); err != nil {
 		return err
 	}
 	if t.calls >= t.gen.Limits.ToolCalls {
@@ -159,18 +159,21 @@ func (t *turn) subjectOf(a *Agent, session, turn string) tool.Subject {
 		Available:     t.cfg.Machines.Available(a.Sandbox),
 		OnUnavailable: t.gen.OnUnavailable,
 	}
+	if t.origin.Call != nil {
+		sandbox.OnUnavailable = "deny" // a program that asks for the sandbox is not given the host instead
+	}
 	return tool.Subject{
 		Message: t.origin, Role: t.gen.Roles.Of(t.row.Channel, t.row.Sender), Door: door, Agent: a.Name,
 		Session: session, Turn: turn, Offered: a.Offered, Labels: t.session.labels,
 		CallsInTurn: t.calls, Used: t.usage(), Sandbox: sandbox, LocalDoor: local, Approve: a.Approve,
-		Dir: t.cfg.Machines.Dir(t.workplace()),
+		Dir: t.cfg.Machines.Dir(t.home()),
 	}
 }
 
 // execute runs an allowed call in its place. Trouble of the host becomes a result: the model and the person are told, the host lives on.
 func (t *turn) execute(ctx context.Context, v tool.Verdict, c model.ToolCall) tool.Result {
 	call := tool.Call{
-		ID: c.ID, Name: c.Name, Args: v.Args, Session: t.workplace(), Agent: t.agent.Name, Sender: t.row.Sender, Labels: t.session.labels,
+		ID: c.ID, Name: c.Name, Args: v.Args, Session: t.home(), Agent: t.agent.Name, Sender: t.row.Sender, Labels: t.session.labels,
 		Progress: func(p []byte) {
 			t.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: string(p)})
 		},
@@ -186,10 +189,18 @@ func (t *turn) execute(ctx context.Context, v tool.Verdict, c model.ToolCall) to
 	return t.cfg.Tools.Run(ctx, v, call)
 }
 
+// home is what the session's workspace and sandboxes are called by: they outlast its beginnings.
+func (t *turn) home() string {
+	if t.lineage != nil {
+		return t.lineage.record.Place
+	}
+	return store.SessionHome(t.row.Session)
+}
+
 // ended tells whether somebody ended the turn for good, as opposed to the host going down.
 func ended(ctx context.Context) bool {
 	cause := context.Cause(ctx)
-	return errors.Is(cause, errStopped) || errors.Is(cause, errTime)
+	return errors.Is(cause, errStopped) || errors.Is(cause, errTime) || errors.Is(cause, errInterrupted) || errors.Is(cause, errHalted)
 }
 
 // machine is where the call acts; nil where it acts on none, so that a note or a web page opens no workspace.
@@ -198,9 +209,9 @@ func (t *turn) machine(ctx context.Context, v tool.Verdict) (machine.Machine, er
 	case !v.OnMachine():
 		return nil, nil
 	case v.Sandbox:
-		return t.cfg.Machines.Sandbox(ctx, t.workplace(), v.SandboxName)
+		return t.cfg.Machines.Sandbox(ctx, t.home(), v.SandboxName)
 	}
-	return t.cfg.Machines.Host(t.workplace())
+	return t.cfg.Machines.Host(t.home())
 }
 
 // result records what came of a call and shows it.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
@@ -44,7 +43,7 @@ func (t *turn) newChild(call string, args delegateArgs) (*turn, error) {
 	if err != nil {
 		return nil, err
 	}
-	record := Delegated{Chain: chain, Origin: t.origin, Place: t.workplace(), Turns: t.session.count}
+	record := Delegated{Chain: chain, Origin: t.origin, Place: t.home(), Turns: t.session.count}
 	if args.Background {
 		record.Tokens, record.ToolCalls = t.share()
 	}
@@ -134,7 +133,7 @@ func (t *turn) lastWords() string {
 // runChild runs a child within its parent's call, and ends it with that.
 func (t *turn) runChild(ctx context.Context, c *turn) (tool.Result, error) {
 	c.until = ctx
-	c.run(t.host)
+	c.run(t.host, nil)
 	if c.lineage.ending == nil { // the host goes down, or the store has settled it otherwise
 		return tool.Result{}, errors.Join(ctx.Err(), errors.New("the delegated turn was not brought to its end"))
 	}
@@ -242,7 +241,7 @@ func (t *turn) timeLimit() time.Duration {
 // follow ends a child with the call that it is the work of. In the background, /stop ends it.
 func (t *turn) follow(cancel context.CancelCauseFunc) (unfollow func()) {
 	if t.row.Background {
-		return t.offspring.register(t.row.Channel+":"+t.row.Conversation.ID, t.row.ID, cancel)
+		return t.offspring.register(t.row, cancel)
 	}
 	stop := context.AfterFunc(t.until, func() {
 		cause := context.Cause(t.until)
@@ -290,7 +289,7 @@ func (r *Runner) resumeChild(ctx context.Context, gen *Generation, policies Poli
 			c.fail(ctx, plainError("its sender is no longer admitted: "+why))
 			return
 		}
-		c.run(ctx)
+		c.run(ctx, nil)
 	}
 }
 
@@ -302,6 +301,3 @@ func (r *Runner) abandon(ctx context.Context, row store.Turn, cause error) {
 		r.cfg.Log.Error("end a delegated turn", "turn", row.ID, "error", err)
 	}
 }
-
-// isChildSession tells whether a session is that of a turn which has delegated from another one, or from one below it.
-func isChildSession(key, of string) bool { return strings.HasPrefix(key, of+"/") }

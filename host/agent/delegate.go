@@ -139,7 +139,7 @@ func (t *turn) delegate(ctx context.Context, call string, args delegateArgs) (to
 	}
 	if args.Background {
 		t.setAside(c)
-		t.offspring.expect(t.row.Channel+":"+t.row.Conversation.ID, c.row.ID)
+		t.offspring.expect(c.row)
 		t.cfg.Queue(Item{Turn: &c.row})
 		return c.begun(), nil
 	}

@@ -73,14 +73,11 @@ func (t *turn) returned(ctx context.Context, rows []store.InboxRow) error {
 	return nil
 }
 
-// childOf reads a child of this session.
+// childOf reads a child.
 func (t *turn) childOf(ctx context.Context, id string) (*turn, error) {
 	row, err := t.cfg.Store.ChildTurn(ctx, id)
 	if err != nil {
 		return nil, err
-	}
-	if !isChildSession(row.Session, t.row.Session) {
-		return nil, store.ErrNotFound
 	}
 	c, _, err := t.readChild(ctx, t.gen, t.policies, row, nil)
 	return c, err
@@ -110,6 +107,9 @@ func (askingBack) Run(ctx context.Context, call tool.Call) (tool.Result, error) 
 		return failure("only an agent can ask for a result, in a turn of its own")
 	}
 	c, err := t.childOf(ctx, strings.TrimSpace(args.ID))
+	if err == nil && c.lineage.record.Place != t.home() {
+		err = store.ErrNotFound // somebody else's
+	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return failure("no task was given away here under the id %q", args.ID)

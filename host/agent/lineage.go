@@ -3,10 +3,12 @@ package agent
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -116,14 +118,6 @@ func (t *turn) chain() []Link {
 	return append(slices.Clone(t.lineage.record.Chain), own)
 }
 
-// workplace is the session on whose machines the turn acts: a child works where its parents do.
-func (t *turn) workplace() string {
-	if t.lineage == nil {
-		return t.row.Session
-	}
-	return t.lineage.record.Place
-}
-
 // subject is on whose behalf the turn's calls are made, with all agents above it.
 func (t *turn) subject() tool.Subject {
 	var parent *tool.Subject
@@ -170,3 +164,12 @@ func (t *turn) pauseTime() (resume func()) {
 
 // childLane begins the lane of a child that runs beside its conversation; no channel's name has a slash.
 const childLane = "child/"
+
+// childPlace is the place in which a child's chain began: its session's key begins with that of the first.
+func childPlace(t store.Turn) string {
+	session, _, _ := strings.Cut(t.Session, "/"+t.ID)
+	if i := strings.LastIndexByte(session, ':'); i >= 0 {
+		return session[:i]
+	}
+	return ""
+}

@@ -3,59 +3,76 @@ package agent
 import (
 	"context"
 	"sync"
+
+	"github.com/flynnhost/flynn/host/store"
 )
 
-// offspring are the background children that a stop reaches, by conversation and turn. One that waits for its place among the
-// working turns has no way to be ended yet; that it was stopped is remembered until it has.
+// offspring are the background children that a stop reaches, by turn. One that waits for its place among the working turns has no way
+// to be ended yet; that it was stopped is remembered until it has.
 type offspring struct {
 	mu sync.Mutex
-	by map[string]map[string]context.CancelCauseFunc
+	by map[string]*backgrounder
 }
 
-// stopped takes the place of the way to end a child that was stopped before it began.
-func stopped(error) {}
+// backgrounder is a child at work in the background.
+type backgrounder struct {
+	row     store.Turn
+	cancel  context.CancelCauseFunc // nil before it runs
+	stopped error                   // why it is not to run
+}
 
 // expect announces a child that will be registered.
-func (o *offspring) expect(conversation, turn string) { o.put(conversation, turn, nil) }
-
-func (o *offspring) put(conversation, turn string, cancel context.CancelCauseFunc) (wasStopped bool) {
+func (o *offspring) expect(row store.Turn) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.by == nil {
-		o.by = map[string]map[string]context.CancelCauseFunc{}
+		o.by = map[string]*backgrounder{}
 	}
-	if o.by[conversation] == nil {
-		o.by[conversation] = map[string]context.CancelCauseFunc{}
+	if o.by[row.ID] == nil {
+		o.by[row.ID] = &backgrounder{row: row}
 	}
-	wasStopped = o.by[conversation][turn] != nil
-	o.by[conversation][turn] = cancel
-	return wasStopped
 }
 
 // register lets stop find a child that runs.
-func (o *offspring) register(conversation, turn string, cancel context.CancelCauseFunc) (unregister func()) {
-	if o.put(conversation, turn, cancel) {
-		cancel(errStopped)
+func (o *offspring) register(row store.Turn, cancel context.CancelCauseFunc) (unregister func()) {
+	o.expect(row)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	b := o.by[row.ID]
+	if b.cancel = cancel; b.stopped != nil {
+		cancel(b.stopped)
 	}
 	return func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if delete(o.by[conversation], turn); len(o.by[conversation]) == 0 {
-			delete(o.by, conversation)
-		}
+		delete(o.by, row.ID)
 	}
 }
 
-// stop ends the children of a conversation, and tells whether there was one.
-func (o *offspring) stop(conversation string) bool {
+// stop ends the children that which is true of, and tells whether there was one.
+func (o *offspring) stop(cause error, which func(store.Turn) bool) (found bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for turn, cancel := range o.by[conversation] {
-		if cancel == nil {
-			o.by[conversation][turn] = stopped
+	for _, b := range o.by {
+		if !which(b.row) {
 			continue
 		}
-		cancel(errStopped)
+		if found = true; b.cancel != nil {
+			b.cancel(cause)
+		}
+		b.stopped = cause
 	}
-	return len(o.by[conversation]) > 0
+	return found
+}
+
+// inPlace tells whether a child was begun in a place.
+func inPlace(place string) func(store.Turn) bool {
+	return func(t store.Turn) bool {
+		return childPlace(t) == place
+	}
+}
+
+// inConversation tells whether a child's conversation is the one of a key.
+func inConversation(key string) func(store.Turn) bool {
+	return func(t store.Turn) bool { return t.Channel+":"+t.Conversation.ID == key }
 }

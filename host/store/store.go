@@ -27,10 +27,13 @@ type Store interface {
 	Inbox
 	Turns
 	Children
+	Places
+	Halts
 	Outbox
 	Drafts
 	Earlier
 	Approvals
+	Pairings
 	Memory
 	Decisions
 	EgressLog
@@ -97,7 +100,7 @@ const (
 // Turn is one answer in the making.
 type Turn struct {
 	ID           string // time-ordered, unique
-	Session      string // "channel:conversation:agent"
+	Session      string // see SessionKey
 	Agent        string
 	Channel      string
 	Conversation message.Conversation
