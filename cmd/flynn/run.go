@@ -24,6 +24,7 @@ func commands() []*cli.Command {
 		toolCommand(),
 		scheduleCommand(),
 		mcpCommand(),
+		usageCommand(),
 	}
 }
 

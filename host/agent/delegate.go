@@ -37,7 +37,7 @@ type delegateArgs struct {
 // Spec implements tool.Tool.
 func (delegating) Spec() tool.Spec {
 	return tool.Spec{
-		Name: DelegateTool, Effect: tool.Read, // what the delegate does is decided call by call
+		Name: DelegateTool, Effect: tool.Write, // at the least; what the delegate does is decided call by call
 		Description: "Give a task to another agent, and get its answer. It knows nothing of this conversation but the task, works in the same " +
 			"workspace, and may do no more than you. With background it works on while you answer; what it says comes as a message later.",
 		Schema: delegateSchema(nil),
@@ -78,8 +78,8 @@ func withTurn(ctx context.Context, t *turn) context.Context {
 	return context.WithValue(ctx, turnKey{}, t)
 }
 
-// failure tells the model why there is no result.
-func failure(format string, args ...any) (tool.Result, error) {
+// refuse tells the model why there is no result.
+func refuse(format string, args ...any) (tool.Result, error) {
 	return tool.Result{Text: fmt.Sprintf(format, args...), IsError: true}, nil
 }
 
@@ -87,14 +87,14 @@ func failure(format string, args ...any) (tool.Result, error) {
 func (delegating) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 	var args delegateArgs
 	if err := json.Unmarshal(call.Args, &args); err != nil {
-		return failure("the arguments do not fit: %v", err)
+		return refuse("the arguments do not fit: %v", err)
 	}
 	t, ok := ctx.Value(turnKey{}).(*turn)
 	if !ok {
-		return failure("only an agent can delegate, in a turn of its own")
+		return refuse("only an agent can delegate, in a turn of its own")
 	}
 	if why := t.mayNotDelegate(args); why != "" {
-		return failure("%s", why)
+		return refuse("%s", why)
 	}
 	return t.delegate(ctx, call.ID, args)
 }
@@ -132,7 +132,7 @@ func (t *turn) delegated() int {
 func (t *turn) delegate(ctx context.Context, call string, args delegateArgs) (tool.Result, error) {
 	c, err := t.newChild(call, args)
 	if err != nil {
-		return failure("%s", forPeople(err))
+		return refuse("%s", forPeople(err))
 	}
 	if err := c.commit(ctx); err != nil {
 		return tool.Result{}, fmt.Errorf("begin a delegated turn: %w", err)

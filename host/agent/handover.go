@@ -100,11 +100,11 @@ func (askingBack) Spec() tool.Spec {
 func (askingBack) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 	var args struct{ ID string }
 	if err := json.Unmarshal(call.Args, &args); err != nil {
-		return failure("the arguments do not fit: %v", err)
+		return refuse("the arguments do not fit: %v", err)
 	}
 	t, ok := ctx.Value(turnKey{}).(*turn)
 	if !ok {
-		return failure("only an agent can ask for a result, in a turn of its own")
+		return refuse("only an agent can ask for a result, in a turn of its own")
 	}
 	c, err := t.childOf(ctx, strings.TrimSpace(args.ID))
 	if err == nil && c.lineage.record.Place != t.home() {
@@ -112,7 +112,7 @@ func (askingBack) Run(ctx context.Context, call tool.Call) (tool.Result, error) 
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return failure("no task was given away here under the id %q", args.ID)
+		return refuse("no task was given away here under the id %q", args.ID)
 	case err != nil:
 		return tool.Result{}, err
 	case c.lineage.ending == nil:
