@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,10 @@ import (
 // asked tells people over channels that a call waits for one of them: the conversation that it comes from, and those that
 // the configuration names. The keys come from the request, so that a turn that is resumed does not ask twice.
 func (h *Host) asked(ctx context.Context, t store.Turn, replyTo string, a store.Approval) {
-	replies := requests(h.current.Load().config.Approvals, t, replyTo, a, h.desk.Offer(a))
+	c := h.current.Load().config
+	told := c.Approvals
+	told.Conversations = append(slices.Clip(told.Conversations), delivery(c, t)...)
+	replies := requests(told, t, replyTo, a, h.desk.Offer(a))
 	fresh, err := h.store.AddReplies(context.WithoutCancel(ctx), t.ID, replies)
 	if err != nil {
 		h.log.Error("tell of a request for approval", "id", a.ID, "error", err)

@@ -23,7 +23,7 @@ type backend struct{ h *Host }
 
 // Submit implements gateway.Backend. Only the doors of this machine come this way.
 func (b backend) Submit(ctx context.Context, m message.Message) error {
-	if !slices.Contains(config.OwnDoors(), m.Channel) {
+	if !slices.Contains(config.OwnDoors(), m.Channel) || m.Channel == message.ScheduleDoor {
 		return fmt.Errorf("channel %q is not a door of this machine", m.Channel)
 	}
 	return b.h.inbox.Accept(ctx, m)

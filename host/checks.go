@@ -41,7 +41,7 @@ func checkTools(c *config.Config) config.Errors {
 		return nil // and compile no schemas for nothing at every start
 	}
 	known := tool.NewRegistry()
-	if err := builtin.Register(known, builtin.Config{Memory: struct{ store.Memory }{}, Keep: (*Host)(nil).keepFile}); err != nil {
+	if err := registerTools(known, builtin.Config{Memory: struct{ store.Memory }{}, Keep: (*Host)(nil).keepFile}); err != nil {
 		return config.Errors{{File: c.Path, Problem: err.Error()}}
 	}
 	var names []string

@@ -38,6 +38,7 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 		Number: c.Generation, Table: table, Models: models, Registry: h.toolsOf(c), Roles: roles, Admits: gate.Refusal, Tasks: tasksOf(c),
 		Queue: c.Sessions.Queue, Queues: queues(c), Idle: time.Duration(c.Sessions.IdleHours) * time.Hour,
 		LocalDoors: c.Sandbox.LocalDoors, OnUnavailable: c.Sandbox.OnUnavailable,
+		Delegation: delegation(c), Stricter: stricter(c),
 		Agents: map[string]*agent.Agent{}, Names: slices.Sorted(maps.Keys(c.Agents)),
 		Limits: agent.Limits{
 			Steps: c.Budgets.StepsPerTurn, ToolCalls: c.Budgets.ToolCallsPerTurn, Tokens: c.Budgets.TokensPerTurn,
@@ -66,7 +67,7 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 func offline(s config.Sandbox) bool { return s.Network == "none" && s.Compose == "" }
 
 func newAgent(tools *tool.Registry, c *config.Config, name string, a config.Agent) (*agent.Agent, error) {
-	offered, err := tools.Offered(a.ToolProfile, tool.Overrides{Allow: a.ToolOverrides.Allow, Deny: a.ToolOverrides.Deny})
+	offered, err := offeredTools(tools, a)
 	if err != nil {
 		return nil, fmt.Errorf("agent_configs.%s: %w", name, err)
 	}
@@ -80,7 +81,8 @@ func newAgent(tools *tool.Registry, c *config.Config, name string, a config.Agen
 	m := c.Models[a.ModelTier]
 	return &agent.Agent{
 		Window: agent.Window(m.ContextWindow, m.MaxOutputTokens+m.Reasoning.Tokens()),
-		Name:   name, Kind: a.Kind, System: system, Tier: a.ModelTier, Offered: offered, Tools: tools.ForModel(offered), Approve: a.Approve,
+		Name:   name, Kind: a.Kind, System: system, Tier: a.ModelTier, Offered: offered, Approve: a.Approve,
+		Tools: agent.TellDelegates(tools.ForModel(offered), a.Delegates), Delegates: a.Delegates,
 		Tiers: windows(c, a), Queue: a.Queue,
 		Budget:    budget.Amount{Tokens: int64(a.TokensPerDay), Cost: agent.Dollars(a.USDPerDay)},
 		Sandboxed: c.Sandbox.Enabled && a.Sandbox.Enabled, Sandbox: a.Sandbox.Name,

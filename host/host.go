@@ -35,6 +35,7 @@ import (
 	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/provider"
+	"github.com/flynnhost/flynn/host/schedule"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
@@ -60,37 +61,38 @@ type Config struct {
 
 // Host is a running Flynn.
 type Host struct {
-	log      *slog.Logger
-	version  string
-	attach   map[string]string
-	started  time.Time
-	holder   *config.Holder
-	store    *sqlite.Store
-	media    *media.Store
-	registry *tool.Registry
-	machines *machines
-	policies *policy.Engine
-	shadows  *shadowLog
-	plugins  *plugin.Host
-	desk     *approval.Desk
-	elevated *elevate.Desk
-	pairings *pairing.Desk
-	kill     *killSwitch
-	inbox    *channel.Inbox
-	outbox   *channel.Outbox
-	live     *channel.Live
-	fetchers *fetchers
-	lanes    *lane.Group[agent.Item]
-	commands *lane.Group[store.InboxRow]
-	runner   *agent.Runner
-	broker   *broker
-	gateway  *gateway.Server
-	services *service.Server
-	hooks    *gateway.Hooks // nil when no webhooks are taken
-	metrics  *metrics
-	counts   model.Counts
-	hangup   <-chan os.Signal
-	launcher []string
+	log       *slog.Logger
+	version   string
+	attach    map[string]string
+	started   time.Time
+	holder    *config.Holder
+	store     *sqlite.Store
+	media     *media.Store
+	registry  *tool.Registry
+	machines  *machines
+	policies  *policy.Engine
+	shadows   *shadowLog
+	plugins   *plugin.Host
+	desk      *approval.Desk
+	elevated  *elevate.Desk
+	pairings  *pairing.Desk
+	kill      *killSwitch
+	inbox     *channel.Inbox
+	schedules *schedule.Scheduler
+	outbox    *channel.Outbox
+	live      *channel.Live
+	fetchers  *fetchers
+	lanes     *lane.Group[agent.Item]
+	commands  *lane.Group[store.InboxRow]
+	runner    *agent.Runner
+	broker    *broker
+	gateway   *gateway.Server
+	services  *service.Server
+	hooks     *gateway.Hooks // nil when no webhooks are taken
+	metrics   *metrics
+	counts    model.Counts
+	hangup    <-chan os.Signal
+	launcher  []string
 
 	ledger    *provider.Ledger
 	tooling   sync.Mutex // guards providers
@@ -144,7 +146,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.metrics = newMetrics(registry)
 	registry.MustRegister(breakers{h.modelStatus})
 	h.registry = tool.NewRegistry()
-	if err := builtin.Register(h.registry, builtin.Config{Memory: h.store, MaxNotes: h.maxNotes, Results: h.store, Keep: h.keepFile}); err != nil {
+	if err := registerTools(h.registry, builtin.Config{Memory: h.store, MaxNotes: h.maxNotes, Results: h.store, Keep: h.keepFile}); err != nil {
 		return err
 	}
 	instance, err := instanceName(c.Store.Dir)
@@ -222,7 +224,9 @@ func (h *Host) wire(c *config.Config) {
 		Waiting:    func(place string) []agent.Item { return h.lanes.Waiting(place) },
 		Ledger:     h.newLedger(c),
 		Full:       h.metrics.budgetFull,
-		Replied:    h.outbox.Push,
+		Replied:    h.replied,
+		Queue:      h.queue,
+		Submit:     func(ctx context.Context, m message.Message) error { return h.inbox.Accept(ctx, m) },
 		Asked:      h.asked,
 		Elevation:  h.elevation,
 		Elevated:   h.recordElevated,
@@ -246,6 +250,7 @@ func (h *Host) wire(c *config.Config) {
 		Log:      h.log,
 		Count:    h.metrics.message,
 	})
+	h.schedules = h.newScheduler(c)
 }
 
 // maxConversations bounds the conversations with work at a time; turns at work are bounded by budgets.parallel_turns.
@@ -311,6 +316,7 @@ func (h *Host) Run(ctx context.Context) error {
 	in.run(h, "commands", stop, func() error { return h.commands.Run(ctx) })
 	in.run(h, "memory", stop, func() error { return h.runner.Remember(ctx) })
 	in.run(h, "elevated mode", stop, func() error { return h.elevated.Run(ctx) })
+	in.run(h, "schedules", stop, func() error { return h.schedules.Run(ctx) })
 	in.run(h, "policies", stop, func() error { return h.policies.Run(ctx) })
 	in.run(h, "shadow policies", stop, func() error { return h.policies.RunShadows(ctx) })
 	kept.run(h, "shadow log", stop, func() error { return h.shadows.run(records) })

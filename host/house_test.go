@@ -52,6 +52,7 @@ func packages(t *testing.T) []pkg {
 // sdk/proto and sdk/need are open to the host. A room that is not listed may use nothing of the project.
 var layers = map[string][]string{
 	"host/message": {},
+	"host/cron":    {},
 	"host/lane":    {},
 	"host/glob":    {},
 	"host/machine": {},
@@ -60,7 +61,7 @@ var layers = map[string][]string{
 	"host/netaddr": {},
 	"host/media":   {"host/durable"},
 	"host/config": {
-		"host/glob", "host/netaddr", "host/sandbox/bridge", "host/sandbox/compose", "host/sandbox/egress", "host/sandbox/engine",
+		"host/cron", "host/glob", "host/netaddr", "host/sandbox/bridge", "host/sandbox/compose", "host/sandbox/egress", "host/sandbox/engine",
 		"host/sandbox/image", "host/sandbox/mounts",
 	},
 	"host/store":    {"host/message"},
@@ -82,9 +83,10 @@ var layers = map[string][]string{
 		"host/approval", "host/budget", "host/decisionlog", "host/machine", "host/message", "host/model", "host/policy", "host/route", "host/store",
 		"host/task", "host/tool",
 	},
-	"host/lint":    {"host/config", "host/policy", "host/store"},
-	"host/gateway": {"host/message", "host/store"},
-	"host/door":    {"host/message"},
+	"host/schedule": {"host/cron", "host/message", "host/store"},
+	"host/lint":     {"host/config", "host/policy", "host/store"},
+	"host/gateway":  {"host/message", "host/store"},
+	"host/door":     {"host/message"},
 
 	"host/decisionlog": {"host/policy", "host/store"},
 }

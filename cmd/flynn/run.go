@@ -25,6 +25,7 @@ func commands() []*cli.Command {
 		toolCommand(),
 		approvalsCommand(),
 		auditCommand(),
+		scheduleCommand(),
 		mcpCommand(),
 		usageCommand(),
 	}

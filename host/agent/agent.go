@@ -38,6 +38,7 @@ type Agent struct {
 	// Sandboxed is true when configuration puts the agent's machine tools into the sandbox called Sandbox.
 	Sandboxed bool
 	Sandbox   string
+	Delegates []string // agents that it may give work to
 	// Budget is what its model calls may use in a day.
 	Budget budget.Amount
 }
@@ -74,7 +75,10 @@ type Generation struct {
 	// OnUnavailable is deny or host.
 	OnUnavailable string
 	// Sandboxes are the names that a policy may demand.
-	Sandboxes []string
+	Sandboxes  []string
+	Delegation Delegation
+	// Stricter tells whether one sandbox lets a command do nothing that another does not; nil knows of none.
+	Stricter func(sandbox, other string) bool
 	// Offline are the sandboxes that reach no network, "" for the default one.
 	Offline map[string]bool
 }
@@ -122,6 +126,7 @@ type Tools interface {
 type Store interface {
 	store.Inbox
 	store.Turns
+	store.Children
 	store.Places
 	store.Decisions
 	store.Usages
@@ -152,6 +157,10 @@ type Config struct {
 	Replied func(turn string, r message.Reply)
 	// Asked tells people over channels of a request for approval; it may be told of one again after a restart. It may be nil.
 	Asked func(ctx context.Context, t store.Turn, replyTo string, a store.Approval)
+	// Queue hands on a turn that was begun, to be worked on beside its conversation. It must not block.
+	Queue func(Item)
+	// Submit puts a message of the host's own into the inbox, which keeps each event once.
+	Submit func(context.Context, message.Message) error
 	// Publish shows an event to whoever watches. It must not block.
 	Publish func(message.Event)
 	// Files puts what came with a message into the session's workspace and says what became of each; nil puts nothing there.
@@ -187,12 +196,13 @@ type Runner struct {
 	cfg   Config
 	slots chan struct{}
 
-	notes    notes
-	mu       sync.Mutex
-	running  map[string]*active // by place
-	wake     chan struct{}      // closed and replaced by Resume
-	sessions *sessions
-	ended    chan struct{} // a turn waits for extraction
+	notes     notes
+	offspring offspring
+	mu        sync.Mutex
+	running   map[string]*active // by place
+	wake      chan struct{}      // closed and replaced by Resume
+	sessions  *sessions
+	ended     chan struct{} // a turn waits for extraction
 }
 
 // NewRunner returns a runner.

@@ -173,8 +173,17 @@ func newHouse(t *testing.T, s *sqlite.Store, wrap func(Store) Store) *house {
 		Store: h.store, Machines: noMachines{}, Approvals: h.desk, Tools: &tool.Runner{},
 		Generation: func() (*Generation, Policies) { return h.gen, h.chain },
 		Replied:    func(_ string, r message.Reply) { h.mu.Lock(); h.replies = append(h.replies, r); h.mu.Unlock() },
-		Publish:    func(e message.Event) { h.mu.Lock(); h.events = append(h.events, e); h.mu.Unlock() },
-		Log:        slog.New(slog.DiscardHandler),
+		Queue:      func(Item) {}, // work finds what the store has
+		Submit: func(ctx context.Context, m message.Message) error {
+			state := store.InboxNew
+			if m.Noted {
+				state = store.InboxNoted
+			}
+			_, _, err := h.store.AppendInbox(ctx, m, state, "")
+			return err
+		},
+		Publish: func(e message.Event) { h.mu.Lock(); h.events = append(h.events, e); h.mu.Unlock() },
+		Log:     slog.New(slog.DiscardHandler),
 	})
 	return h
 }

@@ -30,6 +30,11 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 	t.pending.Decisions = c.decisions
 	t.session.label(roleLabel(gen.Roles.Of(m.Channel, m.SenderKey())))
 	t.session.label(attachmentLabels(c.rows))
+	if err := t.returned(ctx, c.rows); err != nil {
+		t.session = nil // it has not begun
+		t.fail(ctx, err)
+		return nil
+	}
 	files := t.takeFiles(ctx, c.rows)
 	t.session.label(fileLabels(files))
 	if t.session.used.Began.IsZero() {
@@ -69,6 +74,10 @@ func attachmentLabels(rows []store.InboxRow) []string {
 func (r *Runner) resume(
 	ctx context.Context, gen *Generation, policies Policies, at store.Place, it Item, rest []Item,
 ) (released []Item) {
+	if it.Turn.Parent != "" {
+		r.resumeChild(ctx, gen, policies, *it.Turn)
+		return nil
+	}
 	log := r.cfg.Log.With("turn", it.Turn.ID)
 	if len(it.Rows) == 0 { // cannot be: the rows end with the turn
 		log.Error("turn has no message to answer")
@@ -115,10 +124,11 @@ func (t *turn) takeUp() {
 	}
 	t.session.touched(&t.steps)
 	for _, e := range t.steps.entries {
-		t.calls += e.tried()
+		t.called(e.tried())
 		t.spent(e.answer.Usage)
 	}
 	t.used.add(sum(t.steps.tasks))
+	t.takeUpChildren()
 }
 
 // stillRouted makes sure that the messages of a resumed turn would come to its agent now.

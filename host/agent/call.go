@@ -44,8 +44,7 @@ func (t *turn) callOnce(ctx context.Context, n int, c model.ToolCall) error {
 		return nil
 	}
 	if start, started := e.started[c.ID]; started {
-		t.interrupted(start)
-		return nil
+		return t.pickUp(ctx, start)
 	}
 	return t.call(ctx, c)
 }
@@ -67,7 +66,7 @@ func (t *turn) call(ctx context.Context, c model.ToolCall) error {
 	if ctx.Err() != nil && !ended(ctx) {
 		return ctx.Err() // policies that are cut off deny; the next process asks them again
 	}
-	t.calls++
+	t.called(1)
 	start := newToolStart(c, v)
 	t.publishVerdict(start)
 	if v.Action != tool.Run {
@@ -160,10 +159,10 @@ func (p people) Request(ctx context.Context, ask approval.Ask) (store.Approval, 
 // Wait gives up the turn's place among the working ones for as long as a person thinks, and stops its clock.
 func (p people) Wait(ctx context.Context, id string) (granted bool, decider string, err error) {
 	<-p.slots
-	p.time.pause()
+	resume := p.pauseTime()
 	defer func() {
 		p.slots <- struct{}{}
-		p.time.resume()
+		resume()
 	}()
 	return p.cfg.Approvals.Wait(ctx, id)
 }
@@ -184,14 +183,15 @@ func (t *turn) publishVerdict(s ToolStart) {
 	})
 }
 
-func (t *turn) subject() tool.Subject {
+// subjectOf is the turn as an agent of its chain would make its calls.
+func (t *turn) subjectOf(a *Agent, session, turn string) tool.Subject {
 	door := route.Door(t.row.Channel)
 	local := route.Local(t.row.Channel)
 	sandbox := tool.SandboxState{
-		Configured:    t.agent.Sandboxed && (!local || t.gen.LocalDoors),
-		Name:          t.agent.Sandbox,
+		Configured:    a.Sandboxed && (!local || t.gen.LocalDoors),
+		Name:          a.Sandbox,
 		Names:         t.gen.Sandboxes,
-		Available:     t.cfg.Machines.Available(t.agent.Sandbox),
+		Available:     t.cfg.Machines.Available(a.Sandbox),
 		Digest:        t.cfg.Machines.Digest,
 		OnUnavailable: t.gen.OnUnavailable,
 	}
@@ -199,10 +199,10 @@ func (t *turn) subject() tool.Subject {
 		sandbox.OnUnavailable = "deny" // a program that asks for the sandbox is not given the host instead
 	}
 	return tool.Subject{
-		Message: t.origin, Role: t.gen.Roles.Of(t.row.Channel, t.row.Sender), Door: door, Agent: t.agent.Name,
-		Session: t.row.Session, Turn: t.row.ID, Offered: t.agent.Offered, Labels: t.session.labels,
-		CallsInTurn: t.calls, Used: t.usage(), Sandbox: sandbox, LocalDoor: local, Approve: t.agent.Approve,
-		Dir: t.cfg.Machines.Dir(t.home()), Elevation: t.elevation(),
+		Message: t.origin, Role: t.gen.Roles.Of(t.row.Channel, t.row.Sender), Door: door, Agent: a.Name,
+		Session: session, Turn: turn, Offered: a.Offered, Labels: t.session.labels,
+		CallsInTurn: t.calls, Used: t.usage(), Sandbox: sandbox, LocalDoor: local, Approve: a.Approve,
+		Dir: t.cfg.Machines.Dir(t.home()), Elevation: t.elevation(a),
 	}
 }
 
@@ -214,7 +214,7 @@ func (t *turn) execute(ctx context.Context, v tool.Verdict, c model.ToolCall) to
 // toolCall is a call with what its tool is told of the turn as it stands.
 func (t *turn) toolCall(v tool.Verdict, c model.ToolCall) tool.Call {
 	return tool.Call{
-		ID: c.ID, Name: c.Name, Args: v.Args, Session: t.row.Session, Agent: t.agent.Name, Sender: t.row.Sender, Labels: t.session.labels,
+		ID: c.ID, Name: c.Name, Args: v.Args, Session: t.home(), Agent: t.agent.Name, Sender: t.row.Sender, Labels: t.session.labels,
 		Turn: t.row.ID, Persons: t.gen.persons(t.row.Sender), Private: t.private(), Owner: t.gen.Roles.Of(t.row.Channel, t.row.Sender) == route.Owner,
 		Progress: func(p []byte) {
 			t.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: string(p)})
@@ -226,7 +226,7 @@ func (t *turn) toolCall(v tool.Verdict, c model.ToolCall) tool.Call {
 // result: the model and the person are told, the host lives on.
 func (t *turn) perform(ctx context.Context, v tool.Verdict, c model.ToolCall, call tool.Call) tool.Result {
 	var w waiting
-	ctx, stop := t.noticed(ctx, c, &w)
+	ctx, stop := t.noticed(withTurn(ctx, t), c, &w)
 	defer stop()
 	m, err := t.awaitMachine(ctx, v, &w)
 	if err != nil {
@@ -238,7 +238,12 @@ func (t *turn) perform(ctx context.Context, v tool.Verdict, c model.ToolCall, ca
 }
 
 // home is what the session's workspace and sandboxes are called by: they outlast its beginnings.
-func (t *turn) home() string { return store.SessionHome(t.row.Session) }
+func (t *turn) home() string {
+	if t.lineage != nil {
+		return t.lineage.record.Place
+	}
+	return store.SessionHome(t.row.Session)
+}
 
 // ended tells whether somebody ended the turn for good, as opposed to the host going down.
 func ended(ctx context.Context) bool {

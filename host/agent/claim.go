@@ -44,6 +44,9 @@ func Recover(ctx context.Context, s Store) ([]Item, error) {
 	}
 	var items []Item
 	for _, t := range turns {
+		if t.Parent != "" && !t.Background && slices.ContainsFunc(turns, func(p store.Turn) bool { return p.ID == t.Parent }) {
+			continue // its parent takes it up
+		}
 		it := Item{Turn: &t}
 		for _, id := range t.Inbox {
 			if r, ok := byID[id]; ok {
@@ -63,6 +66,9 @@ func Recover(ctx context.Context, s Store) ([]Item, error) {
 
 // Key is the conversation that the item comes from.
 func (it Item) Key() string {
+	if it.Turn != nil && it.Turn.Parent != "" {
+		return childLane + it.Turn.ID
+	}
 	if it.Turn != nil {
 		return it.Turn.Channel + ":" + it.Turn.Conversation.ID
 	}
@@ -124,6 +130,9 @@ func (r *Runner) order(ctx context.Context, gen *Generation, place string, row s
 // one at its start.
 func (r *Runner) giveUp(ctx context.Context, it Item, cause any) {
 	r.cfg.Log.Error("panic", "conversation", it.Key(), "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	if it.Turn != nil && it.Turn.Parent != "" {
+		r.abandon(ctx, *it.Turn, errBroken)
+	}
 	rows := it.Rows
 	if it.Turn == nil {
 		rows = []store.InboxRow{it.Row}

@@ -11,6 +11,9 @@ import (
 
 // end closes the turn with a reply, in one commit, and hands the reply on.
 func (t *turn) end(ctx context.Context, state store.TurnState, text string, cause error) {
+	if t.row.Background && !t.handOver(ctx, state, text) {
+		return
+	}
 	now := t.cfg.Now().UTC()
 	t.row.State, t.row.Ended = state, now
 	t.pending.InboxState = store.InboxDone
@@ -37,6 +40,9 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 			t.cfg.Log.Error("turn could not be ended", "turn", t.row.ID, "error", err)
 		}
 		return
+	}
+	if t.lineage != nil {
+		t.lineage.ending = &ending{state, text}
 	}
 	t.remember()
 	if !t.silent {
@@ -71,9 +77,9 @@ func (t *turn) reply(text string) message.Reply {
 	return r
 }
 
-// answers is the platform's id of the message that a reply is to. The event of an edit is no message.
+// answers is the platform's id of the message that a reply is to. The event of an edit is no message, and one of the host's own is known to no platform.
 func answers(m message.Message) string {
-	if m.Edited {
+	if m.Edited || m.Act == message.Delegated {
 		return ""
 	}
 	return m.EventID

@@ -1,6 +1,10 @@
 package agent
 
-import "context"
+import (
+	"context"
+
+	"github.com/flynnhost/flynn/host/store"
+)
 
 // Halt stops every turn that runs, after the kill switch was thrown. What has not done anything yet begins anew after Resume.
 func (r *Runner) Halt() {
@@ -9,6 +13,7 @@ func (r *Runner) Halt() {
 	for _, a := range r.running {
 		a.cancel(errHalted)
 	}
+	r.offspring.stop(errHalted, func(store.Turn) bool { return true })
 }
 
 // Resume lets work go on that waits for the kill switch.

@@ -115,7 +115,7 @@ func (t *turn) takeNotes() []string {
 
 // told is what a message is to a model: its words, or what its sender did.
 func told(m message.Message) string {
-	if m.Act == "" {
+	if m.Act == "" || m.Act == message.Delegated {
 		return m.Text
 	}
 	return "[" + actLine(m) + "]"

@@ -85,7 +85,7 @@ func (l *looks) begin(c model.ToolCall) (bool, error) {
 	}
 	l.publish(message.Event{Kind: message.ToolCall, Call: c.ID, Tool: c.Name, Args: validJSON(c.Args)})
 	l.decided(c, v)
-	l.calls++
+	l.called(1)
 	start := newToolStart(c, v)
 	l.publishVerdict(start)
 	if v.Action != tool.Run {

@@ -37,6 +37,9 @@ type active struct {
 
 // register lets others find the turn, and looks whether something that came in the meantime would have stopped it.
 func (t *turn) register(cancel context.CancelCauseFunc) (unregister func()) {
+	if t.lineage != nil {
+		return t.follow(cancel)
+	}
 	a := &active{
 		cancel: cancel, conversation: t.row.Channel + ":" + t.row.Conversation.ID, origin: t.origin, rest: t.rest,
 		interrupts: t.mayInterrupt && t.gen.queue(t.agent, t.row.Channel) == QueueInterrupt,
@@ -81,7 +84,7 @@ func (it Item) follows(m message.Message) bool {
 	return it.Turn == nil && !it.Order && n.Channel == m.Channel && n.Conversation.ID == m.Conversation.ID && joins(m, n)
 }
 
-// Stop ends the turn that runs in a place and tells whether there was one.
+// Stop ends the turn that runs in a place, with all that was delegated there, and tells whether there was one.
 func (r *Runner) Stop(place string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,7 +92,7 @@ func (r *Runner) Stop(place string) bool {
 	if ok {
 		a.cancel(errStopped)
 	}
-	return ok
+	return r.offspring.stop(errStopped, inPlace(place)) || ok
 }
 
 // Running tells whether a turn runs in a place.
@@ -101,7 +104,10 @@ func (r *Runner) Running(place string) bool {
 }
 
 // StopIn is Stop for the turn that answers in a conversation, by its key.
-func (r *Runner) StopIn(conversation string) bool { return r.inConversation(conversation, errStopped) }
+func (r *Runner) StopIn(conversation string) bool {
+	delegated := r.offspring.stop(errStopped, inConversation(conversation))
+	return r.inConversation(conversation, errStopped) || delegated
+}
 
 // RunningIn is Running for a conversation.
 func (r *Runner) RunningIn(conversation string) bool { return r.inConversation(conversation, nil) }

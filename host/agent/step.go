@@ -23,8 +23,9 @@ type UserStep struct {
 	Said       []Said     `json:"said"`
 	Group      bool       `json:"group,omitempty"` // more people than the speaker and Flynn may be there
 	Generation uint64     `json:"generation"`
-	Labels     []string   `json:"labels,omitempty"` // of the session before the turn, and of what was said
-	Used       *Used      `json:"used,omitempty"`   // by the session before the turn
+	Labels     []string   `json:"labels,omitempty"`    // of the session before the turn, and of what was said
+	Used       *Used      `json:"used,omitempty"`      // by the session before the turn
+	Delegated  *Delegated `json:"delegated,omitempty"` // of a turn that works for another one
 }
 
 // Said is one message of a turn.
@@ -182,7 +183,7 @@ func newUserStep(rows []store.InboxRow, files map[int64][]File) UserStep {
 	for _, r := range rows {
 		m := r.Message
 		u.Group = m.Conversation.Kind != message.DM
-		u.Said = append(u.Said, Said{Event: m.EventID, By: speaker(m.Sender), Text: told(m), At: m.ReceivedAt, Files: files[r.ID]})
+		u.Said = append(u.Said, Said{Event: m.EventID, By: by(m), Text: told(m), At: m.ReceivedAt, Files: files[r.ID]})
 	}
 	return u
 }

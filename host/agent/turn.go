@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,9 @@ type turn struct {
 	tokens       int  // that count for the turn's limit
 	used         Used // by this turn
 	view         View // nil where nobody waits for it
+	lineage      *lineage
+	host         context.Context // of the whole host, while the turn runs
+	until        context.Context // of the call that a child is the work of
 	// errands are what calls that run side by side ask of the turn's own goroutine; nil while none do.
 	errands chan func()
 	uses    uses // of models by the host itself
@@ -63,10 +67,14 @@ type turn struct {
 func (t *turn) run(ctx context.Context, rows []store.InboxRow) (released []Item) {
 	turnCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	t.time = newStopwatch(t.gen.Limits.Time, func() { cancel(errTime) })
+	t.host = ctx
+	t.time = newStopwatch(t.timeLimit(), func() { cancel(errTime) })
 	defer t.time.pause()
 	defer t.register(cancel)()
-	if t.view = t.cfg.Show(t.reply("")); t.view != nil {
+	if t.lineage == nil {
+		t.view = t.cfg.Show(t.reply(""))
+	}
+	if t.view != nil {
 		defer t.view.Over()
 	}
 
@@ -81,6 +89,8 @@ func (t *turn) run(ctx context.Context, rows []store.InboxRow) (released []Item)
 		t.sessions.forget(t.row.Session)
 	case errors.Is(cause, errStopped):
 		t.end(ctx, store.TurnStopped, "Stopped.", errStopped)
+	case t.lineage != nil && err != nil && (errors.Is(cause, errInterrupted) || halted(cause, err)): // it has no messages to leave
+		t.end(ctx, store.TurnStopped, "Stopped.", cmp.Or(cause, err))
 	case errors.Is(cause, errInterrupted) && err == nil: // it came too late
 		t.end(ctx, store.TurnDone, text, nil)
 	case errors.Is(cause, errInterrupted):
@@ -104,7 +114,7 @@ func halted(cause, err error) bool { return errors.Is(cause, errHalted) || error
 // contained is loop, in which a bug ends this turn alone.
 func (t *turn) contained(ctx context.Context) (text string, err error) {
 	defer t.recovered("turn", t.row.ID, func() { err = errBroken })
-	if c := t.origin.Call; c != nil {
+	if c := t.origin.Call; c != nil && t.lineage == nil {
 		return t.direct(ctx, *c)
 	}
 	switch t.agent.Kind {
@@ -139,11 +149,6 @@ func (t *turn) loop(ctx context.Context) (string, error) {
 		t.spent(answer.Usage)
 		t.step(store.StepModel, answer)
 	}
-}
-
-func (t *turn) spent(u model.Usage) {
-	t.tokens += u.Input + u.Output
-	t.used.add(u)
 }
 
 // usage is what the session has used up to now, with this turn's part.
@@ -234,6 +239,10 @@ func (t *turn) commit(ctx context.Context) error {
 }
 
 func (t *turn) publish(e message.Event) {
+	if t.lineage != nil {
+		t.shown(e)
+		return
+	}
 	e.Channel, e.Conversation, e.Turn, e.Agent = t.row.Channel, t.row.Conversation.ID, t.row.ID, t.row.Agent
 	t.cfg.Publish(e)
 	if t.view != nil {

@@ -33,6 +33,10 @@ func (u *Used) addTurn(t *turnSteps) {
 		u.add(e.answer.Usage)
 	}
 	u.add(sum(t.tasks))
+	for _, c := range t.children() {
+		u.Tokens += c.Used.Tokens
+		u.CostUSD += c.Used.CostUSD
+	}
 }
 
 // usage is for policies; turns are those before the one that is decided about.

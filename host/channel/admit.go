@@ -107,6 +107,12 @@ func (g *Gate) judge(m message.Message) Ruling {
 	if route.Local(m.Channel) {
 		return Allowed
 	}
+	if m.Channel == message.ScheduleDoor {
+		if g.Roles.Of(m.Channel, m.SenderKey()) == route.Guest {
+			return NotListed
+		}
+		return Allowed
+	}
 	if route.Door(m.Channel) != route.DoorChannel {
 		if g.Roles.MayAsk(m) && !g.Roles.Blocked(m.Channel, m.SenderKey()) {
 			return Allowed
@@ -133,7 +139,7 @@ func (g *Gate) judge(m message.Message) Ruling {
 
 // count takes a message off the rates and tells which of them it is over, if any.
 func (g *Gate) count(m message.Message, r Ruling) Ruling {
-	if route.Local(m.Channel) {
+	if route.Local(m.Channel) || m.Act == message.Delegated { // the answer to a message that was counted
 		return r
 	}
 	now, known := g.Now(), g.Roles.Known(m.Channel, m.SenderKey())

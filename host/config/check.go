@@ -37,6 +37,7 @@ func (c *checker) all() {
 	c.access()
 	c.approvals()
 	c.elevated()
+	c.schedules()
 }
 
 // references checks that each value of a field with the tag ref names something that the file configures.
@@ -86,8 +87,8 @@ func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m))
 // LocalDoors are the channel instances where a person sits at this machine.
 func LocalDoors() []string { return []string{"terminal", "web"} }
 
-// OwnDoors are the channel instances that every Flynn has: the local doors, and those for programs.
-func OwnDoors() []string { return append(LocalDoors(), "mcp", "openai") }
+// OwnDoors are the channel instances that every Flynn has: the local doors, those for programs, and that of the schedules.
+func OwnDoors() []string { return append(LocalDoors(), "mcp", "openai", "schedule") }
 
 // ChannelNames are the names of all channel instances, the host's own doors included, sorted.
 func (c *Config) ChannelNames() []string {

@@ -35,14 +35,18 @@ func (c *checker) knownChannel(name string) bool {
 // approvals checks where people are asked.
 func (c *checker) approvals() {
 	for i, where := range c.cfg.Approvals.Conversations {
-		at := keyPath{"approvals", "conversations"}.index(i)
-		instance, id, found := strings.Cut(where, ":")
-		switch _, known := c.cfg.Channels[instance]; {
-		case !found || id == "":
-			c.report(at, fmt.Sprintf("%q names no conversation of a channel", where), `write "instance:conversation-id"`)
-		case !known:
-			c.report(at, fmt.Sprintf("no channel %q", instance), didYouMean(instance, sorted(c.cfg.Channels)))
-		}
+		c.conversation(keyPath{"approvals", "conversations"}.index(i), where)
+	}
+}
+
+// conversation checks the name of a conversation of a channel.
+func (c *checker) conversation(at keyPath, where string) {
+	instance, id, found := strings.Cut(where, ":")
+	switch _, known := c.cfg.Channels[instance]; {
+	case !found || id == "":
+		c.report(at, fmt.Sprintf("%q names no conversation of a channel", where), `write "instance:conversation-id"`)
+	case !known:
+		c.report(at, fmt.Sprintf("no channel %q", instance), didYouMean(instance, sorted(c.cfg.Channels)))
 	}
 }
 

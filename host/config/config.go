@@ -43,6 +43,8 @@ type Config struct {
 	Store      Store             `toml:"store"`
 	Media      Media             `toml:"media"`
 	Budgets    Budgets           `toml:"budgets"`
+	Delegation Delegation        `toml:"delegation"`
+	Schedules  []Schedule        `toml:"schedules"`
 	Tasks      Tasks             `toml:"tasks"`
 	Compaction Compaction        `toml:"compaction"`
 	Memory     Memory            `toml:"memory"`
@@ -167,6 +169,8 @@ type Agent struct {
 	Kind    string     `toml:"kind" default:"chat" oneof:"chat code cli"`
 	// Approve says which tool calls wait for a person at local doors when they would run on the host.
 	Approve string `toml:"approve" default:"shell" oneof:"shell none"`
+	// Delegates are the agents that it may give work to; without any it is not offered the tool.
+	Delegates []string `toml:"delegates" ref:"agent"`
 	// Queue is its own [sessions] queue.
 	Queue string `toml:"queue" oneof:"collect followup interrupt"`
 	// SelectableBy is the least role that may choose it with /agent, where [routing] selectable has it.

@@ -42,6 +42,10 @@ const historyLimit = 500
 //	POST /api/v1/memory/forget      Forget; answers [store.Note]
 //	POST /api/v1/policies/{name}/rollback  Rollback; answers PolicyStatus
 //	POST /api/v1/stop               {"channel","conversation"}
+//	GET  /api/v1/schedules          [ScheduleStatus]
+//	GET  /api/v1/schedules/{name}/runs      [ScheduleRun]
+//	POST /api/v1/schedules/{name}/run       {}; answers ScheduleRun
+//	POST /api/v1/schedules/{name}/resume    {}
 //	POST /api/v1/halt               {"reason"}; everything everywhere, until
 //	POST /api/v1/resume             {}
 //	GET  /api/v1/usage              [UsageSum]; ?by=&since=
@@ -78,6 +82,10 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("POST /api/v1/memory/forget", s.authorized(s.forgetNotes))
 	mux.Handle("POST /api/v1/policies/{name}/rollback", s.authorized(s.rollbackPolicy))
 	mux.Handle("POST /api/v1/stop", s.authorized(s.stop))
+	mux.Handle("GET /api/v1/schedules", s.authorized(s.schedules(listSchedules)))
+	mux.Handle("GET /api/v1/schedules/{name}/runs", s.authorized(s.schedules(scheduleRuns)))
+	mux.Handle("POST /api/v1/schedules/{name}/run", s.authorized(s.schedules(runSchedule)))
+	mux.Handle("POST /api/v1/schedules/{name}/resume", s.authorized(s.schedules(resumeSchedule)))
 	mux.Handle("POST /api/v1/halt", s.authorized(s.halt(true)))
 	mux.Handle("POST /api/v1/resume", s.authorized(s.halt(false)))
 	mux.Handle("GET /api/v1/usage", s.authorized(s.usage))

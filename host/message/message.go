@@ -105,6 +105,8 @@ const (
 	Edit   Act = "edit"     // Text is what the message says now
 	Delete Act = "delete"   // it was taken back
 	React  Act = "reaction" // Text is the reaction
+	// Delegated is of the host's own: About is a turn that worked in the background, Text what it said, in the host's frame.
+	Delegated Act = "delegated"
 )
 
 // About is the earlier message that an act is about, as far as it is known.
@@ -120,8 +122,17 @@ const MaxAbout = 1 << 10
 // MaxText bounds the text of one message, in bytes. Longer text is cut at admission and marked.
 const MaxText = 64 << 10
 
+// ScheduleDoor is the channel instance of what schedules say. Its senders are those in whose names they run, with the instances
+// that these belong to: "instance:platform-id".
+const ScheduleDoor = "schedule"
+
 // SenderKey is the form in which rules name a sender: "instance:platform-id".
-func (m Message) SenderKey() string { return m.Channel + ":" + m.Sender.ID }
+func (m Message) SenderKey() string {
+	if m.Channel == ScheduleDoor {
+		return m.Sender.ID
+	}
+	return m.Channel + ":" + m.Sender.ID
+}
 
 // ConversationKey names the conversation across channels; messages of one key are handled in order.
 func (m Message) ConversationKey() string { return m.Channel + ":" + m.Conversation.ID }

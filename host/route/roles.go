@@ -87,13 +87,22 @@ func (r *Roles) MayAsk(m message.Message) bool {
 
 // Agents are those of all that may answer a message, as far as who sent it decides that.
 func (r *Roles) Agents(m message.Message, all []string) []string {
-	if Door(m.Channel) == DoorChannel || Local(m.Channel) {
+	if Door(m.Channel) == DoorChannel || Local(m.Channel) || m.Channel == message.ScheduleDoor {
 		return all
 	}
 	if c, owner, _ := r.program(m.SenderKey()); !owner {
 		return c.Agents
 	}
 	return all
+}
+
+// home is the channel instance that a sender belongs to: at the door of the schedules nobody is, and whoever one runs for is somebody
+// elsewhere.
+func home(channel, senderKey string) string {
+	if channel == message.ScheduleDoor {
+		channel, _, _ = strings.Cut(senderKey, ":")
+	}
+	return channel
 }
 
 // Of is the role of a sender, given as Message.SenderKey, on a channel instance. Whoever is at a local door owns the place; who is
@@ -111,10 +120,12 @@ func (r *Roles) Known(channel, senderKey string) bool {
 
 // Blocked tells whether a sender is never to be heard. An owner who is listed by his exact id always is.
 func (r *Roles) Blocked(channel, senderKey string) bool {
+	channel = home(channel, senderKey)
 	return !Local(channel) && !r.owners.ids[senderKey] && r.blocked.have(senderKey)
 }
 
 func (r *Roles) of(channel, senderKey string) (role string, known bool) {
+	channel = home(channel, senderKey)
 	switch {
 	case r.Blocked(channel, senderKey):
 		return Guest, false

@@ -26,6 +26,7 @@ var ErrConflict = errors.New("row is in another state")
 type Store interface {
 	Inbox
 	Turns
+	Children
 	Places
 	Halts
 	Outbox
@@ -45,6 +46,7 @@ type Store interface {
 	Usages
 	Shadows
 	Policies
+	Schedules
 	Values
 	Close() error
 }
@@ -115,6 +117,10 @@ type Turn struct {
 	Error        string
 	Started      time.Time
 	Ended        time.Time
+	// Parent is the turn that delegated this one by its tool call ParentCall; a child answers no message. Background children
+	// outlive their parent.
+	Parent, ParentCall string
+	Background         bool
 }
 
 // Step is one committed piece of a turn; Seq counts from 0 within it.
@@ -164,7 +170,7 @@ type Turns interface {
 	Steps(ctx context.Context, turn string) ([]Step, error)
 	// Transcript returns the steps of a session's last turns that have any, oldest first, running turns included.
 	Transcript(ctx context.Context, session string, turns int) ([]Step, error)
-	// History returns the last turns of a conversation over all agents, oldest first.
+	// History returns the last turns of a conversation over all agents, oldest first, without children.
 	History(ctx context.Context, channel, conversation string, turns int) ([]Turn, error)
 	// Session returns one session.
 	Session(ctx context.Context, key string) (Session, error)

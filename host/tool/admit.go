@@ -136,7 +136,7 @@ func (v *Verdict) binding(s Subject) approval.Binding {
 		Tool:   v.spec.Name,
 		Args:   v.Args,
 		Dir:    s.Dir,
-		Agent:  s.Agent,
+		Agent:  s.Chain(),
 		Policy: v.boundPolicy(),
 		Where:  v.Where,
 

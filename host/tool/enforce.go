@@ -42,6 +42,8 @@ type Subject struct {
 	Elevation func() Elevation
 	// Dir is the folder where machine tools act, for the person who is asked.
 	Dir string
+	// Parent is the agent that delegated the work, or nil: what it may not do is not done for it.
+	Parent *Subject
 }
 
 // Values of Subject.Approve.
@@ -182,6 +184,9 @@ func (e *Enforcer) Enforce(ctx context.Context, s Subject, call model.ToolCall) 
 		return v
 	}
 	place(s, restrictions, elevated, &v)
+	if s.Parent != nil {
+		v.join(s, e.Enforce(ctx, *s.Parent, call))
+	}
 	return v
 }
 

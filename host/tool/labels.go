@@ -20,6 +20,7 @@ import (
 //	tool:NAME          the result of a tool that is not Flynn's own
 //	memory:extracted   a note that a model took out of a turn
 //	suspect:WHAT       a text in which a model found instructions ("instructions"), or that could not be looked through
+//	delegated:AGENT    work that this agent gave to another one; only the one that does it has the label
 //	other:TEXT         a label of no such form
 //
 // WHAT ends in a star where it stands for more than one thing: for everything that begins so.
@@ -39,6 +40,9 @@ const Suspect = "suspect:instructions"
 
 // ToolLabel is the label of what a tool says that is not Flynn's own.
 func ToolLabel(name string) string { return "tool:" + name }
+
+// DelegatedLabel is the label of a session in which an agent works for another one.
+func DelegatedLabel(parent string) string { return "delegated:" + parent }
 
 // PlaceLabels are those of what a program prints in a place: anything that can be reached from there may have had a say.
 func PlaceLabels(place string, networked bool) []string {

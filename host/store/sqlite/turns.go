@@ -100,11 +100,16 @@ func toldOf(w *writer, id int64) error {
 
 // putTurn inserts a turn or moves a running one along, and counts a new one in its session.
 func putTurn(w *writer, t store.Turn, e encoded) error {
-	n, err := w.changed(`INSERT INTO turns (id, session, agent, channel, conversation, place, sender, inbox, state, error, started, ended)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		t.ID, t.Session, t.Agent, t.Channel, t.Conversation.ID, e.place, t.Sender, e.inbox, t.State, t.Error, nanos(t.Started), nanos(t.Ended))
+	n, err := w.changed(`INSERT INTO turns (id, session, agent, channel, conversation, place, sender, inbox, state, error, started, ended,
+			parent, parent_call, background)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		t.ID, t.Session, t.Agent, t.Channel, t.Conversation.ID, e.place, t.Sender, e.inbox, t.State, t.Error, nanos(t.Started), nanos(t.Ended),
+		t.Parent, t.ParentCall, t.Background)
 	if err != nil {
 		return err
+	}
+	if n == 1 && t.Parent != "" {
+		return nil // its session is a part of another one
 	}
 	if n == 1 {
 		return w.exec(`INSERT INTO sessions (key, agent, turns, last) VALUES (?, ?, 1, ?)
@@ -118,7 +123,7 @@ func putTurn(w *writer, t store.Turn, e encoded) error {
 	return err
 }
 
-const turnColumns = "id, session, agent, channel, place, sender, inbox, state, error, started, ended"
+const turnColumns = "id, session, agent, channel, place, sender, inbox, state, error, started, ended, parent, parent_call, background"
 
 // RunningTurns implements store.Turns.
 func (s *Store) RunningTurns(ctx context.Context) ([]store.Turn, error) {
@@ -127,7 +132,7 @@ func (s *Store) RunningTurns(ctx context.Context) ([]store.Turn, error) {
 
 // History implements store.Turns.
 func (s *Store) History(ctx context.Context, channel, conversation string, turns int) ([]store.Turn, error) {
-	ts, err := list(ctx, s.read, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE channel = ? AND conversation = ? ORDER BY id DESC LIMIT ?",
+	ts, err := list(ctx, s.read, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE channel = ? AND conversation = ? AND parent = '' ORDER BY id DESC LIMIT ?",
 		channel, conversation, turns)
 	slices.Reverse(ts)
 	return ts, err
@@ -167,7 +172,8 @@ func scanTurn(scan func(...any) error) (store.Turn, error) {
 	var t store.Turn
 	var place, inbox []byte
 	var started, ended int64
-	if err := scan(&t.ID, &t.Session, &t.Agent, &t.Channel, &place, &t.Sender, &inbox, &t.State, &t.Error, &started, &ended); err != nil {
+	if err := scan(&t.ID, &t.Session, &t.Agent, &t.Channel, &place, &t.Sender, &inbox, &t.State, &t.Error, &started, &ended,
+		&t.Parent, &t.ParentCall, &t.Background); err != nil {
 		return t, err
 	}
 	t.Started, t.Ended = instant(started), instant(ended)

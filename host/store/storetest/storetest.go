@@ -37,6 +37,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"a failed commit leaves nothing", commitIsAtomic},
 		{"an ended turn is closed", endedTurnIsClosed},
 		{"transcript and history", transcriptAndHistory},
+		{"a call makes one child", oneChild},
 		{"a place begins anew and keeps what was chosen", places},
 		{"an order about a place is carried out once", settledOnce},
 		{"the kill switch is kept", halts},
@@ -74,6 +75,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"the history of policies is bounded", policyHistoryIsBounded},
 		{"the latest decisions of a policy are found", latestDecisions},
 		{"a digest of a policy stays what it was", policyModules},
+		{"schedules remember what was due", schedules},
 		{"writers side by side", manyWriters},
 		{"awkward text survives", awkwardText},
 	} {

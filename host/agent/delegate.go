@@ -1,0 +1,192 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool"
+)
+
+// The tools by which an agent gives work to another one.
+const (
+	DelegateTool = "agent.delegate"
+	ResultTool   = "agent.result"
+)
+
+// maxTask bounds the text of a task, in characters.
+const maxTask = 32 << 10
+
+// DelegationTools are the tools of this package. They act on the turn that calls them.
+func DelegationTools() []tool.Tool { return []tool.Tool{delegating{}, askingBack{}} }
+
+// delegating is agent.delegate.
+type delegating struct{}
+
+type delegateArgs struct {
+	Agent      string `json:"agent"`
+	Task       string `json:"task"`
+	Background bool   `json:"background"`
+}
+
+// Spec implements tool.Tool.
+func (delegating) Spec() tool.Spec {
+	return tool.Spec{
+		Name: DelegateTool, Effect: tool.Write, // at the least; what the delegate does is decided call by call
+		Description: "Give a task to another agent, and get its answer. It knows nothing of this conversation but the task, works in the same " +
+			"workspace, and may do no more than you. With background it works on while you answer; what it says comes as a message later.",
+		Schema: delegateSchema(nil),
+	}
+}
+
+// delegateSchema is the schema of agent.delegate, with the agents that may be named where they are known.
+func delegateSchema(agents []string) json.RawMessage {
+	agent := map[string]any{"type": "string", "minLength": 1}
+	if len(agents) > 0 {
+		agent["enum"] = agents
+	}
+	return encode(map[string]any{
+		"type": "object", "additionalProperties": false, "required": []string{"agent", "task"},
+		"properties": map[string]any{
+			"agent":      agent,
+			"task":       map[string]any{"type": "string", "minLength": 1, "maxLength": maxTask, "description": "all that it has to know"},
+			"background": map[string]any{"type": "boolean", "description": "do not wait for the answer; false if left out"},
+		},
+	})
+}
+
+// TellDelegates writes into what a model is told about agent.delegate to whom its agent may give work.
+func TellDelegates(tools []model.Tool, delegates []string) []model.Tool {
+	out := slices.Clone(tools)
+	for i := range out {
+		if out[i].Name == DelegateTool {
+			out[i].Schema = delegateSchema(delegates)
+		}
+	}
+	return out
+}
+
+// turnKey is the context key of the turn that makes a call.
+type turnKey struct{}
+
+func withTurn(ctx context.Context, t *turn) context.Context {
+	return context.WithValue(ctx, turnKey{}, t)
+}
+
+// refuse tells the model why there is no result.
+func refuse(format string, args ...any) (tool.Result, error) {
+	return tool.Result{Text: fmt.Sprintf(format, args...), IsError: true}, nil
+}
+
+// Run implements tool.Tool.
+func (delegating) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
+	var args delegateArgs
+	if err := json.Unmarshal(call.Args, &args); err != nil {
+		return refuse("the arguments do not fit: %v", err)
+	}
+	t, ok := ctx.Value(turnKey{}).(*turn)
+	if !ok {
+		return refuse("only an agent can delegate, in a turn of its own")
+	}
+	if why := t.mayNotDelegate(args); why != "" {
+		return refuse("%s", why)
+	}
+	return t.delegate(ctx, call.ID, args)
+}
+
+// mayNotDelegate is what speaks against a delegation, or "".
+func (t *turn) mayNotDelegate(args delegateArgs) string {
+	d := t.gen.Delegation
+	switch {
+	case !slices.Contains(t.agent.Delegates, args.Agent):
+		return fmt.Sprintf("you may not give work to %q; these may be asked: %s", args.Agent, strings.Join(t.agent.Delegates, ", "))
+	case len(t.chain()) > d.MaxDepth:
+		return fmt.Sprintf("the chain of agents has its %d links; do the task yourself", d.MaxDepth)
+	case t.delegated() > d.MaxFanout:
+		return fmt.Sprintf("this turn has made its %d delegations; go on with what you have", d.MaxFanout)
+	case args.Background && t.lineage != nil:
+		return "only the agent that people speak to can delegate in the background; leave background out"
+	}
+	return ""
+}
+
+// delegated counts the turn's delegations, the one that is under way included.
+func (t *turn) delegated() int {
+	n := 0
+	for _, e := range t.steps.entries {
+		for _, s := range e.started {
+			if s.Tool == DelegateTool {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// delegate makes the child durable, so that it is made once whatever happens, and then runs it, or has it run.
+func (t *turn) delegate(ctx context.Context, call string, args delegateArgs) (tool.Result, error) {
+	c, err := t.newChild(call, args)
+	if err != nil {
+		return refuse("%s", forPeople(err))
+	}
+	if err := c.commit(ctx); err != nil {
+		return tool.Result{}, fmt.Errorf("begin a delegated turn: %w", err)
+	}
+	if args.Background {
+		t.setAside(c)
+		t.offspring.expect(c.row)
+		t.cfg.Queue(Item{Turn: &c.row})
+		return c.begun(), nil
+	}
+	return t.runChild(ctx, c)
+}
+
+// pickUp brings a call to a result that an earlier process had started. A child that it has made goes on, or has gone to its end;
+// everything else is reported as interrupted, and not run again.
+func (t *turn) pickUp(ctx context.Context, start ToolStart) error {
+	if start.Tool != DelegateTool {
+		t.interrupted(start)
+		return nil
+	}
+	row, err := t.cfg.Store.Child(ctx, t.row.ID, start.Call)
+	if errors.Is(err, store.ErrNotFound) {
+		t.interrupted(start)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("find a delegated turn: %w", err)
+	}
+	res, err := t.rejoin(ctx, row)
+	if ctx.Err() != nil && !ended(ctx) {
+		return ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	t.result(ToolResult{ToolStart: start, Result: res})
+	return t.commit(ctx)
+}
+
+// rejoin waits for a child of an earlier process.
+func (t *turn) rejoin(ctx context.Context, row store.Turn) (tool.Result, error) {
+	c, broken, err := t.readChild(ctx, t.gen, t.policies, row, t)
+	switch {
+	case err != nil:
+		return tool.Result{}, err
+	case row.Background:
+		t.setAside(c)
+		return c.begun(), nil
+	case row.State != store.TurnRunning:
+		return c.returns(), nil
+	case broken != nil:
+		c.fail(ctx, broken)
+		return c.returns(), nil
+	}
+	t.cfg.Log.Info("delegated turn resumes", "turn", row.ID, "parent", t.row.ID)
+	return t.runChild(ctx, c)
+}

@@ -1,0 +1,136 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool"
+)
+
+// What a background child says comes to its conversation through the inbox, as a message of the host's own: committed, admitted and
+// routed like any other, with the sender who began it all, to the agent that delegated. The event's id comes from the turn, so that it
+// comes once, whenever the host dies.
+
+// handOver puts what a background child says into the inbox. The child's last step is committed before and its end after it: a
+// process that dies in between is followed by one that says the same again, and is not heard twice.
+func (t *turn) handOver(ctx context.Context, state store.TurnState, text string) bool {
+	if err := t.commit(ctx); err != nil {
+		return false
+	}
+	m := t.report(state, text)
+	for {
+		err := t.cfg.Submit(context.WithoutCancel(ctx), m)
+		if err == nil {
+			return true
+		}
+		t.cfg.Log.Error("hand over what a delegated turn says; trying again", "turn", t.row.ID, "error", err)
+		if pause(ctx); ctx.Err() != nil {
+			return false
+		}
+	}
+}
+
+// report is the message of a child that has ended. One that was stopped is not answered by itself: whoever stops it wants quiet.
+func (t *turn) report(state store.TurnState, text string) message.Message {
+	how := "has done the task that you gave it in the background"
+	switch state {
+	case store.TurnStopped:
+		how = "was stopped at the task that you gave it in the background"
+	case store.TurnFailed:
+		how = "could not finish the task that you gave it in the background"
+	}
+	head := fmt.Sprintf("[%s %s (id %s): %s]", t.row.Agent, how, t.row.ID, quoted(t.steps.user.text()))
+	if files := t.steps.attachments(); len(files) > 0 {
+		head += fmt.Sprintf("\n[it wanted to attach %d files; attach them yourself, from the workspace]", len(files))
+	}
+	m := t.origin
+	return message.Message{
+		Channel: m.Channel, EventID: "delegate/" + t.row.ID, Conversation: m.Conversation, Sender: m.Sender,
+		Text: head + "\n" + text, Addressed: true, Agent: t.lineage.record.Chain[0].Agent,
+		Act: message.Delegated, About: message.About{ID: t.row.ID, Ours: true}, Noted: state == store.TurnStopped,
+	}
+}
+
+// returned labels the session with what background children have touched whose words the turn is told, and counts what they used.
+func (t *turn) returned(ctx context.Context, rows []store.InboxRow) error {
+	for _, row := range rows {
+		if row.Message.Act != message.Delegated {
+			continue
+		}
+		c, err := t.childOf(ctx, row.Message.About.ID)
+		if err != nil {
+			return fmt.Errorf("read back what a delegated turn has touched: %w", err)
+		}
+		t.session.label(c.passedUp())
+		t.session.used.Tokens += c.used.Tokens
+		t.session.used.CostUSD += c.used.CostUSD
+	}
+	return nil
+}
+
+// childOf reads a child.
+func (t *turn) childOf(ctx context.Context, id string) (*turn, error) {
+	row, err := t.cfg.Store.ChildTurn(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	c, _, err := t.readChild(ctx, t.gen, t.policies, row, nil)
+	return c, err
+}
+
+// askingBack is agent.result.
+type askingBack struct{}
+
+// Spec implements tool.Tool.
+func (askingBack) Spec() tool.Spec {
+	return tool.Spec{
+		Name: ResultTool, Effect: tool.Read,
+		Description: "Ask what has become of a task that was given to another agent in the background.",
+		Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["id"],"properties":{
+			"id":{"type":"string","minLength":1,"maxLength":64}}}`),
+	}
+}
+
+// Run implements tool.Tool.
+func (askingBack) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
+	var args struct{ ID string }
+	if err := json.Unmarshal(call.Args, &args); err != nil {
+		return refuse("the arguments do not fit: %v", err)
+	}
+	t, ok := ctx.Value(turnKey{}).(*turn)
+	if !ok {
+		return refuse("only an agent can ask for a result, in a turn of its own")
+	}
+	c, err := t.childOf(ctx, strings.TrimSpace(args.ID))
+	if err == nil && c.lineage.record.Place != t.home() {
+		err = store.ErrNotFound // somebody else's
+	}
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return refuse("no task was given away here under the id %q", args.ID)
+	case err != nil:
+		return tool.Result{}, err
+	case c.lineage.ending == nil:
+		return tool.Result{Text: fmt.Sprintf("%s is still at work: %d model calls and %d tool calls so far. What it says will come as a message.",
+			c.row.Agent, len(c.steps.entries), c.ownCalls())}, nil
+	}
+	res := c.returns()
+	res.Attachments = nil
+	return res, nil
+}
+
+// hostsVoice stands for a speaker where the host itself speaks in a group.
+const hostsVoice = "(host)"
+
+// by names who says a message.
+func by(m message.Message) string {
+	if m.Act == message.Delegated {
+		return hostsVoice
+	}
+	return speaker(m.Sender)
+}

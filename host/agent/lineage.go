@@ -1,0 +1,175 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool"
+)
+
+// Delegation bounds the work that agents give each other.
+type Delegation struct {
+	MaxDepth  int           // length of a chain, the agent that was spoken to not counted
+	MaxFanout int           // delegations of one turn
+	Timeout   time.Duration // of one delegated turn
+}
+
+// Delegated is the part of a turn's first step that tells for whom it works. It has all that a later process needs to go on.
+type Delegated struct {
+	Chain  []Link          `json:"chain"`  // who works for whom, up to this turn's parent
+	Origin message.Message `json:"origin"` // what began it all: sender, place, door
+	Place  string          `json:"place"`  // the session on whose machines it acts
+	Turns  int             `json:"turns"`  // ended turns of that session
+	// Tokens and ToolCalls are what a background turn was given of its parent's. Others use their parent's own.
+	Tokens    int `json:"tokens,omitempty"`
+	ToolCalls int `json:"tool_calls,omitempty"`
+}
+
+// Link is one agent of a chain, at work.
+type Link struct {
+	Agent   string `json:"agent"`
+	Session string `json:"session"`
+	Turn    string `json:"turn"`
+}
+
+// forebear is an agent for which a turn works, with the rights that it has itself at its place in the chain.
+type forebear struct {
+	Link
+	agent *Agent
+}
+
+// lineage is what a child knows of those for whom it works. A turn of a conversation has none.
+type lineage struct {
+	record    Delegated
+	forebears []forebear
+	parent    *turn   // nil where that runs no more: a background child's
+	ending    *ending // what came of it, once it has ended
+}
+
+// under is what is left of an agent's rights while it works for another one: of each right, what both have. Depth counts the
+// agents above.
+func (a *Agent) under(parent *Agent, g *Generation, depth int) *Agent {
+	c := *a
+	c.Offered = parent.Offered.Intersect(a.Offered)
+	c.Delegates = slices.DeleteFunc(slices.Clone(a.Delegates), func(n string) bool { return !slices.Contains(parent.Delegates, n) })
+	if depth >= g.Delegation.MaxDepth || len(c.Delegates) == 0 {
+		delete(c.Offered, DelegateTool)
+		delete(c.Offered, ResultTool)
+	}
+	c.Tools = nil
+	for _, t := range a.Tools {
+		if c.Offered.Has(t.Name) {
+			c.Tools = append(c.Tools, t)
+		}
+	}
+	c.Tools = TellDelegates(c.Tools, c.Delegates)
+	if parent.Sandboxed {
+		stricter := a.Sandboxed && g.Stricter != nil && g.Stricter(a.Sandbox, parent.Sandbox)
+		if c.Sandboxed = true; !stricter {
+			c.Sandbox = parent.Sandbox
+		}
+	}
+	if parent.Approve != tool.ApproveNone {
+		c.Approve = parent.Approve
+	}
+	return &c
+}
+
+// lineageOf finds the agents of a chain, each with the rights that it has there, and the one at its end.
+func (g *Generation) lineageOf(chain []Link, last string) (forebears []forebear, agent *Agent, err error) {
+	for i, name := range append(names(chain), last) {
+		a, ok := g.Agents[name]
+		switch {
+		case !ok:
+			return nil, nil, plainError(fmt.Sprintf("agent %q is no longer configured", name))
+		case agent == nil:
+			agent = a
+		case !slices.Contains(agent.Delegates, name):
+			return nil, nil, plainError(fmt.Sprintf("agent %q may no longer give work to agent %q", agent.Name, name))
+		default:
+			agent = a.under(agent, g, i)
+		}
+		if i < len(chain) {
+			forebears = append(forebears, forebear{chain[i], agent})
+		}
+	}
+	return forebears, agent, nil
+}
+
+func names(chain []Link) []string {
+	var out []string
+	for _, l := range chain {
+		out = append(out, l.Agent)
+	}
+	return out
+}
+
+// chain is the turn's own place in a chain, with all above it.
+func (t *turn) chain() []Link {
+	own := Link{Agent: t.agent.Name, Session: t.row.Session, Turn: t.row.ID}
+	if t.lineage == nil {
+		return []Link{own}
+	}
+	return append(slices.Clone(t.lineage.record.Chain), own)
+}
+
+// subject is on whose behalf the turn's calls are made, with all agents above it.
+func (t *turn) subject() tool.Subject {
+	var parent *tool.Subject
+	if t.lineage != nil {
+		for _, f := range t.lineage.forebears {
+			s := t.subjectOf(f.agent, f.Session, f.Turn)
+			s.Parent, parent = parent, &s
+		}
+	}
+	s := t.subjectOf(t.agent, t.row.Session, t.row.ID)
+	s.Parent = parent
+	return s
+}
+
+// spent counts what a model's answer used, for the turn and those above it.
+func (t *turn) spent(u model.Usage) {
+	t.tokens += u.Input + u.Output
+	t.used.add(u)
+	if t.lineage != nil && t.lineage.parent != nil {
+		t.lineage.parent.spent(u)
+	}
+}
+
+// called counts calls, for the turn and those above it.
+func (t *turn) called(n int) {
+	t.calls += n
+	if t.lineage != nil && t.lineage.parent != nil {
+		t.lineage.parent.called(n)
+	}
+}
+
+// pauseTime stops the clocks of the turn and of those above it until the returned function is called.
+func (t *turn) pauseTime() (resume func()) {
+	above := func() {}
+	if t.lineage != nil && t.lineage.parent != nil {
+		above = t.lineage.parent.pauseTime()
+	}
+	t.time.pause()
+	return func() {
+		t.time.resume()
+		above()
+	}
+}
+
+// childLane begins the lane of a child that runs beside its conversation; no channel's name has a slash.
+const childLane = "child/"
+
+// childPlace is the place in which a child's chain began: its session's key begins with that of the first.
+func childPlace(t store.Turn) string {
+	session, _, _ := strings.Cut(t.Session, "/"+t.ID)
+	if i := strings.LastIndexByte(session, ':'); i >= 0 {
+		return session[:i]
+	}
+	return ""
+}

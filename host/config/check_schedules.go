@@ -1,0 +1,71 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/cron"
+)
+
+// schedules checks when and for whom agents answer by themselves.
+func (c *checker) schedules() {
+	first := map[string]int{}
+	for i, s := range c.cfg.Schedules {
+		at := keyPath{"schedules"}.index(i)
+		c.required(at.child("name"), s.Name, `"report"`)
+		if s.Name != "" {
+			c.name(at.child("name"), s.Name)
+		}
+		if n, taken := first[s.Name]; taken && s.Name != "" {
+			c.report(at.child("name"), fmt.Sprintf("%q is the name of schedules[%d] already", s.Name, n), "choose another name")
+		} else {
+			first[s.Name] = i
+		}
+		c.required(at.child("agent"), s.Agent, `"main"`)
+		c.required(at.child("text"), s.Text, `"Summarise what has happened."`)
+		c.timing(at, s)
+		c.someone(at.child("as"), s.As)
+		if s.Deliver != "" {
+			c.conversation(at.child("deliver"), s.Deliver)
+		}
+	}
+}
+
+// leastEvery is the shortest time between two runs.
+const leastEvery = Duration(time.Minute)
+
+func (c *checker) timing(at keyPath, s Schedule) {
+	switch {
+	case s.Cron == "" && s.Every == 0:
+		c.report(at, "neither cron nor every", `write cron = "0 7 * * 1-5" or every = "30m"`)
+	case s.Cron != "" && s.Every != 0:
+		c.report(at.child("every"), "cron is written too", "keep one of them")
+	case s.Cron == "" && s.Every < leastEvery:
+		c.report(at.child("every"), fmt.Sprintf("%s is less than a minute", s.Every), `write at least "1m"`)
+	}
+	if s.Cron != "" {
+		if _, err := cron.Parse(s.Cron); err != nil {
+			c.report(at.child("cron"), err.Error(), `write minute, hour, day of the month, month and day of the week, such as "0 7 * * 1-5"`)
+		}
+	}
+	if _, err := time.LoadLocation(s.Timezone); err != nil {
+		c.report(at.child("timezone"), fmt.Sprintf("no time zone %q", s.Timezone),
+			`write a name of the IANA database, such as "Europe/Berlin"; the system has to have that database`)
+	}
+}
+
+// someone checks the id of one sender.
+func (c *checker) someone(at keyPath, id string) {
+	instance, who, _ := strings.Cut(id, ":")
+	switch {
+	case id == "":
+		c.report(at, "missing", `write the id of the owner or member in whose name it runs, such as as = "terminal:owner"`)
+	case strings.ContainsAny(id, "*?[]{}"):
+		c.report(at, fmt.Sprintf("%q is a pattern", id), "write the id of one sender")
+	case who == "":
+		c.report(at, fmt.Sprintf("%q names no sender", id), `write "instance:platform-id", such as "terminal:owner"`)
+	case !c.knownChannel(instance):
+		c.report(at, fmt.Sprintf("no channel %q", instance), didYouMean(instance, c.cfg.ChannelNames()))
+	}
+}

@@ -1,0 +1,92 @@
+package schedule
+
+import (
+	"time"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+const (
+	// grace is how late a run may begin and still be on time.
+	grace = 2 * time.Minute
+	// maxCatchUp bounds the runs that are made up for.
+	maxCatchUp = 10
+)
+
+// plan is what is to be done about the due times of a schedule up to now.
+type plan struct {
+	upto time.Time // the last of them
+	runs []store.ScheduleRun
+}
+
+// plan looks at the due times after from. It is a pure function of its arguments: whoever asks again, asks the same of the store.
+func (e Entry) plan(from, now time.Time, busy bool) plan {
+	p := plan{upto: from}
+	if from.After(now) { // the clock was set back: what was dealt with is known by its event
+		from = now
+	}
+	var missed, skipped series
+	var late, fresh []time.Time // the last ones
+	for due := e.Next(from); !due.IsZero() && !e.fires(due).After(now); due = e.Next(due) {
+		p.upto = due
+		if now.Sub(e.fires(due)) > grace {
+			late = missed.keep(late, due, e.room())
+		} else {
+			fresh = skipped.keep(fresh, due, 1)
+		}
+	}
+	if len(late) > 0 && e.CatchUp != CatchUpAll && (busy || len(fresh) > 0) {
+		late = missed.keep(late, time.Time{}, 0)
+	}
+	if busy && (e.CatchUp != CatchUpAll || len(late) == 0) {
+		fresh = skipped.keep(fresh, time.Time{}, 0)
+	}
+	p.add(missed.run(e, "missed", store.RunMissed, now))
+	p.add(skipped.run(e, "skipped", store.RunSkipped, now))
+	for _, due := range append(late, fresh...) {
+		p.runs = append(p.runs, store.ScheduleRun{Schedule: e.Name, Event: e.event(due), Due: due, State: store.RunDue, Count: 1, At: now})
+	}
+	return p
+}
+
+// room is how many late due times are made up for.
+func (e Entry) room() int {
+	switch e.CatchUp {
+	case CatchUpAll:
+		return maxCatchUp
+	case CatchUpSkip:
+		return 0
+	}
+	return 1
+}
+
+// series is a number of due times of which the same is said.
+type series struct {
+	count int
+	last  time.Time
+}
+
+// keep adds a due time, unless it is zero, to a list, of which the last room stay; the others go into the series.
+func (s *series) keep(list []time.Time, due time.Time, room int) []time.Time {
+	if !due.IsZero() {
+		list = append(list, due)
+	}
+	for len(list) > room {
+		s.count++
+		s.last = list[0]
+		list = list[1:]
+	}
+	return list
+}
+
+func (s *series) run(e Entry, what string, state store.RunState, now time.Time) (store.ScheduleRun, bool) {
+	return store.ScheduleRun{
+		Schedule: e.Name, Event: what + "/" + e.event(s.last), Due: s.last, State: state, Count: s.count, At: now,
+	}, s.count > 0
+}
+
+func (p *plan) add(r store.ScheduleRun, ok bool) {
+	if ok {
+		p.runs = append(p.runs, r)
+	}
+}

@@ -1,0 +1,183 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// maxFailures is how often a schedule may fail in a row.
+const maxFailures = 5
+
+// settle looks what has become of the run of a schedule that is under way.
+func (s *Scheduler) settle(ctx context.Context, name string) error {
+	r := s.open[name][0]
+	e, configured := s.entries[name]
+	if r.State == store.RunDue {
+		if configured {
+			return nil
+		}
+		r.State, r.Note = store.RunSkipped, "the schedule is no longer configured"
+		return s.end(ctx, r)
+	}
+	row, err := s.cfg.Store.FindInbox(ctx, message.ScheduleDoor, r.Event)
+	switch {
+	case errors.Is(err, store.ErrNotFound): // refused together with so much else that it was not written down
+		r.State, r.Note = store.RunFailed, "it was not admitted"
+	case err != nil:
+		return err
+	case row.State == store.InboxNew:
+		return nil
+	case row.State == store.InboxDone:
+		r.State = store.RunDone
+	default:
+		r.State, r.Note = store.RunFailed, row.Note
+	}
+	if configured && row.ID != 0 {
+		if err := s.deliver(ctx, e, &r, row); err != nil {
+			return err
+		}
+	}
+	return s.end(ctx, r)
+}
+
+// end writes down how a run has ended, and pauses a schedule that only fails.
+func (s *Scheduler) end(ctx context.Context, r store.ScheduleRun) error {
+	r.At = s.cfg.Now()
+	k, known := s.known[r.Schedule]
+	k.Name = r.Schedule
+	switch r.State {
+	case store.RunDone:
+		k.Failures = 0
+	case store.RunFailed:
+		k.Failures++
+		s.cfg.Log.Warn("a schedule's run failed", "schedule", r.Schedule, "event", r.Event, "failures", k.Failures, "why", r.Note)
+	}
+	e, configured := s.entries[r.Schedule]
+	paused := k.Failures >= maxFailures && k.Paused == ""
+	if paused {
+		k.Paused = fmt.Sprintf("it failed %d times in a row", k.Failures)
+	}
+	if err := s.put(ctx, k, []store.ScheduleRun{r}); err != nil {
+		return err
+	}
+	if !known { // it is not configured any more
+		delete(s.known, r.Schedule)
+		return s.cfg.Store.ForgetSchedule(ctx, r.Schedule)
+	}
+	if paused && configured {
+		s.cfg.Log.Error("schedule is paused", "schedule", e.Name, "why", k.Paused)
+		s.say(ctx, e, "paused/"+r.Event, fmt.Sprintf("Schedule %s is paused: %s. Start it again with `flynn schedule resume %s`.", e.Name, k.Paused, e.Name))
+	}
+	return nil
+}
+
+// deliver sends the answer of a run where the configuration wants it, once, and not when there is nothing to say.
+func (s *Scheduler) deliver(ctx context.Context, e Entry, r *store.ScheduleRun, row store.InboxRow) error {
+	turn, answer, err := s.answer(ctx, e, row)
+	switch {
+	case err != nil:
+		return err
+	case turn.State == store.TurnFailed && r.Note == "":
+		r.Note = turn.Error
+	case turn.State == store.TurnStopped:
+		r.Note = "stopped by a person"
+		return nil
+	}
+	if r.State == store.RunDone && quiet(answer.Text, e.Quiet) {
+		r.Note = "nothing to say"
+		return nil
+	}
+	if answer.Text == "" && len(answer.Attachments) == 0 {
+		return nil
+	}
+	return s.send(ctx, e, turn.ID, message.Reply{Key: "schedule/" + r.Event, Text: answer.Text, Attachments: answer.Attachments})
+}
+
+// lookBack is how many turns of a schedule are looked through for the one that answered a run.
+const lookBack = 20
+
+// answer finds the turn that answered a run, with its answer; both are zero where nobody did.
+func (s *Scheduler) answer(ctx context.Context, e Entry, row store.InboxRow) (store.Turn, message.Reply, error) {
+	turns, err := s.cfg.Store.History(ctx, message.ScheduleDoor, e.Name, lookBack)
+	if err != nil {
+		return store.Turn{}, message.Reply{}, err
+	}
+	for _, t := range slices.Backward(turns) {
+		if !slices.Contains(t.Inbox, row.ID) {
+			continue
+		}
+		rows, err := s.cfg.Store.Replies(ctx, t.ID)
+		if err != nil {
+			return t, message.Reply{}, err
+		}
+		for _, o := range rows {
+			if o.Reply.Answers == row.ID {
+				return t, o.Reply, nil
+			}
+		}
+		return t, message.Reply{}, nil
+	}
+	return store.Turn{}, message.Reply{}, nil
+}
+
+// quiet tells whether an answer is the word for having nothing to say, whatever its case and markup.
+func quiet(answer, word string) bool {
+	return word != "" && strings.EqualFold(strings.Trim(answer, " \t\r\n*_`\"'.!"), strings.Trim(word, " *_`\"'.!"))
+}
+
+// send commits a reply to where a schedule delivers. Its key makes it come once.
+func (s *Scheduler) send(ctx context.Context, e Entry, turn string, r message.Reply) error {
+	channel, id, ok := strings.Cut(e.Deliver, ":")
+	if !ok {
+		return nil
+	}
+	r.Channel, r.Conversation = channel, message.Conversation{ID: id, Kind: message.DM}
+	fresh, err := s.cfg.Store.AddReplies(ctx, turn, []message.Reply{r})
+	if err != nil {
+		return fmt.Errorf("deliver an answer of schedule %s: %w", e.Name, err)
+	}
+	for _, f := range fresh {
+		s.cfg.Replied(turn, f)
+	}
+	return nil
+}
+
+// say tells people of a schedule; what cannot be told them stands in the log.
+func (s *Scheduler) say(ctx context.Context, e Entry, key, text string) {
+	if err := s.send(ctx, e, "schedule-"+e.Name, message.Reply{Key: "schedule/" + key, Text: text}); err != nil {
+		s.cfg.Log.Error("tell of a schedule", "schedule", e.Name, "error", err)
+	}
+}
+
+// report tells of runs that were missed or skipped: in the log each time, and where the schedule delivers once for each gap.
+func (s *Scheduler) report(ctx context.Context, e Entry, runs []store.ScheduleRun) {
+	for _, r := range runs {
+		last := r.Due.Format("2006-01-02 15:04 MST")
+		switch r.State {
+		case store.RunMissed:
+			s.cfg.Log.Warn("runs of a schedule were missed", "schedule", e.Name, "count", r.Count, "last", r.Due.Format(time.RFC3339), "catch_up", e.CatchUp)
+			s.say(ctx, e, r.Event, fmt.Sprintf("Schedule %s: %s missed, the last of %s.", e.Name, times(r.Count), last))
+		case store.RunSkipped:
+			s.cfg.Log.Warn("runs of a schedule were skipped: another one is under way", "schedule", e.Name, "count", r.Count, "last", r.Due.Format(time.RFC3339))
+			during := r.Event
+			if open := s.open[e.Name]; len(open) > 0 {
+				during = "skipped/" + open[0].Event
+			}
+			s.say(ctx, e, during, fmt.Sprintf("Schedule %s: the run of %s was skipped, because another one is under way.", e.Name, last))
+		}
+	}
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "one run was"
+	}
+	return fmt.Sprintf("%d runs were", n)
+}

@@ -1,0 +1,84 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Schedules implements store.Schedules.
+func (s *Store) Schedules(ctx context.Context) ([]store.Schedule, error) {
+	return list(ctx, s.read, scanSchedule, "SELECT name, timing, upto, failures, paused FROM schedules ORDER BY name")
+}
+
+// PutSchedule implements store.Schedules.
+func (s *Store) PutSchedule(ctx context.Context, v store.Schedule, runs []store.ScheduleRun) error {
+	err := s.writer.write(ctx, func(w *writer) error {
+		err := w.exec(`INSERT INTO schedules (name, timing, upto, failures, paused) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (name) DO UPDATE SET timing = excluded.timing, upto = excluded.upto, failures = excluded.failures, paused = excluded.paused`,
+			v.Name, v.Timing, nanos(v.Upto), v.Failures, v.Paused)
+		if err != nil {
+			return err
+		}
+		return putRuns(w, v.Name, runs)
+	})
+	if err != nil {
+		return fmt.Errorf("put schedule %s: %w", v.Name, err)
+	}
+	return nil
+}
+
+func putRuns(w *writer, schedule string, runs []store.ScheduleRun) error {
+	for _, r := range runs {
+		err := w.exec(`INSERT INTO schedule_runs (schedule, event, due, state, count, note, at) VALUES (?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (schedule, event) DO UPDATE SET state = excluded.state, note = excluded.note, at = excluded.at
+			WHERE state IN ('due', 'made') AND excluded.state <> 'due'`,
+			schedule, r.Event, nanos(r.Due), r.State, r.Count, r.Note, nanos(r.At))
+		if err != nil {
+			return err
+		}
+	}
+	if len(runs) == 0 {
+		return nil
+	}
+	return w.exec(`DELETE FROM schedule_runs WHERE schedule = ? AND state NOT IN ('due', 'made') AND id <=
+		(SELECT id FROM schedule_runs WHERE schedule = ? ORDER BY id DESC LIMIT 1 OFFSET ?)`, schedule, schedule, store.KeepRuns)
+}
+
+// ForgetSchedule implements store.Schedules.
+func (s *Store) ForgetSchedule(ctx context.Context, name string) error {
+	err := s.writer.write(ctx, func(w *writer) error { return w.exec("DELETE FROM schedules WHERE name = ?", name) })
+	if err != nil {
+		return fmt.Errorf("forget schedule %s: %w", name, err)
+	}
+	return nil
+}
+
+const runColumns = "schedule, event, due, state, count, note, at"
+
+// OpenRuns implements store.Schedules.
+func (s *Store) OpenRuns(ctx context.Context) ([]store.ScheduleRun, error) {
+	return list(ctx, s.read, scanRun, "SELECT "+runColumns+" FROM schedule_runs WHERE state IN ('due', 'made') ORDER BY id")
+}
+
+// ScheduleRuns implements store.Schedules.
+func (s *Store) ScheduleRuns(ctx context.Context, schedule string, limit int) ([]store.ScheduleRun, error) {
+	return list(ctx, s.read, scanRun, "SELECT "+runColumns+" FROM schedule_runs WHERE schedule = ? ORDER BY id DESC LIMIT ?", schedule, limit)
+}
+
+func scanSchedule(scan func(...any) error) (store.Schedule, error) {
+	var v store.Schedule
+	var upto int64
+	err := scan(&v.Name, &v.Timing, &upto, &v.Failures, &v.Paused)
+	v.Upto = instant(upto)
+	return v, err
+}
+
+func scanRun(scan func(...any) error) (store.ScheduleRun, error) {
+	var r store.ScheduleRun
+	var due, at int64
+	err := scan(&r.Schedule, &r.Event, &due, &r.State, &r.Count, &r.Note, &at)
+	r.Due, r.At = instant(due), instant(at)
+	return r, err
+}
