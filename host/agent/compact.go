@@ -128,7 +128,9 @@ func (r *Runner) Compact(ctx context.Context, gen *Generation, at store.Place, m
 		return fmt.Sprintf("There is nothing to compact: the last %d turns always stay whole.", gen.Tasks.KeepTurns), nil, nil, nil
 	}
 	var used uses
-	v, err := s.summarise(ctx, task.Desk{Models: gen.Models, Tiers: gen.Tasks.Tiers, Session: s.key, Used: used.add}, gen.Tasks, older)
+	v, err := s.summarise(ctx, r.desk(gen, Account{Session: s.key, Sender: m.SenderKey(), Agent: d.Agent}, &used), gen.Tasks, older)
+	done := used.take()
+	r.pay(ctx, done.rows)
 	switch {
 	case ctx.Err() != nil:
 		return "", nil, nil, ctx.Err()
@@ -137,8 +139,7 @@ func (r *Runner) Compact(ctx context.Context, gen *Generation, at store.Place, m
 		return "This conversation could not be compacted: " + forPeople(err), nil, nil, nil
 	}
 	var spent Used
-	calls, _ := used.take()
-	spent.add(sum(calls))
+	spent.add(sum(done.list))
 	now := r.cfg.Now()
 	v.ID, v.By, v.At, v.Tokens, v.CostUSD = store.NewIDAfter(max(s.last, s.summary.ID), now), order, now.UTC(), spent.Tokens, spent.CostUSD
 	return fmt.Sprintf("Compacted: a summary stands for the %d turns before the last %d now.", v.Turns, gen.Tasks.KeepTurns), &v, func() {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/store"
-	"github.com/flynnhost/flynn/host/task"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -118,8 +117,10 @@ func (r *Runner) extract(ctx context.Context, gen *Generation, turn store.Turn) 
 	if err != nil {
 		return nil, err
 	}
-	desk := task.Desk{Models: gen.Models, Tiers: gen.Tasks.Tiers, Session: turn.Session}
-	facts, err := desk.Facts(ctx, ts.said(), ts.answer(), extractedKeys(known))
+	var used uses
+	account := Account{Session: turn.Session, Turn: turn.ID, Sender: turn.Sender, Agent: turn.Agent}
+	facts, err := r.desk(gen, account, &used).Facts(ctx, ts.said(), ts.answer(), extractedKeys(known))
+	r.pay(ctx, used.take().rows)
 	if err != nil {
 		return nil, err
 	}

@@ -29,9 +29,15 @@ type TaskStep = task.Use
 
 // uses are the calls for tasks that no commit has yet. Tasks of one turn may run side by side.
 type uses struct {
-	mu   sync.Mutex
+	mu sync.Mutex
+	tally
+}
+
+// tally is what tasks have come to.
+type tally struct {
 	list []task.Use
-	kept []store.KeptResult // whole results, likewise
+	rows []store.Usage      // of list
+	kept []store.KeptResult // whole results
 }
 
 func (u *uses) add(use task.Use) {
@@ -46,31 +52,51 @@ func (u *uses) keep(r store.KeptResult) {
 	u.kept = append(u.kept, r)
 }
 
-func (u *uses) take() ([]task.Use, []store.KeptResult) {
+func (u *uses) charge(rows []store.Usage) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	list, kept := u.list, u.kept
-	u.list, u.kept = nil, nil
-	return list, kept
+	u.rows = append(u.rows, rows...)
+}
+
+// take returns what has come together and begins anew.
+func (u *uses) take() tally {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	all := u.tally
+	u.tally = tally{}
+	return all
+}
+
+// desk is for what the host asks models on somebody's account. It pays for it as for any call, and u is told.
+func (r *Runner) desk(gen *Generation, account Account, u *uses) task.Desk {
+	call := func(ctx context.Context, name task.Name, tier string, req model.Request) (model.Response, error) {
+		on := account
+		on.Task = string(name)
+		resp, rows, err := r.Metered(ctx, gen, on, tier, req, func(model.Delta) {})
+		u.charge(rows)
+		return resp, err
+	}
+	return task.Desk{Call: call, Tiers: gen.Tasks.Tiers, Session: account.Session, Used: u.add}
 }
 
 // tasks is the desk for what the host asks a model in this turn.
 func (t *turn) tasks() task.Desk {
-	return task.Desk{Models: t.taskModels(), Tiers: t.gen.Tasks.Tiers, Session: t.row.Session, Used: t.uses.add}
+	return t.desk(t.gen, Account{Session: t.row.Session, Turn: t.row.ID, Sender: t.row.Sender, Agent: t.row.Agent}, &t.uses)
 }
-
-// taskModels is where a task's calls go.
-func (t *turn) taskModels() task.Models { return t.gen.Models }
 
 // recordUses makes steps of the tasks that ran since the last commit. The session has used what they took; the turn's own limit
 // is about its agent's calls.
 func (t *turn) recordUses() {
-	list, kept := t.uses.take()
-	for _, u := range list {
+	done := t.uses.take()
+	for i := range done.rows {
+		done.rows[i].Step = t.steps.next
+	}
+	for _, u := range done.list {
 		t.used.add(u.Usage)
 		t.step(store.StepTask, u)
 	}
-	t.pending.Results = append(t.pending.Results, kept...)
+	t.pending.Usage = append(t.pending.Usage, done.rows...)
+	t.pending.Results = append(t.pending.Results, done.kept...)
 }
 
 // think answers a question of the tool think.hard.
@@ -81,6 +107,16 @@ func (t *turn) think(ctx context.Context, question string) (string, error) {
 		return "", plainError("no answer: " + forPeople(err))
 	}
 	return answer, err
+}
+
+// pay commits the usage of calls that no turn brings.
+func (r *Runner) pay(ctx context.Context, rows []store.Usage) {
+	if len(rows) == 0 {
+		return
+	}
+	if err := r.cfg.Store.AddUsage(context.WithoutCancel(ctx), rows); err != nil {
+		r.cfg.Log.Error("usage of the host's own could not be kept", "rows", len(rows), "error", err)
+	}
 }
 
 // sum is what uses of a model have cost together.

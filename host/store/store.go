@@ -39,6 +39,7 @@ type Store interface {
 	Results
 	Decisions
 	EgressLog
+	Usages
 	Shadows
 	Policies
 	Values
@@ -141,6 +142,7 @@ type Commit struct {
 	Steps     []Step
 	Decisions []Decision
 	Replies   []message.Reply
+	Usage     []Usage
 	// Told are rows in state Noted that the turn was told of; those in another state stay as they are.
 	Told []int64
 	// InboxState is given to the turn's inbox rows when the turn has ended.

@@ -29,10 +29,8 @@ const (
 	ComplexReasoning  Name = "complex_reasoning"
 )
 
-// Models calls a model of a tier; model.Set does, and so does what meters one.
-type Models interface {
-	Stream(ctx context.Context, tier string, req model.Request, emit func(model.Delta)) (model.Response, error)
-}
+// Call calls the model of a tier for a task, and accounts for it.
+type Call func(ctx context.Context, name Name, tier string, req model.Request) (model.Response, error)
 
 // Tier is the one that stands behind a task.
 type Tier struct {
@@ -52,8 +50,8 @@ type Use struct {
 
 // Desk carries out tasks. Safe for concurrent use where its fields are.
 type Desk struct {
-	Models Models
-	Tiers  map[Name]Tier
+	Call  Call
+	Tiers map[Name]Tier
 	// Session names the conversation to providers.
 	Session string
 	// Used is told of every call; it may be nil.
@@ -88,9 +86,9 @@ func (d Desk) ask(ctx context.Context, name Name, system, text string, maxTokens
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	tier := d.Tiers[name].Name
-	resp, err := d.Models.Stream(ctx, tier, model.Request{
+	resp, err := d.Call(ctx, name, tier, model.Request{
 		System: system, Session: d.Session, MaxTokens: maxTokens, Messages: []model.Message{{Role: model.User, Text: text}},
-	}, func(model.Delta) {})
+	})
 	answer := strings.TrimSpace(strings.ToValidUTF8(resp.Message.Text, "\uFFFD"))
 	switch {
 	case err != nil:

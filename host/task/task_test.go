@@ -14,10 +14,6 @@ import (
 // script answers from a function of the tier and the request.
 type script func(tier string, req model.Request) (model.Response, error)
 
-func (s script) Stream(_ context.Context, tier string, req model.Request, _ func(model.Delta)) (model.Response, error) {
-	return s(tier, req)
-}
-
 func say(text string) model.Response {
 	return model.Response{Message: model.Message{Role: model.Assistant, Text: text}, Stop: model.StopEnd, Usage: model.Usage{Input: 10, Output: 2}}
 }
@@ -29,7 +25,10 @@ func desk(s script, window int) (Desk, *[]Use) {
 		tiers[n] = Tier{Name: "fast", Window: window}
 	}
 	tiers[ComplexReasoning] = Tier{Name: "complex", Window: window}
-	return Desk{Models: s, Tiers: tiers, Used: func(u Use) { used = append(used, u) }}, &used
+	call := func(_ context.Context, _ Name, tier string, req model.Request) (model.Response, error) {
+		return s(tier, req)
+	}
+	return Desk{Call: call, Tiers: tiers, Used: func(u Use) { used = append(used, u) }}, &used
 }
 
 func TestTasksRunOnTheirTierAndAreCounted(t *testing.T) {

@@ -75,6 +75,9 @@ func commitTurn(w *writer, c store.Commit, e encoded) error {
 	if err := commitBesides(w, c, e.besides); err != nil {
 		return err
 	}
+	if err := addUsage(w, c.Usage); err != nil {
+		return err
+	}
 	for _, id := range c.Told {
 		if err := toldOf(w, id); err != nil {
 			return err

@@ -58,6 +58,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"a whole result is kept for its session", keptResults},
 		{"decisions are filtered", decisions},
 		{"the egress log is filtered", egressLog},
+		{"usage is summed up", usageSums},
+		{"usage is committed with its step", usageWithStep},
 		{"any number of decisions can be gone over", eachDecision},
 		{"shadow policies leave differences and counts", shadows},
 		{"the history of policies is in order", policyHistory},
