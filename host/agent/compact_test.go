@@ -318,7 +318,7 @@ func TestCompactByOrder(t *testing.T) {
 		}
 		return h, used
 	}
-	h, used := start()
+	h, _ := start()
 	if got := h.compact(true); !strings.HasPrefix(got, "There is nothing to compact") {
 		t.Errorf("an empty conversation: %q", got)
 	}
@@ -327,7 +327,7 @@ func TestCompactByOrder(t *testing.T) {
 	if got := h.compact(false); got != want { // the host dies before the commit
 		t.Errorf("answers %q", got)
 	}
-	h, used = start()
+	h, used := start()
 	if got := h.compact(true); got != want {
 		t.Errorf("answers %q", got)
 	}
