@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/budget"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
@@ -415,7 +416,7 @@ func TestTasksArePaidFor(t *testing.T) {
 	s := openStore(t)
 	m := newByTier(map[string]script{"default": parrot, "fast": counting()})
 	h := compacting(t, s, m, nil)
-	h.gen.Models = gated{m}
+	h.gen.Models = gated{byTier: m}
 	h.talk(0, 5)
 	rows, err := s.SumUsage(t.Context(), store.UsageTask, store.UsageFilter{})
 	if err != nil || len(rows) != 2 {
@@ -433,14 +434,37 @@ func TestTasksArePaidFor(t *testing.T) {
 }
 
 // gated passes every call through its gate, as a model.Set does.
-type gated struct{ *byTier }
+type gated struct {
+	*byTier
+	worst map[string]model.Usage // by tier
+}
 
 func (g gated) Stream(ctx context.Context, tier string, req model.Request, emit func(model.Delta)) (model.Response, error) {
-	a := model.Attempt{Tier: tier, Number: 1, Start: time.Now()}
+	a := model.Attempt{Tier: tier, Number: 1, Start: time.Now(), Worst: g.worst[tier]}
 	if err := req.Gate.Enter(ctx, a); err != nil {
 		return model.Response{}, err
 	}
 	r, err := g.byTier.Stream(ctx, tier, req, emit)
 	req.Gate.Leave(a, r.Usage, err)
 	return r, err
+}
+
+// TestCompactionWithoutBudget: a budget that has no room for the summary has the oldest turns left out, and the answer is given.
+func TestCompactionWithoutBudget(t *testing.T) {
+	m := newByTier(map[string]script{"default": parrot, "fast": counting()})
+	h := compacting(t, openStore(t), m, nil)
+	var log bytes.Buffer
+	h.runner.cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+	h.gen.Models = gated{byTier: m, worst: map[string]model.Usage{"fast": {Input: 1e6}}}
+	h.budgeted(time.Now, budget.Limits{Sender: budget.Amount{Tokens: 1e5}})
+	h.talk(0, 6)
+	if got := h.texts(); len(got) != 6 || !strings.HasPrefix(got[5], "echo: thing 5") || len(m.asked["fast"]) != 0 {
+		t.Errorf("replies %.300q, %d summaries", got, len(m.asked["fast"]))
+	}
+	if shown := text(m.last("default").Messages); strings.Contains(shown, "thing 0 ") || !strings.Contains(shown, "thing 4 ") {
+		t.Errorf("shown\n%s", shown)
+	}
+	if !strings.Contains(log.String(), "oldest turns are left out") || !strings.Contains(log.String(), "daily budget") {
+		t.Errorf("log: %.500s", log.String())
+	}
 }
