@@ -122,10 +122,10 @@ type Store interface {
 	store.Turns
 	store.Places
 	store.Decisions
+	store.Usages
 	store.Summaries
 	store.Memory
 	store.Extractions
-	store.Usages
 }
 
 // Config is what a Runner needs.

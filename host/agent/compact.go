@@ -128,9 +128,8 @@ func (r *Runner) Compact(ctx context.Context, gen *Generation, at store.Place, m
 		return fmt.Sprintf("There is nothing to compact: the last %d turns always stay whole.", gen.Tasks.KeepTurns), nil, nil, nil
 	}
 	var used uses
-	v, err := s.summarise(ctx, r.desk(gen, Account{Session: s.key, Sender: m.SenderKey(), Agent: d.Agent}, &used), gen.Tasks, older)
-	done := used.take()
-	r.pay(ctx, done.rows)
+	account := Account{Session: s.key, Sender: m.SenderKey(), Agent: d.Agent}
+	v, err := s.summarise(ctx, r.tasksFor(ctx, gen, account, used.add), gen.Tasks, older)
 	switch {
 	case ctx.Err() != nil:
 		return "", nil, nil, ctx.Err()
@@ -139,7 +138,8 @@ func (r *Runner) Compact(ctx context.Context, gen *Generation, at store.Place, m
 		return "This conversation could not be compacted: " + forPeople(err), nil, nil, nil
 	}
 	var spent Used
-	spent.add(sum(done.list))
+	calls, _, _ := used.take()
+	spent.add(sum(calls))
 	now := r.cfg.Now()
 	v.ID, v.By, v.At, v.Tokens, v.CostUSD = store.NewIDAfter(max(s.last, s.summary.ID), now), order, now.UTC(), spent.Tokens, spent.CostUSD
 	return fmt.Sprintf("Compacted: a summary stands for the %d turns before the last %d now.", v.Turns, gen.Tasks.KeepTurns), &v, func() {

@@ -117,10 +117,9 @@ func (r *Runner) extract(ctx context.Context, gen *Generation, turn store.Turn) 
 	if err != nil {
 		return nil, err
 	}
-	var used uses
 	account := Account{Session: turn.Session, Turn: turn.ID, Sender: turn.Sender, Agent: turn.Agent}
-	facts, err := r.desk(gen, account, &used).Facts(ctx, ts.said(), ts.answer(), extractedKeys(known))
-	r.pay(ctx, used.take().rows)
+	desk := r.tasksFor(ctx, gen, account, nil)
+	facts, err := desk.Facts(ctx, ts.said(), ts.answer(), extractedKeys(known))
 	if err != nil {
 		return nil, err
 	}

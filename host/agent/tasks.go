@@ -29,15 +29,10 @@ type TaskStep = task.Use
 
 // uses are the calls for tasks that no commit has yet. Tasks of one turn may run side by side.
 type uses struct {
-	mu sync.Mutex
-	tally
-}
-
-// tally is what tasks have come to.
-type tally struct {
+	mu   sync.Mutex
 	list []task.Use
-	rows []store.Usage      // of list
-	kept []store.KeptResult // whole results
+	kept []store.KeptResult // whole results, likewise
+	paid []store.Usage
 }
 
 func (u *uses) add(use task.Use) {
@@ -52,51 +47,70 @@ func (u *uses) keep(r store.KeptResult) {
 	u.kept = append(u.kept, r)
 }
 
-func (u *uses) charge(rows []store.Usage) {
+func (u *uses) pay(rows []store.Usage) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.rows = append(u.rows, rows...)
+	u.paid = append(u.paid, rows...)
 }
 
-// take returns what has come together and begins anew.
-func (u *uses) take() tally {
+func (u *uses) take() ([]task.Use, []store.KeptResult, []store.Usage) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	all := u.tally
-	u.tally = tally{}
-	return all
-}
-
-// desk is for what the host asks models on somebody's account. It pays for it as for any call, and u is told.
-func (r *Runner) desk(gen *Generation, account Account, u *uses) task.Desk {
-	call := func(ctx context.Context, name task.Name, tier string, req model.Request) (model.Response, error) {
-		on := account
-		on.Task = string(name)
-		resp, rows, err := r.Metered(ctx, gen, on, tier, req, func(model.Delta) {})
-		u.charge(rows)
-		return resp, err
-	}
-	return task.Desk{Call: call, Tiers: gen.Tasks.Tiers, Session: account.Session, Used: u.add}
+	list, kept, paid := u.list, u.kept, u.paid
+	u.list, u.kept, u.paid = nil, nil, nil
+	return list, kept, paid
 }
 
 // tasks is the desk for what the host asks a model in this turn.
 func (t *turn) tasks() task.Desk {
-	return t.desk(t.gen, Account{Session: t.row.Session, Turn: t.row.ID, Sender: t.row.Sender, Agent: t.row.Agent}, &t.uses)
+	account := Account{Session: t.row.Session, Turn: t.row.ID, Sender: t.row.Sender, Agent: t.row.Agent}
+	return task.Desk{
+		Models: taskModels{t.Runner, t.gen, account, t.uses.pay}, Tiers: t.gen.Tasks.Tiers, Session: t.row.Session, Used: t.uses.add,
+	}
+}
+
+// taskModels are where the calls of tasks go: like an agent's, they are metered.
+type taskModels struct {
+	runner  *Runner
+	gen     *Generation
+	account Account
+	paid    func([]store.Usage) // takes what has to be committed
+}
+
+// Ask implements task.Models.
+func (m taskModels) Ask(ctx context.Context, name task.Name, tier string, req model.Request) (model.Response, error) {
+	account := m.account
+	account.Task = string(name)
+	resp, rows, err := m.runner.Metered(ctx, m.gen, account, tier, req, func(model.Delta) {})
+	m.paid(rows)
+	return resp, err
+}
+
+// tasksFor is the desk for what is asked outside a turn. What was paid is committed by itself.
+func (r *Runner) tasksFor(ctx context.Context, gen *Generation, account Account, used func(task.Use)) task.Desk {
+	paid := func(rows []store.Usage) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), usageTimeout)
+		defer cancel()
+		if err := r.cfg.Store.AddUsage(ctx, rows); err != nil {
+			r.cfg.Log.Error("usage could not be kept", "session", account.Session, "error", err)
+		}
+	}
+	return task.Desk{Models: taskModels{r, gen, account, paid}, Tiers: gen.Tasks.Tiers, Session: account.Session, Used: used}
 }
 
 // recordUses makes steps of the tasks that ran since the last commit. The session has used what they took; the turn's own limit
 // is about its agent's calls.
 func (t *turn) recordUses() {
-	done := t.uses.take()
-	for i := range done.rows {
-		done.rows[i].Step = t.steps.next
+	list, kept, paid := t.uses.take()
+	for i := range paid { // here, since a task may run beside the turn's own goroutine
+		paid[i].Step = t.steps.next
 	}
-	for _, u := range done.list {
+	t.pending.Usage = append(t.pending.Usage, paid...)
+	for _, u := range list {
 		t.used.add(u.Usage)
 		t.step(store.StepTask, u)
 	}
-	t.pending.Usage = append(t.pending.Usage, done.rows...)
-	t.pending.Results = append(t.pending.Results, done.kept...)
+	t.pending.Results = append(t.pending.Results, kept...)
 }
 
 // think answers a question of the tool think.hard.
@@ -107,16 +121,6 @@ func (t *turn) think(ctx context.Context, question string) (string, error) {
 		return "", plainError("no answer: " + forPeople(err))
 	}
 	return answer, err
-}
-
-// pay commits the usage of calls that no turn brings.
-func (r *Runner) pay(ctx context.Context, rows []store.Usage) {
-	if len(rows) == 0 {
-		return
-	}
-	if err := r.cfg.Store.AddUsage(context.WithoutCancel(ctx), rows); err != nil {
-		r.cfg.Log.Error("usage of the host's own could not be kept", "rows", len(rows), "error", err)
-	}
 }
 
 // sum is what uses of a model have cost together.

@@ -49,9 +49,9 @@ type turn struct {
 	tokens       int  // that count for the turn's limit
 	used         Used // by this turn
 	view         View // nil where nobody waits for it
-	uses         uses // of models by the host itself
 	// errands are what calls that run side by side ask of the turn's own goroutine; nil while none do.
 	errands chan func()
+	uses    uses // of models by the host itself
 
 	// pending waits for the next commit.
 	pending store.Commit
@@ -193,7 +193,8 @@ func (t *turn) ask(ctx context.Context) (model.Response, error) {
 func (t *turn) keepUsage(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), usageTimeout)
 	defer cancel()
-	if err := t.cfg.Store.AddUsage(ctx, t.pending.Usage); err != nil {
+	_, _, paid := t.uses.take()
+	if err := t.cfg.Store.AddUsage(ctx, append(t.pending.Usage, paid...)); err != nil {
 		t.cfg.Log.Error("usage could not be kept", "turn", t.row.ID, "error", err)
 	}
 }

@@ -29,8 +29,10 @@ const (
 	ComplexReasoning  Name = "complex_reasoning"
 )
 
-// Call calls the model of a tier for a task, and accounts for it.
-type Call func(ctx context.Context, name Name, tier string, req model.Request) (model.Response, error)
+// Models calls a model of a tier on the account of whom the task is done for.
+type Models interface {
+	Ask(ctx context.Context, task Name, tier string, req model.Request) (model.Response, error)
+}
 
 // Tier is the one that stands behind a task.
 type Tier struct {
@@ -50,8 +52,8 @@ type Use struct {
 
 // Desk carries out tasks. Safe for concurrent use where its fields are.
 type Desk struct {
-	Call  Call
-	Tiers map[Name]Tier
+	Models Models
+	Tiers  map[Name]Tier
 	// Session names the conversation to providers.
 	Session string
 	// Used is told of every call; it may be nil.
@@ -86,7 +88,7 @@ func (d Desk) ask(ctx context.Context, name Name, system, text string, maxTokens
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	tier := d.Tiers[name].Name
-	resp, err := d.Call(ctx, name, tier, model.Request{
+	resp, err := d.Models.Ask(ctx, name, tier, model.Request{
 		System: system, Session: d.Session, MaxTokens: maxTokens, Messages: []model.Message{{Role: model.User, Text: text}},
 	})
 	answer := strings.TrimSpace(strings.ToValidUTF8(resp.Message.Text, "\uFFFD"))

@@ -14,6 +14,10 @@ import (
 // script answers from a function of the tier and the request.
 type script func(tier string, req model.Request) (model.Response, error)
 
+func (s script) Ask(_ context.Context, _ Name, tier string, req model.Request) (model.Response, error) {
+	return s(tier, req)
+}
+
 func say(text string) model.Response {
 	return model.Response{Message: model.Message{Role: model.Assistant, Text: text}, Stop: model.StopEnd, Usage: model.Usage{Input: 10, Output: 2}}
 }
@@ -25,10 +29,7 @@ func desk(s script, window int) (Desk, *[]Use) {
 		tiers[n] = Tier{Name: "fast", Window: window}
 	}
 	tiers[ComplexReasoning] = Tier{Name: "complex", Window: window}
-	call := func(_ context.Context, _ Name, tier string, req model.Request) (model.Response, error) {
-		return s(tier, req)
-	}
-	return Desk{Call: call, Tiers: tiers, Used: func(u Use) { used = append(used, u) }}, &used
+	return Desk{Models: s, Tiers: tiers, Used: func(u Use) { used = append(used, u) }}, &used
 }
 
 func TestTasksRunOnTheirTierAndAreCounted(t *testing.T) {

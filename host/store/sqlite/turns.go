@@ -72,10 +72,10 @@ func commitTurn(w *writer, c store.Commit, e encoded) error {
 	if err := addDecisions(w, c.Turn.ID, c.Decisions); err != nil {
 		return err
 	}
-	if err := commitBesides(w, c, e.besides); err != nil {
+	if err := addUsage(w, c.Usage); err != nil {
 		return err
 	}
-	if err := addUsage(w, c.Usage); err != nil {
+	if err := commitBesides(w, c, e.besides); err != nil {
 		return err
 	}
 	for _, id := range c.Told {
