@@ -17,7 +17,7 @@ import (
 )
 
 // mindful is a house that takes notes after each turn and shows them again.
-func mindful(t *testing.T, s *sqlite.Store, m *tiers) *house {
+func mindful(t *testing.T, s *sqlite.Store, m *byTier) *house {
 	h := newHouse(t, s, nil)
 	h.gen.Models = m
 	h.gen.Tasks = Tasks{Extract: true, Recall: true, MaxNotes: 10, Tiers: map[task.Name]task.Tier{task.MemoryExtraction: {Name: "fast"}}}
@@ -51,7 +51,7 @@ func (h *house) notes(s *sqlite.Store) []store.Note {
 
 func TestExtractionAndRecall(t *testing.T) {
 	s := openStore(t)
-	m := newTiers(map[string]script{"default": parrot, "fast": facts(`{"facts":[{"key":"diet","text":"Ann eats no meat"}]}`)})
+	m := newByTier(map[string]script{"default": parrot, "fast": facts(`{"facts":[{"key":"diet","text":"Ann eats no meat"}]}`)})
 	h := mindful(t, s, m)
 	h.say("ann", "ann", message.DM, "!touch wood")
 	if len(m.asked["fast"]) != 0 {
@@ -119,7 +119,7 @@ func TestExtractionThatFails(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := openStore(t)
-			m := newTiers(map[string]script{"default": parrot, "fast": c.model})
+			m := newByTier(map[string]script{"default": parrot, "fast": c.model})
 			h := mindful(t, s, m)
 			h.say("ann", "ann", message.DM, "hello")
 			for i := range extractAttempts {
@@ -137,7 +137,7 @@ func TestExtractionThatFails(t *testing.T) {
 // TestWhatIsNotExtracted: failed turns, and those of a host that was told not to.
 func TestWhatIsNotExtracted(t *testing.T) {
 	s := openStore(t)
-	m := newTiers(map[string]script{"fast": facts(`{"facts":[]}`), "default": func(context.Context, model.Request) (model.Response, error) {
+	m := newByTier(map[string]script{"fast": facts(`{"facts":[]}`), "default": func(context.Context, model.Request) (model.Response, error) {
 		return model.Response{}, errors.New("down")
 	}})
 	h := mindful(t, s, m)
@@ -153,7 +153,7 @@ func TestWhatIsNotExtracted(t *testing.T) {
 func TestRememberRuns(t *testing.T) {
 	s := openStore(t)
 	done := make(chan struct{})
-	m := newTiers(map[string]script{"default": parrot, "fast": func(context.Context, model.Request) (model.Response, error) {
+	m := newByTier(map[string]script{"default": parrot, "fast": func(context.Context, model.Request) (model.Response, error) {
 		close(done)
 		return say(`{"facts":[]}`), nil
 	}})

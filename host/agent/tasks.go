@@ -63,7 +63,7 @@ func (u *uses) take() ([]task.Use, []store.KeptResult, []store.Usage) {
 
 // tasks is the desk for what the host asks a model in this turn.
 func (t *turn) tasks() task.Desk {
-	account := Account{Session: t.row.Session, Turn: t.row.ID, Step: t.steps.next, Sender: t.row.Sender, Agent: t.row.Agent}
+	account := Account{Session: t.row.Session, Turn: t.row.ID, Sender: t.row.Sender, Agent: t.row.Agent}
 	return task.Desk{
 		Models: taskModels{t.Runner, t.gen, account, t.uses.pay}, Tiers: t.gen.Tasks.Tiers, Session: t.row.Session, Used: t.uses.add,
 	}
@@ -102,6 +102,9 @@ func (r *Runner) tasksFor(ctx context.Context, gen *Generation, account Account,
 // is about its agent's calls.
 func (t *turn) recordUses() {
 	list, kept, paid := t.uses.take()
+	for i := range paid { // here, since a task may run beside the turn's own goroutine
+		paid[i].Step = t.steps.next
+	}
 	t.pending.Usage = append(t.pending.Usage, paid...)
 	for _, u := range list {
 		t.used.add(u.Usage)

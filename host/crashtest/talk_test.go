@@ -111,7 +111,7 @@ func (t *talk) text(k kind, id int) string {
 	case slow:
 		return fmt.Sprintf("!slow 30 hello %s", tag(id))
 	case write:
-		return fmt.Sprintf(`!tool memory.write {"key":%q,"text":%q}`, noteKey(id), noteText(id))
+		return fmt.Sprintf(`!tool memory.write {"key":%q,"text":%q,"scope":"shared"}`, noteKey(id), noteText(id))
 	case begin:
 		return fmt.Sprintf(`!tool file.write {"path":%q,"content":%q}`, effectsFile, lastLine)
 	case effect:

@@ -138,6 +138,9 @@ const baseConfig = `
 [agent_configs.main]
 tool_profile = "coding"
 
+[memory]
+max_notes = 100_000
+
 [routing]
 default_agent = "main"
 
