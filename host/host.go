@@ -190,6 +190,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	observePools(registry, h.machines.poolStats)
 	h.gateway, err = gateway.New(gateway.Config{
 		Listen: c.Gateway.Listen, TokenFile: c.Gateway.TokenFile, Origins: c.Gateway.Origins, Log: h.log, Registry: registry,
+		Programs: h.programs(),
 	}, backend{h})
 	return err
 }

@@ -109,7 +109,7 @@ func PairingsAtRest(ctx context.Context, c *config.Config) (access gateway.Acces
 	if err != nil {
 		return nil, nil, errors.Join(err, s.Close())
 	}
-	return doorman{desk, route.NewRoles(c.Access).With(desk)}, s.Close, nil
+	return doorman{desk, route.NewRoles(c.Access).WithClients(c.Clients).With(desk)}, s.Close, nil
 }
 
 func accessEntries(rows []store.Pairing, roles *route.Roles) []gateway.AccessEntry {
@@ -148,5 +148,5 @@ func RolesAtRest(ctx context.Context, c *config.Config) (roles *route.Roles, err
 		return nil, err
 	}
 	rows, err := r.ListPairings(ctx)
-	return route.NewRoles(c.Access).With(pairing.RolesOf(rows)), errors.Join(err, r.Close())
+	return route.NewRoles(c.Access).WithClients(c.Clients).With(pairing.RolesOf(rows)), errors.Join(err, r.Close())
 }

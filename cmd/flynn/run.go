@@ -23,6 +23,7 @@ func commands() []*cli.Command {
 		chatCommand(),
 		sandboxCommand(),
 		toolCommand(),
+		mcpCommand(),
 	}
 }
 

@@ -21,6 +21,7 @@ const (
 	Program          Ruling = "program"
 	NotAddressed     Ruling = "not_addressed"
 	NotListed        Ruling = "not_listed"
+	NotClient        Ruling = "not_client" // of a program at a door for programs
 	NotPaired        Ruling = "not_paired" // what Pairing becomes where nobody can be given a code
 	Pairing          Ruling = "pairing"    // the sender may be given a code
 	SenderRate       Ruling = "sender_rate"
@@ -41,6 +42,8 @@ func (r Ruling) Why() string {
 		return "not addressed"
 	case NotListed:
 		return "sender is not in access.owners or access.members"
+	case NotClient:
+		return "[clients] does not have it"
 	case NotPaired, Pairing:
 		return "sender is not paired"
 	case SenderRate:
@@ -67,7 +70,8 @@ type GateConfig struct {
 // the configuration may be another, or a pairing revoked.
 //
 // It goes by Message.Channel and Message.Sender.ID, which a door fills in and a sender cannot choose. Whoever speaks over one of
-// config.LocalDoors holds the token of this machine and is its owner; any other instance is held to the rules of a channel.
+// config.LocalDoors holds the token of this machine and is its owner; programs at the others of config.OwnDoors are held to
+// [clients]; any other instance is held to the rules of a channel.
 type Gate struct {
 	GateConfig
 	// Rates of known people and of others are kept apart, so that no crowd makes the host forget those of the known.
@@ -94,11 +98,19 @@ func (g *Gate) Admit(m message.Message) Admission {
 		r = g.count(m, r)
 	}
 	g.Observe(m.Channel, r)
-	return Admission{Allowed: r == Allowed, Ruling: r, Why: r.Why()}
+	return Admission{Allowed: r == Allowed, Ruling: r, Why: g.why(m, r)}
 }
 
 // Refusal tells why a message is not to be answered however seldom its sender writes, or "".
-func (g *Gate) Refusal(m message.Message) string { return g.judge(m).Why() }
+func (g *Gate) Refusal(m message.Message) string { return g.why(m, g.judge(m)) }
+
+// why is what a row says of a ruling.
+func (g *Gate) why(m message.Message, r Ruling) string {
+	if r == NotClient {
+		return g.Roles.Program(m)
+	}
+	return r.Why()
+}
 
 func (g *Gate) judge(m message.Message) Ruling {
 	if route.Local(m.Channel) {
@@ -108,6 +120,11 @@ func (g *Gate) judge(m message.Message) Ruling {
 	switch {
 	case g.Roles.Blocked(m.Channel, m.SenderKey()):
 		return Blocked
+	case route.Door(m.Channel) != route.DoorChannel:
+		if g.Roles.Program(m) != "" {
+			return NotClient
+		}
+		return Allowed
 	case m.Sender.Bot:
 		return Program
 	case !private && !m.Addressed && access.Groups != "all":

@@ -1,10 +1,13 @@
 package route
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/glob"
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Roles of a sender, as policies see them.
@@ -20,9 +23,10 @@ type Pairings interface {
 	Role(senderKey string) (role string, paired bool)
 }
 
-// Roles tells who is who by [access], and by pairings where it is silent. It is safe for concurrent use.
+// Roles tells who is who by [access] and [clients], and by pairings where they are silent. It is safe for concurrent use.
 type Roles struct {
 	owners, members, blocked people
+	clients                  map[string]config.Client
 	pairings                 Pairings // may be nil
 }
 
@@ -62,6 +66,45 @@ func (p people) have(senderKey string) bool {
 	return p.ids[senderKey] || slices.ContainsFunc(p.globs, func(g *glob.Pattern) bool { return g.Match(senderKey) })
 }
 
+// WithClients knows the programs of a configuration, too.
+func (r *Roles) WithClients(clients map[string]config.Client) *Roles {
+	with := *r
+	with.clients = clients
+	return &with
+}
+
+// program tells what [clients] says of who sent a message over a door for programs; the gateway's own token is the owner's.
+func (r *Roles) program(senderKey string) (c config.Client, owner, known bool) {
+	_, name, _ := strings.Cut(senderKey, ":")
+	c, known = r.clients[name]
+	return c, name == config.Gatekeeper, known
+}
+
+// Program tells why a message that came over a door for programs is not to be answered, or "".
+func (r *Roles) Program(m message.Message) string {
+	c, owner, known := r.program(m.SenderKey())
+	switch {
+	case owner:
+		return ""
+	case !known:
+		return fmt.Sprintf("there is no [clients.%s]", m.Sender.ID)
+	case !slices.Contains(c.Agents, m.Agent):
+		return fmt.Sprintf("clients.%s may not ask the agent %q", m.Sender.ID, m.Agent)
+	}
+	return ""
+}
+
+// Agents are those of all that may answer a message, as far as who sent it decides that.
+func (r *Roles) Agents(m message.Message, all []string) []string {
+	if Door(m.Channel) == DoorChannel || Local(m.Channel) {
+		return all
+	}
+	if c, owner, _ := r.program(m.SenderKey()); !owner {
+		return c.Agents
+	}
+	return all
+}
+
 // Of is the role of a sender, given as Message.SenderKey, on a channel instance. Whoever is at a local door owns the place; who is
 // blocked is a guest, whatever else speaks for him.
 func (r *Roles) Of(channel, senderKey string) string {
@@ -75,9 +118,13 @@ func (r *Roles) Known(channel, senderKey string) bool {
 	return known
 }
 
-// Blocked tells whether a sender is never to be heard. An owner who is listed by his exact id always is.
+// Blocked tells whether a sender is never to be heard. An owner who is listed by his exact id always is, and who holds the token of
+// this machine.
 func (r *Roles) Blocked(channel, senderKey string) bool {
-	return !Local(channel) && !r.owners.ids[senderKey] && r.blocked.have(senderKey)
+	if Local(channel) || Door(channel) != DoorChannel && senderKey == channel+":"+config.Gatekeeper {
+		return false
+	}
+	return !r.owners.ids[senderKey] && r.blocked.have(senderKey)
 }
 
 func (r *Roles) of(channel, senderKey string) (role string, known bool) {
@@ -86,6 +133,8 @@ func (r *Roles) of(channel, senderKey string) (role string, known bool) {
 		return Guest, false
 	case Local(channel) || r.owners.have(senderKey):
 		return Owner, true
+	case Door(channel) != DoorChannel:
+		return r.programRole(senderKey)
 	case r.members.have(senderKey):
 		return Member, true
 	case r.pairings == nil:
@@ -97,6 +146,17 @@ func (r *Roles) of(channel, senderKey string) (role string, known bool) {
 	default: // a pairing never makes an owner, whatever a row of the store says
 		return Guest, paired
 	}
+}
+
+func (r *Roles) programRole(senderKey string) (role string, known bool) {
+	c, owner, known := r.program(senderKey)
+	switch {
+	case owner:
+		return Owner, true
+	case known && c.Role == Member:
+		return Member, true
+	}
+	return Guest, known
 }
 
 // DoorChannel is the door of all channel instances but the host's own doors, which are named like their instances.
