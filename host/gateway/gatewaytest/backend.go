@@ -35,6 +35,7 @@ type Backend struct {
 	seen      map[string]bool          // by "channel:event id"
 	approvals map[string]*approval
 	order     []string // of approvals
+	strangers []gateway.AccessEntry
 	serial    int
 
 	ctx    context.Context
