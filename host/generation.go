@@ -20,20 +20,22 @@ type generation struct {
 	*agent.Generation
 	config *config.Config
 	gate   *channel.Gate
+	scope  *route.Scope
 	models *model.Set
 }
 
 // newGeneration makes a configuration ready. It starts nothing.
 func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	table, _ := route.New(c) // its findings were errors of the file, or warnings of the check
-	roles := route.NewRoles(c.Access).WithClients(c.Clients).With(h.pairings)
+	roles := route.NewRoles(c.Access).With(h.pairings).WithClients(c.Clients)
 	models, err := model.NewSet(c.Models, model.Options{Providers: providers.All(), Log: h.log, OnCall: h.metrics.modelCall})
 	if err != nil {
 		return nil, err
 	}
 	gate := channel.NewGate(channel.GateConfig{Config: c, Roles: roles, Now: time.Now, Observe: h.metrics.admission})
-	g := &generation{config: c, gate: gate, models: models, Generation: &agent.Generation{
+	g := &generation{config: c, gate: gate, scope: route.NewScope(c.Sessions), models: models, Generation: &agent.Generation{
 		Number: c.Generation, Table: table, Models: models, Registry: h.toolsOf(c), Roles: roles, Admits: gate.Refusal,
+		Queue: c.Sessions.Queue, Queues: queues(c), Idle: time.Duration(c.Sessions.IdleHours) * time.Hour,
 		LocalDoors: c.Sandbox.LocalDoors, OnUnavailable: c.Sandbox.OnUnavailable,
 		Agents: map[string]*agent.Agent{}, Names: slices.Sorted(maps.Keys(c.Agents)),
 		Limits: agent.Limits{
@@ -73,6 +75,7 @@ func newAgent(tools *tool.Registry, c *config.Config, name string, a config.Agen
 	return &agent.Agent{
 		Window: agent.Window(m.ContextWindow, m.MaxOutputTokens),
 		Name:   name, Kind: a.Kind, System: system, Tier: a.ModelTier, Offered: offered, Tools: tools.ForModel(offered), Approve: a.Approve,
+		Tiers: windows(c, a), Queue: a.Queue,
 		Sandboxed: c.Sandbox.Enabled && a.Sandbox.Enabled, Sandbox: a.Sandbox.Name,
 	}, nil
 }

@@ -41,7 +41,7 @@ func (t *turn) interrupted(start ToolStart) {
 
 // call decides about one call and runs it if it may run.
 func (t *turn) call(ctx context.Context, c model.ToolCall) error {
-	if err := t.within(); err != nil {
+	if err := t.within(ctx); err != nil {
 		return err
 	}
 	if t.calls >= t.gen.Limits.ToolCalls {
@@ -163,7 +163,7 @@ func (t *turn) subject() tool.Subject {
 		Message: t.origin, Role: t.gen.Roles.Of(t.row.Channel, t.row.Sender), Door: door, Agent: t.agent.Name,
 		Session: t.row.Session, Turn: t.row.ID, Offered: t.agent.Offered, Labels: t.session.labels,
 		CallsInTurn: t.calls, Used: t.usage(), Sandbox: sandbox, LocalDoor: local, Approve: t.agent.Approve,
-		Dir: t.cfg.Machines.Dir(t.row.Session),
+		Dir: t.cfg.Machines.Dir(t.home()),
 	}
 }
 
@@ -186,10 +186,13 @@ func (t *turn) execute(ctx context.Context, v tool.Verdict, c model.ToolCall) to
 	return t.cfg.Tools.Run(ctx, v, call)
 }
 
+// home is what the session's workspace and sandboxes are called by: they outlast its beginnings.
+func (t *turn) home() string { return store.SessionHome(t.row.Session) }
+
 // ended tells whether somebody ended the turn for good, as opposed to the host going down.
 func ended(ctx context.Context) bool {
 	cause := context.Cause(ctx)
-	return errors.Is(cause, errStopped) || errors.Is(cause, errTime)
+	return errors.Is(cause, errStopped) || errors.Is(cause, errTime) || errors.Is(cause, errInterrupted) || errors.Is(cause, errHalted)
 }
 
 // machine is where the call acts; nil where it acts on none, so that a note or a web page opens no workspace.
@@ -198,9 +201,9 @@ func (t *turn) machine(ctx context.Context, v tool.Verdict) (machine.Machine, er
 	case !v.OnMachine():
 		return nil, nil
 	case v.Sandbox:
-		return t.cfg.Machines.Sandbox(ctx, t.row.Session, v.SandboxName)
+		return t.cfg.Machines.Sandbox(ctx, t.home(), v.SandboxName)
 	}
-	return t.cfg.Machines.Host(t.row.Session)
+	return t.cfg.Machines.Host(t.home())
 }
 
 // result records what came of a call and shows it.

@@ -19,9 +19,9 @@ const (
 	Allowed          Ruling = "allowed"
 	Blocked          Ruling = "blocked"
 	Program          Ruling = "program"
+	NotAClient       Ruling = "not_a_client"
 	NotAddressed     Ruling = "not_addressed"
 	NotListed        Ruling = "not_listed"
-	NotClient        Ruling = "not_client" // of a program at a door for programs
 	NotPaired        Ruling = "not_paired" // what Pairing becomes where nobody can be given a code
 	Pairing          Ruling = "pairing"    // the sender may be given a code
 	SenderRate       Ruling = "sender_rate"
@@ -38,12 +38,12 @@ func (r Ruling) Why() string {
 		return "sender is in access.blocked"
 	case Program:
 		return "sender is a program"
+	case NotAClient:
+		return "no entry of [clients] lets this program ask this agent"
 	case NotAddressed:
 		return "not addressed"
 	case NotListed:
 		return "sender is not in access.owners or access.members"
-	case NotClient:
-		return "[clients] does not have it"
 	case NotPaired, Pairing:
 		return "sender is not paired"
 	case SenderRate:
@@ -98,19 +98,11 @@ func (g *Gate) Admit(m message.Message) Admission {
 		r = g.count(m, r)
 	}
 	g.Observe(m.Channel, r)
-	return Admission{Allowed: r == Allowed, Ruling: r, Why: g.why(m, r)}
+	return Admission{Allowed: r == Allowed, Ruling: r, Why: r.Why()}
 }
 
 // Refusal tells why a message is not to be answered however seldom its sender writes, or "".
-func (g *Gate) Refusal(m message.Message) string { return g.why(m, g.judge(m)) }
-
-// why is what a row says of a ruling.
-func (g *Gate) why(m message.Message, r Ruling) string {
-	if r == NotClient {
-		return g.Roles.Program(m)
-	}
-	return r.Why()
-}
+func (g *Gate) Refusal(m message.Message) string { return g.judge(m).Why() }
 
 func (g *Gate) judge(m message.Message) Ruling {
 	if route.Local(m.Channel) {
@@ -121,8 +113,8 @@ func (g *Gate) judge(m message.Message) Ruling {
 	case g.Roles.Blocked(m.Channel, m.SenderKey()):
 		return Blocked
 	case route.Door(m.Channel) != route.DoorChannel:
-		if g.Roles.Program(m) != "" {
-			return NotClient
+		if !g.Roles.MayAsk(m) {
+			return NotAClient
 		}
 		return Allowed
 	case m.Sender.Bot:

@@ -1,7 +1,6 @@
 package route
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -80,18 +79,10 @@ func (r *Roles) program(senderKey string) (c config.Client, owner, known bool) {
 	return c, name == config.Gatekeeper, known
 }
 
-// Program tells why a message that came over a door for programs is not to be answered, or "".
-func (r *Roles) Program(m message.Message) string {
+// MayAsk tells whether a program may ask the agent that it asks for.
+func (r *Roles) MayAsk(m message.Message) bool {
 	c, owner, known := r.program(m.SenderKey())
-	switch {
-	case owner:
-		return ""
-	case !known:
-		return fmt.Sprintf("there is no [clients.%s]", m.Sender.ID)
-	case !slices.Contains(c.Agents, m.Agent):
-		return fmt.Sprintf("clients.%s may not ask the agent %q", m.Sender.ID, m.Agent)
-	}
-	return ""
+	return owner || known && slices.Contains(c.Agents, m.Agent)
 }
 
 // Agents are those of all that may answer a message, as far as who sent it decides that.
@@ -131,10 +122,10 @@ func (r *Roles) of(channel, senderKey string) (role string, known bool) {
 	switch {
 	case r.Blocked(channel, senderKey):
 		return Guest, false
+	case Door(channel) != DoorChannel && !Local(channel):
+		return r.programRole(senderKey)
 	case Local(channel) || r.owners.have(senderKey):
 		return Owner, true
-	case Door(channel) != DoorChannel:
-		return r.programRole(senderKey)
 	case r.members.have(senderKey):
 		return Member, true
 	case r.pairings == nil:
