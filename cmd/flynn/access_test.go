@@ -28,9 +28,10 @@ func leaveStrangers(ts *testscript.TestScript, neg bool, args []string) {
 		channel, id, _ := strings.Cut(sender, ":")
 		desk, err := pairing.Open(ctx, pairing.Config{Store: s, Rand: bytes.NewReader(bytes.Repeat([]byte{byte(i)}, 8))})
 		ts.Check(err)
-		ts.Check(desk.Offer(ctx, message.Message{
+		_, _, err = desk.Offer(ctx, pairing.Stranger{Message: message.Message{
 			Channel: channel, EventID: id, Sender: message.Sender{ID: id, Name: strings.ToUpper(id)}, Conversation: message.Conversation{ID: id, Kind: message.DM},
-		}))
+		}})
+		ts.Check(err)
 	}
 	ts.Check(s.Close())
 }
