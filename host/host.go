@@ -28,6 +28,7 @@ import (
 	"github.com/flynnhost/flynn/host/lane"
 	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/pairing"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/service"
@@ -85,6 +86,7 @@ type Host struct {
 	services *service.Server
 	hooks    *gateway.Hooks // nil when no webhooks are taken
 	metrics  *metrics
+	counts   model.Counts
 	hangup   <-chan os.Signal
 	launcher []string
 
@@ -138,6 +140,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	}
 	registry := prometheus.NewRegistry()
 	h.metrics = newMetrics(registry)
+	registry.MustRegister(breakers{h.modelStatus})
 	h.registry = tool.NewRegistry()
 	if err := builtin.Register(h.registry, builtin.Config{Memory: h.store, Keep: h.keepFile}); err != nil {
 		return err
@@ -212,6 +215,8 @@ func (h *Host) wire(c *config.Config) {
 		Stopped:    h.kill.why,
 		Place:      h.place,
 		Waiting:    func(place string) []agent.Item { return h.lanes.Waiting(place) },
+		Ledger:     h.newLedger(c),
+		Full:       h.metrics.budgetFull,
 		Replied:    h.outbox.Push,
 		Asked:      h.asked,
 		Publish:    h.broker.publish,

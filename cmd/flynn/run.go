@@ -24,6 +24,7 @@ func commands() []*cli.Command {
 		sandboxCommand(),
 		toolCommand(),
 		mcpCommand(),
+		usageCommand(),
 	}
 }
 

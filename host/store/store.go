@@ -36,6 +36,7 @@ type Store interface {
 	Memory
 	Decisions
 	EgressLog
+	Usages
 	Shadows
 	Policies
 	Values
@@ -137,6 +138,7 @@ type Commit struct {
 	Steps     []Step
 	Decisions []Decision
 	Replies   []message.Reply
+	Usage     []Usage
 	// Told are rows in state Noted that the turn was told of; those in another state stay as they are.
 	Told []int64
 	// InboxState is given to the turn's inbox rows when the turn has ended.

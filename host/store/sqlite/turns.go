@@ -70,6 +70,9 @@ func commitTurn(w *writer, c store.Commit, e encoded) error {
 	if err := addDecisions(w, c.Turn.ID, c.Decisions); err != nil {
 		return err
 	}
+	if err := addUsage(w, c.Usage); err != nil {
+		return err
+	}
 	for _, id := range c.Told {
 		if err := toldOf(w, id); err != nil {
 			return err

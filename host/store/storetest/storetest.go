@@ -52,6 +52,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"notes are found by their words", notes},
 		{"decisions are filtered", decisions},
 		{"the egress log is filtered", egressLog},
+		{"usage is summed up", usageSums},
+		{"usage is committed with its step", usageWithStep},
 		{"any number of decisions can be gone over", eachDecision},
 		{"shadow policies leave differences and counts", shadows},
 		{"the history of policies is in order", policyHistory},
