@@ -35,7 +35,7 @@ func runScripts(t *testing.T, dir string) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "wat": wat, "record": record, "shadows": leaveShadows, "spend": leaveUsage, "strangers": leaveStrangers,
 		},
-		UpdateScripts:       os.Getenv("FLYNN_UPDATE") != "",
+		UpdateScripts: os.Getenv("FLYNN_UPDATE") != "",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir+"/home")
 			return os.Mkdir(env.WorkDir+"/home", 0o700)
