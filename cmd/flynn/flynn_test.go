@@ -33,7 +33,8 @@ func runScripts(t *testing.T, dir string) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "wat": wat, "record": record, "shadows": leaveShadows, "spend": leaveUsage, "strangers": leaveStrangers,
+			"exits": exits, "wat": wat, "record": record, "shadows": leaveShadows, "spend": leaveUsage,
+			"notes": leaveNotes, "strangers": leaveStrangers,
 		},
 		UpdateScripts: os.Getenv("FLYNN_UPDATE") != "",
 		Setup: func(env *testscript.Env) error {

@@ -21,6 +21,7 @@ func commands() []*cli.Command {
 		accessCommand(),
 		policyCommand(),
 		chatCommand(),
+		memoryCommand(),
 		sandboxCommand(),
 		toolCommand(),
 		mcpCommand(),
