@@ -243,7 +243,7 @@ func (h *Host) wire(c *config.Config) {
 	h.inbox = channel.NewInbox(channel.InboxConfig{
 		Store:    h.store,
 		Admit:    func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },
-		Stranger: h.pairings.Offer,
+		Stranger: h.stranger,
 		Deliver:  h.deliver,
 		Note:     h.runner.Note,
 		MaxAge:   time.Duration(c.Store.MaxAgeHours) * time.Hour,

@@ -18,6 +18,7 @@ func commands() []*cli.Command {
 		configCommand(),
 		pluginCommand(),
 		routeCommand(),
+		accessCommand(),
 		policyCommand(),
 		chatCommand(),
 		memoryCommand(),

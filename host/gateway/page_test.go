@@ -25,6 +25,7 @@ func TestPage(t *testing.T) {
 		{"keeps the token out of the address", pageHidesToken},
 		{"shows tool calls and asks", pageToolCalls},
 		{"an approval hides nothing", pageApprovalHidesNothing},
+		{"lets strangers in", pagePairings},
 		{"stops", pageStops},
 		{"reconnects without duplicates", pageReconnects},
 		{"says when a send fails", pageSendFails},

@@ -36,6 +36,7 @@ type Backend struct {
 	approvals map[string]*approval
 	order     []string // of approvals
 	grants    []gateway.Grant
+	strangers []gateway.AccessEntry
 	serial    int
 
 	ctx    context.Context
