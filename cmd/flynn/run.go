@@ -20,6 +20,8 @@ func commands() []*cli.Command {
 		routeCommand(),
 		policyCommand(),
 		chatCommand(),
+		stopCommand(),
+		resumeCommand(),
 		sandboxCommand(),
 		toolCommand(),
 	}

@@ -83,8 +83,8 @@ func newHouse(t *testing.T) *house {
 			}
 			return route.Guest
 		},
-		Stop:    func(key string) bool { h.stopped = append(h.stopped, key); return key == "irc:#busy" },
-		Place:   message.Message.ConversationKey,
+		Stop:  func(key string) bool { h.stopped = append(h.stopped, key); return key == "irc:#busy" },
+		Place: message.Message.ConversationKey,
 		Look: func(ctx context.Context, place string, m message.Message) (Session, error) {
 			now := h.session
 			var err error
