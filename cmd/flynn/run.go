@@ -24,6 +24,7 @@ func commands() []*cli.Command {
 		resumeCommand(),
 		sandboxCommand(),
 		toolCommand(),
+		mcpCommand(),
 	}
 }
 

@@ -78,7 +78,7 @@ func (a *active) overtaken(waiting []Item) bool {
 // turn acts with the rights of its sender, and answers in one place.
 func (it Item) follows(m message.Message) bool {
 	n := it.Row.Message
-	return it.Turn == nil && !it.Order && n.Channel == m.Channel && n.Conversation.ID == m.Conversation.ID && n.Sender.Equal(m.Sender)
+	return it.Turn == nil && !it.Order && n.Channel == m.Channel && n.Conversation.ID == m.Conversation.ID && joins(m, n)
 }
 
 // Stop ends the turn that runs in a place and tells whether there was one.

@@ -77,3 +77,14 @@ func (k knowing) Route(ctx context.Context, f policy.RouteFacts) (policy.RouteAn
 }
 
 var _ route.Policies = knowing{}
+
+// Spent sums up the tokens of a turn's model calls, from its steps.
+func Spent(steps []store.Step) (input, output int, err error) {
+	ts, err := decodeTurn(steps)
+	for _, e := range ts.entries {
+		u := e.answer.Usage
+		input += u.Input + u.CacheRead + u.CacheWrite
+		output += u.Output
+	}
+	return input, output, err
+}

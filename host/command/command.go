@@ -1,4 +1,4 @@
-// Package command answers what people tell the host itself in a chat: /new and /agent, /stop and /approve, /status and more.
+// Package command answers what people tell the host itself in a chat: /new and /agent, /stop, /approve, /pair, /status and more.
 //
 // Start with Parse, Desk.Work and Desk.Order. A command is a message like any other until it is committed to the inbox: it has come through
 // the same admission. One about the turn that runs in its conversation is not put behind it (Work); one that changes what comes
@@ -12,7 +12,7 @@ import (
 )
 
 // names are the commands that the host answers; any other word after a slash is for the agent.
-var names = []string{"approve", "deny", "stop", "status", "help", "new", "agent", "model", "halt", "resume"}
+var names = []string{"approve", "deny", "pair", "stop", "status", "help", "new", "agent", "model", "halt", "resume"}
 
 // Command is one order to the host.
 type Command struct {

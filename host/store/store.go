@@ -32,6 +32,7 @@ type Store interface {
 	Drafts
 	Earlier
 	Approvals
+	Pairings
 	Memory
 	Decisions
 	EgressLog
