@@ -27,6 +27,7 @@ type Store interface {
 	Inbox
 	Turns
 	Places
+	Archive
 	Halts
 	Outbox
 	Drafts
