@@ -78,6 +78,7 @@ var layers = map[string][]string{
 	"host/agent": {
 		"host/approval", "host/decisionlog", "host/machine", "host/message", "host/model", "host/policy", "host/route", "host/store", "host/tool",
 	},
+	"host/session": {"host/agent", "host/message", "host/store"},
 	"host/lint":    {"host/config", "host/policy", "host/store"},
 	"host/gateway": {"host/message", "host/store"},
 	"host/door":    {"host/message"},
