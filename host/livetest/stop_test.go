@@ -176,14 +176,6 @@ func TestTheKillSwitch(t *testing.T) {
 	s.send("b", "b1", "hello")
 	s.kill()
 	s.start()
-	s.send("b", "b2", "/status")
-	s.eventually("the status tells", func() error {
-		out, _, err := s.flynn("/status\n", "chat", "--conversation", "c")
-		if err == nil && !strings.Contains(out, "Everything is halted (stopped by web:owner: it sleeps).") {
-			err = fmt.Errorf("the status is %q", out)
-		}
-		return err
-	})
 	if h := s.status().Halt; h == nil || h.Reason != "it sleeps" {
 		t.Errorf("the status is %+v", h)
 	}

@@ -144,3 +144,14 @@ func (r *Reader) Steps(ctx context.Context, turn string) ([]store.Step, error) {
 	}
 	return list(ctx, r.db, scanStep, "SELECT turn, seq, kind, data, at FROM steps WHERE turn = ? ORDER BY seq", turn)
 }
+
+// placesVersion is the schema's that has places.
+const placesVersion = 8
+
+// Place is that of store.Places.
+func (r *Reader) Place(ctx context.Context, key string) (store.Place, error) {
+	if r.version < placesVersion {
+		return store.Place{Key: key, Epoch: 1}, nil
+	}
+	return readPlace(ctx, r.db, key)
+}
