@@ -90,7 +90,7 @@ func (b backend) describe(ctx context.Context, t store.Turn) ([]agent.Piece, err
 	return agent.Describe(t, steps, reply)
 }
 
-// entries puts the pieces of a turn into the gateway's words. Calls are made one after the other, so a request that waits is
+// entries puts the pieces of a turn into the gateway's words. Calls that wait for a person are alone, so a request that waits is
 // about the first call without a result, and is shown with that call alone.
 func entries(t store.Turn, pieces []agent.Piece, waiting []store.Approval) []gateway.Entry {
 	var out []gateway.Entry
@@ -207,6 +207,7 @@ func (b backend) Status(ctx context.Context) gateway.Status {
 		}
 		s.Agents = append(s.Agents, st)
 	}
+	s.Models = modelStatuses(g.models.Status())
 	for _, p := range b.h.plugins.Status() {
 		if p.Kind == plugin.Tools {
 			s.Tools = append(s.Tools, b.toolStatus(g, p))

@@ -28,6 +28,7 @@ import (
 	"github.com/flynnhost/flynn/host/lane"
 	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/pairing"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/service"
@@ -85,6 +86,7 @@ type Host struct {
 	services *service.Server
 	hooks    *gateway.Hooks // nil when no webhooks are taken
 	metrics  *metrics
+	counts   model.Counts
 	hangup   <-chan os.Signal
 	launcher []string
 
@@ -138,8 +140,9 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	}
 	registry := prometheus.NewRegistry()
 	h.metrics = newMetrics(registry)
+	registry.MustRegister(breakers{h.modelStatus})
 	h.registry = tool.NewRegistry()
-	if err := builtin.Register(h.registry, builtin.Config{Memory: h.store, Keep: h.keepFile}); err != nil {
+	if err := builtin.Register(h.registry, builtin.Config{Memory: h.store, MaxNotes: h.maxNotes, Results: h.store, Keep: h.keepFile}); err != nil {
 		return err
 	}
 	instance, err := instanceName(c.Store.Dir)
@@ -212,6 +215,8 @@ func (h *Host) wire(c *config.Config) {
 		Stopped:    h.kill.why,
 		Place:      h.place,
 		Waiting:    func(place string) []agent.Item { return h.lanes.Waiting(place) },
+		Ledger:     h.newLedger(c),
+		Full:       h.metrics.budgetFull,
 		Replied:    h.outbox.Push,
 		Asked:      h.asked,
 		Publish:    h.broker.publish,
@@ -292,6 +297,7 @@ func (h *Host) Run(ctx context.Context) error {
 	in.run(h, "live views", stop, func() error { return h.live.Run(ctx) })
 	in.run(h, "lanes", stop, func() error { return h.lanes.Run(ctx) })
 	in.run(h, "commands", stop, func() error { return h.commands.Run(ctx) })
+	in.run(h, "memory", stop, func() error { return h.runner.Remember(ctx) })
 	in.run(h, "policies", stop, func() error { return h.policies.Run(ctx) })
 	in.run(h, "shadow policies", stop, func() error { return h.policies.RunShadows(ctx) })
 	kept.run(h, "shadow log", stop, func() error { return h.shadows.run(records) })

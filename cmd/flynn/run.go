@@ -23,9 +23,11 @@ func commands() []*cli.Command {
 		sessionCommand(),
 		stopCommand(),
 		resumeCommand(),
+		memoryCommand(),
 		sandboxCommand(),
 		toolCommand(),
 		mcpCommand(),
+		usageCommand(),
 	}
 }
 

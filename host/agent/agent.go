@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/budget"
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
@@ -37,6 +38,8 @@ type Agent struct {
 	// Sandboxed is true when configuration puts the agent's machine tools into the sandbox called Sandbox.
 	Sandboxed bool
 	Sandbox   string
+	// Budget is what its model calls may use in a day.
+	Budget budget.Amount
 }
 
 // Kinds of agents.
@@ -54,11 +57,16 @@ type Generation struct {
 	Registry *tool.Registry
 	Limits   Limits
 	Roles    *route.Roles
+	Tasks    Tasks
+	// Persons are the sender keys of one person, the given one first; nil knows of no links.
+	Persons func(senderKey string) []string
 	// Queue is the mode for messages that come while an answer is made, Queues the same by channel.
 	Queue  string
 	Queues map[string]string
 	// Idle is how long nothing is said until a place begins anew; 0 is for ever.
 	Idle time.Duration
+	// Budgets are those of a day; the agent's are its own.
+	Budgets budget.Limits
 	// Admits tells why a message is not to be answered, or "". It does not count the message.
 	Admits func(message.Message) (why string)
 	// LocalDoors puts local doors into the sandbox as well.
@@ -114,6 +122,10 @@ type Store interface {
 	store.Turns
 	store.Places
 	store.Decisions
+	store.Usages
+	store.Summaries
+	store.Memory
+	store.Extractions
 }
 
 // Config is what a Runner needs.
@@ -130,6 +142,10 @@ type Config struct {
 	Order func(ctx context.Context, place string, row store.InboxRow)
 	// Waiting shows what has come into the queue of a place since Work was called for it. It may be nil.
 	Waiting func(place string) []Item
+	// Ledger has the daily budgets; nil has none.
+	Ledger *budget.Ledger
+	// Full is told of each call for which a budget had no room, for metrics; it may be nil.
+	Full func(budget.Level)
 	// Replied hands on a reply that was committed.
 	Replied func(turn string, r message.Reply)
 	// Asked tells people over channels of a request for approval; it may be told of one again after a restart. It may be nil.
@@ -170,6 +186,7 @@ type Runner struct {
 	running  map[string]*active // by place
 	wake     chan struct{}      // closed and replaced by Resume
 	sessions *sessions
+	ended    chan struct{} // a turn waits for extraction
 }
 
 // NewRunner returns a runner.
@@ -192,6 +209,9 @@ func NewRunner(cfg Config) *Runner {
 	if cfg.Observe == nil {
 		cfg.Observe = func(string, store.TurnState, time.Duration) {}
 	}
+	if cfg.Full == nil {
+		cfg.Full = func(budget.Level) {}
+	}
 	if cfg.Show == nil {
 		cfg.Show = func(message.Reply) View { return nil }
 	}
@@ -205,5 +225,6 @@ func NewRunner(cfg Config) *Runner {
 		running:  map[string]*active{},
 		wake:     make(chan struct{}),
 		sessions: newSessions(cfg.Store),
+		ended:    make(chan struct{}, 1),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
@@ -48,6 +49,9 @@ type turn struct {
 	tokens       int  // that count for the turn's limit
 	used         Used // by this turn
 	view         View // nil where nobody waits for it
+	// errands are what calls that run side by side ask of the turn's own goroutine; nil while none do.
+	errands chan func()
+	uses    uses // of models by the host itself
 
 	// pending waits for the next commit.
 	pending store.Commit
@@ -70,6 +74,7 @@ func (t *turn) run(ctx context.Context, rows []store.InboxRow) (released []Item)
 	text, err := t.contained(turnCtx)
 	switch cause := context.Cause(turnCtx); {
 	case ctx.Err() != nil:
+		t.keepUsage(ctx)
 		t.sessions.forget(t.row.Session)
 	case errors.Is(err, store.ErrConflict):
 		t.cfg.Log.Error("turn was settled elsewhere", "turn", t.row.ID, "error", err)
@@ -104,6 +109,9 @@ func (t *turn) contained(ctx context.Context) (text string, err error) {
 	}
 	switch t.agent.Kind {
 	case "", KindChat:
+		if err := t.compact(ctx); err != nil {
+			return "", err
+		}
 		return t.loop(ctx)
 	}
 	return "", plainError(fmt.Sprintf("agents of kind %q cannot be run by this flynn", t.agent.Kind))
@@ -169,14 +177,30 @@ func (t *turn) ask(ctx context.Context) (model.Response, error) {
 		Tools:    t.agent.Tools,
 		Session:  t.row.Session,
 	}
-	return t.gen.Models.Stream(ctx, t.agent.Tier, req, func(d model.Delta) {
+	account := Account{Session: t.row.Session, Turn: t.row.ID, Step: t.steps.next, Sender: t.row.Sender, Agent: t.row.Agent}
+	answer, rows, err := t.Metered(ctx, t.gen, account, t.agent.Tier, req, func(d model.Delta) {
 		kind := message.TextDelta
 		if d.Reset {
 			kind = message.TextReset
 		}
 		t.publish(message.Event{Kind: kind, Text: d.Text})
 	})
+	t.pending.Usage = append(t.pending.Usage, rows...)
+	return answer, err
 }
+
+// keepUsage commits what was paid for steps that are not: the next process takes those anew, and pays again.
+func (t *turn) keepUsage(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), usageTimeout)
+	defer cancel()
+	_, _, paid := t.uses.take()
+	if err := t.cfg.Store.AddUsage(ctx, append(t.pending.Usage, paid...)); err != nil {
+		t.cfg.Log.Error("usage could not be kept", "turn", t.row.ID, "error", err)
+	}
+}
+
+// usageTimeout bounds a commit at the end of the host, which waits for it.
+const usageTimeout = 5 * time.Second
 
 // step adds a step to the next commit.
 func (t *turn) step(kind store.StepKind, record any) {
@@ -191,6 +215,7 @@ func (t *turn) step(kind store.StepKind, record any) {
 // and tries again while the store has trouble. It waits for as long as the disk takes: a commit that was given up may
 // still happen, and the next try would take it for somebody else's.
 func (t *turn) commit(ctx context.Context) error {
+	t.recordUses()
 	t.pending.Turn = t.row
 	for {
 		err := t.cfg.Store.CommitTurn(context.WithoutCancel(ctx), t.pending)

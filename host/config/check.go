@@ -25,6 +25,7 @@ func (c *checker) all() {
 	c.selectable()
 	c.sessions()
 	c.models()
+	c.budgets()
 	c.channels()
 	c.toolProviders()
 	c.policies()

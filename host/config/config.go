@@ -39,13 +39,16 @@ type Config struct {
 	PluginTrust PluginTrust `toml:"plugin_trust"`
 	Gateway     Gateway     `toml:"gateway"`
 	// Clients are the programs that ask agents over the doors openai and mcp.
-	Clients   map[string]Client `toml:"clients"`
-	Store     Store             `toml:"store"`
-	Media     Media             `toml:"media"`
-	Budgets   Budgets           `toml:"budgets"`
-	Access    Access            `toml:"access"`
-	Sessions  Sessions          `toml:"sessions"`
-	Approvals Approvals         `toml:"approvals"`
+	Clients    map[string]Client `toml:"clients"`
+	Store      Store             `toml:"store"`
+	Media      Media             `toml:"media"`
+	Budgets    Budgets           `toml:"budgets"`
+	Tasks      Tasks             `toml:"tasks"`
+	Compaction Compaction        `toml:"compaction"`
+	Memory     Memory            `toml:"memory"`
+	Access     Access            `toml:"access"`
+	Sessions   Sessions          `toml:"sessions"`
+	Approvals  Approvals         `toml:"approvals"`
 
 	// Path and Digest identify the file; Generation counts loads of this process from 1.
 	Path       string `toml:"-"`
@@ -169,6 +172,9 @@ type Agent struct {
 	SelectableBy string `toml:"selectable_by" default:"member" oneof:"owner member guest"`
 	// ModelTiers are those that people may choose for it with /model, besides its own.
 	ModelTiers []string `toml:"model_tiers" ref:"tier"`
+	// TokensPerDay and USDPerDay are its budget; missing, they are those of [budgets] for agents.
+	TokensPerDay int     `toml:"tokens_per_day" range:"0.."`
+	USDPerDay    float64 `toml:"usd_per_day" range:"0..1_000_000"`
 }
 
 // ToolOverrides narrow or extend a profile; deny wins.
@@ -206,7 +212,11 @@ type Model struct {
 	ContextWindow   int      `toml:"context_window" range:"0.."` // tokens; 0 means unknown
 	MaxOutputTokens int      `toml:"max_output_tokens" default:"4096" range:"1.."`
 	TimeoutSeconds  int      `toml:"timeout_seconds" default:"300" range:"1..3600"` // of one call
-	Prices          Prices   `toml:"prices"`
+	// Images says that the model understands images.
+	Images bool `toml:"images"`
+	// Reasoning is how much it thinks before it answers.
+	Reasoning Reasoning `toml:"reasoning" default:"off"`
+	Prices    Prices    `toml:"prices"`
 }
 
 // Prices are in US dollars for a million tokens.
@@ -373,15 +383,6 @@ type Media struct {
 	MaxFiles int `toml:"max_files" default:"10" range:"0..32"`
 	// Accept are globs of the media types that they are given; empty means what people usually send. Programs never are.
 	Accept []string `toml:"accept"`
-}
-
-// Budgets limit a turn.
-type Budgets struct {
-	StepsPerTurn       int `toml:"steps_per_turn" default:"25" range:"1..10_000"` // model calls
-	ToolCallsPerTurn   int `toml:"tool_calls_per_turn" default:"50" range:"0..10_000"`
-	TurnTimeoutSeconds int `toml:"turn_timeout_seconds" default:"600" range:"10..86_400"`
-	TokensPerTurn      int `toml:"tokens_per_turn" default:"200_000" range:"1_000.."`
-	ParallelTurns      int `toml:"parallel_turns" default:"64" range:"1..10_000"`
 }
 
 // Approvals says how people are asked about tool calls.

@@ -92,6 +92,7 @@ type Status struct {
 	Channels   []ChannelStatus `json:"channels"`
 	Tools      []ToolsStatus   `json:"tools,omitempty"`
 	Policies   []PolicyStatus  `json:"policies"`
+	Models     []ModelStatus   `json:"models,omitempty"`
 	Sandbox    SandboxStatus   `json:"sandbox"`
 	// Halt is there while the kill switch is thrown.
 	Halt *HaltStatus `json:"halt,omitempty"`

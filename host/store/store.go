@@ -35,8 +35,12 @@ type Store interface {
 	Approvals
 	Pairings
 	Memory
+	Extractions
+	Summaries
+	Results
 	Decisions
 	EgressLog
+	Usages
 	Shadows
 	Policies
 	Values
@@ -130,6 +134,7 @@ const (
 	StepModel      StepKind = "model"
 	StepToolStart  StepKind = "tool_start"
 	StepToolResult StepKind = "tool_result"
+	StepTask       StepKind = "task" // the host's own use of a model
 )
 
 // Commit is one atomic advance of a turn.
@@ -138,10 +143,14 @@ type Commit struct {
 	Steps     []Step
 	Decisions []Decision
 	Replies   []message.Reply
+	Usage     []Usage
 	// Told are rows in state Noted that the turn was told of; those in another state stay as they are.
 	Told []int64
 	// InboxState is given to the turn's inbox rows when the turn has ended.
 	InboxState InboxState
+	Summary    *Summary     // of the session's older turns, made in this turn
+	Results    []KeptResult // that the steps show in part
+	Extract    bool         // the turn waits for what is worth remembering to be taken out of it; see Extractions
 }
 
 // Turns keeps sessions, turns and steps.
@@ -251,24 +260,6 @@ type Approvals interface {
 	MoveApproval(ctx context.Context, id string, from, to ApprovalState, decider string, at time.Time) error
 	// ListApprovals returns approvals in a state, oldest first.
 	ListApprovals(ctx context.Context, state ApprovalState, limit int) ([]Approval, error)
-}
-
-// Note is one remembered piece of text.
-type Note struct {
-	ID      int64
-	Agent   string
-	Key     string // unique per agent
-	Text    string
-	By      string // sender who caused it
-	Labels  []string
-	Updated time.Time
-}
-
-// Memory keeps notes with full-text search.
-type Memory interface {
-	WriteNote(ctx context.Context, n Note) error
-	ReadNote(ctx context.Context, agent, key string) (Note, error)
-	SearchNotes(ctx context.Context, agent, query string, limit int) ([]Note, error)
 }
 
 // Decision is one answer of routing or of a policy, with everything that it was based on.
