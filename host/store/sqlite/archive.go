@@ -102,6 +102,11 @@ func (s *Store) DeleteSession(ctx context.Context, key string) error {
 		if n == 0 {
 			return store.ErrNotFound
 		}
+		for _, table := range []string{"summaries", "results"} {
+			if err := w.exec("DELETE FROM "+table+" WHERE session = ?", key); err != nil {
+				return err
+			}
+		}
 		if err := w.exec("DELETE FROM steps WHERE turn IN (SELECT id FROM turns WHERE session = ?)", key); err != nil {
 			return err
 		}
