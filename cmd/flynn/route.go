@@ -47,6 +47,7 @@ func routeCommand() *cli.Command {
 				&cli.IntFlag{Name: "turns", Usage: "the session has had `N` turns"},
 				&cli.Int64Flag{Name: "tokens", Usage: "the session has used `N` tokens"},
 				&cli.Int64Flag{Name: "cost", Usage: "the session has cost `N` millionths of a dollar"},
+				&cli.StringFlag{Name: "chosen", Usage: "the conversation's people have chosen the `AGENT` (default: what they have, by the store)"},
 				&cli.DurationFlag{Name: "age", Usage: "the session began `TIME` ago"},
 			},
 			Action: testRoute,
@@ -75,7 +76,11 @@ func testRoute(ctx context.Context, cmd *cli.Command) error {
 	}
 	defer release()
 	table, _ := route.New(cfg)
-	decision, records := route.Decide(ctx, table, policies, facts)
+	chosen, err := chosenAgent(ctx, cmd, cfg, facts.Message)
+	if err != nil {
+		return err
+	}
+	decision, records := route.Decide(ctx, table.With(chosen), policies, facts)
 
 	out := newOutput(ctx, cmd)
 	if !admission.Allowed {
@@ -102,6 +107,20 @@ func notAdmitted(a channel.Admission) string {
 		return a.Why + "; groups = \"all\" under [access] hears everything"
 	}
 	return a.Why
+}
+
+// chosenAgent is what people have chosen with /agent where the message belongs.
+func chosenAgent(ctx context.Context, cmd *cli.Command, cfg *config.Config, m message.Message) (string, error) {
+	if cmd.IsSet("chosen") {
+		return cmd.String("chosen"), nil
+	}
+	sessions, err := host.SessionsAtHand(ctx, cfg)
+	if err != nil {
+		return "", err
+	}
+	defer sessions.Close()
+	at, err := sessions.Place(ctx, route.NewScope(cfg.Sessions).Place(m))
+	return at.Agent, err
 }
 
 // routeFacts are the facts of a message of the kind that the flags describe.

@@ -38,6 +38,7 @@ type Backend struct {
 	grants    []gateway.Grant
 	strangers []gateway.AccessEntry
 	serial    int
+	halted    *gateway.HaltStatus
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -311,7 +312,24 @@ func (b *Backend) Decider(id string) string {
 }
 
 // Status implements gateway.Backend.
-func (b *Backend) Status(context.Context) gateway.Status { return b.Info }
+func (b *Backend) Status(context.Context) gateway.Status {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.Info
+	s.Halt = b.halted
+	return s
+}
+
+// Halt implements gateway.Halter. Nothing really stops.
+func (b *Backend) Halt(_ context.Context, on bool, reason, by string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.halted = nil
+	if on {
+		b.halted = &gateway.HaltStatus{Reason: reason, By: by, Since: time.Now().UTC()}
+	}
+	return nil
+}
 
 // Ready implements gateway.Backend.
 func (b *Backend) Ready(context.Context) error {
