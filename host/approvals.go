@@ -72,10 +72,12 @@ func (h *Host) selfApproves(requester string) bool {
 func (h *Host) newCommands() *command.Desk {
 	return command.NewDesk(command.Config{
 		Store: h.store, Approvals: h.desk, Log: h.log, Now: time.Now, Publish: h.broker.publish,
-		Role:    func(channel, sender string) string { return h.current.Load().Roles.Of(channel, sender) },
-		Stop:    h.runner.Stop,
-		Running: h.runner.Running,
-		Replied: h.outbox.Push,
+		Pairings: h.pairings,
+		Admits:   func(m message.Message) string { return h.current.Load().gate.Refusal(m) },
+		Role:     func(channel, sender string) string { return h.current.Load().Roles.Of(channel, sender) },
+		Stop:     h.runner.Stop,
+		Running:  h.runner.Running,
+		Replied:  h.outbox.Push,
 	})
 }
 

@@ -27,12 +27,12 @@ type generation struct {
 // newGeneration makes a configuration ready. It starts nothing.
 func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	table, _ := route.New(c) // its findings were errors of the file, or warnings of the check
-	roles := route.NewRoles(c.Access)
+	roles := route.NewRoles(c.Access).With(h.pairings).WithClients(c.Clients)
 	models, err := model.NewSet(c.Models, model.Options{Providers: providers.All(), Log: h.log, OnCall: h.metrics.modelCall, Counts: &h.counts})
 	if err != nil {
 		return nil, err
 	}
-	gate := channel.NewGate(c.Access, roles, time.Now)
+	gate := channel.NewGate(channel.GateConfig{Config: c, Roles: roles, Now: time.Now, Observe: h.metrics.admission})
 	g := &generation{config: c, gate: gate, models: models, Generation: &agent.Generation{
 		Number: c.Generation, Table: table, Models: models, Registry: h.toolsOf(c), Roles: roles, Admits: gate.Refusal,
 		LocalDoors: c.Sandbox.LocalDoors, OnUnavailable: c.Sandbox.OnUnavailable,

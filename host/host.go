@@ -28,6 +28,7 @@ import (
 	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/pairing"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/host/policy"
@@ -70,6 +71,7 @@ type Host struct {
 	shadows  *shadowLog
 	plugins  *plugin.Host
 	desk     *approval.Desk
+	pairings *pairing.Desk
 	inbox    *channel.Inbox
 	outbox   *channel.Outbox
 	live     *channel.Live
@@ -174,6 +176,9 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.desk, err = approval.New(approval.Config{Store: h.store, Notify: h.approvalChanged, SelfApprove: h.selfApproves}); err != nil {
 		return err
 	}
+	if err := h.openPairings(ctx); err != nil {
+		return err
+	}
 	if h.ledger, err = openLedger(c); err != nil {
 		return err
 	}
@@ -188,6 +193,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	observePools(registry, h.machines.poolStats)
 	h.gateway, err = gateway.New(gateway.Config{
 		Listen: c.Gateway.Listen, TokenFile: c.Gateway.TokenFile, Origins: c.Gateway.Origins, Log: h.log, Registry: registry,
+		Programs: h.programs(),
 	}, backend{h})
 	return err
 }
@@ -206,6 +212,7 @@ func (h *Host) wire(c *config.Config) {
 		Publish:    h.broker.publish,
 		Show:       h.show,
 		Files:      h.takeFiles,
+		Image:      h.openImage,
 		Log:        h.log,
 		Parallel:   c.Budgets.ParallelTurns,
 		Observe:    h.metrics.turn,
@@ -213,13 +220,14 @@ func (h *Host) wire(c *config.Config) {
 	h.lanes = lane.New(maxConversations, h.runner.Work)
 	h.commands = lane.New(maxConversations, h.newCommands().Work)
 	h.inbox = channel.NewInbox(channel.InboxConfig{
-		Store:   h.store,
-		Admit:   func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },
-		Deliver: h.deliver,
-		Note:    h.runner.Note,
-		MaxAge:  time.Duration(c.Store.MaxAgeHours) * time.Hour,
-		Log:     h.log,
-		Count:   h.metrics.message,
+		Store:    h.store,
+		Admit:    func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },
+		Stranger: h.pairings.Offer,
+		Deliver:  h.deliver,
+		Note:     h.runner.Note,
+		MaxAge:   time.Duration(c.Store.MaxAgeHours) * time.Hour,
+		Log:      h.log,
+		Count:    h.metrics.message,
 	})
 }
 

@@ -10,7 +10,9 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/flynnhost/flynn/host/budget"
+	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/pairing"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/sandbox"
@@ -20,6 +22,8 @@ import (
 // metrics are what the host tells Prometheus. Labels come from the configuration, never from messages.
 type metrics struct {
 	messages    *prometheus.CounterVec   // by channel and fate
+	admissions  *prometheus.CounterVec   // by channel and ruling
+	pairings    *prometheus.CounterVec   // by event
 	deliveries  *prometheus.CounterVec   // by channel and outcome
 	turns       *prometheus.HistogramVec // seconds, by agent and state
 	models      *prometheus.HistogramVec // seconds, by tier, model and failure
@@ -53,6 +57,8 @@ func newMetrics(r *prometheus.Registry) *metrics {
 	}
 	m := &metrics{
 		messages:   counter("messages_total", "Messages that arrived, by what became of them.", "channel", "fate"),
+		admissions: counter("admissions_total", "Messages that admission has judged on their arrival, by its ruling.", "channel", "ruling"),
+		pairings:   counter("pairing_events_total", "What became of strangers' requests, and wrong codes.", "event"),
 		deliveries: counter("deliveries_total", "Attempts to deliver a reply, by outcome; \"dead\" is one that was given up.", "channel", "outcome"),
 		turns:      seconds("turn_seconds", "Turns from their begin to the committed reply.", "agent", "state"),
 		models:     seconds("model_call_seconds", "Attempts at a model call; failure is empty for one that succeeded.", "tier", "model", "failure"),
@@ -118,6 +124,12 @@ func observePools(r *prometheus.Registry, stats func() sandbox.PoolStats) {
 }
 
 func (m *metrics) message(channel, fate string) { m.messages.WithLabelValues(channel, fate).Inc() }
+
+func (m *metrics) admission(instance string, r channel.Ruling) {
+	m.admissions.WithLabelValues(instance, string(r)).Inc()
+}
+
+func (m *metrics) pairing(e pairing.Event) { m.pairings.WithLabelValues(string(e)).Inc() }
 
 func (m *metrics) delivery(channel, outcome string) {
 	m.deliveries.WithLabelValues(channel, outcome).Inc()

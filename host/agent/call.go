@@ -189,6 +189,9 @@ func (t *turn) subject() tool.Subject {
 		Available:     t.cfg.Machines.Available(t.agent.Sandbox),
 		OnUnavailable: t.gen.OnUnavailable,
 	}
+	if t.origin.Call != nil {
+		sandbox.OnUnavailable = "deny" // a program that asks for the sandbox is not given the host instead
+	}
 	return tool.Subject{
 		Message: t.origin, Role: t.gen.Roles.Of(t.row.Channel, t.row.Sender), Door: door, Agent: t.agent.Name,
 		Session: t.row.Session, Turn: t.row.ID, Offered: t.agent.Offered, Labels: t.session.labels,

@@ -219,4 +219,3 @@ func TestStopEndsLooks(t *testing.T) {
 	h.work(t.Context())
 	h.want("Stopped.")
 }
-

@@ -97,6 +97,9 @@ func (t *turn) register(cancel context.CancelCauseFunc) (unregister func()) {
 // contained is loop, in which a bug ends this turn alone.
 func (t *turn) contained(ctx context.Context) (text string, err error) {
 	defer t.recovered("turn", t.row.ID, func() { err = errBroken })
+	if c := t.origin.Call; c != nil {
+		return t.direct(ctx, *c)
+	}
 	switch t.agent.Kind {
 	case "", KindChat:
 		return t.loop(ctx)
@@ -153,25 +156,6 @@ func (t *turn) within() error {
 		return plainError(fmt.Sprintf("the turn used its %d tokens", l.Tokens))
 	}
 	return nil
-}
-
-func (t *turn) ask(ctx context.Context) (model.Response, error) {
-	req := model.Request{
-		System:   t.agent.System,
-		Messages: append(t.session.context(t.agent.Window), t.steps.messages()...),
-		Tools:    t.agent.Tools,
-		Session:  t.row.Session,
-	}
-	account := Account{Session: t.row.Session, Turn: t.row.ID, Step: t.steps.next, Sender: t.row.Sender, Agent: t.row.Agent}
-	answer, rows, err := t.Metered(ctx, t.gen, account, t.agent.Tier, req, func(d model.Delta) {
-		kind := message.TextDelta
-		if d.Reset {
-			kind = message.TextReset
-		}
-		t.publish(message.Event{Kind: kind, Text: d.Text})
-	})
-	t.pending.Usage = append(t.pending.Usage, rows...)
-	return answer, err
 }
 
 // keepUsage commits what was paid for steps that are not: the next process takes those anew, and pays again.

@@ -1,4 +1,5 @@
-// Package command answers what people tell the host itself in a chat: /approve, /deny, /stop, /status and /help.
+// Package command answers what people tell the host itself in a chat: /approve, /deny, /pair, /stop, /status
+// and /help.
 //
 // Start with Parse and Desk.Work. A command is a message like any other until it is committed to the inbox: it has come through
 // the same admission. It is not put behind the turn that runs in its conversation, since it is often about that turn.
@@ -11,7 +12,7 @@ import (
 )
 
 // names are the commands that the host answers; any other word after a slash is for the agent.
-var names = []string{"approve", "deny", "stop", "status", "help"}
+var names = []string{"approve", "deny", "pair", "stop", "status", "help"}
 
 // Command is one order to the host.
 type Command struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/approval"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/pairing"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
@@ -50,12 +51,13 @@ func FuzzParse(f *testing.F) {
 
 // house is a desk over a real store, with one running turn and an owner.
 type house struct {
-	t       *testing.T
-	store   *sqlite.Store
-	people  *approval.Desk
-	desk    *Desk
-	replied []message.Reply
-	stopped []string
+	t        *testing.T
+	store    *sqlite.Store
+	people   *approval.Desk
+	pairings *pairing.Desk
+	desk     *Desk
+	replied  []message.Reply
+	stopped  []string
 }
 
 func newHouse(t *testing.T) *house {
@@ -69,7 +71,17 @@ func newHouse(t *testing.T) *house {
 	if h.people, err = approval.New(approval.Config{Store: s}); err != nil {
 		t.Fatal(err)
 	}
+	if h.pairings, err = pairing.Open(t.Context(), pairing.Config{Store: s}); err != nil {
+		t.Fatal(err)
+	}
 	h.desk = NewDesk(Config{
+		Pairings: h.pairings,
+		Admits: func(m message.Message) string {
+			if m.Sender.ID == "mallory" {
+				return "revoked"
+			}
+			return ""
+		},
 		Store: s, Approvals: h.people, Log: slog.New(slog.DiscardHandler), Now: time.Now, Publish: func(message.Event) {},
 		Role: func(_, sender string) string {
 			if strings.HasSuffix(sender, ":ann") || strings.HasSuffix(sender, ":eve") {

@@ -30,6 +30,7 @@ func (c *checker) all() {
 	c.policyTrust()
 	c.pluginTrust()
 	c.gateway()
+	c.clients()
 	c.media()
 	c.access()
 	c.approvals()

@@ -38,11 +38,13 @@ type Config struct {
 	// PluginTrust says whose plugins may be installed.
 	PluginTrust PluginTrust `toml:"plugin_trust"`
 	Gateway     Gateway     `toml:"gateway"`
-	Store       Store       `toml:"store"`
-	Media       Media       `toml:"media"`
-	Budgets     Budgets     `toml:"budgets"`
-	Access      Access      `toml:"access"`
-	Approvals   Approvals   `toml:"approvals"`
+	// Clients are the programs that ask agents over the doors openai and mcp.
+	Clients   map[string]Client `toml:"clients"`
+	Store     Store             `toml:"store"`
+	Media     Media             `toml:"media"`
+	Budgets   Budgets           `toml:"budgets"`
+	Access    Access            `toml:"access"`
+	Approvals Approvals         `toml:"approvals"`
 
 	// Path and Digest identify the file; Generation counts loads of this process from 1.
 	Path       string `toml:"-"`
@@ -213,7 +215,7 @@ type Prices struct {
 	CacheWrite float64 `toml:"cache_write" range:"0.."`
 }
 
-// Channel is one channel instance. Keys other than plugin and enabled belong to the plugin and
+// Channel is one channel instance. Keys other than those below belong to the plugin and
 // are handed to it as Settings; keys ending in _env or _file are resolved to secrets under their
 // stem ("token_env" becomes the secret "token"). Secrets are empty while the channel is disabled and
 // their source is missing.
@@ -223,10 +225,13 @@ type Channel struct {
 	// Critical channels have to be ready, or the host does not serve.
 	Critical bool `toml:"critical" default:"false"`
 	// Stream shows answers while they are made, where the channel can edit its messages.
-	Stream   bool `toml:"stream" default:"true"`
-	Settings map[string]any
-	Secrets  map[string]Secret
-	refs     map[string]string // the _env and _file keys as written, files made absolute
+	Stream bool `toml:"stream" default:"true"`
+	// Access and AccessGroups are mode and groups of [access] for this channel; empty means what stands there.
+	Access       string `toml:"access" oneof:"allowlist open pair"`
+	AccessGroups string `toml:"access_groups" oneof:"addressed all"`
+	Settings     map[string]any
+	Secrets      map[string]Secret
+	refs         map[string]string // the _env and _file keys as written, files made absolute
 }
 
 // ToolProvider is one instance of a plugin that brings tools, which are called NAME.TOOL. The keys below are the host's: what a tool says
@@ -372,22 +377,4 @@ type Approvals struct {
 	Conversations []string `toml:"conversations"`
 	// Self lets an owner approve over a channel what he asked for himself.
 	Self bool `toml:"self"`
-}
-
-// Access says who may talk to Flynn over channels.
-type Access struct {
-	// Mode is allowlist (owners and members only) or open.
-	Mode string `toml:"mode" default:"allowlist" oneof:"allowlist open"`
-	// Owners and Members are sender ids or globs, "instance:platform-id".
-	Owners  []string `toml:"owners"`
-	Members []string `toml:"members"`
-	// RatePerMinute bounds the messages of one sender that are answered.
-	RatePerMinute int `toml:"rate_per_minute" default:"30" range:"1..100_000"`
-	// Groups is addressed (answer only when addressed) or all.
-	Groups string `toml:"groups" default:"addressed" oneof:"addressed all"`
-	// Edits is note, answer or ignore: a message that its sender has changed or taken back is told to the next turn, or a
-	// changed one is answered as a new one, or neither.
-	Edits string `toml:"edits" default:"note" oneof:"note answer ignore"`
-	// Reactions is the same for reactions to messages.
-	Reactions string `toml:"reactions" default:"note" oneof:"note answer ignore"`
 }

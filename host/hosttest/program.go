@@ -144,6 +144,8 @@ model = "demo"
 mode = "open"
 groups = "all"
 rate_per_minute = 100_000
+conversation_rate_per_minute = 100_000
+unknown_rate_per_minute = 100_000
 
 [gateway]
 listen = %q

@@ -30,6 +30,7 @@ type Store interface {
 	Drafts
 	Earlier
 	Approvals
+	Pairings
 	Memory
 	Decisions
 	EgressLog

@@ -44,6 +44,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"a note waits for a turn", notesWait},
 		{"what was said earlier is found", earlierIsFound},
 		{"an approval moves once", approvalMoves},
+		{"a pairing is kept with its reply", pairingsAreKept},
+		{"wrong codes are counted", guessesAreKept},
 		{"notes are found by their words", notes},
 		{"decisions are filtered", decisions},
 		{"the egress log is filtered", egressLog},
