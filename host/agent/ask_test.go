@@ -167,7 +167,7 @@ func TestImagesReachTheModel(t *testing.T) {
 				t.Fatal(err)
 			}
 			steps, err := h.store.Steps(t.Context(), turns[0].ID)
-			if err != nil || strings.Contains(fmt.Sprintf("%s", steps[1].Data), "of a cat") {
+			if err != nil || strings.Contains(string(steps[1].Data), "of a cat") {
 				t.Errorf("steps: %v, %v", steps, err)
 			}
 			if shown, err := Images(steps); err != nil || !slices.Equal(shown, []string{"cat"}) {
