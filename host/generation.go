@@ -21,6 +21,7 @@ type generation struct {
 	*agent.Generation
 	config *config.Config
 	gate   *channel.Gate
+	scope  *route.Scope
 	models *model.Set
 }
 
@@ -33,8 +34,9 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 		return nil, err
 	}
 	gate := channel.NewGate(channel.GateConfig{Config: c, Roles: roles, Now: time.Now, Observe: h.metrics.admission})
-	g := &generation{config: c, gate: gate, models: models, Generation: &agent.Generation{
+	g := &generation{config: c, gate: gate, scope: route.NewScope(c.Sessions), models: models, Generation: &agent.Generation{
 		Number: c.Generation, Table: table, Models: models, Registry: h.toolsOf(c), Roles: roles, Admits: gate.Refusal,
+		Queue: c.Sessions.Queue, Queues: queues(c), Idle: time.Duration(c.Sessions.IdleHours) * time.Hour,
 		LocalDoors: c.Sandbox.LocalDoors, OnUnavailable: c.Sandbox.OnUnavailable,
 		Agents: map[string]*agent.Agent{}, Names: slices.Sorted(maps.Keys(c.Agents)),
 		Limits: agent.Limits{
@@ -75,6 +77,7 @@ func newAgent(tools *tool.Registry, c *config.Config, name string, a config.Agen
 	return &agent.Agent{
 		Window: agent.Window(m.ContextWindow, m.MaxOutputTokens+m.Reasoning.Tokens()),
 		Name:   name, Kind: a.Kind, System: system, Tier: a.ModelTier, Offered: offered, Tools: tools.ForModel(offered), Approve: a.Approve,
+		Tiers: windows(c, a), Queue: a.Queue,
 		Budget:    budget.Amount{Tokens: int64(a.TokensPerDay), Cost: agent.Dollars(a.USDPerDay)},
 		Sandboxed: c.Sandbox.Enabled && a.Sandbox.Enabled, Sandbox: a.Sandbox.Name,
 	}, nil

@@ -22,6 +22,7 @@ import (
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/approval"
 	"github.com/flynnhost/flynn/host/channel"
+	"github.com/flynnhost/flynn/host/command"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/lane"
@@ -72,6 +73,7 @@ type Host struct {
 	plugins  *plugin.Host
 	desk     *approval.Desk
 	pairings *pairing.Desk
+	kill     *killSwitch
 	inbox    *channel.Inbox
 	outbox   *channel.Outbox
 	live     *channel.Live
@@ -128,6 +130,9 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	}
 	var err error
 	if h.store, err = sqlite.Open(ctx, c.Store.Dir); err != nil {
+		return err
+	}
+	if h.kill, err = openKillSwitch(ctx, h.store); err != nil {
 		return err
 	}
 	if h.media, err = h.openMedia(c); err != nil {
@@ -202,9 +207,14 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 func (h *Host) wire(c *config.Config) {
 	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Drafts: h.store, Media: h.openFile, Log: h.log, Count: h.metrics.delivery})
 	h.live = channel.NewLive(channel.LiveConfig{Outbox: h.outbox, Stream: h.streams, Log: h.log})
+	var commands *command.Desk
 	h.runner = agent.NewRunner(agent.Config{
+		Order: func(ctx context.Context, place string, row store.InboxRow) { commands.Order(ctx, place, row) },
 		Store: h.store, Machines: h.machines, Approvals: h.desk, Tools: &tool.Runner{Log: h.log},
 		Generation: h.inForce,
+		Stopped:    h.kill.why,
+		Place:      h.place,
+		Waiting:    func(place string) []agent.Item { return h.lanes.Waiting(place) },
 		Ledger:     h.newLedger(c),
 		Full:       h.metrics.budgetFull,
 		Replied:    h.outbox.Push,
@@ -217,8 +227,9 @@ func (h *Host) wire(c *config.Config) {
 		Parallel:   c.Budgets.ParallelTurns,
 		Observe:    h.metrics.turn,
 	})
+	commands = h.newCommands()
 	h.lanes = lane.New(maxConversations, h.runner.Work)
-	h.commands = lane.New(maxConversations, h.newCommands().Work)
+	h.commands = lane.New(maxConversations, commands.Work)
 	h.inbox = channel.NewInbox(channel.InboxConfig{
 		Store:    h.store,
 		Admit:    func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },

@@ -22,8 +22,8 @@ func commands() []*cli.Command {
 		chatCommand(),
 		sandboxCommand(),
 		toolCommand(),
-		usageCommand(),
 		mcpCommand(),
+		usageCommand(),
 	}
 }
 

@@ -32,6 +32,9 @@ type Agent struct {
 	Offered tool.Set     // what it may call
 	Approve string       // see tool.Subject
 	Window  int          // tokens that its model can be shown; see Window
+	// Tiers are those that people may choose for it, with the window of each.
+	Tiers map[string]int
+	Queue string // its own Queue mode; empty is the channel's
 	// Sandboxed is true when configuration puts the agent's machine tools into the sandbox called Sandbox.
 	Sandboxed bool
 	Sandbox   string
@@ -53,9 +56,14 @@ type Generation struct {
 	Models   Models
 	Registry *tool.Registry
 	Limits   Limits
+	Roles    *route.Roles
+	// Queue is the mode for messages that come while an answer is made, Queues the same by channel.
+	Queue  string
+	Queues map[string]string
+	// Idle is how long nothing is said until a place begins anew; 0 is for ever.
+	Idle time.Duration
 	// Budgets are those of a day; the agent's are its own.
 	Budgets budget.Limits
-	Roles   *route.Roles
 	// Admits tells why a message is not to be answered, or "". It does not count the message.
 	Admits func(message.Message) (why string)
 	// LocalDoors puts local doors into the sandbox as well.
@@ -109,6 +117,7 @@ type Tools interface {
 type Store interface {
 	store.Inbox
 	store.Turns
+	store.Places
 	store.Decisions
 	store.Usages
 }
@@ -121,6 +130,12 @@ type Config struct {
 	Tools     Tools
 	// Generation returns the one in force and the policies in force, pinned.
 	Generation func() (*Generation, Policies)
+	// Place is the place that a message belongs to; its conversation where it is nil.
+	Place func(message.Message) string
+	// Order carries out an order to the host that stands in the queue, and settles its row.
+	Order func(ctx context.Context, place string, row store.InboxRow)
+	// Waiting shows what has come into the queue of a place since Work was called for it. It may be nil.
+	Waiting func(place string) []Item
 	// Ledger has the daily budgets; nil has none.
 	Ledger *budget.Ledger
 	// Full is told of each call for which a budget had no room, for metrics; it may be nil.
@@ -164,7 +179,8 @@ type Runner struct {
 
 	notes    notes
 	mu       sync.Mutex
-	running  map[string]context.CancelCauseFunc // by conversation key
+	running  map[string]*active // by place
+	wake     chan struct{}      // closed and replaced by Resume
 	sessions *sessions
 }
 
@@ -175,6 +191,12 @@ func NewRunner(cfg Config) *Runner {
 	}
 	if cfg.Stopped == nil {
 		cfg.Stopped = func() string { return "" }
+	}
+	if cfg.Place == nil {
+		cfg.Place = message.Message.ConversationKey
+	}
+	if cfg.Waiting == nil {
+		cfg.Waiting = func(string) []Item { return nil }
 	}
 	if cfg.Asked == nil {
 		cfg.Asked = func(context.Context, store.Turn, string, store.Approval) {}
@@ -195,26 +217,8 @@ func NewRunner(cfg Config) *Runner {
 	return &Runner{
 		cfg:      cfg,
 		slots:    make(chan struct{}, cfg.Parallel),
-		running:  map[string]context.CancelCauseFunc{},
+		running:  map[string]*active{},
+		wake:     make(chan struct{}),
 		sessions: newSessions(cfg.Store),
 	}
-}
-
-// Stop ends the turn that runs in a conversation and tells whether there was one.
-func (r *Runner) Stop(conversationKey string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	cancel, ok := r.running[conversationKey]
-	if ok {
-		cancel(errStopped)
-	}
-	return ok
-}
-
-// Running tells whether a turn runs in a conversation.
-func (r *Runner) Running(conversationKey string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, ok := r.running[conversationKey]
-	return ok
 }

@@ -35,14 +35,19 @@ func (t *turn) ask(ctx context.Context) (model.Response, error) {
 // callWith makes one call with a part of the conversation before the turn.
 func (t *turn) callWith(ctx context.Context, req model.Request, before []model.Message) (model.Response, error) {
 	req.Messages = append(before, req.Messages...)
-	account := Account{Session: t.row.Session, Turn: t.row.ID, Step: t.steps.next, Sender: t.row.Sender, Agent: t.row.Agent}
-	answer, rows, err := t.Metered(ctx, t.gen, account, t.agent.Tier, req, func(d model.Delta) {
+	return t.stream(ctx, req, func(d model.Delta) {
 		kind := message.TextDelta
 		if d.Reset {
 			kind = message.TextReset
 		}
 		t.publish(message.Event{Kind: kind, Text: d.Text})
 	})
+}
+
+// stream calls the agent's model on the account of who is answered. What it costs is committed with the step that comes of it.
+func (t *turn) stream(ctx context.Context, req model.Request, emit func(model.Delta)) (model.Response, error) {
+	account := Account{Session: t.row.Session, Turn: t.row.ID, Step: t.steps.next, Sender: t.row.Sender, Agent: t.row.Agent}
+	answer, rows, err := t.Metered(ctx, t.gen, account, t.agent.Tier, req, emit)
 	t.pending.Usage = append(t.pending.Usage, rows...)
 	return answer, err
 }

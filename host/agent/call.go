@@ -56,7 +56,7 @@ func (t *turn) interrupted(start ToolStart) {
 
 // call decides about one call and runs it if it may run.
 func (t *turn) call(ctx context.Context, c model.ToolCall) error {
-	if err := t.permitted(); err != nil {
+	if err := t.permitted(ctx); err != nil {
 		return err
 	}
 	t.publish(message.Event{Kind: message.ToolCall, Call: c.ID, Tool: c.Name, Args: validJSON(c.Args)})
@@ -87,8 +87,8 @@ func (t *turn) call(ctx context.Context, c model.ToolCall) error {
 }
 
 // permitted checks the limits of the turn before a call.
-func (t *turn) permitted() error {
-	if err := t.within(); err != nil {
+func (t *turn) permitted(ctx context.Context) error {
+	if err := t.within(ctx); err != nil {
 		return err
 	}
 	if t.calls >= t.gen.Limits.ToolCalls {
@@ -196,7 +196,7 @@ func (t *turn) subject() tool.Subject {
 		Message: t.origin, Role: t.gen.Roles.Of(t.row.Channel, t.row.Sender), Door: door, Agent: t.agent.Name,
 		Session: t.row.Session, Turn: t.row.ID, Offered: t.agent.Offered, Labels: t.session.labels,
 		CallsInTurn: t.calls, Used: t.usage(), Sandbox: sandbox, LocalDoor: local, Approve: t.agent.Approve,
-		Dir: t.cfg.Machines.Dir(t.row.Session),
+		Dir: t.cfg.Machines.Dir(t.home()),
 	}
 }
 
@@ -229,10 +229,13 @@ func (t *turn) perform(ctx context.Context, v tool.Verdict, c model.ToolCall, ca
 	return t.cfg.Tools.Run(ctx, v, call)
 }
 
+// home is what the session's workspace and sandboxes are called by: they outlast its beginnings.
+func (t *turn) home() string { return store.SessionHome(t.row.Session) }
+
 // ended tells whether somebody ended the turn for good, as opposed to the host going down.
 func ended(ctx context.Context) bool {
 	cause := context.Cause(ctx)
-	return errors.Is(cause, errStopped) || errors.Is(cause, errTime)
+	return errors.Is(cause, errStopped) || errors.Is(cause, errTime) || errors.Is(cause, errInterrupted) || errors.Is(cause, errHalted)
 }
 
 // machine is where the call acts; nil where it acts on none, so that a note or a web page opens no workspace.
@@ -241,9 +244,9 @@ func (t *turn) machine(ctx context.Context, v tool.Verdict) (machine.Machine, er
 	case !v.OnMachine():
 		return nil, nil
 	case v.Sandbox:
-		return t.cfg.Machines.Sandbox(ctx, t.row.Session, v.SandboxName)
+		return t.cfg.Machines.Sandbox(ctx, t.home(), v.SandboxName)
 	}
-	return t.cfg.Machines.Host(t.row.Session)
+	return t.cfg.Machines.Host(t.home())
 }
 
 // result records what came of a call and shows it.

@@ -71,7 +71,7 @@ func (t *turn) sideBySide(ctx context.Context, calls []model.ToolCall) (settled 
 
 // begin decides about a call and starts it if it may run. It returns false for one about which a person has to be asked.
 func (l *looks) begin(c model.ToolCall) (bool, error) {
-	if err := l.permitted(); err != nil {
+	if err := l.permitted(l.ctx); err != nil {
 		return false, err
 	}
 	v := l.enforcer().Enforce(l.ctx, l.subject(), c)

@@ -22,6 +22,8 @@ func (c *checker) all() {
 	c.projects()
 	c.sandboxes()
 	c.routing()
+	c.selectable()
+	c.sessions()
 	c.models()
 	c.budgets()
 	c.channels()

@@ -44,6 +44,7 @@ type Config struct {
 	Media     Media             `toml:"media"`
 	Budgets   Budgets           `toml:"budgets"`
 	Access    Access            `toml:"access"`
+	Sessions  Sessions          `toml:"sessions"`
 	Approvals Approvals         `toml:"approvals"`
 
 	// Path and Digest identify the file; Generation counts loads of this process from 1.
@@ -162,6 +163,12 @@ type Agent struct {
 	Kind    string     `toml:"kind" default:"chat" oneof:"chat code cli"`
 	// Approve says which tool calls wait for a person at local doors when they would run on the host.
 	Approve string `toml:"approve" default:"shell" oneof:"shell none"`
+	// Queue is its own [sessions] queue.
+	Queue string `toml:"queue" oneof:"collect followup interrupt"`
+	// SelectableBy is the least role that may choose it with /agent, where [routing] selectable has it.
+	SelectableBy string `toml:"selectable_by" default:"member" oneof:"owner member guest"`
+	// ModelTiers are those that people may choose for it with /model, besides its own.
+	ModelTiers []string `toml:"model_tiers" ref:"tier"`
 	// TokensPerDay and USDPerDay are its budget; missing, they are those of [budgets] for agents.
 	TokensPerDay int     `toml:"tokens_per_day" range:"0.."`
 	USDPerDay    float64 `toml:"usd_per_day" range:"0..1_000_000"`
@@ -185,6 +192,8 @@ type Routing struct {
 	// Channels maps a channel instance, Senders an id "instance:platform-id" or a glob, to an agent.
 	Channels map[string]string `toml:"channels" ref:"agent"`
 	Senders  map[string]string `toml:"senders" ref:"agent"`
+	// Selectable are the agents that people may choose for a conversation with /agent.
+	Selectable []string `toml:"selectable" ref:"agent"`
 }
 
 // Model is one tier.
@@ -224,6 +233,8 @@ type Channel struct {
 	Enabled bool   `toml:"enabled" default:"true"`
 	// Critical channels have to be ready, or the host does not serve.
 	Critical bool `toml:"critical" default:"false"`
+	// Queue is its own [sessions] queue.
+	Queue string `toml:"queue" oneof:"collect followup interrupt"`
 	// Stream shows answers while they are made, where the channel can edit its messages.
 	Stream bool `toml:"stream" default:"true"`
 	// Access and AccessGroups are mode and groups of [access] for this channel; empty means what stands there.

@@ -26,6 +26,8 @@ var ErrConflict = errors.New("row is in another state")
 type Store interface {
 	Inbox
 	Turns
+	Places
+	Halts
 	Outbox
 	Drafts
 	Earlier
@@ -97,7 +99,7 @@ const (
 // Turn is one answer in the making.
 type Turn struct {
 	ID           string // time-ordered, unique
-	Session      string // "channel:conversation:agent"
+	Session      string // see SessionKey
 	Agent        string
 	Channel      string
 	Conversation message.Conversation
