@@ -80,3 +80,11 @@ func roughly(ms []model.Message) int {
 	}
 	return n
 }
+
+// roughText is roughly for a text; 0 for none.
+func roughText(text string) int {
+	if text == "" {
+		return 0
+	}
+	return model.RoughMessage(model.Message{Text: text})
+}

@@ -41,7 +41,7 @@ func TestRoom(t *testing.T) {
 		"counts double":   {1000, 2, 500},
 		"nothing is left": {0, 1, 0},
 	} {
-		one := &turn{agent: &Agent{Window: c.window}, gen: &Generation{Models: counting{c.scale}}}
+		one := &turn{agent: &Agent{Window: c.window}, gen: &Generation{Models: scaledBy{c.scale}}}
 		req := model.Request{System: strings.Repeat("a b ", 100)}
 		own := c.scale * model.Rough(req)
 		if got := one.room(req); got != max((c.window-own)/c.scale, 0) {
@@ -50,12 +50,12 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// counting is a Models that counts so many tokens for each that is guessed.
-type counting struct{ scale int }
+// scaledBy is a Models that counts so many tokens for each that is guessed.
+type scaledBy struct{ scale int }
 
-func (c counting) Count(_ string, req model.Request) int { return c.scale * model.Rough(req) }
+func (c scaledBy) Count(_ string, req model.Request) int { return c.scale * model.Rough(req) }
 
-func (counting) Stream(context.Context, string, model.Request, func(model.Delta)) (model.Response, error) {
+func (scaledBy) Stream(context.Context, string, model.Request, func(model.Delta)) (model.Response, error) {
 	return model.Response{}, errors.New("not called")
 }
 
