@@ -233,6 +233,7 @@ func (h *Host) wire(c *config.Config) {
 		Publish:    h.broker.publish,
 		Show:       h.show,
 		Files:      h.takeFiles,
+		Image:      h.openImage,
 		Log:        h.log,
 		Parallel:   c.Budgets.ParallelTurns,
 		Observe:    h.metrics.turn,

@@ -175,25 +175,6 @@ func (t *turn) within(ctx context.Context) error {
 	return nil
 }
 
-func (t *turn) ask(ctx context.Context) (model.Response, error) {
-	req := model.Request{
-		System:   t.agent.System,
-		Messages: append(t.session.context(t.agent.Window), t.steps.messages()...),
-		Tools:    t.agent.Tools,
-		Session:  t.row.Session,
-	}
-	account := Account{Session: t.row.Session, Turn: t.row.ID, Step: t.steps.next, Sender: t.row.Sender, Agent: t.row.Agent}
-	answer, rows, err := t.Metered(ctx, t.gen, account, t.agent.Tier, req, func(d model.Delta) {
-		kind := message.TextDelta
-		if d.Reset {
-			kind = message.TextReset
-		}
-		t.publish(message.Event{Kind: kind, Text: d.Text})
-	})
-	t.pending.Usage = append(t.pending.Usage, rows...)
-	return answer, err
-}
-
 // keepUsage commits what was paid for steps that are not: the next process takes those anew, and pays again.
 func (t *turn) keepUsage(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), usageTimeout)

@@ -27,6 +27,8 @@ type Backend struct {
 	// Buffer is the number of events that a watcher may lag; 0 means 256.
 	Buffer int
 	Info   gateway.Status
+	// Spent answers for what model calls have used; nil is nothing.
+	Spent func(by store.UsageKey, since time.Time) ([]store.Spent, error)
 
 	mu        sync.Mutex // guards everything below
 	notReady  error
