@@ -22,12 +22,14 @@ import (
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/approval"
 	"github.com/flynnhost/flynn/host/channel"
+	"github.com/flynnhost/flynn/host/command"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/elevate"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/lane"
 	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/pairing"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/service"
@@ -73,6 +75,7 @@ type Host struct {
 	desk     *approval.Desk
 	elevated *elevate.Desk
 	pairings *pairing.Desk
+	kill     *killSwitch
 	inbox    *channel.Inbox
 	outbox   *channel.Outbox
 	live     *channel.Live
@@ -85,6 +88,7 @@ type Host struct {
 	services *service.Server
 	hooks    *gateway.Hooks // nil when no webhooks are taken
 	metrics  *metrics
+	counts   model.Counts
 	hangup   <-chan os.Signal
 	launcher []string
 
@@ -130,11 +134,15 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.store, err = sqlite.Open(ctx, c.Store.Dir); err != nil {
 		return err
 	}
+	if h.kill, err = openKillSwitch(ctx, h.store); err != nil {
+		return err
+	}
 	if h.media, err = h.openMedia(c); err != nil {
 		return err
 	}
 	registry := prometheus.NewRegistry()
 	h.metrics = newMetrics(registry)
+	registry.MustRegister(breakers{h.modelStatus})
 	h.registry = tool.NewRegistry()
 	if err := builtin.Register(h.registry, builtin.Config{Memory: h.store, Keep: h.keepFile}); err != nil {
 		return err
@@ -204,9 +212,16 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 func (h *Host) wire(c *config.Config) {
 	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Drafts: h.store, Media: h.openFile, Log: h.log, Count: h.metrics.delivery})
 	h.live = channel.NewLive(channel.LiveConfig{Outbox: h.outbox, Stream: h.streams, Log: h.log})
+	var commands *command.Desk
 	h.runner = agent.NewRunner(agent.Config{
+		Order: func(ctx context.Context, place string, row store.InboxRow) { commands.Order(ctx, place, row) },
 		Store: h.store, Machines: h.machines, Approvals: h.desk, Tools: &tool.Runner{Log: h.log},
 		Generation: h.inForce,
+		Stopped:    h.kill.why,
+		Place:      h.place,
+		Waiting:    func(place string) []agent.Item { return h.lanes.Waiting(place) },
+		Ledger:     h.newLedger(c),
+		Full:       h.metrics.budgetFull,
 		Replied:    h.outbox.Push,
 		Asked:      h.asked,
 		Elevation:  h.elevation,
@@ -218,8 +233,9 @@ func (h *Host) wire(c *config.Config) {
 		Parallel:   c.Budgets.ParallelTurns,
 		Observe:    h.metrics.turn,
 	})
+	commands = h.newCommands()
 	h.lanes = lane.New(maxConversations, h.runner.Work)
-	h.commands = lane.New(maxConversations, h.newCommands().Work)
+	h.commands = lane.New(maxConversations, commands.Work)
 	h.inbox = channel.NewInbox(channel.InboxConfig{
 		Store:    h.store,
 		Admit:    func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },

@@ -25,6 +25,7 @@ func commands() []*cli.Command {
 		approvalsCommand(),
 		auditCommand(),
 		mcpCommand(),
+		usageCommand(),
 	}
 }
 

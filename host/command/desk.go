@@ -20,12 +20,15 @@ type Store interface {
 	SetInbox(ctx context.Context, id int64, state store.InboxState, note string) error
 	Approval(ctx context.Context, id string) (store.Approval, error)
 	Grant(ctx context.Context, id string) (store.Grant, error)
+	Place(ctx context.Context, key string) (store.Place, error)
+	Settle(ctx context.Context, s store.Settlement) error
 }
 
 // Approvals is where requests are decided; *approval.Desk is the one that there is.
 type Approvals interface {
 	Decide(ctx context.Context, id string, grant bool, decider string) error
 	Grant(ctx context.Context, id string, l approval.Lease, decider string) error
+	EndSessions(ctx context.Context, place, by string) error
 	Pending(ctx context.Context) ([]store.Approval, error)
 }
 
@@ -41,8 +44,17 @@ type Config struct {
 	Admits func(message.Message) (why string)
 	// Role is the sender's role in the configuration in force.
 	Role func(channel, senderKey string) string
-	// Stop ends the turn that runs in a conversation, Running tells whether there is one.
-	Stop, Running func(conversationKey string) bool
+	// Place is the place that a message belongs to.
+	Place func(m message.Message) string
+	// Stop ends the turn that runs in a place and tells whether there was one.
+	Stop func(place string) bool
+	// Look tells of a place as the sender of a message is answered there.
+	Look func(ctx context.Context, place string, m message.Message) (Session, error)
+	// Untold takes what waits to be told to the next turn of a place, by the rows that hold it.
+	Untold func(place string) []int64
+	// Halt throws the kill switch or takes it back; Halted is why nothing runs, or "".
+	Halt   func(ctx context.Context, on bool, reason, by string) error
+	Halted func() string
 	// Replied hands on a reply that was committed.
 	Replied func(turn string, r message.Reply)
 	// Publish shows an event to whoever watches the conversation. It must not block.
@@ -93,22 +105,30 @@ func (d *Desk) carryOut(ctx context.Context, row store.InboxRow) error {
 	if err != nil {
 		return err
 	}
-	turn := fmt.Sprintf("command-%d", row.ID)
-	reply := message.Reply{
-		Key: turn + "/0", Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID, Text: text,
-	}
+	turn, reply := reply(row, text)
 	fresh, err := d.cfg.Store.AddReplies(ctx, turn, []message.Reply{reply})
 	if err != nil {
 		return err
 	}
 	for _, r := range fresh {
-		d.cfg.Publish(message.Event{
-			Kind: message.ReplyReady, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Text: text, Key: r.Key,
-		})
-		d.cfg.Publish(message.Event{Kind: message.TurnDone, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn})
-		d.cfg.Replied(turn, r)
+		d.show(m, turn, r)
 	}
 	return d.cfg.Store.SetInbox(ctx, row.ID, store.InboxDone, "command "+c.Name)
+}
+
+// reply is the answer to a command, under a key that comes from its message.
+func reply(row store.InboxRow, text string) (turn string, r message.Reply) {
+	turn, m := fmt.Sprintf("command-%d", row.ID), row.Message
+	return turn, message.Reply{Key: turn + "/0", Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID, Text: text}
+}
+
+// show hands on a reply that was committed.
+func (d *Desk) show(m message.Message, turn string, r message.Reply) {
+	d.cfg.Publish(message.Event{
+		Kind: message.ReplyReady, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Text: r.Text, Key: r.Key,
+	})
+	d.cfg.Publish(message.Event{Kind: message.TurnDone, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn})
+	d.cfg.Replied(turn, r)
 }
 
 // answer does what is asked and says in words what came of it. An error is trouble with the store.
@@ -124,6 +144,8 @@ func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string
 		return d.stop(m), nil
 	case "status":
 		return d.status(ctx, m)
+	case "halt", "resume":
+		return d.halt(ctx, m, c)
 	}
 	return help, nil
 }
@@ -135,7 +157,11 @@ const help = "Commands of the host:\n\n" +
 	"- `/elevated ask 15m`, `/elevated off`: let tools leave the sandbox for a time, if the configuration lets you\n" +
 	"- `/pair CODE`, `/pair deny CODE`: let a stranger in who has been given a code, or not (owners)\n" +
 	"- `/stop`: end the answer that is being made here\n" +
-	"- `/status`: what runs here, and what waits for an approval\n" +
+	"- `/status`: what runs here, who answers, and what waits for an approval\n" +
+	"- `/new`: begin a new session, without what was said before (in a group: owners and members)\n" +
+	"- `/agent`, `/agent NAME`, `/agent default`: who answers here, and choose another\n" +
+	"- `/model`, `/model TIER`, `/model default`: the same for the model behind it\n" +
+	"- `/halt [REASON]`, `/resume`: stop everything everywhere, and let it go on (owners)\n" +
 	"- `/help`: this list"
 
 func (d *Desk) owner(m message.Message) bool {
@@ -209,7 +235,7 @@ func (d *Desk) stop(m message.Message) string {
 	if m.Conversation.Kind != message.DM && d.cfg.Role(m.Channel, m.SenderKey()) == route.Guest {
 		return "Only owners and members can stop an answer in a group."
 	}
-	if d.cfg.Stop(m.ConversationKey()) {
+	if d.cfg.Stop(d.cfg.Place(m)) {
 		return "Stopping."
 	}
 	return "Nothing runs here."
@@ -219,10 +245,18 @@ func (d *Desk) stop(m message.Message) string {
 const maxListed = 10
 
 func (d *Desk) status(ctx context.Context, m message.Message) (string, error) {
+	s, err := d.cfg.Look(ctx, d.cfg.Place(m), m)
+	if err != nil {
+		return "", err
+	}
 	text := "Nothing runs here."
-	if d.cfg.Running(m.ConversationKey()) {
+	if s.Running {
 		text = "An answer is being made here."
 	}
+	if why := d.cfg.Halted(); why != "" {
+		text = "Everything is halted (" + why + "). " + text
+	}
+	text += "\n" + d.describe(s)
 	banner, err := d.banner(ctx, m.ConversationKey())
 	if err != nil {
 		return "", err
@@ -236,10 +270,10 @@ func (d *Desk) status(ctx context.Context, m message.Message) (string, error) {
 		return "", err
 	}
 	if len(waiting) == 0 {
-		return text + " No request waits for an approval.", nil
+		return text + "\n\nNo request waits for an approval.", nil
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %d wait for an approval:\n", text, len(waiting))
+	fmt.Fprintf(&b, "%s\n\n%d wait for an approval:\n", text, len(waiting))
 	for _, a := range waiting[:min(len(waiting), maxListed)] {
 		fmt.Fprintf(&b, "\n- %s: `%s` of agent %s, %d min left", a.ID, a.Tool, a.Agent, int(a.Expires.Sub(d.cfg.Now()).Minutes()))
 	}

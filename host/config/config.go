@@ -38,14 +38,15 @@ type Config struct {
 	// PluginTrust says whose plugins may be installed.
 	PluginTrust PluginTrust `toml:"plugin_trust"`
 	Gateway     Gateway     `toml:"gateway"`
-	Store       Store       `toml:"store"`
-	Media       Media       `toml:"media"`
-	Budgets     Budgets     `toml:"budgets"`
-	Access      Access      `toml:"access"`
-	Approvals   Approvals   `toml:"approvals"`
-	Elevated    Elevated    `toml:"elevated"`
 	// Clients are the programs that ask agents over the doors openai and mcp.
-	Clients map[string]Client `toml:"clients"`
+	Clients   map[string]Client `toml:"clients"`
+	Store     Store             `toml:"store"`
+	Media     Media             `toml:"media"`
+	Budgets   Budgets           `toml:"budgets"`
+	Access    Access            `toml:"access"`
+	Sessions  Sessions          `toml:"sessions"`
+	Approvals Approvals         `toml:"approvals"`
+	Elevated  Elevated          `toml:"elevated"`
 
 	// Path and Digest identify the file; Generation counts loads of this process from 1.
 	Path       string `toml:"-"`
@@ -165,6 +166,15 @@ type Agent struct {
 	Approve string `toml:"approve" default:"shell" oneof:"shell none"`
 	// Elevated lets the agent's machine tools leave the sandbox while elevated mode holds; see [elevated].
 	Elevated bool `toml:"elevated"`
+	// Queue is its own [sessions] queue.
+	Queue string `toml:"queue" oneof:"collect followup interrupt"`
+	// SelectableBy is the least role that may choose it with /agent, where [routing] selectable has it.
+	SelectableBy string `toml:"selectable_by" default:"member" oneof:"owner member guest"`
+	// ModelTiers are those that people may choose for it with /model, besides its own.
+	ModelTiers []string `toml:"model_tiers" ref:"tier"`
+	// TokensPerDay and USDPerDay are its budget; missing, they are those of [budgets] for agents.
+	TokensPerDay int     `toml:"tokens_per_day" range:"0.."`
+	USDPerDay    float64 `toml:"usd_per_day" range:"0..1_000_000"`
 }
 
 // ToolOverrides narrow or extend a profile; deny wins.
@@ -185,6 +195,8 @@ type Routing struct {
 	// Channels maps a channel instance, Senders an id "instance:platform-id" or a glob, to an agent.
 	Channels map[string]string `toml:"channels" ref:"agent"`
 	Senders  map[string]string `toml:"senders" ref:"agent"`
+	// Selectable are the agents that people may choose for a conversation with /agent.
+	Selectable []string `toml:"selectable" ref:"agent"`
 }
 
 // Model is one tier.
@@ -200,7 +212,11 @@ type Model struct {
 	ContextWindow   int      `toml:"context_window" range:"0.."` // tokens; 0 means unknown
 	MaxOutputTokens int      `toml:"max_output_tokens" default:"4096" range:"1.."`
 	TimeoutSeconds  int      `toml:"timeout_seconds" default:"300" range:"1..3600"` // of one call
-	Prices          Prices   `toml:"prices"`
+	// Images says that the model understands images.
+	Images bool `toml:"images"`
+	// Reasoning is how much it thinks before it answers.
+	Reasoning Reasoning `toml:"reasoning" default:"off"`
+	Prices    Prices    `toml:"prices"`
 }
 
 // Prices are in US dollars for a million tokens.
@@ -220,6 +236,8 @@ type Channel struct {
 	Enabled bool   `toml:"enabled" default:"true"`
 	// Critical channels have to be ready, or the host does not serve.
 	Critical bool `toml:"critical" default:"false"`
+	// Queue is its own [sessions] queue.
+	Queue string `toml:"queue" oneof:"collect followup interrupt"`
 	// Stream shows answers while they are made, where the channel can edit its messages.
 	Stream bool `toml:"stream" default:"true"`
 	// Access and AccessGroups are mode and groups of [access] for this channel; empty means what stands there.
@@ -365,15 +383,6 @@ type Media struct {
 	MaxFiles int `toml:"max_files" default:"10" range:"0..32"`
 	// Accept are globs of the media types that they are given; empty means what people usually send. Programs never are.
 	Accept []string `toml:"accept"`
-}
-
-// Budgets limit a turn.
-type Budgets struct {
-	StepsPerTurn       int `toml:"steps_per_turn" default:"25" range:"1..10_000"` // model calls
-	ToolCallsPerTurn   int `toml:"tool_calls_per_turn" default:"50" range:"0..10_000"`
-	TurnTimeoutSeconds int `toml:"turn_timeout_seconds" default:"600" range:"10..86_400"`
-	TokensPerTurn      int `toml:"tokens_per_turn" default:"200_000" range:"1_000.."`
-	ParallelTurns      int `toml:"parallel_turns" default:"64" range:"1..10_000"`
 }
 
 // Approvals says how people are asked about tool calls.

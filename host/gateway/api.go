@@ -41,6 +41,9 @@ const historyLimit = 500
 //	POST /api/v1/messages           {"id","channel","conversation","text"}; 202 when durable
 //	POST /api/v1/policies/{name}/rollback  Rollback; answers PolicyStatus
 //	POST /api/v1/stop               {"channel","conversation"}
+//	POST /api/v1/halt               {"reason"}; everything everywhere, until
+//	POST /api/v1/resume             {}
+//	GET  /api/v1/usage              [UsageSum]; ?by=&since=
 //	GET  /api/v1/plugins            [PluginStatus]
 //	GET  /api/v1/plugins/{instance}/logs    [PluginLine]; ?after=SEQ
 //	GET  /api/v1/plugins/{instance}/login   PluginLogin, a secret
@@ -73,6 +76,9 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("POST /api/v1/messages", s.authorized(s.send))
 	mux.Handle("POST /api/v1/policies/{name}/rollback", s.authorized(s.rollbackPolicy))
 	mux.Handle("POST /api/v1/stop", s.authorized(s.stop))
+	mux.Handle("POST /api/v1/halt", s.authorized(s.halt(true)))
+	mux.Handle("POST /api/v1/resume", s.authorized(s.halt(false)))
+	mux.Handle("GET /api/v1/usage", s.authorized(s.usage))
 	mux.Handle("GET /api/v1/plugins", s.authorized(s.plugins(s.listPlugins)))
 	mux.Handle("GET /api/v1/plugins/{instance}/logs", s.authorized(s.plugins(s.pluginLogs)))
 	mux.Handle("GET /api/v1/plugins/{instance}/login", s.authorized(s.plugins(s.pluginLogin)))

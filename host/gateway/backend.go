@@ -103,9 +103,12 @@ type Status struct {
 	Channels   []ChannelStatus `json:"channels"`
 	Tools      []ToolsStatus   `json:"tools,omitempty"`
 	Policies   []PolicyStatus  `json:"policies"`
+	Models     []ModelStatus   `json:"models,omitempty"`
 	Sandbox    SandboxStatus   `json:"sandbox"`
 	// Elevated are the conversations whose tools may leave the sandbox at the moment.
 	Elevated []ElevationStatus `json:"elevated"`
+	// Halt is there while the kill switch is thrown.
+	Halt *HaltStatus `json:"halt,omitempty"`
 	// Warnings are sentences for the owner ("Docker is not available: tools run on the host with approval"), one for each
 	// policy that is not OK among them.
 	Warnings []string `json:"warnings"`
