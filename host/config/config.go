@@ -39,14 +39,17 @@ type Config struct {
 	PluginTrust PluginTrust `toml:"plugin_trust"`
 	Gateway     Gateway     `toml:"gateway"`
 	// Clients are the programs that ask agents over the doors openai and mcp.
-	Clients   map[string]Client `toml:"clients"`
-	Store     Store             `toml:"store"`
-	Media     Media             `toml:"media"`
-	Budgets   Budgets           `toml:"budgets"`
-	Access    Access            `toml:"access"`
-	Sessions  Sessions          `toml:"sessions"`
-	Approvals Approvals         `toml:"approvals"`
-	Elevated  Elevated          `toml:"elevated"`
+	Clients    map[string]Client `toml:"clients"`
+	Store      Store             `toml:"store"`
+	Media      Media             `toml:"media"`
+	Budgets    Budgets           `toml:"budgets"`
+	Tasks      Tasks             `toml:"tasks"`
+	Compaction Compaction        `toml:"compaction"`
+	Memory     Memory            `toml:"memory"`
+	Access     Access            `toml:"access"`
+	Sessions   Sessions          `toml:"sessions"`
+	Approvals  Approvals         `toml:"approvals"`
+	Elevated   Elevated          `toml:"elevated"`
 
 	// Path and Digest identify the file; Generation counts loads of this process from 1.
 	Path       string `toml:"-"`
