@@ -30,6 +30,7 @@ type Store interface {
 type Approvals interface {
 	Decide(ctx context.Context, id string, grant bool, decider string) error
 	Grant(ctx context.Context, id string, l approval.Lease, decider string) error
+	EndSessions(ctx context.Context, place, by string) error
 	Pending(ctx context.Context) ([]store.Approval, error)
 }
 
