@@ -82,6 +82,8 @@ func (h *Host) newCommands() *command.Desk {
 		Place:    h.place,
 		Stop:     h.runner.Stop,
 		Look:     h.look,
+		Compact:  h.compact,
+		Persons:  h.persons,
 		Untold:   h.runner.Untold,
 		Halt:     h.halt,
 		Halted:   h.kill.why,

@@ -144,7 +144,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.metrics = newMetrics(registry)
 	registry.MustRegister(breakers{h.modelStatus})
 	h.registry = tool.NewRegistry()
-	if err := registerTools(h.registry, builtin.Config{Memory: h.store, Keep: h.keepFile}); err != nil {
+	if err := registerTools(h.registry, builtin.Config{Memory: h.store, MaxNotes: h.maxNotes, Results: h.store, Keep: h.keepFile}); err != nil {
 		return err
 	}
 	instance, err := instanceName(c.Store.Dir)
@@ -303,6 +303,7 @@ func (h *Host) Run(ctx context.Context) error {
 	in.run(h, "lanes", stop, func() error { return h.lanes.Run(ctx) })
 	in.run(h, "commands", stop, func() error { return h.commands.Run(ctx) })
 	in.run(h, "schedules", stop, func() error { return h.schedules.Run(ctx) })
+	in.run(h, "memory", stop, func() error { return h.runner.Remember(ctx) })
 	in.run(h, "policies", stop, func() error { return h.policies.Run(ctx) })
 	in.run(h, "shadow policies", stop, func() error { return h.policies.RunShadows(ctx) })
 	kept.run(h, "shadow log", stop, func() error { return h.shadows.run(records) })

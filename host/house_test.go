@@ -67,6 +67,7 @@ var layers = map[string][]string{
 	"host/store":    {"host/message"},
 	"host/budget":   {"host/store"},
 	"host/model":    {"host/config"},
+	"host/task":     {"host/model"},
 	"host/policy":   {"host/durable", "host/message", "host/glob", "host/signing", "sdk"},
 	"host/route":    {"host/config", "host/glob", "host/message", "host/policy"},
 	"host/sandbox":  {"host/machine", "host/netaddr"},
@@ -78,7 +79,8 @@ var layers = map[string][]string{
 	"host/command":  {"host/approval", "host/message", "host/pairing", "host/route", "host/store"},
 	"host/tool":     {"host/approval", "host/machine", "host/message", "host/model", "host/netaddr", "host/policy", "host/store"},
 	"host/agent": {
-		"host/approval", "host/budget", "host/decisionlog", "host/machine", "host/message", "host/model", "host/policy", "host/route", "host/store", "host/tool",
+		"host/approval", "host/budget", "host/decisionlog", "host/machine", "host/message", "host/model", "host/policy", "host/route", "host/store",
+		"host/task", "host/tool",
 	},
 	"host/schedule": {"host/cron", "host/message", "host/store"},
 	"host/lint":     {"host/config", "host/policy", "host/store"},

@@ -20,6 +20,7 @@ func commands() []*cli.Command {
 		routeCommand(),
 		policyCommand(),
 		chatCommand(),
+		memoryCommand(),
 		sandboxCommand(),
 		toolCommand(),
 		scheduleCommand(),

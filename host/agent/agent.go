@@ -58,6 +58,9 @@ type Generation struct {
 	Registry *tool.Registry
 	Limits   Limits
 	Roles    *route.Roles
+	Tasks    Tasks
+	// Persons are the sender keys of one person, the given one first; nil knows of no links.
+	Persons func(senderKey string) []string
 	// Queue is the mode for messages that come while an answer is made, Queues the same by channel.
 	Queue  string
 	Queues map[string]string
@@ -125,6 +128,9 @@ type Store interface {
 	store.Places
 	store.Decisions
 	store.Usages
+	store.Summaries
+	store.Memory
+	store.Extractions
 }
 
 // Config is what a Runner needs.
@@ -190,6 +196,7 @@ type Runner struct {
 	running   map[string]*active // by place
 	wake      chan struct{}      // closed and replaced by Resume
 	sessions  *sessions
+	ended     chan struct{} // a turn waits for extraction
 }
 
 // NewRunner returns a runner.
@@ -228,5 +235,6 @@ func NewRunner(cfg Config) *Runner {
 		running:  map[string]*active{},
 		wake:     make(chan struct{}),
 		sessions: newSessions(cfg.Store),
+		ended:    make(chan struct{}, 1),
 	}
 }

@@ -32,6 +32,8 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 	} else {
 		t.pending.Replies = []message.Reply{reply}
 	}
+	t.pending.Extract = state == store.TurnDone && t.extracts()
+	extract := t.pending.Extract
 	if err := t.commit(ctx); err != nil {
 		t.sessions.forget(t.row.Session)
 		if ctx.Err() == nil {
@@ -47,6 +49,9 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 		t.publish(message.Event{Kind: outcome(state), Text: text, Key: reply.Key, IsError: state != store.TurnDone})
 		t.cfg.Replied(t.row.ID, reply)
 	}
+	if extract {
+		t.wakeExtraction()
+	}
 	t.publish(message.Event{Kind: message.TurnDone})
 	t.cfg.Observe(t.row.Agent, state, now.Sub(t.row.Started))
 }
@@ -56,7 +61,7 @@ func (t *turn) remember() {
 	if t.session == nil {
 		return
 	}
-	t.session.add(&t.steps)
+	t.session.add(t.row.ID, &t.steps)
 	t.session.count++
 	t.session.at = t.row.Started
 }
@@ -72,7 +77,8 @@ func (t *turn) reply(text string) message.Reply {
 	return r
 }
 
-// answers is the platform's id of the message that a reply is to. The event of an edit is no message, and one of the host's own is known to no platform.
+// answers is the platform's id of the message that a reply is to. The event of an edit is no message, and one of the host's own is
+// known to no platform.
 func answers(m message.Message) string {
 	if m.Edited || m.Act == message.Delegated {
 		return ""

@@ -36,6 +36,7 @@ func (u *Used) addTurn(t *turnSteps) {
 		u.Tokens += c.Used.Tokens
 		u.CostUSD += c.Used.CostUSD
 	}
+	u.add(sum(t.tasks))
 }
 
 // usage is for policies; turns are those before the one that is decided about.

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -54,16 +55,17 @@ func FuzzParse(f *testing.F) {
 
 // house is a desk over a real store, with one running turn and an owner.
 type house struct {
-	t        *testing.T
-	store    *sqlite.Store
-	people   *approval.Desk
-	pairings *pairing.Desk
-	desk     *Desk
-	replied  []message.Reply
-	stopped  []string
-	session  Session
-	untold   []int64
-	halted   string
+	t                  *testing.T
+	store              *sqlite.Store
+	people             *approval.Desk
+	pairings           *pairing.Desk
+	desk               *Desk
+	replied            []message.Reply
+	stopped            []string
+	compacted, applied int
+	session            Session
+	untold             []int64
+	halted             string
 }
 
 func newHouse(t *testing.T) *house {
@@ -103,6 +105,17 @@ func newHouse(t *testing.T) *house {
 			now.Place, err = s.Place(ctx, place)
 			now.Running = place == "irc:#busy"
 			return now, err
+		},
+		Compact: func(_ context.Context, at store.Place, row store.InboxRow) (Compaction, error) {
+			h.compacted++
+			v := store.Summary{ID: fmt.Sprint("s", row.ID), Session: at.Key + ":helper", Through: "t1", Turns: 1, Text: "they met", At: time.Unix(1, 0).UTC()}
+			return Compaction{Text: "Compacted.", Summary: &v, Applied: func() { h.applied++ }}, nil
+		},
+		Persons: func(key string) []string {
+			if key == "irc:bob" {
+				return []string{key, "mail:bob"}
+			}
+			return []string{key}
 		},
 		Untold: func(string) []int64 { ids := h.untold; h.untold = nil; return ids },
 		Halt: func(_ context.Context, on bool, reason, by string) error {

@@ -19,6 +19,8 @@ type Store interface {
 	AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error)
 	SetInbox(ctx context.Context, id int64, state store.InboxState, note string) error
 	Approval(ctx context.Context, id string) (store.Approval, error)
+	SearchNotes(ctx context.Context, q store.NoteQuery) ([]store.Note, error)
+	ForgetNotes(ctx context.Context, q store.NoteQuery) ([]store.Note, error)
 	Place(ctx context.Context, key string) (store.Place, error)
 	Settle(ctx context.Context, s store.Settlement) error
 }
@@ -46,6 +48,10 @@ type Config struct {
 	Stop func(place string) bool
 	// Look tells of a place as the sender of a message is answered there.
 	Look func(ctx context.Context, place string, m message.Message) (Session, error)
+	// Compact sums up the older turns of the session that a message would continue in a place.
+	Compact func(ctx context.Context, at store.Place, row store.InboxRow) (Compaction, error)
+	// Persons are the sender keys of one person, the given one first.
+	Persons func(senderKey string) []string
 	// Untold takes what waits to be told to the next turn of a place, by the rows that hold it.
 	Untold func(place string) []int64
 	// Halt throws the kill switch or takes it back; Halted is why nothing runs, or "".
@@ -138,6 +144,8 @@ func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string
 		return d.stop(m), nil
 	case "status":
 		return d.status(ctx, m)
+	case "forget":
+		return d.forget(ctx, m, c)
 	case "halt", "resume":
 		return d.halt(ctx, m, c)
 	}
@@ -152,6 +160,8 @@ const help = "Commands of the host:\n\n" +
 	"- `/new`: begin a new session, without what was said before (in a group: owners and members)\n" +
 	"- `/agent`, `/agent NAME`, `/agent default`: who answers here, and choose another\n" +
 	"- `/model`, `/model TIER`, `/model default`: the same for the model behind it\n" +
+	"- `/compact`: sum up the older part of this conversation, to make room for more\n" +
+	"- `/forget`, `/forget KEY`, `/forget all`: what is remembered about you, and forget it\n" +
 	"- `/halt [REASON]`, `/resume`: stop everything everywhere, and let it go on (owners)\n" +
 	"- `/help`: this list"
 

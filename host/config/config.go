@@ -45,6 +45,9 @@ type Config struct {
 	Budgets    Budgets           `toml:"budgets"`
 	Delegation Delegation        `toml:"delegation"`
 	Schedules  []Schedule        `toml:"schedules"`
+	Tasks      Tasks             `toml:"tasks"`
+	Compaction Compaction        `toml:"compaction"`
+	Memory     Memory            `toml:"memory"`
 	Access     Access            `toml:"access"`
 	Sessions   Sessions          `toml:"sessions"`
 	Approvals  Approvals         `toml:"approvals"`

@@ -36,6 +36,7 @@ const historyLimit = 500
 //	POST /api/v1/access/revoke      {"sender"}
 //	POST /api/v1/access/role        {"sender","role"}
 //	POST /api/v1/messages           {"id","channel","conversation","text"}; 202 when durable
+//	POST /api/v1/memory/forget      Forget; answers [store.Note]
 //	POST /api/v1/policies/{name}/rollback  Rollback; answers PolicyStatus
 //	POST /api/v1/stop               {"channel","conversation"}
 //	GET  /api/v1/schedules          [ScheduleStatus]
@@ -72,6 +73,7 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("POST /api/v1/access/revoke", s.authorized(s.access(s.revokePairing)))
 	mux.Handle("POST /api/v1/access/role", s.authorized(s.access(s.setPairingRole)))
 	mux.Handle("POST /api/v1/messages", s.authorized(s.send))
+	mux.Handle("POST /api/v1/memory/forget", s.authorized(s.forgetNotes))
 	mux.Handle("POST /api/v1/policies/{name}/rollback", s.authorized(s.rollbackPolicy))
 	mux.Handle("POST /api/v1/stop", s.authorized(s.stop))
 	mux.Handle("GET /api/v1/schedules", s.authorized(s.schedules(listSchedules)))

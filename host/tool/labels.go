@@ -19,6 +19,8 @@ import (
 //	attachment:TYPE    a file that came with a message, by its media type or "unknown"
 //	tool:NAME          the result of a tool that is not Flynn's own
 //	delegated:AGENT    work that this agent gave to another one; only the one that does it has the label
+//	memory:extracted   a note that a model took out of a turn
+//	suspect:WHAT       a text in which a model found instructions ("instructions"), or that could not be looked through
 //	other:TEXT         a label of no such form
 //
 // WHAT ends in a star where it stands for more than one thing: for everything that begins so.
@@ -32,6 +34,9 @@ const (
 	MaxLabel = 256
 	maxKind  = 32
 )
+
+// Suspect is the label of what may give orders to a model.
+const Suspect = "suspect:instructions"
 
 // ToolLabel is the label of what a tool says that is not Flynn's own.
 func ToolLabel(name string) string { return "tool:" + name }

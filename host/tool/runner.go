@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,7 @@ func (r *Runner) Run(ctx context.Context, v Verdict, call Call) Result {
 		return v.labelled(failed)
 	}
 	result = v.labelled(result)
-	result.Text = boundText(result.Text, r.maxText(), rest(v.tool))
+	result.Text = boundText(result.Text, cmp.Or(call.MaxText, r.maxText()), rest(v.tool))
 	return result
 }
 
