@@ -206,4 +206,3 @@ except OSError: pass
 		})
 	}
 }
-
