@@ -49,7 +49,7 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 		g.Offline[name] = offline(s)
 	}
 	for name, a := range c.Agents {
-		if g.Agents[name], err = newAgent(g.Registry, c, name, a); err != nil {
+		if g.Agents[name], err = h.newAgent(g.Registry, c, name, a); err != nil {
 			return nil, err
 		}
 	}
@@ -60,7 +60,7 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 // their own.
 func offline(s config.Sandbox) bool { return s.Network == "none" && s.Compose == "" }
 
-func newAgent(tools *tool.Registry, c *config.Config, name string, a config.Agent) (*agent.Agent, error) {
+func (h *Host) newAgent(tools *tool.Registry, c *config.Config, name string, a config.Agent) (*agent.Agent, error) {
 	offered, err := tools.Offered(a.ToolProfile, tool.Overrides{Allow: a.ToolOverrides.Allow, Deny: a.ToolOverrides.Deny})
 	if err != nil {
 		return nil, fmt.Errorf("agent_configs.%s: %w", name, err)
@@ -70,9 +70,10 @@ func newAgent(tools *tool.Registry, c *config.Config, name string, a config.Agen
 		system = c.SystemPrompt
 	}
 	m := c.Models[a.ModelTier]
-	return &agent.Agent{
+	made := &agent.Agent{
 		Window: agent.Window(m.ContextWindow, m.MaxOutputTokens),
 		Name:   name, Kind: a.Kind, System: system, Tier: a.ModelTier, Offered: offered, Tools: tools.ForModel(offered), Approve: a.Approve,
 		Sandboxed: c.Sandbox.Enabled && a.Sandbox.Enabled, Sandbox: a.Sandbox.Name,
-	}, nil
+	}
+	return made, h.equip(made, tools, a)
 }

@@ -77,6 +77,7 @@ var layers = map[string][]string{
 	"host/agent": {
 		"host/approval", "host/decisionlog", "host/machine", "host/message", "host/model", "host/policy", "host/route", "host/store", "host/tool",
 	},
+	"host/code":    {"host/machine", "host/message", "host/sandbox", "host/tool"},
 	"host/lint":    {"host/config", "host/policy", "host/store"},
 	"host/gateway": {"host/message", "host/store"},
 

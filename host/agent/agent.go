@@ -34,11 +34,13 @@ type Agent struct {
 	// Sandboxed is true when configuration puts the agent's machine tools into the sandbox called Sandbox.
 	Sandboxed bool
 	Sandbox   string
+	Programs  *Programs // of kind code
 }
 
 // Kinds of agents.
 const (
 	KindChat = "chat"
+	KindCode = "code"
 )
 
 // Generation is everything that a turn is decided by, taken at its begin and kept to its end.

@@ -76,13 +76,17 @@ func (t *turn) call(ctx context.Context, c model.ToolCall) error {
 
 // admit asks the one function that decides, which asks a person where one has to agree, and logs what it said.
 func (t *turn) admit(ctx context.Context, c model.ToolCall) (tool.Verdict, error) {
+	return t.admitAs(ctx, t.forModel(t.subject()), c, people{t})
+}
+
+func (t *turn) admitAs(ctx context.Context, s tool.Subject, c model.ToolCall, asked tool.Approver) (tool.Verdict, error) {
 	enforcer, err := tool.NewEnforcer(tool.EnforcerConfig{
-		Registry: t.gen.Registry, Policies: t.policies, Stopped: t.cfg.Stopped, Now: t.cfg.Now, Log: t.cfg.Log,
+		Registry: t.agent.registry(t.gen), Policies: t.policies, Stopped: t.cfg.Stopped, Now: t.cfg.Now, Log: t.cfg.Log,
 	})
 	if err != nil { // a generation without a registry; it is never made
 		panic(err)
 	}
-	v, err := enforcer.Admit(ctx, t.subject(), c, people{t}, func(v tool.Verdict, a store.Approval) {
+	v, err := enforcer.Admit(ctx, s, c, asked, func(v tool.Verdict, a store.Approval) {
 		start := newToolStart(c, v)
 		t.publishVerdict(start)
 		t.publish(message.Event{
@@ -179,6 +183,7 @@ func (t *turn) execute(ctx context.Context, v tool.Verdict, c model.ToolCall) to
 	if err != nil {
 		return tool.Result{Text: "the call was not run: " + err.Error(), IsError: true}
 	}
+	call.Helper = t.helper(c)
 	call.Machine, call.Place = m, tool.PlaceLabels(v.Where, !v.Sandbox || !t.gen.Offline[v.SandboxName])
 	return t.cfg.Tools.Run(ctx, v, call)
 }
@@ -204,6 +209,7 @@ func (t *turn) machine(ctx context.Context, v tool.Verdict) (machine.Machine, er
 func (t *turn) result(r ToolResult) {
 	t.step(store.StepToolResult, r)
 	t.session.label(r.Result.Labels)
+	t.violated(r)
 	t.publish(message.Event{
 		Kind: message.ToolResult, Call: r.Call, Tool: r.Tool, Text: r.Result.Text, IsError: r.Result.IsError, Where: r.Where, Verdict: r.Verdict,
 	})

@@ -96,6 +96,8 @@ func (t *turn) contained(ctx context.Context) (text string, err error) {
 	switch t.agent.Kind {
 	case "", KindChat:
 		return t.loop(ctx)
+	case KindCode:
+		return t.codeLoop(ctx)
 	}
 	return "", plainError(fmt.Sprintf("agents of kind %q cannot be run by this flynn", t.agent.Kind))
 }
@@ -158,13 +160,17 @@ func (t *turn) ask(ctx context.Context) (model.Response, error) {
 		Tools:    t.agent.Tools,
 		Session:  t.row.Session,
 	}
-	return t.gen.Models.Stream(ctx, t.agent.Tier, req, func(d model.Delta) {
+	emit := func(d model.Delta) {
 		kind := message.TextDelta
 		if d.Reset {
 			kind = message.TextReset
 		}
 		t.publish(message.Event{Kind: kind, Text: d.Text})
-	})
+	}
+	if t.agent.Programs != nil {
+		return t.askForProgram(ctx, req, emit)
+	}
+	return t.gen.Models.Stream(ctx, t.agent.Tier, req, emit)
 }
 
 // step adds a step to the next commit.
