@@ -251,4 +251,3 @@ engine = %q
 		t.Errorf("the next answer has files: %+v", next)
 	}
 }
-
