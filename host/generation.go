@@ -26,7 +26,7 @@ type generation struct {
 // newGeneration makes a configuration ready. It starts nothing.
 func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	table, _ := route.New(c) // its findings were errors of the file, or warnings of the check
-	roles := route.NewRoles(c.Access)
+	roles := route.NewRoles(c.Access).WithClients(c.Clients)
 	models, err := model.NewSet(c.Models, model.Options{Providers: providers.All(), Log: h.log, OnCall: h.metrics.modelCall})
 	if err != nil {
 		return nil, err

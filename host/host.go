@@ -185,6 +185,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	observePools(registry, h.machines.poolStats)
 	h.gateway, err = gateway.New(gateway.Config{
 		Listen: c.Gateway.Listen, TokenFile: c.Gateway.TokenFile, Origins: c.Gateway.Origins, Log: h.log, Registry: registry,
+		Programs: h.programs(),
 	}, backend{h})
 	return err
 }
@@ -251,7 +252,7 @@ func (h *Host) Run(ctx context.Context) error {
 	for _, row := range noted {
 		h.runner.Note(row)
 	}
-	for _, door := range config.LocalDoors() {
+	for _, door := range config.OwnDoors() {
 		h.outbox.Attach(door, local{})
 	}
 	plugins, stopPlugins := context.WithCancel(context.WithoutCancel(ctx))

@@ -80,6 +80,7 @@ var layers = map[string][]string{
 	"host/code":    {"host/machine", "host/message", "host/sandbox", "host/tool"},
 	"host/lint":    {"host/config", "host/policy", "host/store"},
 	"host/gateway": {"host/message", "host/store"},
+	"host/door":    {"host/message"},
 
 	"host/decisionlog": {"host/policy", "host/store"},
 }

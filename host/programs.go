@@ -1,165 +1,121 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"path"
 	"slices"
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent"
-	"github.com/flynnhost/flynn/host/code"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/machine"
-	"github.com/flynnhost/flynn/host/sandbox"
-	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/door"
+	"github.com/flynnhost/flynn/host/door/mcp"
+	"github.com/flynnhost/flynn/host/door/openai"
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/store"
 )
 
-// codeLanguages are the languages that an agent of kind code may write, in the order in which its model reads them.
-func codeLanguages(c config.Code) (all []string) {
-	for _, l := range []string{"python", "javascript"} {
-		if c.Writes(l) {
-			all = append(all, l)
-		}
+// programs are the doors for programs, by the configuration in force.
+func (h *Host) programs() *gateway.Programs {
+	desk := door.NewDesk(programHost{backend{h}}, func() string { return store.NewID(time.Now()) })
+	return &gateway.Programs{
+		Client: func(token string) (string, bool) { return h.current.Load().config.ClientOf(token) },
+		Owner:  config.Gatekeeper, OpenAI: openai.New(desk), MCP: mcp.New(desk, h.version),
 	}
-	return all
 }
 
-// codeSpec is what programs in a language run in.
-func codeSpec(c config.Code, language string) sandbox.Spec {
-	s := sandbox.Spec{
-		Image: c.Image, Packages: c.Packages, Dockerfile: c.Dockerfile, BuildContext: c.BuildContext, BuildNetwork: c.BuildNetwork,
-		Network: c.Network, Allowlist: c.Allowlist, MemoryBytes: int64(c.MemoryLimit), CPUs: float64(c.CPULimit), PidsLimit: int64(c.PidsLimit),
-		DiskBytes: int64(c.DiskLimit), Timeout: time.Duration(c.TimeoutSeconds) * time.Second, Mounts: hostMounts(c.Mounts), Helpers: c.HelperCalls > 0,
-	}
-	if language == "javascript" {
-		s.Image = c.JavaScriptImage
-	}
-	if s.Dockerfile != "" {
-		s.Image, s.Packages = "", nil
-	}
-	return s.WithDefaults()
-}
+// programHost is the host as programs see it.
+type programHost struct{ backend }
 
-// codeSpecs are those of all agents of kind code.
-func codeSpecs(c *config.Config) (all []sandbox.Spec) {
-	for _, p := range codePools(c) {
-		all = append(all, p.Spec)
-	}
-	return all
-}
+// machineTools are what a program may call itself in the sandbox of an agent.
+var machineTools = []string{"shell.exec", "file.read", "file.write", "file.edit", "file.list"}
 
-// codePools keep containers for programs ready.
-func codePools(c *config.Config) (all []sandbox.Pool) {
-	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
-		a := c.Agents[name]
-		if a.Kind != agent.KindCode {
-			continue
-		}
-		for _, l := range codeLanguages(a.Code) {
-			all = append(all, sandbox.Pool{Spec: codeSpec(a.Code, l), Size: a.Code.WarmPool})
-		}
-	}
-	return all
-}
-
-// equip gives an agent of kind code what its programs need.
-func (h *Host) equip(a *agent.Agent, tools *tool.Registry, c config.Agent) error {
-	if a.Kind != agent.KindCode {
+// Agents implements door.Host.
+func (b programHost) Agents(client string) []door.Agent {
+	g := b.h.current.Load()
+	names := g.Names
+	if c, ok := g.config.Clients[client]; ok && client != config.Gatekeeper {
+		names = slices.Sorted(slices.Values(c.Agents))
+	} else if client != config.Gatekeeper {
 		return nil
 	}
-	specs := map[string]sandbox.Spec{}
-	for _, l := range codeLanguages(c.Code) {
-		specs[l] = codeSpec(c.Code, l)
-	}
-	run := code.New(code.Config{
-		Languages: specs, Run: h.machines.runCode, Attached: h.attachedFiles, Keep: h.keepFile, Open: h.openFile,
-		Violated: func(agent string, v code.Violation) {
-			h.metrics.violation(agent, string(v.Kind))
-			h.log.Warn("a program was contained", "agent", agent, "kind", v.Kind, "detail", v.Detail)
-		},
-		Log: h.log,
-	})
-	own := tools.Clone()
-	if err := own.Register(run); err != nil {
-		return fmt.Errorf("agent_configs.%s: %w", a.Name, err)
-	}
-	a.Programs = &agent.Programs{
-		Tool: code.Name, Languages: codeLanguages(c.Code), Registry: own, HelperCalls: c.Code.HelperCalls, Fenced: c.Code.Fenced,
-		Available: func() error { return h.machines.availableFor(specs) },
-	}
-	a.System = a.System + "\n\n" + a.Programs.Prompt(a.Tools)
-	a.Tools = own.ForModel(tool.NewSet(code.Name))
-	return nil
-}
-
-// availableFor tells why containers of these specifications cannot be had now, or nil.
-func (m *machines) availableFor(specs map[string]sandbox.Spec) error {
-	if err := m.Available(""); err != nil {
-		return err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, language := range slices.Sorted(maps.Keys(specs)) {
-		if m.engine == nil {
-			return nil
-		}
-		if err := m.engine.Supports(specs[language]); err != nil {
-			return err
+	var out []door.Agent
+	for _, name := range slices.Compact(names) {
+		if a := g.Agents[name]; a != nil {
+			out = append(out, door.Agent{Name: name, Machine: machineOf(a)})
 		}
 	}
-	return nil
+	return out
 }
 
-// runCode runs a program in a container of its own.
-func (m *machines) runCode(ctx context.Context, c sandbox.Code) (sandbox.CodeResult, error) {
-	m.mu.Lock()
-	manager, why := m.manager, m.unavailable
-	m.mu.Unlock()
-	if manager == nil {
-		return sandbox.CodeResult{}, cmp.Or(why, errLooking)
+func machineOf(a *agent.Agent) []door.Tool {
+	if !a.Sandboxed {
+		return nil
 	}
-	return manager.RunCode(ctx, c)
+	var out []door.Tool
+	for _, t := range a.Tools {
+		if slices.Contains(machineTools, t.Name) {
+			out = append(out, door.Tool{Name: t.Name, Description: t.Description, Schema: t.Schema})
+		}
+	}
+	return out
 }
 
-// Bounds of the attachments that a program is given; package sandbox has those of everything together.
-const (
-	maxAttached      = 32
-	maxAttachedBytes = 8 << 20
-)
-
-// attachedFiles are those that people sent in a session's conversation, as its workspace has them.
-func (h *Host) attachedFiles(ctx context.Context, session string) (files map[string][]byte, left int, err error) {
-	m, leave, err := h.machines.visit(session)
+// Settled implements door.Host.
+func (b programHost) Settled(ctx context.Context, channel, event string) (door.Settlement, error) {
+	row, err := b.h.store.FindInbox(ctx, channel, event)
+	switch {
+	case errors.Is(err, store.ErrNotFound): // refused faster than refusals are recorded
+		return door.Settlement{Done: true, Failed: true, Refused: true, Text: "too many messages are refused; try again later"}, nil
+	case err != nil:
+		return door.Settlement{}, err
+	case row.State == store.InboxNew:
+		return door.Settlement{}, nil
+	case row.State == store.InboxDropped || row.State == store.InboxStale:
+		return door.Settlement{Done: true, Failed: true, Refused: true, Text: row.Note}, nil
+	}
+	t, err := b.turnOf(ctx, row)
 	if err != nil {
-		return nil, 0, err
+		return door.Settlement{}, err
 	}
-	defer leave()
-	infos, err := m.List(ctx, attachmentDir)
-	if errors.Is(err, machine.ErrNotFound) {
-		return nil, 0, nil
-	}
+	s := door.Settlement{Done: true, Turn: t.ID, Agent: t.Agent, Failed: row.State != store.InboxDone || t.State != store.TurnDone}
+	steps, err := b.h.store.Steps(ctx, t.ID)
 	if err != nil {
-		return nil, 0, err
+		return s, err
 	}
-	slices.SortFunc(infos, func(a, b machine.FileInfo) int { return b.Mtime.Compare(a.Mtime) }) // the latest first
-	files = map[string][]byte{}
-	room := int64(maxAttachedBytes)
-	for _, info := range infos {
-		if !info.Mode.IsRegular() || len(files) == maxAttached || info.Size > room {
-			left++
-			continue
-		}
-		data, size, err := m.ReadFile(ctx, path.Join(attachmentDir, info.Name), 0, room)
-		if err != nil || size > int64(len(data)) {
-			left++
-			continue
-		}
-		room -= size
-		files[info.Name] = data
+	if s.Usage.Input, s.Usage.Output, err = agent.Spent(steps); err != nil {
+		return s, err
 	}
-	return files, left, nil
+	replies, err := b.h.store.Replies(ctx, t.ID)
+	if err != nil {
+		return s, err
+	}
+	for _, r := range replies {
+		if agent.IsAnswer(t.ID, r.Reply) {
+			s.Text = r.Reply.Text
+		}
+	}
+	if row.Message.Call != nil && !s.Failed {
+		s.Text, s.Failed, err = agent.Called(steps)
+	}
+	return s, err
+}
+
+// recentTurns bounds how far back the turn of a message is looked for.
+const recentTurns = 50
+
+// turnOf is the turn that answered a message. What the host answers itself, a command, is none of an agent's.
+func (b programHost) turnOf(ctx context.Context, row store.InboxRow) (store.Turn, error) {
+	m := row.Message
+	turns, err := b.h.store.History(ctx, m.Channel, m.Conversation.ID, recentTurns)
+	if err != nil {
+		return store.Turn{}, err
+	}
+	for _, t := range slices.Backward(turns) {
+		if slices.Contains(t.Inbox, row.ID) {
+			return t, nil
+		}
+	}
+	return store.Turn{ID: fmt.Sprintf("command-%d", row.ID), State: store.TurnDone}, nil
 }

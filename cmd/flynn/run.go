@@ -22,6 +22,7 @@ func commands() []*cli.Command {
 		chatCommand(),
 		sandboxCommand(),
 		toolCommand(),
+		mcpCommand(),
 	}
 }
 

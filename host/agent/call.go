@@ -152,13 +152,16 @@ func (t *turn) publishVerdict(s ToolStart) {
 
 func (t *turn) subject() tool.Subject {
 	door := route.Door(t.row.Channel)
-	local := door != route.DoorChannel
+	local := route.Local(t.row.Channel)
 	sandbox := tool.SandboxState{
 		Configured:    t.agent.Sandboxed && (!local || t.gen.LocalDoors),
 		Name:          t.agent.Sandbox,
 		Names:         t.gen.Sandboxes,
 		Available:     t.cfg.Machines.Available(t.agent.Sandbox),
 		OnUnavailable: t.gen.OnUnavailable,
+	}
+	if t.origin.Call != nil {
+		sandbox.OnUnavailable = "deny" // a program that asks for the sandbox is not given the host instead
 	}
 	return tool.Subject{
 		Message: t.origin, Role: t.gen.Roles.Of(t.row.Channel, t.row.Sender), Door: door, Agent: t.agent.Name,

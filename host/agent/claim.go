@@ -121,7 +121,7 @@ type claim struct {
 func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, items []Item) claim {
 	var c claim
 	for _, it := range items {
-		if it.Turn != nil || len(c.rows) > 0 && !it.Row.Message.Sender.Equal(c.rows[0].Message.Sender) {
+		if it.Turn != nil || len(c.rows) > 0 && !joins(c.rows[0].Message, it.Row.Message) {
 			break
 		}
 		agent, why, decisions := r.route(ctx, gen, policies, it.Row.Message)
@@ -149,6 +149,11 @@ func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, 
 	return c
 }
 
+// joins tells whether one answer can serve both messages. A call of a tool is answered by itself.
+func joins(first, next message.Message) bool {
+	return next.Sender.Equal(first.Sender) && next.Agent == first.Agent && first.Call == nil && next.Call == nil
+}
+
 // route names the agent that answers a message, or says why none does. The message was admitted when it came; since
 // then it may have waited through a restart or a change of the configuration, so whoever is in force now is asked again. Who
 // answers is asked of the function that every door and `flynn route test` use. A bug in it concerns one message, which
@@ -159,7 +164,7 @@ func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, 
 		return "", why, nil
 	}
 	now := r.cfg.Now()
-	facts := policy.RouteFacts{Facts: route.Facts(m, gen.Roles, now), Agents: gen.Names}
+	facts := policy.RouteFacts{Facts: route.Facts(m, gen.Roles, now), Agents: gen.Roles.Agents(m, gen.Names)}
 	d, records := route.Decide(ctx, gen.Table, knowing{policies, r, m.ConversationKey()}, facts)
 	decisions := []store.Decision{{
 		At: now, Kind: "route_table", Policy: "table", Answer: d.Static.Agent,

@@ -93,6 +93,9 @@ func (t *turn) register(cancel context.CancelCauseFunc) (unregister func()) {
 // contained is loop, in which a bug ends this turn alone.
 func (t *turn) contained(ctx context.Context) (text string, err error) {
 	defer t.recovered("turn", t.row.ID, func() { err = errBroken })
+	if c := t.origin.Call; c != nil {
+		return t.direct(ctx, *c)
+	}
 	switch t.agent.Kind {
 	case "", KindChat:
 		return t.loop(ctx)

@@ -8,6 +8,7 @@ import (
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // Used is what a session has used. Each turn records what came before it, so that a session of any length is known by its last
@@ -75,3 +76,14 @@ func (k knowing) Route(ctx context.Context, f policy.RouteFacts) (policy.RouteAn
 }
 
 var _ route.Policies = knowing{}
+
+// Spent sums up the tokens of a turn's model calls, from its steps.
+func Spent(steps []store.Step) (input, output int, err error) {
+	ts, err := decodeTurn(steps)
+	for _, e := range ts.entries {
+		u := e.answer.Usage
+		input += u.Input + u.CacheRead + u.CacheWrite
+		output += u.Output
+	}
+	return input, output, err
+}

@@ -38,11 +38,13 @@ type Config struct {
 	// PluginTrust says whose plugins may be installed.
 	PluginTrust PluginTrust `toml:"plugin_trust"`
 	Gateway     Gateway     `toml:"gateway"`
-	Store       Store       `toml:"store"`
-	Media       Media       `toml:"media"`
-	Budgets     Budgets     `toml:"budgets"`
-	Access      Access      `toml:"access"`
-	Approvals   Approvals   `toml:"approvals"`
+	// Clients are the programs that ask agents over the doors openai and mcp.
+	Clients   map[string]Client `toml:"clients"`
+	Store     Store             `toml:"store"`
+	Media     Media             `toml:"media"`
+	Budgets   Budgets           `toml:"budgets"`
+	Access    Access            `toml:"access"`
+	Approvals Approvals         `toml:"approvals"`
 
 	// Path and Digest identify the file; Generation counts loads of this process from 1.
 	Path       string `toml:"-"`

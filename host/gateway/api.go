@@ -38,6 +38,8 @@ const historyLimit = 500
 //	GET  /api/v1/plugins/{instance}/logs    [PluginLine]; ?after=SEQ
 //	GET  /api/v1/plugins/{instance}/login   PluginLogin, a secret
 //	POST /api/v1/plugins/{instance}/restart {}
+//	     /v1/...                    OpenAI's chat completions, with the token of a client as well
+//	     /mcp                       the Model Context Protocol, likewise
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	files, err := fs.Sub(page, "page")
@@ -61,6 +63,7 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("GET /api/v1/plugins/{instance}/logs", s.authorized(s.plugins(s.pluginLogs)))
 	mux.Handle("GET /api/v1/plugins/{instance}/login", s.authorized(s.plugins(s.pluginLogin)))
 	mux.Handle("POST /api/v1/plugins/{instance}/restart", s.authorized(s.plugins(s.restartPlugin)))
+	s.routePrograms(mux)
 	return s.admit(s.metrics.measure(mux))
 }
 
