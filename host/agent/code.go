@@ -134,7 +134,8 @@ func (a *Agent) registry(g *Generation) *tool.Registry {
 	return g.Registry
 }
 
-// forModel narrows a subject to what the model of an agent of kind code may call itself.
+// forModel narrows a subject to what the model of an agent of kind code may call itself. What is left of the turn's rights
+// otherwise is its programs'.
 func (t *turn) forModel(s tool.Subject) tool.Subject {
 	if p := t.agent.Programs; p != nil {
 		s.Offered, s.Sandbox.Own = tool.NewSet(p.Tool), p.Available()
@@ -180,9 +181,7 @@ func (t *turn) help(ctx context.Context, c model.ToolCall, pause func() (resume 
 		return tool.Result{}, plainError(fmt.Sprintf("the turn used its %d tool calls", t.gen.Limits.ToolCalls))
 	}
 	t.publish(message.Event{Kind: message.ToolCall, Call: c.ID, Tool: c.Name, Args: validJSON(c.Args)})
-	s := t.subject()
-	s.Offered = t.agent.Offered
-	v, err := t.admitAs(ctx, s, c, thinking{people{t}, pause})
+	v, err := t.admitAs(ctx, t.subject(), c, thinking{people{t}, pause})
 	if err != nil {
 		return tool.Result{}, err
 	}
