@@ -23,6 +23,7 @@ func commands() []*cli.Command {
 		sandboxCommand(),
 		toolCommand(),
 		mcpCommand(),
+		usageCommand(),
 	}
 }
 

@@ -77,22 +77,26 @@ func (t *turn) codeLoop(ctx context.Context) (string, error) {
 	return t.loop(ctx)
 }
 
-// askForProgram has the model answer, and reads a program that it wrote as a block. Where a model calls the tool, the blocks in
-// its prose are prose.
-func (t *turn) askForProgram(ctx context.Context, req model.Request, emit func(model.Delta)) (model.Response, error) {
-	p := t.agent.Programs
-	if p.Fenced {
+// request puts a request into the form that models without tools understand, where the agent's is one.
+func (p *Programs) request(req model.Request) model.Request {
+	if p != nil && p.Fenced {
 		req.Tools, req.Messages = nil, withoutCalls(req.Messages)
 	}
-	answer, err := t.gen.Models.Stream(ctx, t.agent.Tier, req, emit)
-	if err != nil || len(answer.Message.Calls) > 0 || t.hasCalled() {
-		return answer, err
+	return req
+}
+
+// program reads the program that a model has written as a block of code as a call. Where a model calls the tool itself, the blocks in
+// its prose are prose.
+func (t *turn) program(answer model.Response) model.Response {
+	p := t.agent.Programs
+	if p == nil || len(answer.Message.Calls) > 0 || t.hasCalled() {
+		return answer
 	}
 	if found, ok := fencedProgram(answer.Message.Text); ok && slices.Contains(p.Languages, found.Language) {
 		answer.Message.Calls = []model.ToolCall{{ID: fmt.Sprintf("%s%d", blockID, len(t.steps.entries)+1), Name: p.Tool, Args: found.args()}}
 		answer.Stop = model.StopToolCalls
 	}
-	return answer, nil
+	return answer
 }
 
 // blockID begins the ids of calls that were blocks of code.
@@ -134,9 +138,10 @@ func (a *Agent) registry(g *Generation) *tool.Registry {
 	return g.Registry
 }
 
-// forModel narrows a subject to what the model of an agent of kind code may call itself. What is left of the turn's rights
-// otherwise is its programs'.
-func (t *turn) forModel(s tool.Subject) tool.Subject {
+// subject is who the model's calls are made by. The model of an agent of kind code has the tool that runs a program, and that
+// alone; the rights of the turn are its programs'.
+func (t *turn) subject() tool.Subject {
+	s := t.rights()
 	if p := t.agent.Programs; p != nil {
 		s.Offered, s.Sandbox.Own = tool.NewSet(p.Tool), p.Available()
 	}
@@ -174,14 +179,11 @@ func forPeopleOnly(err error) string {
 // help decides about one call of a program and runs it if it may run. The decision is committed before. The program's own
 // call is the durable record that it ran: after a crash neither is run again.
 func (t *turn) help(ctx context.Context, c model.ToolCall, pause func() (resume func())) (tool.Result, error) {
-	if err := t.within(); err != nil {
+	if err := t.permitted(ctx); err != nil {
 		return tool.Result{}, err
 	}
-	if t.calls >= t.gen.Limits.ToolCalls {
-		return tool.Result{}, plainError(fmt.Sprintf("the turn used its %d tool calls", t.gen.Limits.ToolCalls))
-	}
 	t.publish(message.Event{Kind: message.ToolCall, Call: c.ID, Tool: c.Name, Args: validJSON(c.Args)})
-	v, err := t.admitAs(ctx, t.subject(), c, thinking{people{t}, pause})
+	v, err := t.admitAs(ctx, t.rights(), c, thinking{people{t}, pause})
 	if err != nil {
 		return tool.Result{}, err
 	}

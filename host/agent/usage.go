@@ -55,18 +55,19 @@ func micros(usd float64) int64 {
 // knowing tells the route policies of the session that a message would continue with its candidate.
 type knowing struct {
 	Policies
-	runner          *Runner
-	conversationKey string
+	runner *Runner
+	place  store.Place
 }
 
 // Route implements route.Policies. Where the session cannot be read the policies are not asked: nobody answers, rather than somebody
 // whom a policy would have kept away.
 func (k knowing) Route(ctx context.Context, f policy.RouteFacts) (policy.RouteAnswer, []policy.Record) {
 	if f.Candidate != "" && k.Routes() {
-		s, err := k.runner.sessions.look(ctx, k.conversationKey+":"+f.Candidate)
+		key := store.SessionKey(k.place.Key, f.Candidate, k.place.Epoch)
+		s, err := k.runner.sessions.look(ctx, key)
 		if err != nil {
 			if ctx.Err() == nil {
-				k.runner.cfg.Log.Error("session cannot be read for the route policies", "session", k.conversationKey+":"+f.Candidate, "error", err)
+				k.runner.cfg.Log.Error("session cannot be read for the route policies", "session", key, "error", err)
 			}
 			return policy.RouteAnswer{Decided: true, Policy: "host", Reason: "the conversation could not be read back", Failed: true}, nil
 		}
