@@ -15,6 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -133,7 +134,7 @@ const (
 
 // attachedFiles are those that people sent in a session's conversation, as its workspace has them.
 func (h *Host) attachedFiles(ctx context.Context, session string) (files map[string][]byte, left int, err error) {
-	m, leave, err := h.machines.visit(session)
+	m, leave, err := h.machines.visit(store.SessionHome(session))
 	if err != nil {
 		return nil, 0, err
 	}

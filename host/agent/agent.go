@@ -59,6 +59,9 @@ type Generation struct {
 	Registry *tool.Registry
 	Limits   Limits
 	Roles    *route.Roles
+	Tasks    Tasks
+	// Persons are the sender keys of one person, the given one first; nil knows of no links.
+	Persons func(senderKey string) []string
 	// Queue is the mode for messages that come while an answer is made, Queues the same by channel.
 	Queue  string
 	Queues map[string]string
@@ -106,6 +109,8 @@ type Machines interface {
 	Sandbox(ctx context.Context, session, name string) (machine.Machine, error)
 	// Dir is the session's workspace as people know it, on the host.
 	Dir(session string) string
+	// Digest names what a sandbox is made of now; "" where there is none of that name.
+	Digest(name string) string
 	// Available tells why the sandbox cannot be had now, or nil.
 	Available(name string) error
 }
@@ -122,6 +127,9 @@ type Store interface {
 	store.Places
 	store.Decisions
 	store.Usages
+	store.Summaries
+	store.Memory
+	store.Extractions
 }
 
 // Config is what a Runner needs.
@@ -153,6 +161,10 @@ type Config struct {
 	// Show is told of each turn that runs, by the reply that will end it, whose text is not known yet. It may be nil, and so may
 	// what it returns.
 	Show func(r message.Reply) View
+	// Elevation says what holds of elevated mode for an agent's call of a turn, and Elevated writes down that a call leaves the
+	// sandbox by it. Nil: it never holds.
+	Elevation func(t store.Turn, agent string) tool.Elevation
+	Elevated  func(ctx context.Context, s tool.Subject, v tool.Verdict) error
 	// Stopped is the kill switch: why nothing may run, or "".
 	Stopped  func() string
 	Now      func() time.Time
@@ -182,6 +194,7 @@ type Runner struct {
 	running  map[string]*active // by place
 	wake     chan struct{}      // closed and replaced by Resume
 	sessions *sessions
+	ended    chan struct{} // a turn waits for extraction
 }
 
 // NewRunner returns a runner.
@@ -220,5 +233,6 @@ func NewRunner(cfg Config) *Runner {
 		running:  map[string]*active{},
 		wake:     make(chan struct{}),
 		sessions: newSessions(cfg.Store),
+		ended:    make(chan struct{}, 1),
 	}
 }
