@@ -19,12 +19,11 @@ func Checks() []config.Check {
 	return []config.Check{route.Check, checkTools, checkKinds, checkProjects, checkInstalled, checkElevated}
 }
 
-// checkKinds refuses the kinds of agents that cannot run yet. A program that was meant for a container of its own must not become
-// a chat with tools.
+// checkKinds refuses the kinds of agents that cannot run yet: they must not become a chat with tools.
 func checkKinds(c *config.Config) config.Errors {
 	var errs config.Errors
 	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
-		if kind := c.Agents[name].Kind; kind != "chat" {
+		if kind := c.Agents[name].Kind; kind == "cli" {
 			key := []string{"agent_configs", name, "kind"}
 			errs = append(errs, config.Error{
 				File: c.Path, Line: c.Line(key...), Key: config.KeyString(key...),

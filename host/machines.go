@@ -104,7 +104,7 @@ func warmPools(c *config.Config) []sandbox.Pool {
 	for _, name := range slices.Sorted(maps.Keys(c.Sandboxes)) {
 		add(c.Sandboxes[name])
 	}
-	return pools
+	return append(pools, codePools(c)...)
 }
 
 // poolStats is what is known of the warm pools, for metrics.

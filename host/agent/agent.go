@@ -38,7 +38,8 @@ type Agent struct {
 	// Sandboxed is true when configuration puts the agent's machine tools into the sandbox called Sandbox.
 	Sandboxed bool
 	Sandbox   string
-	Delegates []string // agents that it may give work to
+	Delegates []string  // agents that it may give work to
+	Programs  *Programs // of kind code
 	// Budget is what its model calls may use in a day.
 	Budget budget.Amount
 }
@@ -46,6 +47,7 @@ type Agent struct {
 // Kinds of agents.
 const (
 	KindChat = "chat"
+	KindCode = "code"
 )
 
 // Generation is everything that a turn is decided by, taken at its begin and kept to its end.

@@ -35,13 +35,14 @@ func (t *turn) ask(ctx context.Context) (model.Response, error) {
 // callWith makes one call with a part of the conversation before the turn.
 func (t *turn) callWith(ctx context.Context, req model.Request, before []model.Message) (model.Response, error) {
 	req.Messages = append(before, req.Messages...)
-	return t.stream(ctx, req, func(d model.Delta) {
+	answer, err := t.stream(ctx, t.agent.Programs.request(req), func(d model.Delta) {
 		kind := message.TextDelta
 		if d.Reset {
 			kind = message.TextReset
 		}
 		t.publish(message.Event{Kind: kind, Text: d.Text})
 	})
+	return t.program(answer), err
 }
 
 // stream calls the agent's model on the account of who is answered. What it costs is committed with the step that comes of it.

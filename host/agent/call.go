@@ -99,7 +99,7 @@ func (t *turn) permitted(ctx context.Context) error {
 // enforcer is the one that decides for the turn.
 func (t *turn) enforcer() *tool.Enforcer {
 	enforcer, err := tool.NewEnforcer(tool.EnforcerConfig{
-		Registry: t.gen.Registry, Policies: t.policies, Stopped: t.cfg.Stopped, Elevated: t.cfg.Elevated, Now: t.cfg.Now, Log: t.cfg.Log,
+		Registry: t.agent.registry(t.gen), Policies: t.policies, Stopped: t.cfg.Stopped, Elevated: t.cfg.Elevated, Now: t.cfg.Now, Log: t.cfg.Log,
 	})
 	if err != nil { // a generation without a registry; it is never made
 		panic(err)
@@ -109,7 +109,11 @@ func (t *turn) enforcer() *tool.Enforcer {
 
 // admit asks the one function that decides, which asks a person where one has to agree, and logs what it said.
 func (t *turn) admit(ctx context.Context, c model.ToolCall) (tool.Verdict, error) {
-	v, err := t.enforcer().Admit(ctx, t.subject(), c, people{t}, func(v tool.Verdict, a store.Approval) {
+	return t.admitAs(ctx, t.subject(), c, people{t})
+}
+
+func (t *turn) admitAs(ctx context.Context, s tool.Subject, c model.ToolCall, asked tool.Approver) (tool.Verdict, error) {
+	v, err := t.enforcer().Admit(ctx, s, c, asked, func(v tool.Verdict, a store.Approval) {
 		start := newToolStart(c, v)
 		t.publishVerdict(start)
 		t.publish(message.Event{
@@ -232,6 +236,7 @@ func (t *turn) perform(ctx context.Context, v tool.Verdict, c model.ToolCall, ca
 	if err != nil {
 		return tool.Result{Text: "the call was not run: " + err.Error(), IsError: true}
 	}
+	call.Helper = t.helper(c)
 	call.Machine, call.Place = m, tool.PlaceLabels(v.Where, !v.Sandbox || !t.gen.Offline[v.SandboxName])
 	call.MaxText, call.Think = t.maxResult(c), t.think
 	return t.refine(ctx, c, t.cfg.Tools.Run(ctx, v, call))
@@ -266,6 +271,7 @@ func (t *turn) machine(ctx context.Context, v tool.Verdict) (machine.Machine, er
 func (t *turn) result(r ToolResult) {
 	t.step(store.StepToolResult, r)
 	t.session.label(r.Result.Labels)
+	t.violated(r)
 	t.publish(message.Event{
 		Kind: message.ToolResult, Call: r.Call, Tool: r.Tool, Text: r.Result.Text, IsError: r.Result.IsError, Where: r.Where, Verdict: r.Verdict,
 	})

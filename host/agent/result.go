@@ -17,7 +17,7 @@ const wholeResult = 1 << 20
 
 // maxResult is the bound that the runner keeps a call's text to; 0 is its own.
 func (t *turn) maxResult(c model.ToolCall) int {
-	if t.gen.Tasks.ResultMax == 0 || c.Name == tool.ReadResult {
+	if t.gen.Tasks.ResultMax == 0 || c.Name == tool.ReadResult || t.agent.Programs != nil { // a model of programs could not read the rest
 		return 0
 	}
 	return wholeResult

@@ -122,6 +122,8 @@ func (t *turn) contained(ctx context.Context) (text string, err error) {
 			return "", err
 		}
 		return t.loop(ctx)
+	case KindCode:
+		return t.codeLoop(ctx)
 	}
 	return "", plainError(fmt.Sprintf("agents of kind %q cannot be run by this flynn", t.agent.Kind))
 }

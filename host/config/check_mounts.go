@@ -137,6 +137,9 @@ func (c *checker) writable() (sources []string) {
 	for _, name := range sorted(c.cfg.Sandboxes) {
 		all = append(all, c.cfg.Sandboxes[name])
 	}
+	for _, name := range sorted(c.cfg.Agents) {
+		all = append(all, c.cfg.Agents[name].Code.sandbox(nil))
+	}
 	for _, s := range all {
 		for _, m := range s.Mounts {
 			if !m.ReadOnly {

@@ -167,6 +167,8 @@ type Agent struct {
 	// Sandbox is true, false, or the name of a [sandboxes.NAME]; missing, it is [sandbox] enabled.
 	Sandbox SandboxRef `toml:"sandbox"`
 	Kind    string     `toml:"kind" default:"chat" oneof:"chat code cli"`
+	// Code is about the programs of kind code.
+	Code Code `toml:"code"`
 	// Approve says which tool calls wait for a person at local doors when they would run on the host.
 	Approve string `toml:"approve" default:"shell" oneof:"shell none"`
 	// Delegates are the agents that it may give work to; without any it is not offered the tool.
