@@ -34,11 +34,15 @@ type Agent struct {
 	// Sandboxed is true when configuration puts the agent's machine tools into the sandbox called Sandbox.
 	Sandboxed bool
 	Sandbox   string
+	// CLI is the program of an agent of kind cli, and Registry holds its one tool; nil is the generation's.
+	CLI      *CLI
+	Registry *tool.Registry
 }
 
 // Kinds of agents.
 const (
 	KindChat = "chat"
+	KindCLI  = "cli"
 )
 
 // Generation is everything that a turn is decided by, taken at its begin and kept to its end.

@@ -37,7 +37,7 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 	said := newUserStep(c.rows, files)
 	said.Notes = t.takeNotes()
 	used := t.session.used
-	said.Generation, said.Labels, said.Used = gen.Number, t.session.labels, &used
+	said.Generation, said.Labels, said.Used, said.Program = gen.Number, t.session.labels, &used, t.session.program
 	t.step(store.StepUser, said)
 	t.run(ctx)
 }

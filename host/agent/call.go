@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,7 +78,7 @@ func (t *turn) call(ctx context.Context, c model.ToolCall) error {
 // admit asks the one function that decides, which asks a person where one has to agree, and logs what it said.
 func (t *turn) admit(ctx context.Context, c model.ToolCall) (tool.Verdict, error) {
 	enforcer, err := tool.NewEnforcer(tool.EnforcerConfig{
-		Registry: t.gen.Registry, Policies: t.policies, Stopped: t.cfg.Stopped, Now: t.cfg.Now, Log: t.cfg.Log,
+		Registry: cmp.Or(t.agent.Registry, t.gen.Registry), Policies: t.policies, Stopped: t.cfg.Stopped, Now: t.cfg.Now, Log: t.cfg.Log,
 	})
 	if err != nil { // a generation without a registry; it is never made
 		panic(err)
@@ -150,11 +151,14 @@ func (t *turn) subject() tool.Subject {
 	door := route.Door(t.row.Channel)
 	local := door != route.DoorChannel
 	sandbox := tool.SandboxState{
-		Configured:    t.agent.Sandboxed && (!local || t.gen.LocalDoors),
+		Configured:    t.agent.Sandboxed && (!local || t.gen.LocalDoors || t.agent.Kind == KindCLI),
 		Name:          t.agent.Sandbox,
 		Names:         t.gen.Sandboxes,
 		Available:     t.cfg.Machines.Available(t.agent.Sandbox),
 		OnUnavailable: t.gen.OnUnavailable,
+	}
+	if t.agent.Kind == KindCLI {
+		sandbox.OnUnavailable = tool.UnavailableDeny // a program that was meant for a container never runs on the host
 	}
 	return tool.Subject{
 		Message: t.origin, Role: t.gen.Roles.Of(t.row.Channel, t.row.Sender), Door: door, Agent: t.agent.Name,
@@ -171,6 +175,7 @@ func (t *turn) execute(ctx context.Context, v tool.Verdict, c model.ToolCall) to
 		Progress: func(p []byte) {
 			t.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: string(p)})
 		},
+		Say: func(text string) { t.publish(message.Event{Kind: message.TextDelta, Text: text}) },
 	}
 	var w waiting
 	ctx, stop := t.noticed(ctx, c, &w)

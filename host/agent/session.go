@@ -22,6 +22,8 @@ type session struct {
 	used   Used         // by ended turns
 	count  int          // ended turns
 	last   string       // id of the latest turn
+	// program is what the program of an agent of kind cli calls the session.
+	program string
 }
 
 // transcript is one ended turn as a model sees it.
@@ -65,6 +67,7 @@ func (s *session) add(t *turnSteps) {
 	}
 	s.touched(t)
 	s.used.addTurn(t)
+	s.program = t.program(s.program)
 }
 
 // touched labels the session with what a turn has touched.

@@ -21,8 +21,9 @@ type UserStep struct {
 	Said       []Said   `json:"said"`
 	Group      bool     `json:"group,omitempty"` // more people than the speaker and Flynn may be there
 	Generation uint64   `json:"generation"`
-	Labels     []string `json:"labels,omitempty"` // of the session before the turn, and of what was said
-	Used       *Used    `json:"used,omitempty"`   // by the session before the turn
+	Labels     []string `json:"labels,omitempty"`  // of the session before the turn, and of what was said
+	Used       *Used    `json:"used,omitempty"`    // by the session before the turn
+	Program    string   `json:"program,omitempty"` // the session of an agent of kind cli as its program names it, before the turn
 }
 
 // Said is one message of a turn.

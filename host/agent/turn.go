@@ -96,6 +96,8 @@ func (t *turn) contained(ctx context.Context) (text string, err error) {
 	switch t.agent.Kind {
 	case "", KindChat:
 		return t.loop(ctx)
+	case KindCLI:
+		return t.runCLI(ctx)
 	}
 	return "", plainError(fmt.Sprintf("agents of kind %q cannot be run by this flynn", t.agent.Kind))
 }

@@ -82,6 +82,8 @@ type Call struct {
 	Place []string
 	// Progress receives output as it comes; never nil.
 	Progress func(p []byte)
+	// Say receives pieces of the answer itself, from tools that make it (see package cli); never nil.
+	Say func(text string)
 }
 
 // Result is what the model and the watching people get.
