@@ -61,7 +61,7 @@ func requests(c config.Approvals, t store.Turn, replyTo string, a store.Approval
 // configuration says so.
 func (h *Host) selfApproves(requester string) bool {
 	channel, _, _ := strings.Cut(requester, ":")
-	if route.Door(channel) != route.DoorChannel {
+	if route.Local(channel) {
 		return true
 	}
 	g := h.current.Load()

@@ -24,7 +24,7 @@ type backend struct{ h *Host }
 
 // Submit implements gateway.Backend. Only the doors of this machine come this way.
 func (b backend) Submit(ctx context.Context, m message.Message) error {
-	if !slices.Contains(config.LocalDoors(), m.Channel) {
+	if !slices.Contains(config.OwnDoors(), m.Channel) {
 		return fmt.Errorf("channel %q is not a door of this machine", m.Channel)
 	}
 	return b.h.inbox.Accept(ctx, m)
@@ -138,7 +138,7 @@ func (b backend) Conversations(ctx context.Context) ([]gateway.ConversationInfo,
 		channel, rest, _ := strings.Cut(s.Key, ":")
 		id := strings.TrimSuffix(rest, ":"+s.Agent)
 		known := slices.ContainsFunc(out, func(c gateway.ConversationInfo) bool { return c.Channel == channel && c.ID == id })
-		if !slices.Contains(config.LocalDoors(), channel) || known {
+		if !slices.Contains(config.OwnDoors(), channel) || known {
 			continue
 		}
 		out = append(out, gateway.ConversationInfo{
@@ -279,7 +279,7 @@ func (b backend) warnings(g *generation) []string {
 func stranded(waiting map[string]int, channels map[string]config.Channel) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(waiting)) {
-		if !slices.Contains(config.LocalDoors(), name) && !channels[name].Enabled {
+		if !slices.Contains(config.OwnDoors(), name) && !channels[name].Enabled {
 			out = append(out, fmt.Sprintf("%d replies wait for the channel %s, which is not configured.", waiting[name], name))
 		}
 	}

@@ -251,7 +251,7 @@ func (h *Host) Run(ctx context.Context) error {
 	for _, row := range noted {
 		h.runner.Note(row)
 	}
-	for _, door := range config.LocalDoors() {
+	for _, door := range config.OwnDoors() {
 		h.outbox.Attach(door, local{})
 	}
 	plugins, stopPlugins := context.WithCancel(context.WithoutCancel(ctx))

@@ -149,7 +149,7 @@ func (t *turn) publishVerdict(s ToolStart) {
 
 func (t *turn) subject() tool.Subject {
 	door := route.Door(t.row.Channel)
-	local := door != route.DoorChannel
+	local := route.Local(t.row.Channel)
 	sandbox := tool.SandboxState{
 		Configured:    t.agent.Sandboxed && (!local || t.gen.LocalDoors || t.agent.Kind == KindCLI),
 		Name:          t.agent.Sandbox,

@@ -36,7 +36,7 @@ func (g *Gate) Admit(m message.Message) Admission {
 	if why := g.Refusal(m); why != "" {
 		return Admission{Why: why}
 	}
-	if route.Door(m.Channel) == route.DoorChannel && !g.allow(m.SenderKey()) {
+	if !route.Local(m.Channel) && !g.allow(m.SenderKey()) {
 		return Admission{Why: "sender is over access.rate_per_minute"}
 	}
 	return Admission{Allowed: true}
@@ -45,7 +45,7 @@ func (g *Gate) Admit(m message.Message) Admission {
 // Refusal tells why a message is not to be answered however seldom its sender writes, or "".
 func (g *Gate) Refusal(m message.Message) string {
 	switch {
-	case route.Door(m.Channel) != route.DoorChannel:
+	case route.Local(m.Channel):
 		return ""
 	case m.Sender.Bot:
 		return "sender is a program"

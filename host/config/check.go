@@ -78,12 +78,15 @@ func (c *checker) reference(at keyPath, name, kind string) {
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// LocalDoors are the channel instances that every Flynn has.
+// LocalDoors are the channel instances where a person sits at this machine.
 func LocalDoors() []string { return []string{"terminal", "web"} }
 
-// ChannelNames are the names of all channel instances, the local doors included, sorted.
+// OwnDoors are the channel instances that every Flynn has: the local doors, and those for programs.
+func OwnDoors() []string { return append(LocalDoors(), "mcp", "openai") }
+
+// ChannelNames are the names of all channel instances, the host's own doors included, sorted.
 func (c *Config) ChannelNames() []string {
-	names := append(LocalDoors(), sorted(c.Channels)...)
+	names := append(OwnDoors(), sorted(c.Channels)...)
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -102,8 +105,8 @@ func (c *checker) names() {
 	}
 	for _, name := range sorted(c.cfg.Channels) {
 		c.name(keyPath{"channels", name}, name)
-		if slices.Contains(LocalDoors(), name) {
-			c.report(keyPath{"channels", name}, fmt.Sprintf("%q is a local door and needs no channel", name), "choose another name")
+		if slices.Contains(OwnDoors(), name) {
+			c.report(keyPath{"channels", name}, fmt.Sprintf("%q is a door of the host's own and needs no channel", name), "choose another name")
 		}
 	}
 	for _, name := range sorted(c.cfg.Tools) {

@@ -81,6 +81,8 @@ type Message struct {
 	About About `json:"about,omitzero"`
 	// Noted is true when the event is not answered by itself: the next turn of its conversation is told.
 	Noted bool `json:"noted,omitempty"`
+	// Agent is the one that is asked for by name; only doors of the host's own have a way to say it. Routing has the last word.
+	Agent string `json:"agent,omitempty"`
 	// SentAt is the platform's time of the event; zero when it tells none.
 	SentAt     time.Time `json:"sent_at,omitzero"`
 	ReceivedAt time.Time `json:"received_at,omitzero"`

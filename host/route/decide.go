@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/policy"
 )
 
@@ -37,8 +38,10 @@ func (d Decision) String() string {
 		who = "agent " + d.Agent
 	}
 	switch {
-	case d.Policy == "" && d.Static.Rule == "":
+	case d.Policy == "" && d.Static.Tier == "":
 		return who + ": no rule"
+	case d.Policy == "" && d.Static.Tier == TierAsked:
+		return who + ": asked for by name"
 	case d.Policy == "":
 		return fmt.Sprintf("%s: %s rule %s", who, d.Static.Tier, d.Static.Rule)
 	case d.Failed:
@@ -49,6 +52,14 @@ func (d Decision) String() string {
 	return fmt.Sprintf("%s: policy %s: %s", who, d.Policy, d.Reason)
 }
 
+// candidate is the agent that is asked for by name, or that of the rules.
+func (t *Table) candidate(m message.Message) (Match, bool) {
+	if m.Agent != "" {
+		return Match{Agent: m.Agent, Tier: TierAsked}, true
+	}
+	return t.Resolve(m.Channel, m.SenderKey())
+}
+
 // Decide routes a message: the table gives a candidate, the policies decide or abstain. It fills in Candidate, and
 // Agents unless the caller has narrowed them. Policies may be nil. Everything that routes, explains or replays
 // goes through here.
@@ -57,7 +68,7 @@ func Decide(ctx context.Context, table *Table, policies Policies, facts policy.R
 		facts.Agents = table.Agents()
 	}
 	var d Decision
-	if static, ok := table.Resolve(facts.Message.Channel, facts.Message.SenderKey()); ok && slices.Contains(facts.Agents, static.Agent) {
+	if static, ok := table.candidate(facts.Message); ok && slices.Contains(facts.Agents, static.Agent) {
 		d.Static, d.Agent, facts.Candidate = static, static.Agent, static.Agent
 	}
 	if policies == nil {

@@ -49,7 +49,7 @@ func (p people) have(senderKey string) bool {
 // Of is the role of a sender, given as Message.SenderKey, on a channel instance. Whoever is at a local door owns the place.
 func (r *Roles) Of(channel, senderKey string) string {
 	switch {
-	case Door(channel) != DoorChannel || r.owners.have(senderKey):
+	case Local(channel) || r.owners.have(senderKey):
 		return Owner
 	case r.members.have(senderKey):
 		return Member
@@ -57,13 +57,16 @@ func (r *Roles) Of(channel, senderKey string) string {
 	return Guest
 }
 
-// DoorChannel is the door of all channel instances but the local doors, which are named like their instances.
+// DoorChannel is the door of all channel instances but the host's own doors, which are named like their instances.
 const DoorChannel = "channel"
 
-// Door names the door that a channel instance stands for: channel, web or terminal.
+// Door names the door that a channel instance stands for: channel, web, terminal, openai or mcp.
 func Door(channel string) string {
-	if slices.Contains(config.LocalDoors(), channel) {
+	if slices.Contains(config.OwnDoors(), channel) {
 		return channel
 	}
 	return DoorChannel
 }
+
+// Local tells whether who speaks over a channel instance sits at this machine.
+func Local(channel string) bool { return slices.Contains(config.LocalDoors(), channel) }

@@ -22,6 +22,7 @@ type Tier string
 
 // The tiers, most specific first.
 const (
+	TierAsked   Tier = "asked" // no rule: the door was asked for the agent by name
 	TierSender  Tier = "sender"
 	TierGlob    Tier = "glob"
 	TierChannel Tier = "channel"
