@@ -16,7 +16,7 @@ import (
 
 // Checks are what a configuration has to pass besides its own rules, in `flynn serve` and `flynn config check` alike.
 func Checks() []config.Check {
-	return []config.Check{route.Check, checkTools, checkKinds, checkProjects, checkInstalled}
+	return []config.Check{route.Check, checkTools, checkKinds, checkCLIs, checkProjects, checkInstalled}
 }
 
 // checkKinds refuses the kinds of agents that cannot run yet. A program that was meant for a container of its own must not become
@@ -24,7 +24,7 @@ func Checks() []config.Check {
 func checkKinds(c *config.Config) config.Errors {
 	var errs config.Errors
 	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
-		if kind := c.Agents[name].Kind; kind != "chat" {
+		if kind := c.Agents[name].Kind; kind != "chat" && kind != "cli" {
 			key := []string{"agent_configs", name, "kind"}
 			errs = append(errs, config.Error{
 				File: c.Path, Line: c.Line(key...), Key: config.KeyString(key...),

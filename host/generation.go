@@ -48,6 +48,9 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	for name, s := range c.Sandboxes {
 		g.Offline[name] = offline(s)
 	}
+	for _, name := range cliAgents(c) {
+		g.Offline[cliSandbox(name)] = cliSpec(c, name).Network == "none"
+	}
 	for name, a := range c.Agents {
 		if g.Agents[name], err = newAgent(g.Registry, c, name, a); err != nil {
 			return nil, err
@@ -70,9 +73,13 @@ func newAgent(tools *tool.Registry, c *config.Config, name string, a config.Agen
 		system = c.SystemPrompt
 	}
 	m := c.Models[a.ModelTier]
-	return &agent.Agent{
+	made := &agent.Agent{
 		Window: agent.Window(m.ContextWindow, m.MaxOutputTokens),
 		Name:   name, Kind: a.Kind, System: system, Tier: a.ModelTier, Offered: offered, Tools: tools.ForModel(offered), Approve: a.Approve,
 		Sandboxed: c.Sandbox.Enabled && a.Sandbox.Enabled, Sandbox: a.Sandbox.Name,
-	}, nil
+	}
+	if a.Kind == agent.KindCLI {
+		return made, withCLI(made, c, name)
+	}
+	return made, nil
 }

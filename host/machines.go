@@ -39,12 +39,17 @@ type machines struct {
 	timeout    time.Duration // of commands on the host
 	mountRules mounts.Rules  // of sandboxes
 	secrets    map[string]config.Secret
-	hosts      map[string]*hostMachine
-	manager    *sandbox.Manager
+	folders    map[string]string // that programs of agents work in, by agent
+	// folderRules say which of them may be.
+	folderRules mounts.Rules
+	hosts       map[string]*hostMachine
+	manager     *sandbox.Manager
 	// unavailable is why no sandbox can be had, as last seen.
 	unavailable error
 	// engine is what the engine can do, as it was when it was last found, or nil.
 	engine *sandbox.Capabilities
+	// known tells whether a session is in the store. It is set before run.
+	known func(ctx context.Context, session string) (bool, error)
 	// looked is closed once the engine was looked at for the first time.
 	looked chan struct{}
 }
@@ -85,6 +90,7 @@ func (m *machines) configure(c *config.Config) {
 	m.timeout = time.Duration(c.Sandbox.TimeoutSeconds) * time.Second
 	m.mountRules = c.MountRules(os.Getenv)
 	m.secrets = c.Secrets()
+	m.configureCLIs(c)
 	m.specs = specs(c)
 	m.pools, m.poolCPU = warmPools(c), float64(c.Sandbox.WarmPoolCPU)/100
 	if m.manager != nil {
@@ -204,6 +210,7 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 		return fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
 	}
 	m.reconcile(ctx, manager)
+	m.sweepCLIs(ctx, manager)
 	m.mu.Lock()
 	m.manager = manager
 	manager.SetPools(m.pools, m.poolCPU)
@@ -305,6 +312,9 @@ func (m *machines) Sandbox(ctx context.Context, session, name string) (machine.M
 	m.mu.Unlock()
 	if !known {
 		return nil, fmt.Errorf("%w: there is no [sandboxes.%s]", machine.ErrUnavailable, name)
+	}
+	if err := m.permitted(name); err != nil {
+		return nil, err
 	}
 	return manager.Get(ctx, session, name, s)
 }

@@ -66,7 +66,7 @@ func (t *turn) runCLI(ctx context.Context) (string, error) {
 
 // mayRunCLI refuses a program on the host to everybody but an owner who sits at it, whatever the policies say.
 func (t *turn) mayRunCLI() error {
-	local := route.Door(t.row.Channel) != route.DoorChannel
+	local := route.Local(t.row.Channel)
 	owner := t.gen.Roles.Of(t.row.Channel, t.row.Sender) == route.Owner
 	if !t.agent.Sandboxed && !(local && owner) {
 		return plainError(fmt.Sprintf("agent %q runs %s on the host itself, which is for its owner's terminal and web page alone", t.agent.Name, t.agent.CLI.Name))

@@ -28,6 +28,7 @@ type Config struct {
 	Sandbox   Sandbox                 `toml:"sandbox"`
 	Sandboxes map[string]Sandbox      `toml:"sandboxes" inherit:"sandbox"` // named variations; unset keys inherit from Sandbox
 	Agents    map[string]Agent        `toml:"agent_configs"`
+	CLI       CLIHost                 `toml:"cli"`
 	Routing   Routing                 `toml:"routing"`
 	Models    map[string]Model        `toml:"models" keys:"fast default complex local"` // by tier; without any, default is the demo provider
 	Channels  map[string]Channel      `toml:"channels"`
@@ -160,6 +161,8 @@ type Agent struct {
 	Kind    string     `toml:"kind" default:"chat" oneof:"chat code cli"`
 	// Approve says which tool calls wait for a person at local doors when they would run on the host.
 	Approve string `toml:"approve" default:"shell" oneof:"shell none"`
+	// CLI is the program of an agent of kind cli.
+	CLI CLI `toml:"cli"`
 }
 
 // ToolOverrides narrow or extend a profile; deny wins.
