@@ -47,6 +47,21 @@ type cliHome struct {
 // cliHost starts a host. more is put into the agent's [cli].
 func cliHost(t *testing.T, dir, more string, adjust ...func(*Host)) *cliHome {
 	t.Helper()
+	return startCLI(t, dir, fmt.Sprintf(`
+command = ["sh", "-c", '''%s''', "pretended", "{session}", "new"]
+resume = ["sh", "-c", '''%s''', "pretended", "{session}", "old"]
+session_from = "given"
+output = "json-lines"
+fields = { delta = ["text type=delta"], answer = ["result type=end"], input = ["usage.in"], output = ["usage.out"] }
+unknown_session = ["no such session"]
+timeout_seconds = 20
+%s
+`, pretended, pretended, more), adjust...)
+}
+
+// startCLI starts a host with such an agent.
+func startCLI(t *testing.T, dir, program string, adjust ...func(*Host)) *cliHome {
+	t.Helper()
 	path := filepath.Join(dir, "flynn.toml")
 	text := fmt.Sprintf(`
 [store]
@@ -62,15 +77,8 @@ image = %q
 kind = "cli"
 sandbox = true
 [agent_configs.main.cli]
-command = ["sh", "-c", '''%s''', "pretended", "{session}", "new"]
-resume = ["sh", "-c", '''%s''', "pretended", "{session}", "old"]
-session_from = "given"
-output = "json-lines"
-fields = { delta = ["text type=delta"], answer = ["result type=end"], input = ["usage.in"], output = ["usage.out"] }
-unknown_session = ["no such session"]
-timeout_seconds = 20
 %s
-`, filepath.Join(dir, "s"), sandboxtest.Image, pretended, pretended, more)
+`, filepath.Join(dir, "s"), sandboxtest.Image, program)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -50,6 +51,9 @@ type machines struct {
 	engine *sandbox.Capabilities
 	// known tells whether a session is in the store. It is set before run.
 	known func(ctx context.Context, session string) (bool, error)
+	// network and roots are what proxies of sandboxes reach things by, other than the host's own in tests alone.
+	network egress.Network
+	roots   *x509.CertPool
 	// looked is closed once the engine was looked at for the first time.
 	looked chan struct{}
 }
@@ -202,6 +206,7 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 		PauseAfter: time.Duration(c.PauseAfter), IdleAfter: time.Duration(c.IdleAfter), MaxAge: time.Duration(c.MaxAge),
 		Lease:   time.Duration(c.Lease),
 		Secret:  m.secret,
+		Network: m.network, Roots: m.roots,
 		Bridged: m.egress.bridged, BridgeEnded: m.egress.bridgeEnded,
 		Decided: func(session string, d egress.Decision) { m.egress.decided(session, d) },
 		Ended:   func(session string, d egress.Decision) { m.egress.ended(session, d) },
