@@ -56,6 +56,7 @@ func cliConfig(c *config.Config, name string) cli.Config {
 	}
 	if a.CLI.Auth == "proxy" {
 		maps.Copy(p.Env, preset.ProxyEnv)
+		p.Command, p.Resume = cliProxyArgs(p.Command, preset.ProxyArgs), cliProxyArgs(p.Resume, preset.ProxyArgs)
 	}
 	cliOverrides(&p, a.CLI)
 	p.StateDir, p.Timeout = a.CLI.StateDir, time.Duration(a.CLI.TimeoutSeconds)*time.Second
@@ -79,6 +80,14 @@ func cliConfig(c *config.Config, name string) cli.Config {
 		p.AuthFiles, p.AuthSeed = nil, nil
 	}
 	return p
+}
+
+// cliProxyArgs puts arguments behind the name of a program.
+func cliProxyArgs(words, args []string) []string {
+	if len(words) == 0 {
+		return nil
+	}
+	return slices.Concat(words[:1], args, words[1:])
 }
 
 // cliOverrides puts what is written in the place of what the preset says.

@@ -132,3 +132,58 @@ func (f *responses) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "data: %s\n\n", e)
 	}
 }
+
+func TestCodex(t *testing.T) {
+	api := &responses{}
+	s, start := realCLI(t, "codex", "api.openai.com", api)
+	s.expect(s.ask("say hello"), "hello from the model")
+	s.end()
+	s = start()
+	s.expect(s.ask("and again"), "hello from the model")
+	api.mu.Lock()
+	defer api.mu.Unlock()
+	if n := len(api.seen); n != 2 || !strings.Contains(api.seen[1], "say hello") || !strings.Contains(api.seen[1], "and again") {
+		t.Errorf("the second of %d requests does not go on with the first", n)
+	}
+	for _, key := range api.keys {
+		if key != "Bearer "+modeltest.Key {
+			t.Errorf("a request came with the key %q", key)
+		}
+	}
+}
+
+func TestGemini(t *testing.T) {
+	var mu sync.Mutex
+	var seen []string
+	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(io.LimitReader(r.Body, 16<<20))
+		if err != nil {
+			return
+		}
+		if r.Header.Get("X-Goog-Api-Key") != modeltest.Key {
+			t.Errorf("%s came with the key %q", r.URL.Path, r.Header.Get("X-Goog-Api-Key"))
+		}
+		const usage = `"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":2,"totalTokenCount":11}`
+		const answer = `{"candidates":[{"content":{"role":"model","parts":[{"text":%q}]},"finishReason":"STOP","index":0}],` + usage + `}`
+		if strings.Contains(r.URL.Path, ":generateContent") { // it asks which model is to answer
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, answer, `{"complexity_reasoning":"none","complexity_score":1}`)
+			return
+		}
+		mu.Lock()
+		seen = append(seen, string(body))
+		mu.Unlock()
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "data: "+answer+"\n\n", "hello from the model")
+	})
+	s, start := realCLI(t, "gemini", "generativelanguage.googleapis.com", api)
+	s.expect(s.ask("say hello"), "hello from the model")
+	s.end()
+	s = start()
+	s.expect(s.ask("and again"), "hello from the model")
+	mu.Lock()
+	defer mu.Unlock()
+	if n := len(seen); n < 2 || !strings.Contains(seen[n-1], "say hello") || !strings.Contains(seen[n-1], "and again") {
+		t.Errorf("the last of %d requests does not go on with the first", n)
+	}
+}

@@ -92,6 +92,7 @@ sandbox = true
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- h.Run(ctx) }()
+	eventually(t, "the host is ready", h.ready.Load) // before that it is still listing the messages that it has
 	s := &cliHome{t: t, dir: dir, host: h}
 	var over bool
 	s.end = func() {
@@ -282,7 +283,9 @@ func TestVolumesOfSessionsThatAreGone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { _ = engine.Driver.RemoveVolume(context.Background(), strings.ToLower("flynn-test-other-"+instance)) })
+	t.Cleanup(func() {
+		_ = engine.Driver.RemoveVolume(context.Background(), strings.ToLower("flynn-test-other-"+instance))
+	})
 	s = cliHost(t, dir, "")
 	s.expect(s.ask("again"), "message 2 in")
 	mine, err := engine.Driver.ListVolumes(t.Context(), instance)

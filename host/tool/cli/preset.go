@@ -8,6 +8,8 @@ type Preset struct {
 	API API
 	// ProxyEnv is added where the proxy has the key: the program wants to see one, and gets a placeholder.
 	ProxyEnv map[string]string
+	// ProxyArgs stand behind the program's name then.
+	ProxyArgs []string
 	// LoginHosts are what the program reaches with a login of its owner's, besides the API.
 	LoginHosts []string
 }
@@ -85,8 +87,19 @@ func codex() Preset {
 			AuthFiles: []string{".codex/auth.json"}, AuthSeed: []string{".codex/config.toml"},
 		},
 		API:        API{Host: "api.openai.com", Header: "Authorization", Prefix: "Bearer "},
-		ProxyEnv:   map[string]string{"CODEX_API_KEY": placeholder},
+		ProxyEnv:   map[string]string{"OPENAI_API_KEY": placeholder},
+		ProxyArgs:  codexProvider(),
 		LoginHosts: []string{"chatgpt.com", "auth.openai.com"},
+	}
+}
+
+// codexProvider is OpenAI's API without what only a login reaches, and without WebSockets, which the proxy does not carry: the program would
+// try them for ten seconds at each run.
+func codexProvider() []string {
+	return []string{
+		"-c", `model_provider="openai-by-key"`,
+		"-c", `model_providers.openai-by-key={name="OpenAI",base_url="https://api.openai.com/v1",env_key="OPENAI_API_KEY",wire_api="responses",supports_websockets=false}`,
+		"-c", "features.apps=false", "-c", "features.plugins=false", "-c", "analytics.enabled=false",
 	}
 }
 
