@@ -325,4 +325,5 @@ func (h *Host) knowsSession(ctx context.Context, key string) (bool, error) {
 // configureCLIs takes over the folders of a generation's programs; m.mu is held.
 func (m *machines) configureCLIs(c *config.Config) {
 	m.folders, m.folderRules = cliFolders(c), c.CLIRules(os.Getenv)
+	m.mountRules.Roots = append(slices.Clip(m.mountRules.Roots), c.CLI.Roots...) // no other mount of the configuration lies there: it was checked
 }

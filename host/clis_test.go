@@ -62,8 +62,7 @@ timeout_seconds = 20
 // startCLI starts a host with such an agent.
 func startCLI(t *testing.T, dir, program string, adjust ...func(*Host)) *cliHome {
 	t.Helper()
-	path := filepath.Join(dir, "flynn.toml")
-	text := fmt.Sprintf(`
+	return runCLI(t, dir, fmt.Sprintf(`
 [store]
 dir = %q
 [gateway]
@@ -73,12 +72,19 @@ default_agent = "main"
 [sandbox]
 enabled = true
 image = %q
+mount_roots = [%q]
 [agent_configs.main]
 kind = "cli"
 sandbox = true
 [agent_configs.main.cli]
 %s
-`, filepath.Join(dir, "s"), sandboxtest.Image, program)
+`, filepath.Join(dir, "s"), sandboxtest.Image, filepath.Join(dir, "login"), program), adjust...)
+}
+
+// runCLI runs a host.
+func runCLI(t *testing.T, dir, text string, adjust ...func(*Host)) *cliHome {
+	t.Helper()
+	path := filepath.Join(dir, "flynn.toml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
