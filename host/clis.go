@@ -240,6 +240,7 @@ func withCLI(made *agent.Agent, c *config.Config, name string) error {
 	made.Offered, err = made.Registry.Offered(tool.Full, tool.Overrides{Deny: a.ToolOverrides.Deny})
 	made.CLI = &agent.CLI{
 		Name: program.Name, Workspace: program.Workspace, Gives: program.SessionFrom == cli.SessionGiven, Resumes: len(program.Resume) > 0,
+		Missing: program.Missing,
 	}
 	if made.Sandboxed {
 		made.Sandbox = cliSandbox(name)

@@ -55,6 +55,9 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 		if g.Agents[name], err = newAgent(g.Registry, c, name, a); err != nil {
 			return nil, err
 		}
+		if made := g.Agents[name]; made.CLI != nil && made.CLI.Missing != "" {
+			h.log.Warn("an agent cannot answer", "agent", name, "reason", made.CLI.Name+" cannot run: "+made.CLI.Missing)
+		}
 	}
 	return g, nil
 }

@@ -22,6 +22,8 @@ type CLI struct {
 	Workspace string
 	// Gives is true where the program's sessions are named by us, Resumes where they can go on at all.
 	Gives, Resumes bool
+	// Missing is why it cannot run as things are, such as a key that is not set; empty if nothing is.
+	Missing string
 }
 
 // runCLI hands the message to the agent's program and answers with what it says. No model of ours takes part; the steps look as if one had
@@ -64,8 +66,11 @@ func (t *turn) runCLI(ctx context.Context) (string, error) {
 	}
 }
 
-// mayRunCLI refuses a program on the host to everybody but an owner who sits at it, whatever the policies say.
+// mayRunCLI says what is missing before a container is made for nothing, and refuses a program on the host to everybody but an owner who sits at it, whatever the policies say.
 func (t *turn) mayRunCLI() error {
+	if why := t.agent.CLI.Missing; why != "" {
+		return plainError(fmt.Sprintf("%s cannot run: %s", t.agent.CLI.Name, why))
+	}
 	local := route.Local(t.row.Channel)
 	owner := t.gen.Roles.Of(t.row.Channel, t.row.Sender) == route.Owner
 	if !t.agent.Sandboxed && !(local && owner) {
