@@ -72,22 +72,18 @@ func (h *Host) selfApproves(requester string) bool {
 func (h *Host) newCommands() *command.Desk {
 	return command.NewDesk(command.Config{
 		Store: h.store, Approvals: h.desk, Log: h.log, Now: time.Now, Publish: h.broker.publish,
-		Role:    func(channel, sender string) string { return h.current.Load().Roles.Of(channel, sender) },
-		Stop:    h.runner.Stop,
-		Running: h.runner.Running,
-		Replied: h.outbox.Push,
+		Pairings: h.pairings,
+		Admits:   func(m message.Message) string { return h.current.Load().gate.Refusal(m) },
+		Role:     func(channel, sender string) string { return h.current.Load().Roles.Of(channel, sender) },
+		Place:    h.place,
+		Stop:     h.runner.Stop,
+		Look:     h.look,
+		Untold:   h.runner.Untold,
+		Halt:     h.halt,
+		Halted:   h.kill.why,
+		Replied:  h.outbox.Push,
 	})
 }
 
 // deliver hands on a message that was committed: a command to the host, everything else to the agents.
 func (h *Host) deliver(row store.InboxRow) { h.queue(agent.Item{Row: row}) }
-
-func (h *Host) queue(it agent.Item) {
-	if it.Turn == nil {
-		if _, ok := command.Parse(it.Row.Message.Text); ok {
-			h.commands.Push(it.Key(), it.Row)
-			return
-		}
-	}
-	h.lanes.Push(it.Key(), it)
-}

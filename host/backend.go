@@ -90,7 +90,7 @@ func (b backend) describe(ctx context.Context, t store.Turn) ([]agent.Piece, err
 	return agent.Describe(t, steps, reply)
 }
 
-// entries puts the pieces of a turn into the gateway's words. Calls are made one after the other, so a request that waits is
+// entries puts the pieces of a turn into the gateway's words. Calls that wait for a person are alone, so a request that waits is
 // about the first call without a result, and is shown with that call alone.
 func entries(t store.Turn, pieces []agent.Piece, waiting []store.Approval) []gateway.Entry {
 	var out []gateway.Entry
@@ -135,14 +135,14 @@ func (b backend) Conversations(ctx context.Context) ([]gateway.ConversationInfo,
 	}
 	var out []gateway.ConversationInfo
 	for _, s := range sessions {
-		channel, rest, _ := strings.Cut(s.Key, ":")
-		id := strings.TrimSuffix(rest, ":"+s.Agent)
+		place, _, _ := store.SessionParts(s.Key)
+		channel, id, _ := strings.Cut(place, ":")
 		known := slices.ContainsFunc(out, func(c gateway.ConversationInfo) bool { return c.Channel == channel && c.ID == id })
 		if !slices.Contains(config.OwnDoors(), channel) || known {
 			continue
 		}
 		out = append(out, gateway.ConversationInfo{
-			Channel: channel, ID: id, Agent: s.Agent, Last: s.Last, Title: b.title(ctx, channel, id), Running: b.h.runner.Running(channel + ":" + id),
+			Channel: channel, ID: id, Agent: s.Agent, Last: s.Last, Title: b.title(ctx, channel, id), Running: b.h.runner.RunningIn(channel + ":" + id),
 		})
 	}
 	return out, nil
@@ -164,7 +164,7 @@ func (b backend) title(ctx context.Context, channel, conversation string) string
 
 // Stop implements gateway.Backend.
 func (b backend) Stop(_ context.Context, channel, conversation string) error {
-	b.h.runner.Stop(channel + ":" + conversation)
+	b.h.runner.StopIn(channel + ":" + conversation)
 	return nil
 }
 
@@ -196,6 +196,7 @@ func (b backend) Status(ctx context.Context) gateway.Status {
 	s := gateway.Status{
 		Version: b.h.version, Generation: g.Number, Started: b.h.started, Agents: []gateway.AgentStatus{},
 		Channels: []gateway.ChannelStatus{}, Policies: b.h.policyStatuses(ctx), Warnings: b.warnings(g),
+		Halt: b.h.haltStatus(),
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.config.Agents)) {
 		a := g.config.Agents[name]
@@ -206,6 +207,7 @@ func (b backend) Status(ctx context.Context) gateway.Status {
 		}
 		s.Agents = append(s.Agents, st)
 	}
+	s.Models = modelStatuses(g.models.Status())
 	for _, p := range b.h.plugins.Status() {
 		if p.Kind == plugin.Tools {
 			s.Tools = append(s.Tools, b.toolStatus(g, p))

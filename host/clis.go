@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path"
 	"slices"
@@ -293,34 +294,34 @@ func (m *machines) forget(ctx context.Context, session string) error {
 // sweepCLIs removes the volumes of programs whose session is gone, as after a crash or a removal while the engine was away. Those of
 // other hosts carry other labels and are not seen.
 func (m *machines) sweepCLIs(ctx context.Context, manager *sandbox.Manager) {
-	if m.known == nil {
-		return
-	}
 	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
 	defer cancel()
-	err := manager.RemoveVolumes(ctx, func(v sandbox.Owned) bool {
+	known, err := m.homes(ctx)
+	if err != nil {
+		m.log.Warn("volumes of sessions that are gone are left, as the sessions could not be listed", "error", err)
+		return
+	}
+	err = manager.RemoveVolumes(ctx, func(v sandbox.Owned) bool {
 		session := v.Labels[sandbox.LabelSession]
-		if v.Labels[sandbox.LabelVolume] != cliVolume || session == "" {
+		if v.Labels[sandbox.LabelVolume] != cliVolume || session == "" || known[session] {
 			return false
 		}
-		known, err := m.known(ctx, session)
-		if err == nil && !known {
-			m.log.Info("volume of a session that is gone is removed", "volume", v.Name, "session", session)
-		}
-		return err == nil && !known
+		m.log.Info("volume of a session that is gone is removed", "volume", v.Name, "session", session)
+		return true
 	})
 	if err != nil {
 		m.log.Warn("volumes of sessions that are gone", "error", err)
 	}
 }
 
-// knowsSession tells whether the store has a session.
-func (h *Host) knowsSession(ctx context.Context, key string) (bool, error) {
-	_, err := h.store.Session(ctx, key)
-	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
+// sessionHomes are what the sandboxes of all sessions in the store are called by.
+func (h *Host) sessionHomes(ctx context.Context) (map[string]bool, error) {
+	list, err := h.store.Sessions(ctx, math.MaxInt32)
+	homes := make(map[string]bool, len(list))
+	for _, s := range list {
+		homes[store.SessionHome(s.Key)] = true
 	}
-	return err == nil, err
+	return homes, err
 }
 
 // configureCLIs takes over the folders of a generation's programs; m.mu is held.

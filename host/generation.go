@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/budget"
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model"
@@ -20,26 +21,29 @@ type generation struct {
 	*agent.Generation
 	config *config.Config
 	gate   *channel.Gate
+	scope  *route.Scope
 	models *model.Set
 }
 
 // newGeneration makes a configuration ready. It starts nothing.
 func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	table, _ := route.New(c) // its findings were errors of the file, or warnings of the check
-	roles := route.NewRoles(c.Access)
-	models, err := model.NewSet(c.Models, model.Options{Providers: providers.All(), Log: h.log, OnCall: h.metrics.modelCall})
+	roles := route.NewRoles(c.Access).With(h.pairings).WithClients(c.Clients)
+	models, err := model.NewSet(c.Models, model.Options{Providers: providers.All(), Log: h.log, OnCall: h.metrics.modelCall, Counts: &h.counts})
 	if err != nil {
 		return nil, err
 	}
-	gate := channel.NewGate(c.Access, roles, time.Now)
-	g := &generation{config: c, gate: gate, models: models, Generation: &agent.Generation{
+	gate := channel.NewGate(channel.GateConfig{Config: c, Roles: roles, Now: time.Now, Observe: h.metrics.admission})
+	g := &generation{config: c, gate: gate, scope: route.NewScope(c.Sessions), models: models, Generation: &agent.Generation{
 		Number: c.Generation, Table: table, Models: models, Registry: h.toolsOf(c), Roles: roles, Admits: gate.Refusal,
+		Queue: c.Sessions.Queue, Queues: queues(c), Idle: time.Duration(c.Sessions.IdleHours) * time.Hour,
 		LocalDoors: c.Sandbox.LocalDoors, OnUnavailable: c.Sandbox.OnUnavailable,
 		Agents: map[string]*agent.Agent{}, Names: slices.Sorted(maps.Keys(c.Agents)),
 		Limits: agent.Limits{
 			Steps: c.Budgets.StepsPerTurn, ToolCalls: c.Budgets.ToolCallsPerTurn, Tokens: c.Budgets.TokensPerTurn,
 			Time: time.Duration(c.Budgets.TurnTimeoutSeconds) * time.Second,
 		},
+		Budgets: dailyBudgets(c.Budgets),
 	}}
 	if c.Sandbox.Enabled {
 		g.Sandboxes = append(slices.Sorted(maps.Keys(c.Sandboxes)), "")
@@ -77,8 +81,10 @@ func newAgent(tools *tool.Registry, c *config.Config, name string, a config.Agen
 	}
 	m := c.Models[a.ModelTier]
 	made := &agent.Agent{
-		Window: agent.Window(m.ContextWindow, m.MaxOutputTokens),
+		Window: agent.Window(m.ContextWindow, m.MaxOutputTokens+m.Reasoning.Tokens()),
 		Name:   name, Kind: a.Kind, System: system, Tier: a.ModelTier, Offered: offered, Tools: tools.ForModel(offered), Approve: a.Approve,
+		Tiers: windows(c, a), Queue: a.Queue,
+		Budget:    budget.Amount{Tokens: int64(a.TokensPerDay), Cost: agent.Dollars(a.USDPerDay)},
 		Sandboxed: c.Sandbox.Enabled && a.Sandbox.Enabled, Sandbox: a.Sandbox.Name,
 	}
 	if a.Kind == agent.KindCLI {

@@ -22,11 +22,14 @@ import (
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/approval"
 	"github.com/flynnhost/flynn/host/channel"
+	"github.com/flynnhost/flynn/host/command"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/lane"
 	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/pairing"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/host/policy"
@@ -69,6 +72,8 @@ type Host struct {
 	shadows  *shadowLog
 	plugins  *plugin.Host
 	desk     *approval.Desk
+	pairings *pairing.Desk
+	kill     *killSwitch
 	inbox    *channel.Inbox
 	outbox   *channel.Outbox
 	live     *channel.Live
@@ -81,6 +86,7 @@ type Host struct {
 	services *service.Server
 	hooks    *gateway.Hooks // nil when no webhooks are taken
 	metrics  *metrics
+	counts   model.Counts
 	hangup   <-chan os.Signal
 	launcher []string
 
@@ -126,11 +132,15 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.store, err = sqlite.Open(ctx, c.Store.Dir); err != nil {
 		return err
 	}
+	if h.kill, err = openKillSwitch(ctx, h.store); err != nil {
+		return err
+	}
 	if h.media, err = h.openMedia(c); err != nil {
 		return err
 	}
 	registry := prometheus.NewRegistry()
 	h.metrics = newMetrics(registry)
+	registry.MustRegister(breakers{h.modelStatus})
 	h.registry = tool.NewRegistry()
 	if err := builtin.Register(h.registry, builtin.Config{Memory: h.store, Keep: h.keepFile}); err != nil {
 		return err
@@ -140,7 +150,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	h.machines = newMachines(filepath.Join(c.Store.Dir, "workspaces"), instance, newEgressLog(h.store, h.metrics, h.log), h.log)
-	h.machines.known = h.knowsSession
+	h.machines.homes = h.sessionHomes
 	ledger, err := openPolicyLedger(c.Store.Dir, h.store)
 	if err != nil {
 		return err
@@ -172,6 +182,9 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.desk, err = approval.New(approval.Config{Store: h.store, Notify: h.approvalChanged, SelfApprove: h.selfApproves}); err != nil {
 		return err
 	}
+	if err := h.openPairings(ctx); err != nil {
+		return err
+	}
 	if h.ledger, err = openLedger(c); err != nil {
 		return err
 	}
@@ -186,6 +199,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	observePools(registry, h.machines.poolStats)
 	h.gateway, err = gateway.New(gateway.Config{
 		Listen: c.Gateway.Listen, TokenFile: c.Gateway.TokenFile, Origins: c.Gateway.Origins, Log: h.log, Registry: registry,
+		Programs: h.programs(),
 	}, backend{h})
 	return err
 }
@@ -194,9 +208,16 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 func (h *Host) wire(c *config.Config) {
 	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Drafts: h.store, Media: h.openFile, Log: h.log, Count: h.metrics.delivery})
 	h.live = channel.NewLive(channel.LiveConfig{Outbox: h.outbox, Stream: h.streams, Log: h.log})
+	var commands *command.Desk
 	h.runner = agent.NewRunner(agent.Config{
+		Order: func(ctx context.Context, place string, row store.InboxRow) { commands.Order(ctx, place, row) },
 		Store: h.store, Machines: h.machines, Approvals: h.desk, Tools: &tool.Runner{Log: h.log},
 		Generation: h.inForce,
+		Stopped:    h.kill.why,
+		Place:      h.place,
+		Waiting:    func(place string) []agent.Item { return h.lanes.Waiting(place) },
+		Ledger:     h.newLedger(c),
+		Full:       h.metrics.budgetFull,
 		Replied:    h.outbox.Push,
 		Asked:      h.asked,
 		Publish:    h.broker.publish,
@@ -206,16 +227,18 @@ func (h *Host) wire(c *config.Config) {
 		Parallel:   c.Budgets.ParallelTurns,
 		Observe:    h.metrics.turn,
 	})
+	commands = h.newCommands()
 	h.lanes = lane.New(maxConversations, h.runner.Work)
-	h.commands = lane.New(maxConversations, h.newCommands().Work)
+	h.commands = lane.New(maxConversations, commands.Work)
 	h.inbox = channel.NewInbox(channel.InboxConfig{
-		Store:   h.store,
-		Admit:   func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },
-		Deliver: h.deliver,
-		Note:    h.runner.Note,
-		MaxAge:  time.Duration(c.Store.MaxAgeHours) * time.Hour,
-		Log:     h.log,
-		Count:   h.metrics.message,
+		Store:    h.store,
+		Admit:    func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },
+		Stranger: h.pairings.Offer,
+		Deliver:  h.deliver,
+		Note:     h.runner.Note,
+		MaxAge:   time.Duration(c.Store.MaxAgeHours) * time.Hour,
+		Log:      h.log,
+		Count:    h.metrics.message,
 	})
 }
 

@@ -64,6 +64,7 @@ var layers = map[string][]string{
 		"host/sandbox/image", "host/sandbox/mounts",
 	},
 	"host/store":    {"host/message"},
+	"host/budget":   {"host/store"},
 	"host/model":    {"host/config"},
 	"host/policy":   {"host/durable", "host/message", "host/glob", "host/signing", "sdk"},
 	"host/route":    {"host/config", "host/glob", "host/message", "host/policy"},
@@ -72,13 +73,15 @@ var layers = map[string][]string{
 	"host/provider": {"host/durable", "host/glob", "host/plugin", "host/tool"},
 	"host/channel":  {"host/message", "host/store", "host/lane", "host/route", "host/config", "sdk/markdown"},
 	"host/approval": {"host/store"},
-	"host/command":  {"host/approval", "host/message", "host/route", "host/store"},
+	"host/pairing":  {"host/message", "host/route", "host/store"},
+	"host/command":  {"host/approval", "host/message", "host/pairing", "host/route", "host/store"},
 	"host/tool":     {"host/approval", "host/machine", "host/message", "host/model", "host/netaddr", "host/policy", "host/store"},
 	"host/agent": {
-		"host/approval", "host/decisionlog", "host/machine", "host/message", "host/model", "host/policy", "host/route", "host/store", "host/tool",
+		"host/approval", "host/budget", "host/decisionlog", "host/machine", "host/message", "host/model", "host/policy", "host/route", "host/store", "host/tool",
 	},
 	"host/lint":    {"host/config", "host/policy", "host/store"},
 	"host/gateway": {"host/message", "host/store"},
+	"host/door":    {"host/message"},
 
 	"host/decisionlog": {"host/policy", "host/store"},
 }

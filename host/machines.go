@@ -49,8 +49,8 @@ type machines struct {
 	unavailable error
 	// engine is what the engine can do, as it was when it was last found, or nil.
 	engine *sandbox.Capabilities
-	// known tells whether a session is in the store. It is set before run.
-	known func(ctx context.Context, session string) (bool, error)
+	// homes are what the sandboxes of the sessions in the store are called by. It is set before run.
+	homes func(ctx context.Context) (map[string]bool, error)
 	// network and roots are what proxies of sandboxes reach things by, other than the host's own in tests alone.
 	network egress.Network
 	roots   *x509.CertPool

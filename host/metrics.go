@@ -9,7 +9,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"google.golang.org/grpc/codes"
 
+	"github.com/flynnhost/flynn/host/budget"
+	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/pairing"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/sandbox"
@@ -19,10 +22,14 @@ import (
 // metrics are what the host tells Prometheus. Labels come from the configuration, never from messages.
 type metrics struct {
 	messages    *prometheus.CounterVec   // by channel and fate
+	admissions  *prometheus.CounterVec   // by channel and ruling
+	pairings    *prometheus.CounterVec   // by event
 	deliveries  *prometheus.CounterVec   // by channel and outcome
 	turns       *prometheus.HistogramVec // seconds, by agent and state
 	models      *prometheus.HistogramVec // seconds, by tier, model and failure
 	tokens      *prometheus.CounterVec   // by tier, model and direction
+	cost        *prometheus.CounterVec   // US dollars, by tier and model
+	budgets     *prometheus.CounterVec   // calls without room, by level
 	plugins     *prometheus.CounterVec   // changes of state, by instance and state
 	calls       *prometheus.HistogramVec // seconds, by instance and method
 	events      *prometheus.CounterVec   // what plugins count, by instance and name
@@ -50,10 +57,14 @@ func newMetrics(r *prometheus.Registry) *metrics {
 	}
 	m := &metrics{
 		messages:   counter("messages_total", "Messages that arrived, by what became of them.", "channel", "fate"),
+		admissions: counter("admissions_total", "Messages that admission has judged on their arrival, by its ruling.", "channel", "ruling"),
+		pairings:   counter("pairing_events_total", "What became of strangers' requests, and wrong codes.", "event"),
 		deliveries: counter("deliveries_total", "Attempts to deliver a reply, by outcome; \"dead\" is one that was given up.", "channel", "outcome"),
 		turns:      seconds("turn_seconds", "Turns from their begin to the committed reply.", "agent", "state"),
 		models:     seconds("model_call_seconds", "Attempts at a model call; failure is empty for one that succeeded.", "tier", "model", "failure"),
 		tokens:     counter("tokens_total", "Tokens as the provider counts them.", "tier", "model", "direction"),
+		cost:       counter("model_cost_usd_total", "What model calls cost, by the prices of the configuration.", "tier", "model"),
+		budgets:    counter("budget_full_total", "Model calls that were not made because a daily budget had no room for them.", "level"),
 		plugins:    counter("plugin_states_total", "Changes of state of a plugin instance.", "instance", "state"),
 		calls:      seconds("plugin_call_seconds", "Calls to plugins.", "instance", "method", "ok"),
 		events:     counter("plugin_events_total", "What plugins count themselves; the names are theirs, at most 50 of an instance.", "instance", "name"),
@@ -114,6 +125,12 @@ func observePools(r *prometheus.Registry, stats func() sandbox.PoolStats) {
 
 func (m *metrics) message(channel, fate string) { m.messages.WithLabelValues(channel, fate).Inc() }
 
+func (m *metrics) admission(instance string, r channel.Ruling) {
+	m.admissions.WithLabelValues(instance, string(r)).Inc()
+}
+
+func (m *metrics) pairing(e pairing.Event) { m.pairings.WithLabelValues(string(e)).Inc() }
+
 func (m *metrics) delivery(channel, outcome string) {
 	m.deliveries.WithLabelValues(channel, outcome).Inc()
 }
@@ -126,7 +143,12 @@ func (m *metrics) modelCall(c model.Call) {
 	m.models.WithLabelValues(c.Tier, c.Model, string(c.Kind())).Observe(c.Duration.Seconds())
 	m.tokens.WithLabelValues(c.Tier, c.Model, "input").Add(float64(c.Usage.Input))
 	m.tokens.WithLabelValues(c.Tier, c.Model, "output").Add(float64(c.Usage.Output))
+	m.tokens.WithLabelValues(c.Tier, c.Model, "cache_read").Add(float64(c.Usage.CacheRead))
+	m.tokens.WithLabelValues(c.Tier, c.Model, "cache_write").Add(float64(c.Usage.CacheWrite))
+	m.cost.WithLabelValues(c.Tier, c.Model).Add(c.Usage.CostUSD)
 }
+
+func (m *metrics) budgetFull(level budget.Level) { m.budgets.WithLabelValues(string(level)).Inc() }
 
 func (m *metrics) pluginState(s plugin.Status) {
 	m.plugins.WithLabelValues(s.Name, string(s.State)).Inc()

@@ -110,7 +110,7 @@ func routeFacts(cmd *cli.Command, cfg *config.Config) (policy.RouteFacts, error)
 	if m.Conversation.ID == "" {
 		m.Conversation.ID = m.Sender.ID
 	}
-	facts := route.Facts(m.Bounded(), route.NewRoles(cfg.Access), time.Now())
+	facts := route.Facts(m.Bounded(), route.NewRoles(cfg.Access).WithClients(cfg.Clients), time.Now())
 	facts.Labels = tool.JoinLabels(nil, cmd.StringSlice("label"))
 	facts.Used = policy.Usage{Turns: cmd.Int("turns"), Tokens: cmd.Int64("tokens"), Cost: cmd.Int64("cost"), Age: cmd.Duration("age")}
 	return policy.RouteFacts{Facts: facts}, nil

@@ -22,6 +22,8 @@ func commands() []*cli.Command {
 		chatCommand(),
 		sandboxCommand(),
 		toolCommand(),
+		mcpCommand(),
+		usageCommand(),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/budget"
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
@@ -31,12 +32,17 @@ type Agent struct {
 	Offered tool.Set     // what it may call
 	Approve string       // see tool.Subject
 	Window  int          // bytes of conversation that its model is shown; see Window
+	// Tiers are those that people may choose for it, with the window of each.
+	Tiers map[string]int
+	Queue string // its own Queue mode; empty is the channel's
 	// Sandboxed is true when configuration puts the agent's machine tools into the sandbox called Sandbox.
 	Sandboxed bool
 	Sandbox   string
 	// CLI is the program of an agent of kind cli, and Registry holds its one tool; nil is the generation's.
 	CLI      *CLI
 	Registry *tool.Registry
+	// Budget is what its model calls may use in a day.
+	Budget budget.Amount
 }
 
 // Kinds of agents.
@@ -55,6 +61,13 @@ type Generation struct {
 	Registry *tool.Registry
 	Limits   Limits
 	Roles    *route.Roles
+	// Queue is the mode for messages that come while an answer is made, Queues the same by channel.
+	Queue  string
+	Queues map[string]string
+	// Idle is how long nothing is said until a place begins anew; 0 is for ever.
+	Idle time.Duration
+	// Budgets are those of a day; the agent's are its own.
+	Budgets budget.Limits
 	// Admits tells why a message is not to be answered, or "". It does not count the message.
 	Admits func(message.Message) (why string)
 	// LocalDoors puts local doors into the sandbox as well.
@@ -108,7 +121,9 @@ type Tools interface {
 type Store interface {
 	store.Inbox
 	store.Turns
+	store.Places
 	store.Decisions
+	store.Usages
 }
 
 // Config is what a Runner needs.
@@ -119,6 +134,16 @@ type Config struct {
 	Tools     Tools
 	// Generation returns the one in force and the policies in force, pinned.
 	Generation func() (*Generation, Policies)
+	// Place is the place that a message belongs to; its conversation where it is nil.
+	Place func(message.Message) string
+	// Order carries out an order to the host that stands in the queue, and settles its row.
+	Order func(ctx context.Context, place string, row store.InboxRow)
+	// Waiting shows what has come into the queue of a place since Work was called for it. It may be nil.
+	Waiting func(place string) []Item
+	// Ledger has the daily budgets; nil has none.
+	Ledger *budget.Ledger
+	// Full is told of each call for which a budget had no room, for metrics; it may be nil.
+	Full func(budget.Level)
 	// Replied hands on a reply that was committed.
 	Replied func(turn string, r message.Reply)
 	// Asked tells people over channels of a request for approval; it may be told of one again after a restart. It may be nil.
@@ -156,7 +181,8 @@ type Runner struct {
 
 	notes    notes
 	mu       sync.Mutex
-	running  map[string]context.CancelCauseFunc // by conversation key
+	running  map[string]*active // by place
+	wake     chan struct{}      // closed and replaced by Resume
 	sessions *sessions
 }
 
@@ -168,11 +194,20 @@ func NewRunner(cfg Config) *Runner {
 	if cfg.Stopped == nil {
 		cfg.Stopped = func() string { return "" }
 	}
+	if cfg.Place == nil {
+		cfg.Place = message.Message.ConversationKey
+	}
+	if cfg.Waiting == nil {
+		cfg.Waiting = func(string) []Item { return nil }
+	}
 	if cfg.Asked == nil {
 		cfg.Asked = func(context.Context, store.Turn, string, store.Approval) {}
 	}
 	if cfg.Observe == nil {
 		cfg.Observe = func(string, store.TurnState, time.Duration) {}
+	}
+	if cfg.Full == nil {
+		cfg.Full = func(budget.Level) {}
 	}
 	if cfg.Show == nil {
 		cfg.Show = func(message.Reply) View { return nil }
@@ -184,26 +219,8 @@ func NewRunner(cfg Config) *Runner {
 	return &Runner{
 		cfg:      cfg,
 		slots:    make(chan struct{}, cfg.Parallel),
-		running:  map[string]context.CancelCauseFunc{},
+		running:  map[string]*active{},
+		wake:     make(chan struct{}),
 		sessions: newSessions(cfg.Store),
 	}
-}
-
-// Stop ends the turn that runs in a conversation and tells whether there was one.
-func (r *Runner) Stop(conversationKey string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	cancel, ok := r.running[conversationKey]
-	if ok {
-		cancel(errStopped)
-	}
-	return ok
-}
-
-// Running tells whether a turn runs in a conversation.
-func (r *Runner) Running(conversationKey string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, ok := r.running[conversationKey]
-	return ok
 }

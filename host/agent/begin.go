@@ -9,20 +9,21 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// begin starts a turn for claimed messages and runs it to its end.
-func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, c claim) {
+// begin starts a turn for claimed messages and runs it to its end. rest is what waits behind them. It returns the messages that the
+// turn leaves to the next one.
+func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, at store.Place, c claim, rest []Item) (released []Item) {
 	m := c.rows[0].Message
-	a := gen.Agents[c.agent]
+	a := gen.Agents[c.agent].fitted(at.Tier)
 	now := r.cfg.Now()
-	t := &turn{Runner: r, gen: gen, policies: policies, agent: a, origin: m, row: store.Turn{
-		ID: store.NewID(now), Session: m.ConversationKey() + ":" + a.Name, Agent: a.Name, Channel: m.Channel,
+	t := &turn{Runner: r, gen: gen, policies: policies, agent: a, origin: m, place: at, rest: rest, mayInterrupt: c.fresh, row: store.Turn{
+		ID: store.NewID(now), Session: store.SessionKey(at.Key, a.Name, at.Epoch), Agent: a.Name, Channel: m.Channel,
 		Conversation: m.Conversation, Sender: m.SenderKey(), State: store.TurnRunning, Started: now.UTC(),
 	}}
 	for _, row := range c.rows {
 		t.row.Inbox = append(t.row.Inbox, row.ID)
 	}
 	if !t.load(ctx) {
-		return
+		return nil
 	}
 	t.row.ID = store.NewIDAfter(t.session.last, now) // the conversation is read back in the order of ids
 	t.session.last = t.row.ID
@@ -35,11 +36,11 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 		t.session.used.Began = t.row.Started
 	}
 	said := newUserStep(c.rows, files)
-	said.Notes = t.takeNotes()
+	said.Notes = append(opening(at, t.session), t.takeNotes()...)
 	used := t.session.used
 	said.Generation, said.Labels, said.Used, said.Program = gen.Number, t.session.labels, &used, t.session.program
 	t.step(store.StepUser, said)
-	t.run(ctx)
+	return t.run(ctx, c.rows)
 }
 
 // roleLabel says in the session's labels who has spoken in it, apart from owners: what others said stays in the
@@ -63,20 +64,26 @@ func attachmentLabels(rows []store.InboxRow) []string {
 }
 
 // resume runs on a turn of an earlier process from its last committed step. The configuration may have changed since: the
-// turn goes on only if the one in force would begin it too.
-func (r *Runner) resume(ctx context.Context, gen *Generation, policies Policies, it Item) {
+// turn goes on only if the one in force would begin it too. rest and the result are those of begin.
+func (r *Runner) resume(
+	ctx context.Context, gen *Generation, policies Policies, at store.Place, it Item, rest []Item,
+) (released []Item) {
 	log := r.cfg.Log.With("turn", it.Turn.ID)
 	if len(it.Rows) == 0 { // cannot be: the rows end with the turn
 		log.Error("turn has no message to answer")
-		return
+		return nil
 	}
 	a, ok := gen.Agents[it.Turn.Agent]
-	t := &turn{Runner: r, gen: gen, policies: policies, agent: a, row: *it.Turn, origin: it.Rows[0].Message}
-	if !ok {
+	t := &turn{
+		Runner: r, gen: gen, policies: policies, row: *it.Turn, origin: it.Rows[0].Message, place: at, rest: rest, mayInterrupt: true,
+	}
+	if ok {
+		t.agent = a.fitted(at.Tier)
+	} else {
 		t.agent = &Agent{Name: it.Turn.Agent}
 	}
 	if !t.load(ctx) {
-		return
+		return nil
 	}
 	steps, err := r.cfg.Store.Steps(ctx, it.Turn.ID)
 	if err == nil {
@@ -84,7 +91,6 @@ func (r *Runner) resume(ctx context.Context, gen *Generation, policies Policies,
 	}
 	switch {
 	case ctx.Err() != nil:
-		return
 	case err != nil:
 		t.fail(ctx, fmt.Errorf("read the turn back: %w", err))
 	case !ok:
@@ -93,11 +99,12 @@ func (r *Runner) resume(ctx context.Context, gen *Generation, policies Policies,
 		t.takeUp()
 		if err := t.stillRouted(ctx, it.Rows); err != nil {
 			t.fail(ctx, err)
-			return
+			return nil
 		}
 		log.Info("turn resumes", "steps", len(steps))
-		t.run(ctx)
+		return t.run(ctx, it.Rows)
 	}
+	return nil
 }
 
 // takeUp counts what the turn has used, and labels the session with what it has touched.
@@ -115,7 +122,7 @@ func (t *turn) takeUp() {
 // stillRouted makes sure that the messages of a resumed turn would come to its agent now.
 func (t *turn) stillRouted(ctx context.Context, rows []store.InboxRow) error {
 	for _, row := range rows {
-		agent, why, decisions := t.route(ctx, t.gen, t.policies, row.Message)
+		agent, why, decisions := t.route(ctx, t.gen, t.policies, t.place, row.Message)
 		t.pending.Decisions = append(t.pending.Decisions, decisions...)
 		switch {
 		case agent == "":

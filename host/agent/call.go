@@ -17,23 +17,38 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// runCalls brings every call of an answer to a result, one after the other. A call that an earlier process had
-// started is not run again: its result says that it was interrupted.
+// runCalls brings every call of an answer to a result: those that only look side by side, all others one after the other. A call
+// that an earlier process had started is not run again: its result says that it was interrupted.
 func (t *turn) runCalls(ctx context.Context, n int) error {
-	for _, c := range t.steps.entries[n].answer.Message.Calls {
-		e := &t.steps.entries[n]
-		if _, done := e.results[c.ID]; done {
-			continue
+	for calls := t.steps.entries[n].answer.Message.Calls; len(calls) > 0; {
+		if looks := t.lookers(n, calls); len(looks) > 1 {
+			settled, err := t.sideBySide(ctx, looks)
+			if err != nil {
+				return err
+			}
+			if calls = calls[settled:]; settled > 0 {
+				continue
+			}
 		}
-		if start, started := e.started[c.ID]; started {
-			t.interrupted(start)
-			continue
-		}
-		if err := t.call(ctx, c); err != nil {
+		if err := t.callOnce(ctx, n, calls[0]); err != nil {
 			return err
 		}
+		calls = calls[1:]
 	}
 	return t.commit(ctx)
+}
+
+// callOnce brings one call to a result, unless it has one.
+func (t *turn) callOnce(ctx context.Context, n int, c model.ToolCall) error {
+	e := &t.steps.entries[n]
+	if _, done := e.results[c.ID]; done {
+		return nil
+	}
+	if start, started := e.started[c.ID]; started {
+		t.interrupted(start)
+		return nil
+	}
+	return t.call(ctx, c)
 }
 
 func (t *turn) interrupted(start ToolStart) {
@@ -42,11 +57,8 @@ func (t *turn) interrupted(start ToolStart) {
 
 // call decides about one call and runs it if it may run.
 func (t *turn) call(ctx context.Context, c model.ToolCall) error {
-	if err := t.within(); err != nil {
+	if err := t.permitted(ctx); err != nil {
 		return err
-	}
-	if t.calls >= t.gen.Limits.ToolCalls {
-		return plainError(fmt.Sprintf("the turn used its %d tool calls", t.gen.Limits.ToolCalls))
 	}
 	t.publish(message.Event{Kind: message.ToolCall, Call: c.ID, Tool: c.Name, Args: validJSON(c.Args)})
 	v, err := t.admit(ctx, c)
@@ -75,15 +87,31 @@ func (t *turn) call(ctx context.Context, c model.ToolCall) error {
 	return t.commit(ctx)
 }
 
-// admit asks the one function that decides, which asks a person where one has to agree, and logs what it said.
-func (t *turn) admit(ctx context.Context, c model.ToolCall) (tool.Verdict, error) {
+// permitted checks the limits of the turn before a call.
+func (t *turn) permitted(ctx context.Context) error {
+	if err := t.within(ctx); err != nil {
+		return err
+	}
+	if t.calls >= t.gen.Limits.ToolCalls {
+		return plainError(fmt.Sprintf("the turn used its %d tool calls", t.gen.Limits.ToolCalls))
+	}
+	return nil
+}
+
+// enforcer is the one that decides for the turn.
+func (t *turn) enforcer() *tool.Enforcer {
 	enforcer, err := tool.NewEnforcer(tool.EnforcerConfig{
 		Registry: cmp.Or(t.agent.Registry, t.gen.Registry), Policies: t.policies, Stopped: t.cfg.Stopped, Now: t.cfg.Now, Log: t.cfg.Log,
 	})
 	if err != nil { // a generation without a registry; it is never made
 		panic(err)
 	}
-	v, err := enforcer.Admit(ctx, t.subject(), c, people{t}, func(v tool.Verdict, a store.Approval) {
+	return enforcer
+}
+
+// admit asks the one function that decides, which asks a person where one has to agree, and logs what it said.
+func (t *turn) admit(ctx context.Context, c model.ToolCall) (tool.Verdict, error) {
+	v, err := t.enforcer().Admit(ctx, t.subject(), c, people{t}, func(v tool.Verdict, a store.Approval) {
 		start := newToolStart(c, v)
 		t.publishVerdict(start)
 		t.publish(message.Event{
@@ -97,13 +125,18 @@ func (t *turn) admit(ctx context.Context, c model.ToolCall) (tool.Verdict, error
 		}
 		return v, err
 	}
+	t.decided(c, v)
+	return v, nil
+}
+
+// decided adds what was decided about a call, and what led to it, to the next commit.
+func (t *turn) decided(c model.ToolCall, v tool.Verdict) {
 	now := t.cfg.Now()
 	t.pending.Decisions = append(t.pending.Decisions, decisionlog.Rows(now, v.Records)...)
 	t.pending.Decisions = append(t.pending.Decisions, store.Decision{
 		At: now, Kind: "enforce", Policy: "host", Digest: v.Policy, Answer: fmt.Sprintf("%s %s", v.Action, v.Where),
 		Reason: fmt.Sprintf("%s: %q", c.Name, v.Reasons),
 	})
-	return v, nil
 }
 
 func newToolStart(c model.ToolCall, v tool.Verdict) ToolStart {
@@ -157,26 +190,36 @@ func (t *turn) subject() tool.Subject {
 		Available:     t.cfg.Machines.Available(t.agent.Sandbox),
 		OnUnavailable: t.gen.OnUnavailable,
 	}
-	if t.agent.Kind == KindCLI {
-		sandbox.OnUnavailable = tool.UnavailableDeny // a program that was meant for a container never runs on the host
+	if t.origin.Call != nil || t.agent.Kind == KindCLI {
+		sandbox.OnUnavailable = tool.UnavailableDeny // who asks for the sandbox, or was meant for one, is not given the host instead
 	}
 	return tool.Subject{
 		Message: t.origin, Role: t.gen.Roles.Of(t.row.Channel, t.row.Sender), Door: door, Agent: t.agent.Name,
 		Session: t.row.Session, Turn: t.row.ID, Offered: t.agent.Offered, Labels: t.session.labels,
 		CallsInTurn: t.calls, Used: t.usage(), Sandbox: sandbox, LocalDoor: local, Approve: t.agent.Approve,
-		Dir: t.cfg.Machines.Dir(t.row.Session),
+		Dir: t.cfg.Machines.Dir(t.home()),
 	}
 }
 
-// execute runs an allowed call in its place. Trouble of the host becomes a result: the model and the person are told, the host lives on.
+// execute runs an allowed call in its place.
 func (t *turn) execute(ctx context.Context, v tool.Verdict, c model.ToolCall) tool.Result {
-	call := tool.Call{
+	return t.perform(ctx, v, c, t.toolCall(v, c))
+}
+
+// toolCall is a call with what its tool is told of the turn as it stands.
+func (t *turn) toolCall(v tool.Verdict, c model.ToolCall) tool.Call {
+	return tool.Call{
 		ID: c.ID, Name: c.Name, Args: v.Args, Session: t.row.Session, Agent: t.agent.Name, Sender: t.row.Sender, Labels: t.session.labels,
 		Progress: func(p []byte) {
 			t.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: string(p)})
 		},
 		Say: func(text string) { t.publish(message.Event{Kind: message.TextDelta, Text: text}) },
 	}
+}
+
+// perform runs an allowed call. It may be beside others, and touches nothing of the turn that changes. Trouble of the host becomes a
+// result: the model and the person are told, the host lives on.
+func (t *turn) perform(ctx context.Context, v tool.Verdict, c model.ToolCall, call tool.Call) tool.Result {
 	var w waiting
 	ctx, stop := t.noticed(ctx, c, &w)
 	defer stop()
@@ -188,10 +231,13 @@ func (t *turn) execute(ctx context.Context, v tool.Verdict, c model.ToolCall) to
 	return t.cfg.Tools.Run(ctx, v, call)
 }
 
+// home is what the session's workspace and sandboxes are called by: they outlast its beginnings.
+func (t *turn) home() string { return store.SessionHome(t.row.Session) }
+
 // ended tells whether somebody ended the turn for good, as opposed to the host going down.
 func ended(ctx context.Context) bool {
 	cause := context.Cause(ctx)
-	return errors.Is(cause, errStopped) || errors.Is(cause, errTime)
+	return errors.Is(cause, errStopped) || errors.Is(cause, errTime) || errors.Is(cause, errInterrupted) || errors.Is(cause, errHalted)
 }
 
 // machine is where the call acts; nil where it acts on none, so that a note or a web page opens no workspace.
@@ -200,9 +246,9 @@ func (t *turn) machine(ctx context.Context, v tool.Verdict) (machine.Machine, er
 	case !v.OnMachine():
 		return nil, nil
 	case v.Sandbox:
-		return t.cfg.Machines.Sandbox(ctx, t.row.Session, v.SandboxName)
+		return t.cfg.Machines.Sandbox(ctx, t.home(), v.SandboxName)
 	}
-	return t.cfg.Machines.Host(t.row.Session)
+	return t.cfg.Machines.Host(t.home())
 }
 
 // result records what came of a call and shows it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,10 @@ type Item struct {
 	Row  store.InboxRow
 	Turn *store.Turn
 	Rows []store.InboxRow // of Turn
+	// Order is true for an order to the host that must not overtake what was said before it.
+	Order bool
+	// released: a turn had taken the message and was stopped for a later one.
+	released bool
 }
 
 // Recover lists the work that the store still holds, in order: turns that were running first, then
@@ -56,7 +61,7 @@ func Recover(ctx context.Context, s Store) ([]Item, error) {
 	return items, nil
 }
 
-// Key is the conversation that the item belongs to.
+// Key is the conversation that the item comes from.
 func (it Item) Key() string {
 	if it.Turn != nil {
 		return it.Turn.Channel + ":" + it.Turn.Conversation.ID
@@ -64,9 +69,12 @@ func (it Item) Key() string {
 	return it.Row.Message.ConversationKey()
 }
 
-// Work answers the first of the items that wait in a conversation, together with those after it that one
+// Work answers the first of the items that wait in a place, together with those after it that one
 // answer can serve, and returns the rest. It is the work function of a lane.
 func (r *Runner) Work(ctx context.Context, key string, items []Item) (rest []Item) {
+	if items[0].Turn == nil && !r.awake(ctx) {
+		return nil
+	}
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
@@ -81,15 +89,35 @@ func (r *Runner) Work(ctx context.Context, key string, items []Item) (rest []Ite
 	}()
 	gen, policies := r.cfg.Generation()
 	defer policies.Release()
-	if items[0].Turn != nil {
-		r.resume(ctx, gen, policies, items[0])
+	at, err := r.placeOf(ctx, gen, key, items[0])
+	switch {
+	case err != nil:
+		if ctx.Err() == nil {
+			r.cfg.Log.Error("place cannot be read; trying again", "place", key, "error", err)
+			pause(ctx)
+		}
+		return items
+	case items[0].Turn != nil:
+		return slices.Concat(r.resume(ctx, gen, policies, at, items[0], items[1:]), items[1:])
+	case items[0].Order:
+		r.order(ctx, gen, key, items[0].Row)
 		return items[1:]
 	}
-	c := r.claim(ctx, gen, policies, items)
+	c := r.claim(ctx, gen, policies, at, items)
+	var released []Item
 	if len(c.rows) > 0 {
-		r.begin(ctx, gen, policies, c)
+		released = r.begin(ctx, gen, policies, at, c, items[c.taken:])
 	}
-	return items[c.taken:]
+	return slices.Concat(released, items[c.taken:])
+}
+
+// order has an order carried out. Like a message, it may have waited through a change of who is admitted.
+func (r *Runner) order(ctx context.Context, gen *Generation, place string, row store.InboxRow) {
+	if why := gen.Admits(row.Message); why != "" {
+		r.drop(ctx, row, why, nil)
+		return
+	}
+	r.cfg.Order(ctx, place, row)
 }
 
 // giveUp settles an item whose work panicked outside a turn's own loop. Left as it is, it would end this process, and every later
@@ -114,17 +142,18 @@ type claim struct {
 	rows      []store.InboxRow
 	agent     string
 	decisions []store.Decision
+	fresh     bool // not all of the rows come from a turn that was stopped
 }
 
-// claim routes messages until one belongs to another sender or another agent. Only one sender's messages are joined:
-// a turn acts with the rights of its sender.
-func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, items []Item) claim {
+// claim routes messages until one belongs to another sender, another conversation or another agent, or stands alone by the queue's
+// mode. Only one sender's messages are joined: a turn acts with the rights of its sender.
+func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, at store.Place, items []Item) claim {
 	var c claim
 	for _, it := range items {
-		if it.Turn != nil || len(c.rows) > 0 && !it.Row.Message.Sender.Equal(c.rows[0].Message.Sender) {
+		if it.Turn != nil || it.Order || len(c.rows) > 0 && !it.follows(c.rows[0].Message) {
 			break
 		}
-		agent, why, decisions := r.route(ctx, gen, policies, it.Row.Message)
+		agent, why, decisions := r.route(ctx, gen, policies, at, it.Row.Message)
 		switch {
 		case ctx.Err() != nil:
 			return claim{} // policies that are cut off fail closed; the next process asks them again
@@ -144,23 +173,34 @@ func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, 
 		c.agent = agent
 		c.rows = append(c.rows, it.Row)
 		c.decisions = append(c.decisions, decisions...)
+		c.fresh = c.fresh || !it.released
 		c.taken++
+		if gen.queue(gen.Agents[agent], it.Row.Message.Channel) == QueueFollowup {
+			break
+		}
 	}
 	return c
+}
+
+// joins tells whether one answer can serve both messages. A call of a tool is answered by itself.
+func joins(first, next message.Message) bool {
+	return next.Sender.Equal(first.Sender) && next.Agent == first.Agent && first.Call == nil && next.Call == nil
 }
 
 // route names the agent that answers a message, or says why none does. The message was admitted when it came; since
 // then it may have waited through a restart or a change of the configuration, so whoever is in force now is asked again. Who
 // answers is asked of the function that every door and `flynn route test` use. A bug in it concerns one message, which
 // is set aside.
-func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, m message.Message) (agent, why string, _ []store.Decision) {
+func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, at store.Place, m message.Message) (
+	agent, why string, _ []store.Decision,
+) {
 	defer r.recovered("event", m.EventID, func() { agent, why = "", errBroken.Error() })
 	if why := gen.Admits(m); why != "" {
 		return "", why, nil
 	}
 	now := r.cfg.Now()
-	facts := policy.RouteFacts{Facts: route.Facts(m, gen.Roles, now), Agents: gen.Names}
-	d, records := route.Decide(ctx, gen.Table, knowing{policies, r, m.ConversationKey()}, facts)
+	facts := policy.RouteFacts{Facts: route.Facts(m, gen.Roles, now), Agents: gen.Roles.Agents(m, gen.Names)}
+	d, records := route.Decide(ctx, gen.Table.With(at.Agent), knowing{policies, r, at}, facts)
 	decisions := []store.Decision{{
 		At: now, Kind: "route_table", Policy: "table", Answer: d.Static.Agent,
 		Reason: strings.TrimSpace(fmt.Sprintf("%s %s", d.Static.Tier, d.Static.Rule)),

@@ -38,6 +38,9 @@ func (t *turn) runCLI(ctx context.Context) (string, error) {
 	for {
 		n := len(t.steps.entries)
 		if n == 0 {
+			if err := t.within(ctx); err != nil {
+				return "", err // before anything is begun, so that the kill switch can leave the message for later
+			}
 			t.step(store.StepModel, t.askCLI(t.session.program))
 			continue
 		}

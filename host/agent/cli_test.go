@@ -151,7 +151,6 @@ func TestCLIRefused(t *testing.T) {
 				return policy.Restrictions{Deny: f.Tool == cli.ToolName, Reasons: []string{"not today"}}
 			}
 		}, "not today"},
-		{"by the kill switch", func(h *house) { h.runner.cfg.Stopped = func() string { return "fire" } }, "everything is stopped: fire"},
 		{"by the budget", func(h *house) { h.gen.Limits.ToolCalls = 0 }, "used its 0 tool calls"},
 		{"not offered", func(h *house) { h.gen.Agents["helper"].Offered = tool.Set{} }, "is not offered"},
 		{"on the host, over a channel", func(h *house) { h.gen.Agents["helper"].Sandboxed = false }, "for its owner's terminal and web page alone"},

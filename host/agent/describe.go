@@ -26,8 +26,11 @@ func Describe(t store.Turn, steps []store.Step, reply string) ([]Piece, error) {
 		return nil, err
 	}
 	var out []Piece
+	released := t.State == store.TurnStopped && len(t.Inbox) == 0 // the next turn has what was said
 	for _, s := range ts.user.Said {
-		out = append(out, Piece{Said: true, Text: s.Text, At: s.At, Key: s.Event})
+		if !released {
+			out = append(out, Piece{Said: true, Text: s.Text, At: s.At, Key: s.Event})
+		}
 	}
 	for i, e := range ts.entries {
 		final := i == len(ts.entries)-1 && t.State == store.TurnDone
@@ -38,10 +41,12 @@ func Describe(t store.Turn, steps []store.Step, reply string) ([]Piece, error) {
 			out = append(out, e.describe(c.ID, c.Name, t))
 		}
 	}
-	switch t.State {
-	case store.TurnDone:
+	switch {
+	case released:
+		out = append(out, Piece{Text: "This answer was " + t.Error + ".", At: t.Ended, IsError: true})
+	case t.State == store.TurnDone:
 		out = append(out, Piece{Text: ts.entries[len(ts.entries)-1].answer.Message.Text, At: t.Ended, Key: replyKey(t.ID)})
-	case store.TurnStopped, store.TurnFailed:
+	case t.State == store.TurnStopped, t.State == store.TurnFailed:
 		out = append(out, Piece{Text: reply, At: t.Ended, Key: replyKey(t.ID), IsError: true})
 	}
 	return out, nil

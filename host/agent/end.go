@@ -36,16 +36,23 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 		}
 		return
 	}
-	if t.session != nil {
-		t.session.add(&t.steps)
-		t.session.count++
-	}
+	t.remember()
 	if !t.silent {
 		t.publish(message.Event{Kind: outcome(state), Text: text, Key: reply.Key, IsError: state != store.TurnDone})
 		t.cfg.Replied(t.row.ID, reply)
 	}
 	t.publish(message.Event{Kind: message.TurnDone})
 	t.cfg.Observe(t.row.Agent, state, now.Sub(t.row.Started))
+}
+
+// remember adds the turn to what its session remembers.
+func (t *turn) remember() {
+	if t.session == nil {
+		return
+	}
+	t.session.add(&t.steps)
+	t.session.count++
+	t.session.at = t.row.Started
 }
 
 // reply is the turn's answer.

@@ -30,7 +30,7 @@ func (t *turn) takeFiles(ctx context.Context, rows []store.InboxRow) map[int64][
 	files := map[int64][]File{}
 	for _, r := range rows {
 		if len(r.Message.Attachments) > 0 {
-			files[r.ID] = t.cfg.Files(ctx, t.row.Session, r.Message)
+			files[r.ID] = t.cfg.Files(ctx, t.home(), r.Message)
 		}
 	}
 	return files

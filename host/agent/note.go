@@ -8,14 +8,14 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// notes are what was done to earlier messages (edits, deletions, reactions) and told to no turn yet, by conversation. The store has
+// notes are what was done to earlier messages (edits, deletions, reactions) and told to no turn yet, by place. The store has
 // them all; this is so that a turn need not ask it.
 type notes struct {
 	mu sync.Mutex
-	by map[string]*noted // by conversation key
+	by map[string]*noted
 }
 
-// noted is what waits for the next turn of a conversation.
+// noted is what waits for the next turn of a place.
 type noted struct {
 	ids  []int64
 	rows []store.InboxRow // the last maxNotes, texts cut
@@ -24,7 +24,7 @@ type noted struct {
 // maxNotes bounds what one turn is told; of more, the latest are.
 const maxNotes = 20
 
-// Note keeps a row in state Noted for the next turn of its conversation.
+// Note keeps a row in state Noted for the next turn of its place.
 func (r *Runner) Note(row store.InboxRow) {
 	row.Message.Text = cut(row.Message.Text)
 	r.notes.mu.Lock()
@@ -32,7 +32,7 @@ func (r *Runner) Note(row store.InboxRow) {
 	if r.notes.by == nil {
 		r.notes.by = map[string]*noted{}
 	}
-	key := row.Message.ConversationKey()
+	key := r.cfg.Place(row.Message)
 	n := r.notes.by[key]
 	if n == nil {
 		n = &noted{}
@@ -40,9 +40,7 @@ func (r *Runner) Note(row store.InboxRow) {
 	}
 	n.ids = append(n.ids, row.ID)
 	n.rows = append(n.rows, row)
-	if extra := len(n.rows) - maxNotes; extra > 0 {
-		n.rows = append(n.rows[:0:0], n.rows[extra:]...)
-	}
+	n.trim()
 }
 
 // cut keeps what a line can show of a text.
@@ -56,9 +54,48 @@ func cut(text string) string {
 	return text
 }
 
+// Untold takes what waits for the next turn of a place, by the rows that hold it, for whoever ends those.
+func (r *Runner) Untold(place string) []int64 {
+	r.notes.mu.Lock()
+	defer r.notes.mu.Unlock()
+	n := r.notes.by[place]
+	delete(r.notes.by, place)
+	if n == nil {
+		return nil
+	}
+	return n.ids
+}
+
+// Regroup puts what waits for turns where the configuration in force says that it belongs.
+func (r *Runner) Regroup() {
+	r.notes.mu.Lock()
+	defer r.notes.mu.Unlock()
+	by := map[string]*noted{}
+	for old, n := range r.notes.by {
+		key := old
+		if len(n.rows) > 0 {
+			key = r.cfg.Place(n.rows[0].Message)
+		}
+		if by[key] == nil {
+			by[key] = &noted{}
+		}
+		by[key].ids = append(by[key].ids, n.ids...)
+		by[key].rows = append(by[key].rows, n.rows...)
+		by[key].trim()
+	}
+	r.notes.by = by
+}
+
+// trim keeps the latest.
+func (n *noted) trim() {
+	if extra := len(n.rows) - maxNotes; extra > 0 {
+		n.rows = append(n.rows[:0:0], n.rows[extra:]...)
+	}
+}
+
 // takeNotes gives the turn what waits for one, and puts it into the next commit.
 func (t *turn) takeNotes() []string {
-	key := t.origin.ConversationKey()
+	key := t.place.Key
 	t.notes.mu.Lock()
 	n := t.notes.by[key]
 	delete(t.notes.by, key)

@@ -7,14 +7,14 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// session is the remembered part of one "channel:conversation:agent": a cache of the store, owned by the one
-// turn that runs in its conversation.
+// session is the remembered part of one session: a cache of the store, owned by the one turn that runs in its place.
 type session struct {
 	key    string
 	turns  []transcript // the last keepTurns, oldest first
@@ -22,6 +22,7 @@ type session struct {
 	used   Used         // by ended turns
 	count  int          // ended turns
 	last   string       // id of the latest turn
+	at     time.Time    // when that began
 	// program is what the program of an agent of kind cli calls the session.
 	program string
 }
@@ -164,7 +165,7 @@ func (c *sessions) load(ctx context.Context, key string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.count = sum.Turns
+	s.count, s.at = sum.Turns, sum.Last
 	steps, err := c.store.Transcript(ctx, key, keepTurns)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
@@ -13,8 +14,10 @@ import (
 
 // Causes for the end of a turn's context.
 var (
-	errStopped = errors.New("stopped by a person")
-	errTime    = plainError("the turn took too long")
+	errStopped     = errors.New("stopped by a person")
+	errInterrupted = errors.New("interrupted by a later message")
+	errHalted      = errors.New("stopped by the kill switch")
+	errTime        = plainError("the turn took too long")
 )
 
 // plainError is an error that the sender may read.
@@ -36,19 +39,27 @@ type turn struct {
 	origin   message.Message // of the first message: sender, place, door
 	steps    turnSteps
 	time     *stopwatch
-	silent   bool // the sender is not to be answered, not even with an error
-	calls    int  // tool calls so far, denied and interrupted ones included
-	tokens   int  // that count for the turn's limit
-	used     Used // by this turn
-	view     View // nil where nobody waits for it
+	place    store.Place
+	rest     []Item // of the queue, behind the messages that are answered
+	// mayInterrupt is false where a later message has stopped the turn before this one already: it was not to be answered together
+	// with the others, and stopping again would lead nowhere.
+	mayInterrupt bool
+	silent       bool // the sender is not to be answered, not even with an error
+	calls        int  // tool calls so far, denied and interrupted ones included
+	tokens       int  // that count for the turn's limit
+	used         Used // by this turn
+	view         View // nil where nobody waits for it
+	// errands are what calls that run side by side ask of the turn's own goroutine; nil while none do.
+	errands chan func()
 
 	// pending waits for the next commit.
 	pending store.Commit
 }
 
 // run goes through the steps until the model answers without a call, a limit is hit, or somebody stops it. When ctx
-// itself ends, the turn stays running in the store and is resumed by the next process.
-func (t *turn) run(ctx context.Context) {
+// itself ends, the turn stays running in the store and is resumed by the next process. It returns those of its messages that are left
+// to the next turn.
+func (t *turn) run(ctx context.Context, rows []store.InboxRow) (released []Item) {
 	turnCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	t.time = newStopwatch(t.gen.Limits.Time, func() { cancel(errTime) })
@@ -62,12 +73,21 @@ func (t *turn) run(ctx context.Context) {
 	text, err := t.contained(turnCtx)
 	switch cause := context.Cause(turnCtx); {
 	case ctx.Err() != nil:
+		t.keepUsage(ctx)
 		t.sessions.forget(t.row.Session)
 	case errors.Is(err, store.ErrConflict):
 		t.cfg.Log.Error("turn was settled elsewhere", "turn", t.row.ID, "error", err)
 		t.sessions.forget(t.row.Session)
 	case errors.Is(cause, errStopped):
 		t.end(ctx, store.TurnStopped, "Stopped.", errStopped)
+	case errors.Is(cause, errInterrupted) && err == nil: // it came too late
+		t.end(ctx, store.TurnDone, text, nil)
+	case errors.Is(cause, errInterrupted):
+		return t.release(ctx, errInterrupted, rows)
+	case halted(cause, err) && len(t.steps.entries) == 0: // nothing was done yet
+		return t.release(ctx, errHalted, rows)
+	case halted(cause, err):
+		t.end(ctx, store.TurnStopped, "Stopped: everything is halted until an owner resumes it.", errHalted)
 	case cause != nil:
 		t.fail(ctx, cause)
 	case err != nil:
@@ -75,24 +95,17 @@ func (t *turn) run(ctx context.Context) {
 	default:
 		t.end(ctx, store.TurnDone, text, nil)
 	}
+	return nil
 }
 
-// register lets Stop find the turn.
-func (t *turn) register(cancel context.CancelCauseFunc) (unregister func()) {
-	key := t.origin.ConversationKey()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.running[key] = cancel
-	return func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		delete(t.running, key)
-	}
-}
+func halted(cause, err error) bool { return errors.Is(cause, errHalted) || errors.Is(err, errHalted) }
 
 // contained is loop, in which a bug ends this turn alone.
 func (t *turn) contained(ctx context.Context) (text string, err error) {
 	defer t.recovered("turn", t.row.ID, func() { err = errBroken })
+	if c := t.origin.Call; c != nil {
+		return t.direct(ctx, *c)
+	}
 	switch t.agent.Kind {
 	case "", KindChat:
 		return t.loop(ctx)
@@ -114,7 +127,7 @@ func (t *turn) loop(ctx context.Context) (string, error) {
 				return "", err
 			}
 		}
-		if err := t.within(); err != nil {
+		if err := t.within(ctx); err != nil {
 			return "", err
 		}
 		answer, err := t.ask(ctx)
@@ -139,12 +152,14 @@ func (t *turn) usage() policy.Usage {
 	return u.usage(t.session.count, t.cfg.Now())
 }
 
-// within checks the limits that are counted between steps, and the kill switch.
-func (t *turn) within() error {
+// within checks the limits that are counted between steps, and whether somebody ended the turn.
+func (t *turn) within(ctx context.Context) error {
 	l := t.gen.Limits
 	switch {
+	case ended(ctx):
+		return context.Cause(ctx)
 	case t.cfg.Stopped() != "":
-		return plainError("everything is stopped: " + t.cfg.Stopped())
+		return errHalted
 	case len(t.steps.entries) >= l.Steps:
 		return plainError(fmt.Sprintf("the turn used its %d steps", l.Steps))
 	case t.tokens >= l.Tokens:
@@ -160,14 +175,29 @@ func (t *turn) ask(ctx context.Context) (model.Response, error) {
 		Tools:    t.agent.Tools,
 		Session:  t.row.Session,
 	}
-	return t.gen.Models.Stream(ctx, t.agent.Tier, req, func(d model.Delta) {
+	account := Account{Session: t.row.Session, Turn: t.row.ID, Step: t.steps.next, Sender: t.row.Sender, Agent: t.row.Agent}
+	answer, rows, err := t.Metered(ctx, t.gen, account, t.agent.Tier, req, func(d model.Delta) {
 		kind := message.TextDelta
 		if d.Reset {
 			kind = message.TextReset
 		}
 		t.publish(message.Event{Kind: kind, Text: d.Text})
 	})
+	t.pending.Usage = append(t.pending.Usage, rows...)
+	return answer, err
 }
+
+// keepUsage commits what was paid for steps that are not: the next process takes those anew, and pays again.
+func (t *turn) keepUsage(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), usageTimeout)
+	defer cancel()
+	if err := t.cfg.Store.AddUsage(ctx, t.pending.Usage); err != nil {
+		t.cfg.Log.Error("usage could not be kept", "turn", t.row.ID, "error", err)
+	}
+}
+
+// usageTimeout bounds a commit at the end of the host, which waits for it.
+const usageTimeout = 5 * time.Second
 
 // step adds a step to the next commit.
 func (t *turn) step(kind store.StepKind, record any) {

@@ -8,6 +8,7 @@ import (
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // Used is what a session has used. Each turn records what came before it, so that a session of any length is known by its last
@@ -54,18 +55,19 @@ func micros(usd float64) int64 {
 // knowing tells the route policies of the session that a message would continue with its candidate.
 type knowing struct {
 	Policies
-	runner          *Runner
-	conversationKey string
+	runner *Runner
+	place  store.Place
 }
 
 // Route implements route.Policies. Where the session cannot be read the policies are not asked: nobody answers, rather than somebody
 // whom a policy would have kept away.
 func (k knowing) Route(ctx context.Context, f policy.RouteFacts) (policy.RouteAnswer, []policy.Record) {
 	if f.Candidate != "" && k.Routes() {
-		s, err := k.runner.sessions.look(ctx, k.conversationKey+":"+f.Candidate)
+		key := store.SessionKey(k.place.Key, f.Candidate, k.place.Epoch)
+		s, err := k.runner.sessions.look(ctx, key)
 		if err != nil {
 			if ctx.Err() == nil {
-				k.runner.cfg.Log.Error("session cannot be read for the route policies", "session", k.conversationKey+":"+f.Candidate, "error", err)
+				k.runner.cfg.Log.Error("session cannot be read for the route policies", "session", key, "error", err)
 			}
 			return policy.RouteAnswer{Decided: true, Policy: "host", Reason: "the conversation could not be read back", Failed: true}, nil
 		}
@@ -75,3 +77,14 @@ func (k knowing) Route(ctx context.Context, f policy.RouteFacts) (policy.RouteAn
 }
 
 var _ route.Policies = knowing{}
+
+// Spent sums up the tokens of a turn's model calls, from its steps.
+func Spent(steps []store.Step) (input, output int, err error) {
+	ts, err := decodeTurn(steps)
+	for _, e := range ts.entries {
+		u := e.answer.Usage
+		input += u.Input + u.CacheRead + u.CacheWrite
+		output += u.Output
+	}
+	return input, output, err
+}

@@ -63,7 +63,7 @@ func (t *turn) awaitMachine(ctx context.Context, v tool.Verdict, w *waiting) (ma
 	case <-patience.C:
 	}
 	if line := w.get(); line != "" && !t.silent && route.Door(t.row.Channel) == route.DoorChannel {
-		t.tell(ctx, "This takes a while: "+line)
+		t.onTurn(ctx, func() { t.tell(ctx, "This takes a while: "+line) })
 	}
 	<-done
 	return m, err

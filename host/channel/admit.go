@@ -11,65 +11,173 @@ import (
 	"github.com/flynnhost/flynn/host/route"
 )
 
-// Gate admits messages by [access]. The doors of this machine are always open.
+// Ruling is what admission says of a message, in one word.
+type Ruling string
+
+// The rulings.
+const (
+	Allowed          Ruling = "allowed"
+	Blocked          Ruling = "blocked"
+	Program          Ruling = "program"
+	NotAClient       Ruling = "not_a_client"
+	NotAddressed     Ruling = "not_addressed"
+	NotListed        Ruling = "not_listed"
+	NotPaired        Ruling = "not_paired" // what Pairing becomes where nobody can be given a code
+	Pairing          Ruling = "pairing"    // the sender may be given a code
+	SenderRate       Ruling = "sender_rate"
+	ConversationRate Ruling = "conversation_rate"
+	UnknownRate      Ruling = "unknown_rate"
+)
+
+// Why is what an inbox row says of a message that is not answered; "" for Allowed.
+func (r Ruling) Why() string {
+	switch r {
+	case Allowed:
+		return ""
+	case Blocked:
+		return "sender is in access.blocked"
+	case Program:
+		return "sender is a program"
+	case NotAClient:
+		return "no entry of [clients] lets this program ask this agent"
+	case NotAddressed:
+		return "not addressed"
+	case NotListed:
+		return "sender is not in access.owners or access.members"
+	case NotPaired, Pairing:
+		return "sender is not paired"
+	case SenderRate:
+		return "sender is over access.rate_per_minute"
+	case ConversationRate:
+		return "conversation is over access.conversation_rate_per_minute"
+	case UnknownRate:
+		return "people who are not known are over access.unknown_rate_per_minute"
+	}
+	return string(r)
+}
+
+// GateConfig is what a Gate is made from.
+type GateConfig struct {
+	Config *config.Config
+	Roles  *route.Roles
+	Now    func() time.Time
+	// Observe is told of each message that was judged on its arrival, for metrics; it may be nil.
+	Observe func(channel string, r Ruling)
+}
+
+// Gate admits messages by [access]. It is asked about every message of every door, the host's own doors and what schedules and other
+// agents send among them: Inbox.Accept asks Admit before it commits, and who takes a message up later asks Refusal, since meanwhile
+// the configuration may be another, or a pairing revoked.
+//
+// It goes by Message.Channel and Message.Sender.ID, which a door fills in and a sender cannot choose. Whoever speaks over one of
+// config.LocalDoors holds the token of this machine and is its owner; programs are held to [clients], everybody else to the rules of a channel.
 type Gate struct {
-	open, all bool
-	roles     *route.Roles
-	limit     rate.Limit
-	burst     int
-	now       func() time.Time
-
-	mu    sync.Mutex
-	rates map[string]*rate.Limiter
+	GateConfig
+	// Rates of known people and of others are kept apart, so that no crowd makes the host forget those of the known.
+	known, others, conversations *rates
+	unknown                      *rate.Limiter
 }
 
-// NewGate makes a gate of a configuration's [access].
-func NewGate(a config.Access, roles *route.Roles, now func() time.Time) *Gate {
+// NewGate makes a gate.
+func NewGate(cfg GateConfig) *Gate {
+	a := cfg.Config.Access
+	if cfg.Observe == nil {
+		cfg.Observe = func(string, Ruling) {}
+	}
 	return &Gate{
-		open: a.Mode == "open", all: a.Groups == "all", roles: roles, now: now, rates: map[string]*rate.Limiter{},
-		limit: rate.Limit(float64(a.RatePerMinute) / 60), burst: max(1, a.RatePerMinute),
+		GateConfig: cfg, known: newRates(a.RatePerMinute), others: newRates(a.RatePerMinute),
+		conversations: newRates(a.ConversationRatePerMinute), unknown: perMinute(a.UnknownRatePerMinute),
 	}
 }
 
-// Admit decides whether a message is to be answered, and counts it against its sender's rate.
+// Admit decides whether a message is to be answered, and counts it against the rates.
 func (g *Gate) Admit(m message.Message) Admission {
-	if why := g.Refusal(m); why != "" {
-		return Admission{Why: why}
+	r := g.judge(m)
+	if r == Allowed || r == Pairing {
+		r = g.count(m, r)
 	}
-	if !route.Local(m.Channel) && !g.allow(m.SenderKey()) {
-		return Admission{Why: "sender is over access.rate_per_minute"}
-	}
-	return Admission{Allowed: true}
+	g.Observe(m.Channel, r)
+	return Admission{Allowed: r == Allowed, Ruling: r, Why: r.Why()}
 }
 
 // Refusal tells why a message is not to be answered however seldom its sender writes, or "".
-func (g *Gate) Refusal(m message.Message) string {
-	switch {
-	case route.Local(m.Channel):
-		return ""
-	case m.Sender.Bot:
-		return "sender is a program"
-	case m.Conversation.Kind != message.DM && !m.Addressed && !g.all:
-		return "not addressed"
-	case !g.open && g.roles.Of(m.Channel, m.SenderKey()) == route.Guest:
-		return "sender is not in access.owners or access.members"
+func (g *Gate) Refusal(m message.Message) string { return g.judge(m).Why() }
+
+func (g *Gate) judge(m message.Message) Ruling {
+	if route.Local(m.Channel) {
+		return Allowed
 	}
-	return ""
+	if route.Door(m.Channel) != route.DoorChannel {
+		if g.Roles.MayAsk(m) && !g.Roles.Blocked(m.Channel, m.SenderKey()) {
+			return Allowed
+		}
+		return NotAClient
+	}
+	private, access := m.Conversation.Kind == message.DM, g.Config.AccessOn(m.Channel)
+	switch {
+	case g.Roles.Blocked(m.Channel, m.SenderKey()):
+		return Blocked
+	case m.Sender.Bot:
+		return Program
+	case !private && !m.Addressed && access.Groups != "all":
+		return NotAddressed
+	case access.Mode == config.AccessOpen || g.Roles.Known(m.Channel, m.SenderKey()):
+		return Allowed
+	case access.Mode != config.AccessPair:
+		return NotListed
+	case !private || m.Act != "" || m.Noted:
+		return NotPaired
+	}
+	return Pairing
 }
 
-// maxRates bounds the senders whose rate is remembered; past it the memory starts anew.
+// count takes a message off the rates and tells which of them it is over, if any.
+func (g *Gate) count(m message.Message, r Ruling) Ruling {
+	if route.Local(m.Channel) {
+		return r
+	}
+	now, known := g.Now(), g.Roles.Known(m.Channel, m.SenderKey())
+	senders := g.known
+	if !known {
+		senders = g.others
+	}
+	switch {
+	case !senders.allow(now, m.SenderKey()):
+		return SenderRate
+	case !known && !g.unknown.AllowN(now, 1):
+		return UnknownRate
+	case !g.conversations.allow(now, m.ConversationKey()):
+		return ConversationRate
+	}
+	return r
+}
+
+// rates is one rate for each of many.
+type rates struct {
+	perMinute int
+
+	mu    sync.Mutex
+	byKey map[string]*rate.Limiter
+}
+
+// maxRates bounds whose rates are remembered; past it the memory starts anew.
 const maxRates = 10_000
 
-func (g *Gate) allow(sender string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	l, ok := g.rates[sender]
+func newRates(n int) *rates { return &rates{perMinute: n, byKey: map[string]*rate.Limiter{}} }
+
+// perMinute allows n in a minute, all at once if need be.
+func perMinute(n int) *rate.Limiter { return rate.NewLimiter(rate.Limit(float64(n)/60), max(1, n)) }
+
+func (r *rates) allow(now time.Time, key string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l, ok := r.byKey[key]
 	if !ok {
-		if len(g.rates) >= maxRates {
-			clear(g.rates)
+		if len(r.byKey) >= maxRates {
+			clear(r.byKey)
 		}
-		l = rate.NewLimiter(g.limit, g.burst)
-		g.rates[sender] = l
+		l = perMinute(r.perMinute)
+		r.byKey[key] = l
 	}
-	return l.AllowN(g.now(), 1)
+	return l.AllowN(now, 1)
 }

@@ -10,64 +10,159 @@ import (
 	"github.com/flynnhost/flynn/host/route"
 )
 
+// paired are pairings: roles by sender key.
+type paired map[string]string
+
+func (p paired) Role(senderKey string) (string, bool) {
+	role, ok := p[senderKey]
+	return role, ok
+}
+
+// house is the configuration of the tests: one channel for each mode, and one of each that listens to all that is said in groups.
+func house() *config.Config {
+	c := &config.Config{
+		Access: config.Access{
+			Mode: "allowlist", Groups: "addressed", RatePerMinute: 1000, ConversationRatePerMinute: 10_000, UnknownRatePerMinute: 10_000,
+			Owners:  []string{"*:ann", "irc:opal", "pair:opal", "open:opal", "irc-all:opal", "pair-all:opal", "open-all:opal"},
+			Members: []string{"*:mia", "*:mallory"}, Blocked: []string{"*:mallory", "*:spam-*", "*:opal", "web:*"},
+		},
+		Channels: map[string]config.Channel{},
+	}
+	for name, mode := range map[string]string{"irc": "", "pair": "pair", "open": "open"} {
+		c.Channels[name] = config.Channel{Access: mode}
+		c.Channels[name+"-all"] = config.Channel{Access: mode, AccessGroups: "all"}
+	}
+	return c
+}
+
+func newGate(c *config.Config, now func() time.Time) *Gate {
+	p := paired{}
+	for name := range c.Channels {
+		p[name+":gus"], p[name+":may"], p[name+":spam-pat"], p[name+":robot"] = route.Guest, route.Member, route.Member, route.Member
+	}
+	return NewGate(GateConfig{Config: c, Roles: route.NewRoles(c.Access).With(p), Now: now})
+}
+
+// TestGate is mode x person x place. A line has, for the modes allowlist, pair and open, the ruling in a private chat, in a group
+// addressed, in a group not addressed, and in a group not addressed where groups is all.
 func TestGate(t *testing.T) {
-	closed := config.Access{Mode: "allowlist", Owners: []string{"irc:ann"}, Members: []string{"irc:m*"}, RatePerMinute: 100, Groups: "addressed"}
-	open, all := closed, closed
-	open.Mode, all.Groups = "open", "all"
+	rulings := map[rune]Ruling{
+		'a': Allowed, 'b': Blocked, 'r': Program, 'n': NotAddressed, 'l': NotListed, 'p': NotPaired, 'C': Pairing,
+	}
+	for _, c := range []struct{ who, id, want string }{
+		{"an owner by a glob", "ann", "aana aana aana"},
+		{"an owner by id, whom a glob blocks", "opal", "aana aana aana"},
+		{"a member", "mia", "aana aana aana"},
+		{"a member who is blocked", "mallory", "bbbb bbbb bbbb"},
+		{"paired as guest", "gus", "aana aana aana"},
+		{"paired as member", "may", "aana aana aana"},
+		{"paired and blocked", "spam-pat", "bbbb bbbb bbbb"},
+		{"a stranger", "eve", "llnl Cpnp aana"},
+		{"a stranger who is blocked", "spam-1", "bbbb bbbb bbbb"},
+		{"a program, though paired", "robot", "rrrr rrrr rrrr"},
+	} {
+		for i, mode := range []string{"irc", "pair", "open"} {
+			for j, place := range []string{"private", "addressed", "not addressed", "all"} {
+				t.Run(fmt.Sprintf("%s/%s/%s", c.who, mode, place), func(t *testing.T) {
+					m := message.Message{
+						Channel: mode, Sender: message.Sender{ID: c.id, Bot: c.id == "robot", Name: "ann"}, Conversation: message.Conversation{ID: "x", Kind: message.DM},
+						Addressed: j < 2,
+					}
+					if j > 0 {
+						m.Conversation.Kind = message.Group
+					}
+					if j == 3 {
+						m.Channel += "-all"
+					}
+					want := rulings[rune(c.want[i*5+j])]
+					g := newGate(house(), time.Now)
+					got := g.Admit(m)
+					if got.Ruling != want || got.Allowed != (want == Allowed) || got.Why != want.Why() || (got.Why == "") != got.Allowed {
+						t.Errorf("admission is %+v, want %s", got, want)
+					}
+					if why := g.Refusal(m); why != want.Why() {
+						t.Errorf("taken up later it is %q, want %q", why, want.Why())
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestGateOfOtherMessages(t *testing.T) {
+	private := message.Conversation{ID: "x", Kind: message.DM}
 	for _, c := range []struct {
-		name   string
-		access config.Access
-		change func(*message.Message)
-		want   string // why not, or "" for allowed
+		name string
+		m    message.Message
+		want Ruling
 	}{
-		{"an owner", closed, func(*message.Message) {}, ""},
-		{"a member by glob", closed, func(m *message.Message) { m.Sender.ID = "mia" }, ""},
-		{"a stranger", closed, func(m *message.Message) { m.Sender.ID = "eve" }, "sender is not in access.owners or access.members"},
-		{"the same nick on another network", closed, func(m *message.Message) { m.Channel = "irc2" }, "sender is not in access.owners or access.members"},
-		{"a name is not an id", closed, func(m *message.Message) { m.Sender = message.Sender{ID: "eve", Name: "ann"} }, "sender is not in access.owners or access.members"},
-		{"a stranger where all are welcome", open, func(m *message.Message) { m.Sender.ID = "eve" }, ""},
-		{"a group, not addressed", closed, func(m *message.Message) { m.Conversation.Kind, m.Addressed = message.Group, false }, "not addressed"},
-		{"a group, addressed", closed, func(m *message.Message) { m.Conversation.Kind = message.Group }, ""},
-		{"a group where all is heard", all, func(m *message.Message) { m.Conversation.Kind, m.Addressed = message.Group, false }, ""},
-		{"a program", open, func(m *message.Message) { m.Sender.Bot = true }, "sender is a program"},
-		{"the web page", closed, func(m *message.Message) { m.Channel, m.Sender.ID = "web", "owner" }, ""},
+		{"the web page, which nothing blocks", message.Message{Channel: "web", Sender: message.Sender{ID: "owner"}}, Allowed},
+		{"the terminal", message.Message{Channel: "terminal", Sender: message.Sender{ID: "owner"}}, Allowed},
+		{"a door for programs is no local door", message.Message{Channel: "openai", Sender: message.Sender{ID: "x"}, Conversation: private}, NotAClient},
+		{"the same name on a channel that there is not", message.Message{Channel: "irc2", Sender: message.Sender{ID: "opal"}, Conversation: private}, Blocked},
+		{"a stranger's reaction gets no code", message.Message{Channel: "pair", Sender: message.Sender{ID: "eve"}, Conversation: private, Act: message.React}, NotPaired},
+		{"a thread is a group", message.Message{Channel: "pair", Sender: message.Sender{ID: "eve"}, Conversation: message.Conversation{ID: "x", Kind: message.Thread}, Addressed: true}, NotPaired},
+		{"no kind is no private chat", message.Message{Channel: "pair", Sender: message.Sender{ID: "eve"}, Conversation: message.Conversation{ID: "x"}, Addressed: true}, NotPaired},
+		{"a glob is no id", message.Message{Channel: "irc", Sender: message.Sender{ID: "mia*"}, Conversation: private}, NotListed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := message.Message{
-				Channel: "irc", Sender: message.Sender{ID: "ann"}, Addressed: true, Conversation: message.Conversation{ID: "x", Kind: message.DM},
-			}
-			c.change(&m)
-			got := NewGate(c.access, route.NewRoles(c.access), time.Now).Admit(m)
-			if got.Why != c.want || got.Allowed != (c.want == "") {
-				t.Fatalf("admission is %+v, want %q", got, c.want)
+			if got := newGate(house(), time.Now).Admit(c.m); got.Ruling != c.want {
+				t.Errorf("admission is %+v, want %s", got, c.want)
 			}
 		})
 	}
 }
 
-func TestRateIsPerSender(t *testing.T) {
-	access := config.Access{Mode: "open", RatePerMinute: 3}
+func TestRates(t *testing.T) {
+	c := house()
+	c.Access.RatePerMinute, c.Access.ConversationRatePerMinute, c.Access.UnknownRatePerMinute = 3, 5, 4
 	now := noon
-	g := NewGate(access, route.NewRoles(access), func() time.Time { return now })
-	say := func(who string) bool {
-		return g.Admit(message.Message{Channel: "irc", Sender: message.Sender{ID: who}, Conversation: message.Conversation{Kind: message.DM}}).Allowed
+	g := newGate(c, func() time.Time { return now })
+	say := func(channel, who, where string) Ruling {
+		return g.Admit(message.Message{
+			Channel: channel, Sender: message.Sender{ID: who}, Conversation: message.Conversation{ID: where, Kind: message.DM},
+		}).Ruling
 	}
-	for i := range 5 {
-		if got, want := say("ann"), i < 3; got != want {
-			t.Errorf("message %d: allowed=%v", i, got)
+	expect := func(name, channel, who, where string, want ...Ruling) {
+		t.Helper()
+		for i, w := range want {
+			if got := say(channel, who, where); got != w {
+				t.Errorf("%s: message %d is %s, want %s", name, i, got, w)
+			}
 		}
 	}
-	if !say("bob") {
-		t.Error("bob pays for ann")
-	}
+	expect("one sender", "irc", "mia", "1", Allowed, Allowed, Allowed, SenderRate, SenderRate)
+	expect("another does not pay for him", "irc", "ann", "2", Allowed)
+	expect("nor he on another channel", "irc-all", "mia", "3", Allowed)
+	expect("one conversation of many", "irc", "gus", "4", Allowed, Allowed, Allowed)
+	expect("one conversation of many", "irc", "may", "4", Allowed, Allowed, ConversationRate)
+	expect("strangers together", "open", "eve", "5", Allowed, Allowed)
+	expect("strangers together, codes among them", "pair", "eve", "6", Pairing, Pairing, UnknownRate)
+	expect("strangers together", "open", "bob", "7", UnknownRate)
+	expect("known people do not pay for strangers", "open", "gus", "8", Allowed)
+	expect("the local doors have no rate", "web", "owner", "9", Allowed, Allowed, Allowed, Allowed, Allowed, Allowed, Allowed)
 	now = now.Add(20 * time.Second)
-	if !say("ann") || say("ann") {
-		t.Error("after 20 s one more message is allowed, not two")
+	expect("one more after 20 s", "irc", "mia", "1", Allowed, SenderRate)
+	expect("one more of strangers after 20 s", "open", "zoe", "10", Allowed, UnknownRate)
+}
+
+func TestCrowdsAreNotRemembered(t *testing.T) {
+	c := house()
+	c.Access.RatePerMinute = 1
+	g := newGate(c, func() time.Time { return noon })
+	say := func(who string) Ruling {
+		return g.Admit(message.Message{Channel: "open", Sender: message.Sender{ID: who}, Conversation: message.Conversation{ID: who, Kind: message.DM}}).Ruling
 	}
+	say("mia")
 	for i := range maxRates + 10 {
 		say(fmt.Sprint("stranger", i))
 	}
-	if n := len(g.rates); n > maxRates {
-		t.Errorf("%d senders are remembered", n)
+	for name, r := range map[string]*rates{"known": g.known, "others": g.others, "conversations": g.conversations} {
+		if n := len(r.byKey); n > maxRates {
+			t.Errorf("%d are remembered of %s", n, name)
+		}
+	}
+	if got := say("mia"); got != SenderRate {
+		t.Errorf("a crowd of strangers made the host forget a member's rate: %s", got)
 	}
 }

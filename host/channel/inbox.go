@@ -17,6 +17,7 @@ import (
 // Admission is the answer to "may this sender be heard here".
 type Admission struct {
 	Allowed bool
+	Ruling  Ruling
 	Why     string // when not
 }
 
@@ -25,6 +26,9 @@ type InboxConfig struct {
 	Store store.Inbox
 	// Admit decides on a message. It is asked before the commit and again never: the row keeps the answer.
 	Admit func(message.Message) Admission
+	// Stranger is told of a message whose sender may be given a pairing code, before the message is committed; it may be told of it
+	// again. What it commits is kept though the message then is not. It may be nil.
+	Stranger func(context.Context, message.Message) error
 	// Deliver hands on a row that is to be answered. It must not block.
 	Deliver func(store.InboxRow)
 	// Note hands on a row that is noted. It must not block.
@@ -91,7 +95,9 @@ func (in *Inbox) accept(m message.Message, try func(commit func(context.Context)
 	m = m.Bounded()
 	m.Text = bound(m.Text)
 	m.ReceivedAt = in.cfg.Now().UTC()
-	state, note := in.judge(m)
+	admission := in.cfg.Admit(m)
+	state, note := in.judge(m, admission)
+	said := m
 	if state == store.InboxDropped {
 		m.Text, m.Attachments, m.About.Text = "", nil, ""
 		if !in.notes.AllowN(in.cfg.Now(), 1) {
@@ -102,6 +108,11 @@ func (in *Inbox) accept(m message.Message, try func(commit func(context.Context)
 	var row store.InboxRow
 	var fresh bool
 	err := try(func(ctx context.Context) (err error) {
+		if in.cfg.Stranger != nil && admission.Ruling == Pairing && !in.tooOld(m) {
+			if err := in.cfg.Stranger(ctx, said); err != nil {
+				return err
+			}
+		}
 		row, fresh, err = in.cfg.Store.AppendInbox(ctx, m, state, note)
 		return err
 	})
@@ -130,17 +141,22 @@ func (e *MalformedError) Error() string { return "accept message: " + e.err.Erro
 // Unwrap returns the cause.
 func (e *MalformedError) Unwrap() error { return e.err }
 
-func (in *Inbox) judge(m message.Message) (store.InboxState, string) {
-	if a := in.cfg.Admit(m); !a.Allowed {
+func (in *Inbox) judge(m message.Message, a Admission) (store.InboxState, string) {
+	if !a.Allowed {
 		return store.InboxDropped, a.Why
 	}
-	if age := m.ReceivedAt.Sub(m.SentAt); !m.SentAt.IsZero() && in.cfg.MaxAge > 0 && age > in.cfg.MaxAge {
-		return store.InboxStale, fmt.Sprintf("sent %s ago", age.Round(time.Second))
+	if in.tooOld(m) {
+		return store.InboxStale, fmt.Sprintf("sent %s ago", m.ReceivedAt.Sub(m.SentAt).Round(time.Second))
 	}
 	if m.Noted {
 		return store.InboxNoted, ""
 	}
 	return store.InboxNew, ""
+}
+
+// tooOld tells whether a message is past the age to which one is answered; never when its channel does not say.
+func (in *Inbox) tooOld(m message.Message) bool {
+	return in.cfg.MaxAge > 0 && !m.SentAt.IsZero() && m.ReceivedAt.Sub(m.SentAt) > in.cfg.MaxAge
 }
 
 // idMax bounds identifiers, in bytes; platforms stay far below it.

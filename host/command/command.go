@@ -1,7 +1,8 @@
-// Package command answers what people tell the host itself in a chat: /approve, /deny, /stop, /status and /help.
+// Package command answers what people tell the host itself in a chat: /new and /agent, /stop, /approve, /pair, /status and more.
 //
-// Start with Parse and Desk.Work. A command is a message like any other until it is committed to the inbox: it has come through
-// the same admission. It is not put behind the turn that runs in its conversation, since it is often about that turn.
+// Start with Parse, Desk.Work and Desk.Order. A command is a message like any other until it is committed to the inbox: it has come through
+// the same admission. One about the turn that runs in its conversation is not put behind it (Work); one that changes what comes
+// after it, such as /new, stands in the queue between the messages that were sent before and after (Order).
 // The package decides nothing about approvals but who may speak; package approval does the rest.
 package command
 
@@ -11,7 +12,7 @@ import (
 )
 
 // names are the commands that the host answers; any other word after a slash is for the agent.
-var names = []string{"approve", "deny", "stop", "status", "help"}
+var names = []string{"approve", "deny", "pair", "stop", "status", "help", "new", "agent", "model", "halt", "resume"}
 
 // Command is one order to the host.
 type Command struct {
@@ -37,3 +38,6 @@ func Parse(text string) (Command, bool) {
 	}
 	return Command{Name: name, Arg: strings.TrimSpace(arg)}, true
 }
+
+// Queued tells whether the command stands in the queue of its place.
+func (c Command) Queued() bool { return c.Name == "new" || c.Name == "agent" || c.Name == "model" }

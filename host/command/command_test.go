@@ -10,6 +10,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/approval"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/pairing"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
@@ -25,6 +26,9 @@ func TestParse(t *testing.T) {
 		{"  /Approve   ABC  ", Command{"approve", "ABC"}, true},
 		{"/stop@flynn_bot", Command{"stop", ""}, true},
 		{"/status", Command{"status", ""}, true},
+		{"/new@flynn", Command{"new", ""}, true},
+		{"/agent coder", Command{"agent", "coder"}, true},
+		{"/halt it deletes mail", Command{"halt", "it deletes mail"}, true},
 		{"/stop\nand something", Command{}, false},
 		{"please /stop", Command{}, false},
 		{"/unknown", Command{}, false},
@@ -50,12 +54,16 @@ func FuzzParse(f *testing.F) {
 
 // house is a desk over a real store, with one running turn and an owner.
 type house struct {
-	t       *testing.T
-	store   *sqlite.Store
-	people  *approval.Desk
-	desk    *Desk
-	replied []message.Reply
-	stopped []string
+	t        *testing.T
+	store    *sqlite.Store
+	people   *approval.Desk
+	pairings *pairing.Desk
+	desk     *Desk
+	replied  []message.Reply
+	stopped  []string
+	session  Session
+	untold   []int64
+	halted   string
 }
 
 func newHouse(t *testing.T) *house {
@@ -69,7 +77,17 @@ func newHouse(t *testing.T) *house {
 	if h.people, err = approval.New(approval.Config{Store: s}); err != nil {
 		t.Fatal(err)
 	}
+	if h.pairings, err = pairing.Open(t.Context(), pairing.Config{Store: s}); err != nil {
+		t.Fatal(err)
+	}
 	h.desk = NewDesk(Config{
+		Pairings: h.pairings,
+		Admits: func(m message.Message) string {
+			if m.Sender.ID == "mallory" {
+				return "revoked"
+			}
+			return ""
+		},
 		Store: s, Approvals: h.people, Log: slog.New(slog.DiscardHandler), Now: time.Now, Publish: func(message.Event) {},
 		Role: func(_, sender string) string {
 			if strings.HasSuffix(sender, ":ann") || strings.HasSuffix(sender, ":eve") {
@@ -77,8 +95,24 @@ func newHouse(t *testing.T) *house {
 			}
 			return route.Guest
 		},
-		Stop:    func(key string) bool { h.stopped = append(h.stopped, key); return key == "irc:#busy" },
-		Running: func(key string) bool { return key == "irc:#busy" },
+		Stop:  func(key string) bool { h.stopped = append(h.stopped, key); return key == "irc:#busy" },
+		Place: message.Message.ConversationKey,
+		Look: func(ctx context.Context, place string, m message.Message) (Session, error) {
+			now := h.session
+			var err error
+			now.Place, err = s.Place(ctx, place)
+			now.Running = place == "irc:#busy"
+			return now, err
+		},
+		Untold: func(string) []int64 { ids := h.untold; h.untold = nil; return ids },
+		Halt: func(_ context.Context, on bool, reason, by string) error {
+			h.halted = ""
+			if on {
+				h.halted = by + ": " + reason
+			}
+			return nil
+		},
+		Halted:  func() string { return h.halted },
 		Replied: func(_ string, r message.Reply) { h.replied = append(h.replied, r) },
 	})
 	return h
@@ -141,11 +175,15 @@ func TestDesk(t *testing.T) {
 		{"a guest stops in private", "irc:bob", `{}`, "bob", "/stop", message.DM, "Stopping", store.ApprovalPending},
 		{"a guest stops in a group", "irc:bob", `{}`, "bob", "/stop", message.Group, "Only owners", store.ApprovalPending},
 		{"status for an owner", "irc:bob", `{}`, "ann", "/status", message.DM, "1 wait for an approval", store.ApprovalPending},
-		{"status for a guest tells of no requests", "irc:bob", `{}`, "bob", "/status", message.DM, "An answer is being made here.", store.ApprovalPending},
+		{"status for a guest tells of no requests", "irc:bob", `{}`, "bob", "/status", message.DM, "An answer is being made here.\n\n- Agent: helper\n- Model: demo/demo, tier default\n- Session: 3 h old, 7 turns\n- Queue: 2 wait, mode collect", store.ApprovalPending},
+		{"an owner halts", "irc:bob", `{}`, "ann", "/halt it runs wild", message.Group, "Everything is halted", store.ApprovalPending},
+		{"an owner resumes", "irc:bob", `{}`, "ann", "/resume", message.Group, "Everything goes on", store.ApprovalPending},
+		{"a guest may not halt", "irc:bob", `{}`, "bob", "/halt", message.DM, "Only an owner", store.ApprovalPending},
 		{"help", "irc:bob", `{}`, "bob", "/help", message.DM, "/approve ID", store.ApprovalPending},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHouse(t)
+			h.session = Session{Agent: "helper", Tier: "default", Model: "demo/demo", Turns: 7, Began: time.Now().Add(-3 * time.Hour), Queued: 2, Mode: "collect"}
 			id := h.ask(c.requester, c.args)
 			got := h.say("e1", c.who, strings.ReplaceAll(c.text, "ID", id), c.kind)
 			if !strings.Contains(got, c.want) {

@@ -19,6 +19,8 @@ type Store interface {
 	AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error)
 	SetInbox(ctx context.Context, id int64, state store.InboxState, note string) error
 	Approval(ctx context.Context, id string) (store.Approval, error)
+	Place(ctx context.Context, key string) (store.Place, error)
+	Settle(ctx context.Context, s store.Settlement) error
 }
 
 // Approvals is where requests are decided; *approval.Desk is the one that there is.
@@ -33,10 +35,22 @@ var _ Approvals = (*approval.Desk)(nil)
 type Config struct {
 	Store     Store
 	Approvals Approvals
+	Pairings  Pairings
+	// Admits tells why a message is not to be answered by the configuration and the pairings in force, or "": it may have waited.
+	Admits func(message.Message) (why string)
 	// Role is the sender's role in the configuration in force.
 	Role func(channel, senderKey string) string
-	// Stop ends the turn that runs in a conversation, Running tells whether there is one.
-	Stop, Running func(conversationKey string) bool
+	// Place is the place that a message belongs to.
+	Place func(m message.Message) string
+	// Stop ends the turn that runs in a place and tells whether there was one.
+	Stop func(place string) bool
+	// Look tells of a place as the sender of a message is answered there.
+	Look func(ctx context.Context, place string, m message.Message) (Session, error)
+	// Untold takes what waits to be told to the next turn of a place, by the rows that hold it.
+	Untold func(place string) []int64
+	// Halt throws the kill switch or takes it back; Halted is why nothing runs, or "".
+	Halt   func(ctx context.Context, on bool, reason, by string) error
+	Halted func() string
 	// Replied hands on a reply that was committed.
 	Replied func(turn string, r message.Reply)
 	// Publish shows an event to whoever watches the conversation. It must not block.
@@ -80,26 +94,37 @@ func (d *Desk) carryOut(ctx context.Context, row store.InboxRow) error {
 	if !ok { // whoever pushed it looked before
 		return fmt.Errorf("inbox row %d is no command", row.ID)
 	}
+	if why := d.cfg.Admits(m); why != "" {
+		return d.cfg.Store.SetInbox(ctx, row.ID, store.InboxDropped, why)
+	}
 	text, err := d.answer(ctx, m, c)
 	if err != nil {
 		return err
 	}
-	turn := fmt.Sprintf("command-%d", row.ID)
-	reply := message.Reply{
-		Key: turn + "/0", Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID, Text: text,
-	}
+	turn, reply := reply(row, text)
 	fresh, err := d.cfg.Store.AddReplies(ctx, turn, []message.Reply{reply})
 	if err != nil {
 		return err
 	}
 	for _, r := range fresh {
-		d.cfg.Publish(message.Event{
-			Kind: message.ReplyReady, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Text: text, Key: r.Key,
-		})
-		d.cfg.Publish(message.Event{Kind: message.TurnDone, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn})
-		d.cfg.Replied(turn, r)
+		d.show(m, turn, r)
 	}
 	return d.cfg.Store.SetInbox(ctx, row.ID, store.InboxDone, "command "+c.Name)
+}
+
+// reply is the answer to a command, under a key that comes from its message.
+func reply(row store.InboxRow, text string) (turn string, r message.Reply) {
+	turn, m := fmt.Sprintf("command-%d", row.ID), row.Message
+	return turn, message.Reply{Key: turn + "/0", Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID, Text: text}
+}
+
+// show hands on a reply that was committed.
+func (d *Desk) show(m message.Message, turn string, r message.Reply) {
+	d.cfg.Publish(message.Event{
+		Kind: message.ReplyReady, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Text: r.Text, Key: r.Key,
+	})
+	d.cfg.Publish(message.Event{Kind: message.TurnDone, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn})
+	d.cfg.Replied(turn, r)
 }
 
 // answer does what is asked and says in words what came of it. An error is trouble with the store.
@@ -107,18 +132,27 @@ func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string
 	switch c.Name {
 	case "approve", "deny":
 		return d.decide(ctx, m, c)
+	case "pair":
+		return d.pair(ctx, m, c)
 	case "stop":
 		return d.stop(m), nil
 	case "status":
 		return d.status(ctx, m)
+	case "halt", "resume":
+		return d.halt(ctx, m, c)
 	}
 	return help, nil
 }
 
 const help = "Commands of the host:\n\n" +
 	"- `/approve ID`, `/deny ID`: answer a request for approval (owners)\n" +
+	"- `/pair CODE`, `/pair deny CODE`: let a stranger in who has been given a code, or not (owners)\n" +
 	"- `/stop`: end the answer that is being made here\n" +
-	"- `/status`: what runs here, and what waits for an approval\n" +
+	"- `/status`: what runs here, who answers, and what waits for an approval\n" +
+	"- `/new`: begin a new session, without what was said before (in a group: owners and members)\n" +
+	"- `/agent`, `/agent NAME`, `/agent default`: who answers here, and choose another\n" +
+	"- `/model`, `/model TIER`, `/model default`: the same for the model behind it\n" +
+	"- `/halt [REASON]`, `/resume`: stop everything everywhere, and let it go on (owners)\n" +
 	"- `/help`: this list"
 
 func (d *Desk) owner(m message.Message) bool {
@@ -165,7 +199,7 @@ func (d *Desk) stop(m message.Message) string {
 	if m.Conversation.Kind != message.DM && d.cfg.Role(m.Channel, m.SenderKey()) == route.Guest {
 		return "Only owners and members can stop an answer in a group."
 	}
-	if d.cfg.Stop(m.ConversationKey()) {
+	if d.cfg.Stop(d.cfg.Place(m)) {
 		return "Stopping."
 	}
 	return "Nothing runs here."
@@ -175,10 +209,18 @@ func (d *Desk) stop(m message.Message) string {
 const maxListed = 10
 
 func (d *Desk) status(ctx context.Context, m message.Message) (string, error) {
+	s, err := d.cfg.Look(ctx, d.cfg.Place(m), m)
+	if err != nil {
+		return "", err
+	}
 	text := "Nothing runs here."
-	if d.cfg.Running(m.ConversationKey()) {
+	if s.Running {
 		text = "An answer is being made here."
 	}
+	if why := d.cfg.Halted(); why != "" {
+		text = "Everything is halted (" + why + "). " + text
+	}
+	text += "\n" + d.describe(s)
 	if !d.owner(m) {
 		return text, nil
 	}
@@ -187,10 +229,10 @@ func (d *Desk) status(ctx context.Context, m message.Message) (string, error) {
 		return "", err
 	}
 	if len(waiting) == 0 {
-		return text + " No request waits for an approval.", nil
+		return text + "\n\nNo request waits for an approval.", nil
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %d wait for an approval:\n", text, len(waiting))
+	fmt.Fprintf(&b, "%s\n\n%d wait for an approval:\n", text, len(waiting))
 	for _, a := range waiting[:min(len(waiting), maxListed)] {
 		fmt.Fprintf(&b, "\n- %s: `%s` of agent %s, %d min left", a.ID, a.Tool, a.Agent, int(a.Expires.Sub(d.cfg.Now()).Minutes()))
 	}

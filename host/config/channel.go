@@ -10,11 +10,11 @@ import (
 
 // channel reads one channel instance: our own keys, references to secrets, and what belongs to the plugin.
 func (d *decoder) channel(at keyPath, raw any, into *Channel) {
-	own, ok := d.split(at, raw, []string{"plugin", "enabled", "stream", "critical"}, into)
+	v := reflect.ValueOf(into).Elem()
+	own, ok := d.split(at, raw, keysOf(fieldsOf(v.Type())), into)
 	if !ok {
 		return
 	}
-	v := reflect.ValueOf(into).Elem()
 	for _, key := range []string{"Enabled", "Stream"} {
 		v.FieldByName(key).Set(defaults(v.Type()).FieldByName(key))
 	}

@@ -17,6 +17,9 @@ func (c *checker) models() {
 			c.required(at.child("model"), m.Model, `"the provider's name of it"`)
 		}
 		c.baseURL(at.child("base_url"), m.BaseURL)
+		if m.ContextWindow > 0 && m.MaxOutputTokens+m.Reasoning.Tokens() >= m.ContextWindow {
+			c.report(at.child("context_window"), "max_output_tokens and reasoning leave no room for a question", "lower them, or write the model's real window")
+		}
 		m.APIKey = c.apiKey(at, m)
 		c.cfg.Models[tier] = m
 		if slices.Contains(m.Fallbacks, tier) {

@@ -32,16 +32,6 @@ func (c *checker) knownChannel(name string) bool {
 	return false
 }
 
-// access checks who may talk to Flynn.
-func (c *checker) access() {
-	for i, pattern := range c.cfg.Access.Owners {
-		c.sender(keyPath{"access", "owners"}.index(i), pattern)
-	}
-	for i, pattern := range c.cfg.Access.Members {
-		c.sender(keyPath{"access", "members"}.index(i), pattern)
-	}
-}
-
 // approvals checks where people are asked.
 func (c *checker) approvals() {
 	for i, where := range c.cfg.Approvals.Conversations {

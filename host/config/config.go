@@ -39,11 +39,14 @@ type Config struct {
 	// PluginTrust says whose plugins may be installed.
 	PluginTrust PluginTrust `toml:"plugin_trust"`
 	Gateway     Gateway     `toml:"gateway"`
-	Store       Store       `toml:"store"`
-	Media       Media       `toml:"media"`
-	Budgets     Budgets     `toml:"budgets"`
-	Access      Access      `toml:"access"`
-	Approvals   Approvals   `toml:"approvals"`
+	// Clients are the programs that ask agents over the doors openai and mcp.
+	Clients   map[string]Client `toml:"clients"`
+	Store     Store             `toml:"store"`
+	Media     Media             `toml:"media"`
+	Budgets   Budgets           `toml:"budgets"`
+	Access    Access            `toml:"access"`
+	Sessions  Sessions          `toml:"sessions"`
+	Approvals Approvals         `toml:"approvals"`
 
 	// Path and Digest identify the file; Generation counts loads of this process from 1.
 	Path       string `toml:"-"`
@@ -161,6 +164,15 @@ type Agent struct {
 	Kind    string     `toml:"kind" default:"chat" oneof:"chat code cli"`
 	// Approve says which tool calls wait for a person at local doors when they would run on the host.
 	Approve string `toml:"approve" default:"shell" oneof:"shell none"`
+	// Queue is its own [sessions] queue.
+	Queue string `toml:"queue" oneof:"collect followup interrupt"`
+	// SelectableBy is the least role that may choose it with /agent, where [routing] selectable has it.
+	SelectableBy string `toml:"selectable_by" default:"member" oneof:"owner member guest"`
+	// ModelTiers are those that people may choose for it with /model, besides its own.
+	ModelTiers []string `toml:"model_tiers" ref:"tier"`
+	// TokensPerDay and USDPerDay are its budget; missing, they are those of [budgets] for agents.
+	TokensPerDay int     `toml:"tokens_per_day" range:"0.."`
+	USDPerDay    float64 `toml:"usd_per_day" range:"0..1_000_000"`
 	// CLI is the program of an agent of kind cli.
 	CLI CLI `toml:"cli"`
 }
@@ -183,6 +195,8 @@ type Routing struct {
 	// Channels maps a channel instance, Senders an id "instance:platform-id" or a glob, to an agent.
 	Channels map[string]string `toml:"channels" ref:"agent"`
 	Senders  map[string]string `toml:"senders" ref:"agent"`
+	// Selectable are the agents that people may choose for a conversation with /agent.
+	Selectable []string `toml:"selectable" ref:"agent"`
 }
 
 // Model is one tier.
@@ -198,7 +212,11 @@ type Model struct {
 	ContextWindow   int      `toml:"context_window" range:"0.."` // tokens; 0 means unknown
 	MaxOutputTokens int      `toml:"max_output_tokens" default:"4096" range:"1.."`
 	TimeoutSeconds  int      `toml:"timeout_seconds" default:"300" range:"1..3600"` // of one call
-	Prices          Prices   `toml:"prices"`
+	// Images says that the model understands images.
+	Images bool `toml:"images"`
+	// Reasoning is how much it thinks before it answers.
+	Reasoning Reasoning `toml:"reasoning" default:"off"`
+	Prices    Prices    `toml:"prices"`
 }
 
 // Prices are in US dollars for a million tokens.
@@ -209,7 +227,7 @@ type Prices struct {
 	CacheWrite float64 `toml:"cache_write" range:"0.."`
 }
 
-// Channel is one channel instance. Keys other than plugin and enabled belong to the plugin and
+// Channel is one channel instance. Keys other than those below belong to the plugin and
 // are handed to it as Settings; keys ending in _env or _file are resolved to secrets under their
 // stem ("token_env" becomes the secret "token"). Secrets are empty while the channel is disabled and
 // their source is missing.
@@ -218,11 +236,16 @@ type Channel struct {
 	Enabled bool   `toml:"enabled" default:"true"`
 	// Critical channels have to be ready, or the host does not serve.
 	Critical bool `toml:"critical" default:"false"`
+	// Queue is its own [sessions] queue.
+	Queue string `toml:"queue" oneof:"collect followup interrupt"`
 	// Stream shows answers while they are made, where the channel can edit its messages.
-	Stream   bool `toml:"stream" default:"true"`
-	Settings map[string]any
-	Secrets  map[string]Secret
-	refs     map[string]string // the _env and _file keys as written, files made absolute
+	Stream bool `toml:"stream" default:"true"`
+	// Access and AccessGroups are mode and groups of [access] for this channel; empty means what stands there.
+	Access       string `toml:"access" oneof:"allowlist open pair"`
+	AccessGroups string `toml:"access_groups" oneof:"addressed all"`
+	Settings     map[string]any
+	Secrets      map[string]Secret
+	refs         map[string]string // the _env and _file keys as written, files made absolute
 }
 
 // ToolProvider is one instance of a plugin that brings tools, which are called NAME.TOOL. The keys below are the host's: what a tool says
@@ -362,37 +385,10 @@ type Media struct {
 	Accept []string `toml:"accept"`
 }
 
-// Budgets limit a turn.
-type Budgets struct {
-	StepsPerTurn       int `toml:"steps_per_turn" default:"25" range:"1..10_000"` // model calls
-	ToolCallsPerTurn   int `toml:"tool_calls_per_turn" default:"50" range:"0..10_000"`
-	TurnTimeoutSeconds int `toml:"turn_timeout_seconds" default:"600" range:"10..86_400"`
-	TokensPerTurn      int `toml:"tokens_per_turn" default:"200_000" range:"1_000.."`
-	ParallelTurns      int `toml:"parallel_turns" default:"64" range:"1..10_000"`
-}
-
 // Approvals says how people are asked about tool calls.
 type Approvals struct {
 	// Conversations are told of every request over a channel, besides the one that it comes from: "instance:conversation-id".
 	Conversations []string `toml:"conversations"`
 	// Self lets an owner approve over a channel what he asked for himself.
 	Self bool `toml:"self"`
-}
-
-// Access says who may talk to Flynn over channels.
-type Access struct {
-	// Mode is allowlist (owners and members only) or open.
-	Mode string `toml:"mode" default:"allowlist" oneof:"allowlist open"`
-	// Owners and Members are sender ids or globs, "instance:platform-id".
-	Owners  []string `toml:"owners"`
-	Members []string `toml:"members"`
-	// RatePerMinute bounds the messages of one sender that are answered.
-	RatePerMinute int `toml:"rate_per_minute" default:"30" range:"1..100_000"`
-	// Groups is addressed (answer only when addressed) or all.
-	Groups string `toml:"groups" default:"addressed" oneof:"addressed all"`
-	// Edits is note, answer or ignore: a message that its sender has changed or taken back is told to the next turn, or a
-	// changed one is answered as a new one, or neither.
-	Edits string `toml:"edits" default:"note" oneof:"note answer ignore"`
-	// Reactions is the same for reactions to messages.
-	Reactions string `toml:"reactions" default:"note" oneof:"note answer ignore"`
 }

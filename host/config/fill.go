@@ -18,6 +18,7 @@ func (d *decoder) fill(cfg *Config, getenv func(string) string) {
 			cfg.Agents[name] = agent
 		}
 	}
+	d.fillBudgets(cfg)
 	d.fillImage(keyPath{"sandbox"}, &cfg.Sandbox)
 	for name, sandbox := range cfg.Sandboxes {
 		d.fillImage(keyPath{"sandboxes", name}, &sandbox)

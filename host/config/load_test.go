@@ -200,7 +200,7 @@ nested = {list = [1, 2], when = 2026-01-02T03:04:05Z}
 			}
 			home := filepath.Dir(cfg.Path)
 			path := write(t, filepath.Join(t.TempDir(), "shown.toml"), shown.String(), 0o600)
-			again, err := Load(path, environ("HOME", home))
+			again, err := Load(path, environ("HOME", home, "EDITOR_TOKEN", editorToken))
 			if err != nil {
 				t.Fatalf("%v\n%s", err, shown.String())
 			}

@@ -13,6 +13,9 @@ import (
 
 const referenceFile = "../../examples/flynn.reference.toml"
 
+// editorToken is that of the reference's client.
+const editorToken = "0123456789abcdef0123456789abcdef"
+
 // loadReference loads the reference beside an empty policy, which the example names.
 func loadReference(t *testing.T) (*Config, map[string]any) {
 	t.Helper()
@@ -22,7 +25,7 @@ func loadReference(t *testing.T) (*Config, map[string]any) {
 	}
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "office-hours.wasm"), "", 0o600)
-	cfg, err := Load(write(t, filepath.Join(dir, "flynn.toml"), string(src), 0o600), environ("HOME", dir))
+	cfg, err := Load(write(t, filepath.Join(dir, "flynn.toml"), string(src), 0o600), environ("HOME", dir, "EDITOR_TOKEN", editorToken))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,17 +51,20 @@ func TestCrash(t *testing.T) {
 		name      string
 		forgetful bool
 		streams   bool
+		queue     string
 		kills     int
 		kill      func(*trial)
 	}{
-		{"the host", false, false, *kills, (*trial).killHost},
-		{"the host, and keys are not recognised", true, false, *kills, (*trial).killHost},
-		{"host and plugin at once", false, false, *kills, (*trial).killBoth},
-		{"the plugin", false, false, max(4, *kills/5), (*trial).killPlugin},
-		{"the host, while answers show as drafts", false, true, max(4, *kills/3), (*trial).killHost},
+		{"the host", false, false, "", *kills, (*trial).killHost},
+		{"the host, and keys are not recognised", true, false, "", *kills, (*trial).killHost},
+		{"host and plugin at once", false, false, "", *kills, (*trial).killBoth},
+		{"the plugin", false, false, "", max(4, *kills/5), (*trial).killPlugin},
+		{"the host, while answers show as drafts", false, true, "", max(4, *kills/3), (*trial).killHost},
+		{"the host, and later messages interrupt", false, false, "interrupt", max(4, *kills/3), (*trial).killHost},
+		{"the host, and messages are answered one by one", false, false, "followup", max(4, *kills/3), (*trial).killHost},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			x := newTrial(t, bin, c.forgetful, c.streams)
+			x := newTrial(t, bin, c.forgetful, c.streams, c.queue)
 			x.run(c.kills, c.kill)
 			x.report(c.kills)
 		})
@@ -84,7 +87,7 @@ type trial struct {
 	pluginKills int // of the host process that runs
 }
 
-func newTrial(t *testing.T, bin string, forgetful, streams bool) *trial {
+func newTrial(t *testing.T, bin string, forgetful, streams bool, queue string) *trial {
 	x := &trial{t: t, streams: streams, seed: *seed, ledger: newLedger(forgetful), began: time.Now()}
 	if x.seed == 0 {
 		x.seed = uint64(time.Now().UnixNano())
@@ -98,7 +101,7 @@ func newTrial(t *testing.T, bin string, forgetful, streams bool) *trial {
 		t.Fatal(err)
 	}
 	x.talk.platform = x.platform
-	x.program = hosttest.New(t, hosttest.Config{Bin: bin, Platform: x.platform.Address(), Forgetful: forgetful, Rich: streams})
+	x.program = hosttest.New(t, hosttest.Config{Bin: bin, Platform: x.platform.Address(), Forgetful: forgetful, Rich: streams, Queue: queue})
 	return x
 }
 

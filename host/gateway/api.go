@@ -31,13 +31,22 @@ const historyLimit = 500
 //	GET  /api/v1/history            [Entry]; ?channel=&conversation=&limit=
 //	GET  /api/v1/approvals          [Approval]
 //	POST /api/v1/approvals/{id}     {"grant":true}
+//	GET  /api/v1/access             [AccessEntry]
+//	POST /api/v1/access/decide      {"code","approve"}; answers AccessEntry
+//	POST /api/v1/access/revoke      {"sender"}
+//	POST /api/v1/access/role        {"sender","role"}
 //	POST /api/v1/messages           {"id","channel","conversation","text"}; 202 when durable
 //	POST /api/v1/policies/{name}/rollback  Rollback; answers PolicyStatus
 //	POST /api/v1/stop               {"channel","conversation"}
+//	POST /api/v1/halt               {"reason"}; everything everywhere, until
+//	POST /api/v1/resume             {}
+//	GET  /api/v1/usage              [UsageSum]; ?by=&since=
 //	GET  /api/v1/plugins            [PluginStatus]
 //	GET  /api/v1/plugins/{instance}/logs    [PluginLine]; ?after=SEQ
 //	GET  /api/v1/plugins/{instance}/login   PluginLogin, a secret
 //	POST /api/v1/plugins/{instance}/restart {}
+//	     /v1/...                    OpenAI's chat completions, with the token of a client as well
+//	     /mcp                       the Model Context Protocol, likewise
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	files, err := fs.Sub(page, "page")
@@ -54,13 +63,21 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("GET /api/v1/history", s.authorized(s.history))
 	mux.Handle("GET /api/v1/approvals", s.authorized(s.approvals))
 	mux.Handle("POST /api/v1/approvals/{id}", s.authorized(s.decide))
+	mux.Handle("GET /api/v1/access", s.authorized(s.access(s.listAccess)))
+	mux.Handle("POST /api/v1/access/decide", s.authorized(s.access(s.decidePairing)))
+	mux.Handle("POST /api/v1/access/revoke", s.authorized(s.access(s.revokePairing)))
+	mux.Handle("POST /api/v1/access/role", s.authorized(s.access(s.setPairingRole)))
 	mux.Handle("POST /api/v1/messages", s.authorized(s.send))
 	mux.Handle("POST /api/v1/policies/{name}/rollback", s.authorized(s.rollbackPolicy))
 	mux.Handle("POST /api/v1/stop", s.authorized(s.stop))
+	mux.Handle("POST /api/v1/halt", s.authorized(s.halt(true)))
+	mux.Handle("POST /api/v1/resume", s.authorized(s.halt(false)))
+	mux.Handle("GET /api/v1/usage", s.authorized(s.usage))
 	mux.Handle("GET /api/v1/plugins", s.authorized(s.plugins(s.listPlugins)))
 	mux.Handle("GET /api/v1/plugins/{instance}/logs", s.authorized(s.plugins(s.pluginLogs)))
 	mux.Handle("GET /api/v1/plugins/{instance}/login", s.authorized(s.plugins(s.pluginLogin)))
 	mux.Handle("POST /api/v1/plugins/{instance}/restart", s.authorized(s.plugins(s.restartPlugin)))
+	s.routePrograms(mux)
 	return s.admit(s.metrics.measure(mux))
 }
 

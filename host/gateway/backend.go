@@ -92,7 +92,10 @@ type Status struct {
 	Channels   []ChannelStatus `json:"channels"`
 	Tools      []ToolsStatus   `json:"tools,omitempty"`
 	Policies   []PolicyStatus  `json:"policies"`
+	Models     []ModelStatus   `json:"models,omitempty"`
 	Sandbox    SandboxStatus   `json:"sandbox"`
+	// Halt is there while the kill switch is thrown.
+	Halt *HaltStatus `json:"halt,omitempty"`
 	// Warnings are sentences for the owner ("Docker is not available: tools run on the host with approval"), one for each
 	// policy that is not OK among them.
 	Warnings []string `json:"warnings"`

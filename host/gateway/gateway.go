@@ -45,6 +45,8 @@ type Config struct {
 	// Origins lists further origins ("http://localhost:9000") whose pages and Host names are
 	// accepted, for a forwarded port or a proxy.
 	Origins []string
+	// Programs may be nil.
+	Programs *Programs
 	// Log and Registry default to none.
 	Log      *slog.Logger
 	Registry *prometheus.Registry
@@ -62,6 +64,7 @@ type Server struct {
 	guard    guard
 	failures failures
 	metrics  *metrics
+	programs *Programs
 	// open counts the sockets, held against maxSockets; sockets waits for their handlers.
 	open    atomic.Int64
 	sockets sync.WaitGroup
@@ -102,6 +105,7 @@ func New(cfg Config, backend Backend) (*Server, error) {
 		guard:    newGuard(ln.Addr().String(), origins),
 		failures: newFailures(),
 		metrics:  m,
+		programs: cfg.Programs,
 	}, nil
 }
 

@@ -6,6 +6,7 @@
 package hosttest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,10 @@ type Config struct {
 	Rich bool
 	// Channel are further keys of each channel's table.
 	Channel string
+	// Queue is the mode for messages that come while an answer is made; collect.
+	Queue string
+	// More are further tables of the configuration.
+	More string
 	// Env are further variables of the process.
 	Env []string
 }
@@ -96,7 +101,7 @@ func (p *Program) prepare() error {
 	if p.log, err = os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
 		return err
 	}
-	text := fmt.Sprintf(baseConfig, address, filepath.Join(p.Dir, "store"))
+	text := fmt.Sprintf(baseConfig, address, filepath.Join(p.Dir, "store"), cmp.Or(p.cfg.Queue, "collect"), p.cfg.More)
 	channels := maps.Clone(p.cfg.Channels)
 	if p.cfg.Platform != "" {
 		channels = map[string]string{"platform": p.cfg.Platform}
@@ -144,12 +149,21 @@ model = "demo"
 mode = "open"
 groups = "all"
 rate_per_minute = 100_000
+conversation_rate_per_minute = 100_000
+unknown_rate_per_minute = 100_000
 
 [gateway]
 listen = %q
 
 [store]
 dir = %q
+
+# One person writes in many private chats here, and many in one.
+[sessions]
+private = "conversation"
+queue = %q
+
+%s
 `
 
 const channelConfig = `

@@ -6,6 +6,7 @@ package lane
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
@@ -65,6 +66,13 @@ func (g *Group[T]) Queued() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.queued
+}
+
+// Waiting returns what has been pushed to a lane since its worker was last given everything.
+func (g *Group[T]) Waiting(key string) []T {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.lanes[key])
 }
 
 // start launches the worker of a lane; g.mu is held.

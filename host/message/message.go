@@ -6,6 +6,7 @@
 package message
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 )
@@ -83,9 +84,17 @@ type Message struct {
 	Noted bool `json:"noted,omitempty"`
 	// Agent is the one that is asked for by name; only doors of the host's own have a way to say it. Routing has the last word.
 	Agent string `json:"agent,omitempty"`
+	// Call is a tool that the agent is to call, without a model in between; only doors of the host's own have a way to say it.
+	Call *Call `json:"call,omitempty"`
 	// SentAt is the platform's time of the event; zero when it tells none.
 	SentAt     time.Time `json:"sent_at,omitzero"`
 	ReceivedAt time.Time `json:"received_at,omitzero"`
+}
+
+// Call is a call of a tool that a program asks for. It is decided about like a model's.
+type Call struct {
+	Tool string          `json:"tool"`
+	Args json.RawMessage `json:"args"`
 }
 
 // Act is something that is done to an earlier message.

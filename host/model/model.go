@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/flynnhost/flynn/host/config"
 )
 
 // Provider streams one model call.
@@ -30,6 +32,12 @@ type Request struct {
 	MaxTokens int
 	// Session names the conversation to providers that cache by it; never a secret.
 	Session string
+	// Reasoning is how much the model thinks before it answers; Set fills it in.
+	Reasoning config.Reasoning
+	// OpenImage reads an image of the messages by its digest; nil sends none.
+	OpenImage func(ctx context.Context, digest string) ([]byte, error)
+	// Gate stands before every attempt; nil lets all through.
+	Gate Gate
 }
 
 // Role of a message.
@@ -47,6 +55,25 @@ type Message struct {
 	Text    string       `json:"text,omitempty"`
 	Calls   []ToolCall   `json:"calls,omitempty"`   // Assistant
 	Results []ToolResult `json:"results,omitempty"` // User
+	Images  []Image      `json:"images,omitempty"`  // User
+	// Thinking came before an answer of the Assistant. It goes back to the provider that it came from, unchanged.
+	Thinking []Thinking `json:"thinking,omitempty"`
+}
+
+// Image is a picture that a model is shown. A transcript has its digest; the bytes are read for each call.
+type Image struct {
+	Digest string `json:"digest"` // SHA-256, lower-case hex
+	Type   string `json:"type,omitempty"`
+	Data   []byte `json:"-"`
+}
+
+// Thinking is a piece of what a model thought. The signature is the provider's; where Data is set, it is all there is, and nobody
+// but the provider can read it. It means nothing to other models.
+type Thinking struct {
+	Model     string `json:"model"`
+	Text      string `json:"text,omitempty"`
+	Signature string `json:"signature,omitempty"`
+	Data      string `json:"data,omitempty"`
 }
 
 // Tool is what a model is told about a tool.
@@ -82,6 +109,8 @@ type ToolResult struct {
 	ID      string `json:"id"`
 	Text    string `json:"text"`
 	IsError bool   `json:"is_error,omitempty"`
+	// Images came with the result.
+	Images []Image `json:"images,omitempty"`
 }
 
 // Delta is a piece of an answer.

@@ -20,11 +20,17 @@ const (
 
 // try calls one tier until it answers or another attempt makes no sense.
 func (s *Set) try(ctx context.Context, t *tier, req Request, w *watcher) (Response, error) {
+	req = t.fit(ctx, req)
 	for attempt := 1; ; attempt++ {
-		if err := t.breaker.admit(time.Now()); err != nil {
+		a := t.attempt(req, attempt)
+		if err := req.enter(ctx, a); err != nil {
 			return Response{}, err
 		}
-		resp, err := s.attempt(ctx, t, attempt, req, w)
+		if err := t.breaker.admit(time.Now()); err != nil {
+			req.leave(a, Usage{}, err)
+			return Response{}, err
+		}
+		resp, err := s.attempt(ctx, t, a, req, w)
 		if err == nil {
 			return resp, nil
 		}
@@ -40,19 +46,26 @@ func (s *Set) try(ctx context.Context, t *tier, req Request, w *watcher) (Respon
 }
 
 // attempt makes one call, reports it and tells the breaker.
-func (s *Set) attempt(ctx context.Context, t *tier, number int, req Request, w *watcher) (Response, error) {
+func (s *Set) attempt(ctx context.Context, t *tier, a Attempt, req Request, w *watcher) (Response, error) {
 	w.reset()
-	call := Call{Tier: t.name, Provider: t.cfg.Provider, Model: t.cfg.Model, Attempt: number, Start: time.Now()}
+	call := Call{Tier: t.name, Provider: t.cfg.Provider, Model: t.cfg.Model, Attempt: a.Number, Start: time.Now()}
+	text := 0
 	resp, err := t.call(ctx, req, func(d Delta) {
+		text += len(d.Text)
 		if call.FirstText == 0 {
 			call.FirstText = max(time.Since(call.Start), 1)
 		}
 		w.text(d)
 	})
-	call.Duration, call.Usage, call.Err = time.Since(call.Start), resp.Usage, err
+	call.Duration, call.Usage, call.Err = time.Since(call.Start), t.charged(a, resp.Usage, err, text), err
 	t.breaker.report(time.Now(), err)
+	req.leave(a, call.Usage, err)
 	s.hook(call)
-	return resp, err
+	if err != nil {
+		return Response{}, err
+	}
+	t.counts.learn(countKey(t.cfg), Rough(req), resp.Usage)
+	return resp, nil
 }
 
 // plan tells whether another attempt makes sense after this failure, and how long to wait before it.

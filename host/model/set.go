@@ -1,7 +1,6 @@
 package model
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +24,8 @@ type Options struct {
 	Log       *slog.Logger
 	// OnCall, if set, is called after every attempt, from the goroutine of Stream. It must not block.
 	OnCall func(Call)
+	// Counts is what is known of how models count; nil begins with nothing.
+	Counts *Counts
 }
 
 // Call reports one attempt at one model.
@@ -61,6 +62,10 @@ func NewSet(models map[string]config.Model, opts Options) (*Set, error) {
 	if s.hook == nil {
 		s.hook = func(Call) {}
 	}
+	counts := opts.Counts
+	if counts == nil {
+		counts = &Counts{}
+	}
 	breakers := make(map[string]*breaker)
 	for name, cfg := range models {
 		constructor, ok := opts.Providers[cfg.Provider]
@@ -77,7 +82,7 @@ func NewSet(models map[string]config.Model, opts Options) (*Set, error) {
 		if breakers[key] == nil {
 			breakers[key] = &breaker{}
 		}
-		s.tiers[name] = &tier{name: name, cfg: cfg, constructor: constructor, breaker: breakers[key]}
+		s.tiers[name] = &tier{name: name, cfg: cfg, constructor: constructor, breaker: breakers[key], counts: counts}
 	}
 	return s, nil
 }
@@ -114,6 +119,9 @@ func (s *Set) Stream(ctx context.Context, name string, req Request, emit func(De
 		resp, err := s.try(ctx, t, req, w)
 		if err == nil {
 			return resp, nil
+		}
+		if refused := (refusedError{}); errors.As(err, &refused) {
+			return Response{}, refused.error
 		}
 		failures = append(failures, err)
 		if ctx.Err() != nil || i+1 == len(route) || !passesOn(err, t, route[i+1:]) {
@@ -180,17 +188,4 @@ func (w *watcher) reset() {
 		w.emit(Delta{Reset: true})
 	}
 	w.dirty = false
-}
-
-// defaultMaxTokens bounds an answer where neither the caller nor the configuration does.
-const defaultMaxTokens = 4096
-
-// fit makes a request one for the tier.
-func (t *tier) fit(req Request) Request {
-	limit := cmp.Or(max(t.cfg.MaxOutputTokens, 0), defaultMaxTokens)
-	if req.MaxTokens <= 0 || req.MaxTokens > limit {
-		req.MaxTokens = limit
-	}
-	req.Model = t.cfg.Model
-	return req
 }

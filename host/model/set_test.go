@@ -301,7 +301,7 @@ func TestRequestIsFitted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			one := tier{cfg: config.Model{Model: "m", MaxOutputTokens: test.configured}}
-			got := one.fit(Request{Model: "other", MaxTokens: test.asked})
+			got := one.fit(t.Context(), Request{Model: "other", MaxTokens: test.asked})
 			if got.MaxTokens != test.want || got.Model != "m" {
 				t.Errorf("got %+v, want %d tokens", got, test.want)
 			}

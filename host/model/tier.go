@@ -19,6 +19,7 @@ type tier struct {
 	cfg         config.Model
 	constructor Constructor
 	breaker     *breaker // shared with tiers of the same model
+	counts      *Counts
 
 	mu       sync.Mutex
 	provider Provider // nil before the first call
@@ -59,7 +60,7 @@ func (t *tier) timeout() time.Duration {
 
 var errEmpty = errors.New("the model answered neither text nor a tool call")
 
-// call makes one attempt, within the tier's timeout.
+// call makes one attempt with a request that fits, within the tier's timeout. What it has cost comes with an error too.
 func (t *tier) call(ctx context.Context, req Request, emit func(Delta)) (Response, error) {
 	p, err := t.client()
 	if err != nil {
@@ -67,9 +68,9 @@ func (t *tier) call(ctx context.Context, req Request, emit func(Delta)) (Respons
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.timeout())
 	defer cancel()
-	resp, err := p.Stream(ctx, t.fit(req), emit)
+	resp, err := p.Stream(ctx, req, emit)
 	if err != nil {
-		return Response{}, err
+		return resp, err
 	}
 	resp.Tier, resp.Provider, resp.Model = t.name, t.cfg.Provider, t.cfg.Model
 	resp.Usage.CostUSD = cost(resp.Usage, t.cfg.Prices)

@@ -42,6 +42,8 @@ func (d Decision) String() string {
 		return who + ": no rule"
 	case d.Policy == "" && d.Static.Tier == TierAsked:
 		return who + ": asked for by name"
+	case d.Policy == "" && d.Static.Tier == TierChosen:
+		return who + ": chosen in chat"
 	case d.Policy == "":
 		return fmt.Sprintf("%s: %s rule %s", who, d.Static.Tier, d.Static.Rule)
 	case d.Failed:
@@ -52,12 +54,14 @@ func (d Decision) String() string {
 	return fmt.Sprintf("%s: policy %s: %s", who, d.Policy, d.Reason)
 }
 
-// candidate is the agent that is asked for by name, or that of the rules.
-func (t *Table) candidate(m message.Message) (Match, bool) {
+// candidate is the agent that is asked for by name, or that of the rules and of what people chose.
+func (t *Table) candidate(m message.Message, role string) (Match, bool) {
 	if m.Agent != "" {
 		return Match{Agent: m.Agent, Tier: TierAsked}, true
 	}
-	return t.Resolve(m.Channel, m.SenderKey())
+	static, _ := t.Resolve(m.Channel, m.SenderKey())
+	static = t.choice(static, role)
+	return static, static.Agent != ""
 }
 
 // Decide routes a message: the table gives a candidate, the policies decide or abstain. It fills in Candidate, and
@@ -68,7 +72,7 @@ func Decide(ctx context.Context, table *Table, policies Policies, facts policy.R
 		facts.Agents = table.Agents()
 	}
 	var d Decision
-	if static, ok := table.candidate(facts.Message); ok && slices.Contains(facts.Agents, static.Agent) {
+	if static, ok := table.candidate(facts.Message, facts.Role); ok && slices.Contains(facts.Agents, static.Agent) {
 		d.Static, d.Agent, facts.Candidate = static, static.Agent, static.Agent
 	}
 	if policies == nil {

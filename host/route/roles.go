@@ -2,9 +2,11 @@ package route
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/glob"
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Roles of a sender, as policies see them.
@@ -14,8 +16,18 @@ const (
 	Guest  = "guest"
 )
 
-// Roles tells who is who by [access]. It is immutable and safe for concurrent use.
-type Roles struct{ owners, members people }
+// Pairings tell who was paired, apart from the configuration. They change while it stays, so they are asked each time.
+type Pairings interface {
+	// Role is what a pairing has made of a sender; false when there is none.
+	Role(senderKey string) (role string, paired bool)
+}
+
+// Roles tells who is who by [access], and by pairings where it is silent. It is safe for concurrent use.
+type Roles struct {
+	owners, members, blocked people
+	pairings                 Pairings // may be nil
+	clients                  map[string]config.Client
+}
 
 // people are ids and globs of a list.
 type people struct {
@@ -25,7 +37,14 @@ type people struct {
 
 // NewRoles reads the lists of a loaded configuration.
 func NewRoles(access config.Access) *Roles {
-	return &Roles{owners: newPeople(access.Owners), members: newPeople(access.Members)}
+	return &Roles{owners: newPeople(access.Owners), members: newPeople(access.Members), blocked: newPeople(access.Blocked)}
+}
+
+// With returns the roles that ask pairings about whom the configuration does not name.
+func (r *Roles) With(p Pairings) *Roles {
+	with := *r
+	with.pairings = p
+	return &with
 }
 
 func newPeople(patterns []string) people {
@@ -46,15 +65,85 @@ func (p people) have(senderKey string) bool {
 	return p.ids[senderKey] || slices.ContainsFunc(p.globs, func(g *glob.Pattern) bool { return g.Match(senderKey) })
 }
 
-// Of is the role of a sender, given as Message.SenderKey, on a channel instance. Whoever is at a local door owns the place.
-func (r *Roles) Of(channel, senderKey string) string {
-	switch {
-	case Local(channel) || r.owners.have(senderKey):
-		return Owner
-	case r.members.have(senderKey):
-		return Member
+// WithClients knows the programs of a configuration, too.
+func (r *Roles) WithClients(clients map[string]config.Client) *Roles {
+	with := *r
+	with.clients = clients
+	return &with
+}
+
+// program tells what [clients] says of who sent a message over a door for programs; the gateway's own token is the owner's.
+func (r *Roles) program(senderKey string) (c config.Client, owner, known bool) {
+	_, name, _ := strings.Cut(senderKey, ":")
+	c, known = r.clients[name]
+	return c, name == config.Gatekeeper, known
+}
+
+// MayAsk tells whether a program may ask the agent that it asks for.
+func (r *Roles) MayAsk(m message.Message) bool {
+	c, owner, known := r.program(m.SenderKey())
+	return owner || known && slices.Contains(c.Agents, m.Agent)
+}
+
+// Agents are those of all that may answer a message, as far as who sent it decides that.
+func (r *Roles) Agents(m message.Message, all []string) []string {
+	if Door(m.Channel) == DoorChannel || Local(m.Channel) {
+		return all
 	}
-	return Guest
+	if c, owner, _ := r.program(m.SenderKey()); !owner {
+		return c.Agents
+	}
+	return all
+}
+
+// Of is the role of a sender, given as Message.SenderKey, on a channel instance. Whoever is at a local door owns the place; who is
+// blocked is a guest, whatever else speaks for him.
+func (r *Roles) Of(channel, senderKey string) string {
+	role, _ := r.of(channel, senderKey)
+	return role
+}
+
+// Known tells whether a sender is listed or paired, and not blocked.
+func (r *Roles) Known(channel, senderKey string) bool {
+	_, known := r.of(channel, senderKey)
+	return known
+}
+
+// Blocked tells whether a sender is never to be heard. An owner who is listed by his exact id always is.
+func (r *Roles) Blocked(channel, senderKey string) bool {
+	return !Local(channel) && !r.owners.ids[senderKey] && r.blocked.have(senderKey)
+}
+
+func (r *Roles) of(channel, senderKey string) (role string, known bool) {
+	switch {
+	case r.Blocked(channel, senderKey):
+		return Guest, false
+	case Door(channel) != DoorChannel && !Local(channel):
+		return r.programRole(senderKey)
+	case Local(channel) || r.owners.have(senderKey):
+		return Owner, true
+	case r.members.have(senderKey):
+		return Member, true
+	case r.pairings == nil:
+		return Guest, false
+	}
+	switch role, paired := r.pairings.Role(senderKey); {
+	case paired && role == Member:
+		return Member, true
+	default: // a pairing never makes an owner, whatever a row of the store says
+		return Guest, paired
+	}
+}
+
+func (r *Roles) programRole(senderKey string) (role string, known bool) {
+	c, owner, known := r.program(senderKey)
+	switch {
+	case owner:
+		return Owner, true
+	case known && c.Role == Member:
+		return Member, true
+	}
+	return Guest, known
 }
 
 // DoorChannel is the door of all channel instances but the host's own doors, which are named like their instances.

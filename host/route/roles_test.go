@@ -4,25 +4,86 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/message"
 )
 
+// pairedWith are pairings: roles by sender key.
+type pairedWith map[string]string
+
+func (p pairedWith) Role(senderKey string) (string, bool) {
+	role, ok := p[senderKey]
+	return role, ok
+}
+
 func TestRoles(t *testing.T) {
-	roles := NewRoles(config.Access{Owners: []string{"irc:boss"}, Members: []string{"irc:*[[]team]", "slack:U[0-9]", "irc:boss"}})
-	tests := map[string]struct{ channel, sender, want string }{
-		"owner by id":             {"irc", "irc:boss", Owner},
-		"owner before member":     {"irc", "irc:boss", Owner},
-		"member by glob":          {"irc", "irc:ann[team]", Member},
-		"member by class":         {"slack", "slack:U7", Member},
-		"anybody else":            {"irc", "irc:eve", Guest},
-		"same id, other instance": {"slack", "slack:boss", Guest},
-		"terminal":                {"terminal", "terminal:root", Owner},
-		"web":                     {"web", "web:x", Owner},
+	roles := NewRoles(config.Access{
+		Owners: []string{"irc:boss", "irc:op-*"}, Members: []string{"irc:*[[]team]", "slack:U[0-9]", "irc:boss", "irc:spam-bob"},
+		Blocked: []string{"irc:spam-*", "irc:op-3", "irc:boss", "web:*"},
+	}).With(pairedWith{
+		"irc:new": Guest, "irc:raised": Member, "irc:boss": Guest, "irc:forged": Owner, "irc:odd": "admin", "irc:spam-eve": Member,
+	})
+	tests := map[string]struct {
+		channel, sender, want string
+		known                 bool
+	}{
+		"owner by id, however blocked":      {"irc", "irc:boss", Owner, true},
+		"owner by glob":                     {"irc", "irc:op-1", Owner, true},
+		"owner by glob, blocked":            {"irc", "irc:op-3", Guest, false},
+		"member by glob":                    {"irc", "irc:ann[team]", Member, true},
+		"member by class":                   {"slack", "slack:U7", Member, true},
+		"member by id, blocked":             {"irc", "irc:spam-bob", Guest, false},
+		"anybody else":                      {"irc", "irc:eve", Guest, false},
+		"same id, other instance":           {"slack", "slack:boss", Guest, false},
+		"terminal":                          {"terminal", "terminal:root", Owner, true},
+		"web, which nothing blocks":         {"web", "web:x", Owner, true},
+		"a door for programs":               {"openai", "openai:x", Guest, false},
+		"paired as guest":                   {"irc", "irc:new", Guest, true},
+		"paired, raised to member":          {"irc", "irc:raised", Member, true},
+		"a pairing makes no owner":          {"irc", "irc:forged", Guest, true},
+		"a role that there is not":          {"irc", "irc:odd", Guest, true},
+		"paired and blocked":                {"irc", "irc:spam-eve", Guest, false},
+		"paired on another instance":        {"slack", "slack:new", Guest, false},
+		"the configuration before pairings": {"irc", "irc:boss", Owner, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			if got := roles.Of(test.channel, test.sender); got != test.want {
 				t.Errorf("role is %s, want %s", got, test.want)
 			}
+			if got := roles.Known(test.channel, test.sender); got != test.known {
+				t.Errorf("known is %v, want %v", got, test.known)
+			}
 		})
+	}
+}
+
+func TestPrograms(t *testing.T) {
+	roles := NewRoles(config.Access{Owners: []string{"irc:*"}, Members: []string{"openai:*"}}).WithClients(map[string]config.Client{
+		"editor": {Role: "member", Agents: []string{"main"}}, "guest": {Role: "guest", Agents: []string{"main", "other"}},
+	})
+	all := []string{"main", "other", "third"}
+	for _, c := range []struct {
+		channel, who, agent string
+		role                string
+		may                 bool
+		agents              int
+	}{
+		{"openai", "owner", "third", Owner, true, 3},
+		{"mcp", "editor", "main", Member, true, 1},
+		{"mcp", "editor", "other", Member, false, 1},
+		{"openai", "guest", "other", Guest, true, 2},
+		{"openai", "guest", "", Guest, false, 2},
+		{"openai", "nobody", "main", Guest, false, 0},
+	} {
+		m := message.Message{Channel: c.channel, Sender: message.Sender{ID: c.who}, Agent: c.agent}
+		if got := roles.Of(m.Channel, m.SenderKey()); got != c.role {
+			t.Errorf("%s:%s is %s, want %s", c.channel, c.who, got, c.role)
+		}
+		if got := roles.MayAsk(m); got != c.may {
+			t.Errorf("%s:%s may ask %q: %v, want %v", c.channel, c.who, c.agent, got, c.may)
+		}
+		if got := roles.Agents(m, all); len(got) != c.agents {
+			t.Errorf("%s:%s may be answered by %q", c.channel, c.who, got)
+		}
 	}
 }

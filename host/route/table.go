@@ -1,7 +1,7 @@
 // Package route is the static table: which agent answers a sender, by the rules
 // of the configuration alone, and Decide, which joins it with the route policies.
 //
-// Start with New and Table.Resolve. An exact sender comes before a sender glob, a glob
+// Start with New and Table.Resolve. An exact sender comes before what people chose in chat, this before a sender glob, a glob
 // before the channel, the channel before the default. Of several globs that match, the
 // one with the longest literal prefix decides, then the one with more literal characters,
 // then the one that stands first in the file. New also tells what is wrong with the rules;
@@ -24,6 +24,7 @@ type Tier string
 const (
 	TierAsked   Tier = "asked" // no rule: the door was asked for the agent by name
 	TierSender  Tier = "sender"
+	TierChosen  Tier = "chosen" // no rule: people chose the agent with /agent
 	TierGlob    Tier = "glob"
 	TierChannel Tier = "channel"
 	TierDefault Tier = "default"
@@ -46,6 +47,9 @@ type Table struct {
 	prefixes []int                 // lengths of the prefixes that occur, longest first
 	channels map[string]Match
 	fallback Match // no agent: there is none
+
+	choices map[string]string // least role that may choose an agent
+	chosen  string            // see With
 }
 
 type globRule struct {
@@ -62,6 +66,7 @@ func New(cfg *config.Config) (*Table, []Finding) {
 		senders:  map[string]Match{},
 		globs:    map[string][]globRule{},
 		channels: map[string]Match{},
+		choices:  newChoices(cfg),
 	}
 	rules := l.rules()
 	for _, r := range rules {

@@ -26,13 +26,17 @@ var ErrConflict = errors.New("row is in another state")
 type Store interface {
 	Inbox
 	Turns
+	Places
+	Halts
 	Outbox
 	Drafts
 	Earlier
 	Approvals
+	Pairings
 	Memory
 	Decisions
 	EgressLog
+	Usages
 	Shadows
 	Policies
 	Values
@@ -95,7 +99,7 @@ const (
 // Turn is one answer in the making.
 type Turn struct {
 	ID           string // time-ordered, unique
-	Session      string // "channel:conversation:agent"
+	Session      string // see SessionKey
 	Agent        string
 	Channel      string
 	Conversation message.Conversation
@@ -134,6 +138,7 @@ type Commit struct {
 	Steps     []Step
 	Decisions []Decision
 	Replies   []message.Reply
+	Usage     []Usage
 	// Told are rows in state Noted that the turn was told of; those in another state stay as they are.
 	Told []int64
 	// InboxState is given to the turn's inbox rows when the turn has ended.

@@ -88,10 +88,10 @@ func (p *Provider) read(ctx context.Context, req model.Request, names *wire.Name
 		answer.add(&event)
 	}
 	if err := stream.Err(); err != nil {
-		return model.Response{}, p.broken(ctx, req.Model, err)
+		return answer.partial(), p.broken(ctx, req.Model, err)
 	}
 	if !answer.ended {
-		return model.Response{}, p.edge.Cut(req.Model)
+		return answer.partial(), p.edge.Cut(req.Model)
 	}
 	return answer.response(req, names), nil
 }

@@ -71,6 +71,10 @@ func TestHabits(t *testing.T) {
 			events(`{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":""}}`,
 				`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hmm"}}`,
 				`{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"abc"}}`, text, end),
+			model.Message{Text: "hi", Thinking: []model.Thinking{{Model: "m", Text: "hmm", Signature: "abc"}}}, model.Usage{Input: 1, Output: 1, Estimated: true},
+		},
+		"thinking without a signature": {
+			events(`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hmm"}}`, text, end),
 			model.Message{Text: "hi"}, model.Usage{Input: 1, Output: 1, Estimated: true},
 		},
 		"events and blocks of the future": {
@@ -108,7 +112,7 @@ func TestHabits(t *testing.T) {
 	}
 }
 
-// TestCacheMarks wants the system prompt and the end of the transcript marked, and nothing else.
+// TestCacheMarks wants tools, system prompt and the last two ends of the transcript marked, and nothing else: the API takes four.
 func TestCacheMarks(t *testing.T) {
 	req := request
 	req.System = "be brief"
@@ -121,9 +125,9 @@ func TestCacheMarks(t *testing.T) {
 	want := `{
 		"model": "m", "max_tokens": 77, "stream": true,
 		"system": [{"type": "text", "text": "be brief", "cache_control": {"type": "ephemeral"}}],
-		"tools": [{"name": "a__b", "input_schema": {"type": "object", "properties": {}, "additionalProperties": false}}],
+		"tools": [{"name": "a__b", "cache_control": {"type": "ephemeral"}, "input_schema": {"type": "object", "properties": {}, "additionalProperties": false}}],
 		"messages": [
-			{"role": "user", "content": [{"type": "text", "text": "hi"}]},
+			{"role": "user", "content": [{"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}]},
 			{"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "a__b", "input": {"x": 1}}]},
 			{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "is_error": false,
 				"content": [{"type": "text", "text": "done"}], "cache_control": {"type": "ephemeral"}}]}

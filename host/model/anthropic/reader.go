@@ -1,6 +1,9 @@
 package anthropic
 
 import (
+	"slices"
+	"strings"
+
 	sdk "github.com/anthropics/anthropic-sdk-go"
 
 	"github.com/flynnhost/flynn/host/model"
@@ -12,15 +15,24 @@ import (
 type reader struct {
 	*wire.Answer
 	calls map[int64]*openCall // by content block
-	stop  sdk.StopReason
-	usage model.Usage
-	ended bool
+	// thoughts are in the order of their blocks.
+	thoughts []*thought
+	stop     sdk.StopReason
+	usage    model.Usage
+	ended    bool
 }
 
 // openCall is a tool_use block. Some servers send its input whole at its start instead of in pieces.
 type openCall struct {
 	*wire.Call
 	whole string
+}
+
+// thought is a block of thinking in the making.
+type thought struct {
+	block           int64
+	text, signature strings.Builder
+	data            string // of a redacted one, instead
 }
 
 func newReader(emit func(model.Delta)) *reader {
@@ -49,6 +61,10 @@ func (r *reader) begin(index int64, block *sdk.ContentBlockStartEventContentBloc
 	switch block.Type {
 	case "text":
 		r.Text(block.Text)
+	case "thinking":
+		r.think(index, block.Thinking, block.Signature)
+	case "redacted_thinking":
+		r.think(index, "", "").data = strings.ToValidUTF8(block.Data, "\uFFFD")
 	case "tool_use":
 		r.calls[index] = &openCall{Call: r.Call(block.ID, block.Name), whole: block.JSON.Input.Raw()}
 	}
@@ -58,11 +74,53 @@ func (r *reader) continued(index int64, delta *sdk.MessageStreamEventUnionDelta)
 	switch delta.Type {
 	case "text_delta":
 		r.Text(delta.Text)
+	case "thinking_delta":
+		r.think(index, delta.Thinking, "")
+	case "signature_delta":
+		r.think(index, "", delta.Signature)
 	case "input_json_delta":
 		if call := r.calls[index]; call != nil {
 			call.Args.WriteString(delta.PartialJSON)
 		}
 	}
+}
+
+// think adds to the thought of a block.
+func (r *reader) think(block int64, text, signature string) *thought {
+	i := slices.IndexFunc(r.thoughts, func(t *thought) bool { return t.block == block })
+	if i < 0 {
+		i = len(r.thoughts)
+		r.thoughts = append(r.thoughts, &thought{block: block})
+	}
+	t := r.thoughts[i]
+	t.text.WriteString(text)
+	t.signature.WriteString(signature)
+	return t
+}
+
+// thinking is what can be sent back: the API takes no thought without its signature.
+func (r *reader) thinking(name string) []model.Thinking {
+	var out []model.Thinking
+	for _, t := range r.thoughts {
+		if t.data == "" && t.signature.Len() == 0 {
+			continue
+		}
+		out = append(out, model.Thinking{
+			Model: name, Text: strings.ToValidUTF8(t.text.String(), "\uFFFD"), Signature: strings.ToValidUTF8(t.signature.String(), "\uFFFD"), Data: t.data,
+		})
+	}
+	return out
+}
+
+// partial is what an answer that broke off has cost, as far as it was told.
+func (r *reader) partial() model.Response {
+	thought := 0
+	for _, t := range r.thoughts {
+		thought += t.text.Len()
+	}
+	u := r.usage
+	u.Output = max(u.Output, (thought+2)/3)
+	return model.Response{Usage: u}
 }
 
 // count keeps the latest figures. They are cumulative, and a later event may leave some out.
@@ -84,6 +142,7 @@ func (r *reader) response(req model.Request, names *wire.Names) model.Response {
 		}
 	}
 	message := r.Message(names)
+	message.Thinking = r.thinking(req.Model)
 	usage := r.usage
 	if usage == (model.Usage{}) {
 		usage = wire.Estimate(req, message)

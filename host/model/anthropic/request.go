@@ -1,6 +1,8 @@
 package anthropic
 
 import (
+	"encoding/base64"
+
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/packages/param"
 
@@ -12,13 +14,17 @@ func params(req model.Request) sdk.MessageNewParams {
 	p := sdk.MessageNewParams{
 		Model:     req.Model,
 		MaxTokens: int64(req.MaxTokens),
-		Messages:  messages(req.Messages),
 	}
+	think(&p, req)
+	p.Messages = messages(req)
 	if req.System != "" {
 		p.System = []sdk.TextBlockParam{{Text: req.System, CacheControl: sdk.NewCacheControlEphemeralParam()}}
 	}
 	for _, tool := range req.Tools {
 		p.Tools = append(p.Tools, toolParam(tool))
+	}
+	if n := len(p.Tools); n > 0 {
+		p.Tools[n-1].OfTool.CacheControl = sdk.NewCacheControlEphemeralParam()
 	}
 	return p
 }
@@ -34,11 +40,16 @@ func toolParam(tool model.Tool) sdk.ToolUnionParam {
 	return sdk.ToolUnionParam{OfTool: &t}
 }
 
-func messages(transcript []model.Message) []sdk.MessageParam {
+func messages(req model.Request) []sdk.MessageParam {
 	var out []sdk.MessageParam
-	for _, m := range wire.Repair(transcript) {
+	list := wire.Repair(req.Messages)
+	loop := loopOf(list)
+	for i, m := range list {
 		if m.Role == model.Assistant {
-			out = append(out, sdk.NewAssistantMessage(assistantBlocks(m)...))
+			if i < loop {
+				m.Thinking = nil
+			}
+			out = append(out, sdk.NewAssistantMessage(assistantBlocks(m, req.Model)...))
 			continue
 		}
 		out = append(out, sdk.NewUserMessage(userBlocks(m)...))
@@ -47,8 +58,8 @@ func messages(transcript []model.Message) []sdk.MessageParam {
 	return out
 }
 
-func assistantBlocks(m model.Message) []sdk.ContentBlockParamUnion {
-	var blocks []sdk.ContentBlockParamUnion
+func assistantBlocks(m model.Message, name string) []sdk.ContentBlockParamUnion {
+	blocks := thinkingBlocks(m.Thinking, name)
 	if m.Text != "" {
 		blocks = append(blocks, sdk.NewTextBlock(m.Text))
 	}
@@ -64,6 +75,9 @@ func userBlocks(m model.Message) []sdk.ContentBlockParamUnion {
 	for _, r := range m.Results {
 		blocks = append(blocks, resultBlock(r))
 	}
+	for _, img := range m.Images {
+		blocks = append(blocks, sdk.NewImageBlockBase64(img.Type, base64.StdEncoding.EncodeToString(img.Data)))
+	}
 	if m.Text != "" {
 		blocks = append(blocks, sdk.NewTextBlock(m.Text))
 	}
@@ -76,19 +90,31 @@ func resultBlock(r model.ToolResult) sdk.ContentBlockParamUnion {
 	if r.Text != "" {
 		block.Content = []sdk.ToolResultBlockParamContentUnion{{OfText: &sdk.TextBlockParam{Text: r.Text}}}
 	}
+	for _, img := range r.Images {
+		image := sdk.NewImageBlockBase64(img.Type, base64.StdEncoding.EncodeToString(img.Data)).OfImage
+		block.Content = append(block.Content, sdk.ToolResultBlockParamContentUnion{OfImage: image})
+	}
 	return sdk.ContentBlockParamUnion{OfToolResult: &block}
 }
 
-// markForCache marks the end of the transcript, so that the next call of the turn reads it from the
-// provider's cache instead of paying for it in full.
+// markForCache marks the end of the transcript, so that the next call of the turn reads it from the provider's cache instead of paying
+// for it in full, and the end of what the call before has sent: a cache is found no more than some twenty blocks back.
 func markForCache(out []sdk.MessageParam) {
-	if len(out) == 0 {
-		return
+	marks := 2
+	for i := len(out) - 1; i >= 0 && marks > 0; i-- {
+		if out[i].Role == sdk.MessageParamRoleUser {
+			markLast(out[i].Content)
+			marks--
+		}
 	}
-	blocks := out[len(out)-1].Content
+}
+
+func markLast(blocks []sdk.ContentBlockParamUnion) {
 	switch last := blocks[len(blocks)-1]; {
 	case last.OfText != nil:
 		last.OfText.CacheControl = sdk.NewCacheControlEphemeralParam()
+	case last.OfImage != nil:
+		last.OfImage.CacheControl = sdk.NewCacheControlEphemeralParam()
 	case last.OfToolResult != nil:
 		last.OfToolResult.CacheControl = sdk.NewCacheControlEphemeralParam()
 	}

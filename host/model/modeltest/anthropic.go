@@ -74,6 +74,9 @@ func (anthropic) stop(r Reply) string {
 
 func (f anthropic) whole(r Reply) object {
 	content := []object{}
+	if r.Thinking != "" {
+		content = append(content, object{"type": "thinking", "thinking": r.Thinking, "signature": Signature(r.Thinking)})
+	}
 	if r.Text != "" {
 		content = append(content, object{"type": "text", "text": r.Text})
 	}
@@ -90,6 +93,23 @@ func (f anthropic) stream(r Reply) rendered {
 	e.named("message_start", object{"type": "message_start", "message": f.message(r, []object{})})
 	e.named("ping", object{"type": "ping"})
 	index := 0
+	if r.Thinking != "" {
+		e.named("content_block_start", object{"type": "content_block_start", "index": 0, "content_block": object{"type": "thinking", "thinking": "", "signature": ""}})
+		for _, part := range pieces(r.Thinking, r.Piece) {
+			delta := object{"type": "thinking_delta", "thinking": part}
+			e.named("content_block_delta", object{"type": "content_block_delta", "index": 0, "delta": delta})
+		}
+		delta := object{"type": "signature_delta", "signature": Signature(r.Thinking)}
+		e.named("content_block_delta", object{"type": "content_block_delta", "index": 0, "delta": delta})
+		e.named("content_block_stop", object{"type": "content_block_stop", "index": 0})
+		index++
+	}
+	if r.Redacted != "" {
+		block := object{"type": "redacted_thinking", "data": r.Redacted}
+		e.named("content_block_start", object{"type": "content_block_start", "index": index, "content_block": block})
+		e.named("content_block_stop", object{"type": "content_block_stop", "index": index})
+		index++
+	}
 	if r.Text != "" {
 		f.block(&e, index, object{"type": "text", "text": ""}, "text_delta", "text", pieces(r.Text, r.Piece))
 		index++

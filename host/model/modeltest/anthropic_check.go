@@ -9,8 +9,13 @@ type anthropicRequest struct {
 	Model     string
 	MaxTokens int `json:"max_tokens"`
 	System    []struct{ Text string }
-	Messages  []anthropicMessage
-	Tools     []struct {
+	Thinking  *struct {
+		Type         string
+		BudgetTokens int `json:"budget_tokens"`
+	}
+	OutputConfig struct{ Effort string } `json:"output_config"`
+	Messages     []anthropicMessage
+	Tools        []struct {
 		Name        string
 		InputSchema struct{ Type string } `json:"input_schema"`
 	}
@@ -38,6 +43,13 @@ type anthropicBlock struct {
 	Type, Text, ID, Name string
 	Input                json.RawMessage
 	ToolUseID            string `json:"tool_use_id"`
+	Content              []anthropicBlock
+	Source               struct {
+		Type, Data string
+		MediaType  string `json:"media_type"`
+	}
+	Thinking, Signature, Data string
+	CacheControl              json.RawMessage `json:"cache_control"`
 }
 
 func (anthropic) check(body []byte) string {
@@ -60,11 +72,36 @@ func (anthropic) check(body []byte) string {
 			return fmt.Sprintf("tools.%d: invalid name %q or schema type %q", i, tool.Name, tool.InputSchema.Type)
 		}
 	}
+	if problem := checkThinking(req); problem != "" {
+		return problem
+	}
 	return checkAnthropicMessages(req.Messages)
+}
+
+// checkThinking holds the rules of extended thinking: a budget below max_tokens, and thoughts before the calls of the tool loop that
+// goes on.
+func checkThinking(req anthropicRequest) string {
+	switch {
+	case req.Thinking == nil || req.Thinking.Type == "adaptive" || req.Thinking.Type == "disabled":
+		return ""
+	case req.Thinking.Type != "enabled" || req.Thinking.BudgetTokens < 1024 || req.Thinking.BudgetTokens >= req.MaxTokens:
+		return "thinking: `max_tokens` must be greater than `thinking.budget_tokens`, which is at least 1024"
+	}
+	for i := len(req.Messages) - 1; i >= 0; i-- {
+		m := req.Messages[i]
+		if m.Role == "user" && (len(m.Content) == 0 || m.Content[0].Type != "tool_result") {
+			break
+		}
+		if first := m.Content[0].Type; m.Role == "assistant" && first != "thinking" && first != "redacted_thinking" {
+			return fmt.Sprintf("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`", i, first)
+		}
+	}
+	return ""
 }
 
 func checkAnthropicMessages(messages []anthropicMessage) string {
 	open := map[string]bool{} // tool_use ids of the message before
+	marks := 0
 	for i, m := range messages {
 		if len(m.Content) == 0 {
 			return fmt.Sprintf("messages.%d: all messages must have non-empty content", i)
@@ -73,6 +110,9 @@ func checkAnthropicMessages(messages []anthropicMessage) string {
 		for j, b := range m.Content {
 			if problem := checkAnthropicBlock(b, open); problem != "" {
 				return fmt.Sprintf("messages.%d.content.%d: %s", i, j, problem)
+			}
+			if len(b.CacheControl) > 0 {
+				marks++
 			}
 			switch b.Type {
 			case "tool_use":
@@ -87,6 +127,9 @@ func checkAnthropicMessages(messages []anthropicMessage) string {
 			return fmt.Sprintf("messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after", i)
 		}
 		open = uses
+	}
+	if marks > 2 { // besides those of system and tools
+		return "A maximum of 4 blocks with cache_control may be provided."
 	}
 	if len(open) > 0 {
 		return "messages: `tool_use` ids were found without `tool_result` blocks immediately after"
@@ -111,6 +154,24 @@ func checkAnthropicBlock(b anthropicBlock, open map[string]bool) string {
 	case "tool_result":
 		if !open[b.ToolUseID] {
 			return fmt.Sprintf("unexpected `tool_use_id` found in `tool_result` blocks: %s", b.ToolUseID)
+		}
+		for _, inner := range b.Content {
+			if problem := checkAnthropicBlock(inner, nil); problem != "" {
+				return problem
+			}
+		}
+	case "image":
+		if b.Source.Type != "base64" {
+			return "image.source.type: Input should be 'base64'"
+		}
+		return checkImage(b.Source.MediaType, b.Source.Data)
+	case "thinking":
+		if b.Signature != Signature(b.Thinking) {
+			return "Invalid `signature` in `thinking` block"
+		}
+	case "redacted_thinking":
+		if b.Data == "" {
+			return "redacted_thinking.data: field required"
 		}
 	default:
 		return "unknown type " + b.Type

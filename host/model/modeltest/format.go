@@ -2,10 +2,13 @@ package modeltest
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 )
 
 // format is one of the wire formats.
@@ -66,3 +69,25 @@ var (
 	validToolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 	validCallID   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,40}$`)
 )
+
+// Signature signs a thought as the server does. It takes back only what it has signed.
+func Signature(thought string) string {
+	sum := sha256.Sum256([]byte("signed " + thought))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// checkImage returns what an API would refuse in an image: bytes that are not what they are said to be, or too many.
+func checkImage(mediaType, data string) string {
+	raw, err := base64.StdEncoding.DecodeString(data)
+	switch {
+	case err != nil:
+		return "image: invalid base64 data"
+	case len(data) > 5<<20:
+		return "image exceeds 5 MB maximum"
+	case !slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, mediaType):
+		return "image: media type " + mediaType + " is not supported"
+	case http.DetectContentType(raw) != mediaType:
+		return "image: the data is " + http.DetectContentType(raw) + ", not " + mediaType
+	}
+	return ""
+}

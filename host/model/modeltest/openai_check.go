@@ -3,12 +3,15 @@ package modeltest
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 type openaiRequest struct {
-	Model    string
-	Messages []openaiMessage
-	Tools    []struct {
+	Model           string
+	ReasoningEffort string `json:"reasoning_effort"`
+	Messages        []openaiMessage
+	Tools           []struct {
 		Type     string
 		Function struct {
 			Name       string
@@ -19,7 +22,7 @@ type openaiRequest struct {
 
 type openaiMessage struct {
 	Role       string
-	Content    *string
+	Content    json.RawMessage
 	ToolCallID string `json:"tool_call_id"`
 	ToolCalls  []struct {
 		ID       string
@@ -27,6 +30,8 @@ type openaiMessage struct {
 		Function struct{ Name, Arguments string }
 	} `json:"tool_calls"`
 }
+
+func (m openaiMessage) empty() bool { return len(m.Content) == 0 || string(m.Content) == "null" }
 
 func (openai) check(body []byte) string {
 	var req openaiRequest
@@ -39,6 +44,9 @@ func (openai) check(body []byte) string {
 	case len(req.Messages) == 0:
 		return "Invalid 'messages': empty array."
 	}
+	if !slices.Contains([]string{"", "minimal", "low", "medium", "high"}, req.ReasoningEffort) {
+		return "Invalid value: 'reasoning_effort'."
+	}
 	for i, tool := range req.Tools {
 		if tool.Type != "function" || !validToolName.MatchString(tool.Function.Name) || tool.Function.Parameters == nil {
 			return fmt.Sprintf("Invalid 'tools[%d].function.name': %q does not match the pattern, or it has no parameters.", i, tool.Function.Name)
@@ -47,11 +55,41 @@ func (openai) check(body []byte) string {
 	return checkOpenAIMessages(req.Messages)
 }
 
+// checkParts checks a content that is a list of parts; only those of the user may have images.
+func checkParts(m openaiMessage) string {
+	var parts []struct {
+		Type, Text string
+		ImageURL   struct{ URL string } `json:"image_url"`
+	}
+	if len(m.Content) == 0 || m.Content[0] != '[' {
+		return ""
+	}
+	if err := json.Unmarshal(m.Content, &parts); err != nil || len(parts) == 0 {
+		return "expected a list of parts"
+	}
+	for _, p := range parts {
+		switch {
+		case p.Type == "text" && p.Text != "":
+		case p.Type == "image_url" && m.Role == "user":
+			head, data, _ := strings.Cut(p.ImageURL.URL, ";base64,")
+			if problem := checkImage(strings.TrimPrefix(head, "data:"), data); problem != "" {
+				return problem
+			}
+		default:
+			return "a part of type " + p.Type + " cannot be here"
+		}
+	}
+	return ""
+}
+
 func checkOpenAIMessages(messages []openaiMessage) string {
 	open := map[string]bool{} // calls that wait for their tool message
 	for i, m := range messages {
+		if problem := checkParts(m); problem != "" {
+			return fmt.Sprintf("Invalid 'messages[%d].content': %s", i, problem)
+		}
 		if m.Role == "tool" {
-			if !open[m.ToolCallID] || m.Content == nil {
+			if !open[m.ToolCallID] || m.empty() {
 				return fmt.Sprintf("Invalid parameter: messages[%d] with role 'tool' must be a response to a preceding message with 'tool_calls'.", i)
 			}
 			delete(open, m.ToolCallID)
@@ -60,7 +98,7 @@ func checkOpenAIMessages(messages []openaiMessage) string {
 		if len(open) > 0 {
 			return fmt.Sprintf("messages[%d]: an assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'.", i)
 		}
-		if m.Content == nil && len(m.ToolCalls) == 0 {
+		if m.empty() && len(m.ToolCalls) == 0 {
 			return fmt.Sprintf("Invalid value for 'content' of messages[%d]: expected a string, got null.", i)
 		}
 		for _, call := range m.ToolCalls {

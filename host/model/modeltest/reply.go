@@ -11,6 +11,8 @@ type Reply struct {
 	// Text and Calls are the answer. Text is the message of the error where Fail is set.
 	Text  string
 	Calls []Call
+	// Thinking and Redacted come before them, where the format has thoughts; those are signed.
+	Thinking, Redacted string
 	// Stop is the reason to stop in the format's own words; left empty it is what fits.
 	Stop string
 	// Input, Output and CacheRead are the usage figures as counted by the format; NoUsage leaves them out.

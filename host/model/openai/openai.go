@@ -99,7 +99,7 @@ func (p *Provider) Stream(ctx context.Context, req model.Request, emit func(mode
 		answer.add(&chunk)
 	}
 	if err := p.ending(ctx, req.Model, answer.finish, stream.Err(), resp); err != nil {
-		return model.Response{}, err
+		return model.Response{Usage: answer.usage}, err
 	}
 	return answer.response(req, names), nil
 }

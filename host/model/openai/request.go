@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"encoding/base64"
 	"encoding/json"
 
 	sdk "github.com/openai/openai-go/v3"
@@ -20,6 +21,9 @@ func params(req model.Request, official bool) sdk.ChatCompletionNewParams {
 		p.Tools = append(p.Tools, toolParam(tool))
 	}
 	limit(&p, req, official)
+	if req.Reasoning.On() {
+		p.ReasoningEffort = shared.ReasoningEffort(req.Reasoning.Effort())
+	}
 	return p
 }
 
@@ -60,11 +64,34 @@ func messages(req model.Request) []sdk.ChatCompletionMessageParamUnion {
 		for _, r := range m.Results {
 			out = append(out, sdk.ToolMessage(resultText(r), wire.ID(r.ID)))
 		}
-		if m.Text != "" {
+		if images := imagesOf(m); len(images) > 0 {
+			out = append(out, sdk.UserMessage(parts(m.Text, images)))
+		} else if m.Text != "" {
 			out = append(out, sdk.UserMessage(m.Text))
 		}
 	}
 	return out
+}
+
+// imagesOf are the images of a message and those of its results, for which tool messages of this format have no place.
+func imagesOf(m model.Message) []model.Image {
+	var images []model.Image
+	for _, r := range m.Results {
+		images = append(images, r.Images...)
+	}
+	return append(images, m.Images...)
+}
+
+func parts(text string, images []model.Image) []sdk.ChatCompletionContentPartUnionParam {
+	var out []sdk.ChatCompletionContentPartUnionParam
+	for _, img := range images {
+		url := "data:" + img.Type + ";base64," + base64.StdEncoding.EncodeToString(img.Data)
+		out = append(out, sdk.ImageContentPart(sdk.ChatCompletionContentPartImageImageURLParam{URL: url}))
+	}
+	if text == "" {
+		return out
+	}
+	return append(out, sdk.TextContentPart(text))
 }
 
 func assistant(m model.Message) sdk.ChatCompletionMessageParamUnion {

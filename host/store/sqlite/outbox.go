@@ -23,7 +23,22 @@ func (s *Store) Replies(ctx context.Context, turn string) ([]store.OutboxRow, er
 }
 
 // AddReplies implements store.Outbox.
-func (s *Store) AddReplies(ctx context.Context, turn string, replies []message.Reply) ([]message.Reply, error) {
+func (s *Store) AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error) {
+	bodies, err := encodeReplies(replies)
+	if err != nil {
+		return nil, err
+	}
+	err = s.writer.write(ctx, func(w *writer) (err error) {
+		fresh, err = addReplies(w, turn, replies, bodies)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("add replies: %w", err)
+	}
+	return fresh, nil
+}
+
+func encodeReplies(replies []message.Reply) ([][]byte, error) {
 	bodies := make([][]byte, len(replies))
 	for i, r := range replies {
 		body, err := json.Marshal(r)
@@ -32,23 +47,20 @@ func (s *Store) AddReplies(ctx context.Context, turn string, replies []message.R
 		}
 		bodies[i] = body
 	}
-	var fresh []message.Reply
-	err := s.writer.write(ctx, func(w *writer) error {
-		fresh = nil
-		for i, r := range replies {
-			n, err := w.changed("INSERT INTO outbox (key, turn, reply, state) VALUES (?, ?, ?, 'pending') ON CONFLICT DO NOTHING",
-				r.Key, turn, bodies[i])
-			if err != nil {
-				return err
-			}
-			if n == 1 {
-				fresh = append(fresh, r)
-			}
+	return bodies, nil
+}
+
+// addReplies adds those whose key is not there yet, and returns them.
+func addReplies(w *writer, turn string, replies []message.Reply, bodies [][]byte) (fresh []message.Reply, err error) {
+	for i, r := range replies {
+		n, err := w.changed("INSERT INTO outbox (key, turn, reply, state) VALUES (?, ?, ?, 'pending') ON CONFLICT DO NOTHING",
+			r.Key, turn, bodies[i])
+		if err != nil {
+			return nil, err
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("add replies: %w", err)
+		if n == 1 {
+			fresh = append(fresh, r)
+		}
 	}
 	return fresh, nil
 }

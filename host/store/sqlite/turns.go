@@ -70,8 +70,11 @@ func commitTurn(w *writer, c store.Commit, e encoded) error {
 	if err := addDecisions(w, c.Turn.ID, c.Decisions); err != nil {
 		return err
 	}
+	if err := addUsage(w, c.Usage); err != nil {
+		return err
+	}
 	for _, id := range c.Told {
-		if err := w.exec("UPDATE inbox SET state = 'done' WHERE id = ? AND state = 'noted'", id); err != nil {
+		if err := toldOf(w, id); err != nil {
 			return err
 		}
 	}
@@ -84,6 +87,10 @@ func commitTurn(w *writer, c store.Commit, e encoded) error {
 		}
 	}
 	return nil
+}
+
+func toldOf(w *writer, id int64) error {
+	return w.exec("UPDATE inbox SET state = 'done' WHERE id = ? AND state = 'noted'", id)
 }
 
 // putTurn inserts a turn or moves a running one along, and counts a new one in its session.

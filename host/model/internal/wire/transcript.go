@@ -50,7 +50,7 @@ func (r *repairer) addAssistant(m model.Message) {
 	if len(r.out) == 0 {
 		r.out = append(r.out, model.Message{Role: model.User, Text: noHistory})
 	}
-	m.Results = nil
+	m.Results, m.Images = nil, nil
 	m.Calls = unique(m.Calls)
 	r.open = m.Calls
 	r.out = append(r.out, m)
@@ -70,7 +70,7 @@ func unique(calls []model.ToolCall) []model.ToolCall {
 // answerOpen appends a user message with the results that the open calls wait for, in their order.
 func (r *repairer) answerOpen(m model.Message) {
 	given := m.Results
-	m.Calls, m.Results = nil, nil
+	m.Calls, m.Results, m.Thinking = nil, nil, nil
 	for _, call := range r.open {
 		m.Results = append(m.Results, take(&given, call.ID))
 	}
@@ -78,7 +78,7 @@ func (r *repairer) answerOpen(m model.Message) {
 		m.Text = joinText("(result of an earlier call) "+stray.Text, m.Text)
 	}
 	r.open = nil
-	if m.Text == "" && len(m.Results) == 0 {
+	if m.Text == "" && len(m.Results) == 0 && len(m.Images) == 0 {
 		m.Text = noText
 	}
 	r.out = append(r.out, m)

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/flynnhost/flynn/host/door/mcp"
+	"github.com/flynnhost/flynn/host/gateway"
+)
+
+func mcpCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "mcp",
+		Usage: "offer the agents of a running flynn to a program, as an MCP server on stdin and stdout",
+		Description: "Each agent is a tool (ask_AGENT), and so is what the sandbox of an agent can do (sandbox_shell_exec, ...). A program\n" +
+			"that starts MCP servers runs: flynn mcp --config flynn.toml\n\n" +
+			"The gateway's token gives the owner's rights. Another program gets a token of its own by [clients.NAME] and names its\n" +
+			"file by --token-file. Programs that speak streamable HTTP need none of this: http://LISTEN/mcp.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "url", Usage: "reach the gateway at `URL` (default: $FLYNN_URL, else [gateway] listen)"},
+			&cli.StringFlag{Name: "token-file", Usage: "read the token from `FILE` (default: $FLYNN_TOKEN_FILE, else [gateway] token_file)"},
+		},
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			url, tokenFile, err := gatewayAddress(ctx, cmd)
+			if err != nil {
+				return err
+			}
+			token, err := gateway.ReadToken(tokenFile)
+			if err != nil {
+				return err
+			}
+			root := cmd.Root()
+			err = mcp.Bridge(ctx, url+"/mcp", token, version(), io.NopCloser(root.Reader), nopCloser{root.Writer})
+			if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
+				return nil // the program has gone
+			}
+			return err
+		},
+	}
+}
+
+// nopCloser leaves the stream to whoever opened it.
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }

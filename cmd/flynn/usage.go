@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+func usageCommand() *cli.Command {
+	return &cli.Command{
+		Name: "usage", Usage: "show what model calls have used and cost", Action: showUsage,
+		Description: "Sums of tokens and US dollars, by the prices of [models.TIER.prices], of a host that runs as of one that does not. What a day\n" +
+			"may cost is said in [budgets].",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "by", Usage: "sum by `KEY`: sender, agent, session, model, day, task or all", Value: string(store.UsageDay)},
+			&cli.StringFlag{Name: "since", Usage: "only calls after `TIME`: 90m, 7d, 2026-03-01 or 2026-03-01T12:00:00Z"},
+		},
+	}
+}
+
+func showUsage(ctx context.Context, cmd *cli.Command) error {
+	by := store.UsageKey(cmd.String("by"))
+	if cmd.Args().Present() {
+		return usagef("usage takes no argument")
+	}
+	if !slices.Contains(store.UsageKeys(), by) {
+		return usagef("--by: %q is no key; write sender, agent, session, model, day, task or all", by)
+	}
+	since, err := when("since", cmd.String("since"), time.Now())
+	if err != nil {
+		return err
+	}
+	c, err := loadConfig(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	sums, err := host.ReadUsage(ctx, c, by, since)
+	if err != nil {
+		return err
+	}
+	o := newOutput(ctx, cmd)
+	if o.asJSON {
+		return o.json(sums)
+	}
+	var rows [][]string
+	for _, s := range sums {
+		row := []string{s.Key}
+		for _, n := range []int64{s.Calls, s.Failed, s.Input, s.Output, s.CacheRead, s.CacheWrite} {
+			row = append(row, strconv.FormatInt(n, 10))
+		}
+		rows = append(rows, append(row, fmt.Sprintf("%.4f", s.CostUSD)))
+	}
+	return o.table([]string{strings.ToUpper(string(by)), "CALLS", "FAILED", "INPUT", "OUTPUT", "CACHE READ", "CACHE WRITE", "USD"}, rows)
+}

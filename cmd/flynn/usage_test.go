@@ -1,0 +1,33 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
+)
+
+// leaveUsage is the script command "spend CONFIG": it leaves what calls have used in the configuration's store, and keeps that open to
+// the end of the script as a host would.
+func leaveUsage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: spend CONFIG")
+	}
+	c, err := config.Load(ts.MkAbs(args[0]), func(key string) string { return map[string]string{"HOME": ts.Getenv("HOME")}[key] })
+	ts.Check(err)
+	ctx := context.Background()
+	s, err := sqlite.Open(ctx, c.Store.Dir)
+	ts.Check(err)
+	ts.Defer(func() { ts.Check(s.Close()) })
+	ann := store.Usage{
+		At: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Day: "2026-03-01", Sender: "irc:ann", Agent: "main", Tier: "default", Provider: "anthropic",
+		Model: "m", Attempt: 1, Input: 1000, Output: 50, CacheRead: 8000, CacheWrite: 500, Cost: 12_345_678,
+	}
+	bob := ann
+	bob.At, bob.Day, bob.Sender, bob.Failure, bob.Cost = ann.At.AddDate(0, 0, 1), "2026-03-02", "irc:b\x1bob", "stream_cut", 5_000_000_000
+	ts.Check(s.AddUsage(ctx, []store.Usage{ann, bob, ann}))
+}

@@ -1,0 +1,147 @@
+package agent
+
+import (
+	"context"
+
+	"github.com/flynnhost/flynn/host/decisionlog"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool"
+)
+
+// maxSideBySide is how many calls of one answer run at a time.
+const maxSideBySide = 4
+
+// onlyLooks tells whether a call is of a tool that changes nothing here. What is really run is decided by Enforce, call by call.
+func (t *turn) onlyLooks(c model.ToolCall) bool {
+	known, ok := t.gen.Registry.Get(c.Name)
+	if !ok {
+		return false
+	}
+	effect := known.Spec().Effect
+	return effect == tool.Read || effect == tool.Network
+}
+
+// lookers are the first of the calls that only look and are new to this turn.
+func (t *turn) lookers(n int, calls []model.ToolCall) []model.ToolCall {
+	e := &t.steps.entries[n]
+	for i, c := range calls {
+		_, started := e.started[c.ID]
+		_, done := e.results[c.ID]
+		if started || done || !t.onlyLooks(c) {
+			return calls[:i]
+		}
+	}
+	return calls
+}
+
+// looks are calls under way side by side. The turn's own goroutine decides, records and commits; the others only run tools.
+type looks struct {
+	*turn
+	ctx     context.Context
+	done    chan ToolResult
+	running int
+}
+
+// sideBySide decides about calls in their order and runs those that may run beside each other. It stops before the first about
+// which a person has to be asked, when all before it have ended, and returns how many it has brought to a result. Each start is
+// committed before its call runs, each result when it comes: the order of the calls is the transcript's business.
+func (t *turn) sideBySide(ctx context.Context, calls []model.ToolCall) (settled int, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	l := &looks{turn: t, ctx: ctx, done: make(chan ToolResult)}
+	t.errands = make(chan func())
+	defer func() { t.errands = nil }()
+	for _, c := range calls {
+		var more bool
+		if more, err = l.begin(c); !more || err != nil {
+			break
+		}
+		settled++
+	}
+	for l.running > 0 {
+		if failed := l.await(); err == nil && failed != nil {
+			err = failed
+			cancel()
+		}
+	}
+	return settled, err
+}
+
+// begin decides about a call and starts it if it may run. It returns false for one about which a person has to be asked.
+func (l *looks) begin(c model.ToolCall) (bool, error) {
+	if err := l.permitted(l.ctx); err != nil {
+		return false, err
+	}
+	v := l.enforcer().Enforce(l.ctx, l.subject(), c)
+	if l.ctx.Err() != nil && !ended(l.ctx) {
+		return false, l.ctx.Err()
+	}
+	if v.Action == tool.Ask {
+		// It is decided anew when its turn comes; the log has what the policies said now as well.
+		l.pending.Decisions = append(l.pending.Decisions, decisionlog.Rows(l.cfg.Now(), v.Records)...)
+		return false, nil
+	}
+	l.publish(message.Event{Kind: message.ToolCall, Call: c.ID, Tool: c.Name, Args: validJSON(c.Args)})
+	l.decided(c, v)
+	l.calls++
+	start := newToolStart(c, v)
+	l.publishVerdict(start)
+	if v.Action != tool.Run {
+		l.result(ToolResult{ToolStart: start, Result: l.cfg.Tools.Run(l.ctx, v, tool.Call{})})
+		return true, nil
+	}
+	for l.running == maxSideBySide {
+		if err := l.await(); err != nil {
+			return false, err
+		}
+	}
+	l.step(store.StepToolStart, start)
+	if err := l.commit(l.ctx); err != nil {
+		return false, err
+	}
+	l.start(v, c, start)
+	return true, nil
+}
+
+// start runs a call beside the turn, which awaits it before it goes on.
+func (l *looks) start(v tool.Verdict, c model.ToolCall, start ToolStart) {
+	call := l.toolCall(v, c)
+	l.running++
+	go func() {
+		r := ToolResult{ToolStart: start, Result: tool.Result{Text: "the call was not run: " + errBroken.Error(), IsError: true}}
+		defer func() { l.done <- r }()
+		defer l.recovered("turn", l.row.ID, func() {})
+		r.Result = l.perform(l.ctx, v, c, call)
+	}()
+}
+
+// await takes the next result, and does what calls under way ask of the turn's own goroutine meanwhile.
+func (l *looks) await() error {
+	for {
+		select {
+		case do := <-l.errands:
+			do()
+		case r := <-l.done:
+			l.running--
+			if l.ctx.Err() != nil && !ended(l.ctx) {
+				return l.ctx.Err() // the start is committed; the next process says that it was interrupted
+			}
+			l.result(r)
+			return l.commit(l.ctx)
+		}
+	}
+}
+
+// onTurn does something on the turn's own goroutine, to which all that is recorded belongs.
+func (t *turn) onTurn(ctx context.Context, do func()) {
+	if t.errands == nil {
+		do()
+		return
+	}
+	select {
+	case t.errands <- do:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,114 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Lane is the key under which an item is queued: its place. A turn stays in the place that it began in, whatever the configuration
+// says by now, so that no two turns of one session ever run side by side.
+func (r *Runner) Lane(it Item) string {
+	if it.Turn != nil {
+		place, _, _ := store.SessionParts(it.Turn.Session)
+		return place
+	}
+	return r.cfg.Place(it.Row.Message)
+}
+
+// placeOf reads what is kept of a place, and begins it anew where nothing was said for too long.
+func (r *Runner) placeOf(ctx context.Context, gen *Generation, key string, it Item) (store.Place, error) {
+	at, err := r.cfg.Store.Place(ctx, key)
+	if err != nil || gen.Idle == 0 || it.Turn != nil || it.Order {
+		return at, err
+	}
+	last, err := r.lastSaid(ctx, gen, at)
+	if err != nil || last.IsZero() || it.Row.Message.ReceivedAt.Sub(last) < gen.Idle {
+		return at, err
+	}
+	at.Epoch, at.Began, at.Why = at.Epoch+1, r.cfg.Now().UTC(), store.BeganIdle
+	return at, r.cfg.Store.SetPlace(ctx, at)
+}
+
+// lastSaid is when the last turn of a place began, over all agents; zero where the present epoch has none.
+func (r *Runner) lastSaid(ctx context.Context, gen *Generation, at store.Place) (time.Time, error) {
+	var last time.Time
+	for _, name := range gen.Names {
+		s, err := r.sessions.look(ctx, store.SessionKey(at.Key, name, at.Epoch))
+		if err != nil {
+			return last, err
+		}
+		if s.at.After(last) {
+			last = s.at
+		}
+	}
+	return last, nil
+}
+
+// opening is what the first turn of a session that began by itself is told.
+func opening(at store.Place, s *session) []string {
+	if at.Why != store.BeganIdle || s.count > 0 {
+		return nil
+	}
+	return []string{"[Nothing was said here for long, so a new session begins. What was said before is not shown.]"}
+}
+
+// fitted is the agent with the tier that people chose, where the configuration allows it.
+func (a *Agent) fitted(tier string) *Agent {
+	window, ok := a.Tiers[tier]
+	if !ok || tier == a.Tier {
+		return a
+	}
+	fitted := *a
+	fitted.Tier, fitted.Window = tier, window
+	return &fitted
+}
+
+// Summary tells people of a place.
+type Summary struct {
+	Place   store.Place
+	Running bool
+	Queued  int
+	Mode    string // of the queue
+	Agent   string // that answers who asks; "" when nobody does, or a policy alone knows
+	Tier    string
+	Turns   int
+	Began   time.Time // zero before the first turn
+}
+
+// Summary looks at a place as the sender of a message would be answered there by the rules. Policies are not asked: it is no
+// message that they are to judge.
+func (r *Runner) Summary(ctx context.Context, gen *Generation, key string, m message.Message) (Summary, error) {
+	at, err := r.cfg.Store.Place(ctx, key)
+	if err != nil {
+		return Summary{}, fmt.Errorf("read the place: %w", err)
+	}
+	s := Summary{Place: at, Running: r.Running(key), Queued: r.queued(key), Mode: gen.queue(nil, m.Channel)}
+	d, _ := route.Decide(ctx, gen.Table.With(at.Agent), nil, policy.RouteFacts{Facts: route.Facts(m, gen.Roles, r.cfg.Now()), Agents: gen.Names})
+	a, ok := gen.Agents[d.Agent]
+	if !ok {
+		return s, nil
+	}
+	s.Agent, s.Tier, s.Mode = a.Name, a.fitted(at.Tier).Tier, gen.queue(a, m.Channel)
+	now, err := r.sessions.look(ctx, store.SessionKey(key, a.Name, at.Epoch))
+	if err != nil {
+		return s, err
+	}
+	s.Turns, s.Began = now.count, now.used.Began
+	return s, nil
+}
+
+func (r *Runner) queued(place string) int {
+	n := len(r.cfg.Waiting(place))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.running[place]; a != nil {
+		n += len(a.rest)
+	}
+	return n
+}

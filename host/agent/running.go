@@ -1,0 +1,143 @@
+package agent
+
+import (
+	"context"
+	"errors"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Queue says what becomes of messages that come while an answer is made.
+const (
+	QueueCollect   = "collect"   // answered together by the next turn; also the zero value
+	QueueFollowup  = "followup"  // each by a turn of its own
+	QueueInterrupt = "interrupt" // one of the same sender stops the turn, and is answered together with what that one answered
+)
+
+// queue is the mode for an agent's answers on a channel.
+func (g *Generation) queue(a *Agent, channel string) string {
+	switch {
+	case a != nil && a.Queue != "":
+		return a.Queue
+	case g.Queues[channel] != "":
+		return g.Queues[channel]
+	}
+	return g.Queue
+}
+
+// active is a turn that runs.
+type active struct {
+	cancel       context.CancelCauseFunc
+	conversation string // its key, where the answer goes
+	origin       message.Message
+	rest         []Item // of the queue, that came before what waits in the lane
+	interrupts   bool   // a further message may stop it
+}
+
+// register lets others find the turn, and looks whether something that came in the meantime would have stopped it.
+func (t *turn) register(cancel context.CancelCauseFunc) (unregister func()) {
+	a := &active{
+		cancel: cancel, conversation: t.row.Channel + ":" + t.row.Conversation.ID, origin: t.origin, rest: t.rest,
+		interrupts: t.mayInterrupt && t.gen.queue(t.agent, t.row.Channel) == QueueInterrupt,
+	}
+	t.mu.Lock()
+	t.running[t.place.Key] = a
+	t.mu.Unlock()
+	t.Arrived(t.place.Key)
+	if t.cfg.Stopped() != "" {
+		cancel(errHalted)
+	}
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.running, t.place.Key)
+	}
+}
+
+// Arrived tells that something was put into the queue of a place.
+func (r *Runner) Arrived(place string) {
+	r.mu.Lock()
+	a := r.running[place]
+	r.mu.Unlock()
+	if a != nil && a.interrupts && a.overtaken(r.cfg.Waiting(place)) {
+		a.cancel(errInterrupted)
+	}
+}
+
+// overtaken tells whether the next in the queue is a further message of the one whom the turn answers. Who stands behind somebody
+// else waits: stopping the turn would not bring him forward.
+func (a *active) overtaken(waiting []Item) bool {
+	if len(a.rest) > 0 {
+		waiting = a.rest
+	}
+	return len(waiting) > 0 && waiting[0].follows(a.origin)
+}
+
+// follows tells whether an item can be answered together with a message: it is one of the same sender in the same conversation. A
+// turn acts with the rights of its sender, and answers in one place.
+func (it Item) follows(m message.Message) bool {
+	n := it.Row.Message
+	return it.Turn == nil && !it.Order && n.Channel == m.Channel && n.Conversation.ID == m.Conversation.ID && joins(m, n)
+}
+
+// Stop ends the turn that runs in a place and tells whether there was one.
+func (r *Runner) Stop(place string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a, ok := r.running[place]
+	if ok {
+		a.cancel(errStopped)
+	}
+	return ok
+}
+
+// Running tells whether a turn runs in a place.
+func (r *Runner) Running(place string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.running[place]
+	return ok
+}
+
+// StopIn is Stop for the turn that answers in a conversation, by its key.
+func (r *Runner) StopIn(conversation string) bool { return r.inConversation(conversation, errStopped) }
+
+// RunningIn is Running for a conversation.
+func (r *Runner) RunningIn(conversation string) bool { return r.inConversation(conversation, nil) }
+
+func (r *Runner) inConversation(key string, cause error) (found bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.running {
+		if a.conversation == key {
+			found = true
+			if cause != nil {
+				a.cancel(cause)
+			}
+		}
+	}
+	return found
+}
+
+// release ends the turn without an answer and leaves its messages to the next one: they are new as before, and what the turn did
+// stays in the transcript. It returns those messages, and none where that could not be done.
+func (t *turn) release(ctx context.Context, cause error, rows []store.InboxRow) []Item {
+	now := t.cfg.Now().UTC()
+	t.row.State, t.row.Ended, t.row.Error, t.row.Inbox = store.TurnStopped, now, cause.Error(), nil
+	if err := t.commit(ctx); err != nil {
+		t.sessions.forget(t.row.Session)
+		if errors.Is(err, store.ErrConflict) {
+			t.cfg.Log.Error("turn was settled elsewhere", "turn", t.row.ID, "error", err)
+		}
+		return nil
+	}
+	t.remember()
+	t.publish(message.Event{Kind: message.TurnDone})
+	t.cfg.Observe(t.row.Agent, store.TurnStopped, now.Sub(t.row.Started))
+	var items []Item
+	for _, row := range rows {
+		items = append(items, Item{Row: row, released: true})
+	}
+	return items
+}

@@ -1,0 +1,258 @@
+// Package budget keeps what model calls may use in a day, for each sender, for each agent and for the host.
+//
+// Start with Ledger.Reserve: the most that a call can cost is reserved in all three accounts under one lock before it is made,
+// and Reservation.Settle puts what it did cost in its place. So calls that run side by side cannot spend the same room twice. What
+// a day has cost is read from the store once; the package writes nothing, as who makes a call commits its cost together with what
+// came of it. It knows no models and no prices.
+package budget
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Amount is of tokens, and of money in billionths of a US dollar.
+type Amount struct {
+	Tokens int64
+	Cost   int64
+}
+
+func (a *Amount) add(b Amount)  { a.Tokens += b.Tokens; a.Cost += b.Cost }
+func (a *Amount) take(b Amount) { a.Tokens -= b.Tokens; a.Cost -= b.Cost }
+
+// Level is whose budget it is.
+type Level string
+
+// The levels.
+const (
+	Sender Level = "sender"
+	Agent  Level = "agent"
+	Host   Level = "host"
+)
+
+// Limits are what may be used in a day at each level; 0 is no limit.
+type Limits struct {
+	Sender, Agent, Host Amount
+}
+
+// account is a budget's holder.
+type account struct {
+	level Level
+	name  string // "" for the host
+}
+
+// Sums reads what was used; store.Store implements it.
+type Sums interface {
+	SumUsage(ctx context.Context, by store.UsageKey, f store.UsageFilter) ([]store.Spent, error)
+}
+
+// Config is what a Ledger needs.
+type Config struct {
+	Store Sums
+	// Zone says when a day begins. time.Local
+	Zone *time.Location
+	Now  func() time.Time
+}
+
+// Ledger has the accounts of the present day. It is safe for concurrent use.
+type Ledger struct {
+	cfg Config
+
+	mu      sync.Mutex
+	today   *day
+	settled chan struct{} // closed when a reservation ends
+}
+
+// day is one day's accounts, guarded by the ledger's lock.
+type day struct {
+	name       string // "2026-11-21"
+	start, end time.Time
+	used, held map[account]Amount
+}
+
+// New returns a ledger. It reads nothing yet.
+func New(cfg Config) *Ledger {
+	if cfg.Zone == nil {
+		cfg.Zone = time.Local
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Ledger{cfg: cfg, settled: make(chan struct{})}
+}
+
+// loadTimeout bounds the reading of a day, during which all calls wait.
+const loadTimeout = 10 * time.Second
+
+// current returns the accounts of the day that it is.
+func (l *Ledger) current(ctx context.Context) (*day, error) {
+	now := l.cfg.Now().In(l.cfg.Zone)
+	if d := l.today; d != nil && !now.Before(d.start) && now.Before(d.end) {
+		return d, nil
+	}
+	y, m, n := now.Date()
+	d := &day{
+		name:  now.Format(time.DateOnly),
+		start: time.Date(y, m, n, 0, 0, 0, 0, l.cfg.Zone), end: time.Date(y, m, n+1, 0, 0, 0, 0, l.cfg.Zone),
+		used: map[account]Amount{}, held: map[account]Amount{},
+	}
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	for level, key := range map[Level]store.UsageKey{Sender: store.UsageSender, Agent: store.UsageAgent, Host: store.UsageAll} {
+		sums, err := l.cfg.Store.SumUsage(ctx, key, store.UsageFilter{Since: d.start, Until: d.end, Limit: maxAccounts})
+		if err != nil {
+			return nil, fmt.Errorf("read what this day has cost: %w", err)
+		}
+		for _, s := range sums {
+			d.used[account{level, s.Key}] = Amount{Tokens: s.Tokens(), Cost: s.Cost}
+		}
+	}
+	l.today = d
+	return d, nil
+}
+
+// maxAccounts is more than there are.
+const maxAccounts = 1 << 30
+
+// Claim asks for room.
+type Claim struct {
+	Sender, Agent string
+	Limits        Limits
+	Worst         Amount
+}
+
+// accounts are those that a claim is about, with their limits.
+func (c Claim) accounts() [3]struct {
+	account
+	limit Amount
+} {
+	return [3]struct {
+		account
+		limit Amount
+	}{{account{Sender, c.Sender}, c.Limits.Sender}, {account{Agent, c.Agent}, c.Limits.Agent}, {account{Host, ""}, c.Limits.Host}}
+}
+
+// Reserve takes room in all accounts of a claim. Where there would be enough if calls under way cost nothing it waits for those to
+// end; where there is not even then, the error is an *Exceeded.
+func (l *Ledger) Reserve(ctx context.Context, c Claim) (*Reservation, error) {
+	for {
+		r, wait, err := l.try(ctx, c)
+		if err != nil || r != nil {
+			return r, err
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// try makes one attempt: a reservation, or what to wait for, or an error.
+func (l *Ledger) try(ctx context.Context, c Claim) (*Reservation, <-chan struct{}, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	d, err := l.current(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	full := false
+	for _, a := range c.accounts() {
+		used := d.used[a.account]
+		if unit, ok := fits(used, c.Worst, a.limit); !ok {
+			return nil, nil, &Exceeded{Level: a.level, Name: a.name, Unit: unit, Limit: a.limit, Used: used, Opens: d.end}
+		}
+		used.add(d.held[a.account])
+		if _, ok := fits(used, c.Worst, a.limit); !ok {
+			full = true
+		}
+	}
+	if full {
+		return nil, l.settled, nil
+	}
+	for _, a := range c.accounts() {
+		change(d.held, a.account, (*Amount).add, c.Worst)
+	}
+	return &Reservation{ledger: l, day: d, claim: c}, nil, nil
+}
+
+func change(m map[account]Amount, a account, by func(*Amount, Amount), n Amount) {
+	v := m[a]
+	by(&v, n)
+	if v == (Amount{}) {
+		delete(m, a)
+		return
+	}
+	m[a] = v
+}
+
+// fits tells whether an amount has room beside what is used, and if not in which unit it has none.
+func fits(used, worst, limit Amount) (Unit, bool) {
+	switch {
+	case limit.Tokens > 0 && used.Tokens > limit.Tokens-worst.Tokens:
+		return Tokens, false
+	case limit.Cost > 0 && used.Cost > limit.Cost-worst.Cost:
+		return Dollars, false
+	}
+	return "", true
+}
+
+// Unit is what a budget counts.
+type Unit string
+
+// The units.
+const (
+	Tokens  Unit = "tokens"
+	Dollars Unit = "dollars"
+)
+
+// Exceeded is the error of a claim for which there is no room today.
+type Exceeded struct {
+	Level Level
+	Name  string
+	Unit  Unit
+	Limit Amount
+	Used  Amount
+	Opens time.Time // begin of the next day
+}
+
+func (e *Exceeded) Error() string {
+	used, limit := any(e.Used.Tokens), any(e.Limit.Tokens)
+	if e.Unit == Dollars {
+		used, limit = float64(e.Used.Cost)/1e9, float64(e.Limit.Cost)/1e9
+	}
+	return fmt.Sprintf("daily budget of %s %q has no room for another call: %v of %v %s are used; it opens again at %s",
+		e.Level, e.Name, used, limit, e.Unit, e.Opens.Format(time.RFC3339))
+}
+
+// Reservation is room for one call.
+type Reservation struct {
+	ledger *Ledger
+	day    *day
+	claim  Claim
+	ended  bool
+}
+
+// Day is what the call is charged to, "2026-11-21".
+func (r *Reservation) Day() string { return r.day.name }
+
+// Settle charges what a call did cost and gives the rest of its room back. A second call does nothing.
+func (r *Reservation) Settle(real Amount) {
+	l := r.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.ended {
+		return
+	}
+	r.ended = true
+	for _, a := range r.claim.accounts() {
+		change(r.day.held, a.account, (*Amount).take, r.claim.Worst)
+		change(r.day.used, a.account, (*Amount).add, real)
+	}
+	close(l.settled)
+	l.settled = make(chan struct{})
+}

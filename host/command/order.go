@@ -1,0 +1,211 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Session is the place of a message, as its sender is answered there.
+type Session struct {
+	Place   store.Place
+	Running bool
+	Queued  int
+	Mode    string // of the queue
+	Agent   string // "" when the rules name none
+	Tier    string
+	Model   string
+	Turns   int
+	Began   time.Time // zero before the first turn
+	// Agents are those that the sender may choose; none where Fixed says that a rule for him decides.
+	Agents []string
+	Fixed  bool
+	// Tiers are those that may be chosen for Agent, its own included; empty where there is no choice.
+	Tiers []string
+}
+
+// Order carries out a command that belongs in the queue of its place, once, whatever happens in between: what it changes, its reply
+// and the end of its message are one commit.
+func (d *Desk) Order(ctx context.Context, place string, row store.InboxRow) {
+	var told []int64
+	for {
+		s, begins, err := d.order(ctx, place, row)
+		if err == nil {
+			if begins {
+				told = append(told, d.cfg.Untold(place)...) // about what was said before
+			}
+			s.Told = told
+			err = d.cfg.Store.Settle(context.WithoutCancel(ctx), s)
+		}
+		switch {
+		case err == nil:
+			for _, r := range s.Replies {
+				d.show(row.Message, s.Turn, r)
+			}
+			return
+		case errors.Is(err, store.ErrConflict) || ctx.Err() != nil:
+			return
+		}
+		d.cfg.Log.Error("carry out command; trying again", "inbox", row.ID, "error", err)
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// order is what a command changes and what its sender is told; begins says that a new session does.
+func (d *Desk) order(ctx context.Context, place string, row store.InboxRow) (s store.Settlement, begins bool, err error) {
+	m := row.Message
+	c, ok := Parse(m.Text)
+	if !ok || !c.Queued() { // whoever queued it looked before
+		return s, false, fmt.Errorf("inbox row %d is no order", row.ID)
+	}
+	at, err := d.cfg.Store.Place(ctx, place)
+	if err != nil {
+		return s, false, err
+	}
+	text, changed, err := d.change(ctx, m, c, &at)
+	if err != nil {
+		return s, false, err
+	}
+	turn, reply := reply(row, text)
+	s = store.Settlement{Inbox: row.ID, Note: "command " + c.Name, Turn: turn, Replies: []message.Reply{reply}}
+	if changed {
+		s.Place = &at
+	}
+	return s, changed && c.Name == "new", nil
+}
+
+// change does to a place what is asked and says in words what came of it.
+func (d *Desk) change(ctx context.Context, m message.Message, c Command, at *store.Place) (text string, changed bool, err error) {
+	if m.Conversation.Kind != message.DM && d.cfg.Role(m.Channel, m.SenderKey()) == route.Guest {
+		return "Only owners and members can do this in a group.", false, nil
+	}
+	if c.Name == "new" {
+		at.Epoch, at.Began, at.Why = at.Epoch+1, d.cfg.Now().UTC(), store.BeganAsked
+		return "A new session begins: what was said before is not shown to the agent any more. Files in the workspace stay.", true, nil
+	}
+	s, err := d.cfg.Look(ctx, at.Key, m)
+	if err != nil {
+		return "", false, err
+	}
+	if c.Name == "agent" {
+		text, changed = chooseAgent(s, c.Arg, at)
+	} else {
+		text, changed = chooseTier(s, c.Arg, at)
+	}
+	return text, changed, nil
+}
+
+// undo is the argument that takes a choice back.
+const undo = "default"
+
+func chooseAgent(s Session, name string, at *store.Place) (text string, changed bool) {
+	switch {
+	case name == "":
+		return agents(s), false
+	case name == undo:
+		at.Agent = ""
+		return "The agent that the configuration names answers from now on.", true
+	case s.Fixed:
+		return "The configuration says which agent answers you.", false
+	case !slices.Contains(s.Agents, name):
+		return "You cannot choose such an agent. " + agents(s), false
+	}
+	at.Agent = name
+	return fmt.Sprintf("Agent %s answers here from now on. `/agent default` undoes it.", name), true
+}
+
+func agents(s Session) string {
+	text := "No agent answers you here by the rules."
+	if s.Agent != "" {
+		text = fmt.Sprintf("Agent %s answers you here.", s.Agent)
+	}
+	switch {
+	case s.Fixed:
+		return text + " The configuration names it for you."
+	case len(s.Agents) == 0:
+		return text + " There is no other to choose."
+	}
+	return text + " You can choose with `/agent NAME`: " + strings.Join(s.Agents, ", ") + "."
+}
+
+func chooseTier(s Session, tier string, at *store.Place) (text string, changed bool) {
+	switch {
+	case tier == "":
+		return tiers(s), false
+	case tier == undo && !slices.Contains(s.Tiers, undo):
+		at.Tier = ""
+		return "The model that the configuration names answers from now on.", true
+	case !slices.Contains(s.Tiers, tier):
+		return "You cannot choose such a model. " + tiers(s), false
+	}
+	at.Tier = tier
+	return fmt.Sprintf("The model of tier %s answers here from now on. `/model %s` undoes it.", tier, back(s)), true
+}
+
+// back is what takes the choice of a tier back: one that is called default is chosen by that word.
+func back(s Session) string {
+	if slices.Contains(s.Tiers, undo) {
+		return s.Tiers[0]
+	}
+	return undo
+}
+
+func tiers(s Session) string {
+	text := "No model answers you here by the rules."
+	if s.Tier != "" {
+		text = fmt.Sprintf("The model of tier %s answers you here.", s.Tier)
+	}
+	if len(s.Tiers) < 2 {
+		return text + " There is no other to choose."
+	}
+	return text + " You can choose with `/model TIER`: " + strings.Join(s.Tiers, ", ") + "."
+}
+
+// describe tells of a session in a status.
+func (d *Desk) describe(s Session) string {
+	var b strings.Builder
+	if s.Agent == "" {
+		b.WriteString("\n- No agent answers you here by the rules.")
+	} else {
+		fmt.Fprintf(&b, "\n- Agent: %s%s", s.Agent, chosen(s.Place.Agent == s.Agent))
+		if s.Tier != "" {
+			fmt.Fprintf(&b, "\n- Model: %s, tier %s%s", s.Model, s.Tier, chosen(s.Place.Tier == s.Tier))
+		}
+	}
+	if s.Began.IsZero() {
+		b.WriteString("\n- Session: nothing was said in it yet")
+	} else {
+		fmt.Fprintf(&b, "\n- Session: %s old, %d turns", age(d.cfg.Now().Sub(s.Began)), s.Turns)
+	}
+	fmt.Fprintf(&b, "\n- Queue: %d wait, mode %s", s.Queued, s.Mode)
+	return b.String()
+}
+
+func chosen(is bool) string {
+	if is {
+		return " (chosen here)"
+	}
+	return ""
+}
+
+// age is a time in one unit that people read at a glance.
+func age(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%d days", d/(24*time.Hour))
+	case d >= 2*time.Hour:
+		return fmt.Sprintf("%d h", d/time.Hour)
+	}
+	return fmt.Sprintf("%d min", max(d, 0)/time.Minute)
+}

@@ -1,0 +1,233 @@
+// Package door lets programs ask agents: what they say becomes a message like any other, and they wait for its answer.
+//
+// Start with Desk.Ask. The formats that programs speak are the packages below: openai and mcp. The package decides nothing: who may ask
+// whom, and what an agent may do for a program, is decided where it is decided for people.
+package door
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/flynnhost/flynn/host/message"
+)
+
+// Doors are the channel instances that programs come through.
+const (
+	OpenAI = "openai"
+	MCP    = "mcp"
+)
+
+// Host is what a Desk needs of the host. Methods are safe for concurrent use.
+type Host interface {
+	// Submit accepts a message: when it returns nil the message is durable. The same channel and event id twice is accepted once.
+	Submit(ctx context.Context, m message.Message) error
+	// Subscribe watches a conversation until the function is called; a watcher that is too slow finds its channel closed.
+	Subscribe(channel, conversation string) (<-chan message.Event, func())
+	// Stop ends the running turn of a conversation.
+	Stop(ctx context.Context, channel, conversation string) error
+	// Settled tells what became of a message.
+	Settled(ctx context.Context, channel, event string) (Settlement, error)
+	// Agents are those that a client may ask.
+	Agents(client string) []Agent
+}
+
+// Agent is one agent as programs see it.
+type Agent struct {
+	Name string
+	// Machine are the tools of its machine that a program may call itself; none where the agent has no sandbox.
+	Machine []Tool
+}
+
+// Tool is a tool of an agent's machine.
+type Tool struct {
+	Name        string
+	Description string
+	Schema      []byte // JSON Schema of an object
+}
+
+// Settlement is what became of a message.
+type Settlement struct {
+	Done   bool
+	Text   string // the answer, or why there is none
+	Failed bool
+	// Refused is a failure before any turn: admission or routing does not want the message.
+	Refused bool
+	Agent   string
+	Turn    string
+	Usage   Usage
+}
+
+// Usage counts the tokens of a turn.
+type Usage struct{ Input, Output int }
+
+// Question is what a program asks.
+type Question struct {
+	Door   string
+	Client string
+	Agent  string
+	// Session is the conversation; empty is one for this question alone.
+	Session string
+	// ID makes a question that comes again the same one; empty is none.
+	ID   string
+	Text string
+	// Call asks for a tool instead of an answer.
+	Call *message.Call
+	// Watch is told what happens in the turn; it may be nil.
+	Watch func(message.Event)
+}
+
+// ErrInvalid is an error of who asks.
+var ErrInvalid = errors.New("invalid question")
+
+// Desk takes questions.
+type Desk struct {
+	host Host
+	now  func() time.Time
+	id   func() string
+
+	mu   sync.Mutex
+	busy map[string]chan struct{} // conversations with a question under way; closed when it ends
+}
+
+// NewDesk returns a desk. id makes names that are unique for ever.
+func NewDesk(host Host, id func() string) *Desk {
+	return &Desk{host: host, now: time.Now, id: id, busy: map[string]chan struct{}{}}
+}
+
+// NewSession names a conversation that nobody has used.
+func (d *Desk) NewSession() string { return d.id() }
+
+// Agents are those that a client may ask.
+func (d *Desk) Agents(client string) []Agent { return d.host.Agents(client) }
+
+// recheck is how often the store is asked, for what no event tells: a message that routing dropped.
+const recheck = 500 * time.Millisecond
+
+// MaxText bounds a question, in bytes. Nothing of it is cut.
+const MaxText = message.MaxText
+
+// Ask puts a question and waits for its end. A message that was accepted is answered even when ctx ends; asked again with the same
+// ID, it gives that answer. Without an ID nobody could ask again, and the turn is stopped.
+func (d *Desk) Ask(ctx context.Context, q Question) (Settlement, error) {
+	m, err := d.message(q)
+	if err != nil {
+		return Settlement{}, err
+	}
+	leave, err := d.enter(ctx, m.ConversationKey())
+	if err != nil {
+		return Settlement{}, err
+	}
+	defer leave()
+	events, cancel := d.host.Subscribe(m.Channel, m.Conversation.ID)
+	defer func() { cancel() }()
+	if err := d.host.Submit(ctx, m); err != nil {
+		return Settlement{}, err
+	}
+	s, err := d.await(ctx, m, &events, &cancel, q.Watch)
+	if err != nil && ctx.Err() != nil && q.ID == "" {
+		stopping, done := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer done()
+		err = errors.Join(err, d.host.Stop(stopping, m.Channel, m.Conversation.ID))
+	}
+	return s, err
+}
+
+// message is the question as the inbox takes it.
+func (d *Desk) message(q Question) (message.Message, error) {
+	switch {
+	case strings.TrimSpace(q.Text) == "":
+		return message.Message{}, fmt.Errorf("%w: it is empty", ErrInvalid)
+	case len(q.Text) > MaxText:
+		return message.Message{}, fmt.Errorf("%w: it has %d bytes, more than %d", ErrInvalid, len(q.Text), MaxText)
+	case !name(q.Session) || !name(q.ID):
+		return message.Message{}, fmt.Errorf("%w: sessions and ids have at most %d letters, digits and signs", ErrInvalid, maxName)
+	}
+	now, id := d.now().UTC(), q.ID
+	if id == "" {
+		id = d.id()
+	}
+	// A client's names are its own: another's session cannot be named, and another's question not be taken for one's own.
+	session := q.Client + "/" + q.Session
+	if q.Session == "" {
+		session = q.Client + "/once/" + id
+	}
+	return message.Message{
+		Channel: q.Door, EventID: q.Client + "/" + id, Conversation: message.Conversation{ID: session, Kind: message.DM},
+		Sender: message.Sender{ID: q.Client, Name: q.Client}, Agent: q.Agent, Text: q.Text, Call: q.Call, Addressed: true, SentAt: now,
+		ReceivedAt: now,
+	}, nil
+}
+
+// maxName bounds sessions and ids, in bytes.
+const maxName = 128
+
+func name(s string) bool {
+	return len(s) <= maxName && strings.IndexFunc(s, func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.IsPrint(r) || r == '/' || r == ':' || r == ' '
+	}) < 0
+}
+
+// enter waits until no other question is under way in a conversation, so that what happens there belongs to this one.
+func (d *Desk) enter(ctx context.Context, conversation string) (leave func(), err error) {
+	for {
+		d.mu.Lock()
+		before, busy := d.busy[conversation]
+		if !busy {
+			mine := make(chan struct{})
+			d.busy[conversation] = mine
+			d.mu.Unlock()
+			return func() {
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				delete(d.busy, conversation)
+				close(mine)
+			}, nil
+		}
+		d.mu.Unlock()
+		select {
+		case <-before:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// await follows the conversation until the message is settled. The store has the last word: events may be missed.
+func (d *Desk) await(ctx context.Context, m message.Message, events *<-chan message.Event, cancel *func(), watch func(message.Event)) (Settlement, error) {
+	tick := time.NewTicker(recheck)
+	defer tick.Stop()
+	begun := map[string]bool{} // turns that began since; what an earlier one still says is not for us
+	for {
+		s, err := d.host.Settled(ctx, m.Channel, m.EventID)
+		if err != nil || s.Done {
+			return s, err
+		}
+		for settle := false; !settle; {
+			select {
+			case e, open := <-*events:
+				if !open {
+					(*cancel)()
+					*events, *cancel = d.host.Subscribe(m.Channel, m.Conversation.ID)
+					settle = true
+					break
+				}
+				if e.Kind == message.TurnStarted {
+					begun[e.Turn] = true
+				}
+				if watch != nil && begun[e.Turn] {
+					watch(e)
+				}
+				settle = e.Kind == message.TurnDone
+			case <-tick.C:
+				settle = true
+			case <-ctx.Done():
+				return Settlement{}, ctx.Err()
+			}
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package door
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+)
+
+// fakeHost accepts messages; the test settles them.
+type fakeHost struct {
+	mu       sync.Mutex
+	accepted []message.Message
+	settled  map[string]Settlement
+	watchers map[chan message.Event]bool
+	stopped  []string
+}
+
+func newFakeHost() *fakeHost {
+	return &fakeHost{settled: map[string]Settlement{}, watchers: map[chan message.Event]bool{}}
+}
+
+func (h *fakeHost) Submit(_ context.Context, m message.Message) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.accepted = append(h.accepted, m)
+	return nil
+}
+
+func (h *fakeHost) Subscribe(string, string) (<-chan message.Event, func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w := make(chan message.Event, 16)
+	h.watchers[w] = true
+	return w, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.watchers, w)
+	}
+}
+
+func (h *fakeHost) Stop(_ context.Context, channel, conversation string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stopped = append(h.stopped, channel+":"+conversation)
+	return nil
+}
+
+func (h *fakeHost) Settled(_ context.Context, _, event string) (Settlement, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.settled[event], nil
+}
+
+func (h *fakeHost) Agents(string) []Agent { return nil }
+
+func (h *fakeHost) publish(events ...message.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for w := range h.watchers {
+		for _, e := range events {
+			w <- e
+		}
+	}
+}
+
+func (h *fakeHost) settle(event string, s Settlement) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.Done = true
+	h.settled[event] = s
+}
+
+func newTestDesk(h Host) *Desk {
+	n := 0
+	return NewDesk(h, func() string { n++; return strconv.Itoa(n) })
+}
+
+func TestAskFollowsItsOwnTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFakeHost()
+		var seen []string
+		done := make(chan Settlement)
+		go func() {
+			s, err := newTestDesk(h).Ask(t.Context(), Question{
+				Door: OpenAI, Client: "editor", Agent: "main", Session: "s", ID: "q", Text: "hello",
+				Watch: func(e message.Event) { seen = append(seen, e.Text) },
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			done <- s
+		}()
+		synctest.Wait()
+		h.publish(
+			message.Event{Kind: message.TextDelta, Turn: "before", Text: "not ours"},
+			message.Event{Kind: message.TurnDone, Turn: "before"},
+			message.Event{Kind: message.TurnStarted, Turn: "t", Text: "begin"},
+			message.Event{Kind: message.TextDelta, Turn: "t", Text: "ours"},
+		)
+		synctest.Wait()
+		h.settle("editor/q", Settlement{Text: "answer"})
+		h.publish(message.Event{Kind: message.TurnDone, Turn: "t"})
+		if s := <-done; s.Text != "answer" || strings.Join(seen, ",") != "begin,ours," {
+			t.Errorf("settled %+v, seen %q", s, seen)
+		}
+		m := h.accepted[0]
+		if m.SenderKey() != "openai:editor" || m.Conversation.ID != "editor/s" || m.Agent != "main" || m.EventID != "editor/q" {
+			t.Errorf("message %+v", m)
+		}
+	})
+}
+
+func TestAskWithoutEventsAsksTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFakeHost()
+		time.AfterFunc(10*time.Second, func() { h.settle("editor/q", Settlement{Failed: true, Refused: true, Text: "why"}) })
+		s, err := newTestDesk(h).Ask(t.Context(), Question{Door: MCP, Client: "editor", ID: "q", Text: "hello"})
+		if err != nil || !s.Refused || s.Text != "why" {
+			t.Errorf("%+v, %v", s, err)
+		}
+	})
+}
+
+func TestQuestionsOfASessionWaitForEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFakeHost()
+		d := newTestDesk(h)
+		var all sync.WaitGroup
+		for _, id := range []string{"a", "b"} {
+			all.Go(func() {
+				if _, err := d.Ask(t.Context(), Question{Door: MCP, Client: "editor", Session: "s", ID: id, Text: "hello"}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if len(h.accepted) != 1 {
+			t.Fatalf("%d questions at a time", len(h.accepted))
+		}
+		h.settle(h.accepted[0].EventID, Settlement{})
+		time.Sleep(recheck)
+		synctest.Wait()
+		if len(h.accepted) != 2 {
+			t.Fatalf("%d questions after the first answer", len(h.accepted))
+		}
+		h.settle(h.accepted[1].EventID, Settlement{})
+		all.Wait()
+		if len(d.busy) != 0 {
+			t.Errorf("%d conversations are left", len(d.busy))
+		}
+	})
+}
+
+func TestWhoGivesUpStopsWhatNobodyCanAskForAgain(t *testing.T) {
+	for _, c := range []struct {
+		name, id string
+		stops    int
+	}{{"without an id", "", 1}, {"with one", "q", 0}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newFakeHost()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err := newTestDesk(h).Ask(ctx, Question{Door: OpenAI, Client: "editor", ID: c.id, Text: "hello"})
+				if !errors.Is(err, context.DeadlineExceeded) || len(h.stopped) != c.stops {
+					t.Errorf("%v, %d stops", err, len(h.stopped))
+				}
+			})
+		})
+	}
+}
+
+func TestInvalidQuestions(t *testing.T) {
+	for name, q := range map[string]Question{
+		"empty":                {Text: " \n"},
+		"too long":             {Text: strings.Repeat("x", MaxText+1)},
+		"another's session":    {Text: "x", Session: "../other"},
+		"a session of a colon": {Text: "x", Session: "a:b"},
+		"a long id":            {Text: "x", ID: strings.Repeat("x", maxName+1)},
+		"an id with a space":   {Text: "x", ID: "a b"},
+	} {
+		h := newFakeHost()
+		if _, err := newTestDesk(h).Ask(t.Context(), q); !errors.Is(err, ErrInvalid) || len(h.accepted) != 0 {
+			t.Errorf("%s: %v, %d accepted", name, err, len(h.accepted))
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Bridge serves a program over standard streams with what a running Flynn offers at endpoint, until ctx or the program ends.
+func Bridge(ctx context.Context, endpoint, token, version string, in io.ReadCloser, out io.WriteCloser) error {
+	us := &mcp.Implementation{Name: "flynn", Version: version}
+	var program atomic.Pointer[mcp.ServerSession] // there before the first call is passed on
+	client := mcp.NewClient(us, &mcp.ClientOptions{
+		ProgressNotificationHandler: func(ctx context.Context, r *mcp.ProgressNotificationClientRequest) {
+			if p := program.Load(); p != nil {
+				_ = p.NotifyProgress(ctx, r.Params) // of a call whose result comes all the same
+			}
+		},
+	})
+	host, err := client.Connect(ctx, &mcp.StreamableClientTransport{
+		Endpoint: endpoint, HTTPClient: &http.Client{
+			Transport:     bearer{token, &http.Transport{}}, // no proxy: it is on this machine
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}, DisableStandaloneSSE: true,
+	}, nil)
+	if err != nil {
+		return fmt.Errorf("reach the running flynn at %s: %w", endpoint, err)
+	}
+	defer host.Close()
+	server := mcp.NewServer(us, &mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}})
+	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			switch r := req.(type) {
+			case *mcp.ListToolsRequest:
+				return host.ListTools(ctx, r.Params)
+			case *mcp.CallToolRequest:
+				program.Store(r.Session)
+				return host.CallTool(ctx, &mcp.CallToolParams{Meta: r.Params.Meta, Name: r.Params.Name, Arguments: r.Params.Arguments})
+			}
+			return next(ctx, method, req)
+		}
+	})
+	return server.Run(ctx, &mcp.IOTransport{Reader: in, Writer: out})
+}
+
+// bearer adds the token to requests. They go to one endpoint alone: redirects are not followed.
+type bearer struct {
+	token string
+	next  http.RoundTripper
+}
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	return b.next.RoundTrip(r)
+}

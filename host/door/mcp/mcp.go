@@ -1,0 +1,214 @@
+// Package mcp lets programs ask agents over the Model Context Protocol: each agent is a tool, and so is what an agent's sandbox can do.
+//
+//	ask_AGENT {message, session?}                       asks an agent
+//	sandbox_TOOL {agent, session?, arguments}           calls a tool in the sandbox of an agent's session
+//
+// Start with Handler. Results name their session, which a later call continues. While a turn runs, progress is reported to clients that
+// ask for it. The protocol itself is the official SDK's, without sessions of its own: nothing of a client is kept between requests.
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/flynnhost/flynn/host/door"
+	"github.com/flynnhost/flynn/host/message"
+)
+
+// Handler answers programs.
+type Handler struct {
+	desk    *door.Desk
+	version string
+	http    http.Handler
+}
+
+// maxBody bounds a request, in bytes.
+const maxBody = 512 << 10
+
+// New returns a handler.
+func New(desk *door.Desk, version string) *Handler {
+	h := &Handler{desk: desk, version: version}
+	h.http = mcp.NewStreamableHTTPHandler(h.server, &mcp.StreamableHTTPOptions{
+		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: maxBody,
+		// The gateway has checked the names already, those of the configured origins among them.
+		DisableLocalhostProtection: true,
+	})
+	return h
+}
+
+type clientKey struct{}
+
+// ServeClient answers one request of a client, whose token was checked.
+func (h *Handler) ServeClient(w http.ResponseWriter, r *http.Request, client string) {
+	rc := http.NewResponseController(w)
+	// A turn takes as long as its own limits allow, a person who is asked for approval included.
+	_ = rc.SetReadDeadline(time.Time{})
+	_ = rc.SetWriteDeadline(time.Time{})
+	h.http.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), clientKey{}, client)))
+}
+
+// server offers what the client of a request may ask for.
+func (h *Handler) server(r *http.Request) *mcp.Server {
+	client, ok := r.Context().Value(clientKey{}).(string)
+	if !ok { // whoever mounted the handler forgot to check the token
+		return nil
+	}
+	s := mcp.NewServer(&mcp.Implementation{Name: "flynn", Version: h.version}, &mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{}})
+	machine := map[string]*machineTool{}
+	for _, a := range h.desk.Agents(client) {
+		s.AddTool(askTool(a.Name), h.ask(client, a.Name))
+		for _, t := range a.Machine {
+			m := machine[t.Name]
+			if m == nil {
+				m = &machineTool{Tool: t}
+				machine[t.Name] = m
+			}
+			m.agents = append(m.agents, a.Name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(machine)) {
+		s.AddTool(machine[name].tool(), h.call(client, machine[name]))
+	}
+	return s
+}
+
+// reply is the structured part of a result.
+type reply struct {
+	Session string `json:"session"`
+	Agent   string `json:"agent"`
+	Turn    string `json:"turn,omitempty"`
+}
+
+const sessionHelp = "names a conversation to go on with, as an earlier result gave it; leave it out for a new one"
+
+func askTool(agent string) *mcp.Tool {
+	return &mcp.Tool{
+		Name: "ask_" + agent, Description: fmt.Sprintf("Asks the agent %q of this Flynn. It has its own model, tools and memory of the session.", agent),
+		InputSchema: object(map[string]any{
+			"message": map[string]any{"type": "string", "minLength": 1},
+			"session": map[string]any{"type": "string", "description": sessionHelp},
+		}, "message"),
+	}
+}
+
+func object(properties map[string]any, required ...string) map[string]any {
+	return map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+}
+
+func (h *Handler) ask(client, agent string) mcp.ToolHandler {
+	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		var in struct {
+			Message string `json:"message"`
+			Session string `json:"session"`
+		}
+		if err := json.Unmarshal(req.Params.Arguments, &in); err != nil {
+			return refused("the arguments: " + err.Error()), nil
+		}
+		return h.put(ctx, req, door.Question{Client: client, Agent: agent, Session: in.Session, Text: in.Message})
+	}
+}
+
+// machineTool is a tool of the machines of some agents.
+type machineTool struct {
+	door.Tool
+	agents []string
+}
+
+func (m *machineTool) tool() *mcp.Tool {
+	return &mcp.Tool{
+		Name: "sandbox_" + strings.ReplaceAll(m.Name, ".", "_"), Description: "In the sandbox of an agent's session: " + m.Description,
+		InputSchema: object(map[string]any{
+			"agent":     map[string]any{"type": "string", "enum": m.agents},
+			"session":   map[string]any{"type": "string", "description": sessionHelp},
+			"arguments": json.RawMessage(m.Schema),
+		}, "agent", "arguments"),
+	}
+}
+
+func (h *Handler) call(client string, m *machineTool) mcp.ToolHandler {
+	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		var in struct {
+			Agent     string          `json:"agent"`
+			Session   string          `json:"session"`
+			Arguments json.RawMessage `json:"arguments"`
+		}
+		switch err := json.Unmarshal(req.Params.Arguments, &in); {
+		case err != nil:
+			return refused("the arguments: " + err.Error()), nil
+		case !slices.Contains(m.agents, in.Agent):
+			return refused(fmt.Sprintf("agent must be one of %s", strings.Join(m.agents, ", "))), nil
+		case len(in.Arguments) > door.MaxText:
+			return refused(fmt.Sprintf("arguments have more than %d bytes", door.MaxText)), nil
+		}
+		return h.put(ctx, req, door.Question{
+			Client: client, Agent: in.Agent, Session: in.Session, Text: "Call of " + m.Name, Call: &message.Call{Tool: m.Name, Args: in.Arguments},
+		})
+	}
+}
+
+// put asks and reports progress on the way.
+func (h *Handler) put(ctx context.Context, req *mcp.CallToolRequest, q door.Question) (*mcp.CallToolResult, error) {
+	if q.Door = door.MCP; q.Session == "" {
+		q.Session = h.desk.NewSession()
+	}
+	if token := req.Params.GetProgressToken(); token != nil {
+		q.Watch = (&progress{ctx: ctx, session: req.Session, token: token}).event
+	}
+	s, err := h.desk.Ask(ctx, q)
+	if err != nil {
+		return refused(err.Error()), nil
+	}
+	return &mcp.CallToolResult{
+		Content: []mcp.Content{&mcp.TextContent{Text: s.Text}}, IsError: s.Failed,
+		StructuredContent: reply{Session: q.Session, Agent: s.Agent, Turn: s.Turn},
+	}, nil
+}
+
+func refused(why string) *mcp.CallToolResult {
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: why}}, IsError: true}
+}
+
+// progress tells a client how its turn goes.
+type progress struct {
+	ctx     context.Context
+	session *mcp.ServerSession
+	token   any
+	count   float64
+	told    time.Time
+}
+
+// textEvery is how often a client hears that text comes.
+const textEvery = time.Second
+
+func (p *progress) event(e message.Event) {
+	var text string
+	switch e.Kind {
+	case message.TurnStarted:
+		text = "agent " + e.Agent + " has begun"
+	case message.ToolCall:
+		text = "calls " + e.Tool
+	case message.ToolApproval:
+		text = fmt.Sprintf("%s waits for the approval %s", e.Tool, e.Approval)
+	case message.ToolResult:
+		text = e.Tool + " has its result"
+	case message.TextDelta:
+		if time.Since(p.told) < textEvery {
+			return
+		}
+		text = "writes"
+	default:
+		return
+	}
+	p.count++
+	p.told = time.Now()
+	// A client that does not take it gets its result all the same.
+	_ = p.session.NotifyProgress(p.ctx, &mcp.ProgressNotificationParams{ProgressToken: p.token, Progress: p.count, Message: text})
+}

@@ -1,0 +1,134 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/flynnhost/flynn/host/door"
+)
+
+// request is what is read of a request; everything else is a setting that an agent has itself.
+type request struct {
+	Model    string         `json:"model"`
+	Messages []chatMessage  `json:"messages"`
+	Stream   bool           `json:"stream"`
+	Options  *streamOptions `json:"stream_options"`
+	User     string         `json:"user"`
+	N        *int           `json:"n"`
+	Tools    []any          `json:"tools"`
+	Format   *struct {
+		Type string `json:"type"`
+	} `json:"response_format"`
+}
+
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+type chatMessage struct {
+	Role    string  `json:"role"`
+	Content content `json:"content"`
+}
+
+// content is a text, or parts of which each is one.
+type content string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *content) UnmarshalJSON(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		*c = content(text)
+		return nil
+	}
+	var parts []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	if err := json.Unmarshal(data, &parts); err != nil {
+		return errors.New("content is neither a text nor a list of parts")
+	}
+	var texts []string
+	for _, p := range parts {
+		if p.Type != "text" {
+			return fmt.Errorf("a part of type %.40q cannot be taken; send text", p.Type)
+		}
+		texts = append(texts, p.Text)
+	}
+	*c = content(strings.Join(texts, "\n"))
+	return nil
+}
+
+// maxMessages bounds a request.
+const maxMessages = 2048
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", door.ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// decode reads a request. What cannot be honoured is refused, so that nobody believes that it was.
+func decode(body io.Reader) (request, error) {
+	var req request
+	dec := json.NewDecoder(body)
+	if err := dec.Decode(&req); err != nil {
+		return req, errors.Join(invalid("read the body"), err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return req, invalid("something follows the JSON object")
+	}
+	switch {
+	case len(req.Messages) == 0:
+		return req, invalid("messages are missing")
+	case len(req.Messages) > maxMessages:
+		return req, invalid("%d messages are more than %d", len(req.Messages), maxMessages)
+	case req.N != nil && *req.N != 1:
+		return req, invalid("an agent gives one answer; leave n out")
+	case len(req.Tools) > 0:
+		return req, invalid("an agent has its own tools; leave tools out")
+	case req.Format != nil && req.Format.Type != "text":
+		return req, invalid("an agent answers in text; leave response_format out")
+	}
+	for i, m := range req.Messages {
+		switch m.Role {
+		case "system", "developer", "user", "assistant":
+		default:
+			return req, invalid("messages[%d] has the role %.40q; an agent has its own tools", i, m.Role)
+		}
+	}
+	if last := req.Messages[len(req.Messages)-1]; last.Role != "user" {
+		return req, invalid("the last message is not the user's")
+	}
+	return req, nil
+}
+
+// text is what the agent is told: what is new, after what was said before it where the agent does not remember that itself. All of it is
+// the program's word. None of it is the agent's system prompt, whatever role it has.
+func (r request) text(remembered bool) (string, error) {
+	first := len(r.Messages) - 1
+	for first > 0 && r.Messages[first-1].Role != "assistant" {
+		first--
+	}
+	var b strings.Builder
+	if !remembered && first > 0 {
+		b.WriteString("What was said before:\n\n")
+		for _, m := range r.Messages[:first] {
+			fmt.Fprintf(&b, "%s: %s\n", m.Role, indented(m.Content))
+		}
+		b.WriteString("\nThe question:\n\n")
+	}
+	for i, m := range r.Messages[first:] {
+		if i > 0 {
+			b.WriteString("\n\n")
+		}
+		b.WriteString(string(m.Content))
+	}
+	if b.Len() > door.MaxText {
+		return "", invalid("the messages have %d bytes, more than %d: send fewer, or name a session in the field user", b.Len(), door.MaxText)
+	}
+	return b.String(), nil
+}
+
+// indented keeps further lines of a message from being read as other messages.
+func indented(c content) string { return strings.ReplaceAll(string(c), "\n", "\n  ") }

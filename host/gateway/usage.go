@@ -1,0 +1,71 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// UsageSum is what model calls have used, by one key.
+type UsageSum struct {
+	Key        string  `json:"key,omitempty"` // sender, agent, session, "provider/model", day or task
+	Calls      int64   `json:"calls"`         // attempts that were charged
+	Failed     int64   `json:"failed"`        // among them
+	Input      int64   `json:"input"`         // tokens, as are the following; they do not overlap
+	Output     int64   `json:"output"`
+	CacheRead  int64   `json:"cache_read"`
+	CacheWrite int64   `json:"cache_write"`
+	CostUSD    float64 `json:"cost_usd"`
+}
+
+// UsageSums puts sums of the store into the gateway's words.
+func UsageSums(sums []store.Spent) []UsageSum {
+	out := make([]UsageSum, 0, len(sums))
+	for _, s := range sums {
+		out = append(out, UsageSum{
+			Key: s.Key, Calls: s.Calls, Failed: s.Failed, Input: s.Input, Output: s.Output, CacheRead: s.CacheRead, CacheWrite: s.CacheWrite,
+			CostUSD: float64(s.Cost) / 1e9,
+		})
+	}
+	return out
+}
+
+// Usages is a Backend that knows what model calls have used.
+type Usages interface {
+	Usage(ctx context.Context, by store.UsageKey, since time.Time) ([]store.Spent, error)
+}
+
+// ModelStatus is the model of one tier. State is closed (calls pass), open (it failed too often and is left alone until Until) or
+// half_open (the next call is a trial).
+type ModelStatus struct {
+	Tier     string    `json:"tier"`
+	Provider string    `json:"provider"`
+	Model    string    `json:"model,omitempty"`
+	State    string    `json:"state"`
+	Until    time.Time `json:"until,omitzero"`
+	Failures int       `json:"failures,omitempty"` // in a row
+	Last     string    `json:"last,omitempty"`     // class of the latest failure
+}
+
+func (s *Server) usage(w http.ResponseWriter, r *http.Request) {
+	by, since := store.UsageKey(r.URL.Query().Get("by")), time.Time{}
+	if by == "" {
+		by = store.UsageAll
+	}
+	var err error
+	if text := r.URL.Query().Get("since"); text != "" {
+		since, err = time.Parse(time.RFC3339, text)
+	}
+	usages, ok := s.backend.(Usages)
+	if !ok || err != nil || !slices.Contains(store.UsageKeys(), by) {
+		writeError(w, http.StatusBadRequest, CodeBadRequest, "by is all, sender, agent, session, model, day or task; since is a time such as 2026-03-01T12:00:00Z")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
+	defer cancel()
+	sums, err := usages.Usage(ctx, by, since)
+	s.answer(w, UsageSums(sums), err)
+}

@@ -1,0 +1,57 @@
+package anthropic
+
+import (
+	sdk "github.com/anthropics/anthropic-sdk-go"
+
+	"github.com/flynnhost/flynn/host/model"
+)
+
+// think sets how much the model thinks. Newer models decide for themselves and are told a word, older ones take a number of tokens
+// and then insist that each answer with calls in a tool loop begins with its thoughts.
+func think(p *sdk.MessageNewParams, req model.Request) {
+	switch r := req.Reasoning; {
+	case !r.On():
+	case !r.Counted():
+		p.Thinking = sdk.ThinkingConfigParamUnion{OfAdaptive: &sdk.ThinkingConfigAdaptiveParam{}}
+		p.OutputConfig = sdk.OutputConfigParam{Effort: sdk.OutputConfigEffort(r.Effort())}
+	case r.Tokens() < req.MaxTokens && thoughtThroughout(req):
+		p.Thinking = sdk.ThinkingConfigParamOfEnabled(int64(r.Tokens()))
+	}
+}
+
+// thoughtThroughout tells whether every answer of the tool loop that goes on has thoughts of this model: another one may have been
+// asked in between.
+func thoughtThroughout(req model.Request) bool {
+	for _, m := range req.Messages[loopOf(req.Messages):] {
+		if m.Role == model.Assistant && len(m.Calls) > 0 && len(thinkingBlocks(m.Thinking, req.Model)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// loopOf is where the tool loop that goes on begins: behind the last message that a person has sent. The API wants the thoughts from
+// there on and drops earlier ones.
+func loopOf(list []model.Message) int {
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].Role == model.User && len(list[i].Results) == 0 {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// thinkingBlocks are the thoughts of the named model, as it gave them.
+func thinkingBlocks(list []model.Thinking, name string) []sdk.ContentBlockParamUnion {
+	var blocks []sdk.ContentBlockParamUnion
+	for _, t := range list {
+		switch {
+		case t.Model != name:
+		case t.Data != "":
+			blocks = append(blocks, sdk.NewRedactedThinkingBlock(t.Data))
+		default:
+			blocks = append(blocks, sdk.NewThinkingBlock(t.Signature, t.Text))
+		}
+	}
+	return blocks
+}

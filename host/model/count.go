@@ -1,0 +1,114 @@
+package model
+
+import (
+	"math"
+	"sync"
+
+	"github.com/flynnhost/flynn/host/config"
+)
+
+// Rough guesses how many tokens a request is for most models. It is made to be scaled by what a model really counts; see Counts.
+func Rough(req Request) int {
+	q := quarters(req.System)
+	for _, m := range req.Messages {
+		q += 4 * RoughMessage(m)
+	}
+	for _, t := range req.Tools {
+		q += 64 + quarters(t.Name) + quarters(t.Description) + quarters(t.Schema)
+	}
+	return (q + 3) / 4
+}
+
+// RoughMessage is Rough for one message.
+func RoughMessage(m Message) int {
+	q := 32 + quarters(m.Text)
+	for _, c := range m.Calls {
+		q += 64 + quarters(c.Name) + quarters(c.Args)
+	}
+	for _, r := range m.Results {
+		q += 48 + quarters(r.Text) + 4*imageTokens*len(r.Images)
+	}
+	for _, t := range m.Thinking {
+		q += 32 + quarters(t.Text) + quarters(t.Data)
+	}
+	return (q+3)/4 + imageTokens*len(m.Images)
+}
+
+// imageTokens are those of an image that is as large as models look at.
+const imageTokens = 1600
+
+// quarters counts quarters of a token: four letters of English make a token, two digits or signs, and two bytes of most other
+// writing.
+func quarters[T string | ~[]byte](text T) int {
+	n := 2 * len(text)
+	for i := range len(text) {
+		if c := text[i]; c == ' ' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' {
+			n--
+		}
+	}
+	return n
+}
+
+// Counts learns from the figures of providers how far Rough is off for each model. It outlives a Set: what was learnt does not
+// depend on the configuration. The zero value knows nothing.
+type Counts struct {
+	mu     sync.Mutex
+	scales map[string]float64
+}
+
+const (
+	firstScale = 1.2 // cautious, as long as nothing is known
+	minScale   = 0.2
+	maxScale   = 8.0
+	// margin keeps the guess above what the model counts, decay lets it come down slowly.
+	margin = 1.05
+	decay  = 0.125
+	// leastLearnt is the smallest request to learn from: in smaller ones a provider's own words weigh too much.
+	leastLearnt = 256
+)
+
+func (c *Counts) scale(model string) float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s, ok := c.scales[model]; ok {
+		return s
+	}
+	return firstScale
+}
+
+// learn takes the figures of a call: up at once, down little by little.
+func (c *Counts) learn(model string, rough int, u Usage) {
+	counted := u.Input + u.CacheRead + u.CacheWrite
+	if u.Estimated || rough < leastLearnt || counted <= 0 {
+		return
+	}
+	seen := min(max(margin*float64(counted)/float64(rough), minScale), maxScale)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.scales == nil {
+		c.scales = map[string]float64{}
+	}
+	before, ok := c.scales[model]
+	if !ok || seen > before {
+		c.scales[model] = seen
+		return
+	}
+	c.scales[model] = before + decay*(seen-before)
+}
+
+// countKey names a model for Counts: the same name elsewhere may count otherwise.
+func countKey(cfg config.Model) string { return cfg.Provider + " " + cfg.BaseURL + " " + cfg.Model }
+
+// count is a cautious guess at the tokens of a request.
+func (t *tier) count(req Request) int { return scaled(Rough(req), t.counts.scale(countKey(t.cfg))) }
+
+func scaled(rough int, scale float64) int { return int(math.Ceil(float64(rough) * scale)) }
+
+// Count is a cautious guess at the tokens that a request is for the model of a tier.
+func (s *Set) Count(name string, req Request) int {
+	t, ok := s.tiers[name]
+	if !ok {
+		return scaled(Rough(req), firstScale)
+	}
+	return t.count(req)
+}

@@ -1,0 +1,92 @@
+package model
+
+import (
+	"bytes"
+	"context"
+	"slices"
+)
+
+// Bounds of the images of one request; all providers take as much.
+const (
+	maxImages     = 20
+	maxImage      = 3_750_000 // bytes, 5 MB when encoded
+	maxImagesSize = 15_000_000
+)
+
+// withImages returns the messages with the bytes of their images, the latest first as long as there is room. What cannot be
+// shown is left out: the words around it say that it was there.
+func withImages(ctx context.Context, req Request, can bool) []Message {
+	if !slices.ContainsFunc(req.Messages, hasImages) {
+		return req.Messages
+	}
+	l := loader{open: req.OpenImage, left: maxImages, room: maxImagesSize}
+	if !can {
+		l.open = nil
+	}
+	out := slices.Clone(req.Messages)
+	for i, m := range slices.Backward(out) {
+		out[i].Images = l.load(ctx, m.Images)
+		if len(m.Results) == 0 {
+			continue
+		}
+		out[i].Results = slices.Clone(m.Results)
+		for j, r := range slices.Backward(m.Results) {
+			out[i].Results[j].Images = l.load(ctx, r.Images)
+		}
+	}
+	return out
+}
+
+func hasImages(m Message) bool {
+	return len(m.Images) > 0 || slices.ContainsFunc(m.Results, func(r ToolResult) bool { return len(r.Images) > 0 })
+}
+
+// loader reads images within the bounds of a request.
+type loader struct {
+	open func(ctx context.Context, digest string) ([]byte, error)
+	left int
+	room int
+}
+
+func (l *loader) load(ctx context.Context, images []Image) []Image {
+	var out []Image
+	for _, img := range slices.Backward(images) {
+		if l.open == nil || l.left == 0 {
+			break
+		}
+		data, err := l.open(ctx, img.Digest)
+		kind := ImageType(data)
+		if err != nil || kind == "" || len(data) > min(maxImage, l.room) {
+			continue
+		}
+		l.left--
+		l.room -= len(data)
+		out = append(out, Image{Digest: img.Digest, Type: kind, Data: data})
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// MaxImage is the largest image that a model is shown, in bytes.
+const MaxImage = maxImage
+
+// ImageType is the media type that the bytes of an image have: one of the four that every provider takes, or "". No name and no
+// claim counts.
+func ImageType(data []byte) string {
+	switch {
+	case bytes.HasPrefix(data, []byte("\x89PNG\r\n\x1a\n")):
+		return "image/png"
+	case bytes.HasPrefix(data, []byte("\xff\xd8\xff")):
+		return "image/jpeg"
+	case bytes.HasPrefix(data, []byte("GIF87a")), bytes.HasPrefix(data, []byte("GIF89a")):
+		return "image/gif"
+	case len(data) >= 12 && bytes.HasPrefix(data, []byte("RIFF")) && string(data[8:12]) == "WEBP":
+		return "image/webp"
+	}
+	return ""
+}
+
+// IsImageType tells whether a media type is one that models are shown.
+func IsImageType(kind string) bool {
+	return slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, kind)
+}

@@ -1,0 +1,110 @@
+package pairing
+
+import (
+	"context"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Decide approves or denies the request of a code as people type it. by is who decides, and who is locked out after too many
+// wrong codes. The same answer twice is fine.
+func (d *Desk) Decide(ctx context.Context, code string, approve bool, by string) (store.Pairing, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.locked(by) {
+		return store.Pairing{}, ErrLocked
+	}
+	parsed, ok := ParseCode(code)
+	if !ok {
+		return store.Pairing{}, ErrCode // a slip, and no guess: it cannot hit
+	}
+	p, ok := d.find(parsed)
+	if !ok {
+		if err := d.wrong(ctx, by); err != nil {
+			return p, err
+		}
+		return p, ErrCode
+	}
+	if err := d.right(ctx, by); err != nil {
+		return p, err
+	}
+	return d.settle(ctx, p, approve, by)
+}
+
+// settle answers an open request; d.mu is held.
+func (d *Desk) settle(ctx context.Context, p store.Pairing, approve bool, by string) (store.Pairing, error) {
+	now := d.cfg.Now()
+	after, event := store.PairingDenied, Denied
+	var replies []message.Reply
+	if approve {
+		after, event = store.PairingPaired, Approved
+		replies = append(replies, reply(p, 1, "", welcome))
+	}
+	switch {
+	case p.State == after:
+		return p, nil
+	case p.State != store.PairingOpen:
+		return p, ErrDecided
+	}
+	p.State, p.By, p.Decided, p.Until = after, by, now.UTC(), now.Add(quiet).UTC()
+	if approve {
+		p.Role, p.Until = least(d.cfg.Role()), time.Time{}
+	}
+	if err := d.put(ctx, p, replies...); err != nil {
+		return p, err
+	}
+	d.cfg.Count(event)
+	d.cfg.Log.Info("pairing", "sender", p.Sender, "request", p.ID, "state", p.State, "role", p.Role, "by", by)
+	return p, nil
+}
+
+// least is the role that an approval gives.
+func least(configured string) string {
+	if configured == route.Member {
+		return route.Member
+	}
+	return route.Guest
+}
+
+// Revoke ends a pairing. It counts at once, even when it cannot be made durable: then the error says so.
+func (d *Desk) Revoke(ctx context.Context, sender, by string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p, ok := d.rows[sender]
+	if !ok || p.State != store.PairingPaired {
+		return ErrUnknown
+	}
+	now := d.cfg.Now()
+	p.State, p.Role, p.By, p.Decided, p.Until = store.PairingRevoked, "", by, now.UTC(), now.Add(quiet).UTC()
+	p.Code, p.Expires = "", time.Time{}
+	d.rows[sender] = p
+	d.publish()
+	err := d.put(ctx, p)
+	d.cfg.Revoked(sender)
+	d.cfg.Count(Revoked)
+	d.cfg.Log.Info("pairing", "sender", sender, "state", p.State, "by", by)
+	return err
+}
+
+// SetRole makes a paired sender a guest or a member.
+func (d *Desk) SetRole(ctx context.Context, sender, role, by string) error {
+	if role != route.Guest && role != route.Member {
+		return ErrRole
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p, ok := d.rows[sender]
+	if !ok || p.State != store.PairingPaired {
+		return ErrUnknown
+	}
+	p.Role, p.By, p.Decided = role, by, d.cfg.Now().UTC()
+	if err := d.put(ctx, p); err != nil {
+		return err
+	}
+	d.cfg.Count(Raised)
+	d.cfg.Log.Info("pairing", "sender", sender, "role", role, "by", by)
+	return nil
+}

@@ -1,0 +1,84 @@
+package pairing
+
+import (
+	"context"
+	"time"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Bounds of guessing.
+const (
+	maxWrong   = 5         // wrong codes within lockTime, and nothing more is taken
+	lockTime   = time.Hour //
+	maxGuesser = 1000      // who is kept count of; anybody can guess, and must not fill the disk
+)
+
+// locked tells whether nothing is taken from a guesser now; d.mu is held.
+func (d *Desk) locked(guesser string) bool { return d.cfg.Now().Before(d.guesses[guesser].Locked) }
+
+// wrong counts a wrong code; d.mu is held.
+func (d *Desk) wrong(ctx context.Context, guesser string) error {
+	now := d.cfg.Now()
+	g, ok := d.guesses[guesser]
+	if !ok || now.Sub(g.Since) >= lockTime {
+		if err := d.pruneGuesses(ctx, now); err != nil {
+			return err
+		}
+		g = store.Guesses{Guesser: guesser, Since: now.UTC()}
+	}
+	g.Wrong++
+	d.cfg.Count(WrongCode)
+	d.cfg.Log.Warn("wrong pairing code", "guesser", guesser, "wrong", g.Wrong)
+	if g.Wrong >= maxWrong {
+		g.Locked = now.Add(lockTime).UTC()
+		d.cfg.Count(LockedOut)
+		d.cfg.Log.Warn("who guesses pairing codes is locked out", "guesser", guesser, "until", g.Locked)
+	}
+	d.guesses[guesser] = g // counts even if the disk is full
+	return d.cfg.Store.PutGuesses(context.WithoutCancel(ctx), g)
+}
+
+// right forgets the wrong codes of somebody who has given a right one; d.mu is held.
+func (d *Desk) right(ctx context.Context, guesser string) error {
+	if _, ok := d.guesses[guesser]; !ok {
+		return nil
+	}
+	delete(d.guesses, guesser)
+	return d.cfg.Store.DropGuesses(context.WithoutCancel(ctx), guesser)
+}
+
+// pruneGuesses forgets whom nothing is held against any more and, when too many are left, whoever has waited longest; d.mu is held.
+func (d *Desk) pruneGuesses(ctx context.Context, now time.Time) error {
+	oldest := ""
+	for guesser, g := range d.guesses {
+		if now.Sub(g.Since) >= lockTime && !now.Before(g.Locked) {
+			if err := d.dropGuesses(ctx, guesser); err != nil {
+				return err
+			}
+		} else if oldest == "" || g.Since.Before(d.guesses[oldest].Since) {
+			oldest = guesser
+		}
+	}
+	if len(d.guesses) < maxGuesser {
+		return nil
+	}
+	return d.dropGuesses(ctx, oldest)
+}
+
+func (d *Desk) dropGuesses(ctx context.Context, guesser string) error {
+	delete(d.guesses, guesser)
+	return d.cfg.Store.DropGuesses(context.WithoutCancel(ctx), guesser)
+}
+
+// Guess counts a code that somebody who may not decide has tried; whether it was right is not looked at. It tells whether he
+// is locked out.
+func (d *Desk) Guess(ctx context.Context, guesser string) (lockedOut bool, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.locked(guesser) {
+		return true, nil
+	}
+	err = d.wrong(ctx, guesser)
+	return d.locked(guesser), err
+}

@@ -1,0 +1,121 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/door"
+	"github.com/flynnhost/flynn/host/door/mcp"
+	"github.com/flynnhost/flynn/host/door/openai"
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// programs are the doors for programs, by the configuration in force.
+func (h *Host) programs() *gateway.Programs {
+	desk := door.NewDesk(programHost{backend{h}}, func() string { return store.NewID(time.Now()) })
+	return &gateway.Programs{
+		Client: func(token string) (string, bool) { return h.current.Load().config.ClientOf(token) },
+		Owner:  config.Gatekeeper, OpenAI: openai.New(desk), MCP: mcp.New(desk, h.version),
+	}
+}
+
+// programHost is the host as programs see it.
+type programHost struct{ backend }
+
+// machineTools are what a program may call itself in the sandbox of an agent.
+var machineTools = []string{"shell.exec", "file.read", "file.write", "file.edit", "file.list"}
+
+// Agents implements door.Host.
+func (b programHost) Agents(client string) []door.Agent {
+	g := b.h.current.Load()
+	names := g.Names
+	if c, ok := g.config.Clients[client]; ok && client != config.Gatekeeper {
+		names = slices.Sorted(slices.Values(c.Agents))
+	} else if client != config.Gatekeeper {
+		return nil
+	}
+	var out []door.Agent
+	for _, name := range slices.Compact(names) {
+		if a := g.Agents[name]; a != nil {
+			out = append(out, door.Agent{Name: name, Machine: machineOf(a)})
+		}
+	}
+	return out
+}
+
+func machineOf(a *agent.Agent) []door.Tool {
+	if !a.Sandboxed {
+		return nil
+	}
+	var out []door.Tool
+	for _, t := range a.Tools {
+		if slices.Contains(machineTools, t.Name) {
+			out = append(out, door.Tool{Name: t.Name, Description: t.Description, Schema: t.Schema})
+		}
+	}
+	return out
+}
+
+// Settled implements door.Host.
+func (b programHost) Settled(ctx context.Context, channel, event string) (door.Settlement, error) {
+	row, err := b.h.store.FindInbox(ctx, channel, event)
+	switch {
+	case errors.Is(err, store.ErrNotFound): // refused faster than refusals are recorded
+		return door.Settlement{Done: true, Failed: true, Refused: true, Text: "too many messages are refused; try again later"}, nil
+	case err != nil:
+		return door.Settlement{}, err
+	case row.State == store.InboxNew:
+		return door.Settlement{}, nil
+	case row.State == store.InboxDropped || row.State == store.InboxStale:
+		return door.Settlement{Done: true, Failed: true, Refused: true, Text: row.Note}, nil
+	}
+	t, err := b.turnOf(ctx, row)
+	if err != nil {
+		return door.Settlement{}, err
+	}
+	s := door.Settlement{Done: true, Turn: t.ID, Agent: t.Agent, Failed: row.State != store.InboxDone || t.State != store.TurnDone}
+	steps, err := b.h.store.Steps(ctx, t.ID)
+	if err != nil {
+		return s, err
+	}
+	if s.Usage.Input, s.Usage.Output, err = agent.Spent(steps); err != nil {
+		return s, err
+	}
+	replies, err := b.h.store.Replies(ctx, t.ID)
+	if err != nil {
+		return s, err
+	}
+	for _, r := range replies {
+		if agent.IsAnswer(t.ID, r.Reply) {
+			s.Text = r.Reply.Text
+		}
+	}
+	if row.Message.Call != nil && !s.Failed {
+		s.Text, s.Failed, err = agent.Called(steps)
+	}
+	return s, err
+}
+
+// recentTurns bounds how far back the turn of a message is looked for.
+const recentTurns = 50
+
+// turnOf is the turn that answered a message. What the host answers itself, a command, is none of an agent's.
+func (b programHost) turnOf(ctx context.Context, row store.InboxRow) (store.Turn, error) {
+	m := row.Message
+	turns, err := b.h.store.History(ctx, m.Channel, m.Conversation.ID, recentTurns)
+	if err != nil {
+		return store.Turn{}, err
+	}
+	for _, t := range slices.Backward(turns) {
+		if slices.Contains(t.Inbox, row.ID) {
+			return t, nil
+		}
+	}
+	return store.Turn{ID: fmt.Sprintf("command-%d", row.ID), State: store.TurnDone}, nil
+}

@@ -1,0 +1,82 @@
+package host
+
+import (
+	"context"
+
+	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/command"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/message"
+)
+
+// place is the place of a message in the configuration in force.
+func (h *Host) place(m message.Message) string { return h.current.Load().scope.Place(m) }
+
+// queue puts work into its lane. A command about the turn that runs does not stand behind it.
+func (h *Host) queue(it agent.Item) {
+	if it.Turn == nil {
+		if c, ok := command.Parse(it.Row.Message.Text); ok && !c.Queued() {
+			h.commands.Push(it.Key(), it.Row)
+			return
+		} else if ok {
+			it.Order = true
+		}
+	}
+	place := h.runner.Lane(it)
+	h.lanes.Push(place, it)
+	h.runner.Arrived(place)
+}
+
+// look tells of a place as the sender of a message is answered there.
+func (h *Host) look(ctx context.Context, place string, m message.Message) (command.Session, error) {
+	g := h.current.Load()
+	now, err := h.runner.Summary(ctx, g.Generation, place, m)
+	if err != nil {
+		return command.Session{}, err
+	}
+	s := command.Session{
+		Place: now.Place, Running: now.Running, Queued: now.Queued, Mode: now.Mode, Agent: now.Agent, Tier: now.Tier, Turns: now.Turns,
+		Began: now.Began, Fixed: g.Table.Fixed(m), Agents: g.Table.Choices(g.Roles.Of(m.Channel, m.SenderKey())),
+	}
+	if model, ok := g.config.Models[s.Tier]; ok {
+		s.Model = model.Provider + "/" + model.Model
+	}
+	if a, ok := g.config.Agents[s.Agent]; ok {
+		s.Tiers = tiersOf(a)
+	}
+	return s, nil
+}
+
+// tiersOf are the tiers that people may choose for an agent, its own first.
+func tiersOf(a config.Agent) []string {
+	if a.Kind == "cli" {
+		return nil // brings its own model
+	}
+	tiers := []string{a.ModelTier}
+	for _, t := range a.ModelTiers {
+		if t != a.ModelTier {
+			tiers = append(tiers, t)
+		}
+	}
+	return tiers
+}
+
+// windows are the tiers that people may choose for an agent with how much of a conversation each model is shown.
+func windows(c *config.Config, a config.Agent) map[string]int {
+	windows := map[string]int{}
+	for _, tier := range tiersOf(a) {
+		if m, ok := c.Models[tier]; ok {
+			windows[tier] = agent.Window(m.ContextWindow, m.MaxOutputTokens)
+		}
+	}
+	return windows
+}
+
+// queues are the modes that channels have of their own.
+func queues(c *config.Config) map[string]string {
+	modes := map[string]string{}
+	for name, ch := range c.Channels {
+		modes[name] = ch.Queue
+	}
+	return modes
+}

@@ -1,0 +1,90 @@
+package host
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/budget"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
+)
+
+// newLedger opens the daily budgets. Their day stays that of the time zone at the start: what a day has cost must not change while
+// calls are under way.
+func (h *Host) newLedger(c *config.Config) *budget.Ledger {
+	zone, err := c.Budgets.Location()
+	if err != nil { // the check has seen it
+		zone = time.Local
+	}
+	return budget.New(budget.Config{Store: h.store, Zone: zone})
+}
+
+// dailyBudgets are those of senders and of the host, and of agents that are not configured.
+func dailyBudgets(b config.Budgets) budget.Limits {
+	limit := func(tokens int, usd float64) budget.Amount {
+		return budget.Amount{Tokens: int64(tokens), Cost: agent.Dollars(usd)}
+	}
+	return budget.Limits{
+		Sender: limit(b.SenderTokensPerDay, b.SenderUSDPerDay), Agent: limit(b.AgentTokensPerDay, b.AgentUSDPerDay),
+		Host: limit(b.HostTokensPerDay, b.HostUSDPerDay),
+	}
+}
+
+// ReadUsage sums up what model calls have used, of a host that runs as of one that does not.
+func ReadUsage(ctx context.Context, c *config.Config, by store.UsageKey, since time.Time) ([]gateway.UsageSum, error) {
+	sums, err := sqlite.ReadUsage(ctx, c.Store.Dir, by, store.UsageFilter{Since: since})
+	return gateway.UsageSums(sums), err
+}
+
+// Usage implements gateway.Usages.
+func (b backend) Usage(ctx context.Context, by store.UsageKey, since time.Time) ([]store.Spent, error) {
+	return b.h.store.SumUsage(ctx, by, store.UsageFilter{Since: since})
+}
+
+var _ gateway.Usages = backend{}
+
+// modelStatus is that of the models in force.
+func (h *Host) modelStatus() []model.Status {
+	g := h.current.Load()
+	if g == nil {
+		return nil
+	}
+	return g.models.Status()
+}
+
+func modelStatuses(list []model.Status) []gateway.ModelStatus {
+	var out []gateway.ModelStatus
+	for _, s := range list {
+		out = append(out, gateway.ModelStatus{
+			Tier: s.Tier, Provider: s.Provider, Model: s.Model, State: string(s.State), Until: s.Until, Failures: s.Failures, Last: string(s.Last),
+		})
+	}
+	return out
+}
+
+// breakers shows Prometheus the breaker of each tier's model.
+type breakers struct{ status func() []model.Status }
+
+var _ prometheus.Collector = breakers{}
+
+func (b breakers) desc() *prometheus.Desc {
+	return prometheus.NewDesc("flynn_model_breaker", "State of the breaker of a tier's model: 0 closed, 1 half open, 2 open.",
+		[]string{"tier", "provider", "model"}, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (b breakers) Describe(ch chan<- *prometheus.Desc) { ch <- b.desc() }
+
+// Collect implements prometheus.Collector.
+func (b breakers) Collect(ch chan<- prometheus.Metric) {
+	for _, s := range b.status() {
+		value := map[model.State]float64{model.Closed: 0, model.HalfOpen: 1, model.Open: 2}[s.State]
+		ch <- prometheus.MustNewConstMetric(b.desc(), prometheus.GaugeValue, value, s.Tier, s.Provider, s.Model)
+	}
+}

@@ -1,0 +1,59 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+)
+
+// PairingState is the life of a pairing.
+type PairingState string
+
+// States of a pairing.
+const (
+	PairingOpen    PairingState = "open" // its code waits for an owner
+	PairingPaired  PairingState = "paired"
+	PairingDenied  PairingState = "denied"
+	PairingRevoked PairingState = "revoked"
+)
+
+// Pairing is what is known of one sender who was not known: the request that his code stands for, and what came of it.
+type Pairing struct {
+	Sender       string // "instance:platform-id"
+	ID           string // of the request, time-ordered
+	Name         string // what the sender calls himself
+	Channel      string
+	Conversation message.Conversation // where he asked
+	Code         string
+	State        PairingState
+	Role         string // of PairingPaired
+	Asked        time.Time
+	Expires      time.Time // of Code
+	By           string    // who decided
+	Decided      time.Time
+	// Until is when a row that is not paired has no use any more; while it has, the sender is given no code.
+	Until time.Time
+}
+
+// Guesses count the wrong codes of one who tries them.
+type Guesses struct {
+	Guesser string // "instance:platform-id"
+	Wrong   int
+	Since   time.Time // the first of them
+	Locked  time.Time // until then nothing is taken from him; zero while he may try
+}
+
+// Pairings keeps who was paired, who asks for it, and who guesses.
+type Pairings interface {
+	// PutPairing inserts or replaces a pairing, by Sender, and commits the replies with it. It returns those whose key was not there yet.
+	PutPairing(ctx context.Context, p Pairing, turn string, replies []message.Reply) (fresh []message.Reply, err error)
+	// DropPairing forgets a pairing; one that is not there is no error.
+	DropPairing(ctx context.Context, sender string) error
+	// ListPairings returns all of them in the order of Sender.
+	ListPairings(ctx context.Context) ([]Pairing, error)
+	// PutGuesses inserts or replaces a count, by Guesser; DropGuesses forgets one, ListGuesses returns all in the order of Guesser.
+	PutGuesses(ctx context.Context, g Guesses) error
+	DropGuesses(ctx context.Context, guesser string) error
+	ListGuesses(ctx context.Context) ([]Guesses, error)
+}

@@ -1,0 +1,103 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// pairingsVersion is the schema's that has pairings.
+const pairingsVersion = 7
+
+// PutPairing implements store.Pairings.
+func (s *Store) PutPairing(ctx context.Context, p store.Pairing, turn string, replies []message.Reply) (fresh []message.Reply, err error) {
+	body, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("encode pairing: %w", err)
+	}
+	bodies, err := encodeReplies(replies)
+	if err != nil {
+		return nil, err
+	}
+	err = s.writer.write(ctx, func(w *writer) (err error) {
+		if err = w.exec(`INSERT INTO pairings (sender, state, body) VALUES (?, ?, ?)
+			ON CONFLICT (sender) DO UPDATE SET state = excluded.state, body = excluded.body`, p.Sender, p.State, body); err != nil {
+			return err
+		}
+		fresh, err = addReplies(w, turn, replies, bodies)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("keep the pairing of %s: %w", p.Sender, err)
+	}
+	return fresh, nil
+}
+
+// DropPairing implements store.Pairings.
+func (s *Store) DropPairing(ctx context.Context, sender string) error {
+	err := s.writer.write(ctx, func(w *writer) error { return w.exec("DELETE FROM pairings WHERE sender = ?", sender) })
+	if err != nil {
+		return fmt.Errorf("forget the pairing of %s: %w", sender, err)
+	}
+	return nil
+}
+
+const listPairings = "SELECT body FROM pairings ORDER BY sender"
+
+// ListPairings implements store.Pairings.
+func (s *Store) ListPairings(ctx context.Context) ([]store.Pairing, error) {
+	return list(ctx, s.read, scanPairing, listPairings)
+}
+
+// ListPairings is that of store.Pairings.
+func (r *Reader) ListPairings(ctx context.Context) ([]store.Pairing, error) {
+	if r.version < pairingsVersion {
+		return nil, nil
+	}
+	return list(ctx, r.db, scanPairing, listPairings)
+}
+
+func scanPairing(scan func(...any) error) (store.Pairing, error) {
+	var p store.Pairing
+	var body []byte
+	if err := scan(&body); err != nil {
+		return p, err
+	}
+	return p, json.Unmarshal(body, &p)
+}
+
+// PutGuesses implements store.Pairings.
+func (s *Store) PutGuesses(ctx context.Context, g store.Guesses) error {
+	err := s.writer.write(ctx, func(w *writer) error {
+		return w.exec(`INSERT INTO pairing_guesses (guesser, wrong, since, locked) VALUES (?, ?, ?, ?)
+			ON CONFLICT (guesser) DO UPDATE SET wrong = excluded.wrong, since = excluded.since, locked = excluded.locked`,
+			g.Guesser, g.Wrong, nanos(g.Since), nanos(g.Locked))
+	})
+	if err != nil {
+		return fmt.Errorf("count the wrong codes of %s: %w", g.Guesser, err)
+	}
+	return nil
+}
+
+// DropGuesses implements store.Pairings.
+func (s *Store) DropGuesses(ctx context.Context, guesser string) error {
+	err := s.writer.write(ctx, func(w *writer) error { return w.exec("DELETE FROM pairing_guesses WHERE guesser = ?", guesser) })
+	if err != nil {
+		return fmt.Errorf("forget the wrong codes of %s: %w", guesser, err)
+	}
+	return nil
+}
+
+// ListGuesses implements store.Pairings.
+func (s *Store) ListGuesses(ctx context.Context) ([]store.Guesses, error) {
+	return list(ctx, s.read, func(scan func(...any) error) (store.Guesses, error) {
+		var g store.Guesses
+		var since, locked int64
+		err := scan(&g.Guesser, &g.Wrong, &since, &locked)
+		g.Since, g.Locked = instant(since), instant(locked)
+		return g, err
+	}, "SELECT guesser, wrong, since, locked FROM pairing_guesses ORDER BY guesser")
+}

@@ -1,0 +1,107 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Place implements store.Places.
+func (s *Store) Place(ctx context.Context, key string) (store.Place, error) {
+	p, err := one(ctx, s.read, scanPlace, "SELECT key, epoch, began, why, agent, tier FROM places WHERE key = ?", key)
+	if errors.Is(err, store.ErrNotFound) {
+		return store.Place{Key: key, Epoch: 1}, nil
+	}
+	return p, err
+}
+
+func scanPlace(scan func(...any) error) (store.Place, error) {
+	var p store.Place
+	var began int64
+	err := scan(&p.Key, &p.Epoch, &began, &p.Why, &p.Agent, &p.Tier)
+	p.Began = instant(began)
+	return p, err
+}
+
+// SetPlace implements store.Places.
+func (s *Store) SetPlace(ctx context.Context, p store.Place) error {
+	if err := s.writer.write(ctx, func(w *writer) error { return putPlace(w, p) }); err != nil {
+		return fmt.Errorf("set place %s: %w", p.Key, err)
+	}
+	return nil
+}
+
+func putPlace(w *writer, p store.Place) error {
+	return w.exec(`INSERT INTO places (key, epoch, began, why, agent, tier) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (key) DO UPDATE SET epoch = excluded.epoch, began = excluded.began, why = excluded.why, agent = excluded.agent,
+		tier = excluded.tier`, p.Key, p.Epoch, nanos(p.Began), p.Why, p.Agent, p.Tier)
+}
+
+// Settle implements store.Places.
+func (s *Store) Settle(ctx context.Context, c store.Settlement) error {
+	bodies := make([][]byte, len(c.Replies))
+	for i, r := range c.Replies {
+		var err error
+		if bodies[i], err = json.Marshal(r); err != nil {
+			return fmt.Errorf("encode reply: %w", err)
+		}
+	}
+	err := s.writer.write(ctx, func(w *writer) error {
+		if err := setInbox(w, c.Inbox, store.InboxDone, c.Note); err != nil {
+			return err
+		}
+		if c.Place != nil {
+			if err := putPlace(w, *c.Place); err != nil {
+				return err
+			}
+		}
+		for _, id := range c.Told {
+			if err := toldOf(w, id); err != nil {
+				return err
+			}
+		}
+		for i, r := range c.Replies {
+			if err := w.exec("INSERT INTO outbox (key, turn, reply, state) VALUES (?, ?, ?, 'pending')", r.Key, c.Turn, bodies[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("settle inbox row %d: %w", c.Inbox, err)
+	}
+	return nil
+}
+
+// Halt implements store.Halts.
+func (s *Store) Halt(ctx context.Context) (store.Halt, error) {
+	h, err := one(ctx, s.read, scanHalt, "SELECT stopped, reason, by, since FROM halt")
+	if errors.Is(err, store.ErrNotFound) {
+		return store.Halt{}, nil
+	}
+	return h, err
+}
+
+func scanHalt(scan func(...any) error) (store.Halt, error) {
+	var h store.Halt
+	var since int64
+	err := scan(&h.On, &h.Reason, &h.By, &since)
+	h.Since = instant(since)
+	return h, err
+}
+
+// SetHalt implements store.Halts.
+func (s *Store) SetHalt(ctx context.Context, h store.Halt) error {
+	err := s.writer.write(ctx, func(w *writer) error {
+		return w.exec(`INSERT INTO halt (id, stopped, reason, by, since) VALUES (1, ?, ?, ?, ?)
+			ON CONFLICT (id) DO UPDATE SET stopped = excluded.stopped, reason = excluded.reason, by = excluded.by, since = excluded.since`,
+			h.On, h.Reason, h.By, nanos(h.Since))
+	})
+	if err != nil {
+		return fmt.Errorf("set the kill switch: %w", err)
+	}
+	return nil
+}

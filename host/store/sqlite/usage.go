@@ -1,0 +1,107 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// AddUsage implements store.Usages.
+func (s *Store) AddUsage(ctx context.Context, us []store.Usage) error {
+	if len(us) == 0 {
+		return nil
+	}
+	if err := s.writer.write(ctx, func(w *writer) error { return addUsage(w, us) }); err != nil {
+		return fmt.Errorf("add usage: %w", err)
+	}
+	return nil
+}
+
+func addUsage(w *writer, us []store.Usage) error {
+	for _, u := range us {
+		err := w.exec(`INSERT INTO usage (at, day, turn, step, session, sender, agent, task, tier, provider, model, attempt, failure,
+			input, output, cache_read, cache_write, cost, estimated) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			nanos(u.At), u.Day, u.Turn, u.Step, u.Session, u.Sender, u.Agent, u.Task, u.Tier, u.Provider, u.Model, u.Attempt, u.Failure,
+			u.Input, u.Output, u.CacheRead, u.CacheWrite, u.Cost, u.Estimated)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ListUsage implements store.Usages.
+func (s *Store) ListUsage(ctx context.Context, f store.UsageFilter) ([]store.Usage, error) {
+	rows, err := list(ctx, s.read, scanUsage, `SELECT id, at, day, turn, step, session, sender, agent, task, tier, provider, model, attempt, failure,
+		input, output, cache_read, cache_write, cost, estimated FROM usage `+usageWhere+` ORDER BY id DESC LIMIT ?4`, usageArgs(f)...)
+	slices.Reverse(rows)
+	return rows, err
+}
+
+// usageWhere has the parameters of usageArgs.
+const usageWhere = "WHERE (?1 = 0 OR at >= ?1) AND (?2 = 0 OR at < ?2) AND (?3 = '' OR turn = ?3)"
+
+func usageArgs(f store.UsageFilter) []any {
+	if f.Limit <= 0 {
+		f.Limit = 1000
+	}
+	return []any{nanos(f.Since), nanos(f.Until), f.Turn, f.Limit}
+}
+
+// SumUsage implements store.Usages.
+func (s *Store) SumUsage(ctx context.Context, by store.UsageKey, f store.UsageFilter) ([]store.Spent, error) {
+	return sumUsage(ctx, s.read, by, f)
+}
+
+func sumUsage(ctx context.Context, db *sql.DB, by store.UsageKey, f store.UsageFilter) ([]store.Spent, error) {
+	key, order := string(by), "sum(cost) DESC, sum(input + output + cache_read + cache_write) DESC, 1"
+	switch {
+	case !slices.Contains(store.UsageKeys(), by):
+		return nil, fmt.Errorf("sum usage: no key %q", by)
+	case by == store.UsageAll:
+		key = "''"
+	case by == store.UsageModel:
+		key = "provider || '/' || model"
+	case by == store.UsageDay:
+		order = "1"
+	}
+	return list(ctx, db, scanSpent, `SELECT `+key+`, count(*), sum(failure != ''), sum(input), sum(output), sum(cache_read), sum(cache_write), sum(cost)
+		FROM usage `+usageWhere+` GROUP BY 1 ORDER BY `+order+` LIMIT ?4`, usageArgs(f)...)
+}
+
+func scanUsage(scan func(...any) error) (store.Usage, error) {
+	var u store.Usage
+	var at int64
+	err := scan(&u.ID, &at, &u.Day, &u.Turn, &u.Step, &u.Session, &u.Sender, &u.Agent, &u.Task, &u.Tier, &u.Provider, &u.Model, &u.Attempt, &u.Failure,
+		&u.Input, &u.Output, &u.CacheRead, &u.CacheWrite, &u.Cost, &u.Estimated)
+	u.At = instant(at)
+	return u, err
+}
+
+func scanSpent(scan func(...any) error) (store.Spent, error) {
+	var s store.Spent
+	err := scan(&s.Key, &s.Calls, &s.Failed, &s.Input, &s.Output, &s.CacheRead, &s.CacheWrite, &s.Cost)
+	return s, err
+}
+
+// ReadUsage sums up the usage in a store that a running host may have open.
+func ReadUsage(ctx context.Context, dir string, by store.UsageKey, f store.UsageFilter) (sums []store.Spent, err error) {
+	r, err := OpenReader(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if r.db == nil {
+		return nil, nil
+	}
+	var there int
+	err = r.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'usage'").Scan(&there)
+	if err != nil || there == 0 {
+		return nil, err // no host of this version has run yet
+	}
+	return sumUsage(ctx, r.db, by, f)
+}
