@@ -17,7 +17,7 @@ import (
 // asked tells people over channels that a call waits for one of them: the conversation that it comes from, and those that
 // the configuration names. The keys come from the request, so that a turn that is resumed does not ask twice.
 func (h *Host) asked(ctx context.Context, t store.Turn, replyTo string, a store.Approval) {
-	replies := requests(h.current.Load().config.Approvals, t, replyTo, a)
+	replies := requests(h.current.Load().config.Approvals, t, replyTo, a, h.desk.Offer(a))
 	fresh, err := h.store.AddReplies(context.WithoutCancel(ctx), t.ID, replies)
 	if err != nil {
 		h.log.Error("tell of a request for approval", "id", a.ID, "error", err)
@@ -29,19 +29,13 @@ func (h *Host) asked(ctx context.Context, t store.Turn, replyTo string, a store.
 }
 
 // requests are the messages that show a request.
-func requests(c config.Approvals, t store.Turn, replyTo string, a store.Approval) []message.Reply {
-	text := approval.Text(a, time.Now())
-	var buttons []message.Button
-	if approval.Showable(a) {
-		buttons = []message.Button{
-			{Text: "Approve", Value: "/approve " + a.ID, Style: message.ButtonPrimary},
-			{Text: "Deny", Value: "/deny " + a.ID, Style: message.ButtonDanger},
-		}
-	}
+func requests(c config.Approvals, t store.Turn, replyTo string, a store.Approval, o approval.Offer) []message.Reply {
+	text := approval.Text(a, o, time.Now())
+	buttons := answers(a, o)
 	var out []message.Reply
 	if route.Door(t.Channel) == route.DoorChannel {
 		out = append(out, message.Reply{
-			Key: t.ID + "/ask/" + a.ID, Channel: t.Channel, Conversation: t.Conversation, ReplyTo: replyTo, Text: text, Buttons: buttons,
+			Key: askKey(a), Channel: t.Channel, Conversation: t.Conversation, ReplyTo: replyTo, Text: text, Buttons: buttons,
 		})
 	}
 	for _, where := range c.Conversations {
@@ -50,11 +44,58 @@ func requests(c config.Approvals, t store.Turn, replyTo string, a store.Approval
 			continue
 		}
 		out = append(out, message.Reply{
-			Key: t.ID + "/ask/" + a.ID + "/" + where, Channel: channel, Conversation: message.Conversation{ID: id, Kind: message.DM},
+			Key: askKey(a) + "/" + where, Channel: channel, Conversation: message.Conversation{ID: id, Kind: message.DM},
 			Text: text, Buttons: buttons,
 		})
 	}
 	return out
+}
+
+// askKey is the key of the message that shows a request where it comes from, and the beginning of those elsewhere.
+func askKey(a store.Approval) string { return a.Turn + "/ask/" + a.ID }
+
+// answers are the buttons below a request.
+func answers(a store.Approval, o approval.Offer) []message.Button {
+	if !approval.Showable(a) {
+		return nil
+	}
+	buttons := []message.Button{{Text: "Once", Value: "/approve " + a.ID, Style: message.ButtonPrimary}}
+	if o.Session {
+		buttons = append(buttons, message.Button{Text: "Session", Value: "/approve " + a.ID + " session"})
+	}
+	if o.Standing {
+		buttons = append(buttons, message.Button{Text: "Always (30 days)", Value: "/approve " + a.ID + " always"})
+	}
+	return append(buttons, message.Button{Text: "Deny", Value: "/deny " + a.ID, Style: message.ButtonDanger})
+}
+
+// settleAsked takes the buttons of a request away that has its answer, wherever it is shown, and says there what the answer was.
+// Whatever is not committed here for a crash is so when the turn takes its request up again.
+func (h *Host) settleAsked(ctx context.Context, a store.Approval) error {
+	if a.State == store.ApprovalPending {
+		return nil
+	}
+	rows, err := h.store.Replies(ctx, a.Turn)
+	if err != nil {
+		return err
+	}
+	var replies []message.Reply
+	for _, r := range rows {
+		if r.Reply.Amends == "" && len(r.Reply.Buttons) > 0 && strings.HasPrefix(r.Reply.Key, askKey(a)) {
+			replies = append(replies, message.Reply{
+				Key: r.Reply.Key + "/answered", Channel: r.Reply.Channel, Conversation: r.Reply.Conversation, Amends: r.Reply.Key,
+				Text: approval.Outcome(a),
+			})
+		}
+	}
+	if len(replies) == 0 {
+		return nil
+	}
+	fresh, err := h.store.AddReplies(ctx, a.Turn, replies)
+	for _, r := range fresh {
+		h.outbox.Push(a.Turn, r)
+	}
+	return err
 }
 
 // selfApproves tells whether a requester may grant his own requests: whoever sits at this machine, and owners where the
@@ -71,17 +112,19 @@ func (h *Host) selfApproves(requester string) bool {
 // newCommands makes the desk for what people tell the host itself.
 func (h *Host) newCommands() *command.Desk {
 	return command.NewDesk(command.Config{
-		Store: h.store, Approvals: h.desk, Log: h.log, Now: time.Now, Publish: h.broker.publish,
-		Pairings: h.pairings,
-		Admits:   func(m message.Message) string { return h.current.Load().gate.Refusal(m) },
+		Store: h.store, Approvals: h.desk, Elevated: elevator{h}, Log: h.log, Now: time.Now, Publish: h.broker.publish,
 		Role:     func(channel, sender string) string { return h.current.Load().Roles.Of(channel, sender) },
 		Place:    h.place,
 		Stop:     h.runner.Stop,
 		Look:     h.look,
+		Compact:  h.compact,
+		Persons:  h.persons,
 		Untold:   h.runner.Untold,
 		Halt:     h.halt,
 		Halted:   h.kill.why,
 		Replied:  h.outbox.Push,
+		Pairings: h.pairings,
+		Admits:   func(m message.Message) string { return h.current.Load().gate.Refusal(m) },
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/agent"
-	"github.com/flynnhost/flynn/host/approval"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/machine"
@@ -175,11 +174,7 @@ func (b backend) Approvals(ctx context.Context) ([]store.Approval, error) {
 
 // Decide implements gateway.Backend.
 func (b backend) Decide(ctx context.Context, id string, grant bool, by string) error {
-	err := b.h.desk.Decide(ctx, id, grant, by)
-	if errors.Is(err, approval.ErrDecided) || errors.Is(err, approval.ErrExpired) {
-		return fmt.Errorf("%w: %w", store.ErrConflict, err)
-	}
-	return err
+	return answered(b.h.desk.Decide(ctx, id, grant, by))
 }
 
 // Ready implements gateway.Backend.
@@ -196,7 +191,7 @@ func (b backend) Status(ctx context.Context) gateway.Status {
 	s := gateway.Status{
 		Version: b.h.version, Generation: g.Number, Started: b.h.started, Agents: []gateway.AgentStatus{},
 		Channels: []gateway.ChannelStatus{}, Policies: b.h.policyStatuses(ctx), Warnings: b.warnings(g),
-		Halt: b.h.haltStatus(),
+		Halt: b.h.haltStatus(), Elevated: b.elevations(ctx),
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.config.Agents)) {
 		a := g.config.Agents[name]

@@ -16,7 +16,7 @@ import (
 
 // Checks are what a configuration has to pass besides its own rules, in `flynn serve` and `flynn config check` alike.
 func Checks() []config.Check {
-	return []config.Check{route.Check, checkTools, checkKinds, checkCLIs, checkProjects, checkInstalled}
+	return []config.Check{route.Check, checkTools, checkKinds, checkCLIs, checkProjects, checkInstalled, checkElevated}
 }
 
 // checkKinds refuses the kinds of agents that cannot run yet. A program that was meant for a container of its own must not become

@@ -35,7 +35,7 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	}
 	gate := channel.NewGate(channel.GateConfig{Config: c, Roles: roles, Now: time.Now, Observe: h.metrics.admission})
 	g := &generation{config: c, gate: gate, scope: route.NewScope(c.Sessions), models: models, Generation: &agent.Generation{
-		Number: c.Generation, Table: table, Models: models, Registry: h.toolsOf(c), Roles: roles, Admits: gate.Refusal,
+		Number: c.Generation, Table: table, Models: models, Registry: h.toolsOf(c), Roles: roles, Admits: gate.Refusal, Tasks: tasksOf(c),
 		Queue: c.Sessions.Queue, Queues: queues(c), Idle: time.Duration(c.Sessions.IdleHours) * time.Hour,
 		LocalDoors: c.Sandbox.LocalDoors, OnUnavailable: c.Sandbox.OnUnavailable,
 		Agents: map[string]*agent.Agent{}, Names: slices.Sorted(maps.Keys(c.Agents)),
@@ -45,6 +45,7 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 		},
 		Budgets: dailyBudgets(c.Budgets),
 	}}
+	g.Persons = g.scope.Persons
 	if c.Sandbox.Enabled {
 		g.Sandboxes = append(slices.Sorted(maps.Keys(c.Sandboxes)), "")
 	}
@@ -74,6 +75,9 @@ func newAgent(tools *tool.Registry, c *config.Config, name string, a config.Agen
 	offered, err := tools.Offered(a.ToolProfile, tool.Overrides{Allow: a.ToolOverrides.Allow, Deny: a.ToolOverrides.Deny})
 	if err != nil {
 		return nil, fmt.Errorf("agent_configs.%s: %w", name, err)
+	}
+	if !c.Tasks.ToolSummaries {
+		delete(offered, tool.ReadResult) // there is nothing to read
 	}
 	system := a.SystemPrompt
 	if system == "" {

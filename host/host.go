@@ -24,6 +24,7 @@ import (
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/command"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/elevate"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/lane"
 	"github.com/flynnhost/flynn/host/media"
@@ -72,6 +73,7 @@ type Host struct {
 	shadows  *shadowLog
 	plugins  *plugin.Host
 	desk     *approval.Desk
+	elevated *elevate.Desk
 	pairings *pairing.Desk
 	kill     *killSwitch
 	inbox    *channel.Inbox
@@ -142,7 +144,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.metrics = newMetrics(registry)
 	registry.MustRegister(breakers{h.modelStatus})
 	h.registry = tool.NewRegistry()
-	if err := builtin.Register(h.registry, builtin.Config{Memory: h.store, Keep: h.keepFile}); err != nil {
+	if err := builtin.Register(h.registry, builtin.Config{Memory: h.store, MaxNotes: h.maxNotes, Results: h.store, Keep: h.keepFile}); err != nil {
 		return err
 	}
 	instance, err := instanceName(c.Store.Dir)
@@ -179,7 +181,10 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	}); err != nil {
 		return err
 	}
-	if h.desk, err = approval.New(approval.Config{Store: h.store, Notify: h.approvalChanged, SelfApprove: h.selfApproves}); err != nil {
+	if h.desk, err = approval.New(approval.Config{Store: h.store, Grants: h.store, Notify: h.approvalChanged, SelfApprove: h.selfApproves}); err != nil {
+		return err
+	}
+	if h.elevated, err = elevate.New(elevate.Config{Store: h.store, Log: h.log}); err != nil {
 		return err
 	}
 	if err := h.openPairings(ctx); err != nil {
@@ -220,6 +225,8 @@ func (h *Host) wire(c *config.Config) {
 		Full:       h.metrics.budgetFull,
 		Replied:    h.outbox.Push,
 		Asked:      h.asked,
+		Elevation:  h.elevation,
+		Elevated:   h.recordElevated,
 		Publish:    h.broker.publish,
 		Show:       h.show,
 		Files:      h.takeFiles,
@@ -245,8 +252,13 @@ func (h *Host) wire(c *config.Config) {
 // maxConversations bounds the conversations with work at a time; turns at work are bounded by budgets.parallel_turns.
 const maxConversations = 1 << 16
 
-// approvalChanged tells the watchers of a conversation that a request was decided.
+// approvalChanged shows that a request was made or decided.
 func (h *Host) approvalChanged(a store.Approval) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := h.settleAsked(ctx, a); err != nil {
+		h.log.Warn("a request keeps its buttons", "id", a.ID, "error", err)
+	}
 	h.log.Info("approval", "id", a.ID, "state", a.State, "tool", a.Tool, "agent", a.Agent, "requester", a.Requester, "decider", a.Decider)
 }
 
@@ -298,6 +310,8 @@ func (h *Host) Run(ctx context.Context) error {
 	in.run(h, "live views", stop, func() error { return h.live.Run(ctx) })
 	in.run(h, "lanes", stop, func() error { return h.lanes.Run(ctx) })
 	in.run(h, "commands", stop, func() error { return h.commands.Run(ctx) })
+	in.run(h, "memory", stop, func() error { return h.runner.Remember(ctx) })
+	in.run(h, "elevated mode", stop, func() error { return h.elevated.Run(ctx) })
 	in.run(h, "policies", stop, func() error { return h.policies.Run(ctx) })
 	in.run(h, "shadow policies", stop, func() error { return h.policies.RunShadows(ctx) })
 	kept.run(h, "shadow log", stop, func() error { return h.shadows.run(records) })

@@ -306,6 +306,15 @@ func (m *machines) spec(name string) (sandbox.Spec, bool) {
 	return s, known
 }
 
+// Digest implements agent.Machines.
+func (m *machines) Digest(name string) string {
+	s, known := m.spec(name)
+	if !known {
+		return ""
+	}
+	return s.Digest()
+}
+
 // Sandbox implements agent.Machines.
 func (m *machines) Sandbox(ctx context.Context, session, name string) (machine.Machine, error) {
 	if err := m.Available(name); err != nil {

@@ -20,8 +20,11 @@ func commands() []*cli.Command {
 		routeCommand(),
 		policyCommand(),
 		chatCommand(),
+		memoryCommand(),
 		sandboxCommand(),
 		toolCommand(),
+		approvalsCommand(),
+		auditCommand(),
 		mcpCommand(),
 		usageCommand(),
 	}

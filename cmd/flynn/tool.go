@@ -84,6 +84,10 @@ func explainTool(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
+	grants, err := grantsOf(ctx, cmd, func(g gateway.Grant) bool { return g.Open && g.Tool == name })
+	if err != nil {
+		return err
+	}
 	for _, p := range list {
 		i := slices.IndexFunc(p.Tools, func(t gateway.ToolStatus) bool { return t.Name == name })
 		if i < 0 {
@@ -93,9 +97,28 @@ func explainTool(ctx context.Context, cmd *cli.Command) error {
 		if o.asJSON {
 			return o.json(p.Tools[i])
 		}
-		return printTool(o, p, p.Tools[i])
+		if err := printTool(o, p, p.Tools[i]); err != nil {
+			return err
+		}
+		return printGrants(o, grants)
+	}
+	if len(grants) > 0 { // of one of Flynn's own tools
+		o := newOutput(ctx, cmd)
+		if o.asJSON {
+			return o.json(grants)
+		}
+		return printGrants(o, grants)
 	}
 	return fmt.Errorf("no provider offers a tool %q now: flynn tool list shows all", name)
+}
+
+// printGrants shows which calls need nobody's approval.
+func printGrants(o *output, grants []gateway.Grant) error {
+	if len(grants) == 0 {
+		return nil
+	}
+	o.line("\nWhat is allowed without asking again:")
+	return grantTable(o, grants)
 }
 
 func printTool(o *output, p gateway.ToolsStatus, t gateway.ToolStatus) error {

@@ -25,6 +25,10 @@ func TestToolsOfARunningHost(t *testing.T) {
 		{Name: "down", Plugin: "mcp", State: "degraded", Detail: "nobody is there", Problems: []string{"x: its schema cannot be read"}},
 	}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1/grants" {
+			_, _ = w.Write([]byte("[]"))
+			return
+		}
 		if r.URL.Path != "/api/v1/status" || r.Header.Get("Authorization") == "" {
 			http.NotFound(w, r)
 			return

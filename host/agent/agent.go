@@ -61,6 +61,9 @@ type Generation struct {
 	Registry *tool.Registry
 	Limits   Limits
 	Roles    *route.Roles
+	Tasks    Tasks
+	// Persons are the sender keys of one person, the given one first; nil knows of no links.
+	Persons func(senderKey string) []string
 	// Queue is the mode for messages that come while an answer is made, Queues the same by channel.
 	Queue  string
 	Queues map[string]string
@@ -108,6 +111,8 @@ type Machines interface {
 	Sandbox(ctx context.Context, session, name string) (machine.Machine, error)
 	// Dir is the session's workspace as people know it, on the host.
 	Dir(session string) string
+	// Digest names what a sandbox is made of now; "" where there is none of that name.
+	Digest(name string) string
 	// Available tells why the sandbox cannot be had now, or nil.
 	Available(name string) error
 }
@@ -124,6 +129,9 @@ type Store interface {
 	store.Places
 	store.Decisions
 	store.Usages
+	store.Summaries
+	store.Memory
+	store.Extractions
 }
 
 // Config is what a Runner needs.
@@ -155,6 +163,10 @@ type Config struct {
 	// Show is told of each turn that runs, by the reply that will end it, whose text is not known yet. It may be nil, and so may
 	// what it returns.
 	Show func(r message.Reply) View
+	// Elevation says what holds of elevated mode for an agent's call of a turn, and Elevated writes down that a call leaves the
+	// sandbox by it. Nil: it never holds.
+	Elevation func(t store.Turn, agent string) tool.Elevation
+	Elevated  func(ctx context.Context, s tool.Subject, v tool.Verdict) error
 	// Stopped is the kill switch: why nothing may run, or "".
 	Stopped  func() string
 	Now      func() time.Time
@@ -184,6 +196,7 @@ type Runner struct {
 	running  map[string]*active // by place
 	wake     chan struct{}      // closed and replaced by Resume
 	sessions *sessions
+	ended    chan struct{} // a turn waits for extraction
 }
 
 // NewRunner returns a runner.
@@ -222,5 +235,6 @@ func NewRunner(cfg Config) *Runner {
 		running:  map[string]*active{},
 		wake:     make(chan struct{}),
 		sessions: newSessions(cfg.Store),
+		ended:    make(chan struct{}, 1),
 	}
 }

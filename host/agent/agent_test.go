@@ -127,6 +127,7 @@ func (noMachines) Sandbox(context.Context, string, string) (machine.Machine, err
 	return nil, machine.ErrUnavailable
 }
 func (noMachines) Available(string) error { return nil }
+func (noMachines) Digest(string) string   { return "made of nothing" }
 func (noMachines) Dir(string) string      { return "/workspace" }
 
 // house is a runner with its surroundings, over a store that outlives it.
@@ -556,4 +557,66 @@ func TestTimeOfAPersonDoesNotCount(t *testing.T) {
 			t.Fatal("the clock did not go on")
 		}
 	})
+}
+
+// A lease lets the call run that was asked about and those after it, until something about them is another.
+func TestALeaseIsAskedForOnce(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*house)
+		asked  bool
+	}{
+		{"nothing changes", func(*house) {}, false},
+		{"the policies ask for another reason", func(h *house) {
+			h.chain = chain{tool: func(policy.ToolFacts) policy.Restrictions {
+				return policy.Restrictions{Ask: true, Reasons: []string{"test: ask", "test: a web page was read"}}
+			}}
+		}, true},
+		{"it was revoked", func(h *house) {
+			list, err := h.desk.Grants(t.Context())
+			if err != nil || len(list) != 1 {
+				t.Fatalf("%d grants, %v", len(list), err)
+			}
+			if err := h.desk.Revoke(t.Context(), list[0].ID, "web:owner"); err != nil {
+				t.Fatal(err)
+			}
+		}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := openStore(t)
+			h := newHouse(t, s, nil)
+			var err error
+			if h.desk, err = approval.New(approval.Config{Store: s, Grants: s, Notify: func(a store.Approval) { h.asked <- a.ID }}); err != nil {
+				t.Fatal(err)
+			}
+			h.runner.cfg.Approvals = h.desk
+			h.chain = chain{tool: func(policy.ToolFacts) policy.Restrictions {
+				return policy.Restrictions{Ask: true, Reasons: []string{"test: ask"}}
+			}}
+			h.accept("ann", "!touch wood")
+			var done sync.WaitGroup
+			done.Go(func() { h.work(t.Context()) })
+			if err := h.desk.Grant(t.Context(), <-h.asked, approval.Lease{Scope: store.GrantStanding}, "web:owner"); err != nil {
+				t.Error(err)
+			}
+			done.Wait()
+			for len(h.asked) > 0 {
+				<-h.asked // told of the answer
+			}
+			h.want("did: touched wood")
+			c.change(h)
+			h.accept("ann", "!touch wood")
+			done.Go(func() { h.work(t.Context()) })
+			if c.asked {
+				if err := h.desk.Decide(t.Context(), <-h.asked, false, "web:owner"); err != nil {
+					t.Error(err)
+				}
+			}
+			done.Wait()
+			want := map[bool]int{false: 2, true: 1}[c.asked]
+			if got := h.touch.counts["wood"]; got != want || !c.asked && len(h.asked) > 0 {
+				t.Errorf("touched %d times, want %d; %d more requests", got, want, len(h.asked))
+			}
+		})
+	}
 }

@@ -37,6 +37,7 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 	}
 	said := newUserStep(c.rows, files)
 	said.Notes = append(opening(at, t.session), t.takeNotes()...)
+	said.Recalled = t.recall(ctx, c.rows)
 	used := t.session.used
 	said.Generation, said.Labels, said.Used, said.Program = gen.Number, t.session.labels, &used, t.session.program
 	t.step(store.StepUser, said)
@@ -117,6 +118,7 @@ func (t *turn) takeUp() {
 		t.calls += e.tried()
 		t.spent(e.answer.Usage)
 	}
+	t.used.add(sum(t.steps.tasks))
 }
 
 // stillRouted makes sure that the messages of a resumed turn would come to its agent now.

@@ -101,7 +101,8 @@ func (t *turn) permitted(ctx context.Context) error {
 // enforcer is the one that decides for the turn.
 func (t *turn) enforcer() *tool.Enforcer {
 	enforcer, err := tool.NewEnforcer(tool.EnforcerConfig{
-		Registry: cmp.Or(t.agent.Registry, t.gen.Registry), Policies: t.policies, Stopped: t.cfg.Stopped, Now: t.cfg.Now, Log: t.cfg.Log,
+		Registry: cmp.Or(t.agent.Registry, t.gen.Registry), Policies: t.policies, Stopped: t.cfg.Stopped, Elevated: t.cfg.Elevated,
+		Now: t.cfg.Now, Log: t.cfg.Log,
 	})
 	if err != nil { // a generation without a registry; it is never made
 		panic(err)
@@ -174,6 +175,11 @@ func (p people) Consume(ctx context.Context, id string, b approval.Binding) erro
 	return p.cfg.Approvals.Consume(ctx, id, b)
 }
 
+// Use spends a use of a lease.
+func (p people) Use(ctx context.Context, ask approval.Ask) (store.Grant, bool, error) {
+	return p.cfg.Approvals.Use(ctx, ask)
+}
+
 func (t *turn) publishVerdict(s ToolStart) {
 	t.publish(message.Event{
 		Kind: message.ToolVerdict, Call: s.Call, Tool: s.Tool, Args: s.Args, Verdict: s.Verdict, Where: s.Where, Reasons: s.Reasons,
@@ -188,6 +194,7 @@ func (t *turn) subject() tool.Subject {
 		Name:          t.agent.Sandbox,
 		Names:         t.gen.Sandboxes,
 		Available:     t.cfg.Machines.Available(t.agent.Sandbox),
+		Digest:        t.cfg.Machines.Digest,
 		OnUnavailable: t.gen.OnUnavailable,
 	}
 	if t.origin.Call != nil || t.agent.Kind == KindCLI {
@@ -197,7 +204,7 @@ func (t *turn) subject() tool.Subject {
 		Message: t.origin, Role: t.gen.Roles.Of(t.row.Channel, t.row.Sender), Door: door, Agent: t.agent.Name,
 		Session: t.row.Session, Turn: t.row.ID, Offered: t.agent.Offered, Labels: t.session.labels,
 		CallsInTurn: t.calls, Used: t.usage(), Sandbox: sandbox, LocalDoor: local, Approve: t.agent.Approve,
-		Dir: t.cfg.Machines.Dir(t.home()),
+		Dir: t.cfg.Machines.Dir(t.home()), Elevation: t.elevation(),
 	}
 }
 
@@ -210,6 +217,7 @@ func (t *turn) execute(ctx context.Context, v tool.Verdict, c model.ToolCall) to
 func (t *turn) toolCall(v tool.Verdict, c model.ToolCall) tool.Call {
 	return tool.Call{
 		ID: c.ID, Name: c.Name, Args: v.Args, Session: t.row.Session, Agent: t.agent.Name, Sender: t.row.Sender, Labels: t.session.labels,
+		Turn: t.row.ID, Persons: t.gen.persons(t.row.Sender), Private: t.private(), Owner: t.gen.Roles.Of(t.row.Channel, t.row.Sender) == route.Owner,
 		Progress: func(p []byte) {
 			t.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: string(p)})
 		},
@@ -228,7 +236,8 @@ func (t *turn) perform(ctx context.Context, v tool.Verdict, c model.ToolCall, ca
 		return tool.Result{Text: "the call was not run: " + err.Error(), IsError: true}
 	}
 	call.Machine, call.Place = m, tool.PlaceLabels(v.Where, !v.Sandbox || !t.gen.Offline[v.SandboxName])
-	return t.cfg.Tools.Run(ctx, v, call)
+	call.MaxText, call.Think = t.maxResult(c), t.think
+	return t.refine(ctx, c, t.cfg.Tools.Run(ctx, v, call))
 }
 
 // home is what the session's workspace and sandboxes are called by: they outlast its beginnings.

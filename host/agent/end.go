@@ -29,6 +29,8 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 	} else {
 		t.pending.Replies = []message.Reply{reply}
 	}
+	t.pending.Extract = state == store.TurnDone && t.extracts()
+	extract := t.pending.Extract
 	if err := t.commit(ctx); err != nil {
 		t.sessions.forget(t.row.Session)
 		if ctx.Err() == nil {
@@ -41,6 +43,9 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 		t.publish(message.Event{Kind: outcome(state), Text: text, Key: reply.Key, IsError: state != store.TurnDone})
 		t.cfg.Replied(t.row.ID, reply)
 	}
+	if extract {
+		t.wakeExtraction()
+	}
 	t.publish(message.Event{Kind: message.TurnDone})
 	t.cfg.Observe(t.row.Agent, state, now.Sub(t.row.Started))
 }
@@ -50,7 +55,7 @@ func (t *turn) remember() {
 	if t.session == nil {
 		return
 	}
-	t.session.add(&t.steps)
+	t.session.add(t.row.ID, &t.steps)
 	t.session.count++
 	t.session.at = t.row.Started
 }

@@ -32,8 +32,8 @@ func (p *charging) Stream(ctx context.Context, req model.Request, emit func(mode
 	return r, nil
 }
 
-// tiers is a set of models over p: default falls back to fast.
-func tiers(t *testing.T, p *charging) *model.Set {
+// pricedSet is a set of models over p: default falls back to fast.
+func pricedSet(t *testing.T, p *charging) *model.Set {
 	t.Helper()
 	set, err := model.NewSet(map[string]config.Model{
 		"default": {Provider: "fake", Model: "large", MaxOutputTokens: 100, Fallbacks: []string{"fast"}, Prices: config.Prices{Input: 1, Output: 10}},
@@ -65,7 +65,7 @@ func TestBudgetHoldsWhateverRaces(t *testing.T) {
 	h := newHouse(t, openStore(t), nil)
 	h.runner.slots = make(chan struct{}, 256)
 	p := &charging{}
-	h.gen.Models = tiers(t, p)
+	h.gen.Models = pricedSet(t, p)
 	h.budgeted(nil, budget.Limits{Host: budget.Amount{Tokens: limit}})
 	for i := range 256 {
 		h.accept(fmt.Sprint("p", i), "hello")
@@ -104,7 +104,7 @@ func TestBudgetIsRemembered(t *testing.T) {
 	s, now := openStore(t), time.Now()
 	begin := func() *house {
 		h := newHouse(t, s, nil)
-		h.gen.Models = tiers(t, &charging{})
+		h.gen.Models = pricedSet(t, &charging{})
 		h.budgeted(func() time.Time { return now }, budget.Limits{Sender: budget.Amount{Tokens: 250}})
 		return h
 	}
@@ -130,7 +130,7 @@ func TestBudgetIsRemembered(t *testing.T) {
 
 func TestAgentHasItsOwnBudget(t *testing.T) {
 	h := newHouse(t, openStore(t), nil)
-	h.gen.Models = tiers(t, &charging{})
+	h.gen.Models = pricedSet(t, &charging{})
 	h.gen.Agents["helper"].Budget = budget.Amount{Cost: Dollars(0.0001)}
 	h.budgeted(nil, budget.Limits{})
 	h.accept("ann", "hello")
@@ -161,7 +161,7 @@ func TestUsageRows(t *testing.T) {
 		return say("done"), nil
 	}}
 	h := newHouse(t, openStore(t), nil)
-	h.gen.Models = tiers(t, p)
+	h.gen.Models = pricedSet(t, p)
 	h.budgeted(nil, budget.Limits{Host: budget.Amount{Tokens: 100_000}})
 	h.accept("ann", "hello")
 	h.work(t.Context())
@@ -201,7 +201,7 @@ func TestUsageOutlivesTheHost(t *testing.T) {
 		return model.Response{}, ctx.Err()
 	}}
 	h := newHouse(t, openStore(t), nil)
-	h.gen.Models = tiers(t, p)
+	h.gen.Models = pricedSet(t, p)
 	h.budgeted(nil, budget.Limits{Host: budget.Amount{Tokens: 100_000}})
 	h.accept("ann", "hello")
 	h.work(ctx)

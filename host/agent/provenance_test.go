@@ -91,7 +91,7 @@ func newRoom(t *testing.T, s *sqlite.Store, host machine.Machine) *room {
 	t.Helper()
 	r := &room{house: newHouse(t, s, nil), store: s, host: host}
 	reg := tool.NewRegistry()
-	if err := builtin.Register(reg, builtin.Config{Memory: s}); err != nil {
+	if err := builtin.Register(reg, builtin.Config{Memory: s, Results: s}); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []stub{
@@ -257,7 +257,7 @@ func TestProvenance(t *testing.T) {
 		{"by way of a note", true, func(t *testing.T, r *room, s said) []string {
 			r.say(s)
 			s.deny, s.types = "", nil
-			s.text = `memory.write {"key":"k","text":"something to know"}`
+			s.text = `memory.write {"key":"k","text":"something to know","scope":"shared"}`
 			r.say(s)
 			other := newRoom(t, r.store, r.host)
 			other.say(said{place: "elsewhere", text: `memory.read {"key":"k"}`})
@@ -266,7 +266,7 @@ func TestProvenance(t *testing.T) {
 		{"by way of a search among notes", true, func(t *testing.T, r *room, s said) []string {
 			r.say(s)
 			s.deny, s.types = "", nil
-			s.text = `memory.write {"key":"k","text":"something to know"}`
+			s.text = `memory.write {"key":"k","text":"something to know","scope":"shared"}`
 			r.say(s)
 			r.say(said{place: "elsewhere", text: `memory.search {"query":"know"}`})
 			return r.probe(said{place: "elsewhere"})

@@ -16,25 +16,27 @@ import (
 
 // session is the remembered part of one session: a cache of the store, owned by the one turn that runs in its place.
 type session struct {
-	key    string
-	turns  []transcript // the last keepTurns, oldest first
-	labels []string     // provenance, sorted
-	used   Used         // by ended turns
-	count  int          // ended turns
-	last   string       // id of the latest turn
-	at     time.Time    // when that began
+	key     string
+	summary store.Summary // of the turns before; the zero value where there is none
+	turns   []transcript  // after it, the last keepTurns, oldest first
+	labels  []string      // provenance, sorted
+	used    Used          // by ended turns
+	count   int           // ended turns
+	last    string        // id of the latest turn
+	at      time.Time     // when that began
 	// program is what the program of an agent of kind cli calls the session.
 	program string
 }
 
 // transcript is one ended turn as a model sees it.
 type transcript struct {
+	id       string
 	messages []model.Message
 	size     int // bytes
 }
 
 const (
-	keepTurns    = 40
+	keepTurns    = 256 // a session that grows past it is compacted, however short its turns are
 	keepSessions = 1024
 )
 
@@ -50,7 +52,7 @@ func Window(contextTokens, answerTokens int) int {
 	return 3 * max(contextTokens-answerTokens, contextTokens/4)
 }
 
-func (s *session) add(t *turnSteps) {
+func (s *session) add(id string, t *turnSteps) {
 	ms := t.messages()
 	size := 0
 	for _, m := range ms {
@@ -62,7 +64,7 @@ func (s *session) add(t *turnSteps) {
 			size += len(r.Text) + 64
 		}
 	}
-	s.turns = append(s.turns, transcript{ms, size})
+	s.turns = append(s.turns, transcript{id, ms, size})
 	if extra := len(s.turns) - keepTurns; extra > 0 {
 		s.turns = slices.Delete(s.turns, 0, extra)
 	}
@@ -84,9 +86,9 @@ func (s *session) touched(t *turnSteps) {
 // label adds provenance labels; they stay for the life of the session. The list is made anew, since tools keep the old one.
 func (s *session) label(labels []string) { s.labels = tool.JoinLabels(s.labels, labels) }
 
-// context returns the latest whole turns that fit a window, oldest first.
+// context returns the latest whole turns that fit a window, oldest first, with the summary of what came before.
 func (s *session) context(window int) []model.Message {
-	first, size := len(s.turns), 0
+	first, size := len(s.turns), len(s.summary.Text)
 	for first > 0 && size+s.turns[first-1].size <= window {
 		first--
 		size += s.turns[first].size
@@ -95,7 +97,20 @@ func (s *session) context(window int) []model.Message {
 	for _, t := range s.turns[first:] {
 		ms = append(ms, t.messages...)
 	}
-	return ms
+	return s.withSummary(ms)
+}
+
+// withSummary puts the summary before the first message, into it where a person spoke: providers want speakers to take turns.
+func (s *session) withSummary(ms []model.Message) []model.Message {
+	if s.summary.Text == "" {
+		return ms
+	}
+	text := summaryText(s.summary)
+	if len(ms) > 0 && ms[0].Role == model.User && len(ms[0].Results) == 0 {
+		ms[0].Text = text + "\n\n" + ms[0].Text
+		return ms
+	}
+	return append([]model.Message{{Role: model.User, Text: text}}, ms...)
 }
 
 // sessions caches the most recently used sessions.
@@ -166,7 +181,11 @@ func (c *sessions) load(ctx context.Context, key string) (*session, error) {
 		return nil, err
 	}
 	s.count, s.at = sum.Turns, sum.Last
-	steps, err := c.store.Transcript(ctx, key, keepTurns)
+	if s.summary, err = c.store.LatestSummary(ctx, key); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	s.label(s.summary.Labels)
+	steps, err := c.store.TranscriptAfter(ctx, key, s.summary.Through, keepTurns)
 	if err != nil {
 		return nil, err
 	}
@@ -190,9 +209,13 @@ func (c *sessions) load(ctx context.Context, key string) (*session, error) {
 			if s.used.Began.IsZero() {
 				s.used.Began = steps[0].At
 			}
-			s.add(&t)
+			s.add(id, &t)
 		}
 		steps = steps[n:]
+	}
+	if s.summary.ID > s.last { // made by an order after the last turn, which could not count it
+		s.used.Tokens += s.summary.Tokens
+		s.used.CostUSD += s.summary.CostUSD
 	}
 	return s, nil
 }

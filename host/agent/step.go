@@ -10,6 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/task"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -17,13 +18,14 @@ import (
 
 // UserStep opens a turn: what was said.
 type UserStep struct {
-	Notes      []string `json:"notes,omitempty"` // of what was done to earlier messages since the turn before, a line each
-	Said       []Said   `json:"said"`
-	Group      bool     `json:"group,omitempty"` // more people than the speaker and Flynn may be there
-	Generation uint64   `json:"generation"`
-	Labels     []string `json:"labels,omitempty"`  // of the session before the turn, and of what was said
-	Used       *Used    `json:"used,omitempty"`    // by the session before the turn
-	Program    string   `json:"program,omitempty"` // the session of an agent of kind cli as its program names it, before the turn
+	Notes      []string   `json:"notes,omitempty"`    // of what was done to earlier messages since the turn before, a line each
+	Recalled   []Recalled `json:"recalled,omitempty"` // of what is remembered about the speaker
+	Said       []Said     `json:"said"`
+	Group      bool       `json:"group,omitempty"` // more people than the speaker and Flynn may be there
+	Generation uint64     `json:"generation"`
+	Labels     []string   `json:"labels,omitempty"`  // of the session before the turn, and of what was said
+	Used       *Used      `json:"used,omitempty"`    // by the session before the turn
+	Program    string     `json:"program,omitempty"` // the session of an agent of kind cli as its program names it, before the turn
 }
 
 // Said is one message of a turn.
@@ -73,6 +75,7 @@ func encode(v any) json.RawMessage {
 type turnSteps struct {
 	user    UserStep
 	entries []entry
+	tasks   []task.Use
 	next    int // sequence number of the next step
 }
 
@@ -110,6 +113,11 @@ func (t *turnSteps) add(s store.Step) error {
 	switch s.Kind {
 	case store.StepUser:
 		return json.Unmarshal(s.Data, &t.user)
+	case store.StepTask:
+		var u TaskStep
+		err := json.Unmarshal(s.Data, &u)
+		t.tasks = append(t.tasks, u)
+		return err
 	case store.StepModel:
 		e := entry{started: map[string]ToolStart{}, results: map[string]ToolResult{}}
 		if err := json.Unmarshal(s.Data, &e.answer); err != nil {
@@ -184,6 +192,7 @@ func newUserStep(rows []store.InboxRow, files map[int64][]File) UserStep {
 // and the host's own notes begin at the margin there: further lines of a message are indented, whatever they look like.
 func (u UserStep) text() string {
 	var text strings.Builder
+	text.WriteString(recalledText(u.Recalled))
 	for _, n := range u.Notes {
 		text.WriteString(n + "\n")
 	}

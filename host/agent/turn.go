@@ -51,6 +51,7 @@ type turn struct {
 	view         View // nil where nobody waits for it
 	// errands are what calls that run side by side ask of the turn's own goroutine; nil while none do.
 	errands chan func()
+	uses    uses // of models by the host itself
 
 	// pending waits for the next commit.
 	pending store.Commit
@@ -108,6 +109,9 @@ func (t *turn) contained(ctx context.Context) (text string, err error) {
 	}
 	switch t.agent.Kind {
 	case "", KindChat:
+		if err := t.compact(ctx); err != nil {
+			return "", err
+		}
 		return t.loop(ctx)
 	case KindCLI:
 		return t.runCLI(ctx)
@@ -191,7 +195,8 @@ func (t *turn) ask(ctx context.Context) (model.Response, error) {
 func (t *turn) keepUsage(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), usageTimeout)
 	defer cancel()
-	if err := t.cfg.Store.AddUsage(ctx, t.pending.Usage); err != nil {
+	_, _, paid := t.uses.take()
+	if err := t.cfg.Store.AddUsage(ctx, append(t.pending.Usage, paid...)); err != nil {
 		t.cfg.Log.Error("usage could not be kept", "turn", t.row.ID, "error", err)
 	}
 }
@@ -212,6 +217,7 @@ func (t *turn) step(kind store.StepKind, record any) {
 // and tries again while the store has trouble. It waits for as long as the disk takes: a commit that was given up may
 // still happen, and the next try would take it for somebody else's.
 func (t *turn) commit(ctx context.Context) error {
+	t.recordUses()
 	t.pending.Turn = t.row
 	for {
 		err := t.cfg.Store.CommitTurn(context.WithoutCancel(ctx), t.pending)

@@ -32,6 +32,7 @@ func (u *Used) addTurn(t *turnSteps) {
 	for _, e := range t.entries {
 		u.add(e.answer.Usage)
 	}
+	u.add(sum(t.tasks))
 }
 
 // usage is for policies; turns are those before the one that is decided about.

@@ -165,7 +165,7 @@ func TestNobodyAnswersOnFactsThatCannotBeRead(t *testing.T) {
 // unreadable is a store whose transcripts cannot be read.
 type unreadable struct{ Store }
 
-func (unreadable) Transcript(context.Context, string, int) ([]store.Step, error) {
+func (unreadable) TranscriptAfter(context.Context, string, string, int) ([]store.Step, error) {
 	return nil, errors.New("disk on fire")
 }
 

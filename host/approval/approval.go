@@ -1,8 +1,9 @@
 // Package approval lets a person decide about a tool call: the request is durable, is shown in
-// full, is answered once, and the answer is good for exactly the call that was shown.
+// full, is answered once, and the answer is good for exactly the call that was shown, or for what was shown of those to come.
 //
 // Start with Desk: Request writes the request, Wait blocks until a person has decided or the time
-// is up, Consume spends the grant immediately before the call runs. Nothing lives in memory
+// is up, Consume spends the grant immediately before the call runs. A person may also say yes for longer (lease.go): Use finds
+// the lease that covers a call. Nothing lives in memory
 // alone, so a restart loses no request and no answer. The package does not decide which calls need
 // a person; that is tool.Enforcer's business.
 package approval
@@ -22,6 +23,8 @@ import (
 // Config says how a Desk works. Only Store is required.
 type Config struct {
 	Store store.Approvals
+	// Grants keeps leases; without it every call is granted by itself.
+	Grants store.Grants
 	// Notify hears of every request and of every change of its state, after it was committed. It may hear of the
 	// same state twice, as after a restart; what it sends out it keys by ID and State. It must not block for long.
 	Notify func(store.Approval)
@@ -51,6 +54,8 @@ type Binding struct {
 	Agent  string
 	Policy string // digest of the policies in force
 	Where  string // "host" or the sandbox's name
+	// Sandbox is a digest of what the sandbox is made of, or "host".
+	Sandbox string
 }
 
 // Ask is one request to a person.
@@ -59,6 +64,7 @@ type Ask struct {
 	Turn      string
 	Session   string
 	Requester string // sender who caused the call, "instance:platform-id"
+	Reach     string // how far a yes may reach: ReachOnce, ...
 	Reasons   []string
 }
 
@@ -122,7 +128,9 @@ func (d *Desk) draft(ask Ask) store.Approval {
 		Args:      ask.Args,
 		Dir:       ask.Dir,
 		Where:     ask.Where,
+		Sandbox:   ask.Sandbox,
 		Policy:    ask.Policy,
+		Reach:     ask.Reach,
 		Reasons:   ask.Reasons,
 		State:     store.ApprovalPending,
 		Created:   now,

@@ -13,12 +13,9 @@ import (
 // grant what he asked for himself is seen to here. Giving the same answer again, as a double click
 // does, changes nothing and is no error; another answer than the one that is there is ErrDecided.
 func (d *Desk) Decide(ctx context.Context, id string, grant bool, decider string) error {
-	if decider == "" {
-		return fmt.Errorf("decide request %s: nobody is named as the one who decides", id)
-	}
-	a, err := d.config.Store.Approval(ctx, id)
+	a, err := d.decidable(ctx, id, decider)
 	if err != nil {
-		return fmt.Errorf("find request %s: %w", id, err)
+		return err
 	}
 	if a.State != store.ApprovalPending {
 		return answered(a, grant)
@@ -26,8 +23,10 @@ func (d *Desk) Decide(ctx context.Context, id string, grant bool, decider string
 	if d.expired(a) {
 		return d.expire(ctx, a)
 	}
-	if grant && decider == a.Requester && !d.config.SelfApprove(decider) {
-		return fmt.Errorf("decide request %s: %w; somebody else has to", id, ErrSelf)
+	if grant {
+		if err := d.self(a, decider); err != nil {
+			return err
+		}
 	}
 	err = d.move(ctx, a, answer(grant), decider)
 	if !errors.Is(err, store.ErrConflict) {
@@ -38,6 +37,26 @@ func (d *Desk) Decide(ctx context.Context, id string, grant bool, decider string
 		return fmt.Errorf("find request %s: %w", id, err)
 	}
 	return answered(a, grant)
+}
+
+// decidable reads the request that somebody decides.
+func (d *Desk) decidable(ctx context.Context, id, decider string) (store.Approval, error) {
+	if decider == "" {
+		return store.Approval{}, fmt.Errorf("decide request %s: nobody is named as the one who decides", id)
+	}
+	a, err := d.config.Store.Approval(ctx, id)
+	if err != nil {
+		return a, fmt.Errorf("find request %s: %w", id, err)
+	}
+	return a, nil
+}
+
+// self refuses that somebody grants what he asked for himself.
+func (d *Desk) self(a store.Approval, decider string) error {
+	if decider == a.Requester && !d.config.SelfApprove(decider) {
+		return fmt.Errorf("decide request %s: %w; somebody else has to", a.ID, ErrSelf)
+	}
+	return nil
 }
 
 func answer(grant bool) store.ApprovalState {
@@ -96,7 +115,7 @@ func (d *Desk) Consume(ctx context.Context, id string, b Binding) error {
 }
 
 func bindingOf(a store.Approval) Binding {
-	return Binding{Tool: a.Tool, Args: a.Args, Dir: a.Dir, Agent: a.Agent, Policy: a.Policy, Where: a.Where}
+	return Binding{Tool: a.Tool, Args: a.Args, Dir: a.Dir, Agent: a.Agent, Policy: a.Policy, Where: a.Where, Sandbox: a.Sandbox}
 }
 
 func (b Binding) equal(other Binding) bool { return b.difference(other) == "" }
@@ -116,6 +135,8 @@ func (b Binding) difference(other Binding) string {
 		return "the policies"
 	case b.Where != other.Where:
 		return "the place where it runs"
+	case b.Sandbox != other.Sandbox:
+		return "what the sandbox is made of"
 	}
 	return ""
 }

@@ -28,7 +28,7 @@ func TestTextShowsTheWholeCall(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			a := base
 			c.change(&a)
-			text := Text(a, now)
+			text := Text(a, Offer{}, now)
 			for _, s := range c.has {
 				if !strings.Contains(text, s) {
 					t.Errorf("%q is not in\n%s", s, text)

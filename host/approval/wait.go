@@ -27,7 +27,8 @@ func (d *Desk) Wait(ctx context.Context, id string) (granted bool, decider strin
 			continue
 		}
 		if a.State != store.ApprovalPending {
-			return a.State == store.ApprovalGranted, a.Decider, nil
+			leased := a.State == store.ApprovalConsumed && a.Scope != "" // the lease lets the call run
+			return a.State == store.ApprovalGranted || leased, a.Decider, nil
 		}
 		if err := d.sleep(ctx, a, changed); err != nil {
 			return false, "", fmt.Errorf("wait for request %s: %w", id, err)

@@ -242,6 +242,9 @@ func (d *delivery) attempt(ctx context.Context) (done bool, wait time.Duration, 
 	if err != nil {
 		return false, 0, err
 	}
+	if d.row.Reply.Amends != "" {
+		return d.amend(ctx, s)
+	}
 	draft, drafter, err := d.draft(ctx, s)
 	if err != nil {
 		return false, 0, err

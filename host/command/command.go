@@ -12,7 +12,9 @@ import (
 )
 
 // names are the commands that the host answers; any other word after a slash is for the agent.
-var names = []string{"approve", "deny", "pair", "stop", "status", "help", "new", "agent", "model", "halt", "resume"}
+var names = []string{
+	"approve", "deny", "elevated", "pair", "stop", "status", "help", "new", "agent", "model", "compact", "forget", "halt", "resume",
+}
 
 // Command is one order to the host.
 type Command struct {
@@ -40,4 +42,6 @@ func Parse(text string) (Command, bool) {
 }
 
 // Queued tells whether the command stands in the queue of its place.
-func (c Command) Queued() bool { return c.Name == "new" || c.Name == "agent" || c.Name == "model" }
+func (c Command) Queued() bool {
+	return c.Name == "new" || c.Name == "agent" || c.Name == "model" || c.Name == "compact"
+}

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -54,16 +55,18 @@ func FuzzParse(f *testing.F) {
 
 // house is a desk over a real store, with one running turn and an owner.
 type house struct {
-	t        *testing.T
-	store    *sqlite.Store
-	people   *approval.Desk
-	pairings *pairing.Desk
-	desk     *Desk
-	replied  []message.Reply
-	stopped  []string
-	session  Session
-	untold   []int64
-	halted   string
+	t                  *testing.T
+	store              *sqlite.Store
+	people             *approval.Desk
+	pairings           *pairing.Desk
+	desk               *Desk
+	replied            []message.Reply
+	stopped            []string
+	compacted, applied int
+	session            Session
+	untold             []int64
+	halted             string
+	elevated           *store.Elevation
 }
 
 func newHouse(t *testing.T) *house {
@@ -74,13 +77,14 @@ func newHouse(t *testing.T) *house {
 	}
 	t.Cleanup(func() { s.Close() })
 	h := &house{t: t, store: s}
-	if h.people, err = approval.New(approval.Config{Store: s}); err != nil {
+	if h.people, err = approval.New(approval.Config{Store: s, Grants: s}); err != nil {
 		t.Fatal(err)
 	}
 	if h.pairings, err = pairing.Open(t.Context(), pairing.Config{Store: s}); err != nil {
 		t.Fatal(err)
 	}
 	h.desk = NewDesk(Config{
+		Store: s, Approvals: h.people, Elevated: h, Log: slog.New(slog.DiscardHandler), Now: time.Now, Publish: func(message.Event) {},
 		Pairings: h.pairings,
 		Admits: func(m message.Message) string {
 			if m.Sender.ID == "mallory" {
@@ -88,7 +92,6 @@ func newHouse(t *testing.T) *house {
 			}
 			return ""
 		},
-		Store: s, Approvals: h.people, Log: slog.New(slog.DiscardHandler), Now: time.Now, Publish: func(message.Event) {},
 		Role: func(_, sender string) string {
 			if strings.HasSuffix(sender, ":ann") || strings.HasSuffix(sender, ":eve") {
 				return route.Owner
@@ -104,6 +107,17 @@ func newHouse(t *testing.T) *house {
 			now.Running = place == "irc:#busy"
 			return now, err
 		},
+		Compact: func(_ context.Context, at store.Place, row store.InboxRow) (Compaction, error) {
+			h.compacted++
+			v := store.Summary{ID: fmt.Sprint("s", row.ID), Session: at.Key + ":helper", Through: "t1", Turns: 1, Text: "they met", At: time.Unix(1, 0).UTC()}
+			return Compaction{Text: "Compacted.", Summary: &v, Applied: func() { h.applied++ }}, nil
+		},
+		Persons: func(key string) []string {
+			if key == "irc:bob" {
+				return []string{key, "mail:bob"}
+			}
+			return []string{key}
+		},
 		Untold: func(string) []int64 { ids := h.untold; h.untold = nil; return ids },
 		Halt: func(_ context.Context, on bool, reason, by string) error {
 			h.halted = ""
@@ -118,12 +132,35 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
+// Begin, End and Of implement Elevator: ann may.
+func (h *house) Begin(_ context.Context, m message.Message, state string, span time.Duration) (store.Elevation, string, error) {
+	if m.Sender.ID != "ann" {
+		return store.Elevation{}, "You may not.", nil
+	}
+	now := time.Now()
+	h.elevated = &store.Elevation{Conversation: m.ConversationKey(), State: state, Sender: m.SenderKey(), Began: now, Until: now.Add(span)}
+	return *h.elevated, "", nil
+}
+
+func (h *house) End(context.Context, string, string, string) (bool, error) {
+	held := h.elevated != nil
+	h.elevated = nil
+	return held, nil
+}
+
+func (h *house) Of(context.Context, string) (store.Elevation, bool, error) {
+	if h.elevated == nil {
+		return store.Elevation{}, false, nil
+	}
+	return *h.elevated, true, nil
+}
+
 // ask makes a request of bob's, or of whoever is named.
 func (h *house) ask(requester, args string) string {
 	h.t.Helper()
 	a, err := h.people.Request(h.t.Context(), approval.Ask{
-		Binding: approval.Binding{Tool: "shell.exec", Args: []byte(args), Agent: "coder", Where: "host", Policy: "p"},
-		Turn:    "t1", Session: "irc:#busy:coder", Requester: requester,
+		Binding: approval.Binding{Tool: "shell.exec", Args: []byte(args), Agent: "coder", Where: "host", Sandbox: "host", Policy: "p"},
+		Turn:    "t1", Session: "irc:#busy:coder", Requester: requester, Reach: approval.ReachShell,
 	})
 	if err != nil {
 		h.t.Fatal(err)

@@ -19,13 +19,17 @@ type Store interface {
 	AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error)
 	SetInbox(ctx context.Context, id int64, state store.InboxState, note string) error
 	Approval(ctx context.Context, id string) (store.Approval, error)
+	SearchNotes(ctx context.Context, q store.NoteQuery) ([]store.Note, error)
+	ForgetNotes(ctx context.Context, q store.NoteQuery) ([]store.Note, error)
 	Place(ctx context.Context, key string) (store.Place, error)
 	Settle(ctx context.Context, s store.Settlement) error
+	Grant(ctx context.Context, id string) (store.Grant, error)
 }
 
 // Approvals is where requests are decided; *approval.Desk is the one that there is.
 type Approvals interface {
 	Decide(ctx context.Context, id string, grant bool, decider string) error
+	Grant(ctx context.Context, id string, l approval.Lease, decider string) error
 	Pending(ctx context.Context) ([]store.Approval, error)
 }
 
@@ -35,6 +39,7 @@ var _ Approvals = (*approval.Desk)(nil)
 type Config struct {
 	Store     Store
 	Approvals Approvals
+	Elevated  Elevator
 	Pairings  Pairings
 	// Admits tells why a message is not to be answered by the configuration and the pairings in force, or "": it may have waited.
 	Admits func(message.Message) (why string)
@@ -46,6 +51,10 @@ type Config struct {
 	Stop func(place string) bool
 	// Look tells of a place as the sender of a message is answered there.
 	Look func(ctx context.Context, place string, m message.Message) (Session, error)
+	// Compact sums up the older turns of the session that a message would continue in a place.
+	Compact func(ctx context.Context, at store.Place, row store.InboxRow) (Compaction, error)
+	// Persons are the sender keys of one person, the given one first.
+	Persons func(senderKey string) []string
 	// Untold takes what waits to be told to the next turn of a place, by the rows that hold it.
 	Untold func(place string) []int64
 	// Halt throws the kill switch or takes it back; Halted is why nothing runs, or "".
@@ -132,12 +141,16 @@ func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string
 	switch c.Name {
 	case "approve", "deny":
 		return d.decide(ctx, m, c)
+	case "elevated":
+		return d.elevate(ctx, m, c.Arg)
 	case "pair":
 		return d.pair(ctx, m, c)
 	case "stop":
 		return d.stop(m), nil
 	case "status":
 		return d.status(ctx, m)
+	case "forget":
+		return d.forget(ctx, m, c)
 	case "halt", "resume":
 		return d.halt(ctx, m, c)
 	}
@@ -146,12 +159,17 @@ func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string
 
 const help = "Commands of the host:\n\n" +
 	"- `/approve ID`, `/deny ID`: answer a request for approval (owners)\n" +
+	"- `/approve ID session`, `/approve ID always 30d`: allow it again in this conversation, or until then; " +
+	"`/approve ID always git log *` covers the commands that fit (owners)\n" +
+	"- `/elevated ask 15m`, `/elevated off`: let tools leave the sandbox for a time, if the configuration lets you\n" +
 	"- `/pair CODE`, `/pair deny CODE`: let a stranger in who has been given a code, or not (owners)\n" +
 	"- `/stop`: end the answer that is being made here\n" +
 	"- `/status`: what runs here, who answers, and what waits for an approval\n" +
 	"- `/new`: begin a new session, without what was said before (in a group: owners and members)\n" +
 	"- `/agent`, `/agent NAME`, `/agent default`: who answers here, and choose another\n" +
 	"- `/model`, `/model TIER`, `/model default`: the same for the model behind it\n" +
+	"- `/compact`: sum up the older part of this conversation, to make room for more\n" +
+	"- `/forget`, `/forget KEY`, `/forget all`: what is remembered about you, and forget it\n" +
 	"- `/halt [REASON]`, `/resume`: stop everything everywhere, and let it go on (owners)\n" +
 	"- `/help`: this list"
 
@@ -165,10 +183,14 @@ func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string
 	switch {
 	case !d.owner(m):
 		return "Only an owner can answer requests for approval.", nil
-	case c.Arg == "" || strings.ContainsAny(c.Arg, " /"):
-		return fmt.Sprintf("Write the id of the request: `/%s ID`. `/status` lists what waits.", c.Name), nil
+	case c.Name == "deny" && strings.Contains(c.Arg, " "):
+		return "Write the id of the request alone: `/deny ID`.", nil
 	}
-	a, err := d.cfg.Store.Approval(ctx, c.Arg)
+	id, lease, err := readLease(c.Arg)
+	if err != nil {
+		return fmt.Sprintf("Write the id of the request: `/%s ID`; %s. `/status` lists what waits.", c.Name, err), nil
+	}
+	a, err := d.cfg.Store.Approval(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return "There is no such request. `/status` lists what waits.", nil
@@ -177,8 +199,14 @@ func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string
 	case grant && !approval.Showable(a):
 		return "This call is too long to be shown here. Decide on the web page or with `flynn chat`.", nil
 	}
-	err = d.cfg.Approvals.Decide(ctx, a.ID, grant, m.SenderKey())
+	if grant {
+		err = d.cfg.Approvals.Grant(ctx, a.ID, lease, m.SenderKey())
+	} else {
+		err = d.cfg.Approvals.Decide(ctx, a.ID, false, m.SenderKey())
+	}
 	switch {
+	case err == nil && grant && lease.Scope != "":
+		return d.leased(ctx, a.ID)
 	case err == nil && grant:
 		return fmt.Sprintf("Approved: `%s` (request %s).", a.Tool, a.ID), nil
 	case err == nil:
@@ -188,10 +216,27 @@ func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string
 			"`approvals.self = true` lets owners approve their own.", nil
 	case errors.Is(err, approval.ErrExpired):
 		return "This request has expired.", nil
+	case errors.Is(err, approval.ErrNoLease):
+		return fmt.Sprintf("%s. `/approve %s` allows this call alone.", unwrapped(err), a.ID), nil
 	case errors.Is(err, approval.ErrDecided):
 		return "This request has another answer already.", nil
 	}
 	return "", err
+}
+
+// leased says what a lease covers that was given.
+func (d *Desk) leased(ctx context.Context, id string) (string, error) {
+	g, err := d.cfg.Store.Grant(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("Approved, and allowed from now on: %s. `flynn approvals revoke %s` ends it.", approval.Covers(g), g.ID), nil
+}
+
+// unwrapped is why a lease cannot be given, as a sentence without its full stop.
+func unwrapped(err error) string {
+	_, why, _ := strings.Cut(err.Error(), approval.ErrNoLease.Error()+": ")
+	return "This call cannot be allowed like that: " + why
 }
 
 // stop ends the running turn. In a group only who belongs to the house may: anybody could silence everybody there.
@@ -220,7 +265,11 @@ func (d *Desk) status(ctx context.Context, m message.Message) (string, error) {
 	if why := d.cfg.Halted(); why != "" {
 		text = "Everything is halted (" + why + "). " + text
 	}
-	text += "\n" + d.describe(s)
+	banner, err := d.banner(ctx, m.ConversationKey())
+	if err != nil {
+		return "", err
+	}
+	text = banner + text + "\n" + d.describe(s)
 	if !d.owner(m) {
 		return text, nil
 	}

@@ -36,7 +36,7 @@ type Session struct {
 func (d *Desk) Order(ctx context.Context, place string, row store.InboxRow) {
 	var told []int64
 	for {
-		s, begins, err := d.order(ctx, place, row)
+		s, applied, begins, err := d.order(ctx, place, row)
 		if err == nil {
 			if begins {
 				told = append(told, d.cfg.Untold(place)...) // about what was said before
@@ -46,6 +46,7 @@ func (d *Desk) Order(ctx context.Context, place string, row store.InboxRow) {
 		}
 		switch {
 		case err == nil:
+			applied()
 			for _, r := range s.Replies {
 				d.show(row.Message, s.Turn, r)
 			}
@@ -62,35 +63,56 @@ func (d *Desk) Order(ctx context.Context, place string, row store.InboxRow) {
 	}
 }
 
-// order is what a command changes and what its sender is told; begins says that a new session does.
-func (d *Desk) order(ctx context.Context, place string, row store.InboxRow) (s store.Settlement, begins bool, err error) {
+// order is what a command changes and what its sender is told; applied is to be called once it is committed, and begins says that a
+// new session does.
+func (d *Desk) order(ctx context.Context, place string, row store.InboxRow) (s store.Settlement, applied func(), begins bool, err error) {
+	applied = func() {}
 	m := row.Message
 	c, ok := Parse(m.Text)
 	if !ok || !c.Queued() { // whoever queued it looked before
-		return s, false, fmt.Errorf("inbox row %d is no order", row.ID)
+		return s, applied, false, fmt.Errorf("inbox row %d is no order", row.ID)
 	}
 	at, err := d.cfg.Store.Place(ctx, place)
 	if err != nil {
-		return s, false, err
+		return s, applied, false, err
 	}
-	text, changed, err := d.change(ctx, m, c, &at)
+	var text string
+	var changed bool
+	var made Compaction
+	if c.Name == "compact" && d.mayOrder(m) {
+		made, err = d.cfg.Compact(ctx, at, row)
+		text = made.Text
+	} else {
+		text, changed, err = d.change(ctx, m, c, &at)
+	}
 	if err != nil {
-		return s, false, err
+		return s, applied, false, err
 	}
 	turn, reply := reply(row, text)
-	s = store.Settlement{Inbox: row.ID, Note: "command " + c.Name, Turn: turn, Replies: []message.Reply{reply}}
+	s = store.Settlement{Inbox: row.ID, Note: "command " + c.Name, Turn: turn, Replies: []message.Reply{reply}, Summary: made.Summary}
 	if changed {
 		s.Place = &at
 	}
-	return s, changed && c.Name == "new", nil
+	if made.Applied != nil {
+		applied = made.Applied
+	}
+	return s, applied, changed && c.Name == "new", nil
+}
+
+// mayOrder tells whether a sender may change the place of a message: in a group, who belongs to the house.
+func (d *Desk) mayOrder(m message.Message) bool {
+	return m.Conversation.Kind == message.DM || d.cfg.Role(m.Channel, m.SenderKey()) != route.Guest
 }
 
 // change does to a place what is asked and says in words what came of it.
 func (d *Desk) change(ctx context.Context, m message.Message, c Command, at *store.Place) (text string, changed bool, err error) {
-	if m.Conversation.Kind != message.DM && d.cfg.Role(m.Channel, m.SenderKey()) == route.Guest {
+	if !d.mayOrder(m) {
 		return "Only owners and members can do this in a group.", false, nil
 	}
 	if c.Name == "new" {
+		if _, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), m.SenderKey(), "by /new"); err != nil {
+			return "", false, err
+		}
 		at.Epoch, at.Began, at.Why = at.Epoch+1, d.cfg.Now().UTC(), store.BeganAsked
 		return "A new session begins: what was said before is not shown to the agent any more. Files in the workspace stay.", true, nil
 	}

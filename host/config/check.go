@@ -36,6 +36,7 @@ func (c *checker) all() {
 	c.media()
 	c.access()
 	c.approvals()
+	c.elevated()
 }
 
 // references checks that each value of a field with the tag ref names something that the file configures.

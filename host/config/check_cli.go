@@ -18,6 +18,9 @@ func (c *checker) cli(at keyPath, name string, agent Agent) {
 		}
 		return
 	}
+	if agent.Elevated {
+		c.report(at[:len(at)-1].child("elevated"), "an agent of kind cli does not leave its container", "remove it")
+	}
 	program := agent.CLI
 	c.cliPlace(at, agent)
 	c.cliKey(at, name, program)

@@ -40,13 +40,17 @@ type Config struct {
 	PluginTrust PluginTrust `toml:"plugin_trust"`
 	Gateway     Gateway     `toml:"gateway"`
 	// Clients are the programs that ask agents over the doors openai and mcp.
-	Clients   map[string]Client `toml:"clients"`
-	Store     Store             `toml:"store"`
-	Media     Media             `toml:"media"`
-	Budgets   Budgets           `toml:"budgets"`
-	Access    Access            `toml:"access"`
-	Sessions  Sessions          `toml:"sessions"`
-	Approvals Approvals         `toml:"approvals"`
+	Clients    map[string]Client `toml:"clients"`
+	Store      Store             `toml:"store"`
+	Media      Media             `toml:"media"`
+	Budgets    Budgets           `toml:"budgets"`
+	Tasks      Tasks             `toml:"tasks"`
+	Compaction Compaction        `toml:"compaction"`
+	Memory     Memory            `toml:"memory"`
+	Access     Access            `toml:"access"`
+	Sessions   Sessions          `toml:"sessions"`
+	Approvals  Approvals         `toml:"approvals"`
+	Elevated   Elevated          `toml:"elevated"`
 
 	// Path and Digest identify the file; Generation counts loads of this process from 1.
 	Path       string `toml:"-"`
@@ -173,6 +177,8 @@ type Agent struct {
 	// TokensPerDay and USDPerDay are its budget; missing, they are those of [budgets] for agents.
 	TokensPerDay int     `toml:"tokens_per_day" range:"0.."`
 	USDPerDay    float64 `toml:"usd_per_day" range:"0..1_000_000"`
+	// Elevated lets the agent's machine tools leave the sandbox while elevated mode holds; see [elevated].
+	Elevated bool `toml:"elevated"`
 	// CLI is the program of an agent of kind cli.
 	CLI CLI `toml:"cli"`
 }

@@ -29,6 +29,8 @@ func (s *Server) answer(w http.ResponseWriter, v any, err error) {
 	switch code {
 	case CodeNotFound:
 		status = http.StatusNotFound
+	case CodeNotAllowed:
+		status = http.StatusUnprocessableEntity
 	case CodeConflict:
 		status = http.StatusConflict
 	default:

@@ -30,12 +30,16 @@ const historyLimit = 500
 //	GET  /api/v1/conversations      [ConversationInfo]
 //	GET  /api/v1/history            [Entry]; ?channel=&conversation=&limit=
 //	GET  /api/v1/approvals          [Approval]
-//	POST /api/v1/approvals/{id}     {"grant":true}
+//	POST /api/v1/approvals/{id}     {"grant":true}; {"grant":true,"scope":"standing","span":"720h","pattern":"git log *"}
+//	GET  /api/v1/grants             [Grant]
+//	POST /api/v1/grants/{id}/revoke {}
+//	GET  /api/v1/audit              [store.AuditRow]; ?kind=&subject=&since=&limit=
 //	GET  /api/v1/access             [AccessEntry]
 //	POST /api/v1/access/decide      {"code","approve"}; answers AccessEntry
 //	POST /api/v1/access/revoke      {"sender"}
 //	POST /api/v1/access/role        {"sender","role"}
 //	POST /api/v1/messages           {"id","channel","conversation","text"}; 202 when durable
+//	POST /api/v1/memory/forget      Forget; answers [store.Note]
 //	POST /api/v1/policies/{name}/rollback  Rollback; answers PolicyStatus
 //	POST /api/v1/stop               {"channel","conversation"}
 //	POST /api/v1/halt               {"reason"}; everything everywhere, until
@@ -62,12 +66,16 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("GET /api/v1/conversations", s.authorized(s.conversations))
 	mux.Handle("GET /api/v1/history", s.authorized(s.history))
 	mux.Handle("GET /api/v1/approvals", s.authorized(s.approvals))
-	mux.Handle("POST /api/v1/approvals/{id}", s.authorized(s.decide))
+	mux.Handle("POST /api/v1/approvals/{id}", s.authorized(s.decideOne))
+	mux.Handle("GET /api/v1/grants", s.authorized(s.grants))
+	mux.Handle("POST /api/v1/grants/{id}/revoke", s.authorized(s.revoke))
+	mux.Handle("GET /api/v1/audit", s.authorized(s.audit))
 	mux.Handle("GET /api/v1/access", s.authorized(s.access(s.listAccess)))
 	mux.Handle("POST /api/v1/access/decide", s.authorized(s.access(s.decidePairing)))
 	mux.Handle("POST /api/v1/access/revoke", s.authorized(s.access(s.revokePairing)))
 	mux.Handle("POST /api/v1/access/role", s.authorized(s.access(s.setPairingRole)))
 	mux.Handle("POST /api/v1/messages", s.authorized(s.send))
+	mux.Handle("POST /api/v1/memory/forget", s.authorized(s.forgetNotes))
 	mux.Handle("POST /api/v1/policies/{name}/rollback", s.authorized(s.rollbackPolicy))
 	mux.Handle("POST /api/v1/stop", s.authorized(s.stop))
 	mux.Handle("POST /api/v1/halt", s.authorized(s.halt(true)))
@@ -128,30 +136,6 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) {
 	}
 	list, err := s.backend.History(ctx, q.Get("channel"), q.Get("conversation"), limit)
 	s.answer(w, orEmpty(list), err)
-}
-
-func (s *Server) approvals(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
-	defer cancel()
-	list, err := s.backend.Approvals(ctx)
-	s.answer(w, approvalViews(list), err)
-}
-
-func (s *Server) decide(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		Grant *bool `json:"grant"`
-	}
-	if !readBody(w, r, &body) {
-		return
-	}
-	if body.Grant == nil {
-		writeError(w, http.StatusBadRequest, CodeBadRequest, `say {"grant":true} or {"grant":false}`)
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
-	defer cancel()
-	err := s.backend.Decide(ctx, r.PathValue("id"), *body.Grant, ownerKey(ChannelWeb))
-	s.answer(w, map[string]bool{"granted": *body.Grant}, err)
 }
 
 func (s *Server) send(w http.ResponseWriter, r *http.Request) {

@@ -27,6 +27,17 @@ type Backend interface {
 	Approvals(ctx context.Context) ([]store.Approval, error)
 	// Decide answers a request: store.ErrNotFound if there is none, store.ErrConflict if it is answered already.
 	Decide(ctx context.Context, approval string, grant bool, by string) error
+	// Grant answers a request with yes, for longer than this call: scope is session or standing, span zero for the usual time.
+	// ErrBadGrant if it cannot be allowed like that.
+	Grant(ctx context.Context, approval string, scope string, span time.Duration, pattern, by string) error
+	// Offer judges with what a request may be answered.
+	Offer(a store.Approval) Offer
+	// Grants lists the latest grants, oldest first.
+	Grants(ctx context.Context) ([]Grant, error)
+	// Revoke ends a grant: store.ErrNotFound if there is none.
+	Revoke(ctx context.Context, id, by string) error
+	// Audit lists what was allowed, used and ended.
+	Audit(ctx context.Context, f store.AuditFilter) ([]store.AuditRow, error)
 	Status(ctx context.Context) Status
 	// Ready returns nil when messages are accepted and answered.
 	Ready(ctx context.Context) error
@@ -96,9 +107,19 @@ type Status struct {
 	Sandbox    SandboxStatus   `json:"sandbox"`
 	// Halt is there while the kill switch is thrown.
 	Halt *HaltStatus `json:"halt,omitempty"`
+	// Elevated are the conversations whose tools may leave the sandbox at the moment.
+	Elevated []ElevationStatus `json:"elevated"`
 	// Warnings are sentences for the owner ("Docker is not available: tools run on the host with approval"), one for each
 	// policy that is not OK among them.
 	Warnings []string `json:"warnings"`
+}
+
+// ElevationStatus is one conversation in elevated mode.
+type ElevationStatus struct {
+	Conversation string    `json:"conversation"`
+	State        string    `json:"state"` // ask or on
+	Sender       string    `json:"sender"`
+	Until        time.Time `json:"until"`
 }
 
 // AgentStatus is one agent.

@@ -30,7 +30,7 @@ func shapeOf(kind string) (shape, bool) {
 	case TypeSend:
 		return shape{must: []string{"id", "text"}}, true
 	case TypeDecide:
-		return shape{must: []string{"approval", "grant"}}, true
+		return shape{must: []string{"approval", "grant"}, may: []string{"scope"}}, true
 	case TypeStop, TypeHistory:
 		return shape{}, true
 	}
@@ -85,6 +85,7 @@ func (f ClientFrame) check() error {
 		if f.Grant == nil || !validName(f.Approval) {
 			return errors.New("decide needs an approval and a grant of true or false")
 		}
+		return answer{Grant: f.Grant, Scope: f.Scope}.check()
 	}
 	return nil
 }

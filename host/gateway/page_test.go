@@ -99,6 +99,21 @@ func pageToolCalls(t *testing.T, b context.Context) {
 	p.until(`!document.querySelector(".approval") && ` + idle)
 	p.want(lastReply, "The command ran.")
 
+	p.say("!ask ls")
+	p.until(`[...document.querySelectorAll(".approval dd")].some((n) => n.textContent === "this call until next month")`)
+	p.click(".approval .session")
+	p.until(`!document.querySelector(".approval") && ` + idle)
+	if grants, _ := d.backend.Grants(t.Context()); len(grants) != 1 || grants[0].Scope != "session" {
+		t.Errorf("grants are %+v", grants)
+	}
+
+	p.say("!ask bad thing")
+	p.visible(".approval")
+	p.want(`document.querySelector(".approval .standing")`, "null")
+	p.want(`document.querySelector(".approval").textContent.includes("bad can run any program")`, "true")
+	p.click(".approval .deny")
+	p.until(`!document.querySelector(".approval") && ` + idle)
+
 	p.say("!ask reboot")
 	p.click(".approval .deny")
 	p.until(`!document.querySelector(".approval") && ` + idle)
@@ -108,7 +123,7 @@ func pageToolCalls(t *testing.T, b context.Context) {
 	text := `[...document.querySelectorAll("#transcript > *")].map((n) => n.textContent).join("\n")`
 	live := p.eval(text)
 	p.reload()
-	p.until(`document.querySelectorAll(".call").length === 4`)
+	p.until(`document.querySelectorAll(".call").length === 6`)
 	p.want(text, live)
 }
 

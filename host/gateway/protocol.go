@@ -27,7 +27,8 @@ import (
 //	    Says something. I is made by the client, unique for ever in its channel (a random UUID). After a lost
 //	    connection the client sends everything that was not accepted again, with the same I: it is answered once.
 //	{"type":"stop"}                                  Ends the running turn.
-//	{"type":"decide","approval":A,"grant":true}      Answers an approval request.
+//	{"type":"decide","approval":A,"grant":true}      Answers an approval request. With "scope":"session" or "scope":"standing" calls
+//	    of the same kind are allowed from then on; see Offer.
 //	{"type":"history"}                               Asks for the whole history again.
 //
 // From the server:
@@ -78,6 +79,7 @@ const (
 	CodeReadOnly     = "read_only"   // the conversation belongs to a channel that is not a local door
 	CodeNotFound     = "not_found"   // no such approval
 	CodeConflict     = "conflict"    // the approval is answered already, or has expired
+	CodeNotAllowed   = "not_allowed" // the request cannot be granted like that
 	CodeUnavailable  = "unavailable" // the host could not do it now; try again
 )
 
@@ -98,6 +100,7 @@ type ClientFrame struct {
 	Text         string `json:"text,omitempty"`
 	Approval     string `json:"approval,omitempty"`
 	Grant        *bool  `json:"grant,omitempty"`
+	Scope        string `json:"scope,omitempty"`
 }
 
 // ServerFrame is a frame of the server.
@@ -130,15 +133,16 @@ type Approval struct {
 	Reasons   []string        `json:"reasons,omitempty"`
 	Created   time.Time       `json:"created,omitzero"`
 	Expires   time.Time       `json:"expires,omitzero"`
+	Offer
 }
 
-func approvalViews(list []store.Approval) []Approval {
+func (s *Server) approvalViews(list []store.Approval) []Approval {
 	views := make([]Approval, 0, len(list))
 	for _, a := range list {
 		views = append(views, Approval{
 			ID: a.ID, Session: a.Session, Turn: a.Turn, Agent: a.Agent, Requester: a.Requester,
 			Tool: a.Tool, Args: a.Args, Dir: a.Dir, Where: a.Where, Reasons: a.Reasons,
-			Created: a.Created, Expires: a.Expires,
+			Created: a.Created, Expires: a.Expires, Offer: s.backend.Offer(a),
 		})
 	}
 	return views
@@ -151,6 +155,8 @@ func errorCode(err error) string {
 		return CodeNotFound
 	case errors.Is(err, store.ErrConflict):
 		return CodeConflict
+	case errors.Is(err, ErrBadGrant):
+		return CodeNotAllowed
 	}
 	return CodeUnavailable
 }

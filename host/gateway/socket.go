@@ -184,7 +184,7 @@ func (ss *session) handle(ctx context.Context, f ClientFrame) error {
 		}
 		return nil
 	case TypeDecide:
-		err := ss.backend.Decide(call, f.Approval, *f.Grant, ownerKey(ss.doorOf()))
+		err := ss.decide(call, f.Approval, answer{Grant: f.Grant, Scope: f.Scope}, ownerKey(ss.doorOf()))
 		ss.lookAtApprovals()
 		if err != nil {
 			return ss.pushError(ctx, "", err)
@@ -281,7 +281,7 @@ func (ss *session) pushApprovals(ctx context.Context, shown *[]Approval) error {
 		ss.log.Warn("gateway could not list approvals", "error", err)
 		return nil // the next tick tries again
 	}
-	views := approvalViews(list)
+	views := ss.approvalViews(list)
 	if reflect.DeepEqual(views, *shown) {
 		return nil
 	}

@@ -138,6 +138,9 @@ type Reply struct {
 	PossibleDuplicate bool `json:"possible_duplicate,omitempty"`
 	// Answers is the inbox row of the first message that it answers; 0 where it answers none, like a word before the answer.
 	Answers int64 `json:"answers,omitempty"`
+	// Amends is the key of an earlier reply of the same turn, to which the text is added and whose buttons go, where the channel
+	// can do that; elsewhere nothing is sent.
+	Amends string `json:"amends,omitempty"`
 	// Attachments are files in the media store that go with the text.
 	Attachments []Attachment `json:"attachments,omitempty"`
 	// Buttons are choices below the text, at most MaxButtons; a channel without buttons shows the text alone, which has to do.

@@ -168,6 +168,9 @@ func (s Spec) driverNetwork() string {
 	return s.Network
 }
 
+// Digest names what sandboxes of a specification are made of, for people who agree to what is done in one.
+func (s Spec) Digest() string { return s.WithDefaults().hash("") }
+
 // hash identifies containers that can stand in for each other.
 func (s Spec) hash(supervisor string) string {
 	text, err := json.Marshal(s)

@@ -65,6 +65,8 @@ type Settlement struct {
 	Inbox int64 // the message; it is done afterwards
 	Note  string
 	Place *Place // nil changes nothing there
+	// Summary is of one of its sessions; nil where none was asked for.
+	Summary *Summary
 	// Told are rows in state Noted that no turn is to be told of any more; those in another state stay as they are.
 	Told    []int64
 	Turn    string // that the replies belong to

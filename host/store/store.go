@@ -32,8 +32,14 @@ type Store interface {
 	Drafts
 	Earlier
 	Approvals
+	Grants
+	Elevations
+	Audit
 	Pairings
 	Memory
+	Extractions
+	Summaries
+	Results
 	Decisions
 	EgressLog
 	Usages
@@ -130,6 +136,7 @@ const (
 	StepModel      StepKind = "model"
 	StepToolStart  StepKind = "tool_start"
 	StepToolResult StepKind = "tool_result"
+	StepTask       StepKind = "task" // the host's own use of a model
 )
 
 // Commit is one atomic advance of a turn.
@@ -143,6 +150,9 @@ type Commit struct {
 	Told []int64
 	// InboxState is given to the turn's inbox rows when the turn has ended.
 	InboxState InboxState
+	Summary    *Summary     // of the session's older turns, made in this turn
+	Results    []KeptResult // that the steps show in part
+	Extract    bool         // the turn waits for what is worth remembering to be taken out of it; see Extractions
 }
 
 // Turns keeps sessions, turns and steps.
@@ -235,9 +245,12 @@ type Approval struct {
 	Args      json.RawMessage // canonical
 	Dir       string
 	Where     string // machine's name
+	Sandbox   string // digest of what the sandbox is made of, or "host"
 	Policy    string // digest of the policies in force
+	Reach     string // how far a grant may reach; see package approval
 	Reasons   []string
 	State     ApprovalState
+	Scope     GrantScope // of the grant with its ID, if it was granted beyond this call
 	Decider   string
 	Created   time.Time
 	Expires   time.Time
@@ -252,24 +265,6 @@ type Approvals interface {
 	MoveApproval(ctx context.Context, id string, from, to ApprovalState, decider string, at time.Time) error
 	// ListApprovals returns approvals in a state, oldest first.
 	ListApprovals(ctx context.Context, state ApprovalState, limit int) ([]Approval, error)
-}
-
-// Note is one remembered piece of text.
-type Note struct {
-	ID      int64
-	Agent   string
-	Key     string // unique per agent
-	Text    string
-	By      string // sender who caused it
-	Labels  []string
-	Updated time.Time
-}
-
-// Memory keeps notes with full-text search.
-type Memory interface {
-	WriteNote(ctx context.Context, n Note) error
-	ReadNote(ctx context.Context, agent, key string) (Note, error)
-	SearchNotes(ctx context.Context, agent, query string, limit int) ([]Note, error)
 }
 
 // Decision is one answer of routing or of a policy, with everything that it was based on.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -17,6 +18,8 @@ type Approver interface {
 	Request(ctx context.Context, ask approval.Ask) (store.Approval, error)
 	Wait(ctx context.Context, id string) (granted bool, decider string, err error)
 	Consume(ctx context.Context, id string, b approval.Binding) error
+	// Use finds a lease that covers the call, and counts the use.
+	Use(ctx context.Context, ask approval.Ask) (store.Grant, bool, error)
 }
 
 var _ Approver = (*approval.Desk)(nil)
@@ -24,12 +27,24 @@ var _ Approver = (*approval.Desk)(nil)
 // maxAsks bounds how often a person is asked about one call whose circumstances change while he thinks.
 const maxAsks = 3
 
-// Admit enforces a call and, where a person has to agree, asks and waits. Its verdict is Run or Deny.
+// Admit enforces a call and, where a person has to agree, looks for a lease that covers it, or asks and waits. Its verdict is
+// Run or Deny.
 //
 // After a grant the call is enforced once more: the kill switch, the policies or the sandbox may have
 // changed while somebody slept over it. The grant is spent on that second verdict, and only if it is the one that was
 // shown. asked, if set, hears of each request with the verdict that led to it.
 func (e *Enforcer) Admit(ctx context.Context, s Subject, call model.ToolCall, people Approver, asked func(Verdict, store.Approval)) (Verdict, error) {
+	v, err := e.admit(ctx, s, call, people, asked)
+	if err != nil {
+		return v, err
+	}
+	if err := e.record(ctx, s, &v); err != nil {
+		return v, fmt.Errorf("write down that the call leaves the sandbox: %w", err)
+	}
+	return v, nil
+}
+
+func (e *Enforcer) admit(ctx context.Context, s Subject, call model.ToolCall, people Approver, asked func(Verdict, store.Approval)) (Verdict, error) {
 	v := e.Enforce(ctx, s, call)
 	for range maxAsks {
 		if v.Action != Ask {
@@ -38,6 +53,9 @@ func (e *Enforcer) Admit(ctx context.Context, s Subject, call model.ToolCall, pe
 		if people == nil {
 			v.deny("a person has to approve this call, and there is nobody to ask")
 			return v, nil
+		}
+		if leased, err := v.leased(ctx, s, people); leased || err != nil {
+			return v, err
 		}
 		request, err := people.Request(ctx, v.request(s))
 		if errors.Is(err, approval.ErrMany) {
@@ -76,6 +94,20 @@ func (e *Enforcer) Admit(ctx context.Context, s Subject, call model.ToolCall, pe
 	return v, nil
 }
 
+// leased lets a call run that somebody has agreed to before, if it is still the one that he has agreed to. The verdict is the
+// latest: nothing is decided between it and the call.
+func (v *Verdict) leased(ctx context.Context, s Subject, people Approver) (bool, error) {
+	g, ok, err := people.Use(ctx, v.request(s))
+	if err != nil {
+		return false, fmt.Errorf("look for a lease: %w", err)
+	}
+	if ok {
+		v.Action = Run
+		v.Reasons = append(v.Reasons, fmt.Sprintf("allowed by %s (%s grant %s)", g.Granter, g.Scope, g.ID))
+	}
+	return ok, nil
+}
+
 // stale tells whether asking anew can help.
 func stale(err error) bool {
 	return errors.Is(err, approval.ErrDrift) || errors.Is(err, approval.ErrUsed) || errors.Is(err, approval.ErrExpired)
@@ -94,6 +126,7 @@ func (v *Verdict) request(s Subject) approval.Ask {
 		Turn:      s.Turn,
 		Session:   s.Session,
 		Requester: s.Message.SenderKey(),
+		Reach:     v.spec.reach(v.Args),
 		Reasons:   v.Reasons,
 	}
 }
@@ -106,7 +139,37 @@ func (v *Verdict) binding(s Subject) approval.Binding {
 		Agent:  s.Agent,
 		Policy: v.boundPolicy(),
 		Where:  v.Where,
+
+		Sandbox: v.sandboxDigest(s.Sandbox),
 	}
+}
+
+// sandboxDigest names what the sandbox of the call is made of. Without one nothing can be agreed to for longer than once.
+func (v *Verdict) sandboxDigest(state SandboxState) string {
+	switch {
+	case !v.Sandbox:
+		return Host
+	case state.Digest == nil:
+		return ""
+	}
+	return state.Digest(v.SandboxName)
+}
+
+// reach is how far a person's yes to a call may reach. Who adds a tool that runs programs, and says nothing here, has it approved
+// call by call.
+func (s Spec) reach(args json.RawMessage) string {
+	harmful := s.Effect == Execute || s.Effect == Destructive
+	switch {
+	case s.Provider != "" && harmful:
+		return approval.ReachSession
+	case !harmful:
+		return approval.ReachCall
+	}
+	var call struct{ Command *string }
+	if json.Unmarshal(args, &call) == nil && call.Command != nil {
+		return approval.ReachShell
+	}
+	return approval.ReachOnce
 }
 
 // boundPolicy is the digest of the policies and, for a provider's tool, of what it said of itself: a tool that is another one under the

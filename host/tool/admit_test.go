@@ -19,6 +19,8 @@ type fakePeople struct {
 	decider  string
 	meantime func()
 	failure  error
+	lease    store.Grant // covers every call, if it has an ID
+	used     []approval.Ask
 	asks     []approval.Ask
 	spent    int
 }
@@ -42,6 +44,13 @@ func (p *fakePeople) Consume(_ context.Context, id string, b approval.Binding) e
 	}
 	p.spent++
 	return nil
+}
+
+func (p *fakePeople) Use(_ context.Context, ask approval.Ask) (store.Grant, bool, error) {
+	if p.lease.ID != "" {
+		p.used = append(p.used, ask)
+	}
+	return p.lease, p.lease.ID != "", nil
 }
 
 func TestAdmit(t *testing.T) {

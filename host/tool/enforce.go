@@ -38,6 +38,8 @@ type Subject struct {
 	LocalDoor bool
 	// Approve is the agent's setting for local doors: ApproveShell (also the zero value) or ApproveNone.
 	Approve string
+	// Elevation says what holds of elevated mode at the moment; nil is off.
+	Elevation func() Elevation
 	// Dir is the folder where machine tools act, for the person who is asked.
 	Dir string
 }
@@ -57,6 +59,8 @@ type SandboxState struct {
 	Names []string
 	// Available is why no sandbox can be had now, or nil.
 	Available error
+	// Digest names what a sandbox is made of: a person agrees to a call in no other.
+	Digest func(name string) string
 	// OnUnavailable is UnavailableDeny (also the zero value) or UnavailableHost.
 	OnUnavailable string
 }
@@ -87,6 +91,8 @@ type Verdict struct {
 	Sandbox     bool
 	SandboxName string
 	Where       string // for people: "host" or the sandbox's name
+	// Elevated is true when the call leaves the sandbox by elevated mode.
+	Elevated bool
 	// Args are the call's arguments as canonical JSON: the ones to show, to bind and to run with.
 	Args    json.RawMessage
 	Reasons []string // why the call was restricted, in the order in which it was decided
@@ -111,9 +117,11 @@ type EnforcerConfig struct {
 	Policies Policies
 	// Stopped is the kill switch: it returns why nothing may run, or "". It is read at every call.
 	Stopped func() string
-	Now     func() time.Time
-	Seed    func() int64 // the only randomness that a policy sees; recorded with its frame
-	Log     *slog.Logger
+	// Elevated writes down that a call leaves the sandbox by elevated mode; without it none does.
+	Elevated func(ctx context.Context, s Subject, v Verdict) error
+	Now      func() time.Time
+	Seed     func() int64 // the only randomness that a policy sees; recorded with its frame
+	Log      *slog.Logger
 }
 
 // Enforcer decides about tool calls. It is the one way to a Verdict that lets a call run, for every
@@ -167,12 +175,13 @@ func (e *Enforcer) Enforce(ctx context.Context, s Subject, call model.ToolCall) 
 		return v
 	}
 	v.tool, v.spec = known.tool, known.spec
-	restrictions := e.askPolicies(ctx, s, &v)
+	elevated := v.elevates(s)
+	restrictions := e.askPolicies(ctx, s, elevated, &v)
 	if err := ctx.Err(); err != nil {
 		v.deny("the turn ended before a decision: " + err.Error())
 		return v
 	}
-	place(s, restrictions, &v)
+	place(s, restrictions, elevated, &v)
 	return v
 }
 
@@ -211,7 +220,7 @@ func notOffered(name string, offered Set) string {
 	return fmt.Sprintf("tool %.64q is not offered; these are: %s", name, cutText(strings.Join(names, ", "), maxComplaint))
 }
 
-func (e *Enforcer) askPolicies(ctx context.Context, s Subject, v *Verdict) policy.Restrictions {
+func (e *Enforcer) askPolicies(ctx context.Context, s Subject, elevated string, v *Verdict) policy.Restrictions {
 	if e.config.Policies == nil {
 		v.Policy = digest(nil)
 		return policy.Restrictions{}
@@ -231,7 +240,7 @@ func (e *Enforcer) askPolicies(ctx context.Context, s Subject, v *Verdict) polic
 		Tool:        v.spec.Name,
 		Effect:      string(v.spec.Effect),
 		Args:        v.Args,
-		Sandboxed:   v.spec.Machine && s.Sandbox.Configured && s.Sandbox.Available == nil,
+		Sandboxed:   v.spec.Machine && s.Sandbox.Configured && s.Sandbox.Available == nil && elevated == "",
 		CallsInTurn: s.CallsInTurn,
 	})
 	v.Records = records

@@ -18,6 +18,8 @@ import (
 //	sender:ROLE        words of somebody who is not an owner
 //	attachment:TYPE    a file that came with a message, by its media type or "unknown"
 //	tool:NAME          the result of a tool that is not Flynn's own
+//	memory:extracted   a note that a model took out of a turn
+//	suspect:WHAT       a text in which a model found instructions ("instructions"), or that could not be looked through
 //	other:TEXT         a label of no such form
 //
 // WHAT ends in a star where it stands for more than one thing: for everything that begins so.
@@ -31,6 +33,9 @@ const (
 	MaxLabel = 256
 	maxKind  = 32
 )
+
+// Suspect is the label of what may give orders to a model.
+const Suspect = "suspect:instructions"
 
 // ToolLabel is the label of what a tool says that is not Flynn's own.
 func ToolLabel(name string) string { return "tool:" + name }

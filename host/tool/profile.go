@@ -21,8 +21,8 @@ func profileTools(profile string) (names []string, ok bool) {
 		profile string
 		adds    []string
 	}{
-		{Minimal, []string{"memory.search", "memory.read"}},
-		{Messaging, []string{"memory.write", "web.fetch"}},
+		{Minimal, []string{"memory.search", "memory.read", ReadResult}},
+		{Messaging, []string{"memory.write", "memory.forget", "web.fetch"}},
 		{Coding, []string{
 			"file.read", "file.write", "file.edit", "file.list",
 			"shell.exec",

@@ -14,11 +14,13 @@ import (
 // The host's rules are applied to the call as the configuration alone would run it, and the policies
 // add to the outcome. So a policy that demands a sandbox does not take back the question to a
 // person that a run on the host would have needed: restrictions only ever add up.
-func place(s Subject, r policy.Restrictions, v *Verdict) {
+func place(s Subject, r policy.Restrictions, elevated string, v *Verdict) {
 	v.Action, v.Where = Run, Host
 	v.Reasons = append(v.Reasons, r.Reasons...)
-	configuredPlace(s, v)
-	if r.Ask {
+	configuredPlace(s, elevated, v)
+	if r.Ask && len(r.Reasons) == 0 {
+		v.ask("a policy asks for a person's approval")
+	} else if r.Ask {
 		v.ask("")
 	}
 	if r.Sandbox || len(r.Sandboxes) > 0 {
@@ -41,13 +43,17 @@ func refusal(reasons []string) string {
 }
 
 // configuredPlace is where the call runs as the configuration has it, with the questions that follow.
-func configuredPlace(s Subject, v *Verdict) {
+func configuredPlace(s Subject, elevated string, v *Verdict) {
 	if v.spec.Provider != "" {
 		guardProvider(s, v)
 		return
 	}
 	if !s.Sandbox.Configured || !v.spec.Machine {
 		guardHost(s, v)
+		return
+	}
+	if elevated != "" {
+		elevate(elevated, v)
 		return
 	}
 	if s.Sandbox.Available == nil {
@@ -155,7 +161,7 @@ func guardProvider(s Subject, v *Verdict) {
 
 // enter puts the call into a sandbox.
 func (v *Verdict) enter(sandbox string) {
-	v.Sandbox, v.SandboxName, v.Where = true, sandbox, displayName(sandbox)
+	v.Sandbox, v.SandboxName, v.Where, v.Elevated = true, sandbox, displayName(sandbox), false
 }
 
 // ask makes a person's approval necessary.
@@ -177,7 +183,7 @@ func (v *Verdict) deny(reason string) {
 // refuse ends it: what the model hears is the first refusal, and there is no place to run.
 func (v *Verdict) refuse(text string) {
 	v.Action = Deny
-	v.Sandbox, v.SandboxName, v.Where = false, "", ""
+	v.Sandbox, v.SandboxName, v.Where, v.Elevated = false, "", "", false
 	if v.Refusal == "" {
 		v.Refusal = text
 	}

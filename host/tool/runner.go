@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,9 +53,12 @@ func (r *Runner) Run(ctx context.Context, v Verdict, call Call) Result {
 		return v.labelled(failed)
 	}
 	result = v.labelled(result)
-	result.Text = boundText(result.Text, r.maxText(), rest(v.tool))
+	result.Text = boundText(result.Text, cmp.Or(call.MaxText, r.maxText()), rest(v.tool))
 	return result
 }
+
+// Tool is the name of the tool that the call is about.
+func (v Verdict) Tool() string { return v.spec.Name }
 
 // OnMachine tells whether the call acts on a machine, which it must be given then.
 func (v Verdict) OnMachine() bool { return v.spec.Machine }

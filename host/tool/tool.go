@@ -73,18 +73,29 @@ type Call struct {
 	Args    json.RawMessage // canonical JSON
 	Session string          // session key, "channel:conversation:agent"
 	Agent   string
-	Sender  string // "instance:platform-id"
+	Sender  string   // "instance:platform-id"
+	Persons []string // the sender's ids, where an owner has linked several; empty is Sender alone
+	Owner   bool     // the sender is one
+	Turn    string
+	Private bool // nobody but the sender reads the conversation
 	// Labels are the provenance labels of the session, for tools that keep something of it.
 	Labels []string
 	// Machine is where tools with Spec.Machine act.
 	Machine machine.Machine
 	// Place are the labels of what a program prints on Machine.
 	Place []string
+	// MaxText bounds the result's text, in bytes, where the host has more use of it than the model; 0 is the runner's own bound.
+	MaxText int
+	// Think puts a question to the model of the task complex_reasoning; it may be nil.
+	Think func(ctx context.Context, question string) (string, error)
 	// Progress receives output as it comes; never nil.
 	Progress func(p []byte)
 	// Say receives pieces of the answer itself, from tools that make it (see package cli); never nil.
 	Say func(text string)
 }
+
+// ReadResult is the tool that reads results which the model was shown in part.
+const ReadResult = "result.read"
 
 // Result is what the model and the watching people get.
 type Result struct {

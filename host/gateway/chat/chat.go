@@ -21,6 +21,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // ErrTurnFailed is returned when some line was not answered: its turn failed or was stopped, or the host did not take it.
@@ -342,7 +343,7 @@ func (t *talk) approvals(ctx context.Context, list []gateway.Approval) {
 		default:
 			t.print.request(a)
 			t.print.note("denied: the input is not a terminal; use --approvals ask or wait")
-			t.decide(ctx, a.ID, false)
+			t.decide(ctx, a.ID, false, "")
 		}
 	}
 }
@@ -371,21 +372,25 @@ func (t *talk) askNext() {
 // answerApproval takes a line as the answer to the question on the screen. Only a clear yes grants.
 func (t *talk) answerApproval(ctx context.Context, text string) {
 	a := t.asking[0]
-	switch strings.ToLower(strings.TrimSpace(text)) {
-	case "y", "yes":
-		t.decide(ctx, a.ID, true)
-	case "", "n", "no":
-		t.decide(ctx, a.ID, false)
+	switch word := strings.ToLower(strings.TrimSpace(text)); {
+	case word == "y" || word == "yes":
+		t.decide(ctx, a.ID, true, "")
+	case a.MaySession && (word == "s" || word == "session"):
+		t.decide(ctx, a.ID, true, string(store.GrantSession))
+	case a.MayStanding && (word == "a" || word == "always"):
+		t.decide(ctx, a.ID, true, string(store.GrantStanding))
+	case word == "" || word == "n" || word == "no":
+		t.decide(ctx, a.ID, false, "")
 	default:
-		t.print.again()
+		t.print.again(a)
 		return
 	}
 	t.asking = t.asking[1:]
 	t.askNext()
 }
 
-func (t *talk) decide(ctx context.Context, id string, grant bool) {
-	if err := t.link.decide(ctx, id, grant); err != nil {
+func (t *talk) decide(ctx context.Context, id string, grant bool, scope string) {
+	if err := t.link.decide(ctx, id, grant, scope); err != nil {
 		t.print.note("cannot answer: " + err.Error())
 		// The request comes again with the next connection.
 		t.shown = slices.DeleteFunc(t.shown, func(s string) bool { return s == id })

@@ -153,7 +153,26 @@ func TestPipe(t *testing.T) {
 			errs: "shell reboot [asks first, on the host]\n  approve: shell commands on the host wait for a person\n" +
 				"Allow shell to run on the host?\n  command: reboot\n  folder: /home/ada/work\n  agent: demo\n" +
 				"  because: approve: shell commands on the host wait for a person\n" +
-				"[y/N] Please answer y or n.\n[y/N]   | ran: reboot\n",
+				"  s allows from now on: this call in this session\n  a allows from now on: this call until next month\n" +
+				"[y/s/a/N] Please answer y, s, a or n.\n[y/s/a/N]   | ran: reboot\n",
+		},
+		{
+			name: "approval for the session", in: "!ask reboot\ns\n", edit: []func(*chat.Config){ask},
+			out: "Let me see.\nThe command ran.\n",
+			errs: "shell reboot [asks first, on the host]\n  approve: shell commands on the host wait for a person\n" +
+				"Allow shell to run on the host?\n  command: reboot\n  folder: /home/ada/work\n  agent: demo\n" +
+				"  because: approve: shell commands on the host wait for a person\n" +
+				"  s allows from now on: this call in this session\n  a allows from now on: this call until next month\n" +
+				"[y/s/a/N]   | ran: reboot\n",
+		},
+		{
+			name: "what is not offered is no answer", in: "!ask bad\na\nn\n", edit: []func(*chat.Config){ask},
+			out: "Let me see.\nThe command was not run.\n",
+			errs: "shell bad [asks first, on the host]\n  approve: shell commands on the host wait for a person\n" +
+				"Allow shell to run on the host?\n  command: bad\n  folder: /home/ada/work\n  agent: demo\n" +
+				"  because: approve: shell commands on the host wait for a person\n" +
+				"  s allows from now on: this call in this session\n" +
+				"[y/s/N] Please answer y, s or n.\n[y/s/N]   | refused: approve: shell commands on the host wait for a person\n",
 		},
 		{name: "failed turn", in: "!fail\nafter\n", out: "You said: after\n", errs: "failed: the model could not be reached\n", failed: true},
 	}
@@ -287,7 +306,7 @@ func TestInteractive(t *testing.T) {
 	enter("/stop")
 	errs.await(t, "failed: the turn was stopped")
 	enter("!ask make")
-	errs.await(t, "[y/N] ")
+	errs.await(t, "[y/s/a/N] ")
 	enter("y")
 	out.await(t, "The command ran.")
 	enter("/quit")

@@ -216,8 +216,8 @@ func (l *link) stop(ctx context.Context) error {
 	return l.now(ctx, gateway.ClientFrame{Type: gateway.TypeStop})
 }
 
-func (l *link) decide(ctx context.Context, approval string, grant bool) error {
-	return l.now(ctx, gateway.ClientFrame{Type: gateway.TypeDecide, Approval: approval, Grant: &grant})
+func (l *link) decide(ctx context.Context, approval string, grant bool, scope string) error {
+	return l.now(ctx, gateway.ClientFrame{Type: gateway.TypeDecide, Approval: approval, Grant: &grant, Scope: scope})
 }
 
 // now sends what makes no sense later.

@@ -185,18 +185,39 @@ func (p *printer) field(name, text string) {
 	}
 }
 
+// ask shows a request and what each answer covers: y is this call alone.
 func (p *printer) ask(a gateway.Approval) {
 	p.request(a)
-	p.question()
+	if a.MaySession {
+		p.field("s allows from now on", a.SessionCovers)
+	}
+	if a.MayStanding {
+		p.field("a allows from now on", a.StandingCovers)
+	}
+	p.question(a)
 }
 
-func (p *printer) again() {
-	fmt.Fprintln(p.err, "Please answer y or n.")
-	p.question()
+func (p *printer) again(a gateway.Approval) {
+	letters := answers(a)
+	last := len(letters) - 1
+	fmt.Fprintf(p.err, "Please answer %s or %s.\n", strings.Join(letters[:last], ", "), strings.ToLower(letters[last]))
+	p.question(a)
 }
 
-func (p *printer) question() {
-	fmt.Fprint(p.err, "[y/N] ")
+// answers are the letters that a request is answered with.
+func answers(a gateway.Approval) []string {
+	letters := []string{"y"}
+	if a.MaySession {
+		letters = append(letters, "s")
+	}
+	if a.MayStanding {
+		letters = append(letters, "a")
+	}
+	return append(letters, "N")
+}
+
+func (p *printer) question(a gateway.Approval) {
+	fmt.Fprintf(p.err, "[%s] ", strings.Join(answers(a), "/"))
 	p.open, p.prompted = true, true
 }
 

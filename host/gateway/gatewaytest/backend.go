@@ -35,6 +35,7 @@ type Backend struct {
 	seen      map[string]bool          // by "channel:event id"
 	approvals map[string]*approval
 	order     []string // of approvals
+	grants    []gateway.Grant
 	serial    int
 
 	ctx    context.Context
@@ -244,6 +245,58 @@ func (b *Backend) Decide(_ context.Context, id string, grant bool, by string) er
 	}
 	a.answer <- grant // buffered, sent once
 	return nil
+}
+
+// Grant implements gateway.Backend: calls whose command begins with "bad" cannot be granted for longer.
+func (b *Backend) Grant(ctx context.Context, id, scope string, _ time.Duration, _, by string) error {
+	b.mu.Lock()
+	a, ok := b.approvals[id]
+	b.mu.Unlock()
+	if ok && scope == string(store.GrantStanding) && !b.Offer(a.Approval).MayStanding {
+		return gateway.ErrBadGrant
+	}
+	if err := b.Decide(ctx, id, true, by); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.grants = append(b.grants, gateway.Grant{
+		Grant: store.Grant{ID: id, Scope: store.GrantScope(scope), Tool: a.Tool, Args: a.Args, Granter: by}, Open: true, Covers: "this call",
+	})
+	return nil
+}
+
+// Offer implements gateway.Backend.
+func (b *Backend) Offer(a store.Approval) gateway.Offer {
+	if strings.Contains(string(a.Args), `"bad`) {
+		return gateway.Offer{MaySession: true, SessionCovers: "this call in this session", NotStanding: "bad can run any program"}
+	}
+	return gateway.Offer{MaySession: true, MayStanding: true, SessionCovers: "this call in this session", StandingCovers: "this call until next month"}
+}
+
+// Grants implements gateway.Backend.
+func (b *Backend) Grants(context.Context) ([]gateway.Grant, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.grants), nil
+}
+
+// Revoke implements gateway.Backend.
+func (b *Backend) Revoke(_ context.Context, id, _ string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.grants {
+		if b.grants[i].ID == id {
+			b.grants[i].Open = false
+			return nil
+		}
+	}
+	return store.ErrNotFound
+}
+
+// Audit implements gateway.Backend.
+func (b *Backend) Audit(_ context.Context, f store.AuditFilter) ([]store.AuditRow, error) {
+	return []store.AuditRow{{ID: 1, Kind: "grant", Subject: f.Subject}}, nil
 }
 
 // Decider returns who answered an approval.

@@ -17,7 +17,7 @@ const transcript = new Transcript(byId("transcript"), {
   reply: (text) => { byId("polite").textContent = text; panel.refresh(); },
   retry: submit,
 });
-const approvals = new Approvals(byId("approvals"), (id, grant) => socket.decide(id, grant), (text) => {
+const approvals = new Approvals(byId("approvals"), (id, grant, scope) => socket.decide(id, grant, scope), (text) => {
   byId("urgent").textContent = text;
   follow();
 });

@@ -77,7 +77,11 @@ export class Panel {
   }
 
   status(s) {
-    const warnings = s.warnings ?? [];
+    const elevated = (s.elevated ?? []).map((e) =>
+      `Elevated mode (${e.state}) in ${e.conversation} until ${clock(e.until)}: tools may leave the sandbox when ${e.sender} asks.`);
+    byId("elevated").hidden = !elevated.length;
+    byId("elevated").replaceChildren(...elevated.map((w) => el("p", {}, w)));
+    const warnings = [...elevated, ...(s.warnings ?? [])];
     const broken = (s.channels ?? []).filter((x) => !x.ok).length; // a broken policy is among the warnings
     if (warnings.length || broken) this.health("warn", warnings.length + broken === 1 ? "1 warning" : warnings.length + broken + " warnings");
     else this.health("good", "All well");

@@ -78,7 +78,7 @@ export class Socket {
 
   stop() { this.put({ type: "stop" }); }
 
-  decide(approval, grant) { this.put({ type: "decide", approval, grant }); }
+  decide(approval, grant, scope) { this.put({ type: "decide", approval, grant, ...(scope && { scope }) }); }
 
   key() { return this.channel + ":" + this.conversation; }
 

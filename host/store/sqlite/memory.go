@@ -1,28 +1,31 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/flynnhost/flynn/host/store"
 )
 
-const noteColumns = "notes.id, notes.agent, notes.key, notes.text, notes.sender, notes.labels, notes.updated"
+const noteColumns = "notes.id, notes.agent, notes.person, notes.key, notes.text, notes.sender, notes.turn, notes.labels, notes.updated"
 
 // WriteNote implements store.Memory.
-func (s *Store) WriteNote(ctx context.Context, n store.Note) error {
+func (s *Store) WriteNote(ctx context.Context, n store.Note, max int) error {
 	labels, err := json.Marshal(n.Labels)
 	if err != nil {
 		return fmt.Errorf("encode labels: %w", err)
 	}
 	err = s.writer.write(ctx, func(w *writer) error {
-		return w.exec(`INSERT INTO notes (agent, key, text, sender, labels, updated) VALUES (?, ?, ?, ?, ?, ?)
-			ON CONFLICT (agent, key) DO UPDATE SET text = excluded.text, sender = excluded.sender, labels = excluded.labels, updated = excluded.updated`,
-			n.Agent, n.Key, n.Text, n.By, labels, nanos(n.Updated))
+		if err := w.noteFits(n, max); err != nil {
+			return err
+		}
+		return w.putNote(n, labels)
 	})
 	if err != nil {
 		return fmt.Errorf("write note %q: %w", n.Key, err)
@@ -30,30 +33,108 @@ func (s *Store) WriteNote(ctx context.Context, n store.Note) error {
 	return nil
 }
 
+// noteFits tells whether a note replaces one, or there is room for one more.
+func (w *writer) noteFits(n store.Note, max int) error {
+	if max <= 0 {
+		return nil
+	}
+	var there, count int
+	err := w.row("SELECT count(*), coalesce(sum(key = ?), 0) FROM notes WHERE agent = ? AND person = ?", []any{n.Key, n.Agent, n.Person}, &count, &there)
+	if err == nil && there == 0 && count >= max {
+		err = store.ErrNoRoom
+	}
+	return err
+}
+
+const putNote = `INSERT INTO notes (agent, person, key, text, sender, turn, labels, updated, extracted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+	ON CONFLICT (agent, person, key) DO UPDATE SET text = excluded.text, sender = excluded.sender, turn = excluded.turn,
+		labels = excluded.labels, updated = excluded.updated, extracted = excluded.extracted`
+
+func (w *writer) putNote(n store.Note, labels []byte) error {
+	return w.exec(putNote, n.Agent, n.Person, n.Key, n.Text, n.By, n.Turn, labels, nanos(n.Updated), false)
+}
+
+// putExtracted leaves a note alone that was written on purpose.
+func (w *writer) putExtracted(n store.Note, labels []byte) error {
+	return w.exec(putNote+" WHERE notes.extracted", n.Agent, n.Person, n.Key, n.Text, n.By, n.Turn, labels, nanos(n.Updated), true)
+}
+
 // ReadNote implements store.Memory.
-func (s *Store) ReadNote(ctx context.Context, agent, key string) (store.Note, error) {
-	n, err := one(ctx, s.read, scanNote, "SELECT "+noteColumns+" FROM notes WHERE agent = ? AND key = ?", agent, key)
+func (s *Store) ReadNote(ctx context.Context, agent, person, key string) (store.Note, error) {
+	n, err := one(ctx, s.read, scanNote, "SELECT "+noteColumns+" FROM notes WHERE agent = ? AND person = ? AND key = ?", agent, person, key)
 	if err != nil {
 		return n, fmt.Errorf("read note %q: %w", key, err)
 	}
 	return n, nil
 }
 
-// SearchNotes implements store.Memory. Every word of the query must occur; best matches first.
-func (s *Store) SearchNotes(ctx context.Context, agent, query string, limit int) ([]store.Note, error) {
-	match := matchWords(query)
-	if match == "" {
-		return list(ctx, s.read, scanNote, "SELECT "+noteColumns+" FROM notes WHERE agent = ? ORDER BY updated DESC LIMIT ?", agent, limit)
+// SearchNotes implements store.Memory.
+func (s *Store) SearchNotes(ctx context.Context, q store.NoteQuery) ([]store.Note, error) {
+	return searchNotes(ctx, s.read, q)
+}
+
+func searchNotes(ctx context.Context, db *sql.DB, q store.NoteQuery) ([]store.Note, error) {
+	from, order, args := "notes", "updated DESC, notes.id DESC", []any(nil)
+	where, more := noteWhere(q)
+	if match := matchWords(q.Words, q.Any); match != "" {
+		from, order = "notes_text JOIN notes ON notes.id = notes_text.rowid", "rank"
+		where = "notes_text MATCH ? AND " + where
+		args = append(args, match)
 	}
-	return list(ctx, s.read, scanNote, "SELECT "+noteColumns+` FROM notes_text JOIN notes ON notes.id = notes_text.rowid
-		WHERE notes_text MATCH ? AND notes.agent = ? ORDER BY rank LIMIT ?`, match, agent, limit)
+	args = append(append(args, more...), cmp.Or(q.Limit, 1000))
+	return list(ctx, db, scanNote, "SELECT "+noteColumns+" FROM "+from+" WHERE "+where+" ORDER BY "+order+" LIMIT ?", args...)
+}
+
+// noteWhere is the condition of a query apart from its words.
+func noteWhere(q store.NoteQuery) (where string, args []any) {
+	where = "1"
+	and := func(column string, value any, given bool) {
+		if given {
+			where += " AND notes." + column + " = ?"
+			args = append(args, value)
+		}
+	}
+	and("agent", q.Agent, q.Agent != "")
+	and("key", q.Key, q.Key != "")
+	and("id", q.ID, q.ID != 0)
+	if q.Persons != nil {
+		where += " AND notes.person IN (''" + strings.Repeat(", ?", len(q.Persons)) + ")"
+		for _, p := range q.Persons {
+			args = append(args, p)
+		}
+		if !slices.Contains(q.Persons, store.Own) {
+			where += " AND notes.person <> ''"
+		}
+	}
+	return where, args
+}
+
+// ForgetNotes implements store.Memory.
+func (s *Store) ForgetNotes(ctx context.Context, q store.NoteQuery) ([]store.Note, error) {
+	if q.Words != "" {
+		return nil, errors.New("forget notes: a search is no choice; name their ids or keys")
+	}
+	q.Limit = -1
+	notes, err := s.SearchNotes(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	where, args := noteWhere(q)
+	err = s.writer.write(ctx, func(w *writer) error { return w.exec("DELETE FROM notes WHERE "+where, args...) })
+	if err != nil {
+		return nil, fmt.Errorf("forget notes: %w", err)
+	}
+	return notes, nil
 }
 
 // matchWords quotes each word, so that a query is text and never search syntax.
-func matchWords(query string) string {
+func matchWords(query string, any bool) string {
 	words := strings.Fields(strings.ReplaceAll(query, "\x00", " "))
 	for i, w := range words {
 		words[i] = `"` + strings.ReplaceAll(w, `"`, `""`) + `"`
+	}
+	if any {
+		return strings.Join(words, " OR ")
 	}
 	return strings.Join(words, " ")
 }
@@ -62,7 +143,7 @@ func scanNote(scan func(...any) error) (store.Note, error) {
 	var n store.Note
 	var labels []byte
 	var updated int64
-	if err := scan(&n.ID, &n.Agent, &n.Key, &n.Text, &n.By, &labels, &updated); err != nil {
+	if err := scan(&n.ID, &n.Agent, &n.Person, &n.Key, &n.Text, &n.By, &n.Turn, &labels, &updated); err != nil {
 		return n, err
 	}
 	n.Updated = instant(updated)

@@ -5,12 +5,24 @@ import (
 	"database/sql"
 	"embed"
 	"fmt"
+	"io/fs"
+	"slices"
 )
 
 // migrations hold one file per schema version, applied in order and never changed after a release.
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
+
+// versionWith is the schema's from that migration on.
+func versionWith(name string) int {
+	files, err := migrations.ReadDir("migrations")
+	if err != nil { // they are part of the program
+		panic(err)
+	}
+	i := slices.IndexFunc(files, func(f fs.DirEntry) bool { return f.Name() == name })
+	return i + 1
+}
 
 // migrate applies what the database lacks, each file in a transaction of its own; user_version counts them.
 func migrate(ctx context.Context, conn *sql.Conn) error {

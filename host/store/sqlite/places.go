@@ -49,8 +49,15 @@ func (s *Store) Settle(ctx context.Context, c store.Settlement) error {
 			return fmt.Errorf("encode reply: %w", err)
 		}
 	}
-	err := s.writer.write(ctx, func(w *writer) error {
+	summary, err := encodeBesides(store.Commit{Summary: c.Summary})
+	if err != nil {
+		return fmt.Errorf("encode summary: %w", err)
+	}
+	err = s.writer.write(ctx, func(w *writer) error {
 		if err := setInbox(w, c.Inbox, store.InboxDone, c.Note); err != nil {
+			return err
+		}
+		if err := commitBesides(w, store.Commit{Summary: c.Summary}, summary); err != nil {
 			return err
 		}
 		if c.Place != nil {

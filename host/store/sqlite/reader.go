@@ -56,6 +56,17 @@ func (r *Reader) EachDecision(ctx context.Context, f store.DecisionFilter) iter.
 	return eachDecision(ctx, r.db, f, r.version < replayVersion)
 }
 
+// SearchNotes is that of store.Memory.
+func (r *Reader) SearchNotes(ctx context.Context, q store.NoteQuery) ([]store.Note, error) {
+	if r.db == nil {
+		return nil, nil
+	}
+	if r.version < versionWith("0010_memory.sql") {
+		return nil, errors.New("the store is that of an older flynn: start this one once, which brings it up to date")
+	}
+	return searchNotes(ctx, r.db, q)
+}
+
 // ShadowCounts is that of store.Shadows.
 func (r *Reader) ShadowCounts(ctx context.Context, f store.ShadowFilter) ([]store.ShadowCount, error) {
 	if r.version < replayVersion {

@@ -100,7 +100,7 @@ func TestAFailedWriteIsRolledBackAlone(t *testing.T) {
 	defer s.Close()
 	note := func(key string, failure error) *op {
 		return &op{done: make(chan error, 1), do: func(w *writer) error {
-			if err := w.exec("INSERT INTO notes (agent, key, text, sender, labels, updated) VALUES ('a', ?, 't', 's', '[]', 0)", key); err != nil {
+			if err := w.exec("INSERT INTO notes (agent, person, key, text, sender, turn, labels, updated) VALUES ('a', '', ?, 't', 's', '', '[]', 0)", key); err != nil {
 				return err
 			}
 			return failure
@@ -133,7 +133,7 @@ func TestAFailedWriteIsRolledBackAlone(t *testing.T) {
 				if err := <-group[i].done; fails != errors.Is(err, broken) || !fails && err != nil {
 					t.Errorf("op %d: %v", i, err)
 				}
-				_, err := s.ReadNote(t.Context(), "a", fmt.Sprint(c.name, i))
+				_, err := s.ReadNote(t.Context(), "a", "", fmt.Sprint(c.name, i))
 				if fails != errors.Is(err, store.ErrNotFound) {
 					t.Errorf("note %d: %v", i, err)
 				}

@@ -27,6 +27,7 @@ func (s *Store) CommitTurn(ctx context.Context, c store.Commit) error {
 type encoded struct {
 	place, inbox []byte
 	replies      [][]byte
+	besides      besides
 }
 
 func encodeCommit(c store.Commit) (encoded, error) {
@@ -45,7 +46,8 @@ func encodeCommit(c store.Commit) (encoded, error) {
 		}
 		e.replies = append(e.replies, b)
 	}
-	return e, nil
+	e.besides, err = encodeBesides(c)
+	return e, err
 }
 
 func commitTurn(w *writer, c store.Commit, e encoded) error {
@@ -71,6 +73,9 @@ func commitTurn(w *writer, c store.Commit, e encoded) error {
 		return err
 	}
 	if err := addUsage(w, c.Usage); err != nil {
+		return err
+	}
+	if err := commitBesides(w, c, e.besides); err != nil {
 		return err
 	}
 	for _, id := range c.Told {

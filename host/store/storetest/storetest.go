@@ -47,9 +47,19 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"a note waits for a turn", notesWait},
 		{"what was said earlier is found", earlierIsFound},
 		{"an approval moves once", approvalMoves},
+		{"a grant is used until it ends", grantLife},
+		{"each use of a grant counts", grantsAreCounted},
+		{"an elevation ends once", elevationLife},
+		{"the audit log is filtered", auditLog},
 		{"a pairing is kept with its reply", pairingsAreKept},
 		{"wrong codes are counted", guessesAreKept},
 		{"notes are found by their words", notes},
+		{"notes of a person are kept apart", notesOfPersons},
+		{"notes are bounded", notesAreBounded},
+		{"notes are forgotten", notesAreForgotten},
+		{"a turn's facts are taken once", extractions},
+		{"a summary comes with its turn", summaries},
+		{"a whole result is kept for its session", keptResults},
 		{"decisions are filtered", decisions},
 		{"the egress log is filtered", egressLog},
 		{"usage is summed up", usageSums},
@@ -358,33 +368,6 @@ func approvalMoves(t *testing.T, open Opener) {
 		t.Fatalf("pending: %+v", p)
 	}
 	_, err := s.Approval(t.Context(), "none")
-	wantErr(t, err, store.ErrNotFound)
-}
-
-func notes(t *testing.T, open Opener) {
-	s := open()
-	write := func(agent, key, text string) {
-		check(t, s.WriteNote(t.Context(), store.Note{Agent: agent, Key: key, Text: text, By: "irc:ann", Labels: []string{"web:x"}, Updated: noon}))
-	}
-	write("helper", "cat", "the cat is called Mia")
-	write("helper", "dog", "the dog is called Rex")
-	write("coder", "cat", "cat(1) prints Mia")
-	write("helper", "dog", "the dog is called Bello")
-	found := must[[]store.Note](t)(s.SearchNotes(t.Context(), "helper", "called mia", 10))
-	if len(found) != 1 || found[0].Key != "cat" || found[0].By != "irc:ann" || !slices.Equal(found[0].Labels, []string{"web:x"}) {
-		t.Fatalf("found %+v", found)
-	}
-	if old := must[[]store.Note](t)(s.SearchNotes(t.Context(), "helper", "Rex", 10)); len(old) != 0 {
-		t.Fatalf("overwritten text is still found: %+v", old)
-	}
-	for _, q := range []string{`"`, `a" OR "b`, "NEAR(", "*", "key:cat", "\x00", "-"} {
-		if _, err := s.SearchNotes(t.Context(), "helper", q, 10); err != nil {
-			t.Errorf("search for %q: %v", q, err)
-		}
-	}
-	n := must[store.Note](t)(open().ReadNote(t.Context(), "helper", "dog"))
-	equal(t, "note", n.Text, "the dog is called Bello")
-	_, err := open().ReadNote(t.Context(), "helper", "bird")
 	wantErr(t, err, store.ErrNotFound)
 }
 

@@ -19,7 +19,11 @@ import (
 type Config struct {
 	// Memory keeps the notes; without it there are no memory tools.
 	Memory store.Memory
-	Web    WebConfig
+	// MaxNotes bounds the notes of one scope; nil or 0 is no bound.
+	MaxNotes func() int
+	Web      WebConfig
+	// Results are those that models are shown in part; without them there is no result.read.
+	Results store.Results
 	// Keep takes the files that go with answers; without it there is no message.attach.
 	Keep Keep
 }
@@ -30,10 +34,17 @@ func Register(r *tool.Registry, c Config) error {
 		shellExec(),
 		processStart(), processList(), processOutput(), processKill(),
 		fileRead(), fileWrite(), fileEdit(), fileList(),
-		webFetch(c.Web),
+		webFetch(c.Web), thinkHard(),
+	}
+	if c.Results != nil {
+		tools = append(tools, resultRead(c.Results))
 	}
 	if c.Memory != nil {
-		tools = append(tools, memoryRead(c.Memory), memoryWrite(c.Memory), memorySearch(c.Memory))
+		m := memory{c.Memory, c.MaxNotes}
+		if m.max == nil {
+			m.max = func() int { return 0 }
+		}
+		tools = append(tools, memoryRead(m), memoryWrite(m), memorySearch(m), memoryForget(m))
 	}
 	if c.Keep != nil {
 		tools = append(tools, messageAttach(c.Keep))

@@ -1,9 +1,7 @@
 package builtin
 
 import (
-	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,38 +11,20 @@ import (
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// memory is a store of notes that forgets at the end of the test.
-type memory struct{ notes []store.Note }
-
-func (m *memory) WriteNote(_ context.Context, n store.Note) error {
-	m.notes = slices.DeleteFunc(m.notes, func(o store.Note) bool { return o.Agent == n.Agent && o.Key == n.Key })
-	m.notes = append(m.notes, n)
-	return nil
-}
-
-func (m *memory) ReadNote(_ context.Context, agent, key string) (store.Note, error) {
-	for _, n := range m.notes {
-		if n.Agent == agent && n.Key == key {
-			return n, nil
-		}
+func openStore(t *testing.T) *sqlite.Store {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
-	return store.Note{}, store.ErrNotFound
-}
-
-func (m *memory) SearchNotes(_ context.Context, agent, query string, limit int) ([]store.Note, error) {
-	var found []store.Note
-	for _, n := range m.notes {
-		if n.Agent == agent && strings.Contains(n.Text, query) && len(found) < limit {
-			found = append(found, n)
-		}
-	}
-	return found, nil
+	t.Cleanup(func() { s.Close() })
+	return s
 }
 
 // bench runs tools as the host does: through enforcement and the runner.
@@ -55,12 +35,15 @@ type bench struct {
 	machine  machine.Machine
 	labels   []string
 	agent    string
+	sender   string
+	group    bool // the conversation is no private one
+	member   bool // the sender is no owner
 }
 
 func newBench(t *testing.T, web WebConfig) *bench {
 	t.Helper()
 	registry := tool.NewRegistry()
-	if err := Register(registry, Config{Memory: &memory{}, Web: web}); err != nil {
+	if err := Register(registry, Config{Memory: openStore(t), Web: web, MaxNotes: func() int { return 3 }}); err != nil {
 		t.Fatal(err)
 	}
 	enforcer, err := tool.NewEnforcer(tool.EnforcerConfig{Registry: registry})
@@ -80,7 +63,7 @@ func newBench(t *testing.T, web WebConfig) *bench {
 			t.Errorf("close: %v", err)
 		}
 	})
-	return &bench{t: t, enforcer: enforcer, offered: offered, machine: host, agent: "coder"}
+	return &bench{t: t, enforcer: enforcer, offered: offered, machine: host, agent: "coder", sender: "web:owner"}
 }
 
 // call runs a tool; args is anything that encodes to its arguments.
@@ -95,7 +78,7 @@ func (b *bench) call(name string, args any) tool.Result {
 		Offered: b.offered, LocalDoor: true, Approve: tool.ApproveNone,
 	}, model.ToolCall{Name: name, Args: raw})
 	return new(tool.Runner).Run(b.t.Context(), v, tool.Call{
-		Session: "s", Agent: b.agent, Sender: "web:owner", Labels: b.labels, Machine: b.machine,
+		Session: "s", Agent: b.agent, Sender: b.sender, Private: !b.group, Owner: !b.member, Turn: "t1", Labels: b.labels, Machine: b.machine,
 	})
 }
 
@@ -116,7 +99,7 @@ func (b *bench) want(r tool.Result, isError bool, parts ...string) {
 
 func TestEveryToolIsInAProfileAndDescribed(t *testing.T) {
 	registry := tool.NewRegistry()
-	if err := Register(registry, Config{Memory: &memory{}}); err != nil {
+	if err := Register(registry, Config{Memory: openStore(t)}); err != nil {
 		t.Fatal(err)
 	}
 	coding, err := registry.Offered(tool.Coding, tool.Overrides{})
@@ -124,15 +107,15 @@ func TestEveryToolIsInAProfileAndDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range registry.List() {
-		if !coding.Has(s.Name) {
+		if !coding.Has(s.Name) && s.Name != "think.hard" {
 			t.Errorf("%s is in no profile but full", s.Name)
 		}
 		if s.Description == "" || !json.Valid(s.Schema) {
 			t.Errorf("%s: description %q, schema %s", s.Name, s.Description, s.Schema)
 		}
 	}
-	if got := len(registry.List()); got != 13 { // without message.attach, which needs a media store
-		t.Errorf("%d tools, want 13", got)
+	if got := len(registry.List()); got != 15 { // without message.attach, which needs a media store
+		t.Errorf("%d tools, want 15", got)
 	}
 	minimal, err := registry.Offered(tool.Minimal, tool.Overrides{})
 	if err != nil {
@@ -143,27 +126,4 @@ func TestEveryToolIsInAProfileAndDescribed(t *testing.T) {
 			t.Errorf("profile minimal offers %s, whose effect is %s", s.Name, s.Effect)
 		}
 	}
-}
-
-func TestMemoryTools(t *testing.T) {
-	b := newBench(t, WebConfig{})
-	b.labels = []string{"web:example.com"}
-	b.want(b.call("memory.read", args{"key": "k"}), true, "nothing is remembered")
-	b.want(b.call("memory.write", args{"key": "k", "text": "the cat likes tuna"}), false, "k")
-	b.want(b.call("memory.write", args{"key": "long", "text": strings.Repeat("tuna ", 1000)}), false)
-	b.labels = nil
-	r := b.call("memory.read", args{"key": "k"})
-	b.want(r, false, "the cat likes tuna")
-	if !slices.Equal(r.Labels, []string{"web:example.com"}) {
-		t.Errorf("a note lost the labels of its origin: %q", r.Labels)
-	}
-	r = b.call("memory.search", args{"query": "tuna"})
-	b.want(r, false, "k: the cat", "long: tuna", "...")
-	if len(r.Text) > 2000 || len(r.Labels) == 0 {
-		t.Errorf("search gives %d bytes with labels %q", len(r.Text), r.Labels)
-	}
-	b.want(b.call("memory.search", args{"query": "dog"}), false, "no note")
-	b.agent = "other"
-	b.want(b.call("memory.read", args{"key": "k"}), true, "nothing is remembered")
-	b.want(b.call("memory.write", args{"key": "", "text": "x"}), true, "key")
 }

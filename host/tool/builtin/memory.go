@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,15 +13,63 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// The notes of an agent carry the labels of the session that wrote them, and give them to every session
-// that reads them: what came from an untrusted page stays untrusted for as long as it is remembered.
+// The notes of an agent carry the labels of the session that wrote them, and give them to every session that reads them: what
+// came from an untrusted page, or from a guest, stays so for as long as it is remembered.
+//
+// A note is about the person who speaks, or shared by all who talk to the agent. Notes about a person are shown in a private
+// conversation with that person alone: what is shown in a group stays in the group's transcript.
 
-type noteArgs struct {
-	Key  string `json:"key"`
-	Text string `json:"text"`
+// Scopes of notes, as models name them.
+const (
+	scopePerson = "person"
+	scopeShared = "shared"
+)
+
+// memory is the store with the bound of the configuration in force.
+type memory struct {
+	store.Memory
+	max func() int
 }
 
-func memoryWrite(m store.Memory) tool.Tool {
+// scopeSchema is the property of all these tools.
+const scopeSchema = `"scope":{"type":"string","enum":["person","shared"],"description":"person: about who is speaking, shown to them alone; shared: for everybody who talks to you. In a private conversation person if left out, else shared"}`
+
+// scope is the person whose notes a call is about, or store.Own.
+func scope(call tool.Call, name string) string {
+	if name == scopePerson || name == "" && call.Private {
+		return call.Sender
+	}
+	return store.Own
+}
+
+// scopes are those that a call may be shown.
+func scopes(call tool.Call, name string) []string {
+	switch {
+	case name == scopeShared || !call.Private:
+		return []string{store.Own}
+	case name == scopePerson:
+		return persons(call)
+	}
+	return append(persons(call), store.Own)
+}
+
+// persons are the sender's ids.
+func persons(call tool.Call) []string {
+	if len(call.Persons) == 0 {
+		return []string{call.Sender}
+	}
+	return slices.Clone(call.Persons)
+}
+
+const notHere = "notes about a person are shown in a private conversation with that person alone"
+
+type noteArgs struct {
+	Key   string `json:"key"`
+	Text  string `json:"text"`
+	Scope string `json:"scope"`
+}
+
+func memoryWrite(m memory) tool.Tool {
 	return function[noteArgs]{
 		spec: tool.Spec{
 			Name:        "memory.write",
@@ -28,17 +77,20 @@ func memoryWrite(m store.Memory) tool.Tool {
 			Effect:      tool.Write,
 			Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["key","text"],"properties":{
 				"key":{"type":"string","minLength":1,"maxLength":128},
-				"text":{"type":"string","minLength":1,"maxLength":16384}}}`),
+				"text":{"type":"string","minLength":1,"maxLength":16384},` + scopeSchema + `}}`),
 		},
 		run: func(ctx context.Context, call tool.Call, args noteArgs) (tool.Result, error) {
+			person := scope(call, args.Scope)
+			if why, err := m.othersNote(ctx, call, person, args.Key); why != "" || err != nil {
+				return tool.Result{Text: why, IsError: true}, err
+			}
 			err := m.WriteNote(ctx, store.Note{
-				Agent:   call.Agent,
-				Key:     args.Key,
-				Text:    args.Text,
-				By:      call.Sender,
-				Labels:  call.Labels,
+				Agent: call.Agent, Person: person, Key: args.Key, Text: args.Text, By: call.Sender, Turn: call.Turn, Labels: call.Labels,
 				Updated: time.Now(),
-			})
+			}, m.max())
+			if errors.Is(err, store.ErrNoRoom) {
+				return failure("the memory is full (%d notes); memory.forget makes room", m.max()), nil
+			}
 			if err != nil {
 				return tool.Result{}, fmt.Errorf("write note: %w", err)
 			}
@@ -47,28 +99,82 @@ func memoryWrite(m store.Memory) tool.Tool {
 	}
 }
 
-type keyArgs struct {
-	Key string `json:"key"`
+// othersNote tells why a shared note is not this caller's to change: others count on what they wrote. Owners may.
+func (m memory) othersNote(ctx context.Context, call tool.Call, person, key string) (why string, err error) {
+	if person != store.Own || call.Owner {
+		return "", nil
+	}
+	note, err := m.ReadNote(ctx, call.Agent, person, key)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("read note: %w", err)
+	case note.By != call.Sender:
+		return fmt.Sprintf("the shared note %q was written by somebody else; only they or an owner can change it", key), nil
+	}
+	return "", nil
 }
 
-func memoryRead(m store.Memory) tool.Tool {
+type keyArgs struct {
+	Key   string `json:"key"`
+	Scope string `json:"scope"`
+}
+
+const keySchema = `{"type":"object","additionalProperties":false,"required":["key"],"properties":{
+	"key":{"type":"string","minLength":1,"maxLength":128},` + scopeSchema + `}}`
+
+func memoryRead(m memory) tool.Tool {
 	return function[keyArgs]{
 		spec: tool.Spec{
 			Name:        "memory.read",
 			Description: "Read the note that was remembered under a key.",
 			Effect:      tool.Read,
-			Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["key"],"properties":{
-				"key":{"type":"string","minLength":1,"maxLength":128}}}`),
+			Schema:      json.RawMessage(keySchema),
 		},
 		run: func(ctx context.Context, call tool.Call, args keyArgs) (tool.Result, error) {
-			note, err := m.ReadNote(ctx, call.Agent, args.Key)
-			if errors.Is(err, store.ErrNotFound) {
-				return failure("nothing is remembered under %q; memory.search finds notes by their words", args.Key), nil
+			if args.Scope == scopePerson && !call.Private {
+				return failure(notHere), nil
 			}
+			for _, person := range scopes(call, args.Scope) {
+				note, err := m.ReadNote(ctx, call.Agent, person, args.Key)
+				if err == nil {
+					return tool.Result{Text: note.Text, Labels: note.Labels}, nil
+				}
+				if !errors.Is(err, store.ErrNotFound) {
+					return tool.Result{}, fmt.Errorf("read note: %w", err)
+				}
+			}
+			return failure("nothing is remembered under %q; memory.search finds notes by their words", args.Key), nil
+		},
+	}
+}
+
+func memoryForget(m memory) tool.Tool {
+	return function[keyArgs]{
+		spec: tool.Spec{
+			Name:        "memory.forget",
+			Description: "Forget the note that was remembered under a key, for good.",
+			Effect:      tool.Write,
+			Schema:      json.RawMessage(keySchema),
+		},
+		run: func(ctx context.Context, call tool.Call, args keyArgs) (tool.Result, error) {
+			person := scope(call, args.Scope)
+			if why, err := m.othersNote(ctx, call, person, args.Key); why != "" || err != nil {
+				return tool.Result{Text: why, IsError: true}, err
+			}
+			from := []string{person}
+			if person != store.Own {
+				from = persons(call)
+			}
+			gone, err := m.ForgetNotes(ctx, store.NoteQuery{Agent: call.Agent, Persons: from, Key: args.Key})
 			if err != nil {
-				return tool.Result{}, fmt.Errorf("read note: %w", err)
+				return tool.Result{}, fmt.Errorf("forget note: %w", err)
 			}
-			return tool.Result{Text: note.Text, Labels: note.Labels}, nil
+			if len(gone) == 0 {
+				return failure("nothing is remembered under %q", args.Key), nil
+			}
+			return tool.Result{Text: fmt.Sprintf("forgot %q", args.Key)}, nil
 		},
 	}
 }
@@ -76,12 +182,13 @@ func memoryRead(m store.Memory) tool.Tool {
 type searchArgs struct {
 	Query string `json:"query"`
 	Limit int    `json:"limit"`
+	Scope string `json:"scope"`
 }
 
 // foundText bounds what is shown of one note that was found, in runes.
 const foundText = 500
 
-func memorySearch(m store.Memory) tool.Tool {
+func memorySearch(m memory) tool.Tool {
 	return function[searchArgs]{
 		spec: tool.Spec{
 			Name:        "memory.search",
@@ -89,14 +196,17 @@ func memorySearch(m store.Memory) tool.Tool {
 			Effect:      tool.Read,
 			Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["query"],"properties":{
 				"query":{"type":"string","minLength":1,"maxLength":1000},
-				"limit":{"type":"integer","minimum":1,"maximum":50,"description":"10 if left out"}}}`),
+				"limit":{"type":"integer","minimum":1,"maximum":50,"description":"10 if left out"},` + scopeSchema + `}}`),
 		},
 		rest: "Search for fewer notes, or read one with memory.read.",
 		run: func(ctx context.Context, call tool.Call, args searchArgs) (tool.Result, error) {
+			if args.Scope == scopePerson && !call.Private {
+				return failure(notHere), nil
+			}
 			if args.Limit == 0 {
 				args.Limit = 10
 			}
-			notes, err := m.SearchNotes(ctx, call.Agent, args.Query, args.Limit)
+			notes, err := m.SearchNotes(ctx, store.NoteQuery{Agent: call.Agent, Persons: scopes(call, args.Scope), Words: args.Query, Limit: args.Limit})
 			if err != nil {
 				return tool.Result{}, fmt.Errorf("search notes: %w", err)
 			}
@@ -116,7 +226,11 @@ func found(notes []store.Note) tool.Result {
 		if len(text) > foundText {
 			text = append(text[:foundText], []rune("...")...)
 		}
-		lines = append(lines, fmt.Sprintf("%s: %s", n.Key, string(text)))
+		where := ""
+		if n.Person == store.Own {
+			where = " (shared)"
+		}
+		lines = append(lines, fmt.Sprintf("%s%s: %s", n.Key, where, string(text)))
 		result.Labels = append(result.Labels, n.Labels...)
 	}
 	result.Text = strings.Join(lines, "\n")

@@ -1,0 +1,164 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool"
+)
+
+// What is worth remembering about a person is taken out of their turns after they were answered. A turn gets onto the list by the
+// commit that carries its answer, and off it by the one that carries the notes; so a crash costs another look at it, and no answer
+// waits for one.
+
+const (
+	extractBatch    = 16
+	extractAttempts = 3
+	extractPause    = time.Minute // before what failed is tried again
+)
+
+// extracts tells whether this turn is looked through for what is worth remembering.
+func (t *turn) extracts() bool { return t.gen.Tasks.Extract && !t.silent && len(t.steps.user.Said) > 0 }
+
+func (r *Runner) wakeExtraction() {
+	select {
+	case r.ended <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// Remember goes through the turns that wait, until ctx ends.
+func (r *Runner) Remember(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-r.ended:
+		case <-timer.C:
+		}
+		if r.rememberAll(ctx) {
+			timer.Reset(extractPause)
+		}
+	}
+}
+
+// rememberAll looks at each turn on the list once, and tells whether some are left.
+func (r *Runner) rememberAll(ctx context.Context) (left bool) {
+	tried := map[string]bool{}
+	for ctx.Err() == nil {
+		waiting, err := r.cfg.Store.PendingExtractions(ctx, extractBatch+len(tried))
+		if err != nil {
+			if ctx.Err() == nil {
+				r.cfg.Log.Error("list the turns to remember from", "error", err)
+			}
+			return true
+		}
+		fresh := 0
+		for _, e := range waiting {
+			if tried[e.Turn.ID] {
+				continue
+			}
+			tried[e.Turn.ID] = true
+			fresh++
+			r.remember(ctx, e)
+		}
+		if fresh == 0 {
+			return len(waiting) > 0
+		}
+	}
+	return false
+}
+
+// remember looks at one turn. After some failures it is given up: nobody was promised anything.
+func (r *Runner) remember(ctx context.Context, e store.Extraction) {
+	gen, policies := r.cfg.Generation()
+	policies.Release()
+	notes, err := r.extract(ctx, gen, e.Turn)
+	log := r.cfg.Log.With("turn", e.Turn.ID)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err == nil:
+		err = r.cfg.Store.FinishExtraction(ctx, e.Turn.ID, notes, gen.Tasks.MaxNotes)
+		if err == nil && len(notes) > 0 {
+			log.Info("notes taken", "agent", e.Turn.Agent, "person", e.Turn.Sender, "notes", len(notes))
+		}
+	case e.Attempts+1 < extractAttempts:
+		log.Warn("nothing could be taken out of a turn to remember; trying again later", "error", err)
+		err = r.cfg.Store.RetryExtraction(ctx, e.Turn.ID)
+	default:
+		log.Warn("nothing is remembered of a turn", "attempts", e.Attempts+1, "error", err)
+		err = r.cfg.Store.FinishExtraction(ctx, e.Turn.ID, nil, gen.Tasks.MaxNotes)
+	}
+	if err != nil && ctx.Err() == nil {
+		log.Error("keep what was taken out of a turn", "error", err)
+	}
+}
+
+// extract makes the notes of a turn: what its sender said and was answered, with the labels of all that the session had touched.
+func (r *Runner) extract(ctx context.Context, gen *Generation, turn store.Turn) ([]store.Note, error) {
+	if !gen.Tasks.Extract || gen.Agents[turn.Agent] == nil {
+		return nil, nil
+	}
+	steps, err := r.cfg.Store.Steps(ctx, turn.ID)
+	if err != nil {
+		return nil, err
+	}
+	ts, err := decodeTurn(steps)
+	if err != nil {
+		return nil, err
+	}
+	known, err := r.cfg.Store.SearchNotes(ctx, store.NoteQuery{Agent: turn.Agent, Persons: []string{turn.Sender}, Limit: 100})
+	if err != nil {
+		return nil, err
+	}
+	account := Account{Session: turn.Session, Turn: turn.ID, Sender: turn.Sender, Agent: turn.Agent}
+	desk := r.tasksFor(ctx, gen, account, nil)
+	facts, err := desk.Facts(ctx, ts.said(), ts.answer(), extractedKeys(known))
+	if err != nil {
+		return nil, err
+	}
+	var touched session
+	touched.touched(&ts)
+	labels := tool.JoinLabels(touched.labels, []string{store.Extracted})
+	var notes []store.Note
+	for _, f := range facts {
+		notes = append(notes, store.Note{
+			Agent: turn.Agent, Person: turn.Sender, Key: f.Key, Text: f.Text, By: turn.Sender, Turn: turn.ID, Labels: labels, Updated: r.cfg.Now().UTC(),
+		})
+	}
+	return notes, nil
+}
+
+// extractedKeys are those that an extraction may replace.
+func extractedKeys(known []store.Note) []string {
+	var keys []string
+	for _, n := range known {
+		if slices.Contains(n.Labels, store.Extracted) {
+			keys = append(keys, n.Key)
+		}
+	}
+	return keys
+}
+
+// said is what the turn's sender wrote.
+func (t *turnSteps) said() string {
+	var lines []string
+	for _, s := range t.user.Said {
+		lines = append(lines, s.Text)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// answer is the text that ended the turn.
+func (t *turnSteps) answer() string {
+	if len(t.entries) == 0 {
+		return ""
+	}
+	return t.entries[len(t.entries)-1].answer.Message.Text
+}

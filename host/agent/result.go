@@ -1,0 +1,60 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/task"
+	"github.com/flynnhost/flynn/host/tool"
+)
+
+// wholeResult is how much of a result is kept where results are summed up, in bytes.
+const wholeResult = 1 << 20
+
+// maxResult is the bound that the runner keeps a call's text to; 0 is its own.
+func (t *turn) maxResult(c model.ToolCall) int {
+	if t.gen.Tasks.ResultMax == 0 || c.Name == tool.ReadResult {
+		return 0
+	}
+	return wholeResult
+}
+
+// refine looks a result through before the model is given it, and shortens it. The labels of the result stay with all that is made
+// of it.
+func (t *turn) refine(ctx context.Context, c model.ToolCall, res tool.Result) tool.Result {
+	if t.gen.Tasks.Classify && untrusted(res.Labels) && t.tasks().Suspect(ctx, c.Name, res.Text) {
+		res.Labels = append(slices.Clip(res.Labels), tool.Suspect)
+	}
+	if t.maxResult(c) > 0 && len(res.Text) > t.gen.Tasks.ResultMax {
+		res.Text = t.shorten(ctx, c, res)
+	}
+	return res
+}
+
+// untrusted tells whether anything of a result came from a page or from a tool that is not Flynn's own.
+func untrusted(labels []string) bool {
+	return slices.ContainsFunc(labels, func(l string) bool { return strings.HasPrefix(l, "web:") || strings.HasPrefix(l, "tool:") })
+}
+
+// shorten shows both ends of a result and a summary of it, and keeps the whole. Without a summary more of the ends is shown.
+func (t *turn) shorten(ctx context.Context, c model.ToolCall, res tool.Result) string {
+	kept := store.KeptResult{
+		ID: store.NewID(t.cfg.Now()), Session: t.row.Session, Tool: c.Name, Text: res.Text, Labels: res.Labels, At: t.cfg.Now().UTC(),
+	}
+	t.uses.keep(kept)
+	limit := t.gen.Tasks.ResultMax
+	where := fmt.Sprintf("The whole can be read with %s, id %q.", tool.ReadResult, kept.ID)
+	summary, err := t.tasks().ShortenResult(ctx, c.Name, res.Text)
+	if err != nil {
+		t.cfg.Log.Warn("a result is not summed up", "turn", t.row.ID, "tool", c.Name, "error", err)
+		head, tail := task.Ends(res.Text, limit/2, limit/4)
+		return fmt.Sprintf("%s\n\n[... %d bytes left out. %s ...]\n\n%s", head, len(res.Text)-len(head)-len(tail), where, tail)
+	}
+	head, tail := task.Ends(res.Text, limit/4, limit/8)
+	return fmt.Sprintf("%s\n\n[... %d bytes left out. A model sums the whole up so:\n  %s\n%s ...]\n\n%s", head,
+		len(res.Text)-len(head)-len(tail), indented.Replace(summary), where, tail)
+}

@@ -1,0 +1,134 @@
+package agent
+
+import (
+	"context"
+	"sync"
+
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/task"
+)
+
+// Tasks is what the configuration says of the host's own uses of models.
+type Tasks struct {
+	Tiers map[task.Name]task.Tier
+	// ThresholdPct of an agent's window may be taken before the turns up to the last KeepTurns give way to a summary of at most
+	// SummaryTokens. 0 never compacts.
+	ThresholdPct, KeepTurns, SummaryTokens int
+	// ResultMax is how many bytes of a result are shown before it is summed up; 0 shows what the runner lets through.
+	ResultMax int
+	// Classify looks for orders in what comes from the web.
+	Classify bool
+	// Extract notes what is worth remembering after a turn, of at most MaxNotes for each person; Recall shows it again.
+	Extract, Recall bool
+	MaxNotes        int
+}
+
+// TaskStep is one use of a model by the host itself, in a turn.
+type TaskStep = task.Use
+
+// uses are the calls for tasks that no commit has yet. Tasks of one turn may run side by side.
+type uses struct {
+	mu   sync.Mutex
+	list []task.Use
+	kept []store.KeptResult // whole results, likewise
+	paid []store.Usage
+}
+
+func (u *uses) add(use task.Use) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.list = append(u.list, use)
+}
+
+func (u *uses) keep(r store.KeptResult) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.kept = append(u.kept, r)
+}
+
+func (u *uses) pay(rows []store.Usage) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.paid = append(u.paid, rows...)
+}
+
+func (u *uses) take() ([]task.Use, []store.KeptResult, []store.Usage) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	list, kept, paid := u.list, u.kept, u.paid
+	u.list, u.kept, u.paid = nil, nil, nil
+	return list, kept, paid
+}
+
+// tasks is the desk for what the host asks a model in this turn.
+func (t *turn) tasks() task.Desk {
+	account := Account{Session: t.row.Session, Turn: t.row.ID, Step: t.steps.next, Sender: t.row.Sender, Agent: t.row.Agent}
+	return task.Desk{
+		Models: taskModels{t.Runner, t.gen, account, t.uses.pay}, Tiers: t.gen.Tasks.Tiers, Session: t.row.Session, Used: t.uses.add,
+	}
+}
+
+// taskModels are where the calls of tasks go: like an agent's, they are metered.
+type taskModels struct {
+	runner  *Runner
+	gen     *Generation
+	account Account
+	paid    func([]store.Usage) // takes what has to be committed
+}
+
+// Ask implements task.Models.
+func (m taskModels) Ask(ctx context.Context, name task.Name, tier string, req model.Request) (model.Response, error) {
+	account := m.account
+	account.Task = string(name)
+	resp, rows, err := m.runner.Metered(ctx, m.gen, account, tier, req, func(model.Delta) {})
+	m.paid(rows)
+	return resp, err
+}
+
+// tasksFor is the desk for what is asked outside a turn. What was paid is committed by itself.
+func (r *Runner) tasksFor(ctx context.Context, gen *Generation, account Account, used func(task.Use)) task.Desk {
+	paid := func(rows []store.Usage) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), usageTimeout)
+		defer cancel()
+		if err := r.cfg.Store.AddUsage(ctx, rows); err != nil {
+			r.cfg.Log.Error("usage could not be kept", "session", account.Session, "error", err)
+		}
+	}
+	return task.Desk{Models: taskModels{r, gen, account, paid}, Tiers: gen.Tasks.Tiers, Session: account.Session, Used: used}
+}
+
+// recordUses makes steps of the tasks that ran since the last commit. The session has used what they took; the turn's own limit
+// is about its agent's calls.
+func (t *turn) recordUses() {
+	list, kept, paid := t.uses.take()
+	t.pending.Usage = append(t.pending.Usage, paid...)
+	for _, u := range list {
+		t.used.add(u.Usage)
+		t.step(store.StepTask, u)
+	}
+	t.pending.Results = append(t.pending.Results, kept...)
+}
+
+// think answers a question of the tool think.hard.
+func (t *turn) think(ctx context.Context, question string) (string, error) {
+	answer, err := t.tasks().Think(ctx, question)
+	if err != nil && ctx.Err() == nil {
+		t.cfg.Log.Warn("a hard question has no answer", "turn", t.row.ID, "error", err)
+		return "", plainError("no answer: " + forPeople(err))
+	}
+	return answer, err
+}
+
+// sum is what uses of a model have cost together.
+func sum(list []task.Use) model.Usage {
+	var all model.Usage
+	for _, u := range list {
+		all.Input += u.Usage.Input
+		all.Output += u.Usage.Output
+		all.CacheRead += u.Usage.CacheRead
+		all.CacheWrite += u.Usage.CacheWrite
+		all.CostUSD += u.Usage.CostUSD
+	}
+	return all
+}

@@ -1,0 +1,51 @@
+package shell
+
+import (
+	"errors"
+	"slices"
+	"strings"
+)
+
+// Pattern is a line with stars. Each star stands for one argument that is no option; everything else stands for itself.
+type Pattern struct{ line Line }
+
+// ParsePattern reads a pattern. It has the grammar of a line; a star is a word of its own, and never the program.
+func ParsePattern(text string) (Pattern, error) {
+	line, err := parse(text, true)
+	if err != nil {
+		return Pattern{}, err
+	}
+	p := Pattern{line}
+	if !p.stars() {
+		return p, errors.New("it has no star that stands for an argument")
+	}
+	return p, nil
+}
+
+func (p Pattern) stars() bool {
+	return slices.ContainsFunc(p.line.Commands, func(c Command) bool { return slices.ContainsFunc(c, func(w Word) bool { return w.Any }) })
+}
+
+// Line is the pattern itself.
+func (p Pattern) Line() Line { return p.line }
+
+// Match tells whether the whole line fits, from its first word to its last.
+func (p Pattern) Match(l Line) bool {
+	if !slices.Equal(p.line.Joins, l.Joins) || len(p.line.Commands) != len(l.Commands) {
+		return false
+	}
+	for i, c := range p.line.Commands {
+		if !slices.EqualFunc(c, l.Commands[i], fits) {
+			return false
+		}
+	}
+	return true
+}
+
+// fits compares a word with one of a pattern. What begins like an option would let a star choose what the program does.
+func fits(pattern, w Word) bool {
+	if !pattern.Any {
+		return !w.Any && pattern.Text == w.Text
+	}
+	return w.Text != "" && !strings.ContainsAny(w.Text[:1], "-+@!(")
+}

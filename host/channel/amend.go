@@ -1,0 +1,88 @@
+package channel
+
+import (
+	"context"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// A reply that amends an earlier one of its turn adds its text to it and takes its buttons away, where the channel can edit its
+// messages. It is a row of the outbox like any other, behind the earlier one in its conversation's lane, so it outlives the host.
+// An edit can be repeated without harm. Where it cannot be made there is nothing to send: what the text says, its turn says too.
+
+// noteAmended and noteLeft say what became of an amendment.
+const (
+	noteAmended = "amended"
+	noteLeft    = "the message stays as it is"
+)
+
+func (d *delivery) amend(ctx context.Context, s Sender) (done bool, wait time.Duration, err error) {
+	earlier, ok, err := d.amended(ctx)
+	if err != nil {
+		return false, 0, err
+	}
+	to, can := s.(Drafter)
+	if !ok || !can || !abilities(s).Edit {
+		return d.amendEnds(ctx, noteLeft)
+	}
+	next := d.row
+	next.Attempts++
+	if err := d.save(ctx, next); err != nil {
+		return false, 0, err
+	}
+	e, failed := d.edit(ctx, to, earlier)
+	switch {
+	case e.Applied:
+		return d.amendEnds(ctx, noteAmended)
+	case e.RetryAfter > 0:
+		next.NextTry = d.cfg.Now().Add(e.RetryAfter).UTC()
+		return false, e.RetryAfter, d.save(ctx, next)
+	case e.Never, e.Stale, next.Attempts >= maxEdits:
+		d.log.Info("a message keeps its buttons", "error", failed)
+		return d.amendEnds(ctx, noteLeft)
+	}
+	return false, backoff(next.Attempts), nil
+}
+
+// amended finds the earlier reply, if it was delivered.
+func (d *delivery) amended(ctx context.Context) (store.OutboxRow, bool, error) {
+	rows, err := d.cfg.Store.Replies(ctx, d.row.Turn)
+	if err != nil {
+		if ctx.Err() != nil {
+			return store.OutboxRow{}, false, err
+		}
+		d.log.Error("look for the reply to amend", "error", err)
+		return store.OutboxRow{}, false, nil
+	}
+	for _, r := range rows {
+		if r.Reply.Key == d.row.Reply.Amends {
+			return r, r.State == store.OutboxSent && len(r.PlatformIDs) > 0, nil
+		}
+	}
+	return store.OutboxRow{}, false, nil
+}
+
+// edit changes the last message that the earlier reply was sent as: it has the buttons.
+func (d *delivery) edit(ctx context.Context, to Drafter, earlier store.OutboxRow) (Edited, error) {
+	text := earlier.Reply.Text
+	if n := len(earlier.Parts); n > 0 {
+		text = earlier.Parts[n-1]
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), draftTimeout)
+	defer cancel()
+	return to.Edit(ctx, Edit{
+		Conversation: d.row.Reply.Conversation, MessageID: earlier.PlatformIDs[len(earlier.PlatformIDs)-1], Revision: revision(d.cfg.Now(), 0) + 1,
+		Text: text + "\n\n" + d.row.Reply.Text, Final: true,
+	})
+}
+
+func (d *delivery) amendEnds(ctx context.Context, note string) (done bool, wait time.Duration, err error) {
+	next := d.row
+	next.State, next.Note = store.OutboxSent, note
+	if note == noteAmended {
+		d.cfg.Count(next.Reply.Channel, string(message.Sent))
+	}
+	return true, 0, d.save(ctx, next)
+}

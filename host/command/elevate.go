@@ -1,0 +1,88 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Elevator begins and ends elevated mode.
+type Elevator interface {
+	// Begin begins it, or returns in a sentence why the sender may not.
+	Begin(ctx context.Context, m message.Message, state string, span time.Duration) (e store.Elevation, refused string, err error)
+	// End ends what holds in a conversation and tells whether anything did.
+	End(ctx context.Context, conversation, by, why string) (bool, error)
+	// Of returns what holds in a conversation.
+	Of(ctx context.Context, conversation string) (store.Elevation, bool, error)
+}
+
+// usualSpan is how long elevated mode holds when nothing else is said.
+const usualSpan = 15 * time.Minute
+
+const elevatedUsage = "Write `/elevated ask 15m`, `/elevated on 15m` or `/elevated off`."
+
+// elevate carries out /elevated.
+func (d *Desk) elevate(ctx context.Context, m message.Message, arg string) (string, error) {
+	words := strings.Fields(strings.ToLower(arg))
+	span, ok := usualSpan, true
+	if len(words) == 2 {
+		span, ok = ReadSpan(words[1])
+	}
+	switch {
+	case len(words) == 0:
+		return d.elevatedNow(ctx, m.ConversationKey())
+	case words[0] == "off" && len(words) == 1:
+		return d.lower(ctx, m)
+	case words[0] != "ask" && words[0] != "on", len(words) > 2, !ok:
+		return elevatedUsage, nil
+	}
+	e, refused, err := d.cfg.Elevated.Begin(ctx, m, words[0], span)
+	if err != nil || refused != "" {
+		return refused, err
+	}
+	return banner(e) + "`/elevated off` ends it.", nil
+}
+
+// lower ends elevated mode. In a group only owners may: to everybody else it is none of their business.
+func (d *Desk) lower(ctx context.Context, m message.Message) (string, error) {
+	if m.Conversation.Kind != message.DM && !d.owner(m) {
+		return "Only owners can end elevated mode in a group.", nil
+	}
+	ended, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), m.SenderKey(), "by /elevated off")
+	switch {
+	case err != nil:
+		return "", err
+	case ended:
+		return "Elevated mode has ended.", nil
+	}
+	return "Elevated mode is off.", nil
+}
+
+func (d *Desk) elevatedNow(ctx context.Context, conversation string) (string, error) {
+	text, err := d.banner(ctx, conversation)
+	if err == nil && text == "" {
+		text = "Elevated mode is off. " + elevatedUsage
+	}
+	return strings.TrimSpace(text), err
+}
+
+// banner says that elevated mode holds, or nothing.
+func (d *Desk) banner(ctx context.Context, conversation string) (string, error) {
+	e, holds, err := d.cfg.Elevated.Of(ctx, conversation)
+	if err != nil || !holds {
+		return "", err
+	}
+	return banner(e), nil
+}
+
+func banner(e store.Elevation) string {
+	what := "commands leave the sandbox, each after an approval"
+	if e.State == "on" {
+		what = "commands leave the sandbox WITHOUT an approval"
+	}
+	return fmt.Sprintf("**Elevated mode (%s)** until %s: %s, for agents that may, when %s asks. ", e.State, e.Until.UTC().Format("15:04 MST"), what, e.Sender)
+}

@@ -1,0 +1,67 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Compaction is what an order to compact a conversation came to.
+type Compaction struct {
+	Text    string
+	Summary *store.Summary // nil where there is none
+	Applied func()         // to be called once it is committed
+}
+
+// forgetAll is the word for every note about the sender.
+const forgetAll = "all"
+
+// forget deletes what agents remember about the sender. In a group nothing is said of what it was.
+func (d *Desk) forget(ctx context.Context, m message.Message, c Command) (string, error) {
+	q := store.NoteQuery{Persons: d.cfg.Persons(m.SenderKey())}
+	if c.Arg == "" {
+		return d.remembered(ctx, m, q)
+	}
+	if c.Arg != forgetAll {
+		q.Key = c.Arg
+	}
+	gone, err := d.cfg.Store.ForgetNotes(ctx, q)
+	switch {
+	case err != nil:
+		return "", err
+	case len(gone) == 0 && q.Key != "":
+		return "Nothing is remembered about you under that key. `/forget` lists what is, in a private chat.", nil
+	case len(gone) == 1:
+		return "Forgotten: 1 note.", nil
+	}
+	return fmt.Sprintf("Forgotten: %d notes.", len(gone)), nil
+}
+
+// remembered lists the keys of what is remembered about the sender.
+func (d *Desk) remembered(ctx context.Context, m message.Message, q store.NoteQuery) (string, error) {
+	if m.Conversation.Kind != message.DM {
+		return "Write `/forget` in a private chat to see what is remembered about you, or `/forget all`.", nil
+	}
+	notes, err := d.cfg.Store.SearchNotes(ctx, q)
+	if err != nil {
+		return "", err
+	}
+	if len(notes) == 0 {
+		return "Nothing is remembered about you.", nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Remembered about you (%d), to be forgotten by `/forget KEY` or `/forget all`:\n", len(notes))
+	for _, n := range notes[:min(len(notes), maxRemembered)] {
+		fmt.Fprintf(&b, "\n- `%s` (%s)", strings.ReplaceAll(n.Key, "`", "'"), n.Agent)
+	}
+	if len(notes) > maxRemembered {
+		fmt.Fprintf(&b, "\n- and %d more", len(notes)-maxRemembered)
+	}
+	return b.String(), nil
+}
+
+// maxRemembered bounds the notes that are listed.
+const maxRemembered = 30

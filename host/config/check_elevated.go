@@ -1,0 +1,20 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// elevated checks that everybody who may begin elevated mode is named outright: a pattern would let in who was not thought of.
+func (c *checker) elevated() {
+	at := keyPath{"elevated"}
+	for i, sender := range c.cfg.Elevated.Senders {
+		channel, id, ok := strings.Cut(sender, ":")
+		if !ok || channel == "" || id == "" || strings.ContainsAny(sender, "*?[]{}!") {
+			c.report(at.child("senders").index(i), fmt.Sprintf("%q is not the id of one sender", sender), `write one like "telegram:12345"`)
+		}
+	}
+	if c.cfg.Elevated.Enabled && len(c.cfg.Elevated.Senders) == 0 {
+		c.report(at.child("enabled"), "nobody may begin elevated mode", `name owners: senders = ["telegram:12345"]`)
+	}
+}

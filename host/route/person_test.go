@@ -1,0 +1,21 @@
+package route
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/flynnhost/flynn/host/config"
+)
+
+func TestPersons(t *testing.T) {
+	s := NewScope(config.Sessions{Links: map[string][]string{"ann": {"irc:ann", "mail:ann@x", "telegram:7"}, "bob": {"irc:bob"}}})
+	for who, want := range map[string][]string{
+		"mail:ann@x": {"mail:ann@x", "irc:ann", "telegram:7"},
+		"irc:bob":    {"irc:bob"},
+		"irc:eve":    {"irc:eve"},
+	} {
+		if got := s.Persons(who); !slices.Equal(got, want) {
+			t.Errorf("%s is %q, want %q", who, got, want)
+		}
+	}
+}

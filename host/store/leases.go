@@ -1,0 +1,121 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// GrantScope is how far a grant reaches beyond the call that it was asked for.
+type GrantScope string
+
+// The scopes of grants that outlive one call.
+const (
+	GrantSession  GrantScope = "session"  // the same call again in its session
+	GrantStanding GrantScope = "standing" // the same call again until the grant expires
+)
+
+// Grant is a lease: calls that it covers need no person until it ends. It covers a call whose every fact below is the same.
+type Grant struct {
+	ID        string          `json:"id"` // of the request that it answers
+	Scope     GrantScope      `json:"scope"`
+	Tool      string          `json:"tool"`
+	Args      json.RawMessage `json:"args"`              // canonical; of the call that was shown
+	Pattern   string          `json:"pattern,omitempty"` // of command lines, in place of the one in Args
+	Programs  []string        `json:"programs,omitempty"`
+	Agent     string          `json:"agent"`
+	Session   string          `json:"session"` // counts for GrantSession; of the request otherwise
+	Dir       string          `json:"dir"`
+	Where     string          `json:"where"`
+	Sandbox   string          `json:"sandbox"` // digest of what the sandbox is made of, or "host"
+	Policy    string          `json:"policy"`
+	Requester string          `json:"requester"`
+	Reasons   []string        `json:"reasons,omitempty"` // why a person was asked; what is asked for another reason is not covered
+	Granter   string          `json:"granter"`
+	Created   time.Time       `json:"created"`
+	Expires   time.Time       `json:"expires"`
+	Uses      int64           `json:"uses"` // beyond the call that was asked for
+	LastUsed  time.Time       `json:"last_used,omitzero"`
+	Ended     time.Time       `json:"ended,omitzero"` // by a person, before it expired
+	EndedBy   string          `json:"ended_by,omitempty"`
+}
+
+// Open tells whether the grant still covers anything.
+func (g Grant) Open(now time.Time) bool { return g.Ended.IsZero() && now.Before(g.Expires) }
+
+// Grants keeps leases. What changes one leaves an audit row in the same transaction.
+type Grants interface {
+	// GrantApproval moves the pending request g.ID to consumed and adds the grant, which is what lets the call run, or returns
+	// ErrConflict.
+	GrantApproval(ctx context.Context, g Grant, row AuditRow) error
+	// Grant returns one grant, or ErrNotFound.
+	Grant(ctx context.Context, id string) (Grant, error)
+	// OpenGrants returns the grants of an agent for a tool that are open, oldest first.
+	OpenGrants(ctx context.Context, agent, tool string, now time.Time) ([]Grant, error)
+	// ListGrants returns the latest grants, oldest first.
+	ListGrants(ctx context.Context, limit int) ([]Grant, error)
+	// UseGrant counts a use; ErrConflict if the grant is not open at row.At.
+	UseGrant(ctx context.Context, id string, row AuditRow) error
+	// EndGrant ends a grant at row.At by row.Actor; ErrConflict if it is not open.
+	EndGrant(ctx context.Context, id string, row AuditRow) error
+}
+
+// Elevation lets the machine tools of a conversation leave the sandbox for a time.
+type Elevation struct {
+	Conversation string    `json:"conversation"` // "channel:conversation"
+	State        string    `json:"state"`        // ask or on
+	Sender       string    `json:"sender"`       // who asked for it; it is good for the calls of no other
+	Began        time.Time `json:"began"`
+	Until        time.Time `json:"until"`
+}
+
+// Elevations keeps them, one for each conversation. What changes one leaves an audit row in the same transaction.
+type Elevations interface {
+	// Elevate begins an elevation, in place of the one that may be there.
+	Elevate(ctx context.Context, e Elevation, row AuditRow) error
+	// Elevation returns that of a conversation, or ErrNotFound. It may be over.
+	Elevation(ctx context.Context, conversation string) (Elevation, error)
+	// Elevations returns all, by conversation.
+	Elevations(ctx context.Context) ([]Elevation, error)
+	// EndElevation removes one that began at a time; ErrConflict if it is not there any more.
+	EndElevation(ctx context.Context, conversation string, began time.Time, row AuditRow) error
+}
+
+// AuditRow is one thing that somebody has allowed, used or ended.
+type AuditRow struct {
+	ID      int64     `json:"id"`
+	At      time.Time `json:"at"`
+	Kind    string    `json:"kind"`    // see the constants
+	Subject string    `json:"subject"` // id of the grant or request, or the conversation
+	Actor   string    `json:"actor"`   // "instance:platform-id"; empty for the host itself
+	Session string    `json:"session,omitempty"`
+	Agent   string    `json:"agent,omitempty"`
+	Tool    string    `json:"tool,omitempty"`
+	Turn    string    `json:"turn,omitempty"`
+	Detail  string    `json:"detail,omitempty"` // for people
+}
+
+// Kinds of audit rows.
+const (
+	AuditGranted      = "grant"          // a lease was given
+	AuditGrantUsed    = "grant_used"     // a lease let a call run
+	AuditGrantEnded   = "grant_ended"    // a person took a lease back
+	AuditElevated     = "elevated"       // elevated mode began
+	AuditElevatedUsed = "elevated_used"  // it let a call leave the sandbox
+	AuditElevatedEnd  = "elevated_ended" // by a person, or its time was up
+)
+
+// AuditFilter selects audit rows; zero fields select all.
+type AuditFilter struct {
+	Kind    string
+	Subject string
+	Since   time.Time
+	Limit   int // the latest so many; 1000
+}
+
+// Audit keeps the rows for good.
+type Audit interface {
+	AddAudit(ctx context.Context, rows []AuditRow) error
+	// ListAudit returns rows in the order in which they came.
+	ListAudit(ctx context.Context, f AuditFilter) ([]AuditRow, error)
+}

@@ -1,0 +1,104 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Note is one remembered piece of text.
+type Note struct {
+	ID      int64     `json:"id"`
+	Agent   string    `json:"agent"`
+	Person  string    `json:"person,omitempty"` // sender key of whom it is about; "" is the agent's own, for whoever talks to it
+	Key     string    `json:"key"`              // unique per agent and person
+	Text    string    `json:"text"`
+	By      string    `json:"by"`             // sender who caused it
+	Turn    string    `json:"turn,omitempty"` // in which it was written; "" in notes of an older flynn
+	Labels  []string  `json:"labels,omitempty"`
+	Updated time.Time `json:"updated"`
+}
+
+// Own is the scope of notes that are about no person.
+const Own = ""
+
+// NoteQuery selects notes; zero fields select all.
+type NoteQuery struct {
+	Agent string
+	// Persons are the scopes to look in, Own among them where the agent's own notes are meant; nil is every scope.
+	Persons []string
+	Key     string
+	ID      int64
+	// Words have to occur, in key or text, all of them or, with Any, at least one. Best matches come first, else the latest.
+	Words string
+	Any   bool
+	Limit int // 0 is 1,000
+}
+
+// Memory keeps notes with full-text search.
+type Memory interface {
+	// WriteNote writes a note, or replaces the one under its key. Where a new one would exceed max notes of its agent and person
+	// it is ErrNoRoom; max 0 is no bound.
+	WriteNote(ctx context.Context, n Note, max int) error
+	ReadNote(ctx context.Context, agent, person, key string) (Note, error)
+	SearchNotes(ctx context.Context, q NoteQuery) ([]Note, error)
+	// ForgetNotes deletes what a query selects, whatever its limit, and returns what it was. Words have to be empty.
+	ForgetNotes(ctx context.Context, q NoteQuery) ([]Note, error)
+}
+
+// Extraction is an ended turn from which what is worth remembering is still to be taken.
+type Extraction struct {
+	Turn     Turn
+	Attempts int
+}
+
+// Extractions are the turns that wait so. A turn gets among them by the commit that ends it.
+type Extractions interface {
+	PendingExtractions(ctx context.Context, limit int) ([]Extraction, error)
+	// FinishExtraction writes the notes and takes the turn off the list, in one transaction; ErrConflict where it is not on it.
+	// A note that was written on purpose is not replaced. Where the notes of one scope become more than max, the oldest of those that
+	// an extraction wrote go.
+	FinishExtraction(ctx context.Context, turn string, notes []Note, max int) error
+	// RetryExtraction counts an attempt that failed.
+	RetryExtraction(ctx context.Context, turn string) error
+}
+
+// Extracted is the label of what a model proposed to remember.
+const Extracted = "memory:extracted"
+
+// Summary stands for the older turns of a session in what a model is shown. The turns stay where they are.
+type Summary struct {
+	ID      string // sorts by time among the ids of turns
+	Session string
+	Through string // the last turn that it stands for
+	Turns   int    // how many it stands for, those of the summary before it included
+	Text    string
+	Labels  []string // of the session when it was made
+	By      string   // the turn or command in which it was made
+	Tokens  int64    // that making it took
+	CostUSD float64
+	At      time.Time
+}
+
+// Summaries keeps summaries, old ones too. They come by CommitTurn, or by Settle where somebody asked for one.
+type Summaries interface {
+	// LatestSummary returns the one in force, or ErrNotFound.
+	LatestSummary(ctx context.Context, session string) (Summary, error)
+	// TranscriptAfter is Transcript without the turns up to one.
+	TranscriptAfter(ctx context.Context, session, turn string, turns int) ([]Step, error)
+}
+
+// KeptResult is the whole of a tool's result of which a step shows a part.
+type KeptResult struct {
+	ID      string
+	Session string
+	Tool    string
+	Text    string
+	Labels  []string
+	At      time.Time
+}
+
+// Results keeps them; they come by CommitTurn.
+type Results interface {
+	// KeptResult returns one of a session; ErrNotFound.
+	KeptResult(ctx context.Context, session, id string) (KeptResult, error)
+}

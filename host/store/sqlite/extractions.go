@@ -1,0 +1,68 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// PendingExtractions implements store.Extractions.
+func (s *Store) PendingExtractions(ctx context.Context, limit int) ([]store.Extraction, error) {
+	return list(ctx, s.read, func(scan func(...any) error) (store.Extraction, error) {
+		var e store.Extraction
+		var err error
+		e.Turn, err = scanTurn(func(dest ...any) error { return scan(append([]any{&e.Attempts}, dest...)...) })
+		return e, err
+	}, "SELECT attempts, "+turnColumns+" FROM extractions JOIN turns ON turns.id = extractions.turn ORDER BY id LIMIT ?", limit)
+}
+
+// FinishExtraction implements store.Extractions.
+func (s *Store) FinishExtraction(ctx context.Context, turn string, notes []store.Note, max int) error {
+	var labels [][]byte
+	for _, n := range notes {
+		b, err := json.Marshal(n.Labels)
+		if err != nil {
+			return fmt.Errorf("encode labels: %w", err)
+		}
+		labels = append(labels, b)
+	}
+	err := s.writer.write(ctx, func(w *writer) error {
+		n, err := w.changed("DELETE FROM extractions WHERE turn = ?", turn)
+		if err != nil {
+			return err
+		}
+		if n != 1 {
+			return store.ErrConflict
+		}
+		for i, n := range notes {
+			if err := w.putExtracted(n, labels[i]); err != nil {
+				return err
+			}
+		}
+		return w.makeRoom(notes, max)
+	})
+	if err != nil {
+		return fmt.Errorf("finish the extraction of turn %s: %w", turn, err)
+	}
+	return nil
+}
+
+// makeRoom deletes the oldest notes that extractions wrote, where the notes' scopes have become too large.
+func (w *writer) makeRoom(notes []store.Note, max int) error {
+	for _, n := range notes {
+		if err := w.exec(`DELETE FROM notes WHERE id IN (SELECT id FROM notes WHERE agent = ?1 AND person = ?2 AND extracted ORDER BY updated, id
+			LIMIT (SELECT max(count(*) - ?3, 0) FROM notes WHERE agent = ?1 AND person = ?2))`, n.Agent, n.Person, max); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RetryExtraction implements store.Extractions.
+func (s *Store) RetryExtraction(ctx context.Context, turn string) error {
+	return s.writer.write(ctx, func(w *writer) error {
+		return w.exec("UPDATE extractions SET attempts = attempts + 1 WHERE turn = ?", turn)
+	})
+}

@@ -1,0 +1,116 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// GrantApproval implements store.Grants.
+func (s *Store) GrantApproval(ctx context.Context, g store.Grant, row store.AuditRow) error {
+	err := s.writer.write(ctx, func(w *writer) error {
+		a, err := scanApproval(func(dest ...any) error {
+			return w.row("SELECT body FROM approvals WHERE id = ? AND state = ?", []any{g.ID, store.ApprovalPending}, dest...)
+		})
+		if err != nil {
+			return conflict(err)
+		}
+		a.State, a.Decider, a.Decided, a.Scope = store.ApprovalConsumed, g.Granter, row.At.UTC(), g.Scope
+		body, err := json.Marshal(a)
+		if err != nil {
+			return err
+		}
+		if err := w.exec("UPDATE approvals SET state = ?, body = ? WHERE id = ?", a.State, body, a.ID); err != nil {
+			return err
+		}
+		if body, err = json.Marshal(g); err != nil {
+			return err
+		}
+		n, err := w.changed("INSERT INTO grants (id, agent, tool, open_until, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+			g.ID, g.Agent, g.Tool, nanos(g.Expires), body)
+		if err == nil && n != 1 {
+			err = store.ErrConflict
+		}
+		if err != nil {
+			return err
+		}
+		return w.audit(row)
+	})
+	if err != nil {
+		return fmt.Errorf("grant %s: %w", g.ID, err)
+	}
+	return nil
+}
+
+// Grant implements store.Grants.
+func (s *Store) Grant(ctx context.Context, id string) (store.Grant, error) {
+	g, err := one(ctx, s.read, scanGrant, "SELECT body FROM grants WHERE id = ?", id)
+	if err != nil {
+		return g, fmt.Errorf("read grant %q: %w", id, err)
+	}
+	return g, nil
+}
+
+// OpenGrants implements store.Grants.
+func (s *Store) OpenGrants(ctx context.Context, agent, tool string, now time.Time) ([]store.Grant, error) {
+	return list(ctx, s.read, scanGrant, "SELECT body FROM grants WHERE agent = ? AND tool = ? AND open_until > ? ORDER BY seq", agent, tool, nanos(now))
+}
+
+// ListGrants implements store.Grants.
+func (s *Store) ListGrants(ctx context.Context, limit int) ([]store.Grant, error) {
+	latest, err := list(ctx, s.read, scanGrant, "SELECT body FROM grants ORDER BY seq DESC LIMIT ?", limit)
+	slices.Reverse(latest)
+	return latest, err
+}
+
+// UseGrant implements store.Grants.
+func (s *Store) UseGrant(ctx context.Context, id string, row store.AuditRow) error {
+	return s.changeGrant(ctx, id, row, func(g *store.Grant) { g.Uses, g.LastUsed = g.Uses+1, row.At.UTC() })
+}
+
+// EndGrant implements store.Grants.
+func (s *Store) EndGrant(ctx context.Context, id string, row store.AuditRow) error {
+	return s.changeGrant(ctx, id, row, func(g *store.Grant) { g.Ended, g.EndedBy = row.At.UTC(), row.Actor })
+}
+
+// changeGrant changes a grant that is open, with the audit row that says so.
+func (s *Store) changeGrant(ctx context.Context, id string, row store.AuditRow, change func(*store.Grant)) error {
+	err := s.writer.write(ctx, func(w *writer) error {
+		g, err := scanGrant(func(dest ...any) error {
+			return w.row("SELECT body FROM grants WHERE id = ? AND open_until > ?", []any{id, nanos(row.At)}, dest...)
+		})
+		if err != nil {
+			return conflict(err)
+		}
+		change(&g)
+		body, err := json.Marshal(g)
+		if err != nil {
+			return err
+		}
+		until := nanos(g.Expires)
+		if !g.Ended.IsZero() {
+			until = 0
+		}
+		if err := w.exec("UPDATE grants SET open_until = ?, body = ? WHERE id = ?", until, body, id); err != nil {
+			return err
+		}
+		return w.audit(row)
+	})
+	if err != nil {
+		return fmt.Errorf("%s of grant %q: %w", row.Kind, id, err)
+	}
+	return nil
+}
+
+func scanGrant(scan func(...any) error) (store.Grant, error) {
+	var g store.Grant
+	var body []byte
+	if err := scan(&body); err != nil {
+		return g, err
+	}
+	return g, json.Unmarshal(body, &g)
+}

@@ -1,0 +1,92 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+func (w *writer) putSummary(s store.Summary, labels []byte) error {
+	return w.exec(`INSERT INTO summaries (session, id, through, turns, text, labels, made_in, tokens, cost, at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		s.Session, s.ID, s.Through, s.Turns, s.Text, labels, s.By, s.Tokens, s.CostUSD, nanos(s.At))
+}
+
+// LatestSummary implements store.Summaries.
+func (s *Store) LatestSummary(ctx context.Context, session string) (store.Summary, error) {
+	return one(ctx, s.read, func(scan func(...any) error) (store.Summary, error) {
+		var v store.Summary
+		var labels []byte
+		var at int64
+		err := scan(&v.Session, &v.ID, &v.Through, &v.Turns, &v.Text, &labels, &v.By, &v.Tokens, &v.CostUSD, &at)
+		if err != nil {
+			return v, err
+		}
+		v.At = instant(at)
+		return v, json.Unmarshal(labels, &v.Labels)
+	}, `SELECT session, id, through, turns, text, labels, made_in, tokens, cost, at FROM summaries WHERE session = ?
+		ORDER BY id DESC LIMIT 1`, session)
+}
+
+// TranscriptAfter implements store.Summaries.
+func (s *Store) TranscriptAfter(ctx context.Context, session, turn string, turns int) ([]store.Step, error) {
+	return list(ctx, s.read, scanStep, `SELECT turn, seq, kind, data, at FROM steps WHERE turn IN
+		(SELECT id FROM turns WHERE session = ? AND id > ? AND EXISTS (SELECT 1 FROM steps WHERE turn = turns.id) ORDER BY id DESC LIMIT ?)
+		ORDER BY turn, seq`, session, turn, turns)
+}
+
+// KeptResult implements store.Results.
+func (s *Store) KeptResult(ctx context.Context, session, id string) (store.KeptResult, error) {
+	return one(ctx, s.read, func(scan func(...any) error) (store.KeptResult, error) {
+		var v store.KeptResult
+		var labels []byte
+		var at int64
+		if err := scan(&v.Session, &v.ID, &v.Tool, &v.Text, &labels, &at); err != nil {
+			return v, err
+		}
+		v.At = instant(at)
+		return v, json.Unmarshal(labels, &v.Labels)
+	}, "SELECT session, id, tool, text, labels, at FROM results WHERE session = ? AND id = ?", session, id)
+}
+
+// besides are what a commit brings besides the turn itself, encoded.
+type besides struct {
+	summary []byte   // labels
+	results [][]byte // labels
+}
+
+func encodeBesides(c store.Commit) (b besides, err error) {
+	if c.Summary != nil {
+		if b.summary, err = json.Marshal(c.Summary.Labels); err != nil {
+			return b, err
+		}
+	}
+	for _, r := range c.Results {
+		labels, err := json.Marshal(r.Labels)
+		if err != nil {
+			return b, err
+		}
+		b.results = append(b.results, labels)
+	}
+	return b, nil
+}
+
+// commitBesides is the part of a commit that is no step.
+func commitBesides(w *writer, c store.Commit, b besides) error {
+	if c.Summary != nil {
+		if err := w.putSummary(*c.Summary, b.summary); err != nil {
+			return err
+		}
+	}
+	for i, r := range c.Results {
+		if err := w.exec("INSERT INTO results (session, id, tool, text, labels, at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+			r.Session, r.ID, r.Tool, r.Text, b.results[i], nanos(r.At)); err != nil {
+			return err
+		}
+	}
+	if c.Extract {
+		return w.exec("INSERT INTO extractions (turn) VALUES (?) ON CONFLICT DO NOTHING", c.Turn.ID)
+	}
+	return nil
+}
