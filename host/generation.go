@@ -54,9 +54,15 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	for name, s := range c.Sandboxes {
 		g.Offline[name] = offline(s)
 	}
+	for _, name := range cliAgents(c) {
+		g.Offline[cliSandbox(name)] = cliSpec(c, name).Network == "none"
+	}
 	for name, a := range c.Agents {
 		if g.Agents[name], err = h.newAgent(g.Registry, c, name, a); err != nil {
 			return nil, err
+		}
+		if made := g.Agents[name]; made.CLI != nil && made.CLI.Missing != "" {
+			h.log.Warn("an agent cannot answer", "agent", name, "reason", made.CLI.Name+" cannot run: "+made.CLI.Missing)
 		}
 	}
 	return g, nil
@@ -86,6 +92,9 @@ func (h *Host) newAgent(tools *tool.Registry, c *config.Config, name string, a c
 		Tiers: windows(c, a), Queue: a.Queue,
 		Budget:    budget.Amount{Tokens: int64(a.TokensPerDay), Cost: agent.Dollars(a.USDPerDay)},
 		Sandboxed: c.Sandbox.Enabled && a.Sandbox.Enabled, Sandbox: a.Sandbox.Name,
+	}
+	if a.Kind == agent.KindCLI {
+		return made, withCLI(made, c, name)
 	}
 	return made, h.equip(made, tools, a)
 }

@@ -154,6 +154,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	h.machines = newMachines(filepath.Join(c.Store.Dir, "workspaces"), instance, newEgressLog(h.store, h.metrics, h.log), h.log)
+	h.machines.homes = h.sessionHomes
 	ledger, err := openPolicyLedger(c.Store.Dir, h.store)
 	if err != nil {
 		return err

@@ -66,6 +66,9 @@ func (s *Sandboxes) specs() []sandbox.Spec {
 	for _, name := range slices.Sorted(maps.Keys(s.config.Sandboxes)) {
 		all = append(all, spec(s.config.Sandboxes[name]))
 	}
+	for _, name := range cliAgents(s.config) {
+		all = append(all, cliSpec(s.config, name))
+	}
 	return append(all, codeSpecs(s.config)...)
 }
 

@@ -40,6 +40,9 @@ type Agent struct {
 	Sandbox   string
 	Delegates []string  // agents that it may give work to
 	Programs  *Programs // of kind code
+	// CLI is the program of an agent of kind cli, and Registry holds its one tool; nil is the generation's.
+	CLI      *CLI
+	Registry *tool.Registry
 	// Budget is what its model calls may use in a day.
 	Budget budget.Amount
 }
@@ -48,6 +51,7 @@ type Agent struct {
 const (
 	KindChat = "chat"
 	KindCode = "code"
+	KindCLI  = "cli"
 )
 
 // Generation is everything that a turn is decided by, taken at its begin and kept to its end.

@@ -192,15 +192,15 @@ func (t *turn) subjectOf(a *Agent, session, turn string) tool.Subject {
 	door := route.Door(t.row.Channel)
 	local := route.Local(t.row.Channel)
 	sandbox := tool.SandboxState{
-		Configured:    a.Sandboxed && (!local || t.gen.LocalDoors),
+		Configured:    a.Sandboxed && (!local || t.gen.LocalDoors || a.Kind == KindCLI),
 		Name:          a.Sandbox,
 		Names:         t.gen.Sandboxes,
 		Available:     t.cfg.Machines.Available(a.Sandbox),
 		Digest:        t.cfg.Machines.Digest,
 		OnUnavailable: t.gen.OnUnavailable,
 	}
-	if t.origin.Call != nil {
-		sandbox.OnUnavailable = "deny" // a program that asks for the sandbox is not given the host instead
+	if t.origin.Call != nil || a.Kind == KindCLI {
+		sandbox.OnUnavailable = tool.UnavailableDeny // who asks for the sandbox, or was meant for one, is not given the host instead
 	}
 	return tool.Subject{
 		Message: t.origin, Role: t.gen.Roles.Of(t.row.Channel, t.row.Sender), Door: door, Agent: a.Name,
@@ -223,6 +223,7 @@ func (t *turn) toolCall(v tool.Verdict, c model.ToolCall) tool.Call {
 		Progress: func(p []byte) {
 			t.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: string(p)})
 		},
+		Say: func(text string) { t.publish(message.Event{Kind: message.TextDelta, Text: text}) },
 	}
 }
 

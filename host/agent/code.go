@@ -132,8 +132,11 @@ func withoutCalls(ms []model.Message) []model.Message {
 
 // registry are the tools that exist for the agent.
 func (a *Agent) registry(g *Generation) *tool.Registry {
-	if a.Programs != nil {
+	switch {
+	case a.Programs != nil:
 		return a.Programs.Registry
+	case a.Registry != nil:
+		return a.Registry
 	}
 	return g.Registry
 }

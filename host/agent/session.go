@@ -24,6 +24,8 @@ type session struct {
 	count   int           // ended turns
 	last    string        // id of the latest turn
 	at      time.Time     // when that began
+	// program is what the program of an agent of kind cli calls the session.
+	program string
 }
 
 // transcript is one ended turn as a model sees it.
@@ -61,6 +63,7 @@ func (s *session) add(id string, t *turnSteps) {
 	}
 	s.touched(t)
 	s.used.addTurn(t)
+	s.program = t.program(s.program)
 }
 
 // touched labels the session with what a turn has touched.

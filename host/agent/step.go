@@ -26,6 +26,7 @@ type UserStep struct {
 	Labels     []string   `json:"labels,omitempty"`    // of the session before the turn, and of what was said
 	Used       *Used      `json:"used,omitempty"`      // by the session before the turn
 	Delegated  *Delegated `json:"delegated,omitempty"` // of a turn that works for another one
+	Program    string     `json:"program,omitempty"`   // the session of an agent of kind cli as its program names it, before the turn
 }
 
 // Said is one message of a turn.

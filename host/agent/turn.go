@@ -124,6 +124,8 @@ func (t *turn) contained(ctx context.Context) (text string, err error) {
 		return t.loop(ctx)
 	case KindCode:
 		return t.codeLoop(ctx)
+	case KindCLI:
+		return t.runCLI(ctx)
 	}
 	return "", plainError(fmt.Sprintf("agents of kind %q cannot be run by this flynn", t.agent.Kind))
 }

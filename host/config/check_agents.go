@@ -18,6 +18,7 @@ func (c *checker) agents() {
 		c.tier(at.child("model_tier"), agent)
 		c.code(at, agent)
 		c.sandboxOf(at.child("sandbox"), agent.Sandbox)
+		c.cli(at, name, agent)
 		c.toolNames(at.child("tool_overrides").child("allow"), agent.ToolOverrides.Allow)
 		c.toolNames(at.child("tool_overrides").child("deny"), agent.ToolOverrides.Deny)
 	}

@@ -95,6 +95,8 @@ type Call struct {
 	Progress func(p []byte)
 	// Helper answers the calls of a program that the tool runs; nil where programs get no answers.
 	Helper Helper
+	// Say receives pieces of the answer itself, from tools that make it (see package cli); never nil.
+	Say func(text string)
 }
 
 // Helper makes a call for a running program, with all that a call of the agent's own goes through. It is not safe for concurrent
