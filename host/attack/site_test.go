@@ -32,7 +32,7 @@ import (
 const clientToken = "prog-0123456789abcdef0123456789"
 
 // patience is how long anything may take that is expected to happen.
-const patience = 20 * time.Second
+const patience = 10 * time.Second
 
 // site is one host that runs, seen from outside.
 type site struct {
