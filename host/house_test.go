@@ -85,7 +85,8 @@ var layers = map[string][]string{
 	},
 	"host/schedule": {"host/cron", "host/message", "host/store"},
 	"host/lint":     {"host/config", "host/policy", "host/store"},
-	"host/gateway":  {"host/message", "host/store"},
+	"host/explain":  {"host/agent", "host/model", "host/store"},
+	"host/gateway":  {"host/explain", "host/message", "host/store"},
 	"host/door":     {"host/message"},
 
 	"host/decisionlog": {"host/policy", "host/store"},

@@ -28,6 +28,7 @@ func commands() []*cli.Command {
 		scheduleCommand(),
 		mcpCommand(),
 		usageCommand(),
+		explainCommand(),
 	}
 }
 

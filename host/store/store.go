@@ -42,6 +42,7 @@ type Store interface {
 	Summaries
 	Results
 	Decisions
+	Trails
 	EgressLog
 	Usages
 	Shadows
