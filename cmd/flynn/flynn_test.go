@@ -32,7 +32,7 @@ func runScripts(t *testing.T, dir string) {
 		Dir:                 dir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "wat": wat, "record": record, "shadows": leaveShadows, "spend": leaveUsage, "notes": leaveNotes},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "wat": wat, "record": record, "shadows": leaveShadows, "spend": leaveUsage, "notes": leaveNotes, "tell": leaveTurn},
 		UpdateScripts:       os.Getenv("FLYNN_UPDATE") != "",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir+"/home")

@@ -86,6 +86,9 @@ func (b *builder) step(s store.Step) error {
 		var u agent.UserStep
 		err := json.Unmarshal(s.Data, &u)
 		b.trace.Generation = u.Generation
+		if u.Delegated != nil && len(u.Said) > 0 {
+			b.trace.Task = short(u.Said[0].Text)
+		}
 		return err
 	case store.StepTask:
 		var u agent.TaskStep

@@ -15,11 +15,14 @@ func (t Trace) Text() string {
 	for _, m := range t.Messages {
 		p.line(m.At, 0, "message %d from %s: %s", m.Row, m.Sender, words(m.State, quoted(m.Text), m.Note))
 	}
+	if t.Task != "" {
+		p.line(t.Started, 0, "task: %s", quoted(t.Task))
+	}
 	for _, d := range t.Route {
 		p.decision(0, d)
 	}
-	for _, s := range t.Steps {
-		p.step(s)
+	for i, s := range t.Steps {
+		p.step(i+1, s)
 	}
 	p.attempts(0, t.Attempts)
 	p.approvals(0, t.Approvals)
@@ -92,14 +95,14 @@ func (p *printer) decision(depth int, d Decision) {
 	if d.Kind == "enforce" {
 		reason = "" // each restriction has its own line
 	}
-	answer := d.Answer
+	answer := strings.TrimSpace(d.Answer)
 	if answer == "" {
 		answer = "no answer"
 	}
 	p.line(d.At, depth, "%s: %s", who, words(answer, reason, failed, cost))
 }
 
-func (p *printer) step(s Step) {
+func (p *printer) step(n int, s Step) {
 	what := "model " + name(s)
 	if s.Task != "" {
 		what = s.Task + " by model " + name(s)
@@ -108,7 +111,7 @@ func (p *printer) step(s Step) {
 	if s.Error != "" {
 		failed = "failed: " + s.Error
 	}
-	p.line(s.At, 0, "step %d, %s: %s", s.Seq, what, words(tokens(s.Tokens), "$"+dollars(s.CostUSD), s.Stop, failed))
+	p.line(s.At, 0, "step %d, %s: %s", n, what, words(tokens(s.Tokens), "$"+dollars(s.CostUSD), s.Stop, failed))
 	if len(s.Attempts) > 1 || len(s.Attempts) == 1 && (s.Attempts[0].Failure != "" || s.Attempts[0].Number > 1) {
 		p.attempts(1, s.Attempts)
 	}
@@ -137,7 +140,7 @@ func (p *printer) attempts(depth int, list []Attempt) {
 }
 
 func (p *printer) call(c ToolCall) {
-	p.line(c.Started, 1, "call %s: %s %s", c.ID, c.Tool, c.Args)
+	p.line(c.begun(), 1, "call %s: %s %s", c.ID, c.Tool, c.Args)
 	for _, d := range c.Policies {
 		p.decision(2, d)
 	}
@@ -161,6 +164,17 @@ func (p *printer) call(c ToolCall) {
 	default:
 		p.line(c.Ended, 2, "result: %s", quoted(c.Result))
 	}
+}
+
+// begun is when a call was begun to be decided about, as near as it is recorded.
+func (c ToolCall) begun() time.Time {
+	switch {
+	case len(c.Policies) > 0:
+		return c.Policies[0].At
+	case c.Host != nil:
+		return c.Host.At
+	}
+	return c.Started
 }
 
 func verdict(c ToolCall) string {

@@ -25,6 +25,7 @@ type Trace struct {
 	// Parent is the turn for which it worked, by a tool call of it.
 	Parent     string `json:"parent,omitempty"`
 	ParentCall string `json:"parent_call,omitempty"`
+	Task       string `json:"task,omitempty"` // what it was given to do
 	Background bool   `json:"background,omitempty"`
 
 	Messages   []Message  `json:"messages"`
