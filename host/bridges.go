@@ -16,6 +16,9 @@ func specs(c *config.Config) map[string]sandbox.Spec {
 	for name, s := range c.Sandboxes {
 		all[name] = bridgedSpec(c, s)
 	}
+	for _, name := range cliAgents(c) {
+		all[cliSandbox(name)] = cliSpec(c, name)
+	}
 	return all
 }
 

@@ -16,23 +16,7 @@ import (
 
 // Checks are what a configuration has to pass besides its own rules, in `flynn serve` and `flynn config check` alike.
 func Checks() []config.Check {
-	return []config.Check{route.Check, checkTools, checkKinds, checkProjects, checkInstalled, checkElevated}
-}
-
-// checkKinds refuses the kinds of agents that cannot run yet. A program that was meant for a container of its own must not become
-// a chat with tools.
-func checkKinds(c *config.Config) config.Errors {
-	var errs config.Errors
-	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
-		if kind := c.Agents[name].Kind; kind != "chat" {
-			key := []string{"agent_configs", name, "kind"}
-			errs = append(errs, config.Error{
-				File: c.Path, Line: c.Line(key...), Key: config.KeyString(key...),
-				Problem: fmt.Sprintf("agents of kind %q are not available yet", kind), Hint: `write kind = "chat"`,
-			})
-		}
-	}
-	return errs
+	return []config.Check{route.Check, checkTools, checkCLIs, checkProjects, checkInstalled, checkElevated}
 }
 
 // checkTools finds overrides that fit no tool: a misspelt deny would leave a tool open without a word.

@@ -13,7 +13,6 @@ import (
 func TestChecks(t *testing.T) {
 	for _, c := range []struct{ name, agent, want string }{
 		{"chat", `kind = "chat"`, ""},
-		{"a kind that would run as a chat on the host", `kind = "code"`, `kind "code" are not available yet`},
 		{"a provider with the name of own tools", "[tools.shell]\nplugin = \"mcp\"", "shell.* are Flynn's own tools"},
 		{"an override for a provider", "tool_overrides.deny = [\"ext.erase\"]\n[tools.ext]\nplugin = \"mcp\"", ""},
 		{"a misspelt deny", `tool_overrides.deny = ["shell.exce"]`, `did you mean "shell.exec"`},

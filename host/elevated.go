@@ -97,14 +97,6 @@ func (e elevator) Of(ctx context.Context, conversation string) (store.Elevation,
 	return e.h.elevated.Of(ctx, conversation)
 }
 
-// beginAnew ends what was allowed for a conversation that begins anew: elevated mode, and the grants for its sessions.
-func (h *Host) beginAnew(ctx context.Context, conversation, by string) error {
-	if _, err := h.elevated.End(ctx, conversation, by, "the conversation begins anew"); err != nil {
-		return err
-	}
-	return h.desk.EndConversation(ctx, conversation, by)
-}
-
 // elevations are the banners of the web page.
 func (b backend) elevations(ctx context.Context) []gateway.ElevationStatus {
 	list, err := b.h.elevated.All(ctx)

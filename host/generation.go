@@ -54,9 +54,15 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	for name, s := range c.Sandboxes {
 		g.Offline[name] = offline(s)
 	}
+	for _, name := range cliAgents(c) {
+		g.Offline[cliSandbox(name)] = cliSpec(c, name).Network == "none"
+	}
 	for name, a := range c.Agents {
-		if g.Agents[name], err = newAgent(g.Registry, c, name, a); err != nil {
+		if g.Agents[name], err = h.newAgent(g.Registry, c, name, a); err != nil {
 			return nil, err
+		}
+		if made := g.Agents[name]; made.CLI != nil && made.CLI.Missing != "" {
+			h.log.Warn("an agent cannot answer", "agent", name, "reason", made.CLI.Name+" cannot run: "+made.CLI.Missing)
 		}
 	}
 	return g, nil
@@ -66,7 +72,7 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 // their own.
 func offline(s config.Sandbox) bool { return s.Network == "none" && s.Compose == "" }
 
-func newAgent(tools *tool.Registry, c *config.Config, name string, a config.Agent) (*agent.Agent, error) {
+func (h *Host) newAgent(tools *tool.Registry, c *config.Config, name string, a config.Agent) (*agent.Agent, error) {
 	offered, err := offeredTools(tools, a)
 	if err != nil {
 		return nil, fmt.Errorf("agent_configs.%s: %w", name, err)
@@ -79,12 +85,16 @@ func newAgent(tools *tool.Registry, c *config.Config, name string, a config.Agen
 		system = c.SystemPrompt
 	}
 	m := c.Models[a.ModelTier]
-	return &agent.Agent{
+	made := &agent.Agent{
 		Window: agent.Window(m.ContextWindow, m.MaxOutputTokens+m.Reasoning.Tokens()),
 		Name:   name, Kind: a.Kind, System: system, Tier: a.ModelTier, Offered: offered, Approve: a.Approve,
 		Tools: agent.TellDelegates(tools.ForModel(offered), a.Delegates), Delegates: a.Delegates,
 		Tiers: windows(c, a), Queue: a.Queue,
 		Budget:    budget.Amount{Tokens: int64(a.TokensPerDay), Cost: agent.Dollars(a.USDPerDay)},
 		Sandboxed: c.Sandbox.Enabled && a.Sandbox.Enabled, Sandbox: a.Sandbox.Name,
-	}, nil
+	}
+	if a.Kind == agent.KindCLI {
+		return made, withCLI(made, c, name)
+	}
+	return made, h.equip(made, tools, a)
 }

@@ -154,6 +154,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	h.machines = newMachines(filepath.Join(c.Store.Dir, "workspaces"), instance, newEgressLog(h.store, h.metrics, h.log), h.log)
+	h.machines.homes = h.sessionHomes
 	ledger, err := openPolicyLedger(c.Store.Dir, h.store)
 	if err != nil {
 		return err
@@ -233,6 +234,7 @@ func (h *Host) wire(c *config.Config) {
 		Publish:    h.broker.publish,
 		Show:       h.show,
 		Files:      h.takeFiles,
+		Image:      h.openImage,
 		Log:        h.log,
 		Parallel:   c.Budgets.ParallelTurns,
 		Observe:    h.metrics.turn,
@@ -243,7 +245,7 @@ func (h *Host) wire(c *config.Config) {
 	h.inbox = channel.NewInbox(channel.InboxConfig{
 		Store:    h.store,
 		Admit:    func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },
-		Stranger: h.pairings.Offer,
+		Stranger: h.stranger,
 		Deliver:  h.deliver,
 		Note:     h.runner.Note,
 		MaxAge:   time.Duration(c.Store.MaxAgeHours) * time.Hour,

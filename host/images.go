@@ -66,7 +66,10 @@ func (s *Sandboxes) specs() []sandbox.Spec {
 	for _, name := range slices.Sorted(maps.Keys(s.config.Sandboxes)) {
 		all = append(all, spec(s.config.Sandboxes[name]))
 	}
-	return all
+	for _, name := range cliAgents(s.config) {
+		all = append(all, cliSpec(s.config, name))
+	}
+	return append(all, codeSpecs(s.config)...)
 }
 
 // imageNames returns what tells a sandbox's image and how it comes about. As long as that cannot be told, because there is no

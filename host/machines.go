@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -39,12 +40,20 @@ type machines struct {
 	timeout    time.Duration // of commands on the host
 	mountRules mounts.Rules  // of sandboxes
 	secrets    map[string]config.Secret
-	hosts      map[string]*hostMachine
-	manager    *sandbox.Manager
+	folders    map[string]string // that programs of agents work in, by agent
+	// folderRules say which of them may be.
+	folderRules mounts.Rules
+	hosts       map[string]*hostMachine
+	manager     *sandbox.Manager
 	// unavailable is why no sandbox can be had, as last seen.
 	unavailable error
 	// engine is what the engine can do, as it was when it was last found, or nil.
 	engine *sandbox.Capabilities
+	// homes are what the sandboxes of the sessions in the store are called by. It is set before run.
+	homes func(ctx context.Context) (map[string]bool, error)
+	// network and roots are what proxies of sandboxes reach things by, other than the host's own in tests alone.
+	network egress.Network
+	roots   *x509.CertPool
 	// looked is closed once the engine was looked at for the first time.
 	looked chan struct{}
 }
@@ -85,6 +94,7 @@ func (m *machines) configure(c *config.Config) {
 	m.timeout = time.Duration(c.Sandbox.TimeoutSeconds) * time.Second
 	m.mountRules = c.MountRules(os.Getenv)
 	m.secrets = c.Secrets()
+	m.configureCLIs(c)
 	m.specs = specs(c)
 	m.pools, m.poolCPU = warmPools(c), float64(c.Sandbox.WarmPoolCPU)/100
 	if m.manager != nil {
@@ -104,7 +114,7 @@ func warmPools(c *config.Config) []sandbox.Pool {
 	for _, name := range slices.Sorted(maps.Keys(c.Sandboxes)) {
 		add(c.Sandboxes[name])
 	}
-	return pools
+	return append(pools, codePools(c)...)
 }
 
 // poolStats is what is known of the warm pools, for metrics.
@@ -196,6 +206,7 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 		PauseAfter: time.Duration(c.PauseAfter), IdleAfter: time.Duration(c.IdleAfter), MaxAge: time.Duration(c.MaxAge),
 		Lease:   time.Duration(c.Lease),
 		Secret:  m.secret,
+		Network: m.network, Roots: m.roots,
 		Bridged: m.egress.bridged, BridgeEnded: m.egress.bridgeEnded,
 		Decided: func(session string, d egress.Decision) { m.egress.decided(session, d) },
 		Ended:   func(session string, d egress.Decision) { m.egress.ended(session, d) },
@@ -204,6 +215,7 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 		return fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
 	}
 	m.reconcile(ctx, manager)
+	m.sweepCLIs(ctx, manager)
 	m.mu.Lock()
 	m.manager = manager
 	manager.SetPools(m.pools, m.poolCPU)
@@ -314,6 +326,9 @@ func (m *machines) Sandbox(ctx context.Context, session, name string) (machine.M
 	m.mu.Unlock()
 	if !known {
 		return nil, fmt.Errorf("%w: there is no [sandboxes.%s]", machine.ErrUnavailable, name)
+	}
+	if err := m.permitted(name); err != nil {
+		return nil, err
 	}
 	return manager.Get(ctx, session, name, s)
 }

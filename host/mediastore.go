@@ -12,6 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 )
 
@@ -53,7 +54,20 @@ func (h *Host) openFile(digest string) (io.ReadCloser, error) {
 	return body, err
 }
 
-// neededMedia are the files of replies that are not delivered yet, and of turns that have attached some and run on.
+// openImage reads an image that a model is to be shown.
+func (h *Host) openImage(ctx context.Context, digest string) ([]byte, error) {
+	body, info, err := h.media.Open(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	if info.Size > model.MaxImage {
+		return nil, fmt.Errorf("image %.12s is larger than models take", digest)
+	}
+	return io.ReadAll(body)
+}
+
+// neededMedia are the files of replies that are not delivered yet, and of turns that have attached some or show some and run on.
 func (h *Host) neededMedia(ctx context.Context) (map[string]bool, error) {
 	needed := map[string]bool{}
 	add := func(list []message.Attachment) {
@@ -75,6 +89,13 @@ func (h *Host) neededMedia(ctx context.Context) (map[string]bool, error) {
 			return nil, err
 		}
 		add(attached)
+		shown, err := agent.Images(steps)
+		if err != nil {
+			return nil, err
+		}
+		for _, digest := range shown {
+			needed[digest] = true
+		}
 	}
 	rows, err := h.store.UnsentOutbox(ctx)
 	if err != nil {

@@ -40,6 +40,7 @@ type metrics struct {
 	egress      *prometheus.CounterVec   // by kind and whether it was allowed
 	egressLoss  prometheus.Counter
 	generations prometheus.Gauge
+	violations  *prometheus.CounterVec // of programs, by agent and kind
 }
 
 func newMetrics(r *prometheus.Registry) *metrics {
@@ -73,6 +74,7 @@ func newMetrics(r *prometheus.Registry) *metrics {
 		swaps:      counter("policy_loads_total", "Changes of what is in force of a policy, by outcome; a file that was tried and refused is one.", "policy", "result"),
 		shadows:    counter("policy_shadow_total", "Decisions that shadow policies were to be asked about, by what came of it.", "policy", "outcome"),
 		egress:     counter("sandbox_egress_total", "What programs in sandboxes asked to reach, or to have run.", "kind", "allowed"),
+		violations: counter("code_violations_total", "What programs of code agents tried and were kept from.", "agent", "kind"),
 		egressLoss: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "flynn_sandbox_egress_lost_total", Help: "Records that the egress log could not take.",
 		}),
@@ -181,6 +183,8 @@ func (m *metrics) policyChange(c policy.Change) {
 func (m *metrics) egressDecision(kind string, allowed bool) {
 	m.egress.WithLabelValues(kind, strconv.FormatBool(allowed)).Inc()
 }
+
+func (m *metrics) violation(agent, kind string) { m.violations.WithLabelValues(agent, kind).Inc() }
 
 func (m *metrics) egressLost(n int) { m.egressLoss.Add(float64(n)) }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
@@ -20,29 +19,16 @@ import (
 // openPairings opens the desk where strangers are let in.
 func (h *Host) openPairings(ctx context.Context) (err error) {
 	h.pairings, err = pairing.Open(ctx, pairing.Config{
-		Store: h.store, Log: h.log, Count: h.metrics.pairing, Revoked: h.silence,
+		Store: h.store, Log: h.log, Count: h.metrics.pairing, Revoked: func(sender string) { h.runner.StopFor(sender) },
 		Role:    func() string { return h.current.Load().config.Access.PairRole },
 		Replied: func(turn string, r message.Reply) { h.outbox.Push(turn, r) },
 	})
 	return err
 }
 
-const silenceTimeout = 10 * time.Second
-
-// silence ends what runs for a sender who is not to be heard any more.
-func (h *Host) silence(sender string) {
-	ctx, cancel := context.WithTimeout(context.Background(), silenceTimeout)
-	defer cancel()
-	running, err := h.store.RunningTurns(ctx)
-	if err != nil {
-		h.log.Error("end the turns of a sender", "sender", sender, "error", err)
-		return
-	}
-	for _, t := range running {
-		if t.Sender == sender {
-			h.runner.Stop(t.Channel + ":" + t.Conversation.ID)
-		}
-	}
+// stranger gives who sent a message a code, if he may have one.
+func (h *Host) stranger(ctx context.Context, m message.Message, note, said string) (recorded, fresh bool, err error) {
+	return h.pairings.Offer(ctx, pairing.Stranger{Message: m, Note: note, Said: said})
 }
 
 // access is what the gateway does about pairings, by the configuration in force.
@@ -109,7 +95,7 @@ func PairingsAtRest(ctx context.Context, c *config.Config) (access gateway.Acces
 	if err != nil {
 		return nil, nil, errors.Join(err, s.Close())
 	}
-	return doorman{desk, route.NewRoles(c.Access).With(desk)}, s.Close, nil
+	return doorman{desk, route.NewRoles(c.Access).WithClients(c.Clients).With(desk)}, s.Close, nil
 }
 
 func accessEntries(rows []store.Pairing, roles *route.Roles) []gateway.AccessEntry {
@@ -148,5 +134,5 @@ func RolesAtRest(ctx context.Context, c *config.Config) (roles *route.Roles, err
 		return nil, err
 	}
 	rows, err := r.ListPairings(ctx)
-	return route.NewRoles(c.Access).With(pairing.RolesOf(rows)), errors.Join(err, r.Close())
+	return route.NewRoles(c.Access).WithClients(c.Clients).With(pairing.RolesOf(rows)), errors.Join(err, r.Close())
 }

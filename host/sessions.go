@@ -66,7 +66,7 @@ func windows(c *config.Config, a config.Agent) map[string]int {
 	windows := map[string]int{}
 	for _, tier := range tiersOf(a) {
 		if m, ok := c.Models[tier]; ok {
-			windows[tier] = agent.Window(m.ContextWindow, m.MaxOutputTokens)
+			windows[tier] = agent.Window(m.ContextWindow, m.MaxOutputTokens+m.Reasoning.Tokens())
 		}
 	}
 	return windows

@@ -96,7 +96,7 @@ func (h *Host) withTools(g *generation) (*generation, error) {
 	inner := *g.Generation
 	inner.Registry, inner.Agents = h.toolsOf(g.config), map[string]*agent.Agent{}
 	for name, a := range g.config.Agents {
-		made, err := newAgent(inner.Registry, g.config, name, a)
+		made, err := h.newAgent(inner.Registry, g.config, name, a)
 		if err != nil {
 			return nil, err
 		}

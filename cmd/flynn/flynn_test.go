@@ -32,8 +32,11 @@ func runScripts(t *testing.T, dir string) {
 		Dir:                 dir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "wat": wat, "record": record, "shadows": leaveShadows, "spend": leaveUsage, "notes": leaveNotes, "tell": leaveTurn},
-		UpdateScripts:       os.Getenv("FLYNN_UPDATE") != "",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "wat": wat, "record": record, "shadows": leaveShadows, "spend": leaveUsage,
+			"notes": leaveNotes, "strangers": leaveStrangers, "tell": leaveTurn,
+		},
+		UpdateScripts: os.Getenv("FLYNN_UPDATE") != "",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir+"/home")
 			return os.Mkdir(env.WorkDir+"/home", 0o700)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/policy"
@@ -22,8 +24,9 @@ func routeCommand() *cli.Command {
 		Usage: "explain the routing of messages",
 		Commands: []*cli.Command{{
 			Name:  "test",
-			Usage: "print which agent would answer a message, and why",
-			Description: "Asks the static table and the route policies as flynn serve does. Nothing is sent and nothing is recorded.\n" +
+			Usage: "print whether a message is admitted, which agent would answer it, and why",
+			Description: "Asks admission, the static table and the route policies as flynn serve does, with the pairings of its store. Nothing is\n" +
+				"sent and nothing is recorded; rates begin anew with each question.\n" +
 				"A sender is written as the channel knows it, without the channel's name before it.",
 			Flags: []cli.Flag{
 				&cli.StringFlag{Name: "channel", Usage: "`NAME` of the channel instance, or web or terminal", Required: true},
@@ -34,6 +37,7 @@ func routeCommand() *cli.Command {
 				&cli.StringFlag{Name: "parent", Usage: "`ID` of the conversation that a thread is in"},
 				&cli.StringFlag{Name: "name", Usage: "the sender's `NAME` as people see it"},
 				&cli.StringFlag{Name: "account", Usage: "the authenticated `ACCOUNT` behind the sender"},
+				&cli.BoolFlag{Name: "bot", Usage: "the sender is a program"},
 				&cli.BoolFlag{Name: "unaddressed", Usage: "the message does not mention Flynn"},
 				&cli.BoolFlag{Name: "mentioned", Usage: "the message names Flynn"},
 				&cli.BoolFlag{Name: "edited", Usage: "the message replaces an earlier one"},
@@ -43,6 +47,7 @@ func routeCommand() *cli.Command {
 				&cli.IntFlag{Name: "turns", Usage: "the session has had `N` turns"},
 				&cli.Int64Flag{Name: "tokens", Usage: "the session has used `N` tokens"},
 				&cli.Int64Flag{Name: "cost", Usage: "the session has cost `N` millionths of a dollar"},
+				&cli.StringFlag{Name: "chosen", Usage: "the conversation's people have chosen the `AGENT` (default: what they have, by the store)"},
 				&cli.DurationFlag{Name: "age", Usage: "the session began `TIME` ago"},
 			},
 			Action: testRoute,
@@ -55,49 +60,89 @@ func testRoute(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	facts, err := routeFacts(cmd, cfg)
+	roles, err := host.RolesAtRest(ctx, cfg)
 	if err != nil {
 		return err
 	}
+	facts, err := routeFacts(cmd, cfg, roles)
+	if err != nil {
+		return err
+	}
+	gate := channel.NewGate(channel.GateConfig{Config: cfg, Roles: roles, Now: time.Now})
+	admission := gate.Admit(facts.Message)
 	policies, release, err := openRoutePolicies(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer release()
 	table, _ := route.New(cfg)
-	decision, records := route.Decide(ctx, table, policies, facts)
+	chosen, err := chosenAgent(ctx, cmd, cfg, facts.Message)
+	if err != nil {
+		return err
+	}
+	decision, records := route.Decide(ctx, table.With(chosen), policies, facts)
 
 	out := newOutput(ctx, cmd)
-	if cfg.Access.Mode == "allowlist" && facts.Role == route.Guest {
-		out.warn("%s is not admitted: add it to members under [access], or set mode = %q", facts.Message.SenderKey(), "open")
+	if !admission.Allowed {
+		out.warn("%s is not admitted: %s", cell(facts.Message.SenderKey()), notAdmitted(admission))
 	}
 	e := newExplanation(cfg, facts, decision, records)
+	e.Admission, e.AdmissionWhy = string(admission.Ruling), admission.Why
 	if out.asJSON {
 		return out.json(e)
 	}
 	return e.print(out)
 }
 
+// notAdmitted says why, and what to do about it.
+func notAdmitted(a channel.Admission) string {
+	switch a.Ruling {
+	case channel.NotListed:
+		return a.Why + "; add it to members under [access], or set mode = \"pair\" or \"open\""
+	case channel.Pairing:
+		return a.Why + "; a code is sent to it, unless it had one lately or was turned down"
+	case channel.NotPaired:
+		return a.Why + ", and gets no code here; it has to write in a private chat"
+	case channel.NotAddressed:
+		return a.Why + "; groups = \"all\" under [access] hears everything"
+	}
+	return a.Why
+}
+
+// chosenAgent is what people have chosen with /agent where the message belongs.
+func chosenAgent(ctx context.Context, cmd *cli.Command, cfg *config.Config, m message.Message) (string, error) {
+	if cmd.IsSet("chosen") {
+		return cmd.String("chosen"), nil
+	}
+	sessions, err := host.SessionsAtHand(ctx, cfg)
+	if err != nil {
+		return "", err
+	}
+	defer sessions.Close()
+	at, err := sessions.Place(ctx, route.NewScope(cfg.Sessions).Place(m))
+	return at.Agent, err
+}
+
 // routeFacts are the facts of a message of the kind that the flags describe.
-func routeFacts(cmd *cli.Command, cfg *config.Config) (policy.RouteFacts, error) {
-	channel := cmd.String("channel")
-	if known := cfg.ChannelNames(); !slices.Contains(known, channel) {
+func routeFacts(cmd *cli.Command, cfg *config.Config, roles *route.Roles) (policy.RouteFacts, error) {
+	instance := cmd.String("channel")
+	if known := cfg.ChannelNames(); !slices.Contains(known, instance) {
 		hint := "run \"flynn config show\""
-		if near := config.Nearest(channel, known); near != "" {
+		if near := config.Nearest(instance, known); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
-		return policy.RouteFacts{}, usagef("no channel %q (%s)", channel, hint)
+		return policy.RouteFacts{}, usagef("no channel %q (%s)", instance, hint)
 	}
 	kind := message.Kind(cmd.String("kind"))
 	if !slices.Contains([]message.Kind{message.DM, message.Group, message.Thread}, kind) {
 		return policy.RouteFacts{}, usagef("no kind of conversation %q (dm, group or thread)", kind)
 	}
 	m := message.Message{
-		Channel:      channel,
+		Channel:      instance,
 		EventID:      "test",
 		Conversation: message.Conversation{ID: cmd.String("conversation"), Kind: kind, Parent: cmd.String("parent")},
 		Sender: message.Sender{
-			ID: cmd.String("sender"), Name: cmd.String("name"), Account: cmd.String("account"), Roles: cmd.StringSlice("sender-role"),
+			ID: cmd.String("sender"), Name: cmd.String("name"), Account: cmd.String("account"), Bot: cmd.Bool("bot"), Roles: cmd.StringSlice("sender-role"),
 		},
 		Text:      cmd.String("text"),
 		Addressed: !cmd.Bool("unaddressed"),
@@ -110,7 +155,7 @@ func routeFacts(cmd *cli.Command, cfg *config.Config) (policy.RouteFacts, error)
 	if m.Conversation.ID == "" {
 		m.Conversation.ID = m.Sender.ID
 	}
-	facts := route.Facts(m.Bounded(), route.NewRoles(cfg.Access).WithClients(cfg.Clients), time.Now())
+	facts := route.Facts(m.Bounded(), roles, time.Now())
 	facts.Labels = tool.JoinLabels(nil, cmd.StringSlice("label"))
 	facts.Used = policy.Usage{Turns: cmd.Int("turns"), Tokens: cmd.Int64("tokens"), Cost: cmd.Int64("cost"), Age: cmd.Duration("age")}
 	return policy.RouteFacts{Facts: facts}, nil
@@ -118,19 +163,22 @@ func routeFacts(cmd *cli.Command, cfg *config.Config) (policy.RouteFacts, error)
 
 // explanation is the answer of route test.
 type explanation struct {
-	Sender    string        `json:"sender"`
-	Role      string        `json:"role"`
-	Tier      string        `json:"tier,omitempty"`
-	Rule      string        `json:"rule,omitempty"`
-	File      string        `json:"file"`
-	Line      int           `json:"line,omitempty"`
-	Candidate string        `json:"candidate,omitempty"`
-	Policies  []askedPolicy `json:"policies"`
-	Agent     string        `json:"agent,omitempty"`
-	Policy    string        `json:"policy,omitempty"`
-	Reason    string        `json:"reason,omitempty"`
-	Failed    bool          `json:"failed"`
-	Dropped   bool          `json:"dropped"`
+	Sender string `json:"sender"`
+	Role   string `json:"role"`
+	// Admission is channel.Ruling: what becomes of the message before anything is routed.
+	Admission    string        `json:"admission"`
+	AdmissionWhy string        `json:"admission_why,omitempty"`
+	Tier         string        `json:"tier,omitempty"`
+	Rule         string        `json:"rule,omitempty"`
+	File         string        `json:"file"`
+	Line         int           `json:"line,omitempty"`
+	Candidate    string        `json:"candidate,omitempty"`
+	Policies     []askedPolicy `json:"policies"`
+	Agent        string        `json:"agent,omitempty"`
+	Policy       string        `json:"policy,omitempty"`
+	Reason       string        `json:"reason,omitempty"`
+	Failed       bool          `json:"failed"`
+	Dropped      bool          `json:"dropped"`
 }
 
 type askedPolicy struct {
@@ -161,8 +209,8 @@ func (e explanation) print(out *output) error {
 	if e.Line > 0 {
 		place += ":" + strconv.Itoa(e.Line)
 	}
-	if err := out.table([]string{"SENDER", "ROLE", "TIER", "RULE", "PLACE", "CANDIDATE"},
-		[][]string{{e.Sender, e.Role, e.Tier, e.Rule, place, e.Candidate}}); err != nil {
+	if err := out.table([]string{"SENDER", "ROLE", "ADMISSION", "TIER", "RULE", "PLACE", "CANDIDATE"},
+		[][]string{{e.Sender, e.Role, e.Admission, e.Tier, e.Rule, place, e.Candidate}}); err != nil {
 		return err
 	}
 	if len(e.Policies) > 0 {

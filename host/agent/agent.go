@@ -31,14 +31,18 @@ type Agent struct {
 	Tools   []model.Tool // what its model is told
 	Offered tool.Set     // what it may call
 	Approve string       // see tool.Subject
-	Window  int          // bytes of conversation that its model is shown; see Window
+	Window  int          // tokens that its model can be shown; see Window
 	// Tiers are those that people may choose for it, with the window of each.
 	Tiers map[string]int
 	Queue string // its own Queue mode; empty is the channel's
 	// Sandboxed is true when configuration puts the agent's machine tools into the sandbox called Sandbox.
 	Sandboxed bool
 	Sandbox   string
-	Delegates []string // agents that it may give work to
+	Delegates []string  // agents that it may give work to
+	Programs  *Programs // of kind code
+	// CLI is the program of an agent of kind cli, and Registry holds its one tool; nil is the generation's.
+	CLI      *CLI
+	Registry *tool.Registry
 	// Budget is what its model calls may use in a day.
 	Budget budget.Amount
 }
@@ -46,6 +50,8 @@ type Agent struct {
 // Kinds of agents.
 const (
 	KindChat = "chat"
+	KindCode = "code"
+	KindCLI  = "cli"
 )
 
 // Generation is everything that a turn is decided by, taken at its begin and kept to its end.
@@ -165,6 +171,8 @@ type Config struct {
 	Publish func(message.Event)
 	// Files puts what came with a message into the session's workspace and says what became of each; nil puts nothing there.
 	Files func(ctx context.Context, session string, m message.Message) []File
+	// Image reads an image of the media store for a model, by its digest; nil shows none.
+	Image func(ctx context.Context, digest string) ([]byte, error)
 	// Show is told of each turn that runs, by the reply that will end it, whose text is not known yet. It may be nil, and so may
 	// what it returns.
 	Show func(r message.Reply) View

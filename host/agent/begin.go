@@ -44,7 +44,7 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 	said.Notes = append(opening(at, t.session), t.takeNotes()...)
 	said.Recalled = t.recall(ctx, c.rows)
 	used := t.session.used
-	said.Generation, said.Labels, said.Used = gen.Number, t.session.labels, &used
+	said.Generation, said.Labels, said.Used, said.Program = gen.Number, t.session.labels, &used, t.session.program
 	t.step(store.StepUser, said)
 	return t.run(ctx, c.rows)
 }

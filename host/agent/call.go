@@ -99,7 +99,7 @@ func (t *turn) permitted(ctx context.Context) error {
 // enforcer is the one that decides for the turn.
 func (t *turn) enforcer() *tool.Enforcer {
 	enforcer, err := tool.NewEnforcer(tool.EnforcerConfig{
-		Registry: t.gen.Registry, Policies: t.policies, Stopped: t.cfg.Stopped, Elevated: t.cfg.Elevated, Now: t.cfg.Now, Log: t.cfg.Log,
+		Registry: t.agent.registry(t.gen), Policies: t.policies, Stopped: t.cfg.Stopped, Elevated: t.cfg.Elevated, Now: t.cfg.Now, Log: t.cfg.Log,
 	})
 	if err != nil { // a generation without a registry; it is never made
 		panic(err)
@@ -109,7 +109,11 @@ func (t *turn) enforcer() *tool.Enforcer {
 
 // admit asks the one function that decides, which asks a person where one has to agree, and logs what it said.
 func (t *turn) admit(ctx context.Context, c model.ToolCall) (tool.Verdict, error) {
-	v, err := t.enforcer().Admit(ctx, t.subject(), c, people{t}, func(v tool.Verdict, a store.Approval) {
+	return t.admitAs(ctx, t.subject(), c, people{t})
+}
+
+func (t *turn) admitAs(ctx context.Context, s tool.Subject, c model.ToolCall, asked tool.Approver) (tool.Verdict, error) {
+	v, err := t.enforcer().Admit(ctx, s, c, asked, func(v tool.Verdict, a store.Approval) {
 		start := newToolStart(c, v)
 		t.publishVerdict(start)
 		t.publish(message.Event{
@@ -188,15 +192,15 @@ func (t *turn) subjectOf(a *Agent, session, turn string) tool.Subject {
 	door := route.Door(t.row.Channel)
 	local := route.Local(t.row.Channel)
 	sandbox := tool.SandboxState{
-		Configured:    a.Sandboxed && (!local || t.gen.LocalDoors),
+		Configured:    a.Sandboxed && (!local || t.gen.LocalDoors || a.Kind == KindCLI),
 		Name:          a.Sandbox,
 		Names:         t.gen.Sandboxes,
 		Available:     t.cfg.Machines.Available(a.Sandbox),
 		Digest:        t.cfg.Machines.Digest,
 		OnUnavailable: t.gen.OnUnavailable,
 	}
-	if t.origin.Call != nil {
-		sandbox.OnUnavailable = "deny" // a program that asks for the sandbox is not given the host instead
+	if t.origin.Call != nil || a.Kind == KindCLI {
+		sandbox.OnUnavailable = tool.UnavailableDeny // who asks for the sandbox, or was meant for one, is not given the host instead
 	}
 	return tool.Subject{
 		Message: t.origin, Role: t.gen.Roles.Of(t.row.Channel, t.row.Sender), Door: door, Agent: a.Name,
@@ -214,11 +218,12 @@ func (t *turn) execute(ctx context.Context, v tool.Verdict, c model.ToolCall) to
 // toolCall is a call with what its tool is told of the turn as it stands.
 func (t *turn) toolCall(v tool.Verdict, c model.ToolCall) tool.Call {
 	return tool.Call{
-		ID: c.ID, Name: c.Name, Args: v.Args, Session: t.home(), Agent: t.agent.Name, Sender: t.row.Sender, Labels: t.session.labels,
+		ID: c.ID, Name: c.Name, Args: v.Args, Session: t.row.Session, Agent: t.agent.Name, Sender: t.row.Sender, Labels: t.session.labels,
 		Turn: t.row.ID, Persons: t.gen.persons(t.row.Sender), Private: t.private(), Owner: t.gen.Roles.Of(t.row.Channel, t.row.Sender) == route.Owner,
 		Progress: func(p []byte) {
 			t.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: string(p)})
 		},
+		Say: func(text string) { t.publish(message.Event{Kind: message.TextDelta, Text: text}) },
 	}
 }
 
@@ -232,6 +237,7 @@ func (t *turn) perform(ctx context.Context, v tool.Verdict, c model.ToolCall, ca
 	if err != nil {
 		return tool.Result{Text: "the call was not run: " + err.Error(), IsError: true}
 	}
+	call.Helper = t.helper(c)
 	call.Machine, call.Place = m, tool.PlaceLabels(v.Where, !v.Sandbox || !t.gen.Offline[v.SandboxName])
 	call.MaxText, call.Think = t.maxResult(c), t.think
 	return t.refine(ctx, c, t.cfg.Tools.Run(ctx, v, call))
@@ -266,6 +272,7 @@ func (t *turn) machine(ctx context.Context, v tool.Verdict) (machine.Machine, er
 func (t *turn) result(r ToolResult) {
 	t.step(store.StepToolResult, r)
 	t.session.label(r.Result.Labels)
+	t.violated(r)
 	t.publish(message.Event{
 		Kind: message.ToolResult, Call: r.Call, Tool: r.Tool, Text: r.Result.Text, IsError: r.Result.IsError, Where: r.Where, Verdict: r.Verdict,
 	})

@@ -21,7 +21,7 @@ import (
 // said before anything is built on it, so that the next process finds both or neither. Where no summary can be had, the oldest
 // turns are left out of what the model is shown, as ever.
 func (t *turn) compact(ctx context.Context) error {
-	older := t.session.older(t.gen.Tasks, t.agent.Window, len(t.steps.user.text()))
+	older := t.session.older(t.gen.Tasks, t.agent.Window, roughText(t.steps.user.text()))
 	if older == 0 || len(t.steps.entries) > 0 {
 		return nil
 	}
@@ -48,7 +48,7 @@ func (s *session) older(c Tasks, window, coming int) int {
 	if c.ThresholdPct == 0 {
 		return 0
 	}
-	size := len(s.summary.Text) + coming
+	size := roughText(s.summary.Text) + coming
 	for _, t := range s.turns {
 		size += t.size
 	}

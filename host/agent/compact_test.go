@@ -62,7 +62,7 @@ func compacting(t *testing.T, s *sqlite.Store, m *byTier, wrap func(Store) Store
 	h := newHouse(t, s, wrap)
 	h.gen.Models = m
 	h.gen.Tasks = Tasks{ThresholdPct: 80, KeepTurns: 2, SummaryTokens: 100, Tiers: map[task.Name]task.Tier{task.Compaction: {Name: "fast"}}}
-	h.gen.Agents["helper"].Window, h.gen.Agents["helper"].System = 1800, rules
+	h.gen.Agents["helper"].Window, h.gen.Agents["helper"].System = 400, rules
 	h.gen.Limits.Tokens = 1e6
 	return h
 }
@@ -90,7 +90,7 @@ func TestCompaction(t *testing.T) {
 	s := openStore(t)
 	m := newByTier(map[string]script{"default": parrot, "fast": counting()})
 	h := compacting(t, s, m, nil)
-	h.talk(0, 4) // each turn takes about 450 bytes of the 1,440 that are allowed
+	h.talk(0, 4) // each turn takes about 100 tokens of the 320 that are allowed
 	req := m.last("default")
 	shown := text(req.Messages)
 	if len(m.asked["fast"]) != 1 || !strings.Contains(shown, "summary 1") || strings.Contains(shown, "thing 0 ") {

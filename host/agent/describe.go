@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
@@ -26,7 +27,8 @@ func Describe(t store.Turn, steps []store.Step, reply string) ([]Piece, error) {
 		return nil, err
 	}
 	var out []Piece
-	released := t.State == store.TurnStopped && len(t.Inbox) == 0 // the next turn has what was said
+	// The next turn has what was said in one that was stopped for it.
+	released := t.State == store.TurnStopped && len(t.Inbox) == 0 && t.Error != errStopped.Error()
 	for _, s := range ts.user.Said {
 		if !released {
 			out = append(out, Piece{Said: true, Text: s.Text, At: s.At, Key: s.Event})
@@ -50,6 +52,30 @@ func Describe(t store.Turn, steps []store.Step, reply string) ([]Piece, error) {
 		out = append(out, Piece{Text: reply, At: t.Ended, Key: replyKey(t.ID), IsError: true})
 	}
 	return out, nil
+}
+
+// Check tells what is wrong with a turn that comes from elsewhere: with it, everything that reads turns could go on.
+func Check(t store.Turn, steps []store.Step) error {
+	ts, err := decodeTurn(steps)
+	if err != nil {
+		return err
+	}
+	for i, s := range steps {
+		if s.Turn != t.ID || s.Seq != i || (s.Kind == store.StepUser) != (i == 0) {
+			return fmt.Errorf("step %d of turn %s is out of its place", s.Seq, t.ID)
+		}
+	}
+	n := len(ts.entries)
+	switch t.State {
+	case store.TurnDone:
+		if n == 0 || len(ts.entries[n-1].answer.Message.Calls) > 0 {
+			return fmt.Errorf("turn %s is done without an answer", t.ID)
+		}
+	case store.TurnFailed, store.TurnStopped:
+	default:
+		return fmt.Errorf("turn %s has the state %q", t.ID, t.State)
+	}
+	return nil
 }
 
 func (e *entry) describe(id, name string, t store.Turn) Piece {

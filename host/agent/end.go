@@ -77,7 +77,8 @@ func (t *turn) reply(text string) message.Reply {
 	return r
 }
 
-// answers is the platform's id of the message that a reply is to. The event of an edit is no message, and one of the host's own is known to no platform.
+// answers is the platform's id of the message that a reply is to. The event of an edit is no message, and one of the host's own is
+// known to no platform.
 func answers(m message.Message) string {
 	if m.Edited || m.Act == message.Delegated {
 		return ""

@@ -21,7 +21,9 @@ const (
 )
 
 // extracts tells whether this turn is looked through for what is worth remembering.
-func (t *turn) extracts() bool { return t.gen.Tasks.Extract && !t.silent && len(t.steps.user.Said) > 0 }
+func (t *turn) extracts() bool {
+	return t.gen.Tasks.Extract && !t.silent && t.origin.Act == "" && len(t.steps.user.Said) > 0
+}
 
 func (r *Runner) wakeExtraction() {
 	select {

@@ -118,8 +118,8 @@ func (t *turn) chain() []Link {
 	return append(slices.Clone(t.lineage.record.Chain), own)
 }
 
-// subject is on whose behalf the turn's calls are made, with all agents above it.
-func (t *turn) subject() tool.Subject {
+// rights are on whose behalf the turn's calls are made, with all agents above it; subject is who its model's own calls are made by.
+func (t *turn) rights() tool.Subject {
 	var parent *tool.Subject
 	if t.lineage != nil {
 		for _, f := range t.lineage.forebears {

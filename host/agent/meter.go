@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/flynnhost/flynn/host/budget"
@@ -134,7 +135,7 @@ func inWords(e *budget.Exceeded) string {
 	case budget.Sender:
 		whose = fmt.Sprintf("your daily budget of %d tokens", e.Limit.Tokens)
 		if e.Unit == budget.Dollars {
-			whose = fmt.Sprintf("your daily budget of %.2f US dollars", float64(e.Limit.Cost)/1e9)
+			whose = fmt.Sprintf("your daily budget of %s US dollars", strconv.FormatFloat(float64(e.Limit.Cost)/1e9, 'f', -1, 64))
 		}
 	case budget.Agent:
 		whose = "the daily budget of the agent " + e.Name

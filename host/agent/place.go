@@ -92,7 +92,9 @@ func (r *Runner) Summary(ctx context.Context, gen *Generation, key string, m mes
 		return Summary{}, fmt.Errorf("read the place: %w", err)
 	}
 	s := Summary{Place: at, Running: r.Running(key), Queued: r.queued(key), Mode: gen.queue(nil, m.Channel)}
-	d, _ := route.Decide(ctx, gen.Table.With(at.Agent), nil, policy.RouteFacts{Facts: route.Facts(m, gen.Roles, r.cfg.Now()), Agents: gen.Names})
+	d, _ := route.Decide(ctx, gen.Table.With(at.Agent), nil, policy.RouteFacts{
+		Facts: route.Facts(m, gen.Roles, r.cfg.Now()), Agents: gen.Roles.Agents(m, gen.Names),
+	})
 	a, ok := gen.Agents[d.Agent]
 	if !ok {
 		return s, nil

@@ -17,7 +17,7 @@ const wholeResult = 1 << 20
 
 // maxResult is the bound that the runner keeps a call's text to; 0 is its own.
 func (t *turn) maxResult(c model.ToolCall) int {
-	if t.gen.Tasks.ResultMax == 0 || c.Name == tool.ReadResult {
+	if t.gen.Tasks.ResultMax == 0 || c.Name == tool.ReadResult || t.agent.Programs != nil { // a model of programs could not read the rest
 		return 0
 	}
 	return wholeResult
@@ -43,7 +43,7 @@ func untrusted(labels []string) bool {
 // shorten shows both ends of a result and a summary of it, and keeps the whole. Without a summary more of the ends is shown.
 func (t *turn) shorten(ctx context.Context, c model.ToolCall, res tool.Result) string {
 	kept := store.KeptResult{
-		ID: store.NewID(t.cfg.Now()), Session: t.home(), Tool: c.Name, Text: res.Text, Labels: res.Labels, At: t.cfg.Now().UTC(),
+		ID: store.NewID(t.cfg.Now()), Session: t.row.Session, Tool: c.Name, Text: res.Text, Labels: res.Labels, At: t.cfg.Now().UTC(),
 	}
 	t.uses.keep(kept)
 	limit := t.gen.Tasks.ResultMax

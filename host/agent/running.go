@@ -112,6 +112,17 @@ func (r *Runner) StopIn(conversation string) bool {
 // RunningIn is Running for a conversation.
 func (r *Runner) RunningIn(conversation string) bool { return r.inConversation(conversation, nil) }
 
+// StopFor ends the turns that run for a sender, by his key.
+func (r *Runner) StopFor(sender string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.running {
+		if a.origin.SenderKey() == sender {
+			a.cancel(errStopped)
+		}
+	}
+}
+
 func (r *Runner) inConversation(key string, cause error) (found bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

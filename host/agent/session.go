@@ -24,13 +24,15 @@ type session struct {
 	count   int           // ended turns
 	last    string        // id of the latest turn
 	at      time.Time     // when that began
+	// program is what the program of an agent of kind cli calls the session.
+	program string
 }
 
 // transcript is one ended turn as a model sees it.
 type transcript struct {
 	id       string
 	messages []model.Message
-	size     int // bytes
+	size     int // tokens, as model.Rough guesses them
 }
 
 const (
@@ -38,36 +40,30 @@ const (
 	keepSessions = 1024
 )
 
-// DefaultWindow is how much of a conversation a model is shown, in bytes, where its tier names no context window.
-const DefaultWindow = 96 << 10
+// DefaultWindow is how much a model is shown, in tokens, where its tier names no context window.
+const DefaultWindow = 32 << 10
 
-// Window is how many bytes of conversation fit a context window of so many tokens beside an answer. Three bytes a token is a
-// cautious guess for most languages.
+// Window is how many tokens a context window leaves beside an answer.
 func Window(contextTokens, answerTokens int) int {
 	if contextTokens == 0 {
 		return DefaultWindow
 	}
-	return 3 * max(contextTokens-answerTokens, contextTokens/4)
+	return max(contextTokens-answerTokens, contextTokens/4)
 }
 
 func (s *session) add(id string, t *turnSteps) {
 	ms := t.messages()
-	size := 0
-	for _, m := range ms {
-		size += len(m.Text) + 64
-		for _, c := range m.Calls {
-			size += len(c.Args) + len(c.Name) + 64
-		}
-		for _, r := range m.Results {
-			size += len(r.Text) + 64
-		}
+	for i := range ms {
+		ms[i].Thinking = nil // it is for the tool loop that it came from
 	}
+	size := roughly(ms)
 	s.turns = append(s.turns, transcript{id, ms, size})
 	if extra := len(s.turns) - keepTurns; extra > 0 {
 		s.turns = slices.Delete(s.turns, 0, extra)
 	}
 	s.touched(t)
 	s.used.addTurn(t)
+	s.program = t.program(s.program)
 }
 
 // touched labels the session with what a turn has touched.
@@ -85,7 +81,7 @@ func (s *session) label(labels []string) { s.labels = tool.JoinLabels(s.labels, 
 
 // context returns the latest whole turns that fit a window, oldest first, with the summary of what came before.
 func (s *session) context(window int) []model.Message {
-	first, size := len(s.turns), len(s.summary.Text)
+	first, size := len(s.turns), roughText(s.summary.Text)
 	for first > 0 && size+s.turns[first-1].size <= window {
 		first--
 		size += s.turns[first].size

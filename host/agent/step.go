@@ -26,6 +26,7 @@ type UserStep struct {
 	Labels     []string   `json:"labels,omitempty"`    // of the session before the turn, and of what was said
 	Used       *Used      `json:"used,omitempty"`      // by the session before the turn
 	Delegated  *Delegated `json:"delegated,omitempty"` // of a turn that works for another one
+	Program    string     `json:"program,omitempty"`   // the session of an agent of kind cli as its program names it, before the turn
 }
 
 // Said is one message of a turn.
@@ -152,7 +153,7 @@ func (t *turnSteps) add(s store.Step) error {
 // messages gives the turn as a model sees it. Calls without a result get one that says why, so that the
 // transcript is always one that a provider accepts.
 func (t *turnSteps) messages() []model.Message {
-	ms := []model.Message{{Role: model.User, Text: t.user.text()}}
+	ms := []model.Message{{Role: model.User, Text: t.user.text(), Images: t.user.images()}}
 	for _, e := range t.entries {
 		ms = append(ms, e.answer.Message)
 		if len(e.answer.Message.Calls) == 0 {
@@ -169,7 +170,7 @@ func (t *turnSteps) messages() []model.Message {
 
 func (e *entry) result(call string) model.ToolResult {
 	if r, ok := e.results[call]; ok {
-		return model.ToolResult{ID: call, Text: r.Result.Text, IsError: r.Result.IsError}
+		return model.ToolResult{ID: call, Text: r.Result.Text, IsError: r.Result.IsError, Images: resultImages(r.Result)}
 	}
 	if _, ok := e.started[call]; ok {
 		return model.ToolResult{ID: call, Text: interruptedText, IsError: true}

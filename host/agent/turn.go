@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -123,6 +122,10 @@ func (t *turn) contained(ctx context.Context) (text string, err error) {
 			return "", err
 		}
 		return t.loop(ctx)
+	case KindCode:
+		return t.codeLoop(ctx)
+	case KindCLI:
+		return t.runCLI(ctx)
 	}
 	return "", plainError(fmt.Sprintf("agents of kind %q cannot be run by this flynn", t.agent.Kind))
 }
@@ -173,25 +176,6 @@ func (t *turn) within(ctx context.Context) error {
 		return plainError(fmt.Sprintf("the turn used its %d tokens", l.Tokens))
 	}
 	return nil
-}
-
-func (t *turn) ask(ctx context.Context) (model.Response, error) {
-	req := model.Request{
-		System:   t.agent.System,
-		Messages: append(t.session.context(t.agent.Window), t.steps.messages()...),
-		Tools:    t.agent.Tools,
-		Session:  t.row.Session,
-	}
-	account := Account{Session: t.row.Session, Turn: t.row.ID, Step: t.steps.next, Sender: t.row.Sender, Agent: t.row.Agent}
-	answer, rows, err := t.Metered(ctx, t.gen, account, t.agent.Tier, req, func(d model.Delta) {
-		kind := message.TextDelta
-		if d.Reset {
-			kind = message.TextReset
-		}
-		t.publish(message.Event{Kind: kind, Text: d.Text})
-	})
-	t.pending.Usage = append(t.pending.Usage, rows...)
-	return answer, err
 }
 
 // keepUsage commits what was paid for steps that are not: the next process takes those anew, and pays again.

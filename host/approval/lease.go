@@ -244,14 +244,16 @@ func (d *Desk) Revoke(ctx context.Context, id, by string) error {
 	return err
 }
 
-// EndConversation ends the grants for sessions of a conversation ("channel:conversation"), as when it begins anew.
-func (d *Desk) EndConversation(ctx context.Context, conversation, by string) error {
+// EndSessions ends the grants for sessions of a place ("channel:conversation"), as when a new one begins there. They cover nothing in
+// a new session anyway: it has another key.
+func (d *Desk) EndSessions(ctx context.Context, place, by string) error {
 	grants, err := d.Grants(ctx)
 	if err != nil {
 		return err
 	}
 	for _, g := range grants {
-		if g.Scope != store.GrantSession || !g.Open(d.config.Now()) || g.Session != conversation+":"+g.Agent {
+		of, _, _ := store.SessionParts(g.Session)
+		if g.Scope != store.GrantSession || of != place || !g.Open(d.config.Now()) {
 			continue
 		}
 		if err := d.Revoke(ctx, g.ID, by); err != nil {

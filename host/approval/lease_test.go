@@ -474,7 +474,7 @@ func TestANewConversationEndsTheGrantsOfItsSession(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := b.EndConversation(t.Context(), "irc:#x", "irc:ann"); err != nil {
+	if err := b.EndSessions(t.Context(), "irc:#x", "irc:ann"); err != nil {
 		t.Fatal(err)
 	}
 	list, err := b.Grants(t.Context())

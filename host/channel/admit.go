@@ -70,7 +70,8 @@ type GateConfig struct {
 // the configuration may be another, or a pairing revoked.
 //
 // It goes by Message.Channel and Message.Sender.ID, which a door fills in and a sender cannot choose. Whoever speaks over one of
-// config.LocalDoors holds the token of this machine and is its owner; programs are held to [clients], everybody else to the rules of a channel.
+// config.LocalDoors holds the token of this machine and is its owner; programs at the others of config.OwnDoors are held to
+// [clients]; any other instance is held to the rules of a channel.
 type Gate struct {
 	GateConfig
 	// Rates of known people and of others are kept apart, so that no crowd makes the host forget those of the known.
@@ -107,22 +108,20 @@ func (g *Gate) judge(m message.Message) Ruling {
 	if route.Local(m.Channel) {
 		return Allowed
 	}
-	if m.Channel == message.ScheduleDoor {
-		if g.Roles.Of(m.Channel, m.SenderKey()) == route.Guest {
-			return NotListed
-		}
-		return Allowed
-	}
-	if route.Door(m.Channel) != route.DoorChannel {
-		if g.Roles.MayAsk(m) && !g.Roles.Blocked(m.Channel, m.SenderKey()) {
-			return Allowed
-		}
-		return NotAClient
-	}
 	private, access := m.Conversation.Kind == message.DM, g.Config.AccessOn(m.Channel)
 	switch {
 	case g.Roles.Blocked(m.Channel, m.SenderKey()):
 		return Blocked
+	case m.Channel == message.ScheduleDoor:
+		if g.Roles.Of(m.Channel, m.SenderKey()) == route.Guest {
+			return NotListed
+		}
+		return Allowed
+	case route.Door(m.Channel) != route.DoorChannel:
+		if !g.Roles.MayAsk(m) {
+			return NotAClient
+		}
+		return Allowed
 	case m.Sender.Bot:
 		return Program
 	case !private && !m.Addressed && access.Groups != "all":

@@ -99,6 +99,8 @@ func TestGateOfOtherMessages(t *testing.T) {
 		{"the web page, which nothing blocks", message.Message{Channel: "web", Sender: message.Sender{ID: "owner"}}, Allowed},
 		{"the terminal", message.Message{Channel: "terminal", Sender: message.Sender{ID: "owner"}}, Allowed},
 		{"a door for programs is no local door", message.Message{Channel: "openai", Sender: message.Sender{ID: "x"}, Conversation: private}, NotAClient},
+		{"the holder of the token at one", message.Message{Channel: "openai", Sender: message.Sender{ID: "owner", Bot: true}}, Allowed},
+		{"a program that is blocked", message.Message{Channel: "mcp", Sender: message.Sender{ID: "spam-bot"}}, Blocked},
 		{"the same name on a channel that there is not", message.Message{Channel: "irc2", Sender: message.Sender{ID: "opal"}, Conversation: private}, Blocked},
 		{"a stranger's reaction gets no code", message.Message{Channel: "pair", Sender: message.Sender{ID: "eve"}, Conversation: private, Act: message.React}, NotPaired},
 		{"a thread is a group", message.Message{Channel: "pair", Sender: message.Sender{ID: "eve"}, Conversation: message.Conversation{ID: "x", Kind: message.Thread}, Addressed: true}, NotPaired},

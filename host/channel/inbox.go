@@ -26,9 +26,9 @@ type InboxConfig struct {
 	Store store.Inbox
 	// Admit decides on a message. It is asked before the commit and again never: the row keeps the answer.
 	Admit func(message.Message) Admission
-	// Stranger is told of a message whose sender may be given a pairing code, before the message is committed; it may be told of it
-	// again. What it commits is kept though the message then is not. It may be nil.
-	Stranger func(context.Context, message.Message) error
+	// Stranger is told of a message whose sender may be given a pairing code: of what is to be recorded, why it is not answered, and
+	// its text. It records the message together with the code, or leaves that to the inbox. It may be nil.
+	Stranger func(ctx context.Context, m message.Message, note, said string) (recorded, fresh bool, err error)
 	// Deliver hands on a row that is to be answered. It must not block.
 	Deliver func(store.InboxRow)
 	// Note hands on a row that is noted. It must not block.
@@ -97,7 +97,7 @@ func (in *Inbox) accept(m message.Message, try func(commit func(context.Context)
 	m.ReceivedAt = in.cfg.Now().UTC()
 	admission := in.cfg.Admit(m)
 	state, note := in.judge(m, admission)
-	said := m
+	said := m.Text
 	if state == store.InboxDropped {
 		m.Text, m.Attachments, m.About.Text = "", nil, ""
 		if !in.notes.AllowN(in.cfg.Now(), 1) {
@@ -109,7 +109,8 @@ func (in *Inbox) accept(m message.Message, try func(commit func(context.Context)
 	var fresh bool
 	err := try(func(ctx context.Context) (err error) {
 		if in.cfg.Stranger != nil && admission.Ruling == Pairing && !in.tooOld(m) {
-			if err := in.cfg.Stranger(ctx, said); err != nil {
+			var recorded bool
+			if recorded, fresh, err = in.cfg.Stranger(ctx, m, note, said); recorded || err != nil {
 				return err
 			}
 		}

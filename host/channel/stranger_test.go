@@ -25,17 +25,26 @@ type process struct {
 func newProcess(t *testing.T, s *sqlite.Store, inbox store.Inbox) *process {
 	t.Helper()
 	p := &process{}
+	p.open(t, s)
+	c := house()
+	gate := NewGate(GateConfig{Config: c, Roles: route.NewRoles(c.Access).With(p.desk), Now: func() time.Time { return noon }})
+	p.inbox = NewInbox(InboxConfig{
+		Store: inbox, Admit: gate.Admit, Stranger: p.offer, MaxAge: 24 * time.Hour, Now: func() time.Time { return noon },
+		Deliver: func(r store.InboxRow) { p.delivered = append(p.delivered, r) },
+	})
+	return p
+}
+
+func (p *process) open(t *testing.T, s store.Pairings) {
+	t.Helper()
 	var err error
 	if p.desk, err = pairing.Open(t.Context(), pairing.Config{Store: s, Now: func() time.Time { return noon }}); err != nil {
 		t.Fatal(err)
 	}
-	c := house()
-	gate := NewGate(GateConfig{Config: c, Roles: route.NewRoles(c.Access).With(p.desk), Now: func() time.Time { return noon }})
-	p.inbox = NewInbox(InboxConfig{
-		Store: inbox, Admit: gate.Admit, Stranger: p.desk.Offer, MaxAge: 24 * time.Hour, Now: func() time.Time { return noon },
-		Deliver: func(r store.InboxRow) { p.delivered = append(p.delivered, r) },
-	})
-	return p
+}
+
+func (p *process) offer(ctx context.Context, m message.Message, note, said string) (recorded, fresh bool, err error) {
+	return p.desk.Offer(ctx, pairing.Stranger{Message: m, Note: note, Said: said})
 }
 
 func knock(event string) message.Message {
@@ -101,27 +110,48 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// dying ends the process when the message is to be recorded: the code was given, and the channel has heard nothing.
-type dying struct{ store.Inbox }
-
-func (dying) AppendInbox(context.Context, message.Message, store.InboxState, string) (store.InboxRow, bool, error) {
-	return store.InboxRow{}, false, errors.New("killed")
+// dying is a store of which the process sees nothing more: before the commit, or after it.
+type dying struct {
+	*sqlite.Store
+	after bool
 }
 
-func TestKilledBetweenTheCodeAndTheMessage(t *testing.T) {
-	s := open(t)
-	if err := newProcess(t, s, dying{s}).inbox.Accept(t.Context(), knock("e1")); err == nil {
-		t.Fatal("a message that was not recorded is acknowledged")
+func (d dying) AskPairing(ctx context.Context, m message.Message, note string, p store.Pairing, turn string, r []message.Reply) (bool, error) {
+	if d.after {
+		if _, err := d.Store.AskPairing(ctx, m, note, p, turn, r); err != nil {
+			return false, err
+		}
 	}
-	next := newProcess(t, s, s)
-	if err := next.inbox.Accept(t.Context(), knock("e1")); err != nil {
-		t.Fatal(err)
-	}
-	if got := codes(t, s); len(got) != 1 || !strings.Contains(got[0], pairing.ShowCode(next.desk.List()[0].Code)) {
-		t.Errorf("told %q; want one code, that of the request %+v", got, next.desk.List())
-	}
-	if row, err := s.FindInbox(t.Context(), "pair", "e1"); err != nil || row.State != store.InboxDropped || len(next.delivered) != 0 {
-		t.Errorf("kept as %+v (%v)", row, err)
+	return false, errors.New("killed")
+}
+
+// A process that dies around the commit of a code has told the channel nothing, so the message comes again. The stranger gets one
+// code, that of the request that there is, and what he said is not answered, even if he was let in before it came again.
+func TestKilledWhenACodeIsGiven(t *testing.T) {
+	for name, after := range map[string]bool{"before the commit": false, "after it": true} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			p := newProcess(t, s, s)
+			p.open(t, dying{s, after})
+			if err := p.inbox.Accept(t.Context(), knock("e1")); err == nil {
+				t.Fatal("a message that was not recorded is acknowledged")
+			}
+			next := newProcess(t, s, s)
+			if after {
+				if _, err := next.desk.Decide(t.Context(), next.desk.List()[0].Code, true, "web:owner"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := next.inbox.Accept(t.Context(), knock("e1")); err != nil {
+				t.Fatal(err)
+			}
+			if got := codes(t, s); !strings.Contains(got[0], pairing.ShowCode(next.desk.List()[0].Code)) || len(got) != map[bool]int{false: 1, true: 2}[after] {
+				t.Errorf("told %q for the request %+v", got, next.desk.List())
+			}
+			if row, err := s.FindInbox(t.Context(), "pair", "e1"); err != nil || row.State != store.InboxDropped || len(next.delivered) != 0 {
+				t.Errorf("kept as %+v (%v), %d handed on", row, err, len(next.delivered))
+			}
+		})
 	}
 }
 

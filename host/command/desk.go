@@ -30,6 +30,7 @@ type Store interface {
 type Approvals interface {
 	Decide(ctx context.Context, id string, grant bool, decider string) error
 	Grant(ctx context.Context, id string, l approval.Lease, decider string) error
+	EndSessions(ctx context.Context, place, by string) error
 	Pending(ctx context.Context) ([]store.Approval, error)
 }
 
@@ -127,8 +128,9 @@ func reply(row store.InboxRow, text string) (turn string, r message.Reply) {
 	return turn, message.Reply{Key: turn + "/0", Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID, Text: text}
 }
 
-// show hands on a reply that was committed.
+// show hands on a reply that was committed. Who watches takes it for a short turn.
 func (d *Desk) show(m message.Message, turn string, r message.Reply) {
+	d.cfg.Publish(message.Event{Kind: message.TurnStarted, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn})
 	d.cfg.Publish(message.Event{
 		Kind: message.ReplyReady, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Text: r.Text, Key: r.Key,
 	})

@@ -86,3 +86,11 @@ func banner(e store.Elevation) string {
 	}
 	return fmt.Sprintf("**Elevated mode (%s)** until %s: %s, for agents that may, when %s asks. ", e.State, e.Until.UTC().Format("15:04 MST"), what, e.Sender)
 }
+
+// endAllowed ends what was allowed for the session that a new one takes the place of. Should the host die behind it, it has ended early.
+func (d *Desk) endAllowed(ctx context.Context, place string, m message.Message) error {
+	if _, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), m.SenderKey(), "a new session begins"); err != nil {
+		return err
+	}
+	return d.cfg.Approvals.EndSessions(ctx, place, m.SenderKey())
+}

@@ -120,3 +120,17 @@ func TestElevatedInChat(t *testing.T) {
 		}
 	}
 }
+
+func TestNewEndsWhatWasAllowed(t *testing.T) {
+	h := newHouse(t)
+	id := h.ask("irc:bob", `{"command":"true x"}`)
+	h.say("a", "ann", "/approve "+id+" session", message.DM)
+	h.say("b", "ann", "/elevated ask", message.DM)
+	h.desk.Order(t.Context(), "irc:#busy", h.accept("c", "ann", "/new", message.DM))
+	if h.elevated != nil {
+		t.Error("elevated mode outlives /new")
+	}
+	if g, err := h.store.Grant(t.Context(), id); err != nil || g.Open(time.Now()) || g.EndedBy != "irc:ann" {
+		t.Errorf("the grant for the session is %+v, %v", g, err)
+	}
+}

@@ -40,8 +40,11 @@ func (d *Desk) Order(ctx context.Context, place string, row store.InboxRow) {
 		if err == nil {
 			if begins {
 				told = append(told, d.cfg.Untold(place)...) // about what was said before
+				err = d.endAllowed(ctx, place, row.Message)
 			}
 			s.Told = told
+		}
+		if err == nil {
 			err = d.cfg.Store.Settle(context.WithoutCancel(ctx), s)
 		}
 		switch {

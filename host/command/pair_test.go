@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/pairing"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -12,9 +13,10 @@ import (
 // knock has eve ask to be let in, and returns her code.
 func (h *house) knock() string {
 	h.t.Helper()
-	if err := h.pairings.Offer(h.t.Context(), message.Message{
+	m := message.Message{
 		Channel: "irc", EventID: "k", Sender: message.Sender{ID: "stranger"}, Conversation: message.Conversation{ID: "stranger", Kind: message.DM},
-	}); err != nil {
+	}
+	if _, _, err := h.pairings.Offer(h.t.Context(), pairing.Stranger{Message: m}); err != nil {
 		h.t.Fatal(err)
 	}
 	return h.pairings.List()[0].Code

@@ -16,7 +16,9 @@ func (c *checker) agents() {
 	for _, name := range sorted(c.cfg.Agents) {
 		agent, at := c.cfg.Agents[name], keyPath{"agent_configs", name}
 		c.tier(at.child("model_tier"), agent)
+		c.code(at, agent)
 		c.sandboxOf(at.child("sandbox"), agent.Sandbox)
+		c.cli(at, name, agent)
 		c.toolNames(at.child("tool_overrides").child("allow"), agent.ToolOverrides.Allow)
 		c.toolNames(at.child("tool_overrides").child("deny"), agent.ToolOverrides.Deny)
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -9,6 +10,30 @@ func (c *checker) budgets() {
 	b := c.cfg.Budgets
 	if _, err := b.Location(); err != nil {
 		c.report(keyPath{"budgets", "time_zone"}, fmt.Sprintf("no time zone %q", b.TimeZone), `write a name of the IANA list such as "Europe/Berlin", or remove it`)
+	}
+	for _, d := range []struct {
+		key    string
+		tokens int
+	}{{"sender_tokens_per_day", b.SenderTokensPerDay}, {"agent_tokens_per_day", b.AgentTokensPerDay}, {"host_tokens_per_day", b.HostTokensPerDay}} {
+		c.tokensPerDay(keyPath{"budgets", d.key}, d.tokens, sorted(c.cfg.Models))
+	}
+	for _, name := range sorted(c.cfg.Agents) {
+		if at := (keyPath{"agent_configs", name, "tokens_per_day"}); c.lines.has(at) {
+			c.tokensPerDay(at, c.cfg.Agents[name].TokensPerDay, []string{c.cfg.Agents[name].ModelTier})
+		}
+	}
+}
+
+// tokensPerDay reports a daily budget in which not one call of any of the tiers has room: what a call may answer is reserved.
+func (c *checker) tokensPerDay(at keyPath, tokens int, tiers []string) {
+	least := math.MaxInt
+	for _, tier := range tiers {
+		if m, ok := c.cfg.Models[tier]; ok {
+			least = min(least, m.MaxOutputTokens+m.Reasoning.Tokens())
+		}
+	}
+	if tokens > 0 && tokens <= least && least < math.MaxInt {
+		c.report(at, "no model call has room in it", fmt.Sprintf("one may answer %d tokens: raise it, or lower max_output_tokens", least))
 	}
 }
 

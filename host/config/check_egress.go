@@ -49,6 +49,11 @@ func (c *Config) Secrets() map[string]Secret {
 			}
 		}
 	}
+	for _, a := range c.Agents {
+		if name := a.CLI.SecretName(); name != "" {
+			known[name] = a.CLI.APIKey
+		}
+	}
 	return known
 }
 

@@ -34,6 +34,9 @@ func (c *Config) MountRules(getenv func(string) string) mounts.Rules {
 	for _, path := range c.Plugins.DevPaths {
 		secret = append(secret, path)
 	}
+	for _, a := range c.Agents {
+		secret = append(secret, a.CLI.APIKeyFile)
+	}
 	rules := mounts.Rules{Roots: c.Sandbox.MountRoots, Home: getenv("HOME")}
 	for _, path := range secret {
 		if filepath.IsAbs(path) {
@@ -136,6 +139,14 @@ func (c *checker) writable() (sources []string) {
 	all := []Sandbox{c.cfg.Sandbox}
 	for _, name := range sorted(c.cfg.Sandboxes) {
 		all = append(all, c.cfg.Sandboxes[name])
+	}
+	for _, name := range sorted(c.cfg.Agents) {
+		program := c.cfg.Agents[name].CLI
+		all = append(all, Sandbox{Mounts: program.Mounts})
+		if program.Folder != "" {
+			sources = append(sources, program.Folder)
+		}
+		all = append(all, c.cfg.Agents[name].Code.sandbox(nil))
 	}
 	for _, s := range all {
 		for _, m := range s.Mounts {

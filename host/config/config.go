@@ -28,6 +28,7 @@ type Config struct {
 	Sandbox   Sandbox                 `toml:"sandbox"`
 	Sandboxes map[string]Sandbox      `toml:"sandboxes" inherit:"sandbox"` // named variations; unset keys inherit from Sandbox
 	Agents    map[string]Agent        `toml:"agent_configs"`
+	CLI       CLIHost                 `toml:"cli"`
 	Routing   Routing                 `toml:"routing"`
 	Models    map[string]Model        `toml:"models" keys:"fast default complex local"` // by tier; without any, default is the demo provider
 	Channels  map[string]Channel      `toml:"channels"`
@@ -167,6 +168,8 @@ type Agent struct {
 	// Sandbox is true, false, or the name of a [sandboxes.NAME]; missing, it is [sandbox] enabled.
 	Sandbox SandboxRef `toml:"sandbox"`
 	Kind    string     `toml:"kind" default:"chat" oneof:"chat code cli"`
+	// Code is about the programs of kind code.
+	Code Code `toml:"code"`
 	// Approve says which tool calls wait for a person at local doors when they would run on the host.
 	Approve string `toml:"approve" default:"shell" oneof:"shell none"`
 	// Delegates are the agents that it may give work to; without any it is not offered the tool.
@@ -182,6 +185,8 @@ type Agent struct {
 	USDPerDay    float64 `toml:"usd_per_day" range:"0..1_000_000"`
 	// Elevated lets the agent's machine tools leave the sandbox while elevated mode holds; see [elevated].
 	Elevated bool `toml:"elevated"`
+	// CLI is the program of an agent of kind cli.
+	CLI CLI `toml:"cli"`
 }
 
 // ToolOverrides narrow or extend a profile; deny wins.

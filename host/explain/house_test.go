@@ -89,18 +89,23 @@ func (c chain) Routes() bool { return true }
 func (chain) Release()       {}
 
 // room is a machine that a tool does not look at.
-type room struct{ machine.Machine }
+type room struct {
+	machine.Machine
+	name string
+}
 
-func (room) Name() string { return "room" }
+func (r room) Name() string { return r.name }
 
 // rooms hands them out.
 type rooms struct{}
 
-func (rooms) Host(string) (machine.Machine, error)                             { return room{}, nil }
-func (rooms) Sandbox(context.Context, string, string) (machine.Machine, error) { return room{}, nil }
-func (rooms) Available(string) error                                           { return nil }
-func (rooms) Digest(string) string                                             { return "made of nothing" }
-func (rooms) Dir(string) string                                                { return "/workspace" }
+func (rooms) Host(string) (machine.Machine, error) { return room{name: tool.Host}, nil }
+func (rooms) Sandbox(_ context.Context, _, name string) (machine.Machine, error) {
+	return room{name: name}, nil
+}
+func (rooms) Available(string) error { return nil }
+func (rooms) Digest(string) string   { return "made of nothing" }
+func (rooms) Dir(string) string      { return "/workspace" }
 
 // house runs turns as a host does, over a store.
 type house struct {

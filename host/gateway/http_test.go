@@ -159,6 +159,10 @@ func TestAPI(t *testing.T) {
 		{"text too long", "/api/v1/messages", `{"id":"a6","channel":"web","conversation":"main","text":"` + strings.Repeat("x", 65<<10) + `"}`, jsonType, 400, "longer"},
 		{"body too long", "/api/v1/messages", `{"id":"` + strings.Repeat("x", 600<<10) + `"}`, jsonType, 413, "too large"},
 		{"stop", "/api/v1/stop", `{"channel":"web","conversation":"main"}`, jsonType, 200, "stopped"},
+		{"halt for a long reason", "/api/v1/halt", `{"reason":"` + strings.Repeat("x", 501) + `"}`, jsonType, 400, "500 bytes"},
+		{"halt", "/api/v1/halt", `{"reason":"it deletes mail"}`, jsonType, 200, `{"halted":true}`},
+		{"resume for a reason", "/api/v1/resume", `{"reason":"so"}`, jsonType, 400, "to resume"},
+		{"resume", "/api/v1/resume", `{}`, jsonType, 200, `{"halted":false}`},
 		{"decide nothing", "/api/v1/approvals/none", `{"grant":true}`, jsonType, 404, "not_found"},
 		{"decide without an answer", "/api/v1/approvals/none", `{}`, jsonType, 400, "grant"},
 	}

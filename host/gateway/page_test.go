@@ -25,7 +25,9 @@ func TestPage(t *testing.T) {
 		{"keeps the token out of the address", pageHidesToken},
 		{"shows tool calls and asks", pageToolCalls},
 		{"an approval hides nothing", pageApprovalHidesNothing},
+		{"lets strangers in", pagePairings},
 		{"stops", pageStops},
+		{"has the kill switch", pageHalts},
 		{"reconnects without duplicates", pageReconnects},
 		{"says when a send fails", pageSendFails},
 		{"keeps the draft", pageDraft},
@@ -62,6 +64,23 @@ func pageStreams(t *testing.T, b context.Context) {
 	p.want(`document.querySelectorAll(".message.user").length`, "1")
 	p.want(`document.querySelector(".message.user").dataset.state`, "sent")
 	p.want(`document.querySelector("#polite").textContent`, "Half of the answer.")
+}
+
+func pageHalts(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	p := visit(t, b, d)
+	p.click("#open-status")
+	p.click("#halt")
+	p.until(`document.querySelector("#status-body").textContent.includes("Everything is stopped")`)
+	p.want(`document.querySelector("#halt").textContent`, "Let it go on")
+	if d.backend.Status(t.Context()).Halt == nil {
+		t.Error("the host was not told")
+	}
+	p.click("#halt")
+	p.until(`document.querySelector("#halt").textContent === "Stop everything"`)
+	if d.backend.Status(t.Context()).Halt != nil {
+		t.Error("the host was not told to go on")
+	}
 }
 
 func pageHidesToken(t *testing.T, b context.Context) {

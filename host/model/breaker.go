@@ -52,18 +52,21 @@ func (b *breaker) refusal(wait time.Duration) error {
 	return &e
 }
 
-// report takes the outcome of an admitted call. A call that was cancelled says nothing about the model.
-func (b *breaker) report(now time.Time, err error) {
+// report takes the outcome of an admitted call that began at some time. A call that was cancelled says nothing about the model, and
+// one that was under way before the breaker opened is no probe.
+func (b *breaker) report(now, began time.Time, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	wasProbe := !b.probing.IsZero()
-	b.probing = time.Time{}
+	wasProbe := !b.probing.IsZero() && !began.Before(b.probing)
+	if wasProbe {
+		b.probing = time.Time{}
+	}
 	var e *Error
 	if err != nil && !errors.As(err, &e) {
 		return
 	}
 	if err == nil || answered(e.Kind) {
-		b.failures, b.open, b.last = 0, 0, nil
+		b.failures, b.open, b.last, b.probing = 0, 0, nil, time.Time{}
 		return
 	}
 	b.failures++

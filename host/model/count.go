@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"math"
 	"sync"
 
@@ -11,7 +12,7 @@ import (
 func Rough(req Request) int {
 	q := quarters(req.System)
 	for _, m := range req.Messages {
-		q += 4 * RoughMessage(m)
+		q += 4 * (RoughMessage(m) + ImageTokens*imagesIn(m))
 	}
 	for _, t := range req.Tools {
 		q += 64 + quarters(t.Name) + quarters(t.Description) + quarters(t.Schema)
@@ -19,23 +20,31 @@ func Rough(req Request) int {
 	return (q + 3) / 4
 }
 
-// RoughMessage is Rough for one message.
+// RoughMessage is Rough for one message, its images left out.
 func RoughMessage(m Message) int {
 	q := 32 + quarters(m.Text)
 	for _, c := range m.Calls {
 		q += 64 + quarters(c.Name) + quarters(c.Args)
 	}
 	for _, r := range m.Results {
-		q += 48 + quarters(r.Text) + 4*imageTokens*len(r.Images)
+		q += 48 + quarters(r.Text)
 	}
 	for _, t := range m.Thinking {
 		q += 32 + quarters(t.Text) + quarters(t.Data)
 	}
-	return (q+3)/4 + imageTokens*len(m.Images)
+	return (q + 3) / 4
 }
 
-// imageTokens are those of an image that is as large as models look at.
-const imageTokens = 1600
+// ImageTokens are those of an image that is as large as models look at.
+const ImageTokens = 1600
+
+func imagesIn(m Message) int {
+	n := len(m.Images)
+	for _, r := range m.Results {
+		n += len(r.Images)
+	}
+	return n
+}
 
 // quarters counts quarters of a token: four letters of English make a token, two digits or signs, and two bytes of most other
 // writing.
@@ -109,6 +118,9 @@ func (s *Set) Count(name string, req Request) int {
 	t, ok := s.tiers[name]
 	if !ok {
 		return scaled(Rough(req), firstScale)
+	}
+	if !t.cfg.Images {
+		req.Messages = withImages(context.Background(), req, false)
 	}
 	return t.count(req)
 }

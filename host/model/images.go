@@ -16,7 +16,7 @@ const (
 // withImages returns the messages with the bytes of their images, the latest first as long as there is room. What cannot be
 // shown is left out: the words around it say that it was there.
 func withImages(ctx context.Context, req Request, can bool) []Message {
-	if !slices.ContainsFunc(req.Messages, hasImages) {
+	if !slices.ContainsFunc(req.Messages, func(m Message) bool { return imagesIn(m) > 0 }) {
 		return req.Messages
 	}
 	l := loader{open: req.OpenImage, left: maxImages, room: maxImagesSize}
@@ -35,10 +35,6 @@ func withImages(ctx context.Context, req Request, can bool) []Message {
 		}
 	}
 	return out
-}
-
-func hasImages(m Message) bool {
-	return len(m.Images) > 0 || slices.ContainsFunc(m.Results, func(r ToolResult) bool { return len(r.Images) > 0 })
 }
 
 // loader reads images within the bounds of a request.

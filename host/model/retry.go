@@ -58,7 +58,7 @@ func (s *Set) attempt(ctx context.Context, t *tier, a Attempt, req Request, w *w
 		w.text(d)
 	})
 	call.Duration, call.Usage, call.Err = time.Since(call.Start), t.charged(a, resp.Usage, err, text), err
-	t.breaker.report(time.Now(), err)
+	t.breaker.report(time.Now(), call.Start, err)
 	req.leave(a, call.Usage, err)
 	s.hook(call)
 	if err != nil {

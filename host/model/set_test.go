@@ -252,7 +252,7 @@ func TestBreakerLetsOneProbeThrough(t *testing.T) {
 		if err := b.admit(now); err != nil {
 			t.Fatal(err)
 		}
-		b.report(now, down)
+		b.report(now, now, down)
 	}
 	var refusal *Error
 	if err := b.admit(now); !errors.As(err, &refusal) || refusal.Kind != Overloaded || refusal.RetryAfter != minOpen {
@@ -262,18 +262,44 @@ func TestBreakerLetsOneProbeThrough(t *testing.T) {
 	if b.admit(now) != nil || b.admit(now) == nil {
 		t.Error("want one probe and no more")
 	}
-	b.report(now, context.Canceled)
+	b.report(now, now, context.Canceled)
 	if b.admit(now) != nil {
 		t.Error("a cancelled probe must leave room for the next")
 	}
 	if b.admit(now.Add(probeExpiry)) != nil {
 		t.Error("a lost probe must not close the door for ever")
 	}
-	b.report(now, &Error{Kind: BadRequest, Err: errors.New("alive")})
+	b.report(now, now, &Error{Kind: BadRequest, Err: errors.New("alive")})
 	for range 2 {
 		if b.admit(now) != nil {
 			t.Error("an opinion of the model closes the breaker")
 		}
+	}
+}
+
+// TestLateFailureIsNoProbe wants calls that were under way when the breaker opened to leave its one probe alone.
+func TestLateFailureIsNoProbe(t *testing.T) {
+	var b breaker
+	began := time.Unix(0, 0)
+	down := &Error{Kind: Timeout, Err: errors.New("down")}
+	for range breakAfter {
+		b.report(began, began, down)
+	}
+	now := began.Add(minOpen)
+	if b.admit(now) != nil {
+		t.Fatal("no probe is let through")
+	}
+	b.report(now, began, down)
+	b.report(now, began, context.Canceled)
+	if b.admit(now) == nil {
+		t.Error("a late failure makes room for a second probe")
+	}
+	if st := b.status(now); st.State != HalfOpen {
+		t.Errorf("a late failure makes the breaker %s", st.State)
+	}
+	b.report(now, now, down)
+	if st := b.status(now); st.State != Open || st.Until.Sub(now) != 2*minOpen {
+		t.Errorf("after the probe the status is %+v", st)
 	}
 }
 

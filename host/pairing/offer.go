@@ -2,7 +2,6 @@ package pairing
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,33 +11,40 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Offer gives the stranger who has sent a message a code, unless he has had an answer within the hour, was denied, or guesses. It is
-// called before the message itself is recorded, and may be called again for it: who died in between is told of the
-// message again, and finds the request. The request and the reply with its code are one commit.
-func (d *Desk) Offer(ctx context.Context, m message.Message) error {
+// Stranger is a message of somebody who may be given a code.
+type Stranger struct {
+	Message message.Message // as it is to be recorded, without its text
+	Note    string          // why it is not answered
+	Said    string          // its text
+}
+
+// Offer gives a stranger a code, unless he has had an answer within the hour, was denied, or guesses. The request, the reply with its
+// code and the record of the message are one commit: a process that dies has done all of it or nothing, and what was said
+// before is not answered when the message is delivered again to one who was let in meanwhile. recorded tells that the message is
+// in the inbox, fresh that it was not there before; when it is not recorded, that is left to the caller.
+func (d *Desk) Offer(ctx context.Context, s Stranger) (recorded, fresh bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	m := s.Message
 	sender, now := m.SenderKey(), d.cfg.Now()
-	if guessed(m.Text) && !d.locked(sender) {
+	if guessed(s.Said) && !d.locked(sender) {
 		if err := d.wrong(ctx, sender); err != nil {
-			return err
+			return false, false, err
 		}
 	}
 	p, ok := d.rows[sender]
 	if d.locked(sender) || ok && (p.State == store.PairingPaired || now.Before(p.Until)) {
-		return nil
+		return false, false, nil
 	}
 	if err := d.prune(ctx, now); err != nil {
-		return err
+		return false, false, err
 	}
 	if d.open(m.Channel, now) >= MaxOpen {
 		d.cfg.Count(Full)
-		return nil
+		return false, false, nil
 	}
-	if _, err := d.cfg.Store.FindInbox(ctx, m.Channel, m.EventID); !errors.Is(err, store.ErrNotFound) {
-		return err // recorded before: a late second delivery gets no second code
-	}
-	return d.ask(ctx, m, now)
+	fresh, err = d.ask(ctx, s, now)
+	return err == nil, fresh, err
 }
 
 // guessed tells whether a stranger's message tries a code.
@@ -61,22 +67,27 @@ func (d *Desk) open(channel string, now time.Time) (n int) {
 	return n
 }
 
-// ask commits a request and tells its sender; d.mu is held.
-func (d *Desk) ask(ctx context.Context, m message.Message, now time.Time) error {
+// ask commits a request; d.mu is held.
+func (d *Desk) ask(ctx context.Context, s Stranger, now time.Time) (fresh bool, err error) {
 	code, err := d.freshCode()
 	if err != nil {
-		return fmt.Errorf("draw a pairing code: %w", err)
+		return false, fmt.Errorf("draw a pairing code: %w", err)
 	}
+	m := s.Message
 	p := store.Pairing{
 		Sender: m.SenderKey(), ID: store.NewID(now), Name: cleanName(m.Sender.Name), Channel: m.Channel, Conversation: m.Conversation,
 		Code: code, State: store.PairingOpen, Asked: now.UTC(), Expires: now.Add(Valid).UTC(), Until: now.Add(Valid).UTC(),
 	}
-	if err := d.put(ctx, p, reply(p, 0, m.EventID, invitation(code))); err != nil {
-		return err
+	r := reply(p, 0, m.EventID, invitation(code))
+	fresh, err = d.cfg.Store.AskPairing(context.WithoutCancel(ctx), m, s.Note, p, turnOf(p), []message.Reply{r})
+	if err != nil || !fresh { // a late second delivery gets no second code
+		return false, err
 	}
+	d.rows[p.Sender] = p
+	d.cfg.Replied(turnOf(p), r)
 	d.cfg.Count(Asked)
 	d.cfg.Log.Info("a stranger asks to be paired", "sender", p.Sender, "request", p.ID)
-	return nil
+	return true, nil
 }
 
 // freshCode draws a code that no row has; d.mu is held.

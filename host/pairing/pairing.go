@@ -34,16 +34,9 @@ const (
 	maxName = 64             // code points of a sender's name that are kept
 )
 
-// Store is what a Desk keeps.
-type Store interface {
-	store.Pairings
-	// FindInbox tells whether a message was recorded before.
-	FindInbox(ctx context.Context, channel, eventID string) (store.InboxRow, error)
-}
-
 // Config is what a Desk needs.
 type Config struct {
-	Store Store
+	Store store.Pairings
 	// Role is what an approval gives, by the configuration in force: route.Guest or route.Member.
 	Role func() string
 	// Replied hands on a reply that was committed. It may be nil, as may Revoked, which is told of a sender who is not paired any

@@ -49,7 +49,7 @@ func (s *site) open() {
 	s.openDesk(s.store)
 }
 
-func (s *site) openDesk(over Store) {
+func (s *site) openDesk(over store.Pairings) {
 	s.t.Helper()
 	var err error
 	s.desk, err = Open(s.t.Context(), Config{
@@ -83,7 +83,9 @@ func (s *site) knock(who, text string) message.Message {
 
 func (s *site) offer(m message.Message) {
 	s.t.Helper()
-	if err := s.desk.Offer(s.t.Context(), m); err != nil {
+	said := m.Text
+	m.Text = ""
+	if _, _, err := s.desk.Offer(s.t.Context(), Stranger{Message: m, Note: "sender is not paired", Said: said}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -324,8 +326,8 @@ func TestALateDeliveryIsNotAnswered(t *testing.T) {
 	inTime(t, func(t *testing.T, s *site) {
 		m := s.knock("eve", "hello")
 		s.offer(m)
-		if _, _, err := s.store.AppendInbox(t.Context(), m, store.InboxDropped, "sender is not paired"); err != nil {
-			t.Fatal(err)
+		if row, err := s.store.FindInbox(t.Context(), "irc", m.EventID); err != nil || row.State != store.InboxDropped || row.Message.Text != "" {
+			t.Fatalf("kept as %+v (%v)", row, err)
 		}
 		time.Sleep(2 * time.Hour)
 		s.offer(m)

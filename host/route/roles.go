@@ -22,11 +22,11 @@ type Pairings interface {
 	Role(senderKey string) (role string, paired bool)
 }
 
-// Roles tells who is who by [access], and by pairings where it is silent. It is safe for concurrent use.
+// Roles tells who is who by [access] and [clients], and by pairings where they are silent. It is safe for concurrent use.
 type Roles struct {
 	owners, members, blocked people
-	pairings                 Pairings // may be nil
 	clients                  map[string]config.Client
+	pairings                 Pairings // may be nil
 }
 
 // people are ids and globs of a list.
@@ -118,10 +118,14 @@ func (r *Roles) Known(channel, senderKey string) bool {
 	return known
 }
 
-// Blocked tells whether a sender is never to be heard. An owner who is listed by his exact id always is.
+// Blocked tells whether a sender is never to be heard. An owner who is listed by his exact id always is, and who holds the token of
+// this machine.
 func (r *Roles) Blocked(channel, senderKey string) bool {
 	channel = home(channel, senderKey)
-	return !Local(channel) && !r.owners.ids[senderKey] && r.blocked.have(senderKey)
+	if Local(channel) || Door(channel) != DoorChannel && senderKey == channel+":"+config.Gatekeeper {
+		return false
+	}
+	return !r.owners.ids[senderKey] && r.blocked.have(senderKey)
 }
 
 func (r *Roles) of(channel, senderKey string) (role string, known bool) {

@@ -35,7 +35,8 @@ type box struct {
 	removal   error         // valid once gone is closed
 
 	mu        sync.Mutex
-	session   string // "" while the container is in the pool
+	session   string   // "" while the container is in the pool
+	helping   *helping // of the program that runs, or nil
 	processes map[string]*process
 	started   int // background processes ever
 	removed   bool

@@ -93,7 +93,7 @@ func (s Spec) validateBridges() error {
 		}
 		seen[b.Name] = true
 	}
-	if len(s.Bridges) > 0 && s.Network == "host" {
+	if (len(s.Bridges) > 0 || s.Helpers) && s.Network == "host" {
 		return errors.New(`bridges need a network namespace of the container's own: network "host" has none`)
 	}
 	return nil
@@ -104,7 +104,7 @@ func (b Bridge) validate() error {
 	switch {
 	case err != nil:
 		return err
-	case b.Name == "" || strings.HasPrefix(b.Name, ".") || strings.ContainsAny(b.Name, "/\x00") || b.Name == supervisorName:
+	case b.Name == "" || strings.HasPrefix(b.Name, ".") || strings.ContainsAny(b.Name, "/\x00") || b.Name == supervisorName, b.Name == helperCommand:
 		return errors.New("it is no name for a command")
 	case !path.IsAbs(b.Program) || path.Clean(b.Program) != b.Program:
 		return fmt.Errorf("program %q must be a clean absolute path", b.Program)
@@ -123,10 +123,17 @@ func (b Bridge) validate() error {
 
 // offerBridges puts the commands into the container and serves them.
 func (m *Manager) offerBridges(o *order, spec Spec) {
-	if len(spec.Bridges) == 0 {
+	var names []string
+	for _, b := range spec.Bridges {
+		names = append(names, b.Name)
+	}
+	if spec.Helpers {
+		names = append(names, helperCommand)
+	}
+	if len(names) == 0 {
 		return
 	}
-	folder, err := m.linkBridges(spec.Bridges)
+	folder, err := m.linkBridges(names)
 	if err != nil {
 		m.log.Error("bridges cannot be offered", "error", err)
 		return
@@ -137,11 +144,7 @@ func (m *Manager) offerBridges(o *order, spec Spec) {
 }
 
 // linkBridges makes a folder with a link to the supervisor for each command. Its name says what is in it.
-func (m *Manager) linkBridges(all []Bridge) (string, error) {
-	var names []string
-	for _, b := range all {
-		names = append(names, b.Name)
-	}
+func (m *Manager) linkBridges(names []string) (string, error) {
 	slices.Sort(names)
 	folder := filepath.Join(m.run, bridgePrefix+short(names...))
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -167,19 +170,32 @@ func (m *Manager) serveBridges(o *order, spec Spec) {
 			}
 			commands = append(commands, c)
 		}
+		if spec.Helpers {
+			c, err := helperBridge(b.getHelping)
+			if err != nil { // its rules are our own
+				panic(err)
+			}
+			commands = append(commands, c)
+		}
 		tell := func(to func(string, bridge.Decision)) func(bridge.Decision) {
 			return func(d bridge.Decision) {
-				if to != nil {
+				if to != nil && !isHelper(d) {
 					to(b.owner(), d)
 				}
 			}
 		}
 		return bridge.NewServer(commands, func(d bridge.Decision) {
+			if isHelper(d) {
+				return
+			}
 			m.log.Info("sandbox calls a bridge", "session", b.owner(), "bridge", d.Name, "allowed", d.Allowed, "reason", d.Reason)
 			tell(m.config.Bridged)(d)
 		}, tell(m.config.BridgeEnded))
 	}
 }
+
+// isHelper tells the calls of helper functions, which whoever answers them decides about and records.
+func isHelper(d bridge.Decision) bool { return d.Name == helperCommand && d.Allowed }
 
 // command is a bridge as the calls from one container find it.
 func (m *Manager) command(caller *box, b Bridge, inside string) (bridge.Command, error) {

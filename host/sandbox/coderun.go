@@ -34,6 +34,12 @@ type Code struct {
 	Timeout time.Duration
 	// MaxOutput caps stdout and stderr each; zero means machine.DefaultMaxOutput.
 	MaxOutput int
+	// Session is whose run it is, for the log of what it asks to reach.
+	Session string
+	// Helpers answers the calls of the program's module flynn; it needs a Spec with Helpers. Nil offers no module.
+	Helpers Helpers
+	// Progress, if set, receives output as it comes. It must not block for long.
+	Progress func(stream machine.Stream, p []byte)
 }
 
 // CodeResult is the verdict on a program, and what it made.
@@ -43,6 +49,8 @@ type CodeResult struct {
 	Files map[string][]byte `json:"files,omitempty"`
 	// Left counts what in out was not brought back, because there was too much of it or because it was no file.
 	Left int `json:"left,omitempty"`
+	// NoRoutes counts what the program has tried to reach beyond a container without a network.
+	NoRoutes int64 `json:"no_routes,omitempty"`
 }
 
 // CodeSpec is what code runs are made of: the image of base, no network, little of everything.
@@ -79,6 +87,14 @@ func languages() map[string]language {
 	}
 }
 
+// withModules lets a program of Python import what lies beside it, its module flynn among that.
+func (l language) withModules() language {
+	if l.file == "main.py" {
+		l.argv = []string{"python3", "-E", "-s"}
+	}
+	return l
+}
+
 // RunCode runs a program to its end, or ctx's. The container and its folder are removed in the background; none of it is
 // used again. A time-out or a cancelled context is a verdict, not an error.
 func (m *Manager) RunCode(ctx context.Context, c Code) (CodeResult, error) {
@@ -108,6 +124,7 @@ func (m *Manager) RunCode(ctx context.Context, c Code) (CodeResult, error) {
 		return CodeResult{}, err
 	}
 	defer m.work.Go(func() { m.throwAway(b) })
+	b.serveSession(c.Session)
 	return b.runCode(ctx, c, how)
 }
 
@@ -137,11 +154,20 @@ func (c Code) check() (language, error) {
 	case len(c.Files) > maxCodeFiles:
 		return how, fmt.Errorf("%d files are more than %d", len(c.Files), maxCodeFiles)
 	}
+	if c.Helpers != nil {
+		if !c.Spec.Helpers {
+			return how, errors.New("code has helpers, but its container offers none")
+		}
+		how = how.withModules()
+	}
 	bytes := len(c.Program)
 	for name, content := range c.Files {
 		bytes += len(content)
 		if !fs.ValidPath(name) || name == "." || name == how.file || name == outFolder || strings.HasPrefix(name, outFolder+"/") {
 			return how, fmt.Errorf("file %q: write a relative path that is neither %s nor in %s", name, how.file, outFolder)
+		}
+		if module, _ := helperModule(c.Language); c.Helpers != nil && name == module {
+			return how, fmt.Errorf("file %q: it is the module of the helper functions", name)
 		}
 	}
 	if bytes > maxCodeBytes {
@@ -218,13 +244,13 @@ func (b *box) runCode(ctx context.Context, c Code, how language) (CodeResult, er
 		}
 		argv = append(argv, how.file)
 	}
-	r, err := b.exec(ctx, machine.Command{
-		Script: "mkdir " + outFolder + " && exec " + quoteArgv(argv), Stdin: c.Stdin, MaxOutput: c.MaxOutput,
-		Timeout: cmp.Or(max(c.Timeout, 0), c.Spec.Timeout),
-	}, c.Spec.WorkspaceDir)
+	r, err := b.runProgram(ctx, c, "mkdir "+outFolder+" && exec "+quoteArgv(argv))
 	result := CodeResult{Result: r}
 	if err != nil || r.Canceled || b.link.isDead() {
 		return result, err
+	}
+	if c.Spec.driverNetwork() == "none" {
+		result.NoRoutes = b.noRoutes(ctx, c.Spec.WorkspaceDir)
 	}
 	g := gathering{b: b, files: map[string][]byte{}, room: maxCodeBytes}
 	if err = g.folder(ctx, outFolder, 0); ctx.Err() != nil {
@@ -232,6 +258,36 @@ func (b *box) runCode(ctx context.Context, c Code, how language) (CodeResult, er
 	}
 	result.Files, result.Left = g.files, g.left
 	return result, err
+}
+
+// runProgram runs the program, and answers its calls meanwhile. The limit of one that makes calls is the host's to measure,
+// since its clock may stand still; the supervisor's is the last resort then.
+func (b *box) runProgram(ctx context.Context, c Code, script string) (machine.Result, error) {
+	limit := cmp.Or(max(c.Timeout, 0), c.Spec.Timeout)
+	cmd := machine.Command{Script: script, Stdin: c.Stdin, MaxOutput: c.MaxOutput, Timeout: limit, Progress: c.Progress}
+	if c.Helpers == nil {
+		return b.exec(ctx, cmd, c.Spec.WorkspaceDir)
+	}
+	if name, module := helperModule(c.Language); name != "" {
+		if err := b.writeFile(ctx, name, module, 0o444); err != nil {
+			return machine.Result{}, err
+		}
+	}
+	cmd.Timeout += maxPaused
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	clock := newRunClock(limit, cancel)
+	defer clock.stop()
+	h := newHelping(ctx, c.Helpers, clock, func(ctx context.Context, name string, data []byte) error {
+		return b.writeFile(ctx, name, data, 0o444)
+	})
+	b.setHelping(h)
+	defer h.end()
+	r, err := b.exec(ctx, cmd, c.Spec.WorkspaceDir)
+	if clock.stop() && r.Canceled {
+		r.TimedOut, r.Canceled = true, false
+	}
+	return r, err
 }
 
 // gathering collects files within bounds. Everything has ended in the container, so nothing changes under it.

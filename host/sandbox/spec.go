@@ -59,6 +59,8 @@ type Spec struct {
 	Workspace string
 	// Bridges are commands that run in a second container.
 	Bridges []Bridge
+	// Helpers lets programs of code runs call the functions of Code.Helpers.
+	Helpers bool `json:",omitempty"`
 	// Compose is a project that is started for each session, and Service the one among its services where commands run: the
 	// container is made of that one's image then, and finds in it what the file says. See project.go.
 	Compose *compose.Project

@@ -46,6 +46,9 @@ type Guesses struct {
 
 // Pairings keeps who was paired, who asks for it, and who guesses.
 type Pairings interface {
+	// AskPairing records a message in state Dropped and, with it, the pairing that it asks for and the replies. It does nothing when
+	// the message is there already, and fresh is false.
+	AskPairing(ctx context.Context, m message.Message, note string, p Pairing, turn string, replies []message.Reply) (fresh bool, err error)
 	// PutPairing inserts or replaces a pairing, by Sender, and commits the replies with it. It returns those whose key was not there yet.
 	PutPairing(ctx context.Context, p Pairing, turn string, replies []message.Reply) (fresh []message.Reply, err error)
 	// DropPairing forgets a pairing; one that is not there is no error.

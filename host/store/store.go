@@ -28,6 +28,7 @@ type Store interface {
 	Turns
 	Children
 	Places
+	Archive
 	Halts
 	Outbox
 	Drafts

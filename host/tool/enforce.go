@@ -65,6 +65,8 @@ type SandboxState struct {
 	Digest func(name string) string
 	// OnUnavailable is UnavailableDeny (also the zero value) or UnavailableHost.
 	OnUnavailable string
+	// Own is why no container of a call's own can be had now, or nil.
+	Own error
 }
 
 // Values of SandboxState.OnUnavailable.
@@ -83,8 +85,12 @@ const (
 	Deny Action = "deny"
 )
 
-// Host names the place where a call runs that is in no sandbox.
-const Host = "host"
+// Places where a call runs that is in no sandbox of its session: on the host, or in a container that is its own. No sandbox can
+// have a name with a blank.
+const (
+	Host         = "host"
+	OwnContainer = "own container"
+)
 
 // Verdict is the decision on one call. The zero value is no verdict; Runner refuses it.
 type Verdict struct {
@@ -245,7 +251,7 @@ func (e *Enforcer) askPolicies(ctx context.Context, s Subject, elevated string, 
 		Tool:        v.spec.Name,
 		Effect:      string(v.spec.Effect),
 		Args:        v.Args,
-		Sandboxed:   v.spec.Machine && s.Sandbox.Configured && s.Sandbox.Available == nil && elevated == "",
+		Sandboxed:   v.spec.Own || v.spec.Machine && s.Sandbox.Configured && s.Sandbox.Available == nil && elevated == "",
 		CallsInTurn: s.CallsInTurn,
 	})
 	v.Records = records

@@ -18,7 +18,7 @@ import (
 )
 
 // offerAll is what the subjects of these tests may call.
-var offerAll = NewSet("shell.exec", "file.write", "memory.read", "plugin.run")
+var offerAll = NewSet("shell.exec", "file.write", "memory.read", "plugin.run", "code.run")
 
 func channelSubject() Subject {
 	return Subject{
@@ -78,6 +78,13 @@ func TestEnforceRules(t *testing.T) {
 		{"engine down, host allowed, files", downHost, "file.write", none, Run, "host", "on_unavailable"},
 		{"engine down, host allowed, approve none", with(downHost, func(s *Subject) { s.LocalDoor, s.Approve = true, ApproveNone }), "shell.exec", none, Ask, "host", "engine is down"},
 		{"engine down, host allowed, but a policy wants a sandbox", downHost, "shell.exec", box, Deny, "", "engine is down"},
+
+		{"container of its own, over a channel", channelSubject(), "code.run", none, Run, OwnContainer, ""},
+		{"container of its own, in no session's sandbox", sandboxed, "code.run", none, Run, OwnContainer, ""},
+		{"container of its own, none to be had", with(downHost, func(s *Subject) { s.Sandbox.Own = errEngine }), "code.run", none, Deny, "", "no container can be had for this call: engine is down"},
+		{"container of its own, a policy asks", channelSubject(), "code.run", policy.Restrictions{Ask: true, Reasons: []string{"p: hm"}}, Ask, OwnContainer, "p: hm"},
+		{"container of its own, a policy wants a sandbox", channelSubject(), "code.run", box, Run, OwnContainer, "p: box"},
+		{"container of its own, a policy wants a named one", byPolicy, "code.run", offline, Deny, "", "has a container of its own"},
 
 		{"policy denies", sandboxed, "shell.exec", policy.Restrictions{Deny: true, Reasons: []string{"p: no"}}, Deny, "", "p: no"},
 		{"policy denies without a reason", sandboxed, "shell.exec", policy.Restrictions{Deny: true}, Deny, "", "policy"},

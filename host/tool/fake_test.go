@@ -36,6 +36,7 @@ var (
 	fileTool   = fakeTool{spec: Spec{Name: "file.write", Effect: Write, Machine: true}}
 	memoryTool = fakeTool{spec: Spec{Name: "memory.read", Effect: Read}}
 	pluginTool = fakeTool{spec: Spec{Name: "plugin.run", Effect: Execute}}
+	codeTool   = fakeTool{spec: Spec{Name: "code.run", Effect: Execute, Own: true}}
 )
 
 func newRegistry(t testing.TB, tools ...Tool) *Registry {
@@ -51,7 +52,7 @@ func newRegistry(t testing.TB, tools ...Tool) *Registry {
 
 func newEnforcer(t testing.TB, change func(*EnforcerConfig)) *Enforcer {
 	t.Helper()
-	c := EnforcerConfig{Registry: newRegistry(t, shellTool, fileTool, memoryTool, pluginTool)}
+	c := EnforcerConfig{Registry: newRegistry(t, shellTool, fileTool, memoryTool, pluginTool, codeTool)}
 	if change != nil {
 		change(&c)
 	}

@@ -48,6 +48,10 @@ func configuredPlace(s Subject, elevated string, v *Verdict) {
 		guardProvider(s, v)
 		return
 	}
+	if v.spec.Own {
+		ownContainer(s, v)
+		return
+	}
 	if !s.Sandbox.Configured || !v.spec.Machine {
 		guardHost(s, v)
 		return
@@ -72,10 +76,26 @@ func configuredPlace(s Subject, elevated string, v *Verdict) {
 	guardHost(s, v)
 }
 
+// ownContainer is where a call runs that has a container of its own. Where none can be had the call is denied, whatever
+// on_unavailable says: that is about the session's sandbox.
+func ownContainer(s Subject, v *Verdict) {
+	if s.Sandbox.Own != nil {
+		v.deny("no container can be had for this call: " + machine.Reason(s.Sandbox.Own))
+		return
+	}
+	v.Sandbox, v.Where = true, OwnContainer
+}
+
 // demandSandbox puts the call into the sandbox that policies demand. Where that cannot be, the call is
 // denied: on_unavailable is the owner's word about the configuration's sandbox, not about a policy's.
 func demandSandbox(state SandboxState, demanded []string, v *Verdict) {
 	if v.Action == Deny {
+		return
+	}
+	if v.spec.Own {
+		if slices.ContainsFunc(demanded, func(name string) bool { return name != "" }) {
+			v.deny(fmt.Sprintf("policies demand %s for this call, but each call of this tool has a container of its own", displayNames(demanded)))
+		}
 		return
 	}
 	if !v.spec.Machine {

@@ -41,6 +41,9 @@ func (r *Runner) Run(ctx context.Context, v Verdict, call Call) Result {
 	if call.Progress == nil {
 		call.Progress = func([]byte) {}
 	}
+	if call.Say == nil {
+		call.Say = func(string) {}
+	}
 	ctx, cancel := context.WithTimeout(ctx, r.deadline())
 	defer cancel()
 	result, err := run(ctx, v.tool, call)

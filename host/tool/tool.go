@@ -35,6 +35,9 @@ type Spec struct {
 	Effect      Effect
 	// Machine is true for tools that act on a Machine: they follow the session into its sandbox.
 	Machine bool
+	// Own is true for tools whose every call has a container of its own, made for it and removed after it: never the host,
+	// nor the session's sandbox.
+	Own bool
 	// Provider is the plugin that brings the tool, empty for one of Flynn's own. What a provider says is foreign.
 	Provider string
 	// Approve says when a person has to agree to a call of a provider's tool, besides what policies demand.
@@ -90,7 +93,15 @@ type Call struct {
 	Think func(ctx context.Context, question string) (string, error)
 	// Progress receives output as it comes; never nil.
 	Progress func(p []byte)
+	// Helper answers the calls of a program that the tool runs; nil where programs get no answers.
+	Helper Helper
+	// Say receives pieces of the answer itself, from tools that make it (see package cli); never nil.
+	Say func(text string)
 }
+
+// Helper makes a call for a running program, with all that a call of the agent's own goes through. It is not safe for concurrent
+// use. pause stops the program's clock until resume is called.
+type Helper func(ctx context.Context, name string, args json.RawMessage, pause func() (resume func())) Result
 
 // ReadResult is the tool that reads results which the model was shown in part.
 const ReadResult = "result.read"
@@ -106,6 +117,8 @@ type Result struct {
 	Attachments []message.Attachment `json:"attachments,omitempty"`
 	// Media are files of a provider's result in the host's media store; Text names them.
 	Media []Media `json:"media,omitempty"`
+	// Violations are what a program tried and was kept from, for the decision log.
+	Violations []string `json:"violations,omitempty"`
 }
 
 // Media is a file of a result.

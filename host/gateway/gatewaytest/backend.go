@@ -27,6 +27,8 @@ type Backend struct {
 	// Buffer is the number of events that a watcher may lag; 0 means 256.
 	Buffer int
 	Info   gateway.Status
+	// Spent answers for what model calls have used; nil is nothing.
+	Spent func(by store.UsageKey, since time.Time) ([]store.Spent, error)
 
 	mu        sync.Mutex // guards everything below
 	notReady  error
@@ -36,7 +38,9 @@ type Backend struct {
 	approvals map[string]*approval
 	order     []string // of approvals
 	grants    []gateway.Grant
+	strangers []gateway.AccessEntry
 	serial    int
+	halted    *gateway.HaltStatus
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -310,7 +314,24 @@ func (b *Backend) Decider(id string) string {
 }
 
 // Status implements gateway.Backend.
-func (b *Backend) Status(context.Context) gateway.Status { return b.Info }
+func (b *Backend) Status(context.Context) gateway.Status {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.Info
+	s.Halt = b.halted
+	return s
+}
+
+// Halt implements gateway.Halter. Nothing really stops.
+func (b *Backend) Halt(_ context.Context, on bool, reason, by string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.halted = nil
+	if on {
+		b.halted = &gateway.HaltStatus{Reason: reason, By: by, Since: time.Now().UTC()}
+	}
+	return nil
+}
 
 // Ready implements gateway.Backend.
 func (b *Backend) Ready(context.Context) error {

@@ -2,6 +2,7 @@
 
 import { byId, revealed } from "./dom.js";
 import { Approvals } from "./approvals.js";
+import { Pairings } from "./pairings.js";
 import { Panel } from "./panel.js";
 import { Socket } from "./socket.js";
 import { Transcript } from "./transcript.js";
@@ -21,6 +22,10 @@ const approvals = new Approvals(byId("approvals"), (id, grant, scope) => socket.
   byId("urgent").textContent = text;
   follow();
 });
+const pairings = new Pairings(byId("pairings"), token, (text) => {
+  byId("urgent").textContent = text;
+  follow();
+}, notice);
 const panel = new Panel(token, (channel, id) => { openConversation(channel, id); showSide(false); });
 
 let socket;
@@ -61,6 +66,7 @@ function frame(f) {
       byId("read-only").textContent = "This conversation is held on " + f.channel + ". It can be read here.";
       approvals.release();
       panel.refresh();
+      pairings.refresh();
       break;
     case "history":
       transcript.history(f.entries, socket.unsent());
@@ -190,7 +196,11 @@ addEventListener("keydown", (e) => {
   }
 });
 
-setInterval(() => { if (document.visibilityState === "visible") panel.refresh(); }, 15000);
+setInterval(() => {
+  if (document.visibilityState !== "visible") return;
+  panel.refresh();
+  pairings.refresh();
+}, 15000);
 
 function start() {
   if (!token) {

@@ -8,6 +8,7 @@ export class Panel {
     Object.assign(this, { token, open });
     byId("open-status").addEventListener("click", () => { this.refresh(); byId("status").showModal(); });
     byId("close-status").addEventListener("click", () => byId("status").close());
+    byId("halt").addEventListener("click", () => this.halt());
     byId("status").addEventListener("click", (e) => { if (e.target === byId("status")) byId("status").close(); });
   }
 
@@ -17,6 +18,23 @@ export class Panel {
     });
     if (!answer.ok) throw new Error(path + " answered " + answer.status);
     return answer.json();
+  }
+
+  // halt throws the kill switch, or takes it back.
+  async halt() {
+    const on = !this.halted;
+    byId("halt").disabled = true;
+    try {
+      const answer = await fetch(on ? "/api/v1/halt" : "/api/v1/resume", {
+        method: "POST", headers: { Authorization: "Bearer " + this.token, "Content-Type": "application/json" },
+        body: "{}", signal: AbortSignal.timeout(10000),
+      });
+      if (!answer.ok) throw new Error("halt answered " + answer.status);
+    } catch {
+      byId("urgent").textContent = "The kill switch could not be reached. Run flynn stop in a terminal.";
+    }
+    byId("halt").disabled = false;
+    this.refresh();
   }
 
   async refresh() {
@@ -82,11 +100,15 @@ export class Panel {
     byId("elevated").hidden = !elevated.length;
     byId("elevated").replaceChildren(...elevated.map((w) => el("p", {}, w)));
     const warnings = [...elevated, ...(s.warnings ?? [])];
+    this.halted = !!s.halt;
+    byId("halt").textContent = s.halt ? "Let it go on" : "Stop everything";
     const broken = (s.channels ?? []).filter((x) => !x.ok).length; // a broken policy is among the warnings
-    if (warnings.length || broken) this.health("warn", warnings.length + broken === 1 ? "1 warning" : warnings.length + broken + " warnings");
+    if (s.halt) this.health("bad", "Everything is stopped");
+    else if (warnings.length || broken) this.health("warn", warnings.length + broken === 1 ? "1 warning" : warnings.length + broken + " warnings");
     else this.health("good", "All well");
     const sandbox = !s.sandbox?.enabled ? "off" : s.sandbox.available ? "available" : "not available";
     byId("status-body").replaceChildren(
+      ...(s.halt ? [el("p", { class: "warning" }, ["Everything is stopped since " + clock(s.halt.since) + " by " + s.halt.by, s.halt.reason].filter(Boolean).join(": "))] : []),
       ...warnings.map((w) => el("p", { class: "warning" }, w)),
       section("Agents", (s.agents ?? []).map((a) => line(a.name, [a.kind, a.model, a.tools && "tools: " + a.tools, a.sandbox ? "sandbox " + a.sandbox : "on the host"]))),
       section("Channels", (s.channels ?? []).map((c) => {

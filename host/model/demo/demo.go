@@ -5,6 +5,8 @@
 //
 //	!sh CMD             calls the tool shell.exec with {"command": CMD}
 //	!tool NAME JSON     calls the tool NAME with the arguments JSON, whatever they are; {} when left out
+//	!py PROGRAM         writes the program: calls the tool code.run, or where it is not offered answers with a block of code
+//	!js PROGRAM         the same in JavaScript
 //	!slow MS TEXT       waits MS milliseconds, then answers TEXT by these same rules
 //	!stream MS TEXT     answers TEXT by these same rules, with MS milliseconds after each word
 //	!fail               fails with a temporary error, as an overloaded provider does
@@ -90,6 +92,9 @@ func obey(ctx context.Context, req model.Request, text string) (model.Message, e
 		return slow(ctx, req, strings.TrimSpace(rest))
 	case "!fail":
 		return model.Message{}, fail(req, strings.TrimSpace(rest))
+	}
+	if language, program, ok := parseProgram(text); ok {
+		return write(req, language, program)
 	}
 	if calls := parseCalls(text, priorCalls(req)); len(calls) > 0 {
 		return model.Message{Role: model.Assistant, Calls: calls}, nil

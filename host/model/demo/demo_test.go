@@ -40,6 +40,10 @@ func TestAnswers(t *testing.T) {
 		"mixed lines are text":   {"!sh a\nplease", "You said: !sh a\nplease", nil},
 		"in a group":             {"<ann> !sh ls", "", []model.ToolCall{call("demo_1", "shell.exec", `{"command":"ls"}`)}},
 		"several in a group":     {"<ann> hi\n<ann> there", "You said: hi\nthere", nil},
+		"a program":              {"!py print(1)", "```python\nprint(1)\n```", nil},
+		"a program of lines":     {"!js\nlet a\na = 1", "```javascript\nlet a\na = 1\n```", nil},
+		"no program":             {"!py", "You said: !py", nil},
+		"nor this":               {"!pyramid", "You said: !pyramid", nil},
 		"bare commands are text": {"!sh", "You said: !sh", nil},
 		"slow needs a number":    {"!slow down", "!slow needs a number of milliseconds, such as !slow 500 hello", nil},
 	} {
@@ -59,6 +63,19 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("stop is %s, usage %+v", resp.Stop, resp.Usage)
 			}
 		})
+	}
+}
+
+// Where the tool is offered a program is a call of it.
+func TestProgramsAreCalls(t *testing.T) {
+	resp, err := Provider{}.Stream(t.Context(), model.Request{
+		Messages: []model.Message{{Role: model.User, Text: "!py x = 1\nprint(x)"}}, Tools: []model.Tool{{Name: "code.run"}},
+	}, func(model.Delta) {})
+	if err != nil || len(resp.Message.Calls) != 1 || resp.Stop != model.StopToolCalls {
+		t.Fatalf("%+v (%v)", resp, err)
+	}
+	if c := resp.Message.Calls[0]; c.Name != "code.run" || string(c.Args) != `{"language":"python","program":"x = 1\nprint(x)"}` {
+		t.Errorf("the call is %s %s", c.Name, c.Args)
 	}
 }
 

@@ -23,7 +23,20 @@ type anthropicRequest struct {
 
 type anthropicMessage struct {
 	Role    string
-	Content []anthropicBlock
+	Content anthropicContent
+}
+
+// anthropicContent is a list of blocks, or a string for one block of text.
+type anthropicContent []anthropicBlock
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *anthropicContent) UnmarshalJSON(raw []byte) error {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		*c = anthropicContent{{Type: "text", Text: text}}
+		return nil
+	}
+	return json.Unmarshal(raw, (*[]anthropicBlock)(c))
 }
 
 type anthropicBlock struct {

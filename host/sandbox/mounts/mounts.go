@@ -9,6 +9,7 @@
 package mounts
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,6 +23,8 @@ import (
 type Rules struct {
 	// Roots are absolute folders; a source is one of them or lies below one.
 	Roots []string
+	// RootsKey is where people write the roots. mount_roots of [sandbox]
+	RootsKey string
 	// Secret are further absolute paths that no source may be, contain or lie below: what Flynn itself keeps, and the
 	// engine's socket and data.
 	Secret []string
@@ -56,7 +59,7 @@ func (r Rules) Open(source string) (*Source, error) {
 		return nil, err
 	}
 	if len(r.Roots) == 0 {
-		return nil, fmt.Errorf("%s is a folder of the host, and none may be mounted: list its parent in mount_roots of [sandbox]", source)
+		return nil, fmt.Errorf("%s is a folder of the host, and none may be mounted: list its parent in %s", source, r.rootsKey())
 	}
 	s, err := open(source)
 	if err != nil {
@@ -71,6 +74,8 @@ func (r Rules) Open(source string) (*Source, error) {
 	}
 	return s, nil
 }
+
+func (r Rules) rootsKey() string { return cmp.Or(r.RootsKey, "mount_roots of [sandbox]") }
 
 // checkWords refuses what is no path on its own. A colon separates options elsewhere, never here.
 func checkWords(source string) error {
@@ -92,7 +97,7 @@ func (r Rules) judge(s *Source) error {
 	case !s.info.IsDir() && !s.info.Mode().IsRegular():
 		return fmt.Errorf("%s, which is neither a folder nor a regular file: mount the folder of data instead", path)
 	case !slices.ContainsFunc(r.Roots, func(root string) bool { return below(path, root) || below(path, follow(root)) }):
-		return fmt.Errorf("%s, which lies below no folder of mount_roots in [sandbox]: add its parent there", path)
+		return fmt.Errorf("%s, which lies below no folder of %s: add its parent there", path, r.rootsKey())
 	}
 	if secret, why := r.secret(path); secret != "" {
 		return fmt.Errorf("%s, which %s: mount a folder that holds nothing but what the sandbox needs", path, why)

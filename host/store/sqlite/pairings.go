@@ -12,28 +12,60 @@ import (
 // pairingsVersion is the schema's that has pairings.
 const pairingsVersion = 7
 
-// PutPairing implements store.Pairings.
-func (s *Store) PutPairing(ctx context.Context, p store.Pairing, turn string, replies []message.Reply) (fresh []message.Reply, err error) {
-	body, err := json.Marshal(p)
+// AskPairing implements store.Pairings.
+func (s *Store) AskPairing(ctx context.Context, m message.Message, note string, p store.Pairing, turn string, replies []message.Reply) (fresh bool, err error) {
+	said, err := json.Marshal(m)
 	if err != nil {
-		return nil, fmt.Errorf("encode pairing: %w", err)
+		return false, fmt.Errorf("encode message: %w", err)
 	}
-	bodies, err := encodeReplies(replies)
+	put, _, err := putPairing(p, turn, replies)
+	if err != nil {
+		return false, err
+	}
+	err = s.writer.write(ctx, func(w *writer) error {
+		fresh = false
+		n, err := w.changed("INSERT INTO inbox (channel, event_id, message, state, note) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+			m.Channel, m.EventID, said, store.InboxDropped, note)
+		if err != nil || n == 0 {
+			return err
+		}
+		fresh = true
+		return put(w)
+	})
+	if err != nil {
+		return false, fmt.Errorf("keep the request of %s: %w", p.Sender, err)
+	}
+	return fresh, nil
+}
+
+// PutPairing implements store.Pairings.
+func (s *Store) PutPairing(ctx context.Context, p store.Pairing, turn string, replies []message.Reply) ([]message.Reply, error) {
+	put, fresh, err := putPairing(p, turn, replies)
 	if err != nil {
 		return nil, err
 	}
-	err = s.writer.write(ctx, func(w *writer) (err error) {
+	if err := s.writer.write(ctx, put); err != nil {
+		return nil, fmt.Errorf("keep the pairing of %s: %w", p.Sender, err)
+	}
+	return *fresh, nil
+}
+
+// putPairing prepares the write of a pairing with its replies; fresh is valid after it.
+func putPairing(p store.Pairing, turn string, replies []message.Reply) (put func(*writer) error, fresh *[]message.Reply, err error) {
+	body, err := json.Marshal(p)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode pairing: %w", err)
+	}
+	bodies, err := encodeReplies(replies)
+	fresh = new([]message.Reply)
+	return func(w *writer) (err error) {
 		if err = w.exec(`INSERT INTO pairings (sender, state, body) VALUES (?, ?, ?)
 			ON CONFLICT (sender) DO UPDATE SET state = excluded.state, body = excluded.body`, p.Sender, p.State, body); err != nil {
 			return err
 		}
-		fresh, err = addReplies(w, turn, replies, bodies)
+		*fresh, err = addReplies(w, turn, replies, bodies)
 		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("keep the pairing of %s: %w", p.Sender, err)
-	}
-	return fresh, nil
+	}, fresh, err
 }
 
 // DropPairing implements store.Pairings.

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +12,11 @@ import (
 
 // Place implements store.Places.
 func (s *Store) Place(ctx context.Context, key string) (store.Place, error) {
-	p, err := one(ctx, s.read, scanPlace, "SELECT key, epoch, began, why, agent, tier FROM places WHERE key = ?", key)
+	return readPlace(ctx, s.read, key)
+}
+
+func readPlace(ctx context.Context, db *sql.DB, key string) (store.Place, error) {
+	p, err := one(ctx, db, scanPlace, "SELECT key, epoch, began, why, agent, tier FROM places WHERE key = ?", key)
 	if errors.Is(err, store.ErrNotFound) {
 		return store.Place{Key: key, Epoch: 1}, nil
 	}

@@ -16,9 +16,21 @@ func pairingsAreKept(t *testing.T, open Opener) {
 	}
 	amy := store.Pairing{Sender: "irc:amy", ID: "p2", Channel: "irc", State: store.PairingPaired, Role: "member", By: "web:owner", Decided: noon}
 	code := message.Reply{Key: "pairing-p1/0", Channel: "irc", Conversation: eve.Conversation, Text: "your code"}
-	fresh := must[[]message.Reply](t)(s.PutPairing(t.Context(), eve, "pairing-p1", []message.Reply{code}))
-	equal(t, "fresh replies", fresh, []message.Reply{code})
-	fresh = must[[]message.Reply](t)(s.PutPairing(t.Context(), amy, "", nil))
+	knock := msg("knock")
+	if !must[bool](t)(s.AskPairing(t.Context(), knock, "not paired", eve, "pairing-p1", []message.Reply{code})) {
+		t.Fatal("a request is not fresh")
+	}
+	other := eve
+	other.Sender, other.ID = "irc:other", "p3"
+	if must[bool](t)(s.AskPairing(t.Context(), knock, "again", other, "pairing-p3", []message.Reply{{Key: "pairing-p3/0"}})) {
+		t.Fatal("the same message is fresh twice")
+	}
+	row, there, err := s.AppendInbox(t.Context(), knock, store.InboxNew, "")
+	check(t, err)
+	if there || row.State != store.InboxDropped || row.Note != "not paired" {
+		t.Fatalf("the message is kept as %+v", row)
+	}
+	fresh := must[[]message.Reply](t)(s.PutPairing(t.Context(), amy, "", nil))
 	equal(t, "fresh replies of none", fresh, []message.Reply(nil))
 
 	s = open()

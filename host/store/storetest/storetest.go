@@ -41,6 +41,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"a place begins anew and keeps what was chosen", places},
 		{"an order about a place is carried out once", settledOnce},
 		{"the kill switch is kept", halts},
+		{"a whole session is put and removed", archive},
 		{"a reply leaves the outbox once", outboxLife},
 		{"a reply that no turn brings is added once", addedReplies},
 		{"a reply goes in parts", partsAreKept},

@@ -65,7 +65,7 @@ func processList() tool.Tool {
 func processLine(p machine.Process) string {
 	state := "running"
 	if !p.Running && p.Result != nil {
-		state = describe(*p.Result)
+		state = Describe(*p.Result)
 	}
 	return fmt.Sprintf("%s  pid %d  %s  %s", p.ID, p.PID, state, p.Script)
 }

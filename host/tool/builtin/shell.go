@@ -52,7 +52,7 @@ func runShell(ctx context.Context, call tool.Call, args shellArgs) (tool.Result,
 	if err != nil {
 		return outcome(err)
 	}
-	text := join(string(r.Stdout), string(r.Stderr), "["+describe(r)+"]", changed(r.Changes))
+	text := join(string(r.Stdout), string(r.Stderr), "["+Describe(r)+"]", changed(r.Changes))
 	r.Stdout, r.Stderr = nil, nil
 	return tool.Result{Text: text, IsError: !succeeded(r), Verdict: record(r), Labels: call.Place}, nil
 }
@@ -73,8 +73,8 @@ func join(parts ...string) string {
 	return b.String()
 }
 
-// describe sums up how a command ended: "exit code 1, 300 bytes of output dropped".
-func describe(r machine.Result) string {
+// Describe sums up how a command ended: "exit code 1, 300 bytes of output dropped".
+func Describe(r machine.Result) string {
 	var facts []string
 	add := func(when bool, format string, args ...any) {
 		if when {

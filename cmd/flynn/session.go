@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/session"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
+)
+
+func sessionCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "session",
+		Usage: "look at sessions, take one to another host, remove one",
+		Commands: []*cli.Command{
+			{
+				Name: "list", Usage: "list the sessions, latest first", Action: sessionList,
+				Flags: []cli.Flag{&cli.IntFlag{Name: "limit", Value: 100, Usage: "at most `N`"}},
+			},
+			{Name: "show", Usage: "print what was said in a session", ArgsUsage: "KEY", Action: sessionShow},
+			{
+				Name: "export", Usage: "write a session as JSON lines", ArgsUsage: "KEY", Action: sessionExport,
+				Description: "Turns and steps with their provenance labels; no files of the workspace. A turn that runs is left out.",
+				Flags:       []cli.Flag{&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`, which must not be there (default: stdout)"}},
+			},
+			{
+				Name: "import", Usage: "make the session of an exported file, under its own key", ArgsUsage: "FILE", Action: sessionImport,
+				Description: "Flynn must not be running. - reads stdin. A session that is there is not touched.",
+			},
+			{
+				Name: "delete", Usage: "remove a session", ArgsUsage: "KEY", Action: sessionDelete,
+				Description: "Flynn must not be running. The log of decisions and the files of the workspace stay.",
+			},
+		},
+	}
+}
+
+// withSessions lets do read the sessions of the configuration.
+func withSessions(ctx context.Context, cmd *cli.Command, do func(*sqlite.Reader) error) error {
+	cfg, err := loadConfig(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	r, err := host.SessionsAtHand(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(r), r.Close())
+}
+
+// noSession puts words to the commonest mistake.
+func noSession(key string, err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return fmt.Errorf("no session %q (run \"flynn session list\")", key)
+	}
+	return err
+}
+
+type sessionLine struct {
+	Key   string    `json:"key"`
+	Agent string    `json:"agent"`
+	Turns int       `json:"turns"`
+	Last  time.Time `json:"last"`
+}
+
+func sessionList(ctx context.Context, cmd *cli.Command) error {
+	return withSessions(ctx, cmd, func(r *sqlite.Reader) error {
+		all, err := r.Sessions(ctx, cmd.Int("limit"))
+		if err != nil {
+			return err
+		}
+		lines, rows := []sessionLine{}, [][]string{}
+		for _, s := range all {
+			lines = append(lines, sessionLine(s))
+			rows = append(rows, []string{s.Key, s.Agent, strconv.Itoa(s.Turns), s.Last.Format(time.RFC3339)})
+		}
+		out := newOutput(ctx, cmd)
+		if out.asJSON {
+			return out.json(lines)
+		}
+		return out.table([]string{"SESSION", "AGENT", "TURNS", "LAST"}, rows)
+	})
+}
+
+type sessionPiece struct {
+	Turn string    `json:"turn"`
+	At   time.Time `json:"at,omitzero"`
+	From string    `json:"from"`
+	Text string    `json:"text"`
+}
+
+func sessionShow(ctx context.Context, cmd *cli.Command) error {
+	key, err := oneArgument(cmd)
+	if err != nil {
+		return err
+	}
+	return withSessions(ctx, cmd, func(r *sqlite.Reader) error {
+		if _, err := r.Session(ctx, key); err != nil {
+			return noSession(key, err)
+		}
+		turns, err := r.SessionTurns(ctx, key)
+		if err != nil {
+			return err
+		}
+		pieces, rows := []sessionPiece{}, [][]string{}
+		for _, t := range turns {
+			steps, err := r.Steps(ctx, t.ID)
+			if err != nil {
+				return err
+			}
+			told, err := agent.Describe(t, steps, t.Error)
+			if err != nil {
+				return err
+			}
+			for _, p := range told {
+				s := sessionPiece{t.ID, p.At, from(t, p), p.Text}
+				pieces = append(pieces, s)
+				rows = append(rows, []string{s.At.Format(time.RFC3339), s.From, s.Text})
+			}
+		}
+		out := newOutput(ctx, cmd)
+		if out.asJSON {
+			return out.json(pieces)
+		}
+		return out.table([]string{"TIME", "FROM", "TEXT"}, rows)
+	})
+}
+
+// from tells who a piece of a turn is by.
+func from(t store.Turn, p agent.Piece) string {
+	switch {
+	case p.Said:
+		return t.Sender
+	case p.Call != nil:
+		return p.Call.Tool
+	}
+	return t.Agent
+}
+
+func sessionExport(ctx context.Context, cmd *cli.Command) error {
+	key, err := oneArgument(cmd)
+	if err != nil {
+		return err
+	}
+	return withSessions(ctx, cmd, func(r *sqlite.Reader) error {
+		if _, err := r.Session(ctx, key); err != nil { // before a file is made
+			return noSession(key, err)
+		}
+		name := cmd.String("output")
+		if name == "" {
+			return session.Export(ctx, r, key, time.Now(), cmd.Root().Writer)
+		}
+		f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return fmt.Errorf("make the file: %w", err)
+		}
+		if err := errors.Join(session.Export(ctx, r, key, time.Now(), f), f.Sync(), f.Close()); err != nil {
+			return errors.Join(err, os.Remove(name))
+		}
+		return nil
+	})
+}
+
+func sessionImport(ctx context.Context, cmd *cli.Command) error {
+	name, err := oneArgument(cmd)
+	if err != nil {
+		return err
+	}
+	in := cmd.Root().Reader
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return fmt.Errorf("open the file: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	return changeSessions(ctx, cmd, func(a store.Archive) error {
+		s, err := session.Import(ctx, a, io.Reader(in))
+		if err != nil {
+			return fmt.Errorf("import %s: %w", name, err)
+		}
+		if out := newOutput(ctx, cmd); out.asJSON {
+			return out.json(sessionLine(s))
+		}
+		return nil
+	})
+}
+
+func sessionDelete(ctx context.Context, cmd *cli.Command) error {
+	key, err := oneArgument(cmd)
+	if err != nil {
+		return err
+	}
+	return changeSessions(ctx, cmd, func(a store.Archive) error { return noSession(key, a.DeleteSession(ctx, key)) })
+}
+
+func changeSessions(ctx context.Context, cmd *cli.Command, do func(store.Archive) error) error {
+	cfg, err := loadConfig(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	return host.ChangeSessions(ctx, cfg, do)
+}

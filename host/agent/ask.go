@@ -1,0 +1,91 @@
+package agent
+
+import (
+	"context"
+	"errors"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model"
+)
+
+// Counter is a Models that knows how many tokens a request is for a tier's model, rather more than less.
+type Counter interface {
+	Count(tier string, req model.Request) int
+}
+
+var _ Counter = (*model.Set)(nil)
+
+// ask calls the agent's model with as much of the conversation as fits its context window. Where the provider counts more than was
+// guessed, the older half of the conversation is left out and the model called once more.
+func (t *turn) ask(ctx context.Context) (model.Response, error) {
+	req := model.Request{
+		System: t.agent.System, Messages: t.steps.messages(), Tools: t.agent.Tools, Session: t.row.Session, OpenImage: t.cfg.Image,
+	}
+	room := t.room(req)
+	before := t.history(room)
+	answer, err := t.callWith(ctx, req, before)
+	var e *model.Error
+	if len(before) == 0 || !errors.As(err, &e) || e.Kind != model.TooLong {
+		return answer, err
+	}
+	t.cfg.Log.Warn("the conversation is too long for the model; its older half is left out", "turn", t.row.ID, "messages", len(before), "error", err)
+	return t.callWith(ctx, req, t.history(min(room, roughly(before))/2))
+}
+
+// callWith makes one call with a part of the conversation before the turn.
+func (t *turn) callWith(ctx context.Context, req model.Request, before []model.Message) (model.Response, error) {
+	req.Messages = append(before, req.Messages...)
+	answer, err := t.stream(ctx, t.agent.Programs.request(req), func(d model.Delta) {
+		kind := message.TextDelta
+		if d.Reset {
+			kind = message.TextReset
+		}
+		t.publish(message.Event{Kind: kind, Text: d.Text})
+	})
+	return t.program(answer), err
+}
+
+// stream calls the agent's model on the account of who is answered. What it costs is committed with the step that comes of it.
+func (t *turn) stream(ctx context.Context, req model.Request, emit func(model.Delta)) (model.Response, error) {
+	account := Account{Session: t.row.Session, Turn: t.row.ID, Step: t.steps.next, Sender: t.row.Sender, Agent: t.row.Agent}
+	answer, rows, err := t.Metered(ctx, t.gen, account, t.agent.Tier, req, emit)
+	t.pending.Usage = append(t.pending.Usage, rows...)
+	return answer, err
+}
+
+// room is what the window leaves for the conversation before the turn, in the tokens of model.Rough.
+func (t *turn) room(req model.Request) int {
+	rough := model.Rough(req)
+	counted := rough
+	if c, ok := t.gen.Models.(Counter); ok {
+		counted = c.Count(t.agent.Tier, req)
+	}
+	left := max(t.agent.Window-counted, 0)
+	if counted <= rough {
+		return left // a count that is lower than the guess is none to build on
+	}
+	return int(float64(left) * float64(rough) / float64(counted))
+}
+
+// history is the end of the conversation before the turn, as much as there is room for: words first, then images.
+func (t *turn) history(room int) []model.Message {
+	before := t.session.context(room)
+	return latestImages(before, (room-roughly(before))/model.ImageTokens)
+}
+
+// roughly sums messages up, their images left out.
+func roughly(ms []model.Message) int {
+	n := 0
+	for _, m := range ms {
+		n += model.RoughMessage(m)
+	}
+	return n
+}
+
+// roughText is roughly for a text; 0 for none.
+func roughText(text string) int {
+	if text == "" {
+		return 0
+	}
+	return model.RoughMessage(model.Message{Text: text})
+}

@@ -1,0 +1,174 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/cli"
+)
+
+// CLI is what a turn of kind cli knows of its program; the rest is the business of its tool.
+type CLI struct {
+	// Name is the program's, for people.
+	Name string
+	// Workspace is the session's, by its path on the program's machine.
+	Workspace string
+	// Gives is true where the program's sessions are named by us, Resumes where they can go on at all.
+	Gives, Resumes bool
+	// Missing is why it cannot run as things are, such as a key that is not set; empty if nothing is.
+	Missing string
+}
+
+// runCLI hands the message to the agent's program and answers with what it says. No model of ours takes part; the steps look as if one had
+// called cli.run and then repeated its result. So the run is decided about, approved, recorded and interrupted like any other call, and
+// a restart in the middle does not run the program again.
+//
+// A program that no longer knows the session is run a second time, for a new one. It has done nothing in the first run.
+func (t *turn) runCLI(ctx context.Context) (string, error) {
+	if err := t.mayRunCLI(); err != nil {
+		return "", err
+	}
+	for {
+		n := len(t.steps.entries)
+		if n == 0 {
+			if err := t.within(ctx); err != nil {
+				return "", err // before anything is begun, so that the kill switch can leave the message for later
+			}
+			t.step(store.StepModel, t.askCLI(t.session.program))
+			continue
+		}
+		last := &t.steps.entries[n-1]
+		if len(last.answer.Message.Calls) == 0 {
+			return last.answer.Message.Text, nil
+		}
+		if err := t.runCalls(ctx, n-1); err != nil {
+			return "", err
+		}
+		result := last.results[last.answer.Message.Calls[0].ID]
+		record, ran := cliRecord(result)
+		if ran && record.Unknown && n == 1 {
+			t.publish(message.Event{Kind: message.TextReset})
+			t.step(store.StepModel, t.askCLI(""))
+			continue
+		}
+		answer := t.cliAnswer(result.Result.Text, record.Usage, n > 1)
+		if result.Result.IsError {
+			answer.Message.Text = ""
+			t.step(store.StepModel, answer) // for what it has used
+			return "", t.cliFailure(result)
+		}
+		t.spent(record.Usage)
+		t.step(store.StepModel, answer)
+	}
+}
+
+// mayRunCLI says what is missing before a container is made for nothing, and refuses a program on the host to everybody but an owner who sits at it, whatever the policies say.
+func (t *turn) mayRunCLI() error {
+	if why := t.agent.CLI.Missing; why != "" {
+		return plainError(fmt.Sprintf("%s cannot run: %s", t.agent.CLI.Name, why))
+	}
+	local := route.Local(t.row.Channel)
+	owner := t.gen.Roles.Of(t.row.Channel, t.row.Sender) == route.Owner
+	if !t.agent.Sandboxed && !(local && owner) {
+		return plainError(fmt.Sprintf("agent %q runs %s on the host itself, which is for its owner's terminal and web page alone", t.agent.Name, t.agent.CLI.Name))
+	}
+	return nil
+}
+
+// askCLI is the step that calls the program, for the session of that name or a new one.
+func (t *turn) askCLI(program string) model.Response {
+	c := t.agent.CLI
+	args := cli.Args{Prompt: t.cliPrompt(program == ""), Session: program, Resume: program != "" && c.Resumes}
+	if !args.Resume {
+		args.Session = ""
+		if c.Gives {
+			args.Session = cli.NewSession()
+		}
+	}
+	call := model.ToolCall{ID: fmt.Sprintf("cli%d", len(t.steps.entries)+1), Name: cli.ToolName, Args: encode(args)}
+	return model.Response{
+		Message: model.Message{Role: model.Assistant, Calls: []model.ToolCall{call}}, Stop: model.StopToolCalls, Provider: KindCLI, Model: c.Name,
+	}
+}
+
+// cliPrompt is what was said, with files by their paths on the program's machine. A new session begins with the system prompt.
+func (t *turn) cliPrompt(begins bool) string {
+	said := t.steps.user
+	said.Said = nil
+	for _, s := range t.steps.user.Said {
+		files := s.Files
+		s.Files = nil
+		for _, f := range files {
+			if f.Path != "" {
+				f.Path = path.Join(t.agent.CLI.Workspace, f.Path)
+			}
+			s.Files = append(s.Files, f)
+		}
+		said.Said = append(said.Said, s)
+	}
+	if system := strings.TrimSpace(t.agent.System); begins && system != "" {
+		return system + "\n\n" + said.text()
+	}
+	return said.text()
+}
+
+// cliAnswer is the step that repeats what the program has said.
+func (t *turn) cliAnswer(text string, used model.Usage, anew bool) model.Response {
+	if anew {
+		text = fmt.Sprintf("(%s no longer knows our earlier conversation, so this is a new one.)\n\n%s", t.agent.CLI.Name, text)
+	}
+	return model.Response{
+		Message: model.Message{Role: model.Assistant, Text: text}, Stop: model.StopEnd, Usage: used, Provider: KindCLI, Model: t.agent.CLI.Name,
+	}
+}
+
+// cliFailure is why there is no answer. The program's own words are the sender's to read: it worked for him.
+func (t *turn) cliFailure(r ToolResult) error {
+	if r.Interrupted {
+		return plainError(fmt.Sprintf("the host was restarted while %s worked on this. It may or may not have done what you asked for, and was not run again. "+
+			"Look before you ask again", t.agent.CLI.Name))
+	}
+	return plainError(strings.TrimRight(strings.TrimPrefix(r.Result.Text, "refused: "), ".\n "))
+}
+
+// cliRecord reads the verdict of a run; there is none where nothing has run.
+func cliRecord(r ToolResult) (cli.Record, bool) {
+	var record cli.Record
+	if r.Interrupted || r.Tool != cli.ToolName || len(r.Result.Verdict) == 0 {
+		return record, false
+	}
+	return record, json.Unmarshal(r.Result.Verdict, &record) == nil
+}
+
+// program is the name of the program's session after the turn, where it was before. A run that was cut off has used the name that it was given.
+func (t *turnSteps) program(before string) string {
+	if t.user.Program != "" {
+		before = t.user.Program
+	}
+	for _, e := range t.entries {
+		for _, c := range e.answer.Message.Calls {
+			result, done := e.results[c.ID]
+			record, ran := cliRecord(result)
+			_, started := e.started[c.ID]
+			switch {
+			case ran && record.Unknown:
+				before = ""
+			case ran && record.Session != "":
+				before = record.Session
+			case c.Name == cli.ToolName && started && (!done || result.Interrupted):
+				var args cli.Args
+				if json.Unmarshal(c.Args, &args) == nil && args.Session != "" {
+					before = args.Session
+				}
+			}
+		}
+	}
+	return before
+}

@@ -1,0 +1,241 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool"
+)
+
+// Programs is what an agent of kind code has besides: it answers with prose or with one program, and its model is offered
+// the one tool that runs it. The agent's Offered are the tools that its programs may call.
+type Programs struct {
+	// Tool is the name of the tool that runs a program, by the arguments language and program.
+	Tool string
+	// Languages are those that it takes.
+	Languages []string
+	// Registry has that tool besides those of the generation.
+	Registry *tool.Registry
+	// Available tells why no container for a program can be had now, or nil.
+	Available func() error
+	// HelperCalls bounds the calls that one program makes.
+	HelperCalls int
+	// Fenced offers the model no tool; its programs are blocks of code, and their output comes back as text.
+	Fenced bool
+}
+
+// Prompt is what a model is told about its programs, below its own prompt. helpers are the tools that these may call.
+func (p *Programs) Prompt(helpers []model.Tool) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "You solve tasks by writing programs. Answer either in prose, when you know the answer, or with exactly one program in %s",
+		strings.Join(p.Languages, " or "))
+	if p.Fenced {
+		b.WriteString(" as the only fenced block of code of your answer, tagged with its language; tag code that is not to run as text")
+	} else {
+		b.WriteString(" by calling " + p.Tool)
+	}
+	b.WriteString(". It runs at once in a fresh container, and you are told what it printed and how it ended; then answer, or write the " +
+		"next program. Nothing stays from one program to the next. Files that people sent, called attachments/NAME in the conversation, " +
+		"are in/NAME for a program. What it writes to the folder out goes with your answer to the person.")
+	if p.HelperCalls == 0 || len(helpers) == 0 {
+		return b.String()
+	}
+	b.WriteString("\nA program may call tools by its module flynn: flynn.call(\"NAME\", argument=...) in Python, " +
+		"require(\"flynn\").call(\"NAME\", {argument: ...}) in JavaScript. A call returns text, or throws with the reason. The tools, " +
+		"each with the JSON Schema of its arguments:")
+	for _, t := range helpers {
+		fmt.Fprintf(&b, "\n- %s: %s %s", t.Name, t.Description, compact(t.Schema))
+	}
+	return b.String()
+}
+
+// compact is a schema without the blanks in it.
+func compact(schema json.RawMessage) string {
+	text, _, err := tool.Canonical(schema)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// codeLoop is loop for an agent of kind code. Without containers it says so before any model is asked.
+func (t *turn) codeLoop(ctx context.Context) (string, error) {
+	if t.agent.Programs == nil {
+		return "", plainError("this agent has nothing to run programs with")
+	}
+	if err := t.agent.Programs.Available(); err != nil {
+		return "", plainError("programs cannot be run: the sandbox is unavailable: " + machine.Reason(err))
+	}
+	return t.loop(ctx)
+}
+
+// request puts a request into the form that models without tools understand, where the agent's is one.
+func (p *Programs) request(req model.Request) model.Request {
+	if p != nil && p.Fenced {
+		req.Tools, req.Messages = nil, withoutCalls(req.Messages)
+	}
+	return req
+}
+
+// program reads the program that a model has written as a block of code as a call. Where a model calls the tool itself, the blocks in
+// its prose are prose.
+func (t *turn) program(answer model.Response) model.Response {
+	p := t.agent.Programs
+	if p == nil || len(answer.Message.Calls) > 0 || t.hasCalled() {
+		return answer
+	}
+	if found, ok := fencedProgram(answer.Message.Text); ok && slices.Contains(p.Languages, found.Language) {
+		answer.Message.Calls = []model.ToolCall{{ID: fmt.Sprintf("%s%d", blockID, len(t.steps.entries)+1), Name: p.Tool, Args: found.args()}}
+		answer.Stop = model.StopToolCalls
+	}
+	return answer
+}
+
+// blockID begins the ids of calls that were blocks of code.
+const blockID = "block_"
+
+// hasCalled tells whether the model has called the tool itself in this turn.
+func (t *turn) hasCalled() bool {
+	for _, e := range t.steps.entries {
+		if slices.ContainsFunc(e.answer.Message.Calls, func(c model.ToolCall) bool { return !strings.HasPrefix(c.ID, blockID) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutCalls puts calls and results into the words of a conversation, for models that know neither.
+func withoutCalls(ms []model.Message) []model.Message {
+	out := make([]model.Message, 0, len(ms))
+	for _, m := range ms {
+		for _, c := range m.Calls {
+			if _, written := fencedProgram(m.Text); !written {
+				m.Text = strings.TrimSpace(m.Text + "\n" + fenced(c.Args))
+			}
+		}
+		for _, r := range m.Results {
+			m.Text = strings.TrimSpace(m.Text + "\nThe program's result:\n" + r.Text)
+		}
+		m.Calls, m.Results = nil, nil
+		out = append(out, m)
+	}
+	return out
+}
+
+// registry are the tools that exist for the agent.
+func (a *Agent) registry(g *Generation) *tool.Registry {
+	switch {
+	case a.Programs != nil:
+		return a.Programs.Registry
+	case a.Registry != nil:
+		return a.Registry
+	}
+	return g.Registry
+}
+
+// shellTool is what an agent needs to be allowed so that it may give work to one that runs programs.
+const shellTool = "shell.exec"
+
+// subject is who the model's calls are made by. The model of an agent of kind code has the tool that runs a program, and that
+// alone; the rights of the turn are its programs'.
+func (t *turn) subject() tool.Subject {
+	s := t.rights()
+	if p := t.agent.Programs; p != nil {
+		s.Offered, s.Sandbox.Own = tool.NewSet(p.Tool), p.Available()
+		for up := s.Parent; up != nil; up = up.Parent {
+			if up.Offered.Has(shellTool) { // who may run any command may have a program run
+				up.Offered, up.Sandbox.Own = s.Offered, s.Sandbox.Own
+			}
+		}
+	}
+	return s
+}
+
+// helper returns what answers the calls of a program, while the turn waits for it; nil for agents without programs. Every call
+// goes the way of a call of the model's own, with the rights of the turn.
+func (t *turn) helper(parent model.ToolCall) tool.Helper {
+	if t.agent.Programs == nil || t.agent.Programs.HelperCalls == 0 {
+		return nil
+	}
+	made := 0
+	return func(ctx context.Context, name string, args json.RawMessage, pause func() (resume func())) tool.Result {
+		if made++; made > t.agent.Programs.HelperCalls {
+			return tool.Result{Text: fmt.Sprintf("the program used its %d calls", t.agent.Programs.HelperCalls), IsError: true}
+		}
+		c := model.ToolCall{ID: fmt.Sprintf("%s/%d", parent.ID, made), Name: name, Args: args}
+		r, err := t.help(ctx, c, pause)
+		if err != nil {
+			return tool.Result{Text: cmp.Or(forPeopleOnly(err), "the call failed inside the host"), IsError: true}
+		}
+		return r
+	}
+}
+
+// forPeopleOnly is an error's text where it was written to be read, and else nothing.
+func forPeopleOnly(err error) string {
+	if plain, ok := err.(plainError); ok {
+		return string(plain)
+	}
+	return ""
+}
+
+// help decides about one call of a program and runs it if it may run. The decision is committed before. The program's own
+// call is the durable record that it ran: after a crash neither is run again.
+func (t *turn) help(ctx context.Context, c model.ToolCall, pause func() (resume func())) (tool.Result, error) {
+	if err := t.permitted(ctx); err != nil {
+		return tool.Result{}, err
+	}
+	t.publish(message.Event{Kind: message.ToolCall, Call: c.ID, Tool: c.Name, Args: validJSON(c.Args)})
+	v, err := t.admitAs(ctx, t.rights(), c, thinking{people{t}, pause})
+	if err != nil {
+		return tool.Result{}, err
+	}
+	t.called(1)
+	start := newToolStart(c, v)
+	t.publishVerdict(start)
+	if err := t.commit(ctx); err != nil {
+		return tool.Result{}, err
+	}
+	var result tool.Result
+	if v.Action == tool.Run {
+		result = t.execute(ctx, v, c)
+	} else {
+		result = t.cfg.Tools.Run(ctx, v, tool.Call{})
+	}
+	t.session.label(result.Labels)
+	t.publish(message.Event{
+		Kind: message.ToolResult, Call: c.ID, Tool: c.Name, Text: result.Text, IsError: result.IsError, Where: start.Where, Verdict: start.Verdict,
+	})
+	return result, nil
+}
+
+// thinking are people for whom a program's clock stands still.
+type thinking struct {
+	people
+	pause func() (resume func())
+}
+
+// Wait implements tool.Approver.
+func (p thinking) Wait(ctx context.Context, id string) (granted bool, decider string, err error) {
+	defer p.pause()()
+	return p.people.Wait(ctx, id)
+}
+
+var _ tool.Approver = thinking{}
+
+// violated adds what a program was kept from to the decision log.
+func (t *turn) violated(r ToolResult) {
+	for _, v := range r.Result.Violations {
+		t.pending.Decisions = append(t.pending.Decisions, store.Decision{
+			At: t.cfg.Now(), Kind: "violation", Policy: "host", Answer: "contained", Reason: r.Tool + ": " + v,
+		})
+	}
+}

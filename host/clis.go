@@ -1,0 +1,331 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/cli"
+)
+
+const (
+	// cliFolder and cliAuth are where the program of an agent finds its folder of the host and its owner's login.
+	cliFolder, cliAuth = "/project", "/auth"
+	// cliVolume is the volume of a session's program.
+	cliVolume = "flynn-cli"
+	// cliPrefix makes the names of the sandboxes of programs. No name in a configuration has a colon.
+	cliPrefix = "cli:"
+)
+
+// cliSandbox is the name of the sandbox of an agent's program.
+func cliSandbox(name string) string { return cliPrefix + name }
+
+// cliPreset is what is known of an agent's program, with what the configuration says of the API in its place.
+func cliPreset(c config.CLI) cli.Preset {
+	p, _ := cli.PresetOf(c.Preset) // the schema knows the names
+	set := func(into *string, value string) {
+		if value != "" {
+			*into = value
+		}
+	}
+	set(&p.API.Host, c.APIHost)
+	set(&p.API.Header, c.APIHeader)
+	set(&p.API.Prefix, c.APIPrefix)
+	return p
+}
+
+// cliConfig is how an agent's program is run.
+func cliConfig(c *config.Config, name string) cli.Config {
+	a := c.Agents[name]
+	preset := cliPreset(a.CLI)
+	p := preset.Config
+	if p.Env == nil {
+		p.Env = map[string]string{}
+	}
+	if a.CLI.Auth == "proxy" {
+		maps.Copy(p.Env, preset.ProxyEnv)
+		p.Command, p.Resume = cliProxyArgs(p.Command, preset.ProxyArgs), cliProxyArgs(p.Resume, preset.ProxyArgs)
+	}
+	cliOverrides(&p, a.CLI)
+	p.StateDir, p.Timeout = a.CLI.StateDir, time.Duration(a.CLI.TimeoutSeconds)*time.Second
+	if p.Name == "" && len(p.Command) > 0 {
+		p.Name = path.Base(p.Command[0])
+	}
+	p.OnHost = !a.Sandbox.Enabled
+	if !p.OnHost {
+		p.Workspace = cliBase(c, a).WorkspaceDir
+	}
+	if a.CLI.Folder != "" {
+		p.Dir = cliFolder
+	}
+	switch {
+	case a.CLI.Auth == "mount":
+		p.AuthDir = cliAuth
+	case a.CLI.SecretName() != "" && a.CLI.APIKey == "":
+		p.Missing = fmt.Sprintf("it has no key for its model: set %s and start Flynn again", strings.TrimPrefix(a.CLI.SecretName(), "env "))
+	}
+	if a.CLI.Auth != "mount" {
+		p.AuthFiles, p.AuthSeed = nil, nil
+	}
+	return p
+}
+
+// cliProxyArgs puts arguments behind the name of a program.
+func cliProxyArgs(words, args []string) []string {
+	if len(words) == 0 {
+		return nil
+	}
+	return slices.Concat(words[:1], args, words[1:])
+}
+
+// cliOverrides puts what is written in the place of what the preset says.
+func cliOverrides(p *cli.Config, c config.CLI) {
+	list := func(into *[]string, value []string) {
+		if len(value) > 0 {
+			*into = value
+		}
+	}
+	word := func(into *string, value string) {
+		if value != "" {
+			*into = value
+		}
+	}
+	list(&p.Command, c.Command)
+	list(&p.Resume, c.Resume)
+	if len(c.Command) > 0 && len(c.Resume) == 0 {
+		p.Resume, p.SessionFrom = nil, "" // another command goes on in another way
+	}
+	word(&p.Prompt, c.Prompt)
+	if p.Prompt == "" {
+		p.Prompt = cli.PromptStdin
+	}
+	word(&p.SessionFrom, c.SessionFrom)
+	word(&p.SessionFile, c.SessionFile)
+	word(&p.Output, c.Output)
+	if p.Output == "" {
+		p.Output = cli.OutputText
+	}
+	f := c.Fields
+	list(&p.Fields.Delta, f.Delta)
+	list(&p.Fields.Answer, f.Answer)
+	list(&p.Fields.Error, f.Error)
+	list(&p.Fields.Session, f.Session)
+	list(&p.Fields.Input, f.Input)
+	list(&p.Fields.Output, f.Output)
+	list(&p.Fields.CacheRead, f.CacheRead)
+	list(&p.Fields.CacheWrite, f.CacheWrite)
+	p.Fields.InputHasCache = p.Fields.InputHasCache || f.InputHasCache
+	list(&p.Unknown, c.UnknownSession)
+	list(&p.AuthFiles, c.AuthFiles)
+	list(&p.AuthSeed, c.AuthSeed)
+	maps.Copy(p.Env, c.Env)
+}
+
+// cliBase is the sandbox that an agent's program has one like.
+func cliBase(c *config.Config, a config.Agent) config.Sandbox {
+	if s, ok := c.Sandboxes[a.Sandbox.Name]; ok && a.Sandbox.Name != "" {
+		return s
+	}
+	return c.Sandbox
+}
+
+// cliSpec is the sandbox of an agent's program: the agent's own, with a volume for what the program remembers, and with no network but
+// the program's API, which gets the key outside. A network that the sandbox has is not kept where there is a key: around the
+// proxy no request would get it.
+func cliSpec(c *config.Config, name string) sandbox.Spec {
+	a := c.Agents[name]
+	preset, s := cliPreset(a.CLI), bridgedSpec(c, cliBase(c, a))
+	if a.CLI.Image != "" {
+		s.Image, s.Packages, s.Binaries, s.Dockerfile, s.BuildContext = a.CLI.Image, nil, nil, "", ""
+	}
+	s.MemoryBytes, s.CPUs = int64(a.CLI.MemoryLimit), float64(a.CLI.CPULimit)
+	s.Timeout = time.Duration(a.CLI.TimeoutSeconds) * time.Second
+	s.Volumes = append(slices.Clip(s.Volumes), sandbox.VolumeMount{Name: cliVolume, Target: a.CLI.StateDir})
+	s.Mounts = append(slices.Clip(s.Mounts), hostMounts(a.CLI.Mounts)...)
+	if a.CLI.Folder != "" {
+		s.Mounts = append(s.Mounts, sandbox.HostMount{Source: a.CLI.Folder, Target: cliFolder, Writable: true})
+	}
+	if a.CLI.Auth == "mount" {
+		s.Mounts = append(s.Mounts, sandbox.HostMount{Source: a.CLI.AuthDir, Target: cliAuth})
+	}
+	cliNetwork(&s, a.CLI, preset)
+	return s
+}
+
+func cliNetwork(s *sandbox.Spec, c config.CLI, preset cli.Preset) {
+	reach := slices.Clone(c.Allowlist)
+	keyed := c.Auth == "proxy" && c.SecretName() != "" && preset.API.Host != ""
+	switch {
+	case keyed:
+		reach = append(reach, preset.API.Host)
+		s.Credentials = append(slices.Clip(s.Credentials), sandbox.Credential{
+			Host: preset.API.Host, Header: preset.API.Header, Prefix: preset.API.Prefix, Secret: c.SecretName(), Upgrade: true,
+		})
+	case c.Auth == "mount" && preset.API.Host != "":
+		reach = append(append(reach, preset.API.Host), preset.LoginHosts...)
+	}
+	if len(reach) == 0 || !keyed && s.Network != "none" && s.Network != "allowlist" {
+		return
+	}
+	if s.Network != "allowlist" {
+		s.Network, s.Allowlist = "allowlist", nil
+	}
+	s.Allowlist = append(slices.Clip(s.Allowlist), reach...)
+}
+
+// cliAgents are the names of the agents of kind cli that run in a sandbox.
+func cliAgents(c *config.Config) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(c.Agents)), func(name string) bool {
+		return c.Agents[name].Kind != agent.KindCLI || !c.Agents[name].Sandbox.Enabled
+	})
+}
+
+// checkCLIs finds what is wrong about the programs of agents.
+func checkCLIs(c *config.Config) config.Errors {
+	var errs config.Errors
+	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
+		a := c.Agents[name]
+		if a.Kind != agent.KindCLI {
+			continue
+		}
+		program := cliConfig(c, name)
+		program.Workspace = "/" + program.Workspace
+		err := program.Check()
+		if preset := cliPreset(a.CLI); a.CLI.SecretName() != "" && (preset.API.Host == "" || preset.API.Header == "") {
+			err = errors.Join(err, errors.New("a key needs api_host and api_header, or a preset: where it goes"))
+		}
+		if err == nil && a.Sandbox.Enabled {
+			err = cliSpec(c, name).Check()
+		}
+		if err == nil {
+			continue
+		}
+		key := []string{"agent_configs", name, "cli"}
+		line := c.Line(key...)
+		if line == 0 {
+			line = c.Line("agent_configs", name, "kind")
+		}
+		problem, hint, _ := strings.Cut(strings.TrimPrefix(err.Error(), "sandbox: "), ": ")
+		errs = append(errs, config.Error{File: c.Path, Line: line, Key: config.KeyString(key...), Problem: problem, Hint: hint})
+	}
+	return errs
+}
+
+// withCLI gives an agent of kind cli its program, which is the only tool that it has.
+func withCLI(made *agent.Agent, c *config.Config, name string) error {
+	a, program := c.Agents[name], cliConfig(c, name)
+	if program.OnHost {
+		program.Workspace = "."
+	}
+	run, err := cli.New(program)
+	if err != nil {
+		return fmt.Errorf("agent_configs.%s.cli: %w", name, err)
+	}
+	made.Registry, made.Tools = tool.NewRegistry(), nil
+	if err := made.Registry.Register(run); err != nil {
+		return err
+	}
+	made.Offered, err = made.Registry.Offered(tool.Full, tool.Overrides{Deny: a.ToolOverrides.Deny})
+	made.CLI = &agent.CLI{
+		Name: program.Name, Workspace: program.Workspace, Gives: program.SessionFrom == cli.SessionGiven, Resumes: len(program.Resume) > 0,
+		Missing: program.Missing,
+	}
+	if made.Sandboxed {
+		made.Sandbox = cliSandbox(name)
+	}
+	return err
+}
+
+// permitted asks once more, right before a program runs, whether its folder lies below a permitted root, links followed.
+func (m *machines) permitted(sandboxName string) error {
+	name, ours := strings.CutPrefix(sandboxName, cliPrefix)
+	m.mu.Lock()
+	folder, rules := m.folders[name], m.folderRules
+	m.mu.Unlock()
+	if !ours || folder == "" {
+		return nil
+	}
+	if _, err := rules.Check(folder); err != nil {
+		return fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
+	}
+	return nil
+}
+
+// cliFolders are the folders that agents' programs work in, by agent.
+func cliFolders(c *config.Config) map[string]string {
+	folders := map[string]string{}
+	for _, name := range cliAgents(c) {
+		if folder := c.Agents[name].CLI.Folder; folder != "" {
+			folders[name] = folder
+		}
+	}
+	return folders
+}
+
+// forgetTimeout bounds the removal of what programs remember.
+const forgetTimeout = time.Minute
+
+// forget removes what a session has on the engine, its program's memory included. Its workspace stays.
+func (m *machines) forget(ctx context.Context, session string) error {
+	m.mu.Lock()
+	manager := m.manager
+	m.mu.Unlock()
+	if manager == nil {
+		return nil // the volume is found at the next start: its session is gone then
+	}
+	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
+	defer cancel()
+	return manager.Forget(ctx, session)
+}
+
+// sweepCLIs removes the volumes of programs whose session is gone, as after a crash or a removal while the engine was away. Those of
+// other hosts carry other labels and are not seen.
+func (m *machines) sweepCLIs(ctx context.Context, manager *sandbox.Manager) {
+	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
+	defer cancel()
+	known, err := m.homes(ctx)
+	if err != nil {
+		m.log.Warn("volumes of sessions that are gone are left, as the sessions could not be listed", "error", err)
+		return
+	}
+	err = manager.RemoveVolumes(ctx, func(v sandbox.Owned) bool {
+		session := v.Labels[sandbox.LabelSession]
+		if v.Labels[sandbox.LabelVolume] != cliVolume || session == "" || known[session] {
+			return false
+		}
+		m.log.Info("volume of a session that is gone is removed", "volume", v.Name, "session", session)
+		return true
+	})
+	if err != nil {
+		m.log.Warn("volumes of sessions that are gone", "error", err)
+	}
+}
+
+// sessionHomes are what the sandboxes of all sessions in the store are called by.
+func (h *Host) sessionHomes(ctx context.Context) (map[string]bool, error) {
+	list, err := h.store.Sessions(ctx, math.MaxInt32)
+	homes := make(map[string]bool, len(list))
+	for _, s := range list {
+		homes[store.SessionHome(s.Key)] = true
+	}
+	return homes, err
+}
+
+// configureCLIs takes over the folders of a generation's programs; m.mu is held.
+func (m *machines) configureCLIs(c *config.Config) {
+	m.folders, m.folderRules = cliFolders(c), c.CLIRules(os.Getenv)
+	m.mountRules.Roots = append(slices.Clip(m.mountRules.Roots), c.CLI.Roots...) // no other mount of the configuration lies there: it was checked
+}

@@ -1,0 +1,319 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+)
+
+// pretended is the program of another agent in the language of the smallest shell: it keeps what it was told by session, speaks JSON, and
+// does as it is told.
+const pretended = `
+prompt=$(cat)
+mkdir -p "$HOME/sessions"
+[ "$2" = new ] || [ -e "$HOME/sessions/$1" ] || { echo "no such session: $1" >&2; exit 3; }
+echo "$prompt" >>"$HOME/sessions/$1"
+echo '{"type":"delta","text":"let me "}'
+echo '{"type":"delta","text":"think"}'
+case "$prompt" in
+*hang*) echo >"$PWD/hangs"; (trap "" TERM; sleep 1000) & sleep 1000 ;;
+*forget*) rm -r "$HOME/sessions" ;;
+*break*) echo "it broke" >&2; exit 5 ;;
+*key*) env >"$PWD/env" ;;
+esac
+echo '{"type":"end","result":"message '$(grep -c . "$HOME/sessions/$1")' in '$PWD': '"$(tail -n 1 "$HOME/sessions/$1")"'","usage":{"in":7,"out":3}}'
+`
+
+// cliHome is a host with the agent main of kind cli.
+type cliHome struct {
+	t    *testing.T
+	dir  string
+	host *Host
+	end  func()
+	sent int
+}
+
+// cliHost starts a host. more is put into the agent's [cli].
+func cliHost(t *testing.T, dir, more string, adjust ...func(*Host)) *cliHome {
+	t.Helper()
+	return startCLI(t, dir, fmt.Sprintf(`
+command = ["sh", "-c", '''%s''', "pretended", "{session}", "new"]
+resume = ["sh", "-c", '''%s''', "pretended", "{session}", "old"]
+session_from = "given"
+output = "json-lines"
+fields = { delta = ["text type=delta"], answer = ["result type=end"], input = ["usage.in"], output = ["usage.out"] }
+unknown_session = ["no such session"]
+timeout_seconds = 20
+%s
+`, pretended, pretended, more), adjust...)
+}
+
+// startCLI starts a host with such an agent.
+func startCLI(t *testing.T, dir, program string, adjust ...func(*Host)) *cliHome {
+	t.Helper()
+	return runCLI(t, dir, fmt.Sprintf(`
+[store]
+dir = %q
+[gateway]
+listen = "127.0.0.1:0"
+[routing]
+default_agent = "main"
+[sandbox]
+enabled = true
+image = %q
+mount_roots = [%q]
+[agent_configs.main]
+kind = "cli"
+sandbox = true
+[agent_configs.main.cli]
+%s
+`, filepath.Join(dir, "s"), sandboxtest.Image, filepath.Join(dir, "login"), program), adjust...)
+}
+
+// runCLI runs a host.
+func runCLI(t *testing.T, dir, text string, adjust ...func(*Host)) *cliHome {
+	t.Helper()
+	path := filepath.Join(dir, "flynn.toml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(t.Context(), Config{Path: path, Getenv: os.Getenv, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range adjust {
+		f(h)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- h.Run(ctx) }()
+	eventually(t, "the host is ready", h.ready.Load) // before that it is still listing the messages that it has
+	s := &cliHome{t: t, dir: dir, host: h}
+	var over bool
+	s.end = func() {
+		if over {
+			return
+		}
+		over = true
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(s.end)
+	return s
+}
+
+// sweepVolumes leaves the engine as it was.
+func (s *cliHome) sweepVolumes(h sandboxtest.Host) {
+	s.t.Cleanup(func() {
+		s.end()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		left, err := h.Driver.ListVolumes(ctx, s.host.machines.instance)
+		if err != nil {
+			s.t.Error(err)
+		}
+		for _, v := range left {
+			if err := h.Driver.RemoveVolume(ctx, v.Name); err != nil {
+				s.t.Error(err)
+			}
+		}
+	})
+}
+
+// say sends a message of the owner's at the web page.
+func (s *cliHome) say(text string) (event string) {
+	s.t.Helper()
+	s.sent++
+	event = fmt.Sprintf("%d-%d", time.Now().UnixNano(), s.sent)
+	err := backend{s.host}.Submit(s.t.Context(), message.Message{
+		Channel: gateway.ChannelWeb, EventID: event, Text: text, Conversation: message.Conversation{ID: "c", Kind: message.DM},
+		Sender: message.Sender{ID: "me"}, Addressed: true,
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return event
+}
+
+// ask sends a message and waits for the answer to it.
+func (s *cliHome) ask(text string) gateway.Entry {
+	s.t.Helper()
+	return s.answer(s.say(text))
+}
+
+func (s *cliHome) answer(event string) (last gateway.Entry) {
+	s.t.Helper()
+	eventually(s.t, "the answer to "+event, func() bool {
+		list, err := backend{s.host}.History(s.t.Context(), gateway.ChannelWeb, "c", 100)
+		asked := false
+		for _, e := range list {
+			asked = asked || e.Key == event
+			if asked && e.From == gateway.FromAgent && e.Final() {
+				last = e
+				return true
+			}
+		}
+		return err != nil
+	})
+	return last
+}
+
+func (s *cliHome) workspace() string {
+	return s.host.machines.Dir("web:c:main")
+}
+
+func (s *cliHome) expect(got gateway.Entry, want ...string) {
+	s.t.Helper()
+	for _, w := range want {
+		if !strings.Contains(got.Text, w) {
+			s.t.Errorf("the answer is %q, want %q", got.Text, w)
+		}
+	}
+}
+
+func TestAgentOfKindCLI(t *testing.T) {
+	engine := sandboxtest.Engine(t)
+	dir := t.TempDir()
+	s := cliHost(t, dir, "")
+	s.sweepVolumes(engine)
+	events, leave := s.host.broker.subscribe(gateway.ChannelWeb, "c")
+	defer leave()
+
+	s.expect(s.ask("first"), "message 1 in /workspace: first")
+	var shown strings.Builder
+	for len(events) > 0 {
+		if e := <-events; e.Kind == message.TextDelta {
+			shown.WriteString(e.Text)
+		}
+	}
+	if shown.String() != "let me think" {
+		t.Errorf("shown while it ran: %q", shown.String())
+	}
+	s.expect(s.ask("second"), "message 2 in /workspace: second")
+	s.expect(s.ask("please break"), "exit code 5", "it broke")
+	s.expect(s.ask("third"), "message 4 in")
+
+	s.end() // a new host, and a new container, go on with the session
+	s = cliHost(t, dir, "")
+	s.expect(s.ask("fourth"), "message 5 in /workspace: fourth")
+	t.Run("a session that the program has forgotten", func(t *testing.T) {
+		s.expect(s.ask("forget everything"), "message")
+		got := s.ask("anew")
+		s.expect(got, "no longer knows our earlier conversation", "message 1 in /workspace: anew")
+		s.expect(s.ask("again"), "message 2 in")
+	})
+	t.Run("stop ends it with its children", func(t *testing.T) {
+		event := s.say("hang")
+		eventually(t, "it hangs", func() bool { _, err := os.Stat(filepath.Join(s.workspace(), "hangs")); return err == nil })
+		if !s.host.runner.Stop("web:c") {
+			t.Error("nothing to stop")
+		}
+		s.expect(s.answer(event), "Stopped.")
+		list, err := backend{s.host}.History(t.Context(), gateway.ChannelWeb, "c", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last *gateway.Entry
+		for _, e := range list {
+			if e.Call != nil {
+				last = &e
+			}
+		}
+		if last == nil || !strings.Contains(last.Text, "was stopped with everything that it had started") || !strings.Contains(last.Text, "0 processes left") {
+			t.Errorf("the call says %+v", last)
+		}
+	})
+	t.Run("usage is counted", func(t *testing.T) {
+		turns, err := s.host.store.History(t.Context(), gateway.ChannelWeb, "c", 1)
+		if err != nil || len(turns) != 1 {
+			t.Fatal(turns, err)
+		}
+		s.ask("more")
+		turns, _ = s.host.store.History(t.Context(), gateway.ChannelWeb, "c", 1)
+		steps, err := s.host.store.Steps(t.Context(), turns[0].ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last := string(steps[len(steps)-1].Data); !strings.Contains(last, `"input":7`) || !strings.Contains(last, `"provider":"cli"`) {
+			t.Errorf("the last step is %s", last)
+		}
+	})
+	t.Run("the volume goes with the session", func(t *testing.T) {
+		volumes := func() []sandbox.Owned {
+			list, err := engine.Driver.ListVolumes(t.Context(), s.host.machines.instance)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return list
+		}
+		if list := volumes(); len(list) != 1 || list[0].Labels[sandbox.LabelSession] != "web:c:main" {
+			t.Fatalf("volumes: %v", list)
+		}
+		if err := s.host.machines.forget(t.Context(), "web:c:main"); err != nil {
+			t.Fatal(err)
+		}
+		if list := volumes(); len(list) != 0 {
+			t.Errorf("left: %v", list)
+		}
+	})
+}
+
+// A volume whose session is gone is removed at the start; another host's stays.
+func TestVolumesOfSessionsThatAreGone(t *testing.T) {
+	engine := sandboxtest.Engine(t)
+	dir := t.TempDir()
+	s := cliHost(t, dir, "")
+	s.sweepVolumes(engine)
+	s.ask("hello")
+	instance := s.host.machines.instance
+	s.end()
+	labels := func(instance string) map[string]string {
+		return map[string]string{sandbox.LabelInstance: instance, sandbox.LabelVolume: cliVolume, sandbox.LabelSession: "web:gone:main"}
+	}
+	other := "other-" + instance
+	for name, of := range map[string]string{"flynn-test-gone-" + instance: instance, "flynn-test-other-" + instance: other} {
+		if err := engine.Driver.EnsureVolume(t.Context(), strings.ToLower(name), labels(of)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		_ = engine.Driver.RemoveVolume(context.Background(), strings.ToLower("flynn-test-other-"+instance))
+	})
+	s = cliHost(t, dir, "")
+	s.expect(s.ask("again"), "message 2 in")
+	mine, err := engine.Driver.ListVolumes(t.Context(), instance)
+	if err != nil || len(mine) != 1 || mine[0].Labels[sandbox.LabelSession] != "web:c:main" {
+		t.Errorf("of this host: %v, %v", mine, err)
+	}
+	if theirs, err := engine.Driver.ListVolumes(t.Context(), other); err != nil || len(theirs) != 1 {
+		t.Errorf("of another host: %v, %v", theirs, err)
+	}
+}
+
+func TestAgentOfKindCLIWithoutAnEngine(t *testing.T) {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lis.Close() // nobody answers there
+	t.Setenv("DOCKER_HOST", "tcp://"+lis.Addr().String())
+	s := cliHost(t, t.TempDir(), "")
+	began := time.Now()
+	s.expect(s.ask("hello"), "I could not answer this", "the sandbox is unavailable")
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}

@@ -1,0 +1,106 @@
+package config
+
+import (
+	"fmt"
+	"path"
+	"reflect"
+	"strings"
+
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
+)
+
+// cli checks the program of an agent, as far as that can be told without knowing the program; package host does the rest.
+func (c *checker) cli(at keyPath, name string, agent Agent) {
+	at = at.child("cli")
+	if agent.Kind != "cli" {
+		if !reflect.DeepEqual(agent.CLI, defaultsOf[CLI]()) {
+			c.report(at, fmt.Sprintf("an agent of kind %q has no program", agent.Kind), `write kind = "cli"`)
+		}
+		return
+	}
+	if agent.Elevated {
+		c.report(at[:len(at)-1].child("elevated"), "an agent of kind cli does not leave its container", "remove it")
+	}
+	program := agent.CLI
+	c.cliPlace(at, agent)
+	c.cliKey(at, name, program)
+	c.cliFolder(at.child("folder"), program.Folder)
+	for i, m := range program.Mounts {
+		each := at.child("mounts").index(i)
+		c.source(each.child("source"), m.Source)
+		c.overWritable(each.child("source"), m)
+		c.required(each.child("target"), m.Target, `"/data"`)
+	}
+	for i, target := range program.Allowlist {
+		c.target(at.child("allowlist").index(i), target)
+	}
+	if limit := c.cfg.Budgets.TurnTimeoutSeconds; program.TimeoutSeconds >= limit {
+		c.report(at.child("timeout_seconds"), fmt.Sprintf("a turn may take %d seconds in all", limit),
+			"raise turn_timeout_seconds of [budgets], or write less")
+	}
+}
+
+// cliPlace makes sure that a program has a container, or that its owner has said twice that it shall have none.
+func (c *checker) cliPlace(at keyPath, agent Agent) {
+	sandbox := at[:len(at)-1].child("sandbox")
+	switch {
+	case agent.Sandbox.Enabled && agent.CLI.DangerouslyOnHost:
+		c.report(at.child("dangerously_on_host"), "the agent has a sandbox", "remove this key, or write sandbox = false as well")
+	case !agent.Sandbox.Enabled && !agent.CLI.DangerouslyOnHost && !c.cfg.Sandbox.Enabled:
+		c.report(sandbox, "an agent of kind cli runs in a container, and [sandbox] is not enabled", "write enabled = true under [sandbox]")
+	case !agent.Sandbox.Enabled && !agent.CLI.DangerouslyOnHost:
+		c.report(sandbox, "an agent of kind cli runs in a container", "write sandbox = true, or the name of a [sandboxes.NAME]")
+	case !agent.Sandbox.Enabled && (agent.CLI.Folder != "" || agent.CLI.Auth == "mount" || len(agent.CLI.Mounts) > 0):
+		c.report(at, "on the host nothing is mounted", `remove folder, mounts and auth = "mount"`)
+	}
+	if s := agent.CLI.StateDir; !path.IsAbs(s) || path.Clean(s) != s || s == "/" {
+		c.report(at.child("state_dir"), fmt.Sprintf("%q is no folder inside the container", s), `write a clean absolute path below /, such as "/state"`)
+	}
+}
+
+// cliKey resolves the key. One that is missing stops no start: the agent says so when it is spoken to.
+func (c *checker) cliKey(at keyPath, name string, program CLI) {
+	switch {
+	case program.APIKeyEnv != "" && program.APIKeyFile != "":
+		c.report(at.child("api_key_file"), "two sources of one secret", "keep api_key_env or api_key_file")
+	case program.APIKeyEnv != "":
+		program.APIKey = c.fromEnv(at.child("api_key_env"), program.APIKeyEnv, false)
+	case program.APIKeyFile != "":
+		program.APIKey = c.fromFile(at.child("api_key_file"), program.APIKeyFile, false)
+	}
+	if strings.ContainsAny(program.APIKey.Reveal(), "\r\n") {
+		c.report(at, "the key has more than one line", "a header has one")
+	}
+	switch {
+	case program.Auth == "mount" && program.SecretName() != "":
+		c.report(at.child("auth"), "a key and a login are two ways to the same end", `remove api_key_env and api_key_file, or write auth = "proxy"`)
+	case program.Auth == "mount" && program.AuthDir == "":
+		c.report(at.child("auth_dir"), "missing", `name the folder of the host with the login, such as auth_dir = "/srv/flynn/claude-login"`)
+	case program.Auth == "mount":
+		c.source(at.child("auth_dir"), program.AuthDir)
+	case program.AuthDir != "" || len(program.AuthFiles)+len(program.AuthSeed) > 0:
+		c.report(at.child("auth_dir"), `it is for auth = "mount"`, "remove it, auth_files and auth_seed, or write that")
+	}
+	agent := c.cfg.Agents[name]
+	agent.CLI.APIKey = program.APIKey
+	c.cfg.Agents[name] = agent
+}
+
+// cliFolder checks a folder that a program works in against the roots that are for that.
+func (c *checker) cliFolder(at keyPath, folder string) {
+	if folder == "" {
+		return
+	}
+	if _, err := c.cfg.CLIRules(c.getenv).Check(folder); err != nil {
+		problem, hint := apart(err)
+		c.report(at, problem, hint)
+	}
+}
+
+// CLIRules say which folders of the host programs may work in. They are asked when the configuration is read and each time that a
+// program is run, since what a path leads to may change.
+func (c *Config) CLIRules(getenv func(string) string) mounts.Rules {
+	rules := c.MountRules(getenv)
+	rules.Roots, rules.RootsKey = c.CLI.Roots, "roots of [cli]"
+	return rules
+}

@@ -1,0 +1,74 @@
+package gatewaytest
+
+import (
+	"context"
+	"slices"
+
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+var _ gateway.Access = (*Backend)(nil)
+
+// Knock adds somebody who asks to be let in, or is.
+func (b *Backend) Knock(e gateway.AccessEntry) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.strangers = append(b.strangers, e)
+}
+
+// LockOut is the code after which everybody is locked out.
+const LockOut = "LOCK-LOCK"
+
+type lockedOut struct{}
+
+func (lockedOut) Error() string   { return "too many wrong codes" }
+func (lockedOut) LockedOut() bool { return true }
+
+// Access implements gateway.Access.
+func (b *Backend) Access(context.Context) ([]gateway.AccessEntry, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.strangers), nil
+}
+
+// DecidePairing implements gateway.Access.
+func (b *Backend) DecidePairing(_ context.Context, code string, approve bool, by string) (gateway.AccessEntry, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if code == LockOut {
+		return gateway.AccessEntry{}, lockedOut{}
+	}
+	i := slices.IndexFunc(b.strangers, func(e gateway.AccessEntry) bool { return e.Code == code })
+	if i < 0 {
+		return gateway.AccessEntry{}, store.ErrNotFound
+	}
+	e := &b.strangers[i]
+	e.Code, e.By, e.State = "", by, string(store.PairingDenied)
+	if approve {
+		e.State, e.Role = string(store.PairingPaired), "guest"
+	}
+	return *e, nil
+}
+
+// RevokePairing implements gateway.Access.
+func (b *Backend) RevokePairing(_ context.Context, sender, _ string) error {
+	return b.changePaired(sender, func(e *gateway.AccessEntry) { e.State = string(store.PairingRevoked) })
+}
+
+// SetPairingRole implements gateway.Access.
+func (b *Backend) SetPairingRole(_ context.Context, sender, role, _ string) error {
+	return b.changePaired(sender, func(e *gateway.AccessEntry) { e.Role = role })
+}
+
+func (b *Backend) changePaired(sender string, change func(*gateway.AccessEntry)) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.strangers {
+		if e := &b.strangers[i]; e.Sender == sender && e.State == string(store.PairingPaired) {
+			change(e)
+			return nil
+		}
+	}
+	return store.ErrNotFound
+}

@@ -1,0 +1,19 @@
+package gatewaytest
+
+import (
+	"context"
+	"time"
+
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+var _ gateway.Usages = (*Backend)(nil)
+
+// Usage implements gateway.Usages.
+func (b *Backend) Usage(_ context.Context, by store.UsageKey, since time.Time) ([]store.Spent, error) {
+	if b.Spent == nil {
+		return nil, nil
+	}
+	return b.Spent(by, since)
+}

@@ -1,0 +1,157 @@
+package host
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/channel"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// pairingHost is a host that does not run, with a channel tg that pairs.
+func pairingHost(t *testing.T) *Host {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "flynn.toml")
+	text := "[store]\ndir = \"" + dir + "/s\"\n[gateway]\nlisten = \"127.0.0.1:0\"\n[routing]\ndefault_agent = \"a\"\n[agent_configs.a]\n" +
+		"[access]\nowners = [\"tg:ann\"]\n[channels.tg]\nplugin = \"telegram\"\naccess = \"pair\"\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(t.Context(), Config{Path: path, Getenv: os.Getenv, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.close() })
+	return h
+}
+
+// TestEveryDoorGoesThroughTheGate: what comes over a door of the host's own is judged by the gate in force, and by nothing else.
+func TestEveryDoorGoesThroughTheGate(t *testing.T) {
+	h := pairingHost(t)
+	before := h.current.Load()
+	judged := map[string]channel.Ruling{}
+	after := *before
+	after.gate = channel.NewGate(channel.GateConfig{
+		Config: before.config, Roles: before.Roles, Now: before.gate.Now, Observe: func(door string, r channel.Ruling) { judged[door] = r },
+	})
+	h.current.Store(&after)
+	for _, door := range config.OwnDoors() {
+		for who, want := range map[string]channel.Ruling{config.Gatekeeper: channel.Allowed, "stranger": channel.NotAClient} {
+			if slices.Contains(config.LocalDoors(), door) {
+				want = channel.Allowed // who is there holds the token of the machine, whatever he is called
+			}
+			delete(judged, door)
+			m := message.Message{
+				Channel: door, EventID: who, Conversation: message.Conversation{ID: "c", Kind: message.DM}, Sender: message.Sender{ID: who}, Agent: "a",
+			}
+			if err := (backend{h}).Submit(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+			if judged[door] != want {
+				t.Errorf("%s:%s was judged %q, want %q", door, who, judged[door], want)
+			}
+			row, err := h.store.FindInbox(t.Context(), door, who)
+			if err != nil || (row.State == store.InboxNew) != (want == channel.Allowed) || row.Note != want.Why() {
+				t.Errorf("%s:%s is kept as %s, %q (%v)", door, who, row.State, row.Note, err)
+			}
+		}
+	}
+	if err := (backend{h}).Submit(t.Context(), message.Message{Channel: "tg", EventID: "x", Sender: message.Sender{ID: "ann"}}); err == nil {
+		t.Error("a channel comes in by a door of the host's own")
+	}
+}
+
+// paired has eve ask and let in.
+func paired(t *testing.T, h *Host) {
+	t.Helper()
+	say(t, h, "knock", store.InboxDropped)
+	list, err := (backend{h}).Access(t.Context())
+	if err != nil || len(list) != 1 || list[0].Code == "" {
+		t.Fatalf("access is %+v (%v)", list, err)
+	}
+	if _, err := (backend{h}).DecidePairing(t.Context(), list[0].Code, true, "web:owner"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// say accepts a message of eve's.
+func say(t *testing.T, h *Host, event string, want store.InboxState) {
+	t.Helper()
+	if err := h.inbox.Accept(t.Context(), message.Message{
+		Channel: "tg", EventID: event, Text: "hello", Addressed: true, Sender: message.Sender{ID: "eve"}, Conversation: message.Conversation{ID: "eve", Kind: message.DM},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if row, err := h.store.FindInbox(t.Context(), "tg", event); err != nil || row.State != want {
+		t.Fatalf("%s is kept as %s, %q (%v), want %s", event, row.State, row.Note, err, want)
+	}
+}
+
+// TestMessagesThatWaitAreJudgedAgain: who is shut out, by an owner or by the configuration, is not answered any more.
+func TestMessagesThatWaitAreJudgedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		shut func(*Host) error
+		note string
+	}{
+		"revoked": {func(h *Host) error { return (backend{h}).RevokePairing(context.Background(), "tg:eve", "web:owner") }, "sender is not paired"},
+		"blocked by a reload": {func(h *Host) error {
+			next := *h.current.Load().config
+			next.Access.Blocked = []string{"tg:e*"}
+			g, err := h.newGeneration(&next)
+			if err == nil {
+				h.current.Store(g)
+			}
+			return err
+		}, "sender is in access.blocked"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := pairingHost(t)
+			paired(t, h)
+			say(t, h, "waits", store.InboxNew)
+			if err := c.shut(h); err != nil {
+				t.Fatal(err)
+			}
+			items, err := agent.Recover(t.Context(), h.store)
+			if err != nil || len(items) != 1 {
+				t.Fatalf("%d items wait (%v)", len(items), err)
+			}
+			h.runner.Work(t.Context(), "tg:eve", items)
+			row, err := h.store.FindInbox(t.Context(), "tg", "waits")
+			if err != nil || row.State != store.InboxDropped || row.Note != c.note {
+				t.Errorf("kept as %s, %q (%v), want it dropped: %s", row.State, row.Note, err, c.note)
+			}
+			say(t, h, "later", store.InboxDropped)
+		})
+	}
+}
+
+// TestRolesFollowThePairingAtOnce: what is raised or lowered counts for the next decision, without a reload.
+func TestRolesFollowThePairingAtOnce(t *testing.T) {
+	h := pairingHost(t)
+	paired(t, h)
+	roles := h.current.Load().Roles
+	if got := roles.Of("tg", "tg:eve"); got != route.Guest {
+		t.Errorf("paired as %s", got)
+	}
+	if err := (backend{h}).SetPairingRole(t.Context(), "tg:eve", route.Member, "web:owner"); err != nil {
+		t.Fatal(err)
+	}
+	if got := roles.Of("tg", "tg:eve"); got != route.Member {
+		t.Errorf("raised to %s", got)
+	}
+	if err := (backend{h}).RevokePairing(t.Context(), "tg:eve", "web:owner"); err != nil {
+		t.Fatal(err)
+	}
+	if roles.Known("tg", "tg:eve") || h.selfApproves("tg:eve") {
+		t.Error("who is shut out still counts")
+	}
+}

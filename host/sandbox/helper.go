@@ -1,0 +1,199 @@
+package sandbox
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"sync"
+
+	"github.com/flynnhost/flynn/host/sandbox/bridge"
+)
+
+// Helpers answers a call that a running program makes by its module flynn. The host asks for one call of a program at a
+// time, and ends ctx when the program is over.
+type Helpers func(ctx context.Context, call HelperCall) HelperAnswer
+
+// HelperCall is what a program wants to have done.
+type HelperCall struct {
+	Tool string
+	Args json.RawMessage // what the program has sent, whatever it is
+	// Pause stops the clock of the program's time limit, as while a person thinks, until resume is called.
+	Pause func() (resume func())
+}
+
+// HelperAnswer is what the program gets for it.
+type HelperAnswer struct {
+	Text string
+	// IsError makes it an exception with Text.
+	IsError bool
+	// Files are put into the workspace, and named below the text.
+	Files []HelperFile
+}
+
+// HelperFile is a file of an answer.
+type HelperFile struct {
+	Name string // a plain name, without folders
+	Data []byte
+}
+
+// helperCommand is the bridged command by which the modules ask.
+const helperCommand = "flynn-call"
+
+const (
+	// maxHelperArgs bounds the arguments of a call, maxHelperText an answer's text, and maxHelperFiles what answers put into
+	// the workspace of one run, in bytes.
+	maxHelperArgs  = 1 << 20
+	maxHelperText  = 1 << 20
+	maxHelperFiles = 16 << 20
+	// helperFolder is where files of answers lie, one folder for each call.
+	helperFolder = "in/calls"
+)
+
+//go:embed helper/flynn.py
+var pythonModule []byte
+
+//go:embed helper/flynn.js
+var nodeModule []byte
+
+// helperModule is the file that makes `import flynn` work.
+func helperModule(language string) (name string, content []byte) {
+	switch language {
+	case "python":
+		return "flynn.py", pythonModule
+	case "node":
+		return "node_modules/flynn/index.js", nodeModule
+	}
+	return "", nil
+}
+
+// helping is the helpers of one run: from the moment at which they are offered to the moment at which the run has ended
+// and nobody answers any more.
+type helping struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	answer Helpers
+	clock  *runClock
+	put    func(ctx context.Context, name string, data []byte) error
+
+	turn chan struct{} // holds a token while a call is answered; guards the two below
+	n    int           // calls so far
+	room int           // bytes of files that may still come
+
+	mu      sync.Mutex
+	over    bool
+	running sync.WaitGroup // calls; added to under mu
+}
+
+func newHelping(ctx context.Context, answer Helpers, clock *runClock, put func(context.Context, string, []byte) error) *helping {
+	h := &helping{answer: answer, clock: clock, put: put, turn: make(chan struct{}, 1), room: maxHelperFiles}
+	h.ctx, h.cancel = context.WithCancel(ctx)
+	return h
+}
+
+// end has the calls that are under way given up, and waits until they are.
+func (h *helping) end() {
+	h.mu.Lock()
+	h.over = true
+	h.mu.Unlock()
+	h.cancel()
+	h.running.Wait()
+}
+
+// enter counts a call in, unless the run has ended.
+func (h *helping) enter() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.over {
+		return false
+	}
+	h.running.Add(1)
+	return true
+}
+
+var errNoHelpers = errors.New("this program has no helper functions")
+
+// serve answers one call in the words of the modules.
+func (h *helping) serve(ctx context.Context, tool string, args []byte) ([]byte, error) {
+	if h == nil || !h.enter() {
+		return nil, errNoHelpers
+	}
+	defer h.running.Done()
+	ctx, cancel := context.WithCancel(ctx) // ends with the connection, and with the run
+	defer cancel()
+	defer context.AfterFunc(h.ctx, cancel)()
+	select {
+	case h.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-h.turn }()
+	if len(args) > maxHelperArgs {
+		return nil, fmt.Errorf("arguments of %d bytes are more than %d", len(args), maxHelperArgs)
+	}
+	a := h.answer(ctx, HelperCall{Tool: tool, Args: args, Pause: h.clock.pause})
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	h.n++
+	for _, f := range a.Files {
+		a.Text += h.file(ctx, f)
+	}
+	if len(a.Text) > maxHelperText {
+		return nil, fmt.Errorf("the answer of %d bytes is more than %d", len(a.Text), maxHelperText)
+	}
+	return json.Marshal(helperReply{Text: a.Text, Error: a.IsError})
+}
+
+// helperReply is what the modules read.
+type helperReply struct {
+	Text  string `json:"text"`
+	Error bool   `json:"error,omitempty"`
+}
+
+// file puts a file into the workspace, and says where it is.
+func (h *helping) file(ctx context.Context, f HelperFile) string {
+	name := path.Join(helperFolder, fmt.Sprint(h.n), path.Base(path.Clean("/"+f.Name)))
+	if h.room -= len(f.Data); h.room < 0 {
+		return fmt.Sprintf("\n[file %s of %d bytes was left out: a program gets %d bytes of files]", path.Base(name), len(f.Data), maxHelperFiles)
+	}
+	if err := h.put(ctx, name, f.Data); err != nil {
+		return fmt.Sprintf("\n[file %s could not be put into the workspace]", path.Base(name))
+	}
+	return "\n[file: " + name + "]"
+}
+
+// helperBridge is the command that the modules call. The container may wait in a pool when it is made, so what answers is
+// asked for at each call.
+func helperBridge(of func() *helping) (bridge.Command, error) {
+	rules, err := bridge.Compile([]bridge.Form{{Args: []bridge.Arg{{Pattern: `[A-Za-z0-9_.-]{1,128}`}}}})
+	if err != nil {
+		return bridge.Command{}, err
+	}
+	return bridge.Command{
+		Name: helperCommand, Rules: rules, Stdin: true,
+		Run: func(ctx context.Context, call bridge.Accepted, stdin []byte, out bridge.Output) (int, error) {
+			reply, err := of().serve(ctx, call.Argv[0], stdin)
+			if err != nil {
+				return 0, err
+			}
+			out(false, reply)
+			return 0, nil
+		},
+	}, nil
+}
+
+// setHelping says who answers the calls of the program in the container; nil is nobody.
+func (b *box) setHelping(h *helping) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.helping = h
+}
+
+func (b *box) getHelping() *helping {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.helping
+}

@@ -1,0 +1,136 @@
+package sandboxtest
+
+import (
+	"archive/tar"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/flynnhost/flynn/sdk/need"
+)
+
+// cliAgents is where `npm install --prefix` has put the programs of other agents; FLYNN_CLI_AGENTS names another folder.
+const cliAgents = "/var/tmp/flynn-cli-agents"
+
+// CLIAgent returns an image with busybox and the program of another agent from npm in it, which is imported once per engine: claude, codex
+// or gemini. Where the package is not installed the test is skipped, or fails, as need.Part says.
+func (h Host) CLIAgent(t testing.TB, name string) string {
+	t.Helper()
+	a, err := findCLIAgent(name)
+	need.Part(t, "cli-agents", err)
+	unlock := onceOnThisMachine(t, "flynn-test-cli-agent")
+	defer unlock()
+	if err := importImage(t.Context(), h.API, a.tag(), a.root); err != nil {
+		t.Fatalf("make the image of %s: %v", name, err)
+	}
+	return a.tag()
+}
+
+// cliAgent is a program: a binary of its own, or a folder with a script for node.
+type cliAgent struct {
+	name, version string
+	program       string // the binary, or node
+	folder        string // of the package, for node
+	script        string // below folder
+}
+
+func findCLIAgent(name string) (cliAgent, error) {
+	root := cliAgents
+	if other := os.Getenv("FLYNN_CLI_AGENTS"); other != "" {
+		root = other
+	}
+	packages := map[string]string{"claude": "@anthropic-ai/claude-code", "codex": "@openai/codex", "gemini": "@google/gemini-cli"}
+	modules := filepath.Join(root, "node_modules")
+	a := cliAgent{name: name}
+	manifest, err := os.ReadFile(filepath.Join(modules, packages[name], "package.json"))
+	if err != nil {
+		return a, fmt.Errorf("%w: npm install --prefix %s %s", err, root, packages[name])
+	}
+	sum := sha256.Sum256(append(manifest, cliAgentLayout...))
+	a.version = hex.EncodeToString(sum[:6])
+	switch name {
+	case "claude":
+		a.program, err = only(filepath.Join(modules, "@anthropic-ai/claude-code-linux-*/claude"), "musl")
+	case "codex":
+		a.program, err = only(filepath.Join(modules, "@openai/codex-linux-*/vendor/*/bin/codex"), "")
+	case "gemini":
+		a.folder, a.script = filepath.Join(modules, packages[name]), "bundle/gemini.js"
+		a.program, err = exec.LookPath("node")
+	default:
+		err = fmt.Errorf("no package for %q", name)
+	}
+	return a, err
+}
+
+// only returns the one file of a pattern whose path is without a word.
+func only(pattern, without string) (string, error) {
+	found, err := filepath.Glob(pattern)
+	found = slices.DeleteFunc(found, func(p string) bool { return without != "" && strings.Contains(p, without) })
+	if err == nil && len(found) != 1 {
+		err = fmt.Errorf("%d files are %s", len(found), pattern)
+	}
+	if err != nil {
+		return "", err
+	}
+	return found[0], nil
+}
+
+// cliAgentLayout changes with what root puts into the image.
+const cliAgentLayout = "1"
+
+func (a cliAgent) tag() string { return "flynn-test/cli-" + a.name + ":" + a.version }
+
+// root returns a root file system as an uncompressed tar, which is too large to be held in memory.
+func (a cliAgent) root() (io.Reader, error) {
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(a.write(w)) }() // ends with its reader
+	return r, nil
+}
+
+func (a cliAgent) write(out io.Writer) error {
+	w := tar.NewWriter(out)
+	if err := busyboxInto(w); err != nil {
+		return err
+	}
+	place := "usr/bin/" + a.name
+	if a.folder != "" {
+		place = "usr/bin/node"
+		add(w, tar.Header{Typeflag: tar.TypeReg, Name: "usr/bin/" + a.name, Mode: 0o755},
+			[]byte("#!/bin/sh\nexec node /opt/"+a.name+"/"+a.script+" \"$@\"\n"))
+		if err := addFolder(w, a.folder, "opt/"+a.name); err != nil {
+			return err
+		}
+	}
+	libraries, err := linked([]string{a.program})
+	if err != nil && !errors.As(err, new(*exec.ExitError)) { // which is ldd's word on a static program
+		return err
+	}
+	for _, name := range libraries {
+		if err := addFile(w, name, name); err != nil {
+			return err
+		}
+	}
+	return errors.Join(addFile(w, a.program, place), w.Close())
+}
+
+func addFolder(w *tar.Writer, folder, place string) error {
+	return filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		rel, err := filepath.Rel(folder, name)
+		if err != nil {
+			return err
+		}
+		return addFile(w, name, filepath.Join(place, rel))
+	})
+}

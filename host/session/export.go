@@ -1,0 +1,65 @@
+package session
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Source is a store that sessions are read from.
+type Source interface {
+	Session(ctx context.Context, key string) (store.Session, error)
+	SessionTurns(ctx context.Context, key string) ([]store.Turn, error)
+	Steps(ctx context.Context, turn string) ([]store.Step, error)
+}
+
+// Export writes a session; store.ErrNotFound when there is none.
+func Export(ctx context.Context, from Source, key string, now time.Time, w io.Writer) error {
+	s, err := from.Session(ctx, key)
+	if err != nil {
+		return fmt.Errorf("export session %s: %w", key, err)
+	}
+	turns, err := from.SessionTurns(ctx, key)
+	if err != nil {
+		return fmt.Errorf("export session %s: %w", key, err)
+	}
+	buffered := bufio.NewWriter(w)
+	enc := json.NewEncoder(buffered)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(header{Version: Version, Key: s.Key, Agent: s.Agent, Exported: now.UTC()}); err != nil {
+		return fmt.Errorf("export session %s: %w", key, err)
+	}
+	var end endLine
+	for _, t := range turns {
+		steps, err := from.Steps(ctx, t.ID)
+		if err == nil && t.State != store.TurnRunning {
+			err = writeTurn(enc, t, steps)
+			end.Turns, end.Steps = end.Turns+1, end.Steps+len(steps)
+		}
+		if err != nil {
+			return fmt.Errorf("export session %s: %w", key, err)
+		}
+	}
+	if err := enc.Encode(line{End: &end}); err != nil {
+		return fmt.Errorf("export session %s: %w", key, err)
+	}
+	return buffered.Flush()
+}
+
+func writeTurn(enc *json.Encoder, t store.Turn, steps []store.Step) error {
+	err := enc.Encode(line{Turn: &turnLine{
+		ID: t.ID, Channel: t.Channel, Conversation: t.Conversation, Sender: t.Sender, State: t.State, Error: t.Error,
+		Started: t.Started, Ended: t.Ended,
+	}})
+	for _, s := range steps {
+		if err == nil {
+			err = enc.Encode(line{Step: &stepLine{Kind: s.Kind, At: s.At, Data: s.Data}})
+		}
+	}
+	return err
+}

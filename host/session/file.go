@@ -1,0 +1,70 @@
+// Package session writes a whole session to a file and reads it back on another host.
+//
+// Start with Export and Import. A file is JSON lines. The first is the header, the last the end, and in between comes each turn with its
+// steps, oldest first:
+//
+//	{"flynn_session":1,"key":"irc:ann:main","agent":"main","exported":"2026-11-21T12:00:00Z"}
+//	{"turn":{"id":"…","channel":"irc","conversation":{…},"sender":"irc:ann","state":"done","started":"…","ended":"…"}}
+//	{"step":{"kind":"user","at":"…","data":{…}}}
+//	{"step":{"kind":"model","at":"…","data":{…}}}
+//	{"end":{"turns":1,"steps":2}}
+//
+// The number in the header is the version of the format; a reader takes the versions that it knows. A step's data is its record as the
+// store has it, provenance labels included. Turns that run are left out. Messages that wait, replies under way, approvals and files of
+// the workspace are no part of a session.
+package session
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Version is that of the files which Export writes.
+const Version = 1
+
+// Bounds of a file.
+const (
+	maxLine  = 8 << 20   // bytes
+	maxTurns = 1_000_000 // of a session
+	maxBytes = 1 << 30   // of a file
+	maxID    = 512       // bytes of a name
+)
+
+type header struct {
+	Version  int       `json:"flynn_session"`
+	Key      string    `json:"key"`
+	Agent    string    `json:"agent"`
+	Exported time.Time `json:"exported"`
+}
+
+// line is any line but the first; one of its fields is set.
+type line struct {
+	Turn *turnLine `json:"turn,omitempty"`
+	Step *stepLine `json:"step,omitempty"`
+	End  *endLine  `json:"end,omitempty"`
+}
+
+type turnLine struct {
+	ID           string               `json:"id"`
+	Channel      string               `json:"channel"`
+	Conversation message.Conversation `json:"conversation"`
+	Sender       string               `json:"sender"`
+	State        store.TurnState      `json:"state"`
+	Error        string               `json:"error,omitempty"`
+	Started      time.Time            `json:"started"`
+	Ended        time.Time            `json:"ended"`
+}
+
+type stepLine struct {
+	Kind store.StepKind  `json:"kind"`
+	At   time.Time       `json:"at"`
+	Data json.RawMessage `json:"data"`
+}
+
+type endLine struct {
+	Turns int `json:"turns"`
+	Steps int `json:"steps"`
+}

@@ -1,0 +1,189 @@
+package session
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Target is a store that sessions are written to.
+type Target interface {
+	PutSession(ctx context.Context, s store.Session, turns []store.SessionTurn) error
+}
+
+// Import reads a file and makes its session, under the same key. It is written as a whole or not at all; one that is there is not
+// touched, with store.ErrConflict. The file is not trusted: what does not have the form of an export is refused.
+func Import(ctx context.Context, to Target, r io.Reader) (store.Session, error) {
+	s, turns, err := Read(r)
+	if err != nil {
+		return s, err
+	}
+	return s, to.PutSession(ctx, s, turns)
+}
+
+// Read reads a file. Its errors name the line.
+func Read(r io.Reader) (store.Session, []store.SessionTurn, error) {
+	p := &parser{lines: bufio.NewScanner(io.LimitReader(r, maxBytes))}
+	p.lines.Buffer(nil, maxLine)
+	err := p.parse()
+	if err != nil {
+		return store.Session{}, nil, fmt.Errorf("line %d: %w", p.number, err)
+	}
+	return p.session, p.turns, nil
+}
+
+type parser struct {
+	lines   *bufio.Scanner
+	number  int
+	session store.Session
+	turns   []store.SessionTurn
+	steps   int // of the turns that are whole
+}
+
+// next reads a line into v, strictly.
+func (p *parser) next(v any) error {
+	p.number++
+	if !p.lines.Scan() {
+		if err := p.lines.Err(); err != nil {
+			return err
+		}
+		return errors.New("the file ends too early")
+	}
+	text := p.lines.Bytes()
+	if !utf8.Valid(text) {
+		return errors.New("it is not valid UTF-8")
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the value")
+	}
+	return nil
+}
+
+func (p *parser) parse() error {
+	var h header
+	if err := p.next(&h); err != nil {
+		return err
+	}
+	if h.Version != Version {
+		return fmt.Errorf("version %d of the format is not known (known: %d)", h.Version, Version)
+	}
+	place, name, epoch := store.SessionParts(h.Key)
+	if place == "" || name == "" || name != h.Agent || len(h.Key) > 4*maxID || store.SessionKey(place, name, epoch) != h.Key || !plain(h.Key) {
+		return fmt.Errorf("%q is no key of a session of agent %q", h.Key, h.Agent)
+	}
+	p.session = store.Session{Key: h.Key, Agent: h.Agent}
+	for {
+		var l line
+		if err := p.next(&l); err != nil {
+			return err
+		}
+		done, err := p.take(l)
+		if err != nil || done {
+			return err
+		}
+	}
+}
+
+// take adds a line; done says that it was the last.
+func (p *parser) take(l line) (done bool, err error) {
+	switch {
+	case l.Turn != nil && l.Step == nil && l.End == nil:
+		if err := p.closeTurn(); err != nil {
+			return false, err
+		}
+		return false, p.openTurn(*l.Turn)
+	case l.Step != nil && l.Turn == nil && l.End == nil:
+		return false, p.step(*l.Step)
+	case l.End != nil && l.Turn == nil && l.Step == nil:
+		return true, p.end(*l.End)
+	}
+	return false, errors.New(`it is neither a "turn", a "step" nor the "end"`)
+}
+
+func (p *parser) openTurn(l turnLine) error {
+	t := store.Turn{
+		ID: l.ID, Session: p.session.Key, Agent: p.session.Agent, Channel: l.Channel, Conversation: l.Conversation, Sender: l.Sender,
+		State: l.State, Error: l.Error, Started: l.Started.UTC(), Ended: l.Ended.UTC(),
+	}
+	switch {
+	case len(p.turns) == maxTurns:
+		return fmt.Errorf("more than %d turns", maxTurns)
+	case !plain(l.ID) || !plain(l.Channel) || !plain(l.Conversation.ID) || !plain(l.Sender) || strings.Contains(l.Channel, ":"):
+		return errors.New("the turn has a name that is none")
+	case l.Conversation.Parent != "" && !plain(l.Conversation.Parent):
+		return errors.New("the conversation has a name that is none")
+	case l.Conversation.Kind != message.DM && l.Conversation.Kind != message.Group && l.Conversation.Kind != message.Thread:
+		return fmt.Errorf("no kind of conversation %q", l.Conversation.Kind)
+	case !strings.HasPrefix(l.Sender, l.Channel+":"):
+		return fmt.Errorf("the sender %q is not of the channel %q", l.Sender, l.Channel)
+	case len(p.turns) > 0 && l.ID <= p.turns[len(p.turns)-1].Turn.ID:
+		return errors.New("the turns are not in their order")
+	case !sane(l.Started) || !sane(l.Ended):
+		return errors.New("the turn has a time that is none")
+	case len(l.Error) > maxLine || !utf8.ValidString(l.Error):
+		return errors.New("the error is no text")
+	}
+	p.turns = append(p.turns, store.SessionTurn{Turn: t})
+	return nil
+}
+
+func (p *parser) step(l stepLine) error {
+	if len(p.turns) == 0 {
+		return errors.New("a step without a turn")
+	}
+	if !sane(l.At) {
+		return errors.New("the step has a time that is none")
+	}
+	t := &p.turns[len(p.turns)-1]
+	t.Steps = append(t.Steps, store.Step{Turn: t.Turn.ID, Seq: len(t.Steps), Kind: l.Kind, Data: l.Data, At: l.At.UTC()})
+	return nil
+}
+
+// closeTurn judges the last turn once all of its steps are there.
+func (p *parser) closeTurn() error {
+	if len(p.turns) == 0 {
+		return nil
+	}
+	t := p.turns[len(p.turns)-1]
+	p.steps += len(t.Steps)
+	p.session.Turns, p.session.Last = len(p.turns), t.Turn.Started
+	return agent.Check(t.Turn, t.Steps)
+}
+
+func (p *parser) end(l endLine) error {
+	if err := p.closeTurn(); err != nil {
+		return err
+	}
+	if l.Turns != len(p.turns) || l.Steps != p.steps {
+		return fmt.Errorf("the file has %d turns and %d steps, its end tells of %d and %d", len(p.turns), p.steps, l.Turns, l.Steps)
+	}
+	if p.lines.Scan() {
+		p.number++
+		return errors.New("something follows the end")
+	}
+	return p.lines.Err()
+}
+
+// plain tells whether a text can be a name of something.
+func plain(name string) bool {
+	return name != "" && len(name) <= 4*maxID && utf8.ValidString(name) && !strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f })
+}
+
+// sane tells whether a time can be kept in nanoseconds.
+func sane(t time.Time) bool { return t.IsZero() || t.Year() >= 1970 && t.Year() < 2200 }

@@ -1,0 +1,168 @@
+package session
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func open(t *testing.T) *sqlite.Store {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+const (
+	said   = `{"said":[{"event":"e1","text":"hi <b>"}],"generation":1,"labels":["sender:guest"]}`
+	answer = `{"message":{"role":"assistant","text":"hello"},"stop":"end","usage":{}}`
+)
+
+func fill(t *testing.T, s *sqlite.Store, key string) {
+	t.Helper()
+	for i, id := range []string{"t1", "t2", "t3"} {
+		tn := store.Turn{
+			ID: id, Session: key, Agent: "main", Channel: "irc", Conversation: message.Conversation{ID: "ann", Kind: message.DM}, Sender: "irc:ann",
+			State: store.TurnDone, Started: noon.Add(time.Duration(i) * time.Minute), Ended: noon.Add(time.Hour),
+		}
+		steps := []store.Step{{Turn: id, Kind: store.StepUser, Data: []byte(said), At: noon}, {Turn: id, Seq: 1, Kind: store.StepModel, Data: []byte(answer), At: noon}}
+		if id == "t3" {
+			tn.State, tn.Ended = store.TurnRunning, time.Time{}
+			steps = steps[:1]
+		}
+		if err := s.CommitTurn(t.Context(), store.Commit{Turn: tn, Steps: steps}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestThereAndBack: what is imported is exported again byte for byte; a session that is there is not touched.
+func TestThereAndBack(t *testing.T) {
+	for _, key := range []string{"irc:ann:main", "irc:ann:main#4"} {
+		t.Run(key, func(t *testing.T) {
+			from, to := open(t), open(t)
+			fill(t, from, key)
+			var first, second bytes.Buffer
+			if err := Export(t.Context(), from, key, noon, &first); err != nil {
+				t.Fatal(err)
+			}
+			s, err := Import(t.Context(), to, bytes.NewReader(first.Bytes()))
+			if err != nil {
+				t.Fatalf("%v in\n%s", err, &first)
+			}
+			if want := (store.Session{Key: key, Agent: "main", Turns: 2, Last: noon.Add(time.Minute)}); s != want { // the third turn runs
+				t.Errorf("imported %+v, want %+v", s, want)
+			}
+			if err := Export(t.Context(), to, key, noon, &second); err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(first.String(), second.String()); d != "" {
+				t.Error(d)
+			}
+			if _, err := Import(t.Context(), to, bytes.NewReader(first.Bytes())); !errors.Is(err, store.ErrConflict) {
+				t.Errorf("imported twice: %v", err)
+			}
+		})
+	}
+	if err := Export(t.Context(), open(t), "irc:none:main", noon, &bytes.Buffer{}); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a session that is not there: %v", err)
+	}
+}
+
+func sample(t testing.TB) string {
+	return strings.Join([]string{
+		`{"flynn_session":1,"key":"irc:ann:main","agent":"main","exported":"2026-11-21T12:00:00Z"}`,
+		`{"turn":{"id":"t1","channel":"irc","conversation":{"id":"ann","kind":"dm"},"sender":"irc:ann","state":"done","started":"2026-11-21T12:00:00Z","ended":"2026-11-21T12:00:00Z"}}`,
+		`{"step":{"kind":"user","at":"2026-11-21T12:00:00Z","data":` + said + `}}`,
+		`{"step":{"kind":"model","at":"2026-11-21T12:00:00Z","data":` + answer + `}}`,
+		`{"end":{"turns":1,"steps":2}}`,
+	}, "\n") + "\n"
+}
+
+func TestWhatIsRefused(t *testing.T) {
+	good := sample(t)
+	if _, _, err := Read(strings.NewReader(good)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, old, new, want string }{
+		{"another version", `"flynn_session":1`, `"flynn_session":2`, "line 1: version 2 of the format is not known"},
+		{"another agent", `"agent":"main"`, `"agent":"admin"`, "line 1: \"irc:ann:main\" is no key of a session of agent \"admin\""},
+		{"a key in another spelling", `"irc:ann:main"`, `"irc:ann:main#1"`, "line 1: \"irc:ann:main#1\" is no key"},
+		{"a further key", `"exported"`, `"owner":true,"exported"`, "line 1: json: unknown field \"owner\""},
+		{"a further key of a turn", `"id":"t1"`, `"session":"irc:bob:main","id":"t1"`, "line 2: json: unknown field \"session\""},
+		{"a running turn", `"state":"done"`, `"state":"running"`, "line 5: turn t1 has the state \"running\""},
+		{"done without an answer", `{"step":{"kind":"model","at":"2026-11-21T12:00:00Z","data":` + answer + "}}\n", "", "line 4: turn t1 is done without an answer"},
+		{"a step before its turn", `{"turn":`, `{"step":{"kind":"user","at":"2026-11-21T12:00:00Z","data":{}}}` + "\n" + `{"turn":`, "line 2: a step without a turn"},
+		{"a result before any answer", `{"kind":"model"`, `{"kind":"tool_result"`, "tool_result comes before any answer"},
+		{"a kind that there is not", `{"kind":"model"`, `{"kind":"thought"`, "line 5: decode step 1"},
+		{"said twice", `{"kind":"model"`, `{"kind":"user"`, "line 5: step 1 of turn t1 is out of its place"},
+		{"two at once", `{"end":`, `{"turn":null,"step":{"kind":"user","at":"2026-11-21T12:00:00Z","data":{}},"end":`, "line 5: it is neither"},
+		{"nothing", `{"end":{"turns":1,"steps":2}}`, `{}`, "line 5: it is neither"},
+		{"too few", `"steps":2`, `"steps":3`, "line 5: the file has 1 turns and 2 steps, its end tells of 1 and 3"},
+		{"cut off", `{"end":{"turns":1,"steps":2}}` + "\n", "", "line 5: the file ends too early"},
+		{"something behind", `"steps":2}}` + "\n", `"steps":2}}` + "\n{}\n", "line 6: something follows the end"},
+		{"something behind a value", `"steps":2}}`, `"steps":2}} {}`, "line 5: something follows the value"},
+		{"a sender of elsewhere", `"sender":"irc:ann"`, `"sender":"web:owner"`, "line 2: the sender \"web:owner\" is not of the channel \"irc\""},
+		{"a kind of conversation", `"kind":"dm"`, `"kind":"owner"`, "line 2: no kind of conversation"},
+		{"a name with a line end", `"id":"ann"`, `"id":"an\nn"`, "line 2: the turn has a name that is none"},
+		{"a time that cannot be kept", `"started":"2026-`, `"started":"9026-`, "line 2: the turn has a time that is none"},
+		{"no JSON", `{"end"`, `end"`, "line 5: invalid character"},
+		{"no UTF-8", `hi <b>`, "\xff", "line 3: it is not valid UTF-8"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			text := strings.Replace(good, c.old, c.new, 1)
+			if text == good {
+				t.Fatal("nothing was changed")
+			}
+			if _, _, err := Read(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error is %v, want %q in it", err, c.want)
+			}
+		})
+	}
+}
+
+// FuzzRead: whatever is read without an error can be written to a store and comes back from there.
+func FuzzRead(f *testing.F) {
+	f.Add(sample(f))
+	f.Add(strings.Replace(sample(f), "irc:ann:main", "irc:ann:main#7", 1))
+	f.Add("{}\n{}")
+	s, err := sqlite.Open(f.Context(), f.TempDir())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { s.Close() })
+	f.Fuzz(func(t *testing.T, text string) {
+		session, turns, err := Read(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		if err := s.PutSession(t.Context(), session, turns); errors.Is(err, store.ErrConflict) {
+			return // of another input
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := Export(t.Context(), s, session.Key, noon, &out); err != nil {
+			t.Fatal(err)
+		}
+		if again, _, err := Read(&out); err != nil || again != session {
+			t.Errorf("%+v is read again as %+v, %v", session, again, err)
+		}
+		if err := s.DeleteSession(t.Context(), session.Key); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

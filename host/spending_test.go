@@ -1,0 +1,76 @@
+package host
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/budget"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/media"
+	"github.com/flynnhost/flynn/host/model"
+)
+
+func TestDailyBudgets(t *testing.T) {
+	got := dailyBudgets(config.Budgets{SenderTokensPerDay: 1, SenderUSDPerDay: 0.1, AgentTokensPerDay: 2, HostUSDPerDay: 2.5})
+	want := budget.Limits{Sender: budget.Amount{Tokens: 1, Cost: 100_000_000}, Agent: budget.Amount{Tokens: 2}, Host: budget.Amount{Cost: 2_500_000_000}}
+	if got != want {
+		t.Errorf("limits are %+v, want %+v", got, want)
+	}
+	if agent.Dollars(1e300) <= 0 || agent.Dollars(-1) != 0 {
+		t.Error("dollars overflow")
+	}
+}
+
+func TestBreakerMetrics(t *testing.T) {
+	r := prometheus.NewRegistry()
+	r.MustRegister(breakers{func() []model.Status {
+		return []model.Status{{Tier: "default", Provider: "openai", Model: "m", State: model.Open}, {Tier: "fast", Provider: "demo", State: model.Closed}}
+	}})
+	families, err := r.Gather()
+	if err != nil || len(families) != 1 || families[0].GetName() != "flynn_model_breaker" {
+		t.Fatalf("families are %v, %v", families, err)
+	}
+	got := map[string]float64{}
+	for _, m := range families[0].GetMetric() {
+		key := ""
+		for _, l := range m.GetLabel() {
+			key += l.GetValue() + " "
+		}
+		got[key] = m.GetGauge().GetValue()
+	}
+	if len(got) != 2 || got["m openai default "] != 2 || got[" demo fast "] != 0 {
+		t.Errorf("gauges are %v", got)
+	}
+}
+
+// TestImagesForModels reads images from the media store, but none that is too large for any model.
+func TestImagesForModels(t *testing.T) {
+	s, err := media.New(media.Config{Dir: t.TempDir(), MaxObject: 64 << 20, MaxTotal: 128 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &Host{media: s}
+	small := []byte("\x89PNG\r\n\x1a\n")
+	info, err := s.Put(t.Context(), media.Head{Name: "a.png"}, bytes.NewReader(small))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := h.openImage(t.Context(), info.Digest); err != nil || !bytes.Equal(got, small) {
+		t.Errorf("image is %q, %v", got, err)
+	}
+	large, err := s.Put(t.Context(), media.Head{}, bytes.NewReader(append(small, make([]byte, model.MaxImage)...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.openImage(t.Context(), large.Digest); err == nil || errors.Is(err, media.ErrNotFound) {
+		t.Errorf("error for a large image is %v", err)
+	}
+	if _, err := h.openImage(t.Context(), strings.Repeat("0", 64)); !errors.Is(err, media.ErrNotFound) {
+		t.Errorf("error for one that is not there is %v", err)
+	}
+}

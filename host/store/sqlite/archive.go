@@ -1,0 +1,162 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// SessionTurns implements store.Archive.
+func (s *Store) SessionTurns(ctx context.Context, key string) ([]store.Turn, error) {
+	return list(ctx, s.read, scanTurn, sessionTurns, key)
+}
+
+const sessionTurns = "SELECT " + turnColumns + " FROM turns WHERE session = ? ORDER BY id"
+
+// PutSession implements store.Archive.
+func (s *Store) PutSession(ctx context.Context, session store.Session, turns []store.SessionTurn) error {
+	encodings := make([]encoded, len(turns))
+	for i, t := range turns {
+		var err error
+		if encodings[i], err = encodeCommit(store.Commit{Turn: t.Turn}); err != nil {
+			return fmt.Errorf("write session %s: %w", session.Key, err)
+		}
+	}
+	err := s.writer.write(ctx, func(w *writer) error {
+		if err := vacant(w, session.Key); err != nil {
+			return err
+		}
+		if err := presentEpoch(w, session.Key); err != nil {
+			return err
+		}
+		for i, t := range turns {
+			if err := putNewTurn(w, t, encodings[i]); err != nil {
+				return err
+			}
+		}
+		return w.exec(`INSERT INTO sessions (key, agent, turns, last) VALUES (?, ?, ?, ?)
+			ON CONFLICT (key) DO UPDATE SET turns = excluded.turns, last = excluded.last`,
+			session.Key, session.Agent, session.Turns, nanos(session.Last))
+	})
+	if err != nil {
+		return fmt.Errorf("write session %s: %w", session.Key, err)
+	}
+	return nil
+}
+
+// vacant refuses a session that is there, and one that a later one has replaced.
+func vacant(w *writer, key string) error {
+	place, agent, epoch := store.SessionParts(key)
+	var there, now int
+	if err := w.row("SELECT count(*) FROM sessions WHERE key = ?", []any{key}, &there); err != nil {
+		return err
+	}
+	if err := w.row("SELECT coalesce(max(epoch), 1) FROM places WHERE key = ?", []any{place}, &now); err != nil {
+		return err
+	}
+	switch {
+	case there > 0:
+		return fmt.Errorf("it is there already: %w", store.ErrConflict)
+	case now > epoch:
+		return fmt.Errorf("%s is at its session %d with agent %s: %w", place, now, agent, store.ErrConflict)
+	}
+	return nil
+}
+
+// presentEpoch makes the session's epoch that of its place.
+func presentEpoch(w *writer, key string) error {
+	place, _, epoch := store.SessionParts(key)
+	if epoch == 1 {
+		return nil
+	}
+	return w.exec(`INSERT INTO places (key, epoch, began, why, agent, tier) VALUES (?, ?, 0, '', '', '')
+		ON CONFLICT (key) DO UPDATE SET epoch = excluded.epoch`, place, epoch)
+}
+
+func putNewTurn(w *writer, t store.SessionTurn, e encoded) error {
+	var there int
+	if err := w.row("SELECT count(*) FROM turns WHERE id = ?", []any{t.Turn.ID}, &there); err != nil {
+		return err
+	}
+	if there > 0 {
+		return fmt.Errorf("turn %s is there already: %w", t.Turn.ID, store.ErrConflict)
+	}
+	return commitTurn(w, store.Commit{Turn: t.Turn, Steps: t.Steps}, e)
+}
+
+// DeleteSession implements store.Archive.
+func (s *Store) DeleteSession(ctx context.Context, key string) error {
+	err := s.writer.write(ctx, func(w *writer) error {
+		var running int
+		if err := w.row("SELECT count(*) FROM turns WHERE session = ? AND state = 'running'", []any{key}, &running); err != nil {
+			return err
+		}
+		if running > 0 {
+			return fmt.Errorf("a turn of it runs: %w", store.ErrConflict)
+		}
+		n, err := w.changed("DELETE FROM sessions WHERE key = ?", key)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return store.ErrNotFound
+		}
+		for _, table := range []string{"summaries", "results"} {
+			if err := w.exec("DELETE FROM "+table+" WHERE session = ?", key); err != nil {
+				return err
+			}
+		}
+		if err := w.exec("DELETE FROM steps WHERE turn IN (SELECT id FROM turns WHERE session = ?)", key); err != nil {
+			return err
+		}
+		return w.exec("DELETE FROM turns WHERE session = ?", key)
+	})
+	if err != nil {
+		return fmt.Errorf("delete session %s: %w", key, err)
+	}
+	return nil
+}
+
+// Sessions is that of store.Turns.
+func (r *Reader) Sessions(ctx context.Context, limit int) ([]store.Session, error) {
+	if r.version == 0 {
+		return nil, nil
+	}
+	return list(ctx, r.db, scanSession, "SELECT key, agent, turns, last FROM sessions ORDER BY last DESC, key LIMIT ?", limit)
+}
+
+// Session is that of store.Turns.
+func (r *Reader) Session(ctx context.Context, key string) (store.Session, error) {
+	if r.version == 0 {
+		return store.Session{}, store.ErrNotFound
+	}
+	return one(ctx, r.db, scanSession, "SELECT key, agent, turns, last FROM sessions WHERE key = ?", key)
+}
+
+// SessionTurns is that of store.Archive.
+func (r *Reader) SessionTurns(ctx context.Context, key string) ([]store.Turn, error) {
+	if r.version == 0 {
+		return nil, nil
+	}
+	return list(ctx, r.db, scanTurn, sessionTurns, key)
+}
+
+// Steps is that of store.Turns.
+func (r *Reader) Steps(ctx context.Context, turn string) ([]store.Step, error) {
+	if r.version == 0 {
+		return nil, nil
+	}
+	return list(ctx, r.db, scanStep, "SELECT turn, seq, kind, data, at FROM steps WHERE turn = ? ORDER BY seq", turn)
+}
+
+// placesVersion is the schema's that has places.
+const placesVersion = 8
+
+// Place is that of store.Places.
+func (r *Reader) Place(ctx context.Context, key string) (store.Place, error) {
+	if r.version < placesVersion {
+		return store.Place{Key: key, Epoch: 1}, nil
+	}
+	return readPlace(ctx, r.db, key)
+}

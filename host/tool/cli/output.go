@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/flynnhost/flynn/host/model"
+)
+
+const (
+	// maxLine bounds one line of JSON, and a whole output of it. Longer ones are not read.
+	maxLine = 16 << 20
+	// maxAnswer bounds an answer, in bytes. What is beyond is dropped, and the answer says so.
+	maxAnswer = 1 << 20
+	// maxTail is how much of an output or of the errors is kept to say why a run failed.
+	maxTail = 4 << 10
+)
+
+// output reads what a program writes. It is an io.Writer that never fails: what is no sense to it is kept for people, as far as it fits.
+type output struct {
+	format string
+	find   finders
+	cached bool // input tokens include cached ones
+	say    func(text string)
+
+	line     []byte // not ended yet
+	overlong bool   // the rest of the line is skipped
+	partial  []byte // of a character
+	said     text
+	answer   string
+	failure  string
+	session  string
+	usage    model.Usage
+	tail     tail // of what was no JSON
+}
+
+// text is collected up to maxAnswer.
+type text struct {
+	strings.Builder
+	dropped int
+}
+
+func (t *text) add(s string) {
+	keep := min(len(s), maxAnswer-t.Len())
+	for keep > 0 && keep < len(s) && !utf8.RuneStart(s[keep]) {
+		keep--
+	}
+	t.WriteString(s[:keep])
+	t.dropped += len(s) - keep
+}
+
+// tail keeps the last bytes that are written to it.
+type tail struct{ kept []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.kept = append(t.kept, p...)
+	if extra := len(t.kept) - maxTail; extra > 0 {
+		t.kept = append(t.kept[:0], t.kept[extra:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string { return strings.TrimSpace(clean(string(t.kept))) }
+
+func newOutput(c Config, say func(string)) (*output, error) {
+	find, err := c.Fields.parse()
+	return &output{format: c.Output, find: find, cached: c.Fields.InputHasCache, say: say}, err
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	switch o.format {
+	case OutputText:
+		o.pieces(p)
+	case OutputJSON:
+		if o.overlong = o.overlong || len(o.line)+len(p) > maxLine; !o.overlong {
+			o.line = append(o.line, p...)
+		}
+	default:
+		o.lines(p)
+	}
+	return len(p), nil
+}
+
+// pieces passes plain text on, in whole characters.
+func (o *output) pieces(p []byte) {
+	p = append(o.partial, p...)
+	end := len(p)
+	for i := 1; i <= min(utf8.UTFMax, len(p)); i++ {
+		if c := p[len(p)-i]; utf8.RuneStart(c) {
+			if !utf8.FullRune(p[len(p)-i:]) {
+				end = len(p) - i
+			}
+			break
+		}
+	}
+	o.partial = bytes.Clone(p[end:])
+	o.tell(string(p[:end]))
+	_, _ = o.tail.Write(p[:end])
+}
+
+func (o *output) lines(p []byte) {
+	for len(p) > 0 {
+		end := bytes.IndexByte(p, '\n')
+		piece := p
+		if end >= 0 {
+			piece, p = p[:end], p[end+1:]
+		} else {
+			p = nil
+		}
+		if o.overlong = o.overlong || len(o.line)+len(piece) > maxLine; o.overlong {
+			o.line = nil
+		} else {
+			o.line = append(o.line, piece...)
+		}
+		if end >= 0 {
+			o.endLine()
+		}
+	}
+}
+
+func (o *output) endLine() {
+	line := o.line
+	o.line, o.overlong = o.line[:0], false
+	if v, ok := object(line); ok {
+		o.read(v)
+		return
+	}
+	if len(bytes.TrimSpace(line)) > 0 {
+		_, _ = o.tail.Write(append(bytes.Clone(line), '\n'))
+	}
+}
+
+// object decodes JSON that is an object.
+func object(text []byte) (map[string]any, bool) {
+	text = bytes.TrimSpace(text)
+	if len(text) == 0 || text[0] != '{' {
+		return nil, false
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var v map[string]any
+	if d.Decode(&v) != nil || d.More() {
+		return nil, false
+	}
+	return v, true
+}
+
+// read takes from an object what the fields find in it.
+func (o *output) read(v map[string]any) {
+	for _, piece := range o.find.delta.texts(v) {
+		o.tell(piece)
+	}
+	if text, ok := o.find.answer.last(v); ok {
+		o.answer = text
+	}
+	if text, ok := o.find.failure.last(v); ok {
+		o.failure = text
+	}
+	if name, ok := o.find.session.last(v); ok && sessionName.MatchString(name) {
+		o.session = name
+	}
+	o.count(v)
+}
+
+func (o *output) count(v map[string]any) {
+	for _, c := range []struct {
+		find selectors
+		into *int
+	}{
+		{o.find.input, &o.usage.Input}, {o.find.output, &o.usage.Output}, {o.find.cacheRead, &o.usage.CacheRead},
+		{o.find.cacheWrite, &o.usage.CacheWrite},
+	} {
+		if n, ok := c.find.count(v); ok {
+			*c.into = n
+		}
+	}
+}
+
+func (o *output) tell(piece string) {
+	if piece = clean(piece); piece != "" {
+		o.said.add(piece)
+		o.say(piece)
+	}
+}
+
+// end reads what has come without an end of line.
+func (o *output) end() {
+	switch {
+	case o.format == OutputText && len(o.partial) > 0:
+		o.tell("\uFFFD")
+	case o.format == OutputJSON:
+		if v, ok := object(o.line); ok && !o.overlong {
+			o.read(v)
+		} else {
+			_, _ = o.tail.Write(o.line)
+		}
+	case len(o.line) > 0:
+		o.endLine()
+	}
+	if o.cached {
+		o.usage.Input = max(0, o.usage.Input-o.usage.CacheRead-o.usage.CacheWrite)
+	}
+}
+
+// silent says whether the program has done nothing yet that anybody could have noticed.
+func (o *output) silent() bool {
+	return o.answer == "" && (o.said.Len() == 0 || o.format == OutputText) && o.usage.Output == 0
+}
+
+// whole is the answer as far as the output has it.
+func (o *output) whole() string {
+	var t text
+	t.add(clean(o.answer))
+	if o.answer == "" {
+		t = o.said
+	}
+	if t.dropped == 0 {
+		return strings.TrimSpace(t.String())
+	}
+	return t.String() + "\n\n[the answer was longer than 1 MiB; the rest is left out]"
+}
+
+// clean makes foreign text valid and drops the characters that steer terminals.
+func clean(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c != '\n' && c != '\t' && unicode.IsControl(c) {
+			return -1
+		}
+		return c
+	}, strings.ToValidUTF8(strings.ReplaceAll(s, "\r\n", "\n"), "\uFFFD"))
+}

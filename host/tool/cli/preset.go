@@ -1,0 +1,129 @@
+package cli
+
+import "slices"
+
+// Preset is what is known of a program: how it is spoken to, and whose API it calls. The versions that a preset was written for stand at each.
+type Preset struct {
+	Config
+	API API
+	// ProxyEnv is added where the proxy has the key: the program wants to see one, and gets a placeholder.
+	ProxyEnv map[string]string
+	// ProxyArgs stand behind the program's name then.
+	ProxyArgs []string
+	// LoginHosts are what the program reaches with a login of its owner's, besides the API.
+	LoginHosts []string
+}
+
+// API is where a program's requests go, and the header that its key belongs in.
+type API struct{ Host, Header, Prefix string }
+
+// placeholder stands where a program wants to see a key. The proxy replaces it on the way out.
+const placeholder = "placeholder-the-proxy-has-the-key"
+
+// Presets are the names of the programs that are known.
+func Presets() []string { return []string{"claude", "codex", "gemini"} }
+
+// PresetOf returns what is known of a program. Each call returns a copy of its own.
+func PresetOf(name string) (Preset, bool) {
+	switch name {
+	case "claude":
+		return claude(), true
+	case "codex":
+		return codex(), true
+	case "gemini":
+		return gemini(), true
+	}
+	return Preset{}, false
+}
+
+// claude is @anthropic-ai/claude-code 2.1.
+func claude() Preset {
+	base := []string{
+		"claude", "--print", "--output-format", "stream-json", "--verbose", "--include-partial-messages",
+		"--permission-mode", "bypassPermissions",
+	}
+	return Preset{
+		Config: Config{
+			Name: "claude", Prompt: PromptStdin, SessionFrom: SessionGiven, Output: OutputJSONLines,
+			Command: append(slices.Clip(base), "--session-id", "{session}"),
+			Resume:  append(slices.Clip(base), "--resume", "{session}"),
+			Fields: Fields{
+				Delta:     []string{"event.delta.text type=stream_event event.delta.type=text_delta"},
+				Answer:    []string{"result type=result is_error=false"},
+				Error:     []string{"result type=result is_error=true", "errors.* type=result is_error=true"},
+				Session:   []string{"session_id type=result is_error=false"},
+				Input:     []string{"usage.input_tokens type=result"},
+				Output:    []string{"usage.output_tokens type=result"},
+				CacheRead: []string{"usage.cache_read_input_tokens type=result"}, CacheWrite: []string{"usage.cache_creation_input_tokens type=result"},
+			},
+			Unknown:   []string{"No conversation found with session ID"},
+			Env:       map[string]string{"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
+			AuthFiles: []string{".claude/.credentials.json"}, AuthSeed: []string{".claude.json", ".claude/settings.json"},
+		},
+		API:        API{Host: "api.anthropic.com", Header: "X-Api-Key"},
+		ProxyEnv:   map[string]string{"ANTHROPIC_API_KEY": placeholder},
+		LoginHosts: []string{"console.anthropic.com", "platform.claude.com"},
+	}
+}
+
+// codex is @openai/codex 0.169. Its own sandbox needs rights that no container of ours has, and is not needed in one.
+func codex() Preset {
+	flags := []string{"--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"}
+	return Preset{
+		Config: Config{
+			Name: "codex", Prompt: PromptStdin, SessionFrom: SessionOutput, Output: OutputJSONLines,
+			Command: slices.Concat([]string{"codex", "exec"}, flags, []string{"-"}),
+			Resume:  slices.Concat([]string{"codex", "exec", "resume"}, flags, []string{"{session}", "-"}),
+			Fields: Fields{
+				Delta:   []string{"item.text type=item.completed item.type=agent_message"},
+				Answer:  []string{"item.text type=item.completed item.type=agent_message"},
+				Error:   []string{"message type=error", "error.message type=turn.failed"},
+				Session: []string{"thread_id type=thread.started"},
+				Input:   []string{"usage.input_tokens type=turn.completed"}, Output: []string{"usage.output_tokens type=turn.completed"},
+				CacheRead: []string{"usage.cached_input_tokens type=turn.completed"}, InputHasCache: true,
+			},
+			Unknown:   []string{"no rollout found for thread id", "no rollout found for conversation id"},
+			Env:       map[string]string{},
+			AuthFiles: []string{".codex/auth.json"}, AuthSeed: []string{".codex/config.toml"},
+		},
+		API:        API{Host: "api.openai.com", Header: "Authorization", Prefix: "Bearer "},
+		ProxyEnv:   map[string]string{"OPENAI_API_KEY": placeholder},
+		ProxyArgs:  codexProvider(),
+		LoginHosts: []string{"chatgpt.com", "auth.openai.com"},
+	}
+}
+
+// codexProvider is OpenAI's API without what only a login reaches, and without WebSockets, which the proxy does not carry: the program would
+// try them for ten seconds at each run.
+func codexProvider() []string {
+	return []string{
+		"-c", `model_provider="openai-by-key"`,
+		"-c", `model_providers.openai-by-key={name="OpenAI",base_url="https://api.openai.com/v1",env_key="OPENAI_API_KEY",wire_api="responses",supports_websockets=false}`,
+		"-c", "features.apps=false", "-c", "features.plugins=false", "-c", "analytics.enabled=false",
+	}
+}
+
+// gemini is @google/gemini-cli 0.61.
+func gemini() Preset {
+	base := []string{"gemini", "--output-format", "stream-json", "--approval-mode", "yolo", "--skip-trust"}
+	return Preset{
+		Config: Config{
+			Name: "gemini", Prompt: PromptStdin, SessionFrom: SessionGiven, Output: OutputJSONLines,
+			Command: append(slices.Clip(base), "--session-id", "{session}"),
+			Resume:  append(slices.Clip(base), "--resume", "{session}"),
+			Fields: Fields{
+				Delta:   []string{"content type=message role=assistant"},
+				Error:   []string{"error.message type=result status=error", "message type=error severity=error"},
+				Session: []string{"session_id type=init"},
+				Input:   []string{"stats.input_tokens type=result"}, Output: []string{"stats.output_tokens type=result"},
+				CacheRead: []string{"stats.cached type=result"}, InputHasCache: true,
+			},
+			Unknown:   []string{"Invalid session identifier", "No previous sessions found for this project"},
+			Env:       map[string]string{"GEMINI_CLI_NO_RELAUNCH": "true"},
+			AuthFiles: []string{".gemini/oauth_creds.json"}, AuthSeed: []string{".gemini/settings.json", ".gemini/google_accounts.json"},
+		},
+		API:        API{Host: "generativelanguage.googleapis.com", Header: "X-Goog-Api-Key"},
+		ProxyEnv:   map[string]string{"GEMINI_API_KEY": placeholder},
+		LoginHosts: []string{"oauth2.googleapis.com", "cloudcode-pa.googleapis.com"},
+	}
+}
