@@ -13,20 +13,27 @@ import (
 func (b *builder) decisions() {
 	b.trace.Route = []Decision{}
 	var policies []Decision
+	var last *ToolCall
 	for _, d := range b.trail.Decisions {
 		one := decisionOf(d)
 		switch d.Kind {
 		case "tool":
 			policies = append(policies, one)
 		case "enforce":
-			if c := b.undecided(d); c != nil {
-				c.Policies, c.Host = policies, &one
+			switch c := b.undecided(d); {
+			case c != nil:
+				c.Policies, c.Host, last = policies, &one, c
+			case last != nil:
+				last.Within = append(append(last.Within, policies...), one)
+			default:
+				b.trace.Decisions = append(append(b.trace.Decisions, policies...), one)
 			}
 			policies = nil
 		default:
 			b.trace.Route = append(b.trace.Route, one)
 		}
 	}
+	b.trace.Decisions = append(b.trace.Decisions, policies...)
 }
 
 // undecided is the first call of the row's tool that has no outcome yet.

@@ -7,9 +7,28 @@ import (
 	"unicode"
 )
 
-// Text is the trace for people: one line for each event in their order, with the time since the turn began, what belongs to an
-// event below it.
+// Line is one line of a trace for people.
+type Line struct {
+	At    string `json:"at,omitempty"` // "+1.2s": since the turn began
+	Depth int    `json:"depth"`        // what belongs to a line follows it one deeper
+	Text  string `json:"text"`         // without anything that ends a line or moves a cursor
+}
+
+// Text is the trace for people.
 func (t Trace) Text() string {
+	var out strings.Builder
+	title, lines := t.Lines()
+	for i, text := range title {
+		fmt.Fprintf(&out, "%s%s\n", when(i > 0, "  "), text)
+	}
+	for _, l := range lines {
+		fmt.Fprintf(&out, "%9s  %s%s\n", l.At, strings.Repeat("  ", l.Depth), l.Text)
+	}
+	return out.String()
+}
+
+// Lines are the trace for people: what the turn is, and one line for each event in their order.
+func (t Trace) Lines() (title []string, lines []Line) {
 	p := &printer{since: t.Started}
 	t.title(p)
 	for _, m := range t.Messages {
@@ -24,6 +43,9 @@ func (t Trace) Text() string {
 	for i, s := range t.Steps {
 		p.step(i+1, s)
 	}
+	for _, d := range t.Decisions {
+		p.within(0, d)
+	}
 	p.attempts(0, t.Attempts)
 	p.approvals(0, t.Approvals)
 	p.audit(0, t.Audit)
@@ -33,7 +55,7 @@ func (t Trace) Text() string {
 	if t.Cut {
 		p.line(time.Time{}, 0, "there is more than is shown here")
 	}
-	return p.out.String()
+	return p.title, p.lines
 }
 
 func (t Trace) title(p *printer) {
@@ -43,34 +65,34 @@ func (t Trace) title(p *printer) {
 	}
 	if len(t.Steps) == 0 && t.Agent == "" {
 		p.head("%s: %s", t.ID, words(t.State, t.Error))
-		p.head("  %s in %s of %s, at %s", t.Sender, t.Conversation, t.Channel, t.Started.Format(time.RFC3339))
+		p.head("%s in %s of %s, at %s", t.Sender, t.Conversation, t.Channel, t.Started.Format(time.RFC3339))
 		return
 	}
 	p.head("turn %s: %s", t.ID, words(strings.TrimSpace(t.State+" "+took), t.Error))
-	p.head("  agent %s for %s, session %s, configuration %d, at %s", t.Agent, t.Sender, t.Session, t.Generation, t.Started.Format(time.RFC3339))
+	p.head("agent %s for %s, session %s, configuration %d, at %s", t.Agent, t.Sender, t.Session, t.Generation, t.Started.Format(time.RFC3339))
 	if t.Parent != "" {
-		p.head("  works for turn %s, by its call %s", t.Parent, words(t.ParentCall, when(t.Background, "in the background")))
+		p.head("works for turn %s, by its call %s", t.Parent, words(t.ParentCall, when(t.Background, "in the background")))
 	}
-	p.head("  %d tokens, $%s", t.Tokens, dollars(t.CostUSD))
+	p.head("%d tokens, $%s", t.Tokens, dollars(t.CostUSD))
 }
 
-// printer writes lines. What strangers wrote goes through clean, and cannot add a line or move the cursor.
+// printer collects lines. What strangers wrote goes through clean, and cannot add a line or move the cursor.
 type printer struct {
-	out   strings.Builder
+	title []string
+	lines []Line
 	since time.Time
 }
 
 func (p *printer) head(format string, args ...any) {
-	p.out.WriteString(clean(fmt.Sprintf(format, args...)) + "\n")
+	p.title = append(p.title, clean(fmt.Sprintf(format, args...)))
 }
 
 func (p *printer) line(at time.Time, depth int, format string, args ...any) {
-	offset := ""
+	l := Line{Depth: depth, Text: clean(fmt.Sprintf(format, args...))}
 	if !at.IsZero() && !p.since.IsZero() {
-		offset = "+" + span(max(at.Sub(p.since), 0))
+		l.At = "+" + span(max(at.Sub(p.since), 0))
 	}
-	text := clean(fmt.Sprintf(format, args...))
-	fmt.Fprintf(&p.out, "%9s  %s%s\n", offset, strings.Repeat("  ", depth), text)
+	p.lines = append(p.lines, l)
 }
 
 func (p *printer) decision(depth int, d Decision) {
@@ -100,6 +122,15 @@ func (p *printer) decision(depth int, d Decision) {
 		answer = "no answer"
 	}
 	p.line(d.At, depth, "%s: %s", who, words(answer, reason, failed, cost))
+}
+
+// within tells of a call that has no record of its own; the host's row names its tool.
+func (p *printer) within(depth int, d Decision) {
+	if d.Kind == "enforce" {
+		p.line(d.At, depth, "a call within, decided by the host: %s", words(strings.TrimSpace(d.Answer), d.Reason))
+		return
+	}
+	p.decision(depth, d)
 }
 
 func (p *printer) step(n int, s Step) {
@@ -153,6 +184,9 @@ func (p *printer) call(c ToolCall) {
 		p.decision(2, *c.Host)
 	}
 	p.line(time.Time{}, 2, "verdict: %s", words(verdict(c), when(c.Interrupted, "interrupted by a restart")))
+	for _, d := range c.Within {
+		p.within(3, d)
+	}
 	if c.Child != "" {
 		p.line(time.Time{}, 2, "delegated: turn %s", c.Child)
 	}

@@ -32,7 +32,8 @@ type Trace struct {
 	Route      []Decision `json:"route"`
 	Steps      []Step     `json:"steps"`
 	Deliveries []Delivery `json:"deliveries"`
-	// Approvals, Audit and Attempts are those that belong to none of the calls and steps that are recorded.
+	// Decisions, Approvals, Audit and Attempts are those that belong to none of the calls and steps that are recorded.
+	Decisions []Decision `json:"decisions,omitempty"`
 	Approvals []Approval `json:"approvals,omitempty"`
 	Audit     []Audit    `json:"audit,omitempty"`
 	Attempts  []Attempt  `json:"attempts,omitempty"`
@@ -117,8 +118,9 @@ type ToolCall struct {
 	Policies    []Decision `json:"policies,omitempty"`
 	Host        *Decision  `json:"host,omitempty"` // the outcome as the decision log has it
 	Approvals   []Approval `json:"approvals,omitempty"`
-	Audit       []Audit    `json:"audit,omitempty"` // leases and elevations that it used
-	Child       string     `json:"child,omitempty"` // the turn that it delegated
+	Audit       []Audit    `json:"audit,omitempty"`  // leases and elevations that it used
+	Within      []Decision `json:"within,omitempty"` // about what its program called in its turn
+	Child       string     `json:"child,omitempty"`  // the turn that it delegated
 	Started     time.Time  `json:"started,omitzero"`
 	Ended       time.Time  `json:"ended,omitzero"`
 	Result      string     `json:"result,omitempty"`

@@ -49,7 +49,7 @@ const historyLimit = 500
 //	POST /api/v1/halt               {"reason"}; everything everywhere, until
 //	POST /api/v1/resume             {}
 //	GET  /api/v1/usage              [UsageSum]; ?by=&since=
-//	GET  /api/v1/turns/{id}         explain.Trace
+//	GET  /api/v1/turns/{id}         TurnTrace; {id} may be message/N
 //	GET  /api/v1/plugins            [PluginStatus]
 //	GET  /api/v1/plugins/{instance}/logs    [PluginLine]; ?after=SEQ
 //	GET  /api/v1/plugins/{instance}/login   PluginLogin, a secret

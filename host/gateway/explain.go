@@ -13,6 +13,13 @@ type Explains interface {
 	Explain(ctx context.Context, id string) (explain.Trace, error)
 }
 
+// TurnTrace is a trace with the lines in which flynn explain and the page show it.
+type TurnTrace struct {
+	explain.Trace
+	Title []string       `json:"title"`
+	Lines []explain.Line `json:"lines"`
+}
+
 func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
 	explains, ok := s.backend.(Explains)
 	id := r.PathValue("id")
@@ -23,5 +30,6 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
 	defer cancel()
 	trace, err := explains.Explain(ctx, id)
-	s.answer(w, trace, err)
+	title, lines := trace.Lines()
+	s.answer(w, TurnTrace{trace, title, lines}, err)
 }
