@@ -120,7 +120,7 @@ func (r *trailReader) turn(turn store.Turn) {
 	t.Approvals = rows(r, scanApproval, `SELECT body FROM approvals WHERE json_extract(CAST(body AS TEXT), '$.Turn') = ?
 		ORDER BY json_extract(CAST(body AS TEXT), '$.Created')`, turn.ID)
 	t.Audit = rows(r, scanAudit, `SELECT id, at, kind, subject, actor, session, agent, tool, turn, detail FROM audit
-		WHERE turn = ? AND at >= ? ORDER BY id`, turn.ID, nanos(turn.Started))
+		WHERE turn = ? AND turn <> '' ORDER BY id`, turn.ID)
 	t.Replies = rows(r, scanOutbox, "SELECT "+outboxColumns+" FROM outbox WHERE turn = ? ORDER BY id", turn.ID)
 	t.Children = rows(r, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE parent = ? AND parent <> '' ORDER BY id", turn.ID)
 }
