@@ -33,7 +33,7 @@ func ExplainLast(ctx context.Context, c *config.Config, channel, conversation st
 	return explainFrom(ctx, c, func(r *sqlite.Reader) (string, error) {
 		row, err := r.LastMessage(ctx, channel, conversation)
 		if errors.Is(err, store.ErrNotFound) {
-			return "", errors.New("there is no message yet that this would be about; the names of channels and conversations are in flynn explain --last without them")
+			return "", errors.New("there is no message yet that this would be about; flynn explain --last alone shows the latest of all")
 		}
 		return store.MessageID(row.ID), err
 	})
@@ -51,7 +51,8 @@ func explainFrom(ctx context.Context, c *config.Config, which func(*sqlite.Reade
 	}
 	trail, err := r.Trail(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return t, fmt.Errorf("no turn %.64q is known: the ids of turns are in the log of flynn serve and on the web page below each answer; flynn explain --last shows the latest", id)
+		return t, fmt.Errorf("no turn %.64q is known: the ids of turns are in the log of flynn serve, in the list of approvals and behind \"why\" on "+
+			"the web page; flynn explain --last shows the latest", id)
 	}
 	if err != nil {
 		return t, err

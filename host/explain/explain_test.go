@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"go.uber.org/goleak"
 
@@ -119,6 +120,35 @@ func TestBounds(t *testing.T) {
 	if got := shortArgs(json.RawMessage(`{"a":"` + long + `"}`)); !json.Valid(got) || len(got) > maxText+40 {
 		t.Errorf("arguments of %d bytes: %s", len(got), got)
 	}
+}
+
+// FuzzTrace makes traces of whatever steps hold: a line stays one line, and everything is bounded.
+func FuzzTrace(f *testing.F) {
+	f.Add("hello\n", `{"message":{"calls":[{"id":"c1","name":"a.b","args":{}}]}}`, `{"call":"c1","tool":"a.b","args":{"x":"\u202e"},"verdict":"deny","reasons":["\u001b[2J"]}`)
+	f.Add("\x1b[2J", `{}`, `{}`)
+	f.Fuzz(func(t *testing.T, said, answer, result string) {
+		trace, err := New(store.Trail{
+			Turn:      store.Turn{ID: "t1", Agent: "a", State: store.TurnDone, Started: noon, Ended: noon},
+			Inbox:     []store.InboxRow{{ID: 1, Message: message.Message{Text: said}, Note: said}},
+			Steps:     []store.Step{{Seq: 1, Kind: store.StepModel, Data: []byte(answer)}, {Seq: 2, Kind: store.StepToolResult, Data: []byte(result)}},
+			Decisions: []store.Decision{{Kind: "tool", Policy: "p", Reason: said}, {Kind: "enforce", Reason: "a.b: " + said}},
+		})
+		if err != nil {
+			return
+		}
+		title, lines := trace.Lines()
+		for _, l := range lines {
+			title = append(title, l.Text)
+		}
+		for _, text := range title {
+			if strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }) || len(text) > 20*maxText {
+				t.Errorf("a line is %q", text)
+			}
+		}
+		if _, err := json.Marshal(trace); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestDamagedStepsAreAnError(t *testing.T) {

@@ -232,8 +232,8 @@ func (p *printer) approvals(depth int, list []Approval) {
 			p.line(time.Time{}, depth, "approval %s is %s until %s", a.ID, a.State, a.Expires.Format(time.RFC3339))
 			continue
 		}
-		p.line(a.Decided, depth, "approval %s: %s", a.ID, words(answer(a.State), when(a.Decider != "", "by "+a.Decider), when(a.Scope != "", "for "+a.Scope),
-			"after "+span(a.Decided.Sub(a.Created))))
+		p.line(a.Decided, depth, "approval %s: %s", a.ID, words(answer(a.State), when(a.Decider != "", "by "+a.Decider),
+			when(a.Scope != "", "for "+a.Scope), "after "+span(a.Decided.Sub(a.Created))))
 	}
 }
 
