@@ -38,6 +38,7 @@ import (
 	"github.com/flynnhost/flynn/host/schedule"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
+	"github.com/flynnhost/flynn/host/telemetry"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 )
@@ -90,6 +91,7 @@ type Host struct {
 	services  *service.Server
 	hooks     *gateway.Hooks // nil when no webhooks are taken
 	metrics   *metrics
+	telemetry *telemetry.Exporter
 	counts    model.Counts
 	hangup    <-chan os.Signal
 	launcher  []string
@@ -145,6 +147,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	registry := prometheus.NewRegistry()
 	h.metrics = newMetrics(registry)
 	registry.MustRegister(breakers{h.modelStatus})
+	h.telemetry = h.newTelemetry()
 	h.registry = tool.NewRegistry()
 	if err := registerTools(h.registry, builtin.Config{Memory: h.store, MaxNotes: h.maxNotes, Results: h.store, Keep: h.keepFile}); err != nil {
 		return err
@@ -231,7 +234,7 @@ func (h *Host) wire(c *config.Config) {
 		Asked:      h.asked,
 		Elevation:  h.elevation,
 		Elevated:   h.recordElevated,
-		Publish:    h.broker.publish,
+		Publish:    h.publish,
 		Show:       h.show,
 		Files:      h.takeFiles,
 		Image:      h.openImage,
@@ -322,6 +325,7 @@ func (h *Host) Run(ctx context.Context) error {
 	in.run(h, "policies", stop, func() error { return h.policies.Run(ctx) })
 	in.run(h, "shadow policies", stop, func() error { return h.policies.RunShadows(ctx) })
 	kept.run(h, "shadow log", stop, func() error { return h.shadows.run(records) })
+	in.run(h, "telemetry", stop, func() error { return h.telemetry.Run(ctx) })
 	in.run(h, "media", stop, func() error { return h.media.Run(ctx) })
 	in.run(h, "configuration", stop, func() error { return h.follow(ctx) })
 	in.run(h, "gateway", stop, func() error { return h.gateway.Run(ctx) })

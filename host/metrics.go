@@ -39,6 +39,7 @@ type metrics struct {
 	shadows     *prometheus.CounterVec   // by policy and outcome
 	egress      *prometheus.CounterVec   // by kind and whether it was allowed
 	egressLoss  prometheus.Counter
+	spanLoss    prometheus.Counter
 	generations prometheus.Gauge
 	violations  *prometheus.CounterVec // of programs, by agent and kind
 }
@@ -75,6 +76,9 @@ func newMetrics(r *prometheus.Registry) *metrics {
 		shadows:    counter("policy_shadow_total", "Decisions that shadow policies were to be asked about, by what came of it.", "policy", "outcome"),
 		egress:     counter("sandbox_egress_total", "What programs in sandboxes asked to reach, or to have run.", "kind", "allowed"),
 		violations: counter("code_violations_total", "What programs of code agents tried and were kept from.", "agent", "kind"),
+		spanLoss: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "flynn_spans_lost_total", Help: "Turns whose spans were not sent to the collector.",
+		}),
 		egressLoss: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "flynn_sandbox_egress_lost_total", Help: "Records that the egress log could not take.",
 		}),
@@ -82,7 +86,7 @@ func newMetrics(r *prometheus.Registry) *metrics {
 			Name: "flynn_config_generation", Help: "The configuration in force, counted from 1 since the start.",
 		}),
 	}
-	r.MustRegister(m.generations, m.egressLoss, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(m.generations, m.egressLoss, m.spanLoss, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.generations.Set(1)
 	return m
 }

@@ -45,7 +45,16 @@ func TestEveryDoorGoesThroughTheGate(t *testing.T) {
 	})
 	h.current.Store(&after)
 	for _, door := range config.OwnDoors() {
-		for who, want := range map[string]channel.Ruling{config.Gatekeeper: channel.Allowed, "stranger": channel.NotAClient} {
+		people := map[string]channel.Ruling{config.Gatekeeper: channel.Allowed, "stranger": channel.NotAClient}
+		accept := backend{h}.Submit
+		if door == message.ScheduleDoor { // of the host's own making: in the name of somebody, and never by the gateway
+			people = map[string]channel.Ruling{"tg:ann": channel.Allowed, "tg:eve": channel.NotListed, "web:owner": channel.Allowed}
+			if err := accept(t.Context(), message.Message{Channel: door, EventID: "x", Sender: message.Sender{ID: "tg:ann"}}); err == nil {
+				t.Error("the gateway speaks for a schedule")
+			}
+			accept = h.inbox.Accept
+		}
+		for who, want := range people {
 			if slices.Contains(config.LocalDoors(), door) {
 				want = channel.Allowed // who is there holds the token of the machine, whatever he is called
 			}
@@ -53,7 +62,7 @@ func TestEveryDoorGoesThroughTheGate(t *testing.T) {
 			m := message.Message{
 				Channel: door, EventID: who, Conversation: message.Conversation{ID: "c", Kind: message.DM}, Sender: message.Sender{ID: who}, Agent: "a",
 			}
-			if err := (backend{h}).Submit(t.Context(), m); err != nil {
+			if err := accept(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}
 			if judged[door] != want {

@@ -32,6 +32,7 @@ func commands() []*cli.Command {
 		scheduleCommand(),
 		mcpCommand(),
 		usageCommand(),
+		explainCommand(),
 	}
 }
 

@@ -232,6 +232,9 @@ func unanswered(d route.Decision) string {
 // drop ends a message that no agent is to answer, and says so in the log of decisions.
 func (r *Runner) drop(ctx context.Context, row store.InboxRow, why string, decisions []store.Decision) bool {
 	err := r.cfg.Store.SetInbox(ctx, row.ID, store.InboxDropped, why)
+	for i := range decisions {
+		decisions[i].Turn = store.MessageID(row.ID) // it has no turn
+	}
 	if err == nil {
 		err = r.cfg.Store.AddDecisions(ctx, decisions)
 	}

@@ -37,6 +37,7 @@ func (c *checker) all() {
 	c.access()
 	c.approvals()
 	c.elevated()
+	c.telemetry()
 	c.schedules()
 }
 

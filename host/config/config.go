@@ -53,6 +53,7 @@ type Config struct {
 	Sessions   Sessions          `toml:"sessions"`
 	Approvals  Approvals         `toml:"approvals"`
 	Elevated   Elevated          `toml:"elevated"`
+	Telemetry  Telemetry         `toml:"telemetry"`
 
 	// Path and Digest identify the file; Generation counts loads of this process from 1.
 	Path       string `toml:"-"`

@@ -34,6 +34,7 @@ func TestPage(t *testing.T) {
 		{"switches conversations", pageConversations},
 		{"is inert", pageIsInert},
 		{"markdown", pageMarkdown},
+		{"says why", pageSaysWhy},
 		{"looks", pageLooks},
 	}
 	for _, tt := range tests {

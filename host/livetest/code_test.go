@@ -54,7 +54,7 @@ func TestCodeAgent(t *testing.T) {
 		{"nothing stays", "!py open('left', 'w'); open('/tmp/left', 'w')", "[exit code 0]"},
 		{"nothing was left", "!py import os; print(os.path.exists('left'), os.path.exists('/tmp/left'))", "False False\n[exit code 0]"},
 		{"helpers", "!py import flynn\nflynn.call('memory.write', key='k', text='42 apples')\nprint(flynn.call('memory.read', key='k'))", "42 apples"},
-		{"a tool that it does not have", "!py import flynn\nflynn.call('file.read', path='x')", `flynn.Error: refused: tool "file.read" is not offered; these are: memory.read, memory.search, memory.write, shell.exec, web.fetch`},
+		{"a tool that it does not have", "!py import flynn\nflynn.call('file.read', path='x')", `flynn.Error: refused: tool "file.read" is not offered; these are: memory.forget, memory.read, memory.search, memory.write, shell.exec, web.fetch`},
 		{"itself", "!py import flynn\nflynn.call('code.run', language='python', program='1')", `tool "code.run" is not offered`},
 		{"arguments that fit no schema", "!py import flynn\nflynn.call('memory.read', nosuch=1)", "the arguments do not fit the tool's schema"},
 		{"a program for ever", "!py while True: pass", "timed out after 5"},

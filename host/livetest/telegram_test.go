@@ -168,7 +168,7 @@ func TestTelegramApprovalByButton(t *testing.T) {
 	s.start()
 	team.SayAs(bob, "@Flynn_Test_Bot !sh echo one-$((40+2))", nil)
 	question := team.AwaitMessages(1)[0]
-	allow := value(t, question, "pprove")
+	allow := value(t, question, "Once")
 	team.Press(bob, question.ID, allow)
 	if m := team.AwaitMessages(2)[1]; !strings.Contains(m.Text, "owner") {
 		t.Errorf("a guest pressed it and hears %q", m.Text)

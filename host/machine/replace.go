@@ -10,36 +10,41 @@ import (
 )
 
 // replace writes a file beside the target and renames it, so that a reader sees the old or the new content
-// and a crash leaves one of them. A file that would change hands by that is overwritten instead.
+// and a crash leaves one of them. A file that would change hands by that is overwritten instead. The folder is opened once: a
+// command that moves it meanwhile takes all of this along.
 func (h *Host) replace(name string, data []byte, mode fs.FileMode) error {
-	folder, _ := filepath.Split(name)
-	beside := folder + ".flynn-" + rand.Text()
-	f, err := h.root.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	folder, base := filepath.Split(name)
+	dir, err := h.root.OpenRoot("./" + folder)
 	if err != nil {
 		return err
 	}
-	owned := h.keepOwner(f, name)
+	defer dir.Close()
+	beside := ".flynn-" + rand.Text()
+	f, err := dir.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	owned := keepOwner(f, dir, base)
 	_, err = f.Write(data)
 	// The process's umask must not decide the mode, so it is set apart from opening. A change of owner clears bits of it.
 	err = errors.Join(owned, err, f.Chmod(mode), f.Sync(), f.Close())
 	if err == nil {
-		err = h.root.Rename(beside, name)
+		err = dir.Rename(beside, base)
 	}
 	if err != nil {
-		_ = h.root.Remove(beside)
+		_ = dir.Remove(beside)
 	}
 	if errors.Is(owned, fs.ErrPermission) {
-		return h.overwrite(name, data)
+		return overwrite(dir, base, data)
 	}
 	return err
 }
 
 // keepOwner gives a new file the owner and group of the one that it replaces.
-func (h *Host) keepOwner(f *os.File, name string) error {
-	info, err := h.root.Lstat(name)
+func keepOwner(f *os.File, dir *os.Root, name string) error {
+	info, err := dir.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		folder, _ := filepath.Split(name)
-		return h.inherit(folder, f.Chown)
+		return inherit(dir, ".", f.Chown)
 	}
 	if err != nil {
 		return err
@@ -57,11 +62,11 @@ func (h *Host) keepOwner(f *os.File, name string) error {
 
 // inherit gives something new its folder's owner when the daemon is root: a sandbox may share the workspace, and its
 // commands never run as root.
-func (h *Host) inherit(folder string, chown func(uid, gid int) error) error {
+func inherit(root *os.Root, folder string, chown func(uid, gid int) error) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	info, err := h.root.Stat("./" + folder)
+	info, err := root.Stat(folder)
 	if err != nil {
 		return err
 	}
@@ -72,8 +77,8 @@ func (h *Host) inherit(folder string, chown func(uid, gid int) error) error {
 }
 
 // overwrite changes the content of a file in place.
-func (h *Host) overwrite(name string, data []byte) error {
-	f, err := h.root.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+func overwrite(dir *os.Root, name string, data []byte) error {
+	f, err := dir.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
@@ -106,5 +111,5 @@ func (h *Host) makeFolders(name string) error {
 		}
 		return err
 	}
-	return h.inherit(parent, func(uid, gid int) error { return h.root.Lchown(name, uid, gid) })
+	return inherit(h.root, parent, func(uid, gid int) error { return h.root.Lchown(name, uid, gid) })
 }

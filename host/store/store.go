@@ -43,6 +43,7 @@ type Store interface {
 	Summaries
 	Results
 	Decisions
+	Trails
 	EgressLog
 	Usages
 	Shadows

@@ -41,6 +41,7 @@ type Backend struct {
 	strangers []gateway.AccessEntry
 	serial    int
 	halted    *gateway.HaltStatus
+	reason    string // of traces
 
 	ctx    context.Context
 	cancel context.CancelFunc

@@ -6,6 +6,7 @@ import { Pairings } from "./pairings.js";
 import { Panel } from "./panel.js";
 import { Socket } from "./socket.js";
 import { Transcript } from "./transcript.js";
+import { Why } from "./why.js";
 
 const draft = byId("draft");
 const longest = 64 * 1024; // bytes of a message
@@ -17,6 +18,7 @@ const transcript = new Transcript(byId("transcript"), {
   running,
   reply: (text) => { byId("polite").textContent = text; panel.refresh(); },
   retry: submit,
+  why: (turn) => why.show(turn),
 });
 const approvals = new Approvals(byId("approvals"), (id, grant, scope) => socket.decide(id, grant, scope), (text) => {
   byId("urgent").textContent = text;
@@ -27,6 +29,8 @@ const pairings = new Pairings(byId("pairings"), token, (text) => {
   follow();
 }, notice);
 const panel = new Panel(token, (channel, id) => { openConversation(channel, id); showSide(false); });
+
+const why = new Why((path) => panel.get(path));
 
 let socket;
 let here = "";

@@ -6,7 +6,7 @@ import { markdown } from "./markdown.js";
 import { CallCard } from "./calls.js";
 
 export class Transcript {
-  // hooks: changed(), running(bool), reply(text), retry(id, text).
+  // hooks: changed(), running(bool), reply(text), retry(id, text), why(turn).
   constructor(root, hooks) {
     this.root = root;
     this.hooks = hooks;
@@ -65,6 +65,12 @@ export class Transcript {
     if (e.key) this.replies.add(e.key);
     if (e.key || e.is_error) this.ended.add(e.turn);
     this.root.append(this.agentNode(e.text, e.is_error, e.time));
+    if (e.turn && (e.key || e.is_error)) this.root.append(this.whyButton(e.turn));
+  }
+
+  // whyButton opens the trace of the turn that has just been answered.
+  whyButton(turn) {
+    return el("button", { type: "button", class: "link why", "data-turn": turn, "aria-label": "Why this answer?", onclick: () => this.hooks.why(turn) }, "why");
   }
 
   agentNode(text, failed, time) {

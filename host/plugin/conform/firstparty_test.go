@@ -87,7 +87,7 @@ func try(ctx context.Context, dir string) (out trial) {
 // patience is longer for plugins with a platform, for a busy machine is not their fault; the others would only wait longer for what does not come.
 func patience(dir string) time.Duration {
 	if filepath.Base(filepath.Dir(dir)) == "plugins" {
-		return 20 * time.Second
+		return 45 * time.Second
 	}
 	return 0
 }

@@ -86,8 +86,14 @@ func scanInbox(scan func(...any) error) (store.InboxRow, error) {
 	return r, json.Unmarshal(body, &r.Message)
 }
 
+// queryer is a database, or a transaction in which several queries see the same.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
 // list collects the rows of a query.
-func list[T any](ctx context.Context, db *sql.DB, scan func(func(...any) error) (T, error), query string, args ...any) ([]T, error) {
+func list[T any](ctx context.Context, db queryer, scan func(func(...any) error) (T, error), query string, args ...any) ([]T, error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read from the store: %w", err)
@@ -105,7 +111,7 @@ func list[T any](ctx context.Context, db *sql.DB, scan func(func(...any) error) 
 }
 
 // one returns the only row of a query, or store.ErrNotFound.
-func one[T any](ctx context.Context, db *sql.DB, scan func(func(...any) error) (T, error), query string, args ...any) (T, error) {
+func one[T any](ctx context.Context, db queryer, scan func(func(...any) error) (T, error), query string, args ...any) (T, error) {
 	v, err := scan(db.QueryRowContext(ctx, query, args...).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = store.ErrNotFound

@@ -63,6 +63,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"a summary comes with its turn", summaries},
 		{"a whole result is kept for its session", keptResults},
 		{"decisions are filtered", decisions},
+		{"a turn leaves one trail", trails},
 		{"the egress log is filtered", egressLog},
 		{"usage is summed up", usageSums},
 		{"usage is committed with its step", usageWithStep},

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"io"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/explain"
+)
+
+func explainCommand() *cli.Command {
+	return &cli.Command{
+		Name: "explain", Usage: "show what became of a message, and who decided what", ArgsUsage: "TURN", Action: explainTurn,
+		Description: "One line for each event of a turn: its messages, the route, each step with model, tokens and cost, each tool call with every restriction\n" +
+			"and its reason, approvals, and the delivery. It is read from what was recorded at the time, of a host that runs as of one that does not.\n" +
+			"TURN is the id of a turn, or message/N for a message that none has taken.",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "last", Usage: "show the latest message instead"},
+			&cli.StringFlag{Name: "channel", Usage: "with --last: the latest of the channel `NAME`"},
+			&cli.StringFlag{Name: "conversation", Usage: "with --last: the latest of the conversation `ID`"},
+		},
+	}
+}
+
+func explainTurn(ctx context.Context, cmd *cli.Command) error {
+	id, last, channel, conversation := cmd.Args().First(), cmd.Bool("last"), cmd.String("channel"), cmd.String("conversation")
+	switch {
+	case cmd.Args().Len() > 1 || last == (id != ""):
+		return usagef("name one turn, or write --last")
+	case !last && (channel != "" || conversation != ""):
+		return usagef("--channel and --conversation go with --last")
+	}
+	c, err := loadConfig(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	var t explain.Trace
+	if last {
+		t, err = host.ExplainLast(ctx, c, channel, conversation)
+	} else {
+		t, err = host.ExplainTurn(ctx, c, id)
+	}
+	if err != nil {
+		return err
+	}
+	o := newOutput(ctx, cmd)
+	if o.asJSON {
+		return o.json(t)
+	}
+	_, err = io.WriteString(o.out, t.Text())
+	return err
+}

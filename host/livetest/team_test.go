@@ -1,0 +1,89 @@
+package livetest
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+)
+
+// TestTeamExample goes through the table of the example's page.
+func TestTeamExample(t *testing.T) {
+	sandboxtest.Engine(t)
+	addr := ircServer(t)
+	text, err := os.ReadFile(filepath.Join(root, "examples/team/flynn.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := string(text)
+	for _, c := range [][2]string{
+		{"../../.cache/team", "%DIR%/state"},
+		{"../../policies/owner-only-shell/policy.wasm", "%DIR%/shell/policy.wasm"},
+		{"../../plugins/irc", "%BIN%/irc"},
+		{"127.0.0.1:6667", addr},
+		{"debian:stable-slim", sandboxtest.Image},
+	} {
+		if !strings.Contains(config, c[0]) {
+			t.Fatalf("the example has no %s any more", c[0])
+		}
+		config = strings.ReplaceAll(config, c[0], c[1])
+	}
+	config = strings.ReplaceAll(config, "tls      = false", "tls = false\nflood_interval_ms = 1")
+	s := newSite(t, config+"[gateway]\nlisten = \"127.0.0.1:%PORT%\"\n")
+	s.copyPolicy("owner-only-shell", "shell")
+	s.start()
+	ann, bob, eve := newPerson(t, addr, "ann"), newPerson(t, addr, "bob"), newPerson(t, addr, "eve")
+	for _, room := range []string{"#lounge", "#workshop", "#approvals"} {
+		for _, p := range []*person{ann, bob} {
+			if room == "#approvals" && p == bob {
+				continue
+			}
+			p.send("JOIN " + room)
+			p.await(" 366 ", 10*time.Second)
+		}
+	}
+	ann.meetIn("#lounge", "flynn")
+	ann.meetIn("#workshop", "workshop")
+
+	bob.send("PRIVMSG #lounge :flynn: hello")
+	bob.await("You said: hello", 20*time.Second)
+
+	bob.send("PRIVMSG #workshop :workshop: !sh echo in-$((40+2))")
+	asked := ann.await("PRIVMSG #approvals", 60*time.Second)
+	for !strings.Contains(asked, "/approve ") {
+		asked = ann.await("PRIVMSG #approvals", 20*time.Second)
+	}
+	id := regexp.MustCompile(`/approve ([A-Z0-9]+)`).FindStringSubmatch(asked)[1]
+	ann.send("PRIVMSG #approvals :flynn: /approve " + id)
+	bob.await("in-42", 60*time.Second)
+
+	bob.send(`PRIVMSG #lounge :flynn: !tool agent.delegate {"agent":"coder","task":"!sh id"}`)
+	bob.await("not offered", 20*time.Second)
+	bob.send(`PRIVMSG #lounge :flynn: !tool agent.delegate {"agent":"researcher","task":"look it up"}`)
+	bob.await("You said: look it up", 20*time.Second)
+
+	eve.send("PRIVMSG flynn :hello")
+	code := regexp.MustCompile(`\b[A-Z0-9]{4}-?[A-Z0-9]{4}\b`).FindString(eve.await("PRIVMSG eve ", 20*time.Second))
+	ann.send("PRIVMSG #lounge :flynn: /pair " + code)
+	ann.await("lounge:eve", 20*time.Second)
+	eve.send("PRIVMSG flynn :hello again")
+	eve.await("You said: hello again", 20*time.Second)
+}
+
+// meetIn waits until somebody is in a channel.
+func (p *person) meetIn(room, nick string) {
+	p.t.Helper()
+	for range 500 {
+		p.send("NAMES " + room)
+		line := p.await(" 353 ", 10*time.Second)
+		if strings.Contains(line, room) && strings.Contains(line[strings.LastIndex(line, ":"):], nick) {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	p.t.Fatalf("%s did not join %s", nick, room)
+}

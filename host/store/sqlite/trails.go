@@ -1,0 +1,148 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Trail implements store.Trails.
+func (s *Store) Trail(ctx context.Context, id string) (store.Trail, error) {
+	return readTrail(ctx, s.read, id)
+}
+
+// LastMessage implements store.Trails.
+func (s *Store) LastMessage(ctx context.Context, channel, conversation string) (store.InboxRow, error) {
+	return lastMessage(ctx, s.read, channel, conversation)
+}
+
+// Trail is that of store.Trails.
+func (r *Reader) Trail(ctx context.Context, id string) (store.Trail, error) {
+	if err := r.hasTrails(); err != nil {
+		return store.Trail{}, err
+	}
+	return readTrail(ctx, r.db, id)
+}
+
+// LastMessage is that of store.Trails.
+func (r *Reader) LastMessage(ctx context.Context, channel, conversation string) (store.InboxRow, error) {
+	if err := r.hasTrails(); err != nil {
+		return store.InboxRow{}, err
+	}
+	return lastMessage(ctx, r.db, channel, conversation)
+}
+
+func (r *Reader) hasTrails() error {
+	switch {
+	case r.db == nil:
+		return store.ErrNotFound
+	case r.version < versionWith("0012_leases.sql"):
+		return errors.New("the store is that of an older flynn: start this one once, which brings it up to date")
+	}
+	return nil
+}
+
+// readTrail reads in one transaction: what a running turn commits meanwhile is in all of it or in none.
+func readTrail(ctx context.Context, db *sql.DB, id string) (store.Trail, error) {
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return store.Trail{}, fmt.Errorf("read trail: %w", err)
+	}
+	defer tx.Rollback() // nothing is written
+	t, err := trail(ctx, tx, id)
+	if err != nil {
+		return store.Trail{}, fmt.Errorf("read trail of %.64q: %w", id, err)
+	}
+	return t, nil
+}
+
+func trail(ctx context.Context, q queryer, id string) (store.Trail, error) {
+	r := &trailReader{ctx: ctx, q: q}
+	var turn store.Turn
+	var err error
+	if row, ok := store.MessageRow(id); ok {
+		turn, err = r.messageTurn(row)
+	} else {
+		turn, err = one(ctx, q, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE id = ?", id)
+	}
+	if err != nil {
+		return store.Trail{}, err
+	}
+	if turn.ID == "" {
+		r.trail.Decisions = rows(r, scanDecision, trailDecisions, id)
+	} else {
+		r.turn(turn)
+	}
+	return r.trail, r.err
+}
+
+// trailReader collects a trail; the first error stays.
+type trailReader struct {
+	ctx   context.Context
+	q     queryer
+	trail store.Trail
+	err   error
+}
+
+// messageTurn is the last turn that took a message, else the zero Turn.
+func (r *trailReader) messageTurn(id int64) (store.Turn, error) {
+	row, err := one(r.ctx, r.q, scanInbox, "SELECT "+inboxColumns+" FROM inbox WHERE id = ?", id)
+	if err != nil {
+		return store.Turn{}, err
+	}
+	turn, err := one(r.ctx, r.q, scanTurn, "SELECT "+turnColumns+` FROM turns WHERE channel = ? AND conversation = ?
+		AND EXISTS (SELECT 1 FROM json_each(CAST(turns.inbox AS TEXT)) WHERE value = ?) ORDER BY id DESC LIMIT 1`,
+		row.Message.Channel, row.Message.Conversation.ID, id)
+	if errors.Is(err, store.ErrNotFound) {
+		r.trail.Inbox = []store.InboxRow{row}
+		return store.Turn{}, nil
+	}
+	return turn, err
+}
+
+// trailDecisions leaves out what is large and of no use to people.
+const trailDecisions = `SELECT id, at, kind, turn, policy, digest, file, NULL, NULL, NULL, NULL, raw, rule, answer, reason, error, fuel, nanos
+	FROM decisions WHERE turn = ? ORDER BY id`
+
+func (r *trailReader) turn(turn store.Turn) {
+	t := &r.trail
+	t.Turn = turn
+	for _, id := range turn.Inbox[:min(len(turn.Inbox), store.MaxTrail)] {
+		t.Inbox = append(t.Inbox, rows(r, scanInbox, "SELECT "+inboxColumns+" FROM inbox WHERE id = ?", id)...)
+	}
+	t.Steps = rows(r, scanStep, "SELECT turn, seq, kind, data, at FROM steps WHERE turn = ? ORDER BY seq", turn.ID)
+	t.Decisions = rows(r, scanDecision, trailDecisions, turn.ID)
+	t.Usage = rows(r, scanUsage, `SELECT id, at, day, turn, step, session, sender, agent, task, tier, provider, model, attempt, failure,
+		input, output, cache_read, cache_write, cost, estimated FROM usage WHERE turn = ? ORDER BY id`, turn.ID)
+	t.Approvals = rows(r, scanApproval, `SELECT body FROM approvals WHERE json_extract(CAST(body AS TEXT), '$.Turn') = ?
+		ORDER BY json_extract(CAST(body AS TEXT), '$.Created')`, turn.ID)
+	t.Audit = rows(r, scanAudit, `SELECT id, at, kind, subject, actor, session, agent, tool, turn, detail FROM audit
+		WHERE turn = ? AND turn <> '' ORDER BY id`, turn.ID)
+	t.Replies = rows(r, scanOutbox, "SELECT "+outboxColumns+" FROM outbox WHERE turn = ? ORDER BY id", turn.ID)
+	t.Children = rows(r, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE parent = ? AND parent <> '' ORDER BY id", turn.ID)
+}
+
+// rows are the first rows of a query.
+func rows[T any](r *trailReader, scan func(func(...any) error) (T, error), query string, args ...any) []T {
+	if r.err != nil {
+		return nil
+	}
+	found, err := list(r.ctx, r.q, scan, query+fmt.Sprintf(" LIMIT %d", store.MaxTrail+1), args...)
+	r.err = err
+	if len(found) > store.MaxTrail {
+		r.trail.Cut, found = true, found[:store.MaxTrail]
+	}
+	return found
+}
+
+// lookBackMessages is how many of the latest messages are searched for one of a conversation.
+const lookBackMessages = 10_000
+
+func lastMessage(ctx context.Context, db *sql.DB, channel, conversation string) (store.InboxRow, error) {
+	return one(ctx, db, scanInbox, "SELECT "+inboxColumns+` FROM (SELECT * FROM inbox ORDER BY id DESC LIMIT ?1)
+		WHERE (?2 = '' OR channel = ?2) AND (?3 = '' OR json_extract(CAST(message AS TEXT), '$.conversation.id') = ?3) ORDER BY id DESC LIMIT 1`,
+		lookBackMessages, channel, conversation)
+}
