@@ -148,18 +148,17 @@ func (s *site) eventually(what string, f func() error) {
 	}
 }
 
-// http makes a request with a token. A body is sent as JSON.
+// http makes a request with a token, with the body as JSON. Its code is 0 when there is no answer. Any goroutine may call it.
 func (s *site) http(method, path, token string, body any) (code int, answer string) {
-	s.t.Helper()
 	data, err := json.Marshal(body)
 	if err != nil {
-		s.t.Fatal(err)
+		return 0, err.Error()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, s.url+path, bytes.NewReader(data))
 	if err != nil {
-		s.t.Fatal(err)
+		return 0, err.Error()
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Content-Type", "application/json")
