@@ -242,7 +242,7 @@ func hasNoBudget(t *testing.T, s *site, d door, at place, nth int, file string) 
 // m: no model is asked, so no tokens are used; what holds is that the usage of the turn stays empty, and [access] has the rates.
 // e: a program has to run for its helper to call, which needs an engine. What is tried here is that without one no program runs and no call is
 // made. With one: TestCodeAgent of host/livetest ("a tool that it does not have", "arguments that fit no schema", "itself", "a call that
-// a person approves"), and TestHelpersOfARun of host/code: each of its calls goes through Enforcer.Enforce.
+// a person approves"). A policy is asked about a helper's call by the same Enforce that refuses those; no test has one ask there.
 func TestTable(t *testing.T) {
 	text := withPolicies(t, config)
 	for _, a := range attempts {
@@ -279,8 +279,8 @@ func (s *site) whole(t *testing.T) {
 
 // cell runs one cell, whose failures are its own.
 func (s *site) cell(t *testing.T, name string, try func(*testing.T)) {
+	s.tried[name] = true
 	t.Run(name, func(t *testing.T) {
-		s.tried[name] = true
 		outer := s.t
 		s.t = t
 		defer func() { s.t = outer }()
