@@ -46,13 +46,16 @@ func workspaceProbes() []Probe {
 	}
 }
 
+// linger is the time in which a busy engine finds out, since the limit is looked after now and then.
+const linger = "; sleep 3"
+
 // fills runs a script that lays too much into the folder fill, and empties it again.
 func fills(text string) attack {
 	return func(ctx context.Context, s *Subject) (Finding, error) {
 		if s.Spec.DiskBytes == 0 {
 			return allowed("the workspace has no limit"), nil
 		}
-		r, err := s.Target.Exec(ctx, machine.Command{Script: "mkdir fill; " + text, Timeout: scriptTimeout})
+		r, err := s.Target.Exec(ctx, machine.Command{Script: "mkdir fill; " + text + linger, Timeout: scriptTimeout})
 		if err != nil {
 			return Finding{}, err
 		}
