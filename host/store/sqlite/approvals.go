@@ -16,11 +16,7 @@ func (s *Store) AddApproval(ctx context.Context, a store.Approval) error {
 		return fmt.Errorf("encode approval: %w", err)
 	}
 	err = s.writer.write(ctx, func(w *writer) error {
-		n, err := w.changed("INSERT INTO approvals (id, state, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", a.ID, a.State, body)
-		if err == nil && n != 1 {
-			err = store.ErrConflict
-		}
-		return err
+		return w.changeOne("INSERT INTO approvals (id, state, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", a.ID, a.State, body)
 	})
 	if err != nil {
 		return fmt.Errorf("add approval %s: %w", a.ID, err)

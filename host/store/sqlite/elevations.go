@@ -46,10 +46,7 @@ func (s *Store) Elevations(ctx context.Context) ([]store.Elevation, error) {
 // EndElevation implements store.Elevations.
 func (s *Store) EndElevation(ctx context.Context, conversation string, began time.Time, row store.AuditRow) error {
 	err := s.writer.write(ctx, func(w *writer) error {
-		n, err := w.changed("DELETE FROM elevations WHERE conversation = ? AND began = ?", conversation, nanos(began))
-		if err == nil && n != 1 {
-			err = store.ErrConflict
-		}
+		err := w.changeOne("DELETE FROM elevations WHERE conversation = ? AND began = ?", conversation, nanos(began))
 		if err != nil {
 			return err
 		}

@@ -29,12 +29,8 @@ func (s *Store) FinishExtraction(ctx context.Context, turn string, notes []store
 		labels = append(labels, b)
 	}
 	err := s.writer.write(ctx, func(w *writer) error {
-		n, err := w.changed("DELETE FROM extractions WHERE turn = ?", turn)
-		if err != nil {
+		if err := w.changeOne("DELETE FROM extractions WHERE turn = ?", turn); err != nil {
 			return err
-		}
-		if n != 1 {
-			return store.ErrConflict
 		}
 		for i, n := range notes {
 			if err := w.putExtracted(n, labels[i]); err != nil {

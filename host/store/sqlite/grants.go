@@ -30,11 +30,8 @@ func (s *Store) GrantApproval(ctx context.Context, g store.Grant, row store.Audi
 		if body, err = json.Marshal(g); err != nil {
 			return err
 		}
-		n, err := w.changed("INSERT INTO grants (id, agent, tool, open_until, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+		err = w.changeOne("INSERT INTO grants (id, agent, tool, open_until, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
 			g.ID, g.Agent, g.Tool, nanos(g.Expires), body)
-		if err == nil && n != 1 {
-			err = store.ErrConflict
-		}
 		if err != nil {
 			return err
 		}

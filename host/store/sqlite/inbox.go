@@ -68,11 +68,7 @@ func (s *Store) SetInbox(ctx context.Context, id int64, state store.InboxState, 
 
 // setInbox ends a row that is still new. The state in the WHERE clause is what keeps two turns from answering one message.
 func setInbox(w *writer, id int64, state store.InboxState, note string) error {
-	n, err := w.changed("UPDATE inbox SET state = ?, note = ? WHERE id = ? AND state = 'new'", state, note, id)
-	if err == nil && n != 1 {
-		err = store.ErrConflict
-	}
-	return err
+	return w.changeOne("UPDATE inbox SET state = ?, note = ? WHERE id = ? AND state = 'new'", state, note, id)
 }
 
 const inboxColumns = "id, message, state, note"

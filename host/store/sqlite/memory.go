@@ -149,11 +149,3 @@ func scanNote(scan func(...any) error) (store.Note, error) {
 	n.Updated = instant(updated)
 	return n, json.Unmarshal(labels, &n.Labels)
 }
-
-// conflict turns "no such row in that state" into store.ErrConflict.
-func conflict(err error) error {
-	if errors.Is(err, sql.ErrNoRows) {
-		return store.ErrConflict
-	}
-	return err
-}

@@ -99,13 +99,9 @@ func (s *Store) SetOutbox(ctx context.Context, row store.OutboxRow) error {
 		return fmt.Errorf("encode parts: %w", err)
 	}
 	err = s.writer.write(ctx, func(w *writer) error {
-		n, err := w.changed(`UPDATE outbox SET reply = ?, state = ?, attempts = ?, next_try = ?, note = ?, platform_ids = ?, parts = ?, part = ?
+		return w.changeOne(`UPDATE outbox SET reply = ?, state = ?, attempts = ?, next_try = ?, note = ?, platform_ids = ?, parts = ?, part = ?
 			WHERE key = ? AND state IN ('pending', 'sending')`,
 			reply, row.State, row.Attempts, nanos(row.NextTry), row.Note, ids, parts, row.Part, row.Reply.Key)
-		if err == nil && n != 1 {
-			err = store.ErrConflict
-		}
-		return err
 	})
 	if err != nil {
 		return fmt.Errorf("set outbox row %s to %s: %w", row.Reply.Key, row.State, err)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // writer owns the one connection that writes. What waits while a commit is under way becomes the next group.
@@ -200,6 +202,23 @@ func (w *writer) changed(query string, args ...any) (int64, error) {
 		return 0, err
 	}
 	return r.RowsAffected()
+}
+
+// changeOne runs query, which is about one row, or returns store.ErrConflict where that is not in the state that query asks for.
+func (w *writer) changeOne(query string, args ...any) error {
+	n, err := w.changed(query, args...)
+	if err == nil && n != 1 {
+		err = store.ErrConflict
+	}
+	return err
+}
+
+// conflict turns "no such row in that state" into store.ErrConflict.
+func conflict(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return store.ErrConflict
+	}
+	return err
 }
 
 // row scans the one row of query.
