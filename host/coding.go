@@ -88,8 +88,9 @@ func (h *Host) equip(a *agent.Agent, tools *tool.Registry, c config.Agent) error
 	if err := own.Register(run); err != nil {
 		return fmt.Errorf("agent_configs.%s: %w", a.Name, err)
 	}
+	a.Registry = own
 	a.Programs = &agent.Programs{
-		Tool: code.Name, Languages: codeLanguages(c.Code), Registry: own, HelperCalls: c.Code.HelperCalls, Fenced: c.Code.Fenced,
+		Tool: code.Name, Languages: codeLanguages(c.Code), HelperCalls: c.Code.HelperCalls, Fenced: c.Code.Fenced,
 		Available: func() error { return h.machines.availableFor(specs) },
 	}
 	a.System = a.System + "\n\n" + a.Programs.Prompt(a.Tools)

@@ -40,8 +40,8 @@ type Agent struct {
 	Sandbox   string
 	Delegates []string  // agents that it may give work to
 	Programs  *Programs // of kind code
-	// CLI is the program of an agent of kind cli, and Registry holds its one tool; nil is the generation's.
-	CLI      *CLI
+	CLI       *CLI      // the program of an agent of kind cli
+	// Registry has the tool of those two kinds; nil is the generation's.
 	Registry *tool.Registry
 	// Budget is what its model calls may use in a day.
 	Budget budget.Amount

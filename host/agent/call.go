@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -99,7 +100,7 @@ func (t *turn) permitted(ctx context.Context) error {
 // enforcer is the one that decides for the turn.
 func (t *turn) enforcer() *tool.Enforcer {
 	enforcer, err := tool.NewEnforcer(tool.EnforcerConfig{
-		Registry: t.agent.registry(t.gen), Policies: t.policies, Stopped: t.cfg.Stopped, Elevated: t.cfg.Elevated, Now: t.cfg.Now, Log: t.cfg.Log,
+		Registry: cmp.Or(t.agent.Registry, t.gen.Registry), Policies: t.policies, Stopped: t.cfg.Stopped, Elevated: t.cfg.Elevated, Now: t.cfg.Now, Log: t.cfg.Log,
 	})
 	if err != nil { // a generation without a registry; it is never made
 		panic(err)

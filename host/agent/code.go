@@ -22,8 +22,6 @@ type Programs struct {
 	Tool string
 	// Languages are those that it takes.
 	Languages []string
-	// Registry has that tool besides those of the generation.
-	Registry *tool.Registry
 	// Available tells why no container for a program can be had now, or nil.
 	Available func() error
 	// HelperCalls bounds the calls that one program makes.
@@ -128,17 +126,6 @@ func withoutCalls(ms []model.Message) []model.Message {
 		out = append(out, m)
 	}
 	return out
-}
-
-// registry are the tools that exist for the agent.
-func (a *Agent) registry(g *Generation) *tool.Registry {
-	switch {
-	case a.Programs != nil:
-		return a.Programs.Registry
-	case a.Registry != nil:
-		return a.Registry
-	}
-	return g.Registry
 }
 
 // shellTool is what an agent needs to be allowed so that it may give work to one that runs programs.
