@@ -7,10 +7,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/pairing"
-	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
 // leaveStrangers is the script command "strangers CONFIG SENDER...": each of them has asked to be let in. The first has the
@@ -19,11 +17,7 @@ func leaveStrangers(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: strangers CONFIG SENDER...")
 	}
-	c, err := config.Load(ts.MkAbs(args[0]), func(key string) string { return map[string]string{"HOME": ts.Getenv("HOME")}[key] })
-	ts.Check(err)
-	ctx := context.Background()
-	s, err := sqlite.Open(ctx, c.Store.Dir)
-	ts.Check(err)
+	ctx, s := context.Background(), openStoreOf(ts, args[0])
 	for i, sender := range args[1:] {
 		channel, id, _ := strings.Cut(sender, ":")
 		desk, err := pairing.Open(ctx, pairing.Config{Store: s, Rand: bytes.NewReader(bytes.Repeat([]byte{byte(i)}, 8))})

@@ -8,11 +8,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/flynnhost/flynn/host/agent"
-	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
-	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -22,11 +20,7 @@ func leaveTurn(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: tell CONFIG")
 	}
-	c, err := config.Load(ts.MkAbs(args[0]), func(key string) string { return map[string]string{"HOME": ts.Getenv("HOME")}[key] })
-	ts.Check(err)
-	ctx := context.Background()
-	s, err := sqlite.Open(ctx, c.Store.Dir)
-	ts.Check(err)
+	ctx, s := context.Background(), openStoreOf(ts, args[0])
 	ts.Defer(func() { ts.Check(s.Close()) })
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	said := message.Message{

@@ -10,6 +10,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
@@ -83,3 +85,13 @@ func TestRunIsReentrant(t *testing.T) {
 type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
+
+// openStoreOf opens the store of a configuration of the script, for script commands that leave something there. Whoever opens it
+// closes it.
+func openStoreOf(ts *testscript.TestScript, path string) *sqlite.Store {
+	c, err := config.Load(ts.MkAbs(path), func(key string) string { return map[string]string{"HOME": ts.Getenv("HOME")}[key] })
+	ts.Check(err)
+	s, err := sqlite.Open(context.Background(), c.Store.Dir)
+	ts.Check(err)
+	return s
+}

@@ -7,9 +7,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/store"
-	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
 // leaveNotes is the script command "notes CONFIG": it leaves what a host would remember.
@@ -17,11 +15,7 @@ func leaveNotes(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: notes CONFIG")
 	}
-	c, err := config.Load(ts.MkAbs(args[0]), func(key string) string { return map[string]string{"HOME": ts.Getenv("HOME")}[key] })
-	ts.Check(err)
-	ctx := context.Background()
-	s, err := sqlite.Open(ctx, c.Store.Dir)
-	ts.Check(err)
+	ctx, s := context.Background(), openStoreOf(ts, args[0])
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.Local)
 	for i, n := range []store.Note{
 		{Agent: "main", Person: "irc:ann", Key: "diet", Text: "Ann eats no meat", By: "irc:ann", Turn: "t1", Labels: []string{"memory:extracted", "web:x.example"}},

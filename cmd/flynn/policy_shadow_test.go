@@ -6,9 +6,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/store"
-	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
 // leaveShadows is the script command "shadows CONFIG": it leaves in the configuration's store what a shadow policy does, and keeps that open
@@ -17,11 +15,7 @@ func leaveShadows(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: shadows CONFIG")
 	}
-	c, err := config.Load(ts.MkAbs(args[0]), func(key string) string { return map[string]string{"HOME": ts.Getenv("HOME")}[key] })
-	ts.Check(err)
-	ctx := context.Background()
-	s, err := sqlite.Open(ctx, c.Store.Dir)
-	ts.Check(err)
+	ctx, s := context.Background(), openStoreOf(ts, args[0])
 	ts.Defer(func() { ts.Check(s.Close()) })
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.Local)
 	count := store.ShadowCount{Day: noon, Policy: "next", Digest: "d", File: "0123456789abcdef", Against: "guard", Outcome: "same", Count: 98}

@@ -6,9 +6,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/store"
-	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
 // leaveUsage is the script command "spend CONFIG": it leaves what calls have used in the configuration's store, and keeps that open to
@@ -17,11 +15,7 @@ func leaveUsage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: spend CONFIG")
 	}
-	c, err := config.Load(ts.MkAbs(args[0]), func(key string) string { return map[string]string{"HOME": ts.Getenv("HOME")}[key] })
-	ts.Check(err)
-	ctx := context.Background()
-	s, err := sqlite.Open(ctx, c.Store.Dir)
-	ts.Check(err)
+	ctx, s := context.Background(), openStoreOf(ts, args[0])
 	ts.Defer(func() { ts.Check(s.Close()) })
 	ann := store.Usage{
 		At: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Day: "2026-03-01", Sender: "irc:ann", Agent: "main", Tier: "default", Provider: "anthropic",
