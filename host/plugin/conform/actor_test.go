@@ -29,7 +29,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/toolv1"
 )
 
-// actor serves the whole contract by hand, without the SDK, and does one thing wrong: what its mode says. Its settings are the
+// actor serves the whole contract by hand, without the SDK, and does one thing in its own way, most often wrong: what its mode says. Its settings are the
 // address of the fake platform of this test, its secret a token.
 type actor struct {
 	pluginv1.UnimplementedPluginServer
@@ -319,8 +319,11 @@ func (a *actor) Receive(stream grpc.BidiStreamingServer[channelv1.ReceiveRequest
 
 // credit is how many of the unacked events may be on the way.
 func (a *actor) credit() int {
-	if a.is("over-window") {
+	switch {
+	case a.is("over-window"):
 		return len(a.events)
+	case a.is("one-by-one"):
+		return min(len(a.events), 1)
 	}
 	return min(len(a.events), a.window)
 }

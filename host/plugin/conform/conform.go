@@ -19,7 +19,7 @@ import (
 // Config says what is tried and how.
 type Config struct {
 	Dir string // with plugin.toml
-	// Limit bounds each check; 30 s.
+	// Limit bounds each check; six times Patience, at least 30 s.
 	Limit time.Duration
 	// Patience is how long is waited for what a working plugin does at once, such as delivering a message; 5 s.
 	Patience time.Duration
@@ -118,11 +118,11 @@ func Run(ctx context.Context, c Config) (Report, error) {
 }
 
 func withDefaults(c Config) Config {
-	if c.Limit <= 0 {
-		c.Limit = 30 * time.Second
-	}
 	if c.Patience <= 0 {
 		c.Patience = 5 * time.Second
+	}
+	if c.Limit <= 0 {
+		c.Limit = max(30*time.Second, 6*c.Patience)
 	}
 	if c.Parallel <= 0 {
 		c.Parallel = min(runtime.NumCPU(), 4)

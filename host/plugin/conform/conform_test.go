@@ -99,6 +99,20 @@ func TestAGoodPluginPassesEverything(t *testing.T) {
 	}
 }
 
+// TestAPluginMayWaitForEachAck: one that polls fetches no more until the host has what it fetched.
+func TestAPluginMayWaitForEachAck(t *testing.T) {
+	t.Parallel()
+	report, err := Run(t.Context(), Config{Dir: makePlugin(t, "one-by-one"), Only: []string{"events", "window", "replay", "kill-replay"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range report.Results {
+		if r.Outcome != Pass {
+			t.Errorf("%s: %s: %s", r.Check, r.Outcome, r.Detail)
+		}
+	}
+}
+
 // broken are plugins that do one thing wrong each, with the check that is about it and what that says.
 var broken = []struct{ mode, check, says string }{
 	{"chatty-start", "handshake", `the plugin printed "starting up" on standard output before its handshake`},
