@@ -106,3 +106,19 @@ func TestBriefCommandsSideBySide(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What the supervisor has arranged for its own threads is not passed on.
+func TestCommandsBeginAsUsual(t *testing.T) {
+	m, config := sandboxtest.Engine(t).Manager(t)
+	s := get(t, m, "s", config.Spec)
+	const look = "grep -E 'SigBlk|SigIgn|SigCgt' /proc/self/status; cat /proc/self/timerslack_ns"
+	const want = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\nSigCgt:\t0000000000000000\n50000\n"
+	for _, cmd := range []machine.Command{{Script: look}, {Script: look, Dir: "."}} {
+		if r := run(t, s, cmd); string(r.Stdout) != want {
+			t.Errorf("got %q, want %q", r.Stdout, want)
+		}
+	}
+	if got := shell(t, s, "cat /proc/1/comm"); got != ".flynn-sandboxd\n" {
+		t.Errorf("the supervisor is called %q", got)
+	}
+}

@@ -150,7 +150,9 @@ func (s *spawner) startProgram(l launch) (*child, error) {
 
 // fork starts a process and enters it in children. s.mu is held.
 func (s *spawner) fork(path string, argv []string, attr *syscall.ProcAttr) (*child, error) {
-	pid, err := syscall.ForkExec(path, argv, attr)
+	var pid int
+	var err error
+	unrelaxed(func() { pid, err = syscall.ForkExec(path, argv, attr) })
 	if errors.Is(err, unix.EAGAIN) {
 		return nil, errNoRoom
 	}

@@ -48,6 +48,7 @@ func Run(args []string) error {
 	if os.Getpid() != 1 {
 		return fmt.Errorf("run only as process 1 of a sandbox container, not as process %d", os.Getpid())
 	}
+	relax()
 	return serve(args[0], os.Stdin, os.Stdout)
 }
 
@@ -170,6 +171,7 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	if s.hello.UID <= 0 || s.hello.GID <= 0 {
 		return fmt.Errorf("refuse workload user %d:%d", s.hello.UID, s.hello.GID)
 	}
+	dropHandlers()
 	warmThreads(spareThreads)
 	s.meters = openMeters()
 	s.scanner.births = openBirths()
