@@ -60,6 +60,8 @@ type Config struct {
 	Hangup <-chan os.Signal
 	// PluginLauncher is the command that runs plugin.Contain; without one plugins are not held in.
 	PluginLauncher []string
+	// Web is what agents fetch pages from: the public internet, except for who puts a host together himself.
+	Web builtin.WebConfig
 }
 
 // Host is a running Flynn.
@@ -97,6 +99,7 @@ type Host struct {
 	counts    model.Counts
 	hangup    <-chan os.Signal
 	launcher  []string
+	web       builtin.WebConfig
 
 	ledger    *provider.Ledger
 	tooling   sync.Mutex // guards providers
@@ -113,7 +116,7 @@ type Host struct {
 func New(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{
 		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), fetchers: newFetchers(), hangup: cfg.Hangup,
-		launcher: cfg.PluginLauncher, attach: cfg.Attach,
+		launcher: cfg.PluginLauncher, attach: cfg.Attach, web: cfg.Web,
 		providers: map[string]*provider.Provider{}, enclosed: map[string]*enclosure{},
 	}
 	var err error
@@ -151,7 +154,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	registry.MustRegister(breakers{h.modelStatus})
 	h.telemetry = h.newTelemetry()
 	h.registry = tool.NewRegistry()
-	if err := registerTools(h.registry, builtin.Config{Memory: h.store, MaxNotes: h.maxNotes, Results: h.store, Keep: h.keepFile}); err != nil {
+	if err := registerTools(h.registry, builtin.Config{Memory: h.store, MaxNotes: h.maxNotes, Results: h.store, Keep: h.keepFile, Web: h.web}); err != nil {
 		return err
 	}
 	instance, err := instanceName(c.Store.Dir)
