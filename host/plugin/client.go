@@ -112,6 +112,9 @@ func (c *Client) result(out *channelv1.SendResponse) (SendResult, error) {
 		PlatformIDs: idsFromWire(out.GetMessageIds()),
 		RetryAfter:  retryAfter(out.GetRetryAfter()),
 	}
+	if out.GetRefused() && r.Outcome == message.NotSent {
+		r.Outcome = message.Refused
+	}
 	if id := out.GetThreadId(); len(id) <= maxID && printable(id) {
 		r.ThreadID = id
 	}

@@ -159,6 +159,7 @@ const (
 	OutcomeDuplicate                // this key was delivered before
 	OutcomeNotSent                  // surely not delivered; safe to try again
 	OutcomeUnknown                  // may or may not have been delivered
+	OutcomeRefused                  // surely not delivered, and never will be: the chat is gone, the person has blocked the bot
 )
 
 // Sent tells what became of a send.
