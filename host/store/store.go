@@ -50,6 +50,7 @@ type Store interface {
 	Policies
 	Schedules
 	Values
+	Pruning
 	Close() error
 }
 
