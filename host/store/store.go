@@ -50,6 +50,7 @@ type Store interface {
 	Policies
 	Schedules
 	Values
+	Pruning
 	Close() error
 }
 
@@ -147,7 +148,8 @@ const (
 	StepModel      StepKind = "model"
 	StepToolStart  StepKind = "tool_start"
 	StepToolResult StepKind = "tool_result"
-	StepTask       StepKind = "task" // the host's own use of a model
+	StepTask       StepKind = "task"      // the host's own use of a model
+	StepCondensed  StepKind = "condensed" // a summary stands for the turn's steps before
 )
 
 // Commit is one atomic advance of a turn.
