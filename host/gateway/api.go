@@ -30,7 +30,7 @@ const historyLimit = 500
 //	GET  /api/v1/conversations      [ConversationInfo]
 //	GET  /api/v1/history            [Entry]; ?channel=&conversation=&limit=
 //	GET  /api/v1/approvals          [Approval]
-//	POST /api/v1/approvals/{id}     {"grant":true}; {"grant":true,"scope":"standing","span":"720h","pattern":"git log *"}
+//	POST /api/v1/approvals/{id}     {"grant":true}; {"grant":true,"scope":"standing","span":"720h","pattern":"grep -rn * docs"}
 //	GET  /api/v1/grants             [Grant]
 //	POST /api/v1/grants/{id}/revoke {}
 //	GET  /api/v1/audit              [store.AuditRow]; ?kind=&subject=&since=&limit=

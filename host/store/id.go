@@ -18,6 +18,12 @@ func NewID(now time.Time) string {
 	return encoding.EncodeToString(b[:])
 }
 
+// IsID tells whether a text has the form of an identifier.
+func IsID(text string) bool {
+	_, err := encoding.DecodeString(text)
+	return err == nil && len(text) == 26
+}
+
 // NewIDAfter is NewID, but sorts after an earlier ID even when the clock was set back since or has not moved.
 func NewIDAfter(last string, now time.Time) string {
 	if b, err := encoding.DecodeString(last); err == nil && len(b) == 16 {

@@ -93,6 +93,9 @@ type Earlier interface {
 	// FindSent returns the reply of which a channel made a message, by the platform's id, or ErrNotFound. It looks through the
 	// latest turns of the conversation.
 	FindSent(ctx context.Context, channel, conversation, platformID string) (OutboxRow, error)
+	// LastPrivate returns the private conversation in which a sender was answered last, by his own channel, or ErrNotFound. It
+	// looks through his latest turns.
+	LastPrivate(ctx context.Context, channel, sender string) (message.Conversation, error)
 }
 
 // TurnState is the life of a turn.
