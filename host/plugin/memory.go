@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -14,6 +15,9 @@ const (
 	memoryFactor  = 2
 )
 
+// errNoGroups means that nothing limits the memory of a group of processes here.
+var errNoGroups = errors.New("this system has no control groups of memory for Flynn")
+
 // hardLimit is how much a process of m may use.
 func hardLimit(m Manifest) int64 {
 	if m.Run.Memory > 0 {
@@ -21,6 +25,9 @@ func hardLimit(m Manifest) int64 {
 	}
 	return memoryFactor * defaultMemory
 }
+
+// weighed tells whether the kernel sees to the process's use of memory.
+func (r *running) weighed() bool { return r.group != nil && r.group.occupied() }
 
 // weigh ends the process when it uses more memory than it may. It returns when the process is gone or about to be ended.
 func (r *running) weigh() {
