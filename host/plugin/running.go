@@ -62,8 +62,8 @@ func (r *running) failure() error {
 		return h
 	}
 	if r.group != nil && r.runner.exit != nil && r.group.exceeded() {
-		return fmt.Errorf("the process was ended: with what it has started it used more than %d MiB of memory (twice run.memory of plugin.toml)",
-			hardLimit(r.manifest)>>20)
+		return fmt.Errorf("the process was ended: with what it has started it used more than %d MiB of memory (memory_limit of its instance, or twice run.memory of plugin.toml)",
+			r.instance.hardLimit(r.manifest)>>20)
 	}
 	how := "exit status 0"
 	if r.runner.exit != nil {
