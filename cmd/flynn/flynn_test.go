@@ -37,6 +37,7 @@ func runScripts(t *testing.T, dir string) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "wat": wat, "record": record, "shadows": leaveShadows, "spend": leaveUsage,
 			"notes": leaveNotes, "strangers": leaveStrangers, "tell": leaveTurn,
+			"serving": serving,
 		},
 		UpdateScripts: os.Getenv("FLYNN_UPDATE") != "",
 		Setup: func(env *testscript.Env) error {
