@@ -15,6 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // pretended is the program of another agent in the language of the smallest shell: it keeps what it was told by session, speaks JSON, and
@@ -32,7 +33,7 @@ case "$prompt" in
 *break*) echo "it broke" >&2; exit 5 ;;
 *key*) env >"$PWD/env" ;;
 esac
-echo '{"type":"end","result":"message '$(grep -c . "$HOME/sessions/$1")' in '$PWD': '"$(tail -n 1 "$HOME/sessions/$1")"'","usage":{"in":7,"out":3}}'
+echo '{"type":"end","result":"message '$(grep -c . "$HOME/sessions/$1")' in '$PWD': '"$(tail -n 1 "$HOME/sessions/$1")"'","usage":{"in":7,"out":3,"usd":0.25}}'
 `
 
 // cliHome is a host with the agent main of kind cli.
@@ -52,7 +53,7 @@ command = ["sh", "-c", '''%s''', "pretended", "{session}", "new"]
 resume = ["sh", "-c", '''%s''', "pretended", "{session}", "old"]
 session_from = "given"
 output = "json-lines"
-fields = { delta = ["text type=delta"], answer = ["result type=end"], input = ["usage.in"], output = ["usage.out"] }
+fields = { delta = ["text type=delta"], answer = ["result type=end"], input = ["usage.in"], output = ["usage.out"], cost = ["usage.usd"] }
 unknown_session = ["no such session"]
 timeout_seconds = 20
 %s
@@ -250,6 +251,13 @@ func TestAgentOfKindCLI(t *testing.T) {
 		if last := string(steps[len(steps)-1].Data); !strings.Contains(last, `"input":7`) || !strings.Contains(last, `"provider":"cli"`) {
 			t.Errorf("the last step is %s", last)
 		}
+		rows, err := s.host.store.ListUsage(t.Context(), store.UsageFilter{Limit: 1})
+		if err != nil || len(rows) != 1 {
+			t.Fatal(rows, err)
+		}
+		if u := rows[0]; u.Turn != turns[0].ID || u.Agent != "main" || u.Provider != "cli" || u.Input != 7 || u.Output != 3 || u.Cost != 250_000_000 || !u.Estimated {
+			t.Errorf("the row is %+v", u)
+		}
 	})
 	t.Run("the volume goes with the session", func(t *testing.T) {
 		volumes := func() []sandbox.Owned {
@@ -316,4 +324,19 @@ func TestAgentOfKindCLIWithoutAnEngine(t *testing.T) {
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}
+}
+
+// A budget is charged with what a program says that it has used, across a restart, and closes the door for the next run.
+func TestBudgetOfAProgram(t *testing.T) {
+	engine := sandboxtest.Engine(t)
+	dir := t.TempDir()
+	const budget = "[budgets]\nhost_usd_per_day = 0.4\n"
+	s := cliHost(t, dir, budget)
+	s.sweepVolumes(engine)
+	s.expect(s.ask("first"), "message 1 in")
+	s.expect(s.ask("second"), "message 2 in")
+	s.expect(s.ask("third"), "the daily budget of this host has no room")
+	s.end()
+	s = cliHost(t, dir, budget)
+	s.expect(s.ask("fourth"), "the daily budget of this host has no room")
 }
