@@ -7,10 +7,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
@@ -288,12 +290,12 @@ func TestVolumesOfSessionsThatAreGone(t *testing.T) {
 	s.ask("hello")
 	instance := s.host.machines.instance
 	s.end()
-	labels := func(instance string) map[string]string {
-		return map[string]string{sandbox.LabelInstance: instance, sandbox.LabelVolume: cliVolume, sandbox.LabelSession: "web:gone:main"}
-	}
 	other := "other-" + instance
-	for name, of := range map[string]string{"flynn-test-gone-" + instance: instance, "flynn-test-other-" + instance: other} {
-		if err := engine.Driver.EnsureVolume(t.Context(), strings.ToLower(name), labels(of)); err != nil {
+	for _, v := range []struct{ name, instance, session string }{
+		{"flynn-test-gone-" + instance, instance, "web:gone:main"}, {"flynn-test-other-" + instance, other, "web:c:main"},
+	} {
+		labels := map[string]string{sandbox.LabelInstance: v.instance, sandbox.LabelVolume: cliVolume, sandbox.LabelSession: v.session}
+		if err := engine.Driver.EnsureVolume(t.Context(), strings.ToLower(v.name), labels); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -306,8 +308,61 @@ func TestVolumesOfSessionsThatAreGone(t *testing.T) {
 	if err != nil || len(mine) != 1 || mine[0].Labels[sandbox.LabelSession] != "web:c:main" {
 		t.Errorf("of this host: %v, %v", mine, err)
 	}
+	s.end()
+	c, err := config.Load(filepath.Join(dir, "flynn.toml"), os.Getenv, Checks()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, err := DeleteSession(t.Context(), c, "web:c:main"); left != nil || err != nil {
+		t.Errorf("delete the session: %v, %v", left, err)
+	}
+	if mine, err := engine.Driver.ListVolumes(t.Context(), instance); err != nil || len(mine) != 0 {
+		t.Errorf("the session is deleted, and left %v, %v", mine, err)
+	}
 	if theirs, err := engine.Driver.ListVolumes(t.Context(), other); err != nil || len(theirs) != 1 {
 		t.Errorf("of another host: %v, %v", theirs, err)
+	}
+}
+
+func TestTheSandboxOfAProgramIsExplained(t *testing.T) {
+	sandboxtest.Engine(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "flynn.toml")
+	text := fmt.Sprintf("[store]\ndir = %q\n[routing]\ndefault_agent = \"main\"\n[sandbox]\nenabled = true\nimage = %q\n"+
+		"[agent_configs.main]\nkind = \"cli\"\n[agent_configs.main.cli]\npreset = \"claude\"\napi_key_env = \"EXPLAINED_KEY\"\n", dir+"/s", sandboxtest.Image)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	explain := func() map[string]Place {
+		c, err := config.Load(path, os.Getenv, Checks()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := OpenSandboxes(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Driver.Close()
+		list, err := s.Explain(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		places := map[string]Place{}
+		for _, p := range list {
+			places[p.Agent+" "+p.Door] = p
+		}
+		return places
+	}
+	if p := explain()["main local"]; p.Action != "deny" || !slices.ContainsFunc(p.Reasons, func(r string) bool { return strings.Contains(r, "set EXPLAINED_KEY") }) {
+		t.Errorf("without a key: %+v", p)
+	}
+	t.Setenv("EXPLAINED_KEY", "a-key")
+	all := explain()
+	for _, door := range []string{"main channel", "main local"} {
+		p := all[door]
+		if p.Action != "run" || p.Where != "cli:main" || !p.Sandboxed || p.Network != "allowlist" || p.Image != sandboxtest.Image || p.Reasons[0] != `[agent_configs.main] kind = "cli"` {
+			t.Errorf("%s: %+v", door, p)
+		}
 	}
 }
 

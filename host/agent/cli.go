@@ -115,17 +115,25 @@ func cliFault(r ToolResult, record cli.Record) error {
 	return &model.Error{Kind: model.BadAnswer}
 }
 
-// mayRunCLI says what is missing before a container is made for nothing, and refuses a program on the host to everybody but an owner who sits at it, whatever the policies say.
+// mayRunCLI says what is missing before a container is made for nothing.
 func (t *turn) mayRunCLI() error {
-	if why := t.agent.CLI.Missing; why != "" {
-		return plainError(fmt.Sprintf("%s cannot run: %s", t.agent.CLI.Name, why))
-	}
-	local := route.Local(t.row.Channel)
 	owner := t.gen.Roles.Of(t.row.Channel, t.row.Sender) == route.Owner
-	if !t.agent.Sandboxed && !(local && owner) {
-		return plainError(fmt.Sprintf("agent %q runs %s on the host itself, which is for its owner's terminal and web page alone", t.agent.Name, t.agent.CLI.Name))
+	if why := t.agent.RefusesCLI(route.Local(t.row.Channel), owner); why != "" {
+		return plainError(why)
 	}
 	return nil
+}
+
+// RefusesCLI says why the agent's program is not run for somebody, or "". A program on the host is for an owner who sits at it and for
+// nobody else, whatever the policies say.
+func (a *Agent) RefusesCLI(local, owner bool) string {
+	switch {
+	case a.CLI.Missing != "":
+		return fmt.Sprintf("%s cannot run: %s", a.CLI.Name, a.CLI.Missing)
+	case !a.Sandboxed && !(local && owner):
+		return fmt.Sprintf("agent %q runs %s on the host itself, which is for its owner's terminal and web page alone", a.Name, a.CLI.Name)
+	}
+	return ""
 }
 
 // askCLI is the step that calls the program, for the session of that name or a new one.
