@@ -91,7 +91,11 @@ func (s *Server) admit(next http.Handler) http.Handler {
 		}
 		// Host passed the guard, so it is safe to name here; older browsers do not count ws: as 'self'.
 		w.Header().Set("Content-Security-Policy", policyHeader+"; connect-src 'self' ws://"+r.Host+" wss://"+r.Host)
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		limit := int64(maxBody)
+		if strings.HasPrefix(r.URL.Path, "/v1/") {
+			limit = maxProgramBody
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, limit)
 		next.ServeHTTP(w, r)
 	})
 }
