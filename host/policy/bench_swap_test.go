@@ -23,10 +23,10 @@ func (t *table) swaps() {
 	fmt.Printf("\nreplacing a module under %d decisions/s: milliseconds from the file to the force, the watch's %v of quiet included\n", benchRate, settleTime)
 	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "decisions\t/s\tswaps\tfailed\tmixed\tfirst\tlater p50\tslowest\tdecision p50 us\tp99\t ")
+	defer w.Flush()
 	for _, language := range t.languages() {
 		t.swap(w, language)
 	}
-	w.Flush()
 }
 
 // swapLoad asks at a rate, and looks at every answer.
@@ -97,8 +97,13 @@ func (t *table) versions(language string) [2][]byte {
 func (t *table) land(path string, wasm []byte, inForce <-chan Status) time.Duration {
 	began := time.Now()
 	replace(t.b, path, wasm)
-	if s := next(t.b, inForce); s.State != StateRunning {
-		t.b.Fatalf("%+v", s)
+	select {
+	case s := <-inForce:
+		if s.State != StateRunning {
+			t.b.Fatalf("%+v", s)
+		}
+	case <-time.After(2 * compileWall):
+		t.b.Fatal("the new module did not come into force")
 	}
 	return time.Since(began)
 }
