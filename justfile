@@ -12,7 +12,7 @@ check:
 # all tests, with the race detector but inside the database and the Wasm runtime, which it makes many times as slow, and where nearly
 # all the time is a Wasm compiler's, in one goroutine; the longest begin first, and since they wait a lot, one more at once than cores
 race:
-    GOFLAGS='{{ GOFLAGS }} {{ unraced }}' go test -race -vet=off -p $(($(nproc) + 1)) -timeout 20m {{ longest }} $(go list ./... | grep -vE '{{ compiling }}') \
+    GOFLAGS='{{ GOFLAGS }} {{ unraced }}' go test -race -vet=off -p $(({{ num_cpus() }} + 1)) -timeout 20m {{ longest }} $(go list ./... | grep -vE '{{ compiling }}') \
         && go test -vet=off -timeout 20m $(go list ./... | grep -E '{{ compiling }}')
 
 compiling := "/host/policy/(author|pack|rego)$"
