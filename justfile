@@ -21,7 +21,10 @@ longest := "./host/sandbox ./host/livetest ./host/plugin ./host/agent ./cmd/flyn
 
 # build the host, the sandbox supervisor and the first-party plugins
 build:
-    CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o bin/ ./cmd/... && for p in plugins/*; do CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o $p/bin/ ./$p || exit 1; done
+    CGO_ENABLED=0 go build -trimpath -tags {{ lean }} -ldflags="-s -w" -o bin/ ./cmd/... && for p in plugins/*; do CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o $p/bin/ ./$p || exit 1; done
+
+# without what calls methods by their names, text/template above all: the linker then leaves out those that nothing calls
+lean := "urfave_cli_no_template,grpcnotrace"
 
 # kill the host a thousand times while messages flow; `just race` does it some times
 crash kills="1000":

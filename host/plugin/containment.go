@@ -78,11 +78,11 @@ type network struct {
 	names bool  // some host has a name, which has to be looked up
 }
 
-// networkOf is the manifest's network, and the addresses that the operator wrote into the settings of the instance.
-func networkOf(m Manifest, settings map[string]any) network {
+// networkOf is what the manifest asks for and the operator grants, and the addresses that he wrote into the settings of the instance.
+func networkOf(entries []string, settings map[string]any) network {
 	var n network
 	found := map[int]bool{}
-	for _, entry := range m.Permissions.Network {
+	for _, entry := range entries {
 		host, port, err := net.SplitHostPort(entry)
 		number, perr := strconv.Atoi(port)
 		if err != nil || port == "*" || perr != nil {
@@ -168,7 +168,7 @@ var writableFiles = []string{"/dev/null"}
 func (l *launcher) cell(args []string, path string, opened bool) cell {
 	m := l.pack.manifest
 	c := cell{
-		Path: path, Args: args, Opened: opened, Memory: int64(m.Run.Memory), Most: hardLimit(m), Required: l.host.config.Contain.Required,
+		Path: path, Args: args, Opened: opened, Memory: int64(m.Run.Memory), Most: l.instance.hardLimit(m), Required: l.host.config.Contain.Required,
 		Read:   append(slices.Clone(systemFiles), l.pack.dir),
 		Write:  append(slices.Clone(writableFiles), l.socketDir),
 		Secret: l.host.secretFiles(l.stateDir),
@@ -186,7 +186,9 @@ func (l *launcher) cell(args []string, path string, opened bool) cell {
 	if l.stateDir != "" {
 		c.Write = append(c.Write, l.stateDir)
 	}
-	to := networkOf(m, l.settings)
+	granted := l.instance.Grant
+	c.Read, c.Write, c.Sockets = append(c.Read, granted.Read...), append(c.Write, granted.Write...), slices.Clone(granted.Sockets)
+	to := networkOf(slices.Concat(m.Permissions.Network, granted.Network), l.instance.Settings)
 	c.Ports, c.AnyPort, c.Names = to.ports, to.all, to.names
 	if l.host.config.Services != nil && len(m.Permissions.Host) > 0 {
 		c.Sockets = append(c.Sockets, filepath.Join(l.host.config.RunDir, servicesSocket))

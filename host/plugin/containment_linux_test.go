@@ -398,7 +398,7 @@ func TestPorts(t *testing.T) {
 		"ports out of range":  {nil, map[string]any{"a": "h:70000", "b": "h:0", "c": "h:-1"}, "[] false"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := networkOf(Manifest{Permissions: Permissions{Network: c.network}}, c.settings)
+			n := networkOf(c.network, c.settings)
 			if got := fmt.Sprint(n.ports, n.all); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}

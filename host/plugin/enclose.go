@@ -40,7 +40,7 @@ func (l *launcher) enclose(cmd *exec.Cmd, opened bool) error {
 			return err
 		}
 	}
-	l.group, c.Group, c.NoGroup = l.host.group(l.name, c.Most)
+	l.group, c.Group, c.NoGroup = l.host.group(l.instance.Name, c.Most)
 	text, err := json.Marshal(c)
 	if err != nil {
 		return err

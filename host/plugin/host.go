@@ -63,6 +63,16 @@ type Instance struct {
 	Secrets  map[string]string
 	// Critical instances keep WaitCritical from returning until they are ready.
 	Critical bool
+	// Grant is what the operator allows this instance.
+	Grant Grant
+}
+
+// Grant is what an instance may use beside what its plugin's manifest asks for: an operator's word, which no plugin can give itself.
+type Grant struct {
+	Read, Write []string // files and folders; absolute
+	Network     []string // "host:port", or "*" for any
+	Sockets     []string // unix sockets to connect to
+	Memory      int64    // bytes at which it is ended with what it starts; 0: what the manifest says
 }
 
 // Handler uses a ready instance.

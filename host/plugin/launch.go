@@ -116,7 +116,7 @@ func (h *Host) startProcess(ctx context.Context, u *unit, p *pack, o order) (pro
 	}
 	out := newOutput(u.log, u.instance.Secrets)
 	run := &launcher{
-		host: h, pack: p, output: out, log: &libraryLog{log: u.log}, stateDir: stateDir, name: u.instance.Name, settings: u.instance.Settings,
+		host: h, pack: p, output: out, log: &libraryLog{log: u.log}, stateDir: stateDir, instance: u.instance,
 	}
 	defer context.AfterFunc(ctx, run.abort)()
 	addr, err := run.start()
@@ -151,8 +151,7 @@ type launcher struct {
 
 	socketDir string
 	stateDir  string
-	name      string         // of the instance
-	settings  map[string]any // of the instance
+	instance  Instance
 
 	group           *memoryGroup // nil without one
 	report, reportW *os.File     // from the process that becomes the plugin, see enclose
