@@ -36,10 +36,11 @@ const (
 	mostStreamingLife = 3 * time.Second
 )
 
-// What is owed after a start, and what is tolerated once where the machine has other work.
+// What is owed after a start, and what is tolerated once. They are judged by the long test only, which has the machine for itself.
 const (
 	owedResumption = time.Second
 	mostResumption = 5 * time.Second
+	long           = 100 // kills
 )
 
 func TestCrash(t *testing.T) {
@@ -201,7 +202,7 @@ func (x *trial) killPlugin() {
 		}
 		x.start()
 	}
-	for deadline := time.Now().Add(20 * time.Second); x.platform.KillPlugin() != nil; {
+	for deadline := time.Now().Add(time.Minute); x.platform.KillPlugin() != nil; {
 		if time.Now().After(deadline) {
 			x.t.Fatalf("no plugin came back; the log ends with:\n%s", x.program.Tail())
 		}
@@ -213,7 +214,7 @@ func (x *trial) killPlugin() {
 
 // settle waits until every message is answered, or until nothing has been for too long.
 func (x *trial) settle() {
-	const patience = 20 * time.Second
+	const patience = time.Minute
 	for {
 		open, changed := x.ledger.unanswered()
 		if open == 0 {
@@ -263,7 +264,7 @@ func (x *trial) report(kills int) {
 	if x.effective == 0 {
 		x.t.Error("no kill met any work: nothing was tested")
 	}
-	if x.pluginKills == 0 && !x.streams && (p50 > owedResumption || most > mostResumption) {
+	if kills >= long && x.pluginKills == 0 && !x.streams && (p50 > owedResumption || most > mostResumption) {
 		x.t.Errorf("work resumed %s after the start (max %s), owed are %s", p50, most, owedResumption)
 	}
 }

@@ -18,15 +18,15 @@ func TestApprovalInChat(t *testing.T) {
 	ann, bob := newPerson(t, addr, "ann"), newPerson(t, addr, "bob")
 	ann.meet()
 	bob.send("PRIVMSG #flynn :flynn: !sh echo one-$((40+2))")
-	line := ann.await("/approve ", 20*time.Second)
+	line := ann.await("/approve ", patience)
 	id := regexp.MustCompile(`/approve ([A-Z0-9]+)`).FindStringSubmatch(line)[1]
 	bob.send("PRIVMSG #flynn :flynn: /approve " + id)
-	bob.await("Only an owner", 10*time.Second)
+	bob.await("Only an owner", patience)
 	s.kill() // the request, and the answer to it, outlive the host
 	s.start()
 	ann.meet()
 	ann.send("PRIVMSG #flynn :flynn: /approve " + id)
-	ann.await("Approved: ", 10*time.Second)
-	bob.await("one-42", 20*time.Second)
+	ann.await("Approved: ", patience)
+	bob.await("one-42", patience)
 	bob.quiet("/approve "+id, 300*time.Millisecond)
 }

@@ -48,7 +48,7 @@ func browse(t testing.TB, s *site) page {
 
 func (p page) do(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
 		p.t.Fatalf("browser: %v", err)
@@ -58,7 +58,7 @@ func (p page) do(steps ...chromedp.Action[chromedp.Void]) {
 // eval returns the value of a JavaScript expression as a string.
 func (p page) eval(expr string) string {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
 	out, err := chromedp.Run(ctx, chromedp.Evaluate[string]("Promise.resolve("+expr+").then(String)", chromedp.EvalAwaitPromise))
 	if err != nil {
@@ -70,7 +70,7 @@ func (p page) eval(expr string) string {
 // until waits for an expression to become true.
 func (p page) until(expr string) {
 	p.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); p.eval("Boolean("+expr+")") != "true"; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); p.eval("Boolean("+expr+")") != "true"; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			p.t.Fatalf("the page never came to: %s\nit says: %s", expr, p.eval("document.body.innerText"))
 		}

@@ -78,7 +78,7 @@ func (s *stage) post(e hosttest.Event) string {
 // await waits for a reply that fits.
 func (s *stage) await(what string, fits func(hosttest.Reply) bool) hosttest.Reply {
 	s.t.Helper()
-	late := time.After(30 * time.Second)
+	late := time.After(patience)
 	for seen := 0; ; {
 		s.mu.Lock()
 		shown, changed := s.shown, s.changed

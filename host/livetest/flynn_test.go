@@ -38,6 +38,9 @@ func TestMain(m *testing.M) {
 
 const root = "../.."
 
+// patience bounds every wait of these tests; a quiet machine needs a fraction of it.
+const patience = time.Minute
+
 // bin is the folder with flynn, flynn-sandboxd and the plugin irc.
 func bin(t testing.TB) string {
 	t.Helper()
@@ -199,12 +202,12 @@ func (s *site) flynn(stdin string, args ...string) (stdout, stderr string, err e
 func (s *site) eventually(what string, f func() error) {
 	s.t.Helper()
 	var err error
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if err = f(); err == nil {
 			return
 		}
 	}
-	s.t.Fatalf("%s: not within 20 s: %v", what, err)
+	s.t.Fatalf("%s: not within %s: %v", what, patience, err)
 }
 
 // safeBuffer is a buffer that a process writes while a test reads.

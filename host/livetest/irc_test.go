@@ -68,9 +68,9 @@ func newPerson(t *testing.T, addr, nick string) *person {
 	p := &person{t: t, conn: conn, in: bufio.NewScanner(conn)}
 	p.send("NICK " + nick)
 	p.send("USER " + nick + " 0 * :" + nick)
-	p.await(" 001 ", 10*time.Second)
+	p.await(" 001 ", patience)
 	p.send("JOIN #flynn")
-	p.await(" 366 ", 10*time.Second)
+	p.await(" 366 ", patience)
 	return p
 }
 
@@ -117,7 +117,7 @@ func (p *person) meet() {
 	p.t.Helper()
 	for range 500 {
 		p.send("NAMES #flynn")
-		line := p.await(" 353 ", 10*time.Second)
+		line := p.await(" 353 ", patience)
 		if strings.Contains(line[strings.LastIndex(line, ":"):], "flynn") {
 			return
 		}
@@ -171,12 +171,12 @@ func TestTwoPeopleGetTwoAgents(t *testing.T) {
 	ann, bob := newPerson(t, addr, "ann"), newPerson(t, addr, "bob")
 	ann.meet()
 	ann.send("PRIVMSG #flynn :flynn: hello")
-	ann.await("helper speaking", 10*time.Second)
-	bob.await("helper speaking", 10*time.Second)
+	ann.await("helper speaking", patience)
+	bob.await("helper speaking", patience)
 	bob.send("PRIVMSG #flynn :flynn: hello")
-	bob.await("coder speaking", 10*time.Second)
+	bob.await("coder speaking", patience)
 	ann.send("PRIVMSG flynn :in private")
-	ann.await("PRIVMSG ann :helper speaking", 10*time.Second)
+	ann.await("PRIVMSG ann :helper speaking", patience)
 	bob.send("PRIVMSG #flynn :not for you")
 	bob.quiet("speaking", 300*time.Millisecond)
 }
@@ -196,6 +196,6 @@ func TestKilledInMidTurn(t *testing.T) {
 	})
 	s.kill()
 	s.start()
-	ann.await("You said: the answer", 20*time.Second)
+	ann.await("You said: the answer", patience)
 	ann.quiet("the answer", 500*time.Millisecond)
 }

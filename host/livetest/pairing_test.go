@@ -167,7 +167,7 @@ func TestAStrangerIsPaired(t *testing.T) {
 // until polls another process.
 func (s *stage) until(what string, is func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if is() {
 			return
 		}

@@ -43,11 +43,11 @@ func TestKilledPluginComesBack(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	ann.await("You said: asked before", 20*time.Second)
+	ann.await("You said: asked before", patience)
 	s.pluginPID(pid)
 	ann.meet()
 	ann.send("PRIVMSG #flynn :flynn: asked after")
-	ann.await("You said: asked after", 20*time.Second)
+	ann.await("You said: asked after", patience)
 	ann.quiet("asked before", 500*time.Millisecond)
 	s.logged("level=WARN", "plugin failed; it will be started again", "instance=net", "signal: killed")
 }
@@ -75,7 +75,7 @@ func TestInstalledPluginRunsUntilItIsTamperedWith(t *testing.T) {
 	ann := newPerson(t, addr, "ann")
 	ann.meet()
 	ann.send("PRIVMSG #flynn :flynn: hello")
-	ann.await("You said: hello", 10*time.Second)
+	ann.await("You said: hello", patience)
 	program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", s.pluginPID(0)))
 	if err != nil || !strings.HasPrefix(program, filepath.Join(s.dir, "plugins")) {
 		t.Fatalf("the plugin runs from %s, %v", program, err)
@@ -129,5 +129,5 @@ func TestInstalledPluginRunsUntilItIsTamperedWith(t *testing.T) {
 	s.mustFlynn("plugin", "install", filepath.Join(bin(t), "irc"))
 	ann.meet()
 	ann.send("PRIVMSG #flynn :flynn: mended?")
-	ann.await("You said: mended?", 10*time.Second)
+	ann.await("You said: mended?", patience)
 }

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/flynnhost/flynn/host/gateway"
 )
@@ -59,7 +58,7 @@ func TestRoutePolicyIsSwappedLive(t *testing.T) {
 	hear := func(word, answer string) {
 		t.Helper()
 		ann.send("PRIVMSG #flynn :flynn: please " + word)
-		ann.await(answer, 10*time.Second)
+		ann.await(answer, patience)
 	}
 	hear("deploy", "coder speaking")
 	hear("rest", "helper speaking")
@@ -139,7 +138,7 @@ kinds = ["tool"]
 	ann, bob := newPerson(t, addr, "ann"), newPerson(t, addr, "bob")
 	ann.meet()
 	bob.send("PRIVMSG flynn :!sh curl http://127.0.0.1:9/")
-	bob.await("refused: a policy denies this call: guard-tools: only the owner's agent reaches the network: curl", 10*time.Second)
+	bob.await("refused: a policy denies this call: guard-tools: only the owner's agent reaches the network: curl", patience)
 	if waiting := ask[[]gateway.Approval](s, "/api/v1/approvals"); len(waiting) > 0 {
 		t.Errorf("a person is asked about a denied call: %+v", waiting)
 	}
@@ -158,7 +157,7 @@ kinds = ["tool"]
 	if _, err := s.call("/api/v1/approvals/"+waiting[0].ID, map[string]bool{"grant": true}); err != nil {
 		t.Fatal(err)
 	}
-	ann.await("it ran", 10*time.Second)
+	ann.await("it ran", patience)
 }
 
 // copyPolicy builds a policy of this repository in a folder of the site, as somebody would who took its source.

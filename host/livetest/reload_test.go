@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/model/modeltest"
@@ -114,18 +113,18 @@ func TestChannelsComeAndGo(t *testing.T) {
 	s.generation(2)
 	ann.meet()
 	ann.send("PRIVMSG #flynn :flynn: hello")
-	ann.await("You said: hello", 10*time.Second)
+	ann.await("You said: hello", patience)
 
 	s.write("flynn.toml", strings.Replace(with, `channels = ["#flynn"]`, `channels = ["#flynn", "#other"]`, 1))
 	s.generation(3)
-	ann.await(" QUIT ", 10*time.Second)
+	ann.await(" QUIT ", patience)
 	ann.meet()
 	ann.send("PRIVMSG #flynn :flynn: hello again")
-	ann.await("You said: hello again", 10*time.Second)
+	ann.await("You said: hello again", patience)
 
 	s.write("flynn.toml", without)
 	s.generation(4)
-	ann.await(" QUIT ", 10*time.Second)
+	ann.await(" QUIT ", patience)
 	s.eventually("nothing of the channel is left", func() error {
 		if pids, left := s.children(), s.status().Channels; len(pids)+len(left) > 0 {
 			return fmt.Errorf("processes %v, channels %+v", pids, left)

@@ -53,8 +53,8 @@ func TestOrderlyShutdown(t *testing.T) {
 	}
 
 	s.start()
-	ann.await("PRIVMSG ann :You said: the answer", 20*time.Second)
-	bob.await("PRIVMSG bob :The host was restarted while this call ran.", 20*time.Second)
+	ann.await("PRIVMSG ann :You said: the answer", patience)
+	bob.await("PRIVMSG bob :The host was restarted while this call ran.", patience)
 	ann.quiet("PRIVMSG ann", 300*time.Millisecond)
 	bob.quiet("PRIVMSG bob", 300*time.Millisecond)
 }

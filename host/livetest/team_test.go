@@ -43,35 +43,35 @@ func TestTeamExample(t *testing.T) {
 				continue
 			}
 			p.send("JOIN " + room)
-			p.await(" 366 ", 10*time.Second)
+			p.await(" 366 ", patience)
 		}
 	}
 	ann.meetIn("#lounge", "flynn")
 	ann.meetIn("#workshop", "workshop")
 
 	bob.send("PRIVMSG #lounge :flynn: hello")
-	bob.await("You said: hello", 20*time.Second)
+	bob.await("You said: hello", patience)
 
 	bob.send("PRIVMSG #workshop :workshop: !sh echo in-$((40+2))")
-	asked := ann.await("PRIVMSG #approvals", 60*time.Second)
+	asked := ann.await("PRIVMSG #approvals", patience)
 	for !strings.Contains(asked, "/approve ") {
-		asked = ann.await("PRIVMSG #approvals", 20*time.Second)
+		asked = ann.await("PRIVMSG #approvals", patience)
 	}
 	id := regexp.MustCompile(`/approve ([A-Z0-9]+)`).FindStringSubmatch(asked)[1]
 	ann.send("PRIVMSG #approvals :flynn: /approve " + id)
-	bob.await("in-42", 60*time.Second)
+	bob.await("in-42", patience)
 
 	bob.send(`PRIVMSG #lounge :flynn: !tool agent.delegate {"agent":"coder","task":"!sh id"}`)
-	bob.await("not offered", 20*time.Second)
+	bob.await("not offered", patience)
 	bob.send(`PRIVMSG #lounge :flynn: !tool agent.delegate {"agent":"researcher","task":"look it up"}`)
-	bob.await("You said: look it up", 20*time.Second)
+	bob.await("You said: look it up", patience)
 
 	eve.send("PRIVMSG flynn :hello")
-	code := regexp.MustCompile(`\b[A-Z0-9]{4}-?[A-Z0-9]{4}\b`).FindString(eve.await("PRIVMSG eve ", 20*time.Second))
+	code := regexp.MustCompile(`\b[A-Z0-9]{4}-?[A-Z0-9]{4}\b`).FindString(eve.await("PRIVMSG eve ", patience))
 	ann.send("PRIVMSG #lounge :flynn: /pair " + code)
-	ann.await("lounge:eve", 20*time.Second)
+	ann.await("lounge:eve", patience)
 	eve.send("PRIVMSG flynn :hello again")
-	eve.await("You said: hello again", 20*time.Second)
+	eve.await("You said: hello again", patience)
 }
 
 // meetIn waits until somebody is in a channel.
@@ -79,7 +79,7 @@ func (p *person) meetIn(room, nick string) {
 	p.t.Helper()
 	for range 500 {
 		p.send("NAMES " + room)
-		line := p.await(" 353 ", 10*time.Second)
+		line := p.await(" 353 ", patience)
 		if strings.Contains(line, room) && strings.Contains(line[strings.LastIndex(line, ":"):], nick) {
 			return
 		}

@@ -63,8 +63,8 @@ func TestPluginDiesWithItsHost(t *testing.T) {
 	}
 	_ = host.Wait()
 	for alive(pid) {
-		if time.Since(begin) > time.Second {
-			t.Fatal("the plugin lives 1 s after its host was killed")
+		if time.Since(begin) > patience {
+			t.Fatalf("the plugin lives %s after its host was killed", patience)
 		}
 		time.Sleep(time.Millisecond) // a poll, not a synchronisation
 	}
@@ -106,7 +106,7 @@ func TestLifelineAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = cmd.Wait()
-	if took := time.Since(begin); took > time.Second {
+	if took := time.Since(begin); took > patience {
 		t.Errorf("the plugin took %v to end", took)
 	}
 	if err == nil {

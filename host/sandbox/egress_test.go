@@ -147,7 +147,7 @@ func TestEgressFloodStarvesNobody(t *testing.T) {
 		if r := run(t, s, machine.Command{Script: "wget -q -O - http://files.example/hello"}); string(r.Stdout) != "hello" {
 			t.Fatalf("got %q %q", r.Stdout, r.Stderr)
 		}
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took > 20*time.Second {
 			t.Errorf("a command took %v beside the floods", took)
 		}
 	}

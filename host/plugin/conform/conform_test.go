@@ -250,7 +250,7 @@ func TestEveryCheckHasItsLimit(t *testing.T) {
 	if err != nil || report.Results[0].Outcome != Fail || !strings.Contains(report.Results[0].Detail, "did not come to an end within 500ms") {
 		t.Errorf("got %+v, %v", report, err)
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("it took %v", took)
 	}
 }

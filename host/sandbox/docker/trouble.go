@@ -49,7 +49,7 @@ func (d *Driver) refused(doing string, err error) error {
 	switch {
 	case strings.Contains(words, "no space left on device"), strings.Contains(words, "disk quota exceeded"):
 		return d.unavailable("the disk of the engine at %s is full, it cannot %s: make room, for example with: docker system prune", d.address, doing)
-	case strings.Contains(words, "containerd.sock"), strings.Contains(words, "transport is closing"):
+	case strings.Contains(words, "containerd.sock"), strings.Contains(words, "transport is closing"), strings.Contains(words, "connection closed: unavailable"):
 		return d.unavailable("the engine at %s has lost its containerd, it cannot %s: restart it", d.address, doing)
 	case strings.Contains(words, "invalid runtime name"):
 		return d.unavailable("the engine at %s has no such runtime: %s: register it there, or change runtime in [sandbox]", d.address, words)
