@@ -116,11 +116,13 @@ func (h *Host) setTools(old, next *config.Config) {
 	lineup[config.ToolProvider]{
 		host: h, enabled: func(c config.ToolProvider) bool { return c.Enabled }, same: sameProcess, ended: h.releaseServer,
 		start: func(name string, c config.ToolProvider) error {
-			settings, err := h.encloseServer(name, c)
-			if err != nil {
+			i := plugin.Instance{
+				Name: name, Plugin: c.Plugin, Kind: plugin.Tools, Settings: c.Settings, Secrets: reveal(c.Secrets),
+				Grant: plugin.Grant{Read: c.Read, Write: c.Write, Network: c.Network, Memory: int64(c.MemoryLimit)},
+			}
+			if err := h.encloseServer(name, c, &i); err != nil {
 				return err
 			}
-			i := plugin.Instance{Name: name, Plugin: c.Plugin, Kind: plugin.Tools, Settings: settings, Secrets: reveal(c.Secrets)}
 			return h.plugins.Add(i, h.provider(name))
 		},
 	}.set(before, next.Tools)
@@ -130,7 +132,9 @@ func (h *Host) setTools(old, next *config.Config) {
 }
 
 func sameProcess(a, b config.ToolProvider) bool {
-	return a.Plugin == b.Plugin && a.Enabled == b.Enabled && a.Sandbox == b.Sandbox && reflect.DeepEqual(a.Settings, b.Settings) && maps.Equal(a.Secrets, b.Secrets)
+	return a.Plugin == b.Plugin && a.Enabled == b.Enabled && a.Sandbox == b.Sandbox && reflect.DeepEqual(a.Settings, b.Settings) &&
+		maps.Equal(a.Secrets, b.Secrets) && slices.Equal(a.Read, b.Read) && slices.Equal(a.Write, b.Write) && slices.Equal(a.Network, b.Network) &&
+		a.MemoryLimit == b.MemoryLimit
 }
 
 // ownFamilies are the first parts of the names of Flynn's own tools, which no provider may have.

@@ -35,7 +35,8 @@ type running struct {
 	measures []Measure
 	host     *Host
 	output   *output
-	remove   func() // kills, waits, removes the sockets
+	remove   func()       // kills, waits, removes the sockets
+	group    *memoryGroup // nil without one
 	grant    grant
 	log      *slog.Logger
 	pace     pace
@@ -60,6 +61,10 @@ func (r *running) failure() error {
 	if h := r.tooHeavy.Load(); h != nil {
 		return h
 	}
+	if r.group != nil && r.runner.exit != nil && r.group.exceeded() {
+		return fmt.Errorf("the process was ended: with what it has started it used more than %d MiB of memory (memory_limit of its instance, or twice run.memory of plugin.toml)",
+			r.instance.hardLimit(r.manifest)>>20)
+	}
 	how := "exit status 0"
 	if r.runner.exit != nil {
 		how = r.runner.exit.Error()
@@ -74,7 +79,7 @@ func (r *running) failure() error {
 // operator has seen and what the host decides by.
 func (r *running) describe(ctx context.Context) error {
 	r.stdio.Go(r.drainStdio)
-	if r.runner != nil { // else the process is not ours
+	if r.runner != nil && !r.weighed() { // without a runner the process is not ours
 		r.stdio.Go(r.weigh)
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.pace.describe)
