@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
@@ -165,33 +164,20 @@ func (s *pluginSender) result(r plugin.SendResult, err error) (channel.Result, e
 	return channel.Result{Outcome: r.Outcome, PlatformIDs: r.PlatformIDs, RetryAfter: r.RetryAfter}, nil
 }
 
-// setChannels brings the running plugins in line with a configuration: what is gone or has changed ends, what is new starts.
+// setChannels brings the running channels in line with a configuration.
 func (h *Host) setChannels(old, next *config.Config) {
 	h.keepHooks(next)
 	var before map[string]config.Channel
 	if old != nil {
 		before = old.Channels
 	}
-	for _, name := range slices.Sorted(maps.Keys(before)) {
-		if was := before[name]; was.Enabled && !same(was, next.Channels[name]) {
-			if err := h.plugins.Remove(name); err != nil {
-				h.log.Error("stop channel", "channel", name, "error", err)
-			}
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(next.Channels)) {
-		c := next.Channels[name]
-		if same(before[name], c) {
-			h.release(name)
-		}
-		if !c.Enabled || same(before[name], c) {
-			continue
-		}
-		i := plugin.Instance{Name: name, Plugin: c.Plugin, Kind: plugin.Channel, Settings: c.Settings, Secrets: reveal(c.Secrets), Critical: c.Critical}
-		if err := h.plugins.Add(i, &adapter{host: h, name: name}); err != nil {
-			h.log.Error("start channel", "channel", name, "error", err)
-		}
-	}
+	lineup[config.Channel]{
+		host: h, enabled: func(c config.Channel) bool { return c.Enabled }, same: same,
+		start: func(name string, c config.Channel) error {
+			i := plugin.Instance{Name: name, Plugin: c.Plugin, Kind: plugin.Channel, Settings: c.Settings, Secrets: reveal(c.Secrets), Critical: c.Critical}
+			return h.plugins.Add(i, &adapter{host: h, name: name})
+		},
+	}.set(before, next.Channels)
 }
 
 // reveal opens the secrets of an instance for its process, which alone gets them.
@@ -201,19 +187,6 @@ func reveal(secrets map[string]config.Secret) map[string]string {
 		open[key] = s.Reveal()
 	}
 	return open
-}
-
-// release gives a quarantined channel another chance: who asks for a reload may have mended what was wrong with its plugin.
-func (h *Host) release(name string) {
-	for _, s := range h.plugins.Status() {
-		if s.Name != name || s.State != plugin.Quarantined {
-			continue
-		}
-		h.log.Info("quarantined channel gets another chance", "channel", name)
-		if err := h.plugins.Restart(name); err != nil {
-			h.log.Error("restart channel", "channel", name, "error", err)
-		}
-	}
 }
 
 func same(a, b config.Channel) bool {

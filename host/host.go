@@ -191,7 +191,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.plugins, err = plugin.New(plugin.Config{
 		Services: h.services, Attach: h.attach,
 		Dir: c.Plugins.Dir, StateDir: filepath.Join(c.Store.Dir, "state"), DevPaths: c.Plugins.DevPaths, Log: h.log,
-		OnState: h.metrics.pluginState, OnCall: h.metrics.pluginCall, Contain: h.containment(c),
+		OnState: h.metrics.pluginState, OnCall: h.metrics.pluginCall, Contain: h.containment(c), Where: h.settingAt,
 	}); err != nil {
 		return err
 	}

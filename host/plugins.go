@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
@@ -65,6 +66,24 @@ func pluginError(err error) error {
 		return fmt.Errorf("%w: %w", store.ErrNotFound, err)
 	}
 	return err
+}
+
+// settingAt is where the setting of an instance stands in the file, or the table that it would stand in.
+func (h *Host) settingAt(kind plugin.Kind, instance, path string) string {
+	table := "channels"
+	if kind == plugin.Tools {
+		table = "tools"
+	}
+	c, key := h.holder.Current(), []string{table, instance}
+	if path != "" {
+		key = append(key, strings.Split(path, ".")...)
+	}
+	for ; len(key) > 1; key = key[:len(key)-1] {
+		if line := c.Line(key...); line > 0 {
+			return fmt.Sprintf("%s:%d: ", c.Path, line)
+		}
+	}
+	return c.Path + ": "
 }
 
 // containment is how plugins are held in. What they must not read is tried with the configuration, the database and the token.

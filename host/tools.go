@@ -106,41 +106,26 @@ func (h *Host) withTools(g *generation) (*generation, error) {
 	return &next, nil
 }
 
-// setTools brings the running providers in line with a configuration, as setChannels does with channels. Their rules are no matter of
-// the process: they are in force with the generation.
+// setTools brings the running providers in line with a configuration. Their rules are no matter of the process: they are in force
+// with the generation.
 func (h *Host) setTools(old, next *config.Config) {
 	var before map[string]config.ToolProvider
 	if old != nil {
 		before = old.Tools
 	}
-	for _, name := range slices.Sorted(maps.Keys(before)) {
-		if was := before[name]; was.Enabled && !sameProcess(was, next.Tools[name]) {
-			if err := h.plugins.Remove(name); err != nil {
-				h.log.Error("stop provider of tools", "provider", name, "error", err)
+	lineup[config.ToolProvider]{
+		host: h, enabled: func(c config.ToolProvider) bool { return c.Enabled }, same: sameProcess, ended: h.releaseServer,
+		start: func(name string, c config.ToolProvider) error {
+			i := plugin.Instance{
+				Name: name, Plugin: c.Plugin, Kind: plugin.Tools, Settings: c.Settings, Secrets: reveal(c.Secrets),
+				Grant: plugin.Grant{Read: c.Read, Write: c.Write, Network: c.Network, Memory: int64(c.MemoryLimit)},
 			}
-			h.releaseServer(name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(next.Tools)) {
-		c := next.Tools[name]
-		if sameProcess(before[name], c) {
-			h.release(name)
-		}
-		if !c.Enabled || sameProcess(before[name], c) {
-			continue
-		}
-		i := plugin.Instance{
-			Name: name, Plugin: c.Plugin, Kind: plugin.Tools, Settings: c.Settings, Secrets: reveal(c.Secrets),
-			Grant: plugin.Grant{Read: c.Read, Write: c.Write, Network: c.Network, Memory: int64(c.MemoryLimit)},
-		}
-		err := h.encloseServer(name, c, &i)
-		if err == nil {
-			err = h.plugins.Add(i, h.provider(name))
-		}
-		if err != nil {
-			h.log.Error("start provider of tools", "provider", name, "error", err)
-		}
-	}
+			if err := h.encloseServer(name, c, &i); err != nil {
+				return err
+			}
+			return h.plugins.Add(i, h.provider(name))
+		},
+	}.set(before, next.Tools)
 	if len(next.Tools) > 0 {
 		h.refreshTools() // a list may have changed while the configuration was made ready
 	}

@@ -72,6 +72,13 @@ func (o *output) json(v any) error {
 	return enc.Encode(v)
 }
 
+// value prints v as one line of a stream of JSON values.
+func (o *output) value(v any) error {
+	enc := json.NewEncoder(o.out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
 // line prints one line for people to stdout.
 func (o *output) line(format string, args ...any) { fmt.Fprintf(o.out, format+"\n", args...) }
 

@@ -156,7 +156,7 @@ func awaitVerdict(ctx context.Context, store *plugin.Store, name, version string
 		case r.Active == version:
 			return nil
 		case len(r.Rejected) > 0 && r.Rejected[0].Version == version:
-			return fmt.Errorf("plugin %s stays at %s: %s", name, r.Active, r.Rejected[0].Why)
+			return fmt.Errorf("plugin %s stays at %s, which goes on: %s: when that is mended, run the same command again", name, r.Active, r.Rejected[0].Why)
 		default:
 			return fmt.Errorf("plugin %s stays at %s: the upgrade was called off", name, r.Active)
 		}

@@ -124,9 +124,20 @@ func showInstances(out *output, running []gateway.PluginStatus) error {
 		if i.Login {
 			said = "run flynn plugin login " + i.Name
 		}
-		rows = append(rows, []string{i.Name, i.Plugin, i.Version, i.State, pid, strconv.Itoa(i.Restarts), said})
+		rows = append(rows, []string{i.Name, i.Plugin, i.Version, i.State, pid, strconv.Itoa(i.Restarts), notHeld(i), said})
 	}
-	return out.table([]string{"INSTANCE", "PLUGIN", "VERSION", "STATE", "PID", "RESTARTS", "DETAIL"}, rows)
+	return out.table([]string{"INSTANCE", "PLUGIN", "VERSION", "STATE", "PID", "RESTARTS", "NOT HELD", "DETAIL"}, rows)
+}
+
+// notHeld names the measures of containment that do not hold a process in; flynn plugin info says why.
+func notHeld(i gateway.PluginStatus) string {
+	var off []string
+	for _, m := range i.Containment {
+		if !m.On {
+			off = append(off, m.Name)
+		}
+	}
+	return strings.Join(off, ", ")
 }
 
 // pluginAccount is all that info says.
@@ -225,6 +236,9 @@ func pluginLogs(ctx context.Context, cmd *cli.Command) error {
 			return err
 		}
 		for _, l := range lines {
+			if gone := l.Seq - last - 1; last > 0 && gone > 0 {
+				out.warn("%d lines came too fast and are gone", gone)
+			}
 			last = l.Seq
 			if err := showLine(out, l); err != nil {
 				return err
@@ -243,7 +257,7 @@ func pluginLogs(ctx context.Context, cmd *cli.Command) error {
 
 func showLine(out *output, l gateway.PluginLine) error {
 	if out.asJSON {
-		return out.json(l)
+		return out.value(l)
 	}
 	out.line("%s %-5s %s", l.Time.Local().Format("2006-01-02 15:04:05.000"), l.Level, cell(l.Text))
 	return nil

@@ -48,6 +48,8 @@ type Config struct {
 	Services *service.Server
 	Log      *slog.Logger
 
+	// Where says where the setting of an instance stands, such as "flynn.toml:12: "; nil says nothing.
+	Where func(kind Kind, instance, path string) string
 	// OnState is called with every change of an instance's state, one at a time per instance. It must not block.
 	OnState func(Status)
 	// OnCall is called after every call to a plugin. It must not block.

@@ -193,7 +193,11 @@ func (r *running) fieldErrors(list []*pluginv1.FieldError) error {
 	for _, e := range list[:min(len(list), maxFieldErrors)] {
 		path, _ := bounded(e.GetPath(), maxID)
 		text, _ := bounded(e.GetMessage(), maxDetail)
-		wrong = append(wrong, r.output.mask.Replace(FieldError{r.instance.Name, r.instance.Kind, path, text}.Error()))
+		said := r.output.mask.Replace(FieldError{r.instance.Name, r.instance.Kind, path, text}.Error())
+		if where := r.host.config.Where; where != nil {
+			said = where(r.instance.Kind, r.instance.Name, path) + said
+		}
+		wrong = append(wrong, said)
 	}
 	return permanent{errors.New(strings.Join(wrong, "; "))}
 }
