@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -99,16 +100,6 @@ func (a *actor) spy(c channel.Config) {
 		}
 	}
 	c.Log.Info("spy", "did", "limits", "got", fmt.Sprint(files.Max, core.Max, facts, os.Getenv(cellEnv)))
-}
-
-// launcher is the test binary in that part.
-func testLauncher(t testing.TB) []string {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return []string{self, "contain"}
 }
 
 // spied runs the spy and returns what it logged: what it did, and what it got.
@@ -260,6 +251,56 @@ func TestTheKernelEndsALeak(t *testing.T) {
 				t.Errorf("%s is left", dirs)
 			}
 		})
+	}
+}
+
+// TestWhoLeavesTheProcessGroupEndsWithThePlugin has one that starts a process in a session of its own, which no signal to the plugin's
+// process group reaches.
+func TestWhoLeavesTheProcessGroupEndsWithThePlugin(t *testing.T) {
+	s := startContained(t, map[string]string{"actor": makePack(t, "deserter", packOptions{})}, Containment{Launcher: testLauncher(t)})
+	s.add(Instance{Name: "one", Plugin: "actor"}, &listener{})
+	s.await("one", Ready)
+	if s.groups == nil {
+		need.Part(t, "memory control group", errors.New(s.noGroups))
+	}
+	s.awaitLog("deserter ")
+	_, rest, _ := strings.Cut(s.log.String(), `"deserter `)
+	pid, err := strconv.Atoi(rest[:strings.IndexByte(rest, '"')])
+	if err != nil || !alive(pid) {
+		t.Fatalf("no deserter: %d, %v", pid, err)
+	}
+	if err := s.Remove("one"); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(patience); alive(pid); time.Sleep(time.Millisecond) { // a poll, not a synchronisation
+		if time.Now().After(deadline) {
+			t.Fatal("the deserter is still there")
+		}
+	}
+}
+
+// TestNextHostEndsWhatAKilledOneLeft has a plugin whose child outlives both.
+func TestNextHostEndsWhatAKilledOneLeft(t *testing.T) {
+	run := shortDir(t)
+	killedHost(t, "deserter", run, testLauncher(t)[0])
+	own, files, err := ownGroup("/proc/self/cgroup", "/proc/self/mountinfo")
+	dir := filepath.Join(own, memoryGroupName(run+"/r"))
+	if _, serr := os.Stat(dir); err != nil || serr != nil {
+		need.Part(t, "memory control group", errors.Join(err, serr))
+	}
+	left := func() (pids []int) {
+		groups, _ := filepath.Glob(dir + "/*/" + groupMembers)
+		for _, name := range groups {
+			pids = append(pids, (&memoryGroup{dir: filepath.Dir(name), files: files}).members()...)
+		}
+		return pids
+	}
+	if len(left()) == 0 {
+		t.Fatal("nothing is left")
+	}
+	sweepGroups(run)
+	if pids := left(); len(pids) > 0 {
+		t.Errorf("%v are still there", pids)
 	}
 }
 
