@@ -91,7 +91,7 @@ func (s *Server) admit(next http.Handler) http.Handler {
 		}
 		// Host passed the guard, so it is safe to name here; older browsers do not count ws: as 'self'.
 		w.Header().Set("Content-Security-Policy", policyHeader+"; connect-src 'self' ws://"+r.Host+" wss://"+r.Host)
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		r.Body = http.MaxBytesReader(w, r.Body, bodyLimit(r))
 		next.ServeHTTP(w, r)
 	})
 }

@@ -94,6 +94,11 @@ func (r *running) describe(ctx context.Context) error {
 	return nil
 }
 
+// wireKinds are the kinds on the wire.
+func wireKinds() map[Kind]pluginv1.Kind {
+	return map[Kind]pluginv1.Kind{Channel: pluginv1.Kind_KIND_CHANNEL, Tools: pluginv1.Kind_KIND_TOOLS}
+}
+
 // disagreements says in which respects a process is not what its manifest says. The schema is given by its digest.
 func disagreements(m Manifest, schema string, d *pluginv1.DescribeResponse) []string {
 	var out []string
@@ -109,7 +114,7 @@ func disagreements(m Manifest, schema string, d *pluginv1.DescribeResponse) []st
 	if d.GetConfigSchemaDigest() != schema {
 		out = append(out, fmt.Sprintf("config.schema %q is not the schema that the process was built with", m.Config.Schema))
 	}
-	for kind, wire := range map[Kind]pluginv1.Kind{Channel: pluginv1.Kind_KIND_CHANNEL, Tools: pluginv1.Kind_KIND_TOOLS} {
+	for kind, wire := range wireKinds() {
 		if has := slices.Contains(d.GetKinds(), wire); has != slices.Contains(m.Kinds, kind) {
 			out = append(out, fmt.Sprintf("kinds are %v, but the process says %v", m.Kinds, d.GetKinds()))
 			break
@@ -144,6 +149,7 @@ func (r *running) configure(ctx context.Context) error {
 		LogLevel:     logLevel(r.log),
 		HostEndpoint: endpoint,
 		HostToken:    token,
+		Kind:         wireKinds()[r.instance.Kind],
 	})
 	if status.Code(err) == codes.InvalidArgument {
 		return permanent{err}

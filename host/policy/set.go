@@ -134,10 +134,10 @@ func (s *Set) route(ctx context.Context, q *query, agents []string, records []Re
 		var v verdict
 		l.ask(ctx, q, r, &v)
 		if l.route(&v, agents, r, &answer); answer.Decided {
-			break
+			return answer, records
 		}
 	}
-	return answer, records
+	return RouteAnswer{}, records
 }
 
 // another adds an empty record.

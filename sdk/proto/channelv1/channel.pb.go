@@ -1062,7 +1062,8 @@ func (x *Conversation) GetParent() string {
 // Sender is who did something.
 type Sender struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The platform's stable identifier, at most 256 bytes. Never a display name where there is anything better.
+	// The platform's stable identifier, at most 256 bytes. Never a display name where there is anything better. One that begins with "?"
+	// says that nobody has verified who it is: the host gives no rights to it.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// What people see. The sender can change it at will.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
