@@ -120,8 +120,11 @@ func hand(own string) error {
 	}
 	inside := filepath.Join(own, "flynn-host")
 	members, rerr := os.ReadFile(filepath.Join(own, groupMembers))
-	if rerr != nil || strings.TrimSpace(string(members)) != strconv.Itoa(os.Getpid()) {
+	switch {
+	case rerr != nil || strings.TrimSpace(string(members)) != strconv.Itoa(os.Getpid()):
 		return errors.New("the host is not alone in its control group")
+	case os.Geteuid() == 0 && !delegated(own):
+		return errors.New("its control group is systemd's: write Delegate=yes into the unit")
 	}
 	if err := os.Mkdir(inside, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -130,6 +133,17 @@ func hand(own string) error {
 		return err
 	}
 	return control(own)
+}
+
+// delegated tells whether systemd leaves what is below a group to who runs in it. Others than root could not write there otherwise.
+func delegated(own string) bool {
+	for _, attr := range []string{"user.delegate", "trusted.delegate"} {
+		value := make([]byte, 1)
+		if n, err := unix.Getxattr(own, attr, value); err == nil && string(value[:n]) == "1" {
+			return true
+		}
+	}
+	return false
 }
 
 func control(dir string) error { return setGroup(dir, "cgroup.subtree_control", "+memory") }
