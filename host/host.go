@@ -24,6 +24,7 @@ import (
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/command"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/door"
 	"github.com/flynnhost/flynn/host/egresslog"
 	"github.com/flynnhost/flynn/host/elevate"
 	"github.com/flynnhost/flynn/host/gateway"
@@ -149,6 +150,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.media, err = h.openMedia(c); err != nil {
 		return err
 	}
+	h.fetchers.attach(door.OpenAI, keptFiles{h.media})
 	registry := prometheus.NewRegistry()
 	h.metrics = newMetrics(registry)
 	registry.MustRegister(breakers{h.modelStatus})

@@ -226,7 +226,15 @@ func sessionDelete(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	return changeSessions(ctx, cmd, func(a store.Archive) error { return noSession(key, a.DeleteSession(ctx, key)) })
+	cfg, err := loadConfig(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	left, err := host.DeleteSession(ctx, cfg, key)
+	if left != nil {
+		newOutput(ctx, cmd).warn("its containers and volumes are removed at the next start: %v", left)
+	}
+	return noSession(key, err)
 }
 
 func changeSessions(ctx context.Context, cmd *cli.Command, do func(store.Archive) error) error {

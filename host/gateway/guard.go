@@ -110,3 +110,14 @@ func secureHeaders(h http.Header) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 }
+
+// bodyLimit is how many bytes a request may have.
+func bodyLimit(r *http.Request) int64 {
+	switch {
+	case r.URL.Path == ImportPath:
+		return MaxImport
+	case strings.HasPrefix(r.URL.Path, "/v1/"):
+		return maxProgramBody
+	}
+	return maxBody
+}

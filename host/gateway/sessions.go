@@ -52,11 +52,3 @@ func (s *Server) importSession(w http.ResponseWriter, r *http.Request) {
 		s.answer(w, info, err)
 	}
 }
-
-// bodyLimit is how many bytes a request may have.
-func bodyLimit(r *http.Request) int64 {
-	if r.URL.Path == ImportPath {
-		return MaxImport
-	}
-	return maxBody
-}
