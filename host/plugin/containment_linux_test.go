@@ -279,31 +279,6 @@ func TestWhoLeavesTheProcessGroupEndsWithThePlugin(t *testing.T) {
 	}
 }
 
-// TestNextHostEndsWhatAKilledOneLeft has a plugin whose child outlives both.
-func TestNextHostEndsWhatAKilledOneLeft(t *testing.T) {
-	run := shortDir(t)
-	killedHost(t, "deserter", run, testLauncher(t)[0])
-	own, files, err := ownGroup("/proc/self/cgroup", "/proc/self/mountinfo")
-	dir := filepath.Join(own, memoryGroupName(run+"/r"))
-	if _, serr := os.Stat(dir); err != nil || serr != nil {
-		need.Part(t, "memory control group", errors.Join(err, serr))
-	}
-	left := func() (pids []int) {
-		groups, _ := filepath.Glob(dir + "/*/" + groupMembers)
-		for _, name := range groups {
-			pids = append(pids, (&memoryGroup{dir: filepath.Dir(name), files: files}).members()...)
-		}
-		return pids
-	}
-	if len(left()) == 0 {
-		t.Fatal("nothing is left")
-	}
-	sweepGroups(run)
-	if pids := left(); len(pids) > 0 {
-		t.Errorf("%v are still there", pids)
-	}
-}
-
 // memoryGroupOf is the group that a process is in.
 func memoryGroupOf(t *testing.T, pid int) *memoryGroup {
 	t.Helper()
