@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,12 +73,17 @@ func (h *Host) group(name string, limit int64) (g *memoryGroup, dir, why string)
 	return g, g.dir, ""
 }
 
+// memoryGroupName is another one for each host of a machine, and the same one at the next start, which sweeps what was left.
+func memoryGroupName(runDir string) string {
+	return fmt.Sprintf("flynn-%x", sha256.Sum256([]byte(runDir)))[:len("flynn-")+16]
+}
+
 // openGroups makes the host's own control group, where processes are held in and the system allows it.
 func (h *Host) openGroups() (end func()) {
 	if len(h.config.Contain.Launcher) == 0 {
 		return func() {}
 	}
-	g, err := openMemoryGroups(filepath.Base(h.config.RunDir))
+	g, err := openMemoryGroups(memoryGroupName(h.config.RunDir))
 	if err != nil {
 		h.noGroups = err.Error()
 		h.log.Info("plugins have no control groups: what they start is not counted", "reason", err)

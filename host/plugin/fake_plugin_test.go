@@ -111,6 +111,13 @@ func (a *actor) Run(ctx context.Context, in channel.Inbox) error {
 		return a.batch(ctx, in)
 	case "leak":
 		go leak() // ends with the process
+	case "deserter":
+		sleeper := exec.Command("sleep", "1000")
+		sleeper.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := sleeper.Start(); err != nil {
+			return err
+		}
+		fmt.Fprintln(os.Stderr, "deserter", sleeper.Process.Pid)
 	case "leak-below": // in a process that it starts
 		self, err := os.Executable()
 		if err != nil {

@@ -88,10 +88,7 @@ func buildPulse(b *testing.B) string {
 }
 
 // meter takes what a channel delivers, and measures.
-type meter struct {
-	f    figures
-	last time.Duration
-}
+type meter struct{ f figures }
 
 func (m *meter) take(text string, now time.Time) {
 	at, took, _ := strings.Cut(text, " ")

@@ -145,6 +145,16 @@ func startContained(t testing.TB, dev map[string]string, contain Containment) *s
 	return s
 }
 
+// testLauncher is the test binary in the part of the launcher.
+func testLauncher(t testing.TB) []string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{self, "contain"}
+}
+
 // end stops the host and shows its log if the test failed.
 func (s *stage) end() {
 	s.stop()

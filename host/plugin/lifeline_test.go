@@ -19,7 +19,12 @@ import (
 // playHost is the test binary as a host with one plugin. It tells the plugin's pid and never ends.
 func playHost(dir string) {
 	pack, run, _ := strings.Cut(dir, ",")
-	h, err := New(Config{Dir: run + "/plugins", RunDir: run + "/r", DevPaths: map[string]string{"actor": pack}})
+	run, launcher, _ := strings.Cut(run, ",")
+	c := Config{Dir: run + "/plugins", RunDir: run + "/r", DevPaths: map[string]string{"actor": pack}}
+	if launcher != "" {
+		c.Contain.Launcher = []string{launcher, "contain"}
+	}
+	h, err := New(c)
 	if err != nil {
 		panic(err)
 	}
@@ -35,13 +40,30 @@ func playHost(dir string) {
 }
 
 func TestPluginDiesWithItsHost(t *testing.T) {
-	needProcesses(t)
-	run, err := os.MkdirTemp("", "fr")
-	if err != nil {
-		t.Fatal(err)
+	for name, launcher := range map[string]string{"plain": "", "held in": testLauncher(t)[0]} {
+		t.Run(name, func(t *testing.T) {
+			run := shortDir(t)
+			pid := killedHost(t, "good", run, launcher)
+			begin := time.Now()
+			for alive(pid) {
+				if time.Since(begin) > patience {
+					t.Fatalf("the plugin lives %v after its host was killed", patience)
+				}
+				time.Sleep(time.Millisecond) // a poll, not a synchronisation
+			}
+			t.Logf("gone after %v", time.Since(begin).Round(time.Millisecond))
+			if launcher != "" {
+				sweepGroups(run)
+			}
+		})
 	}
-	defer os.RemoveAll(run)
-	host := exec.Command(os.Args[0], "host:"+makePack(t, "good", packOptions{})+","+run)
+}
+
+// killedHost runs a host with one plugin until that is ready, kills the host, and returns the plugin's number.
+func killedHost(t *testing.T, mode, run, launcher string) (pid int) {
+	t.Helper()
+	needProcesses(t)
+	host := exec.Command(os.Args[0], "host:"+makePack(t, mode, packOptions{})+","+run+","+launcher)
 	out, err := host.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -53,22 +75,21 @@ func TestPluginDiesWithItsHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil || !alive(pid) {
+	if pid, err = strconv.Atoi(strings.TrimSpace(line)); err != nil || !alive(pid) {
 		t.Fatalf("no plugin: %q, %v", line, err)
 	}
-	begin := time.Now()
 	if err := host.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = host.Wait()
-	for alive(pid) {
-		if time.Since(begin) > patience {
-			t.Fatalf("the plugin lives %s after its host was killed", patience)
-		}
-		time.Sleep(time.Millisecond) // a poll, not a synchronisation
+	return pid
+}
+
+// sweepGroups is what the next host does with the control groups of a killed one.
+func sweepGroups(run string) {
+	if g, err := openMemoryGroups(memoryGroupName(run + "/r")); err == nil {
+		g.close()
 	}
-	t.Logf("gone after %v", time.Since(begin).Round(time.Millisecond))
 }
 
 // alive tells whether a process exists and is not a zombie.

@@ -120,8 +120,11 @@ func hand(own string) error {
 	}
 	inside := filepath.Join(own, "flynn-host")
 	members, rerr := os.ReadFile(filepath.Join(own, groupMembers))
-	if rerr != nil || strings.TrimSpace(string(members)) != strconv.Itoa(os.Getpid()) {
+	switch {
+	case rerr != nil || strings.TrimSpace(string(members)) != strconv.Itoa(os.Getpid()):
 		return errors.New("the host is not alone in its control group")
+	case os.Geteuid() == 0 && !delegated(own):
+		return errors.New("its control group is systemd's: write Delegate=yes into the unit")
 	}
 	if err := os.Mkdir(inside, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -132,18 +135,29 @@ func hand(own string) error {
 	return control(own)
 }
 
+// delegated tells whether systemd leaves what is below a group to who runs in it. Others than root could not write there otherwise.
+func delegated(own string) bool {
+	for _, attr := range []string{"user.delegate", "trusted.delegate"} {
+		value := make([]byte, 1)
+		if n, err := unix.Getxattr(own, attr, value); err == nil && string(value[:n]) == "1" {
+			return true
+		}
+	}
+	return false
+}
+
 func control(dir string) error { return setGroup(dir, "cgroup.subtree_control", "+memory") }
 
 func setGroup(dir, file, value string) error {
 	return os.WriteFile(filepath.Join(dir, file), []byte(value), 0o644)
 }
 
-// sweep removes the groups that a killed host left, in which nothing runs any more.
+// sweep ends what a killed host left in its groups, and removes them.
 func (g *memoryGroups) sweep() {
 	old, _ := os.ReadDir(g.dir)
 	for _, e := range old {
 		if e.IsDir() {
-			_ = os.Remove(filepath.Join(g.dir, e.Name()))
+			(&memoryGroup{dir: filepath.Join(g.dir, e.Name()), files: g.files}).remove()
 		}
 	}
 }
@@ -210,7 +224,8 @@ func (m *memoryGroup) exceeded() bool {
 // groupTime is how long the last processes of a group may take to vanish.
 const groupTime = 200 * time.Millisecond
 
-// remove ends what is left in the group and removes it. A group in which the kernel holds a process stays until the next host sweeps it.
+// remove ends what is left in the group, which may have left the plugin's process group, and removes it. A group in which the kernel holds a
+// process stays until the next host sweeps it.
 func (m *memoryGroup) remove() {
 	m.exceeded()
 	m.mu.Lock()
@@ -219,10 +234,36 @@ func (m *memoryGroup) remove() {
 		return
 	}
 	m.gone = true
+	for late := time.Now().Add(groupTime); os.Remove(m.dir) != nil && time.Now().Before(late); {
+		m.kill()
+		time.Sleep(5 * time.Millisecond) // the kernel tells nobody when the last one is gone
+	}
+}
+
+// kill ends every process in the group.
+func (m *memoryGroup) kill() {
 	if m.files.kill != "" {
 		_ = setGroup(m.dir, m.files.kill, "1")
+		return
 	}
-	for late := time.Now().Add(groupTime); os.Remove(m.dir) != nil && time.Now().Before(late); {
-		time.Sleep(5 * time.Millisecond) // the kernel tells nobody
+	for _, pid := range m.members() {
+		if p, err := unix.PidfdOpen(pid, 0); err == nil {
+			if slices.Contains(m.members(), pid) { // it is still the one that was listed
+				_ = unix.PidfdSendSignal(p, unix.SIGKILL, nil, 0)
+			}
+			_ = unix.Close(p)
+		}
 	}
+}
+
+// members are the processes in the group that this one can name.
+func (m *memoryGroup) members() []int {
+	text, _ := os.ReadFile(filepath.Join(m.dir, groupMembers))
+	var out []int
+	for _, field := range strings.Fields(string(text)) {
+		if pid, err := strconv.Atoi(field); err == nil && pid > 1 && pid != os.Getpid() {
+			out = append(out, pid)
+		}
+	}
+	return out
 }

@@ -234,6 +234,28 @@ func leak() {
 	_ = kept
 }
 
+func TestAPluginThatDoesNotEnd(t *testing.T) {
+	for mode, pack := range map[string]packOptions{
+		"ignore-shutdown": {stop: "300ms"},
+		"never-exits":     {stop: "300ms", tls: "none"}, // neither with its standard input nor by a signal that it can ignore
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			b := newBurden(t, mode, pack)
+			b.add(Instance{Name: "bad", Plugin: "actor"}, &listener{})
+			pid := b.await("bad", Ready).PID
+			b.unharmed()
+			if err := b.Remove("bad"); err != nil {
+				t.Error(err)
+			}
+			if alive(pid) {
+				t.Error("the process is still there")
+			}
+			b.unharmed()
+		})
+	}
+}
+
 func TestReplacedOnDiskWhileItRuns(t *testing.T) {
 	b := newBurden(t, "good", packOptions{})
 	installed, err := b.store.Install(makePack(t, "good", packOptions{}))
