@@ -58,6 +58,8 @@ type Config struct {
 	Hangup <-chan os.Signal
 	// PluginLauncher is the command that runs plugin.Contain; without one plugins are not held in.
 	PluginLauncher []string
+	// Ready is called once, when the host has started; it may be nil.
+	Ready func()
 }
 
 // Host is a running Flynn.
@@ -95,6 +97,7 @@ type Host struct {
 	counts    model.Counts
 	hangup    <-chan os.Signal
 	launcher  []string
+	onReady   func()
 
 	ledger    *provider.Ledger
 	tooling   sync.Mutex // guards providers
@@ -111,7 +114,7 @@ type Host struct {
 func New(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{
 		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), fetchers: newFetchers(), hangup: cfg.Hangup,
-		launcher: cfg.PluginLauncher, attach: cfg.Attach,
+		launcher: cfg.PluginLauncher, attach: cfg.Attach, onReady: cfg.Ready,
 		providers: map[string]*provider.Provider{}, enclosed: map[string]*enclosure{},
 	}
 	var err error
@@ -336,6 +339,9 @@ func (h *Host) Run(ctx context.Context) error {
 	h.ready.Store(true)
 	h.log.Info("ready", "url", h.gateway.Addr().String(), "recovered", len(items), "took", time.Since(h.started).Round(time.Millisecond))
 
+	if h.onReady != nil {
+		h.onReady()
+	}
 	<-ctx.Done()
 	h.ready.Store(false)
 	in.wait()
