@@ -127,6 +127,7 @@ func cliOverrides(p *cli.Config, c config.CLI) {
 	list(&p.Fields.Output, f.Output)
 	list(&p.Fields.CacheRead, f.CacheRead)
 	list(&p.Fields.CacheWrite, f.CacheWrite)
+	list(&p.Fields.Cost, f.Cost)
 	p.Fields.InputHasCache = p.Fields.InputHasCache || f.InputHasCache
 	list(&p.Unknown, c.UnknownSession)
 	list(&p.AuthFiles, c.AuthFiles)

@@ -7,14 +7,17 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // pretended is the program of another agent in the language of the smallest shell: it keeps what it was told by session, speaks JSON, and
@@ -32,7 +35,7 @@ case "$prompt" in
 *break*) echo "it broke" >&2; exit 5 ;;
 *key*) env >"$PWD/env" ;;
 esac
-echo '{"type":"end","result":"message '$(grep -c . "$HOME/sessions/$1")' in '$PWD': '"$(tail -n 1 "$HOME/sessions/$1")"'","usage":{"in":7,"out":3}}'
+echo '{"type":"end","result":"message '$(grep -c . "$HOME/sessions/$1")' in '$PWD': '"$(tail -n 1 "$HOME/sessions/$1")"'","usage":{"in":7,"out":3,"usd":0.25}}'
 `
 
 // cliHome is a host with the agent main of kind cli.
@@ -52,7 +55,7 @@ command = ["sh", "-c", '''%s''', "pretended", "{session}", "new"]
 resume = ["sh", "-c", '''%s''', "pretended", "{session}", "old"]
 session_from = "given"
 output = "json-lines"
-fields = { delta = ["text type=delta"], answer = ["result type=end"], input = ["usage.in"], output = ["usage.out"] }
+fields = { delta = ["text type=delta"], answer = ["result type=end"], input = ["usage.in"], output = ["usage.out"], cost = ["usage.usd"] }
 unknown_session = ["no such session"]
 timeout_seconds = 20
 %s
@@ -250,6 +253,13 @@ func TestAgentOfKindCLI(t *testing.T) {
 		if last := string(steps[len(steps)-1].Data); !strings.Contains(last, `"input":7`) || !strings.Contains(last, `"provider":"cli"`) {
 			t.Errorf("the last step is %s", last)
 		}
+		rows, err := s.host.store.ListUsage(t.Context(), store.UsageFilter{Limit: 1})
+		if err != nil || len(rows) != 1 {
+			t.Fatal(rows, err)
+		}
+		if u := rows[0]; u.Turn != turns[0].ID || u.Agent != "main" || u.Provider != "cli" || u.Input != 7 || u.Output != 3 || u.Cost != 250_000_000 || !u.Estimated {
+			t.Errorf("the row is %+v", u)
+		}
 	})
 	t.Run("the volume goes with the session", func(t *testing.T) {
 		volumes := func() []sandbox.Owned {
@@ -280,12 +290,12 @@ func TestVolumesOfSessionsThatAreGone(t *testing.T) {
 	s.ask("hello")
 	instance := s.host.machines.instance
 	s.end()
-	labels := func(instance string) map[string]string {
-		return map[string]string{sandbox.LabelInstance: instance, sandbox.LabelVolume: cliVolume, sandbox.LabelSession: "web:gone:main"}
-	}
 	other := "other-" + instance
-	for name, of := range map[string]string{"flynn-test-gone-" + instance: instance, "flynn-test-other-" + instance: other} {
-		if err := engine.Driver.EnsureVolume(t.Context(), strings.ToLower(name), labels(of)); err != nil {
+	for _, v := range []struct{ name, instance, session string }{
+		{"flynn-test-gone-" + instance, instance, "web:gone:main"}, {"flynn-test-other-" + instance, other, "web:c:main"},
+	} {
+		labels := map[string]string{sandbox.LabelInstance: v.instance, sandbox.LabelVolume: cliVolume, sandbox.LabelSession: v.session}
+		if err := engine.Driver.EnsureVolume(t.Context(), strings.ToLower(v.name), labels); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -298,8 +308,61 @@ func TestVolumesOfSessionsThatAreGone(t *testing.T) {
 	if err != nil || len(mine) != 1 || mine[0].Labels[sandbox.LabelSession] != "web:c:main" {
 		t.Errorf("of this host: %v, %v", mine, err)
 	}
+	s.end()
+	c, err := config.Load(filepath.Join(dir, "flynn.toml"), os.Getenv, Checks()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, err := DeleteSession(t.Context(), c, "web:c:main"); left != nil || err != nil {
+		t.Errorf("delete the session: %v, %v", left, err)
+	}
+	if mine, err := engine.Driver.ListVolumes(t.Context(), instance); err != nil || len(mine) != 0 {
+		t.Errorf("the session is deleted, and left %v, %v", mine, err)
+	}
 	if theirs, err := engine.Driver.ListVolumes(t.Context(), other); err != nil || len(theirs) != 1 {
 		t.Errorf("of another host: %v, %v", theirs, err)
+	}
+}
+
+func TestTheSandboxOfAProgramIsExplained(t *testing.T) {
+	sandboxtest.Engine(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "flynn.toml")
+	text := fmt.Sprintf("[store]\ndir = %q\n[routing]\ndefault_agent = \"main\"\n[sandbox]\nenabled = true\nimage = %q\n"+
+		"[agent_configs.main]\nkind = \"cli\"\n[agent_configs.main.cli]\npreset = \"claude\"\napi_key_env = \"EXPLAINED_KEY\"\n", dir+"/s", sandboxtest.Image)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	explain := func() map[string]Place {
+		c, err := config.Load(path, os.Getenv, Checks()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := OpenSandboxes(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Driver.Close()
+		list, err := s.Explain(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		places := map[string]Place{}
+		for _, p := range list {
+			places[p.Agent+" "+p.Door] = p
+		}
+		return places
+	}
+	if p := explain()["main local"]; p.Action != "deny" || !slices.ContainsFunc(p.Reasons, func(r string) bool { return strings.Contains(r, "set EXPLAINED_KEY") }) {
+		t.Errorf("without a key: %+v", p)
+	}
+	t.Setenv("EXPLAINED_KEY", "a-key")
+	all := explain()
+	for _, door := range []string{"main channel", "main local"} {
+		p := all[door]
+		if p.Action != "run" || p.Where != "cli:main" || !p.Sandboxed || p.Network != "allowlist" || p.Image != sandboxtest.Image || p.Reasons[0] != `[agent_configs.main] kind = "cli"` {
+			t.Errorf("%s: %+v", door, p)
+		}
 	}
 }
 
@@ -316,4 +379,19 @@ func TestAgentOfKindCLIWithoutAnEngine(t *testing.T) {
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}
+}
+
+// A budget is charged with what a program says that it has used, across a restart, and closes the door for the next run.
+func TestBudgetOfAProgram(t *testing.T) {
+	engine := sandboxtest.Engine(t)
+	dir := t.TempDir()
+	const budget = "[budgets]\nhost_usd_per_day = 0.4\n"
+	s := cliHost(t, dir, budget)
+	s.sweepVolumes(engine)
+	s.expect(s.ask("first"), "message 1 in")
+	s.expect(s.ask("second"), "message 2 in")
+	s.expect(s.ask("third"), "the daily budget of this host has no room")
+	s.end()
+	s = cliHost(t, dir, budget)
+	s.expect(s.ask("fourth"), "the daily budget of this host has no room")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/door"
 	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
@@ -73,6 +74,18 @@ func (h *Host) neededMedia(ctx context.Context) (map[string]bool, error) {
 	add := func(list []message.Attachment) {
 		for _, a := range list {
 			needed[a.Digest] = true
+		}
+	}
+	waiting, err := h.store.PendingInbox(ctx) // before the turns that they become
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range waiting {
+		if row.Message.Channel != door.OpenAI {
+			continue // has it on its platform
+		}
+		for _, a := range row.Message.Attachments {
+			needed[a.Handle] = true
 		}
 	}
 	turns, err := h.store.RunningTurns(ctx)

@@ -21,9 +21,40 @@ func (h *Host) openPairings(ctx context.Context) (err error) {
 	h.pairings, err = pairing.Open(ctx, pairing.Config{
 		Store: h.store, Log: h.log, Count: h.metrics.pairing, Revoked: func(sender string) { h.runner.StopFor(sender) },
 		Role:    func() string { return h.current.Load().config.Access.PairRole },
+		Owners:  h.ownersPlaces,
 		Replied: func(turn string, r message.Reply) { h.outbox.Push(turn, r) },
 	})
 	return err
+}
+
+// ownersPlaces are the conversations where owners are told of a request: those that are told of approvals, and where each owner who is
+// listed by his exact id was last answered in private. Only channels that are in use count.
+func (h *Host) ownersPlaces(ctx context.Context) (places []pairing.Place) {
+	c := h.current.Load().config
+	if !c.Access.PairNotice {
+		return nil
+	}
+	add := func(channel string, where message.Conversation) {
+		p := pairing.Place{Channel: channel, Conversation: where}
+		same := func(q pairing.Place) bool { return q.Channel == channel && q.Conversation.ID == where.ID }
+		if c.Channels[channel].Enabled && !slices.ContainsFunc(places, same) {
+			places = append(places, p)
+		}
+	}
+	for _, where := range c.Approvals.Conversations {
+		channel, id, _ := strings.Cut(where, ":")
+		add(channel, message.Conversation{ID: id, Kind: message.DM})
+	}
+	for _, owner := range c.Access.Owners {
+		channel, _, _ := strings.Cut(owner, ":")
+		where, err := h.store.LastPrivate(ctx, channel, owner)
+		if err == nil {
+			add(channel, where)
+		} else if !errors.Is(err, store.ErrNotFound) {
+			h.log.Warn("where an owner is told of strangers could not be looked up", "owner", owner, "error", err)
+		}
+	}
+	return places
 }
 
 // stranger gives who sent a message a code, if he may have one.

@@ -6,7 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/channel"
@@ -22,7 +24,8 @@ func pairingHost(t *testing.T) *Host {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "flynn.toml")
 	text := "[store]\ndir = \"" + dir + "/s\"\n[gateway]\nlisten = \"127.0.0.1:0\"\n[routing]\ndefault_agent = \"a\"\n[agent_configs.a]\n" +
-		"[access]\nowners = [\"tg:ann\"]\n[channels.tg]\nplugin = \"telegram\"\naccess = \"pair\"\n"
+		"[access]\nowners = [\"tg:ann\"]\n[channels.tg]\nplugin = \"telegram\"\naccess = \"pair\"\n" +
+		"[approvals]\nconversations = [\"tg:ops\", \"irc:ops\"]\n[channels.irc]\nplugin = \"irc\"\nenabled = false\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -162,5 +165,39 @@ func TestRolesFollowThePairingAtOnce(t *testing.T) {
 	}
 	if roles.Known("tg", "tg:eve") || h.selfApproves("tg:eve") {
 		t.Error("who is shut out still counts")
+	}
+}
+
+// TestOwnersAreToldOfStrangers: where approvals are told of, and where an owner was answered in private; over channels that are in use.
+func TestOwnersAreToldOfStrangers(t *testing.T) {
+	h := pairingHost(t)
+	private := message.Conversation{ID: "d-7", Kind: message.DM}
+	for i, where := range []message.Conversation{private, {ID: "#all", Kind: message.Group}} {
+		turn := store.Turn{
+			ID: store.NewID(time.Now()) + strconv.Itoa(i), Session: "s", Agent: "a", Channel: "tg", Conversation: where, Sender: "tg:ann", State: store.TurnDone,
+		}
+		if err := h.store.CommitTurn(t.Context(), store.Commit{Turn: turn}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say(t, h, "knock", store.InboxDropped)
+	rows, err := h.store.UnsentOutbox(t.Context())
+	if err != nil || len(rows) != 3 {
+		t.Fatalf("the outbox has %+v (%v)", rows, err)
+	}
+	for i, want := range []message.Conversation{{ID: "eve", Kind: message.DM}, {ID: "ops", Kind: message.DM}, private} {
+		if r := rows[i].Reply; r.Channel != "tg" || r.Conversation != want {
+			t.Errorf("reply %d goes to %+v, want %+v", i, r, want)
+		}
+	}
+	off := *h.current.Load().config
+	off.Access.PairNotice = false
+	g, err := h.newGeneration(&off)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.current.Store(g)
+	if got := h.ownersPlaces(t.Context()); got != nil {
+		t.Errorf("switched off, and told in %+v", got)
 	}
 }

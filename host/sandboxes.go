@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/route"
@@ -22,6 +23,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/builtin"
+	"github.com/flynnhost/flynn/host/tool/cli"
 )
 
 // Sandboxes are the sandboxes of a configuration for commands that work on them beside a running host, or without one.
@@ -52,6 +54,9 @@ func OpenSandboxes(c *config.Config) (*Sandboxes, error) {
 func (s *Sandboxes) Spec(name string) (sandbox.Spec, error) {
 	if name == "" {
 		return bridgedSpec(s.config, s.config.Sandbox), nil
+	}
+	if of, ok := strings.CutPrefix(name, cliPrefix); ok && slices.Contains(cliAgents(s.config), of) {
+		return cliSpec(s.config, of), nil
 	}
 	named, is := s.config.Sandboxes[name]
 	if !is {
@@ -120,6 +125,29 @@ func (s *Sandboxes) PruneVolumes(ctx context.Context, log *slog.Logger) ([]sandb
 	return left, manager.RemoveVolumes(ctx, func(sandbox.Owned) bool { return true })
 }
 
+// Forget removes a session's containers and volumes of this store, while no host runs.
+func (s *Sandboxes) Forget(ctx context.Context, session string) error {
+	ours := func(o sandbox.Owned) bool { // never trust a filter with somebody else's work
+		return o.Labels[sandbox.LabelInstance] == s.Instance && o.Labels[sandbox.LabelSession] == session
+	}
+	containers, err := s.Driver.List(ctx, s.Instance)
+	if err != nil {
+		return err
+	}
+	volumes, err := s.Driver.ListVolumes(ctx, s.Instance)
+	for _, c := range containers {
+		if ours(c) {
+			err = errors.Join(err, s.Driver.Remove(ctx, c.ID))
+		}
+	}
+	for _, v := range volumes {
+		if ours(v) {
+			err = errors.Join(err, s.Driver.RemoveVolume(ctx, v.Name))
+		}
+	}
+	return err
+}
+
 // lockStore takes the lock that a running host holds.
 func lockStore(dir string) (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -158,8 +186,8 @@ type Place struct {
 // localDoor stands for the web page and the terminal, which are treated alike.
 const localDoor = "local"
 
-// Explain has the host's own enforcer decide about a shell command of every agent at every kind of door. Policies are
-// not asked: they decide about single calls.
+// Explain has the host's own enforcer decide about a shell command of every agent at every kind of door, and about the program of an agent
+// that is one. Policies are not asked: they decide about single calls.
 func (s *Sandboxes) Explain(ctx context.Context) ([]Place, error) {
 	available := errSandboxOff
 	if s.config.Sandbox.Enabled {
@@ -179,12 +207,19 @@ func (s *Sandboxes) Explain(ctx context.Context) ([]Place, error) {
 	}
 	images := s.imageNames(ctx, available)
 	places := []Place{}
-	for _, agent := range slices.Sorted(maps.Keys(s.config.Agents)) {
+	for _, name := range slices.Sorted(maps.Keys(s.config.Agents)) {
 		for _, door := range []string{route.DoorChannel, localDoor} {
-			subject := s.subject(agent, door, available)
+			subject := s.subject(name, door, available)
 			subject.Offered = offered
-			v := enforcer.Enforce(ctx, subject, model.ToolCall{Name: "shell.exec", Args: json.RawMessage(`{"command":"true"}`)})
-			p := s.place(agent, door, subject.Sandbox, v)
+			var v tool.Verdict
+			if s.config.Agents[name].Kind == agent.KindCLI {
+				if v, err = s.program(ctx, enforcer, &subject); err != nil {
+					return nil, err
+				}
+			} else {
+				v = enforcer.Enforce(ctx, subject, model.ToolCall{Name: "shell.exec", Args: json.RawMessage(`{"command":"true"}`)})
+			}
+			p := s.place(name, door, subject.Sandbox, v)
 			if v.Sandbox {
 				p.Image, p.Strategy = images(v.SandboxName)
 			}
@@ -192,6 +227,22 @@ func (s *Sandboxes) Explain(ctx context.Context) ([]Place, error) {
 		}
 	}
 	return places, nil
+}
+
+// program decides about a run of the program that an agent is, which is in its sandbox at every door.
+func (s *Sandboxes) program(ctx context.Context, enforcer *tool.Enforcer, subject *tool.Subject) (tool.Verdict, error) {
+	a := &agent.Agent{Name: subject.Agent, Sandboxed: s.config.Sandbox.Enabled && s.config.Agents[subject.Agent].Sandbox.Enabled}
+	if err := withCLI(a, s.config, a.Name); err != nil {
+		return tool.Verdict{}, err
+	}
+	subject.Offered = a.Offered
+	subject.Sandbox.Configured, subject.Sandbox.Name, subject.Sandbox.OnUnavailable = a.Sandboxed, a.Sandbox, tool.UnavailableDeny
+	v := enforcer.With(a.Registry).Enforce(ctx, *subject, model.ToolCall{Name: cli.ToolName, Args: json.RawMessage(`{"prompt":"hello"}`)})
+	if why := a.RefusesCLI(subject.LocalDoor, true); why != "" {
+		v.Action, v.Sandbox, v.SandboxName, v.Where = tool.Deny, false, "", ""
+		v.Reasons = append(v.Reasons, why)
+	}
+	return v, nil
 }
 
 // subject is a turn's, as far as it decides about the place.
@@ -205,8 +256,8 @@ func (s *Sandboxes) subject(name string, door string, available error) tool.Subj
 	return tool.Subject{Agent: name, Door: door, Role: "owner", LocalDoor: local, Approve: a.Approve, Sandbox: state}
 }
 
-func (s *Sandboxes) place(agent string, door string, state tool.SandboxState, v tool.Verdict) Place {
-	p := Place{Agent: agent, Door: door, Action: string(v.Action), Where: v.Where, Reasons: s.reasons(agent, door, state)}
+func (s *Sandboxes) place(name string, door string, state tool.SandboxState, v tool.Verdict) Place {
+	p := Place{Agent: name, Door: door, Action: string(v.Action), Where: v.Where, Reasons: s.reasons(name, door, state)}
 	if v.Action == tool.Deny {
 		p.Where = ""
 	}
@@ -221,16 +272,18 @@ func (s *Sandboxes) place(agent string, door string, state tool.SandboxState, v 
 }
 
 // reasons are the settings that lead there; what the enforcer has to say comes after them.
-func (s *Sandboxes) reasons(agent string, door string, state tool.SandboxState) []string {
+func (s *Sandboxes) reasons(name string, door string, state tool.SandboxState) []string {
 	switch {
 	case !s.config.Sandbox.Enabled:
 		return []string{"[sandbox] enabled = false"}
-	case !s.config.Agents[agent].Sandbox.Enabled:
-		return []string{fmt.Sprintf("[agent_configs.%s] sandbox = false", agent)}
+	case !s.config.Agents[name].Sandbox.Enabled:
+		return []string{fmt.Sprintf("[agent_configs.%s] sandbox = false", name)}
+	case s.config.Agents[name].Kind == agent.KindCLI:
+		return []string{fmt.Sprintf("[agent_configs.%s] kind = \"cli\"", name)}
 	case !state.Configured:
 		return []string{"[sandbox] local_doors = false"}
 	case state.Name != "":
-		return []string{fmt.Sprintf("[agent_configs.%s] sandbox = %q", agent, state.Name)}
+		return []string{fmt.Sprintf("[agent_configs.%s] sandbox = %q", name, state.Name)}
 	}
 	return []string{"[sandbox] enabled = true"}
 }

@@ -7,6 +7,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/budget"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/route"
@@ -35,13 +36,19 @@ func (t *turn) runCLI(ctx context.Context) (string, error) {
 	if err := t.mayRunCLI(); err != nil {
 		return "", err
 	}
+	spending := t.cliMeter()
+	defer spending.settle(budget.Amount{})
 	for {
 		n := len(t.steps.entries)
 		if n == 0 {
 			if err := t.within(ctx); err != nil {
 				return "", err // before anything is begun, so that the kill switch can leave the message for later
 			}
-			t.step(store.StepModel, t.askCLI(t.session.program))
+			call := t.askCLI(t.session.program)
+			if err := spending.Enter(ctx, t.cliAttempt()); err != nil {
+				return "", err
+			}
+			t.step(store.StepModel, call)
 			continue
 		}
 		last := &t.steps.entries[n-1]
@@ -59,6 +66,9 @@ func (t *turn) runCLI(ctx context.Context) (string, error) {
 			continue
 		}
 		answer := t.cliAnswer(result.Result.Text, record.Usage, n > 1)
+		if ran {
+			t.chargeCLI(ctx, spending, result, record)
+		}
 		if result.Result.IsError {
 			answer.Message.Text = ""
 			t.step(store.StepModel, answer) // for what it has used
@@ -69,17 +79,61 @@ func (t *turn) runCLI(ctx context.Context) (string, error) {
 	}
 }
 
-// mayRunCLI says what is missing before a container is made for nothing, and refuses a program on the host to everybody but an owner who sits at it, whatever the policies say.
-func (t *turn) mayRunCLI() error {
-	if why := t.agent.CLI.Missing; why != "" {
-		return plainError(fmt.Sprintf("%s cannot run: %s", t.agent.CLI.Name, why))
+// cliMeter charges what the program says that it has used, as an estimate: it calls its models itself, past every reservation.
+func (t *turn) cliMeter() *meter {
+	return &meter{runner: t.Runner, gen: t.gen, account: Account{Session: t.row.Session, Turn: t.row.ID, Sender: t.row.Sender, Agent: t.row.Agent}}
+}
+
+// cliAttempt is a run of the program, for which the budgets must have room for the prompt at least. More than that nobody knows before.
+func (t *turn) cliAttempt() model.Attempt {
+	return model.Attempt{
+		Provider: KindCLI, Model: t.agent.CLI.Name, Number: 1, Start: t.cfg.Now(), Worst: model.Usage{Input: roughText(t.steps.user.text()), Estimated: true},
 	}
-	local := route.Local(t.row.Channel)
+}
+
+// chargeCLI charges a run, with the step that its answer becomes. One that an earlier process had begun has no room reserved in this one.
+func (t *turn) chargeCLI(ctx context.Context, m *meter, r ToolResult, record cli.Record) {
+	if m.room == nil {
+		m.charge(ctx)
+	}
+	m.account.Step = t.steps.next
+	m.Leave(t.cliAttempt(), record.Usage, cliFault(r, record))
+	t.pending.Usage = append(t.pending.Usage, m.rows...)
+	m.rows = nil
+}
+
+// cliFault is the class of failure of a run.
+func cliFault(r ToolResult, record cli.Record) error {
+	switch {
+	case !r.Result.IsError:
+		return nil
+	case record.Run.Canceled:
+		return context.Canceled
+	case record.Run.TimedOut:
+		return &model.Error{Kind: model.Timeout}
+	}
+	return &model.Error{Kind: model.BadAnswer}
+}
+
+// mayRunCLI says what is missing before a container is made for nothing.
+func (t *turn) mayRunCLI() error {
 	owner := t.gen.Roles.Of(t.row.Channel, t.row.Sender) == route.Owner
-	if !t.agent.Sandboxed && !(local && owner) {
-		return plainError(fmt.Sprintf("agent %q runs %s on the host itself, which is for its owner's terminal and web page alone", t.agent.Name, t.agent.CLI.Name))
+	if why := t.agent.RefusesCLI(route.Local(t.row.Channel), owner); why != "" {
+		return plainError(why)
 	}
 	return nil
+}
+
+// RefusesCLI says why the agent's program is not run for somebody, or "". A program on the host is for an owner who sits at it and for
+// nobody else, whatever the policies say.
+func (a *Agent) RefusesCLI(local, owner bool) string {
+	switch {
+	case a.CLI.Missing != "":
+		return fmt.Sprintf("%s cannot run: %s", a.CLI.Name, a.CLI.Missing)
+	case !a.Sandboxed && !(local && owner):
+		return fmt.Sprintf("agent %q runs %s on the host itself, which is for its owner's terminal and web page alone", a.Name, a.CLI.Name)
+	}
+	return ""
 }
 
 // askCLI is the step that calls the program, for the session of that name or a new one.

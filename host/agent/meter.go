@@ -51,13 +51,7 @@ func (m *meter) Enter(ctx context.Context, a model.Attempt) error {
 	if m.runner.cfg.Ledger == nil {
 		return nil
 	}
-	limits := m.gen.Budgets
-	if agent, ok := m.gen.Agents[m.account.Agent]; ok {
-		limits.Agent = agent.Budget
-	}
-	room, err := m.runner.cfg.Ledger.Reserve(ctx, budget.Claim{
-		Sender: m.account.Sender, Agent: m.account.Agent, Limits: limits, Worst: amount(a.Worst),
-	})
+	room, err := m.runner.cfg.Ledger.Reserve(ctx, m.claim(a.Worst))
 	var full *budget.Exceeded
 	switch {
 	case errors.As(err, &full):
@@ -69,6 +63,25 @@ func (m *meter) Enter(ctx context.Context, a model.Attempt) error {
 	}
 	m.room = room
 	return err
+}
+
+func (m *meter) claim(worst model.Usage) budget.Claim {
+	limits := m.gen.Budgets
+	if agent, ok := m.gen.Agents[m.account.Agent]; ok {
+		limits.Agent = agent.Budget
+	}
+	return budget.Claim{Sender: m.account.Sender, Agent: m.account.Agent, Limits: limits, Worst: amount(worst)}
+}
+
+// charge opens the accounts for what has been used already. Where a budget is full it stays so without this.
+func (m *meter) charge(ctx context.Context) {
+	if m.runner.cfg.Ledger == nil {
+		return
+	}
+	room, err := m.runner.cfg.Ledger.Reserve(ctx, m.claim(model.Usage{}))
+	if err == nil {
+		m.room = room
+	}
 }
 
 // Leave implements model.Gate.

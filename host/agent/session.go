@@ -93,6 +93,15 @@ func (s *session) context(window int) []model.Message {
 	return s.withSummary(ms)
 }
 
+// size is what the summary and the turns after it take, in tokens.
+func (s *session) size() int {
+	n := roughText(s.summary.Text)
+	for _, t := range s.turns {
+		n += t.size
+	}
+	return n
+}
+
 // withSummary puts the summary before the first message, into it where a person spoke: providers want speakers to take turns.
 func (s *session) withSummary(ms []model.Message) []model.Message {
 	if s.summary.Text == "" {

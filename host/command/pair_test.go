@@ -32,6 +32,10 @@ func TestPair(t *testing.T) {
 		{"an owner in a group", "ann", "/pair CODE", "Let in as guest", message.Group, true},
 		{"as people type it", "ann", "/Pair@flynn  code ", "Let in as guest", message.DM, true},
 		{"an owner says no", "ann", "/pair deny CODE", "Not let in: `irc:stranger`", message.DM, false},
+		{"an owner turns a request down", "ann", "/pair deny REQUEST", "Not let in: `irc:stranger`", message.DM, false},
+		{"no such request", "ann", "/pair deny 0123456789abcdefghijklmnop", "No open request is called so", message.DM, false},
+		{"a request lets nobody in", "ann", "/pair REQUEST", "Write the code", message.DM, false},
+		{"a guest turns nobody down", "bob", "/pair deny REQUEST", "Only an owner can let somebody in.", message.DM, false},
 		{"a wrong code", "ann", "/pair AAAA-AAAA", "No open request has this code; it may have run out.", message.DM, false},
 		{"no code", "ann", "/pair", "Write the code", message.DM, false},
 		{"something else", "ann", "/pair me with somebody", "Write the code", message.DM, false},
@@ -41,7 +45,7 @@ func TestPair(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHouse(t)
 			code := h.knock()
-			text := strings.NewReplacer("CODE", code[:4]+"-"+code[4:], "code", strings.ToLower(code)).Replace(c.text)
+			text := strings.NewReplacer("CODE", code[:4]+"-"+code[4:], "code", strings.ToLower(code), "REQUEST", h.pairings.List()[0].ID).Replace(c.text)
 			if got := h.say("e1", c.who, text, c.kind); !strings.Contains(got, c.want) {
 				t.Errorf("says %q, want %q in it", got, c.want)
 			}

@@ -12,6 +12,8 @@ type Access struct {
 	Blocked []string `toml:"blocked"`
 	// PairRole is the role that a pairing gives; raising it is an act of its own.
 	PairRole string `toml:"pair_role" default:"guest" oneof:"guest member"`
+	// PairNotice tells owners in their private conversations when a stranger asks to be paired.
+	PairNotice bool `toml:"pair_notice" default:"true"`
 	// RatePerMinute bounds the messages of one sender that are answered, ConversationRatePerMinute those in one conversation, and
 	// UnknownRatePerMinute those of everybody together who is neither listed nor paired; pairing codes count as answers.
 	RatePerMinute             int `toml:"rate_per_minute" default:"30" range:"1..100_000"`

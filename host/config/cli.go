@@ -60,6 +60,7 @@ type CLIFields struct {
 	CacheRead     []string `toml:"cache_read"`
 	CacheWrite    []string `toml:"cache_write"`
 	InputHasCache bool     `toml:"input_has_cache"`
+	Cost          []string `toml:"cost"` // US dollars
 }
 
 // CLIHost is what all agents of kind cli share.

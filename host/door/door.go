@@ -34,6 +34,15 @@ type Host interface {
 	Settled(ctx context.Context, channel, event string) (Settlement, error)
 	// Agents are those that a client may ask.
 	Agents(client string) []Agent
+	// Keep stores a file for a message of a door. ErrInvalid if it cannot be kept as it is.
+	Keep(ctx context.Context, door string, f File) (message.Attachment, error)
+}
+
+// File is one that comes with a question.
+type File struct {
+	Name string
+	Type string // media type
+	Data []byte
 }
 
 // Agent is one agent as programs see it.
@@ -73,8 +82,9 @@ type Question struct {
 	// Session is the conversation; empty is one for this question alone.
 	Session string
 	// ID makes a question that comes again the same one; empty is none.
-	ID   string
-	Text string
+	ID    string
+	Text  string
+	Files []File
 	// Call asks for a tool instead of an answer.
 	Call *message.Call
 	// Watch is told what happens in the turn; it may be nil.
@@ -123,6 +133,13 @@ func (d *Desk) Ask(ctx context.Context, q Question) (Settlement, error) {
 		return Settlement{}, err
 	}
 	defer leave()
+	for _, f := range q.Files {
+		kept, err := d.host.Keep(ctx, q.Door, f)
+		if err != nil {
+			return Settlement{}, err
+		}
+		m.Attachments = append(m.Attachments, kept)
+	}
 	events, cancel := d.host.Subscribe(m.Channel, m.Conversation.ID)
 	defer func() { cancel() }()
 	if err := d.host.Submit(ctx, m); err != nil {
@@ -140,7 +157,7 @@ func (d *Desk) Ask(ctx context.Context, q Question) (Settlement, error) {
 // message is the question as the inbox takes it.
 func (d *Desk) message(q Question) (message.Message, error) {
 	switch {
-	case strings.TrimSpace(q.Text) == "":
+	case strings.TrimSpace(q.Text) == "" && len(q.Files) == 0:
 		return message.Message{}, fmt.Errorf("%w: it is empty", ErrInvalid)
 	case len(q.Text) > MaxText:
 		return message.Message{}, fmt.Errorf("%w: it has %d bytes, more than %d", ErrInvalid, len(q.Text), MaxText)

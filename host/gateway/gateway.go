@@ -34,6 +34,7 @@ const (
 	shutdownTimeout = 5 * time.Second
 	maxHeader       = 16 << 10
 	maxBody         = 512 << 10 // bytes; a text of message.MaxText in the worst JSON escaping
+	maxProgramBody  = 24 << 20  // of what programs send below /v1/, with images in it
 )
 
 // Config says where the gateway listens and who may speak to it.

@@ -34,6 +34,19 @@ func (d *Desk) Decide(ctx context.Context, code string, approve bool, by string)
 	return d.settle(ctx, p, approve, by)
 }
 
+// Refuse denies the request of that id, as owners are told it. It takes no code, since it lets nobody in, and so no guesses are counted.
+func (d *Desk) Refuse(ctx context.Context, id, by string) (store.Pairing, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.cfg.Now()
+	for _, p := range d.rows {
+		if p.ID == id && (p.State != store.PairingOpen || now.Before(p.Expires)) {
+			return d.settle(ctx, p, false, by)
+		}
+	}
+	return store.Pairing{}, ErrRequest
+}
+
 // settle answers an open request; d.mu is held.
 func (d *Desk) settle(ctx context.Context, p store.Pairing, approve bool, by string) (store.Pairing, error) {
 	now := d.cfg.Now()
@@ -53,7 +66,7 @@ func (d *Desk) settle(ctx context.Context, p store.Pairing, approve bool, by str
 	if approve {
 		p.Role, p.Until = least(d.cfg.Role()), time.Time{}
 	}
-	if err := d.put(ctx, p, replies...); err != nil {
+	if err := d.put(ctx, p, append(replies, outcomes(p)...)...); err != nil {
 		return p, err
 	}
 	d.cfg.Count(event)

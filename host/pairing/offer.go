@@ -78,14 +78,20 @@ func (d *Desk) ask(ctx context.Context, s Stranger, now time.Time) (fresh bool, 
 		Sender: m.SenderKey(), ID: store.NewID(now), Name: cleanName(m.Sender.Name), Channel: m.Channel, Conversation: m.Conversation,
 		Code: code, State: store.PairingOpen, Asked: now.UTC(), Expires: now.Add(Valid).UTC(), Until: now.Add(Valid).UTC(),
 	}
-	r := reply(p, 0, m.EventID, invitation(code))
-	fresh, err = d.cfg.Store.AskPairing(context.WithoutCancel(ctx), m, s.Note, p, turnOf(p), []message.Reply{r})
+	p, notices := d.notices(ctx, p, d.rows[p.Sender], now)
+	replies := append([]message.Reply{reply(p, 0, m.EventID, invitation(code))}, notices...)
+	fresh, err = d.cfg.Store.AskPairing(context.WithoutCancel(ctx), m, s.Note, p, turnOf(p), replies)
 	if err != nil || !fresh { // a late second delivery gets no second code
 		return false, err
 	}
 	d.rows[p.Sender] = p
-	d.cfg.Replied(turnOf(p), r)
+	for _, r := range replies {
+		d.cfg.Replied(turnOf(p), r)
+	}
 	d.cfg.Count(Asked)
+	if len(notices) > 0 {
+		d.cfg.Count(Told)
+	}
 	d.cfg.Log.Info("a stranger asks to be paired", "sender", p.Sender, "request", p.ID)
 	return true, nil
 }

@@ -44,9 +44,11 @@ type Config struct {
 	Replied func(turn string, r message.Reply)
 	Revoked func(sender string)
 	Count   func(e Event)
-	Now     func() time.Time
-	Rand    io.Reader // crypto/rand without one
-	Log     *slog.Logger
+	// Owners are the conversations in which owners are told of a request, by the configuration in force. It may be nil: nobody is.
+	Owners func(ctx context.Context) []Place
+	Now    func() time.Time
+	Rand   io.Reader // crypto/rand without one
+	Log    *slog.Logger
 }
 
 // Event is something that is counted.
@@ -55,6 +57,7 @@ type Event string
 // The events.
 const (
 	Asked     Event = "asked"
+	Told      Event = "told" // owners were told of a request
 	Full      Event = "full" // a stranger got no code, since too many requests of his channel were open
 	Approved  Event = "approved"
 	Denied    Event = "denied"
@@ -89,6 +92,9 @@ func Open(ctx context.Context, cfg Config) (*Desk, error) {
 	}
 	if cfg.Count == nil {
 		cfg.Count = func(Event) {}
+	}
+	if cfg.Owners == nil {
+		cfg.Owners = func(context.Context) []Place { return nil }
 	}
 	if cfg.Role == nil {
 		cfg.Role = func() string { return route.Guest }
@@ -181,10 +187,18 @@ func (d *Desk) put(ctx context.Context, p store.Pairing, replies ...message.Repl
 // turnOf is what the replies of a pairing are filed under.
 func turnOf(p store.Pairing) string { return "pairing-" + p.ID }
 
-// prune forgets rows that have no use any more; d.mu is held.
+// Prune forgets requests and wrong codes that have no use any more. Those of a host where nobody asks would stay otherwise.
+func (d *Desk) Prune(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.cfg.Now()
+	return errors.Join(d.prune(ctx, now), d.pruneGuesses(ctx, now))
+}
+
+// prune forgets rows that have no use any more, neither to keep a sender quiet nor to count what owners were told; d.mu is held.
 func (d *Desk) prune(ctx context.Context, now time.Time) error {
 	for sender, p := range d.rows {
-		if p.State == store.PairingPaired || now.Before(p.Until) {
+		if p.State == store.PairingPaired || now.Before(p.Until) || now.Sub(p.Told) < toldOnce {
 			continue
 		}
 		if err := d.cfg.Store.DropPairing(context.WithoutCancel(ctx), sender); err != nil {
@@ -198,6 +212,7 @@ func (d *Desk) prune(ctx context.Context, now time.Time) error {
 // Errors of decisions, in words for people.
 var (
 	ErrCode    error = refusal{"no open request has this code; it may have run out", store.ErrNotFound}
+	ErrRequest error = refusal{"no open request is called so; it may have run out", store.ErrNotFound}
 	ErrDecided error = refusal{"this request has another answer already", store.ErrConflict}
 	ErrUnknown error = refusal{"this sender is not paired; flynn access list shows who is", store.ErrNotFound}
 	ErrLocked  error = lockedOut{}

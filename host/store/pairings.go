@@ -34,6 +34,16 @@ type Pairing struct {
 	Decided      time.Time
 	// Until is when a row that is not paired has no use any more; while it has, the sender is given no code.
 	Until time.Time
+	// Told is when owners were last told that this sender asks, zero if never, and Notices are the messages that told them of this
+	// request.
+	Told    time.Time `json:",omitzero"`
+	Notices []Notice  `json:",omitempty"`
+}
+
+// Notice is a reply that told an owner of a request.
+type Notice struct {
+	Key, Channel string
+	Conversation message.Conversation
 }
 
 // Guesses count the wrong codes of one who tries them.

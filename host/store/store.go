@@ -50,6 +50,7 @@ type Store interface {
 	Policies
 	Schedules
 	Values
+	Pruning
 	Close() error
 }
 
@@ -93,6 +94,9 @@ type Earlier interface {
 	// FindSent returns the reply of which a channel made a message, by the platform's id, or ErrNotFound. It looks through the
 	// latest turns of the conversation.
 	FindSent(ctx context.Context, channel, conversation, platformID string) (OutboxRow, error)
+	// LastPrivate returns the private conversation in which a sender was answered last, by his own channel, or ErrNotFound. It
+	// looks through his latest turns.
+	LastPrivate(ctx context.Context, channel, sender string) (message.Conversation, error)
 }
 
 // TurnState is the life of a turn.
@@ -144,7 +148,8 @@ const (
 	StepModel      StepKind = "model"
 	StepToolStart  StepKind = "tool_start"
 	StepToolResult StepKind = "tool_result"
-	StepTask       StepKind = "task" // the host's own use of a model
+	StepTask       StepKind = "task"      // the host's own use of a model
+	StepCondensed  StepKind = "condensed" // a summary stands for the turn's steps before
 )
 
 // Commit is one atomic advance of a turn.

@@ -62,7 +62,6 @@ type floor struct {
 
 	mu      sync.Mutex
 	heard   func(hosttest.Reply) // hears every reply, and must not block; it may be nil
-	acked   int                  // events that the host has taken over
 	posted  int
 	waiting map[string]chan hosttest.Reply // by the event that is to be answered; each has room for its answer
 }

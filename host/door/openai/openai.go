@@ -7,7 +7,8 @@
 // what was said. With one ("user", or the header X-Flynn-Session) the agent remembers, and only what follows the last answer is new.
 // The header Idempotency-Key makes a request that comes again the same one, which is answered once.
 //
-// Agents bring their own tools, model and settings: tools of the request are refused, sampling settings are ignored.
+// Agents bring their own tools, model and settings: tools of the request are refused, sampling settings are ignored. Images come in the
+// request itself, as data: URLs, and are files of the message like those of a channel.
 package openai
 
 import (
@@ -82,7 +83,11 @@ func (h *Handler) complete(w http.ResponseWriter, r *http.Request, client string
 	if s := r.Header.Get("X-Flynn-Session"); s != "" {
 		q.Session = s
 	}
-	if q.Text, err = req.text(q.Session != ""); err != nil {
+	q.Text, err = req.text(q.Session != "")
+	if err == nil {
+		q.Files, err = req.images(q.Session != "")
+	}
+	if err != nil {
 		refuse(w, err)
 		return
 	}

@@ -33,31 +33,43 @@ type chatMessage struct {
 	Content content `json:"content"`
 }
 
-// content is a text, or parts of which each is one.
-type content string
+// content is a text, or parts of which each is a text or an image.
+type content struct {
+	text   string
+	images []door.File
+}
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (c *content) UnmarshalJSON(data []byte) error {
-	var text string
-	if json.Unmarshal(data, &text) == nil {
-		*c = content(text)
+	if json.Unmarshal(data, &c.text) == nil {
 		return nil
 	}
 	var parts []struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
+		Type  string `json:"type"`
+		Text  string `json:"text"`
+		Image struct {
+			URL string `json:"url"`
+		} `json:"image_url"`
 	}
 	if err := json.Unmarshal(data, &parts); err != nil {
 		return errors.New("content is neither a text nor a list of parts")
 	}
 	var texts []string
 	for _, p := range parts {
-		if p.Type != "text" {
-			return fmt.Errorf("a part of type %.40q cannot be taken; send text", p.Type)
+		switch p.Type {
+		case "text":
+			texts = append(texts, p.Text)
+		case "image_url":
+			image, err := decodeImage(p.Image.URL)
+			if err != nil {
+				return err
+			}
+			c.images = append(c.images, image)
+		default:
+			return fmt.Errorf("a part of type %.40q cannot be taken; send text and image_url", p.Type)
 		}
-		texts = append(texts, p.Text)
 	}
-	*c = content(strings.Join(texts, "\n"))
+	c.text = strings.Join(texts, "\n")
 	return nil
 }
 
@@ -96,6 +108,9 @@ func decode(body io.Reader) (request, error) {
 		default:
 			return req, invalid("messages[%d] has the role %.40q; an agent has its own tools", i, m.Role)
 		}
+		if m.Role != "user" && len(m.Content.images) > 0 {
+			return req, invalid("messages[%d] has the role %s and an image; only the user shows any", i, m.Role)
+		}
 	}
 	if last := req.Messages[len(req.Messages)-1]; last.Role != "user" {
 		return req, invalid("the last message is not the user's")
@@ -106,10 +121,7 @@ func decode(body io.Reader) (request, error) {
 // text is what the agent is told: what is new, after what was said before it where the agent does not remember that itself. All of it is
 // the program's word. None of it is the agent's system prompt, whatever role it has.
 func (r request) text(remembered bool) (string, error) {
-	first := len(r.Messages) - 1
-	for first > 0 && r.Messages[first-1].Role != "assistant" {
-		first--
-	}
+	first := r.unanswered()
 	var b strings.Builder
 	if !remembered && first > 0 {
 		b.WriteString("What was said before:\n\n")
@@ -122,7 +134,7 @@ func (r request) text(remembered bool) (string, error) {
 		if i > 0 {
 			b.WriteString("\n\n")
 		}
-		b.WriteString(string(m.Content))
+		b.WriteString(m.Content.text)
 	}
 	if b.Len() > door.MaxText {
 		return "", invalid("the messages have %d bytes, more than %d: send fewer, or name a session in the field user", b.Len(), door.MaxText)
@@ -130,5 +142,33 @@ func (r request) text(remembered bool) (string, error) {
 	return b.String(), nil
 }
 
+// unanswered is the first message after the last answer.
+func (r request) unanswered() int {
+	first := len(r.Messages) - 1
+	for first > 0 && r.Messages[first-1].Role != "assistant" {
+		first--
+	}
+	return first
+}
+
+// images are those of the messages whose texts text has, in their order.
+func (r request) images(remembered bool) ([]door.File, error) {
+	first := 0
+	if remembered {
+		first = r.unanswered()
+	}
+	var all []door.File
+	for _, m := range r.Messages[first:] {
+		all = append(all, m.Content.images...)
+	}
+	if len(all) > maxImages {
+		return nil, invalid("%d images are more than %d", len(all), maxImages)
+	}
+	for i := range all {
+		all[i].Name = fmt.Sprintf("image-%d.%s", i+1, strings.TrimPrefix(all[i].Type, "image/"))
+	}
+	return all, nil
+}
+
 // indented keeps further lines of a message from being read as other messages.
-func indented(c content) string { return strings.ReplaceAll(string(c), "\n", "\n  ") }
+func indented(c content) string { return strings.ReplaceAll(c.text, "\n", "\n  ") }

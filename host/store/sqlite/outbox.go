@@ -84,6 +84,21 @@ func (s *Store) FindSent(ctx context.Context, channel, conversation, platformID 
 	return store.OutboxRow{}, store.ErrNotFound
 }
 
+// LastPrivate implements store.Earlier.
+func (s *Store) LastPrivate(ctx context.Context, channel, sender string) (message.Conversation, error) {
+	turns, err := list(ctx, s.read, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE sender = ? AND channel = ? AND parent = '' ORDER BY id DESC LIMIT ?",
+		sender, channel, lookBack)
+	if err != nil {
+		return message.Conversation{}, err
+	}
+	for _, t := range turns {
+		if t.Conversation.Kind == message.DM {
+			return t.Conversation, nil
+		}
+	}
+	return message.Conversation{}, store.ErrNotFound
+}
+
 // SetOutbox implements store.Outbox.
 func (s *Store) SetOutbox(ctx context.Context, row store.OutboxRow) error {
 	reply, err := json.Marshal(row.Reply)

@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -126,5 +128,22 @@ func earlierIsFound(t *testing.T, open Opener) {
 	} {
 		_, err := s.FindSent(t.Context(), c[0], c[1], c[2])
 		wantErr(t, err, store.ErrNotFound)
+	}
+}
+
+func privateChatsAreFound(t *testing.T, open Opener) {
+	s := open()
+	private := message.Conversation{ID: "d1", Kind: message.DM}
+	for i, c := range []struct {
+		where   message.Conversation
+		channel string
+	}{{message.Conversation{ID: "d0", Kind: message.DM}, "irc"}, {private, "irc"}, {message.Conversation{ID: "x", Kind: message.DM}, message.ScheduleDoor}, {message.Conversation{ID: "#g", Kind: message.Group}, "irc"}} {
+		tn := turn(fmt.Sprint("t", i))
+		tn.Conversation, tn.Channel = c.where, c.channel
+		check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn}))
+	}
+	equal(t, "the last private chat", must[message.Conversation](t)(s.LastPrivate(t.Context(), "irc", "irc:ann")), private)
+	if _, err := s.LastPrivate(t.Context(), "irc", "irc:bob"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("of a stranger: %v", err)
 	}
 }

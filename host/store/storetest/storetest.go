@@ -54,6 +54,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"an elevation ends once", elevationLife},
 		{"the audit log is filtered", auditLog},
 		{"a pairing is kept with its reply", pairingsAreKept},
+		{"a private chat is found by its person", privateChatsAreFound},
+		{"what is past its time goes", prunes},
 		{"wrong codes are counted", guessesAreKept},
 		{"notes are found by their words", notes},
 		{"notes of a person are kept apart", notesOfPersons},

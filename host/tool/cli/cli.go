@@ -90,6 +90,7 @@ type Fields struct {
 	// Input, Output, CacheRead and CacheWrite count tokens. InputHasCache is true where Input has those in it that were cached.
 	Input, Output, CacheRead, CacheWrite []string
 	InputHasCache                        bool
+	Cost                                 []string // US dollars
 }
 
 // sessionName is what a program may call a session: it becomes an argument of the next run.

@@ -102,9 +102,9 @@ func TestOutputOfPresets(t *testing.T) {
 {"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hello "}},"session_id":"1111"}
 {"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"world"}},"session_id":"1111"}
 {"type":"assistant","message":{"content":[{"type":"text","text":"hello world"}]},"session_id":"1111"}
-{"is_error":false,"result":"hello world","type":"result","session_id":"1111","usage":{"input_tokens":11,"cache_creation_input_tokens":1,"cache_read_input_tokens":2,"output_tokens":3}}
+{"is_error":false,"result":"hello world","type":"result","session_id":"1111","usage":{"input_tokens":11,"cache_creation_input_tokens":1,"cache_read_input_tokens":2,"output_tokens":3},"total_cost_usd":0.0125}
 `,
-			said: "hello world", answer: "hello world", session: "1111", usage: model.Usage{Input: 11, Output: 3, CacheRead: 2, CacheWrite: 1},
+			said: "hello world", answer: "hello world", session: "1111", usage: model.Usage{Input: 11, Output: 3, CacheRead: 2, CacheWrite: 1, CostUSD: 0.0125, Estimated: true},
 		},
 		{
 			preset:  "claude",
@@ -119,7 +119,7 @@ a line that is none
 {"type":"item.completed","item":{"id":"item_0","type":"reasoning","text":"hm"}}
 {"type":"item.completed","item":{"id":"item_1","type":"agent_message","text":"hello codex"}}
 {"type":"turn.completed","usage":{"input_tokens":20,"cached_input_tokens":5,"output_tokens":4}}`,
-			said: "hello codex", answer: "hello codex", session: "01a2-b", usage: model.Usage{Input: 15, Output: 4, CacheRead: 5},
+			said: "hello codex", answer: "hello codex", session: "01a2-b", usage: model.Usage{Input: 15, Output: 4, CacheRead: 5, Estimated: true},
 		},
 		{
 			preset: "gemini",
@@ -129,7 +129,7 @@ a line that is none
 {"type":"message","role":"assistant","content":"gemini","delta":true}
 {"type":"result","status":"success","stats":{"input_tokens":18,"output_tokens":4,"cached":8}}
 `,
-			said: "hello gemini", answer: "hello gemini", session: "3333", usage: model.Usage{Input: 10, Output: 4, CacheRead: 8},
+			said: "hello gemini", answer: "hello gemini", session: "3333", usage: model.Usage{Input: 10, Output: 4, CacheRead: 8, Estimated: true},
 		},
 	} {
 		for _, chunk := range []int{1, 7, 1 << 20} {
@@ -250,6 +250,7 @@ func TestNewSession(t *testing.T) {
 
 func FuzzOutput(f *testing.F) {
 	f.Add("json-lines", []byte(`{"type":"end","result":"x","usage":{"in":1e9}}`+"\n"))
+	f.Add("json-lines", []byte(`{"type":"end","result":"x","usage":{"in":5,"usd":"NaN"}}`+"\n"))
 	f.Add("json", []byte(`{"result":{"a":[1,2]}}`))
 	f.Add("text", []byte("a\xe4\xb8"))
 	f.Fuzz(func(t *testing.T, format string, text []byte) {
@@ -257,6 +258,7 @@ func FuzzOutput(f *testing.F) {
 		c.Output = format
 		c.Fields = Fields{
 			Delta: []string{"text"}, Answer: []string{"result", "result.*.a"}, Error: []string{"error"}, Session: []string{"session"}, Input: []string{"usage.in"},
+			Cost: []string{"usage.usd"},
 		}
 		if c.Check() != nil {
 			t.Skip()
@@ -270,7 +272,7 @@ func FuzzOutput(f *testing.F) {
 		_, _ = o.Write(text[:half])
 		_, _ = o.Write(text[half:])
 		o.end()
-		if whole := o.whole(); len(whole) > maxAnswer+100 || strings.ToValidUTF8(whole, "") != whole || o.usage.Input < 0 || len(o.tail.kept) > maxTail {
+		if whole := o.whole(); len(whole) > maxAnswer+100 || strings.ToValidUTF8(whole, "") != whole || o.usage.Input < 0 || !(o.usage.CostUSD >= 0 && o.usage.CostUSD <= 1e6) || len(o.tail.kept) > maxTail {
 			t.Errorf("%d bytes of an answer, %+v", len(whole), o.usage)
 		}
 		if o.session != "" && !sessionName.MatchString(o.session) {

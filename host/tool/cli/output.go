@@ -178,6 +178,9 @@ func (o *output) count(v map[string]any) {
 			*c.into = n
 		}
 	}
+	if usd, ok := o.find.cost.dollars(v); ok {
+		o.usage.CostUSD = usd
+	}
 }
 
 func (o *output) tell(piece string) {
@@ -204,6 +207,7 @@ func (o *output) end() {
 	if o.cached {
 		o.usage.Input = max(0, o.usage.Input-o.usage.CacheRead-o.usage.CacheWrite)
 	}
+	o.usage.Estimated = o.usage != model.Usage{} // nobody but the program says so
 }
 
 // silent says whether the program has done nothing yet that anybody could have noticed.

@@ -55,6 +55,7 @@ func claude() Preset {
 				Input:     []string{"usage.input_tokens type=result"},
 				Output:    []string{"usage.output_tokens type=result"},
 				CacheRead: []string{"usage.cache_read_input_tokens type=result"}, CacheWrite: []string{"usage.cache_creation_input_tokens type=result"},
+				Cost: []string{"total_cost_usd type=result"},
 			},
 			Unknown:   []string{"No conversation found with session ID"},
 			Env:       map[string]string{"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},

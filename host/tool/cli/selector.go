@@ -154,10 +154,25 @@ func (ss selectors) count(object any) (int, bool) {
 	return int(n), true
 }
 
+// dollars reads an amount of money; a negative or absurd one is none.
+func (ss selectors) dollars(object any) (float64, bool) {
+	text, ok := ss.last(object)
+	if !ok {
+		return 0, false
+	}
+	usd, err := strconv.ParseFloat(text, 64)
+	const most = 1e6
+	if err != nil || !(usd >= 0 && usd <= most) {
+		return 0, false
+	}
+	return usd, true
+}
+
 // finders are Fields, parsed.
 type finders struct {
 	delta, answer, failure, session      selectors
 	input, output, cacheRead, cacheWrite selectors
+	cost                                 selectors
 }
 
 func (f Fields) parse() (finders, error) {
@@ -170,7 +185,7 @@ func (f Fields) parse() (finders, error) {
 	}{
 		{"delta", f.Delta, &out.delta}, {"answer", f.Answer, &out.answer}, {"error", f.Error, &out.failure}, {"session", f.Session, &out.session},
 		{"input", f.Input, &out.input}, {"output", f.Output, &out.output}, {"cache_read", f.CacheRead, &out.cacheRead},
-		{"cache_write", f.CacheWrite, &out.cacheWrite},
+		{"cache_write", f.CacheWrite, &out.cacheWrite}, {"cost", f.Cost, &out.cost},
 	} {
 		parsed, err := parseSelectors(field.texts)
 		if err != nil {

@@ -1,0 +1,74 @@
+package host
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+
+	"github.com/flynnhost/flynn/host/model/modeltest"
+)
+
+// An image that a program sends by the official client reaches the agent's model, which is told of it as of a file.
+func TestImageOfAProgram(t *testing.T) {
+	api := modeltest.New(t)
+	api.Script(modeltest.Reply{Text: "a dot"})
+	t.Setenv("IMAGE_TEST_KEY", modeltest.Key)
+	dir := t.TempDir()
+	s := runCLI(t, dir, fmt.Sprintf(`
+[store]
+dir = %q
+[gateway]
+listen = "127.0.0.1:0"
+[models.default]
+provider = "openai"
+model = "test"
+base_url = %q
+images = true
+api_key_env = "IMAGE_TEST_KEY"
+[routing]
+default_agent = "main"
+[agent_configs.main]
+`, filepath.Join(dir, "s"), api.URL+"/v1"))
+	at, err := url.Parse(s.host.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := openai.NewClient(option.WithBaseURL("http://"+at.Host+"/v1"), option.WithAPIKey(strings.TrimPrefix(at.Fragment, "token=")))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ask := func(image string) (*openai.ChatCompletion, error) {
+		return client.Chat.Completions.New(ctx, openai.ChatCompletionNewParams{Model: "main", Messages: []openai.ChatCompletionMessageParamUnion{
+			openai.UserMessage([]openai.ChatCompletionContentPartUnionParam{
+				openai.TextContentPart("what is this?"), openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{URL: image}),
+			}),
+		}})
+	}
+	dot := base64.StdEncoding.EncodeToString([]byte("\x89PNG\r\n\x1a\n and so on"))
+	answer, err := ask("data:image/png;base64," + dot)
+	if err != nil || answer.Choices[0].Message.Content != "a dot" {
+		t.Fatalf("answer %+v, %v", answer, err)
+	}
+	asked := api.Requests()
+	if body := string(asked[0].Body); len(asked) != 1 || !strings.Contains(body, dot) || !strings.Contains(body, "attachments/image-1.png") {
+		t.Errorf("the model was asked %d times: %s", len(asked), body)
+	}
+	if large, err := ask("data:image/png;base64," + dot[:4] + strings.Repeat("A", 4_000_000)); err == nil {
+		t.Errorf("an image whose bytes are none is answered: %+v", large)
+	}
+	var refused *openai.Error
+	if _, err := ask("http://" + at.Host + "/healthz"); !errors.As(err, &refused) || !strings.Contains(refused.Message, "data: URL") {
+		t.Errorf("an address is answered with %v", err)
+	}
+	if len(api.Requests()) != 1 {
+		t.Error("the model was asked about what was refused")
+	}
+}
