@@ -61,6 +61,8 @@ type Config struct {
 	Hangup <-chan os.Signal
 	// PluginLauncher is the command that runs plugin.Contain; without one plugins are not held in.
 	PluginLauncher []string
+	// Ready is called once, when the host has started; it may be nil.
+	Ready func()
 	// Web is what agents fetch pages from: the public internet, except for who puts a host together himself.
 	Web builtin.WebConfig
 }
@@ -100,6 +102,7 @@ type Host struct {
 	counts    model.Counts
 	hangup    <-chan os.Signal
 	launcher  []string
+	onReady   func()
 	web       builtin.WebConfig
 
 	ledger    *provider.Ledger
@@ -117,7 +120,7 @@ type Host struct {
 func New(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{
 		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), fetchers: newFetchers(), hangup: cfg.Hangup,
-		launcher: cfg.PluginLauncher, attach: cfg.Attach, web: cfg.Web,
+		launcher: cfg.PluginLauncher, attach: cfg.Attach, web: cfg.Web, onReady: cfg.Ready,
 		providers: map[string]*provider.Provider{}, enclosed: map[string]*enclosure{},
 	}
 	var err error
@@ -346,6 +349,9 @@ func (h *Host) Run(ctx context.Context) error {
 	h.ready.Store(true)
 	h.log.Info("ready", "url", h.gateway.Addr().String(), "recovered", len(items), "took", time.Since(h.started).Round(time.Millisecond))
 
+	if h.onReady != nil {
+		h.onReady()
+	}
 	<-ctx.Done()
 	h.ready.Store(false)
 	in.wait()

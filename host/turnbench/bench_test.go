@@ -1,14 +1,18 @@
 // Package turnbench measures durable turns through the real program: a pretended platform, a channel plugin, `flynn
 // serve` with its store, and the demo model, whose own time is nothing. It holds benchmarks only.
 //
-// Run with: go test ./host/turnbench -run '^$' -bench .
+// BenchmarkTable prints every figure that is owed beside what was measured, and beside other hosts where there are any: start there.
+//
+// Run with: just bench turnbench
 package turnbench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,7 +28,7 @@ const answerTimeout = 30 * time.Second
 
 // BenchmarkTurn measures from the moment at which the platform has a message to the moment at which it shows the answer.
 func BenchmarkTurn(b *testing.B) {
-	bin := hosttest.Build(b)
+	bin := build(b)
 	for _, channel := range []struct {
 		name      string
 		forgetful bool
@@ -38,6 +42,11 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
+// build builds the programs as `just build` does: what is measured is what people run.
+func build(b *testing.B) string {
+	return hosttest.Build(b, "-tags", "urfave_cli_no_template,grpcnotrace", "-ldflags", "-s -w")
+}
+
 func text(id int) string { return fmt.Sprintf("message %d", id) }
 
 func note(id int) string {
@@ -49,21 +58,15 @@ type floor struct {
 	platform *hosttest.Platform
 	program  *hosttest.Program
 	model    time.Duration // of each turn, that is taken off
+	expect   string        // what each answer holds; a refusal is quick
 
 	mu      sync.Mutex
+	heard   func(hosttest.Reply) // hears every reply, and must not block; it may be nil
 	posted  int
 	waiting map[string]chan hosttest.Reply // by the event that is to be answered; each has room for its answer
 }
 
 func newFloor(b *testing.B, bin string, cfg hosttest.Config) *floor {
-	return newFloorWith(b, bin, cfg, func(p *hosttest.Program) {
-		if err := p.Start(); err != nil {
-			b.Fatal(err)
-		}
-	})
-}
-
-func newFloorWith(b *testing.B, bin string, cfg hosttest.Config, start func(*hosttest.Program)) *floor {
 	f := &floor{waiting: map[string]chan hosttest.Reply{}}
 	var err error
 	if f.platform, err = hosttest.NewPlatform(hosttest.PlatformConfig{Forgetful: cfg.Forgetful, Shown: f.shown}); err != nil {
@@ -78,7 +81,9 @@ func newFloorWith(b *testing.B, bin string, cfg hosttest.Config, start func(*hos
 	})
 	cfg.Bin, cfg.Platform = bin, f.platform.Address()
 	f.program = hosttest.New(b, cfg)
-	start(f.program)
+	if err := f.program.Start(); err != nil {
+		b.Fatal(err)
+	}
 	f.warm(b)
 	return f
 }
@@ -97,6 +102,9 @@ func (f *floor) warm(b *testing.B) {
 func (f *floor) shown(r hosttest.Reply) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.heard != nil {
+		f.heard(r)
+	}
 	if answer, ok := f.waiting[r.ReplyTo]; ok {
 		delete(f.waiting, r.ReplyTo)
 		answer <- r
@@ -104,7 +112,12 @@ func (f *floor) shown(r hosttest.Reply) {
 }
 
 // turn says something and waits for the answer.
-func (f *floor) turn(session int, say func(id int) string) (took time.Duration, err error) {
+func (f *floor) turn(session int, say func(id int) string) (time.Duration, error) {
+	return f.ask(session, say, f.expect)
+}
+
+// ask is turn with a text that the answer has to hold.
+func (f *floor) ask(session int, say func(id int) string, expect string) (took time.Duration, err error) {
 	answer := make(chan hosttest.Reply, 1)
 	f.mu.Lock()
 	f.posted++
@@ -119,24 +132,46 @@ func (f *floor) turn(session int, say func(id int) string) (took time.Duration, 
 	defer late.Stop()
 	select {
 	case r := <-answer:
+		if !strings.Contains(r.Text, expect) {
+			return 0, fmt.Errorf("message %d is answered %q", id, r.Text)
+		}
 		return r.At.Sub(began), nil
 	case <-late.C:
 		return 0, fmt.Errorf("message %d has no answer after %s", id, answerTimeout)
 	}
 }
 
-// turns measures b.N turns in so many sessions, each of which speaks again when it is answered.
+// turns measures b.N turns in so many sessions.
 func (f *floor) turns(b *testing.B, sessions int, say func(id int) string) {
-	took := make([][]time.Duration, sessions)
-	var people sync.WaitGroup
 	before := cpuTime(f.program.PID())
 	b.ResetTimer()
+	all, err := f.talk(b.N, sessions, say)
+	b.StopTimer()
+	if err != nil {
+		b.Fatalf("%v; the log ends with:\n%s", err, f.program.Tail())
+	}
+	b.ReportMetric(float64(len(all))/b.Elapsed().Seconds(), "turns/s")
+	b.ReportMetric(millis(cpuTime(f.program.PID())-before)/float64(len(all)), "host-cpu-ms/turn")
+	b.ReportMetric(millis(quantile(all, 0.5)-f.model), "p50-ms")
+	b.ReportMetric(millis(quantile(all, 0.99)-f.model), "p99-ms")
+}
+
+// talk has n turns in so many sessions, each of which speaks again when it is answered. The times come sorted.
+func (f *floor) talk(n, sessions int, say func(id int) string) ([]time.Duration, error) {
+	return together(n, sessions, func(session int) (time.Duration, error) { return f.turn(session, say) })
+}
+
+// together does something n times, in so many sessions side by side, and returns the times that it took, sorted.
+func together(n, sessions int, do func(session int) (time.Duration, error)) ([]time.Duration, error) {
+	took := make([][]time.Duration, sessions)
+	errs := make([]error, sessions)
+	var people sync.WaitGroup
 	for s := range sessions {
 		people.Go(func() {
-			for range b.N/sessions + min(1, max(0, b.N%sessions-s)) {
-				d, err := f.turn(s, say)
+			for range n/sessions + min(1, max(0, n%sessions-s)) {
+				d, err := do(s)
 				if err != nil {
-					b.Error(err)
+					errs[s] = err
 					return
 				}
 				took[s] = append(took[s], d)
@@ -144,15 +179,15 @@ func (f *floor) turns(b *testing.B, sessions int, say func(id int) string) {
 		})
 	}
 	people.Wait()
-	b.StopTimer()
-	all := slices.Sorted(slices.Values(slices.Concat(took...)))
-	if b.Failed() || len(all) == 0 {
-		b.Fatalf("the log ends with:\n%s", f.program.Tail())
+	return slices.Sorted(slices.Values(slices.Concat(took...))), errors.Join(errs...)
+}
+
+// quantile is one of sorted times.
+func quantile(sorted []time.Duration, q float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
 	}
-	b.ReportMetric(float64(len(all))/b.Elapsed().Seconds(), "turns/s")
-	b.ReportMetric(millis(cpuTime(f.program.PID())-before)/float64(len(all)), "host-cpu-ms/turn")
-	b.ReportMetric(millis(all[len(all)/2]-f.model), "p50-ms")
-	b.ReportMetric(millis(all[len(all)*99/100]-f.model), "p99-ms")
+	return sorted[int(q*float64(len(sorted)-1))]
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

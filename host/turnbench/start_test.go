@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,20 +19,24 @@ import (
 // BenchmarkStart measures from the start of the process until it says that it is ready, on a store that is there, without
 // plugins and policies.
 func BenchmarkStart(b *testing.B) {
-	p := hosttest.New(b, hosttest.Config{Bin: hosttest.Build(b)})
+	p := hosttest.New(b, hosttest.Config{Bin: build(b)})
 	launch(b, p)
-	var took []time.Duration
+	var took, cpu []time.Duration
 	for b.Loop() {
-		took = append(took, launch(b, p))
+		ready, used := launch(b, p)
+		took, cpu = append(took, ready), append(cpu, used)
 	}
 	slices.Sort(took)
+	slices.Sort(cpu)
 	b.ReportMetric(millis(took[0]), "min-ms")
-	b.ReportMetric(millis(took[len(took)/2]), "p50-ms")
-	b.ReportMetric(millis(took[len(took)*99/100]), "p99-ms")
+	b.ReportMetric(millis(quantile(took, 0.5)), "p50-ms")
+	b.ReportMetric(millis(quantile(took, 0.99)), "p99-ms")
+	b.ReportMetric(millis(quantile(cpu, 0.5)), "cpu-p50-ms")
 }
 
-// launch starts a process, waits until it is ready, and stops it.
-func launch(b *testing.B, p *hosttest.Program) time.Duration {
+// launch starts a process, waits until it is ready, and stops it. It returns the time until then, and what the process has used of the
+// processors by then, which says more on a machine with other work.
+func launch(b *testing.B, p *hosttest.Program) (took, cpu time.Duration) {
 	ctx, cancel := context.WithTimeout(b.Context(), answerTimeout)
 	defer cancel()
 	began := time.Now()
@@ -41,11 +46,28 @@ func launch(b *testing.B, p *hosttest.Program) time.Duration {
 	if err := p.Ready(ctx); err != nil {
 		b.Fatal(err)
 	}
-	took := time.Since(began)
+	took, cpu = time.Since(began), preciseTime(p.PID())
 	if err := p.Stop(); err != nil {
 		b.Fatal(err)
 	}
-	return took
+	return took, cpu
+}
+
+// preciseTime is what a process has been on the processors by the scheduler's account (proc(5), schedstat: nanoseconds first), of all
+// its threads; 0 where nobody tells.
+func preciseTime(pid int) (sum time.Duration) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil {
+		return 0
+	}
+	for _, name := range threads {
+		var ns int64
+		if text, err := os.ReadFile(name); err == nil {
+			fmt.Sscan(string(text), &ns)
+		}
+		sum += time.Duration(ns)
+	}
+	return sum
 }
 
 // idleAfter is when a host that was started and left alone is looked at.
@@ -53,28 +75,39 @@ const idleAfter = 3 * time.Second
 
 // BenchmarkIdle measures the memory of the host process, without plugins and policies, some seconds after its start.
 func BenchmarkIdle(b *testing.B) {
-	p := hosttest.New(b, hosttest.Config{Bin: hosttest.Build(b)})
+	p := hosttest.New(b, hosttest.Config{Bin: build(b)})
 	for b.Loop() {
-		ctx, cancel := context.WithTimeout(b.Context(), answerTimeout)
-		if err := errors.Join(p.Start(), p.Ready(ctx)); err != nil {
-			b.Fatal(err)
-		}
-		cancel()
-		<-time.After(idleAfter)
-		rollup, err := memory(p.PID())
-		if errors.Is(err, os.ErrNotExist) {
-			b.Skip("this system does not tell the memory of a process in /proc")
-		}
-		if err != nil {
-			b.Fatal(err)
-		}
-		for _, name := range []string{"Rss", "Pss", "Pss_Anon", "Pss_File"} {
-			b.ReportMetric(float64(rollup[name])/1e6, strings.ToLower(name)+"-MB")
-		}
-		if err := p.Stop(); err != nil {
-			b.Fatal(err)
+		for name, size := range idle(b, p, (*hosttest.Program).Stop) {
+			b.ReportMetric(float64(size)/1e6, strings.ToLower(name)+"-MB")
 		}
 	}
+}
+
+// idle starts a process, leaves it alone, looks at its memory and ends it.
+func idle(b *testing.B, p *hosttest.Program, end func(*hosttest.Program) error) map[string]int64 {
+	ctx, cancel := context.WithTimeout(b.Context(), answerTimeout)
+	defer cancel()
+	if err := errors.Join(p.Start(), p.Ready(ctx)); err != nil {
+		b.Fatal(err)
+	}
+	<-time.After(idleAfter)
+	sizes := sizesOf(b, p.PID())
+	if err := end(p); err != nil {
+		b.Fatal(err)
+	}
+	return sizes
+}
+
+// sizesOf is the memory of a process: in all, its own, and pages of files, most of them of the program itself.
+func sizesOf(b *testing.B, pid int) map[string]int64 {
+	rollup, err := memory(pid)
+	if errors.Is(err, os.ErrNotExist) {
+		b.Skip("this system does not tell the memory of a process in /proc")
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return map[string]int64{"RSS": rollup["Rss"], "PSS": rollup["Pss"], "anon": rollup["Pss_Anon"], "file": rollup["Pss_File"]}
 }
 
 // cpuTime is what a process has used of the processors, as proc(5) tells it, in steps of 10 ms; 0 where nobody tells.

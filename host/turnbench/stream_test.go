@@ -12,7 +12,7 @@ import (
 // edit, typing and files. The quick turns are those of BenchmarkTurn: they end before anything is shown. The long ones stream for
 // more than a second, so that there are drafts and edits; of them the time past the model's own is told.
 func BenchmarkStream(b *testing.B) {
-	bin := hosttest.Build(b)
+	bin := build(b)
 	plain, rich := newFloor(b, bin, hosttest.Config{}), newFloor(b, bin, hosttest.Config{Rich: true})
 	for _, c := range []struct {
 		name     string
