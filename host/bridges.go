@@ -1,13 +1,10 @@
 package host
 
 import (
-	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/sandbox"
-	"github.com/flynnhost/flynn/host/sandbox/bridge"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // specs are those of a configuration by name, "" for [sandbox].
@@ -40,19 +37,4 @@ func bridgedSpec(c *config.Config, s config.Sandbox) sandbox.Spec {
 		out.Bridges = append(out.Bridges, one)
 	}
 	return out
-}
-
-// bridged notes a call of a bridged command, and bridgeEnded what it has carried.
-func (l *egressLog) bridged(session string, d bridge.Decision) {
-	l.count("bridge", d.Allowed)
-	l.put(bridgeRecord(session, d))
-}
-
-func (l *egressLog) bridgeEnded(session string, d bridge.Decision) { l.put(bridgeRecord(session, d)) }
-
-func bridgeRecord(session string, d bridge.Decision) store.EgressRecord {
-	return store.EgressRecord{
-		ID: d.ID, At: d.Time, Kind: "bridge", Session: session, Agent: agentOf(session), Method: clipText(d.Name),
-		Host: clipText(strings.Join(d.Argv, " ")), Allowed: d.Allowed, Reason: clipText(d.Reason), Up: d.Up, Down: d.Down, Ended: d.Ended,
-	}
 }

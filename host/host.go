@@ -25,6 +25,7 @@ import (
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/command"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/egresslog"
 	"github.com/flynnhost/flynn/host/elevate"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/lane"
@@ -37,6 +38,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/provider"
 	"github.com/flynnhost/flynn/host/schedule"
+	"github.com/flynnhost/flynn/host/shadowlog"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/telemetry"
@@ -59,6 +61,8 @@ type Config struct {
 	Hangup <-chan os.Signal
 	// PluginLauncher is the command that runs plugin.Contain; without one plugins are not held in.
 	PluginLauncher []string
+	// Web is what agents fetch pages from: the public internet, except for who puts a host together himself.
+	Web builtin.WebConfig
 }
 
 // Host is a running Flynn.
@@ -73,7 +77,7 @@ type Host struct {
 	registry  *tool.Registry
 	machines  *machines
 	policies  *policy.Engine
-	shadows   *shadowLog
+	shadows   *shadowlog.Log
 	plugins   *plugin.Host
 	desk      *approval.Desk
 	elevated  *elevate.Desk
@@ -97,6 +101,7 @@ type Host struct {
 	budgets   *budget.Ledger
 	hangup    <-chan os.Signal
 	launcher  []string
+	web       builtin.WebConfig
 
 	ledger    *provider.Ledger
 	tooling   sync.Mutex // guards providers
@@ -113,7 +118,7 @@ type Host struct {
 func New(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{
 		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), fetchers: newFetchers(), hangup: cfg.Hangup,
-		launcher: cfg.PluginLauncher, attach: cfg.Attach,
+		launcher: cfg.PluginLauncher, attach: cfg.Attach, web: cfg.Web,
 		providers: map[string]*provider.Provider{}, enclosed: map[string]*enclosure{},
 	}
 	var err error
@@ -151,14 +156,16 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	registry.MustRegister(breakers{h.modelStatus})
 	h.telemetry = h.newTelemetry()
 	h.registry = tool.NewRegistry()
-	if err := registerTools(h.registry, builtin.Config{Memory: h.store, MaxNotes: h.maxNotes, Results: h.store, Keep: h.keepFile}); err != nil {
+	if err := registerTools(h.registry, builtin.Config{Memory: h.store, MaxNotes: h.maxNotes, Results: h.store, Keep: h.keepFile, Web: h.web}); err != nil {
 		return err
 	}
 	instance, err := instanceName(c.Store.Dir)
 	if err != nil {
 		return err
 	}
-	h.machines = newMachines(filepath.Join(c.Store.Dir, "workspaces"), instance, newEgressLog(h.store, h.metrics, h.log), h.log)
+	h.machines = newMachines(filepath.Join(c.Store.Dir, "workspaces"), instance, egresslog.New(egresslog.Config{
+		Store: h.store, Log: h.log, Count: h.metrics.egressDecision, Lost: h.metrics.egressLost,
+	}), h.log)
 	h.machines.homes = h.sessionHomes
 	ledger, err := openPolicyLedger(c.Store.Dir, h.store)
 	if err != nil {
@@ -167,13 +174,13 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if err := ledger.prune(ctx); err != nil {
 		h.log.Warn("the archive of policies is not pruned", "error", err)
 	}
-	h.shadows = newShadowLog(h.store, h.metrics, h.log)
+	h.shadows = shadowlog.New(shadowlog.Config{Store: h.store, Log: h.log, Count: h.metrics.policyShadow})
 	observeStateful(registry, func() []policy.Status { return h.policies.Status() })
 	cache := filepath.Join(c.Store.Dir, "wasm-cache")
 	proof := policyProof{h.store, cache}
 	h.policies, err = policy.New(ctx, policy.Config{
 		Sources: PolicySources(c), CacheDir: cache, Log: h.log, OnChange: h.metrics.policyChange, Ledger: ledger,
-		Gate: proof.prove, Proofs: proof.proofs, OnShadow: h.shadows.shadowed,
+		Gate: proof.prove, Proofs: proof.proofs, OnShadow: h.shadows.Shadowed,
 	})
 	if err != nil {
 		return err
@@ -317,7 +324,7 @@ func (h *Host) Run(ctx context.Context) error {
 	defer stopSandboxes()
 	records, stopRecords := context.WithCancel(context.WithoutCancel(ctx)) // they come until the last sandbox is gone
 	defer stopRecords()
-	kept.run(h, "egress log", stop, func() error { return h.machines.egress.run(records) })
+	kept.run(h, "egress log", stop, func() error { return h.machines.egress.Run(records) })
 	out.run(h, "sandbox", stop, func() error { return h.machines.run(sandboxes, cfg.Sandbox) })
 	in.run(h, "live views", stop, func() error { return h.live.Run(ctx) })
 	in.run(h, "lanes", stop, func() error { return h.lanes.Run(ctx) })
@@ -327,7 +334,7 @@ func (h *Host) Run(ctx context.Context) error {
 	in.run(h, "schedules", stop, func() error { return h.schedules.Run(ctx) })
 	in.run(h, "policies", stop, func() error { return h.policies.Run(ctx) })
 	in.run(h, "shadow policies", stop, func() error { return h.policies.RunShadows(ctx) })
-	kept.run(h, "shadow log", stop, func() error { return h.shadows.run(records) })
+	kept.run(h, "shadow log", stop, func() error { return h.shadows.Run(records) })
 	in.run(h, "telemetry", stop, func() error { return h.telemetry.Run(ctx) })
 	in.run(h, "upkeep", stop, func() error { return h.keepHouse(ctx) })
 	in.run(h, "media", stop, func() error { return h.media.Run(ctx) })

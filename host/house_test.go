@@ -92,7 +92,10 @@ var layers = map[string][]string{
 	"host/gateway":   {"host/explain", "host/message", "host/store"},
 	"host/door":      {"host/message"},
 
+	"host/spool":       {},
 	"host/decisionlog": {"host/policy", "host/store"},
+	"host/shadowlog":   {"host/policy", "host/spool", "host/store"},
+	"host/egresslog":   {"host/sandbox", "host/spool", "host/store"},
 }
 
 // room is the part of an import path that layers are about: "host/store" for host/store/sqlite.

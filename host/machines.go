@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/egresslog"
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
@@ -28,7 +29,7 @@ type machines struct {
 	root     string // of the workspaces
 	instance string
 	log      *slog.Logger
-	egress   *egressLog
+	egress   *egresslog.Log
 	now      func() time.Time
 
 	holds *sandbox.Holds // of the workspaces that hosts have open
@@ -77,7 +78,7 @@ const checkEvery = 5 * time.Second
 var errSandboxOff = fmt.Errorf("%w: [sandbox] is not enabled", machine.ErrUnavailable)
 
 // newMachines puts right what a crash has left undone among the workspaces; no other host may use them.
-func newMachines(root, instance string, egress *egressLog, log *slog.Logger) *machines {
+func newMachines(root, instance string, egress *egresslog.Log, log *slog.Logger) *machines {
 	if err := sandbox.RecoverWorkspaces(root); err != nil {
 		log.Error("workspaces of sessions are not where they belong", "error", err)
 	}
@@ -207,9 +208,8 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 		Lease:   time.Duration(c.Lease),
 		Secret:  m.secret,
 		Network: m.network, Roots: m.roots,
-		Bridged: m.egress.bridged, BridgeEnded: m.egress.bridgeEnded,
-		Decided: func(session string, d egress.Decision) { m.egress.decided(session, d) },
-		Ended:   func(session string, d egress.Decision) { m.egress.ended(session, d) },
+		Bridged: m.egress.Bridged, BridgeEnded: m.egress.BridgeEnded,
+		Decided: m.egress.Decided, Ended: m.egress.Ended,
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", machine.ErrUnavailable, err)

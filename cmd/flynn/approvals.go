@@ -28,7 +28,7 @@ func approvalsCommand() *cli.Command {
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "scope", Value: "once", Usage: "`SCOPE`: once, session or always"},
 					&cli.StringFlag{Name: "for", Usage: "how long always is, as 8h or 30d (default: 30d)"},
-					&cli.StringFlag{Name: "pattern", Usage: "cover the command lines that fit `PATTERN`, in which * is one argument: 'git log *'"},
+					&cli.StringFlag{Name: "pattern", Usage: "cover the command lines that fit `PATTERN`, in which * is one argument: 'grep -rn * docs'"},
 				},
 			},
 			{Name: "deny", Usage: "refuse a call", ArgsUsage: "ID", Action: denyRequest},

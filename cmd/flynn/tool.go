@@ -15,15 +15,17 @@ import (
 
 func toolCommand() *cli.Command {
 	return &cli.Command{
-		Name: "tool", Usage: "show the tools that plugins bring",
+		Name: "tool", Usage: "show the tools that plugins bring, and judge calls",
 		Commands: []*cli.Command{
 			{
 				Name: "list", Usage: "list the tools of plugins in the running flynn", Action: listTools,
 				Description: "Effect and approve are what flynn.toml says, and count. Claims is what the tool says of itself, and does not.",
 			},
 			{
-				Name: "explain", Usage: "show all that is known of one tool", ArgsUsage: "NAME", Action: explainTool,
-				Description: "The description is the provider's own, and nobody has checked it.",
+				Name: "explain", Usage: "show all that is known of one tool, or judge one call of it", ArgsUsage: "NAME", Action: explainTool, Flags: judgeFlags(),
+				Description: "Of a plugin's tool it shows what the provider says, which nobody has checked.\n" +
+					"With --agent it asks the running flynn what would become of a call of any tool: each restriction with its reason, whether a person would\n" +
+					"be asked or which grant makes that needless, and where it would run. Nothing is run, nobody is asked, no grant is used.",
 			},
 		},
 	}
@@ -80,6 +82,11 @@ func explainTool(ctx context.Context, cmd *cli.Command) error {
 		return usagef("want one argument: flynn tool explain NAME")
 	}
 	name := cmd.Args().First()
+	for _, f := range judgeFlags() {
+		if cmd.IsSet(f.Names()[0]) {
+			return judgeCall(ctx, cmd, name)
+		}
+	}
 	list, err := providers(ctx, cmd)
 	if err != nil {
 		return err

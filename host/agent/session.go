@@ -191,11 +191,11 @@ func (c *sessions) load(ctx context.Context, key string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	running, err := c.store.RunningTurns(ctx)
+	running, err := c.store.RunningIn(ctx, key, keepTurns)
 	if err != nil {
 		return nil, err
 	}
-	s.count -= len(slices.DeleteFunc(slices.Clone(running), func(t store.Turn) bool { return t.Session != key }))
+	s.count -= len(running)
 	for len(steps) > 0 {
 		id := steps[0].Turn
 		s.last = id
@@ -203,7 +203,7 @@ func (c *sessions) load(ctx context.Context, key string) (*session, error) {
 		if n < 0 {
 			n = len(steps)
 		}
-		if !slices.ContainsFunc(running, func(t store.Turn) bool { return t.ID == id }) {
+		if !slices.Contains(running, id) {
 			t, err := decodeTurn(steps[:n])
 			if err != nil {
 				return nil, err

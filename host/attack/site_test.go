@@ -25,6 +25,7 @@ import (
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
+	"github.com/flynnhost/flynn/host/tool/builtin"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
@@ -48,6 +49,12 @@ type site struct {
 // newSite runs a host. %DIR% in the configuration is its folder.
 func newSite(t *testing.T, config string) *site {
 	t.Helper()
+	return newSiteThatReads(t, config, builtin.WebConfig{})
+}
+
+// newSiteThatReads runs one whose agents fetch pages from elsewhere than the public internet.
+func newSiteThatReads(t *testing.T, config string, web builtin.WebConfig) *site {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "fl") // short, since it holds sockets
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +68,7 @@ func newSite(t *testing.T, config string) *site {
 	s.write("plugin/bin/none", "", 0o700)
 	s.serveChat()
 	h, err := host.New(t.Context(), host.Config{
-		Path: filepath.Join(dir, "flynn.toml"), Getenv: os.Getenv, Log: slog.New(slog.DiscardHandler),
+		Path: filepath.Join(dir, "flynn.toml"), Getenv: os.Getenv, Log: slog.New(slog.DiscardHandler), Web: web,
 		Attach: map[string]string{"chat": "unix:" + filepath.Join(dir, "chat")},
 	})
 	if err != nil {

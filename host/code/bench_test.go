@@ -22,6 +22,7 @@ import (
 
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/model/modeltest"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
@@ -35,12 +36,52 @@ import (
 func BenchmarkCode(b *testing.B) {
 	b.Run("start", benchStart)
 	b.Run("demo", func(b *testing.B) { benchTasks(b, "[models.default]\nprovider = \"demo\"\n", true) })
-	if name := os.Getenv("FLYNN_BENCH_MODELS"); name != "" {
-		models, err := os.ReadFile(name)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Run("model", func(b *testing.B) { benchTasks(b, string(models), false) })
+	if models := benchModels(b); models != "" {
+		b.Run("model", func(b *testing.B) { benchTasks(b, models, false) })
+	}
+}
+
+// benchModels is the configuration of a real model, or "".
+func benchModels(t testing.TB) string {
+	t.Helper()
+	name := os.Getenv("FLYNN_BENCH_MODELS")
+	if name == "" {
+		return ""
+	}
+	models, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(models)
+}
+
+// TestBenchModels has a provider that is not the demo solve a task of the benchmark, from a file that FLYNN_BENCH_MODELS names.
+func TestBenchModels(t *testing.T) {
+	solved := simpleTasks()[1]
+	args, err := json.Marshal(map[string]string{"language": "python", "program": solved.program})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ provider, path string }{{"anthropic", ""}, {"openai", "/v1"}} {
+		t.Run(c.provider, func(t *testing.T) {
+			api := modeltest.New(t)
+			api.Script(modeltest.Reply{Calls: []modeltest.Call{{ID: "c1", Name: "code__run", Args: string(args)}}}, modeltest.Reply{Text: "It is " + solved.want + "."})
+			t.Setenv("BENCH_KEY", modeltest.Key)
+			file := filepath.Join(t.TempDir(), "models.toml")
+			text := fmt.Sprintf("[models.default]\nprovider = %q\nmodel = \"test\"\nbase_url = %q\napi_key_env = \"BENCH_KEY\"\n", c.provider, api.URL+c.path)
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("FLYNN_BENCH_MODELS", file)
+			h := serve(t, benchModels(t))
+			if s := h.run("simple", []task{solved}, false); s.solved != 1 {
+				t.Errorf("%d of %d are solved", s.solved, s.asks)
+			}
+			asked := api.Requests()
+			if len(asked) != 2 || !strings.Contains(string(asked[0].Body), solved.ask) || !strings.Contains(string(asked[1].Body), solved.want) {
+				t.Errorf("the model was asked %d times, the last time %s", len(asked), asked[len(asked)-1].Body)
+			}
+		})
 	}
 }
 
@@ -142,7 +183,7 @@ func await(t testing.TB, is func() bool) {
 
 // served is a host that runs in this process.
 type served struct {
-	b    *testing.B
+	b    testing.TB
 	base string
 	key  string
 	asks int
@@ -165,7 +206,7 @@ listen = %q
 dir = %q
 `
 
-func serve(b *testing.B, models string) *served {
+func serve(b testing.TB, models string) *served {
 	b.Helper()
 	image := cmp.Or(os.Getenv("FLYNN_BENCH_IMAGE"), sandboxtest.Engine(b).Python(b))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -162,7 +162,7 @@ func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string
 const help = "Commands of the host:\n\n" +
 	"- `/approve ID`, `/deny ID`: answer a request for approval (owners)\n" +
 	"- `/approve ID session`, `/approve ID always 30d`: allow it again in this conversation, or until then; " +
-	"`/approve ID always git log *` covers the commands that fit (owners)\n" +
+	"`/approve ID always grep -rn * docs` covers the commands that fit (owners)\n" +
 	"- `/elevated ask 15m`, `/elevated off`: let tools leave the sandbox for a time, if the configuration lets you\n" +
 	"- `/pair CODE`, `/pair deny CODE`: let a stranger in who has been given a code, or not (owners)\n" +
 	"- `/stop`: end the answer that is being made here\n" +

@@ -24,8 +24,8 @@ func TestReadLease(t *testing.T) {
 		{"ABC Session", approval.Lease{Scope: session}, true},
 		{"ABC always", approval.Lease{Scope: standing}, true},
 		{"ABC always 8h", approval.Lease{Scope: standing, For: 8 * time.Hour}, true},
-		{"ABC always 30d git log *", approval.Lease{Scope: standing, For: 30 * day, Pattern: "git log *"}, true},
-		{"ABC always git log *", approval.Lease{Scope: standing, Pattern: "git log *"}, true},
+		{"ABC always 30d grep -rn * docs", approval.Lease{Scope: standing, For: 30 * day, Pattern: "grep -rn * docs"}, true},
+		{"ABC always grep -rn * docs", approval.Lease{Scope: standing, Pattern: "grep -rn * docs"}, true},
 		{"ABC session ls *", approval.Lease{Scope: session, Pattern: "ls *"}, true},
 		{"ABC always 2w", approval.Lease{Scope: standing, For: 14 * day}, true},
 		{"ABC once ls", approval.Lease{}, false},
@@ -53,7 +53,7 @@ func TestReadSpan(t *testing.T) {
 }
 
 func FuzzReadLease(f *testing.F) {
-	f.Add("ABC always 30d git log *")
+	f.Add("ABC always 30d grep -rn * docs")
 	f.Add("ABC session")
 	f.Fuzz(func(t *testing.T, arg string) {
 		id, l, err := readLease(arg)

@@ -281,6 +281,13 @@ type ToolProvider struct {
 	// Sandbox runs the plugin's server, the program of the plugin's own keys command, args and env, in a sandbox: true, or the name of a
 	// [sandboxes.NAME]. The plugin itself stays outside.
 	Sandbox SandboxRef `toml:"sandbox"`
+	// Read and Write are files and folders that the plugin and what it starts may use beside the system's own, Network is what they may
+	// connect to ("host:port", or "*"). Its manifest need not ask for them.
+	Read    []string `toml:"read" is:"path"`
+	Write   []string `toml:"write" is:"path"`
+	Network []string `toml:"network"`
+	// MemoryLimit is where they are ended; missing, it is twice what the manifest says, or 1 GiB.
+	MemoryLimit Size `toml:"memory_limit" range:"0m..1024g"`
 	// Tool says otherwise for single tools, by the provider's own name.
 	Tool map[string]ToolRule `toml:"tool"`
 

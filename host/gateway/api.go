@@ -30,7 +30,7 @@ const historyLimit = 500
 //	GET  /api/v1/conversations      [ConversationInfo]
 //	GET  /api/v1/history            [Entry]; ?channel=&conversation=&limit=
 //	GET  /api/v1/approvals          [Approval]
-//	POST /api/v1/approvals/{id}     {"grant":true}; {"grant":true,"scope":"standing","span":"720h","pattern":"git log *"}
+//	POST /api/v1/approvals/{id}     {"grant":true}; {"grant":true,"scope":"standing","span":"720h","pattern":"grep -rn * docs"}
 //	GET  /api/v1/grants             [Grant]
 //	POST /api/v1/grants/{id}/revoke {}
 //	GET  /api/v1/audit              [store.AuditRow]; ?kind=&subject=&since=&limit=
@@ -92,6 +92,7 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("POST /api/v1/resume", s.authorized(s.halt(false)))
 	mux.Handle("GET /api/v1/usage", s.authorized(s.usage))
 	mux.Handle("GET /api/v1/turns/{id...}", s.authorized(s.explain))
+	mux.Handle("POST /api/v1/tools/judge", s.authorized(s.judge))
 	mux.Handle("GET /api/v1/plugins", s.authorized(s.plugins(s.listPlugins)))
 	mux.Handle("GET /api/v1/plugins/{instance}/logs", s.authorized(s.plugins(s.pluginLogs)))
 	mux.Handle("GET /api/v1/plugins/{instance}/login", s.authorized(s.plugins(s.pluginLogin)))

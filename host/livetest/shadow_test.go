@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flynnhost/flynn/host"
 	w "github.com/flynnhost/flynn/host/policy/meter/wasmtest"
+	"github.com/flynnhost/flynn/host/shadowlog"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
@@ -27,7 +27,7 @@ func TestShadowsChangeNothingLive(t *testing.T) {
 	}
 	s.eventually("what the shadows would have changed is known", func() error {
 		changed := map[string]int64{}
-		for _, r := range run[[]host.ShadowReport](s, "policy", "shadow") {
+		for _, r := range run[[]shadowlog.Report](s, "policy", "shadow") {
 			changed[r.Policy] = r.Changed
 		}
 		if changed["drops"] != 2 || changed["spins"] != 2 {

@@ -173,6 +173,8 @@ type Turns interface {
 	// CommitTurn applies c in one transaction. A turn that has ended cannot be changed: ErrConflict.
 	CommitTurn(ctx context.Context, c Commit) error
 	RunningTurns(ctx context.Context) ([]Turn, error)
+	// RunningIn returns the ids of those among a session's latest turns that run, oldest first.
+	RunningIn(ctx context.Context, session string, turns int) ([]string, error)
 	// Steps returns a turn's steps in order.
 	Steps(ctx context.Context, turn string) ([]Step, error)
 	// Transcript returns the steps of a session's last turns that have any, oldest first, running turns included.

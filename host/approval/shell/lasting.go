@@ -27,11 +27,6 @@ func (c Command) Lasting(names ...string) (why string) {
 				return fmt.Sprintf("%s can run any program by way of %q", base, arg)
 			}
 		}
-		if base == "git" {
-			if why := gitRuns(c.Texts()); why != "" {
-				return why
-			}
-		}
 	}
 	return ""
 }
@@ -81,6 +76,8 @@ var wrappers = []string{
 	"npm npx yarn pnpm corepack bower gulp grunt webpack vite jest mocha eslint cargo rustc rustup go dotnet msbuild nuget",
 	"pip pipx uv uvx poetry pipenv conda mamba virtualenv gem bundle bundler composer brew nix nix-shell nix-env guix snap flatpak",
 	"apt apt-get aptitude dpkg rpm yum dnf zypper pacman apk gcc g++ cc c++ clang clang++ cpp ld collect2 gold lld tcc",
+	// version control: hooks and configuration, which are files of the repository, name programs that most commands run
+	"git hg svn svnadmin jj bzr brz fossil darcs cvs p4 repo gh glab hub tig lazygit pre-commit",
 	// engines and clusters
 	"docker podman nerdctl buildah ctr crictl kubectl helm oc lxc lxd incus machinectl vagrant terraform tofu ansible ansible-playbook packer",
 	// the network as an interpreter
@@ -114,8 +111,6 @@ var risky = []risk{
 	{names: []string{"curl"}, options: []string{"--config", "--engine"}, letters: "K"},
 	{names: []string{"diff", "sdiff", "diff3"}, options: []string{"--diff-program"}},
 	{names: []string{"openssl"}, words: []string{"engine"}, options: []string{"-engine", "-provider-path", "-config"}},
-	{names: []string{"hg"}, options: []string{"--config", "--config-file", "--debugger"}},
-	{names: []string{"svn"}, options: []string{"--config-option", "--config-dir", "--diff-cmd", "--diff3-cmd", "--editor-cmd"}},
 }
 
 // first is the first argument that makes the program run another, or "". A star may be no option.
@@ -135,27 +130,4 @@ func (r risk) first(args []string) string {
 		}
 	}
 	return ""
-}
-
-// gitCommands are those of git's that run no program which an argument names. What the files of a repository make them run, such as
-// its hooks, is the repository's: who agrees to git for good trusts it.
-var gitCommands = []string{
-	"add", "blame", "branch", "checkout", "commit", "describe", "diff", "fetch", "log", "ls-files", "ls-tree", "merge", "mv", "pull", "push", "reset",
-	"restore", "rev-parse", "rm", "shortlog", "show", "stash", "status", "switch", "tag",
-}
-
-// gitRuns says why git could run any program, or "".
-func gitRuns(args []string) string {
-	if len(args) == 0 || !slices.Contains(gitCommands, args[0]) {
-		return "git can run any program unless one of these follows it at once: " + strings.Join(gitCommands, ", ")
-	}
-	options := risk{options: []string{"--upload-pack", "--receive-pack", "--exec", "--ext-diff", "--textconv", "--open-files-in-pager"}}
-	arg := options.first(args[1:])
-	if i := slices.IndexFunc(args, func(a string) bool { return strings.Contains(a, "::") }); i >= 0 { // ext::sh
-		arg = args[i]
-	}
-	if arg == "" {
-		return ""
-	}
-	return fmt.Sprintf("git can run any program by way of %q", arg)
 }

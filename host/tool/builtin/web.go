@@ -23,15 +23,15 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// WebConfig says what web.fetch may reach. Only public addresses, in every case.
+// WebConfig says what web.fetch may reach. Its zero value is the public internet; no configuration leads to another.
 type WebConfig struct {
 	// Ports are the ports that a URL may name; 80 and 443 if empty.
 	Ports []uint16
 	// Timeout bounds one fetch with all its redirects. 20 s
 	Timeout time.Duration
 
-	// allow judges the address that is about to be dialled; it asks netaddr.Public except in tests of this package.
-	allow func(netip.AddrPort) error
+	// Allow judges the address that is about to be dialled, the only check of it. netaddr.Public
+	Allow func(netip.AddrPort) error
 	// transport is changed by tests of this package only.
 	transport func(*http.Transport)
 }
@@ -77,8 +77,8 @@ func newFetcher(c WebConfig) *fetcher {
 	if c.Timeout <= 0 {
 		c.Timeout = 20 * time.Second
 	}
-	if c.allow == nil {
-		c.allow = func(a netip.AddrPort) error { return netaddr.Public(a.Addr()) }
+	if c.Allow == nil {
+		c.Allow = func(a netip.AddrPort) error { return netaddr.Public(a.Addr()) }
 	}
 	f := &fetcher{config: c}
 	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: f.control}
@@ -107,7 +107,7 @@ func (f *fetcher) control(network, address string, _ syscall.RawConn) error {
 	if err != nil {
 		return fmt.Errorf("read address: %w", err)
 	}
-	return f.config.allow(addr)
+	return f.config.Allow(addr)
 }
 
 func (f *fetcher) checkRedirect(next *http.Request, via []*http.Request) error {

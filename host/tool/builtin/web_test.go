@@ -56,7 +56,7 @@ func TestCheckURL(t *testing.T) {
 // loopback lets a fetcher reach the test's servers and nothing else.
 func loopback(servers ...*httptest.Server) WebConfig {
 	c := WebConfig{
-		allow: func(a netip.AddrPort) error {
+		Allow: func(a netip.AddrPort) error {
 			for _, s := range servers {
 				if a.String() == s.Listener.Addr().String() {
 					return nil
@@ -255,8 +255,8 @@ func TestFetchJudgesTheAddressThatIsDialled(t *testing.T) {
 	defer server.Close()
 	var judged []string
 	c := loopback(server)
-	allow := c.allow
-	c.allow = func(a netip.AddrPort) error {
+	allow := c.Allow
+	c.Allow = func(a netip.AddrPort) error {
 		judged = append(judged, a.String())
 		return allow(a)
 	}

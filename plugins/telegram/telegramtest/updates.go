@@ -205,6 +205,13 @@ func (s *Server) WebhookAttempts() int {
 	return s.queue.hook.attempts
 }
 
+// WebhookError is what went wrong with the last update that was brought to the webhook that is set; "" when it was taken.
+func (s *Server) WebhookError() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queue.hook.lastError
+}
+
 // hookPause is the wait before an update that was not taken is brought again.
 const hookPause = 20 * time.Millisecond
 

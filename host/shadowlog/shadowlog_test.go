@@ -1,17 +1,13 @@
-package host
+package shadowlog
 
 import (
 	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/policy"
 	w "github.com/flynnhost/flynn/host/policy/meter/wasmtest"
 	"github.com/flynnhost/flynn/host/store"
@@ -27,9 +23,8 @@ func TestShadowsEndInATable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	registry := prometheus.NewRegistry()
-	m := newMetrics(registry)
-	l := newShadowLog(s, m, slog.New(slog.DiscardHandler))
+	counted := map[string]int64{}
+	l := New(Config{Store: s, Log: slog.New(slog.DiscardHandler), Count: func(name, outcome string) { counted[outcome+" "+name]++ }})
 	module := func(name string, verdict int64) policy.Source {
 		path := filepath.Join(dir, name+".wasm")
 		if err := os.WriteFile(path, w.Policy(1).Hook("flynn_tool", "", w.I64(verdict)), 0o600); err != nil {
@@ -41,7 +36,7 @@ func TestShadowsEndInATable(t *testing.T) {
 	next.Shadow, next.ShadowOf, same.Shadow = true, "live", true
 	told := make(chan policy.Shadowed, 100)
 	engine, err := policy.New(t.Context(), policy.Config{Sources: []policy.Source{live, next, same}, OnShadow: func(s policy.Shadowed) {
-		l.shadowed(s)
+		l.Shadowed(s)
 		told <- s
 	}})
 	if err != nil {
@@ -51,7 +46,7 @@ func TestShadowsEndInATable(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 2)
 	go func() { done <- engine.RunShadows(ctx) }()
-	go func() { done <- l.run(ctx) }()
+	go func() { done <- l.Run(ctx) }()
 	set := engine.Pin()
 	defer set.Release()
 	at := time.Now()
@@ -73,7 +68,7 @@ func TestShadowsEndInATable(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	reports, err := ShadowReports(t.Context(), &config.Config{Store: config.Store{Dir: dir}}, store.ShadowFilter{}, 1)
+	reports, err := Reports(t.Context(), s, store.ShadowFilter{}, 1)
 	if err != nil || len(reports) != 2 {
 		t.Fatalf("%v: %+v", err, reports)
 	}
@@ -87,46 +82,7 @@ func TestShadowsEndInATable(t *testing.T) {
 	if r := reports[1]; r.Policy != "same" || r.Compared < n || r.Changed != 0 || r.Against != "" {
 		t.Errorf("%+v", r)
 	}
-	if got := counted(t, registry, "flynn_policy_shadow_total")["changed next"]; got != float64(r.Changed) {
-		t.Errorf("the metric says %v", got)
-	}
-}
-
-// counted are the values of a counter by its labels.
-func counted(t *testing.T, registry *prometheus.Registry, name string) map[string]float64 {
-	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := map[string]float64{}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if f.GetName() != name {
-				continue
-			}
-			var labels []string
-			for _, l := range m.GetLabel() {
-				labels = append(labels, l.GetValue())
-			}
-			values[strings.Join(labels, " ")] = m.GetCounter().GetValue()
-		}
-	}
-	return values
-}
-
-func TestStatefulPoliciesAreNamed(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	observeStateful(registry, func() []policy.Status { return []policy.Status{{Name: "clean"}, {Name: "counts", Stateful: 3}} })
-	families, err := registry.Gather()
-	if err != nil || len(families) != 1 {
-		t.Fatalf("%v: %v", err, families)
-	}
-	got := map[string]float64{}
-	for _, m := range families[0].GetMetric() {
-		got[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
-	}
-	if families[0].GetName() != "flynn_policy_stateful_samples" || got["clean"] != 0 || got["counts"] != 3 || len(got) != 2 {
-		t.Errorf("%s: %v", families[0].GetName(), got)
+	if got := counted["changed next"]; got != r.Changed {
+		t.Errorf("%d changes were counted", got)
 	}
 }

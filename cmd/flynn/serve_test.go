@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// serveOne is the script command "serve CONFIG": it runs a host to the end of the script, at a free address in place of "127.0.0.1:1" in the
+// configuration.
+func serveOne(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: serve CONFIG")
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	address := free.Addr().String()
+	ts.Check(free.Close())
+	path := ts.MkAbs(args[0])
+	text, err := os.ReadFile(path)
+	ts.Check(err)
+	ts.Check(os.WriteFile(path, bytes.ReplaceAll(text, []byte(`"127.0.0.1:1"`), []byte(`"`+address+`"`)), 0o600))
+
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	var errs bytes.Buffer
+	go func() {
+		defer close(ended)
+		run(ctx, []string{"flynn", "--config", path, "serve"}, ts.Getenv, strings.NewReader(""), discard{}, &errs)
+	}()
+	ts.Defer(func() { cancel(); <-ended })
+	for deadline := time.After(30 * time.Second); ; {
+		if resp, err := http.Get("http://" + address + "/readyz"); err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		select {
+		case <-ended:
+			ts.Fatalf("the host has ended: %s", errs.String())
+		case <-deadline:
+			ts.Fatalf("the host is not ready")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}

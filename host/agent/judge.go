@@ -1,0 +1,55 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool"
+)
+
+// ErrNoAgent is returned for an agent that is not configured.
+var ErrNoAgent = errors.New("there is no such agent")
+
+// Judgement is what would become of a call.
+type Judgement struct {
+	Session string
+	Role    string
+	Labels  []string
+	Verdict tool.Verdict
+	Lease   *store.Grant // that somebody's approval would be taken from
+}
+
+// Judge tells what would become of a call that an agent makes now in answer to a message, after what the session has touched and used up
+// to here; labels are what it might have touched besides. The call of an agent of kind code is one of its programs', but for the one that
+// runs a program.
+func (r *Runner) Judge(
+	ctx context.Context, gen *Generation, policies Policies, m message.Message, agent string, labels []string, c model.ToolCall, leases tool.Leases,
+) (Judgement, error) {
+	a, ok := gen.Agents[agent]
+	if !ok {
+		return Judgement{}, fmt.Errorf("%w: %q", ErrNoAgent, agent)
+	}
+	at, err := r.cfg.Store.Place(ctx, r.cfg.Place(m))
+	if err != nil {
+		return Judgement{}, fmt.Errorf("read the place: %w", err)
+	}
+	t := &turn{Runner: r, gen: gen, policies: policies, agent: a.fitted(at.Tier), origin: m, place: at, row: store.Turn{
+		Session: store.SessionKey(at.Key, a.Name, at.Epoch), Agent: a.Name, Channel: m.Channel, Conversation: m.Conversation, Sender: m.SenderKey(),
+	}}
+	if t.session, err = r.sessions.load(ctx, t.row.Session); err != nil { // not the one at hand, which a turn may be writing to
+		return Judgement{}, fmt.Errorf("read the session: %w", err)
+	}
+	t.session.label(roleLabel(gen.Roles.Of(m.Channel, m.SenderKey())))
+	t.session.label(labels)
+	s := t.subject()
+	if a.Programs != nil && a.Programs.Tool != c.Name {
+		s = t.rights()
+	}
+	j := Judgement{Session: s.Session, Role: s.Role, Labels: s.Labels}
+	j.Verdict, j.Lease, err = t.enforcer().Judge(ctx, s, c, leases)
+	return j, err
+}
