@@ -29,7 +29,11 @@ type generation struct {
 func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	table, _ := route.New(c) // its findings were errors of the file, or warnings of the check
 	roles := route.NewRoles(c.Access).With(h.pairings).WithClients(c.Clients)
-	models, err := model.NewSet(c.Models, model.Options{Providers: providers.All(), Log: h.log, OnCall: h.metrics.modelCall, Counts: &h.counts})
+	options := model.Options{Providers: providers.All(), Log: h.log, OnCall: h.metrics.modelCall, Counts: &h.counts}
+	if before := h.current.Load(); before != nil {
+		options.Before = before.models
+	}
+	models, err := model.NewSet(c.Models, options)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/approval"
+	"github.com/flynnhost/flynn/host/budget"
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/command"
 	"github.com/flynnhost/flynn/host/config"
@@ -100,6 +101,7 @@ type Host struct {
 	metrics   *metrics
 	telemetry *telemetry.Exporter
 	counts    model.Counts
+	budgets   *budget.Ledger
 	hangup    <-chan os.Signal
 	launcher  []string
 	onReady   func()
@@ -229,6 +231,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 // wire ties inbox, lanes, runner and outbox together.
 func (h *Host) wire(c *config.Config) {
 	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Drafts: h.store, Media: h.openFile, Log: h.log, Count: h.metrics.delivery})
+	h.budgets = budget.New(budget.Config{Store: h.store, Zone: budgetZone(c)})
 	h.live = channel.NewLive(channel.LiveConfig{Outbox: h.outbox, Stream: h.streams, Log: h.log})
 	var commands *command.Desk
 	h.runner = agent.NewRunner(agent.Config{
@@ -238,7 +241,7 @@ func (h *Host) wire(c *config.Config) {
 		Stopped:    h.kill.why,
 		Place:      h.place,
 		Waiting:    func(place string) []agent.Item { return h.lanes.Waiting(place) },
-		Ledger:     h.newLedger(c),
+		Ledger:     h.budgets,
 		Full:       h.metrics.budgetFull,
 		Replied:    h.replied,
 		Queue:      h.queue,

@@ -31,6 +31,7 @@ func (h *Host) stage(ctx context.Context, old, next *config.Config) (commit, rol
 	commit = func() {
 		h.exchange(g, enforce) // turns that have begun keep the old one; its idle connections close by themselves
 		h.runner.Regroup()
+		h.budgets.SetZone(budgetZone(next))
 		h.machines.configure(next)
 		h.setChannels(old, next)
 		h.setTools(old, next)
@@ -78,7 +79,6 @@ func unchangeable(old, next *config.Config) error {
 		{"sandbox.idle_after", old.Sandbox.IdleAfter, next.Sandbox.IdleAfter},
 		{"sandbox.max_age", old.Sandbox.MaxAge, next.Sandbox.MaxAge},
 		{"sandbox.lease", old.Sandbox.Lease, next.Sandbox.Lease},
-		{"budgets.time_zone", old.Budgets.TimeZone, next.Budgets.TimeZone},
 		{"budgets.parallel_turns", old.Budgets.ParallelTurns, next.Budgets.ParallelTurns},
 	} {
 		if !reflect.DeepEqual(k.was, k.wants) {

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/schedule"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
 // newScheduler makes the scheduler with the schedules of a configuration.
@@ -70,10 +72,31 @@ func timing(s config.Schedule) (text string, next func(time.Time) time.Time) {
 // Schedules implements gateway.Schedules.
 func (b backend) Schedules(ctx context.Context) ([]gateway.ScheduleStatus, error) {
 	list, err := b.h.schedules.List(ctx)
+	return scheduleStatuses(list), err
+}
+
+// SchedulesAtRest tells how the schedules of a configuration are while no host runs.
+func SchedulesAtRest(ctx context.Context, c *config.Config) ([]gateway.ScheduleStatus, error) {
+	r, err := sqlite.OpenReader(ctx, c.Store.Dir)
 	if err != nil {
 		return nil, err
 	}
-	var out []gateway.ScheduleStatus
+	list, err := schedule.AtRest(ctx, r, scheduled(c), time.Now())
+	return scheduleStatuses(list), errors.Join(err, r.Close())
+}
+
+// ScheduleRunsAtRest are the last runs of a schedule, latest first, whether a host runs or not.
+func ScheduleRunsAtRest(ctx context.Context, c *config.Config, name string, limit int) ([]gateway.ScheduleRun, error) {
+	r, err := sqlite.OpenReader(ctx, c.Store.Dir)
+	if err != nil {
+		return nil, err
+	}
+	runs, err := r.ScheduleRuns(ctx, name, limit)
+	return scheduleRuns(runs), errors.Join(err, r.Close())
+}
+
+func scheduleStatuses(list []schedule.Status) []gateway.ScheduleStatus {
+	out := []gateway.ScheduleStatus{}
 	for _, s := range list {
 		st := gateway.ScheduleStatus{
 			Name: s.Name, Agent: s.Agent, Timing: s.Timing, As: s.As, Deliver: s.Deliver, Text: s.Text, CatchUp: s.CatchUp,
@@ -85,20 +108,21 @@ func (b backend) Schedules(ctx context.Context) ([]gateway.ScheduleStatus, error
 		}
 		out = append(out, st)
 	}
-	return out, nil
+	return out
 }
 
 // ScheduleRuns implements gateway.Schedules.
 func (b backend) ScheduleRuns(ctx context.Context, name string, limit int) ([]gateway.ScheduleRun, error) {
 	runs, err := b.h.schedules.Runs(ctx, name, limit)
-	if err != nil {
-		return nil, err
-	}
-	var out []gateway.ScheduleRun
+	return scheduleRuns(runs), err
+}
+
+func scheduleRuns(runs []store.ScheduleRun) []gateway.ScheduleRun {
+	out := []gateway.ScheduleRun{}
 	for _, r := range runs {
 		out = append(out, scheduleRun(r))
 	}
-	return out, nil
+	return out
 }
 
 // RunSchedule implements gateway.Schedules.

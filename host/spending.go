@@ -15,14 +15,13 @@ import (
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
-// newLedger opens the daily budgets. Their day stays that of the time zone at the start: what a day has cost must not change while
-// calls are under way.
-func (h *Host) newLedger(c *config.Config) *budget.Ledger {
+// budgetZone says when the day of the daily budgets begins.
+func budgetZone(c *config.Config) *time.Location {
 	zone, err := c.Budgets.Location()
 	if err != nil { // the check has seen it
 		zone = time.Local
 	}
-	return budget.New(budget.Config{Store: h.store, Zone: zone})
+	return zone
 }
 
 // dailyBudgets are those of senders and of the host, and of agents that are not configured.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 )
@@ -16,7 +17,7 @@ import (
 func scheduleCommand() *cli.Command {
 	return &cli.Command{
 		Name: "schedule", Usage: "show and run what agents do by themselves",
-		Description: "Schedules are configured as [[schedules]]. The host has to run; what it was not there for is in the history as missed.",
+		Description: "Schedules are configured as [[schedules]]. They run while the host does; what it was not there for is in the history as missed.",
 		Commands: []*cli.Command{
 			{Name: "list", Usage: "list the schedules, and when each is due", Action: listSchedules},
 			{Name: "show", Usage: "show one schedule", ArgsUsage: "NAME", Action: showSchedule},
@@ -49,9 +50,9 @@ func scheduleNamed(ctx context.Context, cmd *cli.Command) (*config.Config, strin
 	return nil, "", fmt.Errorf("no schedule %q: add one with [[schedules]] to %s", name, c.Path)
 }
 
-// askSchedules asks the running host, which alone knows what is due.
-func askSchedules(ctx context.Context, c *config.Config, path string, body, answer any) error {
-	err := askRunning(ctx, c, "/api/v1/schedules"+path, body, answer)
+// changeSchedule has the running host do something about a schedule.
+func changeSchedule(ctx context.Context, c *config.Config, path string, answer any) error {
+	err := askRunning(ctx, c, "/api/v1/schedules/"+path, struct{}{}, answer)
 	if errors.Is(err, errNotRunning) {
 		return fmt.Errorf("%w: start it with %q", err, "flynn serve")
 	}
@@ -63,8 +64,8 @@ func listSchedules(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	var list []gateway.ScheduleStatus
-	if err := askSchedules(ctx, c, "", nil, &list); err != nil {
+	list, atRest, err := schedulesOf(ctx, c)
+	if err != nil {
 		return err
 	}
 	o := newOutput(ctx, cmd)
@@ -77,15 +78,27 @@ func listSchedules(ctx context.Context, cmd *cli.Command) error {
 		if s.Last != nil {
 			last = s.Last.State + " " + clock(s.Last.At)
 		}
-		rows = append(rows, []string{s.Name, s.Agent, s.Timing, scheduleState(s), clock(s.Next), last})
+		rows = append(rows, []string{s.Name, s.Agent, s.Timing, scheduleState(s, atRest), clock(s.Next), last})
 	}
 	return o.table([]string{"NAME", "AGENT", "WHEN", "STATE", "NEXT", "LAST"}, rows)
 }
 
-func scheduleState(s gateway.ScheduleStatus) string {
+// schedulesOf are those of the running host or, while none runs, as they were left.
+func schedulesOf(ctx context.Context, c *config.Config) (list []gateway.ScheduleStatus, atRest bool, err error) {
+	err = askRunning(ctx, c, "/api/v1/schedules", nil, &list)
+	if errors.Is(err, errNotRunning) {
+		list, err = host.SchedulesAtRest(ctx, c)
+		return list, true, err
+	}
+	return list, false, err
+}
+
+func scheduleState(s gateway.ScheduleStatus, atRest bool) string {
 	switch {
 	case s.Paused != "":
 		return "paused"
+	case atRest:
+		return "no flynn is running"
 	case s.Running:
 		return "running"
 	}
@@ -105,19 +118,19 @@ func showSchedule(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	var list []gateway.ScheduleStatus
-	if err := askSchedules(ctx, c, "", nil, &list); err != nil {
+	list, atRest, err := schedulesOf(ctx, c)
+	if err != nil {
 		return err
 	}
 	for _, s := range list {
 		if s.Name == name {
-			return printSchedule(newOutput(ctx, cmd), s)
+			return printSchedule(newOutput(ctx, cmd), s, atRest)
 		}
 	}
 	return fmt.Errorf("the running flynn has no schedule %q yet: its configuration is an older one", name)
 }
 
-func printSchedule(o *output, s gateway.ScheduleStatus) error {
+func printSchedule(o *output, s gateway.ScheduleStatus, atRest bool) error {
 	if o.asJSON {
 		return o.json(s)
 	}
@@ -127,7 +140,7 @@ func printSchedule(o *output, s gateway.ScheduleStatus) error {
 	}
 	for _, l := range [][2]string{
 		{"name", s.Name}, {"agent", s.Agent}, {"when", s.Timing}, {"as", s.As}, {"deliver", s.Deliver}, {"catch up", s.CatchUp},
-		{"state", scheduleState(s)}, {"paused", s.Paused}, {"next", clock(s.Next)}, {"last", last},
+		{"state", scheduleState(s, atRest)}, {"paused", s.Paused}, {"next", clock(s.Next)}, {"last", last},
 		{"failures", strconv.Itoa(s.Failures)}, {"text", s.Text},
 	} {
 		if l[1] != "" {
@@ -137,13 +150,20 @@ func printSchedule(o *output, s gateway.ScheduleStatus) error {
 	return nil
 }
 
+// shownRuns is how many runs are shown, as by the running host.
+const shownRuns = 100
+
 func scheduleHistory(ctx context.Context, cmd *cli.Command) error {
 	c, name, err := scheduleNamed(ctx, cmd)
 	if err != nil {
 		return err
 	}
 	var runs []gateway.ScheduleRun
-	if err := askSchedules(ctx, c, "/"+name+"/runs", nil, &runs); err != nil {
+	err = askRunning(ctx, c, "/api/v1/schedules/"+name+"/runs", nil, &runs)
+	if errors.Is(err, errNotRunning) {
+		runs, err = host.ScheduleRunsAtRest(ctx, c, name, shownRuns)
+	}
+	if err != nil {
 		return err
 	}
 	o := newOutput(ctx, cmd)
@@ -163,7 +183,7 @@ func runSchedule(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	var run gateway.ScheduleRun
-	if err := askSchedules(ctx, c, "/"+name+"/run", struct{}{}, &run); err != nil {
+	if err := changeSchedule(ctx, c, name+"/run", &run); err != nil {
 		return err
 	}
 	o := newOutput(ctx, cmd)
@@ -179,5 +199,5 @@ func resumeSchedule(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	return askSchedules(ctx, c, "/"+name+"/resume", struct{}{}, new(map[string]bool))
+	return changeSchedule(ctx, c, name+"/resume", new(map[string]bool))
 }

@@ -219,7 +219,7 @@ func (t *turn) execute(ctx context.Context, v tool.Verdict, c model.ToolCall) to
 // toolCall is a call with what its tool is told of the turn as it stands.
 func (t *turn) toolCall(v tool.Verdict, c model.ToolCall) tool.Call {
 	return tool.Call{
-		ID: c.ID, Name: c.Name, Args: v.Args, Session: t.row.Session, Agent: t.agent.Name, Sender: t.row.Sender, Labels: t.session.labels,
+		ID: c.ID, Name: c.Name, Args: v.Args, Session: t.row.Session, Workspace: t.home(), Agent: t.agent.Name, Sender: t.row.Sender, Labels: t.session.labels,
 		Turn: t.row.ID, Persons: t.gen.persons(t.row.Sender), Private: t.private(), Owner: t.gen.Roles.Of(t.row.Channel, t.row.Sender) == route.Owner,
 		Progress: func(p []byte) {
 			t.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: string(p)})

@@ -53,7 +53,7 @@ type Sums interface {
 // Config is what a Ledger needs.
 type Config struct {
 	Store Sums
-	// Zone says when a day begins. time.Local
+	// Zone says when a day begins, until SetZone. time.Local
 	Zone *time.Location
 	Now  func() time.Time
 }
@@ -63,6 +63,7 @@ type Ledger struct {
 	cfg Config
 
 	mu      sync.Mutex
+	zone    *time.Location
 	today   *day
 	settled chan struct{} // closed when a reservation ends
 }
@@ -70,6 +71,7 @@ type Ledger struct {
 // day is one day's accounts, guarded by the ledger's lock.
 type day struct {
 	name       string // "2026-11-21"
+	zone       *time.Location
 	start, end time.Time
 	used, held map[account]Amount
 }
@@ -82,7 +84,15 @@ func New(cfg Config) *Ledger {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Ledger{cfg: cfg, settled: make(chan struct{})}
+	return &Ledger{cfg: cfg, zone: cfg.Zone, settled: make(chan struct{})}
+}
+
+// SetZone changes when a day begins. It counts from the next claim on; calls under way are charged to the day that it is then, and what
+// has been used and is not in the store yet is counted there as well.
+func (l *Ledger) SetZone(zone *time.Location) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.zone = zone
 }
 
 // loadTimeout bounds the reading of a day, during which all calls wait.
@@ -90,29 +100,69 @@ const loadTimeout = 10 * time.Second
 
 // current returns the accounts of the day that it is.
 func (l *Ledger) current(ctx context.Context) (*day, error) {
-	now := l.cfg.Now().In(l.cfg.Zone)
-	if d := l.today; d != nil && !now.Before(d.start) && now.Before(d.end) {
-		return d, nil
-	}
-	y, m, n := now.Date()
-	d := &day{
-		name:  now.Format(time.DateOnly),
-		start: time.Date(y, m, n, 0, 0, 0, 0, l.cfg.Zone), end: time.Date(y, m, n+1, 0, 0, 0, 0, l.cfg.Zone),
-		used: map[account]Amount{}, held: map[account]Amount{},
+	now := l.cfg.Now().In(l.zone)
+	before := l.today
+	if before != nil && before.zone.String() == l.zone.String() && before.has(now) {
+		return before, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
+	moved := before != nil && before.zone.String() != l.zone.String() && before.has(now)
+	var unwritten map[account]Amount
+	if moved {
+		kept, err := l.sums(ctx, before.start, before.end)
+		if err != nil {
+			return nil, err
+		}
+		unwritten = before.beyond(kept)
+	}
+	y, m, n := now.Date()
+	d := &day{
+		name: now.Format(time.DateOnly), zone: l.zone,
+		start: time.Date(y, m, n, 0, 0, 0, 0, l.zone), end: time.Date(y, m, n+1, 0, 0, 0, 0, l.zone), held: map[account]Amount{},
+	}
+	var err error
+	if d.used, err = l.sums(ctx, d.start, d.end); err != nil {
+		return nil, err
+	}
+	if moved { // the same day in another zone: calls under way go on in it
+		for a, v := range unwritten {
+			change(d.used, a, (*Amount).add, v)
+		}
+		before.name, before.zone, before.start, before.end, before.used = d.name, d.zone, d.start, d.end, d.used
+		return before, nil
+	}
+	l.today = d
+	return d, nil
+}
+
+// has tells whether a moment is of the day.
+func (d *day) has(t time.Time) bool { return !t.Before(d.start) && t.Before(d.end) }
+
+// beyond is what was used and is not among what the store has. It is read before anything else, so that what is written meanwhile counts
+// twice rather than not at all.
+func (d *day) beyond(kept map[account]Amount) map[account]Amount {
+	out := map[account]Amount{}
+	for a, v := range d.used {
+		v.take(kept[a])
+		out[a] = Amount{Tokens: max(v.Tokens, 0), Cost: max(v.Cost, 0)}
+	}
+	return out
+}
+
+// sums reads what a span of time has cost.
+func (l *Ledger) sums(ctx context.Context, start, end time.Time) (map[account]Amount, error) {
+	used := map[account]Amount{}
 	for level, key := range map[Level]store.UsageKey{Sender: store.UsageSender, Agent: store.UsageAgent, Host: store.UsageAll} {
-		sums, err := l.cfg.Store.SumUsage(ctx, key, store.UsageFilter{Since: d.start, Until: d.end, Limit: maxAccounts})
+		sums, err := l.cfg.Store.SumUsage(ctx, key, store.UsageFilter{Since: start, Until: end, Limit: maxAccounts})
 		if err != nil {
 			return nil, fmt.Errorf("read what this day has cost: %w", err)
 		}
 		for _, s := range sums {
-			d.used[account{level, s.Key}] = Amount{Tokens: s.Tokens(), Cost: s.Cost}
+			used[account{level, s.Key}] = Amount{Tokens: s.Tokens(), Cost: s.Cost}
 		}
 	}
-	l.today = d
-	return d, nil
+	return used, nil
 }
 
 // maxAccounts is more than there are.
@@ -177,7 +227,7 @@ func (l *Ledger) try(ctx context.Context, c Claim) (*Reservation, <-chan struct{
 	for _, a := range c.accounts() {
 		change(d.held, a.account, (*Amount).add, c.Worst)
 	}
-	return &Reservation{ledger: l, day: d, claim: c}, nil, nil
+	return &Reservation{ledger: l, day: d, name: d.name, claim: c}, nil, nil
 }
 
 func change(m map[account]Amount, a account, by func(*Amount, Amount), n Amount) {
@@ -233,12 +283,13 @@ func (e *Exceeded) Error() string {
 type Reservation struct {
 	ledger *Ledger
 	day    *day
+	name   string // of the day when it was made
 	claim  Claim
 	ended  bool
 }
 
 // Day is what the call is charged to, "2026-11-21".
-func (r *Reservation) Day() string { return r.day.name }
+func (r *Reservation) Day() string { return r.name }
 
 // Settle charges what a call did cost and gives the rest of its room back. A second call does nothing.
 func (r *Reservation) Settle(real Amount) {

@@ -188,3 +188,66 @@ func TestRacers(t *testing.T) {
 		t.Errorf("%d claims used %+v and left %v held", done, used, l.today.held)
 	}
 }
+
+// TestAnotherZone: a day that begins earlier has cost what was used since then; what is under way, or not in the store yet, is counted.
+func TestAnotherZone(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		hours int // the new zone is ahead of UTC
+		used  int64
+		opens time.Time
+	}{
+		{"the day began earlier", 10, 300 + 100 + 50 + 20, time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)},
+		{"the day began later", -10, 100 + 50 + 20, time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)},
+		{"nothing changes", 0, 100 + 50 + 20, time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			book := &book{rows: []store.Usage{
+				{At: noon.Add(-15 * time.Hour), Sender: "ann", Input: 300}, // yesterday in UTC
+				{At: noon.Add(-time.Hour), Sender: "ann", Input: 100},
+			}}
+			l := New(Config{Store: book, Zone: time.UTC, Now: func() time.Time { return noon }})
+			claim := func(limit, worst int64) Claim {
+				return Claim{Sender: "ann", Limits: Limits{Sender: tokens(limit)}, Worst: tokens(worst)}
+			}
+			reserve := func(cl Claim) *Reservation {
+				t.Helper()
+				r, err := l.Reserve(t.Context(), cl)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r
+			}
+			reserve(claim(1e6, 50)).Settle(tokens(50)) // is not in the store yet
+			under := reserve(claim(1e6, 500))
+			l.SetZone(time.FixedZone("elsewhere"+c.name, c.hours*3600))
+			reserve(claim(1e6, 1)).Settle(tokens(0))
+			under.Settle(tokens(20)) // of the day before the change
+			reserve(claim(c.used+1, 1)).Settle(tokens(0))
+			_, err := l.Reserve(t.Context(), claim(c.used, 1))
+			var full *Exceeded
+			if !errors.As(err, &full) || full.Used.Tokens != c.used || !full.Opens.Equal(c.opens) {
+				t.Errorf("the error is %v, want %d used and open at %s", err, c.used, c.opens)
+			}
+		})
+	}
+}
+
+// TestAnotherZoneCannotBeRead: without what the day has cost nothing is given out, and the next claim tries again.
+func TestAnotherZoneCannotBeRead(t *testing.T) {
+	book := &book{}
+	l := New(Config{Store: book, Zone: time.UTC, Now: func() time.Time { return noon }})
+	claim := Claim{Sender: "ann", Limits: Limits{Sender: tokens(100)}, Worst: tokens(1)}
+	if _, err := l.Reserve(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	l.SetZone(time.FixedZone("elsewhere", 3600))
+	book.err = errors.New("disk full")
+	if _, err := l.Reserve(t.Context(), claim); err == nil {
+		t.Error("room is given out unread")
+	}
+	book.err = nil
+	if _, err := l.Reserve(t.Context(), claim); err != nil {
+		t.Error(err)
+	}
+}

@@ -26,6 +26,8 @@ type Options struct {
 	OnCall func(Call)
 	// Counts is what is known of how models count; nil begins with nothing.
 	Counts *Counts
+	// Before is the set of the generation before. A model that was left alone stays so where nothing about how it is reached has changed.
+	Before *Set
 }
 
 // Call reports one attempt at one model.
@@ -66,7 +68,7 @@ func NewSet(models map[string]config.Model, opts Options) (*Set, error) {
 	if counts == nil {
 		counts = &Counts{}
 	}
-	breakers := make(map[string]*breaker)
+	breakers := opts.Before.carryOver(models)
 	for name, cfg := range models {
 		constructor, ok := opts.Providers[cfg.Provider]
 		if !ok {
@@ -77,14 +79,45 @@ func NewSet(models map[string]config.Model, opts Options) (*Set, error) {
 				return nil, fmt.Errorf("models.%s: no tier %q to fall back to; use one of %s", name, fallback, known(models))
 			}
 		}
-		// Tiers that share a model share its breaker: it is the same machine that is down.
-		key := strings.Join([]string{cfg.Provider, cfg.BaseURL, cfg.Model}, "\x00")
-		if breakers[key] == nil {
-			breakers[key] = &breaker{}
-		}
-		s.tiers[name] = &tier{name: name, cfg: cfg, constructor: constructor, breaker: breakers[key], counts: counts}
+		s.tiers[name] = &tier{name: name, cfg: cfg, constructor: constructor, breaker: breakers[breakerKey(cfg)], counts: counts}
 	}
 	return s, nil
+}
+
+// breakerKey is the same for tiers that share a model, and so its breaker: it is the same machine that is down.
+func breakerKey(cfg config.Model) string {
+	return strings.Join([]string{cfg.Provider, cfg.BaseURL, cfg.Model}, "\x00")
+}
+
+// carryOver returns a breaker for each model. It is the one before only where every tier of the model is reached as one was before: with
+// another key, or with more time, it may answer.
+func (s *Set) carryOver(models map[string]config.Model) map[string]*breaker {
+	breakers, changed := map[string]*breaker{}, map[string]bool{}
+	for _, cfg := range models {
+		key := breakerKey(cfg)
+		before := s.breakerOf(cfg)
+		changed[key] = changed[key] || before == nil
+		breakers[key] = before
+	}
+	for key := range breakers {
+		if changed[key] {
+			breakers[key] = &breaker{}
+		}
+	}
+	return breakers
+}
+
+// breakerOf is that of a tier that is reached in the same way; nil where there is none.
+func (s *Set) breakerOf(cfg config.Model) *breaker {
+	if s == nil {
+		return nil
+	}
+	for _, t := range s.tiers {
+		if breakerKey(t.cfg) == breakerKey(cfg) && t.cfg.APIKey == cfg.APIKey && t.cfg.TimeoutSeconds == cfg.TimeoutSeconds {
+			return t.breaker
+		}
+	}
+	return nil
 }
 
 func known[V any](m map[string]V) string {

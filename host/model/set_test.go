@@ -317,6 +317,57 @@ func TestBreakerIsShared(t *testing.T) {
 	}
 }
 
+// TestBreakerOutlivesAReload: what is left alone stays so, unless how it is reached has changed.
+func TestBreakerOutlivesAReload(t *testing.T) {
+	was := config.Model{Provider: "fake", Model: "m", BaseURL: "http://one", TimeoutSeconds: 300}
+	with := func(change func(*config.Model)) config.Model {
+		m := was
+		change(&m)
+		return m
+	}
+	more := with(func(m *config.Model) { m.MaxOutputTokens, m.Fallbacks = 5, []string{"default"} })
+	rekeyed := with(func(m *config.Model) { m.APIKey = config.Secret("new") })
+	set := func(before *Set, models map[string]config.Model) *Set {
+		t.Helper()
+		s, err := NewSet(models, Options{Providers: map[string]Constructor{"fake": nil}, Before: before})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	first := set(nil, map[string]config.Model{"default": was})
+	old, now := first.tiers["default"].breaker, time.Now()
+	for range breakAfter {
+		old.report(now, now, &Error{Kind: Unreachable, Err: errors.New("down")})
+	}
+	for name, c := range map[string]struct {
+		models map[string]config.Model
+		kept   bool
+	}{
+		"nothing changed":             {map[string]config.Model{"default": was}, true},
+		"under another tier's name":   {map[string]config.Model{"default": was, "fast": more}, true},
+		"what it is asked changed":    {map[string]config.Model{"default": with(func(m *config.Model) { m.MaxOutputTokens = 9 })}, true},
+		"another key":                 {map[string]config.Model{"default": rekeyed}, false},
+		"another key for one of them": {map[string]config.Model{"default": was, "fast": rekeyed}, false},
+		"another address":             {map[string]config.Model{"default": with(func(m *config.Model) { m.BaseURL = "http://two" })}, false},
+		"another model":               {map[string]config.Model{"default": with(func(m *config.Model) { m.Model = "n" })}, false},
+		"more time":                   {map[string]config.Model{"default": with(func(m *config.Model) { m.TimeoutSeconds = 600 })}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			next := set(first, c.models)
+			state := next.tiers["default"].breaker.status(now).State
+			if kept := next.tiers["default"].breaker == old; kept != c.kept || (state == Open) != c.kept {
+				t.Errorf("kept: %v, want %v; it is %s", kept, c.kept, state)
+			}
+			for name, tier := range next.tiers {
+				if tier.breaker == nil || breakerKey(tier.cfg) == breakerKey(next.tiers["default"].cfg) && tier.breaker != next.tiers["default"].breaker {
+					t.Errorf("the tier %s has a breaker of its own", name)
+				}
+			}
+		})
+	}
+}
+
 func TestRequestIsFitted(t *testing.T) {
 	for name, test := range map[string]struct{ configured, asked, want int }{
 		"neither":      {0, 0, 4096},

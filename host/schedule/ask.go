@@ -44,7 +44,7 @@ func (s *Scheduler) List(ctx context.Context) ([]Status, error) {
 			}
 		}
 		var err error
-		if st.Last, err = s.cfg.Store.ScheduleRuns(ctx, name, 1); err != nil {
+		if st.Last, err = s.reads.ScheduleRuns(ctx, name, 1); err != nil {
 			return nil, err
 		}
 		out = append(out, st)
@@ -57,7 +57,7 @@ func (s *Scheduler) Runs(ctx context.Context, name string, limit int) ([]store.S
 	if _, err := s.entry(name); err != nil {
 		return nil, err
 	}
-	return s.cfg.Store.ScheduleRuns(ctx, name, limit)
+	return s.reads.ScheduleRuns(ctx, name, limit)
 }
 
 func (s *Scheduler) entry(name string) (Entry, error) {

@@ -41,8 +41,9 @@ type Config struct {
 
 // Scheduler makes the runs of schedules. Safe for concurrent use.
 type Scheduler struct {
-	cfg  Config
-	wake chan struct{}
+	cfg   Config
+	reads Reader // the Store of cfg, where there is one
+	wake  chan struct{}
 
 	mu      sync.Mutex
 	entries map[string]Entry
@@ -55,7 +56,7 @@ func New(cfg Config) *Scheduler {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Scheduler{cfg: cfg, wake: make(chan struct{}, 1), entries: map[string]Entry{}}
+	return &Scheduler{cfg: cfg, reads: cfg.Store, wake: make(chan struct{}, 1), entries: map[string]Entry{}}
 }
 
 // Set replaces the schedules, as a new configuration does. What a schedule has done stays done.
@@ -141,11 +142,11 @@ func (s *Scheduler) load(ctx context.Context) error {
 	if s.known != nil {
 		return nil
 	}
-	list, err := s.cfg.Store.Schedules(ctx)
+	list, err := s.reads.Schedules(ctx)
 	if err != nil {
 		return err
 	}
-	runs, err := s.cfg.Store.OpenRuns(ctx)
+	runs, err := s.reads.OpenRuns(ctx)
 	if err != nil {
 		return err
 	}

@@ -75,12 +75,14 @@ type Call struct {
 	Name    string
 	Args    json.RawMessage // canonical JSON
 	Session string          // session key, "channel:conversation:agent"
-	Agent   string
-	Sender  string   // "instance:platform-id"
-	Persons []string // the sender's ids, where an owner has linked several; empty is Sender alone
-	Owner   bool     // the sender is one
-	Turn    string
-	Private bool // nobody but the sender reads the conversation
+	// Workspace is what the workspace is called by, which a session shares with the turns that it delegates; empty is Session.
+	Workspace string
+	Agent     string
+	Sender    string   // "instance:platform-id"
+	Persons   []string // the sender's ids, where an owner has linked several; empty is Sender alone
+	Owner     bool     // the sender is one
+	Turn      string
+	Private   bool // nobody but the sender reads the conversation
 	// Labels are the provenance labels of the session, for tools that keep something of it.
 	Labels []string
 	// Machine is where tools with Spec.Machine act.

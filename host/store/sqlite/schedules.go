@@ -9,7 +9,34 @@ import (
 
 // Schedules implements store.Schedules.
 func (s *Store) Schedules(ctx context.Context) ([]store.Schedule, error) {
-	return list(ctx, s.read, scanSchedule, "SELECT name, timing, upto, failures, paused FROM schedules ORDER BY name")
+	return list(ctx, s.read, scanSchedule, listSchedules)
+}
+
+// schedulesVersion is the schema's that has schedules.
+const schedulesVersion = 11
+
+// Schedules is that of store.Schedules.
+func (r *Reader) Schedules(ctx context.Context) ([]store.Schedule, error) {
+	if r.version < schedulesVersion {
+		return nil, nil
+	}
+	return list(ctx, r.db, scanSchedule, listSchedules)
+}
+
+// OpenRuns is that of store.Schedules.
+func (r *Reader) OpenRuns(ctx context.Context) ([]store.ScheduleRun, error) {
+	if r.version < schedulesVersion {
+		return nil, nil
+	}
+	return list(ctx, r.db, scanRun, listOpenRuns)
+}
+
+// ScheduleRuns is that of store.Schedules.
+func (r *Reader) ScheduleRuns(ctx context.Context, schedule string, limit int) ([]store.ScheduleRun, error) {
+	if r.version < schedulesVersion {
+		return nil, nil
+	}
+	return list(ctx, r.db, scanRun, listRuns, schedule, limit)
 }
 
 // PutSchedule implements store.Schedules.
@@ -55,16 +82,21 @@ func (s *Store) ForgetSchedule(ctx context.Context, name string) error {
 	return nil
 }
 
-const runColumns = "schedule, event, due, state, count, note, at"
+const (
+	runColumns    = "schedule, event, due, state, count, note, at"
+	listSchedules = "SELECT name, timing, upto, failures, paused FROM schedules ORDER BY name"
+	listOpenRuns  = "SELECT " + runColumns + " FROM schedule_runs WHERE state IN ('due', 'made') ORDER BY id"
+	listRuns      = "SELECT " + runColumns + " FROM schedule_runs WHERE schedule = ? ORDER BY id DESC LIMIT ?"
+)
 
 // OpenRuns implements store.Schedules.
 func (s *Store) OpenRuns(ctx context.Context) ([]store.ScheduleRun, error) {
-	return list(ctx, s.read, scanRun, "SELECT "+runColumns+" FROM schedule_runs WHERE state IN ('due', 'made') ORDER BY id")
+	return list(ctx, s.read, scanRun, listOpenRuns)
 }
 
 // ScheduleRuns implements store.Schedules.
 func (s *Store) ScheduleRuns(ctx context.Context, schedule string, limit int) ([]store.ScheduleRun, error) {
-	return list(ctx, s.read, scanRun, "SELECT "+runColumns+" FROM schedule_runs WHERE schedule = ? ORDER BY id DESC LIMIT ?", schedule, limit)
+	return list(ctx, s.read, scanRun, listRuns, schedule, limit)
 }
 
 func scanSchedule(scan func(...any) error) (store.Schedule, error) {

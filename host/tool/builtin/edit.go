@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,8 +39,8 @@ func fileEdit() tool.Tool {
 				"all":{"type":"boolean","description":"replace every occurrence"}}}`),
 		},
 		run: func(ctx context.Context, call tool.Call, args editArgs) (tool.Result, error) {
-			// Two edits of one turn may come side by side; each must see what the other wrote.
-			defer locks.lock(call.Session)()
+			// Two edits of one workspace may come side by side, of one turn or of one and its delegate; each must see what the other wrote.
+			defer locks.lock(cmp.Or(call.Workspace, call.Session))()
 			return runEdit(ctx, call.Machine, args)
 		},
 	}
