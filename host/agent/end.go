@@ -53,6 +53,9 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 		t.wakeExtraction()
 	}
 	t.publish(message.Event{Kind: message.TurnDone})
+	if t.lineage == nil || t.row.Background {
+		t.cfg.Ended(t.row.ID)
+	}
 	t.cfg.Observe(t.row.Agent, state, now.Sub(t.row.Started))
 }
 
