@@ -20,6 +20,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/sandbox"
 )
 
@@ -157,23 +158,24 @@ func (e *enclosure) hear(r io.Reader) {
 	}
 }
 
-// encloseServer returns the settings of a provider's plugin. Where its server belongs in a sandbox, they name the socket to it.
-func (h *Host) encloseServer(name string, c config.ToolProvider) (map[string]any, error) {
+// encloseServer starts the server of a provider where it belongs in a sandbox, and tells its plugin the socket to it.
+func (h *Host) encloseServer(name string, c config.ToolProvider, i *plugin.Instance) error {
 	if !c.Sandbox.Enabled {
-		return c.Settings, nil
+		return nil
 	}
 	server, err := c.Server()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	e := &enclosure{name: name, server: server, sandbox: c.Sandbox.Name, place: h.machines.Sandbox, log: h.log}
 	if err := e.open(); err != nil {
-		return nil, err
+		return err
 	}
 	h.enclosing.Lock()
 	defer h.enclosing.Unlock()
 	h.enclosed[name] = e
-	return c.Reach(e.socket()), nil
+	i.Settings, i.Grant.Sockets = c.Reach(e.socket()), []string{e.socket()}
+	return nil
 }
 
 // releaseServer ends the server of a provider that is gone.

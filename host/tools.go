@@ -129,8 +129,11 @@ func (h *Host) setTools(old, next *config.Config) {
 		if !c.Enabled || sameProcess(before[name], c) {
 			continue
 		}
-		settings, err := h.encloseServer(name, c)
-		i := plugin.Instance{Name: name, Plugin: c.Plugin, Kind: plugin.Tools, Settings: settings, Secrets: reveal(c.Secrets)}
+		i := plugin.Instance{
+			Name: name, Plugin: c.Plugin, Kind: plugin.Tools, Settings: c.Settings, Secrets: reveal(c.Secrets),
+			Grant: plugin.Grant{Read: c.Read, Write: c.Write, Network: c.Network, Memory: int64(c.MemoryLimit)},
+		}
+		err := h.encloseServer(name, c, &i)
 		if err == nil {
 			err = h.plugins.Add(i, h.provider(name))
 		}
@@ -144,7 +147,9 @@ func (h *Host) setTools(old, next *config.Config) {
 }
 
 func sameProcess(a, b config.ToolProvider) bool {
-	return a.Plugin == b.Plugin && a.Enabled == b.Enabled && a.Sandbox == b.Sandbox && reflect.DeepEqual(a.Settings, b.Settings) && maps.Equal(a.Secrets, b.Secrets)
+	return a.Plugin == b.Plugin && a.Enabled == b.Enabled && a.Sandbox == b.Sandbox && reflect.DeepEqual(a.Settings, b.Settings) &&
+		maps.Equal(a.Secrets, b.Secrets) && slices.Equal(a.Read, b.Read) && slices.Equal(a.Write, b.Write) && slices.Equal(a.Network, b.Network) &&
+		a.MemoryLimit == b.MemoryLimit
 }
 
 // ownFamilies are the first parts of the names of Flynn's own tools, which no provider may have.

@@ -88,6 +88,9 @@ func showPermissions(out *output, p plugin.Manifest) {
 			out.line("  %s: %s", row.what, strings.Join(row.list, ", "))
 		}
 	}
+	if n := asks.WebhookBody; n > 0 {
+		out.line("  webhooks of up to %d KiB", n>>10)
+	}
 }
 
 func verifyPlugins(ctx context.Context, cmd *cli.Command) error {

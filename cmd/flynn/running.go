@@ -27,17 +27,21 @@ const (
 
 // askRunning puts a question to the running host and decodes its answer; body is nil for a GET.
 func askRunning(ctx context.Context, c *config.Config, path string, body, answer any) error {
-	method, content := http.MethodGet, []byte(nil)
-	if body != nil {
-		method = http.MethodPost
-		var err error
-		if content, err = json.Marshal(body); err != nil {
-			return err
-		}
+	if body == nil {
+		return sendRunning(ctx, c, http.MethodGet, path, "application/json", nil, answer)
 	}
+	content, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	return sendRunning(ctx, c, http.MethodPost, path, "application/json", bytes.NewReader(content), answer)
+}
+
+// sendRunning makes a request of the running host and decodes its answer.
+func sendRunning(ctx context.Context, c *config.Config, method, path, kind string, content io.Reader, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+c.Gateway.Listen+path, bytes.NewReader(content))
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+c.Gateway.Listen+path, content)
 	if err != nil {
 		return err
 	}
@@ -49,7 +53,7 @@ func askRunning(ctx context.Context, c *config.Config, path string, body, answer
 		return err
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Content-Type", kind)
 	client := http.Client{Transport: &http.Transport{}} // no proxy: it is on this machine
 	defer client.CloseIdleConnections()
 	resp, err := client.Do(req)

@@ -12,8 +12,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// serveOne is the script command "serve CONFIG [FILE...]": it runs a host to the end of the script, at an address that takes the place of
-// %LISTEN% in the configuration and in other files.
+// serveOne is the script command "serve CONFIG [FILE...]": it runs a host to the end of the script, at a free address in place of
+// "127.0.0.1:1" in the configuration and in other files.
 func serveOne(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: serve CONFIG [FILE...]")
@@ -25,7 +25,7 @@ func serveOne(ts *testscript.TestScript, neg bool, args []string) {
 	for _, name := range args {
 		text, err := os.ReadFile(ts.MkAbs(name))
 		ts.Check(err)
-		ts.Check(os.WriteFile(ts.MkAbs(name), bytes.ReplaceAll(text, []byte("%LISTEN%"), []byte(address)), 0o600))
+		ts.Check(os.WriteFile(ts.MkAbs(name), bytes.ReplaceAll(text, []byte(`"127.0.0.1:1"`), []byte(`"`+address+`"`)), 0o600))
 	}
 
 	ctx, cancel := context.WithCancel(context.Background())

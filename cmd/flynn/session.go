@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strconv"
 	"time"
@@ -13,6 +15,8 @@ import (
 
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/session"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
@@ -30,12 +34,13 @@ func sessionCommand() *cli.Command {
 			{Name: "show", Usage: "print what was said in a session", ArgsUsage: "KEY", Action: sessionShow},
 			{
 				Name: "export", Usage: "write a session as JSON lines", ArgsUsage: "KEY", Action: sessionExport,
-				Description: "Turns and steps with their provenance labels; no files of the workspace. A turn that runs is left out.",
+				Description: "Turns and steps with their provenance labels, and the summary of older ones; no files of the workspace. A turn that runs is left out.",
 				Flags:       []cli.Flag{&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`, which must not be there (default: stdout)"}},
 			},
 			{
 				Name: "import", Usage: "make the session of an exported file, under its own key", ArgsUsage: "FILE", Action: sessionImport,
-				Description: "Flynn must not be running. - reads stdin. A session that is there is not touched.",
+				Description: "- reads stdin. A session that is there is not touched. Policies are told that nobody here has said what is in it.\n" +
+					"A running flynn takes files up to 64 MiB.",
 			},
 			{
 				Name: "delete", Usage: "remove a session", ArgsUsage: "KEY", Action: sessionDelete,
@@ -185,16 +190,35 @@ func sessionImport(ctx context.Context, cmd *cli.Command) error {
 		defer f.Close()
 		in = f
 	}
-	return changeSessions(ctx, cmd, func(a store.Archive) error {
-		s, err := session.Import(ctx, a, io.Reader(in))
-		if err != nil {
-			return fmt.Errorf("import %s: %w", name, err)
-		}
-		if out := newOutput(ctx, cmd); out.asJSON {
-			return out.json(sessionLine(s))
-		}
-		return nil
+	cfg, err := loadConfig(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	s, err := importInto(ctx, cfg, in)
+	if err != nil {
+		return fmt.Errorf("import %s: %w", name, err)
+	}
+	out := newOutput(ctx, cmd)
+	if out.asJSON {
+		return out.json(sessionLine(s))
+	}
+	return nil
+}
+
+// importInto has the running host take a file in or, while none runs, the store.
+func importInto(ctx context.Context, cfg *config.Config, in io.Reader) (gateway.ImportedSession, error) {
+	var taken gateway.ImportedSession
+	kept := &bytes.Buffer{} // what the attempt has read of a file that cannot be read twice
+	err := sendRunning(ctx, cfg, http.MethodPost, gateway.ImportPath, "application/jsonl", io.TeeReader(in, kept), &taken)
+	if !errors.Is(err, errNotRunning) {
+		return taken, err
+	}
+	err = host.ChangeSessions(ctx, cfg, func(a store.Archive) error {
+		s, err := session.Import(ctx, a, io.MultiReader(kept, in))
+		taken = gateway.ImportedSession(s)
+		return err
 	})
+	return taken, err
 }
 
 func sessionDelete(ctx context.Context, cmd *cli.Command) error {

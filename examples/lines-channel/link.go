@@ -150,6 +150,9 @@ func (l *link) send(ctx context.Context, s channel.Send) (channel.Sent, error) {
 	case "duplicate":
 		return channel.Sent{Outcome: channel.OutcomeDuplicate, MessageIDs: []string{s.Key}}, nil
 	case "refused":
+		if a.Never {
+			return channel.Sent{Outcome: channel.OutcomeRefused}, errors.New(a.Text)
+		}
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: a.wait()}, errors.New(a.Text)
 	}
 	return channel.Sent{}, fmt.Errorf("the answer to a send is %q", a.Type)

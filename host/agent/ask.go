@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -18,18 +19,32 @@ var _ Counter = (*model.Set)(nil)
 // ask calls the agent's model with as much of the conversation as fits its context window. Where the provider counts more than was
 // guessed, the older half of the conversation is left out and the model called once more.
 func (t *turn) ask(ctx context.Context) (model.Response, error) {
-	req := model.Request{
-		System: t.agent.System, Messages: t.steps.messages(), Tools: t.agent.Tools, Session: t.row.Session, OpenImage: t.cfg.Image,
-	}
+	req := t.request()
 	room := t.room(req)
 	before := t.history(room)
 	answer, err := t.callWith(ctx, req, before)
-	var e *model.Error
-	if len(before) == 0 || !errors.As(err, &e) || e.Kind != model.TooLong {
-		return answer, err
+	if len(before) == 0 || !tooLong(err) {
+		return t.askShorter(ctx, answer, err)
 	}
 	t.cfg.Log.Warn("the conversation is too long for the model; its older half is left out", "turn", t.row.ID, "messages", len(before), "error", err)
-	return t.callWith(ctx, req, t.history(min(room, roughly(before))/2))
+	answer, err = t.callWith(ctx, req, t.history(min(room, roughly(before))/2))
+	return t.askShorter(ctx, answer, err)
+}
+
+// askShorter calls the model once more where the turn alone is too long for it and can be made shorter.
+func (t *turn) askShorter(ctx context.Context, answer model.Response, err error) (model.Response, error) {
+	if !tooLong(err) || t.threshold() == 0 {
+		return answer, err
+	}
+	if done, failed := t.condense(ctx, true); !done {
+		return answer, cmp.Or(failed, err)
+	}
+	return t.callWith(ctx, t.request(), nil)
+}
+
+func tooLong(err error) bool {
+	var e *model.Error
+	return errors.As(err, &e) && e.Kind == model.TooLong
 }
 
 // callWith makes one call with a part of the conversation before the turn.
@@ -55,16 +70,20 @@ func (t *turn) stream(ctx context.Context, req model.Request, emit func(model.De
 
 // room is what the window leaves for the conversation before the turn, in the tokens of model.Rough.
 func (t *turn) room(req model.Request) int {
-	rough := model.Rough(req)
-	counted := rough
-	if c, ok := t.gen.Models.(Counter); ok {
-		counted = c.Count(t.agent.Tier, req)
-	}
+	rough, counted := model.Rough(req), t.counted(req)
 	left := max(t.agent.Window-counted, 0)
 	if counted <= rough {
 		return left // a count that is lower than the guess is none to build on
 	}
 	return int(float64(left) * float64(rough) / float64(counted))
+}
+
+// counted is how many tokens a request is, as far as that is known.
+func (t *turn) counted(req model.Request) int {
+	if c, ok := t.gen.Models.(Counter); ok {
+		return c.Count(t.agent.Tier, req)
+	}
+	return model.Rough(req)
 }
 
 // history is the end of the conversation before the turn, as much as there is room for: words first, then images.

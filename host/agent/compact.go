@@ -21,8 +21,8 @@ import (
 // said before anything is built on it, so that the next process finds both or neither. Where no summary can be had, the oldest
 // turns are left out of what the model is shown, as ever.
 func (t *turn) compact(ctx context.Context) error {
-	older := t.session.older(t.gen.Tasks, t.agent.Window, roughText(t.steps.user.text()))
-	if older == 0 || len(t.steps.entries) > 0 {
+	older := t.session.older(t.gen.Tasks, t.agent.Window, roughly(t.steps.messages()))
+	if older == 0 || t.unsummarised {
 		return nil
 	}
 	s, err := t.session.summarise(ctx, t.tasks(), t.gen.Tasks, older)
@@ -30,6 +30,7 @@ func (t *turn) compact(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if err != nil {
+		t.unsummarised = true
 		t.cfg.Log.Warn("the conversation is not compacted; its oldest turns are left out", "session", t.row.Session, "turn", t.row.ID, "error", err)
 		return nil
 	}
@@ -48,11 +49,7 @@ func (s *session) older(c Tasks, window, coming int) int {
 	if c.ThresholdPct == 0 {
 		return 0
 	}
-	size := roughText(s.summary.Text) + coming
-	for _, t := range s.turns {
-		size += t.size
-	}
-	if size <= window/100*c.ThresholdPct && len(s.turns) < keepTurns {
+	if s.size()+coming <= window/100*c.ThresholdPct && len(s.turns) < keepTurns {
 		return 0
 	}
 	return max(len(s.turns)-c.KeepTurns, 0)

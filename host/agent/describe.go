@@ -1,11 +1,14 @@
 package agent
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool"
 )
 
 // Piece is one piece of a turn for people: something said, an agent's text, or a tool call.
@@ -76,6 +79,28 @@ func Check(t store.Turn, steps []store.Step) error {
 		return fmt.Errorf("turn %s has the state %q", t.ID, t.State)
 	}
 	return nil
+}
+
+// Imported labels the steps of a turn that comes from elsewhere, so that policies know that its words are nobody's here.
+func Imported(steps []store.Step) ([]store.Step, error) {
+	out := slices.Clone(steps)
+	for i, s := range out {
+		if s.Kind != store.StepUser {
+			continue
+		}
+		var u UserStep
+		if err := json.Unmarshal(s.Data, &u); err != nil {
+			return nil, fmt.Errorf("decode step %d of turn %s: %w", s.Seq, s.Turn, err)
+		}
+		u.Labels = ImportedLabels(u.Labels)
+		out[i].Data = encode(u)
+	}
+	return out, nil
+}
+
+// ImportedLabels are labels from elsewhere in their form, with the one that says so.
+func ImportedLabels(labels []string) []string {
+	return tool.JoinLabels([]string{tool.Imported}, labels)
 }
 
 func (e *entry) describe(id, name string, t store.Turn) Piece {

@@ -89,6 +89,8 @@ func (g *Generation) lineageOf(chain []Link, last string) (forebears []forebear,
 			return nil, nil, plainError(fmt.Sprintf("agent %q is no longer configured", name))
 		case agent == nil:
 			agent = a
+		case a.Kind == KindCLI:
+			return nil, nil, plainError(fmt.Sprintf("agent %q runs a program with tools of its own, which cannot be held to the rights of agent %q", name, agent.Name))
 		case !slices.Contains(agent.Delegates, name):
 			return nil, nil, plainError(fmt.Sprintf("agent %q may no longer give work to agent %q", agent.Name, name))
 		default:

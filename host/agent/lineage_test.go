@@ -124,3 +124,20 @@ func TestNoRightsAreGainedByDelegating(t *testing.T) {
 		}
 	})
 }
+
+// TestProgramsTakeNoWork: an agent of kind cli is nobody's delegate, also where its work was begun before that was said.
+func TestProgramsTakeNoWork(t *testing.T) {
+	gen := &Generation{Delegation: Delegation{MaxDepth: 3}, Agents: map[string]*Agent{
+		"lead": {Name: "lead", Delegates: []string{"codex", "helper"}}, "codex": {Name: "codex", Kind: KindCLI}, "helper": {Name: "helper", Kind: KindCode},
+	}}
+	if _, _, err := gen.lineageOf([]Link{{Agent: "lead"}}, "codex"); err == nil || forPeople(err) != `agent "codex" runs a program with tools of its own, `+
+		`which cannot be held to the rights of agent "lead".` {
+		t.Errorf("%v", err)
+	}
+	if _, _, err := gen.lineageOf([]Link{{Agent: "lead"}}, "helper"); err != nil {
+		t.Errorf("a code agent: %v", err)
+	}
+	if _, a, err := gen.lineageOf(nil, "codex"); err != nil || a.Name != "codex" {
+		t.Errorf("spoken to by people: %v", err)
+	}
+}

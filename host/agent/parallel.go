@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/flynnhost/flynn/host/decisionlog"
-	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"

@@ -117,3 +117,14 @@ func (r *Runner) queued(place string) int {
 	}
 	return n
 }
+
+// Renewed tells that a session was written by somebody else, such as an import: what is remembered of it is read anew. It refuses while a
+// turn of its place runs, which would go on from what was there before.
+func (r *Runner) Renewed(key string, write func() error) error {
+	place, _, _ := store.SessionParts(key)
+	if r.Running(place) {
+		return fmt.Errorf("a turn runs in %s: %w", place, store.ErrConflict)
+	}
+	defer r.sessions.forget(key)
+	return write()
+}

@@ -93,6 +93,15 @@ func (s *session) context(window int) []model.Message {
 	return s.withSummary(ms)
 }
 
+// size is what the summary and the turns after it take, in tokens.
+func (s *session) size() int {
+	n := roughText(s.summary.Text)
+	for _, t := range s.turns {
+		n += t.size
+	}
+	return n
+}
+
 // withSummary puts the summary before the first message, into it where a person spoke: providers want speakers to take turns.
 func (s *session) withSummary(ms []model.Message) []model.Message {
 	if s.summary.Text == "" {
@@ -182,11 +191,11 @@ func (c *sessions) load(ctx context.Context, key string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	running, err := c.store.RunningTurns(ctx)
+	running, err := c.store.RunningIn(ctx, key, keepTurns)
 	if err != nil {
 		return nil, err
 	}
-	s.count -= len(slices.DeleteFunc(slices.Clone(running), func(t store.Turn) bool { return t.Session != key }))
+	s.count -= len(running)
 	for len(steps) > 0 {
 		id := steps[0].Turn
 		s.last = id
@@ -194,7 +203,7 @@ func (c *sessions) load(ctx context.Context, key string) (*session, error) {
 		if n < 0 {
 			n = len(steps)
 		}
-		if !slices.ContainsFunc(running, func(t store.Turn) bool { return t.ID == id }) {
+		if !slices.Contains(running, id) {
 			t, err := decodeTurn(steps[:n])
 			if err != nil {
 				return nil, err

@@ -78,6 +78,8 @@ type turnSteps struct {
 	entries []entry
 	tasks   []task.Use
 	next    int // sequence number of the next step
+	// condensed is what stands for the first entries; the zero value where all are shown.
+	condensed CondensedStep
 }
 
 // entry is a model's answer with what came of its calls.
@@ -127,6 +129,9 @@ func (t *turnSteps) add(s store.Step) error {
 		t.entries = append(t.entries, e)
 		return nil
 	}
+	if s.Kind == store.StepCondensed {
+		return t.condense(s.Data)
+	}
 	if len(t.entries) == 0 {
 		return fmt.Errorf("%s comes before any answer", s.Kind)
 	}
@@ -150,11 +155,28 @@ func (t *turnSteps) add(s store.Step) error {
 	return nil
 }
 
+func (t *turnSteps) condense(data json.RawMessage) error {
+	c := CondensedStep{}
+	if err := json.Unmarshal(data, &c); err != nil {
+		return err
+	}
+	if c.Entries <= t.condensed.Entries || c.Entries > len(t.entries) || c.Lost < 0 || c.Lost > c.Entries {
+		return fmt.Errorf("a summary of %d steps stands after %d", c.Entries, len(t.entries))
+	}
+	t.condensed = c
+	return nil
+}
+
 // messages gives the turn as a model sees it. Calls without a result get one that says why, so that the
 // transcript is always one that a provider accepts.
 func (t *turnSteps) messages() []model.Message {
-	ms := []model.Message{{Role: model.User, Text: t.user.text(), Images: t.user.images()}}
-	for _, e := range t.entries {
+	said := model.Message{Role: model.User, Text: t.user.text() + t.condensed.text(), Images: t.user.images()}
+	return append([]model.Message{said}, entryMessages(t.entries[t.condensed.Entries:])...)
+}
+
+// entryMessages are answers, each with the results of its calls.
+func entryMessages(entries []entry) (ms []model.Message) {
+	for _, e := range entries {
 		ms = append(ms, e.answer.Message)
 		if len(e.answer.Message.Calls) == 0 {
 			continue

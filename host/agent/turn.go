@@ -55,6 +55,8 @@ type turn struct {
 	// errands are what calls that run side by side ask of the turn's own goroutine; nil while none do.
 	errands chan func()
 	uses    uses // of models by the host itself
+	// unsummarised is set where a summary could not be had: in this turn none is asked for again.
+	unsummarised bool
 
 	// pending waits for the next commit.
 	pending store.Commit
@@ -118,9 +120,6 @@ func (t *turn) contained(ctx context.Context) (text string, err error) {
 	}
 	switch t.agent.Kind {
 	case "", KindChat:
-		if err := t.compact(ctx); err != nil {
-			return "", err
-		}
 		return t.loop(ctx)
 	case KindCode:
 		return t.codeLoop(ctx)
@@ -143,6 +142,9 @@ func (t *turn) loop(ctx context.Context) (string, error) {
 			}
 		}
 		if err := t.within(ctx); err != nil {
+			return "", err
+		}
+		if err := t.fit(ctx); err != nil {
 			return "", err
 		}
 		answer, err := t.ask(ctx)

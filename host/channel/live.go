@@ -333,7 +333,8 @@ func (w *writing) send(ctx context.Context, s Sender, to Drafter, text string) {
 		w.later(0)
 	case delivered: // nothing that edits could complete
 		w.discard(ctx, to, res.PlatformIDs)
-	case err == nil && res.Outcome == message.NotSent:
+	case err == nil && (res.Outcome == message.NotSent || res.Outcome == message.Refused):
+		w.over = res.Outcome == message.Refused
 		w.fail(ctx, res.RetryAfter)
 	default:
 		w.draft, w.begun = d, true

@@ -329,6 +329,9 @@ func (d *delivery) record(ctx context.Context, next store.OutboxRow, res Result)
 		}
 		next.State = store.OutboxSent
 		return true, 0, d.save(ctx, next)
+	case message.Refused: // those behind it need not wait until it is given up
+		next.State, next.Note = store.OutboxDead, "the channel refused it for good"
+		return true, 0, d.save(ctx, next)
 	case message.NotSent:
 		next.State, wait = store.OutboxPending, max(res.RetryAfter, backoff(next.Attempts))
 	default:

@@ -140,6 +140,7 @@ func TestDelivery(t *testing.T) {
 		{"a channel that recognises keys needs no mark before", store.OutboxPending, &script{recognises: true}, 1, false, store.OutboxSent,
 			[]store.OutboxState{"sent"}},
 		{"not sent is tried again without a mark", store.OutboxPending, &script{answers: []any{notSent, notSent}}, 3, false, store.OutboxSent, nil},
+		{"refused for good is given up at once", store.OutboxPending, &script{answers: []any{Result{Outcome: message.Refused}}}, 1, false, store.OutboxDead, nil},
 		{"unknown is sent once more, marked", store.OutboxPending, &script{answers: []any{Result{Outcome: message.Unknown}}}, 2, true, store.OutboxSent, nil},
 		{"an error is unknown", store.OutboxPending, &script{answers: []any{errors.New("pipe broke")}}, 2, true, store.OutboxSent, nil},
 		{"unknown twice is given up", store.OutboxPending, &script{answers: []any{errors.New("a"), errors.New("b")}}, 2, true, store.OutboxDead, nil},

@@ -19,8 +19,19 @@ func (c *checker) agents() {
 		c.code(at, agent)
 		c.sandboxOf(at.child("sandbox"), agent.Sandbox)
 		c.cli(at, name, agent)
+		c.delegates(at.child("delegates"), agent.Delegates)
 		c.toolNames(at.child("tool_overrides").child("allow"), agent.ToolOverrides.Allow)
 		c.toolNames(at.child("tool_overrides").child("deny"), agent.ToolOverrides.Deny)
+	}
+}
+
+// delegates refuses programs as delegates: what they do inside their containers cannot be held to what the agent above may do.
+func (c *checker) delegates(at keyPath, names []string) {
+	for i, name := range names {
+		if c.cfg.Agents[name].Kind == "cli" {
+			c.report(at.index(i), fmt.Sprintf("agent %q is of kind cli and takes no work from other agents", name),
+				"remove it; people reach it with [routing], or with /agent where [routing] selectable has it")
+		}
 	}
 }
 

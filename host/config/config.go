@@ -42,6 +42,7 @@ type Config struct {
 	// Clients are the programs that ask agents over the doors openai and mcp.
 	Clients    map[string]Client `toml:"clients"`
 	Store      Store             `toml:"store"`
+	Retention  Retention         `toml:"retention"`
 	Media      Media             `toml:"media"`
 	Budgets    Budgets           `toml:"budgets"`
 	Delegation Delegation        `toml:"delegation"`
@@ -280,6 +281,13 @@ type ToolProvider struct {
 	// Sandbox runs the plugin's server, the program of the plugin's own keys command, args and env, in a sandbox: true, or the name of a
 	// [sandboxes.NAME]. The plugin itself stays outside.
 	Sandbox SandboxRef `toml:"sandbox"`
+	// Read and Write are files and folders that the plugin and what it starts may use beside the system's own, Network is what they may
+	// connect to ("host:port", or "*"). Its manifest need not ask for them.
+	Read    []string `toml:"read" is:"path"`
+	Write   []string `toml:"write" is:"path"`
+	Network []string `toml:"network"`
+	// MemoryLimit is where they are ended; missing, it is twice what the manifest says, or 1 GiB.
+	MemoryLimit Size `toml:"memory_limit" range:"0m..1024g"`
 	// Tool says otherwise for single tools, by the provider's own name.
 	Tool map[string]ToolRule `toml:"tool"`
 
@@ -385,6 +393,14 @@ type Store struct {
 	Dir string `toml:"dir" is:"path"`
 	// MaxAgeHours is the age past which a message is recorded and not answered.
 	MaxAgeHours int `toml:"max_age_hours" default:"24" range:"1..8760"`
+}
+
+// Retention is for how many days what is only looked back at is kept; 0 is for ever.
+type Retention struct {
+	ResultsDays   int `toml:"results_days" default:"30" range:"0..36_500"`
+	DecisionsDays int `toml:"decisions_days" default:"180" range:"0..36_500"`
+	AuditDays     int `toml:"audit_days" range:"0..36_500"`
+	UsageDays     int `toml:"usage_days" default:"400" range:"0..36_500"`
 }
 
 // Media bounds what attachments take below the store's folder.

@@ -3,8 +3,10 @@ package config
 import (
 	"fmt"
 	"maps"
+	"net"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -29,6 +31,9 @@ func (c *checker) toolProviders() {
 		c.toolGlobs(at.child("allow"), p.Allow)
 		c.toolGlobs(at.child("deny"), p.Deny)
 		c.toolRules(at.child("tool"), p.Tool)
+		for i, address := range p.Network {
+			c.networkGrant(at.child("network").index(i), address)
+		}
 		c.sandboxOf(at.child("sandbox"), p.Sandbox)
 		if _, err := p.Server(); p.Sandbox.Enabled && err != nil {
 			c.report(at.child("command"), err.Error(), "write the program of the server, and a list of its args, to run it in a sandbox")
@@ -37,6 +42,15 @@ func (c *checker) toolProviders() {
 		for _, key := range sorted(p.refs) {
 			c.channelSecret(at.child(key), as)
 		}
+	}
+}
+
+// networkGrant checks one address that a provider may connect to.
+func (c *checker) networkGrant(at keyPath, address string) {
+	host, port, err := net.SplitHostPort(address)
+	n, perr := strconv.Atoi(port)
+	if address != "*" && (err != nil || host == "" || perr != nil || n < 1 || n > 65535) {
+		c.report(at, fmt.Sprintf("bad address %q", address), `write "api.example.com:443", or "*" for any`)
 	}
 }
 
@@ -134,6 +148,7 @@ func (p ToolProvider) keys() map[string]any {
 	keys := map[string]any{
 		"plugin": p.Plugin, "enabled": p.Enabled, "effect": p.Effect, "approve": p.Approve, "profiles": p.Profiles,
 		"allow": p.Allow, "deny": p.Deny, "timeout_seconds": p.TimeoutSeconds, "sandbox": p.Sandbox,
+		"read": p.Read, "write": p.Write, "network": p.Network, "memory_limit": p.MemoryLimit,
 	}
 	rules := map[string]any{}
 	for name, r := range p.Tool {

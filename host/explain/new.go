@@ -98,6 +98,9 @@ func (b *builder) step(s store.Step) error {
 			Tokens: tokensOf(u.Usage), CostUSD: u.Usage.CostUSD,
 		})
 		return err
+	case store.StepCondensed:
+		b.trace.Steps = append(b.trace.Steps, Step{Seq: s.Seq, At: s.At, Task: "condensed"})
+		return nil
 	case store.StepModel:
 		var m agent.ModelStep
 		if err := json.Unmarshal(s.Data, &m); err != nil {

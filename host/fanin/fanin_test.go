@@ -24,6 +24,7 @@ type crowd struct {
 	platforms []*hosttest.Platform
 	program   *hosttest.Program
 	ready     []time.Duration // from the start of the host to the plugin's first connection
+	again     int             // messages that storms have delivered once more
 
 	mu       sync.Mutex
 	said     map[int]*saying
@@ -226,6 +227,7 @@ func (c *crowd) storm(times, again int) {
 		for _, p := range c.platforms {
 			p.Redeliver(again)
 			p.Disconnect()
+			c.again += again
 		}
 	}
 }

@@ -91,11 +91,7 @@ func (s *Server) admit(next http.Handler) http.Handler {
 		}
 		// Host passed the guard, so it is safe to name here; older browsers do not count ws: as 'self'.
 		w.Header().Set("Content-Security-Policy", policyHeader+"; connect-src 'self' ws://"+r.Host+" wss://"+r.Host)
-		limit := int64(maxBody)
-		if strings.HasPrefix(r.URL.Path, "/v1/") {
-			limit = maxProgramBody
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, limit)
+		r.Body = http.MaxBytesReader(w, r.Body, bodyLimit(r))
 		next.ServeHTTP(w, r)
 	})
 }
@@ -113,4 +109,15 @@ func secureHeaders(h http.Header) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
+}
+
+// bodyLimit is how many bytes a request may have.
+func bodyLimit(r *http.Request) int64 {
+	switch {
+	case r.URL.Path == ImportPath:
+		return MaxImport
+	case strings.HasPrefix(r.URL.Path, "/v1/"):
+		return maxProgramBody
+	}
+	return maxBody
 }

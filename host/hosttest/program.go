@@ -24,12 +24,12 @@ import (
 	"time"
 )
 
-// Build builds the programs into a folder and returns it.
-func Build(t testing.TB) (dir string) {
+// Build builds the programs into a folder, with further flags of go build, and returns it.
+func Build(t testing.TB, flags ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", dir+string(filepath.Separator),
-		"github.com/flynnhost/flynn/cmd/flynn", "github.com/flynnhost/flynn/examples/lines-channel")
+	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-o", dir + string(filepath.Separator)}, flags...)
+	cmd := exec.Command("go", append(args, "github.com/flynnhost/flynn/cmd/flynn", "github.com/flynnhost/flynn/examples/lines-channel")...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build the programs: %v\n%s", err, out)

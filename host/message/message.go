@@ -186,4 +186,5 @@ const (
 	Duplicate Outcome = "duplicate" // the channel had delivered this key before
 	NotSent   Outcome = "not_sent"  // surely not delivered; safe to try again
 	Unknown   Outcome = "unknown"   // may or may not have been delivered
+	Refused   Outcome = "refused"   // surely not delivered, and the platform will never take it
 )

@@ -187,6 +187,14 @@ func (d *Desk) put(ctx context.Context, p store.Pairing, replies ...message.Repl
 // turnOf is what the replies of a pairing are filed under.
 func turnOf(p store.Pairing) string { return "pairing-" + p.ID }
 
+// Prune forgets requests and wrong codes that have no use any more. Those of a host where nobody asks would stay otherwise.
+func (d *Desk) Prune(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.cfg.Now()
+	return errors.Join(d.prune(ctx, now), d.pruneGuesses(ctx, now))
+}
+
 // prune forgets rows that have no use any more, neither to keep a sender quiet nor to count what owners were told; d.mu is held.
 func (d *Desk) prune(ctx context.Context, now time.Time) error {
 	for sender, p := range d.rows {

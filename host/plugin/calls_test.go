@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 	"github.com/flynnhost/flynn/sdk/proto/toolv1"
 )
@@ -25,6 +26,8 @@ type provider struct {
 	list  []*toolv1.Tool
 	call  []*toolv1.CallResponse
 	media []*channelv1.FetchResponse
+	// sending is closed when Send is called, which never answers.
+	sending chan struct{}
 }
 
 func (p *provider) List(context.Context, *toolv1.ListRequest) (*toolv1.ListResponse, error) {
@@ -64,12 +67,19 @@ func (p *provider) Fetch(_ *channelv1.FetchRequest, stream grpc.ServerStreamingS
 // connect serves p in memory and returns a client of it.
 func connect(t *testing.T, p *provider) *Client {
 	t.Helper()
+	c, _ := served(t, p)
+	return c
+}
+
+// served is connect, with what ends the service.
+func served(t *testing.T, p *provider) (*Client, func()) {
+	t.Helper()
 	lis := bufconn.Listen(1 << 20)
 	g := grpc.NewServer()
 	toolv1.RegisterToolsServer(g, p)
 	channelv1.RegisterChannelServer(g, p)
-	served := make(chan error, 1)
-	go func() { served <- g.Serve(lis) }()
+	over := make(chan error, 1)
+	go func() { over <- g.Serve(lis) }()
 	conn, err := grpc.NewClient("passthrough:p", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }))
 	if err != nil {
@@ -78,9 +88,9 @@ func connect(t *testing.T, p *provider) *Client {
 	t.Cleanup(func() {
 		_ = conn.Close()
 		g.Stop()
-		<-served
+		<-over
 	})
-	return newClient("one", Capabilities{}, conn, slog.New(slog.DiscardHandler), t.Context(), t.Context())
+	return newClient("one", Capabilities{}, conn, slog.New(slog.DiscardHandler), t.Context(), t.Context()), g.Stop
 }
 
 func TestToolsAreCheckedAndBounded(t *testing.T) {
@@ -199,5 +209,30 @@ func TestFetchHoldsTheBytesAgainstTheHead(t *testing.T) {
 				t.Errorf("got %v, want %q in it", err, c.says)
 			}
 		})
+	}
+}
+
+func (p *provider) Send(ctx context.Context, _ *channelv1.SendRequest) (*channelv1.SendResponse, error) {
+	close(p.sending)
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A process that ends in the middle of a send leaves it unknown; what is sent after its end was surely not sent.
+func TestSendsAtTheEndOfAProcess(t *testing.T) {
+	p := &provider{sending: make(chan struct{})}
+	c, end := served(t, p)
+	done := make(chan SendResult, 1)
+	go func() {
+		out, _ := c.Send(t.Context(), message.Reply{Key: "k1"})
+		done <- out
+	}()
+	<-p.sending
+	end()
+	if out := <-done; out.Outcome != message.Unknown {
+		t.Errorf("the send under way: %+v", out)
+	}
+	if out, err := c.Send(t.Context(), message.Reply{Key: "k2"}); out.Outcome != message.NotSent || err == nil {
+		t.Errorf("the send after the end: %+v, %v", out, err)
 	}
 }

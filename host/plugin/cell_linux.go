@@ -35,6 +35,10 @@ func Contain() error {
 	if err := os.Unsetenv(cellEnv); err != nil {
 		return err
 	}
+	// The signal belongs to a thread as well, and the host has set it for another one of this process.
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return err
+	}
 	way := 3
 	if c.Opened {
 		unix.CloseOnExec(3) // never an os.File: the garbage collector would close it before it is run
@@ -60,22 +64,30 @@ func Contain() error {
 // lacking says which of the measures that must not be missing is; "" for none.
 func lacking(measures []Measure, anyPort bool) string {
 	for _, m := range measures {
-		if !m.On && (m.Name == MeasureFiles || m.Name == MeasureNetwork && !anyPort) {
+		if !m.On && (m.Name == MeasureFiles || m.Name == MeasureSockets || m.Name == MeasureNetwork && !anyPort) {
 			return fmt.Sprintf(`the plugin's %s cannot be cut down, and [plugins] containment = "required": %s`, m.Name, m.Detail)
 		}
 	}
 	return ""
 }
 
-// enforce takes every measure. What it returns was looked at afterwards, from inside.
+// enforce takes every measure. What it returns was looked at afterwards, from inside. The order is that in which a process can lose
+// what it needs for the next.
 func (c cell) enforce() []Measure {
-	out := []Measure{c.descriptors(), c.core(), c.memory(), c.privileges()}
+	out := []Measure{c.memory(), c.descriptors(), c.core()}
+	there := slices.DeleteFunc(slices.Clone(c.Secret), func(name string) bool {
+		_, err := os.Stat(name)
+		return err != nil
+	})
+	view := c.enterView()
+	out = append(out, c.privileges())
 	abi, err := landlocksys.LandlockGetABIVersion()
 	if err != nil {
-		why := fmt.Sprintf("this kernel has no Landlock: %v", err)
-		return append(out, Measure{Name: MeasureFiles, Detail: why}, Measure{Name: MeasureNetwork, Detail: why}, Measure{Name: MeasureProcesses, Detail: why})
+		abi = 0
 	}
-	return append(out, c.processes(abi), c.network(abi), c.files(abi)) // files last: the others look into /proc
+	out = append(out, c.processes(abi))
+	filter := filterSockets(c.reach())
+	return append(out, c.network(abi, filter), c.sockets(filter, view), c.files(abi, there, view)) // files last: the others look into /proc
 }
 
 // limit sets a resource limit and reads it back.
@@ -100,12 +112,25 @@ func (c cell) descriptors() Measure {
 
 func (c cell) core() Measure { return limit(MeasureCore, unix.RLIMIT_CORE, 0, "none") }
 
+// memory bounds the process by a control group where the host may make one, and by a resource limit.
 func (c cell) memory() Measure {
-	if c.Memory == 0 {
-		return Measure{Name: MeasureMemory, Detail: "the manifest sets no run.memory"}
+	grouped := errors.New(c.NoGroup)
+	if c.Group != "" {
+		grouped = joinGroup(c.Group)
 	}
-	most := uint64(c.Memory) + memorySlack
-	return limit(MeasureMemory, unix.RLIMIT_DATA, most, fmt.Sprintf("GOMEMLIMIT %d MiB, at most %d MiB of data", c.Memory>>20, most>>20))
+	var m Measure
+	if c.Memory > 0 {
+		most := uint64(c.Memory) + memorySlack
+		m = limit(MeasureMemory, unix.RLIMIT_DATA, most, fmt.Sprintf("GOMEMLIMIT %d MiB, at most %d MiB of data", c.Memory>>20, most>>20))
+	} else {
+		m = Measure{Name: MeasureMemory, Detail: "the manifest sets no run.memory"}
+	}
+	if grouped == nil {
+		m.On, m.Detail = true, fmt.Sprintf("a control group, ended above %d MiB with all that it starts; %s", c.Most>>20, m.Detail)
+		return m
+	}
+	m.Detail += fmt.Sprintf("; the host ends the process above %d MiB, but does not see what it starts, since it has no control group: %v", c.Most>>20, grouped)
+	return m
 }
 
 // privileges sees to it that nothing that the process starts can gain any, and that root has none to begin with.
@@ -154,7 +179,7 @@ func dropInheritable() error {
 func (c cell) processes(abi int) Measure {
 	m := Measure{Name: MeasureProcesses}
 	if abi < 6 {
-		m.Detail = fmt.Sprintf("Landlock ABI %d does not know it: 6 is needed", abi)
+		m.Detail = landlockLacks(abi, 6)
 		return m
 	}
 	if err := landlock.V6.RestrictScoped(); err != nil {
@@ -170,17 +195,37 @@ func (c cell) processes(abi int) Measure {
 	return m
 }
 
+// landlockLacks says why a measure of Landlock's cannot be taken.
+func landlockLacks(abi, needed int) string {
+	if abi == 0 {
+		return "this kernel has no Landlock"
+	}
+	return fmt.Sprintf("Landlock ABI %d does not know it: %d is needed", abi, needed)
+}
+
 // closedPort is one that nothing asks for; the connection to it is refused either way, and the error tells by whom.
 const closedPort = 1
 
-func (c cell) network(abi int) Measure {
+// network cuts down what may be connected to over the network. Which sockets there are at all is up to the filter; to which ports TCP
+// goes, to Landlock.
+func (c cell) network(abi int, filter error) Measure {
 	m := Measure{Name: MeasureNetwork}
+	reach := c.reach()
 	switch {
 	case c.AnyPort:
-		m.Detail = "the manifest asks for any port"
+		m.Detail = "the manifest asks for any port; no raw sockets"
+		if filter != nil {
+			m.Detail = "the manifest asks for any port"
+		}
+		return m
+	case filter != nil:
+		m.Detail = filter.Error()
+		return m
+	case !reach.stream:
+		m.On, m.Detail = true, "none: no socket of TCP, UDP or another kind can be made"
 		return m
 	case abi < 4:
-		m.Detail = fmt.Sprintf("Landlock ABI %d does not know it: 4 is needed", abi)
+		m.Detail = landlockLacks(abi, 4)
 		return m
 	}
 	var rules []landlock.Rule
@@ -188,10 +233,6 @@ func (c cell) network(abi int) Measure {
 		rules = append(rules, landlock.ConnectTCP(uint16(port)))
 	}
 	if err := landlock.V4.RestrictNet(rules...); err != nil {
-		m.Detail = err.Error()
-		return m
-	}
-	if err := filterSockets(); err != nil {
 		m.Detail = err.Error()
 		return m
 	}
@@ -207,16 +248,71 @@ func (c cell) network(abi int) Measure {
 		m.Detail = fmt.Sprintf("a connection to a port that is not allowed was not refused by the kernel (%v)", err)
 		return m
 	}
-	m.On, m.Detail = true, "no TCP port of its own, and connections to none"
-	if len(c.Ports) > 0 {
-		m.Detail = fmt.Sprintf("no TCP port of its own, and connections to %s on any host", strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Ports), " ", ", "), "[]"))
+	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Ports), " ", ", "), "[]")
+	m.On, m.Detail = true, fmt.Sprintf("no TCP port of its own, and connections to %s on any host; no raw sockets", list)
+	if reach.name {
+		m.Detail += "; UDP, in which names are looked up, is not cut down"
+	} else {
+		m.Detail += " and no UDP"
 	}
-	m.Detail += "; UDP and unix sockets that its user may open are not cut down"
 	return m
 }
 
-func (c cell) files(abi int) Measure {
+// sockets keeps the process from the unix sockets of others, such as that of a container engine.
+func (c cell) sockets(filter, view error) Measure {
+	m := Measure{Name: MeasureSockets}
+	switch {
+	case filter == nil && !c.reach().connect:
+		m.On, m.Detail = true, "none: it can be connected to, and connect to nothing"
+	case view == nil && filter == nil:
+		m.On, m.Detail = true, fmt.Sprintf("those in its own folders, and %d of the host's; others are not in its view of files", len(c.Sockets))
+	case view != nil:
+		m.Detail = "all that its user may open: " + view.Error()
+	default:
+		m.Detail = filter.Error()
+	}
+	return m
+}
+
+// files cuts the view of files down. there are files of the host that must not be readable afterwards; view is why there is no view in
+// which they cannot even be found.
+func (c cell) files(abi int, there []string, view error) Measure {
 	m := Measure{Name: MeasureFiles}
+	how := landlockLacks(abi, 1)
+	if abi > 0 {
+		how = fmt.Sprintf("Landlock ABI %d", abi)
+		if err := c.restrictFiles(); err != nil {
+			m.Detail = err.Error()
+			return m
+		}
+	}
+	if view == nil {
+		how += ", a root of its own"
+	}
+	for _, name := range there {
+		f, err := os.Open(name)
+		switch {
+		case err == nil:
+			_ = f.Close()
+			m.Detail = name + " can be read: " + how
+			return m
+		case errors.Is(err, unix.EACCES), errors.Is(err, fs.ErrNotExist):
+		default:
+			m.Detail = err.Error()
+			return m
+		}
+	}
+	if len(there) == 0 {
+		m.Detail = "nothing was there to try it on"
+		return m
+	}
+	m.On = true
+	m.Detail = fmt.Sprintf("its own folder, the system's libraries and certificates; %d files and folders of the host were tried and refused (%s)", len(there), how)
+	return m
+}
+
+// restrictFiles tells the kernel what may be read and written.
+func (c cell) restrictFiles() error {
 	var rules []landlock.Rule
 	for _, name := range c.Read {
 		rules = appendRule(rules, name, landlock.RODirs, landlock.ROFiles)
@@ -224,33 +320,7 @@ func (c cell) files(abi int) Measure {
 	for _, name := range c.Write {
 		rules = appendRule(rules, name, landlock.RWDirs, landlock.RWFiles)
 	}
-	if err := landlock.V5.BestEffort().RestrictPaths(rules...); err != nil {
-		m.Detail = err.Error()
-		return m
-	}
-	tried := 0
-	for _, name := range c.Secret {
-		f, err := os.Open(name)
-		switch {
-		case err == nil:
-			_ = f.Close()
-			m.Detail = name + " can be read"
-			return m
-		case errors.Is(err, fs.ErrNotExist):
-		case errors.Is(err, unix.EACCES):
-			tried++
-		default:
-			m.Detail = err.Error()
-			return m
-		}
-	}
-	if tried == 0 {
-		m.Detail = "nothing was there to try it on"
-		return m
-	}
-	m.On = true
-	m.Detail = fmt.Sprintf("its own folder, the system's libraries and certificates; %d files and folders of the host were tried and refused (Landlock ABI %d)", tried, abi)
-	return m
+	return landlock.V5.BestEffort().RestrictPaths(rules...)
 }
 
 // appendRule adds a rule for a folder or a file that is there.

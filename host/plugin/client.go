@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -83,6 +84,7 @@ func (c *Client) send(ctx context.Context, r message.Reply, draft bool) (SendRes
 	}
 	ctx, cancel := c.effect(ctx)
 	defer cancel()
+	var reached peer.Peer
 	out, err := c.channel.Send(ctx, &channelv1.SendRequest{
 		IdempotencyKey:    r.Key,
 		Conversation:      conversationToWire(r.Conversation),
@@ -93,7 +95,10 @@ func (c *Client) send(ctx context.Context, r message.Reply, draft bool) (SendRes
 		Draft:             draft,
 		PossibleDuplicate: r.PossibleDuplicate,
 		Buttons:           c.buttons(r.Buttons),
-	})
+	}, grpc.Peer(&reached))
+	if err != nil && reached.Addr == nil { // there was no connection to send it over: the process ends or has ended
+		return SendResult{Outcome: message.NotSent}, fmt.Errorf("send to %s: %w", c.instance, err)
+	}
 	if err != nil {
 		return SendResult{Outcome: outcomeOfError(err)}, fmt.Errorf("send to %s: %w", c.instance, err)
 	}
@@ -106,6 +111,9 @@ func (c *Client) result(out *channelv1.SendResponse) (SendResult, error) {
 		Outcome:     outcomeFromWire(out.GetOutcome()),
 		PlatformIDs: idsFromWire(out.GetMessageIds()),
 		RetryAfter:  retryAfter(out.GetRetryAfter()),
+	}
+	if out.GetRefused() && r.Outcome == message.NotSent {
+		r.Outcome = message.Refused
 	}
 	if id := out.GetThreadId(); len(id) <= maxID && printable(id) {
 		r.ThreadID = id

@@ -3,6 +3,7 @@ package plugin
 import (
 	"maps"
 	"net"
+	"net/netip"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -32,6 +33,7 @@ type Measure struct {
 const (
 	MeasureFiles       = "files"
 	MeasureNetwork     = "network"
+	MeasureSockets     = "unix sockets"
 	MeasureProcesses   = "processes"
 	MeasurePrivileges  = "privileges"
 	MeasureDescriptors = "descriptors"
@@ -48,7 +50,14 @@ type cell struct {
 	Write    []string `json:"write"`
 	Ports    []int    `json:"ports"` // TCP ports that may be connected to
 	AnyPort  bool     `json:"any_port"`
-	Memory   int64    `json:"memory"` // bytes; 0: no limit
+	Names    bool     `json:"names"`   // it looks names up
+	Sockets  []string `json:"sockets"` // unix sockets that may be connected to
+	Root     string   `json:"root"`    // an empty folder in which a view of files can be built; empty where that is not possible
+	NoView   string   `json:"no_view"` // why Root is empty
+	Memory   int64    `json:"memory"`  // bytes; 0: no limit
+	Group    string   `json:"group"`   // control group that limits its memory to Most; empty where there is none
+	NoGroup  string   `json:"no_group"`
+	Most     int64    `json:"most"` // bytes at which it is ended
 	Secret   []string `json:"secret"`
 	Required bool     `json:"required"`
 }
@@ -62,62 +71,85 @@ const maxDescriptors = 1024
 // memorySlack is what a process may use beyond what its manifest says, before the kernel refuses more: GOMEMLIMIT is a wish.
 const memorySlack = 256 << 20
 
-// ports are those that a plugin may connect to: its manifest's, and those that the operator wrote into the settings of the instance.
-func ports(m Manifest, settings map[string]any) (list []int, all bool) {
-	found := map[int]bool{}
-	for _, entry := range m.Permissions.Network {
-		_, port, err := net.SplitHostPort(entry)
-		n, perr := strconv.Atoi(port)
-		if err != nil || port == "*" || perr != nil {
-			return nil, true // it asks for more than one port, or in a way that is only shown
-		}
-		found[n] = true
-	}
-	for _, n := range settingPorts(settings) {
-		found[n] = true
-	}
-	if len(found) > 0 {
-		found[53] = true // answers of the name service that are too long for a datagram
-	}
-	return slices.Sorted(maps.Keys(found)), false
+// network is what a plugin may connect to over the network.
+type network struct {
+	ports []int // of TCP
+	all   bool  // any port
+	names bool  // some host has a name, which has to be looked up
 }
 
-// settingPorts are the ports of the addresses in settings: URLs and host:port, at any depth.
-func settingPorts(v any) []int {
-	var out []int
+// networkOf is what the manifest asks for and the operator grants, and the addresses that he wrote into the settings of the instance.
+func networkOf(entries []string, settings map[string]any) network {
+	var n network
+	found := map[int]bool{}
+	for _, entry := range entries {
+		host, port, err := net.SplitHostPort(entry)
+		number, perr := strconv.Atoi(port)
+		if err != nil || port == "*" || perr != nil {
+			return network{all: true, names: true} // it asks for more than one port, or in a way that is only shown
+		}
+		found[number] = true
+		n.names = n.names || !literal(host)
+	}
+	for _, a := range addresses(settings) {
+		found[a.port] = true
+		n.names = n.names || !literal(a.host)
+	}
+	if n.names {
+		found[53] = true // answers of the name service that are too long for a datagram
+	}
+	n.ports = slices.Sorted(maps.Keys(found))
+	return n
+}
+
+// literal tells whether a host is found without a name service.
+func literal(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil || host == "localhost"
+}
+
+// address is a host and a port of it.
+type address struct {
+	host string
+	port int
+}
+
+// addresses are those in settings: URLs and host:port, at any depth.
+func addresses(v any) []address {
+	var out []address
 	switch v := v.(type) {
 	case map[string]any:
 		for _, item := range v {
-			out = append(out, settingPorts(item)...)
+			out = append(out, addresses(item)...)
 		}
 	case []any:
 		for _, item := range v {
-			out = append(out, settingPorts(item)...)
+			out = append(out, addresses(item)...)
 		}
 	case string:
-		if n := portOf(v); n > 0 {
-			out = append(out, n)
+		if a := addressOf(v); a.port > 0 {
+			out = append(out, a)
 		}
 	}
 	return out
 }
 
-// portOf is the port of an address; 0 when text is none.
-func portOf(text string) int {
-	port := ""
+// addressOf reads an address; its port is 0 when text is none.
+func addressOf(text string) address {
+	var host, port string
 	if u, err := url.Parse(text); err == nil && u.Host != "" {
-		port = u.Port()
+		host, port = u.Hostname(), u.Port()
 		if port == "" {
 			port = map[string]string{"http": "80", "ws": "80", "https": "443", "wss": "443"}[u.Scheme]
 		}
-	} else if _, p, err := net.SplitHostPort(text); err == nil {
-		port = p
+	} else if h, p, err := net.SplitHostPort(text); err == nil {
+		host, port = h, p
 	}
 	n, err := strconv.Atoi(port)
 	if err != nil || n < 1 || n > 65535 {
-		return 0
+		return address{}
 	}
-	return n
+	return address{host, n}
 }
 
 // systemFiles are what programs of a system read: libraries, certificates, how names are looked up, local time.
@@ -136,7 +168,7 @@ var writableFiles = []string{"/dev/null"}
 func (l *launcher) cell(args []string, path string, opened bool) cell {
 	m := l.pack.manifest
 	c := cell{
-		Path: path, Args: args, Opened: opened, Memory: int64(m.Run.Memory), Required: l.host.config.Contain.Required,
+		Path: path, Args: args, Opened: opened, Memory: int64(m.Run.Memory), Most: l.instance.hardLimit(m), Required: l.host.config.Contain.Required,
 		Read:   append(slices.Clone(systemFiles), l.pack.dir),
 		Write:  append(slices.Clone(writableFiles), l.socketDir),
 		Secret: l.host.secretFiles(l.stateDir),
@@ -154,7 +186,13 @@ func (l *launcher) cell(args []string, path string, opened bool) cell {
 	if l.stateDir != "" {
 		c.Write = append(c.Write, l.stateDir)
 	}
-	c.Ports, c.AnyPort = ports(m, l.settings)
+	granted := l.instance.Grant
+	c.Read, c.Write, c.Sockets = append(c.Read, granted.Read...), append(c.Write, granted.Write...), slices.Clone(granted.Sockets)
+	to := networkOf(slices.Concat(m.Permissions.Network, granted.Network), l.instance.Settings)
+	c.Ports, c.AnyPort, c.Names = to.ports, to.all, to.names
+	if l.host.config.Services != nil && len(m.Permissions.Host) > 0 {
+		c.Sockets = append(c.Sockets, filepath.Join(l.host.config.RunDir, servicesSocket))
+	}
 	return c
 }
 
@@ -186,7 +224,7 @@ func (h *Host) Containment(instance string) []Measure {
 func notContained(why string) []Measure {
 	var out []Measure
 	for _, name := range []string{
-		MeasureFiles, MeasureNetwork, MeasureProcesses, MeasurePrivileges, MeasureDescriptors, MeasureCore, MeasureMemory,
+		MeasureFiles, MeasureNetwork, MeasureSockets, MeasureProcesses, MeasurePrivileges, MeasureDescriptors, MeasureCore, MeasureMemory,
 	} {
 		out = append(out, Measure{Name: name, Detail: why})
 	}

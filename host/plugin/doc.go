@@ -5,8 +5,8 @@
 // called with a Client whenever the instance is ready. Store is the folder of installed plugins and its lock.
 //
 // A plugin is crash isolation first. What else holds it in depends on the system (Containment): limits, no privileges, and a view of
-// files and ports that Landlock cuts down; each process says from inside which of these hold. It still runs as the host's user. What
-// it sends is treated as hostile in any case; everything that comes out of a Client is checked and bounded. The package keeps no
+// files and sockets cut down by Landlock, a filter of calls and a root of its own; each process says from inside which of these hold. It
+// still runs as the host's user. What it sends is treated as hostile in any case; everything that comes out of a Client is checked and bounded. The package keeps no
 // messages and retries none: that is the business of host/channel.
 //
 // Several versions of a plugin lie side by side in the store. A running Host follows the lock (follow.go): another version is tried

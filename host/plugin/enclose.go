@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"time"
 )
@@ -31,7 +32,16 @@ func (l *launcher) enclose(cmd *exec.Cmd, opened bool) error {
 		}
 		return nil
 	}
-	text, err := json.Marshal(l.cell(cmd.Args, cmd.Path, opened))
+	c := l.cell(cmd.Args, cmd.Path, opened)
+	spaces := l.host.spaces()
+	if c.NoView = spaces.why; spaces.why == "" {
+		c.Root = filepath.Join(l.host.config.RunDir, viewDir)
+		if err := os.MkdirAll(c.Root, 0o700); err != nil {
+			return err
+		}
+	}
+	l.group, c.Group, c.NoGroup = l.host.group(l.instance.Name, c.Most)
+	text, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
@@ -43,7 +53,38 @@ func (l *launcher) enclose(cmd *exec.Cmd, opened bool) error {
 	cmd.ExtraFiles = append(cmd.ExtraFiles, to)
 	cmd.Env = append(cmd.Env, cellEnv+"="+string(text))
 	cmd.Path, cmd.Args = contain.Launcher[0], contain.Launcher
+	spaces.apply(cmd)
 	return nil
+}
+
+// viewDir is an empty folder in the run folder. Each process mounts its own view of files on it, which nobody else sees.
+const viewDir = "view"
+
+// group makes the control group of a process; nil and why not where there is none.
+func (h *Host) group(name string, limit int64) (g *memoryGroup, dir, why string) {
+	if h.groups == nil {
+		return nil, "", h.noGroups
+	}
+	g, err := h.groups.add(name, limit)
+	if err != nil {
+		return nil, "", err.Error()
+	}
+	return g, g.dir, ""
+}
+
+// openGroups makes the host's own control group, where processes are held in and the system allows it.
+func (h *Host) openGroups() (end func()) {
+	if len(h.config.Contain.Launcher) == 0 {
+		return func() {}
+	}
+	g, err := openMemoryGroups(filepath.Base(h.config.RunDir))
+	if err != nil {
+		h.noGroups = err.Error()
+		h.log.Info("plugins have no control groups: what they start is not counted", "reason", err)
+		return func() {}
+	}
+	h.groups = g
+	return g.close
 }
 
 // hear takes the launcher's report, which is there once the plugin has said its handshake. Words of the plugin cannot be among it: the

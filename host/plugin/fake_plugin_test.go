@@ -111,6 +111,14 @@ func (a *actor) Run(ctx context.Context, in channel.Inbox) error {
 		return a.batch(ctx, in)
 	case "leak":
 		go leak() // ends with the process
+	case "leak-below": // in a process that it starts
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		if err := exec.Command(self, "plugin:leaker").Start(); err != nil {
+			return err
+		}
 	}
 	return a.tick(ctx, in)
 }
@@ -174,6 +182,7 @@ var rawModes = map[string]func(){
 		os.Exit(3)
 	},
 	"silent":        func() { select {} },
+	"leaker":        leak,
 	"stdout-noise":  func() { fmt.Println("Hello from my plugin!"); select {} },
 	"stdout-binary": func() { os.Stdout.Write([]byte(strings.Repeat("\xff\x00", 1<<16))); select {} },
 	"foreign-address": func() {

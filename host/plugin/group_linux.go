@@ -12,7 +12,10 @@ import (
 // inOwnGroup puts the process into a group of its own, so that a Ctrl-C reaches the host alone and a kill reaches
 // its children. The parent-death signal is a second belt beside the lifeline.
 func inOwnGroup(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
 }
 
 // awaitExit returns when the process has ended and before it is reaped: until then its pid and its group's id are nobody

@@ -63,6 +63,16 @@ type Instance struct {
 	Secrets  map[string]string
 	// Critical instances keep WaitCritical from returning until they are ready.
 	Critical bool
+	// Grant is what the operator allows this instance.
+	Grant Grant
+}
+
+// Grant is what an instance may use beside what its plugin's manifest asks for: an operator's word, which no plugin can give itself.
+type Grant struct {
+	Read, Write []string // files and folders; absolute
+	Network     []string // "host:port", or "*" for any
+	Sockets     []string // unix sockets to connect to
+	Memory      int64    // bytes at which it is ended with what it starts; 0: what the manifest says
 }
 
 // Handler uses a ready instance.
@@ -82,6 +92,9 @@ type Host struct {
 	lookupEnv func(string) (string, bool)
 	random    func() float64                                               // of the pause after a failure
 	start     func(ctx context.Context, u *unit, o order) (process, error) // launches; replaced by tests
+	spaces    func() namespaces                                            // in which processes can be started
+	groups    *memoryGroups                                                // nil where there are none, for the reason of noGroups
+	noGroups  string
 
 	mu      sync.Mutex
 	running map[string]string // by plugin: the version that its instances run, which only follow changes
@@ -110,6 +123,7 @@ func New(c Config) (*Host, error) {
 	h := &Host{
 		config: c, store: store, log: c.Log.With("component", "plugin"), pace: defaultPace(),
 		units: map[string]*unit{}, changed: make(chan struct{}), lookupEnv: os.LookupEnv, random: rand.Float64, running: map[string]string{},
+		spaces: sync.OnceValue(findNamespaces),
 	}
 	h.start = h.launch
 	return h, nil
@@ -123,6 +137,7 @@ func (h *Host) Run(ctx context.Context) error {
 		return err
 	}
 	defer release()
+	defer h.openGroups()()
 	endServices, err := h.offerServices()
 	if err != nil {
 		return err

@@ -116,7 +116,7 @@ func (h *Host) startProcess(ctx context.Context, u *unit, p *pack, o order) (pro
 	}
 	out := newOutput(u.log, u.instance.Secrets)
 	run := &launcher{
-		host: h, pack: p, output: out, log: &libraryLog{log: u.log}, stateDir: stateDir, settings: u.instance.Settings,
+		host: h, pack: p, output: out, log: &libraryLog{log: u.log}, stateDir: stateDir, instance: u.instance,
 	}
 	defer context.AfterFunc(ctx, run.abort)()
 	addr, err := run.start()
@@ -136,7 +136,7 @@ func (h *Host) startProcess(ctx context.Context, u *unit, p *pack, o order) (pro
 	stdioOn, deafen := context.WithCancel(context.Background())
 	return &running{
 		runner: run.runner, conn: conn, manifest: p.manifest, schema: p.schema, instance: u.instance, stateDir: stateDir, measures: run.measures,
-		host: h, output: out, remove: run.remove, log: u.log, pace: h.pace,
+		host: h, output: out, remove: run.remove, group: run.group, log: u.log, pace: h.pace,
 		stdioOn: stdioOn, deafen: deafen,
 	}, nil
 }
@@ -151,11 +151,12 @@ type launcher struct {
 
 	socketDir string
 	stateDir  string
-	settings  map[string]any // of the instance
+	instance  Instance
 
-	report, reportW *os.File  // from the process that becomes the plugin, see enclose
-	measures        []Measure // that it reported
-	refused         string    // why it did not become the plugin
+	group           *memoryGroup // nil without one
+	report, reportW *os.File     // from the process that becomes the plugin, see enclose
+	measures        []Measure    // that it reported
+	refused         string       // why it did not become the plugin
 
 	mu      sync.Mutex // guards the following, which abort may need at any time
 	runner  *runnerProcess
@@ -289,6 +290,9 @@ func (l *launcher) remove() {
 		case <-time.After(l.host.pace.reap):
 			l.log.Error("plugin process cannot be killed", "pid", l.runner.pid())
 		}
+	}
+	if l.group != nil {
+		l.group.remove()
 	}
 	if l.socketDir != "" {
 		_ = os.RemoveAll(l.socketDir)

@@ -27,6 +27,10 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if firstArg() == "contain" {
+		if err := hinder(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		fmt.Fprintln(os.Stderr, Contain())
 		os.Exit(1)
 	}

@@ -109,8 +109,10 @@ type Permissions struct {
 	Host    []string `toml:"host"`    // "kv", "media", "webhook", "metric"
 	Env     []string `toml:"env"`     // variables of the host to pass on
 	State   bool     `toml:"state"`   // a folder that survives restarts
-	Read    []string `toml:"read"`    // files and folders of the machine, beside the system's own
-	Write   []string `toml:"write"`   // the same, to read and write
+	// WebhookBody is how long a request to its webhooks may be, where its platform sends more than others; 0: 256 KiB.
+	WebhookBody Size     `toml:"webhook_body"`
+	Read        []string `toml:"read"`  // files and folders of the machine, beside the system's own
+	Write       []string `toml:"write"` // the same, to read and write
 }
 
 // Duration is a time span, written "10s".
@@ -218,6 +220,7 @@ func (m *Manifest) problems() []error {
 	check(m.Config.Schema == "" || localFile(m.Config.Schema), "config.schema %q is not a file of the plugin", m.Config.Schema)
 	check(m.Channel.MaxText >= 0 && m.Channel.MaxText <= 1<<30, "channel.max_text %d is out of range", m.Channel.MaxText)
 	check(knownServices(m.Permissions.Host), "permissions.host %q: want some of %q, each once", m.Permissions.Host, service.Names())
+	check(m.Permissions.WebhookBody <= service.MaxHookBody, "permissions.webhook_body: at most %d MiB", service.MaxHookBody>>20)
 	for _, name := range m.Permissions.Env {
 		check(validEnv.MatchString(name) && !reservedEnv(name), "permissions.env %q cannot be passed on", name)
 	}

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -14,17 +15,26 @@ const (
 	memoryFactor  = 2
 )
 
+// errNoGroups means that nothing limits the memory of a group of processes here.
+var errNoGroups = errors.New("this system has no control groups of memory for Flynn")
+
 // hardLimit is how much a process of m may use.
-func hardLimit(m Manifest) int64 {
+func (i Instance) hardLimit(m Manifest) int64 {
+	if i.Grant.Memory > 0 {
+		return i.Grant.Memory
+	}
 	if m.Run.Memory > 0 {
 		return memoryFactor * int64(m.Run.Memory)
 	}
 	return memoryFactor * defaultMemory
 }
 
+// weighed tells whether the kernel sees to the process's use of memory.
+func (r *running) weighed() bool { return r.group != nil && r.group.occupied() }
+
 // weigh ends the process when it uses more memory than it may. It returns when the process is gone or about to be ended.
 func (r *running) weigh() {
-	limit := hardLimit(r.manifest)
+	limit := r.instance.hardLimit(r.manifest)
 	tick := time.NewTicker(max(r.pace.healthEvery/10, 10*time.Millisecond))
 	defer tick.Stop()
 	for {
@@ -51,7 +61,7 @@ func (r *running) weigh() {
 type heavy struct{ used, limit int64 }
 
 func (h *heavy) Error() string {
-	return fmt.Sprintf("the process was ended: it used %d MiB of memory, at most %d MiB (twice run.memory of plugin.toml)", h.used>>20, h.limit>>20)
+	return fmt.Sprintf("the process was ended: it used %d MiB of memory, at most %d MiB (memory_limit of its instance, or twice run.memory of plugin.toml)", h.used>>20, h.limit>>20)
 }
 
 // privateMemory is what a process has in memory for itself alone, in bytes: its resident pages without those that are backed by files or shared.

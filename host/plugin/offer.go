@@ -56,7 +56,7 @@ func (r *running) admit() (endpoint, token string) {
 	if s == nil || r.grant.over {
 		return "", ""
 	}
-	endpoint, token, r.grant.revoke = s.Admit(r.instance.Name, r.manifest.Permissions.Host)
+	endpoint, token, r.grant.revoke = s.Admit(r.instance.Name, r.manifest.Permissions.Host, int64(r.manifest.Permissions.WebhookBody))
 	return endpoint, token
 }
 

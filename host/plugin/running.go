@@ -35,7 +35,8 @@ type running struct {
 	measures []Measure
 	host     *Host
 	output   *output
-	remove   func() // kills, waits, removes the sockets
+	remove   func()       // kills, waits, removes the sockets
+	group    *memoryGroup // nil without one
 	grant    grant
 	log      *slog.Logger
 	pace     pace
@@ -60,6 +61,10 @@ func (r *running) failure() error {
 	if h := r.tooHeavy.Load(); h != nil {
 		return h
 	}
+	if r.group != nil && r.runner.exit != nil && r.group.exceeded() {
+		return fmt.Errorf("the process was ended: with what it has started it used more than %d MiB of memory (memory_limit of its instance, or twice run.memory of plugin.toml)",
+			r.instance.hardLimit(r.manifest)>>20)
+	}
 	how := "exit status 0"
 	if r.runner.exit != nil {
 		how = r.runner.exit.Error()
@@ -74,7 +79,7 @@ func (r *running) failure() error {
 // operator has seen and what the host decides by.
 func (r *running) describe(ctx context.Context) error {
 	r.stdio.Go(r.drainStdio)
-	if r.runner != nil { // else the process is not ours
+	if r.runner != nil && !r.weighed() { // without a runner the process is not ours
 		r.stdio.Go(r.weigh)
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.pace.describe)
@@ -87,6 +92,11 @@ func (r *running) describe(ctx context.Context) error {
 		return permanent{fmt.Errorf("the process is not what %s says: %s", ManifestName, strings.Join(wrong, "; "))}
 	}
 	return nil
+}
+
+// wireKinds are the kinds on the wire.
+func wireKinds() map[Kind]pluginv1.Kind {
+	return map[Kind]pluginv1.Kind{Channel: pluginv1.Kind_KIND_CHANNEL, Tools: pluginv1.Kind_KIND_TOOLS}
 }
 
 // disagreements says in which respects a process is not what its manifest says. The schema is given by its digest.
@@ -104,7 +114,7 @@ func disagreements(m Manifest, schema string, d *pluginv1.DescribeResponse) []st
 	if d.GetConfigSchemaDigest() != schema {
 		out = append(out, fmt.Sprintf("config.schema %q is not the schema that the process was built with", m.Config.Schema))
 	}
-	for kind, wire := range map[Kind]pluginv1.Kind{Channel: pluginv1.Kind_KIND_CHANNEL, Tools: pluginv1.Kind_KIND_TOOLS} {
+	for kind, wire := range wireKinds() {
 		if has := slices.Contains(d.GetKinds(), wire); has != slices.Contains(m.Kinds, kind) {
 			out = append(out, fmt.Sprintf("kinds are %v, but the process says %v", m.Kinds, d.GetKinds()))
 			break
@@ -139,6 +149,7 @@ func (r *running) configure(ctx context.Context) error {
 		LogLevel:     logLevel(r.log),
 		HostEndpoint: endpoint,
 		HostToken:    token,
+		Kind:         wireKinds()[r.instance.Kind],
 	})
 	if status.Code(err) == codes.InvalidArgument {
 		return permanent{err}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -412,11 +413,30 @@ func (u *unit) update(change func(*Status)) {
 	}
 }
 
-// contained notes what holds the process in.
+// contained notes what holds the process in, and says what does not when that is news.
 func (u *unit) contained(by []Measure) {
 	u.mu.Lock()
-	defer u.mu.Unlock()
+	news := !slices.Equal(missing(by), missing(u.measures))
 	u.measures = by
+	u.mu.Unlock()
+	if m := missing(by); news && len(m) > 0 {
+		u.log.Info("plugin is not held in by everything", "missing", m)
+	}
+}
+
+// missing are the measures that could not be taken, and why, each reason once.
+func missing(measures []Measure) []string {
+	var out []string
+	for _, m := range measures {
+		switch last := len(out) - 1; {
+		case m.On:
+		case last >= 0 && strings.HasSuffix(out[last], ": "+m.Detail):
+			out[last] = strings.TrimSuffix(out[last], ": "+m.Detail) + ", " + m.Name + ": " + m.Detail
+		default:
+			out = append(out, m.Name+": "+m.Detail)
+		}
+	}
+	return out
 }
 
 func (u *unit) snapshot() Status {

@@ -12,7 +12,8 @@ import (
 // maxOutput bounds an output frame, in bytes.
 const maxOutput = 8 << 10
 
-// verdict is what one policy answered, or why it did not.
+// verdict is what one policy answered, or why it did not. Like a record it is filled in where its owner has it: a copy at every step
+// of the way would take longer than any of the steps.
 type verdict struct {
 	code   uint8
 	rule   uint32
@@ -22,12 +23,12 @@ type verdict struct {
 	err    *Error
 }
 
-// readVerdict reads an answer. region is the memory that the output frame lies at the start of; it is not kept.
-func readVerdict(kind string, raw int64, region []byte, in *interned) verdict {
-	v := verdict{code: uint8(raw), rule: uint32(raw) >> 8}
+// read reads an answer into a verdict that is empty. region is the memory that the output frame lies at the start of; it is not kept.
+func (v *verdict) read(kind string, raw int64, region []byte, in *interned) {
+	v.code, v.rule = uint8(raw), uint32(raw)>>8
 	if size := uint32(uint64(raw) >> 32); size > 0 {
 		if v.err = v.readOutput(kind, size, region, in); v.err != nil {
-			return v
+			return
 		}
 	}
 	switch {
@@ -39,7 +40,6 @@ func readVerdict(kind string, raw int64, region []byte, in *interned) verdict {
 	if v.reason == "" && v.rule != 0 {
 		v.reason = in.rule(v.rule)
 	}
-	return v
 }
 
 func (v *verdict) readOutput(kind string, size uint32, region []byte, in *interned) *Error {
@@ -113,18 +113,23 @@ func (in *interned) rule(n uint32) string {
 	return s
 }
 
-// routeAnswer reads a verdict as an answer of the route chain. The name of the agent is taken from agents.
-func routeAnswer(v *verdict, agents []string) (RouteAnswer, *Error) {
+// read reads a verdict as an answer of the route chain. The name of the agent is taken from agents.
+func (a *RouteAnswer) read(v *verdict, agents []string) *Error {
 	switch v.code {
 	case abi.RouteAbstain:
-		return RouteAnswer{}, nil
+		return nil
 	case abi.RouteDrop:
-		return RouteAnswer{Decided: true}, nil
+		a.Decided = true
+		return nil
 	}
-	if i := slices.Index(agents, v.name); i >= 0 {
-		return RouteAnswer{Decided: true, Agent: agents[i]}, nil
+	for _, name := range agents {
+		// Names that differ often do so at the end, which is found without a call.
+		if n := len(name); n == len(v.name) && (n == 0 || name[n-1] == v.name[n-1]) && name == v.name {
+			a.Decided, a.Agent = true, name
+			return nil
+		}
 	}
-	return RouteAnswer{}, failf(ClassAgent, "it chose the agent %q, which may not be chosen here", v.name)
+	return failf(ClassAgent, "it chose the agent %q, which may not be chosen here", v.name)
 }
 
 // words is the answer in the form that records keep: "abstain", "drop" or "agent NAME".

@@ -18,7 +18,8 @@ func (a *Asker) Route(ctx context.Context, f RouteFacts) (RouteAnswer, []Record)
 	if a.set.routes == 0 {
 		return RouteAnswer{}, nil
 	}
-	q := routeQuery(&f, a.set.zone, a.room)
+	var q query
+	q.askRoute(&f, a.set.zone, a.room)
 	a.keep(&q)
 	return a.set.route(ctx, &q, f.Agents, a.records[:0])
 }

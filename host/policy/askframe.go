@@ -9,8 +9,11 @@ func (m *Module) RouteFrame(ctx context.Context, frame []byte, f RouteFacts) (Ro
 	q.frame = frame
 	var r Record
 	l := link{source: m.source, module: m}
-	v := l.ask(ctx, &q, &r)
-	return l.route(&v, f.Agents, &r), r
+	var v verdict
+	l.ask(ctx, &q, &r, &v)
+	var a RouteAnswer
+	l.route(&v, f.Agents, &r, &a)
+	return a, r
 }
 
 // ToolFrame asks this module alone with a frame as it is. The facts say what the module may read besides the frame.
@@ -19,6 +22,7 @@ func (m *Module) ToolFrame(ctx context.Context, frame []byte, f ToolFacts) (Rest
 	q.frame = frame
 	var r Record
 	l := link{source: m.source, module: m}
-	v := l.ask(ctx, &q, &r)
+	var v verdict
+	l.ask(ctx, &q, &r, &v)
 	return l.restrict(&v, &r), r
 }

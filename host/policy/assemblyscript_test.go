@@ -69,7 +69,8 @@ func TestAnAssemblyScriptInstanceDoesNotGrow(t *testing.T) {
 			k = 0
 		}
 		var r Record
-		if v := i.decide(t.Context(), &queries[k], &r); v.err != nil {
+		var v verdict
+		if i.decide(t.Context(), &queries[k], &r, &v); v.err != nil {
 			t.Fatal(v.err)
 		}
 		if n < len(queries) {

@@ -29,10 +29,16 @@ type query struct {
 	err            *Error // the facts fit no frame
 }
 
-func routeQuery(f *RouteFacts, zone string, room []byte) query {
-	q := query{frame: room, kind: KindRoute, text: f.Message.Text, seed: f.Seed, unix: f.Now.Unix(), agent: f.Candidate, channel: f.Message.Channel}
-	q.build(abi.FrameRoute, facts{route: f, zone: zoneOf(f.Now, zone)})
+func routeQuery(f *RouteFacts, zone string, room []byte) (q query) {
+	q.askRoute(f, zone, room)
 	return q
+}
+
+// askRoute makes a query that is empty one about a route.
+func (q *query) askRoute(f *RouteFacts, zone string, room []byte) {
+	q.frame, q.kind, q.text, q.seed, q.unix = room, KindRoute, f.Message.Text, f.Seed, f.Now.Unix()
+	q.agent, q.channel = f.Candidate, f.Message.Channel
+	q.build(abi.FrameRoute, &facts{route: f, zone: zoneOf(f.Now, zone)})
 }
 
 func toolQuery(f *ToolFacts, zone string, room []byte) query {
@@ -40,7 +46,7 @@ func toolQuery(f *ToolFacts, zone string, room []byte) query {
 	sum := sha256.Sum256(f.Args)
 	var digest [2 * sha256.Size]byte
 	hex.Encode(digest[:], sum[:])
-	q.build(abi.FrameTool, facts{tool: f, zone: zoneOf(f.Now, zone), digest: digest[:]})
+	q.build(abi.FrameTool, &facts{tool: f, zone: zoneOf(f.Now, zone), digest: digest[:]})
 	return q
 }
 
@@ -73,7 +79,7 @@ func (f *facts) encode(e *encoder) {
 }
 
 // build writes the frame, into the memory that the query has for it if there is enough.
-func (q *query) build(kind uint16, f facts) {
+func (q *query) build(kind uint16, f *facts) {
 	m := f.measure()
 	ints := (abi.HeaderSize + abi.EntrySize*m.fields + 7) &^ 7
 	values := ints + 8*m.ints
@@ -83,26 +89,22 @@ func (q *query) build(kind uint16, f facts) {
 		q.err = failf(ClassFacts, "the facts take %d bytes, at most %d fit a frame", total, maxFrame)
 		return
 	}
-	room := q.frame
-	if cap(room) < total {
-		room = make([]byte, values, total)
+	if cap(q.frame) < total {
+		q.frame = make([]byte, total)
 	}
-	e := encoder{buf: room[:values], entry: abi.HeaderSize, intAt: ints}
-	clear(e.buf[:abi.HeaderSize])
-	clear(e.buf[ints-min(ints, 8) : ints]) // the gap before the ints
-	f.encode(&e)
-	q.frame = e.buf
-	binary.LittleEndian.PutUint32(q.frame, abi.Magic)
-	binary.LittleEndian.PutUint16(q.frame[4:], kind)
-	binary.LittleEndian.PutUint16(q.frame[6:], uint16(m.fields))
-	binary.LittleEndian.PutUint32(q.frame[8:], uint32(len(q.frame)))
+	q.frame = q.frame[:total]
+	clear(q.frame[ints-min(ints, 8) : ints]) // the gap before the ints
+	f.encode(&encoder{buf: q.frame, entry: abi.HeaderSize, intAt: ints, at: values})
+	head := q.frame[:abi.HeaderSize]
+	binary.LittleEndian.PutUint64(head, abi.Magic|uint64(kind)<<32|uint64(m.fields)<<48)
+	binary.LittleEndian.PutUint64(head[8:], uint64(total))
 }
 
 // encoder writes the fields of a frame in the order of their ids. Ints lie behind the table, for their alignment, and
-// everything else behind the ints.
+// everything else behind the ints. The buffer is as large as was measured.
 type encoder struct {
-	buf          []byte
-	entry, intAt int
+	buf              []byte
+	entry, intAt, at int // of the next entry, int, and anything else
 }
 
 func (e *encoder) add(id abi.Field, kind, offset, length int) {
@@ -112,9 +114,45 @@ func (e *encoder) add(id abi.Field, kind, offset, length int) {
 	e.entry += abi.EntrySize
 }
 
+// put writes a part of a value.
+func (e *encoder) put(s string) {
+	place(e.buf[e.at:e.at+len(s)], s)
+	e.at += len(s)
+}
+
+// place copies a string to where it fits exactly. Names are short, and a call to copy one takes longer than copying it by its two
+// halves, which may overlap.
+func place(to []byte, s string) {
+	n := len(s)
+	switch {
+	case n > 16:
+		copy(to, s)
+	case n >= 8:
+		binary.LittleEndian.PutUint64(to, word64(s))
+		binary.LittleEndian.PutUint64(to[n-8:], word64(s[n-8:]))
+	case n >= 4:
+		binary.LittleEndian.PutUint32(to, word32(s))
+		binary.LittleEndian.PutUint32(to[n-4:], word32(s[n-4:]))
+	default:
+		for i := range n {
+			to[i] = s[i]
+		}
+	}
+}
+
+func word32(s string) uint32 {
+	_ = s[3]
+	return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
+}
+
+func word64(s string) uint64 {
+	_ = s[7]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
 func (e *encoder) string(id abi.Field, s string) {
-	e.add(id, abi.TypeString, len(e.buf), len(s))
-	e.buf = append(e.buf, s...)
+	e.add(id, abi.TypeString, e.at, len(s))
+	e.put(s)
 }
 
 func (e *encoder) optional(id abi.Field, s string) {
@@ -125,13 +163,15 @@ func (e *encoder) optional(id abi.Field, s string) {
 
 // joined writes "a:b" without making that string.
 func (e *encoder) joined(id abi.Field, a, b string) {
-	e.add(id, abi.TypeString, len(e.buf), len(a)+1+len(b))
-	e.buf = append(append(append(e.buf, a...), ':'), b...)
+	e.add(id, abi.TypeString, e.at, len(a)+1+len(b))
+	e.put(a)
+	e.put(":")
+	e.put(b)
 }
 
 func (e *encoder) ascii(id abi.Field, text []byte) {
-	e.add(id, abi.TypeString, len(e.buf), len(text))
-	e.buf = append(e.buf, text...)
+	e.add(id, abi.TypeString, e.at, len(text))
+	e.at += copy(e.buf[e.at:], text)
 }
 
 func (e *encoder) int(id abi.Field, v int64) {
@@ -141,24 +181,31 @@ func (e *encoder) int(id abi.Field, v int64) {
 }
 
 func (e *encoder) bool(id abi.Field, v bool) {
-	e.add(id, abi.TypeBool, len(e.buf), 1)
-	b := byte(0)
+	e.add(id, abi.TypeBool, e.at, 1)
+	e.buf[e.at] = 0
 	if v {
-		b = 1
+		e.buf[e.at] = 1
 	}
-	e.buf = append(e.buf, b)
+	e.at++
 }
 
 func (e *encoder) list(id abi.Field, list []string) {
-	size := listSize(list)
-	at := len(e.buf)
-	e.add(id, abi.TypeList, at, size)
-	e.buf = e.buf[:at+size] // there is room: it was measured
-	rest := e.buf[at:]
+	rest := e.buf[e.at:]
 	for _, s := range list {
-		binary.LittleEndian.PutUint32(rest, uint32(len(s)))
-		rest = rest[4+copy(rest[4:], s):]
+		n := len(s)
+		binary.LittleEndian.PutUint32(rest, uint32(n))
+		to := rest[4:]
+		rest = to[n:]
+		if to = to[:n]; n >= 8 && n <= 16 { // as place does, without a call
+			binary.LittleEndian.PutUint64(to, word64(s))
+			binary.LittleEndian.PutUint64(to[n-8:], word64(s[n-8:]))
+		} else {
+			place(to, s)
+		}
 	}
+	size := len(e.buf) - e.at - len(rest)
+	e.add(id, abi.TypeList, e.at, size)
+	e.at += size
 }
 
 func listSize(list []string) int {
@@ -230,8 +277,17 @@ func (f *Facts) encode(e *encoder, zone string) {
 	e.int(abi.Seed, f.Seed)
 }
 
+// late tells whether encodeLate has anything to write.
+func (f *Facts) late() bool {
+	m := &f.Message
+	return m.Edited || m.Mentioned || len(m.Attachments) > 0 || len(m.Sender.Roles) > 0 || f.Used != Usage{}
+}
+
 // measureLate counts what encodeLate writes.
 func (f *Facts) measureLate() (m measure) {
+	if !f.late() {
+		return m
+	}
 	for _, truth := range [...]bool{f.Message.Edited, f.Message.Mentioned} {
 		if truth {
 			m.fields++
@@ -256,6 +312,9 @@ func (f *Facts) measureLate() (m measure) {
 // encodeLate writes the facts that have come since the first version of the contract. A frame has them only where they say
 // something, so that they cost nothing else.
 func (f *Facts) encodeLate(e *encoder) {
+	if !f.late() {
+		return
+	}
 	m := &f.Message
 	if m.Edited {
 		e.bool(abi.Edited, true)

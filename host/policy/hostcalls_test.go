@@ -366,7 +366,8 @@ func FuzzOutput(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw int64, region []byte) {
 		for _, kind := range []string{KindRoute, KindTool} {
 			var in interned
-			v := readVerdict(kind, raw, region, &in)
+			var v verdict
+			v.read(kind, raw, region, &in)
 			if v.err != nil {
 				continue
 			}

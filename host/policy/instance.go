@@ -35,6 +35,7 @@ type instance struct {
 	buffer  api.Function
 	backing backing // of the memory
 	rego    *rego   // of a module of OPA's; nil of all others
+	slot    *poolSlot
 
 	counters *counters // nil where blocks are not counted
 
@@ -236,41 +237,42 @@ func (i *instance) findRegion(size uint32) *Error {
 }
 
 // decide asks the module once. It does not fill in what the record says of the policy.
-func (i *instance) decide(ctx context.Context, q *query, r *Record) verdict {
+func (i *instance) decide(ctx context.Context, q *query, r *Record, v *verdict) {
 	limits := &i.module.limits
 	at := i.module.host.clock()
 	i.clean = false
 	i.since++
 	i.begin(ctx, q, limits.Fuel, limits.Wall, at)
-	v := i.run(q.kind, q.frame, r)
+	i.run(q.kind, q.frame, r, v)
 	r.Calls = i.calls
 	r.Fuel = i.end()
 	r.Took = i.module.host.clock() - at
-	i.count(&v, r.Fuel)
-	return v
+	i.count(v, r.Fuel)
 }
 
-func (i *instance) run(kind string, frame []byte, r *Record) verdict {
+func (i *instance) run(kind string, frame []byte, r *Record, v *verdict) {
 	if i.rego != nil {
-		return i.runRego(r)
+		i.runRego(r, v)
+		return
 	}
-	if err := i.deliver(frame); err != nil {
-		return verdict{err: err}
+	if v.err = i.deliver(frame); v.err != nil {
+		return
 	}
 	f := i.route
 	if kind == KindTool {
 		f = i.tool
 	}
 	i.stack[0] = uint64(len(frame))
-	if err := i.call(f); err != nil {
-		return verdict{err: err}
+	if v.err = i.call(f); v.err != nil {
+		return
 	}
 	r.Raw = int64(i.stack[0])
 	region, ok := i.memory.Read(i.region, i.regionSize)
 	if !ok {
-		return verdict{err: failf(ClassAnswer, "its buffer lies outside memory")}
+		v.err = failf(ClassAnswer, "its buffer lies outside memory")
+		return
 	}
-	return readVerdict(kind, r.Raw, region, &i.names)
+	v.read(kind, r.Raw, region, &i.names)
 }
 
 func (i *instance) count(v *verdict, fuel int64) {

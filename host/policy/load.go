@@ -84,7 +84,7 @@ func (m *Module) build(ctx context.Context, wasm []byte) error {
 		return m.first(ctx)
 	}
 	m.pool.live++
-	m.pool.all[seed] = struct{}{}
+	m.pool.own(seed)
 	m.pool.put(seed)
 	return nil
 }
@@ -319,7 +319,8 @@ func (i *instance) warmUp(ctx context.Context) error {
 	for _, q := range m.syntheticQueries() {
 		i.begin(ctx, &q, m.limits.Fuel+warmFuel, max(initWall, m.limits.Wall), m.host.clock())
 		i.clean = false
-		v := i.run(q.kind, q.frame, &Record{})
+		var v verdict
+		i.run(q.kind, q.frame, &Record{}, &v)
 		i.end()
 		if v.err != nil {
 			m.warning = cmp.Or(m.warning, fmt.Sprintf("the made-up %s decision failed: %v", q.kind, v.err))

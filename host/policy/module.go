@@ -122,17 +122,17 @@ func (m *Module) alone() *Set {
 }
 
 // ask makes one decision on an instance of the pool.
-func (m *Module) ask(ctx context.Context, q *query, r *Record) verdict {
+func (m *Module) ask(ctx context.Context, q *query, r *Record, v *verdict) {
 	i, err := m.acquire(ctx, m.pure)
 	if err != nil {
-		return verdict{err: err}
+		v.err = err
+		return
 	}
-	v := i.decide(ctx, q, r)
+	i.decide(ctx, q, r, v)
 	if !m.pure && v.err == nil && m.image != nil && i.sampleDue() {
 		m.sample(ctx, i, q, v)
 	}
 	m.pool.put(i)
-	return v
 }
 
 // acquire takes an instance that is fit for a decision: in its first state if that is asked for, or due. One that cannot be put
@@ -179,7 +179,7 @@ func (i *instance) planSample() {
 }
 
 // sample asks the first state the same question. Another answer means that the policy remembers what it should not.
-func (m *Module) sample(ctx context.Context, i *instance, q *query, v verdict) {
+func (m *Module) sample(ctx context.Context, i *instance, q *query, v *verdict) {
 	defer i.planSample()
 	first := i
 	if !i.reset() { // its memory has grown, which is no way to hide
@@ -190,14 +190,14 @@ func (m *Module) sample(ctx context.Context, i *instance, q *query, v verdict) {
 		defer fresh.close()
 		first = fresh
 	}
-	var again Record
-	if !first.decide(ctx, q, &again).same(v) {
+	var again verdict
+	if first.decide(ctx, q, &Record{}, &again); !again.same(v) {
 		i.stats.stateful.Add(1)
 	}
 }
 
 // same tells that two verdicts are the same in all that they say. A failure for want of time tells nothing of the module.
-func (v verdict) same(other verdict) bool {
+func (v *verdict) same(other *verdict) bool {
 	if v.err != nil {
 		return v.err.Class == ClassDeadline || v.err.Class == ClassBusy
 	}

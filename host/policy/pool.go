@@ -24,10 +24,11 @@ type pool struct {
 	gone    stats // of closed instances
 }
 
-// poolSlot has a cache line of its own.
+// poolSlot is where one instance lies while it is idle. It has a cache line of its own.
 type poolSlot struct {
-	idle atomic.Pointer[instance]
-	_    [56]byte
+	idle  atomic.Pointer[instance]
+	owned bool // guarded by the pool's lock
+	_     [55]byte
 }
 
 // patience bounds the wait for an instance when all are in use. Decisions are bounded, so this is not reached by waiting for one.
@@ -46,13 +47,17 @@ func (p *pool) get(ctx context.Context) (*instance, *Error) {
 }
 
 func (p *pool) take() *instance {
+	// Workers begin at random, so that they seldom meet at a slot.
 	n := len(p.slots)
-	for k, at := 0, rand.IntN(n); k < n; k++ {
-		s := &p.slots[(at+k)%n]
+	for k, at := 0, int(rand.Uint32()>>1)%n; k < n; k++ {
+		s := &p.slots[at]
 		if s.idle.Load() != nil {
 			if i := s.idle.Swap(nil); i != nil {
 				return i
 			}
+		}
+		if at++; at == n {
+			at = 0
 		}
 	}
 	return nil
@@ -88,8 +93,19 @@ func (p *pool) add() (*instance, *Error) {
 		p.wakeToMake()
 		return nil, asError(err, ClassLoad)
 	}
-	p.all[i] = struct{}{}
+	p.own(i)
 	return i, nil
+}
+
+// own gives a new instance a slot: there are as many as there may be instances. The caller holds the lock, or is the only one yet.
+func (p *pool) own(i *instance) {
+	for k := range p.slots {
+		if s := &p.slots[k]; !s.owned {
+			s.owned, i.slot = true, s
+			break
+		}
+	}
+	p.all[i] = struct{}{}
 }
 
 // wait ends with an instance, with nil for leave to make one, or with nothing.
@@ -126,19 +142,9 @@ func (p *pool) wait(ctx context.Context, turn chan *instance) (*instance, *Error
 
 // put gives an instance back.
 func (p *pool) put(i *instance) {
-	n := len(p.slots)
-	for k, at := 0, rand.IntN(n); ; k++ {
-		s := &p.slots[(at+k)%n]
-		if s.idle.Load() == nil && s.idle.CompareAndSwap(nil, i) {
-			if p.waiting.Load() > 0 {
-				p.handOver()
-			}
-			return
-		}
-		if k == n {
-			runtime.Gosched() // there are as many slots as instances, so one is free in a moment
-			k = 0
-		}
+	i.slot.idle.Store(i)
+	if p.waiting.Load() > 0 {
+		p.handOver()
 	}
 }
 
@@ -168,6 +174,7 @@ func (p *pool) discard(i *instance) {
 	i.close()
 	p.mu.Lock()
 	delete(p.all, i)
+	i.slot.owned = false
 	i.stats.add(&p.gone)
 	p.mu.Unlock()
 	p.unmake()

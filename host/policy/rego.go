@@ -245,11 +245,12 @@ func (m *Module) dataDocument() ([]byte, error) {
 }
 
 // runRego makes one decision: run of a module of OPA's.
-func (i *instance) runRego(r *Record) verdict {
+func (i *instance) runRego(r *Record, v *verdict) {
 	kind := i.q.kind
 	input, err := i.document()
 	if err != nil {
-		return verdict{err: err}
+		v.err = err
+		return
 	}
 	d, s := i.module.rego, &steps{i: i}
 	s.call(i.rego.setHeap, d.heap)
@@ -264,13 +265,13 @@ func (i *instance) runRego(r *Record) verdict {
 		s.err = failf(ClassTrap, "OPA's eval failed with %d", int32(failed))
 	}
 	text := s.dump(s.call(i.rego.result, d.context), opa.MaxAnswer)
-	if s.err != nil {
-		return verdict{err: s.err}
+	if v.err = s.err; v.err != nil {
+		return
 	}
-	if err := i.charge(int64(len(text)) * costAnswerByte); err != nil {
-		return verdict{err: err}
+	if v.err = i.charge(int64(len(text)) * costAnswerByte); v.err != nil {
+		return
 	}
-	return readRego(kind, text, r, &i.names)
+	v.readRego(kind, text, r, &i.names)
 }
 
 // document makes the document input, after paying for it.
@@ -305,22 +306,22 @@ const InputCall = "input"
 func (i *instance) used() int64 { return i.spent + i.slice - int64(i.fuel.Get()) }
 
 // readRego reads an answer. Its number in the record has a sum of the text where other modules' have a length.
-func readRego(kind string, text []byte, r *Record, in *interned) verdict {
+func (v *verdict) readRego(kind string, text []byte, r *Record, in *interned) {
 	read := opa.ReadRoute
 	if kind == KindTool {
 		read = opa.ReadTool
 	}
 	a, err := read(text)
 	if err != nil {
-		return verdict{err: &Error{ClassAnswer, err}}
+		v.err = &Error{ClassAnswer, err}
+		return
 	}
 	r.Raw = int64(crc32.ChecksumIEEE(text))<<32 | int64(a.Rule)<<8 | int64(a.Verdict)
-	v := verdict{code: a.Verdict, rule: a.Rule, reason: a.Reason}
+	v.code, v.rule, v.reason = a.Verdict, a.Rule, a.Reason
 	if a.Verdict != abi.RouteAbstain {
 		v.name, v.words = in.get([]byte(a.Name))
 	}
 	if v.reason == "" && v.rule != 0 {
 		v.reason = in.rule(v.rule)
 	}
-	return v
 }

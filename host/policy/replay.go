@@ -90,9 +90,10 @@ func (m *Module) ReplayFrame(ctx context.Context, recorded Record, frame []byte)
 	q.frame = frame
 	var is Record
 	l := link{source: m.source, module: m}
-	v := l.askFirstState(ctx, &q, &is)
+	var v verdict
+	l.askFirstState(ctx, &q, &is, &v)
 	if q.kind == KindRoute {
-		l.route(&v, agents, &is)
+		l.route(&v, agents, &is, &RouteAnswer{})
 	} else {
 		l.restrict(&v, &is)
 	}
@@ -139,14 +140,15 @@ func (l lack) asked(calls []HostCall) string {
 }
 
 // askFirstState is ask, after a reset whatever the isolation.
-func (l *link) askFirstState(ctx context.Context, q *query, r *Record) verdict {
+func (l *link) askFirstState(ctx context.Context, q *query, r *Record, v *verdict) {
 	l.describe(q, r)
 	i, err := l.module.acquire(ctx, true)
 	if err != nil {
-		return verdict{err: err}
+		v.err = err
+		return
 	}
 	defer l.module.pool.put(i)
-	return i.decide(ctx, q, r)
+	i.decide(ctx, q, r, v)
 }
 
 // queryOf makes the question of a record again.

@@ -114,7 +114,8 @@ func (s *Set) Route(ctx context.Context, f RouteFacts) (RouteAnswer, []Record) {
 	if !s.Routes() {
 		return RouteAnswer{}, nil
 	}
-	q := routeQuery(&f, s.zone, nil)
+	var q query
+	q.askRoute(&f, s.zone, nil)
 	a, records := s.route(ctx, &q, f.Agents, make([]Record, 0, s.routes))
 	if s.shadowRoutes {
 		s.shadowRoute(ctx, &q, &f, a, records)
@@ -122,20 +123,31 @@ func (s *Set) Route(ctx context.Context, f RouteFacts) (RouteAnswer, []Record) {
 	return a, records
 }
 
-func (s *Set) route(ctx context.Context, q *query, agents []string, records []Record) (RouteAnswer, []Record) {
+func (s *Set) route(ctx context.Context, q *query, agents []string, records []Record) (answer RouteAnswer, _ []Record) {
 	for i := range s.links {
 		l := &s.links[i]
 		if !l.routes || l.scope != nil && !l.scope.covers(q.agent, q.channel) {
 			continue
 		}
-		records = append(records, Record{})
+		records = another(records)
 		r := &records[len(records)-1]
-		v := l.ask(ctx, q, r)
-		if a := l.route(&v, agents, r); a.Decided {
-			return a, records
+		var v verdict
+		l.ask(ctx, q, r, &v)
+		if l.route(&v, agents, r, &answer); answer.Decided {
+			return answer, records
 		}
 	}
 	return RouteAnswer{}, records
+}
+
+// another adds an empty record.
+func another(records []Record) []Record {
+	if n := len(records); n < cap(records) {
+		records = records[:n+1]
+		records[n] = Record{}
+		return records
+	}
+	return append(records, Record{})
 }
 
 // Tool asks all tool policies and joins what they demand. One that fails denies.
@@ -158,9 +170,10 @@ func (s *Set) restrict(ctx context.Context, q *query, records []Record) (Restric
 		if !l.tools || l.scope != nil && !l.scope.covers(q.agent, q.channel) {
 			continue
 		}
-		records = append(records, Record{})
+		records = another(records)
 		r := &records[len(records)-1]
-		v := l.ask(ctx, q, r)
+		var v verdict
+		l.ask(ctx, q, r, &v)
 		all.Join(l.restrict(&v, r))
 		if v.err != nil && l.source.AllowOnError {
 			s.letPass(ctx, l, r)
@@ -171,15 +184,16 @@ func (s *Set) restrict(ctx context.Context, q *query, records []Record) (Restric
 }
 
 // ask asks the policy, whatever state it is in.
-func (l *link) ask(ctx context.Context, q *query, r *Record) verdict {
+func (l *link) ask(ctx context.Context, q *query, r *Record, v *verdict) {
 	l.describe(q, r)
 	switch {
 	case l.module == nil:
-		return verdict{err: l.err}
+		v.err = l.err
 	case q.err != nil:
-		return verdict{err: q.err}
+		v.err = q.err
+	default:
+		l.module.ask(ctx, q, r, v)
 	}
-	return l.module.ask(ctx, q, r)
 }
 
 // describe fills in who is asked what.
@@ -194,15 +208,15 @@ func (l *link) describe(q *query, r *Record) {
 }
 
 // route reads a verdict as a step of the route chain.
-func (l *link) route(v *verdict, agents []string, r *Record) RouteAnswer {
-	var a RouteAnswer
+func (l *link) route(v *verdict, agents []string, r *Record, a *RouteAnswer) {
+	*a = RouteAnswer{}
 	if v.err == nil {
-		a, v.err = routeAnswer(v, agents)
+		v.err = a.read(v, agents)
 	}
 	if v.err != nil {
 		l.module.failed(v.err)
 		r.Error = v.err.Error()
-		a = RouteAnswer{Decided: true, Reason: r.Error, Failed: true}
+		*a = RouteAnswer{Decided: true, Reason: r.Error, Failed: true}
 		if slices.Contains(agents, l.source.OnErrorAgent) {
 			a.Agent = l.source.OnErrorAgent
 		}
@@ -211,7 +225,6 @@ func (l *link) route(v *verdict, agents []string, r *Record) RouteAnswer {
 	}
 	a.Policy = l.source.Name
 	r.Answer, r.Reason, r.Rule = a.words(v), a.Reason, v.rule
-	return a
 }
 
 // letPass counts and tells that a call passes because a policy failed.

@@ -274,14 +274,18 @@ func (l *shadowLink) askWithin(ctx context.Context, j *shadowJob) Shadowed {
 }
 
 func (l *shadowLink) askRoute(ctx context.Context, j *shadowJob, r *Record) RouteAnswer {
-	v := l.link.ask(ctx, &j.q, r)
-	return l.route(&v, j.agents, r)
+	var v verdict
+	l.link.ask(ctx, &j.q, r, &v)
+	var a RouteAnswer
+	l.route(&v, j.agents, r, &a)
+	return a
 }
 
 func (l *shadowLink) askTool(ctx context.Context, j *shadowJob, r *Record) Restrictions {
 	q := j.q
 	q.tree = &tree{} // that of the decision is the decision's
-	v := l.link.ask(ctx, &q, r)
+	var v verdict
+	l.link.ask(ctx, &q, r, &v)
 	return l.restrict(&v, r)
 }
 

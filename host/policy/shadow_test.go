@@ -71,18 +71,10 @@ func routes(agent string) []byte {
 		return m.Hook("flynn_route", "", w.I64(abi.RouteDrop))
 	}
 	var body [][]byte
-	for k, b := range outFrame(abi.OutAgent, agent) {
+	for k, b := range output(abi.OutAgent, agent) {
 		body = append(body, w.I32(int32(4096+k)), w.I32(int32(b)), w.Load(0x3a, 0))
 	}
-	return m.Hook("flynn_route", "", append(body, w.I64(abi.RouteAgent|int64(len(outFrame(abi.OutAgent, agent)))<<32))...)
-}
-
-// outFrame is an output frame of one string.
-func outFrame(id abi.Field, text string) []byte {
-	e := encoder{buf: make([]byte, abi.HeaderSize+abi.EntrySize), entry: abi.HeaderSize}
-	e.string(id, text)
-	copy(e.buf, []byte{0x46, 0x4c, 0x4e, 0x31, abi.FrameOutput, 0, 1, 0, byte(len(e.buf)), byte(len(e.buf) >> 8)})
-	return e.buf
+	return m.Hook("flynn_route", "", append(body, w.I64(abi.RouteAgent|int64(len(output(abi.OutAgent, agent)))<<32))...)
 }
 
 func shadow(s Source, of string) Source {

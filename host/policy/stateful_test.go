@@ -27,7 +27,7 @@ func grow() []byte { return w.Join(w.I32(1), w.Op(0x40, 0), w.Op(0x1a)) }
 
 // named changes the name of the sandbox that it demands, and nothing else of its answer.
 func named() []byte {
-	frame := outFrame(abi.OutSandbox, "a")
+	frame := output(abi.OutSandbox, "a")
 	var body [][]byte
 	for k, b := range frame {
 		body = append(body, w.I32(int32(4096+k)), w.I32(int32(b)), w.Load(0x3a, 0))

@@ -135,7 +135,11 @@ func (r *Roles) of(channel, senderKey string) (role string, known bool) {
 		return Guest, false
 	case Door(channel) != DoorChannel && !Local(channel):
 		return r.programRole(senderKey)
-	case Local(channel) || r.owners.have(senderKey):
+	case Local(channel):
+		return Owner, true
+	case unverified(senderKey):
+		return Guest, r.paired(senderKey)
+	case r.owners.have(senderKey):
 		return Owner, true
 	case r.members.have(senderKey):
 		return Member, true
@@ -148,6 +152,23 @@ func (r *Roles) of(channel, senderKey string) (role string, known bool) {
 	default: // a pairing never makes an owner, whatever a row of the store says
 		return Guest, paired
 	}
+}
+
+// unverified tells whether the channel calls a sender by a name that anybody could have taken: its id begins with "?". Such a name is
+// worth no more than a guest's rights, whatever a list has of it: the glob of an operator who trusts everybody with an account is not
+// meant for those without.
+func unverified(senderKey string) bool {
+	_, id, _ := strings.Cut(senderKey, ":")
+	return strings.HasPrefix(id, "?")
+}
+
+// paired tells whether somebody has let a sender in.
+func (r *Roles) paired(senderKey string) bool {
+	if r.pairings == nil {
+		return false
+	}
+	_, paired := r.pairings.Role(senderKey)
+	return paired
 }
 
 func (r *Roles) programRole(senderKey string) (role string, known bool) {

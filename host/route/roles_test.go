@@ -17,9 +17,10 @@ func (p pairedWith) Role(senderKey string) (string, bool) {
 
 func TestRoles(t *testing.T) {
 	roles := NewRoles(config.Access{
-		Owners: []string{"irc:boss", "irc:op-*"}, Members: []string{"irc:*[[]team]", "slack:U[0-9]", "irc:boss", "irc:spam-bob"},
-		Blocked: []string{"irc:spam-*", "irc:op-3", "irc:boss", "web:*"},
+		Owners: []string{"irc:boss", "irc:op-*", "all:*", "all:[?]boss"}, Members: []string{"irc:*[[]team]", "slack:U[0-9]", "irc:boss", "irc:spam-bob"},
+		Blocked: []string{"irc:spam-*", "irc:op-3", "irc:boss", "web:*", "*[?]eve"},
 	}).With(pairedWith{
+		"irc:?let-in": Guest, "irc:?raised": Member,
 		"irc:new": Guest, "irc:raised": Member, "irc:boss": Guest, "irc:forged": Owner, "irc:odd": "admin", "irc:spam-eve": Member,
 	})
 	tests := map[string]struct {
@@ -34,6 +35,12 @@ func TestRoles(t *testing.T) {
 		"member by id, blocked":             {"irc", "irc:spam-bob", Guest, false},
 		"anybody else":                      {"irc", "irc:eve", Guest, false},
 		"same id, other instance":           {"slack", "slack:boss", Guest, false},
+		"not verified, though a glob fits":  {"all", "all:?ann", Guest, false},
+		"not verified, though listed":       {"all", "all:?boss", Guest, false},
+		"verified, by the same glob":        {"all", "all:ann", Owner, true},
+		"not verified and paired":           {"irc", "irc:?let-in", Guest, true},
+		"not verified and raised":           {"irc", "irc:?raised", Guest, true},
+		"not verified and blocked":          {"all", "all:?eve", Guest, false},
 		"terminal":                          {"terminal", "terminal:root", Owner, true},
 		"web, which nothing blocks":         {"web", "web:x", Owner, true},
 		"a door for programs":               {"openai", "openai:x", Guest, false},

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -16,12 +17,17 @@ type Source interface {
 	Session(ctx context.Context, key string) (store.Session, error)
 	SessionTurns(ctx context.Context, key string) ([]store.Turn, error)
 	Steps(ctx context.Context, turn string) ([]store.Step, error)
+	LatestSummary(ctx context.Context, session string) (store.Summary, error)
 }
 
 // Export writes a session; store.ErrNotFound when there is none.
 func Export(ctx context.Context, from Source, key string, now time.Time, w io.Writer) error {
 	s, err := from.Session(ctx, key)
 	if err != nil {
+		return fmt.Errorf("export session %s: %w", key, err)
+	}
+	sum, err := from.LatestSummary(ctx, key) // before the turns, so that those which it stands for are among them
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("export session %s: %w", key, err)
 	}
 	turns, err := from.SessionTurns(ctx, key)
@@ -45,10 +51,20 @@ func Export(ctx context.Context, from Source, key string, now time.Time, w io.Wr
 			return fmt.Errorf("export session %s: %w", key, err)
 		}
 	}
+	if err := writeSummary(enc, sum); err != nil {
+		return fmt.Errorf("export session %s: %w", key, err)
+	}
 	if err := enc.Encode(line{End: &end}); err != nil {
 		return fmt.Errorf("export session %s: %w", key, err)
 	}
 	return buffered.Flush()
+}
+
+func writeSummary(enc *json.Encoder, s store.Summary) error {
+	if s.Text == "" {
+		return nil
+	}
+	return enc.Encode(line{Summary: &summaryLine{s.ID, s.Through, s.Turns, s.Text, s.Labels, s.At}})
 }
 
 func writeTurn(enc *json.Encoder, t store.Turn, steps []store.Step) error {

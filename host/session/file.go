@@ -7,10 +7,12 @@
 //	{"turn":{"id":"…","channel":"irc","conversation":{…},"sender":"irc:ann","state":"done","started":"…","ended":"…"}}
 //	{"step":{"kind":"user","at":"…","data":{…}}}
 //	{"step":{"kind":"model","at":"…","data":{…}}}
+//	{"summary":{"id":"…","through":"…","turns":1,"text":"…","labels":["…"],"at":"…"}}
 //	{"end":{"turns":1,"steps":2}}
 //
 // The number in the header is the version of the format; a reader takes the versions that it knows. A step's data is its record as the
-// store has it, provenance labels included. Turns that run are left out. Messages that wait, replies under way, approvals and files of
+// store has it, provenance labels included. The summary that stands for the first turns is there where a session has one, since version 2.
+// Turns that run are left out. Messages that wait, replies under way, approvals and files of
 // the workspace are no part of a session.
 package session
 
@@ -23,13 +25,18 @@ import (
 )
 
 // Version is that of the files which Export writes.
-const Version = 1
+const Version = 2
+
+// oldest is the first version that is read.
+const oldest = 1
 
 // Bounds of a file.
 const (
 	maxLine  = 8 << 20   // bytes
 	maxTurns = 1_000_000 // of a session
-	maxBytes = 1 << 30   // of a file
+	maxBytes = 256 << 20 // of a file
+	maxSteps = 1_000_000 // of a session
+	maxText  = 1 << 20   // bytes of a summary
 	maxID    = 512       // bytes of a name
 )
 
@@ -45,6 +52,8 @@ type line struct {
 	Turn *turnLine `json:"turn,omitempty"`
 	Step *stepLine `json:"step,omitempty"`
 	End  *endLine  `json:"end,omitempty"`
+
+	Summary *summaryLine `json:"summary,omitempty"`
 }
 
 type turnLine struct {
@@ -62,6 +71,15 @@ type stepLine struct {
 	Kind store.StepKind  `json:"kind"`
 	At   time.Time       `json:"at"`
 	Data json.RawMessage `json:"data"`
+}
+
+type summaryLine struct {
+	ID      string    `json:"id"`
+	Through string    `json:"through"` // the last turn that it stands for
+	Turns   int       `json:"turns"`
+	Text    string    `json:"text"`
+	Labels  []string  `json:"labels"`
+	At      time.Time `json:"at"`
 }
 
 type endLine struct {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -19,36 +20,49 @@ import (
 
 // Target is a store that sessions are written to.
 type Target interface {
-	PutSession(ctx context.Context, s store.Session, turns []store.SessionTurn) error
+	PutSession(ctx context.Context, s store.Session, turns []store.SessionTurn, sum *store.Summary) error
 }
 
 // Import reads a file and makes its session, under the same key. It is written as a whole or not at all; one that is there is not
-// touched, with store.ErrConflict. The file is not trusted: what does not have the form of an export is refused.
+// touched, with store.ErrConflict. The file is not trusted: what does not have the form of an export is refused, and all of it gets the
+// label tool.Imported.
 func Import(ctx context.Context, to Target, r io.Reader) (store.Session, error) {
-	s, turns, err := Read(r)
+	f, err := Read(r)
 	if err != nil {
-		return s, err
+		return f.Session, err
 	}
-	return s, to.PutSession(ctx, s, turns)
+	return f.Session, to.PutSession(ctx, f.Session, f.Turns, f.Summary)
+}
+
+// File is what a file has.
+type File struct {
+	Session store.Session
+	Turns   []store.SessionTurn
+	Summary *store.Summary // nil where there is none
 }
 
 // Read reads a file. Its errors name the line.
-func Read(r io.Reader) (store.Session, []store.SessionTurn, error) {
-	p := &parser{lines: bufio.NewScanner(io.LimitReader(r, maxBytes))}
+func Read(r io.Reader) (File, error) {
+	p := &parser{lines: bufio.NewScanner(io.LimitReader(r, maxBytes)), latest: store.LeastID(time.Now().Add(maxAhead))}
 	p.lines.Buffer(nil, maxLine)
-	err := p.parse()
-	if err != nil {
-		return store.Session{}, nil, fmt.Errorf("line %d: %w", p.number, err)
+	if err := p.parse(); err != nil {
+		return File{}, fmt.Errorf("line %d: %w", p.number, err)
 	}
-	return p.session, p.turns, nil
+	return File{p.session, p.turns, p.summary}, nil
 }
+
+// maxAhead is how far another host's clock may be ahead of ours. What is said next sorts behind all that is in the file.
+const maxAhead = 24 * time.Hour
 
 type parser struct {
 	lines   *bufio.Scanner
 	number  int
 	session store.Session
 	turns   []store.SessionTurn
-	steps   int // of the turns that are whole
+	summary *store.Summary
+	latest  string // no id of the file may sort behind it
+	steps   int    // of the turns that are whole
+	all     int    // steps up to here
 }
 
 // next reads a line into v, strictly.
@@ -80,8 +94,8 @@ func (p *parser) parse() error {
 	if err := p.next(&h); err != nil {
 		return err
 	}
-	if h.Version != Version {
-		return fmt.Errorf("version %d of the format is not known (known: %d)", h.Version, Version)
+	if h.Version < oldest || h.Version > Version {
+		return fmt.Errorf("version %d of the format is not known (known: %d to %d)", h.Version, oldest, Version)
 	}
 	place, name, epoch := store.SessionParts(h.Key)
 	if place == "" || name == "" || name != h.Agent || len(h.Key) > 4*maxID || store.SessionKey(place, name, epoch) != h.Key || !plain(h.Key) {
@@ -102,19 +116,51 @@ func (p *parser) parse() error {
 
 // take adds a line; done says that it was the last.
 func (p *parser) take(l line) (done bool, err error) {
+	kinds := 0
+	for _, set := range []bool{l.Turn != nil, l.Step != nil, l.Summary != nil, l.End != nil} {
+		if set {
+			kinds++
+		}
+	}
 	switch {
-	case l.Turn != nil && l.Step == nil && l.End == nil:
+	case kinds != 1:
+		return false, errors.New(`it is neither a "turn", a "step", a "summary" nor the "end"`)
+	case p.summary != nil && l.End == nil:
+		return false, errors.New("something stands between the summary and the end")
+	case l.Turn != nil:
 		if err := p.closeTurn(); err != nil {
 			return false, err
 		}
 		return false, p.openTurn(*l.Turn)
-	case l.Step != nil && l.Turn == nil && l.End == nil:
+	case l.Step != nil:
 		return false, p.step(*l.Step)
-	case l.End != nil && l.Turn == nil && l.Step == nil:
-		return true, p.end(*l.End)
+	case l.Summary != nil:
+		return false, p.sum(*l.Summary)
 	}
-	return false, errors.New(`it is neither a "turn", a "step" nor the "end"`)
+	return true, p.end(*l.End)
 }
+
+// sum takes the summary of the first turns.
+func (p *parser) sum(l summaryLine) error {
+	i := slices.IndexFunc(p.turns, func(t store.SessionTurn) bool { return t.Turn.ID == l.Through })
+	switch {
+	case i < 0:
+		return errors.New("the summary stands for turns that are not there")
+	case l.Turns < 1 || l.Turns > i+1:
+		return fmt.Errorf("the summary stands for %d of %d turns", l.Turns, i+1)
+	case !p.known(l.ID) || l.ID <= l.Through:
+		return errors.New("the summary has a name that is none")
+	case strings.TrimSpace(l.Text) == "" || len(l.Text) > maxText || !sane(l.At):
+		return errors.New("the summary has a text or a time that is none")
+	}
+	p.summary = &store.Summary{
+		ID: l.ID, Session: p.session.Key, Through: l.Through, Turns: l.Turns, Text: l.Text, Labels: agent.ImportedLabels(l.Labels), At: l.At.UTC(),
+	}
+	return nil
+}
+
+// known tells whether a text is an id that a flynn has given.
+func (p *parser) known(id string) bool { return store.IsID(id) && id < p.latest }
 
 func (p *parser) openTurn(l turnLine) error {
 	t := store.Turn{
@@ -124,7 +170,7 @@ func (p *parser) openTurn(l turnLine) error {
 	switch {
 	case len(p.turns) == maxTurns:
 		return fmt.Errorf("more than %d turns", maxTurns)
-	case !plain(l.ID) || !plain(l.Channel) || !plain(l.Conversation.ID) || !plain(l.Sender) || strings.Contains(l.Channel, ":"):
+	case !p.known(l.ID) || !plain(l.Channel) || !plain(l.Conversation.ID) || !plain(l.Sender) || strings.Contains(l.Channel, ":"):
 		return errors.New("the turn has a name that is none")
 	case l.Conversation.Parent != "" && !plain(l.Conversation.Parent):
 		return errors.New("the conversation has a name that is none")
@@ -147,6 +193,9 @@ func (p *parser) step(l stepLine) error {
 	if len(p.turns) == 0 {
 		return errors.New("a step without a turn")
 	}
+	if p.all++; p.all > maxSteps {
+		return fmt.Errorf("more than %d steps", maxSteps)
+	}
 	if !sane(l.At) {
 		return errors.New("the step has a time that is none")
 	}
@@ -155,15 +204,20 @@ func (p *parser) step(l stepLine) error {
 	return nil
 }
 
-// closeTurn judges the last turn once all of its steps are there.
+// closeTurn judges the last turn once all of its steps are there, and labels it.
 func (p *parser) closeTurn() error {
 	if len(p.turns) == 0 {
 		return nil
 	}
-	t := p.turns[len(p.turns)-1]
+	t := &p.turns[len(p.turns)-1]
 	p.steps += len(t.Steps)
 	p.session.Turns, p.session.Last = len(p.turns), t.Turn.Started
-	return agent.Check(t.Turn, t.Steps)
+	if err := agent.Check(t.Turn, t.Steps); err != nil {
+		return err
+	}
+	steps, err := agent.Imported(t.Steps)
+	t.Steps = steps
+	return err
 }
 
 func (p *parser) end(l endLine) error {

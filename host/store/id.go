@@ -18,6 +18,13 @@ func NewID(now time.Time) string {
 	return encoding.EncodeToString(b[:])
 }
 
+// LeastID sorts after every identifier from before a moment, and before or with all from then on.
+func LeastID(at time.Time) string {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], uint64(at.UnixMilli())<<16)
+	return encoding.EncodeToString(b[:])
+}
+
 // IsID tells whether a text has the form of an identifier.
 func IsID(text string) bool {
 	_, err := encoding.DecodeString(text)

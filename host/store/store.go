@@ -50,6 +50,7 @@ type Store interface {
 	Policies
 	Schedules
 	Values
+	Pruning
 	Close() error
 }
 
@@ -147,7 +148,8 @@ const (
 	StepModel      StepKind = "model"
 	StepToolStart  StepKind = "tool_start"
 	StepToolResult StepKind = "tool_result"
-	StepTask       StepKind = "task" // the host's own use of a model
+	StepTask       StepKind = "task"      // the host's own use of a model
+	StepCondensed  StepKind = "condensed" // a summary stands for the turn's steps before
 )
 
 // Commit is one atomic advance of a turn.
@@ -171,6 +173,8 @@ type Turns interface {
 	// CommitTurn applies c in one transaction. A turn that has ended cannot be changed: ErrConflict.
 	CommitTurn(ctx context.Context, c Commit) error
 	RunningTurns(ctx context.Context) ([]Turn, error)
+	// RunningIn returns the ids of those among a session's latest turns that run, oldest first.
+	RunningIn(ctx context.Context, session string, turns int) ([]string, error)
 	// Steps returns a turn's steps in order.
 	Steps(ctx context.Context, turn string) ([]Step, error)
 	// Transcript returns the steps of a session's last turns that have any, oldest first, running turns included.

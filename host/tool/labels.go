@@ -21,6 +21,7 @@ import (
 //	memory:extracted   a note that a model took out of a turn
 //	suspect:WHAT       a text in which a model found instructions ("instructions"), or that could not be looked through
 //	delegated:AGENT    work that this agent gave to another one; only the one that does it has the label
+//	other:imported     a session that was exported elsewhere: nobody here has seen who said what in it
 //	other:TEXT         a label of no such form
 //
 // WHAT ends in a star where it stands for more than one thing: for everything that begins so.
@@ -37,6 +38,9 @@ const (
 
 // Suspect is the label of what may give orders to a model.
 const Suspect = "suspect:instructions"
+
+// Imported is the label of everything in a session that comes from a file.
+const Imported = "other:imported"
 
 // ToolLabel is the label of what a tool says that is not Flynn's own.
 func ToolLabel(name string) string { return "tool:" + name }

@@ -81,7 +81,7 @@ const again = "(possibly again)\n\n"
 // process remembers.
 func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error) {
 	if !isSnowflake(s.Conversation.ID) {
-		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: time.Hour}, fmt.Errorf("%q is not a channel of discord", s.Conversation.ID)
+		return channel.Sent{Outcome: channel.OutcomeRefused}, fmt.Errorf("%q is not a channel of discord", s.Conversation.ID)
 	}
 	messages, err := p.compose(s)
 	if err != nil {
@@ -269,7 +269,9 @@ func outcome(err error) (channel.Sent, error) {
 		return channel.Sent{Outcome: channel.OutcomeUnknown}, err
 	case isRefused && refused.status == http.StatusUnauthorized:
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: 5 * time.Minute}, err
-	case isRefused:
+	case isRefused && refused.status == http.StatusNotFound: // the channel is gone
+		return channel.Sent{Outcome: channel.OutcomeRefused}, err
+	case isRefused: // a permission can be given
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: time.Hour}, err
 	case isBroken && !broken.written:
 		return channel.Sent{Outcome: channel.OutcomeNotSent}, err

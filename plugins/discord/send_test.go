@@ -92,7 +92,7 @@ func TestOutcomes(t *testing.T) {
 		{"limit of the network before it", discordtest.Fault{Method: "POST", Path: "/messages", Status: 429, Body: "<html>", Header: http.Header{"Retry-After": {"1"}}},
 			channel.OutcomeNotSent, time.Second, 1},
 		{"refused", discordtest.Fault{Method: "POST", Path: "/messages", Status: 403, Code: 50013}, channel.OutcomeNotSent, time.Hour, 1},
-		{"not found", discordtest.Fault{Method: "POST", Path: "/messages", Status: 404, Code: 10003}, channel.OutcomeNotSent, time.Hour, 1},
+		{"not found", discordtest.Fault{Method: "POST", Path: "/messages", Status: 404, Code: 10003}, channel.OutcomeRefused, 0, 1},
 		{"wrong token", discordtest.Fault{Method: "POST", Path: "/messages", Status: 401}, channel.OutcomeNotSent, 5 * time.Minute, 1},
 		{"broken inside", discordtest.Fault{Method: "POST", Path: "/messages", Status: 500}, channel.OutcomeUnknown, 0, 1},
 		{"cut before it was done", discordtest.Fault{Method: "POST", Path: "/messages", CutBefore: true}, channel.OutcomeUnknown, 0, 1},

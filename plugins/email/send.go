@@ -107,13 +107,16 @@ func (p *plugin) submit(ctx context.Context, to string, raw []byte) error {
 func notSent(err error) error {
 	out := &sendError{outcome: channel.OutcomeNotSent, err: err}
 	if refusal := (*smtp.SMTPError)(nil); errors.As(err, &refusal) {
-		if refusal.Code/100 == 4 {
+		switch refusal.Code / 100 {
+		case 4:
 			out.retry = pause
+		case 5: // RFC 5321, 4.2.1: the same again would fail the same
+			out.outcome = channel.OutcomeRefused
 		}
 		out.err = fmt.Errorf("the SMTP server answers %d: %s", refusal.Code, oneLine(refusal.Message, 200))
 	}
 	if refused(err) {
-		out.retry, out.err = pause, err
+		out.outcome, out.retry, out.err = channel.OutcomeNotSent, pause, err
 	}
 	return out
 }

@@ -242,7 +242,7 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: 2 * time.Second}, nil
 	}
 	if !validTarget(target) {
-		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: time.Hour}, fmt.Errorf("%q cannot be sent to", target)
+		return channel.Sent{Outcome: channel.OutcomeRefused}, fmt.Errorf("%q cannot be sent to", target)
 	}
 	text := s.Text
 	if s.Markdown {

@@ -2,78 +2,20 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/flynnhost/flynn/sdk/need"
+	"github.com/flynnhost/flynn/plugins/mcp/mcptest"
 	"github.com/flynnhost/flynn/sdk/plugintest"
 	"github.com/flynnhost/flynn/sdk/tool"
 )
-
-// The servers of this file are the reference ones of npm, in the versions that testdata/servers locks. They are installed once into
-// the user's cache.
-
-var install = sync.OnceValues(installServers)
-
-// realServer is the program of a reference server; node runs it.
-func realServer(t *testing.T, name string) string {
-	t.Helper()
-	dir, err := install()
-	need.Part(t, "mcp-servers", err)
-	return filepath.Join(dir, "node_modules/@modelcontextprotocol", name, "dist/index.js")
-}
-
-func installServers() (dir string, err error) {
-	if _, err := exec.LookPath("node"); err != nil {
-		return "", err
-	}
-	lock, err := os.ReadFile("testdata/servers/package-lock.json")
-	if err != nil {
-		return "", err
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	dir = filepath.Join(cache, "flynn-test", fmt.Sprintf("mcp-servers-%x", sha256.Sum256(lock))[:28])
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
-	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return "", err
-	}
-	draft, err := os.MkdirTemp(filepath.Dir(dir), "draft-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(draft)
-	if err := os.CopyFS(draft, os.DirFS("testdata/servers")); err != nil {
-		return "", err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
-	cmd.Dir = draft
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("npm ci: %w: %s", err, out)
-	}
-	if err := os.Rename(draft, dir); err != nil && !errors.Is(err, os.ErrExist) {
-		if _, there := os.Stat(dir); there != nil { // another process was quicker
-			return "", err
-		}
-	}
-	return dir, nil
-}
 
 // startReal runs the plugin with a server of its own.
 func startReal(t *testing.T, settings map[string]any) *plugintest.ToolHost {
@@ -91,7 +33,7 @@ func startReal(t *testing.T, settings map[string]any) *plugintest.ToolHost {
 }
 
 func TestRealEverything(t *testing.T) {
-	program := realServer(t, "server-everything")
+	program, _ := mcptest.Server(t, "server-everything")
 	for name, settings := range map[string]func(t *testing.T) map[string]any{
 		"stdio": func(*testing.T) map[string]any {
 			return map[string]any{"command": "node", "args": []string{program, "stdio"}, "env": map[string]string{"ONLY": "this"}}
@@ -207,7 +149,8 @@ func serveHTTP(t *testing.T, program string) string {
 }
 
 func TestRealFilesystem(t *testing.T) {
-	program, dir := realServer(t, "server-filesystem"), t.TempDir()
+	program, _ := mcptest.Server(t, "server-filesystem")
+	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "note.txt"), []byte("written down"), 0o600); err != nil {
 		t.Fatal(err)
 	}

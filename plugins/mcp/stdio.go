@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -67,6 +68,9 @@ func (s settings) start(log *slog.Logger) (mcp.Transport, func() error, error) {
 	out, err2 := cmd.StdoutPipe()
 	stderr, err3 := cmd.StderrPipe()
 	if err := errors.Join(err1, err2, err3, cmd.Start()); err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, exec.ErrNotFound) {
+			err = fmt.Errorf("%w (a program that is not among the system's needs its folder under read of the instance)", err)
+		}
 		return nil, nil, fmt.Errorf("start the server: %w", err)
 	}
 	said := make(chan string, 1)

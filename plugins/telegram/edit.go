@@ -64,7 +64,7 @@ func (p *plugin) edit(ctx context.Context, chat int64, message int, e channel.Ed
 		Key:          fmt.Sprintf("rest of %s", e.MessageID),
 		Conversation: e.Conversation, Text: strings.Join(list[1:], "\n\n"), Markdown: e.Markdown, Buttons: e.Buttons,
 	})
-	if sent.Outcome == channel.OutcomeNotSent && sent.RetryAfter > 0 && sent.RetryAfter < never {
+	if sent.Outcome == channel.OutcomeNotSent && sent.RetryAfter > 0 {
 		return &bot.TooManyRequestsError{Message: "the rest waits", RetryAfter: int((sent.RetryAfter + time.Second - 1) / time.Second)}
 	}
 	return err

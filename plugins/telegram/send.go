@@ -41,7 +41,7 @@ type part struct {
 func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error) {
 	to, err := parsePlace(s.Conversation.ID)
 	if err != nil {
-		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: never}, err
+		return channel.Sent{Outcome: channel.OutcomeRefused}, err
 	}
 	to.chat = p.moves.now(to.chat)
 	if wait := p.pauses.left(to.chat); wait > 0 {
@@ -62,9 +62,6 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 	return sent, nil
 }
 
-// never is how long to wait with what Telegram refuses for good. The contract has no word for that.
-const never = time.Hour
-
 // unsuccessful is the outcome of a call that failed.
 func (p *plugin) unsuccessful(chat int64, err error) channel.Sent {
 	unsent := (*unsentError)(nil)
@@ -73,11 +70,15 @@ func (p *plugin) unsuccessful(chat int64, err error) channel.Sent {
 		p.pauses.hold(chat, wait)
 		p.health.hampered(p.trouble(err))
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: wait}
-	case errors.Is(err, bot.ErrorUnauthorized):
+	case errors.Is(err, bot.ErrorUnauthorized), errors.Is(err, bot.ErrorNotFound): // the token
 		p.health.hampered(p.trouble(err))
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: time.Minute}
-	case refused(err), errors.Is(err, errGone):
-		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: never}
+	case says(err, "not enough rights", "have no rights", "chat_write_forbidden", "topic_closed"): // which an administrator can change
+		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: time.Hour}
+	case errors.Is(err, errGone): // the next try uploads it again
+		return channel.Sent{Outcome: channel.OutcomeNotSent}
+	case refused(err):
+		return channel.Sent{Outcome: channel.OutcomeRefused}
 	case errors.As(err, &unsent):
 		return channel.Sent{Outcome: channel.OutcomeNotSent}
 	}

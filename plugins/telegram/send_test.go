@@ -87,8 +87,9 @@ func TestWhatBecomesOfASend(t *testing.T) {
 		words   string
 	}{
 		{"slow down", telegramtest.TooMany(7), channel.OutcomeNotSent, 7 * time.Second, 0, "retry_after 7"},
-		{"blocked", telegramtest.Fault{Code: 403, Description: "Forbidden: bot was blocked by the user"}, channel.OutcomeNotSent, never, 0, "blocked by the user"},
-		{"no chat", telegramtest.Fault{Code: 400, Description: "Bad Request: chat not found"}, channel.OutcomeNotSent, never, 0, "chat not found"},
+		{"blocked", telegramtest.Fault{Code: 403, Description: "Forbidden: bot was blocked by the user"}, channel.OutcomeRefused, 0, 0, "blocked by the user"},
+		{"no chat", telegramtest.Fault{Code: 400, Description: "Bad Request: chat not found"}, channel.OutcomeRefused, 0, 0, "chat not found"},
+		{"no right", telegramtest.Fault{Code: 400, Description: "Bad Request: not enough rights to send text messages to the chat"}, channel.OutcomeNotSent, time.Hour, 0, "not enough rights"},
 		{"no token", telegramtest.Fault{Code: 401, Description: "Unauthorized"}, channel.OutcomeNotSent, time.Minute, 0, "nauthorized"},
 		{"trouble inside", telegramtest.Fault{Code: 500, Description: "Internal Server Error"}, channel.OutcomeUnknown, 0, 0, "500"},
 		{"a proxy's page", telegramtest.Fault{Code: 502, HTML: true}, channel.OutcomeUnknown, 0, 0, "502"},

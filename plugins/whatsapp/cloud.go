@@ -119,7 +119,7 @@ func (c *cloud) handshake(w http.ResponseWriter, r *http.Request) {
 }
 
 const (
-	maxHook     = 4 << 20 // bytes; the host's own bound is below
+	maxHook     = 4 << 20 // bytes, as in plugin.toml
 	hookTimeout = 12 * time.Second
 )
 

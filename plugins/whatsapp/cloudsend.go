@@ -25,7 +25,7 @@ const reconcileWait = 8 * time.Second
 // Send implements line. Text and media are a message each; the ones that went out are not sent again when a later one fails.
 func (c *cloud) Send(ctx context.Context, s channel.Send) (channel.Sent, error) {
 	if !digits(s.Conversation.ID) {
-		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: permanent}, fmt.Errorf("%q is no number of WhatsApp", s.Conversation.ID)
+		return channel.Sent{Outcome: channel.OutcomeRefused}, fmt.Errorf("%q is no number of WhatsApp", s.Conversation.ID)
 	}
 	if s.PossibleDuplicate {
 		if sent, _ := c.Reconcile(ctx, channel.Reconcile{Key: s.Key}); sent.Outcome == channel.OutcomeSent {
@@ -36,7 +36,7 @@ func (c *cloud) Send(ctx context.Context, s channel.Send) (channel.Sent, error) 
 	}
 	bodies, choice := c.bodies(s)
 	if len(bodies) == 0 {
-		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: permanent}, errors.New("there is nothing to send")
+		return channel.Sent{Outcome: channel.OutcomeRefused}, errors.New("there is nothing to send")
 	}
 	done := c.parts.sent(s.Key)
 	for i := len(done); i < len(bodies); i++ {

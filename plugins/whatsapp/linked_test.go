@@ -339,8 +339,8 @@ func TestLinkedSend(t *testing.T) {
 		{whatsmeow.ErrNotConnected, ann, channel.OutcomeNotSent, soon},
 		{errors.Join(whatsmeow.ErrServerReturnedError), ann, channel.OutcomeNotSent, later},
 		{errors.New("broken pipe"), ann, channel.OutcomeUnknown, 0},
-		{nil, "somebody", channel.OutcomeNotSent, permanent},
-		{nil, "1@example.com", channel.OutcomeNotSent, permanent},
+		{nil, "somebody", channel.OutcomeRefused, 0},
+		{nil, "1@example.com", channel.OutcomeRefused, 0},
 	} {
 		a.fail = []error{c.err}
 		if sent, _ := h.Send(channel.Send{Key: "k3", Conversation: channel.Conversation{ID: c.to}, Text: "x"}); sent.Outcome != c.want || sent.RetryAfter != c.after {

@@ -38,7 +38,7 @@ func idOf(key string) string {
 func (l *linked) Send(ctx context.Context, s channel.Send) (channel.Sent, error) {
 	to, ok := jidOf(s.Conversation.ID)
 	if !ok {
-		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: permanent}, fmt.Errorf("%q is nobody on WhatsApp", s.Conversation.ID)
+		return channel.Sent{Outcome: channel.OutcomeRefused}, fmt.Errorf("%q is nobody on WhatsApp", s.Conversation.ID)
 	}
 	a, err := l.current()
 	if err != nil {

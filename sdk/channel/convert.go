@@ -22,6 +22,7 @@ var (
 		OutcomeDuplicate: channelv1.Outcome_OUTCOME_DUPLICATE,
 		OutcomeNotSent:   channelv1.Outcome_OUTCOME_NOT_SENT,
 		OutcomeUnknown:   channelv1.Outcome_OUTCOME_UNKNOWN,
+		OutcomeRefused:   channelv1.Outcome_OUTCOME_NOT_SENT, // with refused
 	}
 )
 
@@ -122,6 +123,7 @@ func sentToWire(s Sent, err error) *channelv1.SendResponse {
 		MessageIds: validAll(s.MessageIDs),
 		ThreadId:   utf8(s.ThreadID),
 		RetryAfter: durationToWire(s.RetryAfter),
+		Refused:    s.Outcome == OutcomeRefused,
 	}
 	if err != nil {
 		wire.Detail = utf8(err.Error())

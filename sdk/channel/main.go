@@ -37,6 +37,7 @@ func Serve(ctx context.Context, lis net.Listener, p Channel, log *slog.Logger) e
 func Part(p Channel) plugin.Part {
 	events := newBacklog()
 	return plugin.Part{
+		Kind:     pluginv1.Kind_KIND_CHANNEL,
 		Describe: func(d *pluginv1.DescribeResponse) { describe(p, d) },
 		Service:  channelv1.Channel_ServiceDesc.ServiceName,
 		Endless:  []string{channelv1.Channel_Receive_FullMethodName},

@@ -81,7 +81,9 @@ type Conversation struct {
 
 // Sender is who did something.
 type Sender struct {
-	ID      string // the platform's stable identifier, not a display name where there is anything better
+	// ID is the platform's stable identifier, not a display name where there is anything better. One that begins with "?" says that
+	// nobody has verified who it is: the host gives no rights to it, whatever rules its operator wrote.
+	ID      string
 	Name    string // what people see
 	Account string // authenticated account, where it differs from ID; empty when not logged in
 	Self    bool   // Flynn's own account
@@ -159,6 +161,7 @@ const (
 	OutcomeDuplicate                // this key was delivered before
 	OutcomeNotSent                  // surely not delivered; safe to try again
 	OutcomeUnknown                  // may or may not have been delivered
+	OutcomeRefused                  // surely not delivered, and never will be: the chat is gone, the person has blocked the bot
 )
 
 // Sent tells what became of a send.

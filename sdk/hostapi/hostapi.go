@@ -39,7 +39,7 @@ func Dial(endpoint, token string) (*Host, error) {
 	conn, err := grpc.NewClient(endpoint,
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // a unix socket in a folder that is the user's alone
 		grpc.WithPerRPCCredentials(bearer(token)),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(handshake.MaxFrame), grpc.MaxCallSendMsgSize(handshake.MaxFrame)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(handshake.MaxFrame+maxBody), grpc.MaxCallSendMsgSize(handshake.MaxFrame)),
 		grpc.WithDisableServiceConfig(),
 	)
 	if err != nil {

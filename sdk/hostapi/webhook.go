@@ -21,13 +21,16 @@ type webhookStream = grpc.BidiStreamingClient[hostv1.WebhookRequest, hostv1.Webh
 // maxCalls bounds the webhook calls that one plugin serves at a time; the host bounds them, too.
 const maxCalls = 64
 
+// maxBody is the longest body of a call that the manifest can ask for, in bytes.
+const maxBody = 4 << 20
+
 // callTimeout is when the host gives up on a call.
 const callTimeout = 15 * time.Second
 
 // Webhook serves the requests that come for path ("" or "a/b") below the instance's own path at the host's listener, until ctx ends
 // or the host is gone. ready hears the whole address that the platform has to call, once requests for it get here; it must not
-// block. A request has at most 256 KiB of body and is to be answered within 15 s, when its context ends; of the answer status, content type and a body of
-// at most 256 KiB go back. A panic of serve is a status 500. Anybody can call the address: serve has to check that it is the
+// block. A request has at most 256 KiB of body, or what permissions.webhook_body of plugin.toml asks for, and is to be answered within
+// 15 s, when its context ends; of the answer status, content type and a body of at most 256 KiB go back. A panic of serve is a status 500. Anybody can call the address: serve has to check that it is the
 // platform. Permission "webhook".
 func (h *Host) Webhook(ctx context.Context, path string, ready func(url string), serve http.Handler) error {
 	c, err := h.service()

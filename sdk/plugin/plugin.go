@@ -6,7 +6,8 @@
 //
 //	func main() { plugin.Main(channel.Part(&chat{}), tool.Part(&tools{})) }
 //
-// Each part gets the whole configuration, and both have to give the same name, version and schema.
+// Each part gets the whole configuration, and both have to give the same name, version and schema. Run is called of the part as which
+// the instance is used: the channel's below [channels], that of the tools below [tools].
 package plugin
 
 import (

@@ -29,6 +29,9 @@ func (h *Host) Send(s channel.Send) (channel.Sent, error) {
 		Outcome: channel.Outcome(r.Outcome), MessageIDs: r.MessageIds, ThreadID: r.ThreadId,
 		RetryAfter: r.RetryAfter.AsDuration(),
 	}
+	if r.Refused {
+		sent.Outcome = channel.OutcomeRefused
+	}
 	if r.Detail != "" {
 		return sent, errors.New(r.Detail)
 	}

@@ -26,6 +26,7 @@ import (
 func Part(p Provider) plugin.Part {
 	t := &tools{provider: p, revision: 1, changed: make(chan struct{})}
 	return plugin.Part{
+		Kind:     pluginv1.Kind_KIND_TOOLS,
 		Describe: t.describe,
 		Service:  toolv1.Tools_ServiceDesc.ServiceName,
 		Endless:  []string{toolv1.Tools_Watch_FullMethodName},

@@ -5,7 +5,6 @@
 package scaffold
 
 import (
-	"bytes"
 	"cmp"
 	"embed"
 	"errors"
@@ -18,7 +17,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"text/template"
 
 	"github.com/flynnhost/flynn/host/plugin"
 )
@@ -39,10 +37,9 @@ type Config struct {
 	Release string
 }
 
-// fill is what templates see.
-type fill struct {
-	Name, Kind, Description, Platform, GoVersion, Release string
-}
+// fill has what stands in templates for each of its keys. It is no text/template: that calls methods by their names, so that the linker
+// has to keep every exported one of the program.
+type fill map[string]string
 
 var descriptions = map[plugin.Kind]string{
 	plugin.Channel: "Says something once in a while and hears the answer",
@@ -75,7 +72,11 @@ func Write(c Config) (dir string, err error) {
 		return "", err
 	}
 	f := fill{
-		Name: c.Name, Kind: string(c.Kind), Description: descriptions[c.Kind], Platform: plugin.Platform(), GoVersion: goVersion(), Release: c.Release,
+		"Name": c.Name, "Kind": string(c.Kind), "Description": descriptions[c.Kind], "Platform": plugin.Platform(), "GoVersion": goVersion(),
+		"Require": "",
+	}
+	if c.Release != "" {
+		f["Require"] = "\n\nrequire github.com/flynnhost/flynn " + c.Release
 	}
 	for _, part := range []string{"all", string(c.Kind)} {
 		if err := writeAll(c.Dir, path.Join("templates", c.Language, part), f); err != nil {
@@ -101,24 +102,18 @@ func writeAll(dir, from string, f fill) error {
 		if err != nil {
 			return err
 		}
-		filled, err := filledIn(e.Name(), string(text), f)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, strings.TrimSuffix(e.Name(), ".tmpl")), filled, 0o644); err != nil {
+		target := filepath.Join(dir, strings.TrimSuffix(e.Name(), ".tmpl"))
+		if err := os.WriteFile(target, []byte(f.in(string(text))), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// filledIn uses delimiters that neither Go nor JavaScript nor TOML has.
-func filledIn(name, text string, f fill) ([]byte, error) {
-	t, err := template.New(name).Delims("{%", "%}").Option("missingkey=error").Parse(text)
-	if err != nil {
-		return nil, err
+// in fills a text in. Neither Go nor JavaScript nor TOML has these delimiters.
+func (f fill) in(text string) string {
+	for key, value := range f {
+		text = strings.ReplaceAll(text, "{%."+key+"%}", value)
 	}
-	var out bytes.Buffer
-	err = t.Execute(&out, f)
-	return out.Bytes(), err
+	return text
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -24,15 +25,16 @@ type guest struct {
 	*account
 	instance string
 	granted  []string
+	hookBody int64  // longest body of a request to its webhooks
 	number   uint64 // later processes have higher ones
 	token    [sha256.Size]byte
 	ended    context.Context // with the process
 	end      context.CancelFunc
 }
 
-// Admit lets a process of an instance call what it was granted. It returns where and with which token; revoke ends every call of
-// it. Without anything granted there is nowhere to call.
-func (s *Server) Admit(instance string, granted []string) (endpoint, token string, revoke func()) {
+// Admit lets a process of an instance call what it was granted, with webhooks of at most hookBody bytes, 0 for what suits most. It
+// returns where and with which token; revoke ends every call of it. Without anything granted there is nowhere to call.
+func (s *Server) Admit(instance string, granted []string, hookBody int64) (endpoint, token string, revoke func()) {
 	if !slices.Contains(granted, Webhooks) {
 		// What an earlier process still serves stays: the new one may be an upgrade that fails.
 		s.forget(func(r *route) bool { return r.instance == instance && r.hook == nil })
@@ -47,7 +49,8 @@ func (s *Server) Admit(instance string, granted []string) (endpoint, token strin
 	s.started++
 	g := &guest{
 		account: s.account(instance), instance: instance, granted: slices.Clone(granted), number: s.started,
-		token: sha256.Sum256([]byte(token)), ended: ended, end: end,
+		hookBody: min(cmp.Or(hookBody, maxHookBody), MaxHookBody),
+		token:    sha256.Sum256([]byte(token)), ended: ended, end: end,
 	}
 	s.guests[g] = true
 	return "unix:" + s.listener.Addr().String(), token, func() { s.revoke(g) }

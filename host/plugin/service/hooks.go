@@ -18,13 +18,16 @@ import (
 
 // Bounds of requests and answers.
 const (
-	maxHookBody     = 256 << 10 // bytes
+	maxHookBody     = 256 << 10 // bytes, where the plugin asks for no more
 	maxHookHeaders  = 64        // count
 	maxHookType     = 100       // bytes of a content type
 	retryAfter      = 5         // seconds, while a plugin is away or busy
 	statusTooMany   = http.StatusTooManyRequests
 	statusNotServed = http.StatusServiceUnavailable
 )
+
+// MaxHookBody is the longest request that a plugin can ask for, in bytes: a platform that catches up puts many messages into one.
+const MaxHookBody = 4 << 20
 
 // Hooks takes the requests of platforms. It may face the internet, behind a proxy: nothing answers but what plugins have registered,
 // and who calls is for the plugin to check.
@@ -52,10 +55,11 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) (instance strin
 	if h == nil {
 		return found.instance, refuse(w, statusNotServed)
 	}
-	call, code := readCall(w, r)
+	call, code, done := readCall(w, r, h.guest)
 	if call == nil {
 		return found.instance, refuse(w, code)
 	}
+	defer done()
 	release, ok := take(h.guest.hookSlots)
 	if !ok {
 		return found.instance, refuse(w, statusNotServed)
@@ -96,27 +100,50 @@ func hookPath(r *http.Request) string {
 	return r.URL.Path
 }
 
-// readCall turns a request into a call, or says with what status it is refused.
-func readCall(w http.ResponseWriter, r *http.Request) (*hostv1.WebhookCall, int) {
-	if r.ContentLength > maxHookBody {
-		return nil, http.StatusRequestEntityTooLarge
-	}
+// readCall turns a request into a call, or says with what status it is refused. release gives back the room that a long one takes.
+func readCall(w http.ResponseWriter, r *http.Request, g *guest) (call *hostv1.WebhookCall, code int, release func()) {
 	headers, ok := callHeaders(r)
 	if !ok || !utf8.ValidString(r.URL.RawQuery) {
-		return nil, http.StatusBadRequest
+		return nil, http.StatusBadRequest, nil
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxHookBody))
-	if errors.As(err, new(*http.MaxBytesError)) {
-		return nil, http.StatusRequestEntityTooLarge
+	body, code, release := readBody(w, r, g)
+	if code != 0 {
+		return nil, code, nil
 	}
-	if err != nil {
-		return nil, http.StatusBadRequest
+	call = &hostv1.WebhookCall{Method: r.Method, Query: r.URL.RawQuery, Headers: headers, Body: body}
+	if proto.Size(call)-len(body) > handshake.MaxFrame/4 {
+		release()
+		return nil, http.StatusRequestHeaderFieldsTooLarge, nil
 	}
-	call := &hostv1.WebhookCall{Method: r.Method, Query: r.URL.RawQuery, Headers: headers, Body: body}
-	if proto.Size(call) > handshake.MaxFrame/2 {
-		return nil, http.StatusRequestHeaderFieldsTooLarge
+	return call, 0, release
+}
+
+// readBody reads the body of a request. Long ones wait for nobody: while there are as many as may be, a further one is to come again.
+func readBody(w http.ResponseWriter, r *http.Request, g *guest) (body []byte, code int, release func()) {
+	if r.ContentLength > g.hookBody {
+		return nil, http.StatusRequestEntityTooLarge, nil
 	}
-	return call, 0
+	whole := http.MaxBytesReader(w, r.Body, g.hookBody)
+	body, err := io.ReadAll(io.LimitReader(whole, maxHookBody+1))
+	release = func() {}
+	if err == nil && len(body) > maxHookBody {
+		var ok bool
+		if release, ok = take(g.longSlots); !ok {
+			return nil, statusNotServed, nil
+		}
+		var rest []byte
+		rest, err = io.ReadAll(whole)
+		body = append(body, rest...)
+	}
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		release()
+		return nil, http.StatusRequestEntityTooLarge, nil
+	case err != nil:
+		release()
+		return nil, http.StatusBadRequest, nil
+	}
+	return body, 0, release
 }
 
 // hopByHop are headers that are about the connection, and mean nothing behind it.

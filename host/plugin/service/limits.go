@@ -42,6 +42,7 @@ type account struct {
 	callSlots     chan struct{}
 	mediaSlots    chan struct{}
 	hookSlots     chan struct{}   // requests under way
+	longSlots     chan struct{}   // those of them with a body above maxHookBody
 	counters      map[string]bool // under Server.mu
 }
 
@@ -50,7 +51,7 @@ func newAccount(mediaPerHour int64) *account {
 		calls: rate.NewLimiter(callsPerSecond, callsAtOnce), writes: rate.NewLimiter(writesPerSecond, writesAtOnce),
 		media:     rate.NewLimiter(rate.Limit(float64(mediaPerHour)/time.Hour.Seconds()), int(mediaPerHour)),
 		callSlots: make(chan struct{}, maxCalls), mediaSlots: make(chan struct{}, maxMediaStreams),
-		hookSlots: make(chan struct{}, maxHookCalls), counters: map[string]bool{},
+		hookSlots: make(chan struct{}, maxHookCalls), longSlots: make(chan struct{}, maxLongCalls), counters: map[string]bool{},
 	}
 }
 

@@ -17,6 +17,7 @@ const (
 	maxHookPath    = 200 // bytes
 	maxRoutes      = 16  // of one instance
 	maxHookCalls   = 32  // requests of one instance under way
+	maxLongCalls   = 4   // those of them with a long body, of at most MaxHookBody each
 	hooksPerSecond = 50  // of one path, in the mean
 	hooksAtOnce    = 200
 )

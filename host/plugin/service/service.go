@@ -129,7 +129,7 @@ func (s *Server) Listen(path string) error {
 // Run serves until ctx ends and returns when every call has ended.
 func (s *Server) Run(ctx context.Context) error {
 	g := grpc.NewServer(
-		grpc.MaxRecvMsgSize(handshake.MaxFrame), grpc.MaxSendMsgSize(handshake.MaxFrame),
+		grpc.MaxRecvMsgSize(handshake.MaxFrame), grpc.MaxSendMsgSize(handshake.MaxFrame+MaxHookBody),
 		grpc.MaxHeaderListSize(maxHeaderList), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(connectTimeout), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxIdle}),
 		grpc.InitialWindowSize(64<<10), grpc.InitialConnWindowSize(1<<20),

@@ -105,7 +105,7 @@ func (r *rig) start() {
 // process is a running process of an instance.
 func (r *rig) process(instance string, granted ...string) (h *hostapi.Host, revoke func()) {
 	r.t.Helper()
-	endpoint, token, revoke := r.Admit(instance, granted)
+	endpoint, token, revoke := r.Admit(instance, granted, 0)
 	h, err := hostapi.Dial(endpoint, token)
 	if err != nil {
 		r.t.Fatal(err)
@@ -117,7 +117,7 @@ func (r *rig) process(instance string, granted ...string) (h *hostapi.Host, revo
 // raw is a client without a token, and a context that has one.
 func (r *rig) raw(ctx context.Context, instance string, granted ...string) (hostv1.HostClient, context.Context) {
 	r.t.Helper()
-	endpoint, token, revoke := r.Admit(instance, granted)
+	endpoint, token, revoke := r.Admit(instance, granted, 0)
 	r.t.Cleanup(revoke)
 	if endpoint == "" {
 		endpoint = "unix:" + r.listener.Addr().String()
@@ -212,7 +212,7 @@ func TestTheTokenDiesWithTheProcess(t *testing.T) {
 	if value, found, err := next.Get(t.Context(), "k"); err != nil || !found || string(value) != "v" {
 		t.Errorf("the next process: %q %v (%v)", value, found, err)
 	}
-	if endpoint, token, _ := r.Admit("none", nil); endpoint != "" || token != "" {
+	if endpoint, token, _ := r.Admit("none", nil, 0); endpoint != "" || token != "" {
 		t.Errorf("who asks for nothing got %s %s", endpoint, token)
 	}
 }
@@ -418,7 +418,7 @@ func TestFramesOfMediaInDisorder(t *testing.T) {
 // A plugin that stops in the middle of a stream holds nothing beyond its process.
 func TestStreamsEndWithTheProcess(t *testing.T) {
 	r := newRig(t)
-	endpoint, token, revoke := r.Admit("hung", []string{Media, Webhooks})
+	endpoint, token, revoke := r.Admit("hung", []string{Media, Webhooks}, 0)
 	conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)

@@ -147,6 +147,64 @@ func TestWebhook(t *testing.T) {
 	})
 }
 
+// TestLongWebhooks sends bodies to a plugin that asked for more than others get.
+func TestLongWebhooks(t *testing.T) {
+	r := newRig(t)
+	endpoint, token, _ := r.Admit("tele", []string{Webhooks}, 1<<40)
+	h, err := hostapi.Dial(endpoint, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close() })
+	serve(t, h, "in", func(w http.ResponseWriter, q *http.Request) {
+		n, _ := io.Copy(io.Discard, q.Body)
+		fmt.Fprint(w, n)
+	})
+	send := func(size int) (int, string) {
+		a := r.call("POST", "/hooks/tele/in", io.MultiReader(strings.NewReader(strings.Repeat("x", size)))) // of unknown length
+		body, _ := io.ReadAll(a.Body)
+		return a.StatusCode, string(body)
+	}
+	for _, size := range []int{0, maxHookBody, maxHookBody + 1, 3_000_000, MaxHookBody} {
+		if code, body := send(size); code != 200 || body != fmt.Sprint(size) {
+			t.Errorf("%d bytes: %d, %s", size, code, body)
+		}
+	}
+	if code, _ := send(MaxHookBody + 1); code != 413 {
+		t.Errorf("more than any plugin gets: %d", code)
+	}
+
+	// Four that take their time; a fifth has to come again, and a short one does not wait for them.
+	type slow struct {
+		*io.PipeWriter
+		code chan int
+	}
+	var all []slow
+	for range maxLongCalls {
+		body, in := io.Pipe()
+		s := slow{in, make(chan int, 1)}
+		go func() { s.code <- r.call("POST", "/hooks/tele/in", body).StatusCode }()
+		_, _ = in.Write(make([]byte, maxHookBody+1))
+		_, _ = in.Write(make([]byte, 1)) // it is read on: the request has its place
+		all = append(all, s)
+	}
+	if code, _ := send(maxHookBody + 1); code != 503 {
+		t.Errorf("a fifth long one: %d", code)
+	}
+	if code, _ := send(10); code != 200 {
+		t.Errorf("a short one: %d", code)
+	}
+	for _, s := range all {
+		_ = s.Close()
+		if code := <-s.code; code != 200 {
+			t.Errorf("a long one that took its time: %d", code)
+		}
+	}
+	if code, _ := send(maxHookBody + 1); code != 200 {
+		t.Errorf("after them: %d", code)
+	}
+}
+
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errors.New("broken off") }
@@ -240,14 +298,14 @@ func TestWebhookThatIsAway(t *testing.T) {
 	t.Run("a version that does not ask for webhooks", func(t *testing.T) {
 		h, revoke := r.process("three", Webhooks)
 		serve(t, h, "a", yes)
-		_, _, over := r.Admit("three", []string{Values})
+		_, _, over := r.Admit("three", []string{Values}, 0)
 		if got := status("/hooks/three/a"); got != 200 {
 			t.Errorf("while the old one serves: %d", got)
 		}
 		over()
 		revoke()
 		waitFor(t, func() bool {
-			r.Admit("three", []string{Values})
+			r.Admit("three", []string{Values}, 0)
 			return status("/hooks/three/a") == 404
 		})
 	})

@@ -9,7 +9,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"text/template"
 
 	"github.com/flynnhost/flynn/sdk"
 )
@@ -40,7 +39,7 @@ func New(dir, lang, kind string) error {
 		}
 		return err
 	}
-	facts := map[string]string{"Name": name, "Language": l.name, "Kind": kind}
+	facts := strings.NewReplacer("{{.Name}}", name, "{{.Language}}", l.name, "{{.Kind}}", kind, "{{.Data}}", exampleData[kind])
 	for _, set := range []string{"common", kind, l.name, l.name + "-" + kind} {
 		if err := instantiate(path.Join("templates", set), dir, facts); err != nil {
 			return err
@@ -49,8 +48,12 @@ func New(dir, lang, kind string) error {
 	return l.furnish(dir)
 }
 
-// instantiate writes one set of templates. A set that does not exist is empty.
-func instantiate(set, dir string, facts map[string]string) error {
+// exampleData is what the policy of each kind reads.
+var exampleData = map[string]string{kindRoute: `owner_agent = "coder"`, kindTool: `denied_tool = "shell.exec"`}
+
+// instantiate writes one set of templates. A set that does not exist is empty. It does without text/template, which calls methods by
+// their names, so that the linker has to keep every exported one of the program.
+func instantiate(set, dir string, facts *strings.Replacer) error {
 	return fs.WalkDir(templates, set, func(name string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -58,16 +61,12 @@ func instantiate(set, dir string, facts map[string]string) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		tmpl, err := template.ParseFS(templates, name)
+		text, err := templates.ReadFile(name)
 		if err != nil {
 			return err
 		}
-		var out strings.Builder
-		if err := tmpl.Execute(&out, facts); err != nil {
-			return err
-		}
 		target := strings.TrimSuffix(strings.TrimPrefix(name, set+"/"), ".tmpl")
-		return writeNew(filepath.Join(dir, filepath.FromSlash(target)), out.String())
+		return writeNew(filepath.Join(dir, filepath.FromSlash(target)), facts.Replace(string(text)))
 	})
 }
 

@@ -221,6 +221,9 @@ func (r *Reader) Next() (Frame, error) {
 	return f, nil
 }
 
+// Buffered is how many bytes are read ahead: the beginning of further frames.
+func (r *Reader) Buffered() int { return r.end - r.start }
+
 // fill makes at least n bytes available, growing the buffer up to one whole frame.
 func (r *Reader) fill(n int) error {
 	if r.end-r.start >= n {

@@ -35,6 +35,12 @@ type command struct {
 	// overDisk says that it is ended because the workspace has outgrown its limit.
 	overDisk atomic.Bool
 
+	// What follows is for the one goroutine that runs it.
+	untouched *fingerprint // the workspace before it, if that is asked for
+	before    reading
+	forked    time.Time
+	alone     bool // it was brief, and nothing is left of it
+
 	mu     sync.Mutex
 	child  *child   // nil until it has started
 	input  *os.File // our end of stdin, nil without one
@@ -119,34 +125,54 @@ func (c *command) signal(number int) {
 
 // run is the request's life: start, wait or end, drain, report.
 func (c *command) run() {
-	var untouched *fingerprint
 	if c.body.Changes {
-		untouched = c.s.tracker.look()
+		c.untouched = c.s.tracker.look()
 	}
-	before, began := c.s.meters.read(), time.Now()
-	child, err := c.spawn()
+	brief := c.mayBeBrief() && c.s.briefs.enter()
+	err := c.spawn(brief)
+	if errors.Is(err, errNoRoom) && c.s.endOrphans() {
+		err = c.spawn(brief)
+	}
+	if brief && err == nil {
+		c.alone = c.endsBriefly(-1)
+	}
+	if brief {
+		c.s.briefs.leave()
+	}
 	if err != nil {
 		c.abandon(err)
 		return
 	}
-	if c.body.Background || c.body.Live {
-		c.s.send(frame.Frame{Type: frame.Started, ID: c.id, Payload: frame.Encode(frame.StartedBody{PID: child.pid})})
+	c.attend()
+}
+
+// attend is the rest of the life of a command that has started.
+func (c *command) attend() {
+	if c.alone {
+		c.conclude(c.ended())
+		return
 	}
-	c.s.disk.enter(c)
-	defer c.s.disk.leave(c)
-	verdict := c.await(child)
+	c.open()
+	verdict := c.await(c.child)
 	if verdict.Kill == nil && !c.body.Background {
-		verdict.Kill = c.s.endLeft(child)
+		verdict.Kill = c.s.endLeft(c.child)
 	}
 	c.drain()
+	c.s.relieveReaper()
+	c.conclude(verdict)
+}
+
+// conclude completes the verdict and reports it.
+func (c *command) conclude(verdict frame.ExitBody) {
+	defer c.s.disk.leave(c)
 	after := c.s.meters.read()
-	verdict.Wall = time.Since(began)
+	verdict.Wall = time.Since(c.forked)
 	c.count(&verdict)
 	abnormal := verdict.ExitCode != 0
-	verdict.OOM = abnormal && after.oomKills > before.oomKills
-	verdict.PidsHit = after.refusedForks > before.refusedForks
+	verdict.OOM = abnormal && after.oomKills > c.before.oomKills
+	verdict.PidsHit = after.refusedForks > c.before.refusedForks
 	if c.body.Changes {
-		verdict.Changes = changes(untouched, c.s.tracker.look())
+		verdict.Changes = changes(c.untouched, c.s.tracker.look())
 	}
 	c.report(verdict)
 }
@@ -163,15 +189,15 @@ func (c *command) count(verdict *frame.ExitBody) {
 	}
 }
 
-// spawn starts the shell and the goroutines that carry its streams.
-func (c *command) spawn() (*child, error) {
+// spawn starts the shell. Nothing is carried yet; brief says that somebody is about to wait for its end.
+func (c *command) spawn(brief bool) error {
 	dir, err := c.dir()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	pipes, err := c.openStreams()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer pipes.closeTheirs()
 	env := make([]string, len(c.body.Env))
@@ -181,37 +207,42 @@ func (c *command) spawn() (*child, error) {
 	path, argv, err := c.program(env, dir)
 	if err != nil {
 		pipes.closeOurs()
-		return nil, err
+		return err
 	}
-	start := func() (*child, error) {
-		return c.s.spawner.startProgram(path, argv, env, dir, pipes.theirs, pipes.terminal)
+	if c.forked.IsZero() {
+		c.before, c.forked = c.s.meters.read(), time.Now()
 	}
-	child, err := start()
-	if errors.Is(err, errNoRoom) && c.s.endOrphans() {
-		child, err = start()
-	}
+	child, err := c.s.spawner.startProgram(launch{path, argv, env, dir, pipes.theirs, pipes.terminal, brief})
 	if errors.Is(err, unix.ENOENT) && c.body.Argv == nil {
 		err = fail(frame.Internal, "the image has no /bin/sh, which commands need")
 	}
 	if err != nil {
 		pipes.closeOurs()
-		return nil, err
+		return err
 	}
 	c.mu.Lock()
-	c.child, c.input = child, pipes.ours[0]
-	c.mu.Unlock()
-	for i, p := range c.pumps {
-		p.src = pipes.ours[i+1]
-		if p.src == nil {
-			close(p.done) // joined with the other
-			continue
-		}
-		go p.run()
+	defer c.mu.Unlock()
+	c.child = child
+	if pipes.ours[0] >= 0 {
+		c.input = os.NewFile(uintptr(pipes.ours[0]), "pipe")
+	}
+	c.pumps[0].fd, c.pumps[1].fd = pipes.ours[1], pipes.ours[2]
+	c.s.disk.enter(c)
+	return nil
+}
+
+// open begins to carry the streams of a command that goes on.
+func (c *command) open() {
+	c.s.spawner.handOver(c.child)
+	if c.body.Background || c.body.Live {
+		c.s.send(frame.Frame{Type: frame.Started, ID: c.id, Payload: frame.Encode(frame.StartedBody{PID: c.child.pid})})
+	}
+	for _, p := range c.pumps {
+		p.open()
 	}
 	if c.body.Stdin {
-		go c.feed(pipes.ours[0])
+		go c.feed(c.input)
 	}
-	return child, nil
 }
 
 // openStreams makes what the command reads from and writes to.
@@ -252,7 +283,7 @@ func (c *command) dir() (string, error) {
 func (c *command) await(child *child) frame.ExitBody {
 	var expired <-chan time.Time
 	if c.body.Timeout > 0 {
-		timer := time.NewTimer(c.body.Timeout)
+		timer := time.NewTimer(max(c.body.Timeout-time.Since(c.forked), 0))
 		defer timer.Stop()
 		expired = timer.C
 	}

@@ -4,14 +4,15 @@ package supervise
 
 import (
 	"bytes"
-	"os"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 )
 
 // meters reads the container's own counters of refused memory and refused processes. The
 // files stay open, because opening one for each command would cost more than reading it.
 type meters struct {
-	memory, pids *os.File
+	memory, pids int // descriptors, or -1
 }
 
 // reading is one look at the counters.
@@ -25,13 +26,13 @@ func openMeters() *meters {
 	}
 }
 
-func openFirst(paths ...string) *os.File {
+func openFirst(paths ...string) int {
 	for _, p := range paths {
-		if f, err := os.Open(p); err == nil {
-			return f
+		if fd, err := unix.Open(p, unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
+			return fd
 		}
 	}
-	return nil
+	return -1
 }
 
 func (m *meters) read() reading {
@@ -41,13 +42,14 @@ func (m *meters) read() reading {
 	}
 }
 
-func counter(f *os.File, name string) uint64 {
-	if f == nil {
+// counter takes one read: package os would take a second one, to learn that there is no more.
+func counter(fd int, name string) uint64 {
+	if fd < 0 {
 		return 0
 	}
 	var buf [512]byte
-	n, _ := f.ReadAt(buf[:], 0)
-	for line := range bytes.Lines(buf[:n]) {
+	n, _ := unix.Pread(fd, buf[:], 0)
+	for line := range bytes.Lines(buf[:max(n, 0)]) {
 		if rest, ok := bytes.CutPrefix(line, []byte(name)); ok {
 			v, _ := strconv.ParseUint(string(bytes.TrimSpace(rest)), 10, 64)
 			return v

@@ -25,15 +25,15 @@ const (
 
 // outlast goes on without the host, for the sake of commands in the background, until another one takes over, whose
 // frames it returns. It returns nil if there is nothing to go on for, or nobody came within the lease.
-func (s *supervisor) outlast() *frame.Reader {
+func (s *supervisor) outlast() *incoming {
 	worth := s.lease.holds() && s.atWork()
 	s.part()
 	if !worth || !s.settle() || len(s.background()) == 0 {
 		return nil
 	}
 	for pause := redialFirst; s.lease.holds(); pause = min(2*pause, redialMost) {
-		if reader := s.rejoin(); reader != nil {
-			return reader
+		if in := s.rejoin(); in != nil {
+			return in
 		}
 		select {
 		case <-s.lease.expired:
@@ -105,13 +105,13 @@ func (s *supervisor) background() []*command {
 }
 
 // rejoin connects to the host's socket, if it is there again, and returns its frames once both have proved who they are.
-func (s *supervisor) rejoin() *frame.Reader {
+func (s *supervisor) rejoin() *incoming {
 	lane, err := dial(s.hello.Lane)
 	if err != nil {
 		return nil
 	}
-	reader := frame.NewReader(lane, frame.SupervisorSide)
-	if err := s.prove(lane, reader); err != nil || !s.lease.revive() {
+	in := newIncoming(lane)
+	if err := s.prove(lane, in.Reader); err != nil || !s.lease.revive() {
 		lane.Close()
 		return nil
 	}
@@ -119,7 +119,7 @@ func (s *supervisor) rejoin() *frame.Reader {
 	s.closing.Lock()
 	s.parted = false
 	s.closing.Unlock()
-	return reader
+	return in
 }
 
 var errStranger = errors.New("whoever opened the lane is not our host")

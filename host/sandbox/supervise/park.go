@@ -97,7 +97,8 @@ func (g *guard) fire(use func(shot func() bool)) {
 		return err == nil && expect(g.line, shotTimeout) == nil
 	})
 	g.line.Close() // the helper sees the end and exits
-	<-g.helper.exited
+	_, _ = g.spawner.wait(g.helper.pid, 0)
+	<-g.helper.exited // the reaper may have been faster
 	g.helper = nil
 	_ = g.park() // at the limit this fails; the next firing tries again
 }

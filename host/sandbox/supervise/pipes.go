@@ -4,14 +4,13 @@ package supervise
 
 import (
 	"fmt"
-	"os"
 
 	"golang.org/x/sys/unix"
 )
 
 // pipes are the standard streams of one command: in, out, err.
 type pipes struct {
-	ours   [3]*os.File // non-blocking; nil for a missing stdin and a joined err
+	ours   [3]int // non-blocking; -1 for a missing stdin and a joined err
 	theirs [3]int
 	null   int
 	// terminal says that all three are one terminal.
@@ -21,7 +20,7 @@ type pipes struct {
 // openPipes makes pipes for out and err, one for both if they are to be joined in the order of
 // writing, and for in if wanted, else in reads from null.
 func openPipes(wantIn, joined bool, null int) (*pipes, error) {
-	p := &pipes{theirs: [3]int{null, -1, -1}, null: null}
+	p := &pipes{ours: [3]int{-1, -1, -1}, theirs: [3]int{null, -1, -1}, null: null}
 	for i := range p.ours {
 		if i == 0 && !wantIn {
 			continue
@@ -44,23 +43,19 @@ func (p *pipes) open(i int) error {
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
 		return err
 	}
-	ours, theirs := ends[0], ends[1]
+	ours, theirs, mode := ends[0], ends[1], unix.O_RDONLY
 	if i == 0 {
-		ours, theirs = theirs, ours
+		ours, theirs, mode = theirs, ours, unix.O_WRONLY
 	}
-	p.theirs[i] = theirs
-	if err := unix.SetNonblock(ours, true); err != nil {
-		unix.Close(ours)
-		return err
-	}
-	p.ours[i] = os.NewFile(uintptr(ours), "pipe")
-	return nil
+	p.ours[i], p.theirs[i] = ours, theirs
+	_, err := unix.FcntlInt(uintptr(ours), unix.F_SETFL, mode|unix.O_NONBLOCK) // a fresh pipe has no other flags
+	return err
 }
 
 func (p *pipes) closeOurs() {
-	for _, f := range p.ours {
-		if f != nil {
-			f.Close()
+	for _, fd := range p.ours {
+		if fd >= 0 {
+			unix.Close(fd)
 		}
 	}
 }

@@ -32,19 +32,22 @@ const (
 type pump struct {
 	c       *command
 	stream  uint8
-	src     *os.File
+	fd      int      // of the pipe, until open; -1 where there is none, or no more
+	src     *os.File // nil before open
 	window  *frame.SendWindow
 	taken   int64  // bytes accepted so far
 	dropped int64  // bytes beyond the cap
 	held    []byte // accepted and not yet sent
 	done    chan struct{}
 	tail    *tail // of what is beyond the cap, if it is wanted
+	// sweeping lets what is read wait for the verdict.
+	sweeping bool
 }
 
 var buffers = sync.Pool{New: func() any { return new([pumpBuffer]byte) }}
 
 func newPump(c *command, stream uint8) *pump {
-	p := &pump{c: c, stream: stream, window: frame.NewSendWindow(), done: make(chan struct{})}
+	p := &pump{c: c, stream: stream, fd: -1, window: frame.NewSendWindow(), done: make(chan struct{})}
 	if c.spill != nil {
 		p.tail = &tail{size: int(frame.Tail(c.body.MaxOutput))}
 	}
@@ -60,6 +63,40 @@ func (p *pump) head() int64 {
 		return p.c.body.MaxOutput - int64(p.tail.size)
 	}
 	return p.c.body.MaxOutput
+}
+
+// open begins to carry what is not read yet.
+func (p *pump) open() {
+	if p.fd < 0 { // joined with the other, or at its end
+		close(p.done)
+		return
+	}
+	p.src, p.fd = os.NewFile(uintptr(p.fd), "pipe"), -1
+	go p.run()
+}
+
+// sweep takes what an ended command has left in the pipe, and says whether that is all, and little. It does not wait.
+func (p *pump) sweep() bool {
+	if p.fd < 0 {
+		return true
+	}
+	p.sweeping = true
+	defer func() { p.sweeping = false }()
+	buf := buffers.Get().(*[pumpBuffer]byte)
+	defer buffers.Put(buf)
+	for range 2 { // what there is, and that there is no more
+		n, err := unix.Read(p.fd, buf[:pumpHold])
+		if err != nil {
+			return false
+		}
+		if n == 0 {
+			unix.Close(p.fd)
+			p.fd = -1
+			return p.dropped == 0 && (p.tail == nil || p.tail.total == 0)
+		}
+		p.accept(buf[:n])
+	}
+	return false
 }
 
 // run carries until the stream ends or cut is called. In the latter case it goes on reading, for
@@ -155,7 +192,7 @@ func (p *pump) accept(b []byte) {
 		p.dropped += int64(len(b)) - keep
 	}
 	p.held = append(p.held, b[:keep]...)
-	if p.c.body.Eager || p.c.body.Live || len(p.held) >= pumpHold {
+	if (p.c.body.Eager || p.c.body.Live) && !p.sweeping || len(p.held) >= pumpHold {
 		p.flush()
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,9 +31,10 @@ type spawner struct {
 	uid, gid  int
 	workspace string
 	env       []string
-	null      int      // descriptor of /dev/null
-	oomScore  *os.File // our own oom_score_adj, or nil
-	forked    chan struct{}
+	null      int // descriptor of /dev/null
+	oomScore  int // descriptor of our own oom_score_adj, or -1
+	reaper    reaper
+	ownPeak   atomic.Int64 // of our own memory, as last seen
 
 	// mu is held from before a fork until the child is entered in children.
 	mu       sync.Mutex
@@ -44,6 +46,7 @@ type spawner struct {
 // child is one process that we started and will reap.
 type child struct {
 	pid, tag int
+	handle   int           // a descriptor that becomes readable when it ends, or -1; its owner is who has started it
 	exited   chan struct{} // closed once status and cpu are set
 	status   syscall.WaitStatus
 	cpu      time.Duration
@@ -59,12 +62,15 @@ func newSpawner(h frame.HelloBody) (*spawner, error) {
 		uid: h.UID, gid: h.GID, workspace: h.Workspace,
 		env:      fixedEnv(h),
 		null:     null,
-		forked:   make(chan struct{}, 1),
+		oomScore: -1,
+		reaper:   newReaper(),
 		children: make(map[int]*child),
 		tags:     make(map[int]bool),
 	}
 	// Where this fails commands merely keep our own score.
-	s.oomScore, _ = os.OpenFile("/proc/self/oom_score_adj", os.O_WRONLY, 0)
+	if fd, err := unix.Open("/proc/self/oom_score_adj", unix.O_WRONLY|unix.O_CLOEXEC, 0); err == nil {
+		s.oomScore = fd
+	}
 	return s, nil
 }
 
@@ -91,12 +97,25 @@ func fixedEnv(h frame.HelloBody) []string {
 
 // start runs argv as the workload's user in a session of its own, with a tag.
 func (s *spawner) start(argv, env []string, dir string, files [3]int) (*child, error) {
-	return s.startProgram(argv[0], argv, env, dir, files, false)
+	c, err := s.startProgram(launch{path: argv[0], argv: argv, env: env, dir: dir, files: files})
+	if err == nil {
+		s.handOver(c)
+	}
+	return c, err
 }
 
-// startProgram runs the program at path, which argv may call by another name. terminal says that files are one, which is to
-// be its controlling terminal.
-func (s *spawner) startProgram(path string, argv, env []string, dir string, files [3]int, terminal bool) (*child, error) {
+// launch is how a program starts.
+type launch struct {
+	path      string // which argv may call by another name
+	argv, env []string
+	dir       string
+	files     [3]int
+	terminal  bool // files are one, which is to be its controlling terminal
+	brief     bool // whoever starts it waits for its end, and gets a handle
+}
+
+// startProgram starts a program as the workload's user. Nobody waits for its end yet: that takes handOver or collect.
+func (s *spawner) startProgram(l launch) (*child, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tag, err := s.takeTag()
@@ -105,46 +124,49 @@ func (s *spawner) startProgram(path string, argv, env []string, dir string, file
 	}
 	s.setOOMScore("500") // the kernel shall pick the workload before us
 	defer s.setOOMScore("0")
-	c, err := s.fork(path, argv, &syscall.ProcAttr{
-		Dir:   dir,
-		Env:   joinEnv(s.env, env),
-		Files: []uintptr{uintptr(files[0]), uintptr(files[1]), uintptr(files[2])},
-		Sys: &syscall.SysProcAttr{
-			Setsid: true, Setctty: terminal, // descriptor 0
-			Credential: &syscall.Credential{
-				Uid: uint32(s.uid), Gid: uint32(s.gid), Groups: []uint32{uint32(s.gid), uint32(tag)},
-			},
+	handle := -1
+	sys := &syscall.SysProcAttr{
+		Setsid: true, Setctty: l.terminal, // descriptor 0
+		Credential: &syscall.Credential{
+			Uid: uint32(s.uid), Gid: uint32(s.gid), Groups: []uint32{uint32(s.gid), uint32(tag)},
 		},
+	}
+	if l.brief {
+		sys.PidFD = &handle
+	}
+	c, err := s.fork(l.path, l.argv, &syscall.ProcAttr{
+		Dir:   l.dir,
+		Env:   joinEnv(s.env, l.env),
+		Files: []uintptr{uintptr(l.files[0]), uintptr(l.files[1]), uintptr(l.files[2])},
+		Sys:   sys,
 	})
 	if err != nil {
 		delete(s.tags, tag)
 		return nil, err
 	}
-	c.tag = tag
+	c.tag, c.handle = tag, handle
 	return c, nil
 }
 
 // fork starts a process and enters it in children. s.mu is held.
 func (s *spawner) fork(path string, argv []string, attr *syscall.ProcAttr) (*child, error) {
-	pid, err := syscall.ForkExec(path, argv, attr)
+	var pid int
+	var err error
+	unrelaxed(func() { pid, err = syscall.ForkExec(path, argv, attr) })
 	if errors.Is(err, unix.EAGAIN) {
 		return nil, errNoRoom
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", path, err)
 	}
-	c := &child{pid: pid, exited: make(chan struct{})}
+	c := &child{pid: pid, handle: -1, exited: make(chan struct{})}
 	s.children[pid] = c
-	select {
-	case s.forked <- struct{}{}:
-	default:
-	}
 	return c, nil
 }
 
 func (s *spawner) setOOMScore(v string) {
-	if s.oomScore != nil {
-		_, _ = s.oomScore.WriteAt([]byte(v), 0)
+	if s.oomScore >= 0 {
+		_, _ = unix.Pwrite(s.oomScore, []byte(v), 0)
 	}
 }
 
@@ -184,43 +206,4 @@ func (s *spawner) signalGroup(c *child, sig syscall.Signal) {
 		return
 	}
 	_ = syscall.Kill(-c.pid, sig)
-}
-
-// reap waits for every process that ends, ours or orphaned, for as long as we live.
-func (s *spawner) reap() {
-	for {
-		var status syscall.WaitStatus
-		var usage syscall.Rusage
-		pid, err := syscall.Wait4(-1, &status, 0, &usage)
-		switch err {
-		case nil:
-			s.bury(pid, status, usage)
-		case syscall.ECHILD:
-			<-s.forked
-		}
-	}
-}
-
-func (s *spawner) bury(pid int, status syscall.WaitStatus, usage syscall.Rusage) {
-	s.mu.Lock()
-	c := s.children[pid]
-	delete(s.children, pid)
-	s.mu.Unlock()
-	if c == nil {
-		return
-	}
-	c.status = status
-	c.cpu = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-	c.peak = peak(usage)
-	close(c.exited)
-}
-
-// peak is the resident size of the largest process of a command, as far as its own have waited for each other. Until it has
-// called exec a process counts with our memory, so what is not above ours says nothing.
-func peak(usage syscall.Rusage) int64 {
-	var own syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &own) != nil || usage.Maxrss <= own.Maxrss {
-		return 0
-	}
-	return int64(usage.Maxrss) << 10
 }

@@ -48,6 +48,7 @@ func Run(args []string) error {
 	if os.Getpid() != 1 {
 		return fmt.Errorf("run only as process 1 of a sandbox container, not as process %d", os.Getpid())
 	}
+	relax()
 	return serve(args[0], os.Stdin, os.Stdout)
 }
 
@@ -67,6 +68,9 @@ type supervisor struct {
 	tracker *tracker
 	spills  *spills
 	disk    *disk // or nil
+	in      *incoming
+	handles bool // the kernel gives handles on processes
+	briefs  briefs
 
 	// transfers holds a token for each transfer at work.
 	transfers chan struct{}
@@ -93,20 +97,23 @@ type handler interface {
 func serve(nonce string, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	reader := frame.NewReader(in, frame.SupervisorSide)
+	reader := newIncoming(in)
 	s := &supervisor{
 		ctx:      ctx,
 		out:      newOutgoing(out),
 		requests: make(map[uint32]handler),
 		kept:     make(map[uint32]*command),
 
+		handles: watchable(),
+		briefs:  make(briefs, maxBriefs),
+
 		transfers: make(chan struct{}, maxTransfers),
 	}
-	if err := s.greet(reader, nonce); err != nil {
+	if err := s.greet(reader.Reader, nonce); err != nil {
 		return err
 	}
 	if s.lane != nil {
-		reader = frame.NewReader(s.lane, frame.SupervisorSide)
+		reader = newIncoming(s.lane)
 		s.out.attach(s.lane)
 		go s.follow(s.lane, in)
 	}
@@ -120,12 +127,13 @@ func serve(nonce string, in io.Reader, out io.Writer) error {
 }
 
 // attend serves the host, and the one that comes after it if there is something to be kept until then.
-func (s *supervisor) attend(reader *frame.Reader) error {
+func (s *supervisor) attend(in *incoming) error {
 	for {
-		if err := s.read(reader); err != nil {
+		s.in = in
+		if err := s.read(in.Reader); err != nil {
 			return err
 		}
-		if reader = s.outlast(); reader == nil {
+		if in = s.outlast(); in == nil {
 			return nil // the kernel ends the container with us
 		}
 	}
@@ -163,6 +171,7 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	if s.hello.UID <= 0 || s.hello.GID <= 0 {
 		return fmt.Errorf("refuse workload user %d:%d", s.hello.UID, s.hello.GID)
 	}
+	dropHandlers()
 	warmThreads(spareThreads)
 	s.meters = openMeters()
 	s.scanner.births = openBirths()
@@ -230,7 +239,8 @@ func (s *supervisor) follow(lane io.Closer, stdin io.Reader) {
 	lane.Close()
 }
 
-// dispatch acts on one frame without waiting. An error ends the supervisor.
+// dispatch acts on one frame without waiting, but for a brief command as long as no other frame comes. An error ends the
+// supervisor.
 func (s *supervisor) dispatch(f frame.Frame) error {
 	if frame.IsConnection(f.ID) {
 		return s.outlet.deliver(f)
@@ -303,7 +313,7 @@ func (s *supervisor) control(f frame.Frame) error {
 	return nil
 }
 
-// open begins a request; the work happens on a goroutine of its own.
+// open begins a request; the work happens on a goroutine of its own, unless it is a brief command.
 func (s *supervisor) open(f frame.Frame) error {
 	switch f.Type {
 	case frame.Exec:
@@ -318,7 +328,9 @@ func (s *supervisor) open(f frame.Frame) error {
 		if b.Background {
 			s.keep(c)
 		}
-		go c.run()
+		if !c.runHere() {
+			go c.run()
+		}
 		return nil
 	case frame.Output:
 		return openTransfer(s, f, s.output)

@@ -4,7 +4,6 @@ package supervise
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -24,21 +23,19 @@ func openTerminal(f *files, size frame.Size) (*pipes, error) {
 		if err != nil {
 			return err
 		}
-		output := os.NewFile(uintptr(ours), "terminal")
 		theirs, err := openSlave(ours)
 		if err != nil {
-			output.Close()
+			unix.Close(ours)
 			return err
 		}
 		again, err := unix.FcntlInt(uintptr(ours), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
-			output.Close()
+			unix.Close(ours)
 			unix.Close(theirs)
 			return err
 		}
 		resize(ours, size)
-		p = &pipes{terminal: true, null: -1, theirs: [3]int{theirs, theirs, theirs}}
-		p.ours[0], p.ours[1] = os.NewFile(uintptr(again), "terminal"), output
+		p = &pipes{terminal: true, null: -1, ours: [3]int{again, ours, -1}, theirs: [3]int{theirs, theirs, theirs}}
 		return nil
 	})
 	if err != nil {

@@ -79,7 +79,7 @@ func (s *scanner) count(such func(tag int) bool) int {
 	return alive
 }
 
-// pids lists the numeric names in /proc.
+// pids lists the numeric names in /proc. s.mu is held.
 func (s *scanner) pids() []int {
 	fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

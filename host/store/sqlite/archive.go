@@ -15,7 +15,7 @@ func (s *Store) SessionTurns(ctx context.Context, key string) ([]store.Turn, err
 const sessionTurns = "SELECT " + turnColumns + " FROM turns WHERE session = ? ORDER BY id"
 
 // PutSession implements store.Archive.
-func (s *Store) PutSession(ctx context.Context, session store.Session, turns []store.SessionTurn) error {
+func (s *Store) PutSession(ctx context.Context, session store.Session, turns []store.SessionTurn, sum *store.Summary) error {
 	encodings := make([]encoded, len(turns))
 	for i, t := range turns {
 		var err error
@@ -23,7 +23,11 @@ func (s *Store) PutSession(ctx context.Context, session store.Session, turns []s
 			return fmt.Errorf("write session %s: %w", session.Key, err)
 		}
 	}
-	err := s.writer.write(ctx, func(w *writer) error {
+	besides, err := encodeBesides(store.Commit{Summary: sum})
+	if err != nil {
+		return fmt.Errorf("write session %s: %w", session.Key, err)
+	}
+	err = s.writer.write(ctx, func(w *writer) error {
 		if err := vacant(w, session.Key); err != nil {
 			return err
 		}
@@ -34,6 +38,9 @@ func (s *Store) PutSession(ctx context.Context, session store.Session, turns []s
 			if err := putNewTurn(w, t, encodings[i]); err != nil {
 				return err
 			}
+		}
+		if err := commitBesides(w, store.Commit{Summary: sum}, besides); err != nil {
+			return err
 		}
 		return w.exec(`INSERT INTO sessions (key, agent, turns, last) VALUES (?, ?, ?, ?)
 			ON CONFLICT (key) DO UPDATE SET turns = excluded.turns, last = excluded.last`,
@@ -148,6 +155,14 @@ func (r *Reader) Steps(ctx context.Context, turn string) ([]store.Step, error) {
 		return nil, nil
 	}
 	return list(ctx, r.db, scanStep, "SELECT turn, seq, kind, data, at FROM steps WHERE turn = ? ORDER BY seq", turn)
+}
+
+// LatestSummary is that of store.Summaries.
+func (r *Reader) LatestSummary(ctx context.Context, session string) (store.Summary, error) {
+	if r.version < versionWith("0010_memory.sql") {
+		return store.Summary{}, store.ErrNotFound
+	}
+	return latestSummary(ctx, r.db, session)
 }
 
 // placesVersion is the schema's that has places.

@@ -63,10 +63,14 @@ func (s *Store) open(ctx context.Context, path string) error {
 	if s.read, err = sql.Open("sqlite", dsn(path, "&_pragma=query_only(1)")); err != nil {
 		return err
 	}
-	s.read.SetMaxOpenConns(4)
+	s.read.SetMaxOpenConns(readers)
+	s.read.SetMaxIdleConns(readers) // one that is closed after each use reads the schema again at the next
 	s.read.SetConnMaxIdleTime(time.Minute)
 	return s.read.PingContext(ctx)
 }
+
+// readers are connections that read side by side.
+const readers = 4
 
 // dsn names the database with the settings that durability rests on.
 func dsn(path, more string) string {

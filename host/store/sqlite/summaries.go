@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 
 	"github.com/flynnhost/flynn/host/store"
@@ -15,7 +16,11 @@ func (w *writer) putSummary(s store.Summary, labels []byte) error {
 
 // LatestSummary implements store.Summaries.
 func (s *Store) LatestSummary(ctx context.Context, session string) (store.Summary, error) {
-	return one(ctx, s.read, func(scan func(...any) error) (store.Summary, error) {
+	return latestSummary(ctx, s.read, session)
+}
+
+func latestSummary(ctx context.Context, db *sql.DB, session string) (store.Summary, error) {
+	return one(ctx, db, func(scan func(...any) error) (store.Summary, error) {
 		var v store.Summary
 		var labels []byte
 		var at int64

@@ -130,6 +130,15 @@ func (s *Store) RunningTurns(ctx context.Context) ([]store.Turn, error) {
 	return list(ctx, s.read, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE state = 'running' ORDER BY id")
 }
 
+// RunningIn implements store.Turns.
+func (s *Store) RunningIn(ctx context.Context, session string, turns int) ([]string, error) {
+	return list(ctx, s.read, func(scan func(...any) error) (id string, err error) {
+		err = scan(&id)
+		return id, err
+	}, `SELECT id FROM (SELECT id, state FROM turns WHERE session = ? ORDER BY id DESC LIMIT ?)
+		WHERE state = 'running' ORDER BY id`, session, turns)
+}
+
 // History implements store.Turns.
 func (s *Store) History(ctx context.Context, channel, conversation string, turns int) ([]store.Turn, error) {
 	ts, err := list(ctx, s.read, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE channel = ? AND conversation = ? AND parent = '' ORDER BY id DESC LIMIT ?",

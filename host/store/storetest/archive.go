@@ -17,18 +17,20 @@ func archive(t *testing.T, open Opener) {
 		{Turn: one, Steps: []store.Step{{Turn: "t1", Kind: store.StepUser, Data: []byte(`{}`), At: noon}}},
 		{Turn: two, Steps: []store.Step{{Turn: "t2", Kind: store.StepUser, Data: []byte(`{}`), At: noon}}},
 	}
-	check(t, s.PutSession(t.Context(), session, whole))
+	sum := &store.Summary{ID: "t1a", Session: session.Key, Through: "t1", Turns: 1, Text: "what was said", Labels: []string{"web:x"}, At: noon}
+	check(t, s.PutSession(t.Context(), session, whole, sum))
 	s = open()
 	equal(t, "session", must[store.Session](t)(s.Session(t.Context(), session.Key)), session)
 	equal(t, "turns", must[[]store.Turn](t)(s.SessionTurns(t.Context(), session.Key)), []store.Turn{one, two})
 	equal(t, "steps", must[[]store.Step](t)(s.Steps(t.Context(), "t2")), whole[1].Steps)
+	equal(t, "summary", must[store.Summary](t)(s.LatestSummary(t.Context(), session.Key)), *sum)
 	equal(t, "epoch", must[store.Place](t)(s.Place(t.Context(), "irc:ann")).Epoch, 3)
 
-	wantErr(t, s.PutSession(t.Context(), session, nil), store.ErrConflict)
+	wantErr(t, s.PutSession(t.Context(), session, nil, nil), store.ErrConflict)
 	earlier := store.Session{Key: "irc:ann:helper#2", Agent: "helper"}
-	wantErr(t, s.PutSession(t.Context(), earlier, nil), store.ErrConflict)
+	wantErr(t, s.PutSession(t.Context(), earlier, nil, nil), store.ErrConflict)
 	later := store.Session{Key: "irc:ann:helper#4", Agent: "helper", Turns: 1}
-	wantErr(t, s.PutSession(t.Context(), later, whole[:1]), store.ErrConflict) // the turn is there
+	wantErr(t, s.PutSession(t.Context(), later, whole[:1], nil), store.ErrConflict) // the turn is there
 	equal(t, "epoch after a failure", must[store.Place](t)(s.Place(t.Context(), "irc:ann")).Epoch, 3)
 
 	running := turn("t3")

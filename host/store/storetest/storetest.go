@@ -55,6 +55,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"the audit log is filtered", auditLog},
 		{"a pairing is kept with its reply", pairingsAreKept},
 		{"a private chat is found by its person", privateChatsAreFound},
+		{"what is past its time goes", prunes},
 		{"wrong codes are counted", guessesAreKept},
 		{"notes are found by their words", notes},
 		{"notes of a person are kept apart", notesOfPersons},
@@ -207,6 +208,10 @@ func turnAdvances(t *testing.T, open Opener) {
 	s = open() // as after a crash
 	running := must[[]store.Turn](t)(s.RunningTurns(t.Context()))
 	equal(t, "running turns", running, []store.Turn{tn})
+	equal(t, "running in the session", must[[]string](t)(s.RunningIn(t.Context(), tn.Session, 1)), []string{tn.ID})
+	if ids := must[[]string](t)(s.RunningIn(t.Context(), tn.Session+"x", 1)); len(ids) != 0 {
+		t.Fatalf("in another session run %v", ids)
+	}
 	if rows := must[[]store.InboxRow](t)(s.PendingInbox(t.Context())); len(rows) != 1 {
 		t.Fatalf("%d rows are pending while the turn runs, want 1", len(rows))
 	}
@@ -230,6 +235,9 @@ func turnAdvances(t *testing.T, open Opener) {
 	}
 	if running := must[[]store.Turn](t)(s.RunningTurns(t.Context())); len(running) != 0 {
 		t.Fatalf("turns still run: %+v", running)
+	}
+	if ids := must[[]string](t)(s.RunningIn(t.Context(), tn.Session, 1)); len(ids) != 0 {
+		t.Fatalf("turns still run in the session: %v", ids)
 	}
 }
 

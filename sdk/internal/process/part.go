@@ -15,6 +15,8 @@ import (
 
 // Part is one kind's share of a plugin.
 type Part struct {
+	// Kind is what it is.
+	Kind pluginv1.Kind
 	// Describe adds what the part is to the plugin's account of itself.
 	Describe func(*pluginv1.DescribeResponse)
 	// Register adds its service, called Service. Calls of it come only between Configure and the end.
@@ -24,7 +26,7 @@ type Part struct {
 	Endless []string
 	// Configure takes the settings, which every part gets whole.
 	Configure func(ctx context.Context, c Config) error
-	// Run works until ctx ends. A return before that is a failure. It may be nil.
+	// Run works until ctx ends, where the instance is used as this kind. A return before that is a failure. It may be nil.
 	Run func(ctx context.Context, b *Board) error
 	// End refuses what waits for the host; it may be nil.
 	End func()

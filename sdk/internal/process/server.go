@@ -88,11 +88,12 @@ func (s *Server) Configure(ctx context.Context, r *pluginv1.ConfigureRequest) (*
 			return configureFailed(err)
 		}
 	}
-	return &pluginv1.ConfigureResponse{}, s.start(config.Host)
+	return &pluginv1.ConfigureResponse{}, s.start(config.Host, r.GetKind())
 }
 
-// start begins to run the parts, unless the end was asked for in the meantime.
-func (s *Server) start(h *hostapi.Host) error {
+// start begins to run the parts that the host uses, unless the end was asked for in the meantime. A chat bot that only lends its tools
+// must not take the messages from the instance that is its channel.
+func (s *Server) start(h *hostapi.Host, used pluginv1.Kind) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
@@ -101,7 +102,7 @@ func (s *Server) start(h *hostapi.Host) error {
 	}
 	s.configured, s.host = true, h
 	for _, p := range s.parts {
-		if p.Run != nil {
+		if p.Run != nil && (used == pluginv1.Kind_KIND_UNSPECIFIED || used == p.Kind) {
 			s.running.Go(func() { s.run(p) })
 		}
 	}

@@ -1062,7 +1062,8 @@ func (x *Conversation) GetParent() string {
 // Sender is who did something.
 type Sender struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The platform's stable identifier, at most 256 bytes. Never a display name where there is anything better.
+	// The platform's stable identifier, at most 256 bytes. Never a display name where there is anything better. One that begins with "?"
+	// says that nobody has verified who it is: the host gives no rights to it.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// What people see. The sender can change it at will.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
@@ -1491,7 +1492,9 @@ type SendResponse struct {
 	// With OUTCOME_NOT_SENT: do not try before this has passed. The host obeys it exactly.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,4,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	// Why, for a person.
-	Detail        string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
+	Detail string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
+	// With OUTCOME_NOT_SENT: the platform will never take it, and trying again cannot help. A host that does not know the field tries again.
+	Refused       bool `protobuf:"varint,6,opt,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1559,6 +1562,13 @@ func (x *SendResponse) GetDetail() string {
 		return x.Detail
 	}
 	return ""
+}
+
+func (x *SendResponse) GetRefused() bool {
+	if x != nil {
+		return x.Refused
+	}
+	return false
 }
 
 // EditRequest replaces the text of a sent message.
@@ -2716,7 +2726,7 @@ const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"\x06Button\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\x123\n" +
-	"\x05style\x18\x03 \x01(\x0e2\x1d.flynn.channel.v1.ButtonStyleR\x05style\"\xd5\x01\n" +
+	"\x05style\x18\x03 \x01(\x0e2\x1d.flynn.channel.v1.ButtonStyleR\x05style\"\xef\x01\n" +
 	"\fSendResponse\x123\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x19.flynn.channel.v1.OutcomeR\aoutcome\x12\x1f\n" +
 	"\vmessage_ids\x18\x02 \x03(\tR\n" +
@@ -2724,7 +2734,8 @@ const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"\tthread_id\x18\x03 \x01(\tR\bthreadId\x12:\n" +
 	"\vretry_after\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"retryAfter\x12\x16\n" +
-	"\x06detail\x18\x05 \x01(\tR\x06detail\"\xa0\x02\n" +
+	"\x06detail\x18\x05 \x01(\tR\x06detail\x12\x18\n" +
+	"\arefused\x18\x06 \x01(\bR\arefused\"\xa0\x02\n" +
 	"\vEditRequest\x12B\n" +
 	"\fconversation\x18\x01 \x01(\v2\x1e.flynn.channel.v1.ConversationR\fconversation\x12\x1d\n" +
 	"\n" +

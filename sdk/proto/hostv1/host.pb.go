@@ -1000,7 +1000,8 @@ type WebhookCall struct {
 	Query string `protobuf:"bytes,3,opt,name=query,proto3" json:"query,omitempty"`
 	// Headers, lower-case names, first value of each.
 	Headers map[string]string `protobuf:"bytes,4,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// At most 256 KiB; longer requests are refused before they get here.
+	// At most 256 KiB, or permissions.webhook_body of the manifest, at most 4 MiB; longer requests are refused before they get here. The
+	// frame is that much larger than others.
 	Body          []byte `protobuf:"bytes,5,opt,name=body,proto3" json:"body,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -371,7 +371,9 @@ type ConfigureRequest struct {
 	// Bearer token for host_endpoint, valid for this start.
 	HostToken string `protobuf:"bytes,6,opt,name=host_token,json=hostToken,proto3" json:"host_token,omitempty"`
 	// Least severe level to log.
-	LogLevel      LogLevel `protobuf:"varint,7,opt,name=log_level,json=logLevel,proto3,enum=flynn.plugin.v1.LogLevel" json:"log_level,omitempty"`
+	LogLevel LogLevel `protobuf:"varint,7,opt,name=log_level,json=logLevel,proto3,enum=flynn.plugin.v1.LogLevel" json:"log_level,omitempty"`
+	// What the instance is used as. A plugin of both kinds does the work of this one alone; hosts that do not say want both.
+	Kind          Kind `protobuf:"varint,8,opt,name=kind,proto3,enum=flynn.plugin.v1.Kind" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -453,6 +455,13 @@ func (x *ConfigureRequest) GetLogLevel() LogLevel {
 		return x.LogLevel
 	}
 	return LogLevel_LOG_LEVEL_UNSPECIFIED
+}
+
+func (x *ConfigureRequest) GetKind() Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return Kind_KIND_UNSPECIFIED
 }
 
 // ConfigureResponse is empty when the configuration was taken.
@@ -764,7 +773,7 @@ const file_flynn_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x05kinds\x18\x04 \x03(\x0e2\x15.flynn.plugin.v1.KindR\x05kinds\x120\n" +
 	"\x14config_schema_digest\x18\x05 \x01(\tR\x12configSchemaDigest\x128\n" +
 	"\achannel\x18\x06 \x01(\v2\x1e.flynn.channel.v1.CapabilitiesR\achannel\x121\n" +
-	"\x05tools\x18\a \x01(\v2\x1b.flynn.tool.v1.CapabilitiesR\x05tools\"\xf2\x02\n" +
+	"\x05tools\x18\a \x01(\v2\x1b.flynn.tool.v1.CapabilitiesR\x05tools\"\x9d\x03\n" +
 	"\x10ConfigureRequest\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12#\n" +
 	"\rsettings_json\x18\x02 \x01(\fR\fsettingsJson\x12H\n" +
@@ -773,7 +782,8 @@ const file_flynn_plugin_v1_plugin_proto_rawDesc = "" +
 	"\rhost_endpoint\x18\x05 \x01(\tR\fhostEndpoint\x12\x1d\n" +
 	"\n" +
 	"host_token\x18\x06 \x01(\tR\thostToken\x126\n" +
-	"\tlog_level\x18\a \x01(\x0e2\x19.flynn.plugin.v1.LogLevelR\blogLevel\x1a:\n" +
+	"\tlog_level\x18\a \x01(\x0e2\x19.flynn.plugin.v1.LogLevelR\blogLevel\x12)\n" +
+	"\x04kind\x18\b \x01(\x0e2\x15.flynn.plugin.v1.KindR\x04kind\x1a:\n" +
 	"\fSecretsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"H\n" +
@@ -856,23 +866,24 @@ var file_flynn_plugin_v1_plugin_proto_depIdxs = []int32{
 	14, // 2: flynn.plugin.v1.DescribeResponse.tools:type_name -> flynn.tool.v1.Capabilities
 	12, // 3: flynn.plugin.v1.ConfigureRequest.secrets:type_name -> flynn.plugin.v1.ConfigureRequest.SecretsEntry
 	1,  // 4: flynn.plugin.v1.ConfigureRequest.log_level:type_name -> flynn.plugin.v1.LogLevel
-	7,  // 5: flynn.plugin.v1.ConfigureResponse.errors:type_name -> flynn.plugin.v1.FieldError
-	2,  // 6: flynn.plugin.v1.StatusResponse.state:type_name -> flynn.plugin.v1.State
-	15, // 7: flynn.plugin.v1.StatusResponse.retry_after:type_name -> google.protobuf.Duration
-	15, // 8: flynn.plugin.v1.ShutdownRequest.grace:type_name -> google.protobuf.Duration
-	3,  // 9: flynn.plugin.v1.Plugin.Describe:input_type -> flynn.plugin.v1.DescribeRequest
-	5,  // 10: flynn.plugin.v1.Plugin.Configure:input_type -> flynn.plugin.v1.ConfigureRequest
-	8,  // 11: flynn.plugin.v1.Plugin.Status:input_type -> flynn.plugin.v1.StatusRequest
-	10, // 12: flynn.plugin.v1.Plugin.Shutdown:input_type -> flynn.plugin.v1.ShutdownRequest
-	4,  // 13: flynn.plugin.v1.Plugin.Describe:output_type -> flynn.plugin.v1.DescribeResponse
-	6,  // 14: flynn.plugin.v1.Plugin.Configure:output_type -> flynn.plugin.v1.ConfigureResponse
-	9,  // 15: flynn.plugin.v1.Plugin.Status:output_type -> flynn.plugin.v1.StatusResponse
-	11, // 16: flynn.plugin.v1.Plugin.Shutdown:output_type -> flynn.plugin.v1.ShutdownResponse
-	13, // [13:17] is the sub-list for method output_type
-	9,  // [9:13] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	0,  // 5: flynn.plugin.v1.ConfigureRequest.kind:type_name -> flynn.plugin.v1.Kind
+	7,  // 6: flynn.plugin.v1.ConfigureResponse.errors:type_name -> flynn.plugin.v1.FieldError
+	2,  // 7: flynn.plugin.v1.StatusResponse.state:type_name -> flynn.plugin.v1.State
+	15, // 8: flynn.plugin.v1.StatusResponse.retry_after:type_name -> google.protobuf.Duration
+	15, // 9: flynn.plugin.v1.ShutdownRequest.grace:type_name -> google.protobuf.Duration
+	3,  // 10: flynn.plugin.v1.Plugin.Describe:input_type -> flynn.plugin.v1.DescribeRequest
+	5,  // 11: flynn.plugin.v1.Plugin.Configure:input_type -> flynn.plugin.v1.ConfigureRequest
+	8,  // 12: flynn.plugin.v1.Plugin.Status:input_type -> flynn.plugin.v1.StatusRequest
+	10, // 13: flynn.plugin.v1.Plugin.Shutdown:input_type -> flynn.plugin.v1.ShutdownRequest
+	4,  // 14: flynn.plugin.v1.Plugin.Describe:output_type -> flynn.plugin.v1.DescribeResponse
+	6,  // 15: flynn.plugin.v1.Plugin.Configure:output_type -> flynn.plugin.v1.ConfigureResponse
+	9,  // 16: flynn.plugin.v1.Plugin.Status:output_type -> flynn.plugin.v1.StatusResponse
+	11, // 17: flynn.plugin.v1.Plugin.Shutdown:output_type -> flynn.plugin.v1.ShutdownResponse
+	14, // [14:18] is the sub-list for method output_type
+	10, // [10:14] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_flynn_plugin_v1_plugin_proto_init() }

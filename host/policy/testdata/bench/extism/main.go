@@ -1,92 +1,94 @@
-// Program extism measures a plugin of Extism's that answers twenty rules, for comparison with a policy. It is a module of its own, so that
-// Flynn does not depend on Extism.
+// Program extism stands beside a policy in the table of benchmarks: a plugin of Extism's that answers the twenty rules. It is a module of its own,
+// so that Flynn does not depend on Extism, and takes its own time, inside its process.
 //
-// Its arguments are the plugin, how many calls to make, and the timeout of one in milliseconds, or 0 for none. It reads questions from
-// standard input, one a line, as channel, sender and the agent that is right with tabs between, and prints the nanoseconds of one call.
+// Its arguments are the plugin and the timeout of a call in milliseconds, or 0 for none. It reads questions from standard input, one JSON object a
+// line, and an empty line. Then it answers each line with a number of rounds by one line, the nanoseconds that each of them took. A
+// round asks every question once.
 package main
 
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	sdk "github.com/extism/go-sdk"
 )
 
 func main() {
-	if err := measure(os.Args[1:]); err != nil {
+	if err := measure(context.Background(), os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
 type question struct {
-	input []byte
-	agent string
+	Channel, Sender string
+	Agent           string // that is right
+
+	input []byte // as the plugin wants it
 }
 
-func measure(args []string) error {
-	if len(args) != 3 {
-		return fmt.Errorf("want a plugin, a number of calls and a timeout, got %q", args)
+func measure(ctx context.Context, args []string) error {
+	if len(args) != 2 {
+		return fmt.Errorf("want a plugin and a timeout, got %q", args)
 	}
-	calls, err := strconv.Atoi(args[1])
+	timeout, err := strconv.ParseUint(args[1], 10, 31)
 	if err != nil {
 		return err
 	}
-	timeout, err := strconv.ParseUint(args[2], 10, 31)
-	if err != nil {
-		return err
-	}
-	questions, err := read()
-	if err != nil {
-		return err
-	}
-	ctx := context.Background()
 	manifest := sdk.Manifest{Wasm: []sdk.Wasm{sdk.WasmFile{Path: args[0]}}, Timeout: timeout}
 	plugin, err := sdk.NewPlugin(ctx, manifest, sdk.PluginConfig{}, nil)
 	if err != nil {
 		return err
 	}
 	defer plugin.Close(ctx)
-	if err := ask(plugin, questions, 2*len(questions)); err != nil { // checked, and warm
-		return err
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 1<<20)
+	questions, err := read(in)
+	for err == nil && in.Scan() {
+		err = rounds(in.Text(), func() error {
+			for i := range questions {
+				q := &questions[i]
+				if _, out, err := plugin.Call("route", q.input); err != nil || string(out) != q.Agent {
+					return fmt.Errorf("%s is sent to %q, want %q: %v", q.Sender, out, q.Agent, err)
+				}
+			}
+			return nil
+		})
 	}
-	begin := time.Now()
-	if err := ask(plugin, questions, calls); err != nil {
-		return err
-	}
-	fmt.Println(time.Since(begin).Nanoseconds() / int64(max(calls, 1)))
-	return nil
+	return err
 }
 
-func read() (list []question, err error) {
-	for in := bufio.NewScanner(os.Stdin); in.Scan(); err = in.Err() {
-		f := strings.Split(in.Text(), "\t")
-		if len(f) != 3 {
-			return nil, fmt.Errorf("malformed question %q", in.Text())
+func read(in *bufio.Scanner) (list []question, err error) {
+	for in.Scan() && len(in.Bytes()) > 0 {
+		var q question
+		if err := json.Unmarshal(in.Bytes(), &q); err != nil {
+			return nil, err
 		}
-		list = append(list, question{[]byte(f[0] + "\x00" + f[1]), f[2]})
+		q.input = []byte(q.Channel + "\x00" + q.Sender)
+		list = append(list, q)
 	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("no questions")
-	}
-	return list, err
+	return list, in.Err()
 }
 
-func ask(plugin *sdk.Plugin, questions []question, calls int) error {
-	for n := range calls {
-		q := &questions[n%len(questions)]
-		_, out, err := plugin.Call("route", q.input)
-		if err != nil {
+// rounds prints what each of them takes.
+func rounds(wanted string, round func() error) error {
+	var n int
+	if _, err := fmt.Sscan(wanted, &n); err != nil {
+		return err
+	}
+	took := make([]any, n)
+	for i := range took {
+		began := time.Now()
+		if err := round(); err != nil {
 			return err
 		}
-		if string(out) != q.agent {
-			return fmt.Errorf("%q is answered by %q", q.input, out)
-		}
+		took[i] = time.Since(began).Nanoseconds()
 	}
-	return nil
+	_, err := fmt.Println(took...)
+	return err
 }

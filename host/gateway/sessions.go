@@ -1,0 +1,54 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// ImportPath is where an exported session is posted.
+const ImportPath = "/api/v1/sessions/import"
+
+// MaxImport bounds the file of a session that a running host takes, in bytes: it is read as a whole.
+const MaxImport = 64 << 20
+
+// importTimeout bounds an import; it ends before the answer would be too late.
+const importTimeout = 25 * time.Second
+
+// ErrBadFile is the error of a file that is no export.
+var ErrBadFile = errors.New("the file is no exported session")
+
+// ImportedSession is a session as it was taken in.
+type ImportedSession struct {
+	Key   string    `json:"key"`
+	Agent string    `json:"agent"`
+	Turns int       `json:"turns"`
+	Last  time.Time `json:"last"`
+}
+
+// Sessions is a Backend that takes sessions in. Its errors are ErrBadFile and store.ErrConflict.
+type Sessions interface {
+	ImportSession(ctx context.Context, file io.Reader) (ImportedSession, error)
+}
+
+func (s *Server) importSession(w http.ResponseWriter, r *http.Request) {
+	sessions, ok := s.backend.(Sessions)
+	if !ok || r.Header.Get("Content-Type") != "application/jsonl" { // which no HTML form sends
+		writeError(w, http.StatusUnsupportedMediaType, CodeBadRequest, "send Content-Type: application/jsonl")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), importTimeout)
+	defer cancel()
+	info, err := sessions.ImportSession(ctx, r.Body)
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		writeError(w, http.StatusRequestEntityTooLarge, CodeBadRequest, "the file is too large for a running host: stop it and import the file then")
+	case errors.Is(err, ErrBadFile):
+		writeError(w, http.StatusBadRequest, CodeBadRequest, err.Error())
+	default:
+		s.answer(w, info, err)
+	}
+}

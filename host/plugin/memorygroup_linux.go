@@ -1,0 +1,228 @@
+package plugin
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// memoryGroups is the host's own part of the tree of control groups, version 1 or 2, with a group for each process. A group bounds a
+// process with everything that it starts, by what they really use, which no resource limit does.
+type memoryGroups struct {
+	dir   string
+	files groupFiles
+
+	mu   sync.Mutex
+	made int
+}
+
+// groupFiles are the names of a version's files.
+type groupFiles struct {
+	limit  string
+	strict map[string]string // further settings, which a kernel may lack
+	events string            // has a line "oom_kill N"
+	kill   string            // ends everything in a group; empty where there is no such thing
+}
+
+var (
+	groupsV1 = groupFiles{limit: "memory.limit_in_bytes", events: "memory.oom_control"}
+	groupsV2 = groupFiles{
+		limit: "memory.max", strict: map[string]string{"memory.swap.max": "0", "memory.oom.group": "1"}, events: "memory.events", kill: "cgroup.kill",
+	}
+)
+
+// groupMembers are the processes of a group, in both versions.
+const groupMembers = "cgroup.procs"
+
+// openMemoryGroups makes the host's part of the tree below the group that the host is in, called name.
+func openMemoryGroups(name string) (*memoryGroups, error) {
+	own, files, err := ownGroup("/proc/self/cgroup", "/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	g := &memoryGroups{dir: filepath.Join(own, name), files: files}
+	if err := os.Mkdir(g.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("no control group may be made: %w", err)
+	}
+	if files.limit == groupsV2.limit {
+		if err := errors.Join(hand(own), control(g.dir)); err != nil {
+			return nil, errors.Join(err, os.Remove(g.dir))
+		}
+	}
+	g.sweep()
+	return g, nil
+}
+
+// ownGroup is the folder of the group that this process is in, and limits memory.
+func ownGroup(groups, mounts string) (dir string, files groupFiles, err error) {
+	text, err := os.ReadFile(groups)
+	if err != nil {
+		return "", groupFiles{}, err
+	}
+	var v1, v2 string
+	for line := range strings.Lines(string(text)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		switch {
+		case len(parts) != 3:
+		case slices.Contains(strings.Split(parts[1], ","), "memory"):
+			v1 = parts[2]
+		case parts[0] == "0" && parts[1] == "":
+			v2 = parts[2]
+		}
+	}
+	if v1 != "" {
+		dir, err = groupFolder(mounts, "cgroup", "memory", v1)
+		return dir, groupsV1, err
+	}
+	if v2 == "" {
+		return "", groupFiles{}, errNoGroups
+	}
+	dir, err = groupFolder(mounts, "cgroup2", "", v2)
+	return dir, groupsV2, err
+}
+
+// groupFolder finds where a hierarchy is mounted, and the group in it. The form is that of proc_pid_mountinfo(5).
+func groupFolder(mounts, kind, option, group string) (string, error) {
+	f, err := os.Open(mounts)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		mount, super, ok := strings.Cut(lines.Text(), " - ")
+		m, s := strings.Fields(mount), strings.Fields(super)
+		if !ok || len(m) < 5 || len(s) < 3 || s[0] != kind || option != "" && !slices.Contains(strings.Split(s[2], ","), option) {
+			continue
+		}
+		if rest, err := filepath.Rel(m[3], group); err == nil && filepath.IsLocal(rest) {
+			return filepath.Join(m[4], rest), nil
+		}
+	}
+	return "", errNoGroups
+}
+
+// hand hands the memory of the group own, of version 2, on to its children. A group that does so can hold no processes, so the host,
+// where it is alone in it, moves into a child.
+func hand(own string) error {
+	err := control(own)
+	if !errors.Is(err, unix.EBUSY) {
+		return err
+	}
+	inside := filepath.Join(own, "flynn-host")
+	members, rerr := os.ReadFile(filepath.Join(own, groupMembers))
+	if rerr != nil || strings.TrimSpace(string(members)) != strconv.Itoa(os.Getpid()) {
+		return errors.New("the host is not alone in its control group")
+	}
+	if err := os.Mkdir(inside, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := setGroup(inside, groupMembers, strconv.Itoa(os.Getpid())); err != nil {
+		return err
+	}
+	return control(own)
+}
+
+func control(dir string) error { return setGroup(dir, "cgroup.subtree_control", "+memory") }
+
+func setGroup(dir, file, value string) error {
+	return os.WriteFile(filepath.Join(dir, file), []byte(value), 0o644)
+}
+
+// sweep removes the groups that a killed host left, in which nothing runs any more.
+func (g *memoryGroups) sweep() {
+	old, _ := os.ReadDir(g.dir)
+	for _, e := range old {
+		if e.IsDir() {
+			_ = os.Remove(filepath.Join(g.dir, e.Name()))
+		}
+	}
+}
+
+// close removes the host's part of the tree.
+func (g *memoryGroups) close() {
+	g.sweep()
+	_ = os.Remove(g.dir)
+}
+
+// add makes a group for a process.
+func (g *memoryGroups) add(name string, limit int64) (*memoryGroup, error) {
+	g.mu.Lock()
+	g.made++
+	m := &memoryGroup{dir: filepath.Join(g.dir, fmt.Sprintf("%s-%d-%d", name, os.Getpid(), g.made)), files: g.files}
+	g.mu.Unlock()
+	if err := os.Mkdir(m.dir, 0o755); err != nil {
+		return nil, err
+	}
+	if err := setGroup(m.dir, g.files.limit, strconv.FormatInt(limit, 10)); err != nil {
+		return nil, errors.Join(err, os.Remove(m.dir))
+	}
+	for file, value := range g.files.strict {
+		_ = setGroup(m.dir, file, value)
+	}
+	return m, nil
+}
+
+// memoryGroup bounds the memory of one process and of everything that it starts.
+type memoryGroup struct {
+	dir   string
+	files groupFiles
+
+	mu   sync.Mutex
+	gone bool
+	over bool
+}
+
+// join puts this process into the group in dir.
+func joinGroup(dir string) error { return setGroup(dir, groupMembers, "0") }
+
+// occupied tells whether a process is in the group.
+func (m *memoryGroup) occupied() bool {
+	text, err := os.ReadFile(filepath.Join(m.dir, groupMembers))
+	return err == nil && len(text) > 0
+}
+
+// exceeded tells whether the kernel has ended something in the group for its use of memory.
+func (m *memoryGroup) exceeded() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.gone {
+		return m.over
+	}
+	text, _ := os.ReadFile(filepath.Join(m.dir, m.files.events))
+	for line := range strings.Lines(string(text)) {
+		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "oom_kill "); ok && n != "0" {
+			m.over = true
+		}
+	}
+	return m.over
+}
+
+// groupTime is how long the last processes of a group may take to vanish.
+const groupTime = 200 * time.Millisecond
+
+// remove ends what is left in the group and removes it. A group in which the kernel holds a process stays until the next host sweeps it.
+func (m *memoryGroup) remove() {
+	m.exceeded()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.gone {
+		return
+	}
+	m.gone = true
+	if m.files.kill != "" {
+		_ = setGroup(m.dir, m.files.kill, "1")
+	}
+	for late := time.Now().Add(groupTime); os.Remove(m.dir) != nil && time.Now().Before(late); {
+		time.Sleep(5 * time.Millisecond) // the kernel tells nobody
+	}
+}

@@ -1,0 +1,66 @@
+package plugin
+
+import (
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// hinder makes a launcher that is told so start as if on an old kernel.
+func hinder() error {
+	if slices.Contains(os.Args, "old kernel") {
+		return oldKernel()
+	}
+	return nil
+}
+
+// oldKernel makes the calls of Landlock unknown to this thread, as they are to a kernel that was built without it.
+func oldKernel() error {
+	runtime.LockOSThread()
+	const first, last = 444, 446 // landlock_create_ruleset to landlock_restrict_self, everywhere
+	program := []unix.SockFilter{
+		statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, seccompNumber),
+		jump(unix.BPF_JGE, first, 0, 2),
+		jump(unix.BPF_JGT, last, 1, 0),
+		statement(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ERRNO|uint32(unix.ENOSYS)),
+		statement(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW),
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&prog)), 0, 0)
+}
+
+// TestKernelWithoutLandlock has plugins run where it is not needed, with what is missing said, and not where it is.
+func TestKernelWithoutLandlock(t *testing.T) {
+	launcher := append(testLauncher(t), "old kernel")
+	dir := makePack(t, "spy", packOptions{more: spyManifest})
+	s := startContained(t, map[string]string{"actor": dir}, Containment{Launcher: launcher, Secret: []string{"/etc/hosts"}})
+	if got := spied(t, s, map[string]any{"read": []any{"/etc/hosts"}}); got["read /etc/hosts"] != "<nil>" {
+		t.Errorf("nothing cuts its files down, and it reads: %q", got["read /etc/hosts"])
+	}
+	missing := []string{MeasureFiles, MeasureNetwork, MeasureProcesses}
+	for _, m := range s.Containment("spy") {
+		switch {
+		case slices.Contains(missing, m.Name):
+			if m.On || !strings.Contains(m.Detail, "this kernel has no Landlock: function not implemented") {
+				t.Errorf("missing, and it says %+v", m)
+			}
+		case m.Name != MeasureMemory && !m.On: // the manifest asks for no limit of memory
+			t.Errorf("it needs no Landlock: %+v", m)
+		}
+	}
+
+	strict := startContained(t, map[string]string{"actor": dir}, Containment{Launcher: launcher, Required: true, Secret: []string{"/etc/hosts"}})
+	strict.add(Instance{Name: "spy", Plugin: "actor"}, &listener{})
+	const want = `cannot be cut down, and [plugins] containment = "required": this kernel has no Landlock`
+	if got := strict.awaitThat("a refusal", func(st Status) bool { return st.LastError != "" }); got.PID != 0 || !strings.Contains(got.LastError, want) {
+		t.Errorf("it says %+v, want %s", got, want)
+	}
+}

@@ -1,0 +1,53 @@
+package host
+
+import (
+	"context"
+	"time"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// pruneEvery is how often what is past its time is looked for. The first look is that long after the start, which has other things to do.
+const pruneEvery = time.Hour
+
+// keepHouse deletes what is past its time, by the configuration in force, until ctx ends.
+func (h *Host) keepHouse(ctx context.Context) error {
+	tick := time.NewTicker(pruneEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case now := <-tick.C:
+			h.prune(ctx, now)
+		}
+	}
+}
+
+// prune deletes what is past its time now. Trouble is said, and the next look tries again.
+func (h *Host) prune(ctx context.Context, now time.Time) {
+	gone, err := h.store.Prune(ctx, retention(h.current.Load().config.Retention, now))
+	if len(gone) > 0 {
+		h.log.Info("pruned what is past its time", "rows", gone)
+	}
+	if err == nil {
+		err = h.pairings.Prune(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		h.log.Warn("what is past its time is not pruned", "error", err)
+	}
+}
+
+// retention keeps so many whole days besides the one that has begun, so that the budgets of a day never lose a part of it.
+func retention(c config.Retention, now time.Time) store.Retention {
+	upTo := func(days int) time.Time {
+		if days == 0 {
+			return time.Time{}
+		}
+		return now.Add(-time.Duration(days+1) * 24 * time.Hour)
+	}
+	return store.Retention{
+		Results: upTo(c.ResultsDays), Decisions: upTo(c.DecisionsDays), Audit: upTo(c.AuditDays), Usage: upTo(c.UsageDays),
+	}
+}
