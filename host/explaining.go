@@ -12,50 +12,65 @@ import (
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
+var _ gateway.Explains = backend{}
+
 // Explain implements gateway.Explains.
 func (b backend) Explain(ctx context.Context, id string) (explain.Trace, error) {
-	trail, err := b.h.store.Trail(ctx, id)
+	return traceOf(ctx, b.h.store, id)
+}
+
+// ExplainLast implements gateway.Explains.
+func (b backend) ExplainLast(ctx context.Context, channel, conversation string) (explain.Trace, error) {
+	return lastTrace(ctx, b.h.store, channel, conversation)
+}
+
+// ExplainTurn makes the trace of a turn, or of a message by its number, from the store of a host that does not run.
+func ExplainTurn(ctx context.Context, c *config.Config, id string) (t explain.Trace, err error) {
+	err = withTrails(ctx, c, func(trails store.Trails) error { t, err = traceOf(ctx, trails, id); return err })
+	return t, err
+}
+
+// ExplainLast makes the trace of the latest message of a channel's conversation; empty is any.
+func ExplainLast(ctx context.Context, c *config.Config, channel, conversation string) (t explain.Trace, err error) {
+	err = withTrails(ctx, c, func(trails store.Trails) error { t, err = lastTrace(ctx, trails, channel, conversation); return err })
+	return t, err
+}
+
+func withTrails(ctx context.Context, c *config.Config, do func(store.Trails) error) error {
+	r, err := sqlite.OpenReader(ctx, c.Store.Dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(r), r.Close())
+}
+
+// unknown is a store.ErrNotFound in words for people.
+type unknown string
+
+func (u unknown) Error() string { return string(u) }
+
+// Is implements the interface of errors.Is.
+func (u unknown) Is(target error) bool { return target == store.ErrNotFound }
+
+func traceOf(ctx context.Context, trails store.Trails, id string) (explain.Trace, error) {
+	trail, err := trails.Trail(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return explain.Trace{}, unknown(fmt.Sprintf("no turn %.64q is known: the ids of turns are in the log of flynn serve, in the list of approvals and "+
+			"behind \"why\" on the web page; flynn explain --last shows the latest", id))
+	}
 	if err != nil {
 		return explain.Trace{}, err
 	}
 	return explain.New(trail)
 }
 
-var _ gateway.Explains = backend{}
-
-// ExplainTurn makes the trace of a turn, or of a message by its number, of a host that runs as of one that does not.
-func ExplainTurn(ctx context.Context, c *config.Config, id string) (explain.Trace, error) {
-	return explainFrom(ctx, c, func(*sqlite.Reader) (string, error) { return id, nil })
-}
-
-// ExplainLast makes the trace of the latest message of a channel's conversation; empty is any.
-func ExplainLast(ctx context.Context, c *config.Config, channel, conversation string) (explain.Trace, error) {
-	return explainFrom(ctx, c, func(r *sqlite.Reader) (string, error) {
-		row, err := r.LastMessage(ctx, channel, conversation)
-		if errors.Is(err, store.ErrNotFound) {
-			return "", errors.New("there is no message yet that this would be about; flynn explain --last alone shows the latest of all")
-		}
-		return store.MessageID(row.ID), err
-	})
-}
-
-func explainFrom(ctx context.Context, c *config.Config, which func(*sqlite.Reader) (string, error)) (t explain.Trace, err error) {
-	r, err := sqlite.OpenReader(ctx, c.Store.Dir)
-	if err != nil {
-		return t, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	id, err := which(r)
-	if err != nil {
-		return t, err
-	}
-	trail, err := r.Trail(ctx, id)
+func lastTrace(ctx context.Context, trails store.Trails, channel, conversation string) (explain.Trace, error) {
+	row, err := trails.LastMessage(ctx, channel, conversation)
 	if errors.Is(err, store.ErrNotFound) {
-		return t, fmt.Errorf("no turn %.64q is known: the ids of turns are in the log of flynn serve, in the list of approvals and behind \"why\" on "+
-			"the web page; flynn explain --last shows the latest", id)
+		return explain.Trace{}, unknown("there is no message yet that this would be about; flynn explain --last alone shows the latest of all")
 	}
 	if err != nil {
-		return t, err
+		return explain.Trace{}, err
 	}
-	return explain.New(trail)
+	return traceOf(ctx, trails, store.MessageID(row.ID))
 }

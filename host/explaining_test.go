@@ -71,6 +71,9 @@ func TestATurnIsExplainedEverywhere(t *testing.T) {
 	if !strings.Contains(sent, asked.ID) || strings.Contains(sent, "hello") {
 		t.Errorf("the spans of %s are %s", asked.ID, sent)
 	}
+	if last, err := (backend{h}).ExplainLast(ctx, "web", "main"); err != nil || last.Text() != asked.Text() {
+		t.Errorf("the last of the running host: %v\n%s", err, last.Text())
+	}
 	c := h.current.Load().config
 	for name, read := range map[string]func() (explain.Trace, error){
 		"by id": func() (explain.Trace, error) { return ExplainTurn(ctx, c, asked.ID) },

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/flynnhost/flynn/host/explain"
-	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/telemetry"
 )
 
@@ -16,12 +15,4 @@ func (h *Host) newTelemetry() *telemetry.Exporter {
 		Lost:     h.metrics.spanLoss.Inc,
 		Log:      h.log,
 	})
-}
-
-// publish shows an event to those who watch, and has the spans of a turn sent that it ends.
-func (h *Host) publish(e message.Event) {
-	h.broker.publish(e)
-	if e.Kind == message.TurnDone {
-		h.telemetry.Offer(e.Turn)
-	}
 }

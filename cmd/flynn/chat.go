@@ -22,13 +22,11 @@ func chatCommand() *cli.Command {
 			"need an approval unless --approvals says otherwise. On a terminal, /stop ends the running answer and /quit leaves.\n" +
 			"With --json every event is printed as one line.\n\n" +
 			"Exit codes: 0 every line was answered, 1 one was not, or flynn could not be reached, 2 wrong usage, 3 errors in\nthe configuration.",
-		Flags: []cli.Flag{
+		Flags: append(gatewayFlags(),
 			&cli.StringFlag{Name: "conversation", Aliases: []string{"c"}, Value: "main", Usage: "continue the conversation `NAME`"},
-			&cli.StringFlag{Name: "url", Usage: "reach the gateway at `URL` (default: $FLYNN_URL, else [gateway] listen)"},
-			&cli.StringFlag{Name: "token-file", Usage: "read the gateway's token from `FILE` (default: $FLYNN_TOKEN_FILE, else [gateway] token_file)"},
 			&cli.StringFlag{Name: "approvals", Usage: "`HOW` to meet requests for approval: ask, wait or deny (default: ask on a terminal, deny in a pipe)"},
 			&cli.DurationFlag{Name: "timeout", Value: chat.DefaultTimeout, Usage: "give up when a line from a pipe has no answer after `TIME`"},
-		},
+		),
 		Action: runChat,
 	}
 }
@@ -62,6 +60,14 @@ func runChat(ctx context.Context, cmd *cli.Command) error {
 		return nil // Ctrl-C is a way to leave
 	}
 	return err
+}
+
+// gatewayFlags say where the gateway is and who asks; see gatewayAddress.
+func gatewayFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "url", Usage: "reach the gateway at `URL` (default: $FLYNN_URL, else [gateway] listen)"},
+		&cli.StringFlag{Name: "token-file", Usage: "read the token from `FILE` (default: $FLYNN_TOKEN_FILE, else [gateway] token_file)"},
+	}
 }
 
 // gatewayAddress takes what flags and environment leave open from the configuration.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
+	"net/url"
 
 	"github.com/urfave/cli/v3"
 
@@ -14,7 +16,7 @@ func explainCommand() *cli.Command {
 	return &cli.Command{
 		Name: "explain", Usage: "show what became of a message, and who decided what", ArgsUsage: "TURN", Action: explainTurn,
 		Description: "One line for each event of a turn: its messages, the route, each step with model, tokens and cost, each tool call with every restriction\n" +
-			"and its reason, approvals, and the delivery. It is read from what was recorded at the time, of a host that runs as of one that does not.\n" +
+			"and its reason, approvals, and the delivery. It is read from what was recorded at the time, by the running flynn if there is one.\n" +
 			"TURN is the id of a turn, or message/N for a message that none has taken.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "last", Usage: "show the latest message instead"},
@@ -37,10 +39,13 @@ func explainTurn(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	var t explain.Trace
+	read, path := func() (explain.Trace, error) { return host.ExplainTurn(ctx, c, id) }, "/"+(&url.URL{Path: id}).EscapedPath()
 	if last {
-		t, err = host.ExplainLast(ctx, c, channel, conversation)
-	} else {
-		t, err = host.ExplainTurn(ctx, c, id)
+		read = func() (explain.Trace, error) { return host.ExplainLast(ctx, c, channel, conversation) }
+		path = "?" + url.Values{"channel": {channel}, "conversation": {conversation}}.Encode()
+	}
+	if err = askRunning(ctx, c, "/api/v1/turns"+path, nil, &t); errors.Is(err, errNotRunning) {
+		t, err = read()
 	}
 	if err != nil {
 		return err

@@ -19,10 +19,7 @@ func mcpCommand() *cli.Command {
 			"that starts MCP servers runs: flynn mcp --config flynn.toml\n\n" +
 			"The gateway's token gives the owner's rights. Another program gets a token of its own by [clients.NAME] and names its\n" +
 			"file by --token-file. Programs that speak streamable HTTP need none of this: http://LISTEN/mcp.",
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "url", Usage: "reach the gateway at `URL` (default: $FLYNN_URL, else [gateway] listen)"},
-			&cli.StringFlag{Name: "token-file", Usage: "read the token from `FILE` (default: $FLYNN_TOKEN_FILE, else [gateway] token_file)"},
-		},
+		Flags: gatewayFlags(),
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			url, tokenFile, err := gatewayAddress(ctx, cmd)
 			if err != nil {

@@ -12,27 +12,28 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// serveOne is the script command "serve CONFIG": it runs a host to the end of the script, at a free address in place of "127.0.0.1:1" in the
-// configuration.
+// serveOne is the script command "serve CONFIG [FILE...]": it runs a host to the end of the script, at a free address in place of
+// "127.0.0.1:1" in the configuration and in other files.
 func serveOne(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: serve CONFIG")
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: serve CONFIG [FILE...]")
 	}
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	ts.Check(err)
 	address := free.Addr().String()
 	ts.Check(free.Close())
-	path := ts.MkAbs(args[0])
-	text, err := os.ReadFile(path)
-	ts.Check(err)
-	ts.Check(os.WriteFile(path, bytes.ReplaceAll(text, []byte(`"127.0.0.1:1"`), []byte(`"`+address+`"`)), 0o600))
+	for _, name := range args {
+		text, err := os.ReadFile(ts.MkAbs(name))
+		ts.Check(err)
+		ts.Check(os.WriteFile(ts.MkAbs(name), bytes.ReplaceAll(text, []byte(`"127.0.0.1:1"`), []byte(`"`+address+`"`)), 0o600))
+	}
 
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	var errs bytes.Buffer
 	go func() {
 		defer close(ended)
-		run(ctx, []string{"flynn", "--config", path, "serve"}, ts.Getenv, strings.NewReader(""), discard{}, &errs)
+		run(ctx, []string{"flynn", "--config", ts.MkAbs(args[0]), "serve"}, ts.Getenv, strings.NewReader(""), discard{}, &errs)
 	}()
 	ts.Defer(func() { cancel(); <-ended })
 	for deadline := time.After(30 * time.Second); ; {

@@ -187,6 +187,9 @@ type Config struct {
 	Parallel int // turns at work at a time; waiting for a person does not count
 	// Patience is how long who writes over a channel waits for a sandbox without a word. 10 s
 	Patience time.Duration
+	// Ended is told of a turn that is over, of a child's only where it ran in the background: others are over with their parent's
+	// call. It may be nil.
+	Ended func(turn string)
 	// Observe is told how a turn ended and how long it took, for metrics; it may be nil.
 	Observe func(agent string, state store.TurnState, took time.Duration)
 }
@@ -232,6 +235,9 @@ func NewRunner(cfg Config) *Runner {
 	}
 	if cfg.Observe == nil {
 		cfg.Observe = func(string, store.TurnState, time.Duration) {}
+	}
+	if cfg.Ended == nil {
+		cfg.Ended = func(string) {}
 	}
 	if cfg.Full == nil {
 		cfg.Full = func(budget.Level) {}

@@ -59,7 +59,7 @@ func (t *turn) call(ctx context.Context, c model.ToolCall) error {
 	if err := t.permitted(ctx); err != nil {
 		return err
 	}
-	t.publish(message.Event{Kind: message.ToolCall, Call: c.ID, Tool: c.Name, Args: validJSON(c.Args)})
+	t.announce(c)
 	v, err := t.admit(ctx, c)
 	if err != nil {
 		return err
@@ -67,11 +67,9 @@ func (t *turn) call(ctx context.Context, c model.ToolCall) error {
 	if ctx.Err() != nil && !ended(ctx) {
 		return ctx.Err() // policies that are cut off deny; the next process asks them again
 	}
-	t.called(1)
-	start := newToolStart(c, v)
-	t.publishVerdict(start)
+	start := t.judged(c, v)
 	if v.Action != tool.Run {
-		t.result(ToolResult{ToolStart: start, Result: t.cfg.Tools.Run(ctx, v, tool.Call{})})
+		t.result(ToolResult{ToolStart: start, Result: t.refused(ctx, v)})
 		return nil
 	}
 	t.step(store.StepToolStart, start)
@@ -84,6 +82,24 @@ func (t *turn) call(ctx context.Context, c model.ToolCall) error {
 	}
 	t.result(ToolResult{ToolStart: start, Result: res})
 	return t.commit(ctx)
+}
+
+// announce shows a call before anything is decided about it.
+func (t *turn) announce(c model.ToolCall) {
+	t.publish(message.Event{Kind: message.ToolCall, Call: c.ID, Tool: c.Name, Args: validJSON(c.Args)})
+}
+
+// judged counts a call, whatever was decided about it, and shows the decision.
+func (t *turn) judged(c model.ToolCall, v tool.Verdict) ToolStart {
+	t.called(1)
+	start := newToolStart(c, v)
+	t.publishVerdict(start)
+	return start
+}
+
+// refused is the result of a call that may not run.
+func (t *turn) refused(ctx context.Context, v tool.Verdict) tool.Result {
+	return t.cfg.Tools.Run(ctx, v, tool.Call{})
 }
 
 // permitted checks the limits of the turn before a call.

@@ -160,18 +160,10 @@ func (t *turn) helper(parent model.ToolCall) tool.Helper {
 		c := model.ToolCall{ID: fmt.Sprintf("%s/%d", parent.ID, made), Name: name, Args: args}
 		r, err := t.help(ctx, c, pause)
 		if err != nil {
-			return tool.Result{Text: cmp.Or(forPeopleOnly(err), "the call failed inside the host"), IsError: true}
+			return tool.Result{Text: cmp.Or(plainText(err), "the call failed inside the host"), IsError: true}
 		}
 		return r
 	}
-}
-
-// forPeopleOnly is an error's text where it was written to be read, and else nothing.
-func forPeopleOnly(err error) string {
-	if plain, ok := err.(plainError); ok {
-		return string(plain)
-	}
-	return ""
 }
 
 // help decides about one call of a program and runs it if it may run. The decision is committed before. The program's own
@@ -180,14 +172,12 @@ func (t *turn) help(ctx context.Context, c model.ToolCall, pause func() (resume 
 	if err := t.permitted(ctx); err != nil {
 		return tool.Result{}, err
 	}
-	t.publish(message.Event{Kind: message.ToolCall, Call: c.ID, Tool: c.Name, Args: validJSON(c.Args)})
+	t.announce(c)
 	v, err := t.admitAs(ctx, t.rights(), c, thinking{people{t}, pause})
 	if err != nil {
 		return tool.Result{}, err
 	}
-	t.called(1)
-	start := newToolStart(c, v)
-	t.publishVerdict(start)
+	start := t.judged(c, v)
 	if err := t.commit(ctx); err != nil {
 		return tool.Result{}, err
 	}
@@ -195,7 +185,7 @@ func (t *turn) help(ctx context.Context, c model.ToolCall, pause func() (resume 
 	if v.Action == tool.Run {
 		result = t.execute(ctx, v, c)
 	} else {
-		result = t.cfg.Tools.Run(ctx, v, tool.Call{})
+		result = t.refused(ctx, v)
 	}
 	t.session.label(result.Labels)
 	t.publish(message.Event{

@@ -312,6 +312,8 @@ func TestStopEndsDelegates(t *testing.T) {
 
 func TestBackground(t *testing.T) {
 	h := newTeam(t, openStore(t), nil)
+	var ended []string
+	h.runner.cfg.Ended = func(turn string) { h.mu.Lock(); ended = append(ended, turn); h.mu.Unlock() }
 	h.accept("ann", `agent.delegate {"agent":"other","task":"wood","background":true}`)
 	h.work(t.Context()) // the turn
 	id := h.turns()[0].ID
@@ -327,6 +329,9 @@ func TestBackground(t *testing.T) {
 	}
 	h.work(t.Context()) // the child
 	h.work(t.Context()) // what it said
+	if len(ended) != 4 || !slices.Contains(ended, id) {
+		t.Errorf("the turns %q are over, want that of the child %s among four", ended, id)
+	}
 	got := h.texts()
 	if len(got) != 3 || !strings.Contains(got[0], "works on it in the background") || !strings.Contains(got[1], "still at work") ||
 		!strings.Contains(got[2], "heard: [other has done the task") || !strings.Contains(got[2], "other touched wood") {

@@ -53,6 +53,9 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 		t.wakeExtraction()
 	}
 	t.publish(message.Event{Kind: message.TurnDone})
+	if t.lineage == nil || t.row.Background {
+		t.cfg.Ended(t.row.ID)
+	}
 	t.cfg.Observe(t.row.Agent, state, now.Sub(t.row.Started))
 }
 
@@ -102,12 +105,11 @@ func (t *turn) fail(ctx context.Context, cause error) {
 
 // forPeople puts a cause into words that leave out what only the operator should see.
 func forPeople(err error) string {
-	var plain plainError
+	if plain := plainText(err); plain != "" {
+		return plain + "."
+	}
 	var e *model.Error
-	switch {
-	case errors.As(err, &plain):
-		return string(plain) + "."
-	case !errors.As(err, &e):
+	if !errors.As(err, &e) {
 		return "something went wrong inside the host. The operator's log says what."
 	}
 	switch e.Kind {
@@ -119,4 +121,13 @@ func forPeople(err error) string {
 		return "this conversation has grown too long for the model."
 	}
 	return "the model refused the request. The operator's log says why."
+}
+
+// plainText is the text of an error that was written to be read by anybody, and else nothing.
+func plainText(err error) string {
+	var plain plainError
+	if errors.As(err, &plain) {
+		return string(plain)
+	}
+	return ""
 }

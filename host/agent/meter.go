@@ -24,8 +24,8 @@ type Account struct {
 }
 
 // Metered calls a model of a tier. Every model call of the host goes through it: before each attempt the most that it can cost is
-// reserved in the daily budgets of the account. The rows say what was charged, after an error too; the caller commits them
-// together with what came of the call (store.Commit.Usage, or AddUsage outside a turn).
+// reserved in the daily budgets of the account. There is a row for each attempt, also for one that failed and cost nothing; the caller
+// commits them together with what came of the call (store.Commit.Usage, or AddUsage outside a turn).
 func (r *Runner) Metered(ctx context.Context, gen *Generation, account Account, tier string, req model.Request, emit func(model.Delta)) (
 	model.Response, []store.Usage, error) {
 	m := &meter{runner: r, gen: gen, account: account}
@@ -91,9 +91,6 @@ func (m *meter) Leave(a model.Attempt, u model.Usage, err error) {
 		day = m.room.Day()
 	}
 	m.settle(amount(u))
-	if err != nil && u == (model.Usage{}) {
-		return // nobody charged for it
-	}
 	row := store.Usage{
 		At: a.Start.UTC(), Day: day, Turn: m.account.Turn, Step: m.account.Step, Session: m.account.Session, Sender: m.account.Sender,
 		Agent: m.account.Agent, Task: m.account.Task, Tier: a.Tier, Provider: a.Provider, Model: a.Model, Attempt: a.Number,

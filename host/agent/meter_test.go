@@ -180,6 +180,7 @@ func TestUsageRows(t *testing.T) {
 		}
 	}
 	want := []string{
+		`1 default/large "auth" 0+0+0 0`,
 		`1 fast/small "" 7+3+2 0`,
 		`4 default/large "stream_cut" 30+0+4 70000`,
 		`4 fast/small "" 10+0+1 0`,

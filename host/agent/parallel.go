@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/flynnhost/flynn/host/decisionlog"
-	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
@@ -83,13 +82,11 @@ func (l *looks) begin(c model.ToolCall) (bool, error) {
 		l.pending.Decisions = append(l.pending.Decisions, decisionlog.Rows(l.cfg.Now(), v.Records)...)
 		return false, nil
 	}
-	l.publish(message.Event{Kind: message.ToolCall, Call: c.ID, Tool: c.Name, Args: validJSON(c.Args)})
+	l.announce(c)
 	l.decided(c, v)
-	l.called(1)
-	start := newToolStart(c, v)
-	l.publishVerdict(start)
+	start := l.judged(c, v)
 	if v.Action != tool.Run {
-		l.result(ToolResult{ToolStart: start, Result: l.cfg.Tools.Run(l.ctx, v, tool.Call{})})
+		l.result(ToolResult{ToolStart: start, Result: l.refused(l.ctx, v)})
 		return true, nil
 	}
 	for l.running == maxSideBySide {

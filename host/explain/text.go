@@ -165,7 +165,7 @@ func (p *printer) attempts(depth int, list []Attempt) {
 		if a.Failure != "" {
 			result = "failed: " + a.Failure
 		}
-		p.line(a.At, depth, "attempt %d at %s/%s (tier %s): %s", a.Number, a.Provider, a.Model, a.Tier,
+		p.line(a.At, depth, "attempt %d at %s: %s", a.Number, name(Step{Provider: a.Provider, Model: a.Model, Tier: a.Tier}),
 			words(result, a.Task, tokens(a.Tokens), "$"+dollars(a.CostUSD)))
 	}
 }

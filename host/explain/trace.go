@@ -80,7 +80,7 @@ type Step struct {
 	Error    string     `json:"error,omitempty"`
 	Tokens   Tokens     `json:"tokens"`
 	CostUSD  float64    `json:"cost_usd"`
-	Attempts []Attempt  `json:"attempts,omitempty"` // those that were charged
+	Attempts []Attempt  `json:"attempts,omitempty"` // with those that failed
 	Calls    []ToolCall `json:"calls,omitempty"`
 }
 
@@ -93,7 +93,7 @@ type Tokens struct {
 	Estimated  bool  `json:"estimated,omitempty"`
 }
 
-// Attempt is one attempt at a model call that was charged.
+// Attempt is one attempt at a model call. One that failed may have cost nothing.
 type Attempt struct {
 	At       time.Time `json:"at"` // its begin
 	Task     string    `json:"task,omitempty"`

@@ -11,7 +11,9 @@ import (
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the client has gone, if it fails
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false) // it is no HTML, and what it quotes is to arrive as it is
+	_ = enc.Encode(v)        // the client has gone, if it fails
 }
 
 // writeError answers {"code","message"}, like the socket's error frame.

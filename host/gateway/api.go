@@ -92,6 +92,7 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("POST /api/v1/resume", s.authorized(s.halt(false)))
 	mux.Handle("GET /api/v1/usage", s.authorized(s.usage))
 	mux.Handle("GET /api/v1/turns/{id...}", s.authorized(s.explain))
+	mux.Handle("GET /api/v1/turns", s.authorized(s.explainLast))
 	mux.Handle("POST /api/v1/tools/judge", s.authorized(s.judge))
 	mux.Handle("GET /api/v1/plugins", s.authorized(s.plugins(s.listPlugins)))
 	mux.Handle("GET /api/v1/plugins/{instance}/logs", s.authorized(s.plugins(s.pluginLogs)))

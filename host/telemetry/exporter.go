@@ -115,7 +115,11 @@ func sleep(ctx context.Context, d time.Duration) bool {
 func (e *Exporter) send(ctx context.Context, turn string) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	spans, err := e.gather(ctx, turn, turn, maxDepth)
+	first, err := e.first(ctx, turn)
+	if err != nil {
+		return err
+	}
+	spans, err := e.gather(ctx, turn, first, maxDepth)
 	if err != nil || len(spans) == 0 {
 		return err
 	}
@@ -140,13 +144,25 @@ func (e *Exporter) send(ctx context.Context, turn string) error {
 	return nil
 }
 
-// gather makes the spans of a turn and of those that it has delegated. One that still runs, in the background, is left out.
+// first is the turn that a trace is about: of one in the background that for which it works, at the top.
+func (e *Exporter) first(ctx context.Context, turn string) (string, error) {
+	for range maxDepth {
+		t, err := e.cfg.Trace(ctx, turn)
+		if err != nil || t.Parent == "" {
+			return turn, err
+		}
+		turn = t.Parent
+	}
+	return turn, nil
+}
+
+// gather makes the spans of a turn and of those that it has delegated. Those in the background are sent when they end themselves.
 func (e *Exporter) gather(ctx context.Context, turn, first string, depth int) ([]span, error) {
 	t, err := e.cfg.Trace(ctx, turn)
 	if err != nil {
 		return nil, err
 	}
-	if t.Ended.IsZero() {
+	if t.Ended.IsZero() || t.Background && depth < maxDepth {
 		return nil, nil
 	}
 	spans := spansOf(t, first)

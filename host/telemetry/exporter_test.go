@@ -43,6 +43,10 @@ func traces(_ context.Context, id string) (explain.Trace, error) {
 		t.Deliveries = []explain.Delivery{{Channel: "irc", State: "sent", Attempts: 1, Text: "secret answer"}}
 	case "t2":
 		t.Agent, t.Parent, t.ParentCall, t.State, t.Started, t.Ended = "other", "t1", "c1", "failed", at(420), at(700)
+	case "behind":
+		t.Agent, t.Parent, t.ParentCall, t.Background, t.Ended = "slow", "t1", "c1", true, at(5000)
+	case "t1-behind":
+		t.Steps = []explain.Step{{Seq: 1, At: at(300), Calls: []explain.ToolCall{{ID: "c1", Tool: "agent.delegate", Verdict: "run", Child: "behind"}}}}
 	case "running":
 		t.Ended = time.Time{}
 	default:
@@ -91,6 +95,35 @@ func start(t *testing.T, e *Exporter) {
 		}
 	}()
 	t.Cleanup(func() { stop(); <-done })
+}
+
+// What ran in the background is sent when it ends, as a part of the trace that it began in, and only then.
+func TestSpansOfTheBackground(t *testing.T) {
+	c := newCollector(t)
+	e := New(Config{Endpoint: func() string { return c.URL }, Trace: traces, Settle: -1})
+	start(t, e)
+	sent := func(turn string) []span {
+		e.Offer(turn)
+		got := <-c.got
+		<-c.bodies
+		return got.ResourceSpans[0].ScopeSpans[0].Spans
+	}
+	find := func(spans []span, name string) (found span) {
+		for _, s := range spans {
+			if s.Name == name {
+				found = s
+			}
+		}
+		return found
+	}
+	first, behind := sent("t1"), sent("behind")
+	call, child := find(first, "execute_tool agent.delegate"), find(behind, "invoke_agent slow")
+	if child.SpanID == "" || child.ParentID != call.SpanID || child.TraceID != call.TraceID {
+		t.Errorf("the child's span is %+v, its call's %+v", child, call)
+	}
+	if again := find(sent("t1-behind"), "invoke_agent slow"); again.SpanID != "" {
+		t.Errorf("it is sent with its parent too: %+v", again)
+	}
 }
 
 func TestSpans(t *testing.T) {

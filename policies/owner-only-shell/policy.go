@@ -18,7 +18,7 @@ func init() { policy.Tool(restrict) }
 func main() {}
 
 func restrict(f policy.ToolFacts) policy.Restriction {
-	if f.Effect() != "execute" && !globsOf("tools").match(f.Tool()) || globsOf("roles").match(f.Role()) {
+	if f.Effect() != "execute" && !policy.ParseGlobs(setting("tools")).Match(f.Tool()) || policy.ParseGlobs(setting("roles")).Match(f.Role()) {
 		return policy.Restriction{}
 	}
 	r := policy.Restriction{Rule: ruleNotOwner, Reason: "only for " + setting("roles") + ": " + f.Tool()}

@@ -23,7 +23,7 @@ func main() {}
 
 func restrict(f policy.ToolFacts) policy.Restriction {
 	how := setting(f.Effect())
-	if how == "none" || globsOf("free_tools").match(f.Tool()) {
+	if how == "none" || policy.ParseGlobs(setting("free_tools")).Match(f.Tool()) {
 		return policy.Restriction{}
 	}
 	label := untrusted(f)
@@ -47,9 +47,9 @@ func restrict(f policy.ToolFacts) policy.Restriction {
 
 // untrusted is the first label of the session that is on the list of what is not trusted, and not on the list of what is.
 func untrusted(f policy.ToolFacts) string {
-	doubted, trusted := globsOf("untrusted"), globsOf("trusted")
+	doubted, trusted := policy.ParseGlobs(setting("untrusted")), policy.ParseGlobs(setting("trusted"))
 	for label := range f.Labels().All() {
-		if doubted.match(label) && !trusted.match(label) {
+		if doubted.Match(label) && !trusted.Match(label) {
 			return label
 		}
 	}

@@ -32,4 +32,9 @@ func (b *Backend) Explain(_ context.Context, id string) (explain.Trace, error) {
 	}, nil
 }
 
+// ExplainLast implements gateway.Explains.
+func (b *Backend) ExplainLast(ctx context.Context, channel, conversation string) (explain.Trace, error) {
+	return b.Explain(ctx, "last of "+channel+":"+conversation)
+}
+
 var _ gateway.Explains = (*Backend)(nil)

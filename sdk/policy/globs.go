@@ -1,13 +1,9 @@
-package main
+package policy
 
-import (
-	"strings"
+import "strings"
 
-	"github.com/flynnhost/flynn/sdk/policy"
-)
-
-// globs is a list of Flynn's globs. The usual ones, a text with nothing but a star behind it, cost no call of the host.
-type globs []glob
+// Globs is a list of Flynn's globs. The usual ones, a text with nothing but a star behind it, cost no call of the host.
+type Globs []glob
 
 type glob struct {
 	start string // what it is without a star at its end
@@ -15,10 +11,10 @@ type glob struct {
 	other string // the whole glob, where it is of another form
 }
 
-// globsOf reads a setting: globs with blanks between them.
-func globsOf(key string) globs {
-	var list globs
-	for word := range strings.FieldsSeq(setting(key)) {
+// ParseGlobs reads globs with blanks between them, as a policy's data has them.
+func ParseGlobs(text string) Globs {
+	var list Globs
+	for word := range strings.FieldsSeq(text) {
 		start, open := strings.CutSuffix(word, "*")
 		if strings.ContainsAny(start, "*?[]{}!#") {
 			list = append(list, glob{other: word})
@@ -29,12 +25,12 @@ func globsOf(key string) globs {
 	return list
 }
 
-// match reports whether a text fits one of them. One that means nothing fails the policy, which denies the call.
-func (list globs) match(text string) bool {
+// Match reports whether a text fits one of them. One that means nothing fails the policy, which denies the call.
+func (list Globs) Match(text string) bool {
 	for _, g := range list {
 		switch {
 		case g.other != "":
-			if policy.Glob(g.other, text) {
+			if Glob(g.other, text) {
 				return true
 			}
 		case text == g.start || g.open && strings.HasPrefix(text, g.start):
