@@ -177,7 +177,7 @@ func BenchmarkFanIn(b *testing.B) {
 		}
 		fair(b, bin)
 	}
-	fmt.Println("The rival is one channel beside 20: no host of measured-peers was found here to be run; what theirs are like alone is in its tables.")
+	fmt.Println("What 20 channels cost is held against one. Another host beside this one: just bench turnbench, with FLYNN_BENCH_PICOCLAW.")
 }
 
 // talk prints the rows of one number of channels.

@@ -54,7 +54,7 @@ func BenchmarkFigures(b *testing.B) {
 	if err := w.Flush(); err != nil {
 		b.Fatal(err)
 	}
-	fmt.Println("No host of measured-peers runs a channel as a process of its own: the last row is how theirs are built.")
+	fmt.Println("No other host that we have measured runs a channel as a process of its own: the last row is how theirs are built.")
 }
 
 func (f figures) print(w *tabwriter.Writer, name string) {
