@@ -236,11 +236,3 @@ func sessionDelete(ctx context.Context, cmd *cli.Command) error {
 	}
 	return noSession(key, err)
 }
-
-func changeSessions(ctx context.Context, cmd *cli.Command, do func(store.Archive) error) error {
-	cfg, err := loadConfig(ctx, cmd)
-	if err != nil {
-		return err
-	}
-	return host.ChangeSessions(ctx, cfg, do)
-}

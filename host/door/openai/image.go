@@ -21,7 +21,7 @@ const (
 func decodeImage(url string) (door.File, error) {
 	rest, ok := strings.CutPrefix(url, "data:")
 	if !ok {
-		return door.File{}, errors.New("an image is taken as a data: URL alone; send data:image/png;base64,...")
+		return door.File{}, errors.New("an image is taken as a data: URL alone; send data:image/png;base64,DATA")
 	}
 	kind, encoded, ok := strings.Cut(rest, ";base64,")
 	if kind == "image/jpg" { // many write it so
@@ -29,7 +29,7 @@ func decodeImage(url string) (door.File, error) {
 	}
 	switch {
 	case !ok || !slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, kind):
-		return door.File{}, fmt.Errorf("an image is data:TYPE;base64,... of the type image/png, image/jpeg, image/gif or image/webp, not %.40q", kind)
+		return door.File{}, fmt.Errorf("an image is data:TYPE;base64,DATA of the type image/png, image/jpeg, image/gif or image/webp, not %.40q", kind)
 	case len(encoded) > base64.StdEncoding.EncodedLen(maxImage):
 		return door.File{}, fmt.Errorf("an image has more than %d bytes", maxImage)
 	}
