@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -28,6 +29,7 @@ type report struct {
 // the plugin. It returns only with an error.
 func Contain() error {
 	runtime.LockOSThread() // privileges belong to a thread, and this one becomes the plugin
+	debug.SetGCPercent(-1) // a thread of the collector's could not be made any more when memory is bounded
 	var c cell
 	if err := json.Unmarshal([]byte(os.Getenv(cellEnv)), &c); err != nil {
 		return fmt.Errorf("hold a plugin in: %s is for the host alone: %w", cellEnv, err)
@@ -74,7 +76,8 @@ func lacking(measures []Measure, anyPort bool) string {
 // enforce takes every measure. What it returns was looked at afterwards, from inside. The order is that in which a process can lose
 // what it needs for the next.
 func (c cell) enforce() []Measure {
-	out := []Measure{c.memory(), c.descriptors(), c.core()}
+	grouped := c.group()
+	out := []Measure{c.descriptors(), c.core()}
 	there := slices.DeleteFunc(slices.Clone(c.Secret), func(name string) bool {
 		_, err := os.Stat(name)
 		return err != nil
@@ -87,7 +90,8 @@ func (c cell) enforce() []Measure {
 	}
 	out = append(out, c.processes(abi))
 	filter := filterSockets(c.reach())
-	return append(out, c.network(abi, filter), c.sockets(filter, view), c.files(abi, there, view)) // files last: the others look into /proc
+	out = append(out, c.network(abi, filter), c.sockets(filter, view), c.files(abi, there, view)) // files after what looks into /proc
+	return append(out, c.memory(grouped))
 }
 
 // limit sets a resource limit and reads it back.
@@ -112,12 +116,17 @@ func (c cell) descriptors() Measure {
 
 func (c cell) core() Measure { return limit(MeasureCore, unix.RLIMIT_CORE, 0, "none") }
 
-// memory bounds the process by a control group where the host may make one, and by a resource limit.
-func (c cell) memory() Measure {
-	grouped := errors.New(c.NoGroup)
-	if c.Group != "" {
-		grouped = joinGroup(c.Group)
+// group puts the process into its control group, or says why it is in none.
+func (c cell) group() error {
+	if c.Group == "" {
+		return errors.New(c.NoGroup)
 	}
+	return joinGroup(c.Group)
+}
+
+// memory bounds the process by its control group, and by a resource limit: that is the plugin's, and may be less than what this program
+// has already.
+func (c cell) memory(grouped error) Measure {
 	var m Measure
 	if c.Memory > 0 {
 		most := uint64(c.Memory) + memorySlack
