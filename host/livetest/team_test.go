@@ -69,7 +69,7 @@ func TestTeamExample(t *testing.T) {
 	eve.send("PRIVMSG flynn :hello")
 	code := regexp.MustCompile(`\b[A-Z0-9]{4}-?[A-Z0-9]{4}\b`).FindString(eve.await("PRIVMSG eve ", patience))
 	ann.send("PRIVMSG #lounge :flynn: /pair " + code)
-	ann.await("lounge:eve", patience)
+	ann.await("Let in as guest", patience)
 	eve.send("PRIVMSG flynn :hello again")
 	eve.await("You said: hello again", patience)
 }
