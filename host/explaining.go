@@ -25,23 +25,13 @@ func (b backend) ExplainLast(ctx context.Context, channel, conversation string) 
 }
 
 // ExplainTurn makes the trace of a turn, or of a message by its number, from the store of a host that does not run.
-func ExplainTurn(ctx context.Context, c *config.Config, id string) (t explain.Trace, err error) {
-	err = withTrails(ctx, c, func(trails store.Trails) error { t, err = traceOf(ctx, trails, id); return err })
-	return t, err
+func ExplainTurn(ctx context.Context, c *config.Config, id string) (explain.Trace, error) {
+	return read(ctx, c, func(r *sqlite.Reader) (explain.Trace, error) { return traceOf(ctx, r, id) })
 }
 
 // ExplainLast makes the trace of the latest message of a channel's conversation; empty is any.
-func ExplainLast(ctx context.Context, c *config.Config, channel, conversation string) (t explain.Trace, err error) {
-	err = withTrails(ctx, c, func(trails store.Trails) error { t, err = lastTrace(ctx, trails, channel, conversation); return err })
-	return t, err
-}
-
-func withTrails(ctx context.Context, c *config.Config, do func(store.Trails) error) error {
-	r, err := sqlite.OpenReader(ctx, c.Store.Dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(r), r.Close())
+func ExplainLast(ctx context.Context, c *config.Config, channel, conversation string) (explain.Trace, error) {
+	return read(ctx, c, func(r *sqlite.Reader) (explain.Trace, error) { return lastTrace(ctx, r, channel, conversation) })
 }
 
 // unknown is a store.ErrNotFound in words for people.

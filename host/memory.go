@@ -54,13 +54,8 @@ func forget(ctx context.Context, s store.Memory, f gateway.Forget) ([]store.Note
 }
 
 // Notes reads what agents remember from the store of a host that may be running.
-func Notes(ctx context.Context, c *config.Config, q store.NoteQuery) (_ []store.Note, err error) {
-	r, err := sqlite.OpenReader(ctx, c.Store.Dir)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	return r.SearchNotes(ctx, q)
+func Notes(ctx context.Context, c *config.Config, q store.NoteQuery) ([]store.Note, error) {
+	return read(ctx, c, func(r *sqlite.Reader) ([]store.Note, error) { return r.SearchNotes(ctx, q) })
 }
 
 // ForgetAtRest deletes notes from the store of a host that does not run.

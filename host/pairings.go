@@ -159,11 +159,9 @@ func accessEntry(p store.Pairing, roles *route.Roles) gateway.AccessEntry {
 }
 
 // RolesAtRest are the roles of a configuration and of the pairings that its store has, whether a host runs or not.
-func RolesAtRest(ctx context.Context, c *config.Config) (roles *route.Roles, err error) {
-	r, err := sqlite.OpenReader(ctx, c.Store.Dir)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := r.ListPairings(ctx)
-	return route.NewRoles(c.Access).WithClients(c.Clients).With(pairing.RolesOf(rows)), errors.Join(err, r.Close())
+func RolesAtRest(ctx context.Context, c *config.Config) (*route.Roles, error) {
+	return read(ctx, c, func(r *sqlite.Reader) (*route.Roles, error) {
+		rows, err := r.ListPairings(ctx)
+		return route.NewRoles(c.Access).WithClients(c.Clients).With(pairing.RolesOf(rows)), err
+	})
 }

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -77,22 +76,18 @@ func (b backend) Schedules(ctx context.Context) ([]gateway.ScheduleStatus, error
 
 // SchedulesAtRest tells how the schedules of a configuration are while no host runs.
 func SchedulesAtRest(ctx context.Context, c *config.Config) ([]gateway.ScheduleStatus, error) {
-	r, err := sqlite.OpenReader(ctx, c.Store.Dir)
-	if err != nil {
-		return nil, err
-	}
-	list, err := schedule.AtRest(ctx, r, scheduled(c), time.Now())
-	return scheduleStatuses(list), errors.Join(err, r.Close())
+	return read(ctx, c, func(r *sqlite.Reader) ([]gateway.ScheduleStatus, error) {
+		list, err := schedule.AtRest(ctx, r, scheduled(c), time.Now())
+		return scheduleStatuses(list), err
+	})
 }
 
 // ScheduleRunsAtRest are the last runs of a schedule, latest first, whether a host runs or not.
 func ScheduleRunsAtRest(ctx context.Context, c *config.Config, name string, limit int) ([]gateway.ScheduleRun, error) {
-	r, err := sqlite.OpenReader(ctx, c.Store.Dir)
-	if err != nil {
-		return nil, err
-	}
-	runs, err := r.ScheduleRuns(ctx, name, limit)
-	return scheduleRuns(runs), errors.Join(err, r.Close())
+	return read(ctx, c, func(r *sqlite.Reader) ([]gateway.ScheduleRun, error) {
+		runs, err := r.ScheduleRuns(ctx, name, limit)
+		return scheduleRuns(runs), err
+	})
 }
 
 func scheduleStatuses(list []schedule.Status) []gateway.ScheduleStatus {

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/shadowlog"
@@ -11,11 +10,6 @@ import (
 )
 
 // ShadowReports reads what shadow policies would have changed, beside a host that may be running.
-func ShadowReports(ctx context.Context, c *config.Config, f store.ShadowFilter, examples int) (reports []shadowlog.Report, err error) {
-	log, err := sqlite.OpenReader(ctx, c.Store.Dir)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	return shadowlog.Reports(ctx, log, f, examples)
+func ShadowReports(ctx context.Context, c *config.Config, f store.ShadowFilter, examples int) ([]shadowlog.Report, error) {
+	return read(ctx, c, func(r *sqlite.Reader) ([]shadowlog.Report, error) { return shadowlog.Reports(ctx, r, f, examples) })
 }
