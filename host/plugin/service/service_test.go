@@ -442,6 +442,16 @@ func TestStreamsEndWithTheProcess(t *testing.T) {
 	if _, err := hook.Recv(); err != nil {
 		t.Fatal(err)
 	}
+	waitFor(t, func() bool { // the media are admitted too
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for g := range r.guests {
+			if len(g.mediaSlots) == 1 {
+				return true
+			}
+		}
+		return false
+	})
 	revoke()
 	if _, err := hook.Recv(); code(err) != codes.Aborted {
 		t.Errorf("the webhook: %v", err)
