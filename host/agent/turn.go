@@ -144,10 +144,11 @@ func (t *turn) loop(ctx context.Context) (string, error) {
 		if err := t.within(ctx); err != nil {
 			return "", err
 		}
-		if err := t.fit(ctx); err != nil {
+		req, err := t.fit(ctx)
+		if err != nil {
 			return "", err
 		}
-		answer, err := t.ask(ctx)
+		answer, err := t.ask(ctx, req)
 		if err != nil {
 			return "", err
 		}
