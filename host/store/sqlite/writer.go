@@ -22,8 +22,12 @@ type writer struct {
 	gone chan struct{} // closed: nothing will be answered any more
 	done sync.WaitGroup
 
-	// stmts are prepared on conn by text; only the writer's goroutine touches them.
+	// Only the writer's goroutine touches these. stmts are prepared on conn by text; over is called when the transaction under
+	// way is over, however it ended.
 	stmts map[string]*sql.Stmt
+	over  []func()
+
+	places knownPlaces
 }
 
 // op is one atomic write. do may be called a second time, after a rollback, and then only that call counts.
@@ -110,6 +114,10 @@ func (w *writer) commit(group []*op) {
 	if err != nil {
 		err = fmt.Errorf("commit to the store: %w", err)
 	}
+	for _, f := range w.over {
+		f()
+	}
+	w.over = w.over[:0]
 	for i, o := range group {
 		if err != nil {
 			errs[i] = err
