@@ -225,6 +225,14 @@ func (t *turn) commit(ctx context.Context) error {
 	}
 }
 
+// commitSteps is commit where there are steps that are not committed yet.
+func (t *turn) commitSteps(ctx context.Context) error {
+	if len(t.pending.Steps) == 0 {
+		return nil
+	}
+	return t.commit(ctx)
+}
+
 func (t *turn) publish(e message.Event) {
 	if t.lineage != nil {
 		t.shown(e)
