@@ -58,10 +58,11 @@ func quarters[T string | ~[]byte](text T) int {
 		n -= letters(uint64(text[i]) | uint64(text[i+1])<<8 | uint64(text[i+2])<<16 | uint64(text[i+3])<<24 |
 			uint64(text[i+4])<<32 | uint64(text[i+5])<<40 | uint64(text[i+6])<<48 | uint64(text[i+7])<<56)
 	}
+	var rest uint64 // a zero byte is no letter
 	for ; i < len(text); i++ {
-		n -= letters(uint64(text[i]))
+		rest = rest<<8 | uint64(text[i])
 	}
-	return n
+	return n - letters(rest)
 }
 
 // letters counts those of eight bytes that are an ASCII letter or a space. A byte's highest bit tells the outcome of a comparison: with
@@ -126,7 +127,10 @@ func (c *Counts) learn(model string, rough int, u Usage) {
 func countKey(cfg config.Model) string { return cfg.Provider + " " + cfg.BaseURL + " " + cfg.Model }
 
 // count is a cautious guess at the tokens of a request.
-func (t *tier) count(req Request) int { return scaled(Rough(req), t.counts.scale(countKey(t.cfg))) }
+func (t *tier) count(req Request) int { return t.scaled(Rough(req)) }
+
+// scaled makes a count for the tier's model of what Rough guesses.
+func (t *tier) scaled(rough int) int { return scaled(rough, t.counts.scale(countKey(t.cfg))) }
 
 func scaled(rough int, scale float64) int { return int(math.Ceil(float64(rough) * scale)) }
 
