@@ -141,7 +141,7 @@ func (h *Host) try(ctx context.Context, units []*unit, name, version string) err
 	}
 	defer p.close()
 	for _, u := range units {
-		if err := h.fits(p.manifest, u.instance); err != nil {
+		if err := h.fits(p, u.instance); err != nil {
 			return err
 		}
 	}

@@ -49,7 +49,7 @@ type Config struct {
 	Log      *slog.Logger
 
 	// Where says where the setting of an instance stands, such as "flynn.toml:12: "; nil says nothing.
-	Where func(kind Kind, instance, path string) string
+	Where func(kind Kind, instance string, key []string) string
 	// OnState is called with every change of an instance's state, one at a time per instance. It must not block.
 	OnState func(Status)
 	// OnCall is called after every call to a plugin. It must not block.
