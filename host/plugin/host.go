@@ -134,7 +134,7 @@ func New(c Config) (*Host, error) {
 // Run supervises all instances, those that are added later included. When ctx ends it stops them, side by side, and returns
 // when every process is gone.
 func (h *Host) Run(ctx context.Context) error {
-	release, err := claimRunDir(h.config.RunDir)
+	release, err := claimRunDir(h.config.RunDir, h.log)
 	if err != nil {
 		return err
 	}

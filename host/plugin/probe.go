@@ -77,7 +77,7 @@ func (t *Probe) start(ctx context.Context, c ProbeConfig) (process, error) {
 	if c.Bare {
 		h.lookupEnv = func(string) (string, bool) { return "", false }
 	}
-	release, err := claimRunDir(h.config.RunDir)
+	release, err := claimRunDir(h.config.RunDir, h.log)
 	if err != nil {
 		return nil, err
 	}
