@@ -250,7 +250,7 @@ func pluginLogs(ctx context.Context, cmd *cli.Command) error {
 			return err
 		}
 		for _, l := range lines {
-			if gone := l.Seq - last - 1; last > 0 && gone > 0 {
+			if gone := missed(last, l.Seq); gone > 0 {
 				out.warn("%d lines came too fast and are gone", gone)
 			}
 			last = l.Seq
@@ -267,6 +267,15 @@ func pluginLogs(ctx context.Context, cmd *cli.Command) error {
 			return nil
 		}
 	}
+}
+
+// missed is how many lines were between two that follow each other here; last is 0 before the first one, and the numbers begin anew with
+// each host.
+func missed(last, now uint64) uint64 {
+	if last == 0 || now <= last {
+		return 0
+	}
+	return now - last - 1
 }
 
 func showLine(out *output, l gateway.PluginLine) error {
