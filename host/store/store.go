@@ -29,6 +29,7 @@ type Store interface {
 	Children
 	Places
 	Archive
+	Leftovers
 	Halts
 	Outbox
 	Drafts
