@@ -240,6 +240,13 @@ type Outbox interface {
 	Replies(ctx context.Context, turn string) ([]OutboxRow, error)
 }
 
+// Settler is an Outbox that can take its time.
+type Settler interface {
+	// SettleOutbox is SetOutbox for what would do no harm if it were lost. It may wait some milliseconds for other writes, to be
+	// committed with them.
+	SettleOutbox(ctx context.Context, row OutboxRow) error
+}
+
 // ApprovalState is the life of an approval.
 type ApprovalState string
 

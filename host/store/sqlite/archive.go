@@ -77,6 +77,7 @@ func presentEpoch(w *writer, key string) error {
 	if epoch == 1 {
 		return nil
 	}
+	w.over = append(w.over, func() { w.places.changed(place) })
 	return w.exec(`INSERT INTO places (key, epoch, began, why, agent, tier) VALUES (?, ?, 0, '', '', '')
 		ON CONFLICT (key) DO UPDATE SET epoch = excluded.epoch`, place, epoch)
 }

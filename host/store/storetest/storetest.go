@@ -337,7 +337,12 @@ func outboxLife(t *testing.T, open Opener) {
 	}
 	equal(t, "row", rows[0], row)
 	row.State, row.PlatformIDs = store.OutboxSent, []string{"m1", "m2"}
-	check(t, s.SetOutbox(t.Context(), row))
+	set := s.SetOutbox
+	if by, ok := s.(store.Settler); ok {
+		set = by.SettleOutbox
+	}
+	check(t, set(t.Context(), row))
+	wantErr(t, set(t.Context(), row), store.ErrConflict)
 	row.State = store.OutboxPending
 	wantErr(t, s.SetOutbox(t.Context(), row), store.ErrConflict)
 	sent := must[[]store.OutboxRow](t)(s.Replies(t.Context(), "t1"))
