@@ -214,3 +214,16 @@ func (s Source) isolation() string {
 	}
 	return IsolationWarm
 }
+
+// Times are limits with n times the room for all but what the policy asks of the host, up to the bounds. They are for a build of a policy
+// that takes longer to the same answer.
+func (l Limits) Times(n int64) Limits {
+	l = l.withDefaults()
+	return Limits{
+		Fuel:      min(l.Fuel, maxFuel/n) * n,
+		Memory:    min(l.Memory, maxMemory/n) * n,
+		Depth:     int(min(int64(l.Depth), maxDepth/n) * n),
+		HostCalls: l.HostCalls,
+		Wall:      maxWall,
+	}
+}

@@ -21,8 +21,10 @@ import (
 
 // Source is what a module says of its source.
 type Source struct {
-	names map[int]string // of functions
-	rows  []row          // by address
+	names   map[int]string // of functions
+	rows    []row          // by address
+	listed  bool           // each row is of its line and nothing else, so that a report counts lines instead of blocks
+	dropped []meter.Block  // of a listing, but not of the module
 }
 
 // row gives a stretch of code, by its offsets in the code section, to a line.
