@@ -219,11 +219,14 @@ func (s Source) isolation() string {
 // that takes longer to the same answer.
 func (l Limits) Times(n int64) Limits {
 	l = l.withDefaults()
+	times := func(v, bound int64) int64 {
+		if v > bound/n {
+			return bound
+		}
+		return v * n
+	}
 	return Limits{
-		Fuel:      min(l.Fuel, maxFuel/n) * n,
-		Memory:    min(l.Memory, maxMemory/n) * n,
-		Depth:     int(min(int64(l.Depth), maxDepth/n) * n),
-		HostCalls: l.HostCalls,
-		Wall:      maxWall,
+		Fuel: times(l.Fuel, maxFuel), Memory: times(l.Memory, maxMemory), Depth: int(times(int64(l.Depth), maxDepth)),
+		HostCalls: l.HostCalls, Wall: maxWall,
 	}
 }

@@ -26,17 +26,17 @@ import (
 // roomOfLines is how many times the limits of the module the second one gets: without the optimiser it takes longer.
 const roomOfLines = 20
 
-// coverLines puts the coverage of lines into a report. Without, the note says why.
+// coverLines puts the coverage of lines into a report, whose blocks stay those of the module that ships. Without, the note says why.
 func (p *loaded) coverLines(ctx context.Context, dir string, only *regexp.Regexp, shipped []CaseResult, report *cover.Report) error {
 	exact, err := p.goLines(ctx, dir, only, shipped)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		report.Note = "lines are told apart by calls only: " + strings.ReplaceAll(err.Error(), "\n", " ")
+		report.Note = "lines are told apart by calls and branches only: " + strings.ReplaceAll(err.Error(), "\n", " ")
 		return nil
 	}
-	exact.Module = report.Module
+	exact.Total, exact.Module = report.Total, report.Module
 	*report = exact
 	return nil
 }

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/flynnhost/flynn/host/policy"
 )
 
 // linesPolicy is a policy that has every kind of statement, with cases.
@@ -221,5 +223,12 @@ func TestSameConduct(t *testing.T) {
 		if err := sameConduct(c.a, c.b); (err == nil) != c.same {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestRoomierLimits(t *testing.T) {
+	l := policy.Limits{Fuel: 1000, Memory: 1 << 30, Depth: 19_999, HostCalls: 7}.Times(roomOfLines)
+	if l.Fuel != 20_000 || l.Memory != 1<<30 || l.Depth != 20_000 || l.HostCalls != 7 || l.Wall == 0 {
+		t.Errorf("%+v", l)
 	}
 }
