@@ -1,0 +1,5 @@
+//go:build !race
+
+package linkedtest
+
+const raced = false
