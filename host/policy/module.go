@@ -146,6 +146,7 @@ func (m *Module) acquire(ctx context.Context, first bool) (*instance, *Error) {
 		if i.clean || !first && !i.stale() || i.reset() {
 			return i, nil
 		}
+		m.census.keep(i)
 		m.pool.discard(i)
 	}
 	return nil, failf(ClassBusy, "no instance is in its first state")

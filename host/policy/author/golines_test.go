@@ -217,6 +217,8 @@ func TestSameConduct(t *testing.T) {
 		"one call more":        {one("== c\n-> abstain\n", ""), one("== c\nlog y\n-> abstain\n", ""), false},
 		"the same class":       {one("== c\n-> error, trap: at 1\n", "trap: at 1"), one("== c\n-> error, trap: at 2\n", "trap: at 2"), true},
 		"another class":        {one("== c\n-> error, trap: at 1\n", "trap: at 1"), one("== c\n-> error, fuel: spent\n", "fuel: spent"), false},
+		"a limit":              {one("== c\n-> error, fuel: spent\n", "fuel: spent"), one("== c\n-> error, fuel: all spent\n", "fuel: all spent"), true},
+		"beyond a limit":       {one("== c\n-> error, fuel: spent\n", "fuel: spent"), one("== c\n-> abstain\n", ""), false},
 		"no failure":           {one("== c\n-> error, trap: at 1\n", "trap: at 1"), one("== c\n-> abstain\n", ""), false},
 		"calls before failing": {one("== c\nlog x\n-> error, trap: a\n", "trap: a"), one("== c\n-> error, trap: a\n", "trap: a"), false},
 	} {
