@@ -71,6 +71,7 @@ type Server struct {
 	logins     int
 	turnAway   []binary.Node // answers to the next logins
 	refuse     []int         // codes of the answers to the next messages
+	abrupt     bool          // the next link ends without a word
 	swallow    int           // answers that are lost with the connection
 	oldest     [3]uint32     // version that is still taken
 	typing     []string

@@ -191,6 +191,14 @@ func (s *Server) Restart() {
 	}
 }
 
+// Replace ends the sessions as a login by another program with the same keys does.
+func (s *Server) Replace() {
+	defer s.lock()()
+	for c := range s.conns {
+		s.expel(c, streamError("", "replaced"))
+	}
+}
+
 // expel ends a session with a last stanza. The library forgets what it has read when the connection ends before it was handled; so it
 // is given the time to leave by itself.
 func (s *Server) expel(c *conn, last binary.Node) {
