@@ -92,7 +92,7 @@ func startLinked(t *testing.T) *world {
 func (w *world) start(t *testing.T) {
 	t.Helper()
 	w.plugin = &onServer{server: w.Server}
-	w.Host = plugintest.Start(t, w.plugin, plugintest.Config{Settings: map[string]any{"mode": "linked"}, StateDir: w.dir, Timeout: 20 * time.Second})
+	w.Host = plugintest.Start(t, w.plugin, plugintest.Config{Settings: map[string]any{"mode": "linked"}, StateDir: w.dir, Timeout: time.Minute})
 	if text := w.WaitStatus(channel.StateReady); !strings.Contains(text, linkedtest.Number) {
 		t.Errorf("status %q", text)
 	}
@@ -284,16 +284,49 @@ func TestAGroupOfALinkedDevice(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatIsLostWithTheConnection is about a message that WhatsApp has, while the device does not know it.
-func TestAnAnswerThatIsLostWithTheConnection(t *testing.T) {
+// TestAnAnswerThatIsLost is about a message that WhatsApp has, while the device does not know it.
+func TestAnAnswerThatIsLost(t *testing.T) {
+	w := startLinked(t)
+	send := channel.Send{Key: "k", Conversation: withAnn, Text: "once"}
+	w.Swallow()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		if sent, err := w.plugin.Send(ctx, send); sent.Outcome != channel.OutcomeUnknown || err == nil {
+			t.Errorf("without an answer: %+v, %v", sent, err)
+		}
+	})
+	w.Await("the message", func() bool { return len(w.ann.Got()) == 1 })
+	stop()
+	sending.Wait()
+	if sent, err := w.Send(send); err != nil || sent.Outcome != channel.OutcomeSent || len(w.ann.Got()) != 1 {
+		t.Errorf("sent again: %+v, %v; she got %+v", sent, err, w.ann.Got())
+	}
+	w.Await("all receipts", func() bool { return w.Waiting() == 0 })
+	if got, err := w.Reconcile(channel.Reconcile{Key: "k", Conversation: withAnn, Text: "once"}); err != nil || got.Outcome != channel.OutcomeSent {
+		t.Errorf("reconciled: %+v, %v", got, err)
+	}
+}
+
+// TestAConnectionThatEndsWithinASend: the library sends once more over the next one.
+func TestAConnectionThatEndsWithinASend(t *testing.T) {
 	if raced {
 		t.Skip("the library's two waits for its reconnection set the same field (go.mau.fi/util/exsync.Event.GetChan)")
 	}
 	w := startLinked(t)
 	w.Swallow()
-	sent, err := w.Send(channel.Send{Key: "k", Conversation: withAnn, Text: "once"})
-	if err != nil || sent.Outcome != channel.OutcomeSent || len(w.ann.Got()) != 1 {
-		t.Errorf("%+v, %v; she got %+v", sent, err, w.ann.Got())
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		if sent, err := w.plugin.Send(t.Context(), channel.Send{Key: "k", Conversation: withAnn, Text: "once"}); err != nil || sent.Outcome != channel.OutcomeSent {
+			t.Errorf("%+v, %v", sent, err)
+		}
+	})
+	w.Await("the message", func() bool { return len(w.ann.Got()) == 1 })
+	w.Drop()
+	sending.Wait()
+	if n := len(w.ann.Got()); n != 1 {
+		t.Errorf("she got it %d times", n)
 	}
 	w.Await("the next login", w.Online)
 }
@@ -305,6 +338,7 @@ func TestAReceiptSettlesASend(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.ann.On()
+	w.Await("the receipt", func() bool { return w.Waiting() == 0 })
 	got, err := w.Reconcile(channel.Reconcile{Key: "k", Conversation: withAnn, Text: "x"})
 	if err != nil || got.Outcome != channel.OutcomeSent || !slices.Equal(got.MessageIDs, []string{ann + "/" + idOf("k") + "/4930111"}) {
 		t.Errorf("%+v, %v", got, err)
@@ -430,7 +464,7 @@ func showing(t *testing.T, s *linkedtest.Server, change func(*linked)) (expect f
 	})
 	return func(prefix string) string {
 		t.Helper()
-		timeout := time.After(20 * time.Second)
+		timeout := time.After(time.Minute)
 		for {
 			select {
 			case got := <-on.shown:

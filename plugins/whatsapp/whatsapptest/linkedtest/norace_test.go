@@ -1,5 +1,0 @@
-//go:build !race
-
-package linkedtest
-
-const raced = false
