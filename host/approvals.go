@@ -122,6 +122,8 @@ func (h *Host) newCommands() *command.Desk {
 		Stop:     h.runner.Stop,
 		Look:     h.look,
 		Compact:  h.compact,
+		Sessions: h.sessionsIn,
+		Deleted:  h.deleted,
 		Persons:  h.persons,
 		Untold:   h.runner.Untold,
 		Halt:     h.halt,

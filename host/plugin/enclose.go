@@ -89,6 +89,7 @@ func (h *Host) openGroups() (end func()) {
 		h.log.Info("plugins have no control groups: what they start is not counted", "reason", err)
 		return func() {}
 	}
+	g.bury(h.config.RunDir)
 	h.groups = g
 	return g.close
 }

@@ -118,6 +118,14 @@ func (a *actor) Run(ctx context.Context, in channel.Inbox) error {
 			return err
 		}
 		fmt.Fprintln(os.Stderr, "deserter", sleeper.Process.Pid)
+	case "strays": // neither of which ends with the lifeline; one leaves the group, too
+		for _, leaves := range []bool{false, true} {
+			stray := exec.Command("sleep", "1000")
+			stray.SysProcAttr = &syscall.SysProcAttr{Setsid: leaves}
+			if err := stray.Start(); err != nil {
+				return err
+			}
+		}
 	case "leak-below": // in a process that it starts
 		self, err := os.Executable()
 		if err != nil {

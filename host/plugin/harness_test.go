@@ -56,6 +56,7 @@ type packOptions struct {
 	tls    string // auto
 	stop   string // 10s
 	more   string // further lines
+	schema string // of the settings
 	secret bool
 }
 
@@ -91,6 +92,12 @@ run = { tls = %q, start_timeout = "5s", stop_timeout = %q }
 `, mode, orElse(o.tls, "auto"), orElse(o.stop, "10s"), o.more)
 	if o.secret {
 		manifest += "config = { secrets = [\"token\"] }\n"
+	}
+	if o.schema != "" {
+		manifest += "config = { schema = \"settings.json\", secrets = [\"token\"] }\n"
+		if err := os.WriteFile(filepath.Join(dir, "settings.json"), []byte(o.schema), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, ManifestName), []byte(manifest), 0o644); err != nil {
 		t.Fatal(err)

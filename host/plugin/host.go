@@ -49,7 +49,7 @@ type Config struct {
 	Log      *slog.Logger
 
 	// Where says where the setting of an instance stands, such as "flynn.toml:12: "; nil says nothing.
-	Where func(kind Kind, instance, path string) string
+	Where func(kind Kind, instance string, key []string) string
 	// OnState is called with every change of an instance's state, one at a time per instance. It must not block.
 	OnState func(Status)
 	// OnCall is called after every call to a plugin. It must not block.
@@ -103,6 +103,7 @@ type Host struct {
 	ctx     context.Context   // of Run; nil before
 	closed  bool              // Run waits for the last ones
 	units   map[string]*unit
+	logs    map[string]*recent // of all instances that there were, by name
 	working sync.WaitGroup // one for each unit that runs
 	changed chan struct{}  // closed and replaced at each change of state
 }
@@ -124,7 +125,7 @@ func New(c Config) (*Host, error) {
 	}
 	h := &Host{
 		config: c, store: store, log: c.Log.With("component", "plugin"), pace: defaultPace(),
-		units: map[string]*unit{}, changed: make(chan struct{}), lookupEnv: os.LookupEnv, random: rand.Float64, running: map[string]string{},
+		units: map[string]*unit{}, logs: map[string]*recent{}, changed: make(chan struct{}), lookupEnv: os.LookupEnv, random: rand.Float64, running: map[string]string{},
 		spaces: sync.OnceValue(findNamespaces),
 	}
 	h.start = h.launch
@@ -134,7 +135,7 @@ func New(c Config) (*Host, error) {
 // Run supervises all instances, those that are added later included. When ctx ends it stops them, side by side, and returns
 // when every process is gone.
 func (h *Host) Run(ctx context.Context) error {
-	release, err := claimRunDir(h.config.RunDir)
+	release, err := claimRunDir(h.config.RunDir, h.log)
 	if err != nil {
 		return err
 	}
@@ -189,7 +190,7 @@ func (h *Host) Add(i Instance, use Handler) error {
 	if h.closed {
 		return fmt.Errorf("add plugin instance %s: the host is stopping", i.Name)
 	}
-	u := newUnit(h, i, use)
+	u := newUnit(h, i, use, h.recentOf(i.Name))
 	h.units[i.Name] = u
 	if h.ctx != nil {
 		h.begin(u)

@@ -87,8 +87,7 @@ type unit struct {
 // errRestart ends a turn of the loop because an operator asked for it.
 var errRestart = errors.New("restart asked for")
 
-func newUnit(h *Host, i Instance, use Handler) *unit {
-	kept := &recent{}
+func newUnit(h *Host, i Instance, use Handler, kept *recent) *unit {
 	return &unit{
 		host: h, instance: i, use: use, ended: make(chan struct{}), trials: make(chan *trial), mask: masker(i.Secrets), recent: kept,
 		log: slog.New(tee{Handler: h.log.With("instance", i.Name, "plugin", i.Plugin).Handler(), recent: kept}),

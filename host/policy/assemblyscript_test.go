@@ -59,7 +59,7 @@ func TestAnAssemblyScriptInstanceDoesNotGrow(t *testing.T) {
 		if k == 1 {
 			messages[k].Message.Text += strings.Repeat("x", 1200) // more than the frame holds
 		}
-		queries = append(queries, routeQuery(&messages[k], "UTC", nil))
+		queries = append(queries, routeQuery(&messages[k], "UTC"))
 	}
 	first := make([]Record, len(queries))
 	size := i.memory.Size()

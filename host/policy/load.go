@@ -347,10 +347,10 @@ func (m *Module) syntheticQueries() []query {
 	facts.Message.Conversation.Kind = "dm"
 	var list []query
 	if m.source.has(KindRoute) {
-		list = append(list, routeQuery(&RouteFacts{Facts: facts, Agents: []string{"nobody"}}, m.host.zone, nil))
+		list = append(list, routeQuery(&RouteFacts{Facts: facts, Agents: []string{"nobody"}}, m.host.zone))
 	}
 	if m.source.has(KindTool) {
-		list = append(list, toolQuery(&ToolFacts{Facts: facts, Agent: "nobody", Tool: "none", Args: json.RawMessage("{}")}, m.host.zone, nil))
+		list = append(list, toolQuery(&ToolFacts{Facts: facts, Agent: "nobody", Tool: "none", Args: json.RawMessage("{}")}, m.host.zone))
 	}
 	return list
 }

@@ -29,6 +29,7 @@ type Store interface {
 	Children
 	Places
 	Archive
+	Leftovers
 	Halts
 	Outbox
 	Drafts
@@ -235,6 +236,13 @@ type Outbox interface {
 	AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error)
 	// Replies returns the replies of a turn.
 	Replies(ctx context.Context, turn string) ([]OutboxRow, error)
+}
+
+// Settler is an Outbox that can take its time.
+type Settler interface {
+	// SettleOutbox is SetOutbox for what would do no harm if it were lost. It may wait some milliseconds for other writes, to be
+	// committed with them.
+	SettleOutbox(ctx context.Context, row OutboxRow) error
 }
 
 // ApprovalState is the life of an approval.
