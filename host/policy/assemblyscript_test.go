@@ -47,7 +47,7 @@ func TestAnAssemblyScriptInstanceDoesNotGrow(t *testing.T) {
 	path := buildAssemblyScript(t, "testdata/assemblyscript/churn.ts")
 	e := engine(t, Source{Name: "hash", Path: path, Kinds: []string{KindRoute}, Isolation: IsolationWarm, Data: map[string]string{"key": "value"},
 		Limits: Limits{Wall: maxWall}})
-	i, failed := e.slots[0].module.pool.get(t.Context())
+	i, failed := e.slots[0].module.pool.get(t.Context(), 0)
 	if failed != nil {
 		t.Fatal(failed)
 	}
@@ -59,7 +59,7 @@ func TestAnAssemblyScriptInstanceDoesNotGrow(t *testing.T) {
 		if k == 1 {
 			messages[k].Message.Text += strings.Repeat("x", 1200) // more than the frame holds
 		}
-		queries = append(queries, routeQuery(&messages[k], "UTC", nil))
+		queries = append(queries, routeQuery(&messages[k], "UTC"))
 	}
 	first := make([]Record, len(queries))
 	size := i.memory.Size()

@@ -37,7 +37,7 @@ func (t *table) metering() {
 
 func (t *table) meteringOf(path string) (plain, metered []time.Duration) {
 	e := engine(t.b, Source{Name: "rules", Path: path, Kinds: []string{KindRoute}, Limits: Limits{Fuel: maxFuel, Wall: maxWall}})
-	i, err := e.slots[0].module.pool.get(context.Background())
+	i, err := e.slots[0].module.pool.get(context.Background(), 0)
 	if err != nil {
 		t.b.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func (t *table) meteringOf(path string) (plain, metered []time.Duration) {
 	bare, region := unmetered(t.b, e, path)
 	var frames [][]byte
 	for k := range t.messages {
-		frames = append(frames, routeQuery(&t.messages[k], "UTC", nil).frame)
+		frames = append(frames, routeQuery(&t.messages[k], "UTC").frame)
 	}
 	route := bare.ExportedFunction("flynn_route")
 	for range 10 * *benchTurns {
@@ -88,7 +88,7 @@ func unmetered(b *testing.B, e *Engine, path string) (api.Module, uint32) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	i := &instance{fuel: nowhere{}, limit: maxFuel, memory: m.Memory(), module: &Module{host: e.host, limits: Limits{HostCalls: 1 << 30}}}
+	i := &instance{fuel: nowhere{}, limit: maxFuel, memory: m.Memory(), q: &query{}, module: &Module{host: e.host, limits: Limits{HostCalls: 1 << 30}}}
 	if f := m.ExportedFunction("_initialize"); f != nil {
 		if _, err := f.Call(i); err != nil {
 			b.Fatal(err)
@@ -166,7 +166,7 @@ func (t *table) instanceTimes(m *Module) (fresh, reset, pooled time.Duration) {
 		const times = 64
 		began := time.Now()
 		for range times {
-			i, err := m.pool.get(context.Background())
+			i, err := m.pool.get(context.Background(), 0)
 			if err != nil {
 				t.b.Fatal(err)
 			}
@@ -178,7 +178,7 @@ func (t *table) instanceTimes(m *Module) (fresh, reset, pooled time.Duration) {
 }
 
 func (t *table) decide(i *instance, k int) {
-	q := routeQuery(&t.messages[k], "UTC", nil)
+	q := routeQuery(&t.messages[k], "UTC")
 	var v verdict
 	if i.decide(context.Background(), &q, &Record{}, &v); v.err != nil {
 		t.b.Fatal(v.err)

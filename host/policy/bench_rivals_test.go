@@ -83,7 +83,7 @@ func rivalQuestions(b *testing.B, messages []RouteFacts, want []string) []byte {
 	var all []byte
 	everything := newDocument(func(string) bool { return true })
 	for i := range messages {
-		q := routeQuery(&messages[i], "UTC", nil)
+		q := routeQuery(&messages[i], "UTC")
 		facts, failed := everything.build(&q, nil)
 		if failed != nil {
 			b.Fatal(failed)

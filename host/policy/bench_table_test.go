@@ -142,7 +142,7 @@ func (t *table) addOurs(name, language, isolation string, keep bool) {
 			}
 			asker := s.Asker()
 			return func(n int) (string, time.Duration) {
-				a, records := asker.Route(context.Background(), t.messages[n])
+				a, records := asker.Route(context.Background(), &t.messages[n])
 				return a.Agent, records[0].Took
 			}
 		})

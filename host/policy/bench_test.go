@@ -82,7 +82,7 @@ func ruleMessages() (list []RouteFacts, want []string) {
 	return list, want
 }
 
-func rulesC(t testing.TB) string  { return buildC(t, "testdata/bench/rules.c") }
+func rulesC(t testing.TB) string  { return buildC(t, "author/testdata/rules-c/policy.c") }
 func rulesGo(t testing.TB) string { return buildGo(t, "./testdata/bench/gorules") }
 
 // rulesIn are the twenty rules as one language has them. Building them skips the test where its compiler is missing.

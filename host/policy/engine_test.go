@@ -388,10 +388,10 @@ func TestToolPoliciesOnlyAdd(t *testing.T) {
 // output is an output frame of one string.
 func output(id abi.Field, s string) []byte {
 	const values = abi.HeaderSize + abi.EntrySize
-	e := encoder{buf: make([]byte, values+len(s)), entry: abi.HeaderSize, at: values}
-	e.string(id, s)
-	copy(e.buf, []byte{0x46, 0x4c, 0x4e, 0x31, abi.FrameOutput, 0, 1, 0, byte(len(e.buf)), byte(len(e.buf) >> 8)})
-	return e.buf
+	frame := make([]byte, values+len(s))
+	cursor{entry: abi.HeaderSize, at: values}.string(frame, id, s)
+	copy(frame, []byte{0x46, 0x4c, 0x4e, 0x31, abi.FrameOutput, 0, 1, 0, byte(len(frame)), byte(len(frame) >> 8)})
+	return frame
 }
 
 func TestRouteChain(t *testing.T) {

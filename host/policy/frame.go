@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"math/rand/v2"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -22,221 +23,96 @@ type query struct {
 	frame          []byte
 	text           string
 	args           json.RawMessage
-	tree           *tree // of args, shared by the chain
+	tree           *tree  // of args, shared by the chain
+	seat           uint32 // where an instance is looked for first
 	seed           int64
 	unix           int64
 	agent, channel string // what a scope is about
 	err            *Error // the facts fit no frame
 }
 
-func routeQuery(f *RouteFacts, zone string, room []byte) (q query) {
-	q.askRoute(f, zone, room)
+func routeQuery(f *RouteFacts, zone string) (q query) {
+	q.seat = rand.Uint32()
+	q.askRoute(f, zone, newRoster(f.Agents), nil)
 	return q
 }
 
-// askRoute makes a query that is empty one about a route.
-func (q *query) askRoute(f *RouteFacts, zone string, room []byte) {
-	q.frame, q.kind, q.text, q.seed, q.unix = room, KindRoute, f.Message.Text, f.Seed, f.Now.Unix()
-	q.agent, q.channel = f.Candidate, f.Message.Channel
-	q.build(abi.FrameRoute, &facts{route: f, zone: zoneOf(f.Now, zone)})
+func toolQuery(f *ToolFacts, zone string) (q query) {
+	q.seat = rand.Uint32()
+	q.askTool(f, zone, nil)
+	return q
 }
 
-func toolQuery(f *ToolFacts, zone string, room []byte) query {
-	q := query{frame: room, kind: KindTool, text: f.Message.Text, args: f.Args, tree: &tree{}, seed: f.Seed, unix: f.Now.Unix(), agent: f.Agent, channel: f.Message.Channel}
+// askRoute makes a query that is empty but for its seat one about a route.
+func (q *query) askRoute(f *RouteFacts, zone string, agents *roster, room []byte) {
+	q.frame, q.kind, q.text, q.seed, q.unix = room, KindRoute, f.Message.Text, f.Seed, f.Now.Unix()
+	q.agent, q.channel = f.Candidate, f.Message.Channel
+	zone = zoneOf(f.Now, zone)
+	m := f.measure()
+	m.bytes += len(agents.value) + len(zone)
+	if c, ok := q.open(abi.FrameRoute, m); ok {
+		f.encode(q.frame, c, zone, agents.value)
+	}
+}
+
+// askTool makes a query that is empty but for its seat one about a tool call.
+func (q *query) askTool(f *ToolFacts, zone string, room []byte) {
+	q.frame, q.kind, q.text, q.seed, q.unix = room, KindTool, f.Message.Text, f.Seed, f.Now.Unix()
+	q.args, q.tree, q.agent, q.channel = f.Args, &tree{}, f.Agent, f.Message.Channel
 	sum := sha256.Sum256(f.Args)
 	var digest [2 * sha256.Size]byte
 	hex.Encode(digest[:], sum[:])
-	q.build(abi.FrameTool, &facts{tool: f, zone: zoneOf(f.Now, zone), digest: digest[:]})
-	return q
-}
-
-// facts is where a frame comes from: one of the two kinds.
-type facts struct {
-	route  *RouteFacts
-	tool   *ToolFacts
-	zone   string
-	digest []byte // of a tool's arguments, hex
+	zone = zoneOf(f.Now, zone)
+	m := f.measure()
+	m.bytes += len(digest) + len(zone)
+	if c, ok := q.open(abi.FrameTool, m); ok {
+		f.encode(q.frame, c, zone, digest[:])
+	}
 }
 
 // measure is the number of fields, of ints among them, and the bytes of all others.
 type measure struct{ fields, ints, bytes int }
 
-func (f *facts) measure() measure {
-	if f.route != nil {
-		return f.route.measure()
-	}
-	m := f.tool.measure()
-	m.bytes += len(f.digest)
-	return m
-}
-
-func (f *facts) encode(e *encoder) {
-	if f.route != nil {
-		f.route.encode(e, f.zone)
-		return
-	}
-	f.tool.encode(e, f.zone, f.digest)
-}
-
-// build writes the frame, into the memory that the query has for it if there is enough.
-func (q *query) build(kind uint16, f *facts) {
-	m := f.measure()
+// open begins a frame of that measure, in the memory that the query has for it if there is enough.
+func (q *query) open(kind uint16, m measure) (c cursor, ok bool) {
 	ints := (abi.HeaderSize + abi.EntrySize*m.fields + 7) &^ 7
 	values := ints + 8*m.ints
-	total := values + m.bytes + len(f.zone)
+	total := values + m.bytes
 	if total > maxFrame {
 		q.frame = nil
 		q.err = failf(ClassFacts, "the facts take %d bytes, at most %d fit a frame", total, maxFrame)
-		return
+		return c, false
 	}
 	if cap(q.frame) < total {
 		q.frame = make([]byte, total)
 	}
 	q.frame = q.frame[:total]
-	clear(q.frame[ints-min(ints, 8) : ints]) // the gap before the ints
-	f.encode(&encoder{buf: q.frame, entry: abi.HeaderSize, intAt: ints, at: values})
-	head := q.frame[:abi.HeaderSize]
-	binary.LittleEndian.PutUint64(head, abi.Magic|uint64(kind)<<32|uint64(m.fields)<<48)
-	binary.LittleEndian.PutUint64(head[8:], uint64(total))
+	binary.LittleEndian.PutUint64(q.frame, abi.Magic|uint64(kind)<<32|uint64(m.fields)<<48)
+	binary.LittleEndian.PutUint64(q.frame[ints-8:], 0) // the gap before the ints
+	binary.LittleEndian.PutUint64(q.frame[8:], uint64(total))
+	return cursor{abi.HeaderSize, ints, values}, true
 }
 
-// encoder writes the fields of a frame in the order of their ids. Ints lie behind the table, for their alignment, and
-// everything else behind the ints. The buffer is as large as was measured.
-type encoder struct {
-	buf              []byte
-	entry, intAt, at int // of the next entry, int, and anything else
-}
-
-func (e *encoder) add(id abi.Field, kind, offset, length int) {
-	b := e.buf[e.entry : e.entry+abi.EntrySize]
-	binary.LittleEndian.PutUint64(b, uint64(id)|uint64(kind)<<16|uint64(uint32(offset))<<32)
-	binary.LittleEndian.PutUint32(b[8:], uint32(length))
-	e.entry += abi.EntrySize
-}
-
-// put writes a part of a value.
-func (e *encoder) put(s string) {
-	place(e.buf[e.at:e.at+len(s)], s)
-	e.at += len(s)
-}
-
-// place copies a string to where it fits exactly. Names are short, and a call to copy one takes longer than copying it by its two
-// halves, which may overlap.
-func place(to []byte, s string) {
-	n := len(s)
-	switch {
-	case n > 16:
-		copy(to, s)
-	case n >= 8:
-		binary.LittleEndian.PutUint64(to, word64(s))
-		binary.LittleEndian.PutUint64(to[n-8:], word64(s[n-8:]))
-	case n >= 4:
-		binary.LittleEndian.PutUint32(to, word32(s))
-		binary.LittleEndian.PutUint32(to[n-4:], word32(s[n-4:]))
-	default:
-		for i := range n {
-			to[i] = s[i]
-		}
-	}
-}
-
-func word32(s string) uint32 {
-	_ = s[3]
-	return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
-}
-
-func word64(s string) uint64 {
-	_ = s[7]
-	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
-}
-
-func (e *encoder) string(id abi.Field, s string) {
-	e.add(id, abi.TypeString, e.at, len(s))
-	e.put(s)
-}
-
-func (e *encoder) optional(id abi.Field, s string) {
+// present is how many fields an optional string makes.
+func present(s string) int {
 	if s != "" {
-		e.string(id, s)
+		return 1
 	}
-}
-
-// joined writes "a:b" without making that string.
-func (e *encoder) joined(id abi.Field, a, b string) {
-	e.add(id, abi.TypeString, e.at, len(a)+1+len(b))
-	e.put(a)
-	e.put(":")
-	e.put(b)
-}
-
-func (e *encoder) ascii(id abi.Field, text []byte) {
-	e.add(id, abi.TypeString, e.at, len(text))
-	e.at += copy(e.buf[e.at:], text)
-}
-
-func (e *encoder) int(id abi.Field, v int64) {
-	e.add(id, abi.TypeInt, e.intAt, 8)
-	binary.LittleEndian.PutUint64(e.buf[e.intAt:], uint64(v))
-	e.intAt += 8
-}
-
-func (e *encoder) bool(id abi.Field, v bool) {
-	e.add(id, abi.TypeBool, e.at, 1)
-	e.buf[e.at] = 0
-	if v {
-		e.buf[e.at] = 1
-	}
-	e.at++
-}
-
-func (e *encoder) list(id abi.Field, list []string) {
-	rest := e.buf[e.at:]
-	for _, s := range list {
-		n := len(s)
-		binary.LittleEndian.PutUint32(rest, uint32(n))
-		to := rest[4:]
-		rest = to[n:]
-		if to = to[:n]; n >= 8 && n <= 16 { // as place does, without a call
-			binary.LittleEndian.PutUint64(to, word64(s))
-			binary.LittleEndian.PutUint64(to[n-8:], word64(s[n-8:]))
-		} else {
-			place(to, s)
-		}
-	}
-	size := len(e.buf) - e.at - len(rest)
-	e.add(id, abi.TypeList, e.at, size)
-	e.at += size
-}
-
-func listSize(list []string) int {
-	n := 4 * len(list)
-	for _, s := range list {
-		n += len(s)
-	}
-	return n
-}
-
-// present counts the optional strings that are there.
-func present(optional ...string) (n int) {
-	for _, s := range optional {
-		if s != "" {
-			n++
-		}
-	}
-	return n
+	return 0
 }
 
 // measure counts what encode and encodeLate write, except for the zone.
 func (f *Facts) measure() measure {
 	m, late := &f.Message, f.measureLate()
 	return measure{
-		fields: late.fields + 17 + present(m.Conversation.Parent, m.Sender.Account),
+		fields: late.fields + 17 + present(m.Conversation.Parent) + present(m.Sender.Account),
 		ints:   late.ints + 6,
 		bytes: late.bytes + len(m.Channel) + len(m.Conversation.ID) + len(m.Conversation.Kind) + len(m.Conversation.Parent) + len(m.Channel) + 1 + len(m.Sender.ID) +
 			len(m.Sender.Name) + len(m.Sender.Account) + len(f.Role) + min(len(m.Text), abi.TextInFrame) + 1 + listSize(f.Labels) + len(f.Door),
 	}
 }
 
+// measure leaves out the agents, too.
 func (f *RouteFacts) measure() measure {
 	m := f.Facts.measure()
 	m.fields += 1 + present(f.Candidate)
@@ -244,10 +120,11 @@ func (f *RouteFacts) measure() measure {
 		m.fields++
 		m.ints++
 	}
-	m.bytes += len(f.Candidate) + listSize(f.Agents)
+	m.bytes += len(f.Candidate)
 	return m
 }
 
+// measure leaves out the digest of the arguments, too.
 func (f *ToolFacts) measure() measure {
 	m := f.Facts.measure()
 	m.fields += 8
@@ -257,24 +134,24 @@ func (f *ToolFacts) measure() measure {
 }
 
 // encode writes the facts of every frame.
-func (f *Facts) encode(e *encoder, zone string) {
+func (f *Facts) encode(frame []byte, c cursor, zone string) cursor {
 	m := &f.Message
-	e.string(abi.Channel, m.Channel)
-	e.string(abi.Conversation, m.Conversation.ID)
-	e.string(abi.ConversationKind, string(m.Conversation.Kind))
-	e.optional(abi.Parent, m.Conversation.Parent)
-	e.joined(abi.Sender, m.Channel, m.Sender.ID)
-	e.string(abi.SenderName, m.Sender.Name)
-	e.optional(abi.Account, m.Sender.Account)
-	e.string(abi.Role, f.Role)
-	e.string(abi.Text, head(m.Text))
-	e.int(abi.TextLen, int64(len(m.Text)))
-	e.bool(abi.Addressed, m.Addressed)
-	e.int(abi.Attachments, int64(len(m.Attachments)))
-	e.list(abi.Labels, f.Labels)
-	e.string(abi.Door, f.Door)
-	f.encodeTime(e, zone)
-	e.int(abi.Seed, f.Seed)
+	c = c.string(frame, abi.Channel, m.Channel)
+	c = c.string(frame, abi.Conversation, m.Conversation.ID)
+	c = c.string(frame, abi.ConversationKind, string(m.Conversation.Kind))
+	c = c.optional(frame, abi.Parent, m.Conversation.Parent)
+	c = c.joined(frame, abi.Sender, m.Channel, m.Sender.ID)
+	c = c.string(frame, abi.SenderName, m.Sender.Name)
+	c = c.optional(frame, abi.Account, m.Sender.Account)
+	c = c.string(frame, abi.Role, f.Role)
+	c = c.string(frame, abi.Text, head(m.Text))
+	c = c.int(frame, abi.TextLen, int64(len(m.Text)))
+	c = c.bool(frame, abi.Addressed, m.Addressed)
+	c = c.int(frame, abi.Attachments, int64(len(m.Attachments)))
+	c = c.list(frame, abi.Labels, f.Labels)
+	c = c.string(frame, abi.Door, f.Door)
+	c = f.encodeTime(frame, c, zone)
+	return c.int(frame, abi.Seed, f.Seed)
 }
 
 // late tells whether encodeLate has anything to write.
@@ -311,27 +188,28 @@ func (f *Facts) measureLate() (m measure) {
 
 // encodeLate writes the facts that have come since the first version of the contract. A frame has them only where they say
 // something, so that they cost nothing else.
-func (f *Facts) encodeLate(e *encoder) {
+func (f *Facts) encodeLate(frame []byte, c cursor) cursor {
 	if !f.late() {
-		return
+		return c
 	}
 	m := &f.Message
 	if m.Edited {
-		e.bool(abi.Edited, true)
+		c = c.bool(frame, abi.Edited, true)
 	}
 	if m.Mentioned {
-		e.bool(abi.Mentioned, true)
+		c = c.bool(frame, abi.Mentioned, true)
 	}
 	for i, list := range f.lateLists() {
 		if len(list) > 0 {
-			e.list(abi.AttachmentTypes+abi.Field(i), list)
+			c = c.list(frame, abi.AttachmentTypes+abi.Field(i), list)
 		}
 	}
 	for i, n := range f.Used.late() {
 		if n != 0 {
-			e.int(abi.SessionTokens+abi.Field(i), n)
+			c = c.int(frame, abi.SessionTokens+abi.Field(i), n)
 		}
 	}
+	return c
 }
 
 // late are the facts SessionTokens, SessionCost and SessionAge.
@@ -354,7 +232,7 @@ func mediaTypes(attachments []message.Attachment) []string {
 	return types
 }
 
-func (f *Facts) encodeTime(e *encoder, zone string) {
+func (f *Facts) encodeTime(frame []byte, c cursor, zone string) cursor {
 	_, offset := f.Now.Zone()
 	unix := f.Now.Unix()
 	local := unix + int64(offset)
@@ -363,10 +241,10 @@ func (f *Facts) encodeTime(e *encoder, zone string) {
 	if local%day < 0 {
 		days--
 	}
-	e.int(abi.UnixTime, unix)
-	e.int(abi.MinuteOfDay, (local-days*day)/60)
-	e.int(abi.Weekday, ((days+epochWeekday)%7+7)%7)
-	e.string(abi.Zone, zone)
+	c = c.int(frame, abi.UnixTime, unix)
+	c = c.int(frame, abi.MinuteOfDay, (local-days*day)/60)
+	c = c.int(frame, abi.Weekday, ((days+epochWeekday)%7+7)%7)
+	return c.string(frame, abi.Zone, zone)
 }
 
 // zoneOf is the IANA name of the zone that the time is in; the local zone does not know its own.
@@ -377,27 +255,27 @@ func zoneOf(t time.Time, local string) string {
 	return local
 }
 
-func (f *RouteFacts) encode(e *encoder, zone string) {
-	f.Facts.encode(e, zone)
-	e.optional(abi.Candidate, f.Candidate)
-	e.list(abi.Agents, f.Agents)
-	f.encodeLate(e)
+func (f *RouteFacts) encode(frame []byte, c cursor, zone string, agents []byte) {
+	c = f.Facts.encode(frame, c, zone)
+	c = c.optional(frame, abi.Candidate, f.Candidate)
+	c = c.bytes(frame, abi.Agents, abi.TypeList, agents)
+	c = f.encodeLate(frame, c)
 	if f.Used.Turns > 0 {
-		e.int(abi.Turns, int64(f.Used.Turns))
+		c.int(frame, abi.Turns, int64(f.Used.Turns))
 	}
 }
 
-func (f *ToolFacts) encode(e *encoder, zone string, digest []byte) {
-	f.Facts.encode(e, zone)
-	f.encodeLate(e)
-	e.string(abi.Agent, f.Agent)
-	e.string(abi.Tool, f.Tool)
-	e.string(abi.Effect, f.Effect)
-	e.string(abi.Session, f.Session)
-	e.ascii(abi.ArgsDigest, digest)
-	e.bool(abi.Sandboxed, f.Sandboxed)
-	e.int(abi.CallsInTurn, int64(f.CallsInTurn))
-	e.int(abi.Turns, int64(f.Used.Turns))
+func (f *ToolFacts) encode(frame []byte, c cursor, zone string, digest []byte) {
+	c = f.Facts.encode(frame, c, zone)
+	c = f.encodeLate(frame, c)
+	c = c.string(frame, abi.Agent, f.Agent)
+	c = c.string(frame, abi.Tool, f.Tool)
+	c = c.string(frame, abi.Effect, f.Effect)
+	c = c.string(frame, abi.Session, f.Session)
+	c = c.bytes(frame, abi.ArgsDigest, abi.TypeString, digest)
+	c = c.bool(frame, abi.Sandboxed, f.Sandboxed)
+	c = c.int(frame, abi.CallsInTurn, int64(f.CallsInTurn))
+	c.int(frame, abi.Turns, int64(f.Used.Turns))
 }
 
 // head is the beginning of the text that goes into the frame, cut at a rune.

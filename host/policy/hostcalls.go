@@ -141,9 +141,8 @@ func hostLog(i *instance, stack []uint64) {
 
 // hostTick is called by the module when a check finds the slice of fuel spent.
 func hostTick(i *instance, _ []uint64) {
-	i.spend()
-	if i.spent > i.limit {
-		i.abort(failf(ClassFuel, "more than %d units", i.limit))
+	if err := i.spend(int64(i.fuel.Get())); err != nil {
+		i.abort(err)
 	}
 	i.checkClock()
 	i.refill()

@@ -49,10 +49,10 @@ type instance struct {
 
 	// The decision that is being made.
 	caller    context.Context
-	q         query
+	q         *query
 	limit     int64
 	slice     int64
-	spent     int64
+	spent     int64 // as of the host's last look at the fuel
 	wall      time.Duration
 	deadline  time.Duration
 	hostCalls int
@@ -66,6 +66,7 @@ type instance struct {
 	printed   []byte
 	stack     [2]uint64
 	names     interned
+	known     known
 
 	stats stats
 }
@@ -108,17 +109,17 @@ func (i *instance) pay(units int64) {
 func (i *instance) charge(units int64) *Error {
 	left := int64(i.fuel.Get()) - units
 	i.fuel.Set(uint64(left))
-	if i.spent+i.slice-left > i.limit {
+	return i.spend(left)
+}
+
+// spend moves what is used of the slice to the sum, for so much is left of it, and tells when that is too much.
+func (i *instance) spend(left int64) *Error {
+	i.spent += i.slice - left
+	i.slice = left
+	if i.spent > i.limit {
 		return failf(ClassFuel, "more than %d units", i.limit)
 	}
 	return nil
-}
-
-// spend moves what is used of the slice to the sum.
-func (i *instance) spend() {
-	i.spent += i.slice - int64(i.fuel.Get())
-	i.slice = 0
-	i.fuel.Set(0)
 }
 
 func (i *instance) refill() {
@@ -154,7 +155,7 @@ func (i *instance) lastWords() string {
 
 // begin prepares the counters of one metered call.
 func (i *instance) begin(ctx context.Context, q *query, fuel int64, wall, at time.Duration) {
-	i.caller, i.q, i.limit, i.wall, i.deadline = ctx, *q, fuel, wall, at+wall
+	i.caller, i.q, i.limit, i.wall, i.deadline = ctx, q, fuel, wall, at+wall
 	i.spent, i.hostCalls, i.noted, i.slept, i.askedArgs, i.refused = 0, 0, 0, 0, false, false
 	i.fault, i.random, i.calls, i.printed = nil, nil, nil, i.printed[:0]
 	i.refill()
@@ -162,19 +163,17 @@ func (i *instance) begin(ctx context.Context, q *query, fuel int64, wall, at tim
 
 // end forgets the facts and returns the fuel used.
 func (i *instance) end() int64 {
-	i.spend()
-	i.caller, i.q = nil, query{}
+	i.caller, i.q = nil, nil
 	return i.spent
 }
 
 // call runs an exported function, whose parameter and result are in i.stack, and classes what goes wrong.
 func (i *instance) call(f api.Function) *Error {
 	err := f.CallWithStack(i, i.stack[:])
+	over := i.spend(int64(i.fuel.Get()))
 	switch {
-	case err == nil && i.spent+i.slice-int64(i.fuel.Get()) > i.limit:
-		return failf(ClassFuel, "more than %d units", i.limit)
 	case err == nil:
-		return nil
+		return over
 	case i.fault != nil:
 		return i.fault
 	case i.refused:
@@ -272,7 +271,18 @@ func (i *instance) run(kind string, frame []byte, r *Record, v *verdict) {
 		v.err = failf(ClassAnswer, "its buffer lies outside memory")
 		return
 	}
-	v.read(kind, r.Raw, region, &i.names)
+	i.readAnswer(kind, r.Raw, region, v)
+}
+
+// readAnswer reads an answer, which is often one that it has read before.
+func (i *instance) readAnswer(kind string, raw int64, region []byte, v *verdict) {
+	frame := region[:min(uint64(raw)>>32, uint64(len(region)))]
+	if i.known.find(kind, raw, frame, v) {
+		return
+	}
+	if v.read(kind, raw, region, &i.names); v.err == nil {
+		i.known.keep(kind, raw, frame, v)
+	}
 }
 
 func (i *instance) count(v *verdict, fuel int64) {

@@ -114,7 +114,7 @@ func (m *Module) compile(ctx context.Context, wasm []byte) (err error) {
 
 // first makes the first instance of the pool, so that a failure shows while loading.
 func (m *Module) first(ctx context.Context) error {
-	i, err := m.pool.get(ctx)
+	i, err := m.pool.get(ctx, 0)
 	if err != nil {
 		return err
 	}
@@ -347,10 +347,10 @@ func (m *Module) syntheticQueries() []query {
 	facts.Message.Conversation.Kind = "dm"
 	var list []query
 	if m.source.has(KindRoute) {
-		list = append(list, routeQuery(&RouteFacts{Facts: facts, Agents: []string{"nobody"}}, m.host.zone, nil))
+		list = append(list, routeQuery(&RouteFacts{Facts: facts, Agents: []string{"nobody"}}, m.host.zone))
 	}
 	if m.source.has(KindTool) {
-		list = append(list, toolQuery(&ToolFacts{Facts: facts, Agent: "nobody", Tool: "none", Args: json.RawMessage("{}")}, m.host.zone, nil))
+		list = append(list, toolQuery(&ToolFacts{Facts: facts, Agent: "nobody", Tool: "none", Args: json.RawMessage("{}")}, m.host.zone))
 	}
 	return list
 }

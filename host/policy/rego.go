@@ -254,9 +254,9 @@ func (i *instance) runRego(r *Record, v *verdict) {
 	}
 	d, s := i.module.rego, &steps{i: i}
 	s.call(i.rego.setHeap, d.heap)
-	before := i.used()
+	before := i.spent
 	s.call(i.rego.setInput, d.context, s.parse(input))
-	i.note(HostCall{Name: InputCall, Args: i.rego.input.large, Ret: int32(min(i.used()-before, 1<<31-1))})
+	i.note(HostCall{Name: InputCall, Args: i.rego.input.large, Ret: int32(min(i.spent-before, 1<<31-1))})
 	s.call(i.rego.setEntrypoint, d.context, d.entrypoints[kind])
 	i.rego.evaluating = true
 	failed := s.call(i.rego.eval, d.context)
@@ -288,7 +288,7 @@ func (i *instance) document() ([]byte, *Error) {
 	if err := i.charge(int64(size) * costDocumentByte); err != nil {
 		return nil, err
 	}
-	return i.rego.input.build(&i.q, args)
+	return i.rego.input.build(i.q, args)
 }
 
 // What the host does with documents, in units of fuel for each byte: checking and writing what can be long in the input, and reading the
@@ -301,9 +301,6 @@ const (
 // InputCall names the entry in a record's calls that stands for the reading of the document input. Its arguments are "args" and "text" where the
 // document has them, its result is the fuel that the reading took.
 const InputCall = "input"
-
-// used is the fuel that the decision has used so far.
-func (i *instance) used() int64 { return i.spent + i.slice - int64(i.fuel.Get()) }
 
 // readRego reads an answer. Its number in the record has a sum of the text where other modules' have a length.
 func (v *verdict) readRego(kind string, text []byte, r *Record, in *interned) {

@@ -51,7 +51,7 @@ func TestPoliciesAreAskedWhereTheyApply(t *testing.T) {
 				t.Errorf("the route policy answers %+v with %d records", answer, len(records))
 			}
 			a := s.Asker()
-			if again, _ := a.Tool(t.Context(), f); again.Deny != c.asked {
+			if again, _ := a.Tool(t.Context(), &f); again.Deny != c.asked {
 				t.Errorf("the asker says %+v", again)
 			}
 		})

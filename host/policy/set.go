@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 
@@ -21,6 +22,8 @@ type Set struct {
 	tools  int    // policies that guard tools
 	log    *slog.Logger
 	refs   atomic.Int64
+
+	lastRoster atomic.Pointer[roster]
 
 	shadows                   []shadowLink
 	shadowRoutes, shadowTools bool           // some shadow is about routes, about tools
@@ -114,8 +117,8 @@ func (s *Set) Route(ctx context.Context, f RouteFacts) (RouteAnswer, []Record) {
 	if !s.Routes() {
 		return RouteAnswer{}, nil
 	}
-	var q query
-	q.askRoute(&f, s.zone, nil)
+	q := query{seat: rand.Uint32()}
+	q.askRoute(&f, s.zone, s.roster(f.Agents), nil)
 	a, records := s.route(ctx, &q, f.Agents, make([]Record, 0, s.routes))
 	if s.shadowRoutes {
 		s.shadowRoute(ctx, &q, &f, a, records)
@@ -155,7 +158,7 @@ func (s *Set) Tool(ctx context.Context, f ToolFacts) (Restrictions, []Record) {
 	if s.tools == 0 && !s.shadowTools {
 		return Restrictions{}, nil
 	}
-	q := toolQuery(&f, s.zone, nil)
+	q := toolQuery(&f, s.zone)
 	r, records := s.restrict(ctx, &q, make([]Record, 0, s.tools))
 	if s.shadowTools {
 		s.shadowTool(ctx, &q, &f, r, records)

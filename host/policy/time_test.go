@@ -41,7 +41,7 @@ func TestTimeOfDay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			q := toolQuery(&ToolFacts{Facts: Facts{Now: now.In(zone)}}, "Local/Name", nil)
+			q := toolQuery(&ToolFacts{Facts: Facts{Now: now.In(zone)}}, "Local/Name")
 			number := func(id abi.Field) int64 {
 				v, _ := fieldOf(q.frame, id)
 				return int64(binary.LittleEndian.Uint64(v.bytes))
@@ -56,7 +56,7 @@ func TestTimeOfDay(t *testing.T) {
 
 // TestLocalTimeHasTheHostsZone: the local zone does not know its own name, which policies are told in its place.
 func TestLocalTimeHasTheHostsZone(t *testing.T) {
-	q := toolQuery(&ToolFacts{Facts: Facts{Now: time.Now()}}, "Europe/Berlin", nil)
+	q := toolQuery(&ToolFacts{Facts: Facts{Now: time.Now()}}, "Europe/Berlin")
 	if v, _ := fieldOf(q.frame, abi.Zone); time.Now().Location() == time.Local && string(v.bytes) != "Europe/Berlin" {
 		t.Errorf("zone %q", v.bytes)
 	}

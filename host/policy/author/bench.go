@@ -161,9 +161,9 @@ func prepare(c Case) prepared {
 func (q prepared) ask(ctx context.Context, a *policy.Asker) policy.Record {
 	var records []policy.Record
 	if q.tool != nil {
-		_, records = a.Tool(ctx, *q.tool)
+		_, records = a.Tool(ctx, q.tool)
 	} else {
-		_, records = a.Route(ctx, *q.route)
+		_, records = a.Route(ctx, q.route)
 	}
 	if len(records) == 0 {
 		return policy.Record{}

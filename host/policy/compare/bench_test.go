@@ -79,7 +79,8 @@ func rulesC(b *testing.B) string {
 	b.Helper()
 	out := filepath.Join(b.TempDir(), "rules.wasm")
 	for _, args := range [][]string{
-		{"clang", "--target=wasm32", "-O2", "-ffreestanding", "-mbulk-memory", "-mmutable-globals", "-c", "-o", out + ".o", "../testdata/bench/rules.c"},
+		{"clang", "--target=wasm32", "-O2", "-ffreestanding", "-mbulk-memory", "-mmutable-globals", "-I../../../sdk/policy/c", "-c", "-o", out + ".o",
+			"../author/testdata/rules-c/policy.c"},
 		{"wasm-ld", "--no-entry", "-z", "stack-size=16384", "--stack-first", "-o", out, out + ".o"},
 	} {
 		tool, err := exec.LookPath(args[0])

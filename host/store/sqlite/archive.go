@@ -93,39 +93,6 @@ func putNewTurn(w *writer, t store.SessionTurn, e encoded) error {
 	return commitTurn(w, store.Commit{Turn: t.Turn, Steps: t.Steps}, e)
 }
 
-// DeleteSession implements store.Archive.
-func (s *Store) DeleteSession(ctx context.Context, key string) error {
-	err := s.writer.write(ctx, func(w *writer) error {
-		var running int
-		if err := w.row("SELECT count(*) FROM turns WHERE session = ? AND state = 'running'", []any{key}, &running); err != nil {
-			return err
-		}
-		if running > 0 {
-			return fmt.Errorf("a turn of it runs: %w", store.ErrConflict)
-		}
-		n, err := w.changed("DELETE FROM sessions WHERE key = ?", key)
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return store.ErrNotFound
-		}
-		for _, table := range []string{"summaries", "results"} {
-			if err := w.exec("DELETE FROM "+table+" WHERE session = ?", key); err != nil {
-				return err
-			}
-		}
-		if err := w.exec("DELETE FROM steps WHERE turn IN (SELECT id FROM turns WHERE session = ?)", key); err != nil {
-			return err
-		}
-		return w.exec("DELETE FROM turns WHERE session = ?", key)
-	})
-	if err != nil {
-		return fmt.Errorf("delete session %s: %w", key, err)
-	}
-	return nil
-}
-
 // Sessions is that of store.Turns.
 func (r *Reader) Sessions(ctx context.Context, limit int) ([]store.Session, error) {
 	if r.version == 0 {

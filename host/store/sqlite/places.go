@@ -67,9 +67,20 @@ func (s *Store) Settle(ctx context.Context, c store.Settlement) error {
 	if err != nil {
 		return fmt.Errorf("encode summary: %w", err)
 	}
+	doomed := make([]doomed, len(c.Deletions))
+	for i, d := range c.Deletions {
+		if doomed[i], err = s.doom(ctx, d); err != nil {
+			return fmt.Errorf("settle inbox row %d: %w", c.Inbox, err)
+		}
+	}
 	err = s.writer.write(ctx, func(w *writer) error {
 		if err := setInbox(w, c.Inbox, store.InboxDone, c.Note); err != nil {
 			return err
+		}
+		for _, d := range doomed {
+			if err := w.deleteSession(d); err != nil {
+				return fmt.Errorf("%v", err) // not as a conflict, which would mean that the message was settled before
+			}
 		}
 		if err := commitBesides(w, store.Commit{Summary: c.Summary}, summary); err != nil {
 			return err

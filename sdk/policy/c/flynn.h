@@ -133,17 +133,35 @@ typedef struct {
 #define FLYNN_S(literal) ((flynn_str){(literal), (uint32_t)(sizeof(literal) - 1)})
 #define FLYNN_NONE ((flynn_str){0, 0})
 
+/* WebAssembly loads at any alignment; the typedef says so to the compiler. */
+typedef uint16_t __attribute__((aligned(1), may_alias)) flynn_u16;
+typedef uint32_t __attribute__((aligned(1), may_alias)) flynn_u32;
+typedef uint64_t __attribute__((aligned(1), may_alias)) flynn_u64;
+typedef int64_t __attribute__((aligned(1), may_alias)) flynn_i64;
+
+/* flynn_same compares n bytes by words: the last of them is compared a second time in part. */
+static inline bool flynn_same(const char *a, const char *b, uint32_t n) {
+#define FLYNN_DIFFER(type, at) (*(const type *)(a + (at)) != *(const type *)(b + (at)))
+	if (n >= 8) {
+		for (uint32_t i = 0; i < n - 8; i += 8)
+			if (FLYNN_DIFFER(flynn_u64, i))
+				return false;
+		return !FLYNN_DIFFER(flynn_u64, n - 8);
+	}
+	if (n >= 4)
+		return !(FLYNN_DIFFER(flynn_u32, 0) | FLYNN_DIFFER(flynn_u32, n - 4));
+	if (n >= 2)
+		return !(FLYNN_DIFFER(flynn_u16, 0) | FLYNN_DIFFER(flynn_u16, n - 2));
+	return n == 0 || *a == *b;
+#undef FLYNN_DIFFER
+}
+
 static inline bool flynn_prefix(flynn_str s, flynn_str prefix) {
-	if (s.n < prefix.n)
-		return false;
-	for (uint32_t i = 0; i < prefix.n; i++)
-		if (s.p[i] != prefix.p[i])
-			return false;
-	return true;
+	return s.n >= prefix.n && flynn_same(s.p, prefix.p, prefix.n);
 }
 
 static inline bool flynn_eq(flynn_str a, flynn_str b) {
-	return a.n == b.n && flynn_prefix(a, b);
+	return a.n == b.n && flynn_same(a.p, b.p, a.n);
 }
 
 /* ---- imports ---- */
@@ -193,11 +211,6 @@ typedef struct {
 	uint32_t len;
 	uint32_t count;
 } flynn_facts;
-
-/* WebAssembly loads at any alignment; the typedef says so to the compiler. */
-typedef uint16_t __attribute__((aligned(1), may_alias)) flynn_u16;
-typedef uint32_t __attribute__((aligned(1), may_alias)) flynn_u32;
-typedef int64_t __attribute__((aligned(1), may_alias)) flynn_i64;
 
 static inline uint32_t flynn_load(const uint8_t *p) { return *(const flynn_u32 *)p; }
 

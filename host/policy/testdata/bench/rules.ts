@@ -1,4 +1,4 @@
-// Twenty rules, first match on channel and the beginning of the sender, read straight from the frame: the twin of rules.c. It uses no
+// Twenty rules, first match on channel and the beginning of the sender, read straight from the frame: the twin of gorules. It uses no
 // SDK and makes no object, so that it measures the engine and the compiler.
 
 const AGENTS: i32 = 20;

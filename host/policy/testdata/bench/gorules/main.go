@@ -1,4 +1,4 @@
-// Command gorules is the Go twin of rules.c, for the benchmark: it has no import of the project, so that it measures the engine
+// Command gorules has the twenty rules of the benchmark in Go: it has no import of the project, so that it measures the engine
 // and not the SDK.
 package main
 

@@ -1,5 +1,5 @@
 /* The twenty rules of rules.h as a plugin of Extism's: the input is the channel, a zero byte and the sender, the output the agent. */
-#include "../../rules.h"
+#include "rules.h"
 
 #define IMPORT(name) __attribute__((import_module("extism:host/env"), import_name(name)))
 
