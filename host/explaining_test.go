@@ -35,7 +35,8 @@ func TestATurnIsExplainedEverywhere(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h, err := New(t.Context(), Config{Path: path, Getenv: os.Getenv, Log: slog.New(slog.DiscardHandler)})
+	ready := make(chan struct{})
+	h, err := New(t.Context(), Config{Path: path, Getenv: os.Getenv, Log: slog.New(slog.DiscardHandler), Ready: func() { close(ready) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,6 +49,11 @@ func TestATurnIsExplainedEverywhere(t *testing.T) {
 			t.Error(err)
 		}
 	}()
+	select {
+	case <-ready: // what comes before that is taken for what an earlier process left, and queued twice
+	case <-ctx.Done():
+		t.Fatal("the host is not ready")
+	}
 	err = backend{h}.Submit(ctx, message.Message{
 		Channel: "web", EventID: "e1", Text: "hello there", Sender: message.Sender{ID: "owner"}, Addressed: true,
 		Conversation: message.Conversation{ID: "main", Kind: message.DM},
