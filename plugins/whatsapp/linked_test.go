@@ -275,9 +275,23 @@ func TestAGroupOfALinkedDevice(t *testing.T) {
 			t.Fatalf("%s got %+v", p.Name, got)
 		}
 		x := got[1].Message.GetExtendedTextMessage()
-		if got[1].Chat != group || x.GetText() != "two" || x.GetContextInfo().GetStanzaID() != "A1" || x.GetContextInfo().GetParticipant() != annNumber.String() {
+		if got[1].Chat != group || x.GetText() != "two" || x.GetContextInfo().GetStanzaID() != "A1" || x.GetContextInfo().GetParticipant() != w.ann.Hidden.String() {
 			t.Errorf("%s got %+v", p.Name, got[1])
 		}
+	}
+	id := bob.Send(group, saying("hello all"))
+	e := w.Event()
+	w.Ack()
+	w.Await("all receipts", func() bool { return w.Waiting() == 0 })
+	if err := w.Host.Typing(channel.Typing{Conversation: e.Conversation, On: true}); err != nil {
+		t.Fatal(err)
+	}
+	w.Await("the receipt of a reader", func() bool { return slices.Contains(bob.Receipts(), linkedtest.Receipt{ID: id, Type: "read"}) })
+	if err := w.React(channel.Reaction{Conversation: e.Conversation, MessageID: e.ID, Reaction: "👍"}); err != nil {
+		t.Fatal(err)
+	}
+	if k := bob.Got()[2].Message.GetReactionMessage().GetKey(); k.GetID() != id || k.GetParticipant() != bob.Hidden.String() || k.GetFromMe() {
+		t.Errorf("reaction to %+v", k)
 	}
 	if _, err := w.Send(channel.Send{Key: "k", Conversation: channel.Conversation{ID: "7-7@g.us"}, Text: "x"}); err == nil {
 		t.Error("sent to a group that there is not")

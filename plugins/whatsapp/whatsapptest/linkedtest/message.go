@@ -152,6 +152,10 @@ func (s *Server) receipt(c *conn, n *wa.Node) {
 			s.complain("a receipt for a message that nobody sent: %s", n.XMLString())
 			continue
 		}
+		if s.groups[author.sent[id].chat] != nil && jidOf(n, "participant").ToNonAD() != author.Hidden {
+			s.complain("a receipt that names another sender than the message: %s", n.XMLString())
+			continue
+		}
 		switch kind {
 		case "retry":
 			author.receipts = append(author.receipts, Receipt{id, kind})
