@@ -249,7 +249,8 @@ func TestLinkedSend(t *testing.T) {
 	}
 	for _, code := range []int{463, 479} {
 		w.Refuse(code)
-		if sent, err := w.Send(channel.Send{Key: "k3", Conversation: withAnn, Text: "x"}); sent.Outcome != channel.OutcomeNotSent || sent.RetryAfter != later || err == nil {
+		sent, err := w.Send(channel.Send{Key: "k3", Conversation: withAnn, Text: "x"})
+		if sent.Outcome != channel.OutcomeNotSent || sent.RetryAfter != later || err == nil {
 			t.Errorf("refused with %d: %+v, %v", code, sent, err)
 		}
 	}
@@ -265,7 +266,8 @@ func TestAGroupOfALinkedDevice(t *testing.T) {
 	bob := w.Person("4915100000002", "902", "Bob")
 	group := w.Group("120363-1", w.ann, bob)
 	for _, text := range []string{"one", "two"} { // the first carries the key, the second uses it
-		if sent, err := w.Send(channel.Send{Key: text, Conversation: channel.Conversation{ID: "120363-1@g.us"}, Text: text, ReplyTo: "120363-1@g.us/A1/" + ann}); err != nil {
+		send := channel.Send{Key: text, Conversation: channel.Conversation{ID: "120363-1@g.us"}, Text: text, ReplyTo: "120363-1@g.us/A1/" + ann}
+		if sent, err := w.Send(send); err != nil {
 			t.Fatalf("%+v, %v", sent, err)
 		}
 	}
@@ -393,12 +395,14 @@ func TestLinkedMedia(t *testing.T) {
 	if got, err := w.Fetch(handle); err != nil || !bytes.Equal(got, body) {
 		t.Errorf("%d bytes: %v", len(got), err)
 	}
-	sent, err := w.Send(channel.Send{Key: "k", Conversation: withAnn, Text: "see", Attachments: []channel.Attachment{{Handle: handle, Name: "a.pdf", Type: "application/pdf"}}})
+	pdf := []channel.Attachment{{Handle: handle, Name: "a.pdf", Type: "application/pdf"}}
+	sent, err := w.Send(channel.Send{Key: "k", Conversation: withAnn, Text: "see", Attachments: pdf})
 	if err != nil || len(sent.MessageIDs) != 1 {
 		t.Fatalf("%+v, %v", sent, err)
 	}
 	d := w.ann.Got()[0].Message.GetDocumentMessage()
-	if got, err := w.ann.Open(d); err != nil || !bytes.Equal(got, body) || d.GetFileName() != "a.pdf" || d.GetCaption() != "see" || d.GetFileLength() != uint64(len(body)) {
+	got, err := w.ann.Open(d)
+	if err != nil || !bytes.Equal(got, body) || d.GetFileName() != "a.pdf" || d.GetCaption() != "see" || d.GetFileLength() != uint64(len(body)) {
 		t.Errorf("she opens %d bytes of %+v: %v", len(got), d, err)
 	}
 	w.ann.Send(types.JID{}, w.ann.Attach("b.pdf", "application/pdf", "and this", body))
@@ -424,7 +428,8 @@ func TestLinkedMedia(t *testing.T) {
 
 func TestChoicesOfALinkedDevice(t *testing.T) {
 	w := startLinked(t)
-	sent, err := w.Send(channel.Send{Key: "k", Conversation: withAnn, Text: "May I?", Buttons: []channel.Button{{Text: "Yes", Value: "approve:1"}, {Text: "No", Value: "deny:1"}}})
+	buttons := []channel.Button{{Text: "Yes", Value: "approve:1"}, {Text: "No", Value: "deny:1"}}
+	sent, err := w.Send(channel.Send{Key: "k", Conversation: withAnn, Text: "May I?", Buttons: buttons})
 	if err != nil || !strings.Contains(w.ann.Got()[0].Message.GetExtendedTextMessage().GetText(), "*2* No") {
 		t.Fatalf("%+v, %v: %+v", sent, err, w.ann.Got())
 	}

@@ -133,7 +133,8 @@ func quote(ctx context.Context, d *device, s channel.Send) *waE2E.ContextInfo {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return &waE2E.ContextInfo{
-		StanzaID: proto.String(r.id), Participant: proto.String(d.NameIn(ctx, r.chat, r.sender).String()), QuotedMessage: &waE2E.Message{Conversation: proto.String("")},
+		StanzaID: proto.String(r.id), Participant: proto.String(d.NameIn(ctx, r.chat, r.sender).String()),
+		QuotedMessage: &waE2E.Message{Conversation: proto.String("")},
 	}
 }
 
