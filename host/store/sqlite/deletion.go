@@ -98,7 +98,7 @@ func (w *writer) deleteSession(d doomed) error {
 	}
 	_, agent, _ := store.SessionParts(d.Key)
 	row := store.AuditRow{
-		At: d.At, Kind: store.AuditDeleted, Subject: d.Key, Actor: d.By, Session: d.Key, Agent: agent, Detail: fmt.Sprintf("%d turns", len(d.turns)),
+		At: d.At, Kind: store.AuditDeleted, Subject: d.Key, Actor: d.By, Session: d.Key, Agent: agent, Detail: fmt.Sprintf("turns: %d", len(d.turns)),
 	}
 	return errors.Join(w.unsay(d.turns), w.dropGrants(d), w.dropSessionRows(d), w.dropTurnRows(d), w.leaveBehind(d), w.audit(row))
 }

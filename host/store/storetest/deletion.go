@@ -95,7 +95,7 @@ func deletions(t *testing.T, open Opener) {
 		t.Errorf("%d rows of usage are left, want 2", len(rows))
 	}
 	gone := must[[]store.AuditRow](t)(s.ListAudit(ctx, store.AuditFilter{Kind: store.AuditDeleted}))
-	if len(gone) != 1 || gone[0].Subject != "irc:ann:helper" || gone[0].Actor != "irc:owner" || gone[0].Detail != "2 turns" {
+	if len(gone) != 1 || gone[0].Subject != "irc:ann:helper" || gone[0].Actor != "irc:owner" || gone[0].Detail != "turns: 2" {
 		t.Errorf("audit: %+v", gone)
 	}
 	if ended := must[[]store.AuditRow](t)(s.ListAudit(ctx, store.AuditFilter{Kind: store.AuditGrantEnded})); len(ended) != 1 || ended[0].Subject != "mine-session" {
