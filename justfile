@@ -36,6 +36,10 @@ chaos rounds="200":
 aborts count="1000":
     go test ./host/sandbox -run TestAborts -aborts {{ count }} -count 1 -timeout 90m -v
 
+# build the Dockerfile of examples/subagent and have the programs in it answer, which takes minutes
+subagent:
+    FLYNN_TEST_REQUIRE=docker,debootstrap,node,cli-agents,subagent-image go test ./host -run TestSubagentImage -count 1 -timeout 20m -v
+
 # benchmarks of one room (policy, sandbox, turnbench, route, plugin, ...), or of all
 bench what="":
     go test -run '^$' -bench . ./host/{{ if what == "" { "..." } else { what + "/..." } }}

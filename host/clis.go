@@ -276,21 +276,8 @@ func cliFolders(c *config.Config) map[string]string {
 	return folders
 }
 
-// forgetTimeout bounds the removal of what programs remember.
+// forgetTimeout bounds the removal of what a session has on the engine.
 const forgetTimeout = time.Minute
-
-// forget removes what a session has on the engine, its program's memory included. Its workspace stays.
-func (m *machines) forget(ctx context.Context, session string) error {
-	m.mu.Lock()
-	manager := m.manager
-	m.mu.Unlock()
-	if manager == nil {
-		return nil // the volume is found at the next start: its session is gone then
-	}
-	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
-	defer cancel()
-	return manager.Forget(ctx, session)
-}
 
 // sweepCLIs removes the volumes of programs whose session is gone, as after a crash or a removal while the engine was away. Those of
 // other hosts carry other labels and are not seen.

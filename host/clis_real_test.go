@@ -41,15 +41,15 @@ func (n apiNetwork) Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, er
 	return (&net.Dialer{}).DialContext(ctx, "tcp", n.listener)
 }
 
-// serveAs serves a name by TLS, and has the host's proxies lead there.
-func serveAs(t *testing.T, name string, handler http.Handler) func(*Host) {
+// serveAs serves names by TLS, and has the host's proxies lead there.
+func serveAs(t *testing.T, handler http.Handler, names ...string) func(*Host) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	about := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: names[0]}, DNSNames: names, NotBefore: time.Now().Add(-time.Hour),
 		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, about, about, &key.PublicKey, key)
@@ -75,7 +75,7 @@ func realCLI(t *testing.T, preset, apiName string, api http.Handler) (*cliHome, 
 	engine := sandboxtest.Engine(t)
 	image := engine.CLIAgent(t, preset)
 	t.Setenv("FLYNN_TEST_MODEL_KEY", modeltest.Key)
-	dir, reach := t.TempDir(), serveAs(t, apiName, api)
+	dir, reach := t.TempDir(), serveAs(t, api, apiName)
 	start := func() *cliHome {
 		return startCLI(t, dir, fmt.Sprintf("preset = %q\nimage = %q\napi_key_env = \"FLYNN_TEST_MODEL_KEY\"\ntimeout_seconds = 60", preset, image), reach)
 	}

@@ -272,12 +272,26 @@ func TestAgentOfKindCLI(t *testing.T) {
 		if list := volumes(); len(list) != 1 || list[0].Labels[sandbox.LabelSession] != "web:c:main" {
 			t.Fatalf("volumes: %v", list)
 		}
-		if err := s.host.machines.forget(t.Context(), "web:c:main"); err != nil {
+		if err := (backend{s.host}).DeleteSession(t.Context(), "web:c:main", "terminal:owner", false); err != nil {
 			t.Fatal(err)
 		}
 		if list := volumes(); len(list) != 0 {
 			t.Errorf("left: %v", list)
 		}
+		s.expect(s.ask("after that"), "message 1 in")
+		// A host that dies as soon as the store has deleted the session.
+		if err := s.host.store.DeleteSession(t.Context(), store.Deletion{Key: "web:c:main", At: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		s.end()
+		if list := volumes(); len(list) != 1 {
+			t.Fatalf("volumes: %v", list)
+		}
+		s = cliHost(t, dir, "")
+		eventually(t, "the next start removes the rest", func() bool {
+			homes, err := s.host.goneHomes(t.Context())
+			return err == nil && len(homes) == 0 && len(volumes()) == 0
+		})
 	})
 }
 
@@ -313,7 +327,7 @@ func TestVolumesOfSessionsThatAreGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left, err := DeleteSession(t.Context(), c, "web:c:main"); left != nil || err != nil {
+	if left, err := DeleteSession(t.Context(), c, "web:c:main", "terminal:owner"); left != nil || err != nil {
 		t.Errorf("delete the session: %v, %v", left, err)
 	}
 	if mine, err := engine.Driver.ListVolumes(t.Context(), instance); err != nil || len(mine) != 0 {

@@ -116,6 +116,8 @@ type Host struct {
 	pair    sync.RWMutex // keeps current and the policies in force together
 	current atomic.Pointer[generation]
 	ready   atomic.Bool
+	// swept is sent to when files of deleted sessions are to be looked through.
+	swept chan struct{}
 }
 
 // New reads the configuration and opens the store, the policies and the gateway's port. Nothing is answered before Run.
@@ -123,7 +125,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{
 		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), fetchers: newFetchers(), hangup: cfg.Hangup,
 		launcher: cfg.PluginLauncher, attach: cfg.Attach, web: cfg.Web, onReady: cfg.Ready,
-		providers: map[string]*provider.Provider{}, enclosed: map[string]*enclosure{},
+		providers: map[string]*provider.Provider{}, enclosed: map[string]*enclosure{}, swept: make(chan struct{}, 1),
 	}
 	var err error
 	open := config.NewHolder
@@ -171,7 +173,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.machines = newMachines(filepath.Join(c.Store.Dir, "workspaces"), instance, egresslog.New(egresslog.Config{
 		Store: h.store, Log: h.log, Count: h.metrics.egressDecision, Lost: h.metrics.egressLost,
 	}), h.log)
-	h.machines.homes = h.sessionHomes
+	h.machines.homes, h.machines.gone, h.machines.forgotten = h.sessionHomes, h.goneHomes, h.forgottenHome
 	ledger, err := openPolicyLedger(c.Store.Dir, h.store)
 	if err != nil {
 		return err

@@ -50,8 +50,11 @@ type machines struct {
 	unavailable error
 	// engine is what the engine can do, as it was when it was last found, or nil.
 	engine *sandbox.Capabilities
-	// homes are what the sandboxes of the sessions in the store are called by. It is set before run.
-	homes func(ctx context.Context) (map[string]bool, error)
+	// homes are what the sandboxes of the sessions in the store are called by; gone are those of deleted ones that the engine may have
+	// something of still, until forgotten is told that it has not. They are set before run.
+	homes     func(ctx context.Context) (map[string]bool, error)
+	gone      func(ctx context.Context) ([]string, error)
+	forgotten func(ctx context.Context, home string) error
 	// network and roots are what proxies of sandboxes reach things by, other than the host's own in tests alone.
 	network egress.Network
 	roots   *x509.CertPool
@@ -193,6 +196,7 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 	}
 	if made != nil {
 		if back { // what the engine has lost or kept meanwhile
+			m.forgetGone(ctx, made)
 			running.Go(func() { m.reconcile(ctx, made) })
 		}
 		return nil
@@ -216,6 +220,7 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 	}
 	m.reconcile(ctx, manager)
 	m.sweepCLIs(ctx, manager)
+	m.forgetGone(ctx, manager)
 	m.mu.Lock()
 	m.manager = manager
 	manager.SetPools(m.pools, m.poolCPU)

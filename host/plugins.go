@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
@@ -69,19 +68,10 @@ func pluginError(err error) error {
 }
 
 // settingAt is where the setting of an instance stands in the file, or the table that it would stand in.
-func (h *Host) settingAt(kind plugin.Kind, instance, path string) string {
-	table := "channels"
-	if kind == plugin.Tools {
-		table = "tools"
-	}
-	c, key := h.holder.Current(), []string{table, instance}
-	if path != "" {
-		key = append(key, strings.Split(path, ".")...)
-	}
-	for ; len(key) > 1; key = key[:len(key)-1] {
-		if line := c.Line(key...); line > 0 {
-			return fmt.Sprintf("%s:%d: ", c.Path, line)
-		}
+func (h *Host) settingAt(kind plugin.Kind, instance string, key []string) string {
+	c := h.holder.Current()
+	if line := c.Line(instanceKey(kind, instance, key)...); line > 0 {
+		return fmt.Sprintf("%s:%d: ", c.Path, line)
 	}
 	return c.Path + ": "
 }

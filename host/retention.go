@@ -15,12 +15,17 @@ const pruneEvery = time.Hour
 func (h *Host) keepHouse(ctx context.Context) error {
 	tick := time.NewTicker(pruneEvery)
 	defer tick.Stop()
+	h.dropMedia(ctx)
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-h.swept:
+			h.dropMedia(ctx)
 		case now := <-tick.C:
+			h.deleteOld(ctx, now)
 			h.prune(ctx, now)
+			h.dropMedia(ctx)
 		}
 	}
 }
@@ -45,9 +50,13 @@ func retention(c config.Retention, now time.Time) store.Retention {
 		if days == 0 {
 			return time.Time{}
 		}
-		return now.Add(-time.Duration(days+1) * 24 * time.Hour)
+		return keptSince(days, now)
 	}
 	return store.Retention{
 		Results: upTo(c.ResultsDays), Decisions: upTo(c.DecisionsDays), Audit: upTo(c.AuditDays), Usage: upTo(c.UsageDays),
 	}
+}
+
+func keptSince(days int, now time.Time) time.Time {
+	return now.Add(-time.Duration(days+1) * 24 * time.Hour)
 }

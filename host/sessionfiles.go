@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"slices"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
@@ -45,31 +43,3 @@ func (b backend) ImportSession(ctx context.Context, file io.Reader) (gateway.Imp
 }
 
 var _ gateway.Sessions = backend{}
-
-// DeleteSession removes a session while no host runs, and with the last one of its home what that has on the engine: containers, and
-// volumes with what is in them. Its workspace stays. left is why the engine has something still, which the next start removes.
-func DeleteSession(ctx context.Context, c *config.Config, key string) (left, err error) {
-	s, err := sqlite.Open(ctx, c.Store.Dir)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	if err = s.DeleteSession(ctx, key); err == nil && c.Sandbox.Enabled {
-		left = forgetHome(ctx, c, s, store.SessionHome(key))
-	}
-	return left, err
-}
-
-func forgetHome(ctx context.Context, c *config.Config, sessions *sqlite.Store, home string) error {
-	list, err := sessions.Sessions(ctx, math.MaxInt32)
-	if err != nil || slices.ContainsFunc(list, func(s store.Session) bool { return store.SessionHome(s.Key) == home }) {
-		return err
-	}
-	s, err := OpenSandboxes(c)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
-	defer cancel()
-	return errors.Join(s.Forget(ctx, home), s.Driver.Close())
-}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/BurntSushi/toml"
 	"github.com/urfave/cli/v3"
@@ -46,7 +47,7 @@ func checkConfig(ctx context.Context, cmd *cli.Command) error {
 	cfg, err := loadConfig(ctx, cmd)
 	warnings := []config.Error{}
 	if err == nil {
-		warnings = append(routeWarnings(cfg), lint.Policies(cfg, host.PolicySources(cfg))...)
+		warnings = slices.Concat(routeWarnings(cfg), lint.Policies(cfg, host.PolicySources(cfg)), host.SettingsOfPlugins(cfg))
 	}
 	if out.asJSON {
 		return errors.Join(out.json(newReport(configPath(ctx, cmd), err, warnings)), asReported(err))

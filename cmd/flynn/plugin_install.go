@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/signing"
 )
@@ -26,8 +27,32 @@ func obtain(ctx context.Context, cmd *cli.Command) plugin.Obtain {
 	o.Trust.Table = "[plugin_trust]"
 	if c := configOf(ctx, cmd); c != nil {
 		o.Trust = host.PluginTrust(c)
+		o.Accept = func(m plugin.Manifest, s *plugin.Settings) error {
+			return againstSettings(host.PluginSettings(c, m.Name, s), m.Name, m.Version)
+		}
 	}
 	return o
+}
+
+// againstSettings refuses a version of a plugin with which instances that the configuration has would not start.
+func againstSettings(wrong config.Errors, name, version string) error {
+	if len(wrong) == 0 {
+		return nil
+	}
+	return fmt.Errorf("plugin %s %s does not take the settings that it is to run with; mend them, then run the same command again:\n%v", name, version, wrong)
+}
+
+// fitsSettings asks an installed version.
+func fitsSettings(ctx context.Context, cmd *cli.Command, store *plugin.Store, name, version string) error {
+	c := configOf(ctx, cmd)
+	if c == nil {
+		return nil
+	}
+	s, err := store.Settings(name, version)
+	if err != nil {
+		return err
+	}
+	return againstSettings(host.PluginSettings(c, name, s), name, version)
 }
 
 func installPlugin(ctx context.Context, cmd *cli.Command) error {
@@ -110,6 +135,9 @@ func rollbackPlugin(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
+	if err := fitsSettings(ctx, cmd, store, name, version); err != nil {
+		return err
+	}
 	return movePlugin(ctx, cmd, store, before, version)
 }
 
@@ -180,6 +208,15 @@ func switchPlugin(ctx context.Context, cmd *cli.Command, disabled bool) error {
 	store, err := pluginStore(ctx, cmd)
 	if err != nil {
 		return err
+	}
+	if !disabled {
+		r, err := store.Record(name)
+		if err != nil {
+			return err
+		}
+		if err := fitsSettings(ctx, cmd, store, name, r.Active); err != nil {
+			return err
+		}
 	}
 	if err := store.SetDisabled(name, disabled); err != nil {
 		return err

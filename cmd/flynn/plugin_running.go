@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/plugin"
@@ -145,6 +146,8 @@ type pluginAccount struct {
 	plugin.Record
 	Manifest  plugin.Manifest        `json:"manifest"`
 	Instances []gateway.PluginStatus `json:"instances"`
+	// Settings is what the plugin does not take of the configuration.
+	Settings config.Errors `json:"settings,omitempty"`
 }
 
 func pluginInfo(ctx context.Context, cmd *cli.Command) error {
@@ -163,10 +166,18 @@ func pluginInfo(ctx context.Context, cmd *cli.Command) error {
 	if a.Manifest, err = store.VerifiedManifest(name); err != nil {
 		return err
 	}
-	for _, i := range instances(ctx, configOf(ctx, cmd)) {
+	c := configOf(ctx, cmd)
+	for _, i := range instances(ctx, c) {
 		if i.Plugin == name {
 			a.Instances = append(a.Instances, i)
 		}
+	}
+	if c != nil {
+		s, err := store.Settings(name, a.Active)
+		if err != nil {
+			return err
+		}
+		a.Settings = host.PluginSettings(c, name, s)
 	}
 	out := newOutput(ctx, cmd)
 	if out.asJSON {
@@ -194,6 +205,9 @@ func (a pluginAccount) show(out *output) error {
 	}
 	for _, r := range a.Rejected {
 		out.line("  rejected %s at %s: %s", r.Version, r.At.Local().Format(time.DateTime), cell(r.Why))
+	}
+	for _, e := range a.Settings {
+		out.line("  does not start with %v", e)
 	}
 	for _, i := range a.Instances {
 		out.line("instance %s: %s, version %s, %d restarts", i.Name, i.State, i.Version, i.Restarts)
@@ -236,7 +250,7 @@ func pluginLogs(ctx context.Context, cmd *cli.Command) error {
 			return err
 		}
 		for _, l := range lines {
-			if gone := l.Seq - last - 1; last > 0 && gone > 0 {
+			if gone := missed(last, l.Seq); gone > 0 {
 				out.warn("%d lines came too fast and are gone", gone)
 			}
 			last = l.Seq
@@ -253,6 +267,15 @@ func pluginLogs(ctx context.Context, cmd *cli.Command) error {
 			return nil
 		}
 	}
+}
+
+// missed is how many lines were between two that follow each other here; last is 0 before the first one, and the numbers begin anew with
+// each host.
+func missed(last, now uint64) uint64 {
+	if last == 0 || now <= last {
+		return 0
+	}
+	return now - last - 1
 }
 
 func showLine(out *output, l gateway.PluginLine) error {

@@ -44,7 +44,9 @@ func sessionCommand() *cli.Command {
 			},
 			{
 				Name: "delete", Usage: "remove a session", ArgsUsage: "KEY", Action: sessionDelete,
-				Description: "Flynn must not be running. The log of decisions and the files of the workspace stay.",
+				Description: "With it go its turns, summaries and notes, what its messages say, grants for it, its containers and volumes, and files that no other\n" +
+					"session has. The logs of decisions, audit, egress and usage and the files of the workspace stay. In chat it is /delete.",
+				Flags: []cli.Flag{&cli.BoolFlag{Name: "stop", Usage: "stop the answer that is being made in it first"}},
 			},
 		},
 	}
@@ -230,7 +232,12 @@ func sessionDelete(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	left, err := host.DeleteSession(ctx, cfg, key)
+	var deleted struct{ Deleted bool }
+	err = askRunning(ctx, cfg, gateway.DeleteSessionPath, gateway.DeleteSession{Key: key, Stop: cmd.Bool("stop")}, &deleted)
+	if !errors.Is(err, errNotRunning) {
+		return err
+	}
+	left, err := host.DeleteSession(ctx, cfg, key, terminalOwner)
 	if left != nil {
 		newOutput(ctx, cmd).warn("its containers and volumes are removed at the next start: %v", left)
 	}

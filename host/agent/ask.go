@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
@@ -16,18 +17,17 @@ type Counter interface {
 
 var _ Counter = (*model.Set)(nil)
 
-// ask calls the agent's model with as much of the conversation as fits its context window. Where the provider counts more than was
+// ask calls the agent's model with the turn, and with as much of the conversation before as fits its context window. Where the provider counts more than was
 // guessed, the older half of the conversation is left out and the model called once more.
-func (t *turn) ask(ctx context.Context) (model.Response, error) {
-	req := t.request()
+func (t *turn) ask(ctx context.Context, req model.Request) (model.Response, error) {
 	room := t.room(req)
-	before := t.history(room)
+	before := t.history(room, len(req.Messages))
 	answer, err := t.callWith(ctx, req, before)
 	if len(before) == 0 || !tooLong(err) {
 		return t.askShorter(ctx, answer, err)
 	}
 	t.cfg.Log.Warn("the conversation is too long for the model; its older half is left out", "turn", t.row.ID, "messages", len(before), "error", err)
-	answer, err = t.callWith(ctx, req, t.history(min(room, roughly(before))/2))
+	answer, err = t.callWith(ctx, req, t.history(min(room, roughly(before))/2, len(req.Messages)))
 	return t.askShorter(ctx, answer, err)
 }
 
@@ -86,9 +86,13 @@ func (t *turn) counted(req model.Request) int {
 	return model.Rough(req)
 }
 
-// history is the end of the conversation before the turn, as much as there is room for: words first, then images.
-func (t *turn) history(room int) []model.Message {
-	before := t.session.context(room)
+// history is the end of the conversation before the turn, as much as there is room for: words first, then images. The turn has so many
+// messages itself.
+func (t *turn) history(room, own int) []model.Message {
+	before := t.session.context(room, own)
+	if !slices.ContainsFunc(before, model.Message.HasImages) {
+		return before
+	}
 	return latestImages(before, (room-roughly(before))/model.ImageTokens)
 }
 

@@ -35,7 +35,7 @@ func (t *turn) runCalls(ctx context.Context, n int) error {
 		}
 		calls = calls[1:]
 	}
-	return t.commit(ctx)
+	return t.commitSteps(ctx)
 }
 
 // callOnce brings one call to a result, unless it has one.

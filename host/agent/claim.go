@@ -23,6 +23,8 @@ type Item struct {
 	Rows []store.InboxRow // of Turn
 	// Order is true for an order to the host that must not overtake what was said before it.
 	Order bool
+	// Alone, where it is set, is the item: work of the host's own beside which no turn may run in its place. It is not durable.
+	Alone func()
 	// released: a turn had taken the message and was stopped for a later one.
 	released bool
 }
@@ -78,6 +80,10 @@ func (it Item) Key() string {
 // Work answers the first of the items that wait in a place, together with those after it that one
 // answer can serve, and returns the rest. It is the work function of a lane.
 func (r *Runner) Work(ctx context.Context, key string, items []Item) (rest []Item) {
+	if items[0].Alone != nil {
+		items[0].Alone()
+		return items[1:]
+	}
 	if items[0].Turn == nil && !r.awake(ctx) {
 		return nil
 	}
@@ -159,7 +165,7 @@ type claim struct {
 func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, at store.Place, items []Item) claim {
 	var c claim
 	for _, it := range items {
-		if it.Turn != nil || it.Order || len(c.rows) > 0 && !it.follows(c.rows[0].Message) {
+		if it.Turn != nil || it.Order || it.Alone != nil || len(c.rows) > 0 && !it.follows(c.rows[0].Message) {
 			break
 		}
 		agent, why, decisions := r.route(ctx, gen, policies, at, it.Row.Message)

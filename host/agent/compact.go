@@ -19,9 +19,9 @@ import (
 
 // compact sums the older turns up where the session has grown past its threshold. The summary is committed together with what was
 // said before anything is built on it, so that the next process finds both or neither. Where no summary can be had, the oldest
-// turns are left out of what the model is shown, as ever.
-func (t *turn) compact(ctx context.Context) error {
-	older := t.session.older(t.gen.Tasks, t.agent.Window, roughly(t.steps.messages()))
+// turns are left out of what the model is shown, as ever. own is what the turn itself takes, in tokens.
+func (t *turn) compact(ctx context.Context, own int) error {
+	older := t.session.older(t.gen.Tasks, t.agent.Window, own)
 	if older == 0 || t.unsummarised {
 		return nil
 	}
@@ -70,9 +70,17 @@ func (s *session) summarise(ctx context.Context, desk task.Desk, c Tasks, turns 
 	}, nil
 }
 
+// summed makes a summary the session's.
+func (s *session) summed(sum store.Summary) {
+	s.summary, s.told = sum, shownSummary{}
+	if sum.Text != "" {
+		s.told = shownSummary{summaryText(sum), roughText(sum.Text)}
+	}
+}
+
 // compacted puts a committed summary in the place of the first turns.
 func (s *session) compacted(sum store.Summary, turns int) {
-	s.summary = sum
+	s.summed(sum)
 	s.turns = append([]transcript(nil), s.turns[turns:]...)
 }
 

@@ -405,7 +405,7 @@ func BenchmarkContext(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if ms := v.context(1 << 30); len(ms) != 200*4 {
+		if ms := v.context(1<<30, 0); len(ms) != 200*4 {
 			b.Fatalf("%d messages", len(ms))
 		}
 	}

@@ -20,20 +20,24 @@ type CondensedStep struct {
 	Lost    int    `json:"lost,omitempty"` // of Entries, those that are in no summary, since none could be had
 }
 
-// fit makes room for a call of the model where the window fills: first the turns before give way, then the turn's own first steps.
-func (t *turn) fit(ctx context.Context) error {
-	if err := t.compact(ctx); err != nil {
-		return err
+// fit makes room for a call of the model where the window fills: first the turns before give way, then the turn's own first steps. It
+// returns what the model is asked, without the turns before.
+func (t *turn) fit(ctx context.Context) (model.Request, error) {
+	req := t.request()
+	if err := t.compact(ctx, roughly(req.Messages)); err != nil {
+		return req, err
 	}
 	if t.threshold() == 0 {
-		return nil
+		return req, nil
 	}
-	own := t.counted(t.request())
+	own := t.counted(req)
 	if own+t.session.size() <= t.threshold() {
-		return nil
+		return req, nil
 	}
-	_, err := t.condense(ctx, own > t.agent.Window)
-	return err
+	if done, err := t.condense(ctx, own > t.agent.Window); !done || err != nil {
+		return req, err
+	}
+	return t.request(), nil
 }
 
 // threshold is how many tokens may be taken before something gives way; 0 is any number.

@@ -65,6 +65,18 @@ func (o *offspring) stop(cause error, which func(store.Turn) bool) (found bool) 
 	return found
 }
 
+// any tells whether there is a child that which is true of.
+func (o *offspring) any(which func(store.Turn) bool) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, b := range o.by {
+		if which(b.row) {
+			return true
+		}
+	}
+	return false
+}
+
 // inPlace tells whether a child was begun in a place.
 func inPlace(place string) func(store.Turn) bool {
 	return func(t store.Turn) bool {

@@ -118,6 +118,9 @@ func (r *Runner) queued(place string) int {
 	return n
 }
 
+// Forget drops what is remembered of a session, which was deleted.
+func (r *Runner) Forget(key string) { r.sessions.forget(key) }
+
 // Renewed tells that a session was written by somebody else, such as an import: what is remembered of it is read anew. It refuses while a
 // turn of its place runs, which would go on from what was there before.
 func (r *Runner) Renewed(key string, write func() error) error {

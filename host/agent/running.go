@@ -81,7 +81,7 @@ func (a *active) overtaken(waiting []Item) bool {
 // turn acts with the rights of its sender, and answers in one place.
 func (it Item) follows(m message.Message) bool {
 	n := it.Row.Message
-	return it.Turn == nil && !it.Order && n.Channel == m.Channel && n.Conversation.ID == m.Conversation.ID && joins(m, n)
+	return it.Turn == nil && !it.Order && it.Alone == nil && n.Channel == m.Channel && n.Conversation.ID == m.Conversation.ID && joins(m, n)
 }
 
 // Stop ends the turn that runs in a place, with all that was delegated there, and tells whether there was one.
@@ -102,6 +102,9 @@ func (r *Runner) Running(place string) bool {
 	_, ok := r.running[place]
 	return ok
 }
+
+// Delegated tells whether something that was delegated in a place runs.
+func (r *Runner) Delegated(place string) bool { return r.offspring.any(inPlace(place)) }
 
 // StopIn is Stop for the turn that answers in a conversation, by its key.
 func (r *Runner) StopIn(conversation string) bool {

@@ -18,14 +18,21 @@ import (
 type session struct {
 	key     string
 	summary store.Summary // of the turns before; the zero value where there is none
-	turns   []transcript  // after it, the last keepTurns, oldest first
-	labels  []string      // provenance, sorted
-	used    Used          // by ended turns
-	count   int           // ended turns
-	last    string        // id of the latest turn
-	at      time.Time     // when that began
+	told    shownSummary
+	turns   []transcript // after it, the last keepTurns, oldest first
+	labels  []string     // provenance, sorted
+	used    Used         // by ended turns
+	count   int          // ended turns
+	last    string       // id of the latest turn
+	at      time.Time    // when that began
 	// program is what the program of an agent of kind cli calls the session.
 	program string
+}
+
+// shownSummary is a summary as a model reads it; the zero value is none.
+type shownSummary struct {
+	text string
+	size int // tokens of the summary, as model.Rough guesses them
 }
 
 // transcript is one ended turn as a model sees it.
@@ -79,14 +86,16 @@ func (s *session) touched(t *turnSteps) {
 // label adds provenance labels; they stay for the life of the session. The list is made anew, since tools keep the old one.
 func (s *session) label(labels []string) { s.labels = tool.JoinLabels(s.labels, labels) }
 
-// context returns the latest whole turns that fit a window, oldest first, with the summary of what came before.
-func (s *session) context(window int) []model.Message {
-	first, size := len(s.turns), roughText(s.summary.Text)
+// context returns the latest whole turns that fit a window, oldest first, with the summary of what came before. There is room for some
+// more messages behind them.
+func (s *session) context(window, spare int) []model.Message {
+	first, size, count := len(s.turns), s.told.size, 1 // a message for the summary
 	for first > 0 && size+s.turns[first-1].size <= window {
 		first--
 		size += s.turns[first].size
+		count += len(s.turns[first].messages)
 	}
-	var ms []model.Message
+	ms := make([]model.Message, 0, count+spare)
 	for _, t := range s.turns[first:] {
 		ms = append(ms, t.messages...)
 	}
@@ -95,7 +104,7 @@ func (s *session) context(window int) []model.Message {
 
 // size is what the summary and the turns after it take, in tokens.
 func (s *session) size() int {
-	n := roughText(s.summary.Text)
+	n := s.told.size
 	for _, t := range s.turns {
 		n += t.size
 	}
@@ -104,15 +113,14 @@ func (s *session) size() int {
 
 // withSummary puts the summary before the first message, into it where a person spoke: providers want speakers to take turns.
 func (s *session) withSummary(ms []model.Message) []model.Message {
-	if s.summary.Text == "" {
+	if s.told.text == "" {
 		return ms
 	}
-	text := summaryText(s.summary)
 	if len(ms) > 0 && ms[0].Role == model.User && len(ms[0].Results) == 0 {
-		ms[0].Text = text + "\n\n" + ms[0].Text
+		ms[0].Text = s.told.text + "\n\n" + ms[0].Text
 		return ms
 	}
-	return append([]model.Message{{Role: model.User, Text: text}}, ms...)
+	return slices.Insert(ms, 0, model.Message{Role: model.User, Text: s.told.text})
 }
 
 // sessions caches the most recently used sessions.
@@ -183,9 +191,11 @@ func (c *sessions) load(ctx context.Context, key string) (*session, error) {
 		return nil, err
 	}
 	s.count, s.at = sum.Turns, sum.Last
-	if s.summary, err = c.store.LatestSummary(ctx, key); err != nil && !errors.Is(err, store.ErrNotFound) {
+	summary, err := c.store.LatestSummary(ctx, key)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
+	s.summed(summary)
 	s.label(s.summary.Labels)
 	steps, err := c.store.TranscriptAfter(ctx, key, s.summary.Through, keepTurns)
 	if err != nil {

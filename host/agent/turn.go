@@ -144,10 +144,11 @@ func (t *turn) loop(ctx context.Context) (string, error) {
 		if err := t.within(ctx); err != nil {
 			return "", err
 		}
-		if err := t.fit(ctx); err != nil {
+		req, err := t.fit(ctx)
+		if err != nil {
 			return "", err
 		}
-		answer, err := t.ask(ctx)
+		answer, err := t.ask(ctx, req)
 		if err != nil {
 			return "", err
 		}
@@ -222,6 +223,14 @@ func (t *turn) commit(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// commitSteps is commit where there are steps that are not committed yet.
+func (t *turn) commitSteps(ctx context.Context) error {
+	if len(t.pending.Steps) == 0 {
+		return nil
+	}
+	return t.commit(ctx)
 }
 
 func (t *turn) publish(e message.Event) {

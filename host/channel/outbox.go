@@ -221,15 +221,30 @@ type delivery struct {
 	*Outbox
 	row store.OutboxRow
 	log *slog.Logger
+	// recognised says that the channel would recognise the send under way if it were repeated.
+	recognised bool
 }
 
 // save commits the next state of the row.
 func (d *delivery) save(ctx context.Context, next store.OutboxRow) error {
-	err := persist(ctx, d.log, func(ctx context.Context) error { return d.cfg.Store.SetOutbox(ctx, next) })
+	return d.saveBy(ctx, next, d.cfg.Store.SetOutbox)
+}
+
+func (d *delivery) saveBy(ctx context.Context, next store.OutboxRow, set func(context.Context, store.OutboxRow) error) error {
+	err := persist(ctx, d.log, func(ctx context.Context) error { return set(ctx, next) })
 	if err == nil {
 		d.row = next
 	}
 	return err
+}
+
+// saveSent is save for a reply that has arrived. A channel that recognises a repeated send would do nothing if that were lost, so nobody
+// need be kept waiting for the disk by it.
+func (d *delivery) saveSent(ctx context.Context, next store.OutboxRow) error {
+	if by, ok := d.cfg.Store.(store.Settler); ok && d.recognised {
+		return d.saveBy(ctx, next, by.SettleOutbox)
+	}
+	return d.save(ctx, next)
 }
 
 // attempt makes one try and commits what came of it. A crash between its two commits leaves the row in state
@@ -272,6 +287,7 @@ func (d *delivery) attempt(ctx context.Context) (done bool, wait time.Duration, 
 			return false, 0, err
 		}
 	}
+	d.recognised = s.Recognises()
 	// What has begun is brought to its end, so that its outcome is known.
 	res := d.send(context.WithoutCancel(ctx), s, reply)
 	d.cfg.Count(next.Reply.Channel, string(res.Outcome))
@@ -328,7 +344,7 @@ func (d *delivery) record(ctx context.Context, next store.OutboxRow, res Result)
 			return false, 0, d.save(ctx, next)
 		}
 		next.State = store.OutboxSent
-		return true, 0, d.save(ctx, next)
+		return true, 0, d.saveSent(ctx, next)
 	case message.Refused: // those behind it need not wait until it is given up
 		next.State, next.Note = store.OutboxDead, "the channel refused it for good"
 		return true, 0, d.save(ctx, next)

@@ -13,7 +13,8 @@ import (
 
 // names are the commands that the host answers; any other word after a slash is for the agent.
 var names = []string{
-	"approve", "deny", "elevated", "pair", "stop", "status", "help", "new", "agent", "model", "compact", "forget", "halt", "resume",
+	"approve", "deny", "elevated", "pair", "stop", "status", "help", "new", "agent", "model", "compact", "delete", "forget", "halt",
+	"resume",
 }
 
 // Command is one order to the host.
@@ -43,5 +44,5 @@ func Parse(text string) (Command, bool) {
 
 // Queued tells whether the command stands in the queue of its place.
 func (c Command) Queued() bool {
-	return c.Name == "new" || c.Name == "agent" || c.Name == "model" || c.Name == "compact"
+	return slices.Contains([]string{"new", "agent", "model", "compact", "delete"}, c.Name)
 }

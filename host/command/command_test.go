@@ -29,6 +29,7 @@ func TestParse(t *testing.T) {
 		{"/status", Command{"status", ""}, true},
 		{"/new@flynn", Command{"new", ""}, true},
 		{"/agent coder", Command{"agent", "coder"}, true},
+		{"/delete yes", Command{"delete", "yes"}, true},
 		{"/halt it deletes mail", Command{"halt", "it deletes mail"}, true},
 		{"/stop\nand something", Command{}, false},
 		{"please /stop", Command{}, false},
@@ -65,6 +66,8 @@ type house struct {
 	compacted, applied int
 	session            Session
 	untold             []int64
+	busy               bool
+	deleted            []string
 	halted             string
 	elevated           *store.Elevation
 }
@@ -112,6 +115,11 @@ func newHouse(t *testing.T) *house {
 			v := store.Summary{ID: fmt.Sprint("s", row.ID), Session: at.Key + ":helper", Through: "t1", Turns: 1, Text: "they met", At: time.Unix(1, 0).UTC()}
 			return Compaction{Text: "Compacted.", Summary: &v, Applied: func() { h.applied++ }}, nil
 		},
+		Sessions: func(ctx context.Context, place string) ([]store.Session, bool, error) {
+			list, err := s.PlaceSessions(ctx, place)
+			return list, h.busy, err
+		},
+		Deleted: func(_ context.Context, keys []string) { h.deleted = append(h.deleted, keys...) },
 		Persons: func(key string) []string {
 			if key == "irc:bob" {
 				return []string{key, "mail:bob"}

@@ -54,6 +54,10 @@ type Config struct {
 	Look func(ctx context.Context, place string, m message.Message) (Session, error)
 	// Compact sums up the older turns of the session that a message would continue in a place.
 	Compact func(ctx context.Context, at store.Place, row store.InboxRow) (Compaction, error)
+	// Sessions are those of a place, of every agent and epoch. busy says that something which was delegated there still runs.
+	Sessions func(ctx context.Context, place string) (list []store.Session, busy bool, err error)
+	// Deleted removes what sessions that were deleted have outside of the store.
+	Deleted func(ctx context.Context, keys []string)
 	// Persons are the sender keys of one person, the given one first.
 	Persons func(senderKey string) []string
 	// Untold takes what waits to be told to the next turn of a place, by the rows that hold it.
@@ -171,6 +175,7 @@ const help = "Commands of the host:\n\n" +
 	"- `/agent`, `/agent NAME`, `/agent default`: who answers here, and choose another\n" +
 	"- `/model`, `/model TIER`, `/model default`: the same for the model behind it\n" +
 	"- `/compact`: sum up the older part of this conversation, to make room for more\n" +
+	"- `/delete`: delete this conversation for good, after a question (in a group: owners)\n" +
 	"- `/forget`, `/forget KEY`, `/forget all`: what is remembered about you, and forget it\n" +
 	"- `/halt [REASON]`, `/resume`: stop everything everywhere, and let it go on (owners)\n" +
 	"- `/help`: this list"

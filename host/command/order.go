@@ -36,9 +36,10 @@ type Session struct {
 func (d *Desk) Order(ctx context.Context, place string, row store.InboxRow) {
 	var told []int64
 	for {
-		s, applied, begins, err := d.order(ctx, place, row)
+		o, err := d.order(ctx, place, row)
+		s := o.Settlement
 		if err == nil {
-			if begins {
+			if o.begins {
 				told = append(told, d.cfg.Untold(place)...) // about what was said before
 				err = d.endAllowed(ctx, place, row.Message)
 			}
@@ -49,10 +50,11 @@ func (d *Desk) Order(ctx context.Context, place string, row store.InboxRow) {
 		}
 		switch {
 		case err == nil:
-			applied()
+			o.applied()
 			for _, r := range s.Replies {
 				d.show(row.Message, s.Turn, r)
 			}
+			d.afterwards(ctx, s.Deletions)
 			return
 		case errors.Is(err, store.ErrConflict) || ctx.Err() != nil:
 			return
@@ -66,40 +68,51 @@ func (d *Desk) Order(ctx context.Context, place string, row store.InboxRow) {
 	}
 }
 
-// order is what a command changes and what its sender is told; applied is to be called once it is committed, and begins says that a
-// new session does.
-func (d *Desk) order(ctx context.Context, place string, row store.InboxRow) (s store.Settlement, applied func(), begins bool, err error) {
-	applied = func() {}
+// ordered is what a command changes and what its sender is told.
+type ordered struct {
+	store.Settlement
+	applied func() // to be called once it is committed
+	begins  bool   // a new session does
+}
+
+func (d *Desk) order(ctx context.Context, place string, row store.InboxRow) (ordered, error) {
+	o := ordered{applied: func() {}}
 	m := row.Message
 	c, ok := Parse(m.Text)
 	if !ok || !c.Queued() { // whoever queued it looked before
-		return s, applied, false, fmt.Errorf("inbox row %d is no order", row.ID)
+		return o, fmt.Errorf("inbox row %d is no order", row.ID)
 	}
 	at, err := d.cfg.Store.Place(ctx, place)
 	if err != nil {
-		return s, applied, false, err
+		return o, err
 	}
 	var text string
 	var changed bool
-	var made Compaction
-	if c.Name == "compact" && d.mayOrder(m) {
-		made, err = d.cfg.Compact(ctx, at, row)
-		text = made.Text
-	} else {
+	var buttons []message.Button
+	switch {
+	case c.Name == "delete":
+		text, buttons, o.Deletions, err = d.delete(ctx, m, c, &at)
+		changed = len(o.Deletions) > 0
+	case c.Name == "compact" && d.mayOrder(m):
+		made, failed := d.cfg.Compact(ctx, at, row)
+		text, o.Summary, err = made.Text, made.Summary, failed
+		if made.Applied != nil {
+			o.applied = made.Applied
+		}
+	default:
 		text, changed, err = d.change(ctx, m, c, &at)
 	}
 	if err != nil {
-		return s, applied, false, err
+		return o, err
 	}
 	turn, reply := reply(row, text)
-	s = store.Settlement{Inbox: row.ID, Note: "command " + c.Name, Turn: turn, Replies: []message.Reply{reply}, Summary: made.Summary}
+	reply.Buttons = buttons
+	o.Inbox, o.Note, o.Turn, o.Replies = row.ID, "command "+c.Name, turn, []message.Reply{reply}
 	if changed {
-		s.Place = &at
+		o.Place = &at
 	}
-	if made.Applied != nil {
-		applied = made.Applied
-	}
-	return s, applied, changed && c.Name == "new", nil
+	o.begins = changed && (c.Name == "new" || c.Name == "delete")
+	return o, nil
 }
 
 // mayOrder tells whether a sender may change the place of a message: in a group, who belongs to the house.
@@ -175,6 +188,9 @@ func chooseTier(s Session, tier string, at *store.Place) (text string, changed b
 		return "You cannot choose such a model. " + tiers(s), false
 	}
 	at.Tier = tier
+	if tier == s.Tiers[0] {
+		return fmt.Sprintf("The model of tier %s answers here from now on, as the configuration says.", tier), true
+	}
 	return fmt.Sprintf("The model of tier %s answers here from now on. `/model %s` undoes it.", tier, back(s)), true
 }
 
@@ -211,7 +227,7 @@ func (d *Desk) describe(s Session) string {
 	if s.Began.IsZero() {
 		b.WriteString("\n- Session: nothing was said in it yet")
 	} else {
-		fmt.Fprintf(&b, "\n- Session: %s old, %d turns", age(d.cfg.Now().Sub(s.Began)), s.Turns)
+		fmt.Fprintf(&b, "\n- Session: %s old, %s", age(d.cfg.Now().Sub(s.Began)), count(s.Turns, "turn"))
 	}
 	fmt.Fprintf(&b, "\n- Queue: %d wait, mode %s", s.Queued, s.Mode)
 	return b.String()

@@ -397,6 +397,7 @@ type Store struct {
 
 // Retention is for how many days what is only looked back at is kept; 0 is for ever.
 type Retention struct {
+	SessionsDays  int `toml:"sessions_days" range:"0..36_500"`
 	ResultsDays   int `toml:"results_days" default:"30" range:"0..36_500"`
 	DecisionsDays int `toml:"decisions_days" default:"180" range:"0..36_500"`
 	AuditDays     int `toml:"audit_days" range:"0..36_500"`

@@ -47,6 +47,7 @@ const historyLimit = 500
 //	POST /api/v1/schedules/{name}/run       {}; answers ScheduleRun
 //	POST /api/v1/schedules/{name}/resume    {}
 //	POST /api/v1/sessions/import    a file of flynn session export; answers ImportedSession
+//	POST /api/v1/sessions/delete    DeleteSession
 //	POST /api/v1/halt               {"reason"}; everything everywhere, until
 //	POST /api/v1/resume             {}
 //	GET  /api/v1/usage              [UsageSum]; ?by=&since=
@@ -99,6 +100,7 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("GET /api/v1/plugins/{instance}/login", s.authorized(s.plugins(s.pluginLogin)))
 	mux.Handle("POST /api/v1/plugins/{instance}/restart", s.authorized(s.plugins(s.restartPlugin)))
 	mux.Handle("POST "+ImportPath, s.authorized(s.importSession))
+	mux.Handle("POST "+DeleteSessionPath, s.authorized(s.deleteSession))
 	s.routePrograms(mux)
 	return s.admit(s.metrics.measure(mux))
 }

@@ -17,6 +17,9 @@ const MaxImport = 64 << 20
 // importTimeout bounds an import; it ends before the answer would be too late.
 const importTimeout = 25 * time.Second
 
+// deleteTimeout bounds a deletion, the wait for what has to end before it included; it ends before the answer would be too late.
+const deleteTimeout = 25 * time.Second
+
 // ErrBadFile is the error of a file that is no export.
 var ErrBadFile = errors.New("the file is no exported session")
 
@@ -31,6 +34,32 @@ type ImportedSession struct {
 // Sessions is a Backend that takes sessions in. Its errors are ErrBadFile and store.ErrConflict.
 type Sessions interface {
 	ImportSession(ctx context.Context, file io.Reader) (ImportedSession, error)
+	// DeleteSession deletes a session: store.ErrNotFound, or store.ErrConflict while an answer is made in its place, which stop ends first.
+	DeleteSession(ctx context.Context, key, by string, stop bool) error
+}
+
+// DeleteSessionPath is where a session is named that is to be deleted.
+const DeleteSessionPath = "/api/v1/sessions/delete"
+
+// DeleteSession is a request to delete a session.
+type DeleteSession struct {
+	Key  string `json:"key"`
+	Stop bool   `json:"stop,omitempty"` // the answer that is being made there
+}
+
+func (s *Server) deleteSession(w http.ResponseWriter, r *http.Request) {
+	var body DeleteSession
+	if !readBody(w, r, &body) {
+		return
+	}
+	sessions, ok := s.backend.(Sessions)
+	if !ok || body.Key == "" {
+		writeError(w, http.StatusBadRequest, CodeBadRequest, "name a session by its key")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), deleteTimeout)
+	defer cancel()
+	s.answer(w, map[string]bool{"deleted": true}, sessions.DeleteSession(ctx, body.Key, ownerKey(ChannelTerminal), body.Stop))
 }
 
 func (s *Server) importSession(w http.ResponseWriter, r *http.Request) {

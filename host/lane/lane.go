@@ -16,12 +16,16 @@ type Group[T any] struct {
 	slots chan struct{}
 
 	mu     sync.Mutex
-	lanes  map[string][]T // a key is present while its worker lives
+	lanes  map[string][]T // a key is present while it has a worker
 	ctx    context.Context
 	closed bool
 	queued int
+	idle   []chan string // of workers without a lane, each with room for one key
 	done   sync.WaitGroup
 }
+
+// maxIdle bounds the workers that wait for another lane. Work goes deep, and a goroutine that has done some has the stack for it.
+const maxIdle = 16
 
 // New returns a group whose work function gets everything that waits in a lane, oldest first, and returns what
 // it leaves for the next round. At most parallel lanes work at a time. Work that is cut short by the
@@ -75,8 +79,42 @@ func (g *Group[T]) Waiting(key string) []T {
 	return slices.Clone(g.lanes[key])
 }
 
-// start launches the worker of a lane; g.mu is held.
-func (g *Group[T]) start(key string) { g.done.Go(func() { g.drain(key) }) }
+// start gives a lane a worker; g.mu is held.
+func (g *Group[T]) start(key string) {
+	if n := len(g.idle); n > 0 {
+		g.idle[n-1] <- key
+		g.idle = g.idle[:n-1]
+		return
+	}
+	g.done.Go(func() { g.worker(key) })
+}
+
+// worker drains one lane after the other until there are enough workers that wait for one.
+func (g *Group[T]) worker(key string) {
+	next := make(chan string, 1)
+	for {
+		g.drain(key)
+		if !g.rest(next) {
+			return
+		}
+		select {
+		case key = <-next:
+		case <-g.ctx.Done():
+			return
+		}
+	}
+}
+
+// rest puts a worker among those that wait, and tells whether there is room for it.
+func (g *Group[T]) rest(next chan string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.idle) == maxIdle {
+		return false
+	}
+	g.idle = append(g.idle, next)
+	return true
+}
 
 func (g *Group[T]) drain(key string) {
 	for {

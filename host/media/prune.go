@@ -76,6 +76,25 @@ func (s *Store) prune(ctx context.Context, need int64) (Pruned, error) {
 	return out, nil
 }
 
+// Drop removes one object that belonged to something which is gone, and tells whether it is not there any more. What is needed still, or
+// was asked for within Grace, stays.
+func (s *Store) Drop(ctx context.Context, digest string) (gone bool, err error) {
+	keep, err := s.config.Keep(ctx) // before the lock, as in prune
+	if err != nil {
+		return false, fmt.Errorf("drop media: ask what is needed: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.candidates(keep, s.config.Now()) {
+		if c.digest == digest {
+			if err := s.remove(c.digest, c.entry); err != nil {
+				return false, fmt.Errorf("drop media: %w", err)
+			}
+		}
+	}
+	return s.entries[digest] == nil, nil
+}
+
 // candidate is an object that may go.
 type candidate struct {
 	digest string

@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"math"
+	"math/bits"
 	"sync"
 
 	"github.com/flynnhost/flynn/host/config"
@@ -38,6 +39,9 @@ func RoughMessage(m Message) int {
 // ImageTokens are those of an image that is as large as models look at.
 const ImageTokens = 1600
 
+// HasImages tells whether images go with a message.
+func (m Message) HasImages() bool { return imagesIn(m) > 0 }
+
 func imagesIn(m Message) int {
 	n := len(m.Images)
 	for _, r := range m.Results {
@@ -47,15 +51,29 @@ func imagesIn(m Message) int {
 }
 
 // quarters counts quarters of a token: four letters of English make a token, two digits or signs, and two bytes of most other
-// writing.
+// writing. Whole conversations go through it with every call, so it looks at eight bytes at a time.
 func quarters[T string | ~[]byte](text T) int {
-	n := 2 * len(text)
-	for i := range len(text) {
-		if c := text[i]; c == ' ' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' {
-			n--
-		}
+	n, i := 2*len(text), 0
+	for ; i+8 <= len(text); i += 8 {
+		n -= letters(uint64(text[i]) | uint64(text[i+1])<<8 | uint64(text[i+2])<<16 | uint64(text[i+3])<<24 |
+			uint64(text[i+4])<<32 | uint64(text[i+5])<<40 | uint64(text[i+6])<<48 | uint64(text[i+7])<<56)
 	}
-	return n
+	var rest uint64 // a zero byte is no letter
+	for ; i < len(text); i++ {
+		rest = rest<<8 | uint64(text[i])
+	}
+	return n - letters(rest)
+}
+
+// letters counts those of eight bytes that are an ASCII letter or a space. A byte's highest bit tells the outcome of a comparison: with
+// the other seven bits alone, no sum reaches the next byte.
+func letters(eight uint64) int {
+	const each, high = 0x0101010101010101, 0x8080808080808080
+	low := eight &^ uint64(high)
+	lower := low | ' '*each                                            // a letter's small one
+	letter := (lower + (0x80-'a')*each) &^ (lower + (0x80-'z'-1)*each) // from 'a' on, and not past 'z'
+	other := (low ^ ' '*each) + 0x7f*each                              // anything but a space
+	return bits.OnesCount64((letter | ^other) &^ eight & high)
 }
 
 // Counts learns from the figures of providers how far Rough is off for each model. It outlives a Set: what was learnt does not
@@ -109,7 +127,10 @@ func (c *Counts) learn(model string, rough int, u Usage) {
 func countKey(cfg config.Model) string { return cfg.Provider + " " + cfg.BaseURL + " " + cfg.Model }
 
 // count is a cautious guess at the tokens of a request.
-func (t *tier) count(req Request) int { return scaled(Rough(req), t.counts.scale(countKey(t.cfg))) }
+func (t *tier) count(req Request) int { return t.scaled(Rough(req)) }
+
+// scaled makes a count for the tier's model of what Rough guesses.
+func (t *tier) scaled(rough int) int { return scaled(rough, t.counts.scale(countKey(t.cfg))) }
 
 func scaled(rough int, scale float64) int { return int(math.Ceil(float64(rough) * scale)) }
 

@@ -48,9 +48,9 @@ func (r *Request) leave(a Attempt, charged Usage, err error) {
 	}
 }
 
-// attempt describes the next call of the tier with a request that fits it.
-func (t *tier) attempt(req Request, number int) Attempt {
-	worst := Usage{Input: t.count(req), Output: req.MaxTokens, Estimated: true}
+// attempt describes the next call of the tier with a request that fits it, of so many tokens as Rough guesses.
+func (t *tier) attempt(req Request, rough, number int) Attempt {
+	worst := Usage{Input: t.scaled(rough), Output: req.MaxTokens, Estimated: true}
 	worst.CostUSD = dearest(worst, t.cfg.Prices)
 	return Attempt{Tier: t.name, Provider: t.cfg.Provider, Model: t.cfg.Model, Number: number, Start: time.Now(), Worst: worst}
 }

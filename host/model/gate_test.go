@@ -79,7 +79,7 @@ func TestWorstIsTheDearest(t *testing.T) {
 	one := tier{counts: &Counts{}, cfg: config.Model{Prices: config.Prices{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75}, MaxOutputTokens: 1000}}
 	one.cfg.Reasoning = "2000"
 	req := one.fit(t.Context(), Request{System: strings.Repeat("word ", 1000)})
-	a := one.attempt(req, 1)
+	a := one.attempt(req, Rough(req), 1)
 	if a.Worst.Input < 1250 || a.Worst.Output != 3000 || a.Worst.CostUSD != (float64(a.Worst.Input)*3.75+3000*15)/1e6 {
 		t.Errorf("the worst is %+v", a.Worst)
 	}

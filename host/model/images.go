@@ -16,7 +16,7 @@ const (
 // withImages returns the messages with the bytes of their images, the latest first as long as there is room. What cannot be
 // shown is left out: the words around it say that it was there.
 func withImages(ctx context.Context, req Request, can bool) []Message {
-	if !slices.ContainsFunc(req.Messages, func(m Message) bool { return imagesIn(m) > 0 }) {
+	if !slices.ContainsFunc(req.Messages, Message.HasImages) {
 		return req.Messages
 	}
 	l := loader{open: req.OpenImage, left: maxImages, room: maxImagesSize}

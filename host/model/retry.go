@@ -21,8 +21,9 @@ const (
 // try calls one tier until it answers or another attempt makes no sense.
 func (s *Set) try(ctx context.Context, t *tier, req Request, w *watcher) (Response, error) {
 	req = t.fit(ctx, req)
+	rough := Rough(req)
 	for attempt := 1; ; attempt++ {
-		a := t.attempt(req, attempt)
+		a := t.attempt(req, rough, attempt)
 		if err := req.enter(ctx, a); err != nil {
 			return Response{}, err
 		}
@@ -32,6 +33,7 @@ func (s *Set) try(ctx context.Context, t *tier, req Request, w *watcher) (Respon
 		}
 		resp, err := s.attempt(ctx, t, a, req, w)
 		if err == nil {
+			t.counts.learn(countKey(t.cfg), rough, resp.Usage)
 			return resp, nil
 		}
 		wait, again := plan(err, attempt)
@@ -61,11 +63,7 @@ func (s *Set) attempt(ctx context.Context, t *tier, a Attempt, req Request, w *w
 	t.breaker.report(time.Now(), call.Start, err)
 	req.leave(a, call.Usage, err)
 	s.hook(call)
-	if err != nil {
-		return Response{}, err
-	}
-	t.counts.learn(countKey(t.cfg), Rough(req), resp.Usage)
-	return resp, nil
+	return resp, err
 }
 
 // plan tells whether another attempt makes sense after this failure, and how long to wait before it.

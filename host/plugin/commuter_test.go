@@ -35,6 +35,7 @@ const (
 	badStart    = "2.2.0" // exits before its handshake
 	badDescribe = "2.3.0" // says that it is another version
 	badConfig   = "2.4.0" // refuses settings that the others take
+	badSchema   = "2.5.0" // has a schema that does not take them
 )
 
 func (c *commuter) Describe() channel.Description {
@@ -344,7 +345,7 @@ func installCommuter(t testing.TB, s *Store, version string, exclusive bool, o O
 	if exclusive {
 		kind = "exclusive"
 	}
-	dir := makePack(t, "x", packOptions{})
+	dir := makePack(t, "x", packOptions{schema: `{"required":["port"]}`})
 	manifest := fmt.Sprintf(`manifest = 1
 name = "commuter"
 version = %q
@@ -354,6 +355,9 @@ exec = { any = ["bin/actor", "plugin:commuter@%s", %q] }
 run = { tls = "none", start_timeout = "2s", stop_timeout = "5s" }
 channel = { exclusive = %t, idempotent = true }
 `, version, version, kind, exclusive)
+	if version == badSchema {
+		manifest += "config = { schema = \"settings.json\" }\n"
+	}
 	if err := os.WriteFile(filepath.Join(dir, ManifestName), []byte(manifest), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -141,7 +141,7 @@ func (h *Host) try(ctx context.Context, units []*unit, name, version string) err
 	}
 	defer p.close()
 	for _, u := range units {
-		if err := h.fits(p.manifest, u.instance); err != nil {
+		if err := h.fits(p, u.instance); err != nil {
 			return err
 		}
 	}
@@ -184,7 +184,7 @@ const rehearsal = 2 * time.Second
 
 // rehearse starts a process without settings, secrets and state, and asks it who it is.
 func (h *Host) rehearse(ctx context.Context, p *pack) error {
-	u := newUnit(h, Instance{Name: p.manifest.Name, Plugin: p.manifest.Name, Kind: p.manifest.Kinds[0]}, nil)
+	u := newUnit(h, Instance{Name: p.manifest.Name, Plugin: p.manifest.Name, Kind: p.manifest.Kinds[0]}, nil, &recent{})
 	started, err := h.startProcess(ctx, u, p, order{beside: true, bare: true})
 	if err != nil {
 		return err

@@ -56,6 +56,7 @@ type packOptions struct {
 	tls    string // auto
 	stop   string // 10s
 	more   string // further lines
+	schema string // of the settings
 	secret bool
 }
 
@@ -92,6 +93,12 @@ run = { tls = %q, start_timeout = "5s", stop_timeout = %q }
 	if o.secret {
 		manifest += "config = { secrets = [\"token\"] }\n"
 	}
+	if o.schema != "" {
+		manifest += "config = { schema = \"settings.json\", secrets = [\"token\"] }\n"
+		if err := os.WriteFile(filepath.Join(dir, "settings.json"), []byte(o.schema), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := os.WriteFile(filepath.Join(dir, ManifestName), []byte(manifest), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +117,7 @@ func quickPace() pace {
 	return pace{
 		describe: 3 * time.Second, healthEvery: 50 * time.Millisecond, healthIn: 2 * time.Second, healthMiss: 3,
 		statusEvery: time.Millisecond, stdin: 200 * time.Millisecond, reap: 2 * time.Second,
-		lockEvery: 20 * time.Millisecond, proof: 500 * time.Millisecond,
+		lockEvery: 20 * time.Millisecond, namesEvery: 20 * time.Millisecond, proof: 500 * time.Millisecond,
 	}
 }
 
@@ -122,6 +129,12 @@ func start(t testing.TB, dev map[string]string) *stage {
 
 // startContained is start with plugins that are held in.
 func startContained(t testing.TB, dev map[string]string, contain Containment) *stage {
+	t.Helper()
+	return startPrepared(t, dev, contain, func(*Host) {})
+}
+
+// startPrepared is startContained with a host that is prepared before it runs.
+func startPrepared(t testing.TB, dev map[string]string, contain Containment, prepare func(*Host)) *stage {
 	t.Helper()
 	needProcesses(t)
 	run, err := os.MkdirTemp("", "fr")
@@ -138,6 +151,7 @@ func startContained(t testing.TB, dev map[string]string, contain Containment) *s
 		t.Fatal(err)
 	}
 	s.Host.pace = quickPace()
+	prepare(s.Host)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	go func() { s.over <- s.Run(ctx) }()

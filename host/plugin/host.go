@@ -49,7 +49,7 @@ type Config struct {
 	Log      *slog.Logger
 
 	// Where says where the setting of an instance stands, such as "flynn.toml:12: "; nil says nothing.
-	Where func(kind Kind, instance, path string) string
+	Where func(kind Kind, instance string, key []string) string
 	// OnState is called with every change of an instance's state, one at a time per instance. It must not block.
 	OnState func(Status)
 	// OnCall is called after every call to a plugin. It must not block.
@@ -92,19 +92,22 @@ type Host struct {
 	pace   pace
 	// lookupEnv finds the variables of the host that plugins may see.
 	lookupEnv func(string) (string, bool)
+	nameFiles []string                                                     // that processes see change
 	random    func() float64                                               // of the pause after a failure
 	start     func(ctx context.Context, u *unit, o order) (process, error) // launches; replaced by tests
 	spaces    func() namespaces                                            // in which processes can be started
 	groups    *memoryGroups                                                // nil where there are none, for the reason of noGroups
 	noGroups  string
+	names     *names // nil where the files for names are shown as they are
 
 	mu      sync.Mutex
 	running map[string]string // by plugin: the version that its instances run, which only follow changes
 	ctx     context.Context   // of Run; nil before
 	closed  bool              // Run waits for the last ones
 	units   map[string]*unit
-	working sync.WaitGroup // one for each unit that runs
-	changed chan struct{}  // closed and replaced at each change of state
+	logs    map[string]*recent // of all instances that there were, by name
+	working sync.WaitGroup     // one for each unit that runs
+	changed chan struct{}      // closed and replaced at each change of state
 }
 
 // New prepares a host. Nothing runs before Run.
@@ -124,8 +127,8 @@ func New(c Config) (*Host, error) {
 	}
 	h := &Host{
 		config: c, store: store, log: c.Log.With("component", "plugin"), pace: defaultPace(),
-		units: map[string]*unit{}, changed: make(chan struct{}), lookupEnv: os.LookupEnv, random: rand.Float64, running: map[string]string{},
-		spaces: sync.OnceValue(findNamespaces),
+		units: map[string]*unit{}, logs: map[string]*recent{}, changed: make(chan struct{}), lookupEnv: os.LookupEnv, random: rand.Float64, running: map[string]string{},
+		spaces: sync.OnceValue(findNamespaces), nameFiles: nameFiles(),
 	}
 	h.start = h.launch
 	return h, nil
@@ -134,12 +137,15 @@ func New(c Config) (*Host, error) {
 // Run supervises all instances, those that are added later included. When ctx ends it stops them, side by side, and returns
 // when every process is gone.
 func (h *Host) Run(ctx context.Context) error {
-	release, err := claimRunDir(h.config.RunDir)
+	release, err := claimRunDir(h.config.RunDir, h.log)
 	if err != nil {
 		return err
 	}
 	defer release()
 	defer h.openGroups()()
+	if err := h.openNames(); err != nil {
+		return err
+	}
 	endServices, err := h.offerServices()
 	if err != nil {
 		return err
@@ -156,6 +162,9 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	h.mu.Unlock()
 	h.working.Go(func() { h.follow(ctx) })
+	if h.names != nil {
+		h.working.Go(func() { h.names.follow(ctx, h.pace.namesEvery) })
+	}
 	<-ctx.Done()
 	h.mu.Lock()
 	h.closed = true
@@ -189,7 +198,7 @@ func (h *Host) Add(i Instance, use Handler) error {
 	if h.closed {
 		return fmt.Errorf("add plugin instance %s: the host is stopping", i.Name)
 	}
-	u := newUnit(h, i, use)
+	u := newUnit(h, i, use, h.recentOf(i.Name))
 	h.units[i.Name] = u
 	if h.ctx != nil {
 		h.begin(u)

@@ -35,6 +35,8 @@ type Options struct {
 	Trust signing.Trust
 	// Name refuses any other plugin; "" takes every one.
 	Name string
+	// Accept refuses a plugin for what it says of its settings; nil takes every one.
+	Accept func(Manifest, *Settings) error
 	// Beside leaves the active version as it is and makes the new one Next, which a running host is to try.
 	Beside bool
 }
@@ -71,6 +73,9 @@ func (s *Store) install(dir string, o Options) (Installed, error) {
 	}
 	if err := source.complete(m); err != nil {
 		return Installed{}, source.unbuilt(dir, m, err)
+	}
+	if err := source.accepted(m, o); err != nil {
+		return Installed{}, err
 	}
 	staged, files, err := s.stage(source)
 	if err != nil {
@@ -187,6 +192,15 @@ func (t *tree) complete(m Manifest) error {
 		return nil
 	}
 	_, err = t.regular(m.Config.Schema)
+	return err
+}
+
+// accepted refuses a plugin whose schema of settings is none, or that who installs it does not want.
+func (t *tree) accepted(m Manifest, o Options) error {
+	s, err := t.settings(m, "")
+	if err == nil && o.Accept != nil {
+		err = o.Accept(m, s)
+	}
 	return err
 }
 

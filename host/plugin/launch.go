@@ -39,7 +39,7 @@ func (h *Host) launch(ctx context.Context, u *unit, o order) (process, error) {
 	p, err := h.load(u.instance.Plugin, cmp.Or(o.version, u.pinned()))
 	if err == nil {
 		defer p.close()
-		err = h.fits(p.manifest, u.instance)
+		err = h.fits(p, u.instance)
 	}
 	if err != nil {
 		return nil, permanent{err}
@@ -76,8 +76,9 @@ func (h *Host) load(name, version string) (*pack, error) {
 	return p, err
 }
 
-// fits checks that the manifest allows this use on this host.
-func (h *Host) fits(m Manifest, i Instance) error {
+// fits checks that the plugin allows this use on this host, its settings included.
+func (h *Host) fits(p *pack, i Instance) error {
+	m := p.manifest
 	if !slices.Contains(m.Kinds, i.Kind) {
 		return fmt.Errorf("plugin %s is of kind %v, not %s", m.Name, m.Kinds, i.Kind)
 	}
@@ -89,7 +90,7 @@ func (h *Host) fits(m Manifest, i Instance) error {
 			return fmt.Errorf("plugin %s knows no secret %q, only %q", m.Name, name, m.Config.Secrets)
 		}
 	}
-	return nil
+	return h.agrees(p, i)
 }
 
 // stateDir makes the folder that survives restarts, for plugins that ask for one.

@@ -10,13 +10,14 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 )
 
-// playHost is the test binary as a host with one plugin. It tells the plugin's pid and never ends.
+// playHost is the test binary as a host with one plugin. It tells the plugin's pid at its first event and never ends.
 func playHost(dir string) {
 	pack, run, _ := strings.Cut(dir, ",")
 	run, launcher, _ := strings.Cut(run, ",")
@@ -29,9 +30,11 @@ func playHost(dir string) {
 		panic(err)
 	}
 	ready := handlerFunc(func(ctx context.Context, c *Client) error {
-		fmt.Println(h.Status()[0].PID)
-		<-ctx.Done()
-		return nil
+		var first sync.Once
+		return c.Receive(ctx, 32, func(_ Event, done func(error)) {
+			first.Do(func() { fmt.Println(h.Status()[0].PID) })
+			done(nil)
+		})
 	})
 	if err := h.Add(Instance{Name: "one", Plugin: "actor", Kind: Channel}, ready); err != nil {
 		panic(err)

@@ -162,6 +162,39 @@ func (g *memoryGroups) sweep() {
 	}
 }
 
+// bury removes the empty groups of other hosts of this user that are dead, and may never come back: those whose run folders beside runDir
+// nobody has locked. What still runs in such a group is left to the host that it belongs to. Hosts that had their groups elsewhere, as one of
+// another service has, are not seen; there, whoever made that place removes it.
+func (g *memoryGroups) bury(runDir string) {
+	siblings, _ := filepath.Glob(filepath.Join(filepath.Dir(runDir), "flynn-*"))
+	for _, dir := range siblings {
+		group := filepath.Join(filepath.Dir(g.dir), memoryGroupName(dir))
+		if _, err := os.Stat(group); err != nil || dir == runDir || privateDir(dir) != nil {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(dir, runLock)); err != nil {
+			continue // it was never a run folder
+		}
+		release, err := flock(filepath.Join(dir, runLock), false)
+		if err != nil {
+			continue // it lives
+		}
+		removeEmpty(group)
+		release()
+	}
+}
+
+// removeEmpty removes a host's group if there is nothing in it and in its own: the kernel refuses all others.
+func removeEmpty(group string) {
+	inside, _ := os.ReadDir(group)
+	for _, e := range inside {
+		if e.IsDir() {
+			_ = unix.Rmdir(filepath.Join(group, e.Name()))
+		}
+	}
+	_ = unix.Rmdir(group)
+}
+
 // close removes the host's part of the tree.
 func (g *memoryGroups) close() {
 	g.sweep()

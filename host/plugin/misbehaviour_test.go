@@ -32,8 +32,10 @@ func TestMisbehaviour(t *testing.T) {
 		{mode: "hang-describe", state: Backoff, says: "describe: rpc error: code = DeadlineExceeded"},
 		{mode: "wrong-name", state: Quarantined, says: `name is actor, but the process says "somebody-else"`},
 		{mode: "wrong-capabilities", state: Quarantined, says: "channel.exclusive is false in plugin.toml, but the process says true"},
-		{mode: "good", pack: packOptions{more: `config = { schema = "plugin.toml" }`}, state: Quarantined,
-			says: `config.schema "plugin.toml" is not the schema that the process was built with`},
+		{mode: "good", pack: packOptions{schema: "{}"}, state: Quarantined,
+			says: `config.schema "settings.json" is not the schema that the process was built with`},
+		{mode: "crash-start", pack: packOptions{schema: `{"required":["home"]}`}, state: Quarantined, says: "channels.bad: missing: home: mend that"},
+		{mode: "crash-start", pack: packOptions{schema: `{"$ref":"file:///etc/passwd"}`}, state: Quarantined, says: "it must stand alone"},
 		{mode: "hang-configure", state: Backoff, says: "configure: rpc error: code = DeadlineExceeded"},
 		{mode: "config-unavailable", state: Backoff, says: "cannot reach the server"},
 		{mode: "crash-ready", state: Backoff, says: "panic: the actor fell off the stage"},
@@ -45,7 +47,7 @@ func TestMisbehaviour(t *testing.T) {
 		{mode: "skipped-seq", pack: plain, state: Backoff, says: "broke the protocol: event with seq 3 after 1"},
 		{mode: "over-window", pack: plain, state: Backoff, says: "broke the protocol: more than 32 unacked events"},
 	} {
-		t.Run(c.mode+c.pack.tls, func(t *testing.T) {
+		t.Run(c.mode+c.pack.tls+c.pack.schema, func(t *testing.T) {
 			t.Parallel()
 			s := start(t, map[string]string{"actor": makePack(t, c.mode, c.pack), "good-actor": makeGood(t)})
 			good := &listener{}

@@ -77,7 +77,7 @@ func (t *Probe) start(ctx context.Context, c ProbeConfig) (process, error) {
 	if c.Bare {
 		h.lookupEnv = func(string) (string, bool) { return "", false }
 	}
-	release, err := claimRunDir(h.config.RunDir)
+	release, err := claimRunDir(h.config.RunDir, h.log)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (t *Probe) start(ctx context.Context, c ProbeConfig) (process, error) {
 		return nil, err
 	}
 	instance := Instance{Name: "probe", Plugin: name, Kind: p.manifest.Kinds[0]}
-	return h.startProcess(ctx, newUnit(h, instance, nil), p, order{})
+	return h.startProcess(ctx, newUnit(h, instance, nil, &recent{}), p, order{})
 }
 
 // shortTemp makes a temporary folder in which a socket's path is short enough, in /tmp if need be.

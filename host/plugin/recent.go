@@ -24,7 +24,7 @@ const (
 )
 
 // recent keeps the last lines of an instance's log: those of its processes, and the host's own about it. Secrets are masked before they
-// come here.
+// come here. It outlives a reload that makes the instance anew, so that who follows it misses nothing of that.
 type recent struct {
 	mu    sync.Mutex
 	lines []Line // at most recentLines, oldest first
@@ -43,15 +43,25 @@ func (r *recent) add(at time.Time, level slog.Level, text string) {
 	r.lines = append(r.lines, Line{r.last, at, level.String(), text})
 }
 
-// after returns the lines that came after seq.
+// after returns the lines that came after seq. A later seq than any is of another host, before this one: then all lines are new.
 func (r *recent) after(seq uint64) []Line {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if seq >= r.last {
-		return nil
+	if seq > r.last {
+		seq = 0
 	}
 	n := min(uint64(len(r.lines)), r.last-seq)
 	return append([]Line(nil), r.lines[uint64(len(r.lines))-n:]...)
+}
+
+// recentOf returns what is kept of the log of the instance of a name. h.mu is held.
+func (h *Host) recentOf(name string) *recent {
+	kept, ok := h.logs[name]
+	if !ok {
+		kept = &recent{}
+		h.logs[name] = kept
+	}
+	return kept
 }
 
 // Logs returns the last lines of an instance that came after seq.

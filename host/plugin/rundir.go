@@ -3,19 +3,24 @@ package plugin
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 )
 
 // maxSocket is the longest path that a unix socket can have on every system that we run on, in bytes.
 const maxSocket = 103
 
 // socketTail is what go-plugin adds to the run folder: /plugin-dirNNNNNNNNNN/pluginNNNNNNNNNN.
-const socketTail = 2 + len("plugin-dir") + len("plugin") + 2*10
+const socketTail = 2 + len(socketDirs) + len("plugin") + 2*10
 
-// claimRunDir makes the folder for sockets ours, alone, and sweeps what a killed host left in it.
-func claimRunDir(dir string) (release func(), err error) {
+// socketDirs is how the names of the folders begin that go-plugin makes for sockets, one for each process.
+const socketDirs = "plugin-dir"
+
+// claimRunDir makes the folder for sockets ours, alone, and sweeps what a killed host left: in it, and of processes.
+func claimRunDir(dir string, log *slog.Logger) (release func(), err error) {
 	if !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("prepare the plugin run folder: %q is not absolute", dir)
 	}
@@ -29,14 +34,14 @@ func claimRunDir(dir string) (release func(), err error) {
 	if err := privateDir(dir); err != nil {
 		return nil, fmt.Errorf("prepare the plugin run folder: %w", err)
 	}
-	release, err = flock(filepath.Join(dir, "lock"), false)
+	release, err = lockRunDir(dir)
 	if errors.Is(err, errLocked) {
 		return nil, fmt.Errorf("prepare the plugin run folder: another host uses %s: stop it or choose another folder", dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("prepare the plugin run folder: %w", err)
 	}
-	if err := sweep(dir); err != nil {
+	if err := sweep(dir, log); err != nil {
 		release()
 		return nil, fmt.Errorf("sweep the plugin run folder: %w", err)
 	}
@@ -61,9 +66,29 @@ func privateDir(dir string) error {
 	return nil
 }
 
-// sweep removes the socket folders of earlier hosts; the lock says that they are gone.
-func sweep(dir string) error {
-	old, err := filepath.Glob(filepath.Join(dir, "plugin-dir*"))
+// lockTime is how long a host waits for its run folder: another one may look whether anybody uses it.
+const lockTime = time.Second
+
+func lockRunDir(dir string) (release func(), err error) {
+	for late := time.Now().Add(lockTime); ; time.Sleep(lockTime / 50) {
+		release, err = flock(filepath.Join(dir, runLock), false)
+		if !errors.Is(err, errLocked) || time.Now().After(late) {
+			return release, err
+		}
+	}
+}
+
+// runLock is the file in a run folder that its host has locked as long as it lives.
+const runLock = "lock"
+
+// sweep ends what earlier hosts left running and removes their socket folders; the lock says that they are gone themselves.
+func sweep(dir string, log *slog.Logger) error {
+	old, err := filepath.Glob(filepath.Join(dir, socketDirs+"*"))
+	if len(old) > 0 {
+		if n := endStrays(dir); n > 0 {
+			log.Warn("processes that the plugins of a killed flynn had started are ended", "count", n)
+		}
+	}
 	for _, name := range old {
 		err = errors.Join(err, os.RemoveAll(name))
 	}

@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -128,15 +127,9 @@ func disagreements(m Manifest, schema string, d *pluginv1.DescribeResponse) []st
 
 // configure hands over settings and secrets. Settings that the plugin refuses are permanent.
 func (r *running) configure(ctx context.Context) error {
-	settings, err := json.Marshal(r.instance.Settings)
+	settings, err := encodeSettings(r.instance.Settings)
 	if err != nil {
-		return permanent{fmt.Errorf("encode the settings: %w", err)}
-	}
-	if r.instance.Settings == nil {
-		settings = []byte("{}")
-	}
-	if len(settings) > maxSettings {
-		return permanent{fmt.Errorf("the settings have %d bytes, at most %d", len(settings), maxSettings)}
+		return permanent{err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(r.manifest.Run.StartTimeout))
 	defer cancel()
@@ -193,11 +186,11 @@ func (r *running) fieldErrors(list []*pluginv1.FieldError) error {
 	for _, e := range list[:min(len(list), maxFieldErrors)] {
 		path, _ := bounded(e.GetPath(), maxID)
 		text, _ := bounded(e.GetMessage(), maxDetail)
-		said := r.output.mask.Replace(FieldError{r.instance.Name, r.instance.Kind, path, text}.Error())
-		if where := r.host.config.Where; where != nil {
-			said = where(r.instance.Kind, r.instance.Name, path) + said
+		var key []string
+		if path != "" {
+			key = strings.Split(path, ".")
 		}
-		wrong = append(wrong, said)
+		wrong = append(wrong, r.output.mask.Replace(r.host.located(r.instance, key, path, text)))
 	}
 	return permanent{errors.New(strings.Join(wrong, "; "))}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -288,7 +289,7 @@ func TestInstalledPluginRunsUntilItIsTamperedWith(t *testing.T) {
 
 func TestRunFolder(t *testing.T) {
 	t.Run("too long", func(t *testing.T) {
-		_, err := claimRunDir("/tmp/" + strings.Repeat("x", 100))
+		_, err := claimRunDir("/tmp/"+strings.Repeat("x", 100), slog.New(slog.DiscardHandler))
 		if err == nil || !strings.Contains(err.Error(), "leaves no room for a socket's name") {
 			t.Errorf("got %v", err)
 		}
@@ -312,12 +313,12 @@ func TestRunFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer os.RemoveAll(dir)
-		release, err := claimRunDir(dir)
+		release, err := claimRunDir(dir, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer release()
-		if _, err := claimRunDir(dir); err == nil || !strings.Contains(err.Error(), "another host uses") {
+		if _, err := claimRunDir(dir, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "another host uses") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -340,7 +341,7 @@ func TestRunFolder(t *testing.T) {
 		if err := os.Mkdir(left, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		release, err := claimRunDir(dir)
+		release, err := claimRunDir(dir, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -98,10 +98,10 @@ func toolFromWire(t *toolv1.Tool) (ToolSpec, error) {
 	if !validTool.MatchString(t.GetName()) {
 		return ToolSpec{}, fmt.Errorf("%.80q is not a tool's name", t.GetName())
 	}
-	if !schema(t.GetInputSchemaJson()) {
+	if !isSchema(t.GetInputSchemaJson()) {
 		return ToolSpec{}, fmt.Errorf("the input schema of tool %s is not a JSON object of at most %d bytes", t.GetName(), maxSchema)
 	}
-	if len(t.GetOutputSchemaJson()) > 0 && !schema(t.GetOutputSchemaJson()) {
+	if len(t.GetOutputSchemaJson()) > 0 && !isSchema(t.GetOutputSchemaJson()) {
 		return ToolSpec{}, fmt.Errorf("the output schema of tool %s is not a JSON object of at most %d bytes", t.GetName(), maxSchema)
 	}
 	description, _ := bounded(t.GetDescription(), maxDescription)
@@ -116,8 +116,8 @@ func toolFromWire(t *toolv1.Tool) (ToolSpec, error) {
 	}, nil
 }
 
-// schema tells whether text is a JSON object within bounds.
-func schema(text []byte) bool {
+// isSchema tells whether text is a JSON object within bounds.
+func isSchema(text []byte) bool {
 	var object map[string]json.RawMessage
 	return len(text) <= maxSchema && json.Unmarshal(text, &object) == nil && object != nil
 }

@@ -56,6 +56,7 @@ func TestBadVersionsAreGivenUp(t *testing.T) {
 		{"does not start", badStart, "exit status 3"},
 		{"is not what its manifest says", badDescribe, "the process says"},
 		{"does not take the settings", badConfig, "this version wants a port"},
+		{"has a schema that does not take the settings", badSchema, "channels.line: missing: port"},
 	} {
 		for kind, exclusive := range map[string]bool{"exclusive": true, "parallel": false} {
 			t.Run(c.name+", "+kind, func(t *testing.T) {

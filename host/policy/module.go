@@ -147,6 +147,7 @@ func (m *Module) acquire(ctx context.Context, seat uint32, first bool) (*instanc
 		if i.clean || !first && !i.stale() || i.reset() {
 			return i, nil
 		}
+		m.census.keep(i)
 		m.pool.discard(i)
 	}
 	return nil, failf(ClassBusy, "no instance is in its first state")

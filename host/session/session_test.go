@@ -241,7 +241,7 @@ func FuzzRead(f *testing.F) {
 		if again, err := Read(&out); err != nil || again.Session != session || (again.Summary == nil) != (f.Summary == nil) {
 			t.Errorf("%+v is read again as %+v, %v", f, again, err)
 		}
-		if err := s.DeleteSession(t.Context(), session.Key); err != nil {
+		if err := s.DeleteSession(t.Context(), store.Deletion{Key: session.Key}); err != nil {
 			t.Fatal(err)
 		}
 	})

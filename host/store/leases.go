@@ -86,7 +86,7 @@ type AuditRow struct {
 	ID      int64     `json:"id"`
 	At      time.Time `json:"at"`
 	Kind    string    `json:"kind"`    // see the constants
-	Subject string    `json:"subject"` // id of the grant or request, or the conversation
+	Subject string    `json:"subject"` // id of the grant or request, the conversation, or the session
 	Actor   string    `json:"actor"`   // "instance:platform-id"; empty for the host itself
 	Session string    `json:"session,omitempty"`
 	Agent   string    `json:"agent,omitempty"`
@@ -103,6 +103,7 @@ const (
 	AuditElevated     = "elevated"       // elevated mode began
 	AuditElevatedUsed = "elevated_used"  // it let a call leave the sandbox
 	AuditElevatedEnd  = "elevated_ended" // by a person, or its time was up
+	AuditDeleted      = "session_deleted"
 )
 
 // AuditFilter selects audit rows; zero fields select all.

@@ -67,6 +67,8 @@ type Settlement struct {
 	Place *Place // nil changes nothing there
 	// Summary is of one of its sessions; nil where none was asked for.
 	Summary *Summary
+	// Deletions are of sessions that are there, of which no turn runs.
+	Deletions []Deletion
 	// Told are rows in state Noted that no turn is to be told of any more; those in another state stay as they are.
 	Told    []int64
 	Turn    string // that the replies belong to

@@ -29,6 +29,7 @@ type Store interface {
 	Children
 	Places
 	Archive
+	Leftovers
 	Halts
 	Outbox
 	Drafts
@@ -97,6 +98,8 @@ type Earlier interface {
 	// LastPrivate returns the private conversation in which a sender was answered last, by his own channel, or ErrNotFound. It
 	// looks through his latest turns.
 	LastPrivate(ctx context.Context, channel, sender string) (message.Conversation, error)
+	// Senders are all who were ever answered, by their keys, sorted.
+	Senders(ctx context.Context) ([]string, error)
 }
 
 // TurnState is the life of a turn.
@@ -235,6 +238,13 @@ type Outbox interface {
 	AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error)
 	// Replies returns the replies of a turn.
 	Replies(ctx context.Context, turn string) ([]OutboxRow, error)
+}
+
+// Settler is an Outbox that can take its time.
+type Settler interface {
+	// SettleOutbox is SetOutbox for what would do no harm if it were lost. It may wait some milliseconds for other writes, to be
+	// committed with them.
+	SettleOutbox(ctx context.Context, row OutboxRow) error
 }
 
 // ApprovalState is the life of an approval.

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/schema"
 )
 
 // Registry holds the tools that exist, by name. It says nothing about who may use
@@ -23,7 +22,7 @@ type Registry struct {
 type entry struct {
 	tool   Tool
 	spec   Spec
-	schema *jsonschema.Schema
+	schema *schema.Schema
 }
 
 // NewRegistry returns a registry without tools.

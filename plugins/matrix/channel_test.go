@@ -12,6 +12,8 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/flynnhost/flynn/plugins/matrix/matrixtest"
 	"github.com/flynnhost/flynn/sdk/channel"
@@ -159,6 +161,27 @@ func TestNothingIsLostAndNothingComesAgain(t *testing.T) {
 	}
 }
 
+func TestRefusalsForGood(t *testing.T) {
+	s := newSite(t)
+	where := channel.Conversation{ID: dm, Kind: channel.DM}
+	for name, send := range map[string]channel.Send{
+		"a room that Flynn is not in": {Key: "a", Conversation: channel.Conversation{ID: "!elsewhere:test", Kind: channel.Group}, Text: "hi"},
+		"an event above the limit":    {Key: "b", Conversation: where, Text: strings.Repeat("x", 65_536)},
+	} {
+		if got, err := s.host.Send(send); got.Outcome != channel.OutcomeRefused || err == nil {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	for code, want := range map[string]codes.Code{"M_FORBIDDEN": codes.FailedPrecondition, "M_NOT_FOUND": codes.NotFound, "M_LIMIT_EXCEEDED": codes.Unknown} {
+		if err := final(fmt.Errorf("delete: %w", &apiError{Status: 403, Code: code})); status.Code(err) != want {
+			t.Errorf("%s: %v", code, err)
+		}
+	}
+	if err := final(nil); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestSends(t *testing.T) {
 	where := channel.Conversation{ID: dm, Kind: channel.DM}
 	for _, c := range []struct {
@@ -170,7 +193,15 @@ func TestSends(t *testing.T) {
 	}{
 		{"sent", nil, channel.OutcomeSent, 0, 1},
 		{"rate limit", []matrixtest.Trouble{{Status: 429, Code: "M_LIMIT_EXCEEDED", RetryAfter: 1500 * time.Millisecond}}, channel.OutcomeNotSent, 1500 * time.Millisecond, 0},
-		{"forbidden", []matrixtest.Trouble{{Status: 403, Code: "M_FORBIDDEN"}}, channel.OutcomeNotSent, 0, 0},
+		{"overloaded", []matrixtest.Trouble{{Status: 503, RetryAfter: time.Second}}, channel.OutcomeNotSent, time.Second, 0},
+		{"forbidden", []matrixtest.Trouble{{Status: 403, Code: "M_FORBIDDEN"}}, channel.OutcomeRefused, 0, 0},
+		{"too large", []matrixtest.Trouble{{Status: 413, Code: "M_TOO_LARGE"}}, channel.OutcomeRefused, 0, 0},
+		{"no such room", []matrixtest.Trouble{{Status: 404, Code: "M_NOT_FOUND"}}, channel.OutcomeRefused, 0, 0},
+		{"deactivated", []matrixtest.Trouble{{Status: 403, Code: "M_USER_DEACTIVATED"}}, channel.OutcomeRefused, 0, 0},
+		{"a proxy", []matrixtest.Trouble{{Status: 403}}, channel.OutcomeNotSent, 0, 0},
+		{"another server", []matrixtest.Trouble{{Status: 404, Code: "M_UNRECOGNIZED"}}, channel.OutcomeNotSent, 0, 0},
+		{"a full server", []matrixtest.Trouble{{Status: 403, Code: "M_RESOURCE_LIMIT_EXCEEDED"}}, channel.OutcomeNotSent, 0, 0},
+		{"a token that ended", []matrixtest.Trouble{{Status: 401, Code: "M_UNKNOWN_TOKEN"}}, channel.OutcomeNotSent, 0, 0},
 		{"a server that fails", []matrixtest.Trouble{{Status: 502}}, channel.OutcomeUnknown, 0, 0},
 		{"cut off before", []matrixtest.Trouble{{HangUp: true}}, channel.OutcomeUnknown, 0, 0},
 		{"cut off after", []matrixtest.Trouble{{HangUp: true, Done: true}}, channel.OutcomeUnknown, 0, 1},

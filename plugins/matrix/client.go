@@ -14,6 +14,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
@@ -141,8 +144,37 @@ func wait(err error) time.Duration {
 	return 0
 }
 
+// refusals are the codes by which a homeserver turns down a request for good: the same one will never be taken. A page of a proxy has no code,
+// and M_UNRECOGNIZED comes from servers that are not, or not yet, the homeserver.
+var refusals = map[string]bool{
+	"M_FORBIDDEN": true, "M_TOO_LARGE": true, "M_NOT_FOUND": true, "M_BAD_JSON": true, "M_NOT_JSON": true, "M_INVALID_PARAM": true,
+	"M_MISSING_PARAM": true, "M_BAD_STATE": true, "M_GUEST_ACCESS_FORBIDDEN": true, "M_UNSUPPORTED_ROOM_VERSION": true,
+	"M_INCOMPATIBLE_ROOM_VERSION": true, "M_CANNOT_OVERWRITE_MEDIA": true, "M_USER_DEACTIVATED": true,
+}
+
+// refused tells whether the homeserver says no for good.
+func refused(err error) bool {
+	e := (*apiError)(nil)
+	return errors.As(err, &e) && e.Status/100 == 4 && refusals[e.Code]
+}
+
+// final says by its code when the same call can never succeed.
+func final(err error) error {
+	e := (*apiError)(nil)
+	switch {
+	case err == nil || !refused(err):
+		return err
+	case errors.As(err, &e) && e.Code == "M_NOT_FOUND":
+		return status.Error(codes.NotFound, err.Error())
+	}
+	return status.Error(codes.FailedPrecondition, err.Error())
+}
+
 // outcome is what became of a send that failed so.
 func outcome(err error) channel.Outcome {
+	if refused(err) {
+		return channel.OutcomeRefused
+	}
 	if e := (*apiError)(nil); errors.As(err, &e) {
 		if e.Status/100 == 5 && e.Status != http.StatusServiceUnavailable {
 			return channel.OutcomeUnknown

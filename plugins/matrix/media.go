@@ -24,7 +24,7 @@ func (p *plugin) Fetch(ctx context.Context, handle string) (channel.Media, error
 	path := "/_matrix/client/v1/media/download/" + url.PathEscape(server) + "/" + url.PathEscape(id)
 	answer, err := p.client.do(ctx, http.MethodGet, path, nil, "", nil)
 	if err != nil {
-		return channel.Media{}, fmt.Errorf("fetch media: %w", err)
+		return channel.Media{}, final(fmt.Errorf("fetch media: %w", err))
 	}
 	if answer.ContentLength > maxMedia {
 		answer.Body.Close()
@@ -60,7 +60,7 @@ func (p *plugin) Upload(ctx context.Context, m channel.Media) (string, error) {
 	}
 	answer, err := p.client.do(ctx, http.MethodPost, "/_matrix/media/v3/upload", query, kind, m.Body)
 	if err != nil {
-		return "", fmt.Errorf("upload media: %w", err)
+		return "", final(fmt.Errorf("upload media: %w", err))
 	}
 	defer answer.Body.Close()
 	var out struct {

@@ -119,13 +119,13 @@ func (p *plugin) Edit(ctx context.Context, e channel.Edit) (channel.Edited, erro
 	if d := wait(err); d > 0 {
 		return channel.Edited{RetryAfter: d}, nil
 	}
-	return channel.Edited{}, err
+	return channel.Edited{}, final(err)
 }
 
 // Delete implements channel.Deleter.
 func (p *plugin) Delete(ctx context.Context, c channel.Conversation, messageID string) error {
 	roomID, _ := roomOf(c)
-	return p.redact(ctx, roomID, messageID)
+	return final(p.redact(ctx, roomID, messageID))
 }
 
 func (p *plugin) redact(ctx context.Context, roomID, id string) error {

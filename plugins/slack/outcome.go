@@ -21,8 +21,12 @@ import (
 var authErrors = map[string]bool{
 	"invalid_auth": true, "not_authed": true, "account_inactive": true, "token_revoked": true, "token_expired": true, "no_permission": true,
 	"missing_scope": true, "not_allowed_token_type": true, "org_login_required": true, "access_denied": true, "link_disabled": true,
-	"app_disabled": true, "ekm_access_denied": true, "team_access_not_granted": true,
+	"app_disabled": true, "ekm_access_denied": true, "team_access_not_granted": true, "accesslimited": true, "enterprise_is_restricted": true,
+	"two_factor_setup_required": true,
 }
+
+// accountGone says that the app's user or its workspace was deleted. A new one gets a credential of its own, and knows none of the places.
+const accountGone = "account_inactive"
 
 // unclearErrors say that something went wrong inside Slack, and that part of the call may have been carried out.
 var unclearErrors = map[string]bool{"fatal_error": true, "internal_error": true, "service_unavailable": true, "request_timeout": true}
@@ -35,7 +39,9 @@ const (
 	permanentPause = 5 * time.Minute  // until the next try of what cannot work before a person does something
 )
 
-// sentBy tells what an error means for the message that it answers.
+// sentBy tells what an error means for the message that it answers. What is wrong with the app's own credential passes when a person mends
+// it, and takes no message along. Every other refusal is about the message or its place, and for good: somebody who invites Flynn to a
+// channel does not want the answers of last week.
 func sentBy(err error) (channel.Sent, error) {
 	notSent := func(after time.Duration, err error) (channel.Sent, error) {
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: after}, err
@@ -52,14 +58,16 @@ func sentBy(err error) (channel.Sent, error) {
 			return channel.Sent{Outcome: channel.OutcomeUnknown}, err
 		case limitErrors[refused.Err]:
 			return notSent(limitPause, err)
+		case authErrors[refused.Err] && refused.Err != accountGone:
+			return notSent(permanentPause, fmt.Errorf("slack refuses, and will until this is changed: %w%s", err, hint(refused)))
 		}
-		return notSent(permanentPause, fmt.Errorf("slack refuses, and will until this is changed: %w%s", err, hint(refused)))
+		return channel.Sent{Outcome: channel.OutcomeRefused}, fmt.Errorf("slack refuses this message for good: %w%s", err, hint(refused))
 	}
 	if code, ok := errors.AsType[slack.StatusCodeError](err); ok && code.Code < 500 {
 		if code.Code == http.StatusTooManyRequests {
 			return notSent(limitPause, err)
 		}
-		return notSent(permanentPause, err)
+		return notSent(permanentPause, err) // of something on the way to Slack, whose own answers have the status 200
 	}
 	if _, ok := errors.AsType[*strconv.NumError](err); ok { // of a Retry-After that is no number
 		return notSent(limitPause, errors.New("slack asks to slow down and does not say for how long"))
@@ -95,6 +103,8 @@ func hint(e slack.SlackErrorResponse) string {
 		return " (the channel is archived)"
 	case "msg_too_long":
 		return " (the text has more than 40,000 characters)"
+	case accountGone:
+		return " (the app's user or its workspace was deleted: install the app again and write the new tokens)"
 	case "missing_scope":
 		return fmt.Sprintf(" (add the scope %s to the app and install it again)", e.Needed)
 	case "restricted_action", "restricted_action_read_only_channel", "restricted_action_thread_only_channel":

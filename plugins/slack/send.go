@@ -45,10 +45,13 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 		err = p.share(ctx, where, thread, s.Attachments)
 	}
 	sent, err := sentBy(err)
-	if sent.Outcome == channel.OutcomeSent {
+	switch sent.Outcome {
+	case channel.OutcomeSent, channel.OutcomeRefused:
 		p.unclear.forget(s.Key)
-	} else if sent.Outcome == channel.OutcomeNotSent && ts == "" {
-		p.unclear.forget(s.Key)
+	case channel.OutcomeNotSent:
+		if ts == "" {
+			p.unclear.forget(s.Key)
+		}
 	}
 	if ts != "" {
 		sent.MessageIDs = []string{messageID(where, ts)}

@@ -56,10 +56,18 @@ func TestWhatBecomesOfASend(t *testing.T) {
 		{"rate limit", "C1", slacktest.Fault{RetryAfter: 7 * time.Second}, channel.OutcomeNotSent, 7 * time.Second, "rate limit", 0},
 		{"rate limit without a time", "C1", slacktest.Fault{Status: 429}, channel.OutcomeNotSent, limitPause, "", 0},
 		{"limit in words", "C1", slacktest.Fault{Error: "message_limit_exceeded"}, channel.OutcomeNotSent, limitPause, "", 0},
-		{"no such channel", "C9", slacktest.Fault{}, channel.OutcomeNotSent, permanentPause, "channel_not_found (invite Flynn", 0},
-		{"not a member", "C2", slacktest.Fault{}, channel.OutcomeNotSent, permanentPause, "not_in_channel (invite Flynn", 0},
-		{"archived", "C3", slacktest.Fault{}, channel.OutcomeNotSent, permanentPause, "archived", 0},
+		{"limited", "C1", slacktest.Fault{Error: "ratelimited"}, channel.OutcomeNotSent, limitPause, "", 0},
+		{"no such channel", "C9", slacktest.Fault{}, channel.OutcomeRefused, 0, "channel_not_found (invite Flynn", 0},
+		{"not a member", "C2", slacktest.Fault{}, channel.OutcomeRefused, 0, "not_in_channel (invite Flynn", 0},
+		{"archived", "C3", slacktest.Fault{}, channel.OutcomeRefused, 0, "archived", 0},
+		{"read only", "C4", slacktest.Fault{}, channel.OutcomeRefused, 0, "restricted_action (the channel's settings", 0},
+		{"too long", "C1", slacktest.Fault{Error: "msg_too_long"}, channel.OutcomeRefused, 0, "msg_too_long (the text has", 0},
+		{"bad blocks", "C1", slacktest.Fault{Error: "invalid_blocks"}, channel.OutcomeRefused, 0, "invalid_blocks", 0},
+		{"something new", "C1", slacktest.Fault{Error: "sharing_on_mars_blocked"}, channel.OutcomeRefused, 0, "sharing_on_mars_blocked", 0},
+		{"account gone", "C1", slacktest.Fault{Error: "account_inactive"}, channel.OutcomeRefused, 0, "account_inactive (the app's user", 0},
 		{"revoked", "C1", slacktest.Fault{Error: "token_revoked"}, channel.OutcomeNotSent, permanentPause, "token_revoked", 0},
+		{"scope", "C1", slacktest.Fault{Error: "missing_scope"}, channel.OutcomeNotSent, permanentPause, "missing_scope", 0},
+		{"a proxy", "C1", slacktest.Fault{Status: 403}, channel.OutcomeNotSent, permanentPause, "403", 0},
 		{"catastrophe at Slack", "C1", slacktest.Fault{Error: "fatal_error"}, channel.OutcomeUnknown, 0, "fatal_error", 0},
 		{"page of an error", "C1", slacktest.Fault{Status: 502}, channel.OutcomeUnknown, 0, "502", 0},
 		{"carried out, then cut", "C1", slacktest.Fault{Late: true}, channel.OutcomeUnknown, 0, "no answer", 1},
@@ -69,6 +77,7 @@ func TestWhatBecomesOfASend(t *testing.T) {
 			s := workspace(t, slacktest.Config{})
 			s.AddChannel(slacktest.Channel{ID: "C2", Outside: true})
 			s.AddChannel(slacktest.Channel{ID: "C3", Archived: true})
+			s.AddChannel(slacktest.Channel{ID: "C4", ReadOnly: true})
 			h := start(t, s, plugintest.Config{})
 			if c.fault != (slacktest.Fault{}) {
 				s.Fail("chat.postMessage", c.fault)

@@ -2,6 +2,7 @@ package sandboxtest
 
 import (
 	"archive/tar"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -20,6 +21,8 @@ import (
 
 // cliAgents is where `npm install --prefix` has put the programs of other agents; FLYNN_CLI_AGENTS names another folder.
 const cliAgents = "/var/tmp/flynn-cli-agents"
+
+func cliAgentsFolder() string { return cmp.Or(os.Getenv("FLYNN_CLI_AGENTS"), cliAgents) }
 
 // CLIAgent returns an image with busybox and the program of another agent from npm in it, which is imported once per engine: claude, codex
 // or gemini. Where the package is not installed the test is skipped, or fails, as need.Part says.
@@ -44,10 +47,7 @@ type cliAgent struct {
 }
 
 func findCLIAgent(name string) (cliAgent, error) {
-	root := cliAgents
-	if other := os.Getenv("FLYNN_CLI_AGENTS"); other != "" {
-		root = other
-	}
+	root := cliAgentsFolder()
 	packages := map[string]string{"claude": "@anthropic-ai/claude-code", "codex": "@openai/codex", "gemini": "@google/gemini-cli"}
 	modules := filepath.Join(root, "node_modules")
 	a := cliAgent{name: name}

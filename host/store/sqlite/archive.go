@@ -77,6 +77,7 @@ func presentEpoch(w *writer, key string) error {
 	if epoch == 1 {
 		return nil
 	}
+	w.over = append(w.over, func() { w.places.changed(place) })
 	return w.exec(`INSERT INTO places (key, epoch, began, why, agent, tier) VALUES (?, ?, 0, '', '', '')
 		ON CONFLICT (key) DO UPDATE SET epoch = excluded.epoch`, place, epoch)
 }
@@ -90,39 +91,6 @@ func putNewTurn(w *writer, t store.SessionTurn, e encoded) error {
 		return fmt.Errorf("turn %s is there already: %w", t.Turn.ID, store.ErrConflict)
 	}
 	return commitTurn(w, store.Commit{Turn: t.Turn, Steps: t.Steps}, e)
-}
-
-// DeleteSession implements store.Archive.
-func (s *Store) DeleteSession(ctx context.Context, key string) error {
-	err := s.writer.write(ctx, func(w *writer) error {
-		var running int
-		if err := w.row("SELECT count(*) FROM turns WHERE session = ? AND state = 'running'", []any{key}, &running); err != nil {
-			return err
-		}
-		if running > 0 {
-			return fmt.Errorf("a turn of it runs: %w", store.ErrConflict)
-		}
-		n, err := w.changed("DELETE FROM sessions WHERE key = ?", key)
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return store.ErrNotFound
-		}
-		for _, table := range []string{"summaries", "results"} {
-			if err := w.exec("DELETE FROM "+table+" WHERE session = ?", key); err != nil {
-				return err
-			}
-		}
-		if err := w.exec("DELETE FROM steps WHERE turn IN (SELECT id FROM turns WHERE session = ?)", key); err != nil {
-			return err
-		}
-		return w.exec("DELETE FROM turns WHERE session = ?", key)
-	})
-	if err != nil {
-		return fmt.Errorf("delete session %s: %w", key, err)
-	}
-	return nil
 }
 
 // Sessions is that of store.Turns.

@@ -99,8 +99,24 @@ func (s *Store) LastPrivate(ctx context.Context, channel, sender string) (messag
 	return message.Conversation{}, store.ErrNotFound
 }
 
+// Senders implements store.Earlier. Each is found by a step in the index, however many turns he has.
+func (s *Store) Senders(ctx context.Context) ([]string, error) {
+	return list(ctx, s.read, scanText, `WITH RECURSIVE people (sender) AS (SELECT min(sender) FROM turns UNION ALL
+		SELECT (SELECT min(sender) FROM turns WHERE turns.sender > people.sender) FROM people WHERE sender IS NOT NULL)
+		SELECT sender FROM people WHERE sender <> ''`)
+}
+
 // SetOutbox implements store.Outbox.
 func (s *Store) SetOutbox(ctx context.Context, row store.OutboxRow) error {
+	return s.setOutbox(ctx, row, s.writer.write)
+}
+
+// SettleOutbox implements store.Settler.
+func (s *Store) SettleOutbox(ctx context.Context, row store.OutboxRow) error {
+	return s.setOutbox(ctx, row, s.writer.writePatiently)
+}
+
+func (s *Store) setOutbox(ctx context.Context, row store.OutboxRow, write func(context.Context, func(*writer) error) error) error {
 	reply, err := json.Marshal(row.Reply)
 	if err != nil {
 		return fmt.Errorf("encode reply: %w", err)
@@ -113,7 +129,7 @@ func (s *Store) SetOutbox(ctx context.Context, row store.OutboxRow) error {
 	if err != nil {
 		return fmt.Errorf("encode parts: %w", err)
 	}
-	err = s.writer.write(ctx, func(w *writer) error {
+	err = write(ctx, func(w *writer) error {
 		return w.changeOne(`UPDATE outbox SET reply = ?, state = ?, attempts = ?, next_try = ?, note = ?, platform_ids = ?, parts = ?, part = ?
 			WHERE key = ? AND state IN ('pending', 'sending')`,
 			reply, row.State, row.Attempts, nanos(row.NextTry), row.Note, ids, parts, row.Part, row.Reply.Key)

@@ -10,9 +10,17 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Place implements store.Places.
+// Place implements store.Places. Every turn begins with it.
 func (s *Store) Place(ctx context.Context, key string) (store.Place, error) {
-	return readPlace(ctx, s.read, key)
+	p, known, as := s.writer.places.get(key)
+	if known {
+		return p, nil
+	}
+	p, err := readPlace(ctx, s.read, key)
+	if err == nil {
+		s.writer.places.keep(p, as)
+	}
+	return p, err
 }
 
 func readPlace(ctx context.Context, db *sql.DB, key string) (store.Place, error) {
@@ -40,6 +48,7 @@ func (s *Store) SetPlace(ctx context.Context, p store.Place) error {
 }
 
 func putPlace(w *writer, p store.Place) error {
+	w.over = append(w.over, func() { w.places.changed(p.Key) })
 	return w.exec(`INSERT INTO places (key, epoch, began, why, agent, tier) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT (key) DO UPDATE SET epoch = excluded.epoch, began = excluded.began, why = excluded.why, agent = excluded.agent,
 		tier = excluded.tier`, p.Key, p.Epoch, nanos(p.Began), p.Why, p.Agent, p.Tier)
@@ -58,9 +67,20 @@ func (s *Store) Settle(ctx context.Context, c store.Settlement) error {
 	if err != nil {
 		return fmt.Errorf("encode summary: %w", err)
 	}
+	doomed := make([]doomed, len(c.Deletions))
+	for i, d := range c.Deletions {
+		if doomed[i], err = s.doom(ctx, d); err != nil {
+			return fmt.Errorf("settle inbox row %d: %w", c.Inbox, err)
+		}
+	}
 	err = s.writer.write(ctx, func(w *writer) error {
 		if err := setInbox(w, c.Inbox, store.InboxDone, c.Note); err != nil {
 			return err
+		}
+		for _, d := range doomed {
+			if err := w.deleteSession(d); err != nil {
+				return fmt.Errorf("%v", err) // not as a conflict, which would mean that the message was settled before
+			}
 		}
 		if err := commitBesides(w, store.Commit{Summary: c.Summary}, summary); err != nil {
 			return err

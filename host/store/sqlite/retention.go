@@ -39,6 +39,9 @@ func usage(r store.Retention) time.Time     { return r.Usage }
 // Prune implements store.Pruning.
 func (s *Store) Prune(ctx context.Context, r store.Retention) (map[string]int, error) {
 	gone := map[string]int{}
+	if err := s.writer.write(ctx, pruneReplies); err != nil {
+		return nil, fmt.Errorf("prune replies: %w", err)
+	}
 	for _, p := range prunings {
 		upTo := p.upTo(r)
 		if upTo.IsZero() {

@@ -28,7 +28,10 @@ type Store struct {
 	read   *sql.DB
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store   = (*Store)(nil)
+	_ store.Settler = (*Store)(nil)
+)
 
 // Open opens or creates the database flynn.db in dir and brings its schema up to date.
 func Open(ctx context.Context, dir string) (*Store, error) {

@@ -123,12 +123,10 @@ func TestAFailedWriteIsRolledBackAlone(t *testing.T) {
 				}
 				group = append(group, note(fmt.Sprint(c.name, i), err))
 			}
-			busy := make(chan struct{})
-			s.writer.ops <- &op{do: func(*writer) error { <-busy; return nil }, done: make(chan error, 1)}
-			for _, o := range group {
-				s.writer.ops <- o
-			}
-			close(busy) // what waits becomes one group
+			s.writer.waiting.Lock()
+			s.writer.ops = append(s.writer.ops, group...) // what waits becomes one group
+			s.writer.waiting.Unlock()
+			s.writer.wakeUp()
 			for i, fails := range c.fails {
 				if err := <-group[i].done; fails != errors.Is(err, broken) || !fails && err != nil {
 					t.Errorf("op %d: %v", i, err)
@@ -201,5 +199,5 @@ func storeTurn(ctx context.Context, s *Store, n int64) error {
 	if err != nil {
 		return err
 	}
-	return s.SetOutbox(ctx, store.OutboxRow{Reply: reply, State: store.OutboxSent, Attempts: 1, PlatformIDs: []string{"1"}})
+	return s.SettleOutbox(ctx, store.OutboxRow{Reply: reply, State: store.OutboxSent, Attempts: 1, PlatformIDs: []string{"1"}})
 }

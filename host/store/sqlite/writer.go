@@ -6,34 +6,48 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/flynnhost/flynn/host/store"
 )
 
 // writer owns the one connection that writes. What waits while a commit is under way becomes the next group.
-// Statements run without a deadline: a context that can end costs a goroutine for each, and a disk
-// that hangs cannot be interrupted. Callers wait with a deadline of their own.
+//
+// Who finds nobody at it commits by himself, which saves two hand-overs between goroutines; all others leave that to the writer's own
+// goroutine. Statements run without a deadline: a context that can end costs a goroutine for each, and a disk
+// that hangs cannot be interrupted. So who waits with a deadline of his own never commits himself.
 type writer struct {
 	db   *sql.DB
 	conn *sql.Conn
 
-	ops  chan *op
-	quit chan struct{} // closed: take no more
-	gone chan struct{} // closed: nothing will be answered any more
+	wake chan struct{} // capacity 1: something waits
+	quit chan struct{} // closed: there will be no more
 	done sync.WaitGroup
 
-	// stmts are prepared on conn by text; only the writer's goroutine touches them.
-	stmts map[string]*sql.Stmt
+	waiting sync.Mutex // guards these two
+	ops     []*op
+	closed  bool
+
+	// Who holds this commits, and he alone touches what follows. stmts are prepared on conn by text; over is called when the
+	// transaction under way is over, however it ended.
+	committing sync.Mutex
+	stmts      map[string]*sql.Stmt
+	over       []func()
+
+	places knownPlaces
 }
 
 // op is one atomic write. do may be called a second time, after a rollback, and then only that call counts.
 type op struct {
 	do   func(*writer) error
-	done chan error
+	done chan error // capacity 1
 }
 
 // groupMax bounds one group, so that a flood cannot keep early writers waiting for ever.
 const groupMax = 256
+
+// patience is how long a write for which nobody waits is held back, to be committed with another one.
+const patience = 5 * time.Millisecond
 
 var errClosed = errors.New("store is closed")
 
@@ -50,7 +64,7 @@ func newWriter(ctx context.Context, dsn string) (*writer, error) {
 	if err := migrate(ctx, conn); err != nil {
 		return nil, errors.Join(err, conn.Close(), db.Close())
 	}
-	w := &writer{db: db, conn: conn, ops: make(chan *op, groupMax), quit: make(chan struct{}), gone: make(chan struct{}), stmts: map[string]*sql.Stmt{}}
+	w := &writer{db: db, conn: conn, wake: make(chan struct{}, 1), quit: make(chan struct{}), stmts: map[string]*sql.Stmt{}}
 	w.done.Go(w.run)
 	return w, nil
 }
@@ -58,42 +72,94 @@ func newWriter(ctx context.Context, dsn string) (*writer, error) {
 // write runs do in a transaction and returns once it is on stable storage.
 // A context that ends while waiting leaves the fate of the write open; the caller must not assume that it failed.
 func (w *writer) write(ctx context.Context, do func(*writer) error) error {
-	o := &op{do: do, done: make(chan error, 1)}
-	select {
-	case w.ops <- o:
-	case <-w.quit:
-		return errClosed
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return err
 	}
+	o, err := w.enqueue(do)
+	if err != nil {
+		return err
+	}
+	if ctx.Done() != nil || !w.committing.TryLock() {
+		w.wakeUp()
+	} else {
+		w.commit(w.take())
+		w.committing.Unlock()
+		if w.waits() {
+			w.wakeUp()
+		}
+	}
+	return o.wait(ctx)
+}
+
+// writePatiently is write for what would do no harm if it were lost: it waits a little for others to be committed with.
+func (w *writer) writePatiently(ctx context.Context, do func(*writer) error) error {
+	o, err := w.enqueue(do)
+	if err != nil {
+		return err
+	}
+	defer time.AfterFunc(patience, w.wakeUp).Stop()
+	return o.wait(ctx)
+}
+
+func (w *writer) enqueue(do func(*writer) error) (*op, error) {
+	o := &op{do: do, done: make(chan error, 1)}
+	w.waiting.Lock()
+	defer w.waiting.Unlock()
+	if w.closed {
+		return nil, errClosed
+	}
+	w.ops = append(w.ops, o)
+	return o, nil
+}
+
+func (o *op) wait(ctx context.Context) error {
 	select {
 	case err := <-o.done:
 		return err
-	case <-w.gone:
-		return errClosed
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
+func (w *writer) wakeUp() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take takes what waits, as much as one group may have.
+func (w *writer) take() []*op {
+	w.waiting.Lock()
+	defer w.waiting.Unlock()
+	group := w.ops
+	if len(group) > groupMax {
+		group, w.ops = group[:groupMax:groupMax], group[groupMax:]
+		return group
+	}
+	w.ops = nil
+	return group
+}
+
+func (w *writer) waits() bool {
+	w.waiting.Lock()
+	defer w.waiting.Unlock()
+	return len(w.ops) > 0
+}
+
+// run commits what nobody commits by himself.
 func (w *writer) run() {
-	group := make([]*op, 0, groupMax)
-	for {
+	for last := false; !last; {
 		select {
-		case o := <-w.ops:
-			group = append(group[:0], o)
+		case <-w.wake:
 		case <-w.quit:
-			return
+			last = true
 		}
-		for more := true; more && len(group) < groupMax; {
-			select {
-			case o := <-w.ops:
-				group = append(group, o)
-			default:
-				more = false
-			}
+		w.committing.Lock()
+		for group := w.take(); len(group) > 0; group = w.take() {
+			w.commit(group)
 		}
-		w.commit(group)
+		w.committing.Unlock()
 	}
 }
 
@@ -102,6 +168,9 @@ func (w *writer) run() {
 // Savepoints, which that takes, cost two statements for each op and a copy of every page that it touches, and ops hardly
 // ever fail. So the group is tried without, and once more with them when an op has failed.
 func (w *writer) commit(group []*op) {
+	if len(group) == 0 {
+		return // another one took it
+	}
 	errs := make([]error, len(group))
 	err := w.transaction(func() error { return w.together(group) })
 	if errors.As(err, new(opError)) {
@@ -110,6 +179,10 @@ func (w *writer) commit(group []*op) {
 	if err != nil {
 		err = fmt.Errorf("commit to the store: %w", err)
 	}
+	for _, f := range w.over {
+		f()
+	}
+	w.over = w.over[:0]
 	for i, o := range group {
 		if err != nil {
 			errs[i] = err
@@ -230,10 +303,15 @@ func (w *writer) row(query string, args []any, dest ...any) error {
 	return s.QueryRowContext(context.Background(), args...).Scan(dest...)
 }
 
+// close commits what waits.
 func (w *writer) close() error {
+	w.waiting.Lock()
+	w.closed = true
+	w.waiting.Unlock()
 	close(w.quit)
 	w.done.Wait()
-	close(w.gone)
+	w.committing.Lock()
+	defer w.committing.Unlock()
 	var errs []error
 	for _, s := range w.stmts {
 		errs = append(errs, s.Close())

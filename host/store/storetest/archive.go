@@ -36,9 +36,9 @@ func archive(t *testing.T, open Opener) {
 	running := turn("t3")
 	running.Session = "irc:bob:helper"
 	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: running}))
-	wantErr(t, s.DeleteSession(t.Context(), running.Session), store.ErrConflict)
-	check(t, s.DeleteSession(t.Context(), session.Key))
-	wantErr(t, s.DeleteSession(t.Context(), session.Key), store.ErrNotFound)
+	wantErr(t, s.DeleteSession(t.Context(), deletion(running.Session)), store.ErrConflict)
+	check(t, s.DeleteSession(t.Context(), deletion(session.Key)))
+	wantErr(t, s.DeleteSession(t.Context(), deletion(session.Key)), store.ErrNotFound)
 	if turns := must[[]store.Turn](t)(s.SessionTurns(t.Context(), session.Key)); len(turns) != 0 {
 		t.Errorf("%d turns are left", len(turns))
 	}

@@ -42,6 +42,9 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"an order about a place is carried out once", settledOnce},
 		{"the kill switch is kept", halts},
 		{"a whole session is put and removed", archive},
+		{"what a deletion takes and what it leaves", deletions},
+		{"a deletion waits for what runs", deletionsWait},
+		{"an order deletes with its reply", orderedDeletion},
 		{"a reply leaves the outbox once", outboxLife},
 		{"a reply that no turn brings is added once", addedReplies},
 		{"a reply goes in parts", partsAreKept},
@@ -334,7 +337,12 @@ func outboxLife(t *testing.T, open Opener) {
 	}
 	equal(t, "row", rows[0], row)
 	row.State, row.PlatformIDs = store.OutboxSent, []string{"m1", "m2"}
-	check(t, s.SetOutbox(t.Context(), row))
+	set := s.SetOutbox
+	if by, ok := s.(store.Settler); ok {
+		set = by.SettleOutbox
+	}
+	check(t, set(t.Context(), row))
+	wantErr(t, set(t.Context(), row), store.ErrConflict)
 	row.State = store.OutboxPending
 	wantErr(t, s.SetOutbox(t.Context(), row), store.ErrConflict)
 	sent := must[[]store.OutboxRow](t)(s.Replies(t.Context(), "t1"))

@@ -297,6 +297,9 @@ func (s *Server) relations(w http.ResponseWriter, target string) {
 	answer(w, http.StatusOK, map[string]any{"chunk": chunk})
 }
 
+// maxEvent bounds an event, in bytes, as the specification does.
+const maxEvent = 65_536
+
 // room serves what belongs to one room.
 func (s *Server) room(w http.ResponseWriter, r *http.Request, room, what string, rest []string) {
 	var content map[string]any
@@ -334,6 +337,10 @@ func (s *Server) room(w http.ResponseWriter, r *http.Request, room, what string,
 		s.typing[room], _ = content["typing"].(bool)
 		answer(w, http.StatusOK, struct{}{})
 	case "send":
+		if r.ContentLength > maxEvent {
+			fail(w, Trouble{Status: http.StatusRequestEntityTooLarge, Code: "M_TOO_LARGE"})
+			return
+		}
 		answer(w, http.StatusOK, map[string]any{"event_id": s.once(rest[1], func() string { return s.append(room, User, rest[0], content) })})
 	case "redact":
 		answer(w, http.StatusOK, map[string]any{"event_id": s.once(rest[1], func() string {

@@ -51,6 +51,7 @@ type Channel struct {
 	Kind     string // "channel" (default), "group", "im", "mpim"
 	Outside  bool   // the bot is no member
 	Archived bool
+	ReadOnly bool   // its settings let few people write
 	User     string // the other one of an im
 }
 

@@ -99,6 +99,8 @@ func (s *Server) writable(id string) string {
 		return "is_archived"
 	case c.Outside:
 		return "not_in_channel"
+	case c.ReadOnly:
+		return "restricted_action"
 	}
 	return ""
 }

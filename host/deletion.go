@@ -1,0 +1,249 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
+)
+
+// A session is deleted in the lane of its place, where no turn runs meanwhile: first in the store, in one transaction that also notes what
+// the store cannot remove, then on the engine and among the files. What a crash, or an engine that is away, leaves of the second part is
+// done at the next start, or when the engine is back.
+
+// alone runs do when nothing else runs in a place.
+func (h *Host) alone(ctx context.Context, place string, do func() error) error {
+	done := make(chan error, 1)
+	h.lanes.Push(place, agent.Item{Alone: func() {
+		err := ctx.Err()
+		if err == nil {
+			err = do()
+		}
+		done <- err
+	}})
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("wait until nothing else runs in %s: %w", place, ctx.Err())
+	}
+}
+
+// stopPause is how long a deletion waits for what it has stopped before it tries again.
+const stopPause = 50 * time.Millisecond
+
+// DeleteSession implements gateway.Sessions.
+func (b backend) DeleteSession(ctx context.Context, key, by string, stop bool) error {
+	place, _, _ := store.SessionParts(key)
+	for {
+		if stop {
+			b.h.runner.Stop(place)
+		} else if b.h.runner.Running(place) || b.h.runner.Delegated(place) {
+			return worded{fmt.Sprintf("an answer is being made in %s: wait for it, or have it stopped (flynn session delete --stop)", place), store.ErrConflict}
+		}
+		err := b.h.deleteSession(ctx, store.Deletion{Key: key, By: by, At: time.Now().UTC()})
+		if errors.Is(err, store.ErrNotFound) {
+			return worded{fmt.Sprintf("no session %q (run \"flynn session list\")", key), err}
+		}
+		if !stop || !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+		select { // a delegated turn comes to its end in a lane of its own
+		case <-time.After(stopPause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// worded is an error in words for people.
+type worded struct {
+	text string
+	err  error
+}
+
+func (w worded) Error() string { return w.text }
+func (w worded) Unwrap() error { return w.err }
+
+func (h *Host) deleteSession(ctx context.Context, d store.Deletion) error {
+	place, _, _ := store.SessionParts(d.Key)
+	return h.alone(ctx, place, func() error {
+		ctx := context.WithoutCancel(ctx)
+		if err := h.store.DeleteSession(ctx, d); err != nil {
+			return err
+		}
+		h.deleted(ctx, []string{d.Key})
+		return nil
+	})
+}
+
+// deleted removes what sessions that were deleted have outside of the store. No turn runs in their place.
+func (h *Host) deleted(ctx context.Context, keys []string) {
+	homes := map[string]bool{}
+	for _, key := range keys {
+		h.runner.Forget(key)
+		homes[store.SessionHome(key)] = true
+		h.log.Info("session deleted", "session", key)
+	}
+	gone, err := h.goneHomes(ctx)
+	for _, home := range gone {
+		if homes[home] {
+			err = errors.Join(err, h.machines.forget(ctx, home))
+		}
+	}
+	if err != nil {
+		h.log.Warn("what a deleted session has on the engine is removed later", "error", err)
+	}
+	select {
+	case h.swept <- struct{}{}:
+	default: // a look is due in any case
+	}
+}
+
+// sessionsIn are the sessions of a place, and whether something that was delegated there runs.
+func (h *Host) sessionsIn(ctx context.Context, place string) ([]store.Session, bool, error) {
+	list, err := h.store.PlaceSessions(ctx, place)
+	return list, h.runner.Delegated(place), err
+}
+
+// goneHomes are those of deleted sessions that the engine may have something of.
+func (h *Host) goneHomes(ctx context.Context) ([]string, error) {
+	left, err := h.store.ListLeftovers(ctx, store.LeftHome)
+	homes := make([]string, len(left))
+	for i, l := range left {
+		homes[i] = l.Name
+	}
+	return homes, err
+}
+
+func (h *Host) forgottenHome(ctx context.Context, home string) error {
+	return h.store.DropLeftover(ctx, store.Leftover{Kind: store.LeftHome, Name: home})
+}
+
+// dropMedia removes the files of deleted sessions that no other one has. What was asked for a moment ago is looked at again.
+func (h *Host) dropMedia(ctx context.Context) {
+	left, err := h.store.ListLeftovers(ctx, store.LeftMedia)
+	for _, l := range left {
+		err = errors.Join(err, h.dropFile(ctx, l))
+	}
+	if err != nil && ctx.Err() == nil {
+		h.log.Warn("files of deleted sessions are not removed", "error", err)
+	}
+}
+
+func (h *Host) dropFile(ctx context.Context, l store.Leftover) error {
+	gone, err := h.store.NamedInSteps(ctx, l.Name) // then it is another session's
+	if err == nil && !gone {
+		gone, err = h.media.Drop(ctx, l.Name)
+	}
+	if err == nil && gone {
+		err = h.store.DropLeftover(ctx, l)
+	}
+	return err
+}
+
+// deleteOld deletes the sessions in which nothing was said for as long as the configuration says. One that is busy after all is left to
+// the next look.
+func (h *Host) deleteOld(ctx context.Context, now time.Time) {
+	days := h.current.Load().config.Retention.SessionsDays
+	if days == 0 {
+		return
+	}
+	list, err := h.store.Sessions(ctx, math.MaxInt32)
+	for _, s := range list {
+		place, _, _ := store.SessionParts(s.Key)
+		if !s.Last.Before(keptSince(days, now)) || h.runner.Running(place) {
+			continue
+		}
+		if failed := h.deleteSession(ctx, store.Deletion{Key: s.Key, At: now.UTC()}); !errors.Is(failed, store.ErrConflict) {
+			err = errors.Join(err, failed)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		h.log.Warn("sessions that are past their time are not deleted", "error", err)
+	}
+}
+
+// forget removes what a session has here and on the engine, its program's memory included. Its workspace stays. What cannot be removed now
+// is when the engine is back, or at the next start.
+func (m *machines) forget(ctx context.Context, home string) error {
+	m.mu.Lock()
+	manager, unavailable := m.manager, m.unavailable
+	h := m.hosts[home]
+	delete(m.hosts, home)
+	m.mu.Unlock()
+	var err error
+	if h != nil {
+		err = h.close()
+	}
+	switch {
+	case errors.Is(unavailable, errSandboxOff): // nobody is to hear of an engine that he does not use
+		return err
+	case unavailable != nil || manager == nil:
+		return errors.Join(err, unavailable)
+	}
+	return errors.Join(err, m.forgetOn(ctx, manager, home))
+}
+
+func (m *machines) forgetOn(ctx context.Context, manager *sandbox.Manager, home string) error {
+	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
+	defer cancel()
+	if err := manager.Forget(ctx, home); err != nil {
+		return err
+	}
+	return m.forgotten(ctx, home)
+}
+
+// forgetGone does what could not be done when sessions were deleted. Nobody is given a sandbox before it returns, so that nothing on the
+// engine is of a session that began since.
+func (m *machines) forgetGone(ctx context.Context, manager *sandbox.Manager) {
+	homes, err := m.gone(ctx)
+	for _, home := range homes {
+		err = errors.Join(err, m.forgetOn(ctx, manager, home))
+	}
+	if err != nil {
+		m.log.Warn("what deleted sessions have on the engine is still there", "error", machine.Reason(err))
+	}
+}
+
+// DeleteSession removes a session while no host runs, and with the last one of its home what that has on the engine: containers, and
+// volumes with what is in them. Its workspace stays. left is why the engine has something still, which the next start removes; files that
+// were sent are removed then in any case.
+func DeleteSession(ctx context.Context, c *config.Config, key, by string) (left, err error) {
+	s, err := sqlite.Open(ctx, c.Store.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	err = s.DeleteSession(ctx, store.Deletion{Key: key, By: by, At: time.Now().UTC()})
+	if err == nil && c.Sandbox.Enabled {
+		left = forgetAtRest(ctx, c, s, store.Leftover{Kind: store.LeftHome, Name: store.SessionHome(key)})
+	}
+	return left, err
+}
+
+func forgetAtRest(ctx context.Context, c *config.Config, rows *sqlite.Store, home store.Leftover) error {
+	gone, err := rows.ListLeftovers(ctx, store.LeftHome)
+	if err != nil || !slices.Contains(gone, home) {
+		return err
+	}
+	s, err := OpenSandboxes(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
+	defer cancel()
+	if err := errors.Join(s.Forget(ctx, home.Name), s.Driver.Close()); err != nil {
+		return err
+	}
+	return rows.DropLeftover(ctx, home)
+}

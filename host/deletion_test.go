@@ -1,0 +1,198 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/media"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// demoHost is a running host whose agent answers with the demo provider.
+func demoHost(t *testing.T, more string) *cliHome {
+	t.Helper()
+	dir := t.TempDir()
+	return runCLI(t, dir, "[store]\ndir = \""+filepath.Join(dir, "s")+"\"\n[gateway]\nlisten = \"127.0.0.1:0\"\n[routing]\ndefault_agent = \"main\"\n"+
+		"[models.default]\nprovider = \"demo\"\n[agent_configs.main]\ntool_profile = \"coding\"\n"+more)
+}
+
+// kept is all that the store has of what was said in the conversation.
+func (s *cliHome) kept() int {
+	s.t.Helper()
+	list, err := backend{s.host}.History(s.t.Context(), gateway.ChannelWeb, "c", 100)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return len(list)
+}
+
+func TestASessionIsDeletedInTheRunningHost(t *testing.T) {
+	s := demoHost(t, "")
+	b, ctx := backend{s.host}, t.Context()
+	var unknown worded
+	if err := b.DeleteSession(ctx, "web:c:main", "terminal:owner", false); !errors.As(err, &unknown) || !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a session that is not there: %v", err)
+	}
+	event := s.say("remember the blue door")
+	s.expect(s.answer(event), "blue door")
+	if err := b.DeleteSession(ctx, "web:c:main", "terminal:owner", false); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.kept(); n != 0 {
+		t.Errorf("%d entries are left", n)
+	}
+	if row, err := s.host.store.FindInbox(ctx, gateway.ChannelWeb, event); err != nil || row.Message.Text != "" {
+		t.Errorf("the inbox says %q (%v)", row.Message.Text, err)
+	}
+	s.ask("hello") // in a session that knows nothing
+	if v, err := s.host.store.Session(ctx, "web:c:main"); err != nil || v.Turns != 1 {
+		t.Errorf("the new session is %+v (%v)", v, err)
+	}
+
+	t.Run("not while an answer is made, unless it is to be stopped", func(t *testing.T) {
+		s.say("!sh echo waits for an approval")
+		eventually(t, "the call waits", func() bool { list, err := b.Approvals(ctx); return err == nil && len(list) == 1 })
+		err := b.DeleteSession(ctx, "web:c:main", "terminal:owner", false)
+		if !errors.Is(err, store.ErrConflict) || !strings.Contains(err.Error(), "--stop") {
+			t.Errorf("while a turn runs: %v", err)
+		}
+		if err := b.DeleteSession(ctx, "web:c:main", "terminal:owner", true); err != nil {
+			t.Fatal(err)
+		}
+		if n := s.kept(); n != 0 {
+			t.Errorf("%d entries are left", n)
+		}
+	})
+	t.Run("in chat, after a question", func(t *testing.T) {
+		s.ask("one")
+		s.say("/new")
+		s.ask("two")
+		s.say("/delete")
+		eventually(t, "the question", func() bool { return s.replied("Write `/delete yes`", "2 answers") })
+		if s.kept() == 0 {
+			t.Error("deleted without a confirmation")
+		}
+		s.say("/delete yes")
+		eventually(t, "the conversation is deleted", func() bool { return s.replied("Deleted: 2 answers") && s.kept() == 0 })
+		rows, err := s.host.store.ListAudit(ctx, store.AuditFilter{Kind: store.AuditDeleted})
+		if err != nil || len(rows) != 4 || rows[3].Actor != "web:me" {
+			t.Errorf("audit: %+v (%v)", rows, err)
+		}
+	})
+	t.Run("when its time is over", func(t *testing.T) {
+		s.ask("old")
+		g := *s.host.current.Load()
+		c := *g.config
+		g.config = &c
+		s.host.current.Store(&g)
+		for _, v := range []struct {
+			days  int
+			after time.Duration
+			left  int
+		}{{0, 1000 * time.Hour, 1}, {7, 24 * time.Hour, 1}, {7, 9 * 24 * time.Hour, 0}} {
+			c.Retention.SessionsDays = v.days
+			s.host.deleteOld(ctx, time.Now().Add(v.after))
+			if list, err := s.host.store.Sessions(ctx, 10); err != nil || len(list) != v.left {
+				t.Errorf("kept for %d days, after %v: %d sessions (%v)", v.days, v.after, len(list), err)
+			}
+		}
+	})
+}
+
+// replied tells whether a command was answered with all of the words.
+func (s *cliHome) replied(words ...string) bool {
+	s.t.Helper()
+	for id := range int64(40) {
+		rows, err := s.host.store.Replies(s.t.Context(), fmt.Sprintf("command-%d", id))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, r := range rows {
+			if containsAll(r.Reply.Text, words) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func containsAll(text string, words []string) bool {
+	for _, w := range words {
+		if !strings.Contains(text, w) {
+			return false
+		}
+	}
+	return true
+}
+
+// TestFilesOfDeletedSessions: those that another session has stay, and so do those that somebody has just asked for.
+func TestFilesOfDeletedSessions(t *testing.T) {
+	h, ctx := pairingHost(t), t.Context()
+	info, err := h.media.Put(ctx, media.Head{Name: "a.txt"}, strings.NewReader("a file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := func() bool {
+		_, err := h.media.Touch(ctx, info.Digest)
+		return err == nil
+	}
+	aged := func() { // the store of media goes by the times of its files
+		root := filepath.Join(h.current.Load().config.Store.Dir, "media")
+		long := time.Now().Add(-2 * media.Grace)
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			return os.Chtimes(path, long, long)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.media, err = h.openMedia(h.current.Load().config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove := func(key string) {
+		if err := h.store.DeleteSession(ctx, store.Deletion{Key: key, At: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		h.dropMedia(ctx)
+	}
+	for _, name := range []string{"ann", "bob"} {
+		id := store.NewID(time.Now())
+		err := h.store.CommitTurn(ctx, store.Commit{
+			Turn: store.Turn{ID: id, Session: "tg:" + name + ":a", Agent: "a", Channel: "tg", Conversation: message.Conversation{ID: name}, State: store.TurnDone},
+			Steps: []store.Step{{
+				Turn: id, Kind: store.StepUser, At: time.Now(), Data: []byte(`{"said":[{"files":[{"digest":"` + info.Digest + `"}]}]}`),
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	aged()
+	remove("tg:ann:a")
+	if !there() { // which is to ask for it
+		t.Fatal("the file of another session is gone")
+	}
+	remove("tg:bob:a")
+	if !there() {
+		t.Fatal("a file that somebody has just asked for is gone")
+	}
+	aged()
+	h.dropMedia(ctx)
+	if there() {
+		t.Error("the file of deleted sessions is still there")
+	}
+	if left, err := h.store.ListLeftovers(ctx, store.LeftMedia); err != nil || len(left) != 0 {
+		t.Errorf("left: %v (%v)", left, err)
+	}
+}

@@ -1,0 +1,187 @@
+package plugin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/flynnhost/flynn/host/schema"
+	"github.com/flynnhost/flynn/host/signing"
+)
+
+// Settings is what a plugin says of its settings: the schema that config.schema of its manifest names. The host holds settings
+// against it before a process of the plugin starts.
+type Settings struct {
+	file   string
+	schema *schema.Schema // nil: anything goes
+}
+
+// SettingError is one thing in the settings of an instance that the schema does not take.
+type SettingError struct {
+	// Key leads to it from the instance on; an element of a list is "[0]". It is empty for the settings as a whole.
+	Key []string
+	// Problem says what is wrong, and quotes nothing of the setting.
+	Problem string
+	// Known are the keys that could have been meant, where the key is unknown.
+	Known []string
+}
+
+// Check says what the schema does not take.
+func (s *Settings) Check(settings map[string]any) ([]SettingError, error) {
+	if s.schema == nil {
+		return nil, nil
+	}
+	text, err := encodeSettings(settings)
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var value any
+	if err := d.Decode(&value); err != nil {
+		return nil, fmt.Errorf("read the settings back: %w", err)
+	}
+	var out []SettingError
+	for _, d := range s.schema.Differences(value) {
+		e := SettingError{Key: keyIn(value, d.Path), Problem: d.Problem}
+		if d.Unknown {
+			e.Known = s.schema.Keys(d.Path[:len(d.Path)-1]...)
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// encodeSettings is the form in which a plugin gets its settings.
+func encodeSettings(settings map[string]any) ([]byte, error) {
+	if settings == nil {
+		return []byte("{}"), nil
+	}
+	text, err := json.Marshal(settings)
+	if err != nil {
+		return nil, fmt.Errorf("encode the settings: %w", err)
+	}
+	if len(text) > maxSettings {
+		return nil, fmt.Errorf("the settings have %d bytes, at most %d", len(text), maxSettings)
+	}
+	return text, nil
+}
+
+// keyIn tells elements of lists from keys of tables on the way through a value.
+func keyIn(value any, path []string) []string {
+	key := make([]string, len(path))
+	for i, p := range path {
+		key[i] = p
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[p]
+		case []any:
+			key[i] = "[" + p + "]"
+			if n, err := strconv.Atoi(p); err == nil && n >= 0 && n < len(v) {
+				value = v[n]
+			}
+		}
+	}
+	return key
+}
+
+// dotted writes a key as flynn.toml would.
+func dotted(key []string) string {
+	var b strings.Builder
+	for i, k := range key {
+		if element := strings.HasPrefix(k, "["); !element {
+			if i > 0 {
+				b.WriteByte('.')
+			}
+			k = toml.Key{k}.String()
+		}
+		b.WriteString(k)
+	}
+	return b.String()
+}
+
+// Settings reads the schema of one installed version of a plugin, the active one for "".
+func (s *Store) Settings(name, version string) (*Settings, error) {
+	p, err := s.loadVersion(name, version)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	return p.settings()
+}
+
+// ReadSettings reads the schema of the plugin in a folder.
+func ReadSettings(dir string) (*Settings, error) {
+	p, err := loadDev(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	return p.settings()
+}
+
+// settings compiles the schema of a plugin that may run.
+func (p *pack) settings() (*Settings, error) {
+	t, err := openTree(p.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer t.close()
+	return t.settings(p.manifest, p.schema)
+}
+
+// settings reads and compiles the schema that a manifest names; want is its digest, "" where none is known.
+func (t *tree) settings(m Manifest, want string) (*Settings, error) {
+	out := &Settings{file: m.Config.Schema}
+	if out.file == "" {
+		return out, nil
+	}
+	f, err := t.root.Open(out.file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, schema.MaxBytes+1))
+	if err == nil && len(text) <= schema.MaxBytes && want != "" && signing.Digest(text) != want {
+		err = errors.New("it is not the file that was verified")
+	}
+	if err == nil {
+		out.schema, err = schema.Compile(text, schema.Settings)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("config.schema %q of plugin %s %s: %w", out.file, m.Name, m.Version, err)
+	}
+	return out, nil
+}
+
+// agrees holds the settings of an instance against the schema of its plugin. What it does not take, the plugin is not asked about.
+func (h *Host) agrees(p *pack, i Instance) error {
+	s, err := p.settings()
+	if err != nil {
+		return err
+	}
+	wrong, err := s.Check(i.Settings)
+	if err != nil || len(wrong) == 0 {
+		return err
+	}
+	var all []string
+	for _, e := range wrong {
+		all = append(all, h.located(i, e.Key, dotted(e.Key), e.Problem))
+	}
+	return fmt.Errorf("%s: mend that in the configuration, and flynn starts it at the next reload", strings.Join(all, "; "))
+}
+
+// located says where in the configuration something is wrong, and what. path is how the key is written.
+func (h *Host) located(i Instance, key []string, path, problem string) string {
+	said := FieldError{i.Name, i.Kind, path, problem}.Error()
+	if h.config.Where != nil {
+		said = h.config.Where(i.Kind, i.Name, key) + said
+	}
+	return said
+}

@@ -1,0 +1,222 @@
+package plugin
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flynnhost/flynn/sdk/need"
+)
+
+// sleepers are the processes that sleep with text in their environments.
+func sleepers(t *testing.T, text string) []int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		command, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		environ, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
+		if bytes.HasPrefix(command, []byte("sleep\x00")) && bytes.Contains(environ, []byte(text)) {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// awaitSleepers waits until there are n of them.
+func awaitSleepers(t *testing.T, text string, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) { // a poll, not a synchronisation
+		found := sleepers(t, text)
+		if len(found) == n {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d sleepers, want %d", len(found), n)
+		}
+	}
+}
+
+func TestTheNextHostEndsWhatAKilledOneLeft(t *testing.T) {
+	for name, launcher := range map[string]string{"plain": "", "held in": testLauncher(t)[0]} {
+		t.Run(name, func(t *testing.T) {
+			run := shortDir(t)
+			runDir := filepath.Join(run, "r")
+			bystanders := []string{runDir + "x/plugin-dir1", runDir, run + "/other/plugin-dir1"}
+			for _, home := range bystanders {
+				innocent := exec.Command("sleep", "1000")
+				innocent.Env = []string{"HOME=" + home, "OTHER=" + runDir + "/plugin-dir1"}
+				if err := innocent.Start(); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() {
+					_ = innocent.Process.Kill()
+					_ = innocent.Wait()
+				})
+			}
+			pid := killedHost(t, "strays", run, launcher)
+			awaitSleepers(t, "PLUGIN_UNIX_SOCKET_DIR="+runDir, 2)
+			for deadline := time.Now().Add(patience); alive(pid); time.Sleep(time.Millisecond) { // a poll, not a synchronisation
+				if time.Now().After(deadline) {
+					t.Fatal("the plugin itself outlives its host")
+				}
+			}
+			var log logBuffer
+			release, err := claimRunDir(runDir, slog.New(slog.NewTextHandler(&log, nil)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer release()
+			awaitSleepers(t, "PLUGIN_UNIX_SOCKET_DIR="+runDir, 0)
+			awaitSleepers(t, runDir, len(bystanders))
+			if !strings.Contains(log.String(), "killed flynn") {
+				t.Errorf("log: %s", &log)
+			}
+			sweepGroups(run)
+		})
+	}
+}
+
+// What hides from the search by environments is found in its control group.
+func TestAControlGroupKeepsWhatHides(t *testing.T) {
+	needProcesses(t)
+	run := shortDir(t)
+	killedHost(t, "strays", run, testLauncher(t)[0])
+	groups, err := openMemoryGroups(memoryGroupName(filepath.Join(run, "r")))
+	if err != nil {
+		need.Part(t, "memory control group", err)
+	}
+	defer groups.close()
+	awaitSleepers(t, "PLUGIN_UNIX_SOCKET_DIR="+filepath.Join(run, "r"), 0)
+	if left, err := os.ReadDir(groups.dir); err != nil {
+		t.Error(err)
+	} else {
+		for _, e := range left {
+			if e.IsDir() {
+				t.Errorf("group %s is left", e.Name())
+			}
+		}
+	}
+}
+
+func TestEmptyGroupsOfDeadHostsAreRemoved(t *testing.T) {
+	needProcesses(t)
+	parent := shortDir(t)
+	log := slog.New(slog.DiscardHandler)
+	open := func(name string) (*memoryGroups, func()) {
+		dir := filepath.Join(parent, name)
+		release, err := claimRunDir(dir, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := openMemoryGroups(memoryGroupName(dir))
+		if err != nil {
+			release()
+			need.Part(t, "memory control group", err)
+		}
+		return g, release
+	}
+	dead, deadLock := open("flynn-dead")
+	busy, busyLock := open("flynn-busy")
+	living, livingLock := open("flynn-living")
+	defer livingLock()
+	defer living.close()
+	defer busy.close()
+	for _, g := range []*memoryGroups{dead, busy} {
+		if _, err := g.add("one", 64<<20); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sleeper := exec.Command("sleep", "1000")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sleeper.Wait() }()
+	defer func() { _ = sleeper.Process.Kill() }()
+	inside, err := filepath.Glob(filepath.Join(busy.dir, "one-*"))
+	if err != nil || len(inside) != 1 {
+		t.Fatalf("%v, %v", inside, err)
+	}
+	if err := setGroup(inside[0], groupMembers, strconv.Itoa(sleeper.Process.Pid)); err != nil {
+		t.Fatal(err)
+	}
+	deadLock() // as the kernel does when a process is gone
+	busyLock()
+	next, release := open("flynn-next")
+	defer release()
+	defer next.close()
+	next.bury(filepath.Join(parent, "flynn-next"))
+	for g, stays := range map[*memoryGroups]bool{dead: false, busy: true, living: true, next: true} {
+		if _, err := os.Stat(g.dir); (err == nil) != stays {
+			t.Errorf("%s: %v, want it to stay: %t", g.dir, err, stays)
+		}
+	}
+	if !alive(sleeper.Process.Pid) {
+		t.Error("a process of another host was ended")
+	}
+}
+
+// TestARealGroupOfVersion2 has a kernel's group of version 2 without the memory of it, which many systems bind to version 1: who is in it, how
+// it ends, and that only an empty one is removed.
+func TestARealGroupOfVersion2(t *testing.T) {
+	needProcesses(t)
+	text, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, own, ok := strings.Cut("\n"+string(text), "\n0::")
+	own, _, _ = strings.Cut(own, "\n")
+	parent, err := groupFolder("/proc/self/mountinfo", "cgroup2", "", own)
+	if !ok || err != nil {
+		need.Part(t, "control groups of version 2", errNoGroups)
+	}
+	g := &memoryGroups{dir: filepath.Join(parent, "flynn-test-"+filepath.Base(shortDir(t))), files: groupsV2}
+	m := &memoryGroup{dir: filepath.Join(g.dir, "one"), files: groupsV2}
+	if err := os.MkdirAll(m.dir, 0o755); err != nil {
+		need.Part(t, "control groups of version 2", err)
+	}
+	defer g.close()
+	sleeper := exec.Command("sh", "-c", "exec sleep 1000")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sleeper.Wait() }()
+	defer func() { _ = sleeper.Process.Kill() }()
+	if m.occupied() {
+		t.Error("an empty group is occupied")
+	}
+	if err := setGroup(m.dir, groupMembers, strconv.Itoa(sleeper.Process.Pid)); err != nil {
+		t.Fatal(err)
+	}
+	removeEmpty(g.dir)
+	if !m.occupied() || !alive(sleeper.Process.Pid) {
+		t.Fatal("a group with a process in it is removed")
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- sleeper.Wait() }()
+	m.kill()
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("the process ended with %v", err)
+	}
+	g.sweep()
+	if _, err := os.Stat(m.dir); err == nil {
+		t.Error("the swept group is left")
+	}
+	removeEmpty(g.dir)
+	if _, err := os.Stat(g.dir); err == nil {
+		t.Error("the empty group is left")
+	}
+}

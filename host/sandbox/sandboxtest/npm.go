@@ -1,0 +1,154 @@
+package sandboxtest
+
+import (
+	"archive/tar"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/build"
+	"github.com/docker/docker/api/types/image"
+
+	"github.com/flynnhost/flynn/sdk/need"
+)
+
+// npmPackage is one package as npm has installed it.
+type npmPackage struct {
+	folder   string
+	manifest map[string]any
+}
+
+// NPMRegistry serves the packages of other agents' programs, as npm has installed them on this machine, in the way of npm's registry.
+func NPMRegistry(t testing.TB) (url string) {
+	t.Helper()
+	_, err := findCLIAgent("claude")
+	need.Part(t, "cli-agents", err)
+	packages := map[string]map[string]npmPackage{} // by name and version
+	for _, pattern := range []string{"node_modules/*/package.json", "node_modules/@*/*/package.json"} {
+		found, err := filepath.Glob(filepath.Join(cliAgentsFolder(), pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range found {
+			p := npmPackage{folder: filepath.Dir(file)}
+			text, err := os.ReadFile(file)
+			if err == nil {
+				err = json.Unmarshal(text, &p.manifest)
+			}
+			name, version := fmt.Sprint(p.manifest["name"]), fmt.Sprint(p.manifest["version"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if packages[name] == nil {
+				packages[name] = map[string]npmPackage{}
+			}
+			packages[name][version] = p
+		}
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, version, tarball := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/-/")
+		switch p, known := packages[name][version]; {
+		case tarball && known:
+			w.Header().Set("Content-Type", "application/octet-stream")
+			if err := p.pack(w); err != nil && r.Context().Err() == nil {
+				t.Errorf("pack %s: %v", name, err)
+			}
+		case !tarball && packages[name] != nil:
+			w.Header().Set("Content-Type", "application/json")
+			if err := json.NewEncoder(w).Encode(about(name, "http://"+r.Host, packages[name])); err != nil {
+				t.Error(err)
+			}
+		default: // a package for another machine, which npm can do without
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// about is what a registry says of a package. The tarballs are not compressed, which npm does not mind.
+func about(name, url string, versions map[string]npmPackage) map[string]any {
+	all, latest := map[string]any{}, ""
+	for version, p := range versions {
+		m := map[string]any{}
+		for key, value := range p.manifest {
+			m[key] = value
+		}
+		m["dist"] = map[string]any{"tarball": url + "/" + name + "/-/" + version}
+		all[version], latest = m, version
+	}
+	return map[string]any{"name": name, "versions": all, "dist-tags": map[string]any{"latest": latest}}
+}
+
+func (p npmPackage) pack(out io.Writer) error {
+	w := tar.NewWriter(out)
+	if err := addFolder(w, p.folder, "package"); err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+// nodeImageTimeout bounds the making of an image with Node.js.
+const nodeImageTimeout = 3 * time.Minute
+
+// NodeImage makes an image of a name until the test ends: a Debian with the machine's own Node.js and npm in it, whose npm asks a registry.
+// Its own apt asks the mirror of Debian that the machine's does. A test holds the name alone on this machine.
+func (h Host) NodeImage(t testing.TB, name, registry string) {
+	t.Helper()
+	debian := h.Debian(t)
+	node, err := exec.LookPath("node")
+	if err == nil {
+		node, err = filepath.EvalSymlinks(node)
+	}
+	npm := filepath.Join(filepath.Dir(filepath.Dir(node)), "lib/node_modules/npm")
+	if err == nil {
+		_, err = os.Stat(npm)
+	}
+	need.Part(t, "node", err)
+	t.Cleanup(onceOnThisMachine(t, "flynn-test-"+strings.NewReplacer("/", "-", ":", "-").Replace(name)))
+	ctx, cancel := context.WithTimeout(t.Context(), nodeImageTimeout)
+	defer cancel()
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(nodeContext(w, debian, node, npm, registry)) }() // ends with its reader
+	built, err := h.API.ImageBuild(ctx, r, build.ImageBuildOptions{Tags: []string{name}, NetworkMode: "none", Remove: true, ForceRemove: true})
+	if err != nil {
+		t.Fatal(errors.Join(err, r.Close()))
+	}
+	defer built.Body.Close()
+	said, err := io.ReadAll(built.Body)
+	if err != nil || strings.Contains(string(said), `"errorDetail"`) {
+		t.Fatalf("build %s: %v %s", name, err, said)
+	}
+	t.Cleanup(func() {
+		if _, err := h.API.ImageRemove(context.WithoutCancel(t.Context()), name, image.RemoveOptions{Force: true}); err != nil {
+			t.Errorf("remove %s: %v", name, err)
+		}
+	})
+}
+
+func nodeContext(out io.Writer, debian, node, npm, registry string) error {
+	w := tar.NewWriter(out)
+	add(w, tar.Header{Typeflag: tar.TypeReg, Name: "Dockerfile", Mode: 0o644}, fmt.Appendf(nil, `FROM %s
+COPY files /usr/local
+RUN ln -s ../lib/node_modules/npm/bin/npm-cli.js /usr/local/bin/npm && useradd --uid 1000 --create-home node
+ENV npm_config_registry=%s
+CMD ["node"]
+`, debian, registry))
+	if err := addFile(w, node, "files/bin/node"); err != nil {
+		return err
+	}
+	if err := addFolder(w, npm, "files/lib/node_modules/npm"); err != nil {
+		return err
+	}
+	return w.Close()
+}

@@ -1,0 +1,258 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// doomed is a session that is about to be deleted, with what was read of it before the writer is asked. Nothing runs in it, so nothing
+// changes in between but what the writer looks at again.
+type doomed struct {
+	store.Deletion
+	turns   []store.Turn
+	ids     string   // of them, as a JSON array
+	digests []string // that their steps name
+}
+
+// family are the turns of a session with all that was delegated in them. Sessions of children are found by their parents: their keys
+// begin with the session's, but so may one that somebody else has chosen.
+const family = `WITH RECURSIVE family (id) AS (SELECT id FROM turns WHERE session = ? UNION
+	SELECT turns.id FROM turns JOIN family ON turns.parent = family.id WHERE turns.parent <> '') `
+
+// digest is the form of a digest wherever a step may have one.
+var digest = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
+
+// doom reads what is deleted with a session.
+func (s *Store) doom(ctx context.Context, d store.Deletion) (doomed, error) {
+	v := doomed{Deletion: d}
+	var err error
+	if v.turns, err = list(ctx, s.read, scanTurn, family+"SELECT "+turnColumns+" FROM turns WHERE id IN (SELECT id FROM family)", d.Key); err != nil {
+		return v, err
+	}
+	ids, named := []string{}, map[string]bool{}
+	for _, t := range v.turns {
+		ids = append(ids, t.ID)
+		steps, err := s.Steps(ctx, t.ID)
+		if err != nil {
+			return v, err
+		}
+		for _, st := range steps {
+			for _, found := range digest.FindAll(st.Data, -1) {
+				named[string(found)] = true
+			}
+		}
+	}
+	v.digests = slices.Sorted(maps.Keys(named))
+	text, err := json.Marshal(ids)
+	v.ids = string(text)
+	return v, err
+}
+
+// DeleteSession implements store.Archive.
+func (s *Store) DeleteSession(ctx context.Context, d store.Deletion) error {
+	v, err := s.doom(ctx, d)
+	if err == nil {
+		err = s.writer.write(ctx, func(w *writer) error { return w.deleteSession(v) })
+	}
+	if err != nil {
+		return fmt.Errorf("delete session %s: %w", d.Key, err)
+	}
+	return nil
+}
+
+// ofTurns are what goes with the turns, whose ids are the one argument.
+var ofTurns = []string{
+	"DELETE FROM steps WHERE turn IN (SELECT value FROM json_each(?))",
+	"DELETE FROM extractions WHERE turn IN (SELECT value FROM json_each(?))",
+	"DELETE FROM notes WHERE turn <> '' AND turn IN (SELECT value FROM json_each(?))",
+	"DELETE FROM approvals WHERE json_extract(CAST(body AS TEXT), '$.Turn') IN (SELECT value FROM json_each(?))",
+	`INSERT INTO leftovers (kind, name) SELECT DISTINCT 'replies', turn FROM outbox WHERE state IN ('pending', 'sending') AND
+		turn IN (SELECT value FROM json_each(?)) ON CONFLICT DO NOTHING`,
+	"DELETE FROM outbox WHERE state NOT IN ('pending', 'sending') AND turn IN (SELECT value FROM json_each(?))",
+	"DELETE FROM turns WHERE id IN (SELECT value FROM json_each(?))",
+}
+
+func (w *writer) deleteSession(d doomed) error {
+	var running int
+	err := w.row(family+"SELECT count(*) FROM turns WHERE id IN (SELECT id FROM family) AND state = 'running'", []any{d.Key}, &running)
+	if err != nil {
+		return err
+	}
+	if running > 0 {
+		return fmt.Errorf("a turn of it runs: %w", store.ErrConflict)
+	}
+	n, err := w.changed("DELETE FROM sessions WHERE key = ?", d.Key)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return store.ErrNotFound
+	}
+	_, agent, _ := store.SessionParts(d.Key)
+	row := store.AuditRow{
+		At: d.At, Kind: store.AuditDeleted, Subject: d.Key, Actor: d.By, Session: d.Key, Agent: agent, Detail: fmt.Sprintf("turns: %d", len(d.turns)),
+	}
+	return errors.Join(w.unsay(d.turns), w.dropGrants(d), w.dropSessionRows(d), w.dropTurnRows(d), w.leaveBehind(d), w.audit(row))
+}
+
+// dropSessionRows removes what is kept by the session's key, and by those of the sessions that were delegated in it.
+func (w *writer) dropSessionRows(d doomed) error {
+	for _, key := range d.keys() {
+		for _, query := range []string{"DELETE FROM summaries WHERE session = ?", "DELETE FROM results WHERE session = ?"} {
+			if err := w.exec(query, key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// keys are those of the session and of the sessions that were delegated in it.
+func (d doomed) keys() []string {
+	keys := map[string]bool{d.Key: true}
+	for _, t := range d.turns {
+		keys[t.Session] = true
+	}
+	return slices.Sorted(maps.Keys(keys))
+}
+
+func (w *writer) dropTurnRows(d doomed) error {
+	for _, query := range ofTurns {
+		if err := w.exec(query, d.ids); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unsay takes out of the inbox what was said. The row itself stays, so that its event is never answered again.
+func (w *writer) unsay(turns []store.Turn) error {
+	for _, t := range turns {
+		for _, id := range t.Inbox {
+			row, err := scanInbox(func(dest ...any) error {
+				return w.row("SELECT "+inboxColumns+" FROM inbox WHERE id = ?", []any{id}, dest...)
+			})
+			if err != nil {
+				return err
+			}
+			m := row.Message
+			body, err := json.Marshal(message.Message{
+				Channel: m.Channel, EventID: m.EventID, Conversation: m.Conversation, Sender: message.Sender{ID: m.Sender.ID},
+				SentAt: m.SentAt, ReceivedAt: m.ReceivedAt,
+			})
+			if err != nil {
+				return err
+			}
+			if err := w.exec("UPDATE inbox SET message = ? WHERE id = ?", body, id); err != nil {
+				return err
+			}
+			if err := w.exec("DELETE FROM drafts WHERE inbox = ?", id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// dropGrants removes the grants for the session, with a row for each that was still good for something.
+func (w *writer) dropGrants(d doomed) error {
+	for _, key := range d.keys() {
+		grants, err := list(context.Background(), w.conn, scanGrant, `SELECT body FROM grants WHERE json_extract(CAST(body AS TEXT), '$.scope') = ? AND
+			json_extract(CAST(body AS TEXT), '$.session') = ?`, store.GrantSession, key)
+		if err != nil {
+			return err
+		}
+		for _, g := range grants {
+			if err := w.exec("DELETE FROM grants WHERE id = ?", g.ID); err != nil {
+				return err
+			}
+			if !g.Open(d.At) {
+				continue
+			}
+			row := store.AuditRow{
+				At: d.At, Kind: store.AuditGrantEnded, Subject: g.ID, Actor: d.By, Session: g.Session, Agent: g.Agent, Tool: g.Tool,
+				Detail: "its session is deleted",
+			}
+			if err := w.audit(row); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// leaveBehind notes what the store cannot remove: files, and with the last session of a home what that has on the engine.
+func (w *writer) leaveBehind(d doomed) error {
+	left := make([]store.Leftover, 0, len(d.digests)+1)
+	for _, name := range d.digests {
+		left = append(left, store.Leftover{Kind: store.LeftMedia, Name: name})
+	}
+	home := store.SessionHome(d.Key)
+	others, err := list(context.Background(), w.conn, scanText, "SELECT key FROM sessions WHERE key = ?1 OR key >= ?1 || '#' AND key < ?1 || '$'", home)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(others, func(key string) bool { return store.SessionHome(key) == home }) {
+		left = append(left, store.Leftover{Kind: store.LeftHome, Name: home})
+	}
+	for _, l := range left {
+		if err := w.exec("INSERT INTO leftovers (kind, name) VALUES (?, ?) ON CONFLICT DO NOTHING", l.Kind, l.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pruneReplies removes the replies that were on their way when their session was deleted and have arrived since.
+func pruneReplies(w *writer) error {
+	err := w.exec("DELETE FROM outbox WHERE state NOT IN ('pending', 'sending') AND turn IN (SELECT name FROM leftovers WHERE kind = 'replies')")
+	if err != nil {
+		return err
+	}
+	return w.exec("DELETE FROM leftovers WHERE kind = 'replies' AND NOT EXISTS (SELECT 1 FROM outbox WHERE turn = name)")
+}
+
+// PlaceSessions implements store.Archive.
+func (s *Store) PlaceSessions(ctx context.Context, place string) ([]store.Session, error) {
+	all, err := list(ctx, s.read, scanSession, "SELECT key, agent, turns, last FROM sessions WHERE key >= ?1 || ':' AND key < ?1 || ';' ORDER BY key", place)
+	return slices.DeleteFunc(all, func(v store.Session) bool {
+		of, _, _ := store.SessionParts(v.Key)
+		return of != place
+	}), err
+}
+
+// ListLeftovers implements store.Leftovers.
+func (s *Store) ListLeftovers(ctx context.Context, kind store.LeftoverKind) ([]store.Leftover, error) {
+	return list(ctx, s.read, func(scan func(...any) error) (l store.Leftover, err error) {
+		err = scan(&l.Kind, &l.Name)
+		return l, err
+	}, "SELECT kind, name FROM leftovers WHERE kind = ? ORDER BY name", kind)
+}
+
+// DropLeftover implements store.Leftovers.
+func (s *Store) DropLeftover(ctx context.Context, l store.Leftover) error {
+	return s.writer.write(ctx, func(w *writer) error {
+		return w.exec("DELETE FROM leftovers WHERE kind = ? AND name = ?", l.Kind, l.Name)
+	})
+}
+
+// NamedInSteps implements store.Leftovers.
+func (s *Store) NamedInSteps(ctx context.Context, digest string) (bool, error) {
+	return one(ctx, s.read, func(scan func(...any) error) (named bool, err error) {
+		err = scan(&named)
+		return named, err
+	}, "SELECT EXISTS (SELECT 1 FROM steps WHERE instr(CAST(data AS TEXT), ?) > 0)", digest)
+}
+
+func scanText(scan func(...any) error) (text string, err error) {
+	err = scan(&text)
+	return text, err
+}

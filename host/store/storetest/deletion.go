@@ -1,0 +1,166 @@
+package storetest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+func deletion(key string) store.Deletion {
+	return store.Deletion{Key: key, By: "irc:owner", At: noon.Add(time.Minute)}
+}
+
+// lived commits a session with one ended turn that has everything which a session can have, and one that was delegated in it. Names of all
+// of it begin with name.
+func lived(t *testing.T, s store.Store, name, key, digest string) (said store.InboxRow) {
+	t.Helper()
+	said = accept(t, s, name)
+	tn := turn(name, said.ID)
+	tn.State, tn.Session = store.TurnDone, key
+	check(t, s.CommitTurn(t.Context(), store.Commit{
+		Turn: tn, InboxState: store.InboxDone, Extract: true, Replies: []message.Reply{reply(name + "/sent"), reply(name + "/waits")},
+		Steps:   []store.Step{{Turn: name, Kind: store.StepUser, Data: []byte(`{"digest":"` + digest + `"}`), At: noon}},
+		Summary: &store.Summary{ID: name, Session: key, Through: name, Turns: 1, Text: "secret", At: noon},
+		Results: []store.KeptResult{{Session: key, ID: name, Tool: "web.fetch", Text: "secret", At: noon}},
+	}))
+	child := turn(name + "-child")
+	child.State, child.Session, child.Parent, child.ParentCall = store.TurnDone, key+"/"+name, name, "call"
+	check(t, s.CommitTurn(t.Context(), store.Commit{
+		Turn: child, Steps: []store.Step{{Turn: child.ID, Kind: store.StepUser, Data: []byte(`{}`), At: noon}},
+		Results: []store.KeptResult{{Session: child.Session, ID: name, Tool: "web.fetch", Text: "secret", At: noon}},
+	}))
+	for _, row := range must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context())) {
+		if row.Reply.Key == name+"/sent" {
+			row.State = store.OutboxSent
+			check(t, s.SetOutbox(t.Context(), row))
+		}
+	}
+	check(t, s.WriteNote(t.Context(), store.Note{Agent: "helper", Key: name, Text: "secret", Turn: name, Updated: noon}, 0))
+	for _, scope := range []store.GrantScope{store.GrantSession, store.GrantStanding} {
+		a, g := pendingApproval(name+"-"+string(scope)), grant(name+"-"+string(scope))
+		a.Turn, g.Session, g.Scope = name, key, scope
+		check(t, s.AddApproval(t.Context(), a))
+		check(t, s.GrantApproval(t.Context(), g, auditRow(store.AuditGranted, g.ID, noon)))
+	}
+	check(t, s.AddUsage(t.Context(), []store.Usage{{At: noon, Day: "d", Turn: name, Session: key, Agent: "helper"}}))
+	return said
+}
+
+func deletions(t *testing.T, open Opener) {
+	s, ctx := open(), t.Context()
+	digest := strings.Repeat("0a", 32)
+	said := lived(t, s, "mine", "irc:ann:helper", digest)
+	lived(t, s, "other", "irc:ann:helper/x:helper", strings.Repeat("0b", 32)) // its key begins with the other's
+	check(t, s.DeleteSession(ctx, deletion("irc:ann:helper")))
+	s = open()
+
+	for _, id := range []string{"mine", "mine-child"} {
+		if steps := must[[]store.Step](t)(s.Steps(ctx, id)); len(steps) != 0 {
+			t.Errorf("%d steps of %s are left", len(steps), id)
+		}
+	}
+	_, err := s.ChildTurn(ctx, "mine-child")
+	wantErr(t, err, store.ErrNotFound)
+	_, err = s.LatestSummary(ctx, "irc:ann:helper")
+	wantErr(t, err, store.ErrNotFound)
+	for _, key := range []string{"irc:ann:helper", "irc:ann:helper/mine"} {
+		_, err = s.KeptResult(ctx, key, "mine")
+		wantErr(t, err, store.ErrNotFound)
+	}
+	_, err = s.Approval(ctx, "mine-session")
+	wantErr(t, err, store.ErrNotFound)
+	_, err = s.Grant(ctx, "mine-session")
+	wantErr(t, err, store.ErrNotFound)
+	row := must[store.InboxRow](t)(s.FindInbox(ctx, "irc", said.Message.EventID))
+	if row.State != store.InboxDone || row.Message.Text != "" || row.Message.Sender.Name != "" || row.Message.Conversation != said.Message.Conversation {
+		t.Errorf("the inbox has %+v", row)
+	}
+	if _, fresh, err := s.AppendInbox(ctx, said.Message, store.InboxNew, ""); err != nil || fresh {
+		t.Errorf("its message is accepted a second time (%v)", err)
+	}
+	if notes := must[[]store.Note](t)(s.SearchNotes(ctx, store.NoteQuery{})); len(notes) != 1 || notes[0].Key != "other" {
+		t.Errorf("notes left: %+v", notes)
+	}
+	if waiting := must[[]store.Extraction](t)(s.PendingExtractions(ctx, 10)); len(waiting) != 1 || waiting[0].Turn.ID != "other" {
+		t.Errorf("extractions left: %+v", waiting)
+	}
+
+	// What others are answerable for stays.
+	must[store.Grant](t)(s.Grant(ctx, "mine-standing"))
+	if rows := must[[]store.Usage](t)(s.ListUsage(ctx, store.UsageFilter{})); len(rows) != 2 {
+		t.Errorf("%d rows of usage are left, want 2", len(rows))
+	}
+	gone := must[[]store.AuditRow](t)(s.ListAudit(ctx, store.AuditFilter{Kind: store.AuditDeleted}))
+	if len(gone) != 1 || gone[0].Subject != "irc:ann:helper" || gone[0].Actor != "irc:owner" || gone[0].Detail != "turns: 2" {
+		t.Errorf("audit: %+v", gone)
+	}
+	if ended := must[[]store.AuditRow](t)(s.ListAudit(ctx, store.AuditFilter{Kind: store.AuditGrantEnded})); len(ended) != 1 || ended[0].Subject != "mine-session" {
+		t.Errorf("audit: %+v", ended)
+	}
+
+	// What is not in the store, and what was on its way, is still to go.
+	left := func(kind store.LeftoverKind) []store.Leftover {
+		return must[[]store.Leftover](t)(s.ListLeftovers(ctx, kind))
+	}
+	equal(t, "files", left(store.LeftMedia), []store.Leftover{{Kind: store.LeftMedia, Name: digest}})
+	equal(t, "homes", left(store.LeftHome), []store.Leftover{{Kind: store.LeftHome, Name: "irc:ann:helper"}})
+	check(t, s.DropLeftover(ctx, left(store.LeftHome)[0]))
+	equal(t, "homes", len(left(store.LeftHome)), 0)
+	if must[bool](t)(s.NamedInSteps(ctx, digest)) || !must[bool](t)(s.NamedInSteps(ctx, strings.Repeat("0b", 32))) {
+		t.Error("what is named in steps is not known")
+	}
+	replies := must[[]store.OutboxRow](t)(s.Replies(ctx, "mine"))
+	if len(replies) != 1 || replies[0].Reply.Key != "mine/waits" {
+		t.Fatalf("replies left: %+v", replies)
+	}
+	replies[0].State = store.OutboxSent
+	check(t, s.SetOutbox(ctx, replies[0]))
+	must[map[string]int](t)(s.Prune(ctx, store.Retention{}))
+	equal(t, "replies", len(must[[]store.OutboxRow](t)(s.Replies(ctx, "mine"))), 0)
+	equal(t, "replies of the other", len(must[[]store.OutboxRow](t)(s.Replies(ctx, "other"))), 2)
+	equal(t, "replies on their way", len(left(store.LeftReplies)), 0)
+}
+
+// deletionsWait: for turns, for delegated ones, and a home for its last session.
+func deletionsWait(t *testing.T, open Opener) {
+	s, ctx := open(), t.Context()
+	lived(t, s, "one", "irc:ann:helper", "")
+	lived(t, s, "two", "irc:ann:helper#2", "")
+	child := turn("busy")
+	child.Session, child.Parent, child.ParentCall, child.Background = "irc:ann:helper/busy", "one-child", "call", true
+	check(t, s.CommitTurn(ctx, store.Commit{Turn: child}))
+	wantErr(t, s.DeleteSession(ctx, deletion("irc:ann:helper")), store.ErrConflict)
+	child.State = store.TurnStopped
+	check(t, s.CommitTurn(ctx, store.Commit{Turn: child}))
+	check(t, s.DeleteSession(ctx, deletion("irc:ann:helper")))
+	equal(t, "homes", len(must[[]store.Leftover](t)(s.ListLeftovers(ctx, store.LeftHome))), 0)
+	check(t, s.DeleteSession(ctx, deletion("irc:ann:helper#2")))
+	equal(t, "homes", len(must[[]store.Leftover](t)(s.ListLeftovers(ctx, store.LeftHome))), 1)
+}
+
+func orderedDeletion(t *testing.T, open Opener) {
+	s, ctx := open(), t.Context()
+	for _, key := range []string{"irc:ann:helper", "irc:ann:coder#2", "irc:ann:x:helper", "irc:anna:helper"} {
+		lived(t, s, "in "+key, key, "")
+	}
+	keys := func(place string) (out []string) {
+		for _, v := range must[[]store.Session](t)(s.PlaceSessions(ctx, place)) {
+			out = append(out, v.Key)
+		}
+		return out
+	}
+	order := store.Settlement{Inbox: accept(t, s, "order").ID, Turn: "command", Replies: []message.Reply{reply("k")}}
+	for _, key := range keys("irc:ann") {
+		order.Deletions = append(order.Deletions, deletion(key))
+	}
+	check(t, s.Settle(ctx, order))
+	wantErr(t, s.Settle(ctx, order), store.ErrConflict)
+	if left := slices.Concat(keys("irc:ann"), keys("irc:ann:x"), keys("irc:anna")); !slices.Equal(left, []string{"irc:ann:x:helper", "irc:anna:helper"}) {
+		t.Errorf("sessions left: %q", left)
+	}
+	equal(t, "replies", len(must[[]store.OutboxRow](t)(s.Replies(ctx, "command"))), 1)
+}

@@ -1,0 +1,292 @@
+// Package linkedtest is WhatsApp as a linked device sees it, on loopback, for tests: the server with its wire format, the phone of the
+// account, and the people who write to it.
+//
+// What is spoken is the real thing: a WebSocket over TLS, the Noise handshake with a chain of certificates, frames of binary XML, linking by
+// the code that the device shows, login, keys, messages in Signal's encryption, receipts, and a host for encrypted media. The
+// client under test is go.mau.fi/whatsmeow as it is. It finds the fake by the HTTP client that HTTPClient returns, and believes it once
+// whatsmeow.WACertPubKey is Root, which nothing but a test does.
+//
+// Begin with Start. Scan is what the phone does with a code; Person makes somebody who writes and reads; Group puts people together. A message is
+// kept and sent again after each login until the device has confirmed it. Drop, Remove, Refuse, TurnAway and the like are what goes wrong.
+//
+// Not spoken: the history and the settings that a phone shares after linking, linking by a number, calls, status, newsletters, communities,
+// business accounts, and every question that the client does not ask here. How WhatsApp itself behaves is not documented; what is
+// modelled is what the client relies on.
+package linkedtest
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"go.mau.fi/whatsmeow/binary"
+	"go.mau.fi/whatsmeow/types"
+	"go.mau.fi/whatsmeow/util/keys"
+)
+
+// The account by its two names.
+const (
+	Number = "4930111"
+	Hidden = "900"
+)
+
+const (
+	chatHost  = "web.whatsapp.com"
+	mediaHost = "mmg.whatsapp.net"
+	origin    = "https://" + chatHost
+)
+
+// Server is the fake.
+type Server struct {
+	t      testing.TB
+	http   *httptest.Server
+	trust  *x509.CertPool
+	static *keys.KeyPair // of the Noise handshake
+	ctx    context.Context
+	stop   context.CancelFunc
+	work   sync.WaitGroup
+	media  mediaStore
+
+	mu         sync.Mutex
+	conns      map[*conn]bool
+	phone      *Person // of the account
+	devices    map[uint16]*device
+	lastDevice uint16
+	people     []*Person
+	groups     map[types.JID]*group
+	last       int // number of the latest id
+	logins     int
+	turnAway   []binary.Node // answers to the next logins
+	refuse     []int         // codes of the answers to the next messages
+	abrupt     bool          // the next link ends without a word
+	swallow    int           // answers that are not given
+	oldest     [3]uint32     // version that is still taken
+	typing     []string
+	wrong      []string
+	changed    chan struct{} // closed and replaced whenever one of the above changes
+}
+
+// Start runs a fake until the end of the test, which fails when the client has broken the protocol and Wrong has not asked for it.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	s := &Server{
+		t: t, static: keys.NewKeyPair(), ctx: ctx, stop: stop, conns: map[*conn]bool{}, devices: map[uint16]*device{}, lastDevice: 6,
+		groups: map[types.JID]*group{}, changed: make(chan struct{}),
+	}
+	s.phone = s.newPerson(Number, Hidden, "Flynn's owner")
+	s.people = append(s.people, s.phone)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+chatHost+"/ws/chat", s.chat)
+	mux.HandleFunc("POST "+mediaHost+"/mms/{kind}/{token}", s.media.put)
+	mux.HandleFunc("GET "+mediaHost+"/v/", s.media.get)
+	s.http = httptest.NewUnstartedServer(mux)
+	s.http.TLS = s.certify()
+	s.http.StartTLS()
+	t.Cleanup(func() {
+		s.Close()
+		for _, w := range s.Wrong() {
+			t.Errorf("linkedtest: %s", w)
+		}
+	})
+	return s
+}
+
+// certify makes a certificate for WhatsApp's names, and a pool that trusts it.
+func (s *Server) certify() *tls.Config {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{chatHost, mediaHost}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if c, err = x509.ParseCertificate(der); err != nil {
+		s.t.Fatal(err)
+	}
+	s.trust = x509.NewCertPool()
+	s.trust.AddCert(c)
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS13}
+}
+
+// HTTPClient goes to the fake, whatever the address, and trusts nobody else.
+func (s *Server) HTTPClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: s.trust, MinVersion: tls.VersionTLS13},
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", s.http.Listener.Addr().String())
+		},
+	}}
+}
+
+// Close ends the server; further calls do nothing.
+func (s *Server) Close() {
+	s.stop()
+	s.Drop()
+	s.http.CloseClientConnections()
+	s.http.Close()
+	s.work.Wait()
+}
+
+// chat takes a connection of a client.
+func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Origin") != origin {
+		s.refused(fmt.Errorf("a client of %q", r.Header.Get("Origin")))
+		http.Error(w, "wrong origin", http.StatusForbidden)
+		return
+	}
+	s.work.Add(1)
+	defer s.work.Done()
+	ws, err := websocket.Accept(w, r, nil)
+	if err != nil {
+		return
+	}
+	ws.SetReadLimit(maxFrame + 64)
+	c := newConn(s.ctx, ws)
+	defer c.cut()
+	s.mu.Lock()
+	s.conns[c] = true
+	s.mu.Unlock()
+	s.serve(s.ctx, c)
+}
+
+// gone forgets a connection.
+func (s *Server) gone(c *conn) {
+	defer s.lock()()
+	close(c.done)
+	delete(s.conns, c)
+	if c.device != nil && c.device.conn == c {
+		c.device.conn = nil
+	}
+}
+
+// lock locks the state; what it returns unlocks it and tells those who wait.
+func (s *Server) lock() func() {
+	s.mu.Lock()
+	return func() {
+		close(s.changed)
+		s.changed = make(chan struct{})
+		s.mu.Unlock()
+	}
+}
+
+// Await waits until ok, which is asked whenever something has changed here.
+func (s *Server) Await(what string, ok func() bool) {
+	s.t.Helper()
+	timeout := time.After(time.Minute)
+	for {
+		s.mu.Lock()
+		changed := s.changed
+		s.mu.Unlock()
+		if ok() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			s.t.Fatalf("linkedtest: waited for %s", what)
+		}
+	}
+}
+
+// refused notes that a connection came to nothing.
+func (s *Server) refused(err error) {
+	defer s.lock()()
+	s.complain("%v", err)
+}
+
+// complain notes that the client broke the protocol. s.mu is held.
+func (s *Server) complain(format string, args ...any) {
+	s.wrong = append(s.wrong, fmt.Sprintf(format, args...))
+}
+
+// Wrong is what clients have done against the protocol since it was last asked.
+func (s *Server) Wrong() []string {
+	defer s.lock()()
+	wrong := s.wrong
+	s.wrong = nil
+	return wrong
+}
+
+// Linked tells whether the phone has a linked device.
+func (s *Server) Linked() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.devices) > 0
+}
+
+// Online tells whether a linked device is connected and has taken what waited for it.
+func (s *Server) Online() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range s.devices {
+		if d.conn != nil && d.conn.active {
+			return true
+		}
+	}
+	return false
+}
+
+// Logins counts the logins that were taken.
+func (s *Server) Logins() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.logins
+}
+
+// Typing lists what the device showed to people, such as "4915112345678 composing".
+func (s *Server) Typing() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.typing)
+}
+
+// nextID makes the id of a message or a question. s.mu is held.
+func (s *Server) nextID() string {
+	s.last++
+	return fmt.Sprintf("3A%018X", s.last)
+}
+
+// jidOf reads an attribute that is an address.
+func jidOf(n *binary.Node, name string) types.JID {
+	j, _ := n.Attrs[name].(types.JID)
+	return j
+}
+
+func text(n *binary.Node, name string) string {
+	v, _ := n.Attrs[name].(string)
+	return v
+}
+
+// childOf is the child at a path, or an empty stanza.
+func childOf(n *binary.Node, path ...string) binary.Node {
+	if child, ok := n.GetOptionalChildByTag(path...); ok {
+		return child
+	}
+	return binary.Node{}
+}
+
+// bytesOf is the content of the child at a path.
+func bytesOf(n *binary.Node, path ...string) []byte {
+	child := childOf(n, path...)
+	b, _ := child.Content.([]byte)
+	return b
+}
