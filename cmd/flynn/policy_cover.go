@@ -27,6 +27,9 @@ func printCoverage(o *output, r *cover.Report, verbose bool) {
 		return
 	}
 	o.line("coverage: %.1f%% of %d blocks%s; %.1f%% of the module's %d", r.Percent, r.Blocks, ofLines(r), r.Module.Percent, r.Module.Blocks)
+	if r.Note != "" {
+		o.line("      %s", r.Note)
+	}
 	for _, f := range r.Files {
 		o.line("      %5.1f%%  %s", f.Percent, f.Name)
 	}

@@ -37,7 +37,7 @@ func (t *table) metering() {
 
 func (t *table) meteringOf(path string) (plain, metered []time.Duration) {
 	e := engine(t.b, Source{Name: "rules", Path: path, Kinds: []string{KindRoute}, Limits: Limits{Fuel: maxFuel, Wall: maxWall}})
-	i, err := e.slots[0].module.pool.get(context.Background())
+	i, err := e.slots[0].module.pool.get(context.Background(), 0)
 	if err != nil {
 		t.b.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func (t *table) instanceTimes(m *Module) (fresh, reset, pooled time.Duration) {
 		const times = 64
 		began := time.Now()
 		for range times {
-			i, err := m.pool.get(context.Background())
+			i, err := m.pool.get(context.Background(), 0)
 			if err != nil {
 				t.b.Fatal(err)
 			}

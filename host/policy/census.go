@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"sync"
 
 	"github.com/flynnhost/flynn/host/policy/meter"
 	"github.com/tetratelabs/wazero"
@@ -19,6 +20,9 @@ type census struct {
 	runtime wazero.Runtime
 	counter wazero.CompiledModule
 	initial []uint64 // what initialising takes
+
+	mu   sync.Mutex
+	gone []uint64 // of instances that were discarded, and not taken yet
 }
 
 func newCensus(ctx context.Context, runtime wazero.Runtime, blocks []meter.Block) (*census, error) {
@@ -26,7 +30,7 @@ func newCensus(ctx context.Context, runtime wazero.Runtime, blocks []meter.Block
 	if err != nil {
 		return nil, fmt.Errorf("compile its counters: %w", err)
 	}
-	c := &census{blocks: blocks, runtime: runtime, counter: counter, initial: make([]uint64, len(blocks))}
+	c := &census{blocks: blocks, runtime: runtime, counter: counter, initial: make([]uint64, len(blocks)), gone: make([]uint64, len(blocks))}
 	for i, b := range blocks {
 		if i == 0 || b.Function != blocks[i-1].Function {
 			c.entries = append(c.entries, i)
@@ -97,6 +101,27 @@ func (c *census) clear(i *instance) {
 	}
 }
 
+// keep takes over the counts of an instance that will be discarded.
+func (c *census) keep(i *instance) {
+	if c != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.take(i, func(block int, n uint64) { c.gone[block] += n })
+	}
+}
+
+// takeGone visits what keep has kept.
+func (c *census) takeGone(visit func(block int, n uint64)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for block, n := range c.gone {
+		if n > 0 {
+			visit(block, n)
+			c.gone[block] = 0
+		}
+	}
+}
+
 // take visits the blocks that have run and sets their counters to zero.
 func (c *census) take(i *instance, visit func(block int, n uint64)) {
 	for f, first := range c.entries {
@@ -135,7 +160,7 @@ func (m *Module) InitialCounts() []uint64 {
 }
 
 // TakeCounts visits the blocks that have run since the last time, with how often, and begins anew. No decision may
-// be under way. An instance that failed and was replaced takes its counts along: take them after each decision where that matters.
+// be under way. A block may be visited several times.
 func (m *Module) TakeCounts(visit func(block int, n uint64)) {
 	if m.census == nil {
 		return
@@ -145,4 +170,5 @@ func (m *Module) TakeCounts(visit func(block int, n uint64)) {
 	for i := range m.pool.all {
 		m.census.take(i, visit)
 	}
+	m.census.takeGone(visit)
 }

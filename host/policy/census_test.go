@@ -111,3 +111,24 @@ func TestInitialisingIsCountedApart(t *testing.T) {
 		t.Errorf("%d blocks ran in a decision, want the hook's one", got)
 	}
 }
+
+// An instance that fails, or whose memory has grown, makes room for another. What it ran has been run.
+func TestCountsOutliveTheirInstance(t *testing.T) {
+	for name, path := range map[string]string{
+		"fails": write(t, w.Policy(1).Hook("flynn_tool", "", w.Op(0x00))),
+		"grows": write(t, w.Policy(1).Hook("flynn_tool", "", w.I32(1), w.Op(0x40, 0, 0x1a), w.I64(abi.ToolDeny))),
+	} {
+		source := tool("p", path)
+		source.Isolation = IsolationPure
+		loaded := counted(t, true, source)
+		for range 5 {
+			loaded.Tool(t.Context(), toolFacts())
+		}
+		if got := sum(taken(loaded)); got != 5 {
+			t.Errorf("%s: %d blocks in 5 decisions", name, got)
+		}
+		if got := sum(taken(loaded)); got != 0 {
+			t.Errorf("%s: %d blocks are taken twice", name, got)
+		}
+	}
+}

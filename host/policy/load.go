@@ -114,7 +114,7 @@ func (m *Module) compile(ctx context.Context, wasm []byte) (err error) {
 
 // first makes the first instance of the pool, so that a failure shows while loading.
 func (m *Module) first(ctx context.Context) error {
-	i, err := m.pool.get(ctx)
+	i, err := m.pool.get(ctx, 0)
 	if err != nil {
 		return err
 	}

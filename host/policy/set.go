@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 
@@ -116,7 +117,7 @@ func (s *Set) Route(ctx context.Context, f RouteFacts) (RouteAnswer, []Record) {
 	if !s.Routes() {
 		return RouteAnswer{}, nil
 	}
-	var q query
+	q := query{seat: rand.Uint32()}
 	q.askRoute(&f, s.zone, s.roster(f.Agents), nil)
 	a, records := s.route(ctx, &q, f.Agents, make([]Record, 0, s.routes))
 	if s.shadowRoutes {

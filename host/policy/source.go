@@ -214,3 +214,19 @@ func (s Source) isolation() string {
 	}
 	return IsolationWarm
 }
+
+// Times are limits with n times the room for all but what the policy asks of the host, up to the bounds. They are for a build of a policy
+// that takes longer to the same answer.
+func (l Limits) Times(n int64) Limits {
+	l = l.withDefaults()
+	times := func(v, bound int64) int64 {
+		if v > bound/n {
+			return bound
+		}
+		return v * n
+	}
+	return Limits{
+		Fuel: times(l.Fuel, maxFuel), Memory: times(l.Memory, maxMemory), Depth: int(times(int64(l.Depth), maxDepth)),
+		HostCalls: l.HostCalls, Wall: maxWall,
+	}
+}

@@ -2,14 +2,19 @@ package author
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/flynnhost/flynn/sdk/need"
 	"go.uber.org/goleak"
 )
 
-// TestMain gives all tests one cache of compiled code: most of what they take is the compiler's time.
+// TestMain gives all tests one cache of compiled code: most of what they take is the compiler's time. That of Go's own compiler stays where it
+// is, or it would compile the standard library again.
 func TestMain(m *testing.M) {
+	if mine, err := os.UserCacheDir(); err == nil && os.Getenv("GOCACHE") == "" {
+		os.Setenv("GOCACHE", filepath.Join(mine, "go-build"))
+	}
 	home, err := os.MkdirTemp("", "flynn-author-*")
 	if err != nil {
 		panic(err)

@@ -24,21 +24,30 @@ func TestCovered(ctx context.Context, dir string, only *regexp.Regexp) (report R
 		return Report{}, err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
+	report, all, err := p.testCounted(ctx, dir, only)
+	if err != nil {
+		return report, err
+	}
+	coverage, err := p.coverage(dir, all)
+	if err == nil && p.manifest.Language == "go" {
+		err = p.coverLines(ctx, dir, only, report.Cases, &coverage)
+	}
+	report.Coverage = &coverage
+	return report, err
+}
+
+// testCounted is test with the counts of what has run.
+func (p *loaded) testCounted(ctx context.Context, dir string, only *regexp.Regexp) (Report, *tally, error) {
+	all := &tally{}
 	p.mode.Count = true
-	var all tally
-	report, err = p.test(ctx, dir, only, func(ctx context.Context, c Case) (asker, error) {
+	report, err := p.test(ctx, dir, only, func(ctx context.Context, c Case) (asker, error) {
 		a, err := p.open(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		return countedAsker{a, &all}, nil
+		return countedAsker{a, all}, nil
 	})
-	if err != nil {
-		return report, err
-	}
-	coverage, err := p.coverage(dir, &all)
-	report.Coverage = &coverage
-	return report, err
+	return report, all, err
 }
 
 // tally adds up what several loadings of one module have run.

@@ -70,6 +70,9 @@ func (p *loaded) open(ctx context.Context, c Case) (asker, error) {
 // source is the policy as a host would configure it for the case.
 func (p *loaded) source(c Case) policy.Source {
 	limits := p.manifest.Limits.Policy()
+	if p.mode.Room > 0 {
+		limits = limits.Times(p.mode.Room)
+	}
 	limits.Wall = cmp.Or(p.mode.Wall, limits.Wall)
 	return policy.Source{
 		Name: p.manifest.Name, Path: p.path, Kinds: p.manifest.Kinds, Data: c.Data,

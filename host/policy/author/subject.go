@@ -46,6 +46,7 @@ type Mode struct {
 	Count     bool          // the blocks that run
 	Isolation string        // "" is the one that its kinds get
 	Wall      time.Duration // 0 is the manifest's
+	Room      int64         // how many times the manifest's limits it gets; 0 is once
 }
 
 // Loading is a loaded module. One goroutine uses it.

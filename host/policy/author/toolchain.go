@@ -63,21 +63,27 @@ func headerDir() (string, error) {
 }
 
 func compileGo(ctx context.Context, m Manifest, dir, out string) error {
+	_, err := compileGoWith(ctx, m, dir, out)
+	return err
+}
+
+// compileGoWith adds flags, and returns what the compiler said.
+func compileGoWith(ctx context.Context, m Manifest, dir, out string, more ...string) (said []byte, err error) {
 	const advice = "install it from https://go.dev/dl, or on Debian 12 with: apt install -t bookworm-backports golang-go"
 	tool, err := findTool("go")
 	if err != nil {
-		return fmt.Errorf("%w: %s", err, advice)
+		return nil, fmt.Errorf("%w: %s", err, advice)
 	}
 	version, err := exec.CommandContext(ctx, tool, "env", "GOVERSION").Output()
 	if err != nil {
-		return fmt.Errorf("ask %s for its version: %w", tool, err)
+		return nil, fmt.Errorf("ask %s for its version: %w", tool, err)
 	}
 	have := strings.TrimSpace(string(version))
 	if tooOld(have) {
-		return fmt.Errorf("%s is %s, a policy needs %s or newer: %s", tool, have, oldestGo, advice)
+		return nil, fmt.Errorf("%s is %s, a policy needs %s or newer: %s", tool, have, oldestGo, advice)
 	}
-	return run(ctx, dir, []string{"GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0"},
-		tool, "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-o", absolute(out), m.Build.Source)
+	args := append([]string{"build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false"}, more...)
+	return runHeard(ctx, dir, []string{"GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0"}, tool, append(args, "-o", absolute(out), m.Build.Source)...)
 }
 
 // tooOld compares releases; a development version has no number and passes.
@@ -98,19 +104,25 @@ func findTool(names ...string) (string, error) {
 
 // run runs a compiler in the policy's folder. What it says on standard error is the error.
 func run(ctx context.Context, dir string, env []string, name string, args ...string) error {
+	_, err := runHeard(ctx, dir, env, name, args...)
+	return err
+}
+
+// runHeard is run with what the compiler says when it succeeds.
+func runHeard(ctx context.Context, dir string, env []string, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, append(os.Environ(), env...), 5*time.Second
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(name), context.Cause(ctx))
+		return nil, fmt.Errorf("%s: %w", filepath.Base(name), context.Cause(ctx))
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return fmt.Errorf("%s failed:\n%s", filepath.Base(name), strings.TrimSpace(said.String()))
+		return nil, fmt.Errorf("%s failed:\n%s", filepath.Base(name), strings.TrimSpace(said.String()))
 	}
-	return err
+	return said.Bytes(), err
 }
 
 // absolute is for programs that run in another folder. A working directory that is gone shows when they run.

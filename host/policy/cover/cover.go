@@ -2,8 +2,8 @@
 //
 // Start with Read, which finds out what the module itself says of its source, and Source.Report, which puts the counts of a
 // run beside it. The engine counts basic blocks (policy.Config.CountBlocks). A block belongs to the lines that are known for its
-// instructions: from DWARF (C, Rust), from the line table of Go's runtime, or with ReadMapped from a source map (AssemblyScript).
-// Without, it belongs to a function of the name section, and without that to a number.
+// instructions: from DWARF (C, Rust), from the line table of Go's runtime, with ReadMapped from a source map (AssemblyScript), or with
+// ReadListed from a listing of Go's compiler. Without, it belongs to a function of the name section, and without that to a number.
 //
 // The package only reads: a module comes from anywhere, so what it says of itself is bounded and may be wrong, and a report is
 // for people. It decides nothing.
@@ -21,8 +21,10 @@ import (
 
 // Source is what a module says of its source.
 type Source struct {
-	names map[int]string // of functions
-	rows  []row          // by address
+	names   map[int]string // of functions
+	rows    []row          // by address
+	listed  bool           // each row is of its line and nothing else, so that a report counts lines instead of blocks
+	dropped []meter.Block  // of a listing, but not of the module
 }
 
 // row gives a stretch of code, by its offsets in the code section, to a line.

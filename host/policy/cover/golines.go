@@ -23,16 +23,32 @@ const maxMemory = 32 << 20
 // A part is a basic block of the compiler's, or what follows a call. The br_table says which places a part has, and the table which
 // lines those have. See preprocess in cmd/internal/obj/wasm/wasmobj.go.
 func goRows(module *meter.Inside) []row {
+	r := newGoReader(module)
+	if r == nil {
+		return nil
+	}
+	return r.read(r.function)
+}
+
+// neverRun is a function that package main has to have, and that a library never runs.
+const neverRun = "main.main"
+
+// newGoReader is nil for a module without a table of Go's.
+func newGoReader(module *meter.Inside) *goReader {
 	t := findGoTable(module.Memory(maxMemory), module.Bodies())
 	if t == nil {
 		return nil
 	}
 	r := &goReader{module: module, table: t, machinery: make([]bool, module.Bodies()), functions: make([]goFunction, 0, t.count)}
 	r.readFunctions()
+	return r
+}
+
+// read has the rows of each function gathered.
+func (r *goReader) read(gather func(goFunction)) []row {
 	for _, f := range r.functions {
-		// Package main has a function main that a library never runs.
-		if f.name != "main.main" && len(r.rows) < maxRows && t.steps > 0 {
-			r.function(f)
+		if f.name != neverRun && len(r.rows) < maxRows && r.table.steps > 0 {
+			gather(f)
 		}
 	}
 	slices.SortStableFunc(r.rows, func(a, b row) int { return cmp.Compare(a.start, b.start) })
@@ -81,29 +97,38 @@ type part struct {
 type stretch struct {
 	start, end int // in the body
 	real       bool
+	jump       bool // nothing else than one, which makes it a line like "continue"
 }
 
 func (r *goReader) function(f goFunction) {
 	lines := r.table.lines(f)
-	if len(lines) == 0 {
-		return
-	}
-	var err error
-	if r.code, err = r.module.Instructions(r.code[:0], f.body); err != nil {
+	if len(lines) == 0 || !r.instructions(f) {
 		return
 	}
 	body := r.module.Body(f.body)
-	after := false
-	for _, p := range r.parts(body) {
-		p.machinery = p.machinery || after
-		after = p.machinery && p.call
+	for _, p := range r.work(body) {
 		for len(lines) > 0 && lines[0].to <= p.from {
 			lines = lines[1:]
 		}
-		if !p.machinery {
-			r.place(body.At, p, lines)
-		}
+		r.place(body.At, p, lines)
 	}
+}
+
+// instructions reads those of a function.
+func (r *goReader) instructions(f goFunction) bool {
+	var err error
+	r.code, err = r.module.Instructions(r.code[:0], f.body)
+	return err == nil
+}
+
+// work are the parts of a function but for the machinery.
+func (r *goReader) work(body meter.Body) []part {
+	after := false
+	return slices.DeleteFunc(r.parts(body), func(p part) bool {
+		machinery := p.machinery || after
+		after = machinery && p.call
+		return machinery
+	})
 }
 
 // place gives a part the lines that begin with the first of a list.
@@ -124,6 +149,7 @@ func (r *goReader) place(at int, p part, lines []placed) {
 // The instructions that make a function's frame.
 const (
 	opUnreachable = 0x00
+	opNop         = 0x01
 	opBlock       = 0x02
 	opLoop        = 0x03
 	opIf          = 0x04
@@ -243,11 +269,16 @@ func (r *goReader) fill(p *part, body meter.Body, code []meter.Instruction, dept
 			}
 		}
 		p.call = in.Op == opBrIf
-		s.real = s.real || !isJump(in.Op) || in.Op == opBr && len(p.stretches) == 0
+		switch {
+		case !isJump(in.Op):
+			s.real, s.jump = true, false
+		case in.Op == opBr && len(p.stretches) == 0 && !s.real:
+			s.real, s.jump = true, true
+		}
 	}
 }
 
-// isJump knows what a jump to another part is made of, and the end of code that is never left.
+// isJump knows what a jump to another part is made of, and the end of code that is never left, behind which a nop may stand.
 func isJump(op byte) bool {
-	return op == opI32Const || op == opLocalSet || op == opBr || op == opUnreachable
+	return op == opI32Const || op == opLocalSet || op == opBr || op == opUnreachable || op == opNop
 }

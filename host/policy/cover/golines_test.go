@@ -144,8 +144,8 @@ func goModule(callee string) []byte {
 	f := slices.Concat([]byte{1, 1, 0x7f}, // one more local
 		[]byte{opGlobalGet, 0, opLocalSet, 1, opLoop, 0x40, opBlock, 0x40, opBlock, 0x40, opBlock, 0x40, opLocalGet, 0, opBrTable, 3, 0, 0, 1, 2, opEnd},
 		[]byte{opLocalGet, 1, opIf, 0x40, opI32Const, 3, opLocalSet, 0, opBr, 3, opEnd, opI32Const, 2, opLocalSet, 0, opBr, 2, opEnd}, // part 0
-		[]byte{opI32Const, 0, opCall, 1, opBrIf, 1, opEnd},       // part 1
-		[]byte{opLocalGet, 1, 0x0f, opEnd, opUnreachable, opEnd}) // part 2, a return
+		[]byte{opI32Const, 0, opCall, 1, opGlobalGet, 0, opLocalSet, 1, opBrIf, 1, opEnd},                                             // part 1
+		[]byte{opLocalGet, 1, 0x0f, opEnd, opUnreachable, opEnd})                                                                      // part 2, a return
 	g := []byte{0, opI32Const, 0, opEnd}
 	bodies := []byte{2}
 	for _, b := range [][]byte{f, g} {
@@ -158,11 +158,11 @@ func goModule(callee string) []byte {
 }
 
 func TestGoLines(t *testing.T) {
-	const part0, part1, part2 = 26, 44, 51 // where they begin in the content of the code section
+	const part0, part1, part2 = 26, 44, 55 // where they begin in the content of the code section
 	first := []row{at(part0, part0+3, "p/a.go", 10), at(part0, part0+3, "p/a.go", 11)}
 	for callee, want := range map[string][]row{
 		// The jumps at the end of part 0 are no code of a line.
-		"main.g":             append(slices.Clone(first), at(part1, part1+6, "p/a.go", 12), at(part2, part2+3, "p/a.go", 13)),
+		"main.g":             append(slices.Clone(first), at(part1, part1+10, "p/a.go", 12), at(part2, part2+3, "p/a.go", 13)),
 		"runtime.panicIndex": first,
 	} {
 		s, err := Read(goModule(callee))

@@ -16,6 +16,7 @@ type Report struct {
 	Functions []Function `json:"functions"`
 	Files     []File     `json:"files,omitempty"`
 	Uncovered []Place    `json:"uncovered,omitempty"`
+	Note      string     `json:"note,omitempty"` // how lines are known, where that needs saying
 }
 
 // Total is how many of some things there are and how many of them ran.
@@ -87,8 +88,13 @@ func (p Place) at() string {
 // Report puts the counts beside the source. counts has a number for each block.
 func (s *Source) Report(blocks []meter.Block, counts []uint64, own Own) Report {
 	c := &collector{source: s, own: own, byLine: s.tells(own), files: map[string]map[int]*Line{}, perFile: map[string]*Total{}}
-	for i, b := range blocks {
+	for i := range blocks {
 		c.report.Module.add(counts[i] > 0)
+	}
+	if s.listed {
+		blocks, counts = s.byLine(blocks, counts)
+	}
+	for i, b := range blocks {
 		if i == 0 || b.Function != blocks[i-1].Function {
 			c.function = nil
 		}

@@ -35,7 +35,6 @@ func (s *Server) message(c *conn, n *wa.Node) {
 	}
 	if s.swallow > 0 {
 		s.swallow--
-		c.cut()
 		return
 	}
 	c.send(acknowledged(n, more))

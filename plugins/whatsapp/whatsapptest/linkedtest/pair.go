@@ -144,7 +144,18 @@ func (s *Server) identityAnswered(c *conn, n *binary.Node) {
 		return
 	}
 	s.devices[d.id] = d
+	if s.abrupt {
+		s.abrupt = false
+		c.cut()
+		return
+	}
 	s.expel(c, streamError("515", ""))
+}
+
+// LinkAbruptly makes the next link end without the word that the device shall come back.
+func (s *Server) LinkAbruptly() {
+	defer s.lock()()
+	s.abrupt = true
 }
 
 // enlist checks the device's signature of its identity, and keeps its keys.

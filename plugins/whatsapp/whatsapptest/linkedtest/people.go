@@ -7,6 +7,7 @@ import (
 	wa "go.mau.fi/whatsmeow/binary"
 	"go.mau.fi/whatsmeow/proto/waCommon"
 	"go.mau.fi/whatsmeow/proto/waE2E"
+	"go.mau.fi/whatsmeow/proto/waLidMigrationSyncPayload"
 	"go.mau.fi/whatsmeow/types"
 	"google.golang.org/protobuf/proto"
 )
@@ -150,7 +151,7 @@ func (p *Person) Garble(text string) (id string) {
 			return id
 		}
 		sealed := slices.Clone(enc.Content.([]byte))
-		sealed[len(sealed)-1] ^= 1 // of what proves that nobody has changed it
+		sealed[len(sealed)*3/4] ^= 1 // within the text, in either form of a message
 		enc.Content = sealed
 		p.push(d, id, outgoing{}, []wa.Node{enc})
 	}
@@ -271,6 +272,25 @@ func Edited(id, text string) *waE2E.Message {
 		Type: waE2E.ProtocolMessage_MESSAGE_EDIT.Enum(), Key: &waCommon.MessageKey{ID: &id, FromMe: proto.Bool(true)},
 		EditedMessage: &waE2E.Message{Conversation: &text}, TimestampMS: proto.Int64(time.Now().UnixMilli()),
 	}}}}
+}
+
+// ShareHiddenIDs is what the account's phone sends to its devices when WhatsApp has moved it to hidden ids: whose is whose. From then on
+// a device writes to people by these.
+func (p *Person) ShareHiddenIDs(people ...*Person) {
+	mapping := &waLidMigrationSyncPayload.LIDMigrationMappingSyncPayload{ChatDbMigrationTimestamp: proto.Uint64(uint64(time.Now().Unix()))}
+	for _, other := range people {
+		mapping.PnToLidMappings = append(mapping.PnToLidMappings, &waLidMigrationSyncPayload.LIDMigrationMapping{
+			Pn: proto.Uint64(other.Number.UserInt()), AssignedLid: proto.Uint64(other.Hidden.UserInt()),
+		})
+	}
+	payload, err := proto.Marshal(mapping)
+	if err != nil {
+		p.server.t.Fatal(err)
+	}
+	p.Send(types.JID{}, &waE2E.Message{ProtocolMessage: &waE2E.ProtocolMessage{
+		Type:                           waE2E.ProtocolMessage_LID_MIGRATION_MAPPING_SYNC.Enum(),
+		LidMigrationMappingSyncMessage: &waE2E.LIDMigrationMappingSyncMessage{EncodedMappingPayload: payload},
+	}})
 }
 
 // AskAgain tells the linked device that the person's phone could not read a message of its, and gives new keys for it.

@@ -71,7 +71,8 @@ type Server struct {
 	logins     int
 	turnAway   []binary.Node // answers to the next logins
 	refuse     []int         // codes of the answers to the next messages
-	swallow    int           // answers that are lost with the connection
+	abrupt     bool          // the next link ends without a word
+	swallow    int           // answers that are not given
 	oldest     [3]uint32     // version that is still taken
 	typing     []string
 	wrong      []string
@@ -190,7 +191,7 @@ func (s *Server) lock() func() {
 // Await waits until ok, which is asked whenever something has changed here.
 func (s *Server) Await(what string, ok func() bool) {
 	s.t.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		s.mu.Lock()
 		changed := s.changed

@@ -159,17 +159,13 @@ func (s *Server) confirm(d *device, tag, id, kind string, by *binary.Node) {
 	}
 }
 
-// Waiting counts the messages that no device has confirmed.
+// Waiting counts the messages and receipts that no device has confirmed.
 func (s *Server) Waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
 	for _, d := range s.devices {
-		for _, w := range d.queue {
-			if w.node.Tag == "message" {
-				n++
-			}
-		}
+		n += len(d.queue)
 	}
 	return n
 }
@@ -188,6 +184,14 @@ func (s *Server) Restart() {
 	for c := range s.conns {
 		c.send(streamError("503", ""))
 		s.work.Go(c.end)
+	}
+}
+
+// Replace ends the sessions as a login by another program with the same keys does.
+func (s *Server) Replace() {
+	defer s.lock()()
+	for c := range s.conns {
+		s.expel(c, streamError("", "replaced"))
 	}
 }
 
@@ -234,7 +238,7 @@ func (s *Server) Refuse(codes ...int) {
 	s.refuse = append(s.refuse, codes...)
 }
 
-// Swallow takes and delivers the next message, and cuts the connection instead of an answer.
+// Swallow takes and delivers the next message without an answer.
 func (s *Server) Swallow() {
 	defer s.lock()()
 	s.swallow++

@@ -36,21 +36,29 @@ impl<'a> Frame<'a> {
         Some(Frame { bytes: bytes.get(..total as usize)?, count })
     }
 
+    /// A word of the table.
+    #[inline]
+    fn word(&self, at: u32) -> u32 {
+        // SAFETY: open saw to it that the whole table lies in the bytes.
+        u32::from_le(unsafe { self.bytes.as_ptr().add(at as usize).cast::<u32>().read_unaligned() })
+    }
+
     /// The value of a field of the given type.
     ///
     /// Ids are sorted, unique and start at 1, so that id n cannot stand behind entry n: the search begins there and goes
     /// backwards, and finds a field of a full frame at once.
     pub(crate) fn find(&self, id: u32, kind: u32) -> Option<&'a [u8]> {
-        let end = HEADER_SIZE + id.min(self.count) * ENTRY_SIZE;
-        for entry in self.bytes.get(HEADER_SIZE as usize..end as usize)?.rchunks_exact(ENTRY_SIZE as usize) {
-            let head = load(entry, 0);
+        let mut entry = HEADER_SIZE + id.min(self.count) * ENTRY_SIZE;
+        while entry > HEADER_SIZE {
+            entry -= ENTRY_SIZE;
+            let head = self.word(entry);
             if head & 0xffff > id {
                 continue;
             }
             if head & 0xffff != id || (kind != ANY_TYPE && head >> 16 != kind) {
                 return None;
             }
-            let (at, n) = (load(entry, 4) as usize, load(entry, 8) as usize);
+            let (at, n) = (self.word(entry + 4) as usize, self.word(entry + 8) as usize);
             return self.bytes.get(at..)?.get(..n);
         }
         None
