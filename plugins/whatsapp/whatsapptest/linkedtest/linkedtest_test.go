@@ -300,7 +300,9 @@ func media(t *testing.T, s *Server, c *client, ann *Person) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	image := &waE2E.ImageMessage{DirectPath: &u.DirectPath, MediaKey: u.MediaKey, FileSHA256: u.FileSHA256, FileEncSHA256: u.FileEncSHA256, FileLength: &u.FileLength}
+	image := &waE2E.ImageMessage{
+		DirectPath: &u.DirectPath, MediaKey: u.MediaKey, FileSHA256: u.FileSHA256, FileEncSHA256: u.FileEncSHA256, FileLength: &u.FileLength,
+	}
 	if got, err := ann.Open(image); err != nil || !bytes.Equal(got, body) {
 		t.Errorf("opened %d bytes: %v", len(got), err)
 	}
