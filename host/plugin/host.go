@@ -219,9 +219,9 @@ func (h *Host) declaredCritical(name string) bool {
 
 func checkInstance(i Instance) error {
 	switch {
-	case !validName.MatchString(i.Name):
+	case !validName().MatchString(i.Name):
 		return fmt.Errorf("add plugin instance %q: a name has 1 to 40 letters, digits, - or _", i.Name)
-	case !validPlugin.MatchString(i.Plugin):
+	case !validPlugin().MatchString(i.Plugin):
 		return fmt.Errorf("add plugin instance %s: %q is not a plugin's name", i.Name, i.Plugin)
 	case i.Kind != Channel && i.Kind != Tools:
 		return fmt.Errorf("add plugin instance %s: kind is %q, want channel or tools", i.Name, i.Kind)
@@ -252,7 +252,7 @@ func (h *Host) Restart(name string) error {
 	u, ok := h.units[name]
 	h.mu.Unlock()
 	if !ok {
-		return fmt.Errorf("restart: %w: %s", ErrNoInstance, name)
+		return noInstance(name)
 	}
 	u.restart()
 	return nil

@@ -235,15 +235,12 @@ func mediaTypes(attachments []message.Attachment) []string {
 func (f *Facts) encodeTime(frame []byte, c cursor, zone string) cursor {
 	_, offset := f.Now.Zone()
 	unix := f.Now.Unix()
-	local := unix + int64(offset)
-	const day, epochWeekday = 86_400, int64(time.Thursday)
-	days := local / day
-	if local%day < 0 {
-		days--
-	}
+	const day, week = 86_400, 7 * 86_400
+	// Counted from a Sunday so long ago that nothing is negative.
+	local := uint64(unix + int64(offset) + int64(time.Thursday)*day + week<<30)
 	c = c.int(frame, abi.UnixTime, unix)
-	c = c.int(frame, abi.MinuteOfDay, (local-days*day)/60)
-	c = c.int(frame, abi.Weekday, ((days+epochWeekday)%7+7)%7)
+	c = c.int(frame, abi.MinuteOfDay, int64(local%day/60))
+	c = c.int(frame, abi.Weekday, int64(local%week/day))
 	return c.string(frame, abi.Zone, zone)
 }
 
