@@ -16,11 +16,16 @@ import (
 )
 
 // asked tells people over channels that a call waits for one of them: the conversation that it comes from, and those that
-// the configuration names. The keys come from the request, so that a turn that is resumed does not ask twice.
+// the configuration names or, where it names none and the requester may not answer himself, the owners in private. The keys come from the request, so that a turn that is resumed does not ask twice.
 func (h *Host) asked(ctx context.Context, t store.Turn, replyTo string, a store.Approval) {
 	c := h.current.Load().config
 	told := c.Approvals
-	told.Conversations = append(slices.Clip(told.Conversations), delivery(c, t)...)
+	if len(told.Conversations) == 0 && !h.selfApproves(a.Requester) {
+		for _, p := range h.ownersChats(ctx) {
+			told.Conversations = append(told.Conversations, p.Channel+":"+p.Conversation.ID)
+		}
+	}
+	told.Conversations = append(slices.Clip(told.Conversations), delivery(c, t, told.Conversations)...)
 	replies := requests(told, t, replyTo, a, h.desk.Offer(a))
 	fresh, err := h.store.AddReplies(context.WithoutCancel(ctx), t.ID, replies)
 	if err != nil {

@@ -196,7 +196,7 @@ func (b backend) Status(ctx context.Context) gateway.Status {
 	for _, name := range slices.Sorted(maps.Keys(g.config.Agents)) {
 		a := g.config.Agents[name]
 		m := g.config.Models[a.ModelTier]
-		st := gateway.AgentStatus{Name: name, Kind: a.Kind, Model: m.Provider + "/" + m.Model, Tools: a.ToolProfile}
+		st := gateway.AgentStatus{Name: name, Kind: a.Kind, Model: modelName(m), Tools: a.ToolProfile}
 		if g.Agents[name].Sandboxed {
 			st.Sandbox = sandboxName(g.Agents[name].Sandbox)
 		}

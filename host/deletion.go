@@ -185,7 +185,10 @@ func (m *machines) forget(ctx context.Context, home string) error {
 	if h != nil {
 		err = h.close()
 	}
-	if unavailable != nil || manager == nil {
+	switch {
+	case errors.Is(unavailable, errSandboxOff): // nobody is to hear of an engine that he does not use
+		return err
+	case unavailable != nil || manager == nil:
 		return errors.Join(err, unavailable)
 	}
 	return errors.Join(err, m.forgetOn(ctx, manager, home))

@@ -27,8 +27,8 @@ func (h *Host) openPairings(ctx context.Context) (err error) {
 	return err
 }
 
-// ownersPlaces are the conversations where owners are told of a request: those that are told of approvals, and where each owner who is
-// listed by his exact id was last answered in private. Only channels that are in use count.
+// ownersPlaces are the conversations where owners are told of a stranger: those that are told of approvals, and owners' private chats. Only
+// channels that are in use count.
 func (h *Host) ownersPlaces(ctx context.Context) (places []pairing.Place) {
 	c := h.current.Load().config
 	if !c.Access.PairNotice {
@@ -45,16 +45,36 @@ func (h *Host) ownersPlaces(ctx context.Context) (places []pairing.Place) {
 		channel, id, _ := strings.Cut(where, ":")
 		add(channel, message.Conversation{ID: id, Kind: message.DM})
 	}
-	for _, owner := range c.Access.Owners {
-		channel, _, _ := strings.Cut(owner, ":")
-		where, err := h.store.LastPrivate(ctx, channel, owner)
-		if err == nil {
-			add(channel, where)
-		} else if !errors.Is(err, store.ErrNotFound) {
-			h.log.Warn("where an owner is told of strangers could not be looked up", "owner", owner, "error", err)
-		}
+	for _, p := range h.ownersChats(ctx) {
+		add(p.Channel, p.Conversation)
 	}
 	return places
+}
+
+// maxOwnersTold bounds the owners who are told of one thing.
+const maxOwnersTold = 20
+
+// ownersChats are where each owner was last answered in private, whether he is listed by his id or by a glob: who has never spoken has no
+// chat that is known.
+func (h *Host) ownersChats(ctx context.Context) (chats []pairing.Place) {
+	g := h.current.Load()
+	senders, err := h.store.Senders(ctx)
+	for _, sender := range senders {
+		channel, _, _ := strings.Cut(sender, ":")
+		if len(chats) == maxOwnersTold || !g.config.Channels[channel].Enabled || g.Roles.Of(channel, sender) != route.Owner {
+			continue
+		}
+		where, failed := h.store.LastPrivate(ctx, channel, sender)
+		if failed == nil {
+			chats = append(chats, pairing.Place{Channel: channel, Conversation: where})
+		} else if !errors.Is(failed, store.ErrNotFound) {
+			err = errors.Join(err, failed)
+		}
+	}
+	if err != nil {
+		h.log.Warn("where owners are told could not be looked up", "error", err)
+	}
+	return chats
 }
 
 // stranger gives who sent a message a code, if he may have one.

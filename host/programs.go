@@ -67,6 +67,9 @@ func machineOf(a *agent.Agent) []door.Tool {
 	return out
 }
 
+// MaxFiles implements door.Host.
+func (b programHost) MaxFiles() int { return b.h.current.Load().config.Media.MaxFiles }
+
 // Keep implements door.Host. The file's handle at its door is its digest.
 func (b programHost) Keep(ctx context.Context, _ string, f door.File) (message.Attachment, error) {
 	a, err := b.h.keepFile(ctx, f.Name, bytes.NewReader(f.Data))

@@ -137,10 +137,10 @@ func scheduleRun(r store.ScheduleRun) gateway.ScheduleRun {
 	return gateway.ScheduleRun{Event: r.Event, Due: r.Due, State: string(r.State), Count: r.Count, Note: r.Note, At: r.At}
 }
 
-// delivery is where people hear of a schedule's turn, as a list of one or none.
-func delivery(c *config.Config, t store.Turn) []string {
+// delivery is where people hear of a schedule's turn, as a list of one or none: none where they are told there already.
+func delivery(c *config.Config, t store.Turn, told []string) []string {
 	for _, s := range c.Schedules {
-		if t.Channel == message.ScheduleDoor && t.Conversation.ID == s.Name && s.Deliver != "" && !slices.Contains(c.Approvals.Conversations, s.Deliver) {
+		if t.Channel == message.ScheduleDoor && t.Conversation.ID == s.Name && s.Deliver != "" && !slices.Contains(told, s.Deliver) {
 			return []string{s.Deliver}
 		}
 	}

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"strings"
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/command"
@@ -39,13 +40,16 @@ func (h *Host) look(ctx context.Context, place string, m message.Message) (comma
 		Began: now.Began, Fixed: g.Table.Fixed(m), Agents: g.Table.Choices(g.Roles.Of(m.Channel, m.SenderKey())),
 	}
 	if model, ok := g.config.Models[s.Tier]; ok {
-		s.Model = model.Provider + "/" + model.Model
+		s.Model = modelName(model)
 	}
 	if a, ok := g.config.Agents[s.Agent]; ok {
 		s.Tiers = tiersOf(a)
 	}
 	return s, nil
 }
+
+// modelName is a model as people are told of it; a provider with one model alone needs no name for it.
+func modelName(m config.Model) string { return strings.TrimSuffix(m.Provider+"/"+m.Model, "/") }
 
 // tiersOf are the tiers that people may choose for an agent, its own first.
 func tiersOf(a config.Agent) []string {

@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"github.com/urfave/cli/v3"
+
+	"github.com/flynnhost/flynn/host/footprint"
 )
 
 // commands lists the subcommands, in the order of the help text.
@@ -43,10 +45,12 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 
+	started := footprint.Begin() // the commands alone are half a megabyte
+	defer started()
 	root := rootCommand()
 	root.Reader, root.Writer, root.ErrWriter = stdin, stdout, stderr
 	prepare(root)
-	ctx = withGetenv(ctx, getenv)
+	ctx = withStarted(withGetenv(ctx, getenv), started)
 	err := root.Run(ctx, args)
 	if err != nil {
 		newOutput(ctx, root).fail(err)
@@ -108,6 +112,15 @@ func noArguments(_ context.Context, cmd *cli.Command) error {
 	}
 	return nil
 }
+
+type startedKey struct{}
+
+// withStarted hands on what a command that stays calls when it has started.
+func withStarted(ctx context.Context, started func()) context.Context {
+	return context.WithValue(ctx, startedKey{}, started)
+}
+
+func startedOf(ctx context.Context) func() { return ctx.Value(startedKey{}).(func()) }
 
 type getenvKey struct{}
 

@@ -11,7 +11,6 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
-	"github.com/flynnhost/flynn/host/footprint"
 	"github.com/flynnhost/flynn/host/plugin"
 )
 
@@ -31,7 +30,6 @@ func serveCommand() *cli.Command {
 }
 
 func serve(ctx context.Context, cmd *cli.Command) error {
-	ready := footprint.Begin()
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(cmd.String("log-level"))); err != nil {
 		return usagef("--log-level %q: want debug, info, warn or error", cmd.String("log-level"))
@@ -55,7 +53,7 @@ func serve(ctx context.Context, cmd *cli.Command) error {
 	h, err := host.New(ctx, host.Config{
 		Path: configPath(ctx, cmd), Getenv: getenvOf(ctx), Log: slog.New(handler), LastGood: cmd.Bool("last-good"),
 		Version: version(), Hangup: hangup, PluginLauncher: pluginLauncher(), Attach: attach,
-		Ready: ready,
+		Ready: startedOf(ctx),
 	})
 	if err != nil {
 		return err

@@ -111,6 +111,31 @@ func decodeTurn(steps []store.Step) (turnSteps, error) {
 	return t, nil
 }
 
+// take is add for a record that reads back as it is, and tells whether it was one. An answer with calls is none: what a model wrote as
+// their arguments may be anything. Nor is what was delegated, which its turn goes on to change.
+func (t *turnSteps) take(record any) bool {
+	switch r := record.(type) {
+	case UserStep:
+		if r.Delegated != nil {
+			return false
+		}
+		t.user = r
+	case ModelStep:
+		if len(r.Message.Calls) > 0 {
+			return false
+		}
+		t.answered(r)
+	default:
+		return false
+	}
+	t.next++
+	return true
+}
+
+func (t *turnSteps) answered(r model.Response) {
+	t.entries = append(t.entries, entry{answer: r, started: map[string]ToolStart{}, results: map[string]ToolResult{}})
+}
+
 func (t *turnSteps) add(s store.Step) error {
 	t.next = s.Seq + 1
 	switch s.Kind {
@@ -122,11 +147,11 @@ func (t *turnSteps) add(s store.Step) error {
 		t.tasks = append(t.tasks, u)
 		return err
 	case store.StepModel:
-		e := entry{started: map[string]ToolStart{}, results: map[string]ToolResult{}}
-		if err := json.Unmarshal(s.Data, &e.answer); err != nil {
+		var answer model.Response
+		if err := json.Unmarshal(s.Data, &answer); err != nil {
 			return err
 		}
-		t.entries = append(t.entries, e)
+		t.answered(answer)
 		return nil
 	}
 	if s.Kind == store.StepCondensed {

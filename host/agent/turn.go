@@ -197,8 +197,10 @@ const usageTimeout = 5 * time.Second
 // step adds a step to the next commit.
 func (t *turn) step(kind store.StepKind, record any) {
 	s := store.Step{Turn: t.row.ID, Seq: t.steps.next, Kind: kind, Data: encode(record), At: t.cfg.Now().UTC()}
-	if err := t.steps.add(s); err != nil { // our own record
-		panic(err)
+	if !t.steps.take(record) {
+		if err := t.steps.add(s); err != nil { // our own record
+			panic(err)
+		}
 	}
 	t.pending.Steps = append(t.pending.Steps, s)
 }

@@ -31,7 +31,7 @@ func (d *Desk) delete(ctx context.Context, m message.Message, c Command, at *sto
 		return "Nothing is kept of this conversation.", nil, nil, nil
 	case c.Arg != sure:
 		return fmt.Sprintf("This deletes all that was said here (%s) for good, with what agents noted of it, and the sandbox with what is in it. Files in "+
-				"the workspace stay. Write `/delete %s` to do so.", count(turns), sure),
+				"the workspace stay. Write `/delete %s` to do so.", count(turns, "answer"), sure),
 			[]message.Button{{Text: "Delete", Value: "/delete " + sure, Style: message.ButtonDanger}}, nil, nil
 	case busy:
 		return "Something that was delegated here still runs. `/stop` ends it; then write `/delete " + sure + "` again.", nil, nil, nil
@@ -44,15 +44,16 @@ func (d *Desk) delete(ctx context.Context, m message.Message, c Command, at *sto
 	for _, s := range list {
 		deletions = append(deletions, store.Deletion{Key: s.Key, By: m.SenderKey(), At: now})
 	}
-	return fmt.Sprintf("Deleted: %s. What the host's logs say of decisions, approvals and costs stays as long as its owner keeps them.", count(turns)),
+	return fmt.Sprintf("Deleted: %s. What the host's logs say of decisions, approvals and costs stays as long as its owner keeps them.", count(turns, "answer")),
 		nil, deletions, nil
 }
 
-func count(turns int) string {
-	if turns == 1 {
-		return "1 answer"
+// count is a number of things in words.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
 	}
-	return fmt.Sprintf("%d answers", turns)
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // afterwards removes what deleted sessions have outside of the store. Should the host die before, its next start does.

@@ -188,6 +188,9 @@ func chooseTier(s Session, tier string, at *store.Place) (text string, changed b
 		return "You cannot choose such a model. " + tiers(s), false
 	}
 	at.Tier = tier
+	if tier == s.Tiers[0] {
+		return fmt.Sprintf("The model of tier %s answers here from now on, as the configuration says.", tier), true
+	}
 	return fmt.Sprintf("The model of tier %s answers here from now on. `/model %s` undoes it.", tier, back(s)), true
 }
 
@@ -224,7 +227,7 @@ func (d *Desk) describe(s Session) string {
 	if s.Began.IsZero() {
 		b.WriteString("\n- Session: nothing was said in it yet")
 	} else {
-		fmt.Fprintf(&b, "\n- Session: %s old, %d turns", age(d.cfg.Now().Sub(s.Began)), s.Turns)
+		fmt.Fprintf(&b, "\n- Session: %s old, %s", age(d.cfg.Now().Sub(s.Began)), count(s.Turns, "turn"))
 	}
 	fmt.Fprintf(&b, "\n- Queue: %d wait, mode %s", s.Queued, s.Mode)
 	return b.String()

@@ -30,7 +30,7 @@ func (c *checker) delegates(at keyPath, names []string) {
 	for i, name := range names {
 		if c.cfg.Agents[name].Kind == "cli" {
 			c.report(at.index(i), fmt.Sprintf("agent %q is of kind cli and takes no work from other agents", name),
-				"remove it; people reach it with [routing], or with /agent where [routing] selectable has it")
+				"remove it; people reach it with [routing], or with /agent where [routing] selectable has it, and an agent whose image has the program can run it in its shell")
 		}
 	}
 }

@@ -34,6 +34,8 @@ type Host interface {
 	Settled(ctx context.Context, channel, event string) (Settlement, error)
 	// Agents are those that a client may ask.
 	Agents(client string) []Agent
+	// MaxFiles is how many files of one message agents are given.
+	MaxFiles() int
 	// Keep stores a file for a message of a door. ErrInvalid if it cannot be kept as it is.
 	Keep(ctx context.Context, door string, f File) (message.Attachment, error)
 }
@@ -111,6 +113,9 @@ func NewDesk(host Host, id func() string) *Desk {
 
 // NewSession names a conversation that nobody has used.
 func (d *Desk) NewSession() string { return d.id() }
+
+// MaxFiles is how many files a question may have.
+func (d *Desk) MaxFiles() int { return d.host.MaxFiles() }
 
 // Agents are those that a client may ask.
 func (d *Desk) Agents(client string) []Agent { return d.host.Agents(client) }

@@ -18,7 +18,7 @@ import (
 func ParseAttach(text string) (instance, address string, err error) {
 	instance, address, ok := strings.Cut(text, "=")
 	path, isUnix := strings.CutPrefix(address, "unix:")
-	if !ok || !isUnix || !validName.MatchString(instance) || !filepath.IsAbs(path) {
+	if !ok || !isUnix || !validName().MatchString(instance) || !filepath.IsAbs(path) {
 		return "", "", fmt.Errorf("%q: want INSTANCE=unix:/PATH, as the plugin prints it when it runs with -debug", text)
 	}
 	return instance, address, nil

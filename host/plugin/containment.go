@@ -60,6 +60,9 @@ type cell struct {
 	Most     int64    `json:"most"` // bytes at which it is ended
 	Secret   []string `json:"secret"`
 	Required bool     `json:"required"`
+
+	// Links are files of the view that are links to copies of them, which lie in a folder that Read names.
+	Links map[string]string `json:"links,omitempty"`
 }
 
 // cellEnv carries a cell to the launcher, which takes it out of the environment.
@@ -182,6 +185,9 @@ func (l *launcher) cell(args []string, path string, opened bool) cell {
 	c.Write = append(c.Write, m.Permissions.Write...)
 	if !opened {
 		c.Read = append(c.Read, filepath.Dir(path))
+	}
+	if l.host.names != nil {
+		c.Read, c.Links = append(c.Read, l.host.names.dir), l.host.names.links()
 	}
 	if l.stateDir != "" {
 		c.Write = append(c.Write, l.stateDir)

@@ -9,6 +9,11 @@
 // still runs as the host's user. What it sends is treated as hostile in any case; everything that comes out of a Client is checked and
 // bounded. The package keeps no messages and retries none: that is the business of host/channel.
 //
+// No process is to outlive its host: its standard input ends, on Linux the kernel signals it, and what it has started and left behind is
+// ended by the next host, in its control group or by its environment (strays_linux.go). A process with a view of files of its own sees
+// /etc/resolv.conf and /etc/hosts change; one that is held in by Landlock alone, on a system without namespaces of mounts, is refused a file
+// that was put in the place of another, until it is restarted.
+//
 // Several versions of a plugin lie side by side in the store. A running Host follows the lock (follow.go): another version is tried
 // beside the one at work, or after it where two must not be at work at a time, and given up when it fails (trial.go).
 //

@@ -94,6 +94,17 @@ func (h *Host) openGroups() (end func()) {
 	return g.close
 }
 
+// openNames makes the copies of the files by which names are looked up, where processes have views in which they can be shown.
+func (h *Host) openNames() (err error) {
+	if len(h.config.Contain.Launcher) == 0 || runtime.GOOS != "linux" {
+		return nil
+	}
+	if h.names, err = openNames(h.config.RunDir, h.nameFiles, h.log); err != nil {
+		return fmt.Errorf("copy the files for names: %w", err)
+	}
+	return nil
+}
+
 // hear takes the launcher's report, which is there once the plugin has said its handshake. Words of the plugin cannot be among it: the
 // launcher closes its end when it becomes the plugin.
 func (l *launcher) hear() {

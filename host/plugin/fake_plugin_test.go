@@ -126,6 +126,15 @@ func (a *actor) Run(ctx context.Context, in channel.Inbox) error {
 				return err
 			}
 		}
+	case "reader": // of one file, again and again
+		name := a.config.Settings["file"].(string)
+		for last := ""; ctx.Err() == nil; time.Sleep(5 * time.Millisecond) { // a poll, not a synchronisation
+			text, err := os.ReadFile(name)
+			if now := fmt.Sprintf("file says %s %v", text, err); now != last {
+				a.config.Log.Info(now)
+				last = now
+			}
+		}
 	case "leak-below": // in a process that it starts
 		self, err := os.Executable()
 		if err != nil {

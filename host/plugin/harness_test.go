@@ -117,7 +117,7 @@ func quickPace() pace {
 	return pace{
 		describe: 3 * time.Second, healthEvery: 50 * time.Millisecond, healthIn: 2 * time.Second, healthMiss: 3,
 		statusEvery: time.Millisecond, stdin: 200 * time.Millisecond, reap: 2 * time.Second,
-		lockEvery: 20 * time.Millisecond, proof: 500 * time.Millisecond,
+		lockEvery: 20 * time.Millisecond, namesEvery: 20 * time.Millisecond, proof: 500 * time.Millisecond,
 	}
 }
 
@@ -129,6 +129,12 @@ func start(t testing.TB, dev map[string]string) *stage {
 
 // startContained is start with plugins that are held in.
 func startContained(t testing.TB, dev map[string]string, contain Containment) *stage {
+	t.Helper()
+	return startPrepared(t, dev, contain, func(*Host) {})
+}
+
+// startPrepared is startContained with a host that is prepared before it runs.
+func startPrepared(t testing.TB, dev map[string]string, contain Containment, prepare func(*Host)) *stage {
 	t.Helper()
 	needProcesses(t)
 	run, err := os.MkdirTemp("", "fr")
@@ -145,6 +151,7 @@ func startContained(t testing.TB, dev map[string]string, contain Containment) *s
 		t.Fatal(err)
 	}
 	s.Host.pace = quickPace()
+	prepare(s.Host)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	go func() { s.over <- s.Run(ctx) }()

@@ -92,11 +92,13 @@ type Host struct {
 	pace   pace
 	// lookupEnv finds the variables of the host that plugins may see.
 	lookupEnv func(string) (string, bool)
+	nameFiles []string                                                     // that processes see change
 	random    func() float64                                               // of the pause after a failure
 	start     func(ctx context.Context, u *unit, o order) (process, error) // launches; replaced by tests
 	spaces    func() namespaces                                            // in which processes can be started
 	groups    *memoryGroups                                                // nil where there are none, for the reason of noGroups
 	noGroups  string
+	names     *names // nil where the files for names are shown as they are
 
 	mu      sync.Mutex
 	running map[string]string // by plugin: the version that its instances run, which only follow changes
@@ -104,8 +106,8 @@ type Host struct {
 	closed  bool              // Run waits for the last ones
 	units   map[string]*unit
 	logs    map[string]*recent // of all instances that there were, by name
-	working sync.WaitGroup // one for each unit that runs
-	changed chan struct{}  // closed and replaced at each change of state
+	working sync.WaitGroup     // one for each unit that runs
+	changed chan struct{}      // closed and replaced at each change of state
 }
 
 // New prepares a host. Nothing runs before Run.
@@ -126,7 +128,7 @@ func New(c Config) (*Host, error) {
 	h := &Host{
 		config: c, store: store, log: c.Log.With("component", "plugin"), pace: defaultPace(),
 		units: map[string]*unit{}, logs: map[string]*recent{}, changed: make(chan struct{}), lookupEnv: os.LookupEnv, random: rand.Float64, running: map[string]string{},
-		spaces: sync.OnceValue(findNamespaces),
+		spaces: sync.OnceValue(findNamespaces), nameFiles: nameFiles(),
 	}
 	h.start = h.launch
 	return h, nil
@@ -141,6 +143,9 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	defer release()
 	defer h.openGroups()()
+	if err := h.openNames(); err != nil {
+		return err
+	}
 	endServices, err := h.offerServices()
 	if err != nil {
 		return err
@@ -157,6 +162,9 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	h.mu.Unlock()
 	h.working.Go(func() { h.follow(ctx) })
+	if h.names != nil {
+		h.working.Go(func() { h.names.follow(ctx, h.pace.namesEvery) })
+	}
 	<-ctx.Done()
 	h.mu.Lock()
 	h.closed = true
@@ -211,9 +219,9 @@ func (h *Host) declaredCritical(name string) bool {
 
 func checkInstance(i Instance) error {
 	switch {
-	case !validName.MatchString(i.Name):
+	case !validName().MatchString(i.Name):
 		return fmt.Errorf("add plugin instance %q: a name has 1 to 40 letters, digits, - or _", i.Name)
-	case !validPlugin.MatchString(i.Plugin):
+	case !validPlugin().MatchString(i.Plugin):
 		return fmt.Errorf("add plugin instance %s: %q is not a plugin's name", i.Name, i.Plugin)
 	case i.Kind != Channel && i.Kind != Tools:
 		return fmt.Errorf("add plugin instance %s: kind is %q, want channel or tools", i.Name, i.Kind)
@@ -244,7 +252,7 @@ func (h *Host) Restart(name string) error {
 	u, ok := h.units[name]
 	h.mu.Unlock()
 	if !ok {
-		return fmt.Errorf("restart: %w: %s", ErrNoInstance, name)
+		return noInstance(name)
 	}
 	u.restart()
 	return nil

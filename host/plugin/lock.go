@@ -177,11 +177,11 @@ func (l Locked) problems() []error {
 			out = append(out, fmt.Errorf(lockName+": plugin %q: "+format, append([]any{l.Name}, args...)...))
 		}
 	}
-	check(validPlugin.MatchString(l.Name), "that is no plugin's name")
+	check(validPlugin().MatchString(l.Name), "that is no plugin's name")
 	check(exactSemver(l.Version), "version %q is no exact version", l.Version)
-	check(l.Platform == "" || validName.MatchString(l.Platform), "platform %q is none", l.Platform)
+	check(l.Platform == "" || validName().MatchString(l.Platform), "platform %q is none", l.Platform)
 	for _, p := range l.Platforms {
-		check(validName.MatchString(p), "platform %q is none", p)
+		check(validName().MatchString(p), "platform %q is none", p)
 	}
 	check(l.Files[ManifestName] != "", "it has no %s", ManifestName)
 	for file, digest := range l.Files {

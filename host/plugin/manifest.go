@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/BurntSushi/toml"
@@ -150,9 +151,9 @@ func (s *Size) UnmarshalText(text []byte) error {
 
 var (
 	// validPlugin also keeps names from being paths.
-	validPlugin = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,38}[a-z0-9]$`)
-	validName   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$`)
-	validEnv    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	validPlugin = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,38}[a-z0-9]$`) })
+	validName   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$`) })
+	validEnv    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 )
 
 const maxManifest = 64 << 10 // bytes
@@ -206,7 +207,7 @@ func (m *Manifest) problems() []error {
 		}
 	}
 	check(m.Format == 1, "manifest is %d, this host reads 1", m.Format)
-	check(validPlugin.MatchString(m.Name), "name %q: want 2 to 40 of a-z, 0-9 and - inside", m.Name)
+	check(validPlugin().MatchString(m.Name), "name %q: want 2 to 40 of a-z, 0-9 and - inside", m.Name)
 	check(exactSemver(m.Version), "version %q: want an exact version like 1.4.0, no v", m.Version)
 	check(m.Host.Min == "" || exactSemver(m.Host.Min), "host.min %q: want an exact version like 1.4.0, no v", m.Host.Min)
 	check(len(m.Kinds) > 0, "kinds is empty: want channel, tools or both")
@@ -222,7 +223,7 @@ func (m *Manifest) problems() []error {
 	check(knownServices(m.Permissions.Host), "permissions.host %q: want some of %q, each once", m.Permissions.Host, service.Names())
 	check(m.Permissions.WebhookBody <= service.MaxHookBody, "permissions.webhook_body: at most %d MiB", service.MaxHookBody>>20)
 	for _, name := range m.Permissions.Env {
-		check(validEnv.MatchString(name) && !reservedEnv(name), "permissions.env %q cannot be passed on", name)
+		check(validEnv().MatchString(name) && !reservedEnv(name), "permissions.env %q cannot be passed on", name)
 	}
 	for _, name := range slices.Concat(m.Permissions.Read, m.Permissions.Write) {
 		check(path.IsAbs(name) && path.Clean(name) == name, "permissions: %q is not an absolute path", name)

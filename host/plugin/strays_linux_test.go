@@ -168,3 +168,55 @@ func TestEmptyGroupsOfDeadHostsAreRemoved(t *testing.T) {
 		t.Error("a process of another host was ended")
 	}
 }
+
+// TestARealGroupOfVersion2 has a kernel's group of version 2 without the memory of it, which many systems bind to version 1: who is in it, how
+// it ends, and that only an empty one is removed.
+func TestARealGroupOfVersion2(t *testing.T) {
+	needProcesses(t)
+	text, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, own, ok := strings.Cut("\n"+string(text), "\n0::")
+	own, _, _ = strings.Cut(own, "\n")
+	parent, err := groupFolder("/proc/self/mountinfo", "cgroup2", "", own)
+	if !ok || err != nil {
+		need.Part(t, "control groups of version 2", errNoGroups)
+	}
+	g := &memoryGroups{dir: filepath.Join(parent, "flynn-test-"+filepath.Base(shortDir(t))), files: groupsV2}
+	m := &memoryGroup{dir: filepath.Join(g.dir, "one"), files: groupsV2}
+	if err := os.MkdirAll(m.dir, 0o755); err != nil {
+		need.Part(t, "control groups of version 2", err)
+	}
+	defer g.close()
+	sleeper := exec.Command("sh", "-c", "exec sleep 1000")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sleeper.Wait() }()
+	defer func() { _ = sleeper.Process.Kill() }()
+	if m.occupied() {
+		t.Error("an empty group is occupied")
+	}
+	if err := setGroup(m.dir, groupMembers, strconv.Itoa(sleeper.Process.Pid)); err != nil {
+		t.Fatal(err)
+	}
+	removeEmpty(g.dir)
+	if !m.occupied() || !alive(sleeper.Process.Pid) {
+		t.Fatal("a group with a process in it is removed")
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- sleeper.Wait() }()
+	m.kill()
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("the process ended with %v", err)
+	}
+	g.sweep()
+	if _, err := os.Stat(m.dir); err == nil {
+		t.Error("the swept group is left")
+	}
+	removeEmpty(g.dir)
+	if _, err := os.Stat(g.dir); err == nil {
+		t.Error("the empty group is left")
+	}
+}

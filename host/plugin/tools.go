@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -59,7 +60,7 @@ const (
 	maxToolMedia   = 16       // count
 )
 
-var validTool = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+var validTool = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`) })
 
 // Tools lists the tools of a provider. Those that make no sense are left out, with a warning in the log.
 func (c *Client) Tools(ctx context.Context) ([]ToolSpec, error) {
@@ -95,7 +96,7 @@ var effects = map[toolv1.Effect]string{
 }
 
 func toolFromWire(t *toolv1.Tool) (ToolSpec, error) {
-	if !validTool.MatchString(t.GetName()) {
+	if !validTool().MatchString(t.GetName()) {
 		return ToolSpec{}, fmt.Errorf("%.80q is not a tool's name", t.GetName())
 	}
 	if !isSchema(t.GetInputSchemaJson()) {

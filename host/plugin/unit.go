@@ -19,6 +19,7 @@ type pace struct {
 	healthMiss  int           // so many in a row end the process
 	statusEvery time.Duration // least time between two states that are taken from a plugin
 	lockEvery   time.Duration // how often the lock is looked at
+	namesEvery  time.Duration // how often the files are looked at by which names are looked up
 	proof       time.Duration // how long a new version has to live before the one before it is given up
 	stdin       time.Duration // from closing standard input to the kill
 	reap        time.Duration // from the kill to giving up on the process
@@ -28,7 +29,7 @@ func defaultPace() pace {
 	return pace{
 		describe: 5 * time.Second, healthEvery: 10 * time.Second, healthIn: 3 * time.Second, healthMiss: 3,
 		statusEvery: 100 * time.Millisecond, stdin: time.Second, reap: 2 * time.Second,
-		lockEvery: 250 * time.Millisecond, proof: 3 * time.Second,
+		lockEvery: 250 * time.Millisecond, namesEvery: 2 * time.Second, proof: 3 * time.Second,
 	}
 }
 

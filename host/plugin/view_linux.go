@@ -70,6 +70,9 @@ func (c cell) shownFiles() []shown {
 	out = slices.CompactFunc(out, func(a, b shown) bool { return a.name == b.name })
 	return slices.DeleteFunc(out, func(s shown) bool {
 		_, err := os.Stat(s.name)
+		if _, linked := c.Links[s.name]; linked {
+			return true
+		}
 		return err != nil || s.name != "/proc" && strings.HasPrefix(s.name, "/proc/")
 	})
 }
@@ -118,7 +121,26 @@ func (c cell) buildView(files []shown) error {
 			return fmt.Errorf("show %s: %w", f.name, err)
 		}
 	}
+	for name, target := range c.Links {
+		if err := c.link(name, target); err != nil {
+			return fmt.Errorf("show %s: %w", name, err)
+		}
+	}
 	return nil
+}
+
+// link makes a link in the view, unless the view shows the folder that it would lie in: there the file follows by itself.
+func (c cell) link(name, target string) error {
+	for _, shown := range slices.Concat(c.Read, c.Write) {
+		if shown != name && strings.HasPrefix(name, strings.TrimSuffix(shown, "/")+"/") {
+			return nil
+		}
+	}
+	link := filepath.Join(c.Root, name)
+	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+		return err
+	}
+	return os.Symlink(target, link)
 }
 
 func (s shown) mount(root string) error {

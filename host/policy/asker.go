@@ -1,6 +1,9 @@
 package policy
 
-import "context"
+import (
+	"context"
+	"math/rand/v2"
+)
 
 // Asker makes decisions one after the other without making garbage: the records of a decision, and their frames, are valid
 // until the next. It is for whoever has written them down by then, or makes very many decisions. One goroutine uses it.
@@ -12,17 +15,20 @@ type Asker struct {
 }
 
 // Asker asks this chain. It ends with the chain's Release.
-func (s *Set) Asker() *Asker { return &Asker{set: s, records: make([]Record, 0, len(s.links))} }
+func (s *Set) Asker() *Asker {
+	return &Asker{set: s, q: query{seat: rand.Uint32()}, records: make([]Record, 0, len(s.links))}
+}
 
 // Route is Set.Route.
-func (a *Asker) Route(ctx context.Context, f *RouteFacts) (RouteAnswer, []Record) {
+func (a *Asker) Route(ctx context.Context, f *RouteFacts) (answer RouteAnswer, records []Record) {
 	if a.set.routes == 0 {
 		return RouteAnswer{}, nil
 	}
-	a.q = query{}
+	a.q = query{seat: a.q.seat}
 	a.q.askRoute(f, a.set.zone, a.set.roster(f.Agents), a.room)
 	a.keep()
-	return a.set.route(ctx, &a.q, f.Agents, a.records[:0])
+	records = a.set.route(ctx, &a.q, f.Agents, a.records[:0], &answer)
+	return answer, records
 }
 
 // Tool is Set.Tool.
@@ -30,7 +36,7 @@ func (a *Asker) Tool(ctx context.Context, f *ToolFacts) (Restrictions, []Record)
 	if a.set.tools == 0 {
 		return Restrictions{}, nil
 	}
-	a.q = query{}
+	a.q = query{seat: a.q.seat}
 	a.q.askTool(f, a.set.zone, a.room)
 	a.keep()
 	return a.set.restrict(ctx, &a.q, a.records[:0])

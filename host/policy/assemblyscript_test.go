@@ -47,7 +47,7 @@ func TestAnAssemblyScriptInstanceDoesNotGrow(t *testing.T) {
 	path := buildAssemblyScript(t, "testdata/assemblyscript/churn.ts")
 	e := engine(t, Source{Name: "hash", Path: path, Kinds: []string{KindRoute}, Isolation: IsolationWarm, Data: map[string]string{"key": "value"},
 		Limits: Limits{Wall: maxWall}})
-	i, failed := e.slots[0].module.pool.get(t.Context())
+	i, failed := e.slots[0].module.pool.get(t.Context(), 0)
 	if failed != nil {
 		t.Fatal(failed)
 	}

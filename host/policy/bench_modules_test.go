@@ -37,7 +37,7 @@ func (t *table) metering() {
 
 func (t *table) meteringOf(path string) (plain, metered []time.Duration) {
 	e := engine(t.b, Source{Name: "rules", Path: path, Kinds: []string{KindRoute}, Limits: Limits{Fuel: maxFuel, Wall: maxWall}})
-	i, err := e.slots[0].module.pool.get(context.Background())
+	i, err := e.slots[0].module.pool.get(context.Background(), 0)
 	if err != nil {
 		t.b.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func (t *table) meteringOf(path string) (plain, metered []time.Duration) {
 	route := bare.ExportedFunction("flynn_route")
 	for range 10 * *benchTurns {
 		plain = append(plain, calling(t.b, bare.Memory(), region, route, context.Background(), frames))
-		i.begin(context.Background(), &query{}, maxFuel, maxWall, e.host.clock())
+		i.begin(context.Background(), &query{}, maxFuel, maxWall)
 		metered = append(metered, calling(t.b, i.memory, i.region, i.route, i, frames))
 		i.end()
 	}
@@ -166,7 +166,7 @@ func (t *table) instanceTimes(m *Module) (fresh, reset, pooled time.Duration) {
 		const times = 64
 		began := time.Now()
 		for range times {
-			i, err := m.pool.get(context.Background())
+			i, err := m.pool.get(context.Background(), 0)
 			if err != nil {
 				t.b.Fatal(err)
 			}

@@ -18,10 +18,29 @@ func (c cursor) add(frame []byte, id abi.Field, kind, length int) {
 	binary.LittleEndian.PutUint32(b[8:], uint32(length))
 }
 
+// string copies short strings, as most are, by their two halves, which may overlap: a call to copy one takes longer.
 func (c cursor) string(frame []byte, id abi.Field, s string) cursor {
-	c.add(frame, id, abi.TypeString, len(s))
-	place(frame[c.at:c.at+len(s)], s)
-	return cursor{c.entry + abi.EntrySize, c.ints, c.at + len(s)}
+	n := len(s)
+	c.add(frame, id, abi.TypeString, n)
+	to := frame[c.at : c.at+n]
+	switch {
+	case n > 16:
+		copy(to, s)
+	case n >= 8:
+		binary.LittleEndian.PutUint64(to, word64(s))
+		binary.LittleEndian.PutUint64(to[n-8:], word64(s[n-8:]))
+	case n >= 4:
+		binary.LittleEndian.PutUint32(to, word32(s))
+		binary.LittleEndian.PutUint32(to[n-4:], word32(s[n-4:]))
+	case n > 0:
+		to[n/2], to[0], to[n-1] = s[n/2], s[0], s[n-1]
+	}
+	return cursor{c.entry + abi.EntrySize, c.ints, c.at + n}
+}
+
+// part writes a string as a part of a value, whose entry is not final before its last part.
+func (c cursor) part(frame []byte, id abi.Field, at int, s string) (end int) {
+	return cursor{c.entry, c.ints, at}.string(frame, id, s).at
 }
 
 func (c cursor) optional(frame []byte, id abi.Field, s string) cursor {
@@ -33,12 +52,11 @@ func (c cursor) optional(frame []byte, id abi.Field, s string) cursor {
 
 // joined writes "a:b" without making that string.
 func (c cursor) joined(frame []byte, id abi.Field, a, b string) cursor {
-	c.add(frame, id, abi.TypeString, len(a)+1+len(b))
-	to := frame[c.at : c.at+len(a)+1+len(b)]
-	place(to[:len(a)], a)
-	to[len(a)] = ':'
-	place(to[len(a)+1:], b)
-	return cursor{c.entry + abi.EntrySize, c.ints, c.at + len(to)}
+	at := c.part(frame, id, c.at, a)
+	frame[at] = ':'
+	at = c.part(frame, id, at+1, b)
+	c.add(frame, id, abi.TypeString, at-c.at)
+	return cursor{c.entry + abi.EntrySize, c.ints, at}
 }
 
 // bytes writes a value that has its form already.
@@ -67,20 +85,13 @@ func (c cursor) bool(frame []byte, id abi.Field, v bool) cursor {
 }
 
 func (c cursor) list(frame []byte, id abi.Field, list []string) cursor {
-	size := putList(frame[c.at:], list)
-	c.add(frame, id, abi.TypeList, size)
-	return cursor{c.entry + abi.EntrySize, c.ints, c.at + size}
-}
-
-// putList writes the value of a list and returns its size.
-func putList(to []byte, list []string) int {
-	rest := to
+	at := c.at
 	for _, s := range list {
-		binary.LittleEndian.PutUint32(rest, uint32(len(s)))
-		place(rest[4:4+len(s)], s)
-		rest = rest[4+len(s):]
+		binary.LittleEndian.PutUint32(frame[at:], uint32(len(s)))
+		at = c.part(frame, id, at+4, s)
 	}
-	return len(to) - len(rest)
+	c.add(frame, id, abi.TypeList, at-c.at)
+	return cursor{c.entry + abi.EntrySize, c.ints, at}
 }
 
 func listSize(list []string) int {
@@ -89,26 +100,6 @@ func listSize(list []string) int {
 		n += len(s)
 	}
 	return n
-}
-
-// place copies a string to where it fits exactly. Names are short, and a call to copy one takes longer than copying it by its two
-// halves, which may overlap.
-func place(to []byte, s string) {
-	n := len(s)
-	switch {
-	case n > 16:
-		copy(to, s)
-	case n >= 8:
-		binary.LittleEndian.PutUint64(to, word64(s))
-		binary.LittleEndian.PutUint64(to[n-8:], word64(s[n-8:]))
-	case n >= 4:
-		binary.LittleEndian.PutUint32(to, word32(s))
-		binary.LittleEndian.PutUint32(to[n-4:], word32(s[n-4:]))
-	default:
-		for i := range n {
-			to[i] = s[i]
-		}
-	}
 }
 
 func word32(s string) uint32 {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"math/rand/v2"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -22,7 +23,8 @@ type query struct {
 	frame          []byte
 	text           string
 	args           json.RawMessage
-	tree           *tree // of args, shared by the chain
+	tree           *tree  // of args, shared by the chain
+	seat           uint32 // where an instance is looked for first
 	seed           int64
 	unix           int64
 	agent, channel string // what a scope is about
@@ -30,16 +32,18 @@ type query struct {
 }
 
 func routeQuery(f *RouteFacts, zone string) (q query) {
+	q.seat = rand.Uint32()
 	q.askRoute(f, zone, newRoster(f.Agents), nil)
 	return q
 }
 
 func toolQuery(f *ToolFacts, zone string) (q query) {
+	q.seat = rand.Uint32()
 	q.askTool(f, zone, nil)
 	return q
 }
 
-// askRoute makes a query that is empty one about a route.
+// askRoute makes a query that is empty but for its seat one about a route.
 func (q *query) askRoute(f *RouteFacts, zone string, agents *roster, room []byte) {
 	q.frame, q.kind, q.text, q.seed, q.unix = room, KindRoute, f.Message.Text, f.Seed, f.Now.Unix()
 	q.agent, q.channel = f.Candidate, f.Message.Channel
@@ -51,7 +55,7 @@ func (q *query) askRoute(f *RouteFacts, zone string, agents *roster, room []byte
 	}
 }
 
-// askTool makes a query that is empty one about a tool call.
+// askTool makes a query that is empty but for its seat one about a tool call.
 func (q *query) askTool(f *ToolFacts, zone string, room []byte) {
 	q.frame, q.kind, q.text, q.seed, q.unix = room, KindTool, f.Message.Text, f.Seed, f.Now.Unix()
 	q.args, q.tree, q.agent, q.channel = f.Args, &tree{}, f.Agent, f.Message.Channel
@@ -231,15 +235,12 @@ func mediaTypes(attachments []message.Attachment) []string {
 func (f *Facts) encodeTime(frame []byte, c cursor, zone string) cursor {
 	_, offset := f.Now.Zone()
 	unix := f.Now.Unix()
-	local := unix + int64(offset)
-	const day, epochWeekday = 86_400, int64(time.Thursday)
-	days := local / day
-	if local%day < 0 {
-		days--
-	}
+	const day, week = 86_400, 7 * 86_400
+	// Counted from a Sunday so long ago that nothing is negative.
+	local := uint64(unix + int64(offset) + int64(time.Thursday)*day + week<<30)
 	c = c.int(frame, abi.UnixTime, unix)
-	c = c.int(frame, abi.MinuteOfDay, (local-days*day)/60)
-	c = c.int(frame, abi.Weekday, ((days+epochWeekday)%7+7)%7)
+	c = c.int(frame, abi.MinuteOfDay, int64(local%day/60))
+	c = c.int(frame, abi.Weekday, int64(local%week/day))
 	return c.string(frame, abi.Zone, zone)
 }
 

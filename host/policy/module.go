@@ -123,11 +123,12 @@ func (m *Module) alone() *Set {
 
 // ask makes one decision on an instance of the pool.
 func (m *Module) ask(ctx context.Context, q *query, r *Record, v *verdict) {
-	i, err := m.acquire(ctx, m.pure)
+	i, err := m.acquire(ctx, q.seat, m.pure)
 	if err != nil {
 		v.err = err
 		return
 	}
+	q.seat = i.slot.seat
 	i.decide(ctx, q, r, v)
 	if !m.pure && v.err == nil && m.image != nil && i.sampleDue() {
 		m.sample(ctx, i, q, v)
@@ -137,9 +138,9 @@ func (m *Module) ask(ctx context.Context, q *query, r *Record, v *verdict) {
 
 // acquire takes an instance that is fit for a decision: in its first state if that is asked for, or due. One that cannot be put
 // back is replaced.
-func (m *Module) acquire(ctx context.Context, first bool) (*instance, *Error) {
+func (m *Module) acquire(ctx context.Context, seat uint32, first bool) (*instance, *Error) {
 	for range m.pool.most + 1 {
-		i, err := m.pool.get(ctx)
+		i, err := m.pool.get(ctx, seat)
 		if err != nil {
 			return nil, err
 		}

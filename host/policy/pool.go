@@ -2,7 +2,7 @@ package policy
 
 import (
 	"context"
-	"math/rand/v2"
+	"math/bits"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -12,7 +12,7 @@ import (
 // pool keeps the idle instances of one module. The usual way in and out is one atomic swap in a slot that other workers
 // seldom touch; a lock is taken only to make an instance or to wait for one.
 type pool struct {
-	slots   []poolSlot
+	slots   []poolSlot // a power of two
 	waiting atomic.Int32
 	make    func() (*instance, error)
 
@@ -27,8 +27,9 @@ type pool struct {
 // poolSlot is where one instance lies while it is idle. It has a cache line of its own.
 type poolSlot struct {
 	idle  atomic.Pointer[instance]
+	seat  uint32
 	owned bool // guarded by the pool's lock
-	_     [55]byte
+	_     [51]byte
 }
 
 // patience bounds the wait for an instance when all are in use. Decisions are bounded, so this is not reached by waiting for one.
@@ -36,28 +37,28 @@ const patience = 2 * time.Second
 
 func newPool(create func() (*instance, error)) *pool {
 	most := max(4, 2*runtime.GOMAXPROCS(0))
-	return &pool{slots: make([]poolSlot, most), make: create, most: most, all: map[*instance]struct{}{}}
+	p := &pool{slots: make([]poolSlot, 1<<bits.Len(uint(most-1))), make: create, most: most, all: map[*instance]struct{}{}}
+	for k := range p.slots {
+		p.slots[k].seat = uint32(k)
+	}
+	return p
 }
 
-func (p *pool) get(ctx context.Context) (*instance, *Error) {
-	if i := p.take(); i != nil {
+// get looks for an instance from a seat on. Workers begin at random, or where they found one the last time, so that they seldom meet.
+func (p *pool) get(ctx context.Context, seat uint32) (*instance, *Error) {
+	if i := p.take(seat); i != nil {
 		return i, nil
 	}
 	return p.makeOrWait(ctx)
 }
 
-func (p *pool) take() *instance {
-	// Workers begin at random, so that they seldom meet at a slot.
-	n := len(p.slots)
-	for k, at := 0, int(rand.Uint32()>>1)%n; k < n; k++ {
-		s := &p.slots[at]
+func (p *pool) take(seat uint32) *instance {
+	for k := range p.slots {
+		s := &p.slots[(seat+uint32(k))&uint32(len(p.slots)-1)]
 		if s.idle.Load() != nil {
 			if i := s.idle.Swap(nil); i != nil {
 				return i
 			}
-		}
-		if at++; at == n {
-			at = 0
 		}
 	}
 	return nil
@@ -72,7 +73,7 @@ func (p *pool) makeOrWait(ctx context.Context) (*instance, *Error) {
 	}
 	// Announced before the last look, so that who puts an instance back either sees the waiter or is seen here.
 	p.waiting.Add(1)
-	if i := p.take(); i != nil {
+	if i := p.take(0); i != nil {
 		p.waiting.Add(-1)
 		p.mu.Unlock()
 		return i, nil
@@ -153,7 +154,7 @@ func (p *pool) handOver() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.waiters) > 0 {
-		i := p.take()
+		i := p.take(0)
 		if i == nil {
 			return
 		}
@@ -198,7 +199,7 @@ func (p *pool) wakeToMake() {
 // close closes all instances. None is in use.
 func (p *pool) close() {
 	for {
-		i := p.take()
+		i := p.take(0)
 		if i == nil {
 			return
 		}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,7 +19,7 @@ func TestPoolSharesFewInstancesAmongMany(t *testing.T) {
 	for range 32 {
 		workers.Go(func() {
 			for range 300 {
-				i, err := m.pool.get(context.Background())
+				i, err := m.pool.get(context.Background(), rand.Uint32())
 				if err != nil {
 					t.Error(err)
 					return
@@ -44,7 +45,7 @@ func TestPoolReplacesWhatIsDiscarded(t *testing.T) {
 	for range 16 {
 		workers.Go(func() {
 			for k := range 100 {
-				i, err := p.get(context.Background())
+				i, err := p.get(context.Background(), 0)
 				switch {
 				case err != nil:
 					t.Error(err)
@@ -68,7 +69,7 @@ func TestWaitForAnInstanceEndsWithTheCaller(t *testing.T) {
 	e := engine(t, tool("p", write(t, version(1, 1))))
 	p := e.slots[0].module.pool
 	p.most = 1
-	i, err := p.get(t.Context())
+	i, err := p.get(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

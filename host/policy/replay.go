@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 
 	"github.com/flynnhost/flynn/host/policy/opa"
@@ -142,7 +143,7 @@ func (l lack) asked(calls []HostCall) string {
 // askFirstState is ask, after a reset whatever the isolation.
 func (l *link) askFirstState(ctx context.Context, q *query, r *Record, v *verdict) {
 	l.describe(q, r)
-	i, err := l.module.acquire(ctx, true)
+	i, err := l.module.acquire(ctx, rand.Uint32(), true)
 	if err != nil {
 		v.err = err
 		return

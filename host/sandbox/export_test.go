@@ -18,7 +18,7 @@ func (c *Config) SetInspectEvery(d time.Duration) { c.inspect = d }
 
 // ProvideVolume lets tests ask for a volume as launches do.
 func (m *Manager) ProvideVolume(ctx context.Context, session, name, image string, uid, gid int) (string, error) {
-	if !volumeNames.MatchString(name) {
+	if !volumeNames().MatchString(name) {
 		return "", badVolumeName(name)
 	}
 	return m.volumes.provide(ctx, volume{name: name, session: session}, image, owner{uid, gid})

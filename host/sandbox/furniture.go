@@ -47,7 +47,7 @@ func (s Spec) validateMounts() error {
 		targets = append(targets, v.Target)
 	}
 	for _, v := range s.Volumes {
-		if !volumeNames.MatchString(v.Name) {
+		if !volumeNames().MatchString(v.Name) {
 			return badVolumeName(v.Name)
 		}
 		targets = append(targets, v.Target)

@@ -65,7 +65,7 @@ func (v volume) labels(instance string) map[string]string {
 }
 
 // volumeNames is what the configuration may call a volume.
-var volumeNames = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}$`)
+var volumeNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}$`) })
 
 func badVolumeName(name string) error {
 	return fmt.Errorf("sandbox: bad name %q of a volume: use letters, digits, - and _, with a letter or digit first", name)

@@ -98,6 +98,8 @@ type Earlier interface {
 	// LastPrivate returns the private conversation in which a sender was answered last, by his own channel, or ErrNotFound. It
 	// looks through his latest turns.
 	LastPrivate(ctx context.Context, channel, sender string) (message.Conversation, error)
+	// Senders are all who were ever answered, by their keys, sorted.
+	Senders(ctx context.Context) ([]string, error)
 }
 
 // TurnState is the life of a turn.

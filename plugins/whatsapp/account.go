@@ -3,46 +3,44 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
+	"time"
 
+	"go.mau.fi/libsignal/logger"
 	"go.mau.fi/whatsmeow"
 	"go.mau.fi/whatsmeow/proto/waE2E"
 	"go.mau.fi/whatsmeow/store"
 	"go.mau.fi/whatsmeow/store/sqlstore"
 	"go.mau.fi/whatsmeow/types"
+	"go.mau.fi/whatsmeow/types/events"
 	waLog "go.mau.fi/whatsmeow/util/log"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
-// account is what is used of the library: one device of a phone. Close ends the connection.
-type account interface {
-	// Own are the two names of the account, by number and by hidden id; empty while no phone is linked.
-	Own() (number, hidden types.JID)
-	// Handle is given every event, one after another; when it answers false to a message, WhatsApp is not acked and sends it again.
-	Handle(func(event any) bool)
-	Connect(ctx context.Context) error
-	Send(ctx context.Context, to types.JID, m *waE2E.Message, id string) error
-	Upload(ctx context.Context, body *os.File, kind whatsmeow.MediaType) (whatsmeow.UploadResponse, error)
-	Download(ctx context.Context, m whatsmeow.DownloadableMessage, to *os.File) error
-	// Seen marks a message as read, and shows that Flynn is typing or no longer.
-	Seen(ctx context.Context, m ref, typing bool) error
-	Close()
-}
+const (
+	sessionFile = "session.db"
+	goodbye     = 2 * time.Second
+)
 
-const sessionFile = "session.db"
-
-// device is the account of the library, with its session in a database of the state folder.
+// device is what is used of the library: one device of a phone, with its session in a database of the state folder.
 type device struct {
 	client *whatsmeow.Client
 	store  *sqlstore.Container
+	cancel context.CancelFunc // ends the connection and every try to get one back
+
+	mu             sync.Mutex
+	number, hidden types.JID          // as the library changes its own without a lock
+	byHidden       map[types.JID]bool // groups whose members go by their hidden ids, as far as asked for
 }
 
 // openDevice opens the session, or makes the one of a device that is not linked yet.
-func openDevice(ctx context.Context, dir, name string, log *slog.Logger) (account, error) {
+func openDevice(ctx context.Context, dir, name string, log *slog.Logger) (*device, error) {
 	path := filepath.Join(dir, sessionFile)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) // it holds the keys of the account
 	if err != nil {
@@ -68,54 +66,126 @@ func openDevice(ctx context.Context, dir, name string, log *slog.Logger) (accoun
 	client := whatsmeow.NewClient(first, quiet{log})
 	client.SynchronousAck, client.EnableDecryptedEventBuffer = true, true // acked after the host, and readable again if not
 	client.ManualHistorySyncDownload = true                               // the past is nobody's question
-	return &device{client, container}, nil
+	d := &device{client: client, store: container, cancel: func() {}, byHidden: map[types.JID]bool{}}
+	d.belong(first.GetJID(), first.GetLID())
+	return d, nil
 }
 
-// Own implements account.
+// Own are the two names of the account, by number and by hidden id; empty while no phone is linked.
 func (d *device) Own() (number, hidden types.JID) {
-	if d.client.Store.ID == nil {
-		return number, hidden
-	}
-	return d.client.Store.ID.ToNonAD(), d.client.Store.LID.ToNonAD()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.number, d.hidden
 }
 
-// Handle implements account.
-func (d *device) Handle(f func(any) bool) { d.client.AddEventHandlerWithSuccessStatus(f) }
+func (d *device) belong(number, hidden types.JID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.number, d.hidden = number.ToNonAD(), hidden.ToNonAD()
+}
 
-// Connect implements account.
-func (d *device) Connect(ctx context.Context) error { return d.client.ConnectContext(ctx) }
+// Handle is given every event, one after another; when it answers false to a message, WhatsApp is not acked and sends it again.
+func (d *device) Handle(f func(event any) bool) {
+	d.client.AddEventHandlerWithSuccessStatus(func(event any) bool {
+		switch e := event.(type) {
+		case *events.PairSuccess:
+			d.belong(e.ID, e.LID)
+		case *events.Connected:
+			if _, hidden := d.Own(); hidden.IsEmpty() { // the session is older than these ids
+				d.belong(d.client.Store.GetJID(), d.client.Store.GetLID())
+			}
+		}
+		return f(event)
+	})
+}
 
-// Send implements account.
+// Connect begins the connection, which lives until Close, whatever becomes of ctx later.
+func (d *device) Connect(ctx context.Context) error {
+	var life context.Context
+	life, d.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	defer context.AfterFunc(ctx, d.cancel)()
+	return d.client.ConnectContext(life)
+}
+
+// Send sends a message and waits until the server has it.
 func (d *device) Send(ctx context.Context, to types.JID, m *waE2E.Message, id string) error {
 	_, err := d.client.SendMessage(ctx, to, m, whatsmeow.SendRequestExtra{ID: id})
 	return err
 }
 
-// Upload implements account. The file is encrypted in place.
+// Upload puts a medium where media are. The file is encrypted in place.
 func (d *device) Upload(ctx context.Context, body *os.File, kind whatsmeow.MediaType) (whatsmeow.UploadResponse, error) {
 	return d.client.UploadReader(ctx, body, body, kind)
 }
 
-// Download implements account.
+// Download gets a medium and decrypts it.
 func (d *device) Download(ctx context.Context, m whatsmeow.DownloadableMessage, to *os.File) error {
 	return d.client.DownloadToFile(ctx, m, to)
 }
 
-// Seen implements account.
+// Seen marks a message as read, and shows that Flynn is typing or no longer.
 func (d *device) Seen(ctx context.Context, m ref, typing bool) error {
 	if !typing {
 		return d.client.SendChatPresence(ctx, m.chat, types.ChatPresencePaused, types.ChatPresenceMediaText)
 	}
-	if err := d.client.MarkRead(ctx, []types.MessageID{m.id}, m.at, m.chat, m.sender); err != nil {
+	if err := d.client.MarkRead(ctx, []types.MessageID{m.id}, m.at, m.chat, d.NameIn(ctx, m.chat, m.sender)); err != nil {
 		return err
 	}
 	return d.client.SendChatPresence(ctx, m.chat, types.ChatPresenceComposing, types.ChatPresenceMediaText)
 }
 
-// Close implements account.
+// NameIn is how a message in a chat names a person. In most groups that is the hidden id, and WhatsApp drops without a word what names a
+// member by the number.
+func (d *device) NameIn(ctx context.Context, chat, person types.JID) types.JID {
+	if chat.Server != types.GroupServer || person.Server != types.DefaultUserServer || !d.goesByHidden(ctx, chat) {
+		return person
+	}
+	if number, hidden := d.Own(); person == number && !hidden.IsEmpty() {
+		return hidden
+	}
+	if hidden, err := d.client.Store.LIDs.GetLIDForPN(ctx, person); err == nil && !hidden.IsEmpty() {
+		return hidden
+	}
+	return person
+}
+
+func (d *device) goesByHidden(ctx context.Context, group types.JID) bool {
+	d.mu.Lock()
+	hidden, known := d.byHidden[group]
+	d.mu.Unlock()
+	if known {
+		return hidden
+	}
+	info, err := d.client.GetGroupInfo(ctx, group)
+	if err != nil {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.byHidden) >= maxLast {
+		clear(d.byHidden)
+	}
+	d.byHidden[group] = info.AddressingMode == types.AddressingModeLID
+	return d.byHidden[group]
+}
+
+// Forget removes the session, so that the next device is a new one. The library does the same when the phone has removed this one, but
+// may be closed before it is done.
+func (d *device) Forget(ctx context.Context) error {
+	list, err := d.store.GetAllDevices(ctx)
+	for _, old := range list {
+		err = errors.Join(err, d.store.DeleteDevice(ctx, old))
+	}
+	return err
+}
+
+// Close ends the connection. A dial that does not come to an end holds it up for no longer than goodbye.
 func (d *device) Close() {
 	d.client.RemoveEventHandlers()
+	patience := time.AfterFunc(goodbye, d.cancel)
 	d.client.Disconnect()
+	patience.Stop()
+	d.cancel()
 	_ = d.store.Close()
 }
 
@@ -136,3 +206,18 @@ func (q quiet) Debugf(string, ...any) {}
 
 // Sub implements waLog.Logger.
 func (q quiet) Sub(module string) waLog.Logger { return quiet{q.log.With("part", module)} }
+
+// silence keeps the encryption from writing to the standard output, which it does by itself. The library says what matters of it.
+func silence() {
+	var l logger.Loggable = silent{}
+	logger.Setup(&l)
+}
+
+// silent implements logger.Loggable.
+type silent struct{}
+
+func (silent) Debug(_, _ string)   {}
+func (silent) Info(_, _ string)    {}
+func (silent) Warning(_, _ string) {}
+func (silent) Error(_, _ string)   {}
+func (silent) Configure(string)    {}

@@ -20,22 +20,24 @@ type linked struct {
 	settings settings
 	log      *slog.Logger
 	dir      string
-	open     func(ctx context.Context) (account, error)
+	open     func(ctx context.Context) (*device, error)
+	login    time.Duration // that a device may take from being linked to its first login
 	choices  *choices
 	receipts *statuses
 	parts    *parts
 
-	mu      sync.Mutex
-	account account        // nil between connections
-	ready   bool           // connected and linked
-	last    map[string]ref // latest message of each conversation, for the typing indicator
+	mu     sync.Mutex
+	device *device        // nil between connections
+	ready  bool           // connected and linked
+	last   map[string]ref // latest message of each conversation, for the typing indicator
 }
 
 func newLinked(s settings, c channel.Config) *linked {
 	l := &linked{
 		settings: s, log: c.Log, dir: c.StateDir, choices: newChoices(), receipts: newStatuses(), parts: newParts(), last: map[string]ref{},
+		login: firstLogin,
 	}
-	l.open = func(ctx context.Context) (account, error) { return openDevice(ctx, l.dir, s.DeviceName, l.log) }
+	l.open = func(ctx context.Context) (*device, error) { return openDevice(ctx, l.dir, s.DeviceName, l.log) }
 	return l
 }
 
@@ -72,68 +74,75 @@ func (l *linked) Run(ctx context.Context, in channel.Inbox) error {
 func (l *linked) session(ctx context.Context, in channel.Inbox) ending {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a, err := l.open(ctx)
+	d, err := l.open(ctx)
 	if err != nil {
 		return ending{channel.StateDegraded, err.Error(), 0}
 	}
-	defer a.Close()
-	s := &session{linked: l, account: a, in: in, ctx: ctx, codes: make(chan []string, 4), ended: make(chan ending, 1)}
-	l.use(a, false)
+	defer d.Close()
+	s := &session{linked: l, device: d, in: in, ctx: ctx, codes: make(chan []string, 4), ended: make(chan ending, 1)}
+	l.use(d, false)
 	defer l.use(nil, false)
 	defer cancel() // before Close: a message that waits for the host must not hold it up
-	a.Handle(s.handle)
+	d.Handle(s.handle)
 	in.Status(channel.StateConnecting, "connecting to WhatsApp")
-	if err := a.Connect(ctx); err != nil {
+	if err := d.Connect(ctx); err != nil {
 		return ending{channel.StateDegraded, fmt.Sprintf("connect: %v", err), 0}
 	}
 	return s.wait()
 }
 
-func (l *linked) use(a account, ready bool) {
+func (l *linked) use(d *device, ready bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.account, l.ready = a, ready
+	l.device, l.ready = d, ready
 }
 
-// current returns the account when something can be sent over it.
-func (l *linked) current() (account, error) {
+// current returns the device when something can be sent over it.
+func (l *linked) current() (*device, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.account == nil || !l.ready {
+	if l.device == nil || !l.ready {
 		return nil, errNotReady
 	}
-	return l.account, nil
+	return l.device, nil
 }
 
 var errNotReady = errors.New("WhatsApp is not connected")
 
-// session is one account while it is open.
+// session is one device while it is open.
 type session struct {
 	*linked
-	account account
-	in      channel.Inbox
-	ctx     context.Context // of the session
-	codes   chan []string   // to be shown one after another; none: no longer
-	ended   chan ending
+	device *device
+	in     channel.Inbox
+	ctx    context.Context // of the session
+	codes  chan []string   // to be shown one after another; none: the phone has taken one
+	ended  chan ending
 }
 
 const (
-	firstCode = time.Minute // as WhatsApp's own client shows them
-	nextCode  = 20 * time.Second
-	scanText  = "scan this code with WhatsApp on the phone: Settings, Linked devices, Link a device"
+	firstCode  = time.Minute // as WhatsApp's own client shows them
+	nextCode   = 20 * time.Second
+	firstLogin = 2 * time.Minute
+	scanText   = "scan this code with WhatsApp on the phone: Settings, Linked devices, Link a device"
 )
 
-// wait shows codes until the session is over.
+// wait shows codes until the session is over. The library does not come back by itself when the connection ends right after linking.
 func (s *session) wait() ending {
 	var codes []string
-	var next <-chan time.Time
+	var next, late <-chan time.Time
 	for {
 		select {
 		case codes = <-s.codes:
 			next = nil
-			if len(codes) > 0 {
-				s.in.LoginCode(codes[0], scanText)
-				codes, next = codes[1:], time.After(firstCode)
+			if len(codes) == 0 {
+				late = time.After(s.login)
+				continue
+			}
+			s.in.LoginCode(codes[0], scanText)
+			codes, next = codes[1:], time.After(firstCode)
+		case <-late:
+			if _, err := s.current(); err != nil {
+				return ending{channel.StateConnecting, "linked; logging in once more", 0}
 			}
 		case <-next:
 			next = nil
@@ -181,7 +190,6 @@ func (s *session) handle(event any) bool {
 
 // connection follows what happens to the connection.
 func (s *session) connection(event any) {
-	number, _ := s.account.Own()
 	switch e := event.(type) {
 	case *events.QR:
 		s.show(e.Codes)
@@ -193,16 +201,20 @@ func (s *session) connection(event any) {
 	case *events.PairError:
 		s.end(channel.StateAuthRequired, fmt.Sprintf("the phone could not be linked: %v", e.Error), 0)
 	case *events.Connected:
-		s.use(s.account, true)
+		number, _ := s.device.Own()
+		s.use(s.device, true)
 		s.in.Status(channel.StateReady, "linked to "+number.User)
 	case *events.Disconnected:
-		s.use(s.account, false)
-		if number.IsEmpty() {
+		s.use(s.device, false)
+		if number, _ := s.device.Own(); number.IsEmpty() {
 			s.end(channel.StateAuthRequired, "nobody has scanned the code", 0)
 			return
 		}
 		s.in.Status(channel.StateConnecting, "reconnecting to WhatsApp")
 	case *events.LoggedOut:
+		if err := s.device.Forget(s.ctx); err != nil {
+			s.log.Error("forget the session that the phone has ended", "error", err)
+		}
 		s.end(channel.StateAuthRequired, "the phone has removed this device; a new code follows", 0)
 	case *events.StreamReplaced:
 		s.end(channel.StateDegraded, "another program uses the same session", time.Minute)
@@ -219,7 +231,7 @@ func (s *session) connection(event any) {
 
 // receive hands a message to the host. WhatsApp is acked when the host has it.
 func (s *session) receive(m *events.Message) bool {
-	number, hidden := s.account.Own()
+	number, hidden := s.device.Own()
 	e, r, ok := eventOf(m, number, hidden, s.settings.groups())
 	if !ok {
 		return true

@@ -136,7 +136,7 @@ func (l *linked) Fetch(ctx context.Context, handle string) (channel.Media, error
 	if err != nil {
 		return channel.Media{}, err
 	}
-	a, err := l.current()
+	d, err := l.current()
 	if err != nil {
 		return channel.Media{}, err
 	}
@@ -150,7 +150,7 @@ func (l *linked) Fetch(ctx context.Context, handle string) (channel.Media, error
 	}
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()
-	if err := a.Download(ctx, k, f.File); err != nil {
+	if err := d.Download(ctx, k, f.File); err != nil {
 		f.Close()
 		return channel.Media{}, fmt.Errorf("fetch the medium: %w", err)
 	}
@@ -190,7 +190,7 @@ func (l *linked) scratch() (scratchFile, error) {
 
 // Upload implements line.
 func (l *linked) Upload(ctx context.Context, m channel.Media) (string, error) {
-	a, err := l.current()
+	d, err := l.current()
 	if err != nil {
 		return "", err
 	}
@@ -212,7 +212,7 @@ func (l *linked) Upload(ctx context.Context, m channel.Media) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()
 	kind := mediaKind(m.Type)
-	u, err := a.Upload(ctx, f.File, mediaOf(kind))
+	u, err := d.Upload(ctx, f.File, mediaOf(kind))
 	if err != nil {
 		return "", fmt.Errorf("upload: %w", err)
 	}

@@ -40,19 +40,19 @@ func (l *linked) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 	if !ok {
 		return channel.Sent{Outcome: channel.OutcomeRefused}, fmt.Errorf("%q is nobody on WhatsApp", s.Conversation.ID)
 	}
-	a, err := l.current()
+	d, err := l.current()
 	if err != nil {
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: soon}, err
 	}
-	list, err := messages(s)
+	list, err := messages(s, quote(ctx, d, s))
 	if err != nil {
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: permanent}, err
 	}
-	number, _ := a.Own()
+	number, _ := d.Own()
 	done := l.parts.sent(s.Key)
 	for i := len(done); i < len(list); i++ {
 		id := idOf(partKey(s.Key, i))
-		if err := sendOne(ctx, a, to, list[i], id); err != nil {
+		if err := sendOne(ctx, d, to, list[i], id); err != nil {
 			return outcomeOf(err)
 		}
 		done = append(done, ref{chat: to, id: id, sender: number}.String())
@@ -65,10 +65,10 @@ func (l *linked) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 	return channel.Sent{Outcome: channel.OutcomeSent, MessageIDs: done}, nil
 }
 
-func sendOne(ctx context.Context, a account, to types.JID, m *waE2E.Message, id string) error {
+func sendOne(ctx context.Context, d *device, to types.JID, m *waE2E.Message, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	return a.Send(ctx, to, m, id)
+	return d.Send(ctx, to, m, id)
 }
 
 // outcomeOf tells what an error of the library means: what never reached the server was not sent, what the server refused neither.
@@ -83,7 +83,7 @@ func outcomeOf(err error) (channel.Sent, error) {
 }
 
 // messages are what a send becomes. Buttons are written out: WhatsApp shows those of linked devices to nobody.
-func messages(s channel.Send) ([]*waE2E.Message, error) {
+func messages(s channel.Send, quoted *waE2E.ContextInfo) ([]*waE2E.Message, error) {
 	text := s.Text
 	if s.Markdown {
 		text = markdown.Render(text, markdown.WhatsApp)
@@ -101,7 +101,7 @@ func messages(s channel.Send) ([]*waE2E.Message, error) {
 		text = ""
 	}
 	if strings.TrimSpace(text) != "" {
-		list = append([]*waE2E.Message{{ExtendedTextMessage: &waE2E.ExtendedTextMessage{Text: proto.String(text), ContextInfo: quote(s)}}}, list...)
+		list = append([]*waE2E.Message{{ExtendedTextMessage: &waE2E.ExtendedTextMessage{Text: proto.String(text), ContextInfo: quoted}}}, list...)
 	}
 	if len(list) == 0 {
 		return nil, errors.New("there is nothing to send")
@@ -125,13 +125,16 @@ func caption(m *waE2E.Message, text string) bool {
 }
 
 // quote names the message that is answered, in groups; between two it is plain.
-func quote(s channel.Send) *waE2E.ContextInfo {
+func quote(ctx context.Context, d *device, s channel.Send) *waE2E.ContextInfo {
 	r, ok := parseRef(s.ReplyTo)
 	if !ok || r.chat.Server != types.GroupServer {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	return &waE2E.ContextInfo{
-		StanzaID: proto.String(r.id), Participant: proto.String(r.sender.String()), QuotedMessage: &waE2E.Message{Conversation: proto.String("")},
+		StanzaID: proto.String(r.id), Participant: proto.String(d.NameIn(ctx, r.chat, r.sender).String()),
+		QuotedMessage: &waE2E.Message{Conversation: proto.String("")},
 	}
 }
 
@@ -143,8 +146,8 @@ func (l *linked) Reconcile(ctx context.Context, r channel.Reconcile) (channel.Se
 	}
 	sent := channel.Sent{Outcome: channel.OutcomeSent}
 	if to, ok := jidOf(r.Conversation.ID); ok {
-		if a, err := l.current(); err == nil {
-			number, _ := a.Own()
+		if d, err := l.current(); err == nil {
+			number, _ := d.Own()
 			sent.MessageIDs = []string{ref{chat: to, id: id, sender: number}.String()}
 		}
 	}
@@ -157,11 +160,11 @@ func (l *linked) React(ctx context.Context, r channel.Reaction) error {
 	if !ok {
 		return status.Errorf(codes.InvalidArgument, "%q is no message of WhatsApp", r.MessageID)
 	}
-	a, err := l.current()
+	d, err := l.current()
 	if err != nil {
 		return err
 	}
-	number, _ := a.Own()
+	number, _ := d.Own()
 	emoji := r.Reaction
 	if r.Remove {
 		emoji = ""
@@ -170,12 +173,14 @@ func (l *linked) React(ctx context.Context, r channel.Reaction) error {
 		RemoteJID: proto.String(target.chat.String()), FromMe: proto.Bool(target.sender == number), ID: proto.String(target.id),
 	}
 	if target.chat.Server == types.GroupServer && target.sender != number {
-		key.Participant = proto.String(target.sender.String())
+		named, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		key.Participant = proto.String(d.NameIn(named, target.chat, target.sender).String())
 	}
 	m := &waE2E.Message{ReactionMessage: &waE2E.ReactionMessage{
 		Key: key, Text: proto.String(emoji), SenderTimestampMS: proto.Int64(time.Now().UnixMilli()),
 	}}
-	return sendOne(ctx, a, target.chat, m, idOf(fmt.Sprintf("reaction %s %s %d", r.MessageID, emoji, time.Now().UnixNano())))
+	return sendOne(ctx, d, target.chat, m, idOf(fmt.Sprintf("reaction %s %s %d", r.MessageID, emoji, time.Now().UnixNano())))
 }
 
 // Typing implements line. It also marks the latest message as read.
@@ -186,11 +191,11 @@ func (l *linked) Typing(ctx context.Context, t channel.Typing) error {
 	if !ok || !l.settings.receipts() {
 		return nil
 	}
-	a, err := l.current()
+	d, err := l.current()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return a.Seen(ctx, r, t.On)
+	return d.Seen(ctx, r, t.On)
 }

@@ -8,4 +8,7 @@ package main
 
 import "github.com/flynnhost/flynn/sdk/channel"
 
-func main() { channel.Main(&plugin{}) }
+func main() {
+	silence()
+	channel.Main(&plugin{})
+}

@@ -3,6 +3,7 @@ package markdown
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // container is a quote or a list item that a line lies in.
@@ -102,7 +103,9 @@ func (l *sourceLine) open(source string) {
 	}
 }
 
-var delimiterRow = regexp.MustCompile(`^ {0,3}\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$`)
+var delimiterRow = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^ {0,3}\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$`)
+})
 
 // row finds out whether the line is a row of a table.
 func (l *sourceLine) row(source string, before []sourceLine) {
@@ -115,7 +118,7 @@ func (l *sourceLine) row(source string, before []sourceLine) {
 	}
 	head, rule := before[n-2], before[n-1]
 	if len(head.stack) == len(rule.stack) && strings.Contains(source[head.content():head.end], "|") &&
-		strings.Contains(source[rule.content():rule.end], "-") && delimiterRow.MatchString(source[rule.content():rule.end]) {
+		strings.Contains(source[rule.content():rule.end], "-") && delimiterRow().MatchString(source[rule.content():rule.end]) {
 		l.table = n - 2
 	}
 }
@@ -153,14 +156,16 @@ func indentation(text string, columns int) (int, bool) {
 }
 
 var (
-	itemStart = regexp.MustCompile(`^ {0,3}([-+*]|[0-9]{1,9}[.)])( +|\t|$)`)
-	ruler     = regexp.MustCompile(`^ {0,3}((\*[ \t]*){3,}|(-[ \t]*){3,}|(_[ \t]*){3,})$`)
+	itemStart = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ {0,3}([-+*]|[0-9]{1,9}[.)])( +|\t|$)`) })
+	ruler     = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^ {0,3}((\*[ \t]*){3,}|(-[ \t]*){3,}|(_[ \t]*){3,})$`)
+	})
 )
 
 // itemMark returns the columns of a list item's mark and the space behind it.
 func itemMark(text string) (int, bool) {
-	m := itemStart.FindStringSubmatch(text)
-	if m == nil || ruler.MatchString(text) {
+	m := itemStart().FindStringSubmatch(text)
+	if m == nil || ruler().MatchString(text) {
 		return 0, false
 	}
 	if n := len(m[2]); n > 4 || len(m[0]) == len(text) {

@@ -3,6 +3,7 @@ package markdown
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // piece writes the source from a to b as Markdown of its own.
@@ -118,14 +119,16 @@ func (s *splitter) continues(i int) bool {
 	return before.fence == nil && strings.TrimSpace(text) != "" && !strings.HasPrefix(text, "    ")
 }
 
-var blockStart = regexp.MustCompile(`^(#{1,6}(?:\s|$)|[-+*](?:\s|$)|>|` + "```|~~~" + `|=+\s*$|-+\s*$)`)
+var blockStart = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(#{1,6}(?:\s|$)|[-+*](?:\s|$)|>|` + "```|~~~" + `|=+\s*$|-+\s*$)`)
+})
 
-var numberStart = regexp.MustCompile(`^([0-9]{1,9})([.)](?:\s|$))`)
+var numberStart = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]{1,9})([.)](?:\s|$))`) })
 
 // harmless keeps text that has come to the beginning of a line from being read as the beginning of a block.
 func harmless(text string) string {
-	if blockStart.MatchString(text) {
+	if blockStart().MatchString(text) {
 		return `\` + text
 	}
-	return numberStart.ReplaceAllString(text, `$1\$2`)
+	return numberStart().ReplaceAllString(text, `$1\$2`)
 }

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
@@ -170,14 +171,14 @@ func (s *splitter) keepCode(a, at, i int, fits func(int) bool) int {
 	return at
 }
 
-var sentenceEnd = regexp.MustCompile(`[.!?…:;。！？]["')\]*_~]*\s`)
+var sentenceEnd = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[.!?…:;。！？]["')\]*_~]*\s`) })
 
 // sentence returns the end of the last sentence or word, or 0. Links and code are kept whole if possible.
 func (s *splitter) sentence(a, far int) int {
 	from := max(a, s.whole(far-1024))
 	text := s.source[from:far]
 	word := 0
-	ends := sentenceEnd.FindAllStringIndex(text, -1)
+	ends := sentenceEnd().FindAllStringIndex(text, -1)
 	for i := len(ends) - 1; i >= 0; i-- {
 		if at := from + ends[i][1]; at-a >= (far-a)/3 && s.open(at) {
 			return at

@@ -8,7 +8,8 @@
 // The header Idempotency-Key makes a request that comes again the same one, which is answered once.
 //
 // Agents bring their own tools, model and settings: tools of the request are refused, sampling settings are ignored. Images come in the
-// request itself, as data: URLs, and are files of the message like those of a channel.
+// request itself, as data: URLs, and are files of the message like those of a channel: those of the question all, or the request is refused;
+// of those before it the latest, as many as [media] max_files leaves room for.
 package openai
 
 import (
@@ -83,9 +84,10 @@ func (h *Handler) complete(w http.ResponseWriter, r *http.Request, client string
 	if s := r.Header.Get("X-Flynn-Session"); s != "" {
 		q.Session = s
 	}
-	q.Text, err = req.text(q.Session != "")
+	var left int
+	q.Files, left, err = req.images(q.Session != "", h.desk.MaxFiles())
 	if err == nil {
-		q.Files, err = req.images(q.Session != "")
+		q.Text, err = req.text(q.Session != "", left)
 	}
 	if err != nil {
 		refuse(w, err)
@@ -187,7 +189,8 @@ func refuse(w http.ResponseWriter, err error) {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		writeError(w, http.StatusRequestEntityTooLarge, "invalid_request_error", "request_too_large", err.Error())
+		writeError(w, http.StatusRequestEntityTooLarge, "invalid_request_error", "request_too_large", fmt.Sprintf("the request has more than %d bytes: "+
+			"send fewer or smaller images, or name a session in the field user and leave out what was said before", large.Limit))
 	case errors.Is(err, door.ErrInvalid):
 		writeError(w, http.StatusBadRequest, "invalid_request_error", "invalid_request", err.Error())
 	default:

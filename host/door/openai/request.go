@@ -119,14 +119,17 @@ func decode(body io.Reader) (request, error) {
 }
 
 // text is what the agent is told: what is new, after what was said before it where the agent does not remember that itself. All of it is
-// the program's word. None of it is the agent's system prompt, whatever role it has.
-func (r request) text(remembered bool) (string, error) {
+// the program's word. None of it is the agent's system prompt, whatever role it has. left is how many images of before are not shown.
+func (r request) text(remembered bool, left int) (string, error) {
 	first := r.unanswered()
 	var b strings.Builder
 	if !remembered && first > 0 {
 		b.WriteString("What was said before:\n\n")
 		for _, m := range r.Messages[:first] {
 			fmt.Fprintf(&b, "%s: %s\n", m.Role, indented(m.Content))
+		}
+		if left > 0 {
+			fmt.Fprintf(&b, "(%d earlier images are not shown.)\n", left)
 		}
 		b.WriteString("\nThe question:\n\n")
 	}
@@ -151,23 +154,32 @@ func (r request) unanswered() int {
 	return first
 }
 
-// images are those of the messages whose texts text has, in their order.
-func (r request) images(remembered bool) ([]door.File, error) {
-	first := 0
-	if remembered {
-		first = r.unanswered()
+// images are those that the agent is shown, in their order: all of the question's own and, where the agent does not remember them itself, the
+// latest of those before it, as far as there is room for most. left counts those that are not shown.
+func (r request) images(remembered bool, most int) (shown []door.File, left int, err error) {
+	first := r.unanswered()
+	var before []door.File
+	for i, m := range r.Messages {
+		if i < first && !remembered {
+			before = append(before, m.Content.images...)
+		} else if i >= first {
+			shown = append(shown, m.Content.images...)
+		}
 	}
-	var all []door.File
-	for _, m := range r.Messages[first:] {
-		all = append(all, m.Content.images...)
+	most = min(most, maxImages)
+	switch {
+	case most == 0 && len(shown) > 0:
+		return nil, 0, invalid("this host takes no images: [media] max_files is 0")
+	case len(shown) > most:
+		return nil, 0, invalid("the question has %d images, more than %d: send fewer at once, or have [media] max_files raised (to %d at most)",
+			len(shown), most, maxImages)
 	}
-	if len(all) > maxImages {
-		return nil, invalid("%d images are more than %d", len(all), maxImages)
+	left = max(0, len(before)-(most-len(shown)))
+	shown = append(before[left:], shown...)
+	for i := range shown {
+		shown[i].Name = fmt.Sprintf("image-%d.%s", i+1, strings.TrimPrefix(shown[i].Type, "image/"))
 	}
-	for i := range all {
-		all[i].Name = fmt.Sprintf("image-%d.%s", i+1, strings.TrimPrefix(all[i].Type, "image/"))
-	}
-	return all, nil
+	return shown, left, nil
 }
 
 // indented keeps further lines of a message from being read as other messages.

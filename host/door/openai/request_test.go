@@ -2,6 +2,7 @@ package openai
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -29,7 +30,7 @@ func TestText(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := r.text(c.remembered); err != nil || got != c.want {
+			if got, err := r.text(c.remembered, 0); err != nil || got != c.want {
 				t.Errorf("%q, %v\nwant %q", got, err, c.want)
 			}
 		})
@@ -45,30 +46,60 @@ func imageOf(url string) string {
 }
 
 func TestImages(t *testing.T) {
-	r, err := decode(strings.NewReader(imageOf("data:image/png;base64," + pixel)))
-	if err != nil {
-		t.Fatal(err)
+	const url = `{"type":"image_url","image_url":{"url":"data:image/png;base64,` + pixel + `"}}`
+	said := func(images int) string {
+		return `{"role":"user","content":[{"type":"text","text":"look"}` + strings.Repeat(","+url, images) + `]}`
 	}
-	for remembered, want := range map[bool]string{false: "image-1.png image-2.png", true: "image-1.png"} {
-		images, err := r.images(remembered)
-		var names []string
-		for _, i := range images {
-			names = append(names, i.Name)
-			if i.Type != "image/png" || string(i.Data) != "\x89PNG\r\n\x1a\n" {
-				t.Errorf("image %+v", i)
+	talk := func(images ...int) string {
+		var all []string
+		for _, n := range images {
+			all = append(all, said(n))
+		}
+		return `{"messages":[` + strings.Join(all, `,{"role":"assistant","content":"yes"},`) + `]}`
+	}
+	for _, c := range []struct {
+		name        string
+		body        string
+		remembered  bool
+		most        int
+		shown, left int
+		refused     string
+	}{
+		{name: "all that was sent", body: talk(1, 1), most: 10, shown: 2},
+		{name: "in a session the new ones", body: talk(1, 1), remembered: true, most: 10, shown: 1},
+		{name: "a long conversation shows the latest", body: talk(4, 4, 4), most: 10, shown: 10, left: 2},
+		{name: "those of the question come first", body: talk(10, 10), most: 10, shown: 10, left: 10},
+		{name: "a question of text after many", body: talk(30, 0), most: 10, shown: 10, left: 20},
+		{name: "too many at once", body: talk(0, 11), most: 10, refused: "11 images, more than 10: send fewer at once"},
+		{name: "too many at once in a session", body: talk(0, 11), remembered: true, most: 10, refused: "[media] max_files"},
+		{name: "no model is shown more", body: talk(21), most: 32, refused: "more than 20"},
+		{name: "no files at all", body: talk(1), refused: "max_files is 0"},
+		{name: "no files, and none sent now", body: talk(1, 0), left: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := decode(strings.NewReader(c.body))
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		if got := strings.Join(names, " "); got != want || err != nil {
-			t.Errorf("remembered %v: %q, %v, want %q", remembered, got, err, want)
-		}
-	}
-	one := `{"type":"image_url","image_url":{"url":"data:image/png;base64,` + pixel + `"}}`
-	many := `{"messages":[{"role":"user","content":[` + strings.Repeat(one+",", maxImages) + one + `]}]}`
-	if r, err = decode(strings.NewReader(many)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.images(false); !errors.Is(err, door.ErrInvalid) {
-		t.Errorf("too many images: %v", err)
+			images, left, err := r.images(c.remembered, c.most)
+			if c.refused != "" {
+				if !errors.Is(err, door.ErrInvalid) || !strings.Contains(err.Error(), c.refused) {
+					t.Errorf("error is %v, want %q in it", err, c.refused)
+				}
+				return
+			}
+			if err != nil || len(images) != c.shown || left != c.left {
+				t.Errorf("%d shown, %d left, %v; want %d and %d", len(images), left, err, c.shown, c.left)
+			}
+			for i, image := range images {
+				if image.Type != "image/png" || string(image.Data) != "\x89PNG\r\n\x1a\n" || image.Name != fmt.Sprintf("image-%d.png", i+1) {
+					t.Errorf("image %+v", image)
+				}
+			}
+			if text, err := r.text(c.remembered, left); err != nil || strings.Contains(text, fmt.Sprintf("(%d earlier images are not shown.)", left)) != (left > 0) {
+				t.Errorf("the text is %q, %v", text, err)
+			}
+		})
 	}
 }
 
@@ -104,10 +135,10 @@ func TestRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.text(false); !errors.Is(err, door.ErrInvalid) {
+	if _, err := r.text(false, 0); !errors.Is(err, door.ErrInvalid) {
 		t.Errorf("text that is too long: %v", err)
 	}
-	if got, err := r.text(true); err != nil || got != "z" {
+	if got, err := r.text(true, 0); err != nil || got != "z" {
 		t.Errorf("in a session: %q, %v", got, err)
 	}
 }
@@ -122,10 +153,10 @@ func FuzzDecode(f *testing.F) {
 		r, err := decode(strings.NewReader(string(body)))
 		if err == nil {
 			var text string
-			if text, err = r.text(remembered); err == nil && (len(text) > door.MaxText || !utf8.ValidString(text)) {
+			if text, err = r.text(remembered, 0); err == nil && (len(text) > door.MaxText || !utf8.ValidString(text)) {
 				t.Errorf("text of %d bytes", len(text))
 			}
-			if images, wrong := r.images(remembered); wrong == nil && (len(images) > maxImages || slices.ContainsFunc(images, isNone)) {
+			if images, _, wrong := r.images(remembered, maxImages); wrong == nil && (len(images) > maxImages || slices.ContainsFunc(images, isNone)) {
 				t.Errorf("images %+v", images)
 			}
 		}

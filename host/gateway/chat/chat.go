@@ -207,16 +207,17 @@ func (t *talk) line(ctx context.Context, text string) {
 		t.answerApproval(ctx, text)
 		return
 	}
-	switch strings.TrimSpace(text) {
-	case "":
+	command := strings.TrimSpace(text)
+	switch {
+	case command == "":
 		t.prompt()
 		return
-	case "/stop":
+	case command == "/stop" && t.busy(): // otherwise the host says that there is nothing to stop
 		if err := t.link.stop(ctx); err != nil {
 			t.print.note("cannot stop: " + err.Error())
 		}
 		return
-	case "/quit", "/exit":
+	case command == "/quit" || command == "/exit":
 		t.lines, t.question, t.running = nil, nil, false
 		return
 	}

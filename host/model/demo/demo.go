@@ -26,6 +26,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/flynnhost/flynn/host/config"
@@ -77,9 +78,9 @@ func reply(ctx context.Context, req model.Request) (model.Message, error) {
 }
 
 // speaker is the mark that each message of a group carries: "<ann> hello", or "<Ann 4711> hello" where names are not ids.
-var speaker = regexp.MustCompile(`(?m)^<[^<>\n]{1,128}> `)
+var speaker = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^<[^<>\n]{1,128}> `) })
 
-func withoutSpeakers(text string) string { return speaker.ReplaceAllString(text, "") }
+func withoutSpeakers(text string) string { return speaker().ReplaceAllString(text, "") }
 
 func obey(ctx context.Context, req model.Request, text string) (model.Message, error) {
 	word, rest, _ := strings.Cut(text, " ")

@@ -1,19 +1,21 @@
-// Package openai speaks the Chat Completions API of OpenAI through the official SDK. With base_url it
+// Package openai speaks the Chat Completions API of OpenAI (https://platform.openai.com/docs/api-reference/chat). With base_url it
 // reaches every compatible server, such as Ollama, llama.cpp and vLLM, and bears with their habits.
 //
-// Start with New. The SDK neither retries nor reads the environment here: failover is
-// package model's, keys and addresses come from flynn.toml alone.
+// Start with New. Streams are read by the official SDK. Of its types this needs few, and its own package brings all of them along, with tables
+// that are filled at every start: a third of the program. What is sent and read here is in request.go and chunk.go.
 package openai
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 
-	sdk "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/ssestream"
 
 	"github.com/flynnhost/flynn/host/config"
@@ -28,9 +30,10 @@ const officialURL = "https://api.openai.com/v1/"
 
 // Provider calls one account or one local server.
 type Provider struct {
-	edge        *wire.Edge
-	completions sdk.ChatCompletionService
-	official    bool
+	edge     *wire.Edge
+	address  string
+	key      config.Secret // none where it is empty
+	official bool
 }
 
 var _ model.Provider = (*Provider)(nil)
@@ -42,31 +45,13 @@ func newProvider(cfg config.Model, transport http.RoundTripper) (*Provider, erro
 	if cfg.APIKey == "" && cfg.BaseURL == "" {
 		return nil, errors.New("the openai provider needs a key: set api_key_env or api_key_file, or base_url for a local server")
 	}
-	edge := wire.NewEdge(Name, cfg.APIKey, transport)
+	address, err := url.JoinPath(cmp.Or(cfg.BaseURL, officialURL), "chat/completions")
+	if err != nil {
+		return nil, fmt.Errorf("base_url: %w", err)
+	}
 	return &Provider{
-		edge:        edge,
-		completions: sdk.NewChatCompletionService(options(cfg, edge)...),
-		official:    isOfficial(cfg.BaseURL),
+		edge: wire.NewEdge(Name, cfg.APIKey, transport), address: address, key: cfg.APIKey, official: isOfficial(cfg.BaseURL),
 	}, nil
-}
-
-// options are complete: the service is made without the SDK's client, whose constructor looks
-// for keys, addresses and headers in the environment.
-func options(cfg config.Model, edge *wire.Edge) []option.RequestOption {
-	base := cfg.BaseURL
-	if base == "" {
-		base = officialURL
-	}
-	opts := []option.RequestOption{
-		option.WithBaseURL(base),
-		option.WithHTTPClient(edge.Client()),
-		option.WithMiddleware(edge.Middleware),
-		option.WithMaxRetries(0),
-	}
-	if cfg.APIKey != "" {
-		opts = append(opts, option.WithAPIKey(cfg.APIKey.Reveal()))
-	}
-	return opts
 }
 
 // isOfficial tells OpenAI's own addresses from compatible servers, which know fewer parameters.
@@ -87,21 +72,40 @@ func (p *Provider) Stream(ctx context.Context, req model.Request, emit func(mode
 	if err != nil {
 		return model.Response{}, &model.Error{Kind: model.BadRequest, Provider: Name, Model: req.Model, Err: err}
 	}
-	var resp *http.Response
-	stream := p.completions.NewStreaming(ctx, params(req, p.official), option.WithResponseInto(&resp))
-	if err := stream.Err(); err != nil {
+	resp, err := p.post(ctx, newChat(req, p.official))
+	if err != nil {
 		return model.Response{}, p.edge.Open(ctx, req.Model, err)
 	}
+	stream := ssestream.NewStream[chunk](ssestream.NewDecoder(resp), nil)
 	defer func() { _ = stream.Close() }()
 	answer := newReader(emit)
 	for stream.Next() {
-		chunk := stream.Current()
-		answer.add(&chunk)
+		c := stream.Current()
+		answer.add(&c)
 	}
 	if err := p.ending(ctx, req.Model, answer.finish, stream.Err(), resp); err != nil {
 		return model.Response{Usage: answer.usage}, err
 	}
 	return answer.response(req, names), nil
+}
+
+// post sends a request and returns the response once its headers say that an answer streams.
+func (p *Provider) post(ctx context.Context, c chat) (*http.Response, error) {
+	body, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.address, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream")
+	req.Header.Set("User-Agent", "flynn")
+	if p.key != "" {
+		req.Header.Set("Authorization", "Bearer "+p.key.Reveal())
+	}
+	return p.edge.Middleware(req, p.edge.Client().Do)
 }
 
 // ending returns nil if the answer is whole. By the book a finish_reason comes first, then the usage figures, then

@@ -1,9 +1,8 @@
 package openai
 
 import (
+	"cmp"
 	"strings"
-
-	sdk "github.com/openai/openai-go/v3"
 
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/internal/wire"
@@ -12,7 +11,7 @@ import (
 // reader puts an answer together from the chunks of a stream.
 type reader struct {
 	*wire.Answer
-	calls   map[int64]*wire.Call // the call that is being written, by index
+	calls   map[number]*wire.Call // the call that is being written, by index
 	finish  string
 	refusal strings.Builder
 	usage   model.Usage
@@ -20,70 +19,54 @@ type reader struct {
 }
 
 func newReader(emit func(model.Delta)) *reader {
-	return &reader{Answer: wire.NewAnswer(emit), calls: make(map[int64]*wire.Call)}
+	return &reader{Answer: wire.NewAnswer(emit), calls: make(map[number]*wire.Call)}
 }
 
-func (r *reader) add(chunk *sdk.ChatCompletionChunk) {
-	if u := &chunk.Usage; u.PromptTokens > 0 || u.CompletionTokens > 0 {
+func (r *reader) add(c *chunk) {
+	if u := &c.Usage; u.PromptTokens > 0 || u.CompletionTokens > 0 {
 		r.count(u)
 	}
-	for i := range chunk.Choices {
-		if choice := &chunk.Choices[i]; choice.Index == 0 {
+	for i := range c.Choices {
+		if choice := &c.Choices[i]; choice.Index == 0 {
 			r.addChoice(choice)
 		}
 	}
 }
 
-func (r *reader) addChoice(choice *sdk.ChatCompletionChunkChoice) {
-	r.Text(choice.Delta.Content)
-	r.refusal.WriteString(choice.Delta.Refusal)
+func (r *reader) addChoice(choice *choice) {
+	r.Text(string(choice.Delta.Content))
+	r.refusal.WriteString(string(choice.Delta.Refusal))
 	for i := range choice.Delta.ToolCalls {
 		r.addCall(&choice.Delta.ToolCalls[i])
 	}
 	if choice.FinishReason != "" {
-		r.finish = strings.ToLower(choice.FinishReason)
+		r.finish = strings.ToLower(string(choice.FinishReason))
 	}
 }
 
-func (r *reader) addCall(delta *sdk.ChatCompletionChunkChoiceDeltaToolCall) {
+func (r *reader) addCall(delta *callDelta) {
 	call := r.calls[delta.Index]
 	if call == nil || isAnother(call, delta) {
-		call = r.Call(delta.ID, delta.Function.Name)
+		call = r.Call(string(delta.ID), string(delta.Function.Name))
 		r.calls[delta.Index] = call
 	} else {
-		call.ID = first(call.ID, delta.ID)
-		call.Name = first(call.Name, delta.Function.Name)
+		call.ID = cmp.Or(call.ID, string(delta.ID))
+		call.Name = cmp.Or(call.Name, string(delta.Function.Name))
 	}
-	call.Args.WriteString(arguments(delta))
+	call.Args.WriteString(string(delta.Function.Arguments))
 }
 
 // isAnother tells whether a piece belongs to a new call although its index is that of an old one: some
 // servers number every call 0.
-func isAnother(call *wire.Call, delta *sdk.ChatCompletionChunkChoiceDeltaToolCall) bool {
+func isAnother(call *wire.Call, delta *callDelta) bool {
 	if delta.ID != "" && call.ID != "" {
-		return delta.ID != call.ID
+		return string(delta.ID) != call.ID
 	}
 	return delta.ID == "" && delta.Function.Name != "" && call.Name != "" && call.Whole()
 }
 
-// arguments are a string by the book; some servers send the object itself.
-func arguments(delta *sdk.ChatCompletionChunkChoiceDeltaToolCall) string {
-	raw := delta.Function.JSON.Arguments.Raw()
-	if strings.HasPrefix(raw, "{") {
-		return raw
-	}
-	return delta.Function.Arguments
-}
-
-func first(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
 // count takes the cached tokens out of the prompt, of which they are a part here.
-func (r *reader) count(u *sdk.CompletionUsage) {
+func (r *reader) count(u *usage) {
 	prompt := max(u.PromptTokens, 0)
 	cached := min(max(u.PromptTokensDetails.CachedTokens, 0), prompt)
 	written := min(max(u.PromptTokensDetails.CacheWriteTokens, 0), prompt-cached)

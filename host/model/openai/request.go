@@ -4,57 +4,105 @@ import (
 	"encoding/base64"
 	"encoding/json"
 
-	sdk "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/shared"
-
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/internal/wire"
 )
 
-func params(req model.Request, official bool) sdk.ChatCompletionNewParams {
-	p := sdk.ChatCompletionNewParams{
-		Model:         req.Model,
-		Messages:      messages(req),
-		StreamOptions: sdk.ChatCompletionStreamOptionsParam{IncludeUsage: sdk.Bool(true)},
+// chat is a request.
+type chat struct {
+	Model               string    `json:"model"`
+	Messages            []message `json:"messages"`
+	Tools               []tool    `json:"tools,omitempty"`
+	Stream              bool      `json:"stream"`
+	StreamOptions       options   `json:"stream_options"`
+	MaxTokens           int       `json:"max_tokens,omitempty"`
+	MaxCompletionTokens int       `json:"max_completion_tokens,omitempty"`
+	PromptCacheKey      string    `json:"prompt_cache_key,omitempty"`
+	ReasoningEffort     string    `json:"reasoning_effort,omitempty"`
+}
+
+type options struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+type message struct {
+	Role       string `json:"role"`
+	Content    any    `json:"content,omitempty"` // a string or a list of parts; nil where an answer has only calls
+	ToolCalls  []call `json:"tool_calls,omitempty"`
+	ToolCallID string `json:"tool_call_id,omitempty"`
+}
+
+type part struct {
+	Type     string    `json:"type"`
+	Text     string    `json:"text,omitempty"`
+	ImageURL *imageURL `json:"image_url,omitempty"`
+}
+
+type imageURL struct {
+	URL string `json:"url"`
+}
+
+type tool struct {
+	Type     string   `json:"type"`
+	Function function `json:"function"`
+}
+
+type function struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters"`
+}
+
+type call struct {
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+}
+
+// functionType is the type of every tool and call.
+const functionType = "function"
+
+func newChat(req model.Request, official bool) chat {
+	c := chat{Model: req.Model, Messages: messages(req), Stream: true, StreamOptions: options{IncludeUsage: true}}
+	for _, t := range req.Tools {
+		c.Tools = append(c.Tools, newTool(t))
 	}
-	for _, tool := range req.Tools {
-		p.Tools = append(p.Tools, toolParam(tool))
-	}
-	limit(&p, req, official)
+	c.limit(req, official)
 	if req.Reasoning.On() {
-		p.ReasoningEffort = shared.ReasoningEffort(req.Reasoning.Effort())
+		c.ReasoningEffort = req.Reasoning.Effort()
 	}
-	return p
+	return c
 }
 
 // limit sets the bound on the answer under the name that the server knows: OpenAI's newer models refuse
 // max_tokens, and most other servers know nothing else.
-func limit(p *sdk.ChatCompletionNewParams, req model.Request, official bool) {
+func (c *chat) limit(req model.Request, official bool) {
 	if !official {
-		p.MaxTokens = sdk.Int(int64(req.MaxTokens))
+		c.MaxTokens = req.MaxTokens
 		return
 	}
-	p.MaxCompletionTokens = sdk.Int(int64(req.MaxTokens))
+	c.MaxCompletionTokens = req.MaxTokens
 	if req.Session != "" {
-		p.PromptCacheKey = sdk.String(wire.ID(req.Session))
+		c.PromptCacheKey = wire.ID(req.Session)
 	}
 }
 
-func toolParam(tool model.Tool) sdk.ChatCompletionToolUnionParam {
-	f := shared.FunctionDefinitionParam{Name: wire.Name(tool.Name)}
-	if tool.Description != "" {
-		f.Description = sdk.String(tool.Description)
+func newTool(t model.Tool) tool {
+	f := function{Name: wire.Name(t.Name), Description: t.Description, Parameters: t.Schema}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(t.Schema, &object) != nil || object == nil {
+		f.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 	}
-	if json.Unmarshal(tool.Schema, &f.Parameters) != nil || f.Parameters == nil {
-		f.Parameters = shared.FunctionParameters{"type": "object", "properties": map[string]any{}}
-	}
-	return sdk.ChatCompletionFunctionTool(f)
+	return tool{functionType, f}
 }
 
-func messages(req model.Request) []sdk.ChatCompletionMessageParamUnion {
-	var out []sdk.ChatCompletionMessageParamUnion
+func messages(req model.Request) []message {
+	var out []message
 	if req.System != "" {
-		out = append(out, sdk.SystemMessage(req.System))
+		out = append(out, message{Role: "system", Content: req.System})
 	}
 	for _, m := range wire.Repair(req.Messages) {
 		if m.Role == model.Assistant {
@@ -62,12 +110,12 @@ func messages(req model.Request) []sdk.ChatCompletionMessageParamUnion {
 			continue
 		}
 		for _, r := range m.Results {
-			out = append(out, sdk.ToolMessage(resultText(r), wire.ID(r.ID)))
+			out = append(out, message{Role: "tool", Content: resultText(r), ToolCallID: wire.ID(r.ID)})
 		}
 		if images := imagesOf(m); len(images) > 0 {
-			out = append(out, sdk.UserMessage(parts(m.Text, images)))
+			out = append(out, message{Role: "user", Content: parts(m.Text, images)})
 		} else if m.Text != "" {
-			out = append(out, sdk.UserMessage(m.Text))
+			out = append(out, message{Role: "user", Content: m.Text})
 		}
 	}
 	return out
@@ -82,35 +130,28 @@ func imagesOf(m model.Message) []model.Image {
 	return append(images, m.Images...)
 }
 
-func parts(text string, images []model.Image) []sdk.ChatCompletionContentPartUnionParam {
-	var out []sdk.ChatCompletionContentPartUnionParam
+func parts(text string, images []model.Image) []part {
+	var out []part
 	for _, img := range images {
-		url := "data:" + img.Type + ";base64," + base64.StdEncoding.EncodeToString(img.Data)
-		out = append(out, sdk.ImageContentPart(sdk.ChatCompletionContentPartImageImageURLParam{URL: url}))
+		out = append(out, part{Type: "image_url", ImageURL: &imageURL{"data:" + img.Type + ";base64," + base64.StdEncoding.EncodeToString(img.Data)}})
 	}
 	if text == "" {
 		return out
 	}
-	return append(out, sdk.TextContentPart(text))
+	return append(out, part{Type: "text", Text: text})
 }
 
-func assistant(m model.Message) sdk.ChatCompletionMessageParamUnion {
-	var a sdk.ChatCompletionAssistantMessageParam
+func assistant(m model.Message) message {
+	out := message{Role: "assistant"}
 	if m.Text != "" {
-		a.Content.OfString = sdk.String(m.Text)
+		out.Content = m.Text
 	}
-	for _, call := range m.Calls {
-		a.ToolCalls = append(a.ToolCalls, sdk.ChatCompletionMessageToolCallUnionParam{
-			OfFunction: &sdk.ChatCompletionMessageFunctionToolCallParam{
-				ID: wire.ID(call.ID),
-				Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{
-					Name:      wire.Name(call.Name),
-					Arguments: string(wire.Object(call.Args)),
-				},
-			},
-		})
+	for _, made := range m.Calls {
+		c := call{ID: wire.ID(made.ID), Type: functionType}
+		c.Function.Name, c.Function.Arguments = wire.Name(made.Name), string(wire.Object(made.Args))
+		out.ToolCalls = append(out.ToolCalls, c)
 	}
-	return sdk.ChatCompletionMessageParamUnion{OfAssistant: &a}
+	return out
 }
 
 // resultText says in words what the format has no field for.

@@ -17,6 +17,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/flynnhost/flynn/host/plugin"
 )
@@ -47,8 +48,8 @@ var descriptions = map[plugin.Kind]string{
 }
 
 var (
-	validName    = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,38}[a-z0-9]$`)
-	validRelease = regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
+	validName    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,38}[a-z0-9]$`) })
+	validRelease = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^v\d+\.\d+\.\d+$`) })
 )
 
 // Write makes the folder and returns its name. A folder that exists is left alone.
@@ -56,14 +57,14 @@ func Write(c Config) (dir string, err error) {
 	c.Language, c.Kind = cmp.Or(c.Language, "go"), cmp.Or(c.Kind, plugin.Channel)
 	c.Dir = cmp.Or(c.Dir, c.Name)
 	switch {
-	case !validName.MatchString(c.Name):
+	case !validName().MatchString(c.Name):
 		return "", fmt.Errorf("%q cannot be a plugin's name: want 2 to 40 of a-z, 0-9 and - inside", c.Name)
 	case !slices.Contains(Languages(), c.Language):
 		return "", fmt.Errorf("there is no template for the language %q: want %s", c.Language, strings.Join(Languages(), " or "))
 	case descriptions[c.Kind] == "":
 		return "", fmt.Errorf("there is no template for the kind %q: want channel or tools", c.Kind)
 	}
-	if !validRelease.MatchString(c.Release) {
+	if !validRelease().MatchString(c.Release) {
 		c.Release = "" // a build of somebody's own
 	}
 	if err := os.Mkdir(c.Dir, 0o755); errors.Is(err, fs.ErrExist) {

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"regexp"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -11,11 +12,11 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/hostv1"
 )
 
-var validCounter = regexp.MustCompile(`^[a-z0-9_]{1,40}$`)
+var validCounter = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9_]{1,40}$`) })
 
 // Count implements hostv1.HostServer.
 func (s *Server) Count(ctx context.Context, r *hostv1.CountRequest) (*hostv1.CountResponse, error) {
-	if !validCounter.MatchString(r.GetName()) {
+	if !validCounter().MatchString(r.GetName()) {
 		return nil, status.Error(codes.InvalidArgument, "the name of a counter has 1 to 40 of a-z, 0-9 and _")
 	}
 	if r.GetAdd() < 1 || r.GetAdd() > maxCount {

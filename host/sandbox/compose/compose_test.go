@@ -256,7 +256,7 @@ func FuzzParse(f *testing.F) {
 				}
 			}
 			placed[s.Name] = true
-			if s.Image == "" || !names.MatchString(s.Name) || s.CPUs < 0 || s.MemoryBytes < 0 || s.PidsLimit < 0 {
+			if s.Image == "" || !names().MatchString(s.Name) || s.CPUs < 0 || s.MemoryBytes < 0 || s.PidsLimit < 0 {
 				t.Errorf("%+v", s)
 			}
 			for _, b := range s.Binds {

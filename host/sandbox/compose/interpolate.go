@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // variable is what may follow a dollar: a second one, a name, or a name with a default in braces.
-var variable = regexp.MustCompile(`^(?:\$|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(:?-)([^${}]*)\})`)
+var variable = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:\$|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(:?-)([^${}]*)\})`)
+})
 
 // interpolate replaces variables by the defaults that stand in the text. The host's environment is not asked: what is in
 // it is nobody's business in a sandbox, and the same file shall mean the same everywhere.
@@ -20,7 +23,7 @@ func interpolate(text string) (string, error) {
 		if !found {
 			return out.String(), nil
 		}
-		m := variable.FindStringSubmatch(after)
+		m := variable().FindStringSubmatch(after)
 		switch {
 		case m == nil:
 			return "", errors.New("a dollar begins no variable with a default: write ${NAME:-value}, or $$ for a dollar")

@@ -8,13 +8,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/docker/go-units"
 	"go.yaml.in/yaml/v3"
 )
 
 // names is what services and volumes may be called: services are host names too.
-var names = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,62}$`)
+var names = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,62}$`) })
 
 // project reads the whole file.
 func (r *reader) project(src []byte) *Project {
@@ -45,7 +46,7 @@ func (r *reader) project(src []byte) *Project {
 		case i >= maxServices:
 			r.refuse(e.line, "services."+e.key, fmt.Sprintf("there are more than %d services", maxServices), "keep what a session needs")
 			return nil
-		case !names.MatchString(e.key) || strings.EqualFold(e.key, "localhost"):
+		case !names().MatchString(e.key) || strings.EqualFold(e.key, "localhost"):
 			r.refuse(e.line, "services."+e.key, "bad name", "use letters, digits, - and _, with a letter or digit first")
 		default:
 			p.Services = append(p.Services, r.service(e))
@@ -61,7 +62,7 @@ func (r *reader) project(src []byte) *Project {
 func (r *reader) declared(n *yaml.Node) {
 	for _, e := range r.mapping(n, "volumes") {
 		key := "volumes." + e.key
-		if !names.MatchString(e.key) {
+		if !names().MatchString(e.key) {
 			r.refuse(e.line, key, "bad name", "use letters, digits, - and _, with a letter or digit first")
 		}
 		for _, setting := range r.mapping(e.value, key) {
@@ -182,11 +183,13 @@ func (r *reader) place(n *yaml.Node, key string) string {
 }
 
 // users are numbers or names, with a group or without.
-var users = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9_.-]*(:[a-zA-Z0-9_][a-zA-Z0-9_.-]*)?$`)
+var users = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9_.-]*(:[a-zA-Z0-9_][a-zA-Z0-9_.-]*)?$`)
+})
 
 func (r *reader) user(n *yaml.Node, key string) string {
 	s, ok := r.text(n, key)
-	if ok && !users.MatchString(s) {
+	if ok && !users().MatchString(s) {
 		r.refuse(r.follow(n).Line, key, fmt.Sprintf("%q is no user", s), `write one such as "1000:1000"`)
 	}
 	return s

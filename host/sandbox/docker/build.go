@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -88,10 +89,10 @@ type trail struct {
 }
 
 var (
-	stepLine    = regexp.MustCompile(`^Step \d+/\d+ : `)
-	runningLine = regexp.MustCompile(`^ ---> Running in ([0-9a-f]{12})\n$`)
-	removalLine = regexp.MustCompile(`^Removing intermediate container [0-9a-f]{12}\n$`)
-	imageLine   = regexp.MustCompile(`^ ---> ([0-9a-f]{12})\n$`)
+	stepLine    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^Step \d+/\d+ : `) })
+	runningLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ ---> Running in ([0-9a-f]{12})\n$`) })
+	removalLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^Removing intermediate container [0-9a-f]{12}\n$`) })
+	imageLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ ---> ([0-9a-f]{12})\n$`) })
 )
 
 const cachedLine = " ---> Using cache\n"
@@ -100,15 +101,15 @@ func (t *trail) see(e buildEvent) {
 	if e.Aux.ID != "" {
 		t.stages = append(t.stages, e.Aux.ID)
 	}
-	running, made := runningLine.FindStringSubmatch(e.Stream), imageLine.FindStringSubmatch(e.Stream)
+	running, made := runningLine().FindStringSubmatch(e.Stream), imageLine().FindStringSubmatch(e.Stream)
 	switch {
-	case stepLine.MatchString(e.Stream):
+	case stepLine().MatchString(e.Stream):
 		t.begin(image.Clean(e.Stream))
 	case e.Stream == cachedLine:
 		t.cached = true
 	case running != nil:
 		t.containers = append(t.containers, running[1])
-	case removalLine.MatchString(e.Stream):
+	case removalLine().MatchString(e.Stream):
 	case made != nil && (t.cached || t.isFrom()):
 		t.known, t.cached = append(t.known, made[1]), false
 	case made != nil:

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // The engine reads the Dockerfile; what is read here is only which images it begins with, because they are part of what
@@ -101,7 +102,9 @@ func (r *baseReader) use(name string, numbers bool) {
 	r.bases = append(r.bases, name)
 }
 
-var variable = regexp.MustCompile(`^\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:(:[-+])([^{}]*))?\})`)
+var variable = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:(:[-+])([^{}]*))?\})`)
+})
 
 // expand replaces $NAME, ${NAME}, ${NAME:-word} and ${NAME:+word}.
 func (r *baseReader) expand(text string, depth int) string {
@@ -112,7 +115,7 @@ func (r *baseReader) expand(text string, depth int) string {
 			text = text[2:]
 			continue
 		}
-		m := variable.FindStringSubmatch(text)
+		m := variable().FindStringSubmatch(text)
 		if m == nil || depth > 8 || out.Len() > maxRaw {
 			out.WriteByte(text[0])
 			text = text[1:]
@@ -146,9 +149,9 @@ func nextFlag(text string) (flag, rest string) {
 }
 
 // escapeDirective chooses what continues a line. It counts only above everything else.
-var escapeDirective = regexp.MustCompile("^#[ \t]*(?i:escape)[ \t]*=[ \t]*([\\\\`])[ \t]*$")
+var escapeDirective = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^#[ \t]*(?i:escape)[ \t]*=[ \t]*([\\\\`])[ \t]*$") })
 
-var anyDirective = regexp.MustCompile(`^#[ \t]*[A-Za-z][A-Za-z0-9]*[ \t]*=[ \t]*.+$`)
+var anyDirective = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^#[ \t]*[A-Za-z][A-Za-z0-9]*[ \t]*=[ \t]*.+$`) })
 
 // instructions returns the lines, continued ones joined, without comments.
 func instructions(text []byte) []string {
@@ -160,10 +163,10 @@ func instructions(text []byte) []string {
 	for scan.Scan() {
 		raw := strings.TrimSpace(scan.Text())
 		if directives {
-			if m := escapeDirective.FindStringSubmatch(raw); m != nil {
+			if m := escapeDirective().FindStringSubmatch(raw); m != nil {
 				escape = m[1]
 			}
-			directives = anyDirective.MatchString(raw)
+			directives = anyDirective().MatchString(raw)
 		}
 		if raw == "" || strings.HasPrefix(raw, "#") {
 			continue // inside a continued line as well

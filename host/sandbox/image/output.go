@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -16,12 +17,14 @@ const (
 )
 
 // escapes are the control sequences of terminals (ECMA-48): CSI, OSC with its end, and those of one more byte.
-var escapes = regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -/]*[0-~])`)
+var escapes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -/]*[0-~])`)
+})
 
 // Clean makes one line of output fit to be shown.
 func Clean(line string) string {
 	line = strings.ToValidUTF8(line, "\uFFFD")
-	line = escapes.ReplaceAllString(line, "")
+	line = escapes().ReplaceAllString(line, "")
 	line = strings.Map(func(r rune) rune {
 		switch {
 		case r == '\t':

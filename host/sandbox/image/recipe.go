@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Recipe says what an image is made of. Either Image is set, with Packages and Binaries on top of it, or Dockerfile.
@@ -112,8 +113,8 @@ func (r Recipe) folder() string {
 }
 
 var (
-	packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.:~=-]*$`)
-	binaryName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
+	packageName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9+.:~=-]*$`) })
+	binaryName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`) })
 	sha256Hex   = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
@@ -121,7 +122,7 @@ var (
 func CheckPackage(name string) error {
 	bare, version, pinned := strings.Cut(name, "=")
 	switch {
-	case len(name) > 200 || !packageName.MatchString(name) || pinned && (version == "" || strings.Contains(version, "=")):
+	case len(name) > 200 || !packageName().MatchString(name) || pinned && (version == "" || strings.Contains(version, "=")):
 		return fmt.Errorf("packages: %q is no name of a package: write one such as git or git=1:2.39.5-0+deb12u2", name)
 	case strings.HasSuffix(bare, "-"): // apt would remove it
 		return fmt.Errorf("packages: %q ends in a dash: a package is installed here, never removed", name)
@@ -132,7 +133,7 @@ func CheckPackage(name string) error {
 // Validate refuses what cannot be fetched and checked.
 func (b Binary) Validate() error {
 	switch {
-	case !binaryName.MatchString(b.Name):
+	case !binaryName().MatchString(b.Name):
 		return fmt.Errorf("binaries: %q is no name of a program: use letters, digits and ._+-", b.Name)
 	case b.URL == "" && b.File == "":
 		return fmt.Errorf("binaries: %s has neither url nor file", b.Name)

@@ -99,6 +99,13 @@ func (s *Store) LastPrivate(ctx context.Context, channel, sender string) (messag
 	return message.Conversation{}, store.ErrNotFound
 }
 
+// Senders implements store.Earlier. Each is found by a step in the index, however many turns he has.
+func (s *Store) Senders(ctx context.Context) ([]string, error) {
+	return list(ctx, s.read, scanText, `WITH RECURSIVE people (sender) AS (SELECT min(sender) FROM turns UNION ALL
+		SELECT (SELECT min(sender) FROM turns WHERE turns.sender > people.sender) FROM people WHERE sender IS NOT NULL)
+		SELECT sender FROM people WHERE sender <> ''`)
+}
+
 // SetOutbox implements store.Outbox.
 func (s *Store) SetOutbox(ctx context.Context, row store.OutboxRow) error {
 	return s.setOutbox(ctx, row, s.writer.write)

@@ -133,6 +133,7 @@ func earlierIsFound(t *testing.T, open Opener) {
 
 func privateChatsAreFound(t *testing.T, open Opener) {
 	s := open()
+	equal(t, "senders", len(must[[]string](t)(s.Senders(t.Context()))), 0)
 	private := message.Conversation{ID: "d1", Kind: message.DM}
 	for i, c := range []struct {
 		where   message.Conversation
@@ -146,4 +147,10 @@ func privateChatsAreFound(t *testing.T, open Opener) {
 	if _, err := s.LastPrivate(t.Context(), "irc", "irc:bob"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("of a stranger: %v", err)
 	}
+	for i, sender := range []string{"irc:zoe", "irc:bob", "irc:bob", "tg:bob"} {
+		tn := turn(fmt.Sprint("s", i))
+		tn.Sender = sender
+		check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn}))
+	}
+	equal(t, "senders", must[[]string](t)(s.Senders(t.Context())), []string{"irc:ann", "irc:bob", "irc:zoe", "tg:bob"})
 }

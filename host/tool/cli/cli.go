@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/flynnhost/flynn/host/machine"
@@ -94,7 +95,7 @@ type Fields struct {
 }
 
 // sessionName is what a program may call a session: it becomes an argument of the next run.
-var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
+var sessionName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`) })
 
 // NewSession names a session as most programs want it: a random UUID (RFC 9562, version 4).
 func NewSession() string {
@@ -105,7 +106,7 @@ func NewSession() string {
 }
 
 // variableName is what an environment variable may be called.
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+var variableName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`) })
 
 // Check refuses what could not be run.
 func (c Config) Check() error {
@@ -140,7 +141,7 @@ func (c Config) Check() error {
 		return fmt.Errorf("state_dir %q is no clean absolute path inside", c.StateDir)
 	}
 	for name, value := range c.Env {
-		if !variableName.MatchString(name) || strings.ContainsRune(value, 0) {
+		if !variableName().MatchString(name) || strings.ContainsRune(value, 0) {
 			return fmt.Errorf("env has a malformed variable %.64q", name)
 		}
 		if looksSecret(value) {

@@ -243,7 +243,7 @@ func TestSelector(t *testing.T) {
 
 func TestNewSession(t *testing.T) {
 	a, b := NewSession(), NewSession()
-	if a == b || !sessionName.MatchString(a) || len(a) != 36 || a[14] != '4' {
+	if a == b || !sessionName().MatchString(a) || len(a) != 36 || a[14] != '4' {
 		t.Errorf("%q, %q", a, b)
 	}
 }
@@ -275,7 +275,7 @@ func FuzzOutput(f *testing.F) {
 		if whole := o.whole(); len(whole) > maxAnswer+100 || strings.ToValidUTF8(whole, "") != whole || o.usage.Input < 0 || !(o.usage.CostUSD >= 0 && o.usage.CostUSD <= 1e6) || len(o.tail.kept) > maxTail {
 			t.Errorf("%d bytes of an answer, %+v", len(whole), o.usage)
 		}
-		if o.session != "" && !sessionName.MatchString(o.session) {
+		if o.session != "" && !sessionName().MatchString(o.session) {
 			t.Errorf("session %q", o.session)
 		}
 	})

@@ -160,7 +160,7 @@ func (o *output) read(v map[string]any) {
 	if text, ok := o.find.failure.last(v); ok {
 		o.failure = text
 	}
-	if name, ok := o.find.session.last(v); ok && sessionName.MatchString(name) {
+	if name, ok := o.find.session.last(v); ok && sessionName().MatchString(name) {
 		o.session = name
 	}
 	o.count(v)

@@ -57,7 +57,7 @@ func (t *Tool) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 	switch {
 	case t.config.Missing != "":
 		return failed("%s cannot run: %s", t.config.Name, t.config.Missing), nil
-	case args.Session != "" && !sessionName.MatchString(args.Session):
+	case args.Session != "" && !sessionName().MatchString(args.Session):
 		return failed("%.64q is no name of a session", args.Session), nil
 	case args.Resume && (args.Session == "" || len(t.config.Resume) == 0):
 		return failed("%s cannot go on with a conversation that has no name", t.config.Name), nil
@@ -241,7 +241,7 @@ func (r *run) session(ctx context.Context) string {
 	case SessionFile:
 		found = strings.TrimSpace(r.read(ctx, r.values.fill(r.config.SessionFile), 1<<10))
 	}
-	if sessionName.MatchString(found) {
+	if sessionName().MatchString(found) {
 		return found
 	}
 	return r.args.Session

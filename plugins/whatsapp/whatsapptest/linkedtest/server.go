@@ -9,9 +9,10 @@
 // Begin with Start. Scan is what the phone does with a code; Person makes somebody who writes and reads; Group puts people together. A message is
 // kept and sent again after each login until the device has confirmed it. Drop, Remove, Refuse, TurnAway and the like are what goes wrong.
 //
-// Not spoken: the history and the settings that a phone shares after linking, linking by a number, calls, status, newsletters, communities,
-// business accounts, and every question that the client does not ask here. How WhatsApp itself behaves is not documented; what is
-// modelled is what the client relies on.
+// Not spoken: the history and the settings that a phone shares after linking, linking by a number, groups that are addressed by numbers,
+// notifications (of devices, groups, names), presence of people, calls, status, newsletters, communities, business accounts, and every question
+// that the client does not ask here. How WhatsApp itself behaves is not documented; what is modelled is what the client relies on, and a
+// client that does anything else fails the test.
 package linkedtest
 
 import (
@@ -71,7 +72,8 @@ type Server struct {
 	logins     int
 	turnAway   []binary.Node // answers to the next logins
 	refuse     []int         // codes of the answers to the next messages
-	swallow    int           // answers that are lost with the connection
+	abrupt     bool          // the next link ends without a word
+	swallow    int           // answers that are not given
 	oldest     [3]uint32     // version that is still taken
 	typing     []string
 	wrong      []string
@@ -190,7 +192,7 @@ func (s *Server) lock() func() {
 // Await waits until ok, which is asked whenever something has changed here.
 func (s *Server) Await(what string, ok func() bool) {
 	s.t.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		s.mu.Lock()
 		changed := s.changed

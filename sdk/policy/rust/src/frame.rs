@@ -36,21 +36,29 @@ impl<'a> Frame<'a> {
         Some(Frame { bytes: bytes.get(..total as usize)?, count })
     }
 
+    /// A word of the table.
+    #[inline]
+    fn word(&self, at: u32) -> u32 {
+        // SAFETY: open saw to it that the whole table lies in the bytes.
+        u32::from_le(unsafe { self.bytes.as_ptr().add(at as usize).cast::<u32>().read_unaligned() })
+    }
+
     /// The value of a field of the given type.
     ///
     /// Ids are sorted, unique and start at 1, so that id n cannot stand behind entry n: the search begins there and goes
     /// backwards, and finds a field of a full frame at once.
     pub(crate) fn find(&self, id: u32, kind: u32) -> Option<&'a [u8]> {
-        let end = HEADER_SIZE + id.min(self.count) * ENTRY_SIZE;
-        for entry in self.bytes.get(HEADER_SIZE as usize..end as usize)?.rchunks_exact(ENTRY_SIZE as usize) {
-            let head = load(entry, 0);
+        let mut entry = HEADER_SIZE + id.min(self.count) * ENTRY_SIZE;
+        while entry > HEADER_SIZE {
+            entry -= ENTRY_SIZE;
+            let head = self.word(entry);
             if head & 0xffff > id {
                 continue;
             }
             if head & 0xffff != id || (kind != ANY_TYPE && head >> 16 != kind) {
                 return None;
             }
-            let (at, n) = (load(entry, 4) as usize, load(entry, 8) as usize);
+            let (at, n) = (self.word(entry + 4) as usize, self.word(entry + 8) as usize);
             return self.bytes.get(at..)?.get(..n);
         }
         None
@@ -66,14 +74,15 @@ pub(crate) fn text(bytes: &[u8]) -> &str {
     core::str::from_utf8(bytes).unwrap_or("")
 }
 
-/// Most texts are short and plain, which is seen in a few steps: eight bytes at a time, or four, and the last of them a second
-/// time in part.
+/// Most texts are short and plain, which is seen in two steps, of which the second sees some bytes a second time. Longer ones take a step
+/// for eight bytes.
 fn is_ascii(bytes: &[u8]) -> bool {
     let eight = |at: &[u8]| at.try_into().map_or(0, u64::from_le_bytes) & 0x8080_8080_8080_8080;
     let four = |at: &[u8]| at.try_into().map_or(0, u32::from_le_bytes) & 0x8080_8080;
     match bytes.len() {
         0..=3 => bytes.iter().fold(0, |all, b| all | b) < 0x80,
-        4..=7 => bytes.get(..4).map_or(0, four) | bytes.get(bytes.len() - 4..).map_or(0, four) == 0,
+        n @ 4..=7 => bytes.get(..4).map_or(0, four) | bytes.get(n - 4..).map_or(0, four) == 0,
+        n @ 8..=16 => bytes.get(..8).map_or(0, eight) | bytes.get(n - 8..).map_or(0, eight) == 0,
         n => bytes.chunks_exact(8).fold(bytes.get(n - 8..).map_or(0, eight), |all, at| all | eight(at)) == 0,
     }
 }

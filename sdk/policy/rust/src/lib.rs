@@ -37,6 +37,8 @@ extern crate std;
 pub mod abi;
 mod answer;
 mod arena;
+#[cfg(any(target_arch = "wasm32", test))]
+mod compare;
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]
 pub mod export;

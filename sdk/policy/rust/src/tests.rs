@@ -56,6 +56,21 @@ fn what_is_no_text_reads_as_empty() {
 }
 
 #[test]
+fn texts_compare_by_words_as_by_bytes() {
+    let a: Vec<u8> = (0..40).map(|n| n * 5 + 7).collect();
+    for n in 0..=a.len() {
+        for at in 0..a.len() {
+            for byte in [0, a[at] - 1, a[at], a[at] + 1, 0xff] {
+                let mut b = a.clone();
+                b[at] = byte;
+                let got = unsafe { crate::compare::compare(a.as_ptr(), b.as_ptr(), n) };
+                assert_eq!(got.cmp(&0), a[..n].cmp(&b[..n]), "{} of {:?}", n, b);
+            }
+        }
+    }
+}
+
+#[test]
 fn one_odd_byte_is_seen_wherever_it_stands() {
     for n in 1..40 {
         for at in 0..n {

@@ -1,6 +1,6 @@
 //go:build race
 
-package linkedtest
+package main
 
 // raced: the library waits for its reconnection in two goroutines that set the same field (go.mau.fi/util/exsync.Event.GetChan), which
 // the detector finds whenever an answer is lost with the connection.

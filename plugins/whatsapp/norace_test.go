@@ -1,5 +1,5 @@
 //go:build !race
 
-package linkedtest
+package main
 
 const raced = false
