@@ -140,6 +140,24 @@ func TestAFailedWriteIsRolledBackAlone(t *testing.T) {
 	}
 }
 
+// A bug in one write is an error of that one; the next finds no transaction open.
+func TestAPanicInAWriteIsItsError(t *testing.T) {
+	s, err := Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for name, ctx := range map[string]context.Context{"committed by the caller": context.Background(), "committed by the writer": t.Context()} {
+		err := s.writer.write(ctx, func(*writer) error { panic("a bug") })
+		if err == nil || !strings.Contains(err.Error(), "a bug") {
+			t.Errorf("%s: error is %v", name, err)
+		}
+		if err := s.SetPlace(ctx, store.Place{Key: "irc:ann", Epoch: 2}); err != nil {
+			t.Errorf("%s: the next write: %v", name, err)
+		}
+	}
+}
+
 // BenchmarkTurn is the store's share of a text turn: accept, commit with reply, mark sent.
 func BenchmarkTurn(b *testing.B) {
 	for _, sessions := range []int{1, 16} {

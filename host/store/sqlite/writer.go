@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -209,10 +210,21 @@ func (w *writer) transaction(do func() error) error {
 // opError is the error of an op, as opposed to one of the transaction.
 type opError struct{ error }
 
+// run does what the op is for. A bug in it fails this write alone: who commits by himself may outlive a panic, and would leave the
+// transaction open to all who come after.
+func (o *op) run(w *writer) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return o.do(w)
+}
+
 // together runs the ops of a group up to the first that fails.
 func (w *writer) together(group []*op) error {
 	for _, o := range group {
-		if err := o.do(w); err != nil {
+		if err := o.run(w); err != nil {
 			return opError{err}
 		}
 	}
@@ -234,7 +246,7 @@ func (w *writer) apply(o *op) (opErr, txErr error) {
 	if err := w.exec("SAVEPOINT op"); err != nil {
 		return nil, err
 	}
-	if opErr = o.do(w); opErr != nil {
+	if opErr = o.run(w); opErr != nil {
 		if err := w.exec("ROLLBACK TO op"); err != nil {
 			return opErr, err
 		}
