@@ -35,12 +35,14 @@ done
 func buildMCP(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	manifest, err := os.ReadFile("../plugins/mcp/plugin.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "plugin.toml"), manifest, 0o600); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"plugin.toml", "settings.schema.json"} {
+		text, err := os.ReadFile(filepath.Join("../plugins/mcp", name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "bin", "mcp"), "../plugins/mcp").CombinedOutput(); err != nil {
 		t.Fatalf("build the plugin: %v\n%s", err, out)

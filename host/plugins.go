@@ -62,10 +62,15 @@ func (b backend) PluginLogin(_ context.Context, instance string) (string, error)
 
 func pluginError(err error) error {
 	if errors.Is(err, plugin.ErrNoInstance) {
-		return fmt.Errorf("%w: %w", store.ErrNotFound, err)
+		return notFound{err}
 	}
 	return err
 }
+
+// notFound is what the gateway takes for store.ErrNotFound, in the words of somebody else.
+type notFound struct{ error }
+
+func (notFound) Is(target error) bool { return target == store.ErrNotFound }
 
 // settingAt is where the setting of an instance stands in the file, or the table that it would stand in.
 func (h *Host) settingAt(kind plugin.Kind, instance string, key []string) string {

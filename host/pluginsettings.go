@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -28,6 +29,7 @@ func PluginSettings(c *config.Config, name string, s *plugin.Settings) config.Er
 			out = append(out, e)
 		}
 	}
+	slices.SortStableFunc(out, func(a, b config.Error) int { return cmp.Compare(a.Line, b.Line) })
 	return out
 }
 

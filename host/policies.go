@@ -46,14 +46,22 @@ func (b backend) RollbackPolicy(ctx context.Context, name string, r gateway.Roll
 	st, err := b.rollback(ctx, name, r)
 	switch {
 	case errors.Is(err, policy.ErrUnknown):
-		return gateway.PolicyStatus{}, fmt.Errorf("%w: %w", store.ErrNotFound, err)
+		return gateway.PolicyStatus{}, answeredAs{err, store.ErrNotFound}
 	case errors.Is(err, policy.ErrNothing):
-		return gateway.PolicyStatus{}, fmt.Errorf("%w: %w", store.ErrConflict, err)
+		return gateway.PolicyStatus{}, answeredAs{err, store.ErrConflict}
 	case err != nil:
 		return gateway.PolicyStatus{}, err
 	}
 	return b.h.policyStatus(ctx, st), nil
 }
+
+// answeredAs is an error that the gateway answers as it does another one.
+type answeredAs struct {
+	error
+	as error
+}
+
+func (a answeredAs) Unwrap() []error { return []error{a.error, a.as} }
 
 func (b backend) rollback(ctx context.Context, name string, r gateway.Rollback) (policy.Status, error) {
 	if r.Clear {
@@ -89,16 +97,16 @@ func earlierModule(changes []store.PolicyChange, name, to string) (string, error
 				return f, nil
 			}
 		}
-		return "", fmt.Errorf("no earlier module of policy %s is known: %w", name, policy.ErrUnknown)
+		return "", policy.Unknownf("no earlier module of policy %s is known: flynn policy history %s lists those that were in force", name, name)
 	}
 	files = slices.DeleteFunc(files, func(f string) bool { return !strings.HasPrefix(f, strings.ToLower(to)) })
 	switch len(files) {
 	case 0:
-		return "", fmt.Errorf("no module %s of policy %s was ever in force, flynn policy history %s lists them: %w", to, name, name, policy.ErrUnknown)
+		return "", policy.Unknownf("no module %s of policy %s was ever in force: flynn policy history %s lists those that were", to, name, name)
 	case 1:
 		return files[0], nil
 	}
-	return "", fmt.Errorf("%d modules of policy %s begin with %s: write more of the digest: %w", len(files), name, to, policy.ErrUnknown)
+	return "", policy.Unknownf("%d modules of policy %s begin with %s: write more of the digest", len(files), name, to)
 }
 
 // RollbackPolicy goes back to an older module of a policy while no host runs; it takes effect at the next start.

@@ -22,7 +22,7 @@ func pluginCommand() *cli.Command {
 		Name:  "plugin",
 		Usage: "install, watch over and remove plugins, and write new ones",
 		Commands: append([]*cli.Command{
-			withFlags(sub("install", "DIR|FILE|URL", "lock the files of a plugin, so that a channel may use it", installPlugin), privateFlag()),
+			withFlags(sub("install", "DIR|FILE|URL", "lock the files of a plugin, so that a channel or a provider of tools may use it", installPlugin), privateFlag()),
 			sub("list", "", "list what is installed, and how each instance is", listPlugins),
 			sub("info", "NAME", "show what a plugin asks for, its versions, and what holds it in", pluginInfo),
 			sub("verify", "[NAME...]", "compare every file with the lock", verifyPlugins),
@@ -31,7 +31,7 @@ func pluginCommand() *cli.Command {
 			sub("enable", "NAME", "let a plugin that was disabled start again", enablePlugin),
 			sub("disable", "NAME", "stop a plugin, and start it no more", disablePlugin),
 			withFlags(sub("remove", "NAME", "take a plugin out of the lock and delete it", removePlugin),
-				&cli.BoolFlag{Name: "force", Usage: "remove it though a channel uses it"}),
+				&cli.BoolFlag{Name: "force", Usage: "remove it though a channel or a provider of tools uses it"}),
 			pluginNewCommand(), pluginConformCommand(), pluginInspectCommand(dir),
 		}, append(runningCommands(), authorCommands()...)...),
 	}
@@ -127,6 +127,11 @@ func removePlugin(ctx context.Context, cmd *cli.Command) error {
 		for _, instance := range slices.Sorted(maps.Keys(c.Channels)) {
 			if use := c.Channels[instance]; use.Enabled && use.Plugin == name {
 				return fmt.Errorf("remove plugin %s: [channels.%s] uses it: set enabled = false there, or say --force", name, instance)
+			}
+		}
+		for _, instance := range slices.Sorted(maps.Keys(c.Tools)) {
+			if use := c.Tools[instance]; use.Enabled && use.Plugin == name {
+				return fmt.Errorf("remove plugin %s: [tools.%s] uses it: set enabled = false there, or say --force", name, instance)
 			}
 		}
 	}

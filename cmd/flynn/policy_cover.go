@@ -38,15 +38,22 @@ func printCoverage(o *output, r *cover.Report, verbose bool) {
 			o.line("      %5.1f%%  %s, %d calls", f.Percent, cell(f.Name), f.Calls)
 		}
 	}
+	nameless := 0
 	for _, p := range r.Uncovered {
-		if p.Covered == 0 {
+		switch {
+		case p.Nameless:
+			nameless++
+		case p.Covered == 0:
 			o.line("not run: %s", cell(p.String()))
 		}
 	}
 	for _, p := range r.Uncovered {
-		if p.Covered > 0 {
+		if p.Covered > 0 && !p.Nameless {
 			o.line("in part: %s", cell(p.String()))
 		}
+	}
+	if nameless > 0 {
+		o.line("not run, or in part: %d functions that the module has no names for (--json lists them)", nameless)
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
@@ -94,7 +97,11 @@ func showPolicyHistory(ctx context.Context, cmd *cli.Command) error {
 	if cmd.Args().Len() > 1 || cmd.Int("limit") <= 0 {
 		return usagef("want at most one name, and a limit above 0")
 	}
-	changes, err := sqlite.ReadPolicyChanges(ctx, c.Store.Dir, store.PolicyFilter{Policy: cmd.Args().First(), Limit: cmd.Int("limit")})
+	name := cmd.Args().First()
+	changes, err := sqlite.ReadPolicyChanges(ctx, c.Store.Dir, store.PolicyFilter{Policy: name, Limit: cmd.Int("limit")})
+	if err == nil && len(changes) == 0 {
+		err = configured(c, name)
+	}
 	if err != nil {
 		return err
 	}
@@ -110,6 +117,14 @@ func showPolicyHistory(ctx context.Context, cmd *cli.Command) error {
 		rows = append(rows, []string{localTime(p.At), p.Policy, p.Outcome, p.Version, short(p.File), short(p.NowFile), p.By, p.Reason})
 	}
 	return o.table([]string{"TIME", "POLICY", "OUTCOME", "VERSION", "MODULE", "IN FORCE", "BY", "REASON"}, rows)
+}
+
+// configured refuses the name of a policy that the configuration does not have; none is all of them.
+func configured(c *config.Config, name string) error {
+	if name == "" || slices.ContainsFunc(c.Policies, func(p config.Policy) bool { return p.Name == name }) {
+		return nil
+	}
+	return fmt.Errorf("there is no policy %q: flynn policy list shows those that are configured", name)
 }
 
 func rollbackPolicy(ctx context.Context, cmd *cli.Command) error {

@@ -25,7 +25,7 @@ func distributionCommands() []*cli.Command {
 			Name: "sign", Usage: "write a policy's digests and its signature", ArgsUsage: "DIR", Action: signPolicy,
 			Description: "Writes digest and source_digest into policy.toml, and the signature into policy.sig. It covers name, version, ABI, kinds,\n" +
 				"limits, module and source.",
-			Flags: []cli.Flag{&cli.StringFlag{Name: "key", Usage: "sign with the private key in `FILE`", Required: true}},
+			Flags: []cli.Flag{&cli.StringFlag{Name: "key", Usage: "sign with the private key in `FILE`"}},
 		},
 		{
 			Name: "pack", Usage: "put a policy into one archive", ArgsUsage: "[DIR]", Action: packPolicy,
@@ -62,6 +62,9 @@ func signPolicy(ctx context.Context, cmd *cli.Command) error {
 	dir, err := oneArgument(cmd)
 	if err != nil {
 		return err
+	}
+	if cmd.String("key") == "" {
+		return usagef("name a private key: flynn policy sign %s --key FILE; flynn policy keygen FILE makes one", dir)
 	}
 	private, err := signing.ReadPrivate(cmd.String("key"))
 	if err != nil {

@@ -36,12 +36,18 @@ func showShadows(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	reports, err := host.ShadowReports(ctx, c, store.ShadowFilter{Policy: cmd.Args().First(), Since: since}, examplesOf(cmd))
+	if err == nil && len(reports) == 0 {
+		err = configured(c, cmd.Args().First())
+	}
 	if err != nil {
 		return err
 	}
 	o := newOutput(ctx, cmd)
 	if o.asJSON {
 		return o.json(reports)
+	}
+	if len(reports) == 0 && since.IsZero() {
+		o.line("nothing was compared: shadow = true in a [[policies]] of the configuration has it answer without effect")
 	}
 	for i := range reports {
 		r := &reports[i]

@@ -150,5 +150,9 @@ func inWords(e *budget.Exceeded) string {
 	case budget.Agent:
 		whose = "the daily budget of the agent " + e.Name
 	}
+	if e.Never() {
+		return whose + " is smaller than what one answer may take here, so that no new day helps. /new makes that less where a conversation is long; " +
+			"else the budget has to be raised, or max_output_tokens of the model lowered"
+	}
 	return fmt.Sprintf("%s has no room for another answer. It opens again on %s", whose, e.Opens.Format("2 January at 15:04 MST"))
 }

@@ -101,6 +101,18 @@ func TestBudgetHoldsWhateverRaces(t *testing.T) {
 	}
 }
 
+// TestABudgetThatIsTooSmall is not said to open again tomorrow.
+func TestABudgetThatIsTooSmall(t *testing.T) {
+	h := newHouse(t, openStore(t), nil)
+	h.gen.Models = pricedSet(t, &charging{})
+	h.budgeted(nil, budget.Limits{Sender: budget.Amount{Tokens: 101}})
+	h.accept("ann", strings.Repeat("a long question ", 50))
+	h.work(t.Context())
+	if got := h.texts(); len(got) != 1 || !strings.Contains(got[0], "no new day helps. /new makes") || strings.Contains(got[0], "opens again") {
+		t.Errorf("replies are %q", got)
+	}
+}
+
 // TestBudgetIsRemembered wants another process to know what the first has spent, and the next day to forget it.
 func TestBudgetIsRemembered(t *testing.T) {
 	s, now := openStore(t), time.Now()
@@ -137,7 +149,7 @@ func TestAgentHasItsOwnBudget(t *testing.T) {
 	h.budgeted(nil, budget.Limits{})
 	h.accept("ann", "hello")
 	h.work(t.Context())
-	if got := h.texts(); len(got) != 1 || !strings.Contains(got[0], "the daily budget of the agent helper has no room") {
+	if got := h.texts(); len(got) != 1 || !strings.Contains(got[0], "the daily budget of the agent helper is smaller than what one answer may take") {
 		t.Errorf("replies are %q", got)
 	}
 	if sums := h.spent(store.UsageAll); len(sums) != 0 {

@@ -214,7 +214,7 @@ func (l *Ledger) try(ctx context.Context, c Claim) (*Reservation, <-chan struct{
 	for _, a := range c.accounts() {
 		used := d.used[a.account]
 		if unit, ok := fits(used, c.Worst, a.limit); !ok {
-			return nil, nil, &Exceeded{Level: a.level, Name: a.name, Unit: unit, Limit: a.limit, Used: used, Opens: d.end}
+			return nil, nil, &Exceeded{Level: a.level, Name: a.name, Unit: unit, Limit: a.limit, Used: used, Worst: c.Worst, Opens: d.end}
 		}
 		used.add(d.held[a.account])
 		if _, ok := fits(used, c.Worst, a.limit); !ok {
@@ -267,7 +267,14 @@ type Exceeded struct {
 	Unit  Unit
 	Limit Amount
 	Used  Amount
+	Worst Amount    // that the claim asks for
 	Opens time.Time // begin of the next day
+}
+
+// Never tells whether no day has room for the claim.
+func (e *Exceeded) Never() bool {
+	_, ok := fits(Amount{}, e.Worst, e.Limit)
+	return !ok
 }
 
 func (e *Exceeded) Error() string {

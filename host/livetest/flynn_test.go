@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -52,16 +53,27 @@ func bin(t testing.TB) string {
 		programs.err = errors.Join(build(programs.dir, "./cmd/flynn", raced), build(programs.dir, "./cmd/flynn-sandboxd", false), build(irc, "./plugins/irc", raced),
 			build(programs.dir, "./examples/lines-channel", raced))
 		if programs.err == nil {
-			var manifest []byte
-			if manifest, programs.err = os.ReadFile(filepath.Join(root, "plugins/irc/plugin.toml")); programs.err == nil {
-				programs.err = os.WriteFile(filepath.Join(programs.dir, "irc", "plugin.toml"), manifest, 0o644)
-			}
+			programs.err = describe(filepath.Join(programs.dir, "irc"), "plugins/irc")
 		}
 	})
 	if programs.err != nil {
 		t.Fatal(programs.err)
 	}
 	return programs.dir
+}
+
+// describe puts beside the program of a plugin what the host reads of it.
+func describe(dir, pkg string) error {
+	for _, name := range []string{"plugin.toml", "settings.schema.json"} {
+		text, err := os.ReadFile(filepath.Join(root, pkg, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), text, 0o644)
+		}
+		if err != nil && (name == "plugin.toml" || !errors.Is(err, fs.ErrNotExist)) { // an example has no schema
+			return err
+		}
+	}
+	return nil
 }
 
 // build builds a program, with the race detector when the tests have it.

@@ -2,9 +2,7 @@ package livetest
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -27,10 +25,8 @@ func telegramDir(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(bin(t), "telegram")
 	telegram.once.Do(func() {
-		manifest, err := os.ReadFile(filepath.Join(root, "plugins/telegram/plugin.toml"))
-		telegram.err = errors.Join(err, build(filepath.Join(dir, "bin"), "./plugins/telegram", false))
-		if telegram.err == nil {
-			telegram.err = os.WriteFile(filepath.Join(dir, "plugin.toml"), manifest, 0o644)
+		if telegram.err = build(filepath.Join(dir, "bin"), "./plugins/telegram", false); telegram.err == nil {
+			telegram.err = describe(dir, "plugins/telegram")
 		}
 	})
 	if telegram.err != nil {

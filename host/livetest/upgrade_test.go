@@ -86,7 +86,10 @@ func (s *site) release(pkg, version string) (dir string) {
 	if err := os.Link(filepath.Join(s.dir, "built", name), filepath.Join(dir, "bin", name)); err != nil {
 		s.t.Fatal(err)
 	}
-	manifest, err := os.ReadFile(filepath.Join(root, pkg, "plugin.toml"))
+	if err := describe(dir, pkg); err != nil {
+		s.t.Fatal(err)
+	}
+	manifest, err := os.ReadFile(filepath.Join(dir, "plugin.toml"))
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -14,6 +14,10 @@ import (
 // ErrNoInstance means that no instance has that name.
 var ErrNoInstance = errors.New("there is no plugin instance of that name")
 
+func noInstance(name string) error {
+	return fmt.Errorf("%w: %s: run flynn plugin list to see those that run", ErrNoInstance, name)
+}
+
 // follow keeps the instances in line with the lock until ctx ends: what is removed or disabled stops, what is enabled starts, and a new
 // version takes over or is given up. It looks at the file rather than being told, so that every flynn plugin has the same effect, with
 // or without a way to the running host.

@@ -132,12 +132,14 @@ func calledTools(calls chan toolUse) Handler {
 func buildMCP(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	manifest, err := os.ReadFile("../../plugins/mcp/plugin.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, ManifestName), manifest, 0o644); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"plugin.toml", "settings.schema.json"} {
+		text, err := os.ReadFile(filepath.Join("../../plugins/mcp", name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), text, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "bin", "mcp"), "../../plugins/mcp").CombinedOutput(); err != nil {
 		t.Fatalf("build the plugin: %v\n%s", err, out)

@@ -252,7 +252,7 @@ func (h *Host) Restart(name string) error {
 	u, ok := h.units[name]
 	h.mu.Unlock()
 	if !ok {
-		return fmt.Errorf("restart: %w: %s", ErrNoInstance, name)
+		return noInstance(name)
 	}
 	u.restart()
 	return nil

@@ -1,8 +1,6 @@
 package plugin
 
 import (
-	"fmt"
-
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 )
 
@@ -33,7 +31,7 @@ func (h *Host) LoginCode(instance string) (string, error) {
 	u, ok := h.units[instance]
 	h.mu.Unlock()
 	if !ok {
-		return "", fmt.Errorf("%w: %s", ErrNoInstance, instance)
+		return "", noInstance(instance)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()

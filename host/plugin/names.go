@@ -21,7 +21,7 @@ import (
 func nameFiles() []string { return []string{"/etc/resolv.conf", "/etc/hosts"} }
 
 const (
-	namesDir = "names" // of the run folder
+	namesDir = "names"  // of the run folder
 	maxNames = 16 << 20 // bytes of one file; some have long lists of hosts
 )
 

@@ -101,7 +101,9 @@ func loadDev(dir string) (*pack, error) {
 	defer t.close()
 	m, err := t.manifest()
 	if err == nil {
-		err = t.complete(m)
+		if err = t.complete(m); err != nil {
+			err = t.unbuilt(dir, m, err)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("development folder %s: %w", dir, err)

@@ -70,7 +70,7 @@ func (h *Host) Logs(instance string, seq uint64) ([]Line, error) {
 	u, ok := h.units[instance]
 	h.mu.Unlock()
 	if !ok {
-		return nil, fmt.Errorf("%w: %s", ErrNoInstance, instance)
+		return nil, noInstance(instance)
 	}
 	return u.recent.after(seq), nil
 }

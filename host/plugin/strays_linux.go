@@ -25,18 +25,21 @@ const (
 )
 
 // endStrays ends what the plugins of an earlier host with this run folder have left, and tells how many there were.
-func endStrays(runDir string) (ended int) {
+func endStrays(runDir string) int {
+	ended := map[int]bool{}
 	for range strayRounds {
 		found := strays(runDir)
 		if len(found) == 0 {
 			break
 		}
 		for _, pid := range found {
-			ended += endStray(pid, runDir)
+			if endStray(pid, runDir) {
+				ended[pid] = true
+			}
 		}
 		time.Sleep(strayPause) // the kernel tells nobody when they are gone
 	}
-	return ended
+	return len(ended)
 }
 
 // strays are the processes with an environment of this run folder.
@@ -73,15 +76,12 @@ func isStray(pid int, runDir string) bool {
 	})
 }
 
-// endStray ends one process, if it still is the one that was found.
-func endStray(pid int, runDir string) int {
+// endStray ends one process, if it still is the one that was found, and tells whether it did.
+func endStray(pid int, runDir string) bool {
 	p, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return 0
+		return false
 	}
 	defer unix.Close(p)
-	if !isStray(pid, runDir) || unix.PidfdSendSignal(p, unix.SIGKILL, nil, 0) != nil {
-		return 0
-	}
-	return 1
+	return isStray(pid, runDir) && unix.PidfdSendSignal(p, unix.SIGKILL, nil, 0) == nil
 }

@@ -62,7 +62,7 @@ type theatre struct {
 func play(t *testing.T, next func(n int) (*puppet, error), use Handler) (*theatre, func()) {
 	th := &theatre{began: time.Now()}
 	th.Host = &Host{
-		log: slog.New(slog.DiscardHandler), pace: defaultPace(), units: map[string]*unit{}, changed: make(chan struct{}),
+		log: slog.New(slog.DiscardHandler), pace: defaultPace(), units: map[string]*unit{}, logs: map[string]*recent{}, changed: make(chan struct{}),
 		store: &Store{t.TempDir()}, random: rand.Float64,
 	}
 	th.config.OnState = func(s Status) {

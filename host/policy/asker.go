@@ -20,14 +20,15 @@ func (s *Set) Asker() *Asker {
 }
 
 // Route is Set.Route.
-func (a *Asker) Route(ctx context.Context, f *RouteFacts) (RouteAnswer, []Record) {
+func (a *Asker) Route(ctx context.Context, f *RouteFacts) (answer RouteAnswer, records []Record) {
 	if a.set.routes == 0 {
 		return RouteAnswer{}, nil
 	}
 	a.q = query{seat: a.q.seat}
 	a.q.askRoute(f, a.set.zone, a.set.roster(f.Agents), a.room)
 	a.keep()
-	return a.set.route(ctx, &a.q, f.Agents, a.records[:0])
+	records = a.set.route(ctx, &a.q, f.Agents, a.records[:0], &answer)
+	return answer, records
 }
 
 // Tool is Set.Tool.

@@ -50,7 +50,7 @@ func (t *table) meteringOf(path string) (plain, metered []time.Duration) {
 	route := bare.ExportedFunction("flynn_route")
 	for range 10 * *benchTurns {
 		plain = append(plain, calling(t.b, bare.Memory(), region, route, context.Background(), frames))
-		i.begin(context.Background(), &query{}, maxFuel, maxWall, e.host.clock())
+		i.begin(context.Background(), &query{}, maxFuel, maxWall)
 		metered = append(metered, calling(t.b, i.memory, i.region, i.route, i, frames))
 		i.end()
 	}

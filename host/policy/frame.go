@@ -103,7 +103,10 @@ func present(s string) int {
 
 // measure counts what encode and encodeLate write, except for the zone.
 func (f *Facts) measure() measure {
-	m, late := &f.Message, f.measureLate()
+	m, late := &f.Message, measure{}
+	if f.late() {
+		late = f.measureLate()
+	}
 	return measure{
 		fields: late.fields + 17 + present(m.Conversation.Parent) + present(m.Sender.Account),
 		ints:   late.ints + 6,
@@ -162,9 +165,6 @@ func (f *Facts) late() bool {
 
 // measureLate counts what encodeLate writes.
 func (f *Facts) measureLate() (m measure) {
-	if !f.late() {
-		return m
-	}
 	for _, truth := range [...]bool{f.Message.Edited, f.Message.Mentioned} {
 		if truth {
 			m.fields++
@@ -189,9 +189,6 @@ func (f *Facts) measureLate() (m measure) {
 // encodeLate writes the facts that have come since the first version of the contract. A frame has them only where they say
 // something, so that they cost nothing else.
 func (f *Facts) encodeLate(frame []byte, c cursor) cursor {
-	if !f.late() {
-		return c
-	}
 	m := &f.Message
 	if m.Edited {
 		c = c.bool(frame, abi.Edited, true)
@@ -235,15 +232,12 @@ func mediaTypes(attachments []message.Attachment) []string {
 func (f *Facts) encodeTime(frame []byte, c cursor, zone string) cursor {
 	_, offset := f.Now.Zone()
 	unix := f.Now.Unix()
-	local := unix + int64(offset)
-	const day, epochWeekday = 86_400, int64(time.Thursday)
-	days := local / day
-	if local%day < 0 {
-		days--
-	}
+	const day, week = 86_400, 7 * 86_400
+	// Counted from a Sunday so long ago that nothing is negative.
+	local := uint64(unix + int64(offset) + int64(time.Thursday)*day + week<<30)
 	c = c.int(frame, abi.UnixTime, unix)
-	c = c.int(frame, abi.MinuteOfDay, (local-days*day)/60)
-	c = c.int(frame, abi.Weekday, ((days+epochWeekday)%7+7)%7)
+	c = c.int(frame, abi.MinuteOfDay, int64(local%day/60))
+	c = c.int(frame, abi.Weekday, int64(local%week/day))
 	return c.string(frame, abi.Zone, zone)
 }
 
@@ -259,7 +253,9 @@ func (f *RouteFacts) encode(frame []byte, c cursor, zone string, agents []byte) 
 	c = f.Facts.encode(frame, c, zone)
 	c = c.optional(frame, abi.Candidate, f.Candidate)
 	c = c.bytes(frame, abi.Agents, abi.TypeList, agents)
-	c = f.encodeLate(frame, c)
+	if f.late() {
+		c = f.encodeLate(frame, c)
+	}
 	if f.Used.Turns > 0 {
 		c.int(frame, abi.Turns, int64(f.Used.Turns))
 	}
@@ -267,7 +263,9 @@ func (f *RouteFacts) encode(frame []byte, c cursor, zone string, agents []byte) 
 
 func (f *ToolFacts) encode(frame []byte, c cursor, zone string, digest []byte) {
 	c = f.Facts.encode(frame, c, zone)
-	c = f.encodeLate(frame, c)
+	if f.late() {
+		c = f.encodeLate(frame, c)
+	}
 	c = c.string(frame, abi.Agent, f.Agent)
 	c = c.string(frame, abi.Tool, f.Tool)
 	c = c.string(frame, abi.Effect, f.Effect)

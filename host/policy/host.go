@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/flynnhost/flynn/host/policy/stopwatch"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 )
@@ -20,7 +21,8 @@ type host struct {
 	cache   wazero.CompilationCache
 	counts  bool      // modules count the blocks that they run
 	zone    string    // IANA name of the host's zone
-	base    time.Time // decisions are timed by the monotonic distance to it
+	base    time.Time // the clock's origin
+	watch   *stopwatch.Watch
 	refs    atomic.Int64
 }
 
@@ -30,7 +32,7 @@ func newHost(ctx context.Context, cacheDir string) (*host, error) {
 
 // newHostOf is a host by the compiler or, to compare the two, by the interpreter.
 func newHostOf(ctx context.Context, config wazero.RuntimeConfig, cacheDir string) (*host, error) {
-	h := &host{zone: zoneName(), base: time.Now()}
+	h := &host{zone: zoneName(), base: time.Now(), watch: stopwatch.New()}
 	h.refs.Store(1)
 	// Without WithCloseOnContextDone: modules stop by themselves, which costs a tenth of that switch.
 	config = config.WithDebugInfoEnabled(false).

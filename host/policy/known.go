@@ -31,7 +31,7 @@ func (a *known) at(raw int64, frame []byte) *knownAnswer {
 // find fills in the verdict of an answer that is known.
 func (a *known) find(kind string, raw int64, frame []byte, v *verdict) bool {
 	k := a.at(raw, frame)
-	if k.raw != raw || k.kind != kind || string(k.frame) != string(frame) {
+	if k.raw != raw || string(k.frame) != string(frame) || k.kind != kind {
 		return false
 	}
 	*v = k.verdict

@@ -272,7 +272,7 @@ func mutable(wasm api.Module, name string) api.MutableGlobal {
 
 // initialise runs what the module wants to run first, asks its version and finds its region. It is metered as any call.
 func (i *instance) initialise(ctx context.Context) error {
-	i.begin(ctx, &query{}, initFuel, max(initWall, i.module.limits.Wall), i.module.host.clock())
+	i.begin(ctx, &query{}, initFuel, max(initWall, i.module.limits.Wall))
 	defer i.end()
 	for _, name := range []string{meter.StartExport, "_initialize"} {
 		if f := i.wasm.ExportedFunction(name); f != nil {
@@ -317,7 +317,7 @@ func untyped(err *Error) error {
 func (i *instance) warmUp(ctx context.Context) error {
 	m := i.module
 	for _, q := range m.syntheticQueries() {
-		i.begin(ctx, &q, m.limits.Fuel+warmFuel, max(initWall, m.limits.Wall), m.host.clock())
+		i.begin(ctx, &q, m.limits.Fuel+warmFuel, max(initWall, m.limits.Wall))
 		i.clean = false
 		var v verdict
 		i.run(q.kind, q.frame, &Record{}, &v)

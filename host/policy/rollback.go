@@ -64,11 +64,20 @@ func (e *Engine) change(ctx context.Context, name string, edit func(*slot) error
 		return s.status(), nil
 	}
 	dropAll(staged)
-	return Status{}, fmt.Errorf("no policy %q is in the chain: %w", name, ErrUnknown)
+	return Status{}, Unknownf("no policy %q is in the chain: flynn policy list shows those that are", name)
 }
 
 // ErrUnknown is the error of a name that no policy has, or of a module that is not known.
 var ErrUnknown = errors.New("unknown")
+
+// Unknownf is an ErrUnknown in words of its own.
+func Unknownf(format string, args ...any) error { return unknown(fmt.Sprintf(format, args...)) }
+
+type unknown string
+
+func (u unknown) Error() string { return string(u) }
+
+func (unknown) Is(target error) bool { return target == ErrUnknown }
 
 // ErrNothing is the error of a change that would change nothing.
 var ErrNothing = errors.New("nothing to do")

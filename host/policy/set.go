@@ -113,20 +113,21 @@ func (s *Set) Routes() bool { return s.routes > 0 || s.shadowRoutes }
 
 // Route asks the route policies in order; the first that does not abstain decides. One that fails decides too: for its agent
 // for errors, or for nobody.
-func (s *Set) Route(ctx context.Context, f RouteFacts) (RouteAnswer, []Record) {
+func (s *Set) Route(ctx context.Context, f RouteFacts) (answer RouteAnswer, records []Record) {
 	if !s.Routes() {
 		return RouteAnswer{}, nil
 	}
 	q := query{seat: rand.Uint32()}
 	q.askRoute(&f, s.zone, s.roster(f.Agents), nil)
-	a, records := s.route(ctx, &q, f.Agents, make([]Record, 0, s.routes))
+	records = s.route(ctx, &q, f.Agents, make([]Record, 0, s.routes), &answer)
 	if s.shadowRoutes {
-		s.shadowRoute(ctx, &q, &f, a, records)
+		s.shadowRoute(ctx, &q, &f, answer, records)
 	}
-	return a, records
+	return answer, records
 }
 
-func (s *Set) route(ctx context.Context, q *query, agents []string, records []Record) (answer RouteAnswer, _ []Record) {
+// route fills in an answer that is empty.
+func (s *Set) route(ctx context.Context, q *query, agents []string, records []Record, answer *RouteAnswer) []Record {
 	for i := range s.links {
 		l := &s.links[i]
 		if !l.routes || l.scope != nil && !l.scope.covers(q.agent, q.channel) {
@@ -136,11 +137,12 @@ func (s *Set) route(ctx context.Context, q *query, agents []string, records []Re
 		r := &records[len(records)-1]
 		var v verdict
 		l.ask(ctx, q, r, &v)
-		if l.route(&v, agents, r, &answer); answer.Decided {
-			return answer, records
+		if l.route(&v, agents, r, answer); answer.Decided {
+			return records
 		}
 	}
-	return RouteAnswer{}, records
+	*answer = RouteAnswer{}
+	return records
 }
 
 // another adds an empty record.

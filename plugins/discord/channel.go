@@ -54,7 +54,7 @@ const (
 
 // Describe implements channel.Channel. A repeated nonce is recognised for some minutes only, so sends are not idempotent for good.
 func (p *plugin) Describe() channel.Description {
-	return channel.Description{Name: "discord", Version: "0.1.0", Capabilities: channel.Capabilities{
+	return channel.Description{Name: "discord", Version: "0.1.0", ConfigSchema: settingsSchema, Capabilities: channel.Capabilities{
 		MaxTextRunes: maxText, MaxAttachmentBytes: maxFile, MinEditInterval: time.Second,
 		Exclusive: true, Threads: true, Markdown: true, Buttons: true,
 	}}

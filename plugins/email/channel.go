@@ -33,7 +33,7 @@ var (
 // Describe implements channel.Channel.
 func (p *plugin) Describe() channel.Description {
 	return channel.Description{
-		Name: "email", Version: "0.1.0",
+		Name: "email", Version: "0.1.0", ConfigSchema: settingsSchema,
 		Capabilities: channel.Capabilities{MaxTextRunes: 60_000, MaxAttachmentBytes: maxAttachment, Markdown: true},
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"crypto/x509"
+	_ "embed"
 	"fmt"
 	"net"
 	"net/netip"
@@ -12,6 +13,11 @@ import (
 
 	"github.com/flynnhost/flynn/sdk/channel"
 )
+
+// settingsSchema is what the host holds settings against before it starts the plugin. It is made from settings by a test.
+//
+//go:embed settings.schema.json
+var settingsSchema []byte
 
 // settings are the keys of [channels.NAME] that this plugin knows.
 type settings struct {

@@ -36,7 +36,7 @@ const renameKept = 10 * time.Minute
 
 // Describe implements channel.Channel.
 func (p *plugin) Describe() channel.Description {
-	return channel.Description{Name: "irc", Version: "0.1.0", Capabilities: channel.Capabilities{Exclusive: true, Markdown: true}}
+	return channel.Description{Name: "irc", Version: "0.1.0", ConfigSchema: settingsSchema, Capabilities: channel.Capabilities{Exclusive: true, Markdown: true}}
 }
 
 // Configure implements channel.Channel.

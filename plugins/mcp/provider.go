@@ -59,7 +59,7 @@ func defaultPace() pace {
 
 // Describe implements tool.Provider.
 func (p *provider) Describe() tool.Description {
-	return tool.Description{Name: "mcp", Version: "0.1.0"}
+	return tool.Description{Name: "mcp", Version: "0.1.0", ConfigSchema: settingsSchema}
 }
 
 // Configure implements tool.Provider. Whether the server can be reached is no matter of the settings.

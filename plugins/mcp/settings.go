@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -12,6 +13,11 @@ import (
 
 	"github.com/flynnhost/flynn/sdk/tool"
 )
+
+// settingsSchema is what the host holds settings against before it starts the plugin. It is made from settings by a test.
+//
+//go:embed settings.schema.json
+var settingsSchema []byte
 
 // settings are the keys of [tools.NAME] that this plugin knows. Either Command or URL is set.
 type settings struct {

@@ -38,7 +38,7 @@ const (
 
 // Describe implements channel.Channel.
 func (p *plugin) Describe() channel.Description {
-	return channel.Description{Name: "slack", Version: "0.1.0", Capabilities: channel.Capabilities{
+	return channel.Description{Name: "slack", Version: "0.1.0", ConfigSchema: settingsSchema, Capabilities: channel.Capabilities{
 		MaxTextRunes: maxText, MaxAttachmentBytes: maxAttachment, MinEditInterval: 1500 * time.Millisecond,
 		Threads: true, Markdown: true, Buttons: true,
 	}}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"net"
 	"net/url"
@@ -9,6 +10,11 @@ import (
 
 	"github.com/flynnhost/flynn/sdk/channel"
 )
+
+// settingsSchema is what the host holds settings against before it starts the plugin. It is made from settings by a test.
+//
+//go:embed settings.schema.json
+var settingsSchema []byte
 
 // settings are the keys of [channels.NAME] that this plugin knows.
 type settings struct {

@@ -47,7 +47,7 @@ var _ interface {
 
 // Describe implements channel.Channel.
 func (p *plugin) Describe() channel.Description {
-	return channel.Description{Name: "telegram", Version: "0.1.0", Capabilities: channel.Capabilities{
+	return channel.Description{Name: "telegram", Version: "0.1.0", ConfigSchema: settingsSchema, Capabilities: channel.Capabilities{
 		MaxTextRunes: maxText, MaxAttachmentBytes: maxFile, MinEditInterval: time.Second,
 		Exclusive: true, Threads: true, Markdown: true, Buttons: true,
 	}}

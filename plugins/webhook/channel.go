@@ -20,7 +20,7 @@ type plugin struct {
 // Describe implements channel.Channel.
 func (p *plugin) Describe() channel.Description {
 	return channel.Description{
-		Name: "webhook", Version: "0.1.0",
+		Name: "webhook", Version: "0.1.0", ConfigSchema: settingsSchema,
 		Capabilities: channel.Capabilities{MaxTextRunes: 65_536, Idempotent: true, Markdown: true},
 	}
 }

@@ -35,7 +35,8 @@ type device struct {
 	cancel context.CancelFunc // ends the connection and every try to get one back
 
 	mu             sync.Mutex
-	number, hidden types.JID // as the library changes its own without a lock
+	number, hidden types.JID          // as the library changes its own without a lock
+	byHidden       map[types.JID]bool // groups whose members go by their hidden ids, as far as asked for
 }
 
 // openDevice opens the session, or makes the one of a device that is not linked yet.
@@ -65,7 +66,7 @@ func openDevice(ctx context.Context, dir, name string, log *slog.Logger) (*devic
 	client := whatsmeow.NewClient(first, quiet{log})
 	client.SynchronousAck, client.EnableDecryptedEventBuffer = true, true // acked after the host, and readable again if not
 	client.ManualHistorySyncDownload = true                               // the past is nobody's question
-	d := &device{client: client, store: container, cancel: func() {}}
+	d := &device{client: client, store: container, cancel: func() {}, byHidden: map[types.JID]bool{}}
 	d.belong(first.GetJID(), first.GetLID())
 	return d, nil
 }
@@ -127,10 +128,45 @@ func (d *device) Seen(ctx context.Context, m ref, typing bool) error {
 	if !typing {
 		return d.client.SendChatPresence(ctx, m.chat, types.ChatPresencePaused, types.ChatPresenceMediaText)
 	}
-	if err := d.client.MarkRead(ctx, []types.MessageID{m.id}, m.at, m.chat, m.sender); err != nil {
+	if err := d.client.MarkRead(ctx, []types.MessageID{m.id}, m.at, m.chat, d.NameIn(ctx, m.chat, m.sender)); err != nil {
 		return err
 	}
 	return d.client.SendChatPresence(ctx, m.chat, types.ChatPresenceComposing, types.ChatPresenceMediaText)
+}
+
+// NameIn is how a message in a chat names a person. In most groups that is the hidden id, and WhatsApp drops without a word what names a
+// member by the number.
+func (d *device) NameIn(ctx context.Context, chat, person types.JID) types.JID {
+	if chat.Server != types.GroupServer || person.Server != types.DefaultUserServer || !d.goesByHidden(ctx, chat) {
+		return person
+	}
+	if number, hidden := d.Own(); person == number && !hidden.IsEmpty() {
+		return hidden
+	}
+	if hidden, err := d.client.Store.LIDs.GetLIDForPN(ctx, person); err == nil && !hidden.IsEmpty() {
+		return hidden
+	}
+	return person
+}
+
+func (d *device) goesByHidden(ctx context.Context, group types.JID) bool {
+	d.mu.Lock()
+	hidden, known := d.byHidden[group]
+	d.mu.Unlock()
+	if known {
+		return hidden
+	}
+	info, err := d.client.GetGroupInfo(ctx, group)
+	if err != nil {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.byHidden) >= maxLast {
+		clear(d.byHidden)
+	}
+	d.byHidden[group] = info.AddressingMode == types.AddressingModeLID
+	return d.byHidden[group]
 }
 
 // Forget removes the session, so that the next device is a new one. The library does the same when the phone has removed this one, but

@@ -249,7 +249,8 @@ func TestLinkedSend(t *testing.T) {
 	}
 	for _, code := range []int{463, 479} {
 		w.Refuse(code)
-		if sent, err := w.Send(channel.Send{Key: "k3", Conversation: withAnn, Text: "x"}); sent.Outcome != channel.OutcomeNotSent || sent.RetryAfter != later || err == nil {
+		sent, err := w.Send(channel.Send{Key: "k3", Conversation: withAnn, Text: "x"})
+		if sent.Outcome != channel.OutcomeNotSent || sent.RetryAfter != later || err == nil {
 			t.Errorf("refused with %d: %+v, %v", code, sent, err)
 		}
 	}
@@ -265,7 +266,8 @@ func TestAGroupOfALinkedDevice(t *testing.T) {
 	bob := w.Person("4915100000002", "902", "Bob")
 	group := w.Group("120363-1", w.ann, bob)
 	for _, text := range []string{"one", "two"} { // the first carries the key, the second uses it
-		if sent, err := w.Send(channel.Send{Key: text, Conversation: channel.Conversation{ID: "120363-1@g.us"}, Text: text, ReplyTo: "120363-1@g.us/A1/" + ann}); err != nil {
+		send := channel.Send{Key: text, Conversation: channel.Conversation{ID: "120363-1@g.us"}, Text: text, ReplyTo: "120363-1@g.us/A1/" + ann}
+		if sent, err := w.Send(send); err != nil {
 			t.Fatalf("%+v, %v", sent, err)
 		}
 	}
@@ -275,9 +277,23 @@ func TestAGroupOfALinkedDevice(t *testing.T) {
 			t.Fatalf("%s got %+v", p.Name, got)
 		}
 		x := got[1].Message.GetExtendedTextMessage()
-		if got[1].Chat != group || x.GetText() != "two" || x.GetContextInfo().GetStanzaID() != "A1" || x.GetContextInfo().GetParticipant() != annNumber.String() {
+		if got[1].Chat != group || x.GetText() != "two" || x.GetContextInfo().GetStanzaID() != "A1" || x.GetContextInfo().GetParticipant() != w.ann.Hidden.String() {
 			t.Errorf("%s got %+v", p.Name, got[1])
 		}
+	}
+	id := bob.Send(group, saying("hello all"))
+	e := w.Event()
+	w.Ack()
+	w.Await("all receipts", func() bool { return w.Waiting() == 0 })
+	if err := w.Host.Typing(channel.Typing{Conversation: e.Conversation, On: true}); err != nil {
+		t.Fatal(err)
+	}
+	w.Await("the receipt of a reader", func() bool { return slices.Contains(bob.Receipts(), linkedtest.Receipt{ID: id, Type: "read"}) })
+	if err := w.React(channel.Reaction{Conversation: e.Conversation, MessageID: e.ID, Reaction: "👍"}); err != nil {
+		t.Fatal(err)
+	}
+	if k := bob.Got()[2].Message.GetReactionMessage().GetKey(); k.GetID() != id || k.GetParticipant() != bob.Hidden.String() || k.GetFromMe() {
+		t.Errorf("reaction to %+v", k)
 	}
 	if _, err := w.Send(channel.Send{Key: "k", Conversation: channel.Conversation{ID: "7-7@g.us"}, Text: "x"}); err == nil {
 		t.Error("sent to a group that there is not")
@@ -379,12 +395,14 @@ func TestLinkedMedia(t *testing.T) {
 	if got, err := w.Fetch(handle); err != nil || !bytes.Equal(got, body) {
 		t.Errorf("%d bytes: %v", len(got), err)
 	}
-	sent, err := w.Send(channel.Send{Key: "k", Conversation: withAnn, Text: "see", Attachments: []channel.Attachment{{Handle: handle, Name: "a.pdf", Type: "application/pdf"}}})
+	pdf := []channel.Attachment{{Handle: handle, Name: "a.pdf", Type: "application/pdf"}}
+	sent, err := w.Send(channel.Send{Key: "k", Conversation: withAnn, Text: "see", Attachments: pdf})
 	if err != nil || len(sent.MessageIDs) != 1 {
 		t.Fatalf("%+v, %v", sent, err)
 	}
 	d := w.ann.Got()[0].Message.GetDocumentMessage()
-	if got, err := w.ann.Open(d); err != nil || !bytes.Equal(got, body) || d.GetFileName() != "a.pdf" || d.GetCaption() != "see" || d.GetFileLength() != uint64(len(body)) {
+	got, err := w.ann.Open(d)
+	if err != nil || !bytes.Equal(got, body) || d.GetFileName() != "a.pdf" || d.GetCaption() != "see" || d.GetFileLength() != uint64(len(body)) {
 		t.Errorf("she opens %d bytes of %+v: %v", len(got), d, err)
 	}
 	w.ann.Send(types.JID{}, w.ann.Attach("b.pdf", "application/pdf", "and this", body))
@@ -410,7 +428,8 @@ func TestLinkedMedia(t *testing.T) {
 
 func TestChoicesOfALinkedDevice(t *testing.T) {
 	w := startLinked(t)
-	sent, err := w.Send(channel.Send{Key: "k", Conversation: withAnn, Text: "May I?", Buttons: []channel.Button{{Text: "Yes", Value: "approve:1"}, {Text: "No", Value: "deny:1"}}})
+	buttons := []channel.Button{{Text: "Yes", Value: "approve:1"}, {Text: "No", Value: "deny:1"}}
+	sent, err := w.Send(channel.Send{Key: "k", Conversation: withAnn, Text: "May I?", Buttons: buttons})
 	if err != nil || !strings.Contains(w.ann.Got()[0].Message.GetExtendedTextMessage().GetText(), "*2* No") {
 		t.Fatalf("%+v, %v: %+v", sent, err, w.ann.Got())
 	}

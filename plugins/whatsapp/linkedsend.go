@@ -44,7 +44,7 @@ func (l *linked) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 	if err != nil {
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: soon}, err
 	}
-	list, err := messages(s)
+	list, err := messages(s, quote(ctx, d, s))
 	if err != nil {
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: permanent}, err
 	}
@@ -83,7 +83,7 @@ func outcomeOf(err error) (channel.Sent, error) {
 }
 
 // messages are what a send becomes. Buttons are written out: WhatsApp shows those of linked devices to nobody.
-func messages(s channel.Send) ([]*waE2E.Message, error) {
+func messages(s channel.Send, quoted *waE2E.ContextInfo) ([]*waE2E.Message, error) {
 	text := s.Text
 	if s.Markdown {
 		text = markdown.Render(text, markdown.WhatsApp)
@@ -101,7 +101,7 @@ func messages(s channel.Send) ([]*waE2E.Message, error) {
 		text = ""
 	}
 	if strings.TrimSpace(text) != "" {
-		list = append([]*waE2E.Message{{ExtendedTextMessage: &waE2E.ExtendedTextMessage{Text: proto.String(text), ContextInfo: quote(s)}}}, list...)
+		list = append([]*waE2E.Message{{ExtendedTextMessage: &waE2E.ExtendedTextMessage{Text: proto.String(text), ContextInfo: quoted}}}, list...)
 	}
 	if len(list) == 0 {
 		return nil, errors.New("there is nothing to send")
@@ -125,13 +125,16 @@ func caption(m *waE2E.Message, text string) bool {
 }
 
 // quote names the message that is answered, in groups; between two it is plain.
-func quote(s channel.Send) *waE2E.ContextInfo {
+func quote(ctx context.Context, d *device, s channel.Send) *waE2E.ContextInfo {
 	r, ok := parseRef(s.ReplyTo)
 	if !ok || r.chat.Server != types.GroupServer {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	return &waE2E.ContextInfo{
-		StanzaID: proto.String(r.id), Participant: proto.String(r.sender.String()), QuotedMessage: &waE2E.Message{Conversation: proto.String("")},
+		StanzaID: proto.String(r.id), Participant: proto.String(d.NameIn(ctx, r.chat, r.sender).String()),
+		QuotedMessage: &waE2E.Message{Conversation: proto.String("")},
 	}
 }
 
@@ -170,7 +173,9 @@ func (l *linked) React(ctx context.Context, r channel.Reaction) error {
 		RemoteJID: proto.String(target.chat.String()), FromMe: proto.Bool(target.sender == number), ID: proto.String(target.id),
 	}
 	if target.chat.Server == types.GroupServer && target.sender != number {
-		key.Participant = proto.String(target.sender.String())
+		named, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		key.Participant = proto.String(d.NameIn(named, target.chat, target.sender).String())
 	}
 	m := &waE2E.Message{ReactionMessage: &waE2E.ReactionMessage{
 		Key: key, Text: proto.String(emoji), SenderTimestampMS: proto.Int64(time.Now().UnixMilli()),

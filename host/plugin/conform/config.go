@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 )
 
@@ -17,7 +18,7 @@ import (
 func configChecks() []check {
 	fields := "answer wrong settings with errors in ConfigureResponse, each with the path of its key; never with a crash"
 	return []check{
-		{name: "configure", run: configureGood, next: "put settings that work into [settings] and [secrets] of " + FileName},
+		{name: "configure", run: configureGood, next: "put settings that work into [settings] and [secrets] of " + FileName + ", and let config.schema of plugin.toml take them"},
 		{name: "configure-grease", run: configureGrease, next: "ignore fields and log levels that you do not know"},
 		{name: "configure-unknown-key", run: unknownKey, next: fields},
 		{name: "configure-wrong-type", run: wrongType, next: fields},
@@ -30,7 +31,23 @@ func configChecks() []check {
 }
 
 func configureGood(ctx context.Context, b *bench) error {
-	_, err := b.ready(ctx)
+	if _, err := b.ready(ctx); err != nil {
+		return err
+	}
+	return b.taken()
+}
+
+// taken holds the settings that work against the schema that plugin.toml names: with it the host would not start the plugin.
+func (b *bench) taken() error {
+	s, err := plugin.ReadSettings(b.kit.dir)
+	if err != nil {
+		return err
+	}
+	settings, _ := b.settings()
+	wrong, err := s.Check(settings)
+	for _, w := range wrong {
+		err = errors.Join(err, fmt.Errorf("config.schema does not take settings that work: %q: %s", w.Key, w.Problem))
+	}
 	return err
 }
 

@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// narrowSchema does not take the settings that the actor works with.
+const narrowSchema = `{"required":["port"]}`
+
 // makePlugin makes the folder of an actor that does one thing wrong.
 func makePlugin(t *testing.T, mode string) string {
 	t.Helper()
@@ -50,6 +53,12 @@ run = { tls = "none", stop_timeout = "2s", start_timeout = "5s" }
 config = { secrets = ["token"] }
 channel = { edit = true, typing = true, fetch = true, upload = true }
 `, mode)
+	if mode == "narrow-schema" {
+		manifest = strings.Replace(manifest, "config = { ", "config = { schema = \"settings.json\", ", 1)
+		if err := os.WriteFile(filepath.Join(dir, "settings.json"), []byte(narrowSchema), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	conform := fmt.Sprintf(`
 [fake]
 command = [%q, "platform:good"]
@@ -130,6 +139,7 @@ var broken = []struct{ mode, check, says string }{
 	{"stay-after-shutdown", "shutdown", "runs 2 s after it answered Shutdown"},
 	{"large-frames", "frame-limit", "a frame of 1.5 MiB answers OK, want [ResourceExhausted]"},
 	{"never-ready", "configure", "did not say STATE_READY within 2s"},
+	{"narrow-schema", "configure", "config.schema does not take settings that work"},
 	{"no-grease-configure", "configure-grease", "log level 77"},
 	{"lenient-keys", "configure-unknown-key", "an unknown key no_such_key: Configure takes it without a word"},
 	{"status-for-fields", "configure-unknown-key", "Configure answers a status instead of field errors"},

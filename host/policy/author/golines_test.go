@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/policy/cover"
 )
 
 // linesPolicy is a policy that has every kind of statement, with cases.
@@ -63,6 +64,14 @@ func TestLinesOfGoAreExact(t *testing.T) {
 				t.Errorf("have not run: %s, want %s", got, c.missing)
 			}
 		})
+	}
+	report, err := TestCovered(t.Context(), dir, regexp.MustCompile("stranger"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It calls itself until the stack has to grow, and functions go on from their beginning then.
+	if at := slices.IndexFunc(report.Coverage.Functions, func(f cover.Function) bool { return f.Name == "main.nested" }); at < 0 || report.Coverage.Functions[at].Calls != 51 {
+		t.Errorf("main.nested is called 51 times: %+v", report.Coverage.Functions)
 	}
 	if read(t, module) != before {
 		t.Error("the module is another one behind it")

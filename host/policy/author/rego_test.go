@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +25,41 @@ func TestRegoNamesFactsAsCasesDo(t *testing.T) {
 		if field < abi.OutAgent && !slices.ContainsFunc(facts, func(f opa.Fact) bool { return f.Field == field }) {
 			t.Errorf("%s is not in the document", name)
 		}
+	}
+}
+
+// Coverage is by rule: OPA's own library, of some 500 functions, is not the author's.
+func TestCoverageOfRego(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "mine")
+	if err := New(dir, "rego", kindRoute); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "policy.rego"), `package flynn
+
+route := {"agent": "coder"} if owner
+
+owner if input.role == "owner"
+
+route := {"agent": "helper"} if member
+
+member if {
+	input.role == "member"
+	input.text == "x"
+}
+`)
+	writeRoleCases(t, dir)
+	mustBuild(t, dir)
+	report, err := TestCovered(t.Context(), dir, regexp.MustCompile("owner"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range report.Coverage.Functions {
+		names = append(names, f.Name)
+	}
+	slices.Sort(names)
+	if want := []string{"g0.data.flynn.member", "g0.data.flynn.owner", "g0.data.flynn.route"}; !slices.Equal(names, want) || report.Coverage.Covered == 0 {
+		t.Errorf("%q, want %q", names, want)
 	}
 }
 

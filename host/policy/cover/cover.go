@@ -72,10 +72,12 @@ func (s *Source) HasLines() bool { return len(s.rows) > 0 }
 
 // tells is whether lines of the author's are known. They are not where the author's files have names that say nothing of the folder.
 func (s *Source) tells(own Own) bool {
-	return slices.ContainsFunc(s.rows, func(r row) bool {
-		_, mine := own.file(r.file)
+	mine := func(p position) bool {
+		_, mine := own.file(p.file)
 		return mine
-	})
+	}
+	// All that the author wrote may have been inlined calls of what others wrote.
+	return slices.ContainsFunc(s.rows, func(r row) bool { return mine(r.position) || slices.ContainsFunc(r.callers, mine) })
 }
 
 // function is the name of a function, or its number.

@@ -70,6 +70,15 @@ func TestReportByFunction(t *testing.T) {
 	}
 }
 
+// A function may have no code but that of calls that were inlined into it.
+func TestReportByCallers(t *testing.T) {
+	s := &Source{rows: []row{{start: 0, end: 10, position: position{file: "flynn/src/lib.rs", line: 7}, callers: []position{{"p.rs", 3, true}}}}}
+	r := s.Report([]meter.Block{{Function: 1, Start: 0, End: 10}}, []uint64{2}, Own{File: InFolder("flynn/")})
+	if r.Lines == nil || len(r.Files) != 1 || r.Files[0].Name != "p.rs" || r.Files[0].Lines[0] != (Line{3, 2, Total{1, 1, 100}}) {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestNeighboursAreOnePlace(t *testing.T) {
 	none := Total{1, 0, 0}
 	f := File{Name: "p.c", Lines: []Line{{3, 0, none}, {5, 0, none}, {6, 1, Total{1, 1, 100}}, {7, 0, none}}}

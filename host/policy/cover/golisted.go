@@ -89,10 +89,10 @@ func (r *goReader) listedFunction(f goFunction, listing *Listing, encoder encode
 func (r *goReader) placeListed(body meter.Body, lines []position) {
 	var jumps []row
 	first := len(r.rows)
-	for _, p := range r.parts(body) {
-		for _, s := range p.stretches {
+	for n, p := range r.parts(body) {
+		for i, s := range p.stretches {
 			switch {
-			case p.machinery:
+			case p.machinery, n == 0 && i == 0 && r.checksStack(body, s):
 			case s.jump:
 				jumps = append(jumps, r.listedRows(nil, body.At, s, lines)...)
 			case s.real && len(r.rows) < maxRows:
@@ -106,6 +106,14 @@ func (r *goReader) placeListed(body meter.Body, lines []position) {
 			r.rows = append(r.rows, j)
 		}
 	}
+}
+
+// checksStack tells of the first stretch of a function whether it looks if there is room on the stack: it is entered again when some was made.
+func (r *goReader) checksStack(body meter.Body, s stretch) bool {
+	const goroutine = 2 // the number of its global
+	return slices.ContainsFunc(r.code, func(in meter.Instruction) bool {
+		return in.At >= s.start && in.At+1 < s.end && in.Op == opGlobalGet && body.Code[in.At+1] == goroutine
+	})
 }
 
 // listedRows appends the rows of one stretch.
@@ -131,15 +139,17 @@ func (r *goReader) listedRows(rows []row, at int, s stretch, lines []position) [
 
 // byLine makes one block of all code that a function has of one line. The compiler makes many of one comparison of strings, and that it found
 // two unequal at their second byte says nothing of the cases. The count is that of the code that ran most often. Each function begins with
-// an empty block that counts its calls.
+// an empty block that counts its calls, which are those of its first line.
 func (s *Source) byLine(blocks []meter.Block, counts []uint64) (lines []meter.Block, runs []uint64) {
 	rows := s.rows
 	at := map[position]int{}
+	entry := 0
 	blocks, counts = slices.Concat(blocks, s.dropped), slices.Concat(counts, make([]uint64, len(s.dropped)))
 	for i, b := range blocks {
 		if i == 0 || b.Function != blocks[i-1].Function {
 			clear(at)
-			lines, runs = append(lines, meter.Block{Function: b.Function, Start: b.Start, End: b.Start}), append(runs, counts[i])
+			entry = len(lines)
+			lines, runs = append(lines, meter.Block{Function: b.Function, Start: b.Start, End: b.Start}), append(runs, 0)
 		}
 		for len(rows) > 0 && rows[0].end <= b.Start {
 			rows = rows[1:]
@@ -148,6 +158,9 @@ func (s *Source) byLine(blocks []meter.Block, counts []uint64) (lines []meter.Bl
 			if known, ok := at[rows[j].position]; ok {
 				runs[known] = max(runs[known], counts[i])
 				continue
+			}
+			if len(at) == 0 {
+				runs[entry] = counts[i]
 			}
 			at[rows[j].position] = len(lines)
 			lines = append(lines, meter.Block{Function: b.Function, Start: max(rows[j].start, b.Start), End: min(rows[j].end, b.End)})

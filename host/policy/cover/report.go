@@ -41,6 +41,7 @@ type Function struct {
 	Line  int    `json:"line,omitempty"`
 	Calls uint64 `json:"calls"`
 	Total
+	nameless bool
 }
 
 // File is one file of the source.
@@ -63,6 +64,7 @@ type Place struct {
 	Line     int    `json:"line,omitempty"`
 	EndLine  int    `json:"end_line,omitempty"` // the last of several
 	Function string `json:"function,omitempty"`
+	Nameless bool   `json:"nameless,omitempty"` // the function is called by its number, for want of a name
 	Total
 }
 
@@ -164,7 +166,7 @@ func (c *collector) begin(b meter.Block) {
 	if c.function != nil {
 		return
 	}
-	c.report.Functions = append(c.report.Functions, Function{Name: c.source.function(b.Function), Calls: c.calls})
+	c.report.Functions = append(c.report.Functions, Function{Name: c.source.function(b.Function), Calls: c.calls, nameless: c.source.names[b.Function] == ""})
 	c.function = &c.report.Functions[len(c.report.Functions)-1]
 }
 
@@ -197,7 +199,7 @@ func (c *collector) finish() Report {
 	if !c.byLine {
 		for _, f := range r.Functions {
 			if f.Covered < f.Blocks {
-				r.Uncovered = append(r.Uncovered, Place{Function: f.Name, Total: f.Total})
+				r.Uncovered = append(r.Uncovered, Place{Function: f.Name, Nameless: f.nameless, Total: f.Total})
 			}
 		}
 		return r

@@ -9,6 +9,7 @@ package pack
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -104,7 +105,10 @@ type contents struct {
 
 // readContents reads a policy's folder; manifest is what an error calls that file.
 func readContents(root *os.Root, manifest string) (c contents, err error) {
-	if c.text, err = readFile(root, manifestName); err != nil {
+	if c.text, err = readFile(root, manifestName); errors.Is(err, fs.ErrNotExist) {
+		return c, fmt.Errorf("%s is missing: is it a policy's folder? flynn policy new NAME makes one", manifest)
+	}
+	if err != nil {
 		return c, err
 	}
 	if c.manifest, err = author.ParseManifest(c.text); err != nil {

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ type doomed struct {
 	store.Deletion
 	turns   []store.Turn
 	ids     string   // of them, as a JSON array
+	said    []int64  // inbox rows
 	digests []string // that their steps name
 }
 
@@ -26,6 +28,10 @@ type doomed struct {
 // begin with the session's, but so may one that somebody else has chosen.
 const family = `WITH RECURSIVE family (id) AS (SELECT id FROM turns WHERE session = ? UNION
 	SELECT turns.id FROM turns JOIN family ON turns.parent = family.id WHERE turns.parent <> '') `
+
+// toldIn are the edits, reactions and the like in a conversation that a turn was told of; which one is not recorded.
+const toldIn = `SELECT id FROM inbox WHERE channel = ? AND state = 'done' AND json_extract(CAST(message AS TEXT), '$.conversation.id') = ? AND
+	json_extract(CAST(message AS TEXT), '$.noted')`
 
 // digest is the form of a digest wherever a step may have one.
 var digest = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
@@ -37,9 +43,11 @@ func (s *Store) doom(ctx context.Context, d store.Deletion) (doomed, error) {
 	if v.turns, err = list(ctx, s.read, scanTurn, family+"SELECT "+turnColumns+" FROM turns WHERE id IN (SELECT id FROM family)", d.Key); err != nil {
 		return v, err
 	}
-	ids, named := []string{}, map[string]bool{}
+	ids, named, places := []string{}, map[string]bool{}, map[[2]string]bool{}
 	for _, t := range v.turns {
 		ids = append(ids, t.ID)
+		v.said = append(v.said, t.Inbox...)
+		places[[2]string{t.Channel, t.Conversation.ID}] = true
 		steps, err := s.Steps(ctx, t.ID)
 		if err != nil {
 			return v, err
@@ -49,6 +57,13 @@ func (s *Store) doom(ctx context.Context, d store.Deletion) (doomed, error) {
 				named[string(found)] = true
 			}
 		}
+	}
+	for p := range places {
+		told, err := list(ctx, s.read, scanNumber, toldIn, p[0], p[1])
+		if err != nil {
+			return v, err
+		}
+		v.said = append(v.said, told...)
 	}
 	v.digests = slices.Sorted(maps.Keys(named))
 	text, err := json.Marshal(ids)
@@ -100,7 +115,7 @@ func (w *writer) deleteSession(d doomed) error {
 	row := store.AuditRow{
 		At: d.At, Kind: store.AuditDeleted, Subject: d.Key, Actor: d.By, Session: d.Key, Agent: agent, Detail: fmt.Sprintf("turns: %d", len(d.turns)),
 	}
-	return errors.Join(w.unsay(d.turns), w.dropGrants(d), w.dropSessionRows(d), w.dropTurnRows(d), w.leaveBehind(d), w.audit(row))
+	return errors.Join(w.unsay(d.said), w.dropGrants(d), w.dropSessionRows(d), w.dropTurnRows(d), w.leaveBehind(d), w.audit(row))
 }
 
 // dropSessionRows removes what is kept by the session's key, and by those of the sessions that were delegated in it.
@@ -134,29 +149,30 @@ func (w *writer) dropTurnRows(d doomed) error {
 }
 
 // unsay takes out of the inbox what was said. The row itself stays, so that its event is never answered again.
-func (w *writer) unsay(turns []store.Turn) error {
-	for _, t := range turns {
-		for _, id := range t.Inbox {
-			row, err := scanInbox(func(dest ...any) error {
-				return w.row("SELECT "+inboxColumns+" FROM inbox WHERE id = ?", []any{id}, dest...)
-			})
-			if err != nil {
-				return err
-			}
-			m := row.Message
-			body, err := json.Marshal(message.Message{
-				Channel: m.Channel, EventID: m.EventID, Conversation: m.Conversation, Sender: message.Sender{ID: m.Sender.ID},
-				SentAt: m.SentAt, ReceivedAt: m.ReceivedAt,
-			})
-			if err != nil {
-				return err
-			}
-			if err := w.exec("UPDATE inbox SET message = ? WHERE id = ?", body, id); err != nil {
-				return err
-			}
-			if err := w.exec("DELETE FROM drafts WHERE inbox = ?", id); err != nil {
-				return err
-			}
+func (w *writer) unsay(ids []int64) error {
+	for _, id := range ids {
+		row, err := scanInbox(func(dest ...any) error {
+			return w.row("SELECT "+inboxColumns+" FROM inbox WHERE id = ?", []any{id}, dest...)
+		})
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		m := row.Message
+		body, err := json.Marshal(message.Message{
+			Channel: m.Channel, EventID: m.EventID, Conversation: m.Conversation, Sender: message.Sender{ID: m.Sender.ID},
+			SentAt: m.SentAt, ReceivedAt: m.ReceivedAt,
+		})
+		if err != nil {
+			return err
+		}
+		if err := w.exec("UPDATE inbox SET message = ? WHERE id = ?", body, id); err != nil {
+			return err
+		}
+		if err := w.exec("DELETE FROM drafts WHERE inbox = ?", id); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -255,4 +271,9 @@ func (s *Store) NamedInSteps(ctx context.Context, digest string) (bool, error) {
 func scanText(scan func(...any) error) (text string, err error) {
 	err = scan(&text)
 	return text, err
+}
+
+func scanNumber(scan func(...any) error) (n int64, err error) {
+	err = scan(&n)
+	return n, err
 }

@@ -54,6 +54,14 @@ func deletions(t *testing.T, open Opener) {
 	s, ctx := open(), t.Context()
 	digest := strings.Repeat("0a", 32)
 	said := lived(t, s, "mine", "irc:ann:helper", digest)
+	edit := msg("edit")
+	edit.Noted = true
+	told, _, err := s.AppendInbox(ctx, edit, store.InboxNoted, "")
+	check(t, err)
+	check(t, s.Settle(ctx, store.Settlement{Inbox: accept(t, s, "order").ID, Told: []int64{told.ID}}))
+	edit.EventID = "later"
+	_, _, err = s.AppendInbox(ctx, edit, store.InboxNoted, "")
+	check(t, err)
 	lived(t, s, "other", "irc:ann:helper/x:helper", strings.Repeat("0b", 32)) // its key begins with the other's
 	check(t, s.DeleteSession(ctx, deletion("irc:ann:helper")))
 	s = open()
@@ -63,7 +71,7 @@ func deletions(t *testing.T, open Opener) {
 			t.Errorf("%d steps of %s are left", len(steps), id)
 		}
 	}
-	_, err := s.ChildTurn(ctx, "mine-child")
+	_, err = s.ChildTurn(ctx, "mine-child")
 	wantErr(t, err, store.ErrNotFound)
 	_, err = s.LatestSummary(ctx, "irc:ann:helper")
 	wantErr(t, err, store.ErrNotFound)
@@ -81,6 +89,9 @@ func deletions(t *testing.T, open Opener) {
 	}
 	if _, fresh, err := s.AppendInbox(ctx, said.Message, store.InboxNew, ""); err != nil || fresh {
 		t.Errorf("its message is accepted a second time (%v)", err)
+	}
+	for event, text := range map[string]string{"edit": "", "later": edit.Text} {
+		equal(t, event, must[store.InboxRow](t)(s.FindInbox(ctx, "irc", event)).Message.Text, text)
 	}
 	if notes := must[[]store.Note](t)(s.SearchNotes(ctx, store.NoteQuery{})); len(notes) != 1 || notes[0].Key != "other" {
 		t.Errorf("notes left: %+v", notes)

@@ -48,6 +48,7 @@ func TestMain(m *testing.M) {
 // client is the library itself, with a session in a folder of the test.
 type client struct {
 	*whatsmeow.Client
+	store  *sqlstore.Container
 	events chan any
 	deny   func(any) bool // tells which events are not handled
 }
@@ -67,7 +68,7 @@ func open(t *testing.T, s *Server, dir string, deny func(any) bool) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &client{whatsmeow.NewClient(device, nil), make(chan any, 100), deny}
+	c := &client{whatsmeow.NewClient(device, nil), container, make(chan any, 100), deny}
 	c.SynchronousAck, c.EnableDecryptedEventBuffer = true, true
 	c.SetPreLoginHTTPClient(s.HTTPClient())
 	c.SetWebsocketHTTPClient(s.HTTPClient())
@@ -300,7 +301,9 @@ func media(t *testing.T, s *Server, c *client, ann *Person) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	image := &waE2E.ImageMessage{DirectPath: &u.DirectPath, MediaKey: u.MediaKey, FileSHA256: u.FileSHA256, FileEncSHA256: u.FileEncSHA256, FileLength: &u.FileLength}
+	image := &waE2E.ImageMessage{
+		DirectPath: &u.DirectPath, MediaKey: u.MediaKey, FileSHA256: u.FileSHA256, FileEncSHA256: u.FileEncSHA256, FileLength: &u.FileLength,
+	}
 	if got, err := ann.Open(image); err != nil || !bytes.Equal(got, body) {
 		t.Errorf("opened %d bytes: %v", len(got), err)
 	}
@@ -354,6 +357,15 @@ func replaced(t *testing.T, s *Server, c *client, dir string) {
 	third := open(t, s, dir, nil)
 	if e := next[*events.LoggedOut](t, third); !e.OnConnect {
 		t.Errorf("%+v", e)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for left := 1; left > 0; { // the library deletes the session meanwhile
+		list, err := third.store.GetAllDevices(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left = len(list)
 	}
 }
 

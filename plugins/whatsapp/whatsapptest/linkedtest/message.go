@@ -129,7 +129,7 @@ func (p *peer) read(d *device, n *wa.Node, retry int, open func() (*waE2E.Messag
 		}
 		p.person.got = append(p.person.got, Got{ID: id, Chat: to, Device: p.id, Retry: retry, Message: m})
 		if p.id == 0 && p.person != s.phone {
-			p.person.tell(d, id, "", to)
+			p.person.tell(d, id, to)
 		}
 	}
 	if p.person.off {
@@ -152,6 +152,10 @@ func (s *Server) receipt(c *conn, n *wa.Node) {
 			s.complain("a receipt for a message that nobody sent: %s", n.XMLString())
 			continue
 		}
+		if s.groups[author.sent[id].chat] != nil && jidOf(n, "participant").ToNonAD() != author.Hidden {
+			s.complain("a receipt that names another sender than the message: %s", n.XMLString())
+			continue
+		}
 		switch kind {
 		case "retry":
 			author.receipts = append(author.receipts, Receipt{id, kind})
@@ -161,7 +165,7 @@ func (s *Server) receipt(c *conn, n *wa.Node) {
 		case "read", "read-self", "played":
 			author.receipts = append(author.receipts, Receipt{id, kind})
 		default:
-			s.confirm(c.device, "message", id, kind, n)
+			s.confirm(c.device, "message", id, kind)
 		}
 	}
 	c.send(acknowledged(n, wa.Attrs{"type": kind}))

@@ -106,7 +106,8 @@ func (s *Server) grant(c *conn, secret []byte) error {
 	if err != nil {
 		return err
 	}
-	signature := ecc.CalculateSignature(ecc.NewDjbECPrivateKey(*account.Priv), slices.Concat(accountSigned, details, c.payload.GetDevicePairingData().GetEIdent()))
+	signs := slices.Concat(accountSigned, details, c.payload.GetDevicePairingData().GetEIdent())
+	signature := ecc.CalculateSignature(ecc.NewDjbECPrivateKey(*account.Priv), signs)
 	identity, err := proto.Marshal(&waAdv.ADVSignedDeviceIdentity{Details: details, AccountSignatureKey: account.Pub[:], AccountSignature: signature[:]})
 	if err != nil {
 		return err
@@ -170,7 +171,8 @@ func (s *Server) enlist(c *conn, signed []byte) (*device, error) {
 		return nil, errors.New("keys of the wrong length")
 	}
 	key := ecc.NewDjbECPublicKey([32]byte(reg.GetEIdent()))
-	if !ecc.VerifySignature(key, slices.Concat(deviceSigned, identity.GetDetails(), reg.GetEIdent(), s.account().Pub[:]), [64]byte(identity.GetDeviceSignature())) {
+	signs := slices.Concat(deviceSigned, identity.GetDetails(), reg.GetEIdent(), s.account().Pub[:])
+	if !ecc.VerifySignature(key, signs, [64]byte(identity.GetDeviceSignature())) {
 		return nil, errors.New("the device has not signed its identity")
 	}
 	if !ecc.VerifySignature(key, append([]byte{ecc.DjbType}, reg.GetESkeyVal()...), [64]byte(reg.GetESkeySig())) {

@@ -9,9 +9,10 @@
 // Begin with Start. Scan is what the phone does with a code; Person makes somebody who writes and reads; Group puts people together. A message is
 // kept and sent again after each login until the device has confirmed it. Drop, Remove, Refuse, TurnAway and the like are what goes wrong.
 //
-// Not spoken: the history and the settings that a phone shares after linking, linking by a number, calls, status, newsletters, communities,
-// business accounts, and every question that the client does not ask here. How WhatsApp itself behaves is not documented; what is
-// modelled is what the client relies on.
+// Not spoken: the history and the settings that a phone shares after linking, linking by a number, groups that are addressed by numbers,
+// notifications (of devices, groups, names), presence of people, calls, status, newsletters, communities, business accounts, and every question
+// that the client does not ask here. How WhatsApp itself behaves is not documented; what is modelled is what the client relies on, and a
+// client that does anything else fails the test.
 package linkedtest
 
 import (

@@ -23,11 +23,11 @@ type device struct {
 	sent         map[string]bool // ids of the messages that it has sent
 }
 
-// waiting is a stanza that the device has not confirmed.
+// waiting is a stanza that the device has not confirmed. confirm, which may be nil, hears how it does: "ack", or the type of a receipt.
 type waiting struct {
 	id      string
 	node    binary.Node
-	confirm func(kind string, by *binary.Node)
+	confirm func(kind string)
 }
 
 func (d *device) number() types.JID { return types.NewADJID(Number, types.WhatsAppDomain, uint8(d.id)) }
@@ -111,7 +111,7 @@ func (s *Server) take(c *conn, n *binary.Node) {
 	case n.Tag == "receipt":
 		s.receipt(c, n)
 	case n.Tag == "ack":
-		s.confirm(c.device, text(n, "class"), text(n, "id"), "ack", n)
+		s.confirm(c.device, text(n, "class"), text(n, "id"), "ack")
 	case n.Tag == "chatstate":
 		for _, child := range n.GetChildren() {
 			s.typing = append(s.typing, jidOf(n, "to").User+" "+child.Tag)
@@ -123,7 +123,7 @@ func (s *Server) take(c *conn, n *binary.Node) {
 }
 
 // push sends a stanza to the device and keeps it until it is confirmed. s.mu is held.
-func (s *Server) push(d *device, id string, node binary.Node, confirm func(kind string, by *binary.Node)) {
+func (s *Server) push(d *device, id string, node binary.Node, confirm func(kind string)) {
 	d.queue = append(d.queue, &waiting{id, node, confirm})
 	if d.conn != nil && d.conn.active {
 		d.conn.send(node)
@@ -147,12 +147,12 @@ func (s *Server) flush(c *conn) {
 }
 
 // confirm takes a stanza out of the queue: it does not come again.
-func (s *Server) confirm(d *device, tag, id, kind string, by *binary.Node) {
+func (s *Server) confirm(d *device, tag, id, kind string) {
 	for i, w := range d.queue {
 		if w.node.Tag == tag && w.id == id {
 			d.queue = append(d.queue[:i], d.queue[i+1:]...)
 			if w.confirm != nil {
-				w.confirm(kind, by)
+				w.confirm(kind)
 			}
 			return
 		}

@@ -14,19 +14,22 @@ unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, n: usize) -> i32 {
 /// Both must have n bytes.
 #[inline]
 pub(crate) unsafe fn compare(a: *const u8, b: *const u8, n: usize) -> i32 {
-    let mut at = 0;
-    while n - at > 8 {
-        let (x, y) = (eight(a.add(at)), eight(b.add(at)));
+    if n > 8 {
+        // Not a turn of the loop: each of those is checked for fuel, and most texts end here.
+        let (x, y) = (eight(a), eight(b));
         if x != y {
             return order(x, y);
         }
-        at += 8;
+        let mut at = 8;
+        while n - at > 8 {
+            let (x, y) = (eight(a.add(at)), eight(b.add(at)));
+            if x != y {
+                return order(x, y);
+            }
+            at += 8;
+        }
     }
-    let (x, y) = (last(a, n), last(b, n));
-    if x != y {
-        return order(x, y);
-    }
-    0
+    order(last(a, n), last(b, n))
 }
 
 /// The last eight of n bytes, or all of fewer; some of them twice, and the first of them lowest.
@@ -50,12 +53,9 @@ unsafe fn four(p: *const u8) -> u64 {
     u32::from_le(p.cast::<u32>().read_unaligned()) as u64
 }
 
-/// Compares two that differ, by their lowest byte first.
-#[cold]
+/// Compares by the lowest byte that differs, and equal ones by any.
+#[inline]
 fn order(x: u64, y: u64) -> i32 {
-    if x.swap_bytes() < y.swap_bytes() {
-        -1
-    } else {
-        1
-    }
+    let at = (x ^ y).trailing_zeros() & 56;
+    (x >> at & 0xff) as i32 - (y >> at & 0xff) as i32
 }

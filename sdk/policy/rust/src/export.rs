@@ -59,7 +59,9 @@ fn frame<'a>(len: u32) -> &'a [u8] {
 /// Puts the output frame that belongs to the answer at the start of the region.
 fn publish(answer: Output) -> i64 {
     let n = ((answer.result >> 32) as usize).min(output::MAX);
-    // SAFETY: the hook has returned, so that no facts are lent. Both are longer than any output, and apart.
-    unsafe { core::ptr::copy_nonoverlapping(output::scratch().as_ptr(), region().base, n) };
+    if n > 0 {
+        // SAFETY: the hook has returned, so that no facts are lent. Both are longer than any output, and apart.
+        unsafe { core::ptr::copy_nonoverlapping(output::scratch().as_ptr(), region().base, n) };
+    }
     answer.result
 }

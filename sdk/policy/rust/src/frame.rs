@@ -74,14 +74,15 @@ pub(crate) fn text(bytes: &[u8]) -> &str {
     core::str::from_utf8(bytes).unwrap_or("")
 }
 
-/// Most texts are short and plain, which is seen in a few steps: eight bytes at a time, or four, and the last of them a second
-/// time in part.
+/// Most texts are short and plain, which is seen in two steps, of which the second sees some bytes a second time. Longer ones take a step
+/// for eight bytes.
 fn is_ascii(bytes: &[u8]) -> bool {
     let eight = |at: &[u8]| at.try_into().map_or(0, u64::from_le_bytes) & 0x8080_8080_8080_8080;
     let four = |at: &[u8]| at.try_into().map_or(0, u32::from_le_bytes) & 0x8080_8080;
     match bytes.len() {
         0..=3 => bytes.iter().fold(0, |all, b| all | b) < 0x80,
-        4..=7 => bytes.get(..4).map_or(0, four) | bytes.get(bytes.len() - 4..).map_or(0, four) == 0,
+        n @ 4..=7 => bytes.get(..4).map_or(0, four) | bytes.get(n - 4..).map_or(0, four) == 0,
+        n @ 8..=16 => bytes.get(..8).map_or(0, eight) | bytes.get(n - 8..).map_or(0, eight) == 0,
         n => bytes.chunks_exact(8).fold(bytes.get(n - 8..).map_or(0, eight), |all, at| all | eight(at)) == 0,
     }
 }

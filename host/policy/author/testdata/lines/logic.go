@@ -46,7 +46,7 @@ func decide(role, text string) (n int) {
 	case "guest":
 		n += 4
 	default:
-		return score
+		return score + nested(50)
 	}
 	words := strings.Fields(text)
 outer:
@@ -175,4 +175,13 @@ func sidesOf(s shape) int {
 
 func unused(a int) int {
 	return a + 1
+}
+
+// nested makes the stack grow.
+func nested(n int) int {
+	room := [100]int{n}
+	if n == 0 {
+		return 0
+	}
+	return nested(room[0] - 1)
 }

@@ -1,0 +1,89 @@
+package plugintest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// UpdateSchemaEnv makes CheckSchema write the file instead of comparing it.
+const UpdateSchemaEnv = "FLYNN_UPDATE_SCHEMA"
+
+// CheckSchema fails unless a file, the config.schema of plugin.toml, is the JSON schema of the struct into which the plugin decodes its
+// settings: its keys and their types, and no other keys. The host holds what an operator wrote against that file before it starts the plugin. What
+// a schema cannot say, as that a key is needed in one mode alone, stays the plugin's to tell. Run the test with
+// FLYNN_UPDATE_SCHEMA=1 to write the file.
+func CheckSchema(t testing.TB, file string, settings any) {
+	t.Helper()
+	s, err := schemaOf(reflect.TypeOf(settings))
+	if err != nil {
+		t.Fatalf("make the schema of the settings: %v", err)
+	}
+	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	want, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, '\n')
+	if os.Getenv(UpdateSchemaEnv) != "" {
+		if err := os.WriteFile(file, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is not the schema of the settings: run this test with %s=1, then build the plugin again", file, UpdateSchemaEnv)
+	}
+}
+
+// schemaOf is the schema of what encoding/json takes for a type.
+func schemaOf(t reflect.Type) (map[string]any, error) {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return schemaOf(t.Elem())
+	case reflect.String:
+		return map[string]any{"type": "string"}, nil
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}, nil
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		return map[string]any{"type": "integer"}, nil
+	case reflect.Float64:
+		return map[string]any{"type": "number"}, nil
+	case reflect.Slice:
+		items, err := schemaOf(t.Elem())
+		return map[string]any{"type": "array", "items": items}, err
+	case reflect.Map:
+		values, err := schemaOf(t.Elem())
+		return map[string]any{"type": "object", "additionalProperties": values}, err
+	case reflect.Struct:
+		return schemaOfStruct(t)
+	}
+	return nil, fmt.Errorf("settings of the type %s have no schema here", t)
+}
+
+func schemaOfStruct(t reflect.Type) (map[string]any, error) {
+	properties := map[string]any{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case !f.IsExported() || name == "-":
+			continue
+		case name == "":
+			return nil, fmt.Errorf("the field %s has no json tag", f.Name)
+		}
+		s, err := schemaOf(f.Type)
+		if err != nil {
+			return nil, err
+		}
+		properties[name] = s
+	}
+	return map[string]any{"type": "object", "additionalProperties": false, "properties": properties}, nil
+}
