@@ -70,6 +70,9 @@ const lookBack = 100
 
 // FindSent implements store.Earlier.
 func (s *Store) FindSent(ctx context.Context, channel, conversation, platformID string) (store.OutboxRow, error) {
+	if err := s.writer.settle(ctx); err != nil { // people can be quick to react to what they see
+		return store.OutboxRow{}, err
+	}
 	rows, err := list(ctx, s.read, scanOutbox, "SELECT "+outboxColumns+` FROM outbox WHERE state = 'sent' AND turn IN
 		(SELECT id FROM turns WHERE channel = ? AND conversation = ? ORDER BY id DESC LIMIT ?) ORDER BY id DESC`,
 		channel, conversation, lookBack)

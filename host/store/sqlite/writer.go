@@ -102,6 +102,11 @@ func (w *writer) writePatiently(ctx context.Context, do func(*writer) error) err
 	return o.wait(ctx)
 }
 
+// settle returns once everything that waits is committed.
+func (w *writer) settle(ctx context.Context) error {
+	return w.write(ctx, func(*writer) error { return nil })
+}
+
 func (w *writer) enqueue(do func(*writer) error) (*op, error) {
 	o := &op{do: do, done: make(chan error, 1)}
 	w.waiting.Lock()
