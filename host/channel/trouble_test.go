@@ -146,8 +146,13 @@ func TestWhatWaitsAndWhatIsGivenUpIsCounted(t *testing.T) {
 		hopeless := row("k0", "#a", store.OutboxSending)
 		hopeless.Reply.PossibleDuplicate, hopeless.Note = true, noteUnknown
 		m := newMemory(hopeless, row("k1", "#a", store.OutboxPending), row("k2", "#b", store.OutboxPending))
+		var mu sync.Mutex // conversations are served side by side
 		counts := map[string]int{}
-		o := NewOutbox(OutboxConfig{Store: m, Log: slog.New(slog.DiscardHandler), Count: func(_, outcome string) { counts[outcome]++ }})
+		o := NewOutbox(OutboxConfig{Store: m, Log: slog.New(slog.DiscardHandler), Count: func(_, outcome string) {
+			mu.Lock()
+			defer mu.Unlock()
+			counts[outcome]++
+		}})
 		ctx, cancel := context.WithCancel(t.Context())
 		var done sync.WaitGroup
 		done.Go(func() { o.Run(ctx) })
