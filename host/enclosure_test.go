@@ -100,7 +100,7 @@ env = { OURS = "it's ours", FILE = %q }
 	b := backend{h}
 	eventually(t, "the tool is offered", func() bool {
 		list := b.Status(t.Context()).Tools
-		return len(list) == 1 && len(list[0].Tools) == 1
+		return len(list) == 1 && len(list[0].Tools) == 1 && len(list[0].Tools[0].Agents) == 1
 	})
 	if err := b.Submit(t.Context(), message.Message{
 		Channel: gateway.ChannelWeb, EventID: "1", Text: "!tool boxed.where", Conversation: message.Conversation{ID: "c", Kind: message.DM},

@@ -41,7 +41,7 @@ func (p *loaded) testCounted(ctx context.Context, dir string, only *regexp.Regex
 	all := &tally{}
 	p.mode.Count = true
 	report, err := p.test(ctx, dir, only, func(ctx context.Context, c Case) (asker, error) {
-		a, err := p.open(ctx, c)
+		a, err := p.openCase(ctx, c)
 		if err != nil {
 			return nil, err
 		}

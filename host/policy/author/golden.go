@@ -119,7 +119,7 @@ func UpdateTraces(ctx context.Context, dir string) (written []string, err error)
 	if err != nil {
 		return nil, err
 	}
-	results, err := runCases(ctx, p.open, cases)
+	results, err := runCases(ctx, p.openCase, cases)
 	if err != nil {
 		return nil, err
 	}

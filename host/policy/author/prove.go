@@ -89,7 +89,7 @@ func askModule(ctx context.Context, m Manifest, dir string, wasm []byte, cache s
 	if err := os.WriteFile(p.path, wasm, 0o600); err != nil {
 		return report, err
 	}
-	return p.test(ctx, dir, nil, p.open)
+	return p.test(ctx, dir, nil, p.openCase)
 }
 
 func firstFailure(dir string, results []CaseResult) error {

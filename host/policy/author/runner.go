@@ -62,7 +62,7 @@ func Test(ctx context.Context, dir string, only *regexp.Regexp) (report Report, 
 		return Report{}, err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	return p.test(ctx, dir, only, p.open)
+	return p.test(ctx, dir, only, p.openCase)
 }
 
 // test asks the module the cases in dir.

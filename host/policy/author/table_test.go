@@ -64,7 +64,7 @@ func askTable(t *testing.T, dir string, cases []Case) {
 			t.Error(err)
 		}
 	}()
-	results, err := runCases(context.Background(), p.open, cases)
+	results, err := runCases(context.Background(), p.openCase, cases)
 	if err != nil {
 		t.Fatal(err)
 	}

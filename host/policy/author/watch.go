@@ -136,7 +136,7 @@ func (r *Round) try(ctx context.Context, m Manifest, dir, out string) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	r.Report, err = p.test(ctx, dir, nil, p.open)
+	r.Report, err = p.test(ctx, dir, nil, p.openCase)
 	r.Test = time.Since(begin)
 	r.Report.Module = m.modulePath(dir)
 	if err == nil && r.Report.Failed > 0 {
