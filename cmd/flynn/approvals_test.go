@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,8 +18,7 @@ func askingHost(t *testing.T, command string) (path, id string, b *gatewaytest.B
 	t.Helper()
 	b = gatewaytest.New(gatewaytest.Demo)
 	t.Cleanup(b.Close)
-	dir := t.TempDir()
-	path, token := filepath.Join(dir, "flynn.toml"), filepath.Join(dir, "token")
+	token := filepath.Join(t.TempDir(), "token")
 	g, err := gateway.New(gateway.Config{Listen: "127.0.0.1:0", TokenFile: token}, b)
 	if err != nil {
 		t.Fatal(err)
@@ -30,11 +27,7 @@ func askingHost(t *testing.T, command string) (path, id string, b *gatewaytest.B
 	ended := make(chan error, 1)
 	go func() { ended <- g.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
-	text := fmt.Sprintf("[store]\ndir = \"s\"\n[gateway]\nlisten = %q\ntoken_file = %q\n[routing]\ndefault_agent = \"main\"\n[agent_configs.main]\n",
-		g.Addr().String(), token)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path = listensAt(t, g.Addr().String(), token)
 	err = b.Submit(ctx, message.Message{
 		Channel: "terminal", EventID: "1", Conversation: message.Conversation{ID: "main"}, Sender: message.Sender{ID: "owner"}, Text: "!ask " + command,
 	})

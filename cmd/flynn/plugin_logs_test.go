@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -22,7 +20,7 @@ func TestFollowingALog(t *testing.T) {
 	asked := []string{}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	path := servedBy(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/api/v1/plugins/line/logs" || len(asked) == len(batches) {
 			stop()
 			http.NotFound(w, r)
@@ -34,17 +32,7 @@ func TestFollowingALog(t *testing.T) {
 		}
 		asked = append(asked, r.URL.Query().Get("after"))
 		_ = json.NewEncoder(w).Encode(lines)
-	}))
-	defer server.Close()
-	dir := t.TempDir()
-	path, token := filepath.Join(dir, "flynn.toml"), filepath.Join(dir, "token")
-	text := fmt.Sprintf("[store]\ndir = \"s\"\n[gateway]\nlisten = %q\ntoken_file = %q\n[routing]\ndefault_agent = \"main\"\n[agent_configs.main]\n",
-		strings.TrimPrefix(server.URL, "http://"), token)
-	for name, content := range map[string]string{path: text, token: strings.Repeat("t", 64)} {
-		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	var stdout, stderr bytes.Buffer
 	if code := run(ctx, []string{"flynn", "--config", path, "plugin", "logs", "-f", "line"}, os.Getenv, strings.NewReader(""), &stdout, &stderr); code != 0 {
 		t.Errorf("exit code %d: %s", code, stderr.String())

@@ -3,11 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +21,7 @@ func TestToolsOfARunningHost(t *testing.T) {
 		}}},
 		{Name: "down", Plugin: "mcp", State: "degraded", Detail: "nobody is there", Problems: []string{"x: its schema cannot be read"}},
 	}}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	path := servedBy(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/api/v1/grants" {
 			_, _ = w.Write([]byte("[]"))
 			return
@@ -34,17 +31,7 @@ func TestToolsOfARunningHost(t *testing.T) {
 			return
 		}
 		_ = json.NewEncoder(w).Encode(status)
-	}))
-	defer server.Close()
-	dir := t.TempDir()
-	path, token := filepath.Join(dir, "flynn.toml"), filepath.Join(dir, "token")
-	text := fmt.Sprintf("[store]\ndir = \"s\"\n[gateway]\nlisten = %q\ntoken_file = %q\n[routing]\ndefault_agent = \"main\"\n[agent_configs.main]\n",
-		strings.TrimPrefix(server.URL, "http://"), token)
-	for name, content := range map[string]string{path: text, token: strings.Repeat("t", 64)} {
-		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	for _, c := range []struct {
 		name    string
 		args    []string
