@@ -2,6 +2,7 @@ package livetest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -62,15 +63,24 @@ func newTelegram(t *testing.T) (*site, *telegramtest.Server) {
 
 // once checks that the bot said a text in a chat, and said it once. What it says after a later message comes after everything that it had
 // to say before.
-func once(t *testing.T, chat *telegramtest.Chat, text string) {
+func (s *site) once(t *testing.T, chat *telegramtest.Chat, text string) {
 	t.Helper()
-	before := len(chat.Messages())
-	chat.Say("the end")
-	all := ""
-	for _, m := range chat.AwaitMessages(before + 1) {
-		all += m.Text + "\n"
+	const end = "You said: the end\n"
+	said := func() (all string) {
+		for _, m := range chat.Messages() {
+			all += m.Text + "\n"
+		}
+		return all
 	}
-	if strings.Count(all, text) != 1 || !strings.HasSuffix(all, "You said: the end\n") {
+	ends := strings.Count(said(), end)
+	chat.Say("the end")
+	s.eventually("the last message is answered", func() error {
+		if strings.Count(said(), end) == ends {
+			return errors.New("the bot said:\n" + said())
+		}
+		return nil
+	})
+	if all := said(); strings.Count(all, text) != 1 || !strings.HasSuffix(all, end) {
 		t.Errorf("the bot said:\n%s", all)
 	}
 }
@@ -106,7 +116,7 @@ func TestTelegramHostKilledInMidTurn(t *testing.T) {
 	}
 	s.start()
 	ann.AwaitMessages(1)
-	once(t, ann, "the answer")
+	s.once(t, ann, "the answer")
 }
 
 func TestTelegramUpdateThatComesAgainIsAnsweredOnce(t *testing.T) {
@@ -126,7 +136,7 @@ func TestTelegramUpdateThatComesAgainIsAnsweredOnce(t *testing.T) {
 	}
 	tg.AwaitConfirmed()
 	s.eventually("it came twice", func() error { return s.metric(`flynn_messages_total{channel="telegram",fate="duplicate"} 1`) })
-	once(t, ann, "You said: hello\n")
+	s.once(t, ann, "You said: hello\n")
 }
 
 // value finds the value of a button in a keyboard by its text.

@@ -145,7 +145,7 @@ func TestTelegramBringsItsUpdates(t *testing.T) {
 			t.Errorf("answered %d: Telegram would bring it for ever", code)
 		}
 		s.eventually("it came twice", func() error { return s.metric(`flynn_messages_total{channel="telegram",fate="duplicate"} 1`) })
-		once(t, ann, "You said: hello\n")
+		s.once(t, ann, "You said: hello\n")
 	})
 	t.Run("the plugin dies after the host has it and before Telegram knows", func(t *testing.T) {
 		settled()
@@ -162,7 +162,7 @@ func TestTelegramBringsItsUpdates(t *testing.T) {
 		}
 		p.loses(false)
 		tg.AwaitConfirmed()
-		once(t, ann, "You said: lost answer\n")
+		s.once(t, ann, "You said: lost answer\n")
 	})
 	t.Run("the plugin dies with the update in its hands", func(t *testing.T) {
 		settled()
@@ -185,7 +185,7 @@ func TestTelegramBringsItsUpdates(t *testing.T) {
 			t.Errorf("Telegram heard %d and not that it should come again", now[len(answers)])
 		}
 		s.pluginPID(pid)
-		once(t, ann, "You said: in its hands\n")
+		s.once(t, ann, "You said: in its hands\n")
 	})
 	t.Run("the host is away", func(t *testing.T) {
 		settled()
@@ -200,7 +200,7 @@ func TestTelegramBringsItsUpdates(t *testing.T) {
 		})
 		s.start()
 		ann.AwaitMessages(n + 1)
-		once(t, ann, "You said: while you were out\n")
+		s.once(t, ann, "You said: while you were out\n")
 	})
 	tg.AwaitConfirmed()
 	if n := len(tg.Calls("getUpdates")); n != 0 {
