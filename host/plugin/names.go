@@ -93,7 +93,19 @@ func (n *names) replace(name string) error {
 	if old, err := os.ReadFile(target); err == nil && bytes.Equal(old, text) {
 		return nil
 	}
-	return durable.WriteFile(target, text, 0o644)
+	return putCopy(target, text)
+}
+
+// putCopy replaces a copy in one step. It does not wait for the disk, since all copies are made anew at every start.
+func putCopy(target string, text []byte) error {
+	draft := filepath.Join(filepath.Dir(target), durable.DraftPrefix+filepath.Base(target))
+	if err := os.WriteFile(draft, text, 0o644); err != nil {
+		return err
+	}
+	if err := os.Chmod(draft, 0o644); err != nil { // whatever the umask
+		return err
+	}
+	return os.Rename(draft, target)
 }
 
 // links are the files with their copies. One that is not there yet may come; one that cannot be copied is shown as it is.
