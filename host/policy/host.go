@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 // host is the Wasm runtime and the functions that it offers to modules. The engine and every module hold a reference.
 type host struct {
 	runtime wazero.Runtime
+	offered func() error // instantiates the functions, once: a host without policies needs none
 	cache   wazero.CompilationCache
 	counts  bool      // modules count the blocks that they run
 	zone    string    // IANA name of the host's zone
@@ -46,9 +48,7 @@ func newHostOf(ctx context.Context, config wazero.RuntimeConfig, cacheDir string
 		config = config.WithCompilationCache(cache)
 	}
 	h.runtime = wazero.NewRuntimeWithConfig(ctx, config)
-	if err := offer(ctx, h.runtime); err != nil {
-		return nil, errors.Join(err, h.release())
-	}
+	h.offered = sync.OnceValue(func() error { return offer(context.WithoutCancel(ctx), h.runtime) })
 	return h, nil
 }
 

@@ -106,6 +106,9 @@ func (m *Module) rewrite(wasm []byte, count bool) (*meter.Output, error) {
 func (m *Module) compile(ctx context.Context, wasm []byte) (err error) {
 	ctx, cancel := context.WithTimeout(experimental.WithCompilationWorkers(ctx, compileWorkers), compileWall)
 	defer cancel()
+	if err := m.host.offered(); err != nil {
+		return err
+	}
 	if m.compiled, err = m.host.runtime.CompileModule(ctx, wasm); err != nil {
 		return fmt.Errorf("compile: %w", err)
 	}
