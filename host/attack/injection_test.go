@@ -58,10 +58,11 @@ kinds = ["tool"]
 [policies.limits]
 fuel = 20_000_000
 memory = "32m"
-wall = "1s"
+wall = "10s"
 [[policies]]
 name = "untrusted-content"
 path = "%POLICIES%/untrusted-content.wasm"
+limits = { wall = "10s" }
 kinds = ["tool"]
 [policies.data]
 untrusted = "web:* network:* sender:guest attachment:* tool:* other:* file:downloads/*"
