@@ -47,6 +47,7 @@ type turn struct {
 	silent       bool // the sender is not to be answered, not even with an error
 	calls        int  // tool calls so far, denied and interrupted ones included
 	tokens       int  // that count for the turn's limit
+	instructed   int  // see instructions; 0 before it is asked for
 	used         Used // by this turn
 	view         View // nil where nobody waits for it
 	lineage      *lineage
