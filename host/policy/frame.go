@@ -27,8 +27,9 @@ type query struct {
 	seat           uint32 // where an instance is looked for first
 	seed           int64
 	unix           int64
-	agent, channel string // what a scope is about
-	err            *Error // the facts fit no frame
+	agent, channel string   // what a scope is about
+	agents         []string // that may be chosen
+	err            *Error   // the facts fit no frame
 }
 
 func routeQuery(f *RouteFacts, zone string) (q query) {
@@ -46,7 +47,7 @@ func toolQuery(f *ToolFacts, zone string) (q query) {
 // askRoute makes a query that is empty but for its seat one about a route.
 func (q *query) askRoute(f *RouteFacts, zone string, agents *roster, room []byte) {
 	q.frame, q.kind, q.text, q.seed, q.unix = room, KindRoute, f.Message.Text, f.Seed, f.Now.Unix()
-	q.agent, q.channel = f.Candidate, f.Message.Channel
+	q.agent, q.channel, q.agents = f.Candidate, f.Message.Channel, f.Agents
 	zone = zoneOf(f.Now, zone)
 	m := f.measure()
 	m.bytes += len(agents.value) + len(zone)
