@@ -253,12 +253,12 @@ func momentOf(t time.Time, local string) moment {
 }
 
 func (m *moment) encode(frame []byte, c cursor) cursor {
-	const day, week = 86_400, 7 * 86_400
+	const day = 86_400
 	// Counted from a Sunday so long ago that nothing is negative.
-	local := uint64(m.unix + int64(m.offset) + int64(time.Thursday)*day + week<<30)
+	local := uint64(m.unix + int64(m.offset) + int64(time.Thursday)*day + 7*day<<30)
 	c = c.int(frame, abi.UnixTime, m.unix)
 	c = c.int(frame, abi.MinuteOfDay, int64(local%day/60))
-	c = c.int(frame, abi.Weekday, int64(local%week/day))
+	c = c.int(frame, abi.Weekday, int64(local/day%7))
 	return c.string(frame, abi.Zone, m.zone)
 }
 
