@@ -62,7 +62,6 @@ wall = "10s"
 [[policies]]
 name = "untrusted-content"
 path = "%POLICIES%/untrusted-content.wasm"
-limits = { wall = "10s" }
 kinds = ["tool"]
 [policies.data]
 untrusted = "web:* network:* sender:guest attachment:* tool:* other:* file:downloads/*"
@@ -70,6 +69,7 @@ write = "ask"
 [policies.limits]
 fuel = 20_000_000
 host_calls = 8192
+wall = "10s"
 `
 
 // injected is what the attacker has left where an agent will read it.
