@@ -23,7 +23,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/bits"
 	"regexp"
 	"strconv"
 	"strings"
@@ -233,13 +232,23 @@ func stop(m model.Message) model.Stop {
 	return model.StopEnd
 }
 
+// recentMessages are those of which every word is counted. Older ones of a long conversation are not read again for each call.
+const recentMessages = 32
+
+// guessed is about the number of words of a text.
+func guessed(text string) int { return (len(text) + 5) / 6 }
+
 // usage counts words as tokens: near enough to try budgets with.
 func usage(req model.Request, answer model.Message) model.Usage {
 	input := words(req.System)
-	for _, m := range req.Messages {
-		input += words(m.Text)
+	for i, m := range req.Messages {
+		count := words
+		if len(req.Messages)-i > recentMessages {
+			count = guessed
+		}
+		input += count(m.Text)
 		for _, r := range m.Results {
-			input += words(r.Text)
+			input += count(r.Text)
 		}
 	}
 	output := words(answer.Text)
@@ -249,25 +258,10 @@ func usage(req model.Request, answer model.Message) model.Usage {
 	return model.Usage{Input: input, Output: output}
 }
 
-// words counts what spaces and control characters part. Whole conversations go through it with every call, so it looks at eight bytes at a
-// time.
 func words(s string) int {
-	const each, high = 0x0101010101010101, 0x8080808080808080
-	n, before, i := 0, uint64(0), 0
-	for ; i+8 <= len(s); i += 8 {
-		eight := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
-			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
-		inside := (eight&^uint64(high) + (0x7f-' ')*each | eight) & high // a byte's highest bit tells that it is of a word
-		n += bits.OnesCount64(inside &^ (inside<<8 | before))
-		before = inside >> 56
-	}
-	for ; i < len(s); i++ {
-		if s[i] <= ' ' {
-			before = 0
-			continue
-		}
-		n += int(1 - before>>7)
-		before = 0x80
+	n := 0
+	for range strings.FieldsSeq(s) {
+		n++
 	}
 	return n
 }
