@@ -92,9 +92,10 @@ func (q *query) open(kind uint16, m measure) (c cursor, ok bool) {
 		q.frame = make([]byte, total)
 	}
 	q.frame = q.frame[:total]
-	binary.LittleEndian.PutUint64(q.frame, abi.Magic|uint64(kind)<<32|uint64(m.fields)<<48)
-	binary.LittleEndian.PutUint64(q.frame[ints-8:], 0) // the gap before the ints
-	binary.LittleEndian.PutUint64(q.frame[8:], uint64(total))
+	binary.LittleEndian.PutUint64(q.frame[ints-8:ints], 0) // the gap before the ints
+	head := q.frame[:abi.HeaderSize]
+	binary.LittleEndian.PutUint64(head, abi.Magic|uint64(kind)<<32|uint64(m.fields)<<48)
+	binary.LittleEndian.PutUint64(head[8:], uint64(total))
 	return cursor{abi.HeaderSize, ints, values}, true
 }
 
