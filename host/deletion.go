@@ -10,6 +10,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/store"
@@ -63,6 +64,32 @@ func (b backend) DeleteSession(ctx context.Context, key, by string, stop bool) e
 			return err
 		}
 	}
+}
+
+var _ gateway.Conversations = backend{}
+
+// DeleteConversation implements gateway.Conversations for the doors of this machine, where a conversation is a place.
+func (b backend) DeleteConversation(ctx context.Context, channel, conversation, by string, stop bool) error {
+	place := channel + ":" + conversation
+	if !slices.Contains(config.OwnDoors(), channel) {
+		return worded{fmt.Sprintf("%s is no conversation of this machine: write /delete in it", place), store.ErrNotFound}
+	}
+	list, err := b.h.store.PlaceSessions(ctx, place)
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		return worded{"nothing is kept of " + place, store.ErrNotFound}
+	}
+	if _, err := b.h.elevated.End(ctx, place, by, "the conversation was deleted"); err != nil {
+		return err
+	}
+	for _, s := range list {
+		if err := b.DeleteSession(ctx, s.Key, by, stop); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
 }
 
 // worded is an error in words for people.

@@ -71,6 +71,32 @@ func TestASessionIsDeletedInTheRunningHost(t *testing.T) {
 			t.Errorf("%d entries are left", n)
 		}
 	})
+	t.Run("with its whole conversation, as the page asks for it", func(t *testing.T) {
+		for _, gone := range []string{"web:none", "tg:1"} {
+			channel, id, _ := strings.Cut(gone, ":")
+			if err := b.DeleteConversation(ctx, channel, id, "web:owner", true); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("%s: %v", gone, err)
+			}
+		}
+		s.ask("one")
+		s.say("/new")
+		s.ask("two")
+		list, err := b.Conversations(ctx)
+		if err != nil || len(list) != 1 || list[0].Turns != 2 {
+			t.Fatalf("conversations: %+v (%v)", list, err)
+		}
+		s.say("!sh echo waits for an approval")
+		eventually(t, "the call waits", func() bool { list, err := b.Approvals(ctx); return err == nil && len(list) == 1 })
+		if err := b.DeleteConversation(ctx, gateway.ChannelWeb, "c", "web:owner", false); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("while a turn runs: %v", err)
+		}
+		if err := b.DeleteConversation(ctx, gateway.ChannelWeb, "c", "web:owner", true); err != nil {
+			t.Fatal(err)
+		}
+		if list, err := b.Conversations(ctx); err != nil || len(list) != 0 || s.kept() != 0 {
+			t.Errorf("left: %+v, %d entries (%v)", list, s.kept(), err)
+		}
+	})
 	t.Run("in chat, after a question", func(t *testing.T) {
 		s.ask("one")
 		s.say("/new")
@@ -83,7 +109,7 @@ func TestASessionIsDeletedInTheRunningHost(t *testing.T) {
 		s.say("/delete yes")
 		eventually(t, "the conversation is deleted", func() bool { return s.replied("Deleted: 2 answers") && s.kept() == 0 })
 		rows, err := s.host.store.ListAudit(ctx, store.AuditFilter{Kind: store.AuditDeleted})
-		if err != nil || len(rows) != 4 || rows[3].Actor != "web:me" {
+		if err != nil || len(rows) != 6 || rows[5].Actor != "web:me" {
 			t.Errorf("audit: %+v (%v)", rows, err)
 		}
 	})
