@@ -74,7 +74,8 @@ func (s *session) summarise(ctx context.Context, desk task.Desk, c Tasks, turns 
 func (s *session) summed(sum store.Summary) {
 	s.summary, s.told = sum, shownSummary{}
 	if sum.Text != "" {
-		s.told = shownSummary{summaryText(sum), roughText(sum.Text)}
+		text := summaryText(sum)
+		s.told = shownSummary{text, roughText(sum.Text), roughText(text)}
 	}
 }
 

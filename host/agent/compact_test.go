@@ -405,7 +405,7 @@ func BenchmarkContext(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if ms := v.context(1<<30, 0); len(ms) != 200*4 {
+		if ms := v.context(1<<30, 0).messages; len(ms) != 200*4 {
 			b.Fatalf("%d messages", len(ms))
 		}
 	}
@@ -466,5 +466,31 @@ func TestCompactionWithoutBudget(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), "oldest turns are left out") || !strings.Contains(log.String(), "daily budget") {
 		t.Errorf("log: %.500s", log.String())
+	}
+}
+
+// TestRequestsKnowTheirSize: what a request says of its size is what counting it would say, give or take the message into which a summary is put.
+func TestRequestsKnowTheirSize(t *testing.T) {
+	m := newByTier(map[string]script{"default": parrot, "fast": counting()})
+	h := compacting(t, openStore(t), m, nil)
+	h.talk(0, 3)
+	h.accept("ann", "!touch vase")
+	h.work(t.Context())
+	h.talk(3, 3)
+	summaries := 0
+	for _, req := range m.asked["default"] {
+		counted := req
+		counted.Rough = 0
+		rest := 0
+		if strings.Contains(text(req.Messages), "[Summary") {
+			summaries++
+			rest = 16
+		}
+		if over := req.Rough - model.Rough(counted); over < 0 || over > rest {
+			t.Errorf("%d tokens more than counted in\n%s", over, text(req.Messages))
+		}
+	}
+	if summaries == 0 {
+		t.Error("no request has a summary")
 	}
 }

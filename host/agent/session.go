@@ -33,6 +33,7 @@ type session struct {
 type shownSummary struct {
 	text string
 	size int // tokens of the summary, as model.Rough guesses them
+	full int // of the text
 }
 
 // transcript is one ended turn as a model sees it.
@@ -87,8 +88,8 @@ func (s *session) touched(t *turnSteps) {
 func (s *session) label(labels []string) { s.labels = tool.JoinLabels(s.labels, labels) }
 
 // context returns the latest whole turns that fit a window, oldest first, with the summary of what came before. There is room for some
-// more messages behind them.
-func (s *session) context(window, spare int) []model.Message {
+// more messages behind them. Images are not counted.
+func (s *session) context(window, spare int) past {
 	first, size, count := len(s.turns), s.told.size, 1 // a message for the summary
 	for first > 0 && size+s.turns[first-1].size <= window {
 		first--
@@ -99,7 +100,7 @@ func (s *session) context(window, spare int) []model.Message {
 	for _, t := range s.turns[first:] {
 		ms = append(ms, t.messages...)
 	}
-	return s.withSummary(ms)
+	return past{s.withSummary(ms), size - s.told.size + s.told.full}
 }
 
 // size is what the summary and the turns after it take, in tokens.

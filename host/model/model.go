@@ -38,6 +38,8 @@ type Request struct {
 	OpenImage func(ctx context.Context, digest string) ([]byte, error)
 	// Gate stands before every attempt; nil lets all through.
 	Gate Gate
+	// Rough is what the function Rough says of the request, from who has counted its parts before; at 0 it is counted.
+	Rough int
 }
 
 // Role of a message.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -286,6 +287,7 @@ func (i *instance) readAnswer(kind string, raw int64, region []byte, v *verdict)
 		return
 	}
 	if v.read(kind, raw, region, &i.names); v.err == nil {
+		v.place = slices.Index(i.q.agents, v.name)
 		i.known.keep(kind, raw, frame, v)
 	}
 }

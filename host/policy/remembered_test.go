@@ -57,3 +57,39 @@ func TestKnownAnswersAreKnownByAllTheirBytes(t *testing.T) {
 		t.Error("a long answer is kept")
 	}
 }
+
+func TestAnswersThatMeetAreBothKnown(t *testing.T) {
+	var k known
+	place := k.at(0, nil)
+	var met []int64
+	for rule := int64(0); len(met) < 3; rule++ {
+		if raw := abi.RouteDrop | rule<<8; k.at(raw, nil) == place {
+			met = append(met, raw)
+		}
+	}
+	for _, raw := range met {
+		k.keep(KindRoute, raw, nil, &verdict{rule: uint32(raw) >> 8})
+	}
+	for n, want := range []bool{false, true, true} {
+		var v verdict
+		if got := k.find(KindRoute, met[n], nil, &v); got != want || got && v.rule != uint32(met[n])>>8 {
+			t.Errorf("answer %d is found: %v, %+v", n, got, v)
+		}
+	}
+}
+
+// TestWhereAnAgentWasIsOnlyWhereItIsLookedForFirst: the same answer is about another list from one decision to the next.
+func TestWhereAnAgentWasIsOnlyWhereItIsLookedForFirst(t *testing.T) {
+	v := verdict{code: abi.RouteAgent, name: "main"}
+	for _, list := range [][]string{{"main"}, {"other", "main"}, {"main", "other"}, {"a", "b", "main"}} {
+		for v.place = -1; v.place < 4; v.place++ {
+			var a RouteAnswer
+			if err := a.read(&v, list); err != nil || !a.Decided || a.Agent != "main" {
+				t.Errorf("%q, place %d: %+v, %v", list, v.place, a, err)
+			}
+			if err := new(RouteAnswer).read(&v, []string{"other", "mai", "maine"}); err == nil {
+				t.Errorf("place %d: an agent that is not there is chosen", v.place)
+			}
+		}
+	}
+}

@@ -39,12 +39,7 @@ func newServer(t *testing.T) *server {
 		path, err = exec.LookPath("/usr/sbin/ngircd")
 	}
 	need.Part(t, "irc", err)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &server{t: t, addr: l.Addr().String(), conf: filepath.Join(t.TempDir(), "ngircd.conf")}
-	l.Close()
+	s := &server{t: t, addr: need.Address(t), conf: filepath.Join(t.TempDir(), "ngircd.conf")}
 	_, port, _ := net.SplitHostPort(s.addr)
 	text := fmt.Sprintf(`[Global]
 Name = irc.test
