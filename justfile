@@ -11,7 +11,7 @@ check:
 
 # all tests, with the race detector; the longest begin first, and since they wait a lot, one more at once than cores
 race:
-    go test -race {{ unraced }} -vet=off -p $(({{ num_cpus() }} + 1)) -timeout 20m {{ longest }} $(go list ./...)
+    go test -race {{ unraced }} -vet=off -p $(({{ num_cpus() }} + 1)) -timeout 40m {{ longest }} $(go list ./...)
 
 # what was made from C, and what makes machine code of Wasm, in one goroutine: the detector sees nothing there, and takes most of its time
 unraced := replace_regex("modernc.org/sqlite/lib modernc.org/libc modernc.org/memory " + wazevo + "/ssa " + wazevo + "/frontend " + wazevo + "/backend/...", "(\\S+)", "-gcflags=$1=-race=false")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -126,23 +127,30 @@ func entry(t store.Turn, p agent.Piece) gateway.Entry {
 	return e
 }
 
+// listedConversations bounds the list of conversations.
+const listedConversations = 200
+
 // Conversations implements gateway.Backend.
 func (b backend) Conversations(ctx context.Context) ([]gateway.ConversationInfo, error) {
-	sessions, err := b.h.store.Sessions(ctx, 200)
+	sessions, err := b.h.store.Sessions(ctx, math.MaxInt32) // most may be of channels, whose conversations are not listed
 	if err != nil {
 		return nil, err
 	}
 	var out []gateway.ConversationInfo
+	at := map[string]int{} // by place
 	for _, s := range sessions {
 		place, _, _ := store.SessionParts(s.Key)
 		channel, id, _ := strings.Cut(place, ":")
-		known := slices.ContainsFunc(out, func(c gateway.ConversationInfo) bool { return c.Channel == channel && c.ID == id })
-		if !slices.Contains(config.OwnDoors(), channel) || known {
-			continue
+		i, known := at[place]
+		switch {
+		case known:
+			out[i].Turns += s.Turns
+		case slices.Contains(config.OwnDoors(), channel) && len(out) < listedConversations:
+			at[place] = len(out)
+			out = append(out, gateway.ConversationInfo{
+				Channel: channel, ID: id, Agent: s.Agent, Last: s.Last, Title: b.title(ctx, channel, id), Running: b.h.runner.RunningIn(place), Turns: s.Turns,
+			})
 		}
-		out = append(out, gateway.ConversationInfo{
-			Channel: channel, ID: id, Agent: s.Agent, Last: s.Last, Title: b.title(ctx, channel, id), Running: b.h.runner.RunningIn(channel + ":" + id),
-		})
 	}
 	return out, nil
 }
@@ -197,6 +205,9 @@ func (b backend) Status(ctx context.Context) gateway.Status {
 		a := g.config.Agents[name]
 		m := g.config.Models[a.ModelTier]
 		st := gateway.AgentStatus{Name: name, Kind: a.Kind, Model: modelName(m), Tools: a.ToolProfile}
+		if a.Kind == "cli" { // a program with a model and tools of its own
+			st.Model, st.Tools = "", ""
+		}
 		if g.Agents[name].Sandboxed {
 			st.Sandbox = sandboxName(g.Agents[name].Sandbox)
 		}

@@ -51,7 +51,7 @@ func run(t *testing.T, h *Host) {
 			t.Errorf("run: %v", err)
 		}
 	})
-	for deadline := time.Now().Add(20 * time.Second); !h.ready.Load(); {
+	for deadline := time.Now().Add(time.Minute); !h.ready.Load(); {
 		if time.Now().After(deadline) {
 			t.Fatal("the host does not start")
 		}
@@ -89,7 +89,7 @@ func TestACriticalChannelInQuarantineEndsTheStart(t *testing.T) {
 	if err := os.Remove(manifest); err != nil { // a plugin that is not there is quarantined at once
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err := h.Run(ctx)
 	if ctx.Err() != nil || err == nil || !strings.Contains(err.Error(), "critical plugin instance bad is quarantined") {

@@ -67,11 +67,12 @@ func TestATurnIsExplainedEverywhere(t *testing.T) {
 	case <-ctx.Done():
 		t.Fatal("no spans came")
 	}
-	asked, err := backend{h}.Explain(ctx, "message/1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if asked.State != "done" || len(asked.Route) == 0 || len(asked.Steps) != 1 || len(asked.Deliveries) != 1 || asked.Deliveries[0].State != "sent" {
+	var asked explain.Trace
+	eventually(t, "the trace has the delivery", func() bool {
+		asked, err = backend{h}.Explain(ctx, "message/1")
+		return err == nil && len(asked.Deliveries) == 1 && asked.Deliveries[0].State == "sent"
+	})
+	if asked.State != "done" || len(asked.Route) == 0 || len(asked.Steps) != 1 {
 		t.Errorf("the trace is %+v", asked)
 	}
 	if !strings.Contains(sent, asked.ID) || strings.Contains(sent, "hello") {

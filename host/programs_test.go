@@ -72,3 +72,43 @@ default_agent = "main"
 		t.Error("the model was asked about what was refused")
 	}
 }
+
+// The official client finds the reason of a wrong token where it looks for one, and each streamed answer has an id of its own, by which
+// flynn explain finds the turn.
+func TestProgramsReadRefusalsAndIDs(t *testing.T) {
+	s := demoHost(t, "")
+	at, err := url.Parse(s.host.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	with := func(token string) openai.Client {
+		return openai.NewClient(option.WithBaseURL("http://"+at.Host+"/v1"), option.WithAPIKey(token), option.WithMaxRetries(0))
+	}
+	stranger := with("a token that nobody has")
+	var refused *openai.Error
+	if _, err := stranger.Models.List(ctx); !errors.As(err, &refused) || refused.StatusCode != 401 || !strings.Contains(refused.Message, "no such token") {
+		t.Errorf("a wrong token is answered with %v", err)
+	}
+	client, seen := with(strings.TrimPrefix(at.Fragment, "token=")), map[string]bool{}
+	for range 2 {
+		stream := client.Chat.Completions.NewStreaming(ctx, openai.ChatCompletionNewParams{
+			Model: "main", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("hello")},
+		})
+		for stream.Next() {
+			seen[stream.Current().ID] = true
+		}
+		if err := errors.Join(stream.Err(), stream.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(seen) != 2 {
+		t.Errorf("the ids of two answers are %v", seen)
+	}
+	for id := range seen {
+		if steps, err := s.host.store.Steps(ctx, strings.TrimPrefix(id, "chatcmpl-")); err != nil || len(steps) == 0 {
+			t.Errorf("%s names no turn (%v)", id, err)
+		}
+	}
+}

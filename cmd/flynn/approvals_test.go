@@ -34,7 +34,7 @@ func askingHost(t *testing.T, command string) (path, id string, b *gatewaytest.B
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		if list, _ := b.Approvals(ctx); len(list) == 1 {
 			return path, list[0].ID, b
 		}

@@ -5,7 +5,7 @@ import (
 	"io"
 	"runtime"
 
-	"github.com/flynnhost/flynn/host/plugin"
+	plugincell "github.com/flynnhost/flynn/host/plugin/cell"
 )
 
 // cellCommand is the word by which this program starts a plugin: it holds itself in, and becomes the plugin. It is no subcommand, since
@@ -22,6 +22,6 @@ func pluginLauncher() []string {
 
 // becomePlugin ends only if that fails.
 func becomePlugin(stderr io.Writer) int {
-	fmt.Fprintln(stderr, "flynn:", plugin.Contain())
+	fmt.Fprintln(stderr, "flynn:", plugincell.Enter())
 	return exitFailure
 }

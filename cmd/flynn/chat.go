@@ -82,15 +82,15 @@ func gatewayAddress(ctx context.Context, cmd *cli.Command) (url, tokenFile strin
 	if url != "" && tokenFile != "" {
 		return url, tokenFile, nil
 	}
-	c, err := config.Load(configPath(ctx, cmd), getenv)
+	g, err := config.LoadGateway(configPath(ctx, cmd), getenv)
 	if err != nil {
 		return "", "", err
 	}
 	if url == "" {
-		url = "http://" + c.Gateway.Listen
+		url = "http://" + g.Listen
 	}
 	if tokenFile == "" {
-		tokenFile = c.Gateway.TokenFile
+		tokenFile = g.TokenFile
 	}
 	return url, tokenFile, nil
 }

@@ -37,14 +37,20 @@ func configCommand() *cli.Command {
 	}
 }
 
-// loadConfig loads the configuration that the command works on, with the checks of flynn serve.
+// loadConfig loads the configuration that the command works on, with the checks of flynn serve, but for the secrets: those may be in the
+// environment of the host alone.
 func loadConfig(ctx context.Context, cmd *cli.Command) (*config.Config, error) {
+	return config.LoadBeside(configPath(ctx, cmd), getenvOf(ctx), host.Checks()...)
+}
+
+// loadWhole is loadConfig for commands that do what the host does, with its secrets.
+func loadWhole(ctx context.Context, cmd *cli.Command) (*config.Config, error) {
 	return config.Load(configPath(ctx, cmd), getenvOf(ctx), host.Checks()...)
 }
 
 func checkConfig(ctx context.Context, cmd *cli.Command) error {
 	out := newOutput(ctx, cmd)
-	cfg, err := loadConfig(ctx, cmd)
+	cfg, err := loadWhole(ctx, cmd)
 	warnings := []config.Error{}
 	if err == nil {
 		warnings = slices.Concat(routeWarnings(cfg), lint.Policies(cfg, host.PolicySources(cfg)), host.SettingsOfPlugins(cfg))

@@ -47,7 +47,7 @@ func pluginStore(ctx context.Context, cmd *cli.Command) (*plugin.Store, error) {
 	if dir := cmd.String("dir"); dir != "" {
 		return plugin.OpenStore(dir)
 	}
-	c, err := config.Load(configPath(ctx, cmd), getenvOf(ctx))
+	c, err := config.LoadBeside(configPath(ctx, cmd), getenvOf(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func configOf(ctx context.Context, cmd *cli.Command) *config.Config {
 	if cmd.String("dir") != "" {
 		return nil
 	}
-	c, err := config.Load(configPath(ctx, cmd), getenvOf(ctx))
+	c, err := config.LoadBeside(configPath(ctx, cmd), getenvOf(ctx))
 	if err != nil {
 		return nil
 	}

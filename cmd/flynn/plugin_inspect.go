@@ -59,7 +59,7 @@ func probeOf(ctx context.Context, cmd *cli.Command, what string) (plugin.ProbeCo
 	if dir := cmd.String("dir"); dir != "" {
 		return plugin.ProbeConfig{Store: dir, Name: what}, nil
 	}
-	conf, err := config.Load(configPath(ctx, cmd), getenvOf(ctx))
+	conf, err := config.LoadBeside(configPath(ctx, cmd), getenvOf(ctx))
 	if err != nil {
 		return plugin.ProbeConfig{}, err
 	}

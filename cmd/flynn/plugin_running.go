@@ -228,7 +228,7 @@ func runningConfig(ctx context.Context, cmd *cli.Command) (*config.Config, strin
 	if err != nil {
 		return nil, "", err
 	}
-	c, err := config.Load(configPath(ctx, cmd), getenvOf(ctx))
+	c, err := config.LoadBeside(configPath(ctx, cmd), getenvOf(ctx))
 	return c, "/api/v1/plugins/" + url.PathEscape(name), err
 }
 

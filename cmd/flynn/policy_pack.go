@@ -121,7 +121,7 @@ func openPackage(ctx context.Context, from string) (*pack.Package, string, error
 // policyStore opens the store of installed policies. A configuration that names one which is not installed yet must not keep
 // it from being installed.
 func policyStore(ctx context.Context, cmd *cli.Command) (*pack.Store, error) {
-	c, err := config.Load(configPath(ctx, cmd), getenvOf(ctx))
+	c, err := config.LoadBeside(configPath(ctx, cmd), getenvOf(ctx))
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func sandboxCommand() *cli.Command {
 
 // withSandboxes runs action on the configuration's sandboxes.
 func withSandboxes(ctx context.Context, cmd *cli.Command, action func(s *host.Sandboxes, out *output) error) error {
-	c, err := loadConfig(ctx, cmd)
+	c, err := loadWhole(ctx, cmd) // programs in them may use credentials
 	if err != nil {
 		return err
 	}

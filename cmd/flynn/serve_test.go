@@ -3,13 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
-	"net"
 	"net/http"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/flynnhost/flynn/sdk/need"
 )
 
 // serveOne is the script command "serve CONFIG [FILE...]": it runs a host to the end of the script, at a free address in place of
@@ -18,10 +19,8 @@ func serveOne(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: serve CONFIG [FILE...]")
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := need.FreeAddress()
 	ts.Check(err)
-	address := free.Addr().String()
-	ts.Check(free.Close())
 	for _, name := range args {
 		text, err := os.ReadFile(ts.MkAbs(name))
 		ts.Check(err)
@@ -36,7 +35,7 @@ func serveOne(ts *testscript.TestScript, neg bool, args []string) {
 		run(ctx, []string{"flynn", "--config", ts.MkAbs(args[0]), "serve"}, ts.Getenv, strings.NewReader(""), discard{}, &errs)
 	}()
 	ts.Defer(func() { cancel(); <-ended })
-	for deadline := time.After(30 * time.Second); ; {
+	for deadline := time.After(2 * time.Minute); ; {
 		if resp, err := http.Get("http://" + address + "/readyz"); err == nil {
 			resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {

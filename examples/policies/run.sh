@@ -68,6 +68,8 @@ name  = "mine"
 path  = "mine/policy.wasm"
 kinds = ["route"]
 data  = { owner_agent = "coder" }
+# The machine may have other work.
+limits = { wall = "10s" }
 TOML
 
 echo "a policy in $language:"

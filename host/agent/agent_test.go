@@ -493,11 +493,15 @@ type dying struct {
 	left int
 	late bool // the last commit happens, but nobody is told
 	kill context.CancelFunc
+	done chan struct{} // told of each commit, and has room for all; it may be nil
 }
 
 func (d *dying) CommitTurn(ctx context.Context, c store.Commit) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.done != nil {
+		defer func() { d.done <- struct{}{} }()
+	}
 	if d.left--; d.left >= 0 {
 		return d.Store.CommitTurn(ctx, c)
 	}
@@ -509,32 +513,105 @@ func (d *dying) CommitTurn(ctx context.Context, c store.Commit) error {
 }
 
 // TestCrashAtEveryCommit kills a host before and after each commit of a turn with a tool, and lets another one go on:
-// there is one reply, and the tool has not run twice.
+// there is one reply, and the tool has not run twice. What came of the call is committed with the reply where the model answers at once,
+// and by itself where it takes its time.
 func TestCrashAtEveryCommit(t *testing.T) {
-	for at := range 4 {
-		for _, late := range []bool{false, true} {
-			t.Run(fmt.Sprintf("commit %d, late=%v", at, late), func(t *testing.T) {
-				s := openStore(t)
-				ctx, kill := context.WithCancel(t.Context())
-				defer kill()
-				first := newHouse(t, s, func(in Store) Store { return &dying{Store: in, left: at, late: late, kill: kill} })
-				first.accept("ann", "!touch wood")
-				first.work(ctx)
-
-				second := newHouse(t, s, nil)
-				second.work(t.Context())
-				out, err := s.UnsentOutbox(t.Context())
-				if err != nil || len(out) != 1 {
-					t.Fatalf("outbox has %d replies (%v), want 1", len(out), err)
-				}
-				if n := first.touch.counts["wood"] + second.touch.counts["wood"]; n > 1 {
-					t.Fatalf("the tool ran %d times", n)
-				}
-				if ctx.Err() == nil && at < 3 {
-					t.Fatal("the process did not die")
-				}
-			})
+	for n := range 8 {
+		at, late, slow := n/2, n%2 == 1, false
+		if at >= 2 {
+			slow = true // of three commits, the last two
+			at--
 		}
+		t.Run(fmt.Sprintf("commit %d, late=%v, slow=%v", at, late, slow), func(t *testing.T) {
+			s := openStore(t)
+			ctx, kill := context.WithCancel(t.Context())
+			defer kill()
+			d := &dying{left: at, late: late, kill: kill, done: make(chan struct{}, 8)}
+			first := newHouse(t, s, func(in Store) Store {
+				d.Store = in
+				return d
+			})
+			if slow {
+				first.gen.Models = answering(parrot, d.done)
+			}
+			first.accept("ann", "!touch wood")
+			first.work(ctx)
+
+			second := newHouse(t, s, nil)
+			second.work(t.Context())
+			out, err := s.UnsentOutbox(t.Context())
+			if err != nil || len(out) != 1 {
+				t.Fatalf("outbox has %d replies (%v), want 1", len(out), err)
+			}
+			if n := first.touch.counts["wood"] + second.touch.counts["wood"]; n > 1 {
+				t.Fatalf("the tool ran %d times", n)
+			}
+			if ctx.Err() == nil {
+				t.Fatal("the process did not die")
+			}
+		})
+	}
+}
+
+// answering is a model that answers a tool's result when the call's start and its result are committed.
+func answering(m script, committed <-chan struct{}) script {
+	return func(ctx context.Context, req model.Request) (model.Response, error) {
+		if len(req.Messages[len(req.Messages)-1].Results) > 0 {
+			for range 2 {
+				select {
+				case <-committed:
+				case <-ctx.Done():
+					return model.Response{}, ctx.Err()
+				}
+			}
+		}
+		return m(ctx, req)
+	}
+}
+
+// TestResultIsHeldBackForAnswer: a result is durable by itself when a model takes its time, and when the host ends in order meanwhile.
+func TestResultIsHeldBackForAnswer(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		commits int
+		model   func(kill func(), committed <-chan struct{}) script
+	}{
+		{"the model takes its time", 3, func(_ func(), committed <-chan struct{}) script { return answering(parrot, committed) }},
+		{"the host ends", 2, func(kill func(), _ <-chan struct{}) script {
+			return func(ctx context.Context, req model.Request) (model.Response, error) {
+				if len(req.Messages[len(req.Messages)-1].Results) > 0 {
+					kill()
+				}
+				return parrot(ctx, req)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := openStore(t)
+			ctx, kill := context.WithCancel(t.Context())
+			defer kill()
+			d := &dying{left: c.commits, kill: kill, done: make(chan struct{}, 8)}
+			h := newHouse(t, s, func(in Store) Store {
+				d.Store = in
+				return d
+			})
+			h.gen.Models = c.model(kill, d.done)
+			h.accept("ann", "!touch wood")
+			h.work(ctx)
+			steps, err := s.Transcript(t.Context(), "irc:ann:helper", 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			results := 0
+			for _, step := range steps {
+				if step.Kind == store.StepToolResult {
+					results++
+				}
+			}
+			if results != 1 || d.left != 0 {
+				t.Errorf("%d results are in the store, want 1; %d commits are left", results, d.left)
+			}
+		})
 	}
 }
 

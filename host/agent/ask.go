@@ -23,11 +23,11 @@ func (t *turn) ask(ctx context.Context, req model.Request) (model.Response, erro
 	room := t.room(req)
 	before := t.history(room, len(req.Messages))
 	answer, err := t.callWith(ctx, req, before)
-	if len(before) == 0 || !tooLong(err) {
+	if len(before.messages) == 0 || !tooLong(err) {
 		return t.askShorter(ctx, answer, err)
 	}
-	t.cfg.Log.Warn("the conversation is too long for the model; its older half is left out", "turn", t.row.ID, "messages", len(before), "error", err)
-	answer, err = t.callWith(ctx, req, t.history(min(room, roughly(before))/2, len(req.Messages)))
+	t.cfg.Log.Warn("the conversation is too long for the model; its older half is left out", "turn", t.row.ID, "messages", len(before.messages), "error", err)
+	answer, err = t.callWith(ctx, req, t.history(min(room, roughly(before.messages))/2, len(req.Messages)))
 	return t.askShorter(ctx, answer, err)
 }
 
@@ -39,7 +39,7 @@ func (t *turn) askShorter(ctx context.Context, answer model.Response, err error)
 	if done, failed := t.condense(ctx, true); !done {
 		return answer, cmp.Or(failed, err)
 	}
-	return t.callWith(ctx, t.request(), nil)
+	return t.callWith(ctx, t.request(), past{})
 }
 
 func tooLong(err error) bool {
@@ -48,8 +48,8 @@ func tooLong(err error) bool {
 }
 
 // callWith makes one call with a part of the conversation before the turn.
-func (t *turn) callWith(ctx context.Context, req model.Request, before []model.Message) (model.Response, error) {
-	req.Messages = append(before, req.Messages...)
+func (t *turn) callWith(ctx context.Context, req model.Request, before past) (model.Response, error) {
+	req.Messages, req.Rough = append(before.messages, req.Messages...), req.Rough+before.size
 	answer, err := t.stream(ctx, t.agent.Programs.request(req), func(d model.Delta) {
 		kind := message.TextDelta
 		if d.Reset {
@@ -88,12 +88,19 @@ func (t *turn) counted(req model.Request) int {
 
 // history is the end of the conversation before the turn, as much as there is room for: words first, then images. The turn has so many
 // messages itself.
-func (t *turn) history(room, own int) []model.Message {
+func (t *turn) history(room, own int) past {
 	before := t.session.context(room, own)
-	if !slices.ContainsFunc(before, model.Message.HasImages) {
+	if !slices.ContainsFunc(before.messages, model.Message.HasImages) {
 		return before
 	}
-	return latestImages(before, (room-roughly(before))/model.ImageTokens)
+	left := latestImages(slices.Clone(before.messages), (room-roughly(before.messages))/model.ImageTokens)
+	return past{left, model.Rough(model.Request{Messages: left})}
+}
+
+// past is a part of the conversation before a turn.
+type past struct {
+	messages []model.Message
+	size     int // as model.Rough guesses it
 }
 
 // roughly sums messages up, their images left out.

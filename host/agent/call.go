@@ -35,7 +35,10 @@ func (t *turn) runCalls(ctx context.Context, n int) error {
 		}
 		calls = calls[1:]
 	}
-	return t.commitSteps(ctx)
+	if len(t.pending.Steps) > 0 {
+		return t.commitSoon(ctx)
+	}
+	return nil
 }
 
 // callOnce brings one call to a result, unless it has one.
@@ -81,7 +84,7 @@ func (t *turn) call(ctx context.Context, c model.ToolCall) error {
 		return ctx.Err() // the start is committed; the next process says that it was interrupted
 	}
 	t.result(ToolResult{ToolStart: start, Result: res})
-	return t.commit(ctx)
+	return t.commitSoon(ctx)
 }
 
 // announce shows a call before anything is decided about it.

@@ -78,7 +78,7 @@ func (t *turn) codeLoop(ctx context.Context) (string, error) {
 // request puts a request into the form that models without tools understand, where the agent's is one.
 func (p *Programs) request(req model.Request) model.Request {
 	if p != nil && p.Fenced {
-		req.Tools, req.Messages = nil, withoutCalls(req.Messages)
+		req.Tools, req.Messages, req.Rough = nil, withoutCalls(req.Messages), 0
 	}
 	return req
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/flynnhost/flynn/host/message"
@@ -74,7 +75,8 @@ func (s *session) summarise(ctx context.Context, desk task.Desk, c Tasks, turns 
 func (s *session) summed(sum store.Summary) {
 	s.summary, s.told = sum, shownSummary{}
 	if sum.Text != "" {
-		s.told = shownSummary{summaryText(sum), roughText(sum.Text)}
+		text := summaryText(sum)
+		s.told = shownSummary{text, roughText(sum.Text), roughText(text)}
 	}
 }
 
@@ -82,6 +84,7 @@ func (s *session) summed(sum store.Summary) {
 func (s *session) compacted(sum store.Summary, turns int) {
 	s.summed(sum)
 	s.turns = append([]transcript(nil), s.turns[turns:]...)
+	s.hold(slices.Clone(last(s.said, messagesIn(s.turns))))
 }
 
 // maxRecorded bounds what a summary is made from of one call or result, in bytes.

@@ -45,9 +45,19 @@ func (t *turn) threshold() int { return t.agent.Window / 100 * t.gen.Tasks.Thres
 
 // request is what the model is asked, without the turns before.
 func (t *turn) request() model.Request {
+	own := t.steps.messages()
 	return model.Request{
-		System: t.agent.System, Messages: t.steps.messages(), Tools: t.agent.Tools, Session: t.row.Session, OpenImage: t.cfg.Image,
+		System: t.agent.System, Messages: own, Tools: t.agent.Tools, Session: t.row.Session, OpenImage: t.cfg.Image,
+		Rough: t.instructions() + model.Rough(model.Request{Messages: own}),
 	}
+}
+
+// instructions is what every request of the turn takes before its messages, in the tokens of model.Rough. Tools are more than most people say.
+func (t *turn) instructions() int {
+	if t.instructed == 0 {
+		t.instructed = model.Rough(model.Request{System: t.agent.System, Tools: t.agent.Tools})
+	}
+	return t.instructed
 }
 
 // condense puts a summary in the place of the turn's first steps, and commits it before anything is built on it. It is not made for a few

@@ -47,6 +47,7 @@ type turn struct {
 	silent       bool // the sender is not to be answered, not even with an error
 	calls        int  // tool calls so far, denied and interrupted ones included
 	tokens       int  // that count for the turn's limit
+	instructed   int  // see instructions; 0 before it is asked for
 	used         Used // by this turn
 	view         View // nil where nobody waits for it
 	lineage      *lineage
@@ -58,8 +59,9 @@ type turn struct {
 	// unsummarised is set where a summary could not be had: in this turn none is asked for again.
 	unsummarised bool
 
-	// pending waits for the next commit.
+	// pending waits for the next commit, held for a short time only.
 	pending store.Commit
+	held    *held
 }
 
 // run goes through the steps until the model answers without a call, a limit is hit, or somebody stops it. When ctx
@@ -71,6 +73,7 @@ func (t *turn) run(ctx context.Context, rows []store.InboxRow) (released []Item)
 	t.host = ctx
 	t.time = newStopwatch(t.timeLimit(), func() { cancel(errTime) })
 	defer t.time.pause()
+	defer t.letGo(ctx)
 	defer t.register(cancel)()
 	if t.lineage == nil {
 		t.view = t.cfg.Show(t.reply(""))
@@ -209,30 +212,35 @@ func (t *turn) step(kind store.StepKind, record any) {
 // and tries again while the store has trouble. It waits for as long as the disk takes: a commit that was given up may
 // still happen, and the next try would take it for somebody else's.
 func (t *turn) commit(ctx context.Context) error {
+	if err := t.takeBack(); err != nil {
+		return err
+	}
+	t.complete()
+	err := t.put(ctx, t.pending)
+	if err == nil {
+		t.pending = store.Commit{}
+	}
+	return err
+}
+
+// complete makes a whole commit of what is pending.
+func (t *turn) complete() {
 	t.recordUses()
 	t.pending.Turn = t.row
+}
+
+// put tries until the store has taken a commit. It may be beside the turn, and touches nothing of it that changes.
+func (t *turn) put(ctx context.Context, c store.Commit) error {
 	for {
-		err := t.cfg.Store.CommitTurn(context.WithoutCancel(ctx), t.pending)
-		if err == nil {
-			t.pending = store.Commit{}
-			return nil
-		}
-		if errors.Is(err, store.ErrConflict) {
+		err := t.cfg.Store.CommitTurn(context.WithoutCancel(ctx), c)
+		if err == nil || errors.Is(err, store.ErrConflict) {
 			return err
 		}
-		t.cfg.Log.Error("commit turn; trying again", "turn", t.row.ID, "error", err)
+		t.cfg.Log.Error("commit turn; trying again", "turn", c.Turn.ID, "error", err)
 		if pause(ctx); ctx.Err() != nil {
 			return err
 		}
 	}
-}
-
-// commitSteps is commit where there are steps that are not committed yet.
-func (t *turn) commitSteps(ctx context.Context) error {
-	if len(t.pending.Steps) == 0 {
-		return nil
-	}
-	return t.commit(ctx)
 }
 
 func (t *turn) publish(e message.Event) {

@@ -33,7 +33,7 @@ import (
 const clientToken = "prog-0123456789abcdef0123456789"
 
 // patience is how long anything may take that is expected to happen.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // site is one host that runs, seen from outside.
 type site struct {

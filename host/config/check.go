@@ -11,8 +11,9 @@ import (
 // checker judges a whole configuration: what single values cannot tell. Each method reports what it finds and goes on.
 type checker struct {
 	*decoder
-	cfg    *Config
-	getenv func(string) string
+	cfg        *Config
+	getenv     func(string) string
+	secretless bool // secrets may be missing
 }
 
 func (c *checker) all() {

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 )
 
 // maxFile bounds the configuration file, in bytes.
@@ -22,11 +24,47 @@ type Check func(*Config) Errors
 // Load reads the file at path, fills in the defaults and resolves secrets from the environment and from files. When
 // anything is wrong, the error is of type Errors and holds all that is wrong, by line, what the checks found included.
 func Load(path string, getenv func(string) string, checks ...Check) (*Config, error) {
+	src, err := readSource(path)
+	if err != nil {
+		return nil, err
+	}
+	return parse(path, src, getenv, checks...)
+}
+
+// LoadBeside is Load for what works beside a host, or on what one has stored: a secret that is not there is left empty and no error. The
+// host alone needs it, and has an environment of its own.
+func LoadBeside(path string, getenv func(string) string, checks ...Check) (*Config, error) {
+	src, err := readSource(path)
+	if err != nil {
+		return nil, err
+	}
+	return result(parseBeside(path, src, getenv, checks...))
+}
+
+// LoadGateway reads where the gateway of a host is that runs by the file at path. Nothing else that is wrong with it is an error: a host
+// goes on with what it had when the file is broken, and is to be found, and stopped, all the same.
+func LoadGateway(path string, getenv func(string) string) (Gateway, error) {
+	src, err := readSource(path)
+	if err != nil {
+		return Gateway{}, err
+	}
+	cfg, errs := parseBeside(path, src, getenv)
+	errs = slices.DeleteFunc(errs, func(e Error) bool {
+		section, _, _ := strings.Cut(e.Key, ".")
+		return e.Key != "" && section != "gateway" && section != "store"
+	})
+	if cfg, err = result(cfg, errs); err != nil {
+		return Gateway{}, err
+	}
+	return cfg.Gateway, nil
+}
+
+func readSource(path string) ([]byte, error) {
 	src, err := readFile(path)
 	if err != nil {
 		return nil, Errors{{File: path, Problem: err.Error(), Hint: "name the configuration with --config or FLYNN_CONFIG"}}
 	}
-	return parse(path, src, getenv, checks...)
+	return src, nil
 }
 
 func readFile(path string) ([]byte, error) {
@@ -56,6 +94,24 @@ func cause(err error) error {
 
 // parse is Load of text that was read already.
 func parse(path string, src []byte, getenv func(string) string, checks ...Check) (*Config, error) {
+	return result(judge(path, src, &checker{getenv: getenv}, checks))
+}
+
+func parseBeside(path string, src []byte, getenv func(string) string, checks ...Check) (*Config, Errors) {
+	return judge(path, src, &checker{getenv: getenv, secretless: true}, checks)
+}
+
+// result is a configuration in which nothing is wrong.
+func result(cfg *Config, errs Errors) (*Config, error) {
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	return cfg, nil
+}
+
+// judge reads a configuration and tells all that is wrong with it. There is none where lines could not be read.
+func judge(path string, src []byte, c *checker, checks []Check) (*Config, Errors) {
+	getenv := c.getenv
 	doc := readDocument(path, string(src))
 	d := &decoder{file: path, lines: doc.lines, errs: doc.errs, expand: expander(path, getenv), unread: map[string]bool{}}
 	cfg := &Config{}
@@ -68,15 +124,12 @@ func parse(path string, src []byte, getenv func(string) string, checks ...Check)
 		return nil, d.errs.sort()
 	}
 	d.fill(cfg, getenv)
-	c := &checker{decoder: d, cfg: cfg, getenv: getenv}
+	c.decoder, c.cfg = d, cfg
 	c.all()
 	for _, check := range checks {
 		d.errs = append(d.errs, check(cfg)...)
 	}
-	if len(d.errs) > 0 {
-		return nil, d.errs.sort()
-	}
-	return cfg, nil
+	return cfg, d.errs.sort()
 }
 
 func digest(src []byte) string {

@@ -277,3 +277,51 @@ func TestChecksAreMerged(t *testing.T) {
 		t.Errorf("errors are %s", got)
 	}
 }
+
+func TestLoadBesideAHost(t *testing.T) {
+	const keyless = minimal + "[models.default]\nprovider = \"anthropic\"\nmodel = \"m\"\napi_key_env = \"KEY\"\n[clients.a]\ntoken_file = \"none\"\nagents = [\"main\"]\n"
+	tests := []struct {
+		name, text, want string // want is part of the error; empty is none
+	}{
+		{"secrets are elsewhere", keyless, ""},
+		{"other errors count", keyless + "[routing.channels]\nweb = \"nobody\"\n", "nobody"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := write(t, filepath.Join(dir, "flynn.toml"), tt.text, 0o600)
+			env := environ("HOME", dir)
+			_, err := LoadBeside(path, env)
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want %q", err, tt.want)
+			}
+			if _, err := Load(path, env); err == nil || !strings.Contains(err.Error(), "KEY is not set") {
+				t.Errorf("the host loads it without its secret: %v", err)
+			}
+		})
+	}
+}
+
+func TestLoadGateway(t *testing.T) {
+	const there = "[gateway]\nlisten = \"127.0.0.1:4711\"\n[store]\ndir = \"s\"\n"
+	tests := []struct {
+		name, text, want string // want is part of the error; empty is none
+	}{
+		{"without an agent", there, ""},
+		{"errors elsewhere", there + "[models.default]\nprovider = 5\nkey = \"x\"\n[access]\nmode = \"no\"\n", ""},
+		{"errors in the section", "[gateway]\nlisten = \"x\"\n", "gateway.listen"},
+		{"lines that cannot be read may be those that count", there + "[models\n", ":5"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			g, err := LoadGateway(write(t, filepath.Join(dir, "flynn.toml"), tt.text, 0o600), environ("HOME", dir))
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("error %v, want %q", err, tt.want)
+			}
+			if want := (Gateway{Listen: "127.0.0.1:4711", TokenFile: filepath.Join(dir, "s", "gateway.token")}); err == nil && (g.Listen != want.Listen || g.TokenFile != want.TokenFile) {
+				t.Errorf("got %+v, want %+v", g, want)
+			}
+		})
+	}
+}

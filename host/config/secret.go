@@ -39,7 +39,7 @@ func (c *checker) fromEnv(at keyPath, variable string, needed bool) Secret {
 		return ""
 	}
 	value := c.getenv(variable)
-	if value == "" && needed {
+	if value == "" && needed && !c.secretless {
 		c.report(at, fmt.Sprintf("environment variable %s is not set", variable), "export it, or name a file by "+secretStem(at.last())+"_file")
 	}
 	return Secret(value)
@@ -49,7 +49,7 @@ func (c *checker) fromEnv(at keyPath, variable string, needed bool) Secret {
 func (c *checker) fromFile(at keyPath, path string, needed bool) Secret {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not hold up the start
 	if err != nil {
-		if needed {
+		if needed && !c.secretless {
 			c.report(at, fmt.Sprintf("open %s: %v", path, cause(err)), "paths count from the folder of the configuration file")
 		}
 		return ""
@@ -76,7 +76,7 @@ func (c *checker) fromFile(at keyPath, path string, needed bool) Secret {
 	case len(data) > maxSecret:
 		c.report(at, fmt.Sprintf("%s is larger than %s", path, Size(maxSecret)), "name a file that holds nothing but the secret")
 		return ""
-	case value == "" && needed:
+	case value == "" && needed && !c.secretless:
 		c.report(at, path+" is empty", "write the secret into it")
 	}
 	return Secret(value)

@@ -28,6 +28,7 @@ const historyLimit = 500
 //	GET  /api/v1/socket             WebSocket, token in its first frame
 //	GET  /api/v1/status             Status
 //	GET  /api/v1/conversations      [ConversationInfo]
+//	POST /api/v1/conversations/delete       DeleteConversation
 //	GET  /api/v1/history            [Entry]; ?channel=&conversation=&limit=
 //	GET  /api/v1/approvals          [Approval]
 //	POST /api/v1/approvals/{id}     {"grant":true}; {"grant":true,"scope":"standing","span":"720h","pattern":"grep -rn * docs"}
@@ -71,6 +72,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET "+SocketPath, s.socket)
 	mux.Handle("GET /api/v1/status", s.authorized(s.status))
 	mux.Handle("GET /api/v1/conversations", s.authorized(s.conversations))
+	mux.Handle("POST /api/v1/conversations/delete", s.authorized(s.deleteConversation))
 	mux.Handle("GET /api/v1/history", s.authorized(s.history))
 	mux.Handle("GET /api/v1/approvals", s.authorized(s.approvals))
 	mux.Handle("POST /api/v1/approvals/{id}", s.authorized(s.decideOne))

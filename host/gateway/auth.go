@@ -36,6 +36,11 @@ func (s *Server) check(given, door string) int {
 
 // authorized lets a request through that carries the token as a bearer.
 func (s *Server) authorized(next http.HandlerFunc) http.Handler {
+	return s.authorizedOr(writeError, next)
+}
+
+// authorizedOr is authorized with a form of its own for refusals.
+func (s *Server) authorizedOr(refuse func(w http.ResponseWriter, status int, code, text string), next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		if !strings.EqualFold(scheme, "Bearer") {
@@ -46,10 +51,10 @@ func (s *Server) authorized(next http.HandlerFunc) http.Handler {
 			next(w, r)
 		case http.StatusTooManyRequests:
 			w.Header().Set("Retry-After", "1")
-			writeError(w, status, CodeLimited, "too many wrong tokens; wait a second")
+			refuse(w, status, CodeLimited, "too many wrong tokens; wait a second")
 		default:
 			w.Header().Set("WWW-Authenticate", `Bearer realm="flynn"`)
-			writeError(w, status, CodeUnauthorized, "send the token of the token file: Authorization: Bearer TOKEN")
+			refuse(w, status, CodeUnauthorized, "no such token: send that of the token file, Authorization: Bearer TOKEN")
 		}
 	})
 }

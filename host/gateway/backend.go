@@ -92,6 +92,7 @@ type ConversationInfo struct {
 	Agent   string    `json:"agent,omitempty"`
 	Last    time.Time `json:"last,omitzero"`
 	Running bool      `json:"running,omitempty"` // a turn is under way
+	Turns   int       `json:"turns,omitempty"`   // of all its sessions
 }
 
 // Status is the state of the host for people.

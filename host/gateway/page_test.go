@@ -32,6 +32,7 @@ func TestPage(t *testing.T) {
 		{"says when a send fails", pageSendFails},
 		{"keeps the draft", pageDraft},
 		{"switches conversations", pageConversations},
+		{"deletes a conversation after a question", pageDeletes},
 		{"is inert", pageIsInert},
 		{"markdown", pageMarkdown},
 		{"says why", pageSaysWhy},
@@ -238,6 +239,50 @@ func pageConversations(t *testing.T, b context.Context) {
 	p.until(lastReply + ` === "You said: first talk"`)
 	p.want(`document.querySelector("#draft").value`, "kept here")
 	p.want(`document.querySelector("#title").textContent`, "first talk")
+}
+
+func pageDeletes(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	p := visit(t, b, d)
+	p.want(`document.querySelector("#delete").hidden`, "true") // nothing was said yet
+	p.say("keep me")
+	p.until(idle + ` && document.querySelectorAll("#conversations li").length === 1`)
+	p.click("#new")
+	p.until(`document.querySelector("#transcript").childElementCount === 0`)
+	p.connected()
+	p.say("<b>away with me")
+	p.until(idle + ` && document.querySelectorAll("#conversations li").length === 2`)
+	p.click("#delete")
+	p.visible("#removal")
+	p.want(`document.querySelector("#removal-name").textContent`, "<b>away with me")
+	p.until(`["all that was said here (1 answer) for good", "sandbox", "workspace stay", "logs"].every((s) => document.querySelector("#removal-what").textContent.includes(s))`)
+	p.want(`document.activeElement.id`, "keep")
+	p.click("#keep")
+	p.until(`!document.querySelector("#removal").open`)
+	p.want(`document.querySelectorAll("#conversations li").length`, "2")
+
+	p.do(chromedp.SendKeys("#draft", "half a thought"))
+	p.click("#delete")
+	d.backend.FailDelete(fmt.Errorf("the disk is full"))
+	p.click("#confirm-delete")
+	p.visible("#removal-trouble")
+	p.want(`document.querySelector("#removal-trouble").textContent`, "Not deleted: the disk is full")
+	d.backend.FailDelete(nil)
+	p.click("#confirm-delete")
+	p.until(`!document.querySelector("#removal").open && document.querySelectorAll("#conversations li").length === 1`)
+	p.connected()
+	p.want(`document.querySelector("#transcript").childElementCount`, "0")
+	p.want(`document.querySelector("#draft").value`, "")
+	p.want(`document.querySelector("#delete").hidden`, "true")
+
+	p.click(`[data-key='web:main']`)
+	p.until(lastReply + ` === "You said: keep me"`)
+	p.say("!hang")
+	p.until(`document.querySelector("#conversations .sub").textContent.includes("working")`)
+	p.click("#delete")
+	p.until(`document.querySelector("#removal-what").textContent.includes("is stopped")`)
+	p.click("#confirm-delete")
+	p.until(`document.querySelectorAll("#conversations li").length === 0`)
 }
 
 func pageIsInert(t *testing.T, b context.Context) {

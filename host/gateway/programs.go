@@ -20,6 +20,11 @@ type ProgramHandler interface {
 	ServeClient(w http.ResponseWriter, r *http.Request, client string)
 }
 
+// Refuser is a ProgramHandler whose clients read refusals in a form of their own.
+type Refuser interface {
+	Refuse(w http.ResponseWriter, status int, code, text string)
+}
+
 // routePrograms adds their addresses.
 func (s *Server) routePrograms(mux *http.ServeMux) {
 	if s.programs == nil {
@@ -34,7 +39,11 @@ func (s *Server) routePrograms(mux *http.ServeMux) {
 
 // client lets a request through that carries the gateway's token or that of a client. A client's token opens nothing else.
 func (s *Server) client(next ProgramHandler) http.Handler {
-	own := s.authorized(func(w http.ResponseWriter, r *http.Request) { next.ServeClient(w, r, s.programs.Owner) })
+	refuse := writeError
+	if r, ok := next.(Refuser); ok {
+		refuse = r.Refuse
+	}
+	own := s.authorizedOr(refuse, func(w http.ResponseWriter, r *http.Request) { next.ServeClient(w, r, s.programs.Owner) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") && given != "" {
 			if name, ok := s.programs.Client(given); ok {

@@ -62,6 +62,36 @@ func (s *Server) deleteSession(w http.ResponseWriter, r *http.Request) {
 	s.answer(w, map[string]bool{"deleted": true}, sessions.DeleteSession(ctx, body.Key, ownerKey(ChannelTerminal), body.Stop))
 }
 
+// Conversations is a Backend that deletes what was said in one of the conversations that it lists.
+type Conversations interface {
+	// DeleteConversation deletes all sessions of a conversation: store.ErrNotFound if it has none, store.ErrConflict while an answer is
+	// made there, which stop ends first.
+	DeleteConversation(ctx context.Context, channel, conversation, by string, stop bool) error
+}
+
+// DeleteConversation is a request to delete all that was said in a conversation.
+type DeleteConversation struct {
+	Channel      string `json:"channel"`
+	Conversation string `json:"conversation"`
+	Stop         bool   `json:"stop,omitempty"` // the answer that is being made there
+}
+
+func (s *Server) deleteConversation(w http.ResponseWriter, r *http.Request) {
+	var body DeleteConversation
+	if !readBody(w, r, &body) {
+		return
+	}
+	conversations, ok := s.backend.(Conversations)
+	if !ok || !validName(body.Channel) || !validName(body.Conversation) {
+		writeError(w, http.StatusBadRequest, CodeBadRequest, "name a channel and a conversation")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), deleteTimeout)
+	defer cancel()
+	err := conversations.DeleteConversation(ctx, body.Channel, body.Conversation, ownerKey(ChannelWeb), body.Stop)
+	s.answer(w, map[string]bool{"deleted": true}, err)
+}
+
 func (s *Server) importSession(w http.ResponseWriter, r *http.Request) {
 	sessions, ok := s.backend.(Sessions)
 	if !ok || r.Header.Get("Content-Type") != "application/jsonl" { // which no HTML form sends

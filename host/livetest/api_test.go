@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/flynnhost/flynn/host/gateway"
 )
@@ -39,7 +38,7 @@ func (s *site) call(path string, body any) (string, error) {
 	}
 	req.Header.Set("Authorization", "Bearer "+s.token())
 	req.Header.Set("Content-Type", "application/json")
-	client := http.Client{Timeout: 10 * time.Second}
+	client := http.Client{Timeout: patience}
 	resp, err := client.Do(req)
 	if err != nil {
 		return "", err

@@ -23,6 +23,7 @@ func TestApprovalInChat(t *testing.T) {
 	bob.send("PRIVMSG #flynn :flynn: /approve " + id)
 	bob.await("Only an owner", patience)
 	s.kill() // the request, and the answer to it, outlive the host
+	ann.await(" QUIT ", patience)
 	s.start()
 	ann.meet()
 	ann.send("PRIVMSG #flynn :flynn: /approve " + id)

@@ -37,9 +37,7 @@ time_zone = "UTC"
 	if len(sums) != 1 || sums[0].Key != "web:owner" || sums[0].Calls != 1 || sums[0].CostUSD < 0.04 || sums[0].CostUSD > 0.06 {
 		t.Errorf("usage is %+v", sums)
 	}
-	if err := s.metric(`flynn_budget_full_total{level="sender"} 1`); err != nil {
-		t.Error(err)
-	}
+	s.eventually("the refusal is counted", func() error { return s.metric(`flynn_budget_full_total{level="sender"} 1`) })
 	if m := s.status().Models; len(m) != 2 || m[0].State != "closed" {
 		t.Errorf("models are %+v", m)
 	}

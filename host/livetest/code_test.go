@@ -41,7 +41,7 @@ mount_roots = ["%DIR%/shared"]
 
 func TestCodeAgent(t *testing.T) {
 	engine := sandboxtest.Engine(t)
-	s := newSite(t, codeAgent(engine.Python(t), "timeout_seconds = 5"))
+	s := newSite(t, codeAgent(engine.Python(t), patient))
 	s.start()
 	for _, c := range []struct{ name, says, want string }{
 		{"prose", "hello", "You said: hello"},
@@ -57,7 +57,6 @@ func TestCodeAgent(t *testing.T) {
 		{"a tool that it does not have", "!py import flynn\nflynn.call('file.read', path='x')", `flynn.Error: refused: tool "file.read" is not offered; these are: memory.forget, memory.read, memory.search, memory.write, shell.exec, web.fetch`},
 		{"itself", "!py import flynn\nflynn.call('code.run', language='python', program='1')", `tool "code.run" is not offered`},
 		{"arguments that fit no schema", "!py import flynn\nflynn.call('memory.read', nosuch=1)", "the arguments do not fit the tool's schema"},
-		{"a program for ever", "!py while True: pass", "timed out after 5"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := s.says(strings.ReplaceAll(c.name, " ", "-"), c.says).Text; !strings.Contains(got, c.want) {
@@ -66,12 +65,28 @@ func TestCodeAgent(t *testing.T) {
 		})
 	}
 	t.Run("a call that a person approves", func(t *testing.T) { s.approvedHelper() })
+	s.hurries(2)
+	t.Run("a program for ever", func(t *testing.T) {
+		if got := s.says("forever", "!py while True: pass").Text; !strings.Contains(got, "timed out after 2") {
+			t.Errorf("the answer is %q", got)
+		}
+	})
 	s.eventually("no container is left", func() error {
 		if left := s.containers(engine); len(left) > 0 {
 			return fmt.Errorf("containers: %v", left)
 		}
 		return nil
 	})
+}
+
+// patient is the time that programs have where it is not what is tried: the machine may have other work.
+const patient = "timeout_seconds = 60"
+
+// hurries gives programs less time from now on.
+func (s *site) hurries(generation uint64) {
+	s.t.Helper()
+	s.write("flynn.toml", strings.Replace(s.read("flynn.toml"), patient, "timeout_seconds = 2", 1))
+	s.generation(generation)
 }
 
 // approvedHelper has a program wait longer for a person than it may run.
@@ -100,22 +115,25 @@ func (s *site) approvedHelper() {
 
 func TestCodeAgentIsContained(t *testing.T) {
 	engine := sandboxtest.Engine(t)
-	s := newSite(t, codeAgent(engine.Python(t), "timeout_seconds = 3\npids_limit = 32\nmemory_limit = \"64m\""))
+	s := newSite(t, codeAgent(engine.Python(t), patient+"\npids_limit = 32\nmemory_limit = \"64m\""))
 	s.start()
 	for _, c := range []struct{ kind, says, want string }{
 		{"network", "!py import urllib.request\nurllib.request.urlopen('http://192.0.2.1/')", "[the program tried to reach a network; there is none]"},
 		{"files", "!py open('/root/.ssh/id_rsa')", "[exit code 1]"},
 		{"memory", "!py a = []\nwhile True: a.append(bytearray(16 << 20))", "out of memory"},
 		{"pids", "!py import os, time\nfor _ in range(100):\n    if os.fork() == 0: time.sleep(60)", "too many processes"},
-		{"time", "!py while True: pass", "timed out"},
 		{"output", "!py print('x' * 1_000_000)", "bytes of output dropped"},
+		{"time", "!py while True: pass", "timed out"},
 	} {
+		if c.kind == "time" {
+			s.hurries(2)
+		}
 		if got := s.says(c.kind, c.says).Text; !strings.Contains(got, c.want) {
 			t.Errorf("%s: the answer is %.2000q, want %q in it", c.kind, got, c.want)
 		}
-		if err := s.metric(fmt.Sprintf("flynn_code_violations_total{agent=\"analyst\",kind=%q} 1", c.kind)); err != nil {
-			t.Error(err)
-		}
+		s.eventually("it is counted", func() error {
+			return s.metric(fmt.Sprintf("flynn_code_violations_total{agent=\"analyst\",kind=%q} 1", c.kind))
+		})
 	}
 	s.stop()
 	db, err := sqlite.Open(t.Context(), filepath.Join(s.dir, "state"))

@@ -113,8 +113,8 @@ func TestAnswersShowWhileTheyAreMade(t *testing.T) {
 		seen = append(seen, m)
 	})
 	quick := s.say(hosttest.Event{Text: "hello"})
-	slow := s.say(hosttest.Event{Text: "!stream 60 " + strings.TrimSpace(strings.Repeat("word ", 40))})
-	long := s.say(hosttest.Event{Text: "!stream 60 " + strings.TrimSpace(strings.Repeat("longer-word ", 50))})
+	slow := s.streamed("slow", "word", 40)
+	long := s.streamed("long", "longer-word", 50)
 	rest := s.await("the second part", func(r hosttest.Reply) bool { return r.Key == long.Key+"/2" })
 
 	mu.Lock()
@@ -129,8 +129,8 @@ func TestAnswersShowWhileTheyAreMade(t *testing.T) {
 		}
 		last[m.ID] = m
 	}
-	if quick.Text != "You said: hello" || drafts[quick.Key] > 0 {
-		t.Errorf("the quick answer %+v had %d drafts", quick, drafts[quick.Key])
+	if quick.Text != "You said: hello" {
+		t.Errorf("the quick answer is %+v", quick)
 	}
 	for _, r := range []hosttest.Reply{slow, long} {
 		if m := last[r.Key+"/draft"]; m.Draft || m.Text != r.Text || drafts[m.ID] < 3 {
@@ -140,13 +140,38 @@ func TestAnswersShowWhileTheyAreMade(t *testing.T) {
 	if words := strings.Count(long.Text+" "+rest.Text, "longer-word"); words != 50 || len(long.Text) > 400 {
 		t.Errorf("%d of 50 words came, %d bytes first: %q, %q", words, len(long.Text), long.Text, rest.Text)
 	}
-	on := map[bool]int{}
+	for _, conversation := range []string{slow.Conversation, long.Conversation} {
+		s.until("typing is taken away from "+conversation, func() bool { return len(s.typings(conversation, false)) > 0 })
+		if on, off := len(s.typings(conversation, true)), len(s.typings(conversation, false)); on == 0 || off != 1 {
+			t.Errorf("in %s typing was shown %d times and taken away %d times", conversation, on, off)
+		}
+	}
+}
+
+// streamed is an answer of so many words that come one after the other, slowly enough for drafts to be made of it meanwhile. Where the
+// machine has so much other work that there was no time for that, the words are to come slower.
+func (s *stage) streamed(conversation, word string, times int) (answer hosttest.Reply) {
+	s.t.Helper()
+	for ms := 60; ms < 1000; ms *= 3 {
+		c := fmt.Sprint(conversation, ms)
+		answer = s.say(hosttest.Event{Conversation: c, Text: fmt.Sprintf("!stream %d ", ms) + strings.TrimSpace(strings.Repeat(word+" ", times))})
+		for _, m := range s.platform.Messages() {
+			if m.Conversation == c && m.Edits >= 3 {
+				return answer
+			}
+		}
+	}
+	return answer
+}
+
+// typings are the times that typing was shown in a conversation, or taken away.
+func (s *stage) typings(conversation string, on bool) (of []hosttest.Typing) {
 	for _, y := range s.platform.Typings() {
-		on[y.On]++
+		if y.Conversation == conversation && y.On == on {
+			of = append(of, y)
+		}
 	}
-	if on[true] < 2 || on[false] != 2 {
-		t.Errorf("typing was shown %d times and taken away %d times, for two long turns", on[true], on[false])
-	}
+	return of
 }
 
 func TestStreamIsTurnedOff(t *testing.T) {
@@ -158,7 +183,7 @@ func TestStreamIsTurnedOff(t *testing.T) {
 }
 
 func TestFilesGoBothWays(t *testing.T) {
-	s := newStage(t, "")
+	s := newStage(t, "stream = false")
 	s.platform.Offer(hosttest.File{Handle: "f1", Data: []byte("a list of things\n")})
 	s.platform.Offer(hosttest.File{Handle: "f2", Data: []byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x3e\x00")})
 	in := s.say(hosttest.Event{Text: "look", Files: []hosttest.File{
@@ -193,7 +218,7 @@ func TestFilesGoBothWays(t *testing.T) {
 }
 
 func TestActsReachTheNextTurn(t *testing.T) {
-	s := newStage(t, "")
+	s := newStage(t, "stream = false") // an answer that was a draft has another id
 	first := s.post(hosttest.Event{Text: "buy milk"})
 	answer := s.await("the answer", func(r hosttest.Reply) bool { return r.ReplyTo == first })
 	s.post(hosttest.Event{Kind: "edit", Target: first, Text: "buy tea"})

@@ -18,6 +18,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/model/modeltest"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 
@@ -49,11 +50,17 @@ on_unavailable = "host"
 func clientSite(t *testing.T, sandbox string) *site {
 	t.Helper()
 	s := newSite(t, withClient+sandbox)
+	s.startForClient()
+	return s
+}
+
+// startForClient starts the host with the client's token in its place.
+func (s *site) startForClient() {
+	s.t.Helper()
 	if err := os.WriteFile(filepath.Join(s.dir, "editor.token"), []byte(editorToken+"\n"), 0o600); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	s.start()
-	return s
 }
 
 func (s *site) openAI(token string) openai.Client {
@@ -161,13 +168,15 @@ func TestOpenAIStream(t *testing.T) {
 
 // A question with a key is answered once, whatever happens in between.
 func TestOpenAIQuestionOutlivesTheHost(t *testing.T) {
-	s := clientSite(t, "")
+	tier, server := scripted(t, "default", modeltest.Reply{Stall: true}, modeltest.Reply{Text: "still here"})
+	s := newSite(t, strings.Replace(withClient, "[models.default]\nprovider = \"demo\"\n", tier, 1))
+	s.startForClient()
 	client := s.openAI(editorToken)
 	once := option.WithHeader("Idempotency-Key", "question-1")
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan error, 1)
 	go func() {
-		_, err := client.Chat.Completions.New(ctx, say("main", "!slow 1500 still here"), once, option.WithMaxRetries(0))
+		_, err := client.Chat.Completions.New(ctx, say("main", "are you there?"), once, option.WithMaxRetries(0))
 		gone <- err
 	}()
 	s.eventually("the question is accepted", func() error {
@@ -178,6 +187,7 @@ func TestOpenAIQuestionOutlivesTheHost(t *testing.T) {
 		}
 		return pendingQuestion(s)
 	})
+	s.asked(server, 1)
 	s.kill()
 	cancel()
 	if err := <-gone; err == nil {
@@ -185,8 +195,8 @@ func TestOpenAIQuestionOutlivesTheHost(t *testing.T) {
 	}
 	s.start()
 	for range 2 {
-		answer, err := client.Chat.Completions.New(t.Context(), say("main", "!slow 1500 still here"), once)
-		if err != nil || answer.Choices[0].Message.Content != "You said: still here" {
+		answer, err := client.Chat.Completions.New(t.Context(), say("main", "are you there?"), once)
+		if err != nil || answer.Choices[0].Message.Content != "still here" {
 			t.Fatalf("answer %+v, %v", answer, err)
 		}
 	}

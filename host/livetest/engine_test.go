@@ -168,9 +168,12 @@ func TestEngineGoesAwayAndComesBack(t *testing.T) {
 			if got := s.reply("main", 2).Text; !strings.Contains(got, "begun") {
 				t.Errorf("the session afterwards: %q", got)
 			}
-			if n := len(s.containers(e.Host)); n != 2 {
-				t.Errorf("%d containers of two sessions", n)
-			}
+			s.eventually("two sessions have two containers", func() error {
+				if n := len(s.containers(e.Host)); n != 2 {
+					return fmt.Errorf("%d containers", n)
+				}
+				return nil
+			})
 		})
 	}
 }

@@ -29,6 +29,7 @@ Listen = 127.0.0.1
 Ports = %PORT%
 [Limits]
 MaxConnectionsIP = 0
+PingTimeout = 3600
 MaxPenaltyTime = 0
 [Options]
 DNS = no
@@ -115,15 +116,7 @@ func (p *person) quiet(text string, during time.Duration) {
 // meet waits until flynn is in the channel.
 func (p *person) meet() {
 	p.t.Helper()
-	for range 500 {
-		p.send("NAMES #flynn")
-		line := p.await(" 353 ", patience)
-		if strings.Contains(line[strings.LastIndex(line, ":"):], "flynn") {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	p.t.Fatal("flynn did not join")
+	p.meetIn("#flynn", "flynn")
 }
 
 const ircConfig = `
@@ -152,15 +145,30 @@ flood_interval_ms = 1
 
 // model is a tier that talks to a server of ours which always says the same.
 func model(t *testing.T, tier, says string) string {
-	server := modeltest.New(t)
-	var script []modeltest.Reply
-	for range 50 {
-		script = append(script, modeltest.Reply{Text: says})
-	}
+	t.Helper()
+	config, _ := scripted(t, tier, modeltest.Reply{Text: says})
+	return config
+}
+
+// scripted is a tier that talks to a server of ours which answers by a script, and with its last line for ever.
+func scripted(t *testing.T, tier string, script ...modeltest.Reply) (config string, server *modeltest.Server) {
+	t.Helper()
+	server = modeltest.New(t)
 	server.Script(script...)
 	c := server.Config("openai")
 	t.Setenv("FLYNN_LIVETEST_KEY", c.APIKey.Reveal())
-	return fmt.Sprintf("[models.%s]\nprovider = \"openai\"\nmodel = \"test\"\nbase_url = %q\napi_key_env = \"FLYNN_LIVETEST_KEY\"\n", tier, c.BaseURL)
+	return fmt.Sprintf("[models.%s]\nprovider = \"openai\"\nmodel = \"test\"\nbase_url = %q\napi_key_env = \"FLYNN_LIVETEST_KEY\"\n", tier, c.BaseURL), server
+}
+
+// asked waits until a model has n requests.
+func (s *site) asked(server *modeltest.Server, n int) {
+	s.t.Helper()
+	s.eventually("the model is asked", func() error {
+		if got := len(server.Requests()); got < n {
+			return fmt.Errorf("%d requests", got)
+		}
+		return nil
+	})
 }
 
 func TestTwoPeopleGetTwoAgents(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docker/docker/api/types/container"
+
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 
@@ -22,18 +24,28 @@ func (s *site) tool(n int, name string, args any) string {
 	return s.reply("main", n).Text
 }
 
+// ends are the ways in which a host ends.
+var ends = map[string]func(*site){"killed": (*site).kill, "stopped": (*site).stop}
+
+// counting is a host with a process in the background that counts, whose number is pid.
+func counting(t *testing.T, lease string) (s *site, pid string) {
+	t.Helper()
+	s = newSite(t, sandboxed+"image = \""+sandboxtest.Image+"\"\nlease = \""+lease+"\"\n")
+	s.start()
+	started := s.tool(1, "process.start", map[string]string{"command": "i=0; while :; do i=$((i+1)); echo $i; sleep 0.05; done"})
+	found := regexp.MustCompile(`started 1 with pid (\d+)`).FindStringSubmatch(started)
+	if found == nil {
+		t.Fatalf("start: %s", started)
+	}
+	return s, found[1]
+}
+
 // A process that an agent has started in the background outlasts the host, and the agent finds it again.
 func TestBackgroundProcessOutlastsTheHost(t *testing.T) {
 	engine := sandboxtest.Engine(t)
-	for how, end := range map[string]func(*site){"killed": (*site).kill, "stopped": (*site).stop} {
+	for how, end := range ends {
 		t.Run(how, func(t *testing.T) {
-			s := newSite(t, sandboxed+"image = \""+sandboxtest.Image+"\"\nlease = \"5s\"\n")
-			s.start()
-			started := s.tool(1, "process.start", map[string]string{"command": "i=0; while :; do i=$((i+1)); echo $i; sleep 0.05; done"})
-			pid := regexp.MustCompile(`started 1 with pid (\d+)`).FindStringSubmatch(started)
-			if pid == nil {
-				t.Fatalf("start: %s", started)
-			}
+			s, pid := counting(t, "10m") // however long the next host takes
 			before := s.containers(engine)
 			end(s)
 			if how == "stopped" {
@@ -41,7 +53,7 @@ func TestBackgroundProcessOutlastsTheHost(t *testing.T) {
 			}
 			s.start()
 			s.logged("a sandbox goes on with its background processes", "processes=1")
-			if list := s.tool(2, "process.list", map[string]string{}); !strings.Contains(list, "1  pid "+pid[1]+"  running") {
+			if list := s.tool(2, "process.list", map[string]string{}); !strings.Contains(list, "1  pid "+pid+"  running") {
 				t.Errorf("processes: %s", list)
 			}
 			call := 3
@@ -56,6 +68,21 @@ func TestBackgroundProcessOutlastsTheHost(t *testing.T) {
 			if now := s.containers(engine); fmt.Sprint(now) != fmt.Sprint(before) || len(now) != 1 {
 				t.Errorf("containers were %v and are %v", before, now)
 			}
+			s.kill()
+			for _, id := range s.containers(engine) {
+				if err := engine.API.ContainerRemove(t.Context(), id, container.RemoveOptions{Force: true}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func TestBackgroundProcessEndsWhenNoHostComesBack(t *testing.T) {
+	engine := sandboxtest.Engine(t)
+	for how, end := range ends {
+		t.Run(how, func(t *testing.T) {
+			s, _ := counting(t, "2s")
 			end(s)
 			s.eventually("the container ends by itself", func() error {
 				if left := s.containers(engine); len(left) > 0 {

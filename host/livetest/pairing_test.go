@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ import (
 
 // flynn runs another subcommand against the stage.
 func (s *stage) flynn(stdin string, args ...string) (stdout, stderr string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(bin(s.t), "flynn"), append([]string{"--config", filepath.Join(s.program.Dir, "flynn.toml")}, args...)...)
 	cmd.Stdin, cmd.Env = strings.NewReader(stdin), []string{"HOME=" + s.program.Dir}
@@ -49,7 +50,7 @@ func (s *stage) restart() {
 	if err := s.program.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
 	if err := s.program.Ready(ctx); err != nil {
 		s.t.Fatal(err)
@@ -79,7 +80,7 @@ func (s *stage) metrics() string {
 		s.t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	client := http.Client{Timeout: 10 * time.Second}
+	client := http.Client{Timeout: patience}
 	defer client.CloseIdleConnections()
 	resp, err := client.Do(req)
 	if err != nil {
@@ -155,13 +156,12 @@ func TestAStrangerIsPaired(t *testing.T) {
 
 	// Who is shut out is not answered any more, though the answer is being made.
 	s.say(hosttest.Event{Conversation: "eve", Sender: "eve", Text: "one more"})
-	s.post(hosttest.Event{Conversation: "eve", Sender: "eve", Text: "!slow 60000 never"})
+	s.post(hosttest.Event{Conversation: "aside", Sender: "eve", Text: "!slow 60000 never"})
 	s.until("it is shown that eve's answer is being made", func() bool {
-		typings := s.platform.Typings()
-		return len(typings) > 0 && typings[len(typings)-1].On && typings[len(typings)-1].Conversation == "eve"
+		return slices.ContainsFunc(s.platform.Typings(), func(y hosttest.Typing) bool { return y.On && y.Conversation == "aside" })
 	})
 	s.must("access", "revoke", "platform:eve")
-	s.await("the end of the answer", func(r hosttest.Reply) bool { return r.Conversation == "eve" && r.Text == "Stopped." })
+	s.await("the end of the answer", func(r hosttest.Reply) bool { return r.Conversation == "aside" && r.Text == "Stopped." })
 }
 
 // until polls another process.
@@ -172,5 +172,5 @@ func (s *stage) until(what string, is func() bool) {
 			return
 		}
 	}
-	s.t.Fatalf("%s: not within 20 s", what)
+	s.t.Fatalf("%s: not within %s", what, patience)
 }

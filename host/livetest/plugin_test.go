@@ -38,7 +38,7 @@ func TestKilledPluginComesBack(t *testing.T) {
 	ann := newPerson(t, addr, "ann")
 	ann.meet()
 	pid := s.pluginPID(0)
-	ann.send("PRIVMSG #flynn :flynn: !slow 700 asked before")
+	ann.send("PRIVMSG #flynn :flynn: !slow 2000 asked before")
 	s.eventually("the message is in the inbox", func() error { return s.metric(`flynn_messages_total{channel="net",fate="new"} 1`) })
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)

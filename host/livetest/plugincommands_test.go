@@ -47,7 +47,7 @@ func (s *site) follow(t *testing.T, instance string) *following {
 // await waits for a line that holds a text.
 func (f *following) await(text string) string {
 	f.t.Helper()
-	late := time.After(30 * time.Second)
+	late := time.After(patience)
 	for {
 		select {
 		case line, ok := <-f.lines:

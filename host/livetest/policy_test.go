@@ -18,6 +18,9 @@ func (s *site) mustFlynn(args ...string) {
 	}
 }
 
+// unhurried are the limits of a policy on a machine that may have other work: a decision takes the time that it takes.
+const unhurried = "limits = { wall = \"10s\" }\n"
+
 // wordPolicy sends messages with a word to coder.
 const wordPolicy = `package main
 
@@ -42,7 +45,7 @@ func main() {}
 func TestRoutePolicyIsSwappedLive(t *testing.T) {
 	addr := ircServer(t)
 	config := strings.NewReplacer("ADDRESS", addr, "\"net:bob\" = \"coder\"\n", "").Replace(ircConfig) +
-		"[[policies]]\nname = \"words\"\npath = \"words/policy.wasm\"\nkinds = [\"route\"]\n" +
+		"[[policies]]\nname = \"words\"\npath = \"words/policy.wasm\"\nkinds = [\"route\"]\n" + unhurried +
 		model(t, "default", "helper speaking") + model(t, "complex", "coder speaking")
 	s := newSite(t, config)
 	s.mustFlynn("policy", "new", filepath.Join(s.dir, "words"), "--lang", "go")
@@ -131,7 +134,7 @@ provider = "demo"
 name = "guard-tools"
 path = "guard/policy.wasm"
 kinds = ["tool"]
-`
+` + unhurried
 	s := newSite(t, config)
 	s.copyPolicy("guard-tools", "guard")
 	s.start()

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 const guestConfig = `
@@ -48,8 +49,18 @@ func guestSite(t *testing.T) (s *site, hooks string) {
 	return s, "http://127.0.0.1:" + port
 }
 
-// post sends a request to the webhooks' door and returns what came back.
+// post sends a request to the webhooks' door and returns what came back. Like every platform it tries again when it was told to, of
+// which a test that polls hears more the longer it does.
 func post(method, url, body string) (status int, text string, err error) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if status, text, err = postOnce(method, url, body); err != nil || status != http.StatusTooManyRequests {
+			break
+		}
+	}
+	return status, text, err
+}
+
+func postOnce(method, url, body string) (status int, text string, err error) {
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
 		return 0, "", err
@@ -136,7 +147,7 @@ func TestPluginUsesTheHost(t *testing.T) {
 		var odd error // until the next process serves, platforms are told to try again
 		s.eventually("the next start is served", func() error {
 			status, text, err := post("GET", box, "")
-			if err == nil && status != 200 && status != 503 && status != 429 { // the last one: it polls too often
+			if err == nil && status != 200 && status != 503 {
 				odd = fmt.Errorf("%d %s", status, text)
 			}
 			if err == nil && (status != 200 || !strings.HasPrefix(text, "start 2,")) {

@@ -26,6 +26,7 @@ func TestTeamExample(t *testing.T) {
 		{"../../plugins/irc", "%BIN%/irc"},
 		{"127.0.0.1:6667", addr},
 		{"debian:stable-slim", sandboxtest.Image},
+		{"kinds = [\"tool\"]\n", "kinds = [\"tool\"]\n" + unhurried},
 	} {
 		if !strings.Contains(config, c[0]) {
 			t.Fatalf("the example has no %s any more", c[0])
@@ -47,6 +48,7 @@ func TestTeamExample(t *testing.T) {
 		}
 	}
 	ann.meetIn("#lounge", "flynn")
+	ann.meetIn("#approvals", "flynn")
 	ann.meetIn("#workshop", "workshop")
 
 	bob.send("PRIVMSG #lounge :flynn: hello")
@@ -77,13 +79,12 @@ func TestTeamExample(t *testing.T) {
 // meetIn waits until somebody is in a channel.
 func (p *person) meetIn(room, nick string) {
 	p.t.Helper()
-	for range 500 {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		p.send("NAMES " + room)
 		line := p.await(" 353 ", patience)
 		if strings.Contains(line, room) && strings.Contains(line[strings.LastIndex(line, ":"):], nick) {
 			return
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	p.t.Fatalf("%s did not join %s", nick, room)
 }

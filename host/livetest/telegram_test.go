@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/model/modeltest"
 	"github.com/flynnhost/flynn/plugins/telegram/telegramtest"
 )
 
@@ -90,12 +91,12 @@ func TestTelegramAnswers(t *testing.T) {
 	s.start()
 	ann, team := tg.Private("Ann"), tg.Group("Team")
 	ann.Say("hello **there**")
-	if m := ann.AwaitMessages(1)[0]; m.Text != "You said: hello there" || m.Mode != "HTML" {
+	if m := ann.AwaitText(1, "You said: hello there"); m.Mode != "HTML" {
 		t.Errorf("got %+v", m)
 	}
 	team.Say("not for you")
 	n := team.Say("@Flynn_Test_Bot hello")
-	if m := team.AwaitMessages(1)[0]; m.Text != "You said: hello" || m.ReplyTo != n {
+	if m := team.AwaitText(1, "You said: hello"); m.ReplyTo != n {
 		t.Errorf("got %+v", m)
 	}
 	tg.AwaitConfirmed()
@@ -106,16 +107,19 @@ func TestTelegramAnswers(t *testing.T) {
 
 func TestTelegramHostKilledInMidTurn(t *testing.T) {
 	s, tg := newTelegram(t)
+	tier, server := scripted(t, "default", modeltest.Reply{Stall: true}, modeltest.Reply{Text: "You said: the answer"}, modeltest.Reply{Text: "You said: the end"})
+	s.write("flynn.toml", strings.Replace(s.read("flynn.toml"), "[models.default]\nprovider = \"demo\"\n", tier, 1))
 	s.start()
 	ann := tg.Private("Ann")
-	ann.Say("!slow 1500 the answer")
+	ann.Say("the question")
 	s.eventually("the message is in the inbox", func() error { return s.metric(`flynn_messages_total{channel="telegram",fate="new"} 1`) })
+	s.asked(server, 1)
 	s.kill()
 	if n := len(ann.Messages()); n != 0 {
 		t.Fatalf("%d answers before the host was killed", n)
 	}
 	s.start()
-	ann.AwaitMessages(1)
+	ann.AwaitText(1, "You said: the answer")
 	s.once(t, ann, "the answer")
 }
 
@@ -124,9 +128,10 @@ func TestTelegramUpdateThatComesAgainIsAnsweredOnce(t *testing.T) {
 	ann := tg.Private("Ann")
 	ann.Say("hello")
 	// The first poll brings the message. The plugin dies in the one that would confirm it.
-	tg.Fail("getUpdates", telegramtest.Fault{}, telegramtest.Fault{Delay: time.Minute, Cut: telegramtest.CutBefore})
+	tg.Fail("getUpdates", telegramtest.Fault{}, telegramtest.Fault{Delay: time.Hour, Cut: telegramtest.CutBefore})
 	s.start()
-	ann.AwaitMessages(1)
+	ann.AwaitText(1, "You said: hello")
+	s.eventually("the answer is delivered", func() error { return s.metric("flynn_replies_waiting 0") })
 	pid := s.pluginPID(0)
 	if tg.Unconfirmed() != 1 {
 		t.Fatal("the message is confirmed already")

@@ -119,9 +119,7 @@ func TestTelegramBringsItsUpdates(t *testing.T) {
 	}
 	ann := tg.Private("Ann")
 	ann.Say("hello")
-	if m := ann.AwaitMessages(1)[0]; m.Text != "You said: hello" {
-		t.Errorf("got %+v", m)
-	}
+	ann.AwaitText(1, "You said: hello")
 	// settled waits until nothing is on its way: an answer that a kill cuts short would come again, and say so.
 	settled := func() {
 		t.Helper()
@@ -153,7 +151,7 @@ func TestTelegramBringsItsUpdates(t *testing.T) {
 		p.loses(true)
 		n := len(ann.Messages())
 		ann.Say("lost answer")
-		ann.AwaitMessages(n + 1)
+		ann.AwaitText(n+1, "You said: lost answer")
 		s.eventually("the answer is delivered", func() error { return s.metric("flynn_replies_waiting 0") })
 		kill(t, pid, syscall.SIGKILL)
 		s.pluginPID(pid)
@@ -199,7 +197,7 @@ func TestTelegramBringsItsUpdates(t *testing.T) {
 			return nil
 		})
 		s.start()
-		ann.AwaitMessages(n + 1)
+		ann.AwaitText(n+1, "You said: while you were out")
 		s.once(t, ann, "You said: while you were out\n")
 	})
 	tg.AwaitConfirmed()

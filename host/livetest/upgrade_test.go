@@ -1,7 +1,6 @@
 package livetest
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -96,13 +95,15 @@ func (s *site) release(pkg, version string) (dir string) {
 	text := regexp.MustCompile(`(?m)^version\s*=.*$`).ReplaceAllString(string(manifest), fmt.Sprintf("version = %q", version))
 	text = regexp.MustCompile(`(?m)^exec\s*=.*$|^\[exec\]\n([a-z0-9-]+ = .*\n)+`).ReplaceAllString(text, "")
 	text = fmt.Sprintf("exec = { any = [\"bin/%s\", %q] }\n", name, version) + text
+	limit := "1m"
 	if version == "0.9.0" {
-		text = regexp.MustCompile(`(?m)^start_timeout\s*=.*$`).ReplaceAllString(text, "")
-		if !strings.Contains(text, "[run]\n") {
-			text += "\n[run]\n"
-		}
-		text = strings.Replace(text, "[run]\n", "[run]\nstart_timeout = \"1s\"\n", 1)
+		limit = "1s"
 	}
+	text = startTimeout.ReplaceAllString(text, "")
+	if !strings.Contains(text, "[run]\n") {
+		text += "\n[run]\n"
+	}
+	text = strings.Replace(text, "[run]\n", fmt.Sprintf("[run]\nstart_timeout = %q\n", limit), 1)
 	if err := os.WriteFile(filepath.Join(dir, "plugin.toml"), []byte(text), 0o644); err != nil {
 		s.t.Fatal(err)
 	}
@@ -300,30 +301,28 @@ func (d *depot) moves(name string, args ...string) (said string, gap time.Durati
 	return said, f.gap(begin, end), err
 }
 
-// runs checks that the only instance of a plugin is ready in a version.
+// runs checks that the only instance of a plugin runs in a version, and waits until it is ready.
 func (d *depot) runs(name, version string) {
 	d.t.Helper()
-	var list []struct {
+	type plugin struct {
 		Name, Version string
 		Instances     []gateway.PluginStatus
 	}
-	out, errs, err := d.flynn("", "plugin", "list", "--json")
-	if err == nil {
-		err = json.NewDecoder(bytes.NewReader([]byte(out))).Decode(&list)
-	}
-	if err != nil {
-		d.t.Fatalf("flynn plugin list: %v\n%s%s", err, out, errs)
-	}
-	for _, p := range list {
-		if p.Name != name {
-			continue
+	d.eventually(name+" is ready", func() error {
+		list := run[[]plugin](d.site, "plugin", "list")
+		n := slices.IndexFunc(list, func(p plugin) bool { return p.Name == name })
+		if n < 0 {
+			d.t.Fatalf("%s is not in the list", name)
 		}
-		if p.Version != version || len(p.Instances) != 1 || p.Instances[0].Version != version || p.Instances[0].State != "ready" {
-			d.t.Errorf("%s should run in version %s: %+v", name, version, p)
+		p := list[n]
+		if p.Version != version || len(p.Instances) != 1 || p.Instances[0].Version != version {
+			d.t.Fatalf("%s should run in version %s: %+v", name, version, p)
 		}
-		return
-	}
-	d.t.Errorf("%s is not in the list", name)
+		if p.Instances[0].State != "ready" {
+			return fmt.Errorf("it is %+v", p)
+		}
+		return nil
+	})
 }
 
 // TestUpgradesWhileMessagesFlow upgrades both channels from another process, offers each a version that never gets ready, and rolls

@@ -11,6 +11,9 @@ import (
 
 // Rough guesses how many tokens a request is for most models. It is made to be scaled by what a model really counts; see Counts.
 func Rough(req Request) int {
+	if req.Rough > 0 {
+		return req.Rough
+	}
 	q := quarters(req.System)
 	for _, m := range req.Messages {
 		q += 4 * (RoughMessage(m) + ImageTokens*imagesIn(m))
@@ -141,7 +144,7 @@ func (s *Set) Count(name string, req Request) int {
 		return scaled(Rough(req), firstScale)
 	}
 	if !t.cfg.Images {
-		req.Messages = withImages(context.Background(), req, false)
+		req = withImages(context.Background(), req, false)
 	}
 	return t.count(req)
 }

@@ -17,6 +17,5 @@ func (t *tier) fit(ctx context.Context, req Request) Request {
 	req.Model = t.cfg.Model
 	req.Reasoning = t.cfg.Reasoning
 	req.MaxTokens += req.Reasoning.Tokens() // a model's thoughts count as its answer
-	req.Messages = withImages(ctx, req, t.cfg.Images)
-	return req
+	return withImages(ctx, req, t.cfg.Images)
 }

@@ -190,7 +190,7 @@ func TestImagesAreBounded(t *testing.T) {
 		images = append(images, Image{Digest: d, Type: "image/webp"}) // a claim that nobody believes
 	}
 	req := Request{OpenImage: open, Messages: []Message{{Role: User, Images: slices.Repeat(images, 10)}, {Role: User, Images: images}}}
-	out := withImages(t.Context(), req, true)
+	out := withImages(t.Context(), req, true).Messages
 	var types []string
 	for _, img := range out[1].Images {
 		types = append(types, strings.TrimPrefix(img.Type, "image/"))
@@ -199,7 +199,7 @@ func TestImagesAreBounded(t *testing.T) {
 		t.Errorf("the last message has %v, the first %d images; the request %d", types, len(out[0].Images), len(req.Messages[1].Images))
 	}
 	for _, blind := range []Request{{Messages: req.Messages}, req} {
-		if out := withImages(t.Context(), blind, false); len(out[0].Images)+len(out[1].Images) != 0 {
+		if out := withImages(t.Context(), blind, false).Messages; len(out[0].Images)+len(out[1].Images) != 0 {
 			t.Error("a model that takes no images gets some")
 		}
 	}

@@ -13,11 +13,11 @@ const (
 	maxImagesSize = 15_000_000
 )
 
-// withImages returns the messages with the bytes of their images, the latest first as long as there is room. What cannot be
+// withImages gives the messages of a request the bytes of their images, the latest first as long as there is room. What cannot be
 // shown is left out: the words around it say that it was there.
-func withImages(ctx context.Context, req Request, can bool) []Message {
+func withImages(ctx context.Context, req Request, can bool) Request {
 	if !slices.ContainsFunc(req.Messages, Message.HasImages) {
-		return req.Messages
+		return req
 	}
 	l := loader{open: req.OpenImage, left: maxImages, room: maxImagesSize}
 	if !can {
@@ -34,7 +34,8 @@ func withImages(ctx context.Context, req Request, can bool) []Message {
 			out[i].Results[j].Images = l.load(ctx, r.Images)
 		}
 	}
-	return out
+	req.Messages, req.Rough = out, 0
+	return req
 }
 
 // loader reads images within the bounds of a request.

@@ -203,6 +203,13 @@ func (p *platform) post(id string) {
 	}
 }
 
+// answered is how many messages have an answer.
+func (p *platform) answered() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.sends)
+}
+
 // write sends on beside the reading of acknowledgements: neither waits for the other.
 func (p *platform) write(conn net.Conn, out chan string) {
 	for id := range out {
@@ -210,19 +217,25 @@ func (p *platform) write(conn net.Conn, out chan string) {
 	}
 }
 
+// most is how many messages of a rush are without an answer at a time: what a busy machine does not come to would pile up.
+const most = 200
+
 // rush posts a message each while, until stop is called, which returns how many there were.
 func (p *platform) rush(each time.Duration) (stop func() int) {
 	quit, done := make(chan struct{}), make(chan int)
 	go func() {
 		tick := time.NewTicker(each)
 		defer tick.Stop()
-		for n := 0; ; n++ {
+		for n := 0; ; {
 			select {
 			case <-quit:
 				done <- n
 				return
 			case <-tick.C:
-				p.post(fmt.Sprint("m", n))
+				if n-p.answered() < most {
+					p.post(fmt.Sprint("m", n))
+					n++
+				}
 			}
 		}
 	}()
@@ -345,6 +358,10 @@ func installCommuter(t testing.TB, s *Store, version string, exclusive bool, o O
 	if exclusive {
 		kind = "exclusive"
 	}
+	limit := "40s"
+	if version == badHangs {
+		limit = "5s"
+	}
 	dir := makePack(t, "x", packOptions{schema: `{"required":["port"]}`})
 	manifest := fmt.Sprintf(`manifest = 1
 name = "commuter"
@@ -352,9 +369,9 @@ version = %q
 kinds = ["channel"]
 protocols = [1]
 exec = { any = ["bin/actor", "plugin:commuter@%s", %q] }
-run = { tls = "none", start_timeout = "2s", stop_timeout = "5s" }
+run = { tls = "none", start_timeout = %q, stop_timeout = "1m" }
 channel = { exclusive = %t, idempotent = true }
-`, version, version, kind, exclusive)
+`, version, version, kind, limit, exclusive)
 	if version == badSchema {
 		manifest += "config = { schema = \"settings.json\" }\n"
 	}
@@ -366,10 +383,11 @@ channel = { exclusive = %t, idempotent = true }
 	}
 }
 
-// commute starts a host with one instance of the commuter 1.0.0, which has 1.1.0 installed beside it.
-func commute(t testing.TB, exclusive bool) (*stage, *platform, *station) {
+// commute starts a host with one instance of the commuter 1.0.0, which has 1.1.0 installed beside it. Another version has proof to prove
+// itself.
+func commute(t testing.TB, exclusive bool, proof time.Duration) (*stage, *platform, *station) {
 	t.Helper()
-	s := start(t, nil)
+	s := startPrepared(t, nil, Containment{}, func(h *Host) { h.pace.proof = proof })
 	t.Cleanup(func() { _ = removeReadOnly(s.store.dir) })
 	p, st := newPlatform(t), newStation()
 	installCommuter(t, s.store, "1.1.0", exclusive, Options{})

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"time"
+
+	"github.com/flynnhost/flynn/host/plugin/cell"
 )
 
 // Bounds on the launcher's report.
@@ -27,7 +29,7 @@ func (l *launcher) enclose(cmd *exec.Cmd, opened bool) error {
 		if runtime.GOOS == "linux" {
 			why = `[plugins] containment is "off", or the host was started without a launcher`
 		}
-		l.measures = notContained(why)
+		l.measures = cell.Open(why)
 		if contain.Required {
 			return permanent{errors.New(`the plugin cannot be held in, and [plugins] containment = "required": ` + why)}
 		}
@@ -35,7 +37,7 @@ func (l *launcher) enclose(cmd *exec.Cmd, opened bool) error {
 	}
 	c := l.cell(cmd.Args, cmd.Path, opened)
 	spaces := l.host.spaces()
-	if c.NoView = spaces.why; spaces.why == "" {
+	if c.NoView = spaces.Why; spaces.Why == "" {
 		c.Root = filepath.Join(l.host.config.RunDir, viewDir)
 		if err := os.MkdirAll(c.Root, 0o700); err != nil {
 			return err
@@ -52,9 +54,9 @@ func (l *launcher) enclose(cmd *exec.Cmd, opened bool) error {
 	}
 	l.report, l.reportW = from, to
 	cmd.ExtraFiles = append(cmd.ExtraFiles, to)
-	cmd.Env = append(cmd.Env, cellEnv+"="+string(text))
+	cmd.Env = append(cmd.Env, cell.Env+"="+string(text))
 	cmd.Path, cmd.Args = contain.Launcher[0], contain.Launcher
-	spaces.apply(cmd)
+	spaces.Apply(cmd)
 	return nil
 }
 
@@ -62,15 +64,15 @@ func (l *launcher) enclose(cmd *exec.Cmd, opened bool) error {
 const viewDir = "view"
 
 // group makes the control group of a process; nil and why not where there is none.
-func (h *Host) group(name string, limit int64) (g *memoryGroup, dir, why string) {
+func (h *Host) group(name string, limit int64) (g *cell.Group, dir, why string) {
 	if h.groups == nil {
 		return nil, "", h.noGroups
 	}
-	g, err := h.groups.add(name, limit)
+	g, err := h.groups.Add(name, limit)
 	if err != nil {
 		return nil, "", err.Error()
 	}
-	return g, g.dir, ""
+	return g, g.Dir, ""
 }
 
 // memoryGroupName is another one for each host of a machine, and the same one at the next start, which sweeps what was left.
@@ -83,15 +85,37 @@ func (h *Host) openGroups() (end func()) {
 	if len(h.config.Contain.Launcher) == 0 {
 		return func() {}
 	}
-	g, err := openMemoryGroups(memoryGroupName(h.config.RunDir))
+	g, err := cell.OpenGroups(memoryGroupName(h.config.RunDir))
 	if err != nil {
 		h.noGroups = err.Error()
 		h.log.Info("plugins have no control groups: what they start is not counted", "reason", err)
 		return func() {}
 	}
-	g.bury(h.config.RunDir)
+	buryGroups(g, h.config.RunDir)
 	h.groups = g
-	return g.close
+	return g.Close
+}
+
+// buryGroups removes the empty groups of other hosts of this user that are dead, and may never come back: those whose run folders beside
+// runDir nobody has locked. What still runs in such a group is left to the host that it belongs to. Hosts that had their groups elsewhere,
+// as one of another service has, are not seen; there, whoever made that place removes it.
+func buryGroups(g *cell.Groups, runDir string) {
+	siblings, _ := filepath.Glob(filepath.Join(filepath.Dir(runDir), "flynn-*"))
+	for _, dir := range siblings {
+		group := g.Beside(memoryGroupName(dir))
+		if group == "" || dir == runDir || privateDir(dir) != nil {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(dir, runLock)); err != nil {
+			continue // it was never a run folder
+		}
+		release, err := flock(filepath.Join(dir, runLock), false)
+		if err != nil {
+			continue // it lives
+		}
+		cell.RemoveEmpty(group)
+		release()
+	}
 }
 
 // openNames makes the copies of the files by which names are looked up, where processes have views in which they can be shown.
@@ -99,7 +123,7 @@ func (h *Host) openNames() (err error) {
 	if len(h.config.Contain.Launcher) == 0 || runtime.GOOS != "linux" {
 		return nil
 	}
-	if h.names, err = openNames(h.config.RunDir, h.nameFiles, h.log); err != nil {
+	if h.names, err = cell.OpenNames(h.config.RunDir, h.nameFiles, h.log); err != nil {
 		return fmt.Errorf("copy the files for names: %w", err)
 	}
 	return nil
@@ -114,9 +138,9 @@ func (l *launcher) hear() {
 	_ = l.reportW.Close()
 	_ = l.report.SetReadDeadline(time.Now().Add(reportTime))
 	in := json.NewDecoder(io.LimitReader(l.report, maxReport))
-	var heard report
+	var heard cell.Report
 	for {
-		var r report
+		var r cell.Report
 		if err := in.Decode(&r); err != nil {
 			break
 		}
@@ -130,7 +154,7 @@ func (l *launcher) hear() {
 	_ = l.report.Close()
 	l.report = nil
 	if heard.Measures == nil {
-		heard.Measures = notContained("the launcher said nothing")
+		heard.Measures = cell.Open("the launcher said nothing")
 	}
 	l.measures, l.refused = heard.Measures, heard.Error
 }

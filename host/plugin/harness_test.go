@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// patience bounds every wait of these tests; a correct host needs a fraction of it.
-const patience = 30 * time.Second
+// patience bounds every wait of these tests; a correct host needs a fraction of it. It is below the longest stop_timeout.
+const patience = 50 * time.Second
 
 // logBuffer is a log that can be read while it is written.
 type logBuffer struct {
@@ -54,6 +54,7 @@ type stage struct {
 // packOptions change the manifest of a test's plugin.
 type packOptions struct {
 	tls    string // auto
+	start  string // 40s
 	stop   string // 10s
 	more   string // further lines
 	schema string // of the settings
@@ -87,9 +88,9 @@ version = "1.0.0"
 kinds = ["channel"]
 protocols = [1]
 exec = { any = ["bin/actor", "plugin:%s"] }
-run = { tls = %q, start_timeout = "5s", stop_timeout = %q }
+run = { tls = %q, start_timeout = %q, stop_timeout = %q }
 %s
-`, mode, orElse(o.tls, "auto"), orElse(o.stop, "10s"), o.more)
+`, mode, orElse(o.tls, "auto"), orElse(o.start, "40s"), orElse(o.stop, "10s"), o.more)
 	if o.secret {
 		manifest += "config = { secrets = [\"token\"] }\n"
 	}
@@ -112,11 +113,11 @@ func orElse(s, fallback string) string {
 	return s
 }
 
-// quickPace is supervision for tests: the same rules, shorter periods.
+// quickPace is supervision for tests: the same rules, shorter periods. A process has long to answer: the machine may have other work.
 func quickPace() pace {
 	return pace{
-		describe: 3 * time.Second, healthEvery: 50 * time.Millisecond, healthIn: 2 * time.Second, healthMiss: 3,
-		statusEvery: time.Millisecond, stdin: 200 * time.Millisecond, reap: 2 * time.Second,
+		describe: 30 * time.Second, healthEvery: 50 * time.Millisecond, healthIn: 20 * time.Second, healthMiss: 3,
+		statusEvery: time.Millisecond, stdin: 200 * time.Millisecond, reap: 30 * time.Second,
 		lockEvery: 20 * time.Millisecond, namesEvery: 20 * time.Millisecond, proof: 500 * time.Millisecond,
 	}
 }
@@ -222,11 +223,16 @@ func (s *stage) awaitThat(what string, is func(Status) bool) Status {
 // awaitLog waits until the log holds text.
 func (s *stage) awaitLog(text string) {
 	s.t.Helper()
-	for deadline := time.Now().Add(patience); !strings.Contains(s.log.String(), text); {
+	s.until(fmt.Sprintf("%q in the log", text), func() bool { return strings.Contains(s.log.String(), text) })
+}
+
+// until waits until something is so.
+func (s *stage) until(what string, is func() bool) {
+	s.t.Helper()
+	for deadline := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) { // a poll, not a synchronisation
 		if time.Now().After(deadline) {
-			s.t.Fatalf("waited for %q in the log:\n%s", text, s.log)
+			s.t.Fatalf("waited for %s, got only %+v\nhost log:\n%s", what, s.Status(), s.log)
 		}
-		time.Sleep(5 * time.Millisecond) // a poll, not a synchronisation
 	}
 }
 

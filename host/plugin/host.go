@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/plugin/cell"
 	"github.com/flynnhost/flynn/host/plugin/service"
 )
 
@@ -95,10 +96,10 @@ type Host struct {
 	nameFiles []string                                                     // that processes see change
 	random    func() float64                                               // of the pause after a failure
 	start     func(ctx context.Context, u *unit, o order) (process, error) // launches; replaced by tests
-	spaces    func() namespaces                                            // in which processes can be started
-	groups    *memoryGroups                                                // nil where there are none, for the reason of noGroups
+	spaces    func() cell.Namespaces                                       // in which processes can be started
+	groups    *cell.Groups                                                 // nil where there are none, for the reason of noGroups
 	noGroups  string
-	names     *names // nil where the files for names are shown as they are
+	names     *cell.Names // nil where the files for names are shown as they are
 
 	mu      sync.Mutex
 	running map[string]string // by plugin: the version that its instances run, which only follow changes
@@ -128,7 +129,7 @@ func New(c Config) (*Host, error) {
 	h := &Host{
 		config: c, store: store, log: c.Log.With("component", "plugin"), pace: defaultPace(),
 		units: map[string]*unit{}, logs: map[string]*recent{}, changed: make(chan struct{}), lookupEnv: os.LookupEnv, random: rand.Float64, running: map[string]string{},
-		spaces: sync.OnceValue(findNamespaces), nameFiles: nameFiles(),
+		spaces: sync.OnceValue(cell.FindNamespaces), nameFiles: cell.NameFiles(),
 	}
 	h.start = h.launch
 	return h, nil
@@ -163,7 +164,7 @@ func (h *Host) Run(ctx context.Context) error {
 	h.mu.Unlock()
 	h.working.Go(func() { h.follow(ctx) })
 	if h.names != nil {
-		h.working.Go(func() { h.names.follow(ctx, h.pace.namesEvery) })
+		h.working.Go(func() { h.names.Follow(ctx, h.pace.namesEvery) })
 	}
 	<-ctx.Done()
 	h.mu.Lock()

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/flynnhost/flynn/host/plugin/cell"
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 )
 
@@ -154,10 +155,10 @@ type launcher struct {
 	stateDir  string
 	instance  Instance
 
-	group           *memoryGroup // nil without one
-	report, reportW *os.File     // from the process that becomes the plugin, see enclose
-	measures        []Measure    // that it reported
-	refused         string       // why it did not become the plugin
+	group           *cell.Group    // nil without one
+	report, reportW *os.File       // from the process that becomes the plugin, see enclose
+	measures        []cell.Measure // that it reported
+	refused         string         // why it did not become the plugin
 
 	mu      sync.Mutex // guards the following, which abort may need at any time
 	runner  *runnerProcess
@@ -293,7 +294,7 @@ func (l *launcher) remove() {
 		}
 	}
 	if l.group != nil {
-		l.group.remove()
+		l.group.Remove()
 	}
 	if l.socketDir != "" {
 		_ = os.RemoveAll(l.socketDir)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/plugin/cell"
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 )
 
@@ -90,8 +91,8 @@ func killedHost(t *testing.T, mode, run, launcher string) (pid int) {
 
 // sweepGroups is what the next host does with the control groups of a killed one.
 func sweepGroups(run string) {
-	if g, err := openMemoryGroups(memoryGroupName(run + "/r")); err == nil {
-		g.close()
+	if g, err := cell.OpenGroups(memoryGroupName(run + "/r")); err == nil {
+		g.Close()
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/flynnhost/flynn/host/plugin/cell"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-		fmt.Fprintln(os.Stderr, Contain())
+		fmt.Fprintln(os.Stderr, cell.Enter())
 		os.Exit(1)
 	}
 	if dir, ok := strings.CutPrefix(firstArg(), "host:"); ok {

@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -15,9 +14,6 @@ const (
 	memoryFactor  = 2
 )
 
-// errNoGroups means that nothing limits the memory of a group of processes here.
-var errNoGroups = errors.New("this system has no control groups of memory for Flynn")
-
 // hardLimit is how much a process of m may use.
 func (i Instance) hardLimit(m Manifest) int64 {
 	if i.Grant.Memory > 0 {
@@ -30,7 +26,7 @@ func (i Instance) hardLimit(m Manifest) int64 {
 }
 
 // weighed tells whether the kernel sees to the process's use of memory.
-func (r *running) weighed() bool { return r.group != nil && r.group.occupied() }
+func (r *running) weighed() bool { return r.group != nil && r.group.Occupied() }
 
 // weigh ends the process when it uses more memory than it may. It returns when the process is gone or about to be ended.
 func (r *running) weigh() {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestMisbehaviour runs one bad plugin of each sort beside a good one. The host says what is wrong in one clear sentence, and the
@@ -19,7 +20,7 @@ func TestMisbehaviour(t *testing.T) {
 		says  string // in LastError
 	}{
 		{mode: "crash-start", state: Backoff, says: "it ended before its handshake: exit status 3; it wrote: cannot open shared library"},
-		{mode: "silent", pack: packOptions{more: ""}, state: Backoff, says: "timeout while waiting for plugin to start"},
+		{mode: "silent", pack: packOptions{start: "3s"}, state: Backoff, says: "timeout while waiting for plugin to start"},
 		{mode: "stdout-noise", state: Backoff, says: `the plugin printed "Hello from my plugin!" on standard output before its handshake`},
 		{mode: "stdout-binary", state: Backoff, says: "on standard output before its handshake"},
 		{mode: "foreign-address", pack: plain, state: Backoff, says: "not in its socket folder"},
@@ -36,7 +37,7 @@ func TestMisbehaviour(t *testing.T) {
 			says: `config.schema "settings.json" is not the schema that the process was built with`},
 		{mode: "crash-start", pack: packOptions{schema: `{"required":["home"]}`}, state: Quarantined, says: "channels.bad: missing: home: mend that"},
 		{mode: "crash-start", pack: packOptions{schema: `{"$ref":"file:///etc/passwd"}`}, state: Quarantined, says: "it must stand alone"},
-		{mode: "hang-configure", state: Backoff, says: "configure: rpc error: code = DeadlineExceeded"},
+		{mode: "hang-configure", pack: packOptions{start: "10s"}, state: Backoff, says: "configure: rpc error: code = DeadlineExceeded"},
 		{mode: "config-unavailable", state: Backoff, says: "cannot reach the server"},
 		{mode: "crash-ready", state: Backoff, says: "panic: the actor fell off the stage"},
 		{mode: "fail-run", state: Backoff, says: "run: no route to host"},
@@ -49,7 +50,15 @@ func TestMisbehaviour(t *testing.T) {
 	} {
 		t.Run(c.mode+c.pack.tls+c.pack.schema, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, map[string]string{"actor": makePack(t, c.mode, c.pack), "good-actor": makeGood(t)})
+			packs := map[string]string{"actor": makePack(t, c.mode, c.pack), "good-actor": makeGood(t)}
+			s := startPrepared(t, packs, Containment{}, func(h *Host) {
+				switch c.mode {
+				case "no-listener", "garbage-socket", "hang-describe":
+					h.pace.describe = 3 * time.Second
+				case "stop-self":
+					h.pace.healthIn = 2 * time.Second
+				}
+			})
 			good := &listener{}
 			s.add(Instance{Name: "good", Plugin: "good-actor"}, good)
 			before := s.await("good", Ready).Restarts

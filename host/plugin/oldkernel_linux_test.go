@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/flynnhost/flynn/host/plugin/cell"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
@@ -28,11 +29,11 @@ func oldKernel() error {
 	runtime.LockOSThread()
 	const first, last = 444, 446 // landlock_create_ruleset to landlock_restrict_self, everywhere
 	program := []unix.SockFilter{
-		statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, seccompNumber),
-		jump(unix.BPF_JGE, first, 0, 2),
-		jump(unix.BPF_JGT, last, 1, 0),
-		statement(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ERRNO|uint32(unix.ENOSYS)),
-		statement(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW),
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
+		{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: first, Jf: 2},
+		{Code: unix.BPF_JMP | unix.BPF_JGT | unix.BPF_K, K: last, Jt: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
@@ -43,7 +44,7 @@ func oldKernel() error {
 
 // TestKernelWithoutLandlock has plugins run where it is not needed, with what is missing said, and not where it is.
 func TestKernelWithoutLandlock(t *testing.T) {
-	if why := findNamespaces().why; why != "" {
+	if why := cell.FindNamespaces().Why; why != "" {
 		need.Part(t, "namespaces", errors.New(why))
 	}
 	launcher := append(testLauncher(t), "old kernel")
@@ -56,14 +57,14 @@ func TestKernelWithoutLandlock(t *testing.T) {
 	if got := spied(t, s, map[string]any{"read": []any{secret}}); !strings.Contains(got["read "+secret], "no such file") {
 		t.Errorf("its view of files does without Landlock, and it reads: %q", got["read "+secret])
 	}
-	missing := []string{MeasureFiles, MeasureNetwork, MeasureProcesses} // of its view, the ways to what it holds can still be listed
+	missing := []string{cell.MeasureFiles, cell.MeasureNetwork, cell.MeasureProcesses} // of its view, the ways to what it holds can still be listed
 	for _, m := range s.Containment("spy") {
 		switch {
 		case slices.Contains(missing, m.Name):
 			if m.On || !strings.Contains(m.Detail, "this kernel has no Landlock") {
 				t.Errorf("missing, and it says %+v", m)
 			}
-		case m.Name != MeasureMemory && !m.On: // the manifest asks for no limit of memory
+		case m.Name != cell.MeasureMemory && !m.On: // the manifest asks for no limit of memory
 			t.Errorf("it needs no Landlock: %+v", m)
 		}
 	}

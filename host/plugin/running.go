@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/flynnhost/flynn/host/plugin/cell"
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 )
@@ -31,11 +32,11 @@ type running struct {
 	instance Instance
 	schema   string // digest of the settings' schema
 	stateDir string
-	measures []Measure
+	measures []cell.Measure
 	host     *Host
 	output   *output
-	remove   func()       // kills, waits, removes the sockets
-	group    *memoryGroup // nil without one
+	remove   func()      // kills, waits, removes the sockets
+	group    *cell.Group // nil without one
 	grant    grant
 	log      *slog.Logger
 	pace     pace
@@ -51,7 +52,7 @@ var _ process = (*running)(nil)
 
 func (r *running) pid() int                   { return r.runner.pid() }
 func (r *running) version() string            { return r.manifest.Version }
-func (r *running) held() []Measure            { return r.measures }
+func (r *running) held() []cell.Measure       { return r.measures }
 func (r *running) exited() <-chan struct{}    { return r.runner.done }
 func (r *running) stopTimeout() time.Duration { return time.Duration(r.manifest.Run.StopTimeout) }
 
@@ -60,7 +61,7 @@ func (r *running) failure() error {
 	if h := r.tooHeavy.Load(); h != nil {
 		return h
 	}
-	if r.group != nil && r.runner.exit != nil && r.group.exceeded() {
+	if r.group != nil && r.runner.exit != nil && r.group.Exceeded() {
 		return fmt.Errorf("the process was ended: with what it has started it used more than %d MiB of memory (memory_limit of its instance, or twice run.memory of plugin.toml)",
 			r.instance.hardLimit(r.manifest)>>20)
 	}

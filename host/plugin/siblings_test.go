@@ -28,7 +28,13 @@ type burden struct {
 }
 
 func newBurden(t *testing.T, mode string, o packOptions) *burden {
-	s := start(t, map[string]string{"actor": makePack(t, mode, o), "good-actor": makeGood(t)})
+	return besides(t, map[string]string{"actor": makePack(t, mode, o)})
+}
+
+// besides is newBurden with the other development plugins.
+func besides(t *testing.T, dev map[string]string) *burden {
+	dev["good-actor"] = makeGood(t)
+	s := start(t, dev)
 	b := &burden{s, &listener{}}
 	s.add(Instance{Name: "good", Plugin: "good-actor"}, b.good)
 	s.await("good", Ready)
@@ -257,12 +263,11 @@ func TestAPluginThatDoesNotEnd(t *testing.T) {
 }
 
 func TestReplacedOnDiskWhileItRuns(t *testing.T) {
-	b := newBurden(t, "good", packOptions{})
+	b := besides(t, map[string]string{})
 	installed, err := b.store.Install(makePack(t, "good", packOptions{}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	delete(b.config.DevPaths, "actor") // the host reads it only in Add and at a start
 	bad := &listener{}
 	b.add(Instance{Name: "bad", Plugin: "actor"}, bad)
 	b.await("bad", Ready)
@@ -284,9 +289,7 @@ func TestReplacedOnDiskWhileItRuns(t *testing.T) {
 }
 
 func TestACriticalPluginThatIsDown(t *testing.T) {
-	pack := makePack(t, "crash-start", packOptions{more: "critical = true"})
-	b := newBurden(t, "good", packOptions{})
-	b.config.DevPaths["actor"] = pack
+	b := newBurden(t, "crash-start", packOptions{more: "critical = true"})
 	b.add(Instance{Name: "bad", Plugin: "actor"}, &listener{})
 	if !b.status("bad").Critical {
 		t.Error("critical = true in plugin.toml is not seen")

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/plugin/cell"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
@@ -95,13 +96,13 @@ func TestAControlGroupKeepsWhatHides(t *testing.T) {
 	needProcesses(t)
 	run := shortDir(t)
 	killedHost(t, "strays", run, testLauncher(t)[0])
-	groups, err := openMemoryGroups(memoryGroupName(filepath.Join(run, "r")))
+	groups, err := cell.OpenGroups(memoryGroupName(filepath.Join(run, "r")))
 	if err != nil {
 		need.Part(t, "memory control group", err)
 	}
-	defer groups.close()
+	defer groups.Close()
 	awaitSleepers(t, "PLUGIN_UNIX_SOCKET_DIR="+filepath.Join(run, "r"), 0)
-	if left, err := os.ReadDir(groups.dir); err != nil {
+	if left, err := os.ReadDir(groups.Dir); err != nil {
 		t.Error(err)
 	} else {
 		for _, e := range left {
@@ -116,13 +117,13 @@ func TestEmptyGroupsOfDeadHostsAreRemoved(t *testing.T) {
 	needProcesses(t)
 	parent := shortDir(t)
 	log := slog.New(slog.DiscardHandler)
-	open := func(name string) (*memoryGroups, func()) {
+	open := func(name string) (*cell.Groups, func()) {
 		dir := filepath.Join(parent, name)
 		release, err := claimRunDir(dir, log)
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := openMemoryGroups(memoryGroupName(dir))
+		g, err := cell.OpenGroups(memoryGroupName(dir))
 		if err != nil {
 			release()
 			need.Part(t, "memory control group", err)
@@ -133,10 +134,10 @@ func TestEmptyGroupsOfDeadHostsAreRemoved(t *testing.T) {
 	busy, busyLock := open("flynn-busy")
 	living, livingLock := open("flynn-living")
 	defer livingLock()
-	defer living.close()
-	defer busy.close()
-	for _, g := range []*memoryGroups{dead, busy} {
-		if _, err := g.add("one", 64<<20); err != nil {
+	defer living.Close()
+	defer busy.Close()
+	for _, g := range []*cell.Groups{dead, busy} {
+		if _, err := g.Add("one", 64<<20); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -146,77 +147,25 @@ func TestEmptyGroupsOfDeadHostsAreRemoved(t *testing.T) {
 	}
 	defer func() { _ = sleeper.Wait() }()
 	defer func() { _ = sleeper.Process.Kill() }()
-	inside, err := filepath.Glob(filepath.Join(busy.dir, "one-*"))
+	inside, err := filepath.Glob(filepath.Join(busy.Dir, "one-*"))
 	if err != nil || len(inside) != 1 {
 		t.Fatalf("%v, %v", inside, err)
 	}
-	if err := setGroup(inside[0], groupMembers, strconv.Itoa(sleeper.Process.Pid)); err != nil {
+	if err := os.WriteFile(filepath.Join(inside[0], "cgroup.procs"), []byte(strconv.Itoa(sleeper.Process.Pid)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	deadLock() // as the kernel does when a process is gone
 	busyLock()
 	next, release := open("flynn-next")
 	defer release()
-	defer next.close()
-	next.bury(filepath.Join(parent, "flynn-next"))
-	for g, stays := range map[*memoryGroups]bool{dead: false, busy: true, living: true, next: true} {
-		if _, err := os.Stat(g.dir); (err == nil) != stays {
-			t.Errorf("%s: %v, want it to stay: %t", g.dir, err, stays)
+	defer next.Close()
+	buryGroups(next, filepath.Join(parent, "flynn-next"))
+	for g, stays := range map[*cell.Groups]bool{dead: false, busy: true, living: true, next: true} {
+		if _, err := os.Stat(g.Dir); (err == nil) != stays {
+			t.Errorf("%s: %v, want it to stay: %t", g.Dir, err, stays)
 		}
 	}
 	if !alive(sleeper.Process.Pid) {
 		t.Error("a process of another host was ended")
-	}
-}
-
-// TestARealGroupOfVersion2 has a kernel's group of version 2 without the memory of it, which many systems bind to version 1: who is in it, how
-// it ends, and that only an empty one is removed.
-func TestARealGroupOfVersion2(t *testing.T) {
-	needProcesses(t)
-	text, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, own, ok := strings.Cut("\n"+string(text), "\n0::")
-	own, _, _ = strings.Cut(own, "\n")
-	parent, err := groupFolder("/proc/self/mountinfo", "cgroup2", "", own)
-	if !ok || err != nil {
-		need.Part(t, "control groups of version 2", errNoGroups)
-	}
-	g := &memoryGroups{dir: filepath.Join(parent, "flynn-test-"+filepath.Base(shortDir(t))), files: groupsV2}
-	m := &memoryGroup{dir: filepath.Join(g.dir, "one"), files: groupsV2}
-	if err := os.MkdirAll(m.dir, 0o755); err != nil {
-		need.Part(t, "control groups of version 2", err)
-	}
-	defer g.close()
-	sleeper := exec.Command("sh", "-c", "exec sleep 1000")
-	if err := sleeper.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = sleeper.Wait() }()
-	defer func() { _ = sleeper.Process.Kill() }()
-	if m.occupied() {
-		t.Error("an empty group is occupied")
-	}
-	if err := setGroup(m.dir, groupMembers, strconv.Itoa(sleeper.Process.Pid)); err != nil {
-		t.Fatal(err)
-	}
-	removeEmpty(g.dir)
-	if !m.occupied() || !alive(sleeper.Process.Pid) {
-		t.Fatal("a group with a process in it is removed")
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- sleeper.Wait() }()
-	m.kill()
-	if err := <-ended; err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Errorf("the process ended with %v", err)
-	}
-	g.sweep()
-	if _, err := os.Stat(m.dir); err == nil {
-		t.Error("the swept group is left")
-	}
-	removeEmpty(g.dir)
-	if _, err := os.Stat(g.dir); err == nil {
-		t.Error("the empty group is left")
 	}
 }

@@ -112,15 +112,18 @@ func TestEnvironmentIsScrubbed(t *testing.T) {
 }
 
 func TestSendOutcomes(t *testing.T) {
-	for mode, want := range map[string]SendResult{
-		"hang-send":  {Outcome: message.Unknown},
-		"flood-wait": {Outcome: message.NotSent, RetryAfter: 7 * time.Second},
+	for mode, test := range map[string]struct {
+		within time.Duration
+		want   SendResult
+	}{
+		"hang-send":  {300 * time.Millisecond, SendResult{Outcome: message.Unknown}},
+		"flood-wait": {patience, SendResult{Outcome: message.NotSent, RetryAfter: 7 * time.Second}},
 	} {
 		t.Run(mode, func(t *testing.T) {
 			s := start(t, map[string]string{"actor": makePack(t, mode, packOptions{stop: "1s"})})
 			results := make(chan SendResult, 1)
 			s.add(Instance{Name: "one", Plugin: "actor"}, handlerFunc(func(ctx context.Context, c *Client) error {
-				call, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+				call, cancel := context.WithTimeout(ctx, test.within)
 				defer cancel()
 				r, err := c.Send(call, message.Reply{Key: "k"})
 				if err == nil {
@@ -130,8 +133,8 @@ func TestSendOutcomes(t *testing.T) {
 				<-ctx.Done()
 				return nil
 			}))
-			if got := <-results; got.Outcome != want.Outcome || got.RetryAfter != want.RetryAfter {
-				t.Errorf("got %+v, want %+v", got, want)
+			if got := <-results; got.Outcome != test.want.Outcome || got.RetryAfter != test.want.RetryAfter {
+				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 		})
 	}
@@ -210,7 +213,7 @@ func TestGrandchildrenGoWithThePlugin(t *testing.T) {
 		t.Fatalf("no grandchild: %d, %v", pid, err)
 	}
 	s.end()
-	for deadline := time.Now().Add(time.Second); alive(pid); {
+	for deadline := time.Now().Add(patience); alive(pid); {
 		if time.Now().After(deadline) {
 			t.Fatal("the grandchild is still there")
 		}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/flynnhost/flynn/host/plugin/cell"
 )
 
 // pace holds every period of supervision, so that tests can be quick.
@@ -38,7 +40,7 @@ type process interface {
 	pid() int
 	version() string
 	// held says what holds it in.
-	held() []Measure
+	held() []cell.Measure
 	// describe asks who it is and compares the answer with the manifest.
 	describe(ctx context.Context) error
 	// configure hands over settings and secrets.
@@ -80,7 +82,7 @@ type unit struct {
 	told     State                   // what the plugin said last about its platform
 	toldBy   string                  // in its words
 	again    context.CancelCauseFunc // ends the current turn
-	measures []Measure               // that hold the process in
+	measures []cell.Measure          // that hold the process in
 	login    string                  // code that the operator has to scan; a secret
 	proved   string                  // version that this instance runs though its plugin does not yet
 }
@@ -414,7 +416,7 @@ func (u *unit) update(change func(*Status)) {
 }
 
 // contained notes what holds the process in, and says what does not when that is news.
-func (u *unit) contained(by []Measure) {
+func (u *unit) contained(by []cell.Measure) {
 	u.mu.Lock()
 	news := !slices.Equal(missing(by), missing(u.measures))
 	u.measures = by
@@ -425,7 +427,7 @@ func (u *unit) contained(by []Measure) {
 }
 
 // missing are the measures that could not be taken, and why, each reason once.
-func missing(measures []Measure) []string {
+func missing(measures []cell.Measure) []string {
 	var out []string
 	for _, m := range measures {
 		switch last := len(out) - 1; {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/flynnhost/flynn/host/plugin/cell"
 )
 
 // handlerFunc is a Handler made of a function.
@@ -31,7 +33,7 @@ type puppet struct {
 func newPuppet() *puppet { return &puppet{out: make(chan struct{})} }
 
 func (p *puppet) pid() int                                           { return 1 }
-func (p *puppet) held() []Measure                                    { return nil }
+func (p *puppet) held() []cell.Measure                               { return nil }
 func (p *puppet) version() string                                    { return "1.0.0" }
 func (p *puppet) describe(context.Context) error                     { return nil }
 func (p *puppet) configure(context.Context) error                    { return p.fail }

@@ -15,16 +15,17 @@ import (
 func TestUpgradesLoseAndDoubleNothing(t *testing.T) {
 	for name, exclusive := range map[string]bool{"exclusive": true, "parallel": false} {
 		t.Run(name, func(t *testing.T) {
-			s, p, st := commute(t, exclusive)
+			s, p, st := commute(t, exclusive, 500*time.Millisecond)
 			stop := p.rush(2 * time.Millisecond)
 			for i := range 4 {
 				version := []string{"1.1.0", "1.0.0"}[i%2]
 				if err := s.move(version); err != nil {
 					t.Fatal(err)
 				}
-				if got := s.status("line"); got.Version != version || got.State != Ready {
+				if got := s.status("line"); got.Version != version {
 					t.Errorf("after the move to %s: %+v", version, got)
 				}
+				s.until("ready again", func() bool { return s.status("line").State == Ready })
 			}
 			n := stop()
 			st.settled(t, p, n)
@@ -60,17 +61,17 @@ func TestBadVersionsAreGivenUp(t *testing.T) {
 	} {
 		for kind, exclusive := range map[string]bool{"exclusive": true, "parallel": false} {
 			t.Run(c.name+", "+kind, func(t *testing.T) {
-				s, p, st := commute(t, exclusive)
+				s, p, st := commute(t, exclusive, patience)
 				stop := p.rush(2 * time.Millisecond)
 				installCommuter(t, s.store, c.version, exclusive, Options{Beside: true})
 				if err := s.move1(c.version); err == nil || !strings.Contains(err.Error(), c.says) {
 					t.Errorf("got %v, want %q in it", err, c.says)
 				}
 				st.settled(t, p, stop())
-				got := s.status("line")
-				if got.Version != "1.0.0" || got.State != Ready && got.State != Degraded {
-					t.Errorf("the version before: %+v", got)
-				}
+				s.until("the version before runs", func() bool {
+					got := s.status("line")
+					return got.Version == "1.0.0" && (got.State == Ready || got.State == Degraded)
+				})
 				if r, err := s.store.Record("commuter"); err != nil || r.Active != "1.0.0" || slices.Contains(r.versions(), c.version) {
 					t.Errorf("the lock: %+v, %v", r.Choice, err)
 				}
@@ -83,13 +84,15 @@ func TestBadVersionsAreGivenUp(t *testing.T) {
 // move1 waits for the verdict about a version that was proposed.
 func (s *stage) move1(version string) error {
 	s.t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) { // a poll, not a synchronisation
-		if r, err := s.store.Record("commuter"); err == nil && len(r.Rejected) > 0 && r.Rejected[0].Version == version {
-			return errors.New(r.Rejected[0].Why)
+	var why error
+	s.until("a verdict about "+version, func() bool {
+		r, err := s.store.Record("commuter")
+		if err == nil && len(r.Rejected) > 0 && r.Rejected[0].Version == version {
+			why = errors.New(r.Rejected[0].Why)
 		}
-	}
-	s.t.Fatalf("no verdict about %s\nhost log:\n%s", version, s.log)
-	return nil
+		return why != nil
+	})
+	return why
 }
 
 func TestQuarantineEndsWithABetterVersion(t *testing.T) {
@@ -104,13 +107,14 @@ func TestQuarantineEndsWithABetterVersion(t *testing.T) {
 	p.post("m0")
 	st.settled(t, p, 1)
 	s.awaitLog("plugin runs in another version")
-	if r, err := s.store.Record("commuter"); err != nil || r.Active != "3.0.0" {
-		t.Errorf("the lock: %+v, %v", r.Choice, err)
-	}
+	s.until("3.0.0 in the lock", func() bool {
+		r, err := s.store.Record("commuter")
+		return err == nil && r.Active == "3.0.0"
+	})
 }
 
 func TestTheLockIsObeyedWhileTheHostRuns(t *testing.T) {
-	s, p, st := commute(t, true)
+	s, p, st := commute(t, true, patience)
 	if err := s.store.SetDisabled("commuter", true); err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +195,7 @@ func TestTamperedPluginsDoNotRun(t *testing.T) {
 		}, "bin/actor is not the file that was installed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, p, st := commute(t, true)
+			s, p, st := commute(t, true, patience)
 			p.post("m0")
 			st.settled(t, p, 1)
 			r, err := s.store.Record("commuter")
@@ -231,8 +235,7 @@ func appendTo(name string) error {
 func BenchmarkUpgradeGap(b *testing.B) {
 	for _, exclusive := range []bool{true, false} {
 		b.Run(map[bool]string{true: "exclusive", false: "parallel"}[exclusive], func(b *testing.B) {
-			s, p, st := commute(b, exclusive)
-			s.Host.pace.proof = 50 * time.Millisecond
+			s, p, st := commute(b, exclusive, 50*time.Millisecond)
 			stop := p.rush(time.Millisecond)
 			var gaps []time.Duration
 			for i := 0; b.Loop(); i++ {

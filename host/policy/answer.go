@@ -19,6 +19,7 @@ type verdict struct {
 	rule   uint32
 	name   string // agent or sandbox
 	words  string // "agent NAME" of a route to an agent
+	place  int    // of the name in the list of agents when the answer was read first: where to look for it
 	reason string // for people: the module's words, else the number of its rule
 	err    *Error
 }
@@ -122,14 +123,14 @@ func (a *RouteAnswer) read(v *verdict, agents []string) *Error {
 		a.Decided = true
 		return nil
 	}
-	for _, name := range agents {
-		// Names that differ often do so at the end, which is found without a call.
-		if n := len(name); n == len(v.name) && (n == 0 || name[n-1] == v.name[n-1]) && name == v.name {
-			a.Decided, a.Agent = true, name
-			return nil
+	place := v.place
+	if place < 0 || place >= len(agents) || agents[place] != v.name {
+		if place = slices.Index(agents, v.name); place < 0 {
+			return failf(ClassAgent, "it chose the agent %q, which may not be chosen here", v.name)
 		}
 	}
-	return failf(ClassAgent, "it chose the agent %q, which may not be chosen here", v.name)
+	a.Decided, a.Agent = true, agents[place]
+	return nil
 }
 
 // words is the answer in the form that records keep: "abstain", "drop" or "agent NAME".

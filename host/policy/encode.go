@@ -18,24 +18,25 @@ func (c cursor) add(frame []byte, id abi.Field, kind, length int) {
 	binary.LittleEndian.PutUint32(b[8:], uint32(length))
 }
 
-// string copies short strings, as most are, by their two halves, which may overlap: a call to copy one takes longer.
+// string copies short strings, as most are, by their two halves, which may overlap: a call to copy one takes longer. The slices that are
+// written to have a length that the compiler knows, which saves it a third of the work.
 func (c cursor) string(frame []byte, id abi.Field, s string) cursor {
 	n := len(s)
 	c.add(frame, id, abi.TypeString, n)
-	to := frame[c.at : c.at+n]
+	at, end := c.at, c.at+n
 	switch {
 	case n > 16:
-		copy(to, s)
+		copy(frame[at:end], s)
 	case n >= 8:
-		binary.LittleEndian.PutUint64(to, word64(s))
-		binary.LittleEndian.PutUint64(to[n-8:], word64(s[n-8:]))
+		binary.LittleEndian.PutUint64(frame[at:at+8], word64(s))
+		binary.LittleEndian.PutUint64(frame[end-8:end], word64(s[n-8:]))
 	case n >= 4:
-		binary.LittleEndian.PutUint32(to, word32(s))
-		binary.LittleEndian.PutUint32(to[n-4:], word32(s[n-4:]))
+		binary.LittleEndian.PutUint32(frame[at:at+4], word32(s))
+		binary.LittleEndian.PutUint32(frame[end-4:end], word32(s[n-4:]))
 	case n > 0:
-		to[n/2], to[0], to[n-1] = s[n/2], s[0], s[n-1]
+		frame[at+n/2], frame[at], frame[end-1] = s[n/2], s[0], s[n-1]
 	}
-	return cursor{c.entry + abi.EntrySize, c.ints, c.at + n}
+	return cursor{c.entry + abi.EntrySize, c.ints, end}
 }
 
 // part writes a string as a part of a value, whose entry is not final before its last part.
@@ -70,7 +71,7 @@ func (c cursor) int(frame []byte, id abi.Field, v int64) cursor {
 	b := frame[c.entry : c.entry+abi.EntrySize]
 	binary.LittleEndian.PutUint64(b, uint64(id)|abi.TypeInt<<16|uint64(uint32(c.ints))<<32)
 	binary.LittleEndian.PutUint32(b[8:], 8)
-	binary.LittleEndian.PutUint64(frame[c.ints:], uint64(v))
+	binary.LittleEndian.PutUint64(frame[c.ints:c.ints+8], uint64(v))
 	return cursor{c.entry + abi.EntrySize, c.ints + 8, c.at}
 }
 

@@ -27,8 +27,9 @@ type query struct {
 	seat           uint32 // where an instance is looked for first
 	seed           int64
 	unix           int64
-	agent, channel string // what a scope is about
-	err            *Error // the facts fit no frame
+	agent, channel string   // what a scope is about
+	agents         []string // that may be chosen
+	err            *Error   // the facts fit no frame
 }
 
 func routeQuery(f *RouteFacts, zone string) (q query) {
@@ -43,30 +44,34 @@ func toolQuery(f *ToolFacts, zone string) (q query) {
 	return q
 }
 
-// askRoute makes a query that is empty but for its seat one about a route.
+// askRoute makes a query one about a route. It keeps its seat.
 func (q *query) askRoute(f *RouteFacts, zone string, agents *roster, room []byte) {
-	q.frame, q.kind, q.text, q.seed, q.unix = room, KindRoute, f.Message.Text, f.Seed, f.Now.Unix()
-	q.agent, q.channel = f.Candidate, f.Message.Channel
-	zone = zoneOf(f.Now, zone)
+	q.frame, q.kind, q.text, q.seed = room, KindRoute, f.Message.Text, f.Seed
+	q.agent, q.channel, q.agents = f.Candidate, f.Message.Channel, f.Agents
+	q.args, q.tree, q.err = nil, nil, nil
+	when := momentOf(f.Now, zone)
+	q.unix = when.unix
 	m := f.measure()
-	m.bytes += len(agents.value) + len(zone)
+	m.bytes += len(agents.value) + len(when.zone)
 	if c, ok := q.open(abi.FrameRoute, m); ok {
-		f.encode(q.frame, c, zone, agents.value)
+		f.encode(q.frame, c, &when, agents.value)
 	}
 }
 
-// askTool makes a query that is empty but for its seat one about a tool call.
+// askTool makes a query one about a tool call. It keeps its seat.
 func (q *query) askTool(f *ToolFacts, zone string, room []byte) {
-	q.frame, q.kind, q.text, q.seed, q.unix = room, KindTool, f.Message.Text, f.Seed, f.Now.Unix()
+	q.frame, q.kind, q.text, q.seed = room, KindTool, f.Message.Text, f.Seed
 	q.args, q.tree, q.agent, q.channel = f.Args, &tree{}, f.Agent, f.Message.Channel
+	q.agents, q.err = nil, nil
 	sum := sha256.Sum256(f.Args)
 	var digest [2 * sha256.Size]byte
 	hex.Encode(digest[:], sum[:])
-	zone = zoneOf(f.Now, zone)
+	when := momentOf(f.Now, zone)
+	q.unix = when.unix
 	m := f.measure()
-	m.bytes += len(digest) + len(zone)
+	m.bytes += len(digest) + len(when.zone)
 	if c, ok := q.open(abi.FrameTool, m); ok {
-		f.encode(q.frame, c, zone, digest[:])
+		f.encode(q.frame, c, &when, digest[:])
 	}
 }
 
@@ -87,9 +92,10 @@ func (q *query) open(kind uint16, m measure) (c cursor, ok bool) {
 		q.frame = make([]byte, total)
 	}
 	q.frame = q.frame[:total]
-	binary.LittleEndian.PutUint64(q.frame, abi.Magic|uint64(kind)<<32|uint64(m.fields)<<48)
-	binary.LittleEndian.PutUint64(q.frame[ints-8:], 0) // the gap before the ints
-	binary.LittleEndian.PutUint64(q.frame[8:], uint64(total))
+	binary.LittleEndian.PutUint64(q.frame[ints-8:ints], 0) // the gap before the ints
+	head := q.frame[:abi.HeaderSize]
+	binary.LittleEndian.PutUint64(head, abi.Magic|uint64(kind)<<32|uint64(m.fields)<<48)
+	binary.LittleEndian.PutUint64(head[8:], uint64(total))
 	return cursor{abi.HeaderSize, ints, values}, true
 }
 
@@ -137,7 +143,7 @@ func (f *ToolFacts) measure() measure {
 }
 
 // encode writes the facts of every frame.
-func (f *Facts) encode(frame []byte, c cursor, zone string) cursor {
+func (f *Facts) encode(frame []byte, c cursor, when *moment) cursor {
 	m := &f.Message
 	c = c.string(frame, abi.Channel, m.Channel)
 	c = c.string(frame, abi.Conversation, m.Conversation.ID)
@@ -153,7 +159,7 @@ func (f *Facts) encode(frame []byte, c cursor, zone string) cursor {
 	c = c.int(frame, abi.Attachments, int64(len(m.Attachments)))
 	c = c.list(frame, abi.Labels, f.Labels)
 	c = c.string(frame, abi.Door, f.Door)
-	c = f.encodeTime(frame, c, zone)
+	c = when.encode(frame, c)
 	return c.int(frame, abi.Seed, f.Seed)
 }
 
@@ -229,28 +235,38 @@ func mediaTypes(attachments []message.Attachment) []string {
 	return types
 }
 
-func (f *Facts) encodeTime(frame []byte, c cursor, zone string) cursor {
-	_, offset := f.Now.Zone()
-	unix := f.Now.Unix()
-	const day, week = 86_400, 7 * 86_400
-	// Counted from a Sunday so long ago that nothing is negative.
-	local := uint64(unix + int64(offset) + int64(time.Thursday)*day + week<<30)
-	c = c.int(frame, abi.UnixTime, unix)
-	c = c.int(frame, abi.MinuteOfDay, int64(local%day/60))
-	c = c.int(frame, abi.Weekday, int64(local%week/day))
-	return c.string(frame, abi.Zone, zone)
+// moment is what a frame tells of the time.
+type moment struct {
+	unix   int64
+	offset int    // seconds east of Greenwich
+	zone   string // IANA name
 }
 
-// zoneOf is the IANA name of the zone that the time is in; the local zone does not know its own.
-func zoneOf(t time.Time, local string) string {
-	if location := t.Location(); location != time.Local {
-		return location.String()
+// momentOf tells the time in its zone; the local zone does not know its own name.
+func momentOf(t time.Time, local string) moment {
+	location := t.Location()
+	if location == time.UTC {
+		return moment{t.Unix(), 0, "UTC"}
 	}
-	return local
+	if location != time.Local {
+		local = location.String()
+	}
+	_, offset := t.Zone()
+	return moment{t.Unix(), offset, local}
 }
 
-func (f *RouteFacts) encode(frame []byte, c cursor, zone string, agents []byte) {
-	c = f.Facts.encode(frame, c, zone)
+func (m *moment) encode(frame []byte, c cursor) cursor {
+	const day = 86_400
+	// Counted from a Sunday so long ago that nothing is negative.
+	local := uint64(m.unix + int64(m.offset) + int64(time.Thursday)*day + 7*day<<30)
+	c = c.int(frame, abi.UnixTime, m.unix)
+	c = c.int(frame, abi.MinuteOfDay, int64(local%day/60))
+	c = c.int(frame, abi.Weekday, int64(local/day%7))
+	return c.string(frame, abi.Zone, m.zone)
+}
+
+func (f *RouteFacts) encode(frame []byte, c cursor, when *moment, agents []byte) {
+	c = f.Facts.encode(frame, c, when)
 	c = c.optional(frame, abi.Candidate, f.Candidate)
 	c = c.bytes(frame, abi.Agents, abi.TypeList, agents)
 	if f.late() {
@@ -261,8 +277,8 @@ func (f *RouteFacts) encode(frame []byte, c cursor, zone string, agents []byte) 
 	}
 }
 
-func (f *ToolFacts) encode(frame []byte, c cursor, zone string, digest []byte) {
-	c = f.Facts.encode(frame, c, zone)
+func (f *ToolFacts) encode(frame []byte, c cursor, when *moment, digest []byte) {
+	c = f.Facts.encode(frame, c, when)
 	if f.late() {
 		c = f.encodeLate(frame, c)
 	}

@@ -2,24 +2,23 @@ package policy
 
 import "encoding/binary"
 
-// known are the last few that an instance gave and the host has read. A policy has few answers and gives them again and again, and to find
-// one by its bytes takes a fraction of the time that checking and reading it does.
-type known [maxKnown]knownAnswer
+// known are the last few answers that an instance gave and the host has read. A policy has few answers and gives them again and again, and to
+// find one by its bytes takes a fraction of the time that checking and reading it does. Each has two places, so that two that meet there
+// do not drive each other out for ever.
+type known [32][2]knownAnswer
 
-const (
-	maxKnown     = 32
-	maxKnownSize = 256 // bytes of an output frame
-)
+const maxKnownSize = 256 // bytes of an output frame
 
 type knownAnswer struct {
-	kind    string
+	used    bool
+	tool    bool // of a decision about a tool
 	raw     int64
 	frame   []byte
 	verdict verdict
 }
 
-// at is where an answer is kept, if it is.
-func (a *known) at(raw int64, frame []byte) *knownAnswer {
+// at are the two places where an answer is kept, if it is.
+func (a *known) at(raw int64, frame []byte) *[2]knownAnswer {
 	key := uint64(raw)
 	if n := len(frame); n >= 8 {
 		key ^= binary.LittleEndian.Uint64(frame[n-8:]) // of a name, where the rule has no number
@@ -29,19 +28,24 @@ func (a *known) at(raw int64, frame []byte) *knownAnswer {
 }
 
 // find fills in the verdict of an answer that is known.
-func (a *known) find(kind string, raw int64, frame []byte, v *verdict) bool {
-	k := a.at(raw, frame)
-	if k.raw != raw || string(k.frame) != string(frame) || k.kind != kind {
-		return false
+func (a *known) find(tool bool, raw int64, frame []byte, v *verdict) bool {
+	at := a.at(raw, frame)
+	for n := range at {
+		if k := &at[n]; k.raw == raw && k.tool == tool && k.used && string(k.frame) == string(frame) {
+			*v = k.verdict
+			return true
+		}
 	}
-	*v = k.verdict
-	return true
+	return false
 }
 
-// keep remembers the verdict of an answer.
-func (a *known) keep(kind string, raw int64, frame []byte, v *verdict) {
-	if len(frame) <= maxKnownSize {
-		k := a.at(raw, frame)
-		*k = knownAnswer{kind, raw, append(k.frame[:0], frame...), *v}
+// keep remembers the verdict of an answer. Of two others, the older one makes room.
+func (a *known) keep(tool bool, raw int64, frame []byte, v *verdict) {
+	if len(frame) > maxKnownSize {
+		return
 	}
+	at := a.at(raw, frame)
+	room := at[1].frame[:0]
+	at[1] = at[0]
+	at[0] = knownAnswer{true, tool, raw, append(room, frame...), *v}
 }

@@ -36,24 +36,60 @@ func TestKnownAnswersAreKnownByAllTheirBytes(t *testing.T) {
 	frame := output(abi.OutAgent, "main")
 	raw := int64(abi.RouteAgent | 3<<8 | len(frame)<<32)
 	var k known
-	k.keep(KindRoute, raw, frame, &verdict{code: abi.RouteAgent, rule: 3, name: "main"})
+	k.keep(false, raw, frame, &verdict{code: abi.RouteAgent, rule: 3, name: "main"})
 	var v verdict
-	if !k.find(KindRoute, raw, bytes.Clone(frame), &v) || v.name != "main" || v.rule != 3 {
+	if !k.find(false, raw, bytes.Clone(frame), &v) || v.name != "main" || v.rule != 3 {
 		t.Errorf("what was kept is not found: %+v", v)
 	}
-	if k.find(KindTool, raw, frame, &v) || k.find(KindRoute, raw+1<<8, frame, &v) || k.find(KindRoute, raw, frame[:len(frame)-1], &v) {
+	if k.find(true, raw, frame, &v) || k.find(false, raw+1<<8, frame, &v) || k.find(false, raw, frame[:len(frame)-1], &v) {
 		t.Error("another answer is taken for it")
 	}
 	for at := range frame {
 		other := bytes.Clone(frame)
 		other[at]++
-		if k.find(KindRoute, raw, other, &v) {
+		if k.find(false, raw, other, &v) {
 			t.Errorf("it is found though byte %d differs", at)
 		}
 	}
 	long := output(abi.OutReason, string(make([]byte, maxKnownSize)))
-	k.keep(KindRoute, raw, long, &verdict{})
-	if k.find(KindRoute, raw, long, &v) {
+	k.keep(false, raw, long, &verdict{})
+	if k.find(false, raw, long, &v) {
 		t.Error("a long answer is kept")
+	}
+}
+
+func TestAnswersThatMeetAreBothKnown(t *testing.T) {
+	var k known
+	place := k.at(0, nil)
+	var met []int64
+	for rule := int64(0); len(met) < 3; rule++ {
+		if raw := abi.RouteDrop | rule<<8; k.at(raw, nil) == place {
+			met = append(met, raw)
+		}
+	}
+	for _, raw := range met {
+		k.keep(false, raw, nil, &verdict{rule: uint32(raw) >> 8})
+	}
+	for n, want := range []bool{false, true, true} {
+		var v verdict
+		if got := k.find(false, met[n], nil, &v); got != want || got && v.rule != uint32(met[n])>>8 {
+			t.Errorf("answer %d is found: %v, %+v", n, got, v)
+		}
+	}
+}
+
+// TestWhereAnAgentWasIsOnlyWhereItIsLookedForFirst: the same answer is about another list from one decision to the next.
+func TestWhereAnAgentWasIsOnlyWhereItIsLookedForFirst(t *testing.T) {
+	v := verdict{code: abi.RouteAgent, name: "main"}
+	for _, list := range [][]string{{"main"}, {"other", "main"}, {"main", "other"}, {"a", "b", "main"}} {
+		for v.place = -1; v.place < 4; v.place++ {
+			var a RouteAnswer
+			if err := a.read(&v, list); err != nil || !a.Decided || a.Agent != "main" {
+				t.Errorf("%q, place %d: %+v, %v", list, v.place, a, err)
+			}
+			if err := new(RouteAnswer).read(&v, []string{"other", "mai", "maine"}); err == nil {
+				t.Errorf("place %d: an agent that is not there is chosen", v.place)
+			}
+		}
 	}
 }

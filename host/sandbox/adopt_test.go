@@ -230,7 +230,7 @@ func visit(t *testing.T, m *Manager, r record, act func(s supervisorSide)) {
 	defer folder.Close()
 	path := fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), laneSocket)
 	var conn net.Conn
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		var err error
 		if conn, err = net.Dial("unix", path); err == nil {
 			break

@@ -151,7 +151,7 @@ open(%q)
 func TestCodeBombs(t *testing.T) {
 	h, m, config := coder(t, 1)
 	t.Run("fork bomb", func(t *testing.T) {
-		r := runCode(t, m, sandbox.Code{Language: "python", Timeout: 2 * time.Second, Program: []byte(`
+		r := runCode(t, m, sandbox.Code{Language: "python", Timeout: 5 * time.Second, Program: []byte(`
 import os
 if os.fork() == 0:
     os.setsid()
@@ -174,7 +174,7 @@ while True:
 	t.Run("runaway", func(t *testing.T) {
 		const limit = time.Second
 		r := runCode(t, m, sandbox.Code{Language: "python", Timeout: limit, Program: []byte("import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: pass")})
-		if !r.TimedOut || r.Kill == nil || r.Kill.Survivors != 0 || r.Wall < limit || r.Wall > limit+5*time.Second {
+		if !r.TimedOut || r.Kill == nil || r.Kill.Survivors != 0 || r.Wall < limit || r.Wall > limit+time.Minute {
 			t.Errorf("verdict %+v, kill %+v", r.Result, r.Kill)
 		}
 	})

@@ -24,7 +24,7 @@ func TestDiskLimit(t *testing.T) {
 		shell(t, s, "rm big")
 	})
 	t.Run("many files", func(t *testing.T) {
-		r := run(t, s, machine.Command{Script: "i=0; while :; do i=$((i+1)); head -c 1000000 /dev/zero >f$i || exit; done", Timeout: 20 * time.Second})
+		r := run(t, s, machine.Command{Script: "i=0; while :; do i=$((i+1)); head -c 1000000 /dev/zero >f$i || exit; done", Timeout: time.Minute})
 		if !r.DiskHit || r.TimedOut || r.Kill == nil || r.Kill.Survivors != 0 {
 			t.Errorf("got %+v, kill %+v", r, r.Kill)
 		}
@@ -35,7 +35,7 @@ func TestDiskLimit(t *testing.T) {
 		}
 	})
 	t.Run("overfull, grows", func(t *testing.T) {
-		r := run(t, s, machine.Command{Script: "i=0; while :; do i=$((i+1)); head -c 1000000 /dev/zero >g$i || exit; done", Timeout: 20 * time.Second})
+		r := run(t, s, machine.Command{Script: "i=0; while :; do i=$((i+1)); head -c 1000000 /dev/zero >g$i || exit; done", Timeout: time.Minute})
 		if !r.DiskHit || r.TimedOut {
 			t.Errorf("got %+v", r)
 		}

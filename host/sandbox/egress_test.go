@@ -138,7 +138,7 @@ func TestEgressFloodStarvesNobody(t *testing.T) {
 	for range floods {
 		select {
 		case <-arrived:
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("the floods do not arrive")
 		}
 	}
@@ -179,11 +179,11 @@ func TestEgressEndsWithTheProgram(t *testing.T) {
 		t.Helper()
 		select {
 		case <-c:
-		case <-time.After(10 * time.Second):
-			t.Fatalf("%s: not within 10 s", what)
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: not within a minute", what)
 		}
 	}
-	r := run(t, s, machine.Command{Script: "wget -q -O - http://files.example/drip", Timeout: 2 * time.Second})
+	r := run(t, s, machine.Command{Script: "wget -q -O - http://files.example/drip", Timeout: 5 * time.Second})
 	if !r.TimedOut || !strings.Contains(string(r.Stdout), "drip\ndrip\n") {
 		t.Errorf("got %+v", r)
 	}

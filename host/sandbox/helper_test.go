@@ -85,7 +85,7 @@ func TestHelpersAndTheClock(t *testing.T) {
 	m, spec := helped(t, sandboxtest.Host.Python)
 	run := func(answer sandbox.Helpers) sandbox.CodeResult {
 		return runCode(t, m, sandbox.Code{
-			Spec: spec, Language: "python", Timeout: 1500 * time.Millisecond, Helpers: answer,
+			Spec: spec, Language: "python", Timeout: 5 * time.Second, Helpers: answer,
 			Program: []byte("import flynn\nprint(flynn.call('a'), flush=True)\nprint(flynn.call('b'))"),
 		})
 	}
@@ -99,7 +99,7 @@ func TestHelpersAndTheClock(t *testing.T) {
 		r := run(func(ctx context.Context, c sandbox.HelperCall) sandbox.HelperAnswer {
 			resume := c.Pause()
 			defer resume()
-			wait(ctx, time.Second)
+			wait(ctx, 3*time.Second)
 			return sandbox.HelperAnswer{Text: "yes"}
 		})
 		if r.ExitCode != 0 || string(r.Stdout) != "yes\nyes\n" || r.TimedOut {
@@ -113,13 +113,13 @@ func TestHelpersAndTheClock(t *testing.T) {
 			left.Store(true)
 			return sandbox.HelperAnswer{Text: "late"}
 		})
-		if !r.TimedOut || r.Canceled || r.Wall > 10*time.Second || !left.Load() {
+		if !r.TimedOut || r.Canceled || r.Wall > 50*time.Second || !left.Load() {
 			t.Errorf("verdict %+v, the helper has left: %v", r.Result, left.Load())
 		}
 	})
 	t.Run("runaway", func(t *testing.T) {
 		r := runCode(t, m, sandbox.Code{Spec: spec, Language: "python", Timeout: time.Second, Helpers: echo, Program: []byte("while True: pass")})
-		if !r.TimedOut || r.Kill == nil || r.Kill.Survivors != 0 || r.Wall > 6*time.Second {
+		if !r.TimedOut || r.Kill == nil || r.Kill.Survivors != 0 || r.Wall > time.Minute {
 			t.Errorf("verdict %+v", r.Result)
 		}
 	})

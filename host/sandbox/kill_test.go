@@ -119,7 +119,7 @@ func TestOrderlyCommandGetsTERM(t *testing.T) {
 	s := open(t)
 	r := run(t, s, machine.Command{
 		Script:  `trap 'echo saved; exit 7' TERM; while :; do sleep 0.01; done`,
-		Timeout: 200 * time.Millisecond,
+		Timeout: 3 * time.Second, // until when the trap is set
 	})
 	if !r.TimedOut || r.ExitCode != 7 || string(r.Stdout) != "saved\n" || r.Kill == nil || r.Kill.Rung != "term" {
 		t.Errorf("got %+v, kill %+v, stdout %q", r, r.Kill, r.Stdout)
@@ -178,7 +178,7 @@ func TestMemoryHogIsToldFromKill(t *testing.T) {
 
 func TestPidsLimitIsReported(t *testing.T) {
 	s := open(t, func(c *sandbox.Config) { c.Spec.PidsLimit = 16 })
-	r := run(t, s, machine.Command{Script: `i=0; while [ $i -lt 200 ]; do sleep 100 & i=$((i+1)); done; wait`, Timeout: 2 * time.Second})
+	r := run(t, s, machine.Command{Script: `i=0; while [ $i -lt 200 ]; do sleep 100 & i=$((i+1)); done; wait`, Timeout: 4 * time.Second})
 	if !r.PidsHit {
 		t.Errorf("limit not noticed: %+v, stderr %s", r, r.Stderr)
 	}

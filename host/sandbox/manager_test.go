@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
 
@@ -25,14 +26,19 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 
-// containers lists the ids that an instance has on the engine.
+// containers lists what an instance has on the engine. The engine lists a container for a moment after it has answered that there is none
+// of that id: such a one is left out.
 func containers(t testing.TB, h sandboxtest.Host, instance string) []sandbox.Owned {
 	t.Helper()
-	owned, err := h.Driver.List(context.WithoutCancel(t.Context()), instance)
+	ctx := context.WithoutCancel(t.Context())
+	owned, err := h.Driver.List(ctx, instance)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return owned
+	return slices.DeleteFunc(owned, func(o sandbox.Owned) bool {
+		_, err := h.API.ContainerInspect(ctx, o.ID)
+		return cerrdefs.IsNotFound(err)
+	})
 }
 
 // eventually waits for something that the engine does in its own time.

@@ -174,9 +174,7 @@ func TestCloseOfALiveProcess(t *testing.T) {
 	if n := population(t, h, config.Instance); n != supervision {
 		t.Errorf("%d processes in the container, want %d", n, supervision)
 	}
-	if err := goleak.Find(before); err != nil {
-		t.Error(err)
-	}
+	eventually(t, "nothing is left", func() bool { return goleak.Find(before) == nil })
 }
 
 func TestTerminal(t *testing.T) {

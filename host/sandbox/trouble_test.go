@@ -68,8 +68,8 @@ func attempt(t *testing.T, s *sandbox.Session, within time.Duration, words ...st
 
 // quick is how soon a call fails that needs an engine which does not answer, and slack what a loaded machine adds.
 const (
-	quick = 6 * time.Second
-	slack = 10 * time.Second
+	quick = 10 * time.Second
+	slack = 30 * time.Second
 )
 
 func TestEngineStopsAndComesBack(t *testing.T) {

@@ -80,7 +80,7 @@ func texts(t *testing.T, h *plugintest.Host, n int) []string {
 // settled waits until the plugin knows that the host has all that was said in a channel.
 func (s *setting) settled(channel, id string) {
 	s.t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for tick := time.NewTicker(time.Millisecond); ; {
 		if last, _ := s.plugin.position.place(channel); last == id {
 			tick.Stop()

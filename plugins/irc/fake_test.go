@@ -30,7 +30,7 @@ func connect(t *testing.T) (*irctest.Server, *plugintest.Host) {
 // await waits until the server has seen to something.
 func await(t *testing.T, s *irctest.Server, so func() bool) {
 	t.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(time.Minute)
 	for {
 		changed := s.Changed()
 		if so() {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/plugins/mcp/mcptest"
+	"github.com/flynnhost/flynn/sdk/need"
 	"github.com/flynnhost/flynn/sdk/plugintest"
 	"github.com/flynnhost/flynn/sdk/tool"
 )
@@ -116,13 +117,8 @@ func cancelled(t *testing.T, h *plugintest.ToolHost) {
 // serveHTTP starts the server as one of the streamable HTTP transport and returns its address. It ends with the test.
 func serveHTTP(t *testing.T, program string) string {
 	t.Helper()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := lis.Addr().String()
+	address := need.Address(t) // the server takes a number, not a listener
 	_, port, _ := net.SplitHostPort(address)
-	_ = lis.Close() // the server takes a number, not a listener
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, "node", program, "streamableHttp")
 	cmd.Env = append(os.Environ(), "PORT="+port)
@@ -135,7 +131,7 @@ func serveHTTP(t *testing.T, program string) string {
 	})
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.After(30 * time.Second); ; {
+	for deadline := time.After(time.Minute); ; {
 		if conn, err := net.Dial("tcp", address); err == nil {
 			_ = conn.Close()
 			return address

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -22,6 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // workspace is a fake Slack with ann, bob of another workspace, a channel and a private chat.
 func workspace(t *testing.T, c slacktest.Config) *slacktest.Server {
 	t.Helper()
+	c.RedeliverAfter = cmp.Or(c.RedeliverAfter, time.Minute) // the machine may have other work
 	s := slacktest.Start(t, c)
 	s.AddUser(slacktest.User{ID: "U1", Name: "ann", Admin: true})
 	s.AddUser(slacktest.User{ID: "U2", Name: "bob", Team: "T2", Owner: true})

@@ -222,7 +222,7 @@ func TestWhatPeopleDo(t *testing.T) {
 }
 
 func TestMetaHears200WhenTheHostHasTheEvent(t *testing.T) {
-	s := whatsapptest.Start(t, whatsapptest.Config{RedeliverAfter: 10 * time.Millisecond})
+	s := whatsapptest.Start(t, whatsapptest.Config{RedeliverAfter: 10 * time.Millisecond, Redeliveries: 200})
 	h, _ := start(t, s)
 	id := s.Say(ann, "Ann", "text", map[string]any{"body": "hello"})
 	h.Event()
@@ -255,10 +255,10 @@ func TestNotificationsOfAnotherNumber(t *testing.T) {
 
 func TestSend(t *testing.T) {
 	s := whatsapptest.Start(t, whatsapptest.Config{Statuses: true})
-	h, _ := start(t, s, "confirm_ms", 5000)
+	h, _ := start(t, s, "confirm_ms", 10_000)
 	began := time.Now()
 	sent, err := h.Send(channel.Send{Key: "k1", Conversation: withAnn, Text: "**bold**", Markdown: true, ReplyTo: "wamid.0"})
-	if err != nil || sent.Outcome != channel.OutcomeSent || time.Since(began) > 4*time.Second {
+	if err != nil || sent.Outcome != channel.OutcomeSent || time.Since(began) > 9*time.Second {
 		t.Fatalf("%+v, %v after %s", sent, err, time.Since(began))
 	}
 	m := s.Sent()[0]

@@ -26,7 +26,7 @@ type Config struct {
 	Secrets  map[string]string
 	StateDir string        // a folder of the test
 	Window   int           // 32
-	Timeout  time.Duration // of every single wait; 10 s
+	Timeout  time.Duration // of every single wait; 30 s
 	// Permissions are what plugin.toml asks for under permissions.host: "kv", "media", "webhook", "metric".
 	Permissions []string
 	Services    *Services // what an earlier plugin of the test has left; new ones

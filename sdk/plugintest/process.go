@@ -42,7 +42,7 @@ func withDefaults(t testing.TB, c Config) Config {
 		c.Window = 32
 	}
 	if c.Timeout == 0 {
-		c.Timeout = 10 * time.Second
+		c.Timeout = 30 * time.Second
 	}
 	if c.Services == nil {
 		c.Services = NewServices()

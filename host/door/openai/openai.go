@@ -46,6 +46,11 @@ func (h *Handler) ServeClient(w http.ResponseWriter, r *http.Request, client str
 	}
 }
 
+// Refuse answers a client whose token is wrong.
+func (h *Handler) Refuse(w http.ResponseWriter, status int, code, text string) {
+	writeError(w, status, "authentication_error", code, text)
+}
+
 type modelList struct {
 	Object string      `json:"object"`
 	Data   []modelInfo `json:"data"`

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 
 	"github.com/flynnhost/flynn/host/door"
@@ -85,7 +86,7 @@ func decode(body io.Reader) (request, error) {
 	var req request
 	dec := json.NewDecoder(body)
 	if err := dec.Decode(&req); err != nil {
-		return req, errors.Join(invalid("read the body"), err)
+		return req, unreadable(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return req, invalid("something follows the JSON object")
@@ -116,6 +117,21 @@ func decode(body io.Reader) (request, error) {
 		return req, invalid("the last message is not the user's")
 	}
 	return req, nil
+}
+
+// unreadable says what is wrong with a body, in the words of JSON and not in those of our types.
+func unreadable(err error) error {
+	var kind *json.UnmarshalTypeError
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return err
+	case errors.As(err, &kind) && kind.Field == "":
+		return invalid("read the body: it is a JSON %s and no object", kind.Value)
+	case errors.As(err, &kind):
+		return invalid("read the body: %s cannot be a JSON %s", kind.Field, kind.Value)
+	}
+	return invalid("read the body: %v", err)
 }
 
 // text is what the agent is told: what is new, after what was said before it where the agent does not remember that itself. All of it is

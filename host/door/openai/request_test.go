@@ -130,6 +130,11 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	for body, want := range map[string]string{`[]`: "JSON array and no object", `{"model":7}`: "model cannot be a JSON number", `{`: "EOF"} {
+		if _, err := decode(strings.NewReader(body)); err == nil || !strings.Contains(err.Error(), want) || strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "Go ") {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
 	long := `{"messages":[{"role":"user","content":"` + strings.Repeat("x", door.MaxText) + `"},{"role":"assistant","content":"y"},{"role":"user","content":"z"}]}`
 	r, err := decode(strings.NewReader(long))
 	if err != nil {

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -40,7 +41,7 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, q door.Question
 		s, err := h.desk.Ask(ctx, q)
 		done <- result{s, err}
 	}()
-	out := &events{w: w, rc: http.NewResponseController(w), model: req.Model, created: h.now().Unix(), id: "chatcmpl-" + q.Client}
+	out := &events{w: w, rc: http.NewResponseController(w), model: req.Model, created: h.now().Unix(), id: "chatcmpl-" + rand.Text()}
 	tick := time.NewTicker(keepAlive)
 	defer tick.Stop()
 	for {
@@ -79,6 +80,9 @@ type events struct {
 
 // event shows one event of the turn. What was sent cannot be taken back; where a model begins anew, so does the text.
 func (o *events) event(e message.Event) {
+	if !o.begun && e.Turn != "" {
+		o.id = "chatcmpl-" + e.Turn
+	}
 	switch e.Kind {
 	case message.TextDelta:
 		o.text(e.Text)

@@ -95,7 +95,7 @@ func (s *screen) String() string {
 // await waits until want has been written.
 func (s *screen) await(t *testing.T, want string) {
 	t.Helper()
-	limit := time.After(10 * time.Second)
+	limit := time.After(time.Minute)
 	for !strings.Contains(s.String(), want) {
 		select {
 		case <-s.more:
@@ -107,7 +107,7 @@ func (s *screen) await(t *testing.T, want string) {
 
 func (h *host) run(in string, edit ...func(*chat.Config)) (out, errs string, err error) {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var o, e bytes.Buffer
 	cfg := chat.Config{URL: h.url, Token: h.token, In: strings.NewReader(in), Out: &o, Err: &e}
@@ -265,7 +265,7 @@ func TestRestart(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		done <- chat.Run(context.Background(), chat.Config{
-			URL: h.url, Token: h.token, In: strings.NewReader("slow\nnext\n"), Out: out, Err: errs, Timeout: 20 * time.Second,
+			URL: h.url, Token: h.token, In: strings.NewReader("slow\nnext\n"), Out: out, Err: errs, Timeout: time.Minute,
 		})
 	}()
 	out.await(t, "Half ")

@@ -33,6 +33,7 @@ type Backend struct {
 	mu        sync.Mutex // guards everything below
 	notReady  error
 	submitErr error
+	deleteErr error
 	convs     map[string]*conversation // by "channel:id"
 	seen      map[string]bool          // by "channel:event id"
 	approvals map[string]*approval
@@ -88,6 +89,13 @@ func (b *Backend) FailSubmit(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.submitErr = err
+}
+
+// FailDelete makes DeleteConversation return err until it is called with nil.
+func (b *Backend) FailDelete(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.deleteErr = err
 }
 
 // Accepted returns the number of messages that were accepted.
@@ -155,6 +163,7 @@ func (b *Backend) turn(ctx context.Context, t *Turn) {
 	})
 	t.publish(message.Event{Kind: message.TurnDone}, func(c *conversation) {
 		c.stop, c.info.Running, c.info.Last = nil, false, time.Now()
+		c.info.Turns++
 		b.next(c)
 	})
 }
@@ -208,6 +217,27 @@ func (b *Backend) Conversations(context.Context) ([]gateway.ConversationInfo, er
 	}
 	slices.SortFunc(list, func(x, y gateway.ConversationInfo) int { return y.Last.Compare(x.Last) })
 	return list, nil
+}
+
+var _ gateway.Conversations = (*Backend)(nil)
+
+// DeleteConversation implements gateway.Conversations.
+func (b *Backend) DeleteConversation(_ context.Context, channel, id, _ string, stop bool) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c, ok := b.convs[channel+":"+id]
+	switch {
+	case b.deleteErr != nil:
+		return b.deleteErr
+	case !ok || len(c.entries) == 0:
+		return store.ErrNotFound
+	case c.stop != nil && !stop:
+		return store.ErrConflict
+	case c.stop != nil:
+		c.stop()
+	}
+	delete(b.convs, channel+":"+id) // what is being stopped ends among what is gone
+	return nil
 }
 
 // Stop implements gateway.Backend.

@@ -4,6 +4,7 @@ import { byId, revealed } from "./dom.js";
 import { Approvals } from "./approvals.js";
 import { Pairings } from "./pairings.js";
 import { Panel } from "./panel.js";
+import { Removal } from "./removal.js";
 import { Socket } from "./socket.js";
 import { Transcript } from "./transcript.js";
 import { Why } from "./why.js";
@@ -29,6 +30,8 @@ const pairings = new Pairings(byId("pairings"), token, (text) => {
   follow();
 }, notice);
 const panel = new Panel(token, (channel, id) => { openConversation(channel, id); showSide(false); });
+
+new Removal(token, { chosen: () => panel.chosen(), done: deleted });
 
 const why = new Why((path) => panel.get(path));
 
@@ -60,6 +63,19 @@ function openConversation(channel, id) {
   atEnd = true;
   byId("empty").hidden = true;
   socket = new Socket(token, channel, id, { frame, state });
+}
+
+// deleted goes on to a new conversation. What was typed and not sent goes with the old one.
+function deleted(c) {
+  if (c.channel + ":" + c.id !== here) {
+    panel.refresh();
+    return;
+  }
+  draft.value = "";
+  socket.drop();
+  openConversation("web", crypto.randomUUID());
+  byId("polite").textContent = "The conversation is deleted.";
+  draft.focus();
 }
 
 function frame(f) {

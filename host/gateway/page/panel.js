@@ -73,8 +73,12 @@ export class Panel {
     this.title();
   }
 
+  // chosen is the conversation that is shown; undefined before anything was said in it.
+  chosen() { return this.conversations?.find((x) => x.channel + ":" + x.id === this.current); }
+
   title() {
-    const c = this.conversations?.find((x) => x.channel + ":" + x.id === this.current);
+    const c = this.chosen();
+    byId("delete").hidden = !c;
     byId("title").textContent = c ? c.title || c.id : "New conversation";
     document.title = c ? (c.title || c.id) + " · Flynn" : "Flynn";
   }

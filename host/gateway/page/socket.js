@@ -96,6 +96,9 @@ export class Socket {
 
   forget(id) { this.keep(this.all().filter((m) => m.id !== id)); }
 
+  // drop forgets what was never accepted.
+  drop() { this.keep(this.all().filter((m) => m.conversation !== this.key())); }
+
   close() {
     clearTimeout(this.timer);
     clearTimeout(this.watchdog);

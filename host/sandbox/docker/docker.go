@@ -245,7 +245,10 @@ func (d *Driver) Remove(ctx context.Context, id string) error {
 func (d *Driver) awaitRemoval(ctx context.Context, id string) error {
 	gone, failed := d.api.ContainerWait(ctx, id, container.WaitConditionRemoved)
 	select {
-	case <-gone:
+	case end := <-gone:
+		if end.Error != nil {
+			return fmt.Errorf("the engine's own removal: %s", end.Error.Message) // the container is still there
+		}
 		return nil
 	case err := <-failed:
 		return err

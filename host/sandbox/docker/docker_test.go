@@ -28,7 +28,7 @@ func TestHungEngine(t *testing.T) {
 	if err := d.Ping(t.Context()); !errors.Is(err, machine.ErrUnavailable) || !strings.Contains(err.Error(), socket) {
 		t.Errorf("got %v", err)
 	}
-	if took := time.Since(began); took > 2*pingTimeout {
+	if took := time.Since(began); took > pingTimeout+time.Minute {
 		t.Errorf("took %v", took)
 	}
 }

@@ -23,7 +23,7 @@ var (
 
 // Platform implements image.Store.
 func (d *Driver) Platform(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	v, err := d.api.ServerVersion(ctx)
 	return v.Os + "/" + v.Arch, d.explain("describe itself", err)

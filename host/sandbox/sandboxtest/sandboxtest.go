@@ -134,7 +134,8 @@ func (h Host) Manager(t testing.TB, adjust ...func(*sandbox.Config)) (*sandbox.M
 	return m, config
 }
 
-// sweep fails the test if its instance still has containers, and removes them.
+// sweep fails the test if its instance still has containers, and removes them. The engine takes a container off its list a moment after it
+// has answered that there is none of that id.
 func (h Host) sweep(t testing.TB, instance string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -144,12 +145,20 @@ func (h Host) sweep(t testing.TB, instance string) {
 		return
 	}
 	defer driver.Close()
-	owned, err := driver.List(ctx, instance)
-	if err != nil {
-		t.Errorf("list leftovers: %v", err)
+	var owned []sandbox.Owned
+	for late := time.Now().Add(listed); ; time.Sleep(listed / 50) {
+		if owned, err = driver.List(ctx, instance); err != nil {
+			t.Errorf("list leftovers: %v", err)
+		}
+		if len(owned) == 0 || time.Now().After(late) {
+			break
+		}
 	}
 	for _, c := range owned {
-		t.Errorf("container %s (%s) was left behind", c.ID, c.Name)
+		t.Errorf("container %s (%s, %s) was left behind", c.ID, c.Name, c.State)
 		_ = driver.Remove(ctx, c.ID)
 	}
 }
+
+// listed is how long the engine may list a container that is gone.
+const listed = 5 * time.Second

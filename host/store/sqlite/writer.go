@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -12,7 +13,8 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// writer owns the one connection that writes. What waits while a commit is under way becomes the next group.
+// writer owns the one connection that writes. What waits while a commit is under way becomes the next group, and so does what comes
+// before that is flushed.
 //
 // Who finds nobody at it commits by himself, which saves two hand-overs between goroutines; all others leave that to the writer's own
 // goroutine. Statements run without a deadline: a context that can end costs a goroutine for each, and a disk
@@ -83,7 +85,7 @@ func (w *writer) write(ctx context.Context, do func(*writer) error) error {
 	if ctx.Done() != nil || !w.committing.TryLock() {
 		w.wakeUp()
 	} else {
-		w.commit(w.take())
+		w.commit(w.take(groupMax))
 		w.committing.Unlock()
 		if w.waits() {
 			w.wakeUp()
@@ -134,13 +136,13 @@ func (w *writer) wakeUp() {
 	}
 }
 
-// take takes what waits, as much as one group may have.
-func (w *writer) take() []*op {
+// take takes what waits, so many at most.
+func (w *writer) take(most int) []*op {
 	w.waiting.Lock()
 	defer w.waiting.Unlock()
 	group := w.ops
-	if len(group) > groupMax {
-		group, w.ops = group[:groupMax:groupMax], group[groupMax:]
+	if len(group) > most {
+		group, w.ops = group[:most:most], group[most:]
 		return group
 	}
 	w.ops = nil
@@ -162,7 +164,7 @@ func (w *writer) run() {
 			last = true
 		}
 		w.committing.Lock()
-		for group := w.take(); len(group) > 0; group = w.take() {
+		for group := w.take(groupMax); len(group) > 0; group = w.take(groupMax) {
 			w.commit(group)
 		}
 		w.committing.Unlock()
@@ -177,8 +179,11 @@ func (w *writer) commit(group []*op) {
 	if len(group) == 0 {
 		return // another one took it
 	}
+	err := w.transaction(func() (err error) {
+		group, err = w.together(group)
+		return err
+	})
 	errs := make([]error, len(group))
-	err := w.transaction(func() error { return w.together(group) })
 	if errors.As(err, new(opError)) {
 		err = w.transaction(func() error { return w.apart(group, errs) })
 	}
@@ -226,14 +231,19 @@ func (o *op) run(w *writer) (err error) {
 	return o.do(w)
 }
 
-// together runs the ops of a group up to the first that fails.
-func (w *writer) together(group []*op) error {
-	for _, o := range group {
-		if err := o.run(w); err != nil {
-			return opError{err}
+// together runs the ops of a group up to the first that fails, and then those of whoever comes before nothing else is left to do but to
+// flush: who came during the flush would wait for two. It returns all that it took.
+func (w *writer) together(group []*op) ([]*op, error) {
+	for next := 0; next < len(group); {
+		for ; next < len(group); next++ {
+			if err := group[next].run(w); err != nil {
+				return group, opError{err}
+			}
 		}
+		runtime.Gosched()
+		group = append(group, w.take(groupMax-len(group))...)
 	}
-	return nil
+	return group, nil
 }
 
 // apart runs each op in a savepoint and keeps its error in errs.

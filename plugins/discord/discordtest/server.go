@@ -117,7 +117,7 @@ func (s *Server) wake() {
 // Await waits until a condition holds that depends on the server alone. It is asked again at every change.
 func (s *Server) Await(what string, holds func() bool) {
 	s.t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		changed := s.Changed()
 		if holds() {

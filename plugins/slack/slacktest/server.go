@@ -171,10 +171,10 @@ func (s *Server) shown(what, text string) {
 	}
 }
 
-// wait waits until ok, which is called with the server locked and must not call its methods, and fails the test after ten seconds.
+// wait waits until ok, which is called with the server locked and must not call its methods, and fails the test after a minute.
 func (s *Server) wait(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	timeout := time.After(10 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		s.mu.Lock()
 		done, changed := ok(), s.changed

@@ -159,7 +159,7 @@ func connect(t *testing.T, s *Server) *client {
 
 func (c *client) read() map[string]any {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	defer cancel()
 	_, text, err := c.conn.Read(ctx)
 	if err != nil {

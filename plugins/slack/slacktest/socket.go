@@ -44,7 +44,7 @@ func (s *Server) openSocket(url.Values) object {
 	return object{"ok": true, "url": fmt.Sprintf("%s/socket/%d", "ws"+strings.TrimPrefix(s.http.URL, "http"), s.opened)}
 }
 
-const writeTimeout = 5 * time.Second
+const writeTimeout = 30 * time.Second
 
 func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()

@@ -257,6 +257,21 @@ func (c *Chat) AwaitMessages(n int) []Message {
 	return got
 }
 
+// AwaitText waits until the n-th message of the bot says a text, and returns it. What is seen before may be a draft.
+func (c *Chat) AwaitText(n int, text string) Message {
+	c.s.t.Helper()
+	var got Message
+	c.s.until(fmt.Sprintf("message %d of the bot in chat %d says %q", n, c.ID, text), func() bool {
+		all := c.fromBot()
+		if len(all) < n {
+			return false
+		}
+		got = all[n-1]
+		return got.Text == text
+	})
+	return got
+}
+
 // find returns a message; c.s.mu is held.
 func (c *Chat) find(id int64) *Message {
 	for _, m := range c.messages {

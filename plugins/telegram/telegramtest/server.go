@@ -362,7 +362,7 @@ func (s *Server) of(method string) []Call {
 }
 
 // patience bounds every wait of a test.
-const patience = 15 * time.Second
+const patience = time.Minute
 
 // Await waits until a method was called n times and returns the last of them.
 func (s *Server) Await(method string, n int) Call {

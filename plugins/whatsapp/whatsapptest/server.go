@@ -199,7 +199,7 @@ func (s *Server) Changed() <-chan struct{} {
 
 func (s *Server) wait(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	timeout := time.After(10 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		s.mu.Lock()
 		done, changed := ok(), s.changed

@@ -21,7 +21,7 @@ const private = "D1"
 
 func start(report func(fake.Report)) (fake.Ready, fake.Platform, error) {
 	// A Slack in a hurry: it tells again sooner, and gives up as late as the real one.
-	s := slacktest.New(slacktest.Config{RedeliverAfter: 300 * time.Millisecond, Redeliveries: 100})
+	s := slacktest.New(slacktest.Config{RedeliverAfter: time.Second, Redeliveries: 100})
 	s.AddUser(slacktest.User{ID: "U1", Name: "ann"})
 	s.AddChannel(slacktest.Channel{ID: private, Kind: "im", User: "U1"})
 	thread := s.Begin(private)

@@ -24,7 +24,7 @@ const (
 	maxFrame   = 1 << 20 // bytes, also of what a compressed frame becomes
 	longFrame  = 1 << 10 // bytes; from here on the server compresses, so that both forms are spoken
 	compressed = 2       // the flag in front of a frame
-	patience   = 10 * time.Second
+	patience   = time.Minute
 	linger     = 5 * time.Second // for a client to leave by itself
 	idle       = 2 * time.Minute // a client shows every half a minute that it lives
 )

@@ -1,4 +1,4 @@
-package plugin
+package cell
 
 import (
 	"bytes"
@@ -17,37 +17,37 @@ import (
 // Systems replace the files by which names are looked up, as a laptop does in another network, and a view that shows such a file would show
 // the one of before for as long as the process lives. Views have links instead, into a folder of copies that the host keeps up to date.
 
-// nameFiles are those files.
-func nameFiles() []string { return []string{"/etc/resolv.conf", "/etc/hosts"} }
+// NameFiles are those files.
+func NameFiles() []string { return []string{"/etc/resolv.conf", "/etc/hosts"} }
 
 const (
 	namesDir = "names"  // of the run folder
 	maxNames = 16 << 20 // bytes of one file; some have long lists of hosts
 )
 
-// names is the folder of copies.
-type names struct {
-	dir   string
+// Names is the folder of copies.
+type Names struct {
+	Dir   string
 	files []string
 	seen  map[string]fs.FileInfo
 	log   *slog.Logger
 }
 
-// openNames makes the folder and copies what is there.
-func openNames(runDir string, files []string, log *slog.Logger) (*names, error) {
-	n := &names{dir: filepath.Join(runDir, namesDir), files: files, seen: map[string]fs.FileInfo{}, log: log}
-	if err := os.RemoveAll(n.dir); err != nil {
+// OpenNames makes the folder and copies what is there.
+func OpenNames(runDir string, files []string, log *slog.Logger) (*Names, error) {
+	n := &Names{Dir: filepath.Join(runDir, namesDir), files: files, seen: map[string]fs.FileInfo{}, log: log}
+	if err := os.RemoveAll(n.Dir); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(n.dir, 0o700); err != nil {
+	if err := os.MkdirAll(n.Dir, 0o700); err != nil {
 		return nil, err
 	}
 	n.copy()
 	return n, nil
 }
 
-// follow copies what changes until ctx ends, as it finds by looking every so often.
-func (n *names) follow(ctx context.Context, every time.Duration) {
+// Follow copies what changes until ctx ends, as it finds by looking every so often.
+func (n *Names) Follow(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -61,7 +61,7 @@ func (n *names) follow(ctx context.Context, every time.Duration) {
 }
 
 // copy takes over the files that have changed. One that is gone stays as it was: that is a moment of its replacement.
-func (n *names) copy() {
+func (n *Names) copy() {
 	for _, name := range n.files {
 		info, err := os.Stat(name)
 		before := n.seen[name]
@@ -76,7 +76,7 @@ func (n *names) copy() {
 }
 
 // replace copies one file in one step.
-func (n *names) replace(name string) error {
+func (n *Names) replace(name string) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (n *names) replace(name string) error {
 	if len(text) > maxNames {
 		return errors.New("it is too long")
 	}
-	target := filepath.Join(n.dir, filepath.Base(name))
+	target := filepath.Join(n.Dir, filepath.Base(name))
 	if old, err := os.ReadFile(target); err == nil && bytes.Equal(old, text) {
 		return nil
 	}
@@ -108,11 +108,11 @@ func putCopy(target string, text []byte) error {
 	return os.Rename(draft, target)
 }
 
-// links are the files with their copies. One that is not there yet may come; one that cannot be copied is shown as it is.
-func (n *names) links() map[string]string {
+// Links are the files with their copies. One that is not there yet may come; one that cannot be copied is shown as it is.
+func (n *Names) Links() map[string]string {
 	out := map[string]string{}
 	for _, name := range n.files {
-		target := filepath.Join(n.dir, filepath.Base(name))
+		target := filepath.Join(n.Dir, filepath.Base(name))
 		_, copied := os.Stat(target)
 		_, there := os.Stat(name)
 		if copied == nil || errors.Is(there, fs.ErrNotExist) {

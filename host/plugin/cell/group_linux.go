@@ -1,4 +1,4 @@
-package plugin
+package cell
 
 import (
 	"bufio"
@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memoryGroups is the host's own part of the tree of control groups, version 1 or 2, with a group for each process. A group bounds a
+// Groups is the host's own part of the tree of control groups, version 1 or 2, with a group for each process. A group bounds a
 // process with everything that it starts, by what they really use, which no resource limit does.
-type memoryGroups struct {
-	dir   string
+type Groups struct {
+	Dir   string
 	files groupFiles
 
 	mu   sync.Mutex
@@ -44,19 +44,19 @@ var (
 // groupMembers are the processes of a group, in both versions.
 const groupMembers = "cgroup.procs"
 
-// openMemoryGroups makes the host's part of the tree below the group that the host is in, called name.
-func openMemoryGroups(name string) (*memoryGroups, error) {
+// OpenGroups makes the host's part of the tree below the group that the host is in, called name.
+func OpenGroups(name string) (*Groups, error) {
 	own, files, err := ownGroup("/proc/self/cgroup", "/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
 	}
-	g := &memoryGroups{dir: filepath.Join(own, name), files: files}
-	if err := os.Mkdir(g.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	g := &Groups{Dir: filepath.Join(own, name), files: files}
+	if err := os.Mkdir(g.Dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("no control group may be made: %w", err)
 	}
 	if files.limit == groupsV2.limit {
-		if err := errors.Join(hand(own), control(g.dir)); err != nil {
-			return nil, errors.Join(err, os.Remove(g.dir))
+		if err := errors.Join(hand(own), control(g.Dir)); err != nil {
+			return nil, errors.Join(err, os.Remove(g.Dir))
 		}
 	}
 	g.sweep()
@@ -85,7 +85,7 @@ func ownGroup(groups, mounts string) (dir string, files groupFiles, err error) {
 		return dir, groupsV1, err
 	}
 	if v2 == "" {
-		return "", groupFiles{}, errNoGroups
+		return "", groupFiles{}, ErrNoGroups
 	}
 	dir, err = groupFolder(mounts, "cgroup2", "", v2)
 	return dir, groupsV2, err
@@ -108,7 +108,7 @@ func groupFolder(mounts, kind, option, group string) (string, error) {
 			return filepath.Join(m[4], rest), nil
 		}
 	}
-	return "", errNoGroups
+	return "", ErrNoGroups
 }
 
 // hand hands the memory of the group own, of version 2, on to its children. A group that does so can hold no processes, so the host,
@@ -153,39 +153,26 @@ func setGroup(dir, file, value string) error {
 }
 
 // sweep ends what a killed host left in its groups, and removes them.
-func (g *memoryGroups) sweep() {
-	old, _ := os.ReadDir(g.dir)
+func (g *Groups) sweep() {
+	old, _ := os.ReadDir(g.Dir)
 	for _, e := range old {
 		if e.IsDir() {
-			(&memoryGroup{dir: filepath.Join(g.dir, e.Name()), files: g.files}).remove()
+			(&Group{Dir: filepath.Join(g.Dir, e.Name()), files: g.files}).Remove()
 		}
 	}
 }
 
-// bury removes the empty groups of other hosts of this user that are dead, and may never come back: those whose run folders beside runDir
-// nobody has locked. What still runs in such a group is left to the host that it belongs to. Hosts that had their groups elsewhere, as one of
-// another service has, are not seen; there, whoever made that place removes it.
-func (g *memoryGroups) bury(runDir string) {
-	siblings, _ := filepath.Glob(filepath.Join(filepath.Dir(runDir), "flynn-*"))
-	for _, dir := range siblings {
-		group := filepath.Join(filepath.Dir(g.dir), memoryGroupName(dir))
-		if _, err := os.Stat(group); err != nil || dir == runDir || privateDir(dir) != nil {
-			continue
-		}
-		if _, err := os.Stat(filepath.Join(dir, runLock)); err != nil {
-			continue // it was never a run folder
-		}
-		release, err := flock(filepath.Join(dir, runLock), false)
-		if err != nil {
-			continue // it lives
-		}
-		removeEmpty(group)
-		release()
+// Beside is the folder of the groups of another host, called name; empty where there is none.
+func (g *Groups) Beside(name string) string {
+	dir := filepath.Join(filepath.Dir(g.Dir), name)
+	if _, err := os.Stat(dir); err != nil {
+		return ""
 	}
+	return dir
 }
 
-// removeEmpty removes a host's group if there is nothing in it and in its own: the kernel refuses all others.
-func removeEmpty(group string) {
+// RemoveEmpty removes a host's group if there is nothing in it and in its own: the kernel refuses all others.
+func RemoveEmpty(group string) {
 	inside, _ := os.ReadDir(group)
 	for _, e := range inside {
 		if e.IsDir() {
@@ -195,33 +182,33 @@ func removeEmpty(group string) {
 	_ = unix.Rmdir(group)
 }
 
-// close removes the host's part of the tree.
-func (g *memoryGroups) close() {
+// Close removes the host's part of the tree.
+func (g *Groups) Close() {
 	g.sweep()
-	_ = os.Remove(g.dir)
+	_ = os.Remove(g.Dir)
 }
 
-// add makes a group for a process.
-func (g *memoryGroups) add(name string, limit int64) (*memoryGroup, error) {
+// Add makes a group for a process.
+func (g *Groups) Add(name string, limit int64) (*Group, error) {
 	g.mu.Lock()
 	g.made++
-	m := &memoryGroup{dir: filepath.Join(g.dir, fmt.Sprintf("%s-%d-%d", name, os.Getpid(), g.made)), files: g.files}
+	m := &Group{Dir: filepath.Join(g.Dir, fmt.Sprintf("%s-%d-%d", name, os.Getpid(), g.made)), files: g.files}
 	g.mu.Unlock()
-	if err := os.Mkdir(m.dir, 0o755); err != nil {
+	if err := os.Mkdir(m.Dir, 0o755); err != nil {
 		return nil, err
 	}
-	if err := setGroup(m.dir, g.files.limit, strconv.FormatInt(limit, 10)); err != nil {
-		return nil, errors.Join(err, os.Remove(m.dir))
+	if err := setGroup(m.Dir, g.files.limit, strconv.FormatInt(limit, 10)); err != nil {
+		return nil, errors.Join(err, os.Remove(m.Dir))
 	}
 	for file, value := range g.files.strict {
-		_ = setGroup(m.dir, file, value)
+		_ = setGroup(m.Dir, file, value)
 	}
 	return m, nil
 }
 
-// memoryGroup bounds the memory of one process and of everything that it starts.
-type memoryGroup struct {
-	dir   string
+// Group bounds the memory of one process and of everything that it starts.
+type Group struct {
+	Dir   string
 	files groupFiles
 
 	mu   sync.Mutex
@@ -232,20 +219,20 @@ type memoryGroup struct {
 // join puts this process into the group in dir.
 func joinGroup(dir string) error { return setGroup(dir, groupMembers, "0") }
 
-// occupied tells whether a process is in the group.
-func (m *memoryGroup) occupied() bool {
-	text, err := os.ReadFile(filepath.Join(m.dir, groupMembers))
+// Occupied tells whether a process is in the group.
+func (m *Group) Occupied() bool {
+	text, err := os.ReadFile(filepath.Join(m.Dir, groupMembers))
 	return err == nil && len(text) > 0
 }
 
-// exceeded tells whether the kernel has ended something in the group for its use of memory.
-func (m *memoryGroup) exceeded() bool {
+// Exceeded tells whether the kernel has ended something in the group for its use of memory.
+func (m *Group) Exceeded() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.gone {
 		return m.over
 	}
-	text, _ := os.ReadFile(filepath.Join(m.dir, m.files.events))
+	text, _ := os.ReadFile(filepath.Join(m.Dir, m.files.events))
 	for line := range strings.Lines(string(text)) {
 		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "oom_kill "); ok && n != "0" {
 			m.over = true
@@ -257,26 +244,26 @@ func (m *memoryGroup) exceeded() bool {
 // groupTime is how long the last processes of a group may take to vanish.
 const groupTime = 200 * time.Millisecond
 
-// remove ends what is left in the group, which may have left the plugin's process group, and removes it. A group in which the kernel holds a
+// Remove ends what is left in the group, which may have left the plugin's process group, and removes it. A group in which the kernel holds a
 // process stays until the next host sweeps it.
-func (m *memoryGroup) remove() {
-	m.exceeded()
+func (m *Group) Remove() {
+	m.Exceeded()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.gone {
 		return
 	}
 	m.gone = true
-	for late := time.Now().Add(groupTime); os.Remove(m.dir) != nil && time.Now().Before(late); {
+	for late := time.Now().Add(groupTime); os.Remove(m.Dir) != nil && time.Now().Before(late); {
 		m.kill()
 		time.Sleep(5 * time.Millisecond) // the kernel tells nobody when the last one is gone
 	}
 }
 
 // kill ends every process in the group.
-func (m *memoryGroup) kill() {
+func (m *Group) kill() {
 	if m.files.kill != "" {
-		_ = setGroup(m.dir, m.files.kill, "1")
+		_ = setGroup(m.Dir, m.files.kill, "1")
 		return
 	}
 	for _, pid := range m.members() {
@@ -290,8 +277,8 @@ func (m *memoryGroup) kill() {
 }
 
 // members are the processes in the group that this one can name.
-func (m *memoryGroup) members() []int {
-	text, _ := os.ReadFile(filepath.Join(m.dir, groupMembers))
+func (m *Group) members() []int {
+	text, _ := os.ReadFile(filepath.Join(m.Dir, groupMembers))
 	var out []int
 	for _, field := range strings.Fields(string(text)) {
 		if pid, err := strconv.Atoi(field); err == nil && pid > 1 && pid != os.Getpid() {

@@ -1,4 +1,4 @@
-package plugin
+package cell
 
 import (
 	"encoding/json"
@@ -19,22 +19,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// report is what the launcher says before it becomes the plugin.
-type report struct {
-	Measures []Measure `json:"measures,omitempty"`
-	Error    string    `json:"error,omitempty"`
-}
-
-// Contain is the whole of the launcher: it holds the process in as its environment says, tries whether that holds, reports, and becomes
+// Enter is the whole of the launcher: it holds the process in as its environment says, tries whether that holds, reports, and becomes
 // the plugin. It returns only with an error.
-func Contain() error {
+func Enter() error {
 	runtime.LockOSThread() // privileges belong to a thread, and this one becomes the plugin
 	debug.SetGCPercent(-1) // a thread of the collector's could not be made any more when memory is bounded
-	var c cell
-	if err := json.Unmarshal([]byte(os.Getenv(cellEnv)), &c); err != nil {
-		return fmt.Errorf("hold a plugin in: %s is for the host alone: %w", cellEnv, err)
+	var c Cell
+	if err := json.Unmarshal([]byte(os.Getenv(Env)), &c); err != nil {
+		return fmt.Errorf("hold a plugin in: %s is for the host alone: %w", Env, err)
 	}
-	if err := os.Unsetenv(cellEnv); err != nil {
+	if err := os.Unsetenv(Env); err != nil {
 		return err
 	}
 	// The signal belongs to a thread as well, and the host has set it for another one of this process.
@@ -48,7 +42,7 @@ func Contain() error {
 	}
 	unix.CloseOnExec(way)
 	to := os.NewFile(uintptr(way), "report")
-	said := report{Measures: c.enforce()}
+	said := Report{Measures: c.enforce()}
 	if c.Required {
 		said.Error = lacking(said.Measures, c.AnyPort)
 	}
@@ -59,7 +53,7 @@ func Contain() error {
 		return errors.New(said.Error)
 	}
 	err := syscall.Exec(c.Path, c.Args, os.Environ())
-	_ = json.NewEncoder(to).Encode(report{Error: fmt.Sprintf("start %s: %v", c.Args[0], err)})
+	_ = json.NewEncoder(to).Encode(Report{Error: fmt.Sprintf("start %s: %v", c.Args[0], err)})
 	return err
 }
 
@@ -75,7 +69,7 @@ func lacking(measures []Measure, anyPort bool) string {
 
 // enforce takes every measure. What it returns was looked at afterwards, from inside. The order is that in which a process can lose
 // what it needs for the next.
-func (c cell) enforce() []Measure {
+func (c Cell) enforce() []Measure {
 	grouped := c.group()
 	out := []Measure{c.descriptors(), c.core()}
 	there := slices.DeleteFunc(slices.Clone(c.Secret), func(name string) bool {
@@ -110,14 +104,14 @@ func limit(name string, resource int, most uint64, detail string) Measure {
 	return Measure{Name: name, On: true, Detail: detail}
 }
 
-func (c cell) descriptors() Measure {
+func (c Cell) descriptors() Measure {
 	return limit(MeasureDescriptors, unix.RLIMIT_NOFILE, maxDescriptors, fmt.Sprintf("at most %d open files", maxDescriptors))
 }
 
-func (c cell) core() Measure { return limit(MeasureCore, unix.RLIMIT_CORE, 0, "none") }
+func (c Cell) core() Measure { return limit(MeasureCore, unix.RLIMIT_CORE, 0, "none") }
 
 // group puts the process into its control group, or says why it is in none.
-func (c cell) group() error {
+func (c Cell) group() error {
 	if c.Group == "" {
 		return errors.New(c.NoGroup)
 	}
@@ -126,7 +120,7 @@ func (c cell) group() error {
 
 // memory bounds the process by its control group, and by a resource limit: that is the plugin's, and may be less than what this program
 // has already.
-func (c cell) memory(grouped error) Measure {
+func (c Cell) memory(grouped error) Measure {
 	var m Measure
 	if c.Memory > 0 {
 		most := uint64(c.Memory) + memorySlack
@@ -143,7 +137,7 @@ func (c cell) memory(grouped error) Measure {
 }
 
 // privileges sees to it that nothing that the process starts can gain any, and that root has none to begin with.
-func (c cell) privileges() Measure {
+func (c Cell) privileges() Measure {
 	m := Measure{Name: MeasurePrivileges}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		m.Detail = fmt.Sprintf("no_new_privs: %v", err)
@@ -185,7 +179,7 @@ func dropInheritable() error {
 }
 
 // processes keeps the process from signalling others and from their abstract sockets.
-func (c cell) processes(abi int) Measure {
+func (c Cell) processes(abi int) Measure {
 	m := Measure{Name: MeasureProcesses}
 	if abi < 6 {
 		m.Detail = landlockLacks(abi, 6)
@@ -217,7 +211,7 @@ const closedPort = 1
 
 // network cuts down what may be connected to over the network. Which sockets there are at all is up to the filter; to which ports TCP
 // goes, to Landlock.
-func (c cell) network(abi int, filter error) Measure {
+func (c Cell) network(abi int, filter error) Measure {
 	m := Measure{Name: MeasureNetwork}
 	reach := c.reach()
 	switch {
@@ -268,7 +262,7 @@ func (c cell) network(abi int, filter error) Measure {
 }
 
 // sockets keeps the process from the unix sockets of others, such as that of a container engine.
-func (c cell) sockets(filter, view error) Measure {
+func (c Cell) sockets(filter, view error) Measure {
 	m := Measure{Name: MeasureSockets}
 	switch {
 	case filter == nil && !c.reach().connect:
@@ -285,7 +279,7 @@ func (c cell) sockets(filter, view error) Measure {
 
 // files cuts the view of files down. there are files of the host that must not be readable afterwards; view is why there is no view in
 // which they cannot even be found.
-func (c cell) files(abi int, there []string, view error) Measure {
+func (c Cell) files(abi int, there []string, view error) Measure {
 	m := Measure{Name: MeasureFiles}
 	how := landlockLacks(abi, 1)
 	if abi > 0 {
@@ -321,7 +315,7 @@ func (c cell) files(abi int, there []string, view error) Measure {
 }
 
 // restrictFiles tells the kernel what may be read and written.
-func (c cell) restrictFiles() error {
+func (c Cell) restrictFiles() error {
 	var rules []landlock.Rule
 	for _, name := range c.Read {
 		rules = appendRule(rules, name, landlock.RODirs, landlock.ROFiles)

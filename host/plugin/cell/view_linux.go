@@ -1,4 +1,4 @@
-package plugin
+package cell
 
 import (
 	"cmp"
@@ -18,29 +18,29 @@ import (
 // The view is a root of its own, in which nothing lies but what the process may use. Landlock alone leaves it the unix sockets that its
 // user may open, a container engine's among them: what cannot be found cannot be connected to.
 
-// namespaces are how a process is started so that it can have a view, or why it cannot.
-type namespaces struct {
+// Namespaces are how a process is started so that it can have a view.
+type Namespaces struct {
+	Why   string // there are none; empty when there are
 	flags uintptr
-	why   string
 }
 
-// findNamespaces tries what the system allows: root may have a namespace of mounts, anybody else one within one of users, if at all.
-func findNamespaces() namespaces {
-	n := namespaces{flags: unix.CLONE_NEWNS}
+// FindNamespaces tries what the system allows: root may have a namespace of mounts, anybody else one within one of users, if at all.
+func FindNamespaces() Namespaces {
+	n := Namespaces{flags: unix.CLONE_NEWNS}
 	if os.Geteuid() != 0 {
 		n.flags |= unix.CLONE_NEWUSER
 	}
 	// Starting what is not there fails late if namespaces can be made, and early if not.
 	cmd := &exec.Cmd{Path: "/nonexistent/flynn"}
-	n.apply(cmd)
+	n.Apply(cmd)
 	if err := cmd.Start(); !errors.Is(err, fs.ErrNotExist) {
-		return namespaces{why: fmt.Sprintf("this system lets Flynn's user make no namespace of mounts: %v", err)}
+		return Namespaces{Why: fmt.Sprintf("this system lets Flynn's user make no namespace of mounts: %v", err)}
 	}
 	return n
 }
 
-// apply starts a process in the namespaces, in which its user stays who it is.
-func (n namespaces) apply(cmd *exec.Cmd) {
+// Apply starts a process in the namespaces, in which its user stays who it is.
+func (n Namespaces) Apply(cmd *exec.Cmd) {
 	to := &syscall.SysProcAttr{Cloneflags: n.flags}
 	cmd.SysProcAttr = to
 	if n.flags&unix.CLONE_NEWUSER != 0 {
@@ -58,7 +58,7 @@ type shown struct {
 
 // shownFiles are the files and folders of the cell's view that are there, each behind those that it lies in. All of /proc is among
 // them, since a process finds itself there by more than one way; Landlock says what of it may be read.
-func (c cell) shownFiles() []shown {
+func (c Cell) shownFiles() []shown {
 	out := []shown{{"/proc", true}}
 	for _, name := range slices.Concat(c.Write, c.Sockets) {
 		out = append(out, shown{name, true})
@@ -78,7 +78,7 @@ func (c cell) shownFiles() []shown {
 }
 
 // enterView makes a view of what the cell may use the root of this process. The process has to be in a namespace of mounts of its own.
-func (c cell) enterView() error {
+func (c Cell) enterView() error {
 	if c.Root == "" {
 		return errors.New(c.NoView)
 	}
@@ -106,7 +106,7 @@ func (c cell) enterView() error {
 }
 
 // buildView mounts the files at Root.
-func (c cell) buildView(files []shown) error {
+func (c Cell) buildView(files []shown) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("keep mounts to this process: %w", err)
 	}
@@ -130,7 +130,7 @@ func (c cell) buildView(files []shown) error {
 }
 
 // link makes a link in the view, unless the view shows the folder that it would lie in: there the file follows by itself.
-func (c cell) link(name, target string) error {
+func (c Cell) link(name, target string) error {
 	for _, shown := range slices.Concat(c.Read, c.Write) {
 		if shown != name && strings.HasPrefix(name, strings.TrimSuffix(shown, "/")+"/") {
 			return nil

@@ -1,4 +1,4 @@
-package plugin
+package cell
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ type reach struct {
 }
 
 // reach of a cell. A process that names no host has no use for UDP, and one that is offered nothing none for connecting.
-func (c cell) reach() reach {
+func (c Cell) reach() reach {
 	tcp := c.AnyPort || len(c.Ports) > 0
 	return reach{connect: tcp || len(c.Sockets) > 0, stream: tcp, name: tcp && c.Names}
 }

@@ -1,0 +1,55 @@
+// Deleting a conversation: a question that says what goes and what stays, and then the deletion.
+
+import { byId, revealed } from "./dom.js";
+
+const patience = 30000; // milliseconds; what runs is stopped first
+
+export class Removal {
+  // hooks: chosen() is the conversation that is shown, as the list has it; done(conversation) is called when it is deleted.
+  constructor(token, hooks) {
+    Object.assign(this, { token, hooks });
+    byId("delete").addEventListener("click", () => this.ask());
+    byId("keep").addEventListener("click", () => byId("removal").close());
+    byId("confirm-delete").addEventListener("click", () => this.remove());
+    byId("removal").addEventListener("click", (e) => { if (e.target === byId("removal")) byId("removal").close(); });
+  }
+
+  ask() {
+    this.asked = this.hooks.chosen();
+    if (!this.asked) return;
+    byId("removal-name").replaceChildren(...revealed(this.asked.title || this.asked.id));
+    byId("removal-what").textContent = question(this.asked);
+    this.trouble("");
+    byId("removal").showModal();
+    byId("keep").focus(); // so that Enter deletes nothing
+  }
+
+  async remove() {
+    const c = this.asked;
+    byId("confirm-delete").disabled = true;
+    try {
+      const answer = await fetch("/api/v1/conversations/delete", {
+        method: "POST", headers: { Authorization: "Bearer " + this.token, "Content-Type": "application/json" },
+        body: JSON.stringify({ channel: c.channel, conversation: c.id, stop: true }), signal: AbortSignal.timeout(patience),
+      });
+      if (!answer.ok) throw new Error((await answer.json()).message);
+      byId("removal").close();
+      this.hooks.done(c);
+    } catch (error) {
+      this.trouble("Not deleted: " + error.message);
+    }
+    byId("confirm-delete").disabled = false;
+  }
+
+  trouble(text) {
+    byId("removal-trouble").hidden = !text;
+    byId("removal-trouble").replaceChildren(...revealed(text));
+  }
+}
+
+function question(c) {
+  const answers = c.turns === 1 ? "1 answer" : (c.turns ?? 0) + " answers";
+  return `This deletes all that was said here (${answers}) for good, with what agents noted of it, and the sandbox with what is in it. ` +
+    "Files in the workspace stay, and so does what the host's logs say of decisions, approvals and costs." +
+    (c.running ? " The answer that is being made here is stopped." : "");
+}
