@@ -205,6 +205,9 @@ func (b backend) Status(ctx context.Context) gateway.Status {
 		a := g.config.Agents[name]
 		m := g.config.Models[a.ModelTier]
 		st := gateway.AgentStatus{Name: name, Kind: a.Kind, Model: modelName(m), Tools: a.ToolProfile}
+		if a.Kind == "cli" { // a program with a model and tools of its own
+			st.Model, st.Tools = "", ""
+		}
 		if g.Agents[name].Sandboxed {
 			st.Sandbox = sandboxName(g.Agents[name].Sandbox)
 		}

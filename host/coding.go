@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent"
@@ -93,7 +94,7 @@ func (h *Host) equip(a *agent.Agent, tools *tool.Registry, c config.Agent) error
 		Tool: code.Name, Languages: codeLanguages(c.Code), HelperCalls: c.Code.HelperCalls, Fenced: c.Code.Fenced,
 		Available: func() error { return h.machines.availableFor(specs) },
 	}
-	a.System = a.System + "\n\n" + a.Programs.Prompt(a.Tools)
+	a.System = strings.TrimLeft(a.System+"\n\n"+a.Programs.Prompt(a.Tools), "\n")
 	a.Tools = own.ForModel(tool.NewSet(code.Name))
 	return nil
 }

@@ -21,8 +21,8 @@ import (
 // the store cannot remove, then on the engine and among the files. What a crash, or an engine that is away, leaves of the second part is
 // done at the next start, or when the engine is back.
 
-// alone runs do when nothing else runs in a place.
-func (h *Host) alone(ctx context.Context, place string, do func() error) error {
+// alone runs do when nothing else runs in a place. With stop, what runs and what begins before it is stopped.
+func (h *Host) alone(ctx context.Context, place string, stop bool, do func() error) error {
 	done := make(chan error, 1)
 	h.lanes.Push(place, agent.Item{Alone: func() {
 		err := ctx.Err()
@@ -31,27 +31,33 @@ func (h *Host) alone(ctx context.Context, place string, do func() error) error {
 		}
 		done <- err
 	}})
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("wait until nothing else runs in %s: %w", place, ctx.Err())
+	again := time.NewTicker(stopPause)
+	defer again.Stop()
+	for {
+		if stop && len(done) == 0 {
+			h.runner.Stop(place)
+		}
+		select {
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+			return fmt.Errorf("wait until nothing else runs in %s: %w", place, ctx.Err())
+		case <-again.C: // a message that waited may be answered by now
+		}
 	}
 }
 
-// stopPause is how long a deletion waits for what it has stopped before it tries again.
+// stopPause is how long a deletion waits for what it has stopped before it stops again.
 const stopPause = 50 * time.Millisecond
 
 // DeleteSession implements gateway.Sessions.
 func (b backend) DeleteSession(ctx context.Context, key, by string, stop bool) error {
 	place, _, _ := store.SessionParts(key)
 	for {
-		if stop {
-			b.h.runner.Stop(place)
-		} else if b.h.runner.Running(place) || b.h.runner.Delegated(place) {
-			return worded{fmt.Sprintf("an answer is being made in %s: wait for it, or have it stopped (flynn session delete --stop)", place), store.ErrConflict}
+		if err := b.idle(place); err != nil && !stop {
+			return err
 		}
-		err := b.h.deleteSession(ctx, store.Deletion{Key: key, By: by, At: time.Now().UTC()})
+		err := b.h.deleteSession(ctx, store.Deletion{Key: key, By: by, At: time.Now().UTC()}, stop)
 		if errors.Is(err, store.ErrNotFound) {
 			return worded{fmt.Sprintf("no session %q (run \"flynn session list\")", key), err}
 		}
@@ -66,6 +72,14 @@ func (b backend) DeleteSession(ctx context.Context, key, by string, stop bool) e
 	}
 }
 
+// idle refuses while something runs in a place.
+func (b backend) idle(place string) error {
+	if b.h.runner.Running(place) || b.h.runner.Delegated(place) {
+		return worded{fmt.Sprintf("an answer is being made in %s: wait for it, or have it stopped (flynn session delete --stop)", place), store.ErrConflict}
+	}
+	return nil
+}
+
 var _ gateway.Conversations = backend{}
 
 // DeleteConversation implements gateway.Conversations for the doors of this machine, where a conversation is a place.
@@ -73,6 +87,14 @@ func (b backend) DeleteConversation(ctx context.Context, channel, conversation, 
 	place := channel + ":" + conversation
 	if !slices.Contains(config.OwnDoors(), channel) {
 		return worded{fmt.Sprintf("%s is no conversation of this machine: write /delete in it", place), store.ErrNotFound}
+	}
+	if err := b.idle(place); err != nil {
+		if !stop {
+			return err
+		}
+		if err := b.h.alone(ctx, place, true, func() error { return nil }); err != nil { // the first turn makes the session when it ends
+			return err
+		}
 	}
 	list, err := b.h.store.PlaceSessions(ctx, place)
 	if err != nil {
@@ -101,9 +123,9 @@ type worded struct {
 func (w worded) Error() string { return w.text }
 func (w worded) Unwrap() error { return w.err }
 
-func (h *Host) deleteSession(ctx context.Context, d store.Deletion) error {
+func (h *Host) deleteSession(ctx context.Context, d store.Deletion, stop bool) error {
 	place, _, _ := store.SessionParts(d.Key)
-	return h.alone(ctx, place, func() error {
+	return h.alone(ctx, place, stop, func() error {
 		ctx := context.WithoutCancel(ctx)
 		if err := h.store.DeleteSession(ctx, d); err != nil {
 			return err
@@ -191,7 +213,7 @@ func (h *Host) deleteOld(ctx context.Context, now time.Time) {
 		if !s.Last.Before(keptSince(days, now)) || h.runner.Running(place) {
 			continue
 		}
-		if failed := h.deleteSession(ctx, store.Deletion{Key: s.Key, At: now.UTC()}); !errors.Is(failed, store.ErrConflict) {
+		if failed := h.deleteSession(ctx, store.Deletion{Key: s.Key, At: now.UTC()}, false); !errors.Is(failed, store.ErrConflict) {
 			err = errors.Join(err, failed)
 		}
 	}

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/flynnhost/flynn/host/approval"
@@ -15,11 +14,11 @@ import (
 func answered(err error) error {
 	switch {
 	case errors.Is(err, approval.ErrDecided), errors.Is(err, approval.ErrExpired):
-		return fmt.Errorf("%w: %w", store.ErrConflict, err)
+		return worded{err.Error(), errors.Join(store.ErrConflict, err)}
 	case errors.Is(err, approval.ErrNoLease):
-		return fmt.Errorf("%w: %w", gateway.ErrBadGrant, err)
+		return worded{err.Error(), errors.Join(gateway.ErrBadGrant, err)}
 	case errors.Is(err, approval.ErrNoGrant):
-		return fmt.Errorf("%w: %w", store.ErrNotFound, err)
+		return worded{err.Error(), errors.Join(store.ErrNotFound, err)}
 	}
 	return err
 }

@@ -43,7 +43,7 @@ func (h *Host) look(ctx context.Context, place string, m message.Message) (comma
 		s.Model = modelName(model)
 	}
 	if a, ok := g.config.Agents[s.Agent]; ok {
-		s.Tiers = tiersOf(a)
+		s.Tiers, s.OwnModel = tiersOf(a), a.Kind == "cli"
 	}
 	return s, nil
 }

@@ -119,6 +119,8 @@ func forPeople(err error) string {
 		return "the model could not be reached. Please try again later."
 	case model.TooLong:
 		return "this conversation has grown too long for the model."
+	case model.BadAnswer:
+		return "the model gave no answer that can be read. Please try again."
 	}
 	return "the model refused the request. The operator's log says why."
 }

@@ -22,8 +22,10 @@ type Session struct {
 	Agent   string // "" when the rules name none
 	Tier    string
 	Model   string
-	Turns   int
-	Began   time.Time // zero before the first turn
+	// OwnModel says that Agent is a program with a model of its own, and no tier's.
+	OwnModel bool
+	Turns    int
+	Began    time.Time // zero before the first turn
 	// Agents are those that the sender may choose; none where Fixed says that a rule for him decides.
 	Agents []string
 	Fixed  bool
@@ -157,10 +159,18 @@ func chooseAgent(s Session, name string, at *store.Place) (text string, changed 
 	case s.Fixed:
 		return "The configuration says which agent answers you.", false
 	case !slices.Contains(s.Agents, name):
-		return "You cannot choose such an agent. " + agents(s), false
+		return "You cannot choose such an agent. " + agents(s) + undoing(at), false
 	}
 	at.Agent = name
 	return fmt.Sprintf("Agent %s answers here from now on. `/agent default` undoes it.", name), true
+}
+
+// undoing tells who tries to go back by a name how it is done.
+func undoing(at *store.Place) string {
+	if at.Agent == "" {
+		return ""
+	}
+	return " `/agent default` undoes the choice."
 }
 
 func agents(s Session) string {
@@ -204,7 +214,9 @@ func back(s Session) string {
 
 func tiers(s Session) string {
 	text := "No model answers you here by the rules."
-	if s.Tier != "" {
+	if s.OwnModel {
+		text = fmt.Sprintf("Agent %s brings a model of its own.", s.Agent)
+	} else if s.Tier != "" {
 		text = fmt.Sprintf("The model of tier %s answers you here.", s.Tier)
 	}
 	if len(s.Tiers) < 2 {
@@ -220,7 +232,9 @@ func (d *Desk) describe(s Session) string {
 		b.WriteString("\n- No agent answers you here by the rules.")
 	} else {
 		fmt.Fprintf(&b, "\n- Agent: %s%s", s.Agent, chosen(s.Place.Agent == s.Agent))
-		if s.Tier != "" {
+		if s.OwnModel {
+			b.WriteString("\n- Model: its own")
+		} else if s.Tier != "" {
 			fmt.Fprintf(&b, "\n- Model: %s, tier %s%s", s.Model, s.Tier, chosen(s.Place.Tier == s.Tier))
 		}
 	}

@@ -54,5 +54,8 @@ func (c *checker) selectable() {
 		if slices.Index(c.cfg.Routing.Selectable, name) < i {
 			c.report(keyPath{"routing", "selectable"}.index(i), fmt.Sprintf("%q stands here twice", name), "remove one")
 		}
+		if name == "default" {
+			c.report(keyPath{"routing", "selectable"}.index(i), `"/agent default" undoes a choice and cannot choose an agent`, "give the agent another name")
+		}
 	}
 }

@@ -216,6 +216,9 @@ func verdict(c ToolCall) string {
 	case "":
 		return "none, the turn ended before"
 	case "run_in_sandbox":
+		if c.Where == "own container" {
+			return "ran in a container of its own"
+		}
 		return "ran in sandbox " + c.Where
 	case "run":
 		return "ran on the host"

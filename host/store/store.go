@@ -22,6 +22,14 @@ var ErrNotFound = errors.New("not found in the store")
 // ErrConflict is returned when a row is not in the state that the call needs.
 var ErrConflict = errors.New("row is in another state")
 
+// Conflict is ErrConflict in words for people.
+type Conflict string
+
+func (c Conflict) Error() string { return string(c) }
+
+// Is implements what errors.Is looks for.
+func (Conflict) Is(target error) bool { return target == ErrConflict }
+
 // Store is all durable state. Safe for concurrent use.
 type Store interface {
 	Inbox

@@ -259,11 +259,13 @@ func (p *printer) breakLine() {
 func (p *printer) end() { p.breakLine() }
 
 func place(where string) string {
-	if where == "" || where == "host" {
+	switch where {
+	case "", "host":
 		return "on the host"
-	}
-	if where == "sandbox" {
+	case "sandbox":
 		return "in the sandbox"
+	case "own container":
+		return "in a container of its own"
 	}
 	return "in sandbox " + where
 }

@@ -38,6 +38,7 @@ function gist(args) {
 // place says where a call runs, in words. The default sandbox is called just that.
 export function place(where) {
   if (!where || where === "host") return "on the host";
+  if (where === "own container") return "in a container of its own";
   return where === "sandbox" ? "in the sandbox" : "in sandbox " + where;
 }
 

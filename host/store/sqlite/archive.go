@@ -64,9 +64,9 @@ func vacant(w *writer, key string) error {
 	}
 	switch {
 	case there > 0:
-		return fmt.Errorf("it is there already: %w", store.ErrConflict)
+		return store.Conflict("it is there already; flynn session delete removes it")
 	case now > epoch:
-		return fmt.Errorf("%s is at its session %d with agent %s: %w", place, now, agent, store.ErrConflict)
+		return store.Conflict(fmt.Sprintf("%s is at its session %d with agent %s, which has replaced it", place, now, agent))
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func putNewTurn(w *writer, t store.SessionTurn, e encoded) error {
 		return err
 	}
 	if there > 0 {
-		return fmt.Errorf("turn %s is there already: %w", t.Turn.ID, store.ErrConflict)
+		return store.Conflict(fmt.Sprintf("turn %s is there already, in another session", t.Turn.ID))
 	}
 	return commitTurn(w, store.Commit{Turn: t.Turn, Steps: t.Steps}, e)
 }

@@ -102,7 +102,7 @@ func (w *writer) deleteSession(d doomed) error {
 		return err
 	}
 	if running > 0 {
-		return fmt.Errorf("a turn of it runs: %w", store.ErrConflict)
+		return store.Conflict("a turn of it runs")
 	}
 	n, err := w.changed("DELETE FROM sessions WHERE key = ?", d.Key)
 	if err != nil {
