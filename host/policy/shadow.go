@@ -50,7 +50,6 @@ type shadowJob struct {
 	set          *Set
 	q            query
 	at           time.Time
-	agents       []string
 	candidate    string
 	answer       RouteAnswer
 	restrictions Restrictions
@@ -140,7 +139,7 @@ func (s *Set) addShadow(l link) {
 
 // shadowRoute hands a decided route to the shadows.
 func (s *Set) shadowRoute(ctx context.Context, q *query, f *RouteFacts, a RouteAnswer, records []Record) {
-	s.cast(ctx, &shadowJob{set: s, q: *q, at: f.Now, agents: f.Agents, candidate: f.Candidate, answer: a, records: records})
+	s.cast(ctx, &shadowJob{set: s, q: *q, at: f.Now, candidate: f.Candidate, answer: a, records: records})
 }
 
 // shadowTool hands a decided tool call to the shadows.
@@ -277,7 +276,7 @@ func (l *shadowLink) askRoute(ctx context.Context, j *shadowJob, r *Record) Rout
 	var v verdict
 	l.link.ask(ctx, &j.q, r, &v)
 	var a RouteAnswer
-	l.route(&v, j.agents, r, &a)
+	l.route(&v, j.q.agents, r, &a)
 	return a
 }
 
