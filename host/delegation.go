@@ -15,7 +15,7 @@ func registerTools(r *tool.Registry, c builtin.Config) error {
 		return err
 	}
 	for _, t := range agent.DelegationTools() {
-		if err := r.Register(t); err != nil {
+		if err := r.RegisterOwn(t); err != nil {
 			return err
 		}
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/flynnhost/flynn/host/door"
 	"github.com/flynnhost/flynn/host/egresslog"
 	"github.com/flynnhost/flynn/host/elevate"
+	"github.com/flynnhost/flynn/host/footprint"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/lane"
 	"github.com/flynnhost/flynn/host/media"
@@ -388,6 +389,7 @@ type group struct {
 // run starts f. When f fails, everything has to stop.
 func (g *group) run(h *Host, name string, stop func(), f func() error) {
 	g.wg.Go(func() {
+		footprint.Deepen()
 		if err := f(); err != nil && !errors.Is(err, context.Canceled) {
 			h.log.Error("a part of the host failed", "part", name, "error", err)
 			g.mu.Lock()

@@ -14,7 +14,9 @@ import (
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/builtin"
 )
 
 // buildDice builds the example's program into a folder that runs as a development plugin.
@@ -33,6 +35,20 @@ func buildDice(t *testing.T) (dir string) {
 		t.Fatalf("build the example: %v\n%s", err, out)
 	}
 	return dir
+}
+
+// The schemas of Flynn's own tools are compiled when they are needed, so that none is wrong is found out here.
+func TestOwnToolsHaveSoundSchemas(t *testing.T) {
+	own, checked := tool.NewRegistry(), tool.NewRegistry()
+	if err := registerTools(own, builtin.Config{Memory: struct{ store.Memory }{}, Results: struct{ store.Results }{}, Keep: (*Host)(nil).keepFile}); err != nil {
+		t.Fatal(err)
+	}
+	for _, spec := range own.List() {
+		one, _ := own.Get(spec.Name)
+		if err := checked.Register(one); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // TestProvidersToolsAreCalledUnderTheHostsRules runs a real provider: its tool is offered once it runs, is called by a turn, and asks a

@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long an answer is awaited. The answer that matters comes from the loopback or not at all.
-const patience = 700 * time.Millisecond
+const patience = 2 * time.Second
 
 // others returns the network interfaces besides the loopback.
 func others() ([]string, error) {

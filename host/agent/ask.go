@@ -93,7 +93,7 @@ func (t *turn) history(room, own int) past {
 	if !slices.ContainsFunc(before.messages, model.Message.HasImages) {
 		return before
 	}
-	left := latestImages(before.messages, (room-roughly(before.messages))/model.ImageTokens)
+	left := latestImages(slices.Clone(before.messages), (room-roughly(before.messages))/model.ImageTokens)
 	return past{left, model.Rough(model.Request{Messages: left})}
 }
 

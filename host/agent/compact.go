@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/flynnhost/flynn/host/message"
@@ -83,6 +84,7 @@ func (s *session) summed(sum store.Summary) {
 func (s *session) compacted(sum store.Summary, turns int) {
 	s.summed(sum)
 	s.turns = append([]transcript(nil), s.turns[turns:]...)
+	s.hold(slices.Clone(last(s.said, messagesIn(s.turns))))
 }
 
 // maxRecorded bounds what a summary is made from of one call or result, in bytes.

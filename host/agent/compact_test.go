@@ -34,6 +34,7 @@ func newByTier(by map[string]script) *byTier {
 }
 
 func (m *byTier) Stream(ctx context.Context, tier string, req model.Request, emit func(model.Delta)) (model.Response, error) {
+	req.Messages = slices.Clone(req.Messages) // the caller's again afterwards
 	m.mu.Lock()
 	m.asked[tier] = append(m.asked[tier], req)
 	m.mu.Unlock()
@@ -492,5 +493,41 @@ func TestRequestsKnowTheirSize(t *testing.T) {
 	}
 	if summaries == 0 {
 		t.Error("no request has a summary")
+	}
+}
+
+// TestConversationIsKeptOnce: a call gets the session's own messages with the turn's behind them, and what a later turn or call puts there does
+// not change what was said before.
+func TestConversationIsKeptOnce(t *testing.T) {
+	s := &session{}
+	turn := func(n int) *turnSteps {
+		said := fmt.Sprintf("thing %d", n)
+		return &turnSteps{user: UserStep{Said: []Said{{Text: said}}}, entries: []entry{{answer: say("echo: " + said)}}}
+	}
+	var want []string
+	for n := range keepTurns + 50 {
+		for range 2 { // the second call of a turn has more to say
+			given := s.context(1<<30, 3).messages
+			if asked := append(given, model.Message{Text: "lost"}, model.Message{Text: "of this call alone"}); &asked[0] != &s.said[:1][0] {
+				t.Fatalf("turn %d: the conversation was copied", n)
+			}
+		}
+		s.add(fmt.Sprint(n), turn(n))
+		want = append(want, fmt.Sprintf("thing %d", n), fmt.Sprintf("echo: thing %d", n))
+		if n == 100 {
+			s.compacted(store.Summary{}, 90)
+			want = want[180:]
+		}
+		want = want[max(0, len(want)-2*keepTurns):]
+		var got, kept []string
+		for _, m := range s.context(1<<30, 1).messages {
+			got = append(got, m.Text)
+		}
+		for _, tr := range s.turns {
+			kept = append(kept, tr.messages[0].Text, tr.messages[1].Text)
+		}
+		if !slices.Equal(got, want) || !slices.Equal(kept, want) {
+			t.Fatalf("after turn %d: %q and %q, want %q", n, got, kept, want)
+		}
 	}
 }

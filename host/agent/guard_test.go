@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/policy"
@@ -15,7 +16,9 @@ import (
 // guarded is a room under the policy untrusted-content, as it ships, asked as a host does.
 func guarded(t *testing.T, r *room, wasm string) *room {
 	t.Helper()
-	engine, err := policy.New(t.Context(), policy.Config{Sources: []policy.Source{{Name: "untrusted-content", Path: wasm, Kinds: []string{policy.KindTool}}}})
+	engine, err := policy.New(t.Context(), policy.Config{Sources: []policy.Source{{
+		Name: "untrusted-content", Path: wasm, Kinds: []string{policy.KindTool}, Limits: policy.Limits{Wall: 10 * time.Second}, // a busy machine is no fault of it
+	}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,12 +19,13 @@ type session struct {
 	key     string
 	summary store.Summary // of the turns before; the zero value where there is none
 	told    shownSummary
-	turns   []transcript // after it, the last keepTurns, oldest first
-	labels  []string     // provenance, sorted
-	used    Used         // by ended turns
-	count   int          // ended turns
-	last    string       // id of the latest turn
-	at      time.Time    // when that began
+	turns   []transcript    // after it, the last keepTurns, oldest first
+	said    []model.Message // in turns, one after the other: theirs are parts of it
+	labels  []string        // provenance, sorted
+	used    Used            // by ended turns
+	count   int             // ended turns
+	last    string          // id of the latest turn
+	at      time.Time       // when that began
 	// program is what the program of an agent of kind cli calls the session.
 	program string
 }
@@ -65,8 +66,11 @@ func (s *session) add(id string, t *turnSteps) {
 		ms[i].Thinking = nil // it is for the tool loop that it came from
 	}
 	size := roughly(ms)
-	s.turns = append(s.turns, transcript{id, ms, size})
+	s.grow(len(ms))
+	s.said = append(s.said, ms...)
+	s.turns = append(s.turns, transcript{id, last(s.said, len(ms)), size})
 	if extra := len(s.turns) - keepTurns; extra > 0 {
+		s.said = last(s.said, messagesIn(s.turns[extra:]))
 		s.turns = slices.Delete(s.turns, 0, extra)
 	}
 	s.touched(t)
@@ -88,19 +92,45 @@ func (s *session) touched(t *turnSteps) {
 func (s *session) label(labels []string) { s.labels = tool.JoinLabels(s.labels, labels) }
 
 // context returns the latest whole turns that fit a window, oldest first, with the summary of what came before. There is room for some
-// more messages behind them. Images are not counted.
+// more messages behind them. Images are not counted. The messages are the session's own until its next turn is added: what is to change in
+// them is copied before.
 func (s *session) context(window, spare int) past {
-	first, size, count := len(s.turns), s.told.size, 1 // a message for the summary
+	first, size := len(s.turns), s.told.size
 	for first > 0 && size+s.turns[first-1].size <= window {
 		first--
 		size += s.turns[first].size
-		count += len(s.turns[first].messages)
 	}
-	ms := make([]model.Message, 0, count+spare)
-	for _, t := range s.turns[first:] {
-		ms = append(ms, t.messages...)
+	s.grow(spare)
+	ms := last(s.said, messagesIn(s.turns[first:]))
+	if s.told.text == "" {
+		return past{ms, size}
 	}
-	return past{s.withSummary(ms), size - s.told.size + s.told.full}
+	return past{s.withSummary(append(make([]model.Message, 0, 1+len(ms)+spare), ms...)), size - s.told.size + s.told.full}
+}
+
+// grow makes room for messages behind those that were said, so that a turn's own are appended to them and nothing is copied for a call.
+func (s *session) grow(messages int) {
+	if len(s.said)+messages > cap(s.said) {
+		s.hold(slices.Grow(s.said, messages))
+	}
+}
+
+// hold makes a copy of the messages in all turns the one that is kept.
+func (s *session) hold(said []model.Message) {
+	s.said = said
+	for i, t := range s.turns {
+		s.turns[i].messages, said = said[:len(t.messages)], said[len(t.messages):]
+	}
+}
+
+// last are the last n of a list.
+func last(ms []model.Message, n int) []model.Message { return ms[len(ms)-n:] }
+
+func messagesIn(turns []transcript) (n int) {
+	for _, t := range turns {
+		n += len(t.messages)
+	}
+	return n
 }
 
 // size is what the summary and the turns after it take, in tokens.

@@ -74,6 +74,7 @@ engine = "` + os.Getenv("DOCKER_HOST") + `"
 [[policies]]
 name = "untrusted-content"
 path = "%POLICIES%/untrusted-content.wasm"
+limits = { wall = "10s" }
 kinds = ["tool"]
 agents = ["judged"]
 [policies.data]

@@ -58,7 +58,7 @@ kinds = ["tool"]
 [policies.limits]
 fuel = 20_000_000
 memory = "32m"
-wall = "1s"
+wall = "10s"
 [[policies]]
 name = "untrusted-content"
 path = "%POLICIES%/untrusted-content.wasm"
@@ -69,6 +69,7 @@ write = "ask"
 [policies.limits]
 fuel = 20_000_000
 host_calls = 8192
+wall = "10s"
 `
 
 // injected is what the attacker has left where an agent will read it.

@@ -87,6 +87,7 @@ chat = "%DIR%/plugin"
 [[policies]]
 name = "owner-only-shell"
 path = "%POLICIES%/owner-only-shell.wasm"
+limits = { wall = "10s" }
 kinds = ["tool"]
 agents = ["judged", "boxedjudged"]
 [policies.data]

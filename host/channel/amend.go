@@ -40,7 +40,7 @@ func (d *delivery) amend(ctx context.Context, s Sender) (done bool, wait time.Du
 		next.NextTry = d.cfg.Now().Add(e.RetryAfter).UTC()
 		return false, e.RetryAfter, d.save(ctx, next)
 	case e.Never, e.Stale, next.Attempts >= maxEdits:
-		d.log.Info("a message keeps its buttons", "error", failed)
+		d.logger().Info("a message keeps its buttons", "error", failed)
 		return d.amendEnds(ctx, noteLeft)
 	}
 	return false, backoff(next.Attempts), nil
@@ -53,7 +53,7 @@ func (d *delivery) amended(ctx context.Context) (store.OutboxRow, bool, error) {
 		if ctx.Err() != nil {
 			return store.OutboxRow{}, false, err
 		}
-		d.log.Error("look for the reply to amend", "error", err)
+		d.logger().Error("look for the reply to amend", "error", err)
 		return store.OutboxRow{}, false, nil
 	}
 	for _, r := range rows {

@@ -25,7 +25,7 @@ func (d *delivery) upload(ctx context.Context, s Sender, r message.Reply) (_ mes
 		if ctx.Err() != nil {
 			return r, false, ctx.Err()
 		}
-		d.log.Warn("a file could not be given to the channel", "file", a.Digest, "error", err)
+		d.logger().Warn("a file could not be given to the channel", "file", a.Digest, "error", err)
 		if errors.Is(err, ErrRefused) || d.row.Attempts >= maxUploads {
 			return r, true, d.without(ctx, i)
 		}

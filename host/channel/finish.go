@@ -69,7 +69,7 @@ func (d *delivery) finish(ctx context.Context, s Sender, draft store.Draft, to D
 		next.NextTry = d.cfg.Now().Add(e.RetryAfter).UTC()
 		return false, e.RetryAfter, d.save(ctx, next)
 	case e.Never, e.Stale, next.Attempts >= maxEdits:
-		d.log.Warn("a draft could not be completed; the reply is sent anew", "error", failed)
+		d.logger().Warn("a draft could not be completed; the reply is sent anew", "error", failed)
 		return d.replace(ctx, s, draft, to, !e.Never && !e.Stale)
 	}
 	return false, backoff(next.Attempts), nil
@@ -93,7 +93,7 @@ func (d *delivery) replace(ctx context.Context, s Sender, draft store.Draft, to 
 		defer cancel()
 		err := to.Delete(call, d.row.Reply.Conversation, draft.MessageID)
 		if gone = err == nil; !gone {
-			d.log.Warn("a draft could not be removed", "error", err)
+			d.logger().Warn("a draft could not be removed", "error", err)
 		}
 	}
 	next := d.row

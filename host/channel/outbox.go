@@ -190,19 +190,18 @@ func (o *Outbox) sender(ctx context.Context, channel string) (Sender, error) {
 // deliver sends the first reply of a conversation for as long as it takes.
 func (o *Outbox) deliver(ctx context.Context, _ string, rows []store.OutboxRow) []store.OutboxRow {
 	d := delivery{Outbox: o, row: rows[0]}
-	d.log = o.cfg.Log.With("channel", d.row.Reply.Channel, "turn", d.row.Turn, "key", d.row.Reply.Key)
 	for {
 		done, wait, err := d.attempt(ctx)
 		switch {
 		case errors.Is(err, store.ErrConflict):
-			d.log.Error("outbox row was settled elsewhere", "error", err)
+			d.logger().Error("outbox row was settled elsewhere", "error", err)
 			o.settled(d.row)
 			return rows[1:]
 		case err != nil: // the host ends
 			return nil
 		case done:
 			if d.row.State == store.OutboxDead {
-				d.log.Error("reply was not delivered", "note", d.row.Note, "attempts", d.row.Attempts)
+				d.logger().Error("reply was not delivered", "note", d.row.Note, "attempts", d.row.Attempts)
 			}
 			o.settled(d.row)
 			return rows[1:]
@@ -220,9 +219,13 @@ func (o *Outbox) deliver(ctx context.Context, _ string, rows []store.OutboxRow) 
 type delivery struct {
 	*Outbox
 	row store.OutboxRow
-	log *slog.Logger
 	// recognised says that the channel would recognise the send under way if it were repeated.
 	recognised bool
+}
+
+// logger tells of the reply. It is made when there is something to tell: hardly ever.
+func (d *delivery) logger() *slog.Logger {
+	return d.cfg.Log.With("channel", d.row.Reply.Channel, "turn", d.row.Turn, "key", d.row.Reply.Key)
 }
 
 // save commits the next state of the row.
@@ -231,7 +234,7 @@ func (d *delivery) save(ctx context.Context, next store.OutboxRow) error {
 }
 
 func (d *delivery) saveBy(ctx context.Context, next store.OutboxRow, set func(context.Context, store.OutboxRow) error) error {
-	err := persist(ctx, d.log, func(ctx context.Context) error { return set(ctx, next) })
+	err := persist(ctx, d.cfg.Log, func(ctx context.Context) error { return set(ctx, next) })
 	if err == nil {
 		d.row = next
 	}

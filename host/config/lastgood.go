@@ -59,7 +59,11 @@ func keepLastGood(cfg *Config) error {
 	if err := os.MkdirAll(cfg.Store.Dir, 0o700); err != nil {
 		return fmt.Errorf("make the store: %w", err)
 	}
-	return replaceFile(filepath.Join(cfg.Store.Dir, lastGoodName), b.Bytes())
+	path := filepath.Join(cfg.Store.Dir, lastGoodName)
+	if kept, err := os.ReadFile(path); err == nil && bytes.Equal(kept, b.Bytes()) {
+		return nil // as at most starts; writing it waits for the disk
+	}
+	return replaceFile(path, b.Bytes())
 }
 
 // replaceFile writes a file, readable by its owner, so that a crash leaves either the old or the new one.

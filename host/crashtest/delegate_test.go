@@ -63,9 +63,17 @@ func TestDelegatesSurviveAKill(t *testing.T) {
 	o := &operator{t: t, program: hosttest.New(t, hosttest.Config{Bin: hosttest.Build(t), More: leadAndHelper})}
 	o.start()
 	o.answered(o.say(fmt.Sprintf(`!tool file.write {"path":%q,"content":%q}`, effectsFile, lastLine)))
-	const rounds = 4
+	met := func() bool { // a kill has met a turn at work
+		log, err := os.ReadFile(o.program.Log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(string(log), "turn resumes")
+	}
+	rounds := 0
 	reports, heard := 0, func(e entry) bool { return e.From == "user" && strings.HasPrefix(e.Key, "delegate/") }
-	for i := range rounds {
+	for i := 0; i < 4 || !met() && i < 20; i++ { // on a machine with other work most kills may come too late
+		rounds++
 		background := i%2 == 1
 		id := o.say(delegation(i, background))
 		o.until("a delegate at work", func() bool {
@@ -87,11 +95,7 @@ func TestDelegatesSurviveAKill(t *testing.T) {
 	if n := o.count(heard); n != reports {
 		t.Errorf("%d reports are heard, want %d", n, reports)
 	}
-	log, err := os.ReadFile(o.program.Log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(log), "turn resumes") {
+	if !met() {
 		t.Error("no kill met a turn at work: nothing was tested")
 	}
 	files, err := filepath.Glob(filepath.Join(o.program.Dir, "store", "workspaces", "*", effectsFile))

@@ -21,7 +21,7 @@ func startBrowser(t *testing.T) context.Context {
 	need.Part(t, "chromium", err)
 	opts := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.WSURLReadTimeout(time.Minute), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.WindowSize(1180, 820),
 	)
 	ctx, stop := chromedp.NewExecAllocator(context.Background(), opts...)
@@ -78,7 +78,7 @@ func visit(t *testing.T, browser context.Context, d *door) pageDriver {
 
 func (p pageDriver) do(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
 		p.fatal("browser: %v", err)
@@ -94,7 +94,7 @@ func (p pageDriver) fatal(format string, args ...any) {
 // eval returns the value of a JavaScript expression as a string.
 func (p pageDriver) eval(expr string) string {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
 	defer cancel()
 	out, err := chromedp.Run(ctx, chromedp.Evaluate[string]("Promise.resolve("+expr+").then(String)", chromedp.EvalAwaitPromise))
 	if err != nil {
@@ -113,7 +113,7 @@ func (p pageDriver) want(expr, want string) {
 // until waits for an expression to become true.
 func (p pageDriver) until(expr string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -24,7 +24,7 @@ type wire struct {
 }
 
 func (d *door) connect(header http.Header, protocols ...string) (*websocket.Conn, *http.Response, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	conn, res, err := websocket.Dial(ctx, "ws://"+d.server.Addr().String()+gateway.SocketPath, &websocket.DialOptions{
 		Subprotocols: protocols, HTTPHeader: header, HTTPClient: &http.Client{Transport: &http.Transport{}},
@@ -60,7 +60,7 @@ func (d *door) raw() *wire {
 
 func (w *wire) write(frame string) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := w.conn.Write(ctx, websocket.MessageText, []byte(frame)); err != nil {
 		w.t.Fatal(err)
@@ -74,7 +74,7 @@ func (w *wire) send(id, text string) {
 
 func (w *wire) next(ctx context.Context) (gateway.ServerFrame, error) {
 	var f gateway.ServerFrame
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	_, data, err := w.conn.Read(ctx)
 	if err == nil {

@@ -152,7 +152,7 @@ func TestRungs(t *testing.T) {
 	if !machinetest.Isolate(t) {
 		return
 	}
-	const timeout = 700 * time.Millisecond
+	const timeout = 2 * time.Second // until when the traps are set
 	for _, c := range []struct{ name, script, rung, signal string }{
 		{"goes at TERM", "exec sleep 1000", "term", "SIGTERM"},
 		{"ends by itself at TERM", "trap 'exit 3' TERM; while :; do sleep 0.01; done", "term", ""},

@@ -19,7 +19,7 @@ import (
 type Provider interface {
 	// Stream sends the request and calls emit for each piece of the answer as it comes. It returns the whole
 	// answer. Errors are *Error where the cause is known. A stream that breaks off is an error,
-	// never a short answer.
+	// never a short answer. The messages are the caller's again when it has returned.
 	Stream(ctx context.Context, req Request, emit func(Delta)) (Response, error)
 }
 

@@ -24,10 +24,9 @@ func (a *Asker) Route(ctx context.Context, f *RouteFacts) (answer RouteAnswer, r
 	if a.set.routes == 0 {
 		return RouteAnswer{}, nil
 	}
-	a.q = query{seat: a.q.seat}
 	a.q.askRoute(f, a.set.zone, a.set.roster(f.Agents), a.room)
 	a.keep()
-	records = a.set.route(ctx, &a.q, f.Agents, a.records[:0], &answer)
+	records = a.set.route(ctx, &a.q, a.records[:0], &answer)
 	return answer, records
 }
 
@@ -36,7 +35,6 @@ func (a *Asker) Tool(ctx context.Context, f *ToolFacts) (Restrictions, []Record)
 	if a.set.tools == 0 {
 		return Restrictions{}, nil
 	}
-	a.q = query{seat: a.q.seat}
 	a.q.askTool(f, a.set.zone, a.room)
 	a.keep()
 	return a.set.restrict(ctx, &a.q, a.records[:0])

@@ -52,6 +52,9 @@ func (t *table) meteringOf(path string) (plain, metered []time.Duration) {
 		plain = append(plain, calling(t.b, bare.Memory(), region, route, context.Background(), frames))
 		i.begin(context.Background(), &query{}, maxFuel, maxWall)
 		metered = append(metered, calling(t.b, i.memory, i.region, i.route, i, frames))
+		if err := i.charge(0); err != nil {
+			t.b.Fatal(err)
+		}
 		i.end()
 	}
 	return plain, metered

@@ -130,8 +130,8 @@ func TestChangedFileComesIntoForceUnderLoad(t *testing.T) {
 	if failed.Load() > 0 || mixed.Load() > 0 || newest.Load() == 0 {
 		t.Errorf("%d failed, %d mixed of %d; newest seen %d", failed.Load(), mixed.Load(), decisions.Load(), newest.Load())
 	}
-	if perSecond < 1000 {
-		t.Errorf("%.0f decisions/s are no load", perSecond)
+	if n := decisions.Load(); n < 500 {
+		t.Errorf("%d decisions are no load", n)
 	}
 }
 

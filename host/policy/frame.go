@@ -44,10 +44,11 @@ func toolQuery(f *ToolFacts, zone string) (q query) {
 	return q
 }
 
-// askRoute makes a query that is empty but for its seat one about a route.
+// askRoute makes a query one about a route. It keeps its seat.
 func (q *query) askRoute(f *RouteFacts, zone string, agents *roster, room []byte) {
 	q.frame, q.kind, q.text, q.seed = room, KindRoute, f.Message.Text, f.Seed
 	q.agent, q.channel, q.agents = f.Candidate, f.Message.Channel, f.Agents
+	q.args, q.tree, q.err = nil, nil, nil
 	when := momentOf(f.Now, zone)
 	q.unix = when.unix
 	m := f.measure()
@@ -57,10 +58,11 @@ func (q *query) askRoute(f *RouteFacts, zone string, agents *roster, room []byte
 	}
 }
 
-// askTool makes a query that is empty but for its seat one about a tool call.
+// askTool makes a query one about a tool call. It keeps its seat.
 func (q *query) askTool(f *ToolFacts, zone string, room []byte) {
 	q.frame, q.kind, q.text, q.seed = room, KindTool, f.Message.Text, f.Seed
 	q.args, q.tree, q.agent, q.channel = f.Args, &tree{}, f.Agent, f.Message.Channel
+	q.agents, q.err = nil, nil
 	sum := sha256.Sum256(f.Args)
 	var digest [2 * sha256.Size]byte
 	hex.Encode(digest[:], sum[:])
@@ -90,9 +92,10 @@ func (q *query) open(kind uint16, m measure) (c cursor, ok bool) {
 		q.frame = make([]byte, total)
 	}
 	q.frame = q.frame[:total]
-	binary.LittleEndian.PutUint64(q.frame, abi.Magic|uint64(kind)<<32|uint64(m.fields)<<48)
-	binary.LittleEndian.PutUint64(q.frame[ints-8:], 0) // the gap before the ints
-	binary.LittleEndian.PutUint64(q.frame[8:], uint64(total))
+	binary.LittleEndian.PutUint64(q.frame[ints-8:ints], 0) // the gap before the ints
+	head := q.frame[:abi.HeaderSize]
+	binary.LittleEndian.PutUint64(head, abi.Magic|uint64(kind)<<32|uint64(m.fields)<<48)
+	binary.LittleEndian.PutUint64(head[8:], uint64(total))
 	return cursor{abi.HeaderSize, ints, values}, true
 }
 

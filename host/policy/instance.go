@@ -52,8 +52,8 @@ type instance struct {
 	caller    context.Context
 	q         *query
 	limit     int64
-	slice     int64
-	spent     int64 // as of the host's last look at the fuel
+	slice     int64 // what the module had at the host's last look at the fuel
+	spent     int64 // until then
 	wall      time.Duration
 	deadline  time.Duration // 0 before the first look at the clock
 	hostCalls int
@@ -164,7 +164,10 @@ func (i *instance) begin(ctx context.Context, q *query, fuel int64, wall time.Du
 	i.caller, i.q, i.limit, i.wall, i.deadline = ctx, q, fuel, wall, 0
 	i.spent, i.hostCalls, i.noted, i.slept, i.askedArgs, i.refused = 0, 0, 0, 0, false, false
 	i.fault, i.random, i.calls, i.printed = nil, nil, nil, i.printed[:0]
-	i.refill()
+	// What the last call has left of its slice is as good as another: what is spent is counted by difference.
+	if i.slice <= 0 || i.slice > fuel {
+		i.refill()
+	}
 }
 
 // end forgets the facts and returns the fuel used.
@@ -283,12 +286,13 @@ func (i *instance) run(kind string, frame []byte, r *Record, v *verdict) {
 // readAnswer reads an answer, which is often one that it has read before.
 func (i *instance) readAnswer(kind string, raw int64, region []byte, v *verdict) {
 	frame := region[:min(uint64(raw)>>32, uint64(len(region)))]
-	if i.known.find(kind, raw, frame, v) {
+	tool := kind == KindTool
+	if i.known.find(tool, raw, frame, v) {
 		return
 	}
 	if v.read(kind, raw, region, &i.names); v.err == nil {
 		v.place = slices.Index(i.q.agents, v.name)
-		i.known.keep(kind, raw, frame, v)
+		i.known.keep(tool, raw, frame, v)
 	}
 }
 

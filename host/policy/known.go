@@ -10,7 +10,8 @@ type known [32][2]knownAnswer
 const maxKnownSize = 256 // bytes of an output frame
 
 type knownAnswer struct {
-	kind    string
+	used    bool
+	tool    bool // of a decision about a tool
 	raw     int64
 	frame   []byte
 	verdict verdict
@@ -27,10 +28,10 @@ func (a *known) at(raw int64, frame []byte) *[2]knownAnswer {
 }
 
 // find fills in the verdict of an answer that is known.
-func (a *known) find(kind string, raw int64, frame []byte, v *verdict) bool {
+func (a *known) find(tool bool, raw int64, frame []byte, v *verdict) bool {
 	at := a.at(raw, frame)
 	for n := range at {
-		if k := &at[n]; k.raw == raw && string(k.frame) == string(frame) && k.kind == kind {
+		if k := &at[n]; k.raw == raw && k.tool == tool && k.used && string(k.frame) == string(frame) {
 			*v = k.verdict
 			return true
 		}
@@ -39,12 +40,12 @@ func (a *known) find(kind string, raw int64, frame []byte, v *verdict) bool {
 }
 
 // keep remembers the verdict of an answer. Of two others, the older one makes room.
-func (a *known) keep(kind string, raw int64, frame []byte, v *verdict) {
+func (a *known) keep(tool bool, raw int64, frame []byte, v *verdict) {
 	if len(frame) > maxKnownSize {
 		return
 	}
 	at := a.at(raw, frame)
 	room := at[1].frame[:0]
 	at[1] = at[0]
-	at[0] = knownAnswer{kind, raw, append(room, frame...), *v}
+	at[0] = knownAnswer{true, tool, raw, append(room, frame...), *v}
 }

@@ -36,24 +36,24 @@ func TestKnownAnswersAreKnownByAllTheirBytes(t *testing.T) {
 	frame := output(abi.OutAgent, "main")
 	raw := int64(abi.RouteAgent | 3<<8 | len(frame)<<32)
 	var k known
-	k.keep(KindRoute, raw, frame, &verdict{code: abi.RouteAgent, rule: 3, name: "main"})
+	k.keep(false, raw, frame, &verdict{code: abi.RouteAgent, rule: 3, name: "main"})
 	var v verdict
-	if !k.find(KindRoute, raw, bytes.Clone(frame), &v) || v.name != "main" || v.rule != 3 {
+	if !k.find(false, raw, bytes.Clone(frame), &v) || v.name != "main" || v.rule != 3 {
 		t.Errorf("what was kept is not found: %+v", v)
 	}
-	if k.find(KindTool, raw, frame, &v) || k.find(KindRoute, raw+1<<8, frame, &v) || k.find(KindRoute, raw, frame[:len(frame)-1], &v) {
+	if k.find(true, raw, frame, &v) || k.find(false, raw+1<<8, frame, &v) || k.find(false, raw, frame[:len(frame)-1], &v) {
 		t.Error("another answer is taken for it")
 	}
 	for at := range frame {
 		other := bytes.Clone(frame)
 		other[at]++
-		if k.find(KindRoute, raw, other, &v) {
+		if k.find(false, raw, other, &v) {
 			t.Errorf("it is found though byte %d differs", at)
 		}
 	}
 	long := output(abi.OutReason, string(make([]byte, maxKnownSize)))
-	k.keep(KindRoute, raw, long, &verdict{})
-	if k.find(KindRoute, raw, long, &v) {
+	k.keep(false, raw, long, &verdict{})
+	if k.find(false, raw, long, &v) {
 		t.Error("a long answer is kept")
 	}
 }
@@ -68,11 +68,11 @@ func TestAnswersThatMeetAreBothKnown(t *testing.T) {
 		}
 	}
 	for _, raw := range met {
-		k.keep(KindRoute, raw, nil, &verdict{rule: uint32(raw) >> 8})
+		k.keep(false, raw, nil, &verdict{rule: uint32(raw) >> 8})
 	}
 	for n, want := range []bool{false, true, true} {
 		var v verdict
-		if got := k.find(KindRoute, met[n], nil, &v); got != want || got && v.rule != uint32(met[n])>>8 {
+		if got := k.find(false, met[n], nil, &v); got != want || got && v.rule != uint32(met[n])>>8 {
 			t.Errorf("answer %d is found: %v, %+v", n, got, v)
 		}
 	}

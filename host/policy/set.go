@@ -119,7 +119,7 @@ func (s *Set) Route(ctx context.Context, f RouteFacts) (answer RouteAnswer, reco
 	}
 	q := query{seat: rand.Uint32()}
 	q.askRoute(&f, s.zone, s.roster(f.Agents), nil)
-	records = s.route(ctx, &q, f.Agents, make([]Record, 0, s.routes), &answer)
+	records = s.route(ctx, &q, make([]Record, 0, s.routes), &answer)
 	if s.shadowRoutes {
 		s.shadowRoute(ctx, &q, &f, answer, records)
 	}
@@ -127,7 +127,7 @@ func (s *Set) Route(ctx context.Context, f RouteFacts) (answer RouteAnswer, reco
 }
 
 // route fills in an answer that is empty.
-func (s *Set) route(ctx context.Context, q *query, agents []string, records []Record, answer *RouteAnswer) []Record {
+func (s *Set) route(ctx context.Context, q *query, records []Record, answer *RouteAnswer) []Record {
 	for i := range s.links {
 		l := &s.links[i]
 		if !l.routes || l.scope != nil && !l.scope.covers(q.agent, q.channel) {
@@ -137,7 +137,7 @@ func (s *Set) route(ctx context.Context, q *query, agents []string, records []Re
 		r := &records[len(records)-1]
 		var v verdict
 		l.ask(ctx, q, r, &v)
-		if l.route(&v, agents, r, answer); answer.Decided {
+		if l.route(&v, q.agents, r, answer); answer.Decided {
 			return records
 		}
 	}

@@ -7,6 +7,8 @@ package spool
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -28,23 +30,43 @@ type Config[T any] struct {
 // writeTimeout bounds one commit.
 const writeTimeout = 10 * time.Second
 
-// Spool is a queue before a store.
+// Spool is a queue before a store. It takes no memory but for what waits in it.
 type Spool[T any] struct {
 	Config[T]
-	queue   chan T
+	came    chan struct{} // has a value while records wait
 	dropped atomic.Int64
+
+	mu      sync.Mutex
+	waiting []T
 }
 
 // New makes a spool; its records are written while Run runs.
-func New[T any](c Config[T]) *Spool[T] { return &Spool[T]{Config: c, queue: make(chan T, c.Queue)} }
+func New[T any](c Config[T]) *Spool[T] { return &Spool[T]{Config: c, came: make(chan struct{}, 1)} }
 
 // Put takes a record. It never waits.
 func (s *Spool[T]) Put(r T) {
-	select {
-	case s.queue <- r:
-	default:
+	if !s.take(r) {
 		s.dropped.Add(1)
 		s.Lost([]T{r})
+	}
+}
+
+func (s *Spool[T]) take(r T) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) == s.Queue {
+		return false
+	}
+	s.waiting = append(s.waiting, r)
+	s.tell()
+	return true
+}
+
+// tell says that records wait.
+func (s *Spool[T]) tell() {
+	select {
+	case s.came <- struct{}{}:
+	default:
 	}
 }
 
@@ -54,36 +76,36 @@ func (s *Spool[T]) Run(ctx context.Context) error {
 	defer pause.Stop()
 	for ctx.Err() == nil {
 		select {
-		case r := <-s.queue:
+		case <-s.came:
 			pause.Reset(s.Pause)
 			select { // let others join it
 			case <-pause.C:
 			case <-ctx.Done():
 			}
-			s.write(ctx, s.batch(r))
+			s.write(ctx, s.batch())
 		case <-ctx.Done():
 		}
 	}
-	for {
-		select {
-		case r := <-s.queue:
-			s.write(ctx, s.batch(r))
-		default:
-			return nil
-		}
+	for batch := s.batch(); len(batch) > 0; batch = s.batch() {
+		s.write(ctx, batch)
 	}
+	return nil
 }
 
-// batch takes what waits, beginning with r.
-func (s *Spool[T]) batch(r T) []T {
-	batch := []T{r}
-	for len(batch) < s.Batch {
-		select {
-		case r := <-s.queue:
-			batch = append(batch, r)
-		default:
-			return batch
-		}
+// batch takes the oldest of what waits.
+func (s *Spool[T]) batch() []T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := min(len(s.waiting), s.Batch)
+	batch := slices.Clone(s.waiting[:n])
+	if s.waiting = slices.Delete(s.waiting, 0, n); len(s.waiting) > 0 {
+		s.tell()
+		return batch
+	}
+	s.waiting = nil
+	select { // those of them that came during the pause have told it again
+	case <-s.came:
+	default:
 	}
 	return batch
 }

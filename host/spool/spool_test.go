@@ -45,8 +45,16 @@ func TestBatches(t *testing.T) {
 			t.Fatalf("written: %v", batches)
 		}
 		s.Put(10)
+		time.Sleep(time.Second / 2)
+		s.Put(11) // joins it
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if len(batches) != 3 || len(batches[2]) != 2 {
+			t.Fatalf("written: %v", batches)
+		}
+		s.Put(12)
 		end()
-		if len(batches) != 3 {
+		if len(batches) != 4 {
 			t.Errorf("written at the end: %v", batches)
 		}
 	})

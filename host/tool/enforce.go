@@ -215,7 +215,12 @@ func (e *Enforcer) admissible(s Subject, call model.ToolCall, v *Verdict) (entry
 		return entry{}, false
 	}
 	v.Args = args
-	if err := checkSchema(known.schema, value); err != nil {
+	schema, err := known.schema()
+	if err != nil {
+		v.deny("the tool's schema does not compile: " + err.Error())
+		return entry{}, false
+	}
+	if err := checkSchema(schema, value); err != nil {
 		v.deny("the arguments do not fit the tool's schema:\n" + err.Error())
 		return entry{}, false
 	}

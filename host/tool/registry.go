@@ -22,7 +22,7 @@ type Registry struct {
 type entry struct {
 	tool   Tool
 	spec   Spec
-	schema *schema.Schema
+	schema func() (*schema.Schema, error) // compiles it once
 }
 
 // NewRegistry returns a registry without tools.
@@ -33,10 +33,24 @@ func NewRegistry() *Registry {
 // Register adds a tool. A name that is taken, a name or effect class that nobody
 // could match a rule against, and a schema that does not compile are errors.
 func (r *Registry) Register(t Tool) error {
+	e, err := newSoundEntry(t)
+	if err != nil {
+		return err
+	}
+	return r.add(e)
+}
+
+// RegisterOwn adds a tool that is part of the program. Its schema is compiled when its arguments are first checked, and not at every start;
+// if that fails, its calls are denied.
+func (r *Registry) RegisterOwn(t Tool) error {
 	e, err := newEntry(t)
 	if err != nil {
 		return err
 	}
+	return r.add(e)
+}
+
+func (r *Registry) add(e entry) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, taken := r.entries[e.spec.Name]; taken {
@@ -48,7 +62,7 @@ func (r *Registry) Register(t Tool) error {
 
 // Replace exchanges the tool of the same name, which must be registered.
 func (r *Registry) Replace(t Tool) error {
-	e, err := newEntry(t)
+	e, err := newSoundEntry(t)
 	if err != nil {
 		return err
 	}
@@ -152,9 +166,17 @@ func newEntry(t Tool) (entry, error) {
 	default:
 		return entry{}, fmt.Errorf("register tool %q: effect %q is none of read, write, network, execute, destructive", spec.Name, spec.Effect)
 	}
-	schema, err := compileSchema(spec.Schema)
+	return entry{tool: t, spec: spec, schema: sync.OnceValues(func() (*schema.Schema, error) { return compileSchema(spec.Schema) })}, nil
+}
+
+// newSoundEntry is newEntry with a schema that compiles.
+func newSoundEntry(t Tool) (entry, error) {
+	e, err := newEntry(t)
 	if err != nil {
-		return entry{}, fmt.Errorf("register tool %q: compile schema: %w", spec.Name, err)
+		return entry{}, err
 	}
-	return entry{tool: t, spec: spec, schema: schema}, nil
+	if _, err := e.schema(); err != nil {
+		return entry{}, fmt.Errorf("register tool %q: compile schema: %w", e.spec.Name, err)
+	}
+	return e, nil
 }

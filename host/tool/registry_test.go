@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/flynnhost/flynn/host/model"
 )
 
 func TestRegister(t *testing.T) {
@@ -43,6 +45,37 @@ func TestRegister(t *testing.T) {
 				t.Errorf("register: %v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// What is wrong with the schema of a tool of one's own shows at its first call, which is denied.
+func TestRegisterOwn(t *testing.T) {
+	r := newRegistry(t, shellTool)
+	broken := fakeTool{spec: Spec{Name: "own.broken", Effect: Read, Schema: json.RawMessage(`{"type":"strnig"}`)}}
+	for name, c := range map[string]struct {
+		tool Tool
+		want string // part of the error
+	}{
+		"sound":    {named("own.sound"), ""},
+		"broken":   {broken, ""},
+		"taken":    {shellTool, "taken"},
+		"bad name": {named("own"), "name"},
+	} {
+		if err := r.RegisterOwn(c.tool); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	e, err := NewEnforcer(EnforcerConfig{Registry: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	subject := channelSubject()
+	subject.Offered = NewSet("own.sound", "own.broken")
+	for name, want := range map[string]bool{"own.sound": false, "own.broken": true} {
+		v := e.Enforce(t.Context(), subject, model.ToolCall{Name: name})
+		if broken := strings.Contains(strings.Join(v.Reasons, "\n"), "schema does not compile"); broken != want || broken && v.Action != Deny {
+			t.Errorf("%s: %+v, want a broken schema: %t", name, v, want)
+		}
 	}
 }
 

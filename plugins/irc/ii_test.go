@@ -55,7 +55,7 @@ func (c *client) write(conversation, line string) {
 func (c *client) await(file, text string) {
 	c.t.Helper()
 	var got []byte
-	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		got, _ = os.ReadFile(filepath.Join(c.dir, file))
 		if strings.Contains(string(got), text) {
 			return

@@ -47,7 +47,7 @@ func TestWhatCountsAsSent(t *testing.T) {
 			done.Go(func() {
 				l.read(t.Context(), bufio.NewReader(ours), func(m line) error { return p.handle(t.Context(), l, m, nil) })
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			sent, err := p.Send(ctx, channel.Send{Conversation: channel.Conversation{ID: "#c"}, Text: "one\ntwo\nthree"})
 			if sent.Outcome != c.want || ctx.Err() != nil {

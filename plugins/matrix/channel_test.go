@@ -299,7 +299,7 @@ func TestInvitations(t *testing.T) {
 	s.Say(dm, ann, "a sign", nil)
 	s.host.Event()
 	s.host.Ack()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for !s.Joined("!new:test") {
 		if ctx.Err() != nil {

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 // quick is the pace of tests.
 func quick() pace {
 	return pace{
-		connect: 10 * time.Second, list: 10 * time.Second, settle: time.Millisecond, ping: time.Minute, wait: time.Millisecond,
+		connect: time.Minute, list: time.Minute, settle: time.Millisecond, ping: time.Minute, wait: time.Millisecond,
 		longest: 10 * time.Millisecond,
 	}
 }

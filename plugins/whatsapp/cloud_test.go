@@ -222,7 +222,7 @@ func TestWhatPeopleDo(t *testing.T) {
 }
 
 func TestMetaHears200WhenTheHostHasTheEvent(t *testing.T) {
-	s := whatsapptest.Start(t, whatsapptest.Config{RedeliverAfter: 10 * time.Millisecond})
+	s := whatsapptest.Start(t, whatsapptest.Config{RedeliverAfter: 10 * time.Millisecond, Redeliveries: 200})
 	h, _ := start(t, s)
 	id := s.Say(ann, "Ann", "text", map[string]any{"body": "hello"})
 	h.Event()

@@ -566,7 +566,7 @@ func TestWhatEndsASession(t *testing.T) {
 func TestALinkThatEndsAbruptly(t *testing.T) {
 	s := linkedtest.Start(t)
 	s.LinkAbruptly()
-	expect := showing(t, s, func(l *linked) { l.login = 50 * time.Millisecond })
+	expect := showing(t, s, func(l *linked) { l.login = 2 * time.Second })
 	if err := s.Scan(expect("code: ")); err != nil {
 		t.Fatal(err)
 	}

@@ -16,5 +16,8 @@
 // with nil): the host has it on disk. Acknowledge it to the platform then, and not before; then nothing is lost
 // when either side dies. Events may arrive twice; the host drops repeats by their EventID.
 //
+// The host starts a plugin that is only a channel with GOMAXPROCS=1: what passes messages on is quickest on one thread. One that computes
+// sets runtime.GOMAXPROCS itself.
+//
 // Write logs with Config.Log. Standard output belongs to the handshake. Test with sdk/plugintest.
 package channel

@@ -1,18 +1,18 @@
-// Package anthropic speaks the Messages API of Anthropic, and of servers compatible with it, through the
-// official SDK.
+// Package anthropic speaks the Messages API of Anthropic (https://docs.anthropic.com/en/api/messages), and of servers compatible with it.
 //
-// Start with New. The SDK neither retries nor reads the environment here: failover is
-// package model's, keys and addresses come from flynn.toml alone.
+// Start with New. The official SDK is not part of the program: it brings every type of the API along, with tables that are filled at every
+// start, an eighth of the program. It is the client that checks the fake server of the tests. What is sent and read here is in request.go
+// and event.go.
 package anthropic
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
-
-	sdk "github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/option"
-	"github.com/anthropics/anthropic-sdk-go/packages/ssestream"
+	"net/url"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model"
@@ -24,10 +24,14 @@ const Name = "anthropic"
 
 const officialURL = "https://api.anthropic.com/"
 
+// version is that of the API which is spoken here (https://docs.anthropic.com/en/api/versioning).
+const version = "2023-06-01"
+
 // Provider calls one account.
 type Provider struct {
-	edge     *wire.Edge
-	messages sdk.MessageService
+	edge    *wire.Edge
+	address string
+	key     config.Secret // none where it is empty
 }
 
 var _ model.Provider = (*Provider)(nil)
@@ -39,28 +43,11 @@ func newProvider(cfg config.Model, transport http.RoundTripper) (*Provider, erro
 	if cfg.APIKey == "" && cfg.BaseURL == "" {
 		return nil, errors.New("the anthropic provider needs a key: set api_key_env or api_key_file")
 	}
-	edge := wire.NewEdge(Name, cfg.APIKey, transport)
-	return &Provider{edge: edge, messages: sdk.NewMessageService(options(cfg, edge)...)}, nil
-}
-
-// options are complete: the service is made without the SDK's client, whose constructor looks
-// for keys, addresses and profiles in the environment and the home directory.
-func options(cfg config.Model, edge *wire.Edge) []option.RequestOption {
-	base := cfg.BaseURL
-	if base == "" {
-		base = officialURL
+	address, err := url.JoinPath(cmp.Or(cfg.BaseURL, officialURL), "v1/messages")
+	if err != nil {
+		return nil, fmt.Errorf("base_url: %w", err)
 	}
-	opts := []option.RequestOption{
-		option.WithBaseURL(base),
-		option.WithHTTPClient(edge.Client()),
-		option.WithMiddleware(edge.Middleware),
-		option.WithMaxRetries(0),
-		option.WithoutOpenTelemetry(),
-	}
-	if cfg.APIKey != "" {
-		opts = append(opts, option.WithAPIKey(cfg.APIKey.Reveal()))
-	}
-	return opts
+	return &Provider{edge: wire.NewEdge(Name, cfg.APIKey, transport), address: address, key: cfg.APIKey}, nil
 }
 
 // Close drops idle connections.
@@ -72,23 +59,14 @@ func (p *Provider) Stream(ctx context.Context, req model.Request, emit func(mode
 	if err != nil {
 		return model.Response{}, &model.Error{Kind: model.BadRequest, Provider: Name, Model: req.Model, Err: err}
 	}
-	stream := p.messages.NewStreaming(ctx, params(req))
-	if err := stream.Err(); err != nil {
+	resp, err := p.edge.Post(ctx, p.address, p.header(), newCall(req))
+	if err != nil {
 		return model.Response{}, p.edge.Open(ctx, req.Model, err)
 	}
-	defer func() { _ = stream.Close() }()
-	return p.read(ctx, req, names, stream, emit)
-}
-
-func (p *Provider) read(ctx context.Context, req model.Request, names *wire.Names,
-	stream *ssestream.Stream[sdk.MessageStreamEventUnion], emit func(model.Delta)) (model.Response, error) {
+	defer func() { _ = resp.Body.Close() }()
 	answer := newReader(emit)
-	for !answer.ended && stream.Next() {
-		event := stream.Current()
-		answer.add(&event)
-	}
-	if err := stream.Err(); err != nil {
-		return answer.partial(), p.broken(ctx, req.Model, err)
+	if err := p.read(answer, wire.NewEvents(resp.Body)); err != nil {
+		return answer.partial(), p.edge.Broken(ctx, req.Model, err)
 	}
 	if !answer.ended {
 		return answer.partial(), p.edge.Cut(req.Model)
@@ -96,11 +74,28 @@ func (p *Provider) read(ctx context.Context, req model.Request, names *wire.Name
 	return answer.response(req, names), nil
 }
 
-// broken tells an error event of the API from a broken connection.
-func (p *Provider) broken(ctx context.Context, name string, err error) error {
-	var event *sdk.Error
-	if errors.As(err, &event) {
-		err = p.edge.InStream([]byte(event.RawJSON()))
+func (p *Provider) header() http.Header {
+	h := http.Header{"Anthropic-Version": {version}}
+	if p.key != "" {
+		h.Set("X-Api-Key", p.key.Reveal())
 	}
-	return p.edge.Broken(ctx, name, err)
+	return h
+}
+
+// read adds the events of a stream to an answer, up to its end or an error.
+func (p *Provider) read(answer *reader, events *wire.Events) error {
+	for !answer.ended && events.Next() {
+		switch events.Name() {
+		case "ping":
+			continue
+		case "error":
+			return p.edge.InStream(events.Data())
+		}
+		var e event
+		if err := json.Unmarshal(events.Data(), &e); err != nil {
+			return err
+		}
+		answer.add(&e)
+	}
+	return events.Err()
 }

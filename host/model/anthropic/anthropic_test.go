@@ -146,7 +146,7 @@ func decoded(t *testing.T, s string) any {
 	return v
 }
 
-// FuzzStream feeds bytes of a hostile server through the SDK and the reader.
+// FuzzStream feeds bytes of a hostile server through the provider.
 func FuzzStream(f *testing.F) {
 	for _, seed := range []string{
 		events(`{"type":"message_start","message":{"usage":{"input_tokens":-9}}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hi"}}`, `{"type":"message_stop"}`),

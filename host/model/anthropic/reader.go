@@ -4,20 +4,18 @@ import (
 	"slices"
 	"strings"
 
-	sdk "github.com/anthropics/anthropic-sdk-go"
-
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/internal/wire"
 )
 
-// reader puts an answer together from the events of a stream. The SDK's own accumulator fails on
-// arguments that are not JSON; the tool layer is to refuse those, and the model to see why.
+// reader puts an answer together from the events of a stream. Arguments that are not JSON are for the tool layer to refuse, and for the
+// model to see why.
 type reader struct {
 	*wire.Answer
-	calls map[int64]*openCall // by content block
+	calls map[number]*openCall // by content block
 	// thoughts are in the order of their blocks.
 	thoughts []*thought
-	stop     sdk.StopReason
+	stop     text
 	usage    model.Usage
 	ended    bool
 }
@@ -30,71 +28,69 @@ type openCall struct {
 
 // thought is a block of thinking in the making.
 type thought struct {
-	block           int64
+	block           number
 	text, signature strings.Builder
 	data            string // of a redacted one, instead
 }
 
 func newReader(emit func(model.Delta)) *reader {
-	return &reader{Answer: wire.NewAnswer(emit), calls: make(map[int64]*openCall)}
+	return &reader{Answer: wire.NewAnswer(emit), calls: make(map[number]*openCall)}
 }
 
-func (r *reader) add(event *sdk.MessageStreamEventUnion) {
-	switch event.Type {
+func (r *reader) add(e *event) {
+	switch e.Type {
 	case "message_start":
-		u := event.Message.Usage
-		r.count(u.InputTokens, u.OutputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens)
+		r.count(&e.Message.Usage)
 	case "content_block_start":
-		r.begin(event.Index, &event.ContentBlock)
+		r.begin(e.Index, &e.ContentBlock)
 	case "content_block_delta":
-		r.continued(event.Index, &event.Delta)
+		r.continued(e.Index, &e.Delta)
 	case "message_delta":
-		r.stop = event.Delta.StopReason
-		u := event.Usage
-		r.count(u.InputTokens, u.OutputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens)
+		r.stop = e.Delta.StopReason
+		r.count(&e.Usage)
 	case "message_stop":
 		r.ended = true
 	}
 }
 
-func (r *reader) begin(index int64, block *sdk.ContentBlockStartEventContentBlockUnion) {
+func (r *reader) begin(index number, block *startOfBlock) {
 	switch block.Type {
 	case "text":
-		r.Text(block.Text)
+		r.Text(string(block.Text))
 	case "thinking":
 		r.think(index, block.Thinking, block.Signature)
 	case "redacted_thinking":
-		r.think(index, "", "").data = strings.ToValidUTF8(block.Data, "\uFFFD")
+		r.think(index, "", "").data = strings.ToValidUTF8(string(block.Data), "\uFFFD")
 	case "tool_use":
-		r.calls[index] = &openCall{Call: r.Call(block.ID, block.Name), whole: block.JSON.Input.Raw()}
+		r.calls[index] = &openCall{Call: r.Call(string(block.ID), string(block.Name)), whole: string(block.Input)}
 	}
 }
 
-func (r *reader) continued(index int64, delta *sdk.MessageStreamEventUnionDelta) {
+func (r *reader) continued(index number, delta *delta) {
 	switch delta.Type {
 	case "text_delta":
-		r.Text(delta.Text)
+		r.Text(string(delta.Text))
 	case "thinking_delta":
 		r.think(index, delta.Thinking, "")
 	case "signature_delta":
 		r.think(index, "", delta.Signature)
 	case "input_json_delta":
 		if call := r.calls[index]; call != nil {
-			call.Args.WriteString(delta.PartialJSON)
+			call.Args.WriteString(string(delta.PartialJSON))
 		}
 	}
 }
 
 // think adds to the thought of a block.
-func (r *reader) think(block int64, text, signature string) *thought {
+func (r *reader) think(block number, piece, signature text) *thought {
 	i := slices.IndexFunc(r.thoughts, func(t *thought) bool { return t.block == block })
 	if i < 0 {
 		i = len(r.thoughts)
 		r.thoughts = append(r.thoughts, &thought{block: block})
 	}
 	t := r.thoughts[i]
-	t.text.WriteString(text)
-	t.signature.WriteString(signature)
+	t.text.WriteString(string(piece))
+	t.signature.WriteString(string(signature))
 	return t
 }
 
@@ -124,11 +120,14 @@ func (r *reader) partial() model.Response {
 }
 
 // count keeps the latest figures. They are cumulative, and a later event may leave some out.
-func (r *reader) count(input, output, read, write int64) {
+func (r *reader) count(u *usage) {
 	for _, figure := range []struct {
 		kept *int
-		n    int64
-	}{{&r.usage.Input, input}, {&r.usage.Output, output}, {&r.usage.CacheRead, read}, {&r.usage.CacheWrite, write}} {
+		n    number
+	}{
+		{&r.usage.Input, u.InputTokens}, {&r.usage.Output, u.OutputTokens},
+		{&r.usage.CacheRead, u.CacheReadInputTokens}, {&r.usage.CacheWrite, u.CacheCreationInputTokens},
+	} {
 		if figure.n > 0 {
 			*figure.kept = int(figure.n)
 		}
@@ -150,11 +149,11 @@ func (r *reader) response(req model.Request, names *wire.Names) model.Response {
 	return model.Response{Message: message, Stop: stop(r.stop, message), Usage: usage}
 }
 
-func stop(reason sdk.StopReason, m model.Message) model.Stop {
+func stop(reason text, m model.Message) model.Stop {
 	switch reason {
-	case sdk.StopReasonMaxTokens, sdk.StopReasonModelContextWindowExceeded:
+	case "max_tokens", "model_context_window_exceeded":
 		return model.StopLength
-	case sdk.StopReasonRefusal:
+	case "refusal":
 		return model.StopRefusal
 	}
 	if len(m.Calls) > 0 {

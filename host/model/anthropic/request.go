@@ -2,46 +2,105 @@ package anthropic
 
 import (
 	"encoding/base64"
-
-	sdk "github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/packages/param"
+	"encoding/json"
 
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/internal/wire"
 )
 
-func params(req model.Request) sdk.MessageNewParams {
-	p := sdk.MessageNewParams{
-		Model:     req.Model,
-		MaxTokens: int64(req.MaxTokens),
-	}
-	think(&p, req)
-	p.Messages = messages(req)
+// call is a request.
+type call struct {
+	Model        string        `json:"model"`
+	MaxTokens    int           `json:"max_tokens"`
+	Stream       bool          `json:"stream"`
+	Thinking     *thinking     `json:"thinking,omitempty"`
+	OutputConfig *outputConfig `json:"output_config,omitempty"`
+	System       []block       `json:"system,omitempty"`
+	Tools        []tool        `json:"tools,omitempty"`
+	Messages     []message     `json:"messages"`
+}
+
+type thinking struct {
+	Type         string `json:"type"`
+	BudgetTokens int    `json:"budget_tokens,omitempty"`
+}
+
+type outputConfig struct {
+	Effort string `json:"effort"`
+}
+
+type tool struct {
+	Name         string          `json:"name"`
+	Description  string          `json:"description,omitempty"`
+	InputSchema  json.RawMessage `json:"input_schema"`
+	CacheControl *cacheControl   `json:"cache_control,omitempty"`
+}
+
+type message struct {
+	Role    string  `json:"role"`
+	Content []block `json:"content"`
+}
+
+// block is a content block; which parts it has depends on its type.
+type block struct {
+	Type         string          `json:"type"`
+	Text         string          `json:"text,omitempty"`
+	Source       *source         `json:"source,omitempty"`
+	ID           string          `json:"id,omitempty"`
+	Name         string          `json:"name,omitempty"`
+	Input        json.RawMessage `json:"input,omitempty"`
+	ToolUseID    string          `json:"tool_use_id,omitempty"`
+	IsError      *bool           `json:"is_error,omitempty"`
+	Content      []block         `json:"content,omitempty"`
+	Thinking     *string         `json:"thinking,omitempty"` // a thought may have a signature alone, and says so
+	Signature    string          `json:"signature,omitempty"`
+	Data         string          `json:"data,omitempty"`
+	CacheControl *cacheControl   `json:"cache_control,omitempty"`
+}
+
+type source struct {
+	Type      string `json:"type"`
+	MediaType string `json:"media_type"`
+	Data      string `json:"data"`
+}
+
+type cacheControl struct {
+	Type string `json:"type"`
+}
+
+// ephemeral has what ends there kept in the provider's cache.
+func ephemeral() *cacheControl { return &cacheControl{"ephemeral"} }
+
+const (
+	user      = "user"
+	assistant = "assistant"
+)
+
+func newCall(req model.Request) call {
+	c := call{Model: req.Model, MaxTokens: req.MaxTokens, Stream: true, Messages: messages(req)}
+	c.think(req)
 	if req.System != "" {
-		p.System = []sdk.TextBlockParam{{Text: req.System, CacheControl: sdk.NewCacheControlEphemeralParam()}}
+		c.System = []block{{Type: "text", Text: req.System, CacheControl: ephemeral()}}
 	}
-	for _, tool := range req.Tools {
-		p.Tools = append(p.Tools, toolParam(tool))
+	for _, t := range req.Tools {
+		c.Tools = append(c.Tools, newTool(t))
 	}
-	if n := len(p.Tools); n > 0 {
-		p.Tools[n-1].OfTool.CacheControl = sdk.NewCacheControlEphemeralParam()
+	if n := len(c.Tools); n > 0 {
+		c.Tools[n-1].CacheControl = ephemeral()
 	}
-	return p
+	return c
 }
 
-func toolParam(tool model.Tool) sdk.ToolUnionParam {
-	t := sdk.ToolParam{Name: wire.Name(tool.Name)}
-	if tool.Description != "" {
-		t.Description = sdk.String(tool.Description)
+func newTool(t model.Tool) tool {
+	out := tool{Name: wire.Name(t.Name), Description: t.Description, InputSchema: json.RawMessage(`{"type":"object"}`)}
+	if len(t.Schema) > 0 {
+		out.InputSchema = wire.Object(t.Schema)
 	}
-	if len(tool.Schema) > 0 {
-		t.InputSchema = param.Override[sdk.ToolInputSchemaParam](wire.Object(tool.Schema))
-	}
-	return sdk.ToolUnionParam{OfTool: &t}
+	return out
 }
 
-func messages(req model.Request) []sdk.MessageParam {
-	var out []sdk.MessageParam
+func messages(req model.Request) []message {
+	var out []message
 	list := wire.Repair(req.Messages)
 	loop := loopOf(list)
 	for i, m := range list {
@@ -49,73 +108,67 @@ func messages(req model.Request) []sdk.MessageParam {
 			if i < loop {
 				m.Thinking = nil
 			}
-			out = append(out, sdk.NewAssistantMessage(assistantBlocks(m, req.Model)...))
+			out = append(out, message{assistant, assistantBlocks(m, req.Model)})
 			continue
 		}
-		out = append(out, sdk.NewUserMessage(userBlocks(m)...))
+		out = append(out, message{user, userBlocks(m)})
 	}
 	markForCache(out)
 	return out
 }
 
-func assistantBlocks(m model.Message, name string) []sdk.ContentBlockParamUnion {
+func assistantBlocks(m model.Message, name string) []block {
 	blocks := thinkingBlocks(m.Thinking, name)
 	if m.Text != "" {
-		blocks = append(blocks, sdk.NewTextBlock(m.Text))
+		blocks = append(blocks, textBlock(m.Text))
 	}
-	for _, call := range m.Calls {
-		blocks = append(blocks, sdk.NewToolUseBlock(wire.ID(call.ID), wire.Object(call.Args), wire.Name(call.Name)))
+	for _, c := range m.Calls {
+		blocks = append(blocks, block{Type: "tool_use", ID: wire.ID(c.ID), Name: wire.Name(c.Name), Input: wire.Object(c.Args)})
 	}
 	return blocks
 }
 
 // userBlocks puts results first; the API refuses them behind text.
-func userBlocks(m model.Message) []sdk.ContentBlockParamUnion {
-	var blocks []sdk.ContentBlockParamUnion
+func userBlocks(m model.Message) []block {
+	var blocks []block
 	for _, r := range m.Results {
 		blocks = append(blocks, resultBlock(r))
 	}
 	for _, img := range m.Images {
-		blocks = append(blocks, sdk.NewImageBlockBase64(img.Type, base64.StdEncoding.EncodeToString(img.Data)))
+		blocks = append(blocks, imageBlock(img))
 	}
 	if m.Text != "" {
-		blocks = append(blocks, sdk.NewTextBlock(m.Text))
+		blocks = append(blocks, textBlock(m.Text))
 	}
 	return blocks
 }
 
+func textBlock(text string) block { return block{Type: "text", Text: text} }
+
+func imageBlock(img model.Image) block {
+	return block{Type: "image", Source: &source{"base64", img.Type, base64.StdEncoding.EncodeToString(img.Data)}}
+}
+
 // resultBlock leaves the content out when there is no text: the API refuses empty text blocks.
-func resultBlock(r model.ToolResult) sdk.ContentBlockParamUnion {
-	block := sdk.ToolResultBlockParam{ToolUseID: wire.ID(r.ID), IsError: sdk.Bool(r.IsError)}
+func resultBlock(r model.ToolResult) block {
+	out := block{Type: "tool_result", ToolUseID: wire.ID(r.ID), IsError: &r.IsError}
 	if r.Text != "" {
-		block.Content = []sdk.ToolResultBlockParamContentUnion{{OfText: &sdk.TextBlockParam{Text: r.Text}}}
+		out.Content = []block{textBlock(r.Text)}
 	}
 	for _, img := range r.Images {
-		image := sdk.NewImageBlockBase64(img.Type, base64.StdEncoding.EncodeToString(img.Data)).OfImage
-		block.Content = append(block.Content, sdk.ToolResultBlockParamContentUnion{OfImage: image})
+		out.Content = append(out.Content, imageBlock(img))
 	}
-	return sdk.ContentBlockParamUnion{OfToolResult: &block}
+	return out
 }
 
 // markForCache marks the end of the transcript, so that the next call of the turn reads it from the provider's cache instead of paying
 // for it in full, and the end of what the call before has sent: a cache is found no more than some twenty blocks back.
-func markForCache(out []sdk.MessageParam) {
+func markForCache(out []message) {
 	marks := 2
 	for i := len(out) - 1; i >= 0 && marks > 0; i-- {
-		if out[i].Role == sdk.MessageParamRoleUser {
-			markLast(out[i].Content)
+		if out[i].Role == user {
+			out[i].Content[len(out[i].Content)-1].CacheControl = ephemeral()
 			marks--
 		}
-	}
-}
-
-func markLast(blocks []sdk.ContentBlockParamUnion) {
-	switch last := blocks[len(blocks)-1]; {
-	case last.OfText != nil:
-		last.OfText.CacheControl = sdk.NewCacheControlEphemeralParam()
-	case last.OfImage != nil:
-		last.OfImage.CacheControl = sdk.NewCacheControlEphemeralParam()
-	case last.OfToolResult != nil:
-		last.OfToolResult.CacheControl = sdk.NewCacheControlEphemeralParam()
 	}
 }

@@ -1,21 +1,16 @@
 package anthropic
 
-import (
-	sdk "github.com/anthropics/anthropic-sdk-go"
-
-	"github.com/flynnhost/flynn/host/model"
-)
+import "github.com/flynnhost/flynn/host/model"
 
 // think sets how much the model thinks. Newer models decide for themselves and are told a word, older ones take a number of tokens
 // and then insist that each answer with calls in a tool loop begins with its thoughts.
-func think(p *sdk.MessageNewParams, req model.Request) {
+func (c *call) think(req model.Request) {
 	switch r := req.Reasoning; {
 	case !r.On():
 	case !r.Counted():
-		p.Thinking = sdk.ThinkingConfigParamUnion{OfAdaptive: &sdk.ThinkingConfigAdaptiveParam{}}
-		p.OutputConfig = sdk.OutputConfigParam{Effort: sdk.OutputConfigEffort(r.Effort())}
+		c.Thinking, c.OutputConfig = &thinking{Type: "adaptive"}, &outputConfig{r.Effort()}
 	case r.Tokens() < req.MaxTokens && thoughtThroughout(req):
-		p.Thinking = sdk.ThinkingConfigParamOfEnabled(int64(r.Tokens()))
+		c.Thinking = &thinking{Type: "enabled", BudgetTokens: r.Tokens()}
 	}
 }
 
@@ -42,15 +37,15 @@ func loopOf(list []model.Message) int {
 }
 
 // thinkingBlocks are the thoughts of the named model, as it gave them.
-func thinkingBlocks(list []model.Thinking, name string) []sdk.ContentBlockParamUnion {
-	var blocks []sdk.ContentBlockParamUnion
+func thinkingBlocks(list []model.Thinking, name string) []block {
+	var blocks []block
 	for _, t := range list {
 		switch {
 		case t.Model != name:
 		case t.Data != "":
-			blocks = append(blocks, sdk.NewRedactedThinkingBlock(t.Data))
+			blocks = append(blocks, block{Type: "redacted_thinking", Data: t.Data})
 		default:
-			blocks = append(blocks, sdk.NewThinkingBlock(t.Signature, t.Text))
+			blocks = append(blocks, block{Type: "thinking", Thinking: &t.Text, Signature: t.Signature})
 		}
 	}
 	return blocks

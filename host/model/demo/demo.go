@@ -232,13 +232,23 @@ func stop(m model.Message) model.Stop {
 	return model.StopEnd
 }
 
+// recentMessages are those of which every word is counted. Older ones of a long conversation are not read again for each call.
+const recentMessages = 32
+
+// guessed is about the number of words of a text.
+func guessed(text string) int { return (len(text) + 5) / 6 }
+
 // usage counts words as tokens: near enough to try budgets with.
 func usage(req model.Request, answer model.Message) model.Usage {
 	input := words(req.System)
-	for _, m := range req.Messages {
-		input += words(m.Text)
+	for i, m := range req.Messages {
+		count := words
+		if len(req.Messages)-i > recentMessages {
+			count = guessed
+		}
+		input += count(m.Text)
 		for _, r := range m.Results {
-			input += words(r.Text)
+			input += count(r.Text)
 		}
 	}
 	output := words(answer.Text)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -159,4 +160,15 @@ func FuzzAnswer(f *testing.F) {
 			t.Errorf("%q is answered in two ways", text)
 		}
 	})
+}
+
+// TestUsageOfALongConversation: what is guessed of older messages is near what counting them says.
+func TestUsageOfALongConversation(t *testing.T) {
+	one := model.Message{Role: model.User, Text: "several words of a person, who is not in a hurry"}
+	for n := range 3 * recentMessages {
+		got := usage(model.Request{Messages: slices.Repeat([]model.Message{one}, n)}, model.Message{}).Input
+		if counted := n * words(one.Text); got < counted*8/10 || got > counted*12/10 || n <= recentMessages && got != counted {
+			t.Errorf("%d messages of %d words are %d", n, counted, got)
+		}
+	}
 }

@@ -1,16 +1,26 @@
 package openai
 
 import (
-	"bytes"
 	"encoding/json"
-	"math"
+
+	"github.com/flynnhost/flynn/host/model/internal/wire"
+)
+
+// text and number are read leniently.
+type (
+	text   = wire.Text
+	number = wire.Number
 )
 
 // chunk is what is read of one event of a stream.
 type chunk struct {
-	Choices []choice `json:"choices"`
-	Usage   usage    `json:"usage"`
+	Choices []choice        `json:"choices"`
+	Usage   usage           `json:"usage"`
+	Error   json.RawMessage `json:"error"`
 }
+
+// failed tells whether the event is an error.
+func (c *chunk) failed() bool { return len(c.Error) > 0 && string(c.Error) != "null" }
 
 type choice struct {
 	Index        number `json:"index"`
@@ -39,31 +49,4 @@ type usage struct {
 		CachedTokens     number `json:"cached_tokens"`
 		CacheWriteTokens number `json:"cache_write_tokens"`
 	} `json:"prompt_tokens_details"`
-}
-
-// text is a string. Of what is something else it is the JSON.
-type text string
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (t *text) UnmarshalJSON(raw []byte) error {
-	switch {
-	case bytes.Equal(raw, []byte("null")):
-		return nil
-	case raw[0] == '"':
-		return json.Unmarshal(raw, (*string)(t))
-	}
-	*t = text(raw)
-	return nil
-}
-
-// number is a whole number, also one that is written as a fraction; 0 for what is none.
-type number int64
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (n *number) UnmarshalJSON(raw []byte) error {
-	var f float64
-	if json.Unmarshal(raw, &f) == nil {
-		*n = number(min(max(f, math.MinInt32), math.MaxInt32))
-	}
-	return nil
 }

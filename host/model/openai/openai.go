@@ -1,8 +1,9 @@
 // Package openai speaks the Chat Completions API of OpenAI (https://platform.openai.com/docs/api-reference/chat). With base_url it
 // reaches every compatible server, such as Ollama, llama.cpp and vLLM, and bears with their habits.
 //
-// Start with New. Streams are read by the official SDK. Of its types this needs few, and its own package brings all of them along, with tables
-// that are filled at every start: a third of the program. What is sent and read here is in request.go and chunk.go.
+// Start with New. The official SDK is not part of the program: it brings every type of the API along, with tables that are filled at every
+// start, a third of the program. It is the client that checks the fake server of the tests. What is sent and read here is in request.go and
+// chunk.go.
 package openai
 
 import (
@@ -15,8 +16,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-
-	"github.com/openai/openai-go/v3/packages/ssestream"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model"
@@ -72,40 +71,43 @@ func (p *Provider) Stream(ctx context.Context, req model.Request, emit func(mode
 	if err != nil {
 		return model.Response{}, &model.Error{Kind: model.BadRequest, Provider: Name, Model: req.Model, Err: err}
 	}
-	resp, err := p.post(ctx, newChat(req, p.official))
+	resp, err := p.edge.Post(ctx, p.address, p.header(), newChat(req, p.official))
 	if err != nil {
 		return model.Response{}, p.edge.Open(ctx, req.Model, err)
 	}
-	stream := ssestream.NewStream[chunk](ssestream.NewDecoder(resp), nil)
-	defer func() { _ = stream.Close() }()
+	defer func() { _ = resp.Body.Close() }()
 	answer := newReader(emit)
-	for stream.Next() {
-		c := stream.Current()
-		answer.add(&c)
-	}
-	if err := p.ending(ctx, req.Model, answer.finish, stream.Err(), resp); err != nil {
+	err = p.read(answer, wire.NewEvents(resp.Body))
+	if err := p.ending(ctx, req.Model, answer.finish, err, resp); err != nil {
 		return model.Response{Usage: answer.usage}, err
 	}
 	return answer.response(req, names), nil
 }
 
-// post sends a request and returns the response once its headers say that an answer streams.
-func (p *Provider) post(ctx context.Context, c chat) (*http.Response, error) {
-	body, err := json.Marshal(c)
-	if err != nil {
-		return nil, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.address, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "text/event-stream")
-	req.Header.Set("User-Agent", "flynn")
+func (p *Provider) header() http.Header {
+	h := http.Header{}
 	if p.key != "" {
-		req.Header.Set("Authorization", "Bearer "+p.key.Reveal())
+		h.Set("Authorization", "Bearer "+p.key.Reveal())
 	}
-	return p.edge.Middleware(req, p.edge.Client().Do)
+	return h
+}
+
+// read adds the events of a stream to an answer, up to its end or an error.
+func (p *Provider) read(answer *reader, events *wire.Events) error {
+	for events.Next() {
+		if bytes.HasPrefix(events.Data(), []byte("[DONE]")) {
+			return nil
+		}
+		var c chunk
+		if err := json.Unmarshal(events.Data(), &c); err != nil {
+			return err
+		}
+		if c.failed() {
+			return p.edge.InStream(events.Data())
+		}
+		answer.add(&c)
+	}
+	return events.Err()
 }
 
 // ending returns nil if the answer is whole. By the book a finish_reason comes first, then the usage figures, then
@@ -118,18 +120,9 @@ func (p *Provider) ending(ctx context.Context, name, finish string, err error, r
 	case finish != "":
 		return nil
 	case err != nil:
-		return p.broken(ctx, name, err)
+		return p.edge.Broken(ctx, name, err)
 	case wire.Ended(resp, "data: [DONE]"), wire.Ended(resp, "data:[DONE]"):
 		return nil
 	}
 	return p.edge.Cut(name)
-}
-
-// broken tells an error event of the API from a broken connection.
-func (p *Provider) broken(ctx context.Context, name string, err error) error {
-	var event *ssestream.StreamError
-	if errors.As(err, &event) {
-		err = p.edge.InStream(event.Event.Data)
-	}
-	return p.edge.Broken(ctx, name, err)
 }

@@ -182,7 +182,7 @@ func TestParametersFitTheServer(t *testing.T) {
 	}
 }
 
-// FuzzStream feeds bytes of a hostile server through the SDK and the reader.
+// FuzzStream feeds bytes of a hostile server through the provider.
 func FuzzStream(f *testing.F) {
 	for _, seed := range []string{
 		"data: {\"choices\":[{\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",

@@ -9,7 +9,7 @@ import (
 	"github.com/flynnhost/flynn/host/model/providers"
 )
 
-// BenchmarkCall is what one call costs the host: the Set, the provider, and for the vendors the SDK and a loopback
+// BenchmarkCall is what one call costs the host: the Set, the provider, and for the vendors a loopback
 // connection to the fake server, which runs in the same process.
 func BenchmarkCall(b *testing.B) {
 	server := modeltest.New(b)

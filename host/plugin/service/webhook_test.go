@@ -373,8 +373,11 @@ func TestTooManyWebhooks(t *testing.T) {
 		h, _ := r.process("busy", Webhooks)
 		serve(t, h, "a", func(http.ResponseWriter, *http.Request) {})
 		serve(t, h, "b", func(http.ResponseWriter, *http.Request) {})
+		// What a second brings depends on the machine: here it brings nothing.
+		found, _ := r.find("/hooks/busy/a")
+		found.rate.SetLimit(0.01)
 		refused := false
-		for range 100 * hooksAtOnce {
+		for range 2 * hooksAtOnce {
 			if a := r.call("POST", "/hooks/busy/a", nil); a.StatusCode == 429 && a.Header.Get("Retry-After") != "" {
 				refused = true
 				break

@@ -29,7 +29,7 @@ func open(t testing.TB, wasm []byte, isolation string, kinds ...string) *policy.
 	if err := os.WriteFile(path, wasm, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m, err := policy.Open(t.Context(), policy.Source{Name: "p", Path: path, Kinds: kinds, Isolation: isolation})
+	m, err := policy.Open(t.Context(), policy.Source{Name: "p", Path: path, Kinds: kinds, Isolation: isolation, Limits: policy.Limits{Wall: 10 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}

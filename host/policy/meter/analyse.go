@@ -4,15 +4,16 @@ package meter
 type editKind uint8
 
 const (
-	editCharge  editKind = iota // insert a charge; of no cost it is left out, unless it checks
-	editProlog                  // insert the depth guard and open the block that stands for the function's own label
-	editEpilog                  // close that block and give the depth back
-	editReturn                  // replace a return by a branch to the end of that block
-	editCall                    // replace the index of a called or referenced function
-	editGrow                    // replace memory.grow by a call of the host
-	editRange                   // insert a charge for the length of a range
-	editNaN                     // give a NaN the same bits on every machine
-	editNothing                 // an edit that turned out not to be needed
+	editCharge   editKind = iota // insert a charge; of no cost it is left out, unless it checks
+	editProlog                   // insert the depth guard and open the block that stands for the function's own label
+	editEpilog                   // close that block and give the depth back
+	editReturn                   // replace a return by a branch to the end of that block
+	editBranchIf                 // replace a br_if by a branch in an if
+	editCall                     // replace the index of a called or referenced function
+	editGrow                     // replace memory.grow by a call of the host
+	editRange                    // insert a charge for the length of a range
+	editNaN                      // give a NaN the same bits on every machine
+	editNothing                  // an edit that turned out not to be needed
 )
 
 type edit struct {
@@ -50,13 +51,14 @@ type frame struct {
 
 // analyser walks one body. The first failure sticks in its reader.
 type analyser struct {
-	m       *rewriter
-	r       *reader
-	f       *function
-	frames  []frame
-	height  int
-	charged int // the edit that charges for the basic block
-	seen    func(Instruction)
+	m        *rewriter
+	r        *reader
+	f        *function
+	frames   []frame
+	height   int
+	charged  int  // the edit that charges for the basic block
+	compared bool // the last instruction was a comparison
+	seen     func(Instruction)
 }
 
 func (w *rewriter) analyse(typ functype, body []byte) (*function, error) {
@@ -156,6 +158,8 @@ func (a *analyser) step() error {
 	at := a.r.at
 	a.f.effort.instructions++
 	op := a.r.byte()
+	behind := a.compared
+	a.compared = compares(op)
 	if a.seen != nil {
 		a.seen(Instruction{at, op, len(a.frames)})
 	}
@@ -170,7 +174,7 @@ func (a *analyser) step() error {
 		a.charge(1)
 		a.block(false)
 	case opBr, opBrIf, opBrTable, opReturn:
-		return a.branch(op, at)
+		return a.branch(op, at, behind)
 	case opCall:
 		return a.call(at)
 	case opCallIndirect:

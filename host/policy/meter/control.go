@@ -72,7 +72,8 @@ func (a *analyser) close() {
 	}
 }
 
-func (a *analyser) branch(op byte, at int) error {
+// branch is a branch, behind a comparison or not.
+func (a *analyser) branch(op byte, at int, compared bool) error {
 	a.charge(1)
 	switch op {
 	case opReturn:
@@ -92,26 +93,42 @@ func (a *analyser) branch(op byte, at int) error {
 		if op == opBrIf {
 			a.pop(1)
 		}
-		if err := a.target(a.r.u32()); err != nil {
+		label := a.r.u32()
+		if err := a.target(label); err != nil {
 			return err
+		}
+		if op == opBrIf && compared && a.takes(label) == 0 {
+			a.branchIf(at, label)
 		}
 	}
 	a.block(false)
 	return a.r.err
 }
 
+// branchIf writes a br_if as a branch in an if. Both do the same, but the compiler makes a comparison and a br_if to where other ways lead,
+// too, into five instructions, because it finds no place on that edge in time, and a comparison and an if always into two. What is gained is
+// about what the meter takes.
+func (a *analyser) branchIf(at int, label uint32) {
+	a.f.effort.branches(blocksIf, 0)
+	a.edit(editBranchIf, at, label+1)
+}
+
 func (a *analyser) target(label uint32) error {
 	if int64(label) >= int64(len(a.frames)) {
 		return malformed("branch to label %d of %d", label, len(a.frames))
 	}
-	to := &a.frames[len(a.frames)-1-int(label)]
-	to.targeted = true
-	if to.op == opLoop {
-		a.f.effort.branches(1, to.params)
-	} else {
-		a.f.effort.branches(1, to.results)
-	}
+	a.frames[len(a.frames)-1-int(label)].targeted = true
+	a.f.effort.branches(1, a.takes(label))
 	return nil
+}
+
+// takes is how many values a branch to a label hands over.
+func (a *analyser) takes(label uint32) int {
+	to := a.frames[len(a.frames)-1-int(label)]
+	if to.op == opLoop {
+		return to.params
+	}
+	return to.results
 }
 
 func (a *analyser) call(at int) error {

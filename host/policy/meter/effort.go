@@ -20,6 +20,7 @@ const (
 	trafficCall     = 4 // values, beside those that are handed over
 	trafficIndirect = 8
 	blocksBulk      = 8 // the loop over a range, and the check before it
+	blocksIf        = 2 // of a br_if that becomes an if
 )
 
 // effort is what the compiler will have to do for one function.

@@ -52,6 +52,9 @@ func (w *rewriter) apply(b []byte, f *function, e edit) []byte {
 		return w.add(append(b, opEnd), w.depth, f.weight())
 	case editReturn:
 		return appendU32(append(b, opBr), e.arg)
+	case editBranchIf:
+		b = append(b, opIf, blockEmpty, opBr)
+		return append(appendU32(b, e.arg), opEnd)
 	case editCall:
 		return appendU32(b, w.moved(e.arg))
 	case editGrow:

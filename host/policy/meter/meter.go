@@ -19,6 +19,8 @@
 // tables are charged for the length of the range, with a check. Depth is charged for each active call, more for a function with a
 // large frame; a function that calls nothing is not charged, for it cannot recurse.
 //
+// A br_if behind a comparison becomes a branch in an if, which is charged the same and runs faster; see branchIf.
+//
 // Nor does an answer depend on the machine: a NaN that arithmetic makes is replaced by the canonical one at once, there is no clock and no
 // randomness but the host's, and all else in WebAssembly without threads has one result. So the same question gives the same
 // answer for the same fuel, by any compiler, on any processor.

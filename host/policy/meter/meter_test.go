@@ -196,7 +196,7 @@ func TestVerifierFindsEverySabotage(t *testing.T) {
 	m.Import("env", "nothing", ">")
 	m.Memory(1, -1)
 	m.Global(0)
-	leaf := m.Func("i>i", "", w.LocalGet(0), w.Loop(w.LocalGet(0), w.BrIf(0)), w.LocalGet(0), w.If(w.Call(0), w.Call(0)), w.I32(0), w.I32(0), w.I32(9), w.Op(0xfc, 11, 0))
+	leaf := m.Func("i>i", "", w.LocalGet(0), w.Loop(w.LocalGet(0), w.BrIf(0)), w.Loop(w.LocalGet(0), w.Op(0x45), w.BrIf(0)), w.LocalGet(0), w.If(w.Call(0), w.Call(0)), w.I32(0), w.I32(0), w.I32(9), w.Op(0xfc, 11, 0))
 	m.Table(leaf)
 	m.Export("f", m.Func("ii>i", "", w.LocalGet(0), w.Call(leaf), w.If(w.I32(1), w.Op(0x0f)), w.I32(0), w.I32(0), w.Op(0x11), w.Unsigned(m.Type("i>i")), w.Op(0)))
 	out, err := meter.Rewrite(m.Bytes(), meter.Options{MaxPages: 1})
@@ -220,6 +220,9 @@ func TestVerifierFindsEverySabotage(t *testing.T) {
 		"range not charged":    {[]byte{0xad, 0x42, 3, 0x88}, []byte{0xad, 0x42, 9, 0x88}},
 		"range of another":     {[]byte{0x20, 1, 0xfc, 11, 0}, []byte{0x20, 0, 0xfc, 11, 0}},
 		"return past the exit": {[]byte{0x41, 1, 0x0c, 1, 0x0b}, []byte{0x41, 1, 0x0f, 1, 0x0b}},
+		"branch to its own if": {[]byte{0x45, 0x04, 0x40, 0x0c, 1, 0x0b}, []byte{0x45, 0x04, 0x40, 0x0c, 0, 0x0b}},
+		"call for the branch":  {[]byte{0x45, 0x04, 0x40, 0x0c, 1, 0x0b}, []byte{0x45, 0x04, 0x40, 0x10, 0, 0x0b}},
+		"branch out of reach":  {[]byte{0x45, 0x04, 0x40, 0x0c, 1, 0x0b}, []byte{0x45, 0x04, 0x40, 0x0c, 9, 0x0b}},
 		"counter set":          {[]byte{0x41, 1, 0x0c, 1, 0x0b}, []byte{0x41, 1, 0x24, fuelGlobal, 0x0b}},
 		"tick called":          {[]byte{0x10, 0, 0x10, 0}, []byte{0x10, tick, 0x10, 0}},
 		"grow in the table":    {[]byte{0x41, 0, 0x0b, 1, 4}, []byte{0x41, 0, 0x0b, 1, 3}},

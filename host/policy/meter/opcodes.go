@@ -107,6 +107,9 @@ func costOf(op byte) int64 {
 	return 1
 }
 
+// compares tells of instructions whose result is the truth of a comparison.
+func compares(op byte) bool { return op >= 0x45 && op <= 0x66 }
+
 // float tells of instructions whose result may be a float.
 func float(op byte) bool {
 	return op == 0x2a || op == 0x2b || op == opF32Const || op == opF64Const || op >= 0x8b && op <= 0xa6 || op >= 0xb2 && op <= 0xbb || op == 0xbe || op == 0xbf

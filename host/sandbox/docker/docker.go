@@ -50,7 +50,7 @@ import (
 
 // Deadlines of the engine's calls. A hung engine must not hang its callers.
 const (
-	pingTimeout   = 5 * time.Second
+	pingTimeout   = 3 * time.Second
 	sshTimeout    = 5 * time.Second // of the same, where it has to log in first
 	createTimeout = 30 * time.Second
 	startTimeout  = 30 * time.Second

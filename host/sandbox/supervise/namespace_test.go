@@ -75,7 +75,7 @@ func pidsGroup(t *testing.T, limit int) string {
 			continue
 		}
 		t.Cleanup(func() {
-			poll(5*time.Second, func() bool { return os.Remove(group) == nil })
+			poll(30*time.Second, func() bool { return os.Remove(group) == nil })
 		})
 		if err := os.WriteFile(filepath.Join(group, "pids.max"), []byte(strconv.Itoa(limit)), 0o644); err == nil {
 			return group
@@ -125,7 +125,7 @@ func TestHelperKillsTheWorkloadOnly(t *testing.T) {
 	for round := range 3 {
 		a := s.startTest(t, "trap '' TERM; setsid sleep 100 & sleep 100")
 		b := s.startTest(t, "sleep 100")
-		poll(5*time.Second, func() bool { return len(s.scanner.find(tagIs(a.tag))) >= 3 })
+		poll(30*time.Second, func() bool { return len(s.scanner.find(tagIs(a.tag))) >= 3 })
 		if left := s.endUser(a.tag); left != 0 {
 			t.Errorf("round %d: %d left", round, left)
 		}
@@ -161,7 +161,7 @@ func TestKillAtThePidsLimit(t *testing.T) {
 		if left := c.end(last.tag); left != 0 {
 			t.Errorf("%s: %d left", c.name, left)
 		}
-		poll(5*time.Second, func() bool { return len(s.scanner.find(any)) == 0 })
+		poll(30*time.Second, func() bool { return len(s.scanner.find(any)) == 0 })
 		if left := s.scanner.find(any); len(left) != 0 {
 			t.Errorf("%s: still alive: %v", c.name, left)
 		}

@@ -135,7 +135,7 @@ func specialFileProbes() []Probe {
 }
 
 // patience is how long the host may take over a file that does not answer.
-const patience = 3 * time.Second
+const patience = 6 * time.Second
 
 func readsFIFO(ctx context.Context, s *Subject) (Finding, error) {
 	if _, err := output(ctx, s.Target, "rm -f fifo; mkfifo fifo"); err != nil {

@@ -50,7 +50,7 @@ func Register(r *tool.Registry, c Config) error {
 		tools = append(tools, messageAttach(c.Keep))
 	}
 	for _, t := range tools {
-		if err := r.Register(t); err != nil {
+		if err := r.RegisterOwn(t); err != nil {
 			return err
 		}
 	}

@@ -25,8 +25,8 @@ type boundedBody struct {
 // tailBytes hold the end marker of a stream and a little noise behind it.
 const tailBytes = 128
 
-// Ended tells whether what was read of a response, which came through Middleware, ends with a line that begins
-// with marker, give or take a little noise. The SDKs swallow markers without a word.
+// Ended tells whether what was read of a response, which came of Post, ends with a line that begins
+// with marker, give or take a little noise. It may lack its line end.
 func Ended(resp *http.Response, marker string) bool {
 	if resp == nil {
 		return false
@@ -47,7 +47,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 }
 
 // What Close reads, and how long, to find the end of the body. An HTTP/1 connection can carry the next
-// call only after that, and the SDKs stop reading at the end of the answer.
+// call only after that, and nobody reads beyond the end of the answer.
 const (
 	drainBytes = 4 << 10
 	drainTime  = 20 * time.Millisecond

@@ -1,12 +1,14 @@
 // Package wire holds what the providers have in common where Flynn's words meet a vendor's API: the
-// HTTP side of an SDK client, the classes of its errors, tool names and call ids that the
+// HTTP side of its client, the events of a stream, the classes of its errors, tool names and call ids that the
 // vendors accept, and the assembly of an answer from its pieces.
 //
-// Start with Edge. The package knows no wire format; that is the business of the SDKs.
+// Start with Edge. The package knows nothing of what is in a request or an event; that is the business of the providers.
 package wire
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"mime"
 	"net"
@@ -21,7 +23,7 @@ import (
 // maxFailBody bounds what is read of a response that is no answer, in bytes.
 const maxFailBody = 64 << 10
 
-// Edge is the HTTP side of one SDK client: transport, bounds and errors.
+// Edge is the HTTP side of one provider's client: transport, bounds and errors.
 type Edge struct {
 	provider string
 	secret   config.Secret
@@ -52,23 +54,33 @@ func newTransport() *http.Transport {
 	}
 }
 
-// Client is what the SDK is to send with.
-func (e *Edge) Client() *http.Client { return e.client }
-
 // Close drops idle connections.
 func (e *Edge) Close() error {
 	e.client.CloseIdleConnections()
 	return nil
 }
 
-// Middleware fits both SDKs. It lets only event streams through, bounded in size; everything else becomes
-// a *model.Error here, before an SDK tries to parse it.
-func (e *Edge) Middleware(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
-	ctx, cancel := context.WithCancel(req.Context())
-	resp, err := next(req.WithContext(ctx))
+// Post sends a request and returns the response once its headers say that events stream, which are bounded in size. Everything else becomes a
+// *model.Error. The header holds what is the vendor's own; the rest is added to it.
+func (e *Edge) Post(ctx context.Context, address string, header http.Header, body any) (*http.Response, error) {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(data))
 	if err != nil {
 		cancel()
-		return resp, err
+		return nil, err
+	}
+	req.Header = header
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream")
+	req.Header.Set("User-Agent", "flynn")
+	resp, err := e.client.Do(req)
+	if err != nil {
+		cancel()
+		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK || !isEventStream(resp.Header) {
 		defer cancel()

@@ -183,6 +183,11 @@ func (c *checker) isRange(at int) bool {
 	return op.isMemoryRange() && shift <= 3 && shift >= 0 || op.isTableRange() && shift == 0
 }
 
+// isBranchIf recognises a branch in an if, which stands for one br_if to a label outside of that if.
+func (c *checker) isBranchIf(at int) bool {
+	return c.get(at).is(opIf, emptyType) && c.get(at+1).op == opBr && c.get(at+1).a > 0 && c.get(at+2).op == opEnd
+}
+
 func (c *checker) step() {
 	if amount, ok := c.addition(c.at, c.m.fuel, opI64Sub); ok {
 		c.credit = amount
@@ -193,6 +198,13 @@ func (c *checker) step() {
 	if c.isRange(c.at) {
 		c.pay()
 		c.at += 16
+		return
+	}
+	if c.isBranchIf(c.at) {
+		c.pay()
+		c.target(uint32(c.code[c.at+1].a - 1))
+		c.credit = 0
+		c.at += 3
 		return
 	}
 	in := c.code[c.at]
