@@ -149,6 +149,11 @@ func TestPageSurvivesAKilledHost(t *testing.T) {
 	if got != want {
 		t.Errorf("the page shows\n %s\nwant\n %s", got, want)
 	}
+
+	p.click("#delete")
+	p.until(`document.querySelector("#removal-what").textContent.includes("(4 answers)")`)
+	p.click("#confirm-delete")
+	p.until(`!document.querySelector("#removal").open && document.querySelectorAll("#conversations li, .message").length === 0`)
 }
 
 func TestPageCountsABrokenPolicyOnce(t *testing.T) {

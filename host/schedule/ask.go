@@ -65,7 +65,7 @@ func (s *Scheduler) entry(name string) (Entry, error) {
 	defer s.mu.Unlock()
 	e, ok := s.entries[name]
 	if !ok {
-		return e, fmt.Errorf("schedule %q: %w", name, store.ErrNotFound)
+		return e, store.NotFound(fmt.Sprintf("no schedule %q (run \"flynn schedule list\")", name))
 	}
 	return e, nil
 }
@@ -83,7 +83,7 @@ func (s *Scheduler) RunNow(ctx context.Context, name string) (store.ScheduleRun,
 	}
 	k, known := s.known[name]
 	if len(s.open[name]) > 0 || !known {
-		return store.ScheduleRun{}, fmt.Errorf("schedule %q has a run under way: %w", name, store.ErrConflict)
+		return store.ScheduleRun{}, store.Conflict(fmt.Sprintf("schedule %q has a run under way", name))
 	}
 	now := s.cfg.Now()
 	r := store.ScheduleRun{
@@ -111,7 +111,7 @@ func (s *Scheduler) Resume(ctx context.Context, name string) error {
 	}
 	k := s.known[name]
 	if k.Paused == "" {
-		return fmt.Errorf("schedule %q is not paused: %w", name, store.ErrConflict)
+		return store.Conflict(fmt.Sprintf("schedule %q is not paused", name))
 	}
 	k.Paused, k.Failures = "", 0
 	err := s.put(ctx, k, nil)

@@ -13,6 +13,12 @@ const (
 	maxCatchUp = 10
 )
 
+// Why a run was skipped.
+const (
+	underWay = "another one is under way"
+	laterDue = "a later one was due by then"
+)
+
 // plan is what is to be done about the due times of a schedule up to now.
 type plan struct {
 	upto time.Time // the last of them
@@ -42,7 +48,11 @@ func (e Entry) plan(from, now time.Time, busy bool) plan {
 		fresh = skipped.keep(fresh, time.Time{}, 0)
 	}
 	p.add(missed.run(e, "missed", store.RunMissed, now))
-	p.add(skipped.run(e, "skipped", store.RunSkipped, now))
+	r, ok := skipped.run(e, "skipped", store.RunSkipped, now)
+	if r.Note = underWay; !busy {
+		r.Note = laterDue
+	}
+	p.add(r, ok)
 	for _, due := range append(late, fresh...) {
 		p.runs = append(p.runs, store.ScheduleRun{Schedule: e.Name, Event: e.event(due), Due: due, State: store.RunDue, Count: 1, At: now})
 	}

@@ -73,6 +73,17 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// Two times that are due together, as after a minute without a host, are one run, and nobody is told that another one is under way.
+func TestWhyARunIsSkipped(t *testing.T) {
+	e := hourly(func(e *Entry) { e.Next = Every(time.Minute) })
+	for busy, want := range map[bool]string{false: laterDue, true: underWay} {
+		p := e.plan(eight, eight.Add(2*time.Minute), busy)
+		if len(p.runs) == 0 || p.runs[0].State != store.RunSkipped || p.runs[0].Note != want {
+			t.Errorf("busy %v: planned %+v, want %q", busy, p.runs, want)
+		}
+	}
+}
+
 func TestJitterIsTheSameInEveryProcess(t *testing.T) {
 	e := hourly(func(e *Entry) { e.Jitter = 10 * time.Minute })
 	seen := map[time.Duration]bool{}

@@ -165,12 +165,12 @@ func (s *Scheduler) report(ctx context.Context, e Entry, runs []store.ScheduleRu
 			s.cfg.Log.Warn("runs of a schedule were missed", "schedule", e.Name, "count", r.Count, "last", r.Due.Format(time.RFC3339), "catch_up", e.CatchUp)
 			s.say(ctx, e, r.Event, fmt.Sprintf("Schedule %s: %s missed, the last of %s.", e.Name, times(r.Count), last))
 		case store.RunSkipped:
-			s.cfg.Log.Warn("runs of a schedule were skipped: another one is under way", "schedule", e.Name, "count", r.Count, "last", r.Due.Format(time.RFC3339))
+			s.cfg.Log.Warn("runs of a schedule were skipped", "why", r.Note, "schedule", e.Name, "count", r.Count, "last", r.Due.Format(time.RFC3339))
 			during := r.Event
 			if open := s.open[e.Name]; len(open) > 0 {
 				during = "skipped/" + open[0].Event
 			}
-			s.say(ctx, e, during, fmt.Sprintf("Schedule %s: the run of %s was skipped, because another one is under way.", e.Name, last))
+			s.say(ctx, e, during, fmt.Sprintf("Schedule %s: the run of %s was skipped, because %s.", e.Name, last, r.Note))
 		}
 	}
 }

@@ -30,6 +30,14 @@ func (c Conflict) Error() string { return string(c) }
 // Is implements what errors.Is looks for.
 func (Conflict) Is(target error) bool { return target == ErrConflict }
 
+// NotFound is ErrNotFound in words for people.
+type NotFound string
+
+func (n NotFound) Error() string { return string(n) }
+
+// Is implements what errors.Is looks for.
+func (NotFound) Is(target error) bool { return target == ErrNotFound }
+
 // Store is all durable state. Safe for concurrent use.
 type Store interface {
 	Inbox
