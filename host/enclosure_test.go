@@ -14,6 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/sdk/need"
 )
 
 // shellServer is an MCP server in the language of the smallest shell: one tool that tells where it runs.
@@ -34,6 +35,7 @@ done
 // buildMCP builds the plugin into a folder that runs as a development plugin.
 func buildMCP(t *testing.T) (dir string) {
 	t.Helper()
+	need.Source(t)
 	dir = t.TempDir()
 	for _, name := range []string{"plugin.toml", "settings.schema.json"} {
 		text, err := os.ReadFile(filepath.Join("../plugins/mcp", name))

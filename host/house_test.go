@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/flynnhost/flynn/sdk/need"
 )
 
 // The tests of this file keep the house as it was laid out: who may import whom, that every package says what it is for,
@@ -29,6 +31,7 @@ type pkg struct {
 
 func packages(t *testing.T) []pkg {
 	t.Helper()
+	need.Source(t)
 	cmd := exec.Command("go", "list", "-json=ImportPath,Doc,Name,Imports,GoFiles,TestGoFiles", "./...")
 	cmd.Dir = ".."
 	cmd.Stderr = os.Stderr

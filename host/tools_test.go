@@ -17,11 +17,13 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/builtin"
+	"github.com/flynnhost/flynn/sdk/need"
 )
 
 // buildDice builds the example's program into a folder that runs as a development plugin.
 func buildDice(t *testing.T) (dir string) {
 	t.Helper()
+	need.Source(t)
 	dir = t.TempDir()
 	manifest, err := os.ReadFile("../examples/dice-tools/plugin.toml")
 	if err != nil {

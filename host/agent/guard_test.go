@@ -11,6 +11,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/sdk/need"
 )
 
 // guarded is a room under the policy untrusted-content, as it ships, asked as a host does.
@@ -30,6 +31,7 @@ func guarded(t *testing.T, r *room, wasm string) *room {
 // TestNoShellWithoutAPersonAfterAPage is the whole way: what a tool has read, through labels, the frame and the module, to the question to a
 // person, and again in another process.
 func TestNoShellWithoutAPersonAfterAPage(t *testing.T) {
+	need.Source(t)
 	wasm := filepath.Join(t.TempDir(), "policy.wasm")
 	build := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-o", wasm, "../../policies/untrusted-content")
 	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")

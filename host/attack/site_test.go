@@ -27,6 +27,7 @@ import (
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/need"
 )
 
 // clientToken is that of the program "prog".
@@ -291,6 +292,7 @@ func TestMain(m *testing.M) {
 
 func withPolicies(t *testing.T, config string) string {
 	t.Helper()
+	need.Source(t)
 	policies.once.Do(func() {
 		if policies.dir, policies.err = os.MkdirTemp("", "flynn-policies"); policies.err != nil {
 			return

@@ -22,11 +22,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/flynnhost/flynn/sdk/need"
 )
 
 // Build builds the programs into a folder, with further flags of go build, and returns it.
 func Build(t testing.TB, flags ...string) (dir string) {
 	t.Helper()
+	need.Source(t)
 	dir = t.TempDir()
 	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-o", dir + string(filepath.Separator)}, flags...)
 	cmd := exec.Command("go", append(args, "github.com/flynnhost/flynn/cmd/flynn", "github.com/flynnhost/flynn/examples/lines-channel")...)

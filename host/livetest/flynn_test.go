@@ -88,6 +88,9 @@ const unraced = "modernc.org/sqlite/lib modernc.org/libc modernc.org/memory gith
 
 // build builds a program, with the race detector when the tests have it.
 func build(out, pkg string, race bool) error {
+	if err := need.Sources(); err != nil {
+		return err
+	}
 	args := []string{"build", "-buildvcs=false", "-race=" + strconv.FormatBool(race)}
 	if race {
 		for pkg := range strings.FieldsSeq(unraced) {

@@ -131,6 +131,7 @@ func calledTools(calls chan toolUse) Handler {
 // buildMCP builds the plugin into a folder.
 func buildMCP(t *testing.T) string {
 	t.Helper()
+	need.Source(t)
 	dir := t.TempDir()
 	for _, name := range []string{"plugin.toml", "settings.schema.json"} {
 		text, err := os.ReadFile(filepath.Join("../../plugins/mcp", name))

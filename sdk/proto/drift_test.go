@@ -18,6 +18,7 @@ import (
 // buf runs the pinned buf in this folder.
 func buf(t *testing.T, args ...string) ([]byte, error) {
 	t.Helper()
+	need.Source(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	args = append([]string{"tool", "-modfile=../../tools.mod", "buf"}, args...)

@@ -94,6 +94,9 @@ func patience(dir string) time.Duration {
 
 // build builds a plugin in Go where plugin.toml expects it, with the flags of `just build`: after that there is nothing left to do.
 func build(ctx context.Context, dir string) error {
+	if err := need.Sources(); err != nil {
+		return err
+	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-buildvcs=false", "-o", "bin/", ".")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

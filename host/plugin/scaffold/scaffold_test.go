@@ -36,6 +36,7 @@ func write(t *testing.T, c Config) string {
 // goTool runs go in dir, which must not have a module of its own for that.
 func goTool(t *testing.T, dir string, args ...string) {
 	t.Helper()
+	need.Source(t)
 	cmd := exec.Command("go", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")

@@ -29,6 +29,7 @@ func TestMain(m *testing.M) {
 // mustBuild builds a policy, or skips the test where the toolchain is missing.
 func mustBuild(t testing.TB, dir string) {
 	t.Helper()
+	need.Source(t)
 	part, err := toolchain(t, dir)
 	need.Part(t, part, err)
 	if _, err := Build(t.Context(), dir); err != nil {
