@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -64,9 +65,9 @@ func joined(first, next store.Commit) store.Commit {
 	next.Usage = slices.Concat(first.Usage, next.Usage)
 	next.Told = slices.Concat(first.Told, next.Told)
 	next.Results = slices.Concat(first.Results, next.Results)
-	if next.Summary == nil {
-		next.Summary = first.Summary
-	}
+	next.InboxState = cmp.Or(next.InboxState, first.InboxState)
+	next.Summary = cmp.Or(next.Summary, first.Summary)
+	next.Extract = next.Extract || first.Extract
 	return next
 }
 
