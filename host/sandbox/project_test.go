@@ -52,7 +52,7 @@ services:
     volumes: ["pages:/pages", "own:/own"]
     tmpfs: /run
     mem_limit: 32m
-    pids_limit: 8
+    pids_limit: 48 # a check of its health has threads of its own
   idle:
     image: IMAGE
     command: sleep 1000
@@ -122,7 +122,7 @@ func checkService(t *testing.T, h sandboxtest.Host, o sandbox.Owned) {
 	}
 	switch name {
 	case "web":
-		if host.Memory != 32<<20 || *host.PidsLimit != 8 || host.ReadonlyRootfs {
+		if host.Memory != 32<<20 || *host.PidsLimit != 48 || host.ReadonlyRootfs {
 			t.Errorf("web: memory %d, pids %d", host.Memory, *host.PidsLimit)
 		}
 	case "idle":
@@ -278,7 +278,7 @@ func TestProjectIsRefused(t *testing.T) {
 		"the host's network": {web, func(s *sandbox.Spec) { s.Network = "host" }, "services need a network of their own"},
 		"another runtime":    {web, func(s *sandbox.Spec) { s.Runtime = "runsc" }, "which runtime runsc does not"},
 		"more memory":        {strings.Replace(web, "32m", "1g", 1), nil, ":8: services.web.mem_limit is above memory_limit"},
-		"more processes":     {strings.Replace(web, "pids_limit: 8", "pids_limit: 80", 1), nil, "pids_limit is above"},
+		"more processes":     {strings.Replace(web, "pids_limit: 48", "pids_limit: 80", 1), nil, "pids_limit is above"},
 		"over the workspace": {strings.Replace(web, "pages:/pages\"]\n  web", "pages:/workspace/x\"]\n  web", 1), nil, "lies in the workspace"},
 		"over proc":          {strings.Replace(web, "own:/own", "own:/proc/x", 1), nil, "services.web.volumes: target"},
 		"waits for commands": {"services: { app: { image: IMAGE }, b: { image: IMAGE, depends_on: { app: { condition: service_healthy } } } }", nil, "is not looked at where commands run"},
