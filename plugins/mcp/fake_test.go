@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"sync"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ type place struct {
 	mu       sync.Mutex
 	server   *mcp.Server // nil: nobody is there
 	sessions []*mcp.ServerSession
+	lines    []net.Conn // of the sessions
 	dialled  int
 }
 
@@ -41,22 +43,25 @@ func (p *place) dial(ctx context.Context) (mcp.Transport, func() error, error) {
 	if p.server == nil {
 		return nil, nil, fmt.Errorf("nobody is there")
 	}
-	ours, theirs := mcp.NewInMemoryTransports()
-	s, err := p.server.Connect(context.WithoutCancel(ctx), theirs, nil)
+	ours, theirs := net.Pipe()
+	s, err := p.server.Connect(context.WithoutCancel(ctx), &mcp.IOTransport{Reader: theirs, Writer: theirs}, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	p.sessions = append(p.sessions, s)
-	return ours, nil, nil
+	p.sessions, p.lines = append(p.sessions, s), append(p.lines, theirs)
+	return &mcp.IOTransport{Reader: ours, Writer: ours}, nil, nil
 }
 
-// put puts a server there and ends the one before.
+// put puts a server there. The one before is gone in the middle of whatever it did: a session that is closed in order waits for its calls.
 func (p *place) put(s *mcp.Server) {
 	p.mu.Lock()
 	p.server = s
-	old := p.sessions
-	p.sessions = nil
+	old, lines := p.sessions, p.lines
+	p.sessions, p.lines = nil, nil
 	p.mu.Unlock()
+	for _, l := range lines {
+		_ = l.Close()
+	}
 	for _, s := range old {
 		_ = s.Close()
 	}
