@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -19,8 +20,10 @@ func Source(t testing.TB) {
 	}
 }
 
-// Sources is Source where there is no test yet.
-func Sources() error {
+// Sources is Source where there is no test yet. A package's result is one, so it looks once.
+func Sources() error { return look() }
+
+var look = sync.OnceValue(func() error {
 	root, err := moduleRoot()
 	if err != nil {
 		return err
@@ -34,7 +37,7 @@ func Sources() error {
 		}
 		return err
 	})
-}
+})
 
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
