@@ -42,17 +42,15 @@ func Enter() error {
 	}
 	unix.CloseOnExec(way)
 	to := os.NewFile(uintptr(way), "report")
+	grouped := c.group()
 	said := Report{Measures: c.enforce()}
 	if c.Required {
 		said.Error = lacking(said.Measures, c.AnyPort)
 	}
-	if err := json.NewEncoder(to).Encode(said); err != nil {
-		return err
-	}
 	if said.Error != "" {
-		return errors.New(said.Error)
+		return errors.Join(json.NewEncoder(to).Encode(said), errors.New(said.Error))
 	}
-	err := syscall.Exec(c.Path, c.Args, os.Environ())
+	err := c.become(way, said, grouped)
 	_ = json.NewEncoder(to).Encode(Report{Error: fmt.Sprintf("start %s: %v", c.Args[0], err)})
 	return err
 }
@@ -70,7 +68,6 @@ func lacking(measures []Measure, anyPort bool) string {
 // enforce takes every measure. What it returns was looked at afterwards, from inside. The order is that in which a process can lose
 // what it needs for the next.
 func (c Cell) enforce() []Measure {
-	grouped := c.group()
 	out := []Measure{c.descriptors(), c.core()}
 	there := slices.DeleteFunc(slices.Clone(c.Secret), func(name string) bool {
 		_, err := os.Stat(name)
@@ -84,16 +81,13 @@ func (c Cell) enforce() []Measure {
 	}
 	out = append(out, c.processes(abi))
 	filter := filterSockets(c.reach())
-	out = append(out, c.network(abi, filter), c.sockets(filter, view), c.files(abi, there, view)) // files after what looks into /proc
-	return append(out, c.memory(grouped))
+	return append(out, c.network(abi, filter), c.sockets(filter, view), c.files(abi, there, view)) // files after what looks into /proc
 }
 
 // limit sets a resource limit and reads it back.
 func limit(name string, resource int, most uint64, detail string) Measure {
+	most = allowed(resource, most)
 	var now syscall.Rlimit
-	if err := syscall.Getrlimit(resource, &now); err == nil && now.Max < most {
-		most = now.Max // it can only be lowered
-	}
 	err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: most, Max: most})
 	if err == nil {
 		err = syscall.Getrlimit(resource, &now)
@@ -118,16 +112,9 @@ func (c Cell) group() error {
 	return joinGroup(c.Group)
 }
 
-// memory bounds the process by its control group, and by a resource limit: that is the plugin's, and may be less than what this program
-// has already.
-func (c Cell) memory(grouped error) Measure {
-	var m Measure
-	if c.Memory > 0 {
-		most := uint64(c.Memory) + memorySlack
-		m = limit(MeasureMemory, unix.RLIMIT_DATA, most, fmt.Sprintf("GOMEMLIMIT %d MiB, at most %d MiB of data", c.Memory>>20, most>>20))
-	} else {
-		m = Measure{Name: MeasureMemory, Detail: "the manifest sets no run.memory"}
-	}
+// memory is what holds the process's memory, besides a resource limit if there is one: the control group, or the host.
+func (c Cell) memory(limited Measure, grouped error) Measure {
+	m := limited
 	if grouped == nil {
 		m.On, m.Detail = true, fmt.Sprintf("a control group, ended above %d MiB with all that it starts; %s", c.Most>>20, m.Detail)
 		return m
