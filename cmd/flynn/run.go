@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/footprint"
+	"github.com/flynnhost/flynn/host/footprint/early"
 )
 
 // commands lists the subcommands, in the order of the help text.
@@ -45,17 +46,27 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 
-	started := footprint.Begin() // the commands alone are half a megabyte
-	defer started()
+	footprint.Deepen()
+	defer early.Started()
 	root := rootCommand()
 	root.Reader, root.Writer, root.ErrWriter = stdin, stdout, stderr
 	prepare(root)
-	ctx = withStarted(withGetenv(ctx, getenv), started)
+	ctx = withGetenv(ctx, getenv)
 	err := root.Run(ctx, args)
 	if err != nil {
 		newOutput(ctx, root).fail(err)
 	}
 	return exitCode(err)
+}
+
+// attended ends ctx as well when the terminal is closed or nobody reads the output any more. Either would end the program before a command
+// has taken away what it has made.
+func attended(ctx context.Context) (context.Context, context.CancelFunc) {
+	signals := []os.Signal{syscall.SIGPIPE}
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signal.NotifyContext(ctx, signals...)
 }
 
 func rootCommand() *cli.Command {
@@ -112,15 +123,6 @@ func noArguments(_ context.Context, cmd *cli.Command) error {
 	}
 	return nil
 }
-
-type startedKey struct{}
-
-// withStarted hands on what a command that stays calls when it has started.
-func withStarted(ctx context.Context, started func()) context.Context {
-	return context.WithValue(ctx, startedKey{}, started)
-}
-
-func startedOf(ctx context.Context) func() { return ctx.Value(startedKey{}).(func()) }
 
 type getenvKey struct{}
 

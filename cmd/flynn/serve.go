@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/footprint/early"
 	"github.com/flynnhost/flynn/host/plugin"
 )
 
@@ -53,7 +54,7 @@ func serve(ctx context.Context, cmd *cli.Command) error {
 	h, err := host.New(ctx, host.Config{
 		Path: configPath(ctx, cmd), Getenv: getenvOf(ctx), Log: slog.New(handler), LastGood: cmd.Bool("last-good"),
 		Version: version(), Hangup: hangup, PluginLauncher: pluginLauncher(), Attach: attach,
-		Ready: startedOf(ctx),
+		Ready: early.Started,
 	})
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/BurntSushi/toml"
@@ -22,7 +23,7 @@ const maxSyntaxErrors = 20
 
 // plainPair is a key and value that begin and end on one line, so that the rest of the file
 // means the same without it.
-var plainPair = regexp.MustCompile(`^[^\[\]{}#=]*=[^\[{]*$`)
+var plainPair = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^\[\]{}#=]*=[^\[{]*$`) })
 
 // readDocument parses a file. The parser gives up at its first error, so a faulty line is left out, if it is one that can
 // be, and the rest read again: that way one run tells all errors.
@@ -58,7 +59,7 @@ func readDocument(path, src string) document {
 }
 
 func canLeaveOut(line string) bool {
-	return plainPair.MatchString(line) && !strings.Contains(line, `"""`) && !strings.Contains(line, "'''")
+	return plainPair().MatchString(line) && !strings.Contains(line, `"""`) && !strings.Contains(line, "'''")
 }
 
 // syntaxError rewords an error of the parser and returns the line of the text.
@@ -80,10 +81,10 @@ func lower(s string) string {
 }
 
 // alreadyDefined is what the parser says of a key that stands twice.
-var alreadyDefined = regexp.MustCompile(`^not TOML: key '(.*)' has already been defined$`)
+var alreadyDefined = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^not TOML: key '(.*)' has already been defined$`) })
 
 func explainDuplicate(e *Error, lines *positions) {
-	found := alreadyDefined.FindStringSubmatch(e.Problem)
+	found := alreadyDefined().FindStringSubmatch(e.Problem)
 	if found == nil {
 		return
 	}

@@ -25,7 +25,7 @@ type field struct {
 
 // fieldsOf reads the schema of a struct type, in the order of its fields.
 func fieldsOf(t reflect.Type) []field {
-	var fields []field
+	fields := make([]field, 0, t.NumField())
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
 		key := tag.Get("toml")

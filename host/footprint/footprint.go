@@ -1,44 +1,25 @@
-// Package footprint keeps a process that starts from collecting garbage that is hardly any.
+// Package footprint keeps small what a process touches of its memory and of its program while it starts.
 //
-// A host that starts allocates some megabytes and keeps most of them. Looking through them again and again as the heap grows is a
-// fifth of what the start takes of the processor, and reads tables of the program that nothing else needs.
+// There are two ways: Deepen is for the goroutines of the parts of a host, and the package early for a main package.
 package footprint
 
-import (
-	"runtime"
-	"runtime/debug"
-)
+// stackRoom is what a part of the host needs at its deepest, in bytes, queries of the store included.
+const stackRoom = 24 << 10
 
-// GOGC during the start and after it: nothing is collected below 16 and 8 MB (4 MB times this by 100; see runtime/debug.SetGCPercent).
-const (
-	startPercent = 400
-	firstPercent = 200
-)
+// Deepen makes the stack of the goroutine large enough for a part of the host, while there is next to nothing on it. Else it would be
+// doubled four times on the way down, and each time the tables of all functions that are under way would be read: pages of the program
+// that nothing else needs.
+func Deepen() { room(false) }
 
-// Begin makes collections of garbage rare until ready is called. Since what was allocated until then is mostly kept, the first collection
-// after that is due at twice as much; from then on all is as it was before. It concerns the whole process, so it is for a main package.
-// A GOGC of the operator for even fewer of them stays.
-func Begin() (ready func()) {
-	Deepen()
-	before := debug.SetGCPercent(startPercent)
-	if rarer(before, startPercent) {
-		debug.SetGCPercent(before)
-	}
-	return func() {
-		if rarer(before, firstPercent) {
-			debug.SetGCPercent(before)
-			return
-		}
-		debug.SetGCPercent(firstPercent)
-		afterCollection(func() { debug.SetGCPercent(before) })
+// room has a frame of its size. A function that begins looks for room for all of it, whatever of it is used then.
+//
+//go:noinline
+func room(use bool) {
+	if use {
+		var frame [stackRoom]byte
+		hold(&frame)
 	}
 }
 
-// rarer tells whether a GOGC collects more rarely than another one, or never.
-func rarer(percent, than int) bool { return percent < 0 || percent >= than }
-
-// afterCollection calls f when garbage has been collected.
-func afterCollection(f func()) {
-	garbage := new([16]byte) // large enough for a place of its own
-	runtime.AddCleanup(garbage, func(f func()) { f() }, f)
-}
+//go:noinline
+func hold(*[stackRoom]byte) {}

@@ -69,10 +69,14 @@ func (p *picoclaw) takeStart(t *table) {
 		stop()
 	}
 	slices.Sort(took)
-	t.put("start to ready", "PicoClaw", fmt.Sprintf("min %.1f, p50 %.1f ms", millis(took[0]), millis(quantile(took, 0.5))))
+	ready := quantile(took, 0.5)
+	t.put("start to ready", "PicoClaw", fmt.Sprintf("min %.1f, p50 %.1f ms", millis(took[0]), millis(ready)))
+	t.owe("start to ready", "p50 < PicoClaw's", t.ready < ready)
 	pid, stop := p.launch()
 	<-time.After(idleAfter)
-	t.put("idle memory", "PicoClaw", idleText(sizesOf(p.b, pid)))
+	sizes := sizesOf(p.b, pid)
+	t.put("idle memory", "PicoClaw", idleText(sizes))
+	t.owe("idle memory", "RSS < PicoClaw's", t.rss < sizes["RSS"])
 	stop()
 }
 

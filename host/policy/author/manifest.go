@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/BurntSushi/toml"
@@ -53,7 +54,7 @@ const (
 	kindTool  = "tool"
 )
 
-var nameForm = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
+var nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`) })
 
 // LoadManifest reads and checks the policy.toml of a folder.
 func LoadManifest(dir string) (Manifest, error) {
@@ -99,7 +100,7 @@ func (m *Manifest) fillIn() {
 func (m *Manifest) check() error {
 	languages := append(Languages(), readyMade)
 	switch want := fmt.Sprintf("flynn %d", abi.Major); {
-	case !nameForm.MatchString(m.Name):
+	case !nameForm().MatchString(m.Name):
 		return fmt.Errorf("name = %q: use lower-case words joined by hyphens", m.Name)
 	case m.ABI != want:
 		return fmt.Errorf("abi = %q: this flynn speaks %q", m.ABI, want)

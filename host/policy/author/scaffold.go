@@ -23,7 +23,7 @@ const sdkModule = "github.com/flynnhost/flynn"
 // New makes the folder dir with a small policy that builds, and whose cases pass, without a network.
 func New(dir, lang, kind string) error {
 	name := filepath.Base(absolute(dir))
-	if !nameForm.MatchString(name) {
+	if !nameForm().MatchString(name) {
 		return fmt.Errorf("a policy cannot be named %q: use lower-case words joined by hyphens", name)
 	}
 	if kind != kindRoute && kind != kindTool {

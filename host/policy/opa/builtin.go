@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/flynnhost/flynn/sdk/policy/abi"
@@ -66,7 +67,7 @@ func Names() []string {
 
 // wide finds what would make a short format write a long text: a width from the arguments or of four digits, and an argument that is
 // written many times.
-var wide = regexp.MustCompile(`%[-+# 0-9.]*(\*|\[|[0-9]{4})`)
+var wide = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`%[-+# 0-9.]*(\*|\[|[0-9]{4})`) })
 
 // Bounds of a format, and of one whole number in its arguments, in bytes.
 const (
@@ -84,7 +85,7 @@ func sprintf(args []any) (any, error) {
 		return nil, ErrUndefined
 	case len(format) > maxFormat:
 		return nil, fmt.Errorf("a format of %d bytes, at most %d are allowed", len(format), maxFormat)
-	case wide.MatchString(format):
+	case wide().MatchString(format):
 		return nil, fmt.Errorf("the format %.80q has a width of four digits, a * or an index, which are not offered", format)
 	}
 	values := make([]any, len(list))

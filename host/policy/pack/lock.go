@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/BurntSushi/toml"
 
@@ -40,7 +41,7 @@ const (
 	maxLock  = 4 << 20 // bytes
 )
 
-var nameForm = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
+var nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`) })
 
 // parseLock reads policies.lock strictly: what it names becomes paths.
 func parseLock(text []byte) (lockFile, error) {
@@ -77,7 +78,7 @@ func (l Locked) problems() []error {
 			out = append(out, fmt.Errorf(lockName+": policy %q: "+format, append([]any{l.Name}, args...)...))
 		}
 	}
-	check(nameForm.MatchString(l.Name) && len(l.Name) <= 100, "that is no policy's name")
+	check(nameForm().MatchString(l.Name) && len(l.Name) <= 100, "that is no policy's name")
 	check(exactVersion(l.Version), "version %q is no exact version", l.Version)
 	check(isDigest(l.Digest), "digest %q is no SHA-256", l.Digest)
 	check(l.Source == "" || isDigest(l.Source), "source_digest %q is no SHA-256", l.Source)

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/flynnhost/flynn/host/policy/author"
 )
@@ -69,8 +70,8 @@ func sumFile(root *os.Root, name string, left *int64) (string, error) {
 }
 
 var (
-	digestLine = regexp.MustCompile(`^(digest|source_digest)[ \t]*=`)
-	nameLine   = regexp.MustCompile(`^name[ \t]*=`)
+	digestLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(digest|source_digest)[ \t]*=`) })
+	nameLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^name[ \t]*=`) })
 )
 
 // seal writes the digests into the text of a policy.toml and leaves the rest as it is. With replace it takes out those that are
@@ -91,11 +92,11 @@ func seal(text []byte, module, source string, replace bool) ([]byte, error) {
 	top, placed := true, false
 	for line := range bytes.Lines(text) {
 		top = top && !bytes.HasPrefix(bytes.TrimSpace(line), []byte("["))
-		if top && digestLine.Match(line) {
+		if top && digestLine().Match(line) {
 			continue
 		}
 		out.Write(line)
-		if top && !placed && nameLine.Match(line) && bytes.HasSuffix(line, []byte("\n")) {
+		if top && !placed && nameLine().Match(line) && bytes.HasSuffix(line, []byte("\n")) {
 			out.WriteString(added)
 			placed = true
 		}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"sync"
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
@@ -34,7 +35,7 @@ const toldIn = `SELECT id FROM inbox WHERE channel = ? AND state = 'done' AND js
 	json_extract(CAST(message AS TEXT), '$.noted')`
 
 // digest is the form of a digest wherever a step may have one.
-var digest = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
+var digest = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b[0-9a-f]{64}\b`) })
 
 // doom reads what is deleted with a session.
 func (s *Store) doom(ctx context.Context, d store.Deletion) (doomed, error) {
@@ -53,7 +54,7 @@ func (s *Store) doom(ctx context.Context, d store.Deletion) (doomed, error) {
 			return v, err
 		}
 		for _, st := range steps {
-			for _, found := range digest.FindAll(st.Data, -1) {
+			for _, found := range digest().FindAll(st.Data, -1) {
 				named[string(found)] = true
 			}
 		}
