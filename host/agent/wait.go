@@ -37,7 +37,7 @@ func (w *waiting) get() string {
 // noticed returns a context under which whoever watches the turn is told what keeps a call waiting.
 func (t *turn) noticed(ctx context.Context, c model.ToolCall, w *waiting) (_ context.Context, stop func()) {
 	show, stop := machine.Throttle(noticePeriod, func(line string) {
-		t.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: line + "\n"})
+		t.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: line + "\n", Waiting: true})
 	})
 	return machine.WithNotice(ctx, func(line string) {
 		w.set(line)

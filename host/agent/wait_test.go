@@ -67,7 +67,7 @@ func TestWhoWaitsForASandboxIsTold(t *testing.T) {
 			}
 			shown := false
 			for _, e := range h.events {
-				shown = shown || e.Kind == message.ToolProgress && strings.Contains(e.Text, "building image")
+				shown = shown || e.Kind == message.ToolProgress && e.Waiting && strings.Contains(e.Text, "building image")
 			}
 			if !shown {
 				t.Error("whoever watched saw nothing")

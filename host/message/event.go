@@ -32,8 +32,10 @@ type Event struct {
 	Agent        string    `json:"agent,omitempty"`
 	// Text is the delta, the final text, the output, or the error, by kind.
 	Text string `json:"text,omitempty"`
-	Call string `json:"call,omitempty"` // tool call id
-	Tool string `json:"tool,omitempty"`
+	// Waiting says of ToolProgress that it is no output: it tells what the call waits for, such as its sandbox's image.
+	Waiting bool   `json:"waiting,omitempty"`
+	Call    string `json:"call,omitempty"` // tool call id
+	Tool    string `json:"tool,omitempty"`
 	// Args are the tool call's arguments as canonical JSON.
 	Args json.RawMessage `json:"args,omitempty"`
 	// Verdict: "run", "run_in_sandbox", "ask", "deny".

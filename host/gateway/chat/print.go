@@ -68,6 +68,10 @@ func (p *printer) event(e message.Event) {
 		p.calls[e.Call] = e
 	case message.ToolVerdict:
 		p.verdict(e)
+	case message.ToolProgress:
+		if e.Waiting {
+			p.note("  " + strings.TrimRight(e.Text, "\n"))
+		}
 	case message.ToolResult:
 		p.result(e)
 		delete(p.calls, e.Call)
