@@ -49,6 +49,9 @@ func (e *exchange) forward(ctx context.Context, r *request, addrs []netip.Addr) 
 	}).WithContext(ctx)
 	out.URL.Scheme, out.URL.Host = e.toHost(r, transport), net.JoinHostPort(r.Host.Name, portText(r.Port))
 	strip(out.Header)
+	if len(r.secrets) > 0 {
+		wholePage(out.Header)
+	}
 	maps.Copy(out.Header, r.added)
 	if _, ok := out.Header["User-Agent"]; !ok {
 		out.Header["User-Agent"] = nil // or the library would name itself
@@ -94,7 +97,13 @@ func (e *exchange) respond(r *request, response *http.Response) error {
 		return e.answer(refuse(http.StatusBadGateway, errors.New("the server gave an answer that the proxy does not pass on")))
 	}
 	strip(response.Header)
-	blot(response.Header, r.secrets)
+	response.Status, response.Trailer = "", nil // what a server puts there is for nobody to act on
+	if len(r.secrets) > 0 {
+		blot(response.Header, r.secrets)
+		if err := readable(response); err != nil {
+			return e.answer(err)
+		}
+	}
 	response.Close = true
 	response.ProtoMajor, response.ProtoMinor = 1, r.minor
 	if r.minor == 0 {
@@ -107,16 +116,6 @@ func (e *exchange) respond(r *request, response *http.Response) error {
 		return errors.Join(err, out.Flush())
 	}
 	return out.Flush()
-}
-
-// blot takes secrets out of a header that repeats them.
-func blot(h http.Header, secrets []string) {
-	s := scrub.New(secrets...)
-	for _, values := range h {
-		for i := range values {
-			values[i] = s.String(values[i])
-		}
-	}
 }
 
 // flushing passes on what has been written whenever it is asked for more, so that a slow response arrives as it comes.

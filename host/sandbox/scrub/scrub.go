@@ -53,6 +53,14 @@ func (s *Scrubber) Rest() []byte {
 	return rest
 }
 
+// Cut returns what was held back where the stream does not end by itself but was cut: the beginning of a secret is blotted out
+// then, of which whoever can choose the place of the cut would get all but the last byte.
+func (s *Scrubber) Cut() []byte {
+	rest := bytes.Repeat([]byte{'*'}, len(s.held))
+	s.held = nil
+	return rest
+}
+
 // String scrubs a text that is complete.
 func (s *Scrubber) String(text string) string {
 	p := []byte(text)
@@ -109,8 +117,11 @@ func (r *reader) Read(p []byte) (int, error) {
 	for len(r.ready) == 0 && r.err == nil {
 		n, err := r.src.Read(p)
 		r.ready, r.err = bytes.Clone(r.scrubber.Next(p[:n])), err
-		if err != nil {
+		switch {
+		case err == io.EOF:
 			r.ready = append(r.ready, r.scrubber.Rest()...)
+		case err != nil:
+			r.ready = append(r.ready, r.scrubber.Cut()...)
 		}
 	}
 	n := copy(p, r.ready)

@@ -2,6 +2,7 @@ package scrub
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -33,6 +34,23 @@ func TestReader(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Where the stream breaks off, not even the beginning of a secret comes through.
+func TestCut(t *testing.T) {
+	broken := errors.New("broken")
+	for _, c := range []struct{ text, want string }{
+		{"x token-", "x ******"}, {"x t", "x *"}, {"x token-1", "x *******"}, {"token-1x", "*******x"}, {"plain", "plain"},
+	} {
+		for name, src := range map[string]io.Reader{
+			"at once": strings.NewReader(c.text), "byte by byte": iotest.OneByteReader(strings.NewReader(c.text)),
+		} {
+			got, err := io.ReadAll(Reader(io.MultiReader(src, iotest.ErrReader(broken)), "token-1"))
+			if string(got) != c.want || err != broken {
+				t.Errorf("%q, %s: got %q (%v), want %q", c.text, name, got, err, c.want)
+			}
+		}
 	}
 }
 
