@@ -10,10 +10,13 @@
 package compose
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -54,6 +57,7 @@ type Service struct {
 type Dependency struct {
 	Service string
 	Healthy bool // not only started
+	Ended   bool // with exit code 0
 }
 
 // Health says how the engine finds out whether a service is healthy.
@@ -91,6 +95,18 @@ func (p *Project) Service(name string) (Service, bool) {
 		}
 	}
 	return Service{}, false
+}
+
+// Ends says whether a service is to end by itself, because another waits for that.
+func (p *Project) Ends(name string) bool {
+	for _, s := range p.Services {
+		for _, d := range s.DependsOn {
+			if d.Service == name && d.Ended {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Names are those of the services.
@@ -136,6 +152,31 @@ func (e Errors) Error() string {
 // maxFile bounds a file, in bytes.
 const maxFile = 256 << 10
 
+// variablesIn are the names that an environment file sets, as far as its lines are NAME=value.
+func variablesIn(path string) (map[string]bool, error) {
+	about, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !about.Mode().IsRegular() {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names := map[string]bool{}
+	lines := bufio.NewScanner(io.LimitReader(f, maxFile))
+	for lines.Scan() {
+		line := strings.TrimPrefix(strings.TrimSpace(lines.Text()), "export ")
+		if name, _, set := strings.Cut(line, "="); set && !strings.HasPrefix(line, "#") {
+			names[strings.TrimSpace(name)] = true
+		}
+	}
+	return names, lines.Err()
+}
+
 // Load reads a file. What is wrong in it is an Errors.
 func Load(path string) (*Project, error) {
 	f, err := os.Open(path)
@@ -150,7 +191,11 @@ func Load(path string) (*Project, error) {
 	case len(src) > maxFile:
 		return nil, fmt.Errorf("read the compose file: %s is larger than %d bytes", path, maxFile)
 	}
-	p, err := Parse(path, src)
+	beside, err := variablesIn(filepath.Join(filepath.Dir(path), ".env"))
+	if err != nil {
+		return nil, fmt.Errorf("read the compose file: %w", err)
+	}
+	p, err := parse(path, src, beside)
 	if wrong := (Errors)(nil); errors.As(err, &wrong) {
 		return nil, wrong
 	}

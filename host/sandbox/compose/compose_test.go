@@ -77,7 +77,7 @@ func TestParse(t *testing.T) {
 		},
 		{
 			Name: "app", Line: 8, Image: "flynn/app", Command: []string{"serve", "a b", "c d", "e $f"},
-			DependsOn: []Dependency{{"db", true}, {"cache", false}},
+			DependsOn: []Dependency{{Service: "db", Healthy: true}, {Service: "cache"}},
 			Binds:     []Bind{{Source: "/srv/stack/conf", Target: "/conf", ReadOnly: true, Line: 16}},
 			Volumes:   []Volume{{Name: "files", Target: "/files", ReadOnly: true}}, Tmpfs: []Tmpfs{{"/scratch", 1 << 20}},
 		},
@@ -150,7 +150,11 @@ func TestRefusals(t *testing.T) {
 		"health's key":        {service("healthcheck: {test: x, start_interval: 1s}"), "start_interval: it is not supported"},
 		"dependency":          {service("depends_on: [db]"), `no service "db"`},
 		"itself":              {service("depends_on: [app]"), `services "app" and "app" wait for each other`},
-		"condition":           {"services:\n  a: {image: x}\n  b: {image: x, depends_on: {a: {condition: service_completed_successfully}}}", "no such condition"},
+		"condition":           {"services:\n  a: {image: x}\n  b: {image: x, depends_on: {a: {condition: service_ready}}}", "no such condition"},
+		"not required":        {"services:\n  a: {image: x}\n  b: {image: x, depends_on: {a: {condition: service_started, required: false}}}", "b.depends_on.a.required: it is not supported"},
+		"variable twice":      {service("environment: [A=1, B=2, A=3]"), "services.app.environment[2]: A is set twice"},
+		"tag":                 {service("command: !reset [x]"), `f.yaml:4: tag "!reset" is not supported`},
+		"profiles":            {service("profiles: [debug]"), "services.app.profiles: it is not supported: remove the key, or the service"},
 		"healthy, disabled":   {"services:\n  a: {image: x, healthcheck: {disable: true}}\n  b: {image: x, depends_on: {a: {condition: service_healthy}}}", "healthcheck disabled"},
 		"a circle":            {"services:\n  a: {image: x, depends_on: [b]}\n  b: {image: x, depends_on: [c]}\n  c: {image: x, depends_on: [a]}", "wait for each other"},
 		"binary":              {service("user: !!binary aGk="), "it is no text"},
@@ -218,6 +222,23 @@ func TestLoad(t *testing.T) {
 	}
 	if p, err := Load(path); err != nil || p.Services[2].Binds[0].Source != filepath.Join(dir, "conf") {
 		t.Errorf("got %+v, %v", p, err)
+	}
+	for _, c := range []struct{ beside, want string }{
+		{"# VERSION=1\nOTHER=2\nHELLO\n", ""},
+		{"OTHER=1\nexport VERSION = 17\n", "compose.yaml:20: services.db.image: variable VERSION is set in .env, which is not read: write its value here"},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, ".env"), []byte(c.beside), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(path); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("beside %q: %v", c.beside, err)
+		}
+	}
+	if err := errors.Join(os.Remove(filepath.Join(dir, ".env")), os.Mkdir(filepath.Join(dir, ".env"), 0o700)); err != nil { // as of Python
+		t.Fatal(err)
+	}
+	if _, err := Load(path); err != nil {
+		t.Error(err)
 	}
 	if err := os.WriteFile(path, []byte(strings.Repeat("#", maxFile+1)), 0o600); err != nil {
 		t.Fatal(err)

@@ -14,8 +14,9 @@ var variable = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // interpolate replaces variables by the defaults that stand in the text. The host's environment is not asked: what is in
-// it is nobody's business in a sandbox, and the same file shall mean the same everywhere.
-func interpolate(text string) (string, error) {
+// it is nobody's business in a sandbox, and the same file shall mean the same everywhere. A variable that is set beside the
+// file would have another value with Compose itself, so that it is refused.
+func interpolate(text string, beside map[string]bool) (string, error) {
 	var out strings.Builder
 	for {
 		before, after, found := strings.Cut(text, "$")
@@ -31,6 +32,8 @@ func interpolate(text string) (string, error) {
 			out.WriteByte('$')
 		case m[3] == "":
 			return "", fmt.Errorf("variable %s has no value, because the host's environment is not read: write ${%s:-value}, or $$ for a dollar", m[1], m[1])
+		case beside[m[2]]:
+			return "", fmt.Errorf("variable %s is set in .env, which is not read: write its value here, or remove it there", m[2])
 		default:
 			out.WriteString(m[4])
 		}

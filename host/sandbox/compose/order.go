@@ -26,8 +26,10 @@ func (r *reader) dependencies(n *yaml.Node, key string) []Dependency {
 				r.refuse(setting.line, at, "it is not supported", "keep condition only")
 			case condition == "service_healthy":
 				d.Healthy = true
+			case condition == "service_completed_successfully":
+				d.Ended = true
 			case condition != "service_started":
-				r.refuse(setting.line, at, fmt.Sprintf("no such condition %q", condition), "write service_started or service_healthy")
+				r.refuse(setting.line, at, fmt.Sprintf("no such condition %q", condition), "write service_started, service_healthy or service_completed_successfully")
 			}
 		}
 		list = append(list, d)

@@ -23,6 +23,7 @@ type reader struct {
 	errs   Errors
 	budget int
 	named  map[string]bool // volumes
+	beside map[string]bool // variables that a file beside this one sets
 }
 
 // entry is one key of a mapping.
@@ -33,8 +34,10 @@ type entry struct {
 }
 
 // Parse reads the text of a file; file is its name in errors, and its path for relative sources. Its error is an Errors.
-func Parse(file string, src []byte) (*Project, error) {
-	r := &reader{file: file, budget: maxNodes}
+func Parse(file string, src []byte) (*Project, error) { return parse(file, src, nil) }
+
+func parse(file string, src []byte, beside map[string]bool) (*Project, error) {
+	r := &reader{file: file, budget: maxNodes, beside: beside}
 	p := r.project(src)
 	if len(r.errs) > 0 {
 		slices.SortStableFunc(r.errs, func(a, b Error) int { return a.Line - b.Line })
@@ -69,7 +72,18 @@ func (r *reader) document(src []byte) (*yaml.Node, bool) {
 		r.refuse(1, "", "the file is empty", "write services, each with an image")
 		return nil, false
 	}
+	r.tags(documents[0].Content[0])
 	return documents[0].Content[0], true
+}
+
+// tags refuses YAML's own kind of instruction, such as Compose's !reset. A node is met once, however many aliases it has.
+func (r *reader) tags(n *yaml.Node) {
+	if strings.HasPrefix(n.Tag, "!") && !strings.HasPrefix(n.Tag, "!!") {
+		r.refuse(n.Line, "", fmt.Sprintf("tag %.40q is not supported", n.Tag), "remove it")
+	}
+	for _, each := range n.Content {
+		r.tags(each)
+	}
 }
 
 var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`line (\d+)`) })
@@ -165,7 +179,7 @@ func (r *reader) text(n *yaml.Node, key string) (string, bool) {
 		r.refuse(n.Line, key, "it is no text", "write one value")
 		return "", false
 	}
-	value, err := interpolate(n.Value)
+	value, err := interpolate(n.Value, r.beside)
 	if err == nil && strings.ContainsRune(value, 0) {
 		err = fmt.Errorf("it contains a zero byte: remove it")
 	}

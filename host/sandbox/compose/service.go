@@ -115,6 +115,7 @@ func hintFor(key, otherwise string) string {
 		"devices":        "remove it: no container of a sandbox has devices",
 		"network_mode":   "remove it: network of [sandbox] counts for all services",
 		"security_opt":   "remove it: every container of a sandbox is confined",
+		"profiles":       "remove the key, or the service: every service in the file is started",
 		"deploy":         "use mem_limit, cpus and pids_limit",
 		"logging":        "remove it: the last output of a service is kept",
 	}
@@ -149,10 +150,16 @@ func (r *reader) environment(n *yaml.Node, key string) []string {
 	var list []string
 	f := r.follow(n)
 	if f.Kind == yaml.SequenceNode {
+		seen := map[string]bool{}
 		for i, variable := range r.texts(n, key) {
-			if name, _, ok := strings.Cut(variable, "="); !ok || name == "" {
+			name, _, ok := strings.Cut(variable, "=")
+			switch {
+			case !ok || name == "":
 				r.refuse(f.Line, fmt.Sprintf("%s[%d]", key, i), fmt.Sprintf("%q has no value, because the host's environment is not read", variable), "write NAME=value")
+			case seen[name]: // which one counts differs between programs
+				r.refuse(f.Line, fmt.Sprintf("%s[%d]", key, i), fmt.Sprintf("%s is set twice", name), "keep one")
 			}
+			seen[name] = true
 			list = append(list, variable)
 		}
 		return list
