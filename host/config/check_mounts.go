@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
@@ -14,19 +15,12 @@ import (
 // MountRules say which folders of the host a sandbox may see. What Flynn reads and keeps is none of them: who
 // writes to the configuration runs commands on the host.
 func (c *Config) MountRules(getenv func(string) string) mounts.Rules {
-	folder := filepath.Dir(c.Path)
-	if absolute, err := filepath.Abs(folder); err == nil {
-		folder = absolute
-	}
-	secret := []string{
-		filepath.Join(folder, filepath.Base(c.Path)), filepath.Join(folder, "secrets"), c.Store.Dir, c.Plugins.Dir, c.Gateway.TokenFile,
-		engineSocket(getenv("DOCKER_HOST")), engineSocket(c.Sandbox.Engine), c.Sandbox.EngineKey, c.Sandbox.Compose,
-	}
+	hidden := absolute(c.hidden())
+	secret := append([]string{filepath.Join(c.folder(), filepath.Base(c.Path))}, hidden...)
+	secret = append(secret, c.Plugins.Dir,
+		engineSocket(getenv("DOCKER_HOST")), engineSocket(c.Sandbox.Engine), c.Sandbox.Compose)
 	for _, name := range sorted(c.Sandboxes) {
 		secret = append(secret, c.Sandboxes[name].Compose)
-	}
-	for _, m := range c.Models {
-		secret = append(secret, m.APIKeyFile)
 	}
 	for _, p := range c.Policies {
 		secret = append(secret, p.Path)
@@ -34,16 +28,51 @@ func (c *Config) MountRules(getenv func(string) string) mounts.Rules {
 	for _, path := range c.Plugins.DevPaths {
 		secret = append(secret, path)
 	}
-	for _, a := range c.Agents {
-		secret = append(secret, a.CLI.APIKeyFile)
+	return mounts.Rules{Roots: c.Sandbox.MountRoots, Home: getenv("HOME"), Secret: absolute(secret), Hidden: hidden}
+}
+
+// hidden are the files and folders that hold secrets and conversations.
+func (c *Config) hidden() []string {
+	paths := []string{filepath.Join(c.folder(), "secrets"), c.Store.Dir, c.Gateway.TokenFile, c.Sandbox.EngineKey}
+	for _, name := range sorted(c.Models) {
+		paths = append(paths, c.Models[name].APIKeyFile)
 	}
-	rules := mounts.Rules{Roots: c.Sandbox.MountRoots, Home: getenv("HOME")}
-	for _, path := range secret {
-		if filepath.IsAbs(path) {
-			rules.Secret = append(rules.Secret, path)
+	for _, name := range sorted(c.Agents) {
+		paths = append(paths, c.Agents[name].CLI.APIKeyFile)
+	}
+	for _, name := range sorted(c.Clients) {
+		paths = append(paths, c.Clients[name].TokenFile)
+	}
+	for _, s := range append([]Sandbox{c.Sandbox}, valuesOf(c.Sandboxes)...) {
+		for _, cred := range s.Credentials {
+			paths = append(paths, cred.ValueFile)
+		}
+		for _, b := range s.Bridges {
+			for _, name := range sorted(b.SecretsEnv) {
+				paths = append(paths, b.SecretsEnv[name].File)
+			}
 		}
 	}
-	return rules
+	return paths
+}
+
+// folder is the absolute one that the configuration lies in.
+func (c *Config) folder() string {
+	folder := filepath.Dir(c.Path)
+	if absolute, err := filepath.Abs(folder); err == nil {
+		return absolute
+	}
+	return folder
+}
+
+// absolute are those paths that are set.
+func absolute(paths []string) (set []string) {
+	for _, path := range paths {
+		if filepath.IsAbs(path) {
+			set = append(set, path)
+		}
+	}
+	return set
 }
 
 // engineSocket is the path of an engine's address, if it has one.
@@ -169,13 +198,13 @@ func (c *checker) writable() (sources []string) {
 }
 
 // volumeNames is what a volume may be called.
-var volumeNames = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]*$`)
+var volumeNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]*$`) })
 
 func (c *checker) volumeName(at keyPath, name string) {
 	if c.required(at, name, `"cache"`); name == "" {
 		return
 	}
-	if len(name) > maxName || !volumeNames.MatchString(name) {
+	if len(name) > maxName || !volumeNames().MatchString(name) {
 		c.report(at, fmt.Sprintf("bad name %q", name), "use letters, digits, - and _, with a letter or digit first")
 	}
 }

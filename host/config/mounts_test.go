@@ -19,6 +19,7 @@ func mountable(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
+	write(t, filepath.Join(dir, "root", "other", "token"), strings.Repeat("t", 32), 0o600)
 	if err := os.Symlink(filepath.Join(dir, "else"), filepath.Join(dir, "root", "link")); err != nil {
 		t.Fatal(err)
 	}
@@ -38,6 +39,9 @@ func TestMounts(t *testing.T) {
 		"the configuration":   {sandbox: `mounts = [{ source = ".", target = "/data" }]`, want: "which contains DIR/flynn.toml"},
 		"secrets":             {sandbox: `mounts = [{ source = "secrets", target = "/data" }]`, want: "is or lies in DIR/secrets"},
 		"the store":           {sandbox: `mounts = [{ source = "root/store", target = "/data" }]`, rest: "[store]\ndir = \"root/store\"", want: "is or lies in DIR/root/store"},
+		"a credential":        {sandbox: `mounts = [{ source = "root/other", target = "/data" }]`, rest: "[sandboxes.x]\nnetwork = \"allowlist\"\nallowlist = [\"a.example:443\"]\ncredentials = [{ host = \"a.example\", value_file = \"root/other/token\" }]", want: "which contains DIR/root/other/token"},
+		"a bridge's secret":   {sandbox: `mounts = [{ source = "root/other/token", target = "/data" }]` + "\n" + `bridges = [{ name = "b", sandbox = "x", program = "/bin/b", secrets_env = { T = { file = "root/other/token" } }, rules = [{ args = [] }] }]`, rest: "[sandboxes.x]", want: "is or lies in DIR/root/other/token"},
+		"a client's token":    {sandbox: `mounts = [{ source = "root/other", target = "/data" }]`, rest: "[clients.c]\nagents = [\"main\"]\ntoken_file = \"root/other/token\"", want: "which contains DIR/root/other/token"},
 		"inside a writable":   {sandbox: `mounts = [{ source = "root/data", target = "/a", read_only = false }, { source = "root/data/in", target = "/b" }]`, want: "sandbox.mounts[1].source: DIR/root/data/in lies in DIR/root/data, which a sandbox may write to"},
 		"inside another's":    {sandbox: `mounts = [{ source = "root/data/in", target = "/b" }]`, rest: "[sandboxes.x]\nmounts = [{ source = \"root/data\", target = \"/a\", read_only = false }]", want: "which a sandbox may write to"},
 		"target":              {sandbox: `tmpfs = [{ target = "/proc/x" }]`, want: `sandbox.tmpfs[0].target: target "/proc/x" lies over /proc`},
