@@ -46,7 +46,7 @@ func probes() map[string]probe {
 	return map[string]probe{
 		"interfaces": interfaces, "connect": connect, "mapped": mapped, "http": fetch, "redirect": redirected, "ask": ask, "ping": ping,
 		"socket": openSocket, "sockets": findSockets, "abstract": findAbstract,
-		"call": call, "setuid": setuid, "allocate": allocate,
+		"call": call, "setuid": setuid, "allocate": allocate, "leave": leave, "left": left,
 		"serve": serve, "wait": wait, "exit": exit,
 	}
 }

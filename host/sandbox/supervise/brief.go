@@ -69,7 +69,7 @@ func (c *command) endsBriefly(line int) bool {
 	}
 	c.child.closeHandle()
 	swept := c.pumps[0].sweep()
-	return c.pumps[1].sweep() && swept && c.s.scanner.births.none(c.child.pid)
+	return c.pumps[1].sweep() && swept && c.child.childless
 }
 
 // awaitEnd waits for the child's end, or for a frame.

@@ -166,7 +166,7 @@ func (d *disk) end() {
 // look counts what there is.
 func (d *disk) look() usage {
 	var u usage
-	w := survey{deadline: time.Now().Add(diskTime)}
+	w := survey{deep: true, deadline: time.Now().Add(diskTime)}
 	w.see = func(_ []byte, _ string, st *unix.Stat_t) bool {
 		u.entries++
 		u.bytes += st.Blocks * 512 / max(int64(st.Nlink), 1) // a file with several names is met as often

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/flynnhost/flynn/host/sandbox/erase"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
@@ -125,7 +126,7 @@ func (f *files) removeAll(name string) error {
 		return err
 	}
 	defer unix.Close(at)
-	return erase(at, filepath.Base(name), 0)
+	return erase.Tree(at, filepath.Base(name), nil)
 }
 
 // swap puts a link in the place of cur and takes it away again, and does the same to the file in it.

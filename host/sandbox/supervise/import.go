@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/flynnhost/flynn/host/sandbox/erase"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
@@ -80,7 +81,7 @@ func (im *importer) close() error {
 	if im.top >= 0 {
 		unix.Close(im.top)
 	}
-	err := erase(im.anchor, im.name, 0)
+	err := erase.Tree(im.anchor, im.name, nil)
 	return errors.Join(err, unix.Close(im.anchor))
 }
 

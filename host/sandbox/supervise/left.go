@@ -13,9 +13,9 @@ import (
 const leftGrace = 50 * time.Millisecond
 
 // endLeft ends what a command has left running when its shell ended, and returns nil if there was nothing. Commonly there is
-// nothing, and then it costs one read: a shell after which no process was made has none to leave.
+// nothing, and then it costs no look: a shell after which no process was made has none to leave.
 func (s *supervisor) endLeft(c *child) *frame.KillBody {
-	if s.scanner.births.none(c.pid) || s.scanner.count(tagIs(c.tag)) == 0 {
+	if c.childless || s.scanner.count(tagIs(c.tag)) == 0 {
 		return nil
 	}
 	left := 0

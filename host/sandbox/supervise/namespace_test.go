@@ -31,8 +31,16 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if len(os.Args) == 2 && os.Args[1] == stopperWord {
+		for {
+			_ = syscall.Kill(-1, syscall.SIGSTOP)
+		}
+	}
 	os.Exit(m.Run())
 }
+
+// stopperWord makes this program stop all that its user may signal, again and again.
+const stopperWord = "stopper"
 
 // inside reports whether the test may go on; otherwise it has been run in a namespace already. limit, if
 // not 0, is the pids limit there.
@@ -94,8 +102,9 @@ func newTestSupervisor(t *testing.T) *supervisor {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sp.births = openBirths()
+	s := &supervisor{spawner: sp, scanner: scanner{births: sp.births}, guard: newGuard(sp, hello.UID, hello.GID)}
 	go sp.reap()
-	s := &supervisor{spawner: sp, guard: newGuard(sp, hello.UID, hello.GID)}
 	if err := s.guard.park(); err != nil {
 		t.Fatal(err)
 	}
@@ -138,6 +147,109 @@ func TestHelperKillsTheWorkloadOnly(t *testing.T) {
 	if err := syscall.Kill(root.Process.Pid, 0); err != nil {
 		t.Errorf("root's process is gone: %v", err)
 	}
+}
+
+// A workload that stops all it may signal does not stop the helper, not even in the moment in which that has its user's
+// rights: it would kill nothing then, and nobody would see its end.
+func TestHelperIsNotTheWorkloadsToStop(t *testing.T) {
+	if !inside(t, 0) {
+		return
+	}
+	s := newTestSupervisor(t)
+	for round := range 20 {
+		c := s.startStopper(t)
+		began := time.Now()
+		if left := s.endUser(c.tag); left != 0 {
+			t.Fatalf("round %d: %d left after %v", round, left, time.Since(began))
+		}
+		<-c.exited
+	}
+}
+
+// Nor does it keep the supervisor: a process takes the workload's user before it runs its program, and who has forked it
+// waits until it does.
+func TestStoppedBeforeItsProgram(t *testing.T) {
+	if !inside(t, 0) {
+		return
+	}
+	s := newTestSupervisor(t)
+	null := s.spawner.null
+	stuck := 0
+	for began := time.Now(); stuck == 0 && time.Since(began) < 30*time.Second; {
+		stopper := s.startStopper(t)
+		c, err := s.spawner.start([]string{"/bin/sleep", "100"}, nil, "/", [3]int{null, null, null})
+		switch {
+		case err == errStopped:
+			stuck++
+		case err != nil:
+			t.Fatal(err)
+		default:
+			defer func() { <-c.exited }()
+		}
+		if k := s.end(stopper); k.Survivors != 0 {
+			t.Fatalf("the one that stopped it lives: %+v", k)
+		}
+		<-stopper.exited
+	}
+	if stuck == 0 {
+		t.Error("no process was stopped before its program: nothing was tried")
+	}
+	if left := s.endUser(0); left != 0 {
+		t.Errorf("%d left", left)
+	}
+}
+
+// startStopper starts a stopper and returns once it is at work.
+func (s *supervisor) startStopper(t *testing.T) *child {
+	t.Helper()
+	victim := s.startTest(t, "exec sleep 100")
+	null := s.spawner.null
+	c, err := s.spawner.start([]string{"/proc/self/exe", stopperWord}, nil, "/", [3]int{null, null, null})
+	if err != nil {
+		t.Fatal(err)
+	}
+	poll(30*time.Second, func() bool { return isStopped(victim.pid) })
+	return c
+}
+
+// Process ids go round. What a shell has left behind is found although the id that was given out last is the shell's own again
+// by the time that anybody looks.
+func TestLeftBehindAShellOfTheSameID(t *testing.T) {
+	if !inside(t, 0) {
+		return
+	}
+	s := newTestSupervisor(t)
+	c := s.startTest(t, "setsid sleep 100 & exit 0") // as long as its group is there its id is, too
+	<-c.exited
+	// The workload makes processes until it is so; root has a shorter way, on which a thread may come between.
+	var again *child
+	for tries := 0; again == nil || again.pid != c.pid; tries++ {
+		if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(strconv.Itoa(c.pid-1)), 0o644); err != nil {
+			need.Part(t, "namespace", err)
+		}
+		if tries == 1000 {
+			t.Fatalf("the id is %d and not %d again", again.pid, c.pid)
+		}
+		again = s.startTest(t, "exit 0")
+		<-again.exited
+	}
+	if !s.scanner.births.none(c.pid) {
+		t.Fatal("the id given out last is another one")
+	}
+	if k := s.endLeft(c); k == nil || k.Survivors != 0 {
+		t.Errorf("got %+v", k)
+	}
+	if left := s.scanner.find(tagIs(c.tag)); len(left) != 0 {
+		t.Errorf("still alive: %v", left)
+	}
+	if k := s.endLeft(again); k != nil || !again.childless {
+		t.Errorf("of one that had left nothing: %+v, childless %v", k, again.childless)
+	}
+}
+
+func isStopped(pid int) bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	return err == nil && bytes.Contains(status, []byte("\nState:\tT"))
 }
 
 // At the pids limit no process can be made, yet the rungs that need none and the helper, which was

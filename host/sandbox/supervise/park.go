@@ -27,10 +27,10 @@ const (
 
 // guard keeps one helper process forked in advance, because at the pids limit none can be made.
 //
-// The helper stays root while it waits, so the workload cannot touch it. When fired it becomes the
-// workload's user altogether (real, effective and saved id: the kernel matches the real id
-// too, and a half-switched kill(-1) would hit every root process) and sends SIGKILL to
-// all that this user may signal.
+// The helper stays root while it waits, so the workload cannot touch it. When fired it takes the workload's user as its
+// effective id and sends SIGKILL to all that this user may signal. Its real and saved ids become nobody's: the kernel
+// matches a sender's real id too, so as root's a kill(-1) would hit every root process, and it matches the saved and the
+// real one of who is signalled (kill(2)), so as the workload's they would let it be stopped before it kills.
 type guard struct {
 	spawner  *spawner
 	uid, gid int
@@ -119,7 +119,7 @@ func runParked() error {
 	if !parkedWrite(&byteAt) || !parkedRead(&byteAt) {
 		return nil
 	}
-	if err := becomeUser(uid, gid); err != nil {
+	if err := borrowUser(uid, gid); err != nil {
 		return err
 	}
 	for {
@@ -130,16 +130,23 @@ func runParked() error {
 	}
 }
 
-// becomeUser switches this thread, which is all that the kernel looks at, and verifies it.
-func becomeUser(uid, gid int) error {
+// nobodys is an id that no process has, but for a workload's whose it is by chance: that one's helper takes the next.
+const nobodys = firstTag + tagCount
+
+// borrowUser switches this thread, which is all that the kernel looks at, and verifies it.
+func borrowUser(uid, gid int) error {
+	own := nobodys
+	if uid == own {
+		own++
+	}
 	if _, _, e := unix.RawSyscall(unix.SYS_SETRESGID, uintptr(gid), uintptr(gid), uintptr(gid)); e != 0 {
 		return fmt.Errorf("become group %d: %w", gid, e)
 	}
-	if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid)); e != 0 {
-		return fmt.Errorf("become user %d: %w", uid, e)
+	if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(own), uintptr(uid), uintptr(own)); e != 0 {
+		return fmt.Errorf("borrow user %d: %w", uid, e)
 	}
-	if r, e, s := unix.Getresuid(); r != uid || e != uid || s != uid {
-		return fmt.Errorf("become user %d: ids are %d, %d, %d", uid, r, e, s)
+	if r, e, s := unix.Getresuid(); r != own || e != uid || s != own {
+		return fmt.Errorf("borrow user %d: ids are %d, %d, %d", uid, r, e, s)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -41,20 +42,41 @@ func (s *spawner) reap() {
 	}
 }
 
-// wait waits for such processes and buries the one that has ended.
+// wait waits for such processes and buries the one that has ended. Whether it was the last that was born is looked at before:
+// from then on its id can be given out again.
 func (s *spawner) wait(which, options int) (int, error) {
 	for {
-		var status syscall.WaitStatus
-		var usage syscall.Rusage
-		pid, err := syscall.Wait4(which, &status, options, &usage)
-		if err == syscall.EINTR {
-			continue
+		pid, err := which, error(nil)
+		if which < 0 {
+			pid, err = peek(options)
 		}
-		if pid > 0 {
-			s.bury(pid, status, usage)
+		if err == nil && pid > 0 {
+			childless := s.births.none(pid)
+			var status syscall.WaitStatus
+			var usage syscall.Rusage
+			if pid, err = syscall.Wait4(pid, &status, options, &usage); pid > 0 {
+				s.bury(pid, status, usage, childless)
+			}
+			if which < 0 && err == syscall.ECHILD {
+				continue // who has started it was faster
+			}
 		}
-		return pid, err
+		if err != syscall.EINTR {
+			return pid, err
+		}
 	}
+}
+
+// peek waits for any process that ends and leaves it as it is. Of what it fills in, siginfo_t, package unix does not name the
+// process id, which follows three ints and a pointer's alignment; see waitid(2).
+func peek(options int) (pid int, err error) {
+	var info unix.Siginfo
+	if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT|options, nil); err != nil {
+		return 0, err
+	}
+	const ints, word = 12, unsafe.Sizeof(uintptr(0))
+	at := (ints + word - 1) / word * word
+	return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), at))), nil
 }
 
 // collect buries a child whose handle says that it has ended, or sees the reaper do it. It says whether the child is buried:
@@ -99,7 +121,7 @@ func (s *supervisor) relieveReaper() {
 	s.spawner.reaper.onDuty.Store(false)
 }
 
-func (s *spawner) bury(pid int, status syscall.WaitStatus, usage syscall.Rusage) {
+func (s *spawner) bury(pid int, status syscall.WaitStatus, usage syscall.Rusage, childless bool) {
 	s.mu.Lock()
 	c := s.children[pid]
 	delete(s.children, pid)
@@ -107,7 +129,7 @@ func (s *spawner) bury(pid int, status syscall.WaitStatus, usage syscall.Rusage)
 	if c == nil {
 		return
 	}
-	c.status = status
+	c.status, c.childless = status, childless
 	c.cpu = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 	c.peak = s.peak(usage)
 	close(c.exited)

@@ -34,6 +34,8 @@ type spawner struct {
 	null      int // descriptor of /dev/null
 	oomScore  int // descriptor of our own oom_score_adj, or -1
 	reaper    reaper
+	scanner   scanner // for who is stuck in a fork
+	births    births
 	ownPeak   atomic.Int64 // of our own memory, as last seen
 
 	// mu is held from before a fork until the child is entered in children.
@@ -47,10 +49,12 @@ type spawner struct {
 type child struct {
 	pid, tag int
 	handle   int           // a descriptor that becomes readable when it ends, or -1; its owner is who has started it
-	exited   chan struct{} // closed once status and cpu are set
+	exited   chan struct{} // closed once what follows is set
 	status   syscall.WaitStatus
 	cpu      time.Duration
 	peak     int64 // bytes
+	// childless says that no process was born from its own birth to its end.
+	childless bool
 }
 
 func newSpawner(h frame.HelloBody) (*spawner, error) {
@@ -134,17 +138,25 @@ func (s *spawner) startProgram(l launch) (*child, error) {
 	if l.brief {
 		sys.PidFD = &handle
 	}
-	c, err := s.fork(l.path, l.argv, &syscall.ProcAttr{
-		Dir:   l.dir,
-		Env:   joinEnv(s.env, l.env),
-		Files: []uintptr{uintptr(l.files[0]), uintptr(l.files[1]), uintptr(l.files[2])},
-		Sys:   sys,
+	var c *child
+	stopped := s.unstuck(tag, func() {
+		c, err = s.fork(l.path, l.argv, &syscall.ProcAttr{
+			Dir:   l.dir,
+			Env:   joinEnv(s.env, l.env),
+			Files: []uintptr{uintptr(l.files[0]), uintptr(l.files[1]), uintptr(l.files[2])},
+			Sys:   sys,
+		})
 	})
 	if err != nil {
 		delete(s.tags, tag)
 		return nil, err
 	}
 	c.tag, c.handle = tag, handle
+	if stopped {
+		delete(s.tags, tag)
+		s.handOver(c)
+		return nil, errStopped
+	}
 	return c, nil
 }
 

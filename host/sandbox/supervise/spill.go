@@ -202,7 +202,21 @@ func (s *spills) makeRoom(folder int) (int, error) {
 	if total > spillAll {
 		return 0, unix.ENOSPC
 	}
-	return last + 1, nil
+	if last < frame.MaxSpill {
+		return last + 1, nil
+	}
+	return free(there), nil
+}
+
+// free is the smallest number that no file has: a command may have given one the largest there is.
+func free(there []spilled) int {
+	number := 1
+	for _, f := range there {
+		if f.number == number {
+			number++
+		}
+	}
+	return number
 }
 
 // list returns the files, oldest first.
@@ -224,7 +238,7 @@ func (s *spills) list(folder int) ([]spilled, error) {
 		}
 		f := spilled{number, 0} // of what is no file only the name is in the way
 		if st.Mode&unix.S_IFMT == unix.S_IFREG {
-			f.size = st.Size
+			f.size = min(st.Size, spillAll+1) // a sparse one may be of any size
 		}
 		if s.open[number] {
 			f.size = spillMost

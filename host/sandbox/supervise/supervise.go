@@ -172,12 +172,14 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 		return fmt.Errorf("refuse workload user %d:%d", s.hello.UID, s.hello.GID)
 	}
 	dropHandlers()
+	spareProcessor()
 	warmThreads(spareThreads)
 	s.meters = openMeters()
 	s.scanner.births = openBirths()
 	if s.spawner, err = newSpawner(s.hello); err != nil {
 		return err
 	}
+	s.spawner.births = s.scanner.births
 	go s.spawner.reap()
 	if s.files, err = openFiles(s.hello); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// surveyDepth bounds how deep a survey goes, and with it how many folders it holds open.
+// surveyDepth bounds how many folders a survey holds open; below that it goes on only if it is to see all, see below.go.
 const surveyDepth = 128
 
 // stateDir is the workspace's folder for what is kept about commands. Nobody's work is in it.
@@ -20,7 +20,10 @@ type survey struct {
 	// see is told of each entry but folders by its path in pieces, and returns whether the walk shall go on.
 	see func(folder []byte, name string, st *unix.Stat_t) bool
 	// skip leaves out an entry of the workspace itself.
-	skip     string
+	skip string
+	// deep goes on where folders are deeper than surveyDepth, of which see is not told the path.
+	deep     bool
+	buf      []byte // for that
 	deadline time.Time
 	dev      uint64
 	path     []byte
@@ -76,16 +79,13 @@ func (w *survey) entry(fd int, name string, depth int) bool {
 	if unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return true // gone since
 	}
-	if w.seen++; w.seen%clockEvery == 0 && time.Now().After(w.deadline) {
-		return false
-	}
-	if !w.see(w.path, name, &st) {
+	if !w.count(name, &st) {
 		return false
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Dev != w.dev {
 		return true
 	}
-	if depth >= surveyDepth {
+	if depth >= surveyDepth && !w.deep {
 		w.cut = true
 		return true
 	}
@@ -93,6 +93,9 @@ func (w *survey) entry(fd int, name string, depth int) bool {
 	if err != nil {
 		w.cut = w.cut || err != unix.ENOENT
 		return true
+	}
+	if depth >= surveyDepth {
+		return w.below(inner)
 	}
 	before := len(w.path)
 	w.path = append(append(w.path, name...), '/')

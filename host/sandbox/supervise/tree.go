@@ -16,6 +16,7 @@ import (
 type process struct {
 	pid, group int
 	dead       bool // and not reaped yet
+	stopped    bool
 }
 
 // scanner finds processes by tag. Its scans take turns, so that many commands ending at once
@@ -129,6 +130,7 @@ func parseStatus(status []byte, pid int, such func(int) bool) (process, bool) {
 		case "State":
 			state := bytes.TrimSpace(value)
 			ended = len(state) > 0 && (state[0] == 'Z' || state[0] == 'X')
+			p.stopped = len(state) > 0 && state[0] == 'T'
 		case "Threads":
 			threads, _ = strconv.Atoi(string(bytes.TrimSpace(value)))
 		case "Groups":

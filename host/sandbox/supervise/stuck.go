@@ -1,0 +1,61 @@
+//go:build linux
+
+package supervise
+
+import (
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+// A new process takes the workload's user before it runs its program, and in between others of that user may stop it. Until
+// it runs its program, though, the thread that has forked it waits in the kernel (vfork(2)), and with it all that needs
+// the spawner: the kill ladder, too. So a process that is not there in time is looked at, and ended if it is stopped.
+const (
+	stuckAfter = 20 * time.Millisecond
+	stuckPause = 5 * time.Millisecond
+)
+
+var errStopped = fail(frame.Internal,
+	"start process: another one of the sandbox has stopped it before it ran its program; end background processes first")
+
+// unstuck calls fork, which starts a process with such a tag, and says whether that had to be ended for fork to return.
+func (s *spawner) unstuck(tag int, fork func()) (killed bool) {
+	var over atomic.Bool
+	watched := make(chan struct{})
+	watch := time.AfterFunc(stuckAfter, func() {
+		defer close(watched)
+		for !over.Load() {
+			killed = s.killStopped(tag) || killed
+			time.Sleep(stuckPause)
+		}
+	})
+	fork()
+	over.Store(true)
+	if !watch.Stop() {
+		<-watched
+	}
+	return killed
+}
+
+// killStopped ends processes with such a tag that are stopped. It has a scanner of its own: who has the other one may be
+// waiting for the spawner.
+func (s *spawner) killStopped(tag int) (any bool) {
+	for _, p := range s.scanner.find(tagIs(tag)) {
+		if p.stopped {
+			any = syscall.Kill(p.pid, syscall.SIGKILL) == nil
+		}
+	}
+	return any
+}
+
+// spareProcessor makes sure that something can run while one thread waits in a fork: the runtime counts that one as running.
+func spareProcessor() {
+	const least = 2
+	if runtime.GOMAXPROCS(0) < least {
+		runtime.GOMAXPROCS(least)
+	}
+}
