@@ -51,8 +51,6 @@ type arg struct {
 type pattern struct {
 	text string
 	re   *regexp.Regexp
-	// files says that the expression itself speaks of "@", by which many programs read a file.
-	files bool
 }
 
 func compile(text string) (*pattern, error) {
@@ -66,7 +64,7 @@ func compile(text string) (*pattern, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pattern %q: %w", text, err)
 	}
-	return &pattern{text: text, re: re, files: strings.Contains(text, "@")}, nil
+	return &pattern{text: text, re: re}, nil
 }
 
 func (p *pattern) matches(text string) bool { return p.re.MatchString(text) }

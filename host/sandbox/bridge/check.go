@@ -212,10 +212,10 @@ func (m *match) value(i int, a, value string, p *pattern) error {
 	return readsNoFile(i, a, value, p)
 }
 
-// readsNoFile refuses "@name" and "key=@name", for which many programs put a file's content, unless the pattern speaks of it.
+// readsNoFile refuses a value for which many programs put a file's content, unless the pattern speaks of that way to name one.
 func readsNoFile(i int, a, value string, p *pattern) error {
-	if !p.files && (strings.HasPrefix(value, "@") || strings.Contains(value, "=@")) {
-		return Refusal{i + 1, a, `may name a file by "@", which is not listed`}
+	if sign, does := p.namesFile(value); does {
+		return Refusal{i + 1, a, fmt.Sprintf("may name a file by %q, which is not listed", sign)}
 	}
 	return nil
 }

@@ -40,6 +40,7 @@ func TestCheck(t *testing.T) {
 		{"path like a flag", "upload|./-x.txt", "/workspace", "upload|/w/-x.txt"},
 		{"flags end", "clone|--|https://example.com/a|b", "/workspace", "clone|--|https://example.com/a|/w/b"},
 		{"file where it is listed", "upload|a.txt|--data|@b", "/workspace", "upload|/w/a.txt|--data|@b"},
+		{"signs that name no file", "say|a@b|<3|profile://x|a file: b", "/workspace", "say|a@b|<3|profile://x|a file: b"},
 		{"empty argument", "say||x", "/workspace", "say||x"},
 
 		{"flag", "pr|list|-c", "/workspace", `! argument 3 ("-c"): is a flag that is not listed`},
@@ -62,6 +63,10 @@ func TestCheck(t *testing.T) {
 		{"file", "say|@/etc/passwd", "/workspace", `! argument 2 ("@/etc/passwd"): may name a file by "@", which is not listed`},
 		{"file behind a key", "say|body=@/etc/passwd", "/workspace", `! argument 2 ("body=@/etc/passwd"): may name a file by "@", which is not listed`},
 		{"file as a value", "upload|a.txt|--title=@x", "/workspace", `! argument 3 ("--title=@x"): may name a file by "@", which is not listed`},
+		{"file of a form", "say|body=</etc/passwd", "/workspace", `! argument 2 ("body=</etc/passwd"): may name a file by "<", which is not listed`},
+		{"file as a URL", "say|FILE:///etc/passwd", "/workspace", `! argument 2 ("FILE:///etc/passwd"): may name a file by "file:", which is not listed`},
+		{"file as bytes, behind a key", "say|Body=fileb:///proc/self/environ", "/workspace", `! argument 2 ("Body=fileb:///proc/self/environ"): may name a file by "fileb:", which is not listed`},
+		{"another way than the one listed", "upload|a.txt|--data|@x=file:/y", "/workspace", `! argument 4 ("@x=file:/y"): may name a file by "file:", which is not listed`},
 		{"one too many", "clone|https://example.com/a|b|c", "/workspace", `! argument 4 ("c"): is one more than are listed`},
 		{"one too few", "clone|https://example.com/a", "/workspace", `! argument 3: missing: want a path in the workspace`},
 		{"path outside", "upload|../a.txt", "/workspace", `! argument 2 ("../a.txt"): is no path in the workspace /workspace`},

@@ -27,7 +27,7 @@ type Command struct {
 	Run func(ctx context.Context, call Accepted, stdin []byte, out Output) (code int, err error)
 }
 
-// Output takes what a command writes.
+// Output takes what a command writes. Nothing (nil) says that there was more, of either stream, which is left out.
 type Output func(stderr bool, p []byte)
 
 // Decision says what became of a call.
@@ -177,6 +177,9 @@ func (c *call) run(ctx context.Context, cancel context.CancelFunc, command Comma
 	defer func() { cancel(); c.conn.Close(); <-watching }()
 	out := newScrubbed(c, command)
 	code, err := command.Run(ctx, accepted, stdin, out.write)
+	if err != nil {
+		out.cut()
+	}
 	out.rest()
 	if err != nil {
 		c.say(fmt.Sprintf("flynn: %s: %s\n", command.Name, out.clean(err.Error())))
@@ -246,8 +249,17 @@ func newScrubbed(c *call, command Command) *scrubbed {
 func (s *scrubbed) clean(text string) string { return scrub.New(s.secrets...).String(text) }
 
 func (s *scrubbed) write(stderr bool, p []byte) {
+	if p == nil {
+		s.cut()
+		return
+	}
 	s.call.down += int64(len(p))
 	s.pass(stderr, s.streams[stderr].Next(p))
+}
+
+func (s *scrubbed) cut() {
+	s.pass(false, s.streams[false].Cut())
+	s.pass(true, s.streams[true].Cut())
 }
 
 func (s *scrubbed) rest() {
