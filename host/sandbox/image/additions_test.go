@@ -151,14 +151,18 @@ func TestSpoiltDownloadIsReplaced(t *testing.T) {
 	}
 }
 
-// standIn is a package manager that tells how it was called, and fails for the package "nosuch".
+// standIn is a package manager that tells how it was called, and fails for the package "nosuch" with the words and the exit
+// code of the real one: apk's is the number of its errors.
 const standIn = `#!/bin/sh
 echo "$0 $*" >> /called
 for word in "$@"; do
-  [ "$word" = nosuch ] && { printf 'looking\033[31m...\033[0m\nE: no such package\n' >&2; exit 100; }
-  [ "$word" = slow ] && { echo started; sleep 600; }
+  case "$word-$0" in
+  nosuch-*apk) printf 'ERROR: unable to select packages:\n  \033[31mnosuch\033[0m (no such package):\n    required by: world[nosuch]\n' >&2; exit 1 ;;
+  nosuch-*) echo 'E: Unable to locate package nosuch' >&2; exit 100 ;;
+  slow-*) echo "Executing slow-1.0-r0.post-install"; echo started; sleep 600 ;;
+  esac
 done
-echo "installing $*"
+echo "(1/1) Installing $*"
 `
 
 // withManager is a base image with a stand-in for a package manager.
@@ -170,7 +174,7 @@ func (r *rig) withManager(path string) (name, id string) {
 // The real package managers have tests of their own where they can be had; here it is which one is called, and how.
 func TestPackagesByManager(t *testing.T) {
 	for _, c := range []struct{ name, path, want string }{
-		{"apt", "/usr/bin/apt-get", "/usr/bin/apt-get -q update\n/usr/bin/apt-get -q install -y --no-install-recommends git=1:2.3~4 libc++-dev\n/usr/bin/apt-get -q clean\n"},
+		{"apt", "/usr/bin/apt-get", "/usr/bin/apt-get -q update\n/usr/bin/apt-get -q -o APT::Cmd::Pattern-Only=true install -y --no-install-recommends git=1:2.3~4 libc++-dev\n/usr/bin/apt-get -q clean\n"},
 		{"apk", "/sbin/apk", "/sbin/apk add --no-cache git=1:2.3~4 libc++-dev\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -185,7 +189,7 @@ func TestPackagesByManager(t *testing.T) {
 			if got := r.run(ref, "cat /called"); got != c.want {
 				t.Errorf("called as %q, want %q", got, c.want)
 			}
-			if !strings.Contains(n.all(), "installing packages with "+c.name) || !strings.Contains(n.all(), "installing packages: installing") {
+			if !strings.Contains(n.all(), "installing packages with "+c.name) || !strings.Contains(n.all(), "installing packages: (1/1) Installing") {
 				t.Errorf("told %q", n.all())
 			}
 			recipe.Packages = []string{"libc++-dev", "git=1:2.3~4"}
@@ -207,16 +211,25 @@ func TestPackagesFail(t *testing.T) {
 		}
 		r.nothingOn(id)
 	})
-	t.Run("no such package", func(t *testing.T) {
-		r := newRig(t, nil)
-		base, id := r.withManager("/sbin/apk")
-		_, err := r.Prepare(t.Context(), image.Recipe{Image: base, Packages: []string{"nosuch"}, Network: "none"})
-		var step *image.StepError
-		if !errors.As(err, &step) || step.Step != "apk install nosuch" || !reflect.DeepEqual(step.Output, []string{"looking...", "E: no such package"}) {
-			t.Errorf("got %v", err)
-		}
-		r.nothingOn(id)
-	})
+	for _, c := range []struct {
+		path, step string
+		output     []string
+		code       string
+	}{
+		{"/sbin/apk", "apk install nosuch", []string{"ERROR: unable to select packages:", "nosuch (no such package):", "required by: world[nosuch]"}, "exit code 1;"},
+		{"/usr/bin/apt-get", "apt install nosuch", []string{"(1/1) Installing -q update", "E: Unable to locate package nosuch"}, "exit code 100;"},
+	} {
+		t.Run("no such package for "+c.path, func(t *testing.T) {
+			r := newRig(t, nil)
+			base, id := r.withManager(c.path)
+			_, err := r.Prepare(t.Context(), image.Recipe{Image: base, Packages: []string{"nosuch"}, Network: "none"})
+			var step *image.StepError
+			if !errors.As(err, &step) || step.Step != c.step || !reflect.DeepEqual(step.Output, c.output) || !strings.Contains(err.Error(), c.code) {
+				t.Errorf("got %v", err)
+			}
+			r.nothingOn(id)
+		})
+	}
 	t.Run("base image nowhere", func(t *testing.T) {
 		r := newRig(t, nil)
 		_, err := r.Prepare(t.Context(), image.Recipe{Image: "127.0.0.1:9/nosuch:1", Packages: []string{"git"}})

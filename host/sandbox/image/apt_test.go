@@ -44,6 +44,7 @@ USER agent
 		{"version", []string{"flynn-greeting=1.0"}, "hello from 1.0\n", false},
 		{"no such version", []string{"flynn-greeting=3.0"}, "Version '3.0' for 'flynn-greeting' was not found", true},
 		{"no such package", []string{"flynn-nothing"}, "Unable to locate package flynn-nothing", true},
+		{"a name is no expression", []string{"flynn.greeting"}, "Unable to locate package flynn.greeting", true},
 		{"its script fails", []string{"flynn-broken"}, "flynn-broken", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

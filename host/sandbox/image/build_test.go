@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	apiimage "github.com/docker/docker/api/types/image"
 
@@ -68,7 +69,7 @@ USER 1000
 	if err != nil || plan.Ref != ref || plan.Strategy != image.Dockerfile {
 		t.Errorf("plan: %+v, %v", plan, err)
 	}
-	if stages := r.images(t.Context()); len(stages) != 2 || stages[1].Name != ref+"-stage-0" {
+	if stages := r.images(t.Context()); len(stages) != 2 || stages[1].Name != ref+"-stage-0" || time.Since(stages[0].Created) > time.Hour {
 		t.Errorf("images: %+v", stages)
 	}
 

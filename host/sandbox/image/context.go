@@ -29,6 +29,8 @@ const (
 	maxEntries = 200_000
 )
 
+// ignoreFile lies in the context. A Dockerfile may have one of its own beside it, which then counts instead; it is named after
+// the Dockerfile, with this at the end.
 const ignoreFile = ".dockerignore"
 
 // buildSource is a Dockerfile with its context, as read.
@@ -52,7 +54,7 @@ type entry struct {
 }
 
 // readSource reads the Dockerfile and everything that the engine would be sent.
-func readSource(ctx context.Context, r Recipe) (*buildSource, error) {
+func readSource(ctx context.Context, r Recipe, hidden []string) (*buildSource, error) {
 	text, err := readBounded(r.Dockerfile, maxDockerfile)
 	if err != nil {
 		return nil, fmt.Errorf("read dockerfile: %w", err)
@@ -66,7 +68,11 @@ func readSource(ctx context.Context, r Recipe) (*buildSource, error) {
 		return nil, fmt.Errorf("read build context: %w", err)
 	}
 	defer root.Close()
-	if err := s.list(ctx, root); err != nil {
+	ignored, err := readIgnore(root, r.Dockerfile+ignoreFile)
+	if err == nil {
+		err = s.list(ctx, root, ignored, hidden)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read build context %s: %w", s.dir, err)
 	}
 	s.addDockerfile(r.Dockerfile)
@@ -89,13 +95,13 @@ func readBounded(name string, limit int64) ([]byte, error) {
 	return text, err
 }
 
-// list finds the entries that .dockerignore leaves.
-func (s *buildSource) list(ctx context.Context, root *os.Root) error {
-	ignored, err := readIgnore(root)
+// list finds the entries that the .dockerignore leaves, but for what is hidden.
+func (s *buildSource) list(ctx context.Context, root *os.Root, ignored *patternmatcher.PatternMatcher, hidden []string) error {
+	hiding, err := hiddenIn(s.dir, hidden)
 	if err != nil {
 		return err
 	}
-	l := lister{root: root, ignored: ignored, listed: map[string]bool{".": true}}
+	l := lister{root: root, ignored: ignored, hidden: hiding, listed: map[string]bool{".": true}}
 	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err = errors.Join(err, ctx.Err()); err != nil || name == "." {
 			return err
@@ -107,9 +113,12 @@ func (s *buildSource) list(ctx context.Context, root *os.Root) error {
 	return err
 }
 
-func readIgnore(root *os.Root) (*patternmatcher.PatternMatcher, error) {
+func readIgnore(root *os.Root, own string) (*patternmatcher.PatternMatcher, error) {
 	var patterns []string
-	file, err := root.Open(ignoreFile)
+	file, err := os.Open(own)
+	if errors.Is(err, fs.ErrNotExist) {
+		file, err = root.Open(ignoreFile)
+	}
 	switch {
 	case err == nil:
 		defer file.Close()
@@ -126,10 +135,35 @@ func readIgnore(root *os.Root) (*patternmatcher.PatternMatcher, error) {
 	return matcher, nil
 }
 
+// hiddenIn are the paths below a folder, relative to it, of what no image may hold. A folder in such a place is refused.
+func hiddenIn(dir string, hidden []string) (map[string]bool, error) {
+	dir = resolved(dir)
+	names := map[string]bool{}
+	for _, path := range hidden {
+		path = resolved(path)
+		if up, err := filepath.Rel(path, dir); err == nil && filepath.IsLocal(up) {
+			return nil, fmt.Errorf("it lies in %s, of which no image may hold anything: copy what a build needs elsewhere", path)
+		}
+		if name, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(name) {
+			names[filepath.ToSlash(name)] = true
+		}
+	}
+	return names, nil
+}
+
+// resolved is a path without links, as far as it is there.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
+
 // lister collects entries.
 type lister struct {
 	root    *os.Root
 	ignored *patternmatcher.PatternMatcher
+	hidden  map[string]bool
 	entries []entry
 	listed  map[string]bool // folders
 	bytes   int64
@@ -139,6 +173,12 @@ type lister struct {
 func (l *lister) visit(name string, d fs.DirEntry) error {
 	if l.seen++; l.seen > 10*maxEntries {
 		return errTooMany
+	}
+	if l.hidden[name] {
+		if d.IsDir() {
+			return fs.SkipDir
+		}
+		return nil
 	}
 	skip, err := l.ignored.MatchesOrParentMatches(name)
 	if err != nil {

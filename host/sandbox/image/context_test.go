@@ -34,7 +34,7 @@ func tree(t *testing.T, files map[string]string) Recipe {
 
 func read(t *testing.T, r Recipe) *buildSource {
 	t.Helper()
-	s, err := readSource(t.Context(), r)
+	s, err := readSource(t.Context(), r, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,6 +79,14 @@ func TestIgnored(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// A Dockerfile's own .dockerignore counts instead of the context's: what it keeps out must not get into an image.
+func TestDockerfilesOwnIgnoreFile(t *testing.T) {
+	r := tree(t, map[string]string{".dockerignore": "f", "Dockerfile.dockerignore": "secret\n", "f": "x", "secret/key": "k"})
+	if got, want := names(t, read(t, r)), []string{".dockerignore", "Dockerfile", "Dockerfile.dockerignore", "f"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -139,7 +147,7 @@ func TestContextRefused(t *testing.T) {
 		if err := syscall.Mkfifo(filepath.Join(filepath.Dir(r.Dockerfile), "fifo"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := readSource(t.Context(), r); err == nil || !strings.Contains(err.Error(), "fifo is no file") {
+		if _, err := readSource(t.Context(), r, nil); err == nil || !strings.Contains(err.Error(), "fifo is no file") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -148,19 +156,19 @@ func TestContextRefused(t *testing.T) {
 		if err := os.Truncate(filepath.Join(filepath.Dir(r.Dockerfile), "sparse"), maxContext); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := readSource(t.Context(), r); err == nil || !strings.Contains(err.Error(), "more than 1024 MiB") {
+		if _, err := readSource(t.Context(), r, nil); err == nil || !strings.Contains(err.Error(), "more than 1024 MiB") {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("no such folder", func(t *testing.T) {
 		r := tree(t, map[string]string{})
 		r.Context = "/nonexistent"
-		if _, err := readSource(t.Context(), r); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := readSource(t.Context(), r, nil); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("no such dockerfile", func(t *testing.T) {
-		if _, err := readSource(t.Context(), Recipe{Dockerfile: "/nonexistent"}); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := readSource(t.Context(), Recipe{Dockerfile: "/nonexistent"}, nil); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -194,5 +202,32 @@ func TestContextChangesMeanwhile(t *testing.T) {
 				t.Error("no error")
 			}
 		})
+	}
+}
+
+func TestHidden(t *testing.T) {
+	r := tree(t, map[string]string{"keep/x": "x", "store/db": "d", "store/a/b": "b", "key": "k", "keystone": "k"})
+	dir := filepath.Dir(r.Dockerfile)
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"Dockerfile", "keep/", "keep/x", "keystone"}
+	for _, hidden := range [][]string{
+		{filepath.Join(dir, "store"), filepath.Join(dir, "key"), "/nonexistent", filepath.Join(dir, "missing")},
+		{filepath.Join(link, "store"), filepath.Join(link, "key")},
+	} {
+		s, err := readSource(t.Context(), r, hidden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := names(t, s); !slices.Equal(got, want) {
+			t.Errorf("without %q: got %q, want %q", hidden, got, want)
+		}
+	}
+	for _, hidden := range []string{dir, filepath.Dir(dir)} {
+		if _, err := readSource(t.Context(), r, []string{hidden}); err == nil || !strings.Contains(err.Error(), "no image may hold") {
+			t.Errorf("a context in %s: %v", hidden, err)
+		}
 	}
 }

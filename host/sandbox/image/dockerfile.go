@@ -21,9 +21,9 @@ const maxDockerfile = 1 << 20
 // basesOf returns the names of the images that a Dockerfile takes something from, each once, in the order of the text.
 func basesOf(text []byte) ([]string, error) {
 	r := baseReader{args: map[string]string{}}
-	for _, line := range instructions(text) {
-		if err := r.read(line); err != nil {
-			return nil, err
+	for _, i := range instructions(text) {
+		if err := r.read(i.text); err != nil {
+			return nil, fmt.Errorf("line %d: %w", i.line, err)
 		}
 	}
 	if !r.begun {
@@ -42,7 +42,11 @@ type baseReader struct {
 
 func (r *baseReader) read(line string) error {
 	word, rest := cutWord(line)
-	switch strings.ToUpper(word) {
+	word = strings.ToUpper(word)
+	if slices.Contains([]string{"RUN", "COPY", "ADD"}, word) && slices.ContainsFunc(strings.Fields(rest), heredoc().MatchString) {
+		return errHeredoc
+	}
+	switch word {
 	case "ARG":
 		if !r.begun {
 			r.arg(rest)
@@ -59,12 +63,22 @@ func (r *baseReader) read(line string) error {
 	return nil
 }
 
+// heredoc begins a text that goes on for lines. The engine's own builder, which every engine has, takes those lines for
+// instructions, FROM among them.
+var heredoc = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]*<<-?["']?[A-Za-z_][A-Za-z0-9_]*["']?$`) })
+
+var errHeredoc = errors.New("the engine's builder knows no here-documents: join the lines with && and backslashes, or COPY a file")
+
 // arg takes the defaults of NAME=VALUE; others are unset.
 func (r *baseReader) arg(rest string) {
 	for rest != "" {
 		var word string
 		word, rest = cutWord(rest)
-		name, value, _ := strings.Cut(word, "=")
+		name, value, set := strings.Cut(word, "=")
+		if !set {
+			delete(r.args, name)
+			continue
+		}
 		if len(value) >= 2 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0] {
 			value = value[1 : len(value)-1]
 		}
@@ -103,10 +117,11 @@ func (r *baseReader) use(name string, numbers bool) {
 }
 
 var variable = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:(:[-+])([^{}]*))?\})`)
+	return regexp.MustCompile(`^\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-+])([^{}]*))?\})`)
 })
 
-// expand replaces $NAME, ${NAME}, ${NAME:-word} and ${NAME:+word}.
+// expand replaces $NAME, ${NAME}, ${NAME:-word} and ${NAME:+word}, the latter two without the colon as well: then a NAME that
+// is set to nothing counts as set.
 func (r *baseReader) expand(text string, depth int) string {
 	var out strings.Builder
 	for text != "" {
@@ -122,9 +137,16 @@ func (r *baseReader) expand(text string, depth int) string {
 			continue
 		}
 		text = text[len(m[0]):]
-		value := r.args[m[1]+m[2]]
-		if (m[3] == ":-" && value == "") || (m[3] == ":+" && value != "") {
+		value, set := r.args[m[1]+m[2]]
+		operator, colon := strings.CutPrefix(m[3], ":")
+		if colon {
+			set = value != ""
+		}
+		switch {
+		case operator == "-" && !set, operator == "+" && set:
 			value = r.expand(m[4], depth+1)
+		case operator == "+":
+			value = ""
 		}
 		out.WriteString(value)
 	}
@@ -153,14 +175,22 @@ var escapeDirective = sync.OnceValue(func() *regexp.Regexp { return regexp.MustC
 
 var anyDirective = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^#[ \t]*[A-Za-z][A-Za-z0-9]*[ \t]*=[ \t]*.+$`) })
 
+// instruction is one of them, with the number of its first line.
+type instruction struct {
+	text string
+	line int
+}
+
 // instructions returns the lines, continued ones joined, without comments.
-func instructions(text []byte) []string {
-	var all []string
+func instructions(text []byte) []instruction {
+	var all []instruction
+	number, first := 0, 0
 	escape, directives, line := `\`, true, ""
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	scan := bufio.NewScanner(bytes.NewReader(text))
 	scan.Buffer(nil, maxDockerfile+1)
 	for scan.Scan() {
+		number++
 		raw := strings.TrimSpace(scan.Text())
 		if directives {
 			if m := escapeDirective().FindStringSubmatch(raw); m != nil {
@@ -171,16 +201,19 @@ func instructions(text []byte) []string {
 		if raw == "" || strings.HasPrefix(raw, "#") {
 			continue // inside a continued line as well
 		}
+		if line == "" {
+			first = number
+		}
 		part, continued := strings.CutSuffix(raw, escape)
 		line += part
 		if continued {
 			line += " "
 			continue
 		}
-		all, line = append(all, line), ""
+		all, line = append(all, instruction{line, first}), ""
 	}
 	if line != "" {
-		all = append(all, line)
+		all = append(all, instruction{line, first})
 	}
 	return all
 }

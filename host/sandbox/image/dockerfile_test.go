@@ -1,6 +1,7 @@
 package image
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -23,12 +24,16 @@ func TestBasesOf(t *testing.T) {
 		{"several arguments in a line", "ARG A=1 B='2'\nFROM x:$A.$B", []string{"x:1.2"}, ""},
 		{"default of a default", "ARG A\nFROM ${A:-x}:${B:-1}${C:+no}", []string{"x:1"}, ""},
 		{"argument of a stage does not count", "FROM a\nARG V=1\nFROM b:${V:-2}", []string{"a", "b:2"}, ""},
-		{"argument without a value", "ARG V\nFROM $V", nil, "give its ARG a default"},
+		{"argument without a value", "ARG V\nFROM $V", nil, "line 2: FROM $V names no image: give its ARG a default"},
 		{"continued", "FROM \\\n  # in between\n\n  debian:12 \\\n AS x\nCOPY \\\n --from=y /a /b", []string{"debian:12", "y"}, ""},
 		{"other escape", "# escape=`\nFROM `\n a", []string{"a"}, ""},
 		{"escape below a comment does not count", "# comment\n# escape=`\nFROM \\\n a", []string{"a"}, ""},
 		{"byte order mark and CRLF", "\xef\xbb\xbfFROM a\r\nCOPY --from=b /x /y\r\n", []string{"a", "b"}, ""},
 		{"twice", "FROM a\nFROM a", []string{"a"}, ""},
+		{"default without a colon", "ARG A=\nARG C\nFROM x:${C-0}${A-1}${B-2}${A+3}${B+4}${A:-5}${A:+6}", []string{"x:0235"}, ""},
+		{"here-document", "FROM a\n\nRUN --network=none <<-'EOF' \\\n true\nFROM users\nEOF", nil, "line 3: the engine's builder knows no here-documents"},
+		{"copied here-document", "FROM a\nCOPY <<EOF /x\nFROM users\nEOF", nil, "line 2: the"},
+		{"no here-document", "FROM a\nRUN cat <<<EOF; echo $((1<<X)) 'a <<'", []string{"a"}, ""},
 		{"nothing", "RUN true", nil, "no FROM"},
 		{"empty", "", nil, "no FROM"},
 	} {
@@ -107,14 +112,30 @@ func TestOutputKeepsTheEnd(t *testing.T) {
 	}
 }
 
+// Package managers go on after a failure; what it was is not lost behind what came after it.
+func TestOutputKeepsTheFirstFailures(t *testing.T) {
+	var o Output
+	for _, line := range []string{"(1/60) Installing one (1-r0)", "ERROR: one-1-r0: BAD archive", "E: Sub-process failed", "dpkg: error processing x", "ERROR: a fourth"} {
+		fmt.Fprintln(&o, line)
+	}
+	for i := range 50 {
+		fmt.Fprintf(&o, "(%d/60) Installing more (1-r0)\n", i+2)
+	}
+	fmt.Fprintln(&o, "ERROR: the last")
+	last := o.Last()
+	if want := []string{"ERROR: one-1-r0: BAD archive", "E: Sub-process failed", "dpkg: error processing x"}; len(last) != maxEarly+tailLines || !reflect.DeepEqual(last[:3], want) || last[12] != "ERROR: the last" {
+		t.Errorf("kept %q", last)
+	}
+}
+
 func TestCheckPackage(t *testing.T) {
-	for _, good := range []string{"git", "g++", "libc++-dev", "git=1:2.39.5-0+deb12u2", "python3.11", "libc6:arm64", "py3-pip~23", "7zip"} {
+	for _, good := range []string{"git", "g++", "libc++-dev", "git=1:2.39.5-0+deb12u2", "python3.11", "libc6:arm64", "py3-pip~23", "7zip", "openssh-client=9.6_p1-r0", "linux-firmware-ath9k_htc", "R", "tool=2.0~RC1-1"} {
 		if err := CheckPackage(good); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
 	for _, bad := range []string{
-		"", "-y", "--allow-unauthenticated", "git;true", "git curl", "$(x)", "a/b", "./a.deb", "Git", "git-", "git-=1", "git=", "a=1=2", "g*", "a\nb", "a>1", "@x",
+		"", "-y", "--allow-unauthenticated", "git;true", "git curl", "$(x)", "a/b", "./a.deb", "git-", "git-=1", "git=1-", "git:all-", "git=", "a=1=2", "g*", "a\nb", "a>1", "@x",
 		strings.Repeat("a", 201),
 	} {
 		if err := CheckPackage(bad); err == nil {

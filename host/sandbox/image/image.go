@@ -31,6 +31,9 @@ type Config struct {
 	Instance string
 	// WorkLabels are for a container that an image is changed in, so that a crash's leftovers are found.
 	WorkLabels func() map[string]string
+	// Hidden names files and folders of the host, absolute, that no image may hold: a build context around them is read without
+	// them. nil: none
+	Hidden func() []string
 	// Cache is a folder of this instance's own for what was downloaded.
 	Cache string
 	// Client downloads; nil is one that asks the environment for a proxy.
@@ -47,6 +50,13 @@ type Builder struct {
 	log     *slog.Logger
 	store   *binaries
 	flights flights
+}
+
+func (b *Builder) hidden() []string {
+	if b.config.Hidden == nil {
+		return nil
+	}
+	return b.config.Hidden()
 }
 
 // Labels on every image. They differ from those on containers, because a container inherits its image's: one that somebody
@@ -123,7 +133,7 @@ func (b *Builder) make(ctx context.Context, p Plan, anew bool) (err error) {
 	b.log.Info("making an image", "image", p.Ref, "strategy", p.Strategy)
 	defer func() {
 		if err != nil {
-			b.log.Warn("image was not made", "image", p.Ref, "error", err)
+			b.log.Info("image was not made", "image", p.Ref, "error", err)
 			return
 		}
 		b.log.Info("image is made", "image", p.Ref, "took", time.Since(began).Round(time.Millisecond))

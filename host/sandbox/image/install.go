@@ -16,12 +16,13 @@ type packager struct {
 }
 
 // packagers are those that there are recipes for. Settings are on the command's own line, so that the image keeps none.
+// Without Pattern-Only, apt takes a name with a dot that it does not know for an expression, and installs all that match.
 func packagers() []packager {
 	return []packager{
 		{"apt", []string{"/usr/bin/apt-get"}, `set -e
 export DEBIAN_FRONTEND=noninteractive
 apt-get -q update
-apt-get -q install -y --no-install-recommends "$@"
+apt-get -q -o APT::Cmd::Pattern-Only=true install -y --no-install-recommends "$@"
 apt-get -q clean
 rm -rf /var/lib/apt/lists/*`},
 		{"apk", []string{"/sbin/apk", "/usr/bin/apk", "/bin/apk"}, `exec apk add --no-cache "$@"`},

@@ -3,6 +3,7 @@ package image
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -14,6 +15,7 @@ const (
 	maxLine   = 200 // runes of a line that is shown
 	maxRaw    = 4 << 10
 	tailLines = 10
+	maxEarly  = 3 // failures from before the last lines
 )
 
 // escapes are the control sequences of terminals (ECMA-48): CSI, OSC with its end, and those of one more byte.
@@ -47,6 +49,8 @@ type Output struct {
 	Tell func(line string)
 	part []byte // of a line that has not ended
 	tail []string
+	// early are failures that have left the tail: apk goes on with other packages after one, and at the end only counts.
+	early []string
 }
 
 func (o *Output) Write(p []byte) (int, error) {
@@ -70,17 +74,25 @@ func (o *Output) end() {
 	}
 	o.tail = append(o.tail, line)
 	if len(o.tail) > tailLines {
-		o.tail = o.tail[len(o.tail)-tailLines:]
+		if isFailure(o.tail[0]) && len(o.early) < maxEarly {
+			o.early = append(o.early, o.tail[0])
+		}
+		o.tail = o.tail[1:]
 	}
 	if o.Tell != nil {
 		o.Tell(line)
 	}
 }
 
-// Last returns the last lines.
+// isFailure knows how apk, apt and dpkg begin the line that says what went wrong.
+func isFailure(line string) bool {
+	return strings.HasPrefix(line, "ERROR: ") || strings.HasPrefix(line, "E: ") || strings.HasPrefix(line, "dpkg: error ")
+}
+
+// Last returns the last lines, after the first failures if these came before them.
 func (o *Output) Last() []string {
 	o.end()
-	return o.tail
+	return slices.Concat(o.early, o.tail)
 }
 
 // StepError is a step of a build that failed.

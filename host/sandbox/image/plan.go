@@ -27,7 +27,7 @@ type Plan struct {
 }
 
 // recipeVersion changes when the same recipe would be followed differently.
-const recipeVersion = "1"
+const recipeVersion = "2"
 
 // lookUp finds an image, by fetching it or not.
 type lookUp func(ctx context.Context, ref string) (Info, error)
@@ -66,7 +66,7 @@ func (b *Builder) planOnTop(ctx context.Context, p *Plan, find lookUp) error {
 }
 
 func (b *Builder) planDockerfile(ctx context.Context, p *Plan, find lookUp) error {
-	source, err := readSource(ctx, p.recipe)
+	source, err := readSource(ctx, p.recipe, b.hidden())
 	if err != nil {
 		return err
 	}

@@ -113,18 +113,18 @@ func (r Recipe) folder() string {
 }
 
 var (
-	packageName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9+.:~=-]*$`) })
+	packageName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9+._:~=-]*$`) })
 	binaryName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`) })
-	sha256Hex   = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	sha256Hex   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{64}$`) })
 )
 
 // CheckPackage refuses a name that a package manager could take for anything but a package, with a version or without.
 func CheckPackage(name string) error {
-	bare, version, pinned := strings.Cut(name, "=")
+	_, version, pinned := strings.Cut(name, "=")
 	switch {
 	case len(name) > 200 || !packageName().MatchString(name) || pinned && (version == "" || strings.Contains(version, "=")):
 		return fmt.Errorf("packages: %q is no name of a package: write one such as git or git=1:2.39.5-0+deb12u2", name)
-	case strings.HasSuffix(bare, "-"): // apt would remove it
+	case strings.HasSuffix(name, "-") || strings.Contains(name, "-="): // apt would remove it, whatever stands before the dash
 		return fmt.Errorf("packages: %q ends in a dash: a package is installed here, never removed", name)
 	}
 	return nil
@@ -141,7 +141,7 @@ func (b Binary) Validate() error {
 		return fmt.Errorf("binaries: %s has both url and file: keep one of them", b.Name)
 	case b.SHA256 == "":
 		return fmt.Errorf("binaries: %s has no sha256: run sha256sum on a copy that you trust", b.Name)
-	case !sha256Hex.MatchString(b.SHA256):
+	case !sha256Hex().MatchString(b.SHA256):
 		return fmt.Errorf("binaries: sha256 of %s is not 64 lower-case hexadecimal digits", b.Name)
 	case b.File != "" && !filepath.IsAbs(b.File):
 		return fmt.Errorf("binaries: file of %s is not an absolute path", b.Name)
