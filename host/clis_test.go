@@ -309,7 +309,7 @@ func TestVolumesOfSessionsThatAreGone(t *testing.T) {
 		{"flynn-test-gone-" + instance, instance, "web:gone:main"}, {"flynn-test-other-" + instance, other, "web:c:main"},
 	} {
 		labels := map[string]string{sandbox.LabelInstance: v.instance, sandbox.LabelVolume: cliVolume, sandbox.LabelSession: v.session}
-		if err := engine.Driver.EnsureVolume(t.Context(), strings.ToLower(v.name), labels); err != nil {
+		if _, err := engine.Driver.EnsureVolume(t.Context(), strings.ToLower(v.name), labels); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -30,10 +30,11 @@ func codeLanguages(c config.Code) (all []string) {
 	return all
 }
 
-// codeSpec is what programs in a language run in.
-func codeSpec(c config.Code, language string) sandbox.Spec {
+// codeSpec is what programs in a language run in: containers of the engine's runtime that [sandbox] names.
+func codeSpec(c config.Code, language, runtime string) sandbox.Spec {
 	s := sandbox.Spec{
-		Image: c.Image, Packages: c.Packages, Dockerfile: c.Dockerfile, BuildContext: c.BuildContext, BuildNetwork: c.BuildNetwork,
+		Runtime: runtime,
+		Image:   c.Image, Packages: c.Packages, Dockerfile: c.Dockerfile, BuildContext: c.BuildContext, BuildNetwork: c.BuildNetwork,
 		Network: c.Network, Allowlist: c.Allowlist, MemoryBytes: int64(c.MemoryLimit), CPUs: float64(c.CPULimit), PidsLimit: int64(c.PidsLimit),
 		DiskBytes: int64(c.DiskLimit), Timeout: time.Duration(c.TimeoutSeconds) * time.Second, Mounts: hostMounts(c.Mounts), Helpers: c.HelperCalls > 0,
 	}
@@ -62,20 +63,20 @@ func codePools(c *config.Config) (all []sandbox.Pool) {
 			continue
 		}
 		for _, l := range codeLanguages(a.Code) {
-			all = append(all, sandbox.Pool{Spec: codeSpec(a.Code, l), Size: a.Code.WarmPool})
+			all = append(all, sandbox.Pool{Spec: codeSpec(a.Code, l, c.Sandbox.Runtime), Size: a.Code.WarmPool})
 		}
 	}
 	return all
 }
 
 // equip gives an agent of kind code what its programs need.
-func (h *Host) equip(a *agent.Agent, tools *tool.Registry, c config.Agent) error {
+func (h *Host) equip(a *agent.Agent, tools *tool.Registry, c config.Agent, runtime string) error {
 	if a.Kind != agent.KindCode {
 		return nil
 	}
 	specs := map[string]sandbox.Spec{}
 	for _, l := range codeLanguages(c.Code) {
-		specs[l] = codeSpec(c.Code, l)
+		specs[l] = codeSpec(c.Code, l, runtime)
 	}
 	run := code.New(code.Config{
 		Languages: specs, Run: h.machines.runCode, Attached: h.attachedFiles, Keep: h.keepFile, Open: h.openFile,

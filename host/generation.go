@@ -100,5 +100,5 @@ func (h *Host) newAgent(tools *tool.Registry, c *config.Config, name string, a c
 	if a.Kind == agent.KindCLI {
 		return made, withCLI(made, c, name)
 	}
-	return made, h.equip(made, tools, a)
+	return made, h.equip(made, tools, a, c.Sandbox.Runtime)
 }

@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -104,6 +108,13 @@ var layers = map[string][]string{
 	"host/egresslog":   {"host/sandbox", "host/spool", "host/store"},
 }
 
+// inner are packages that may use less of the project than the room that they belong to.
+var inner = map[string][]string{
+	"host/sandbox/frame": {},
+	"host/sandbox/link":  {"host/machine", "host/sandbox/frame"},
+	"host/sandbox/pool":  {},
+}
+
 // room is the part of an import path that layers are about: "host/store" for host/store/sqlite.
 func room(path string) string {
 	parts := strings.Split(strings.TrimPrefix(path, module), "/")
@@ -114,7 +125,13 @@ func TestImportLayers(t *testing.T) {
 	for _, p := range packages(t) {
 		self, path := room(p.ImportPath), strings.TrimPrefix(p.ImportPath, module)
 		for _, imp := range p.Imports {
-			if !strings.HasPrefix(imp, module) || room(imp) == self {
+			if !strings.HasPrefix(imp, module) {
+				continue
+			}
+			if allowed, is := inner[path]; is && !slices.Contains(allowed, strings.TrimPrefix(imp, module)) {
+				t.Errorf("%s imports %s: it may use %q", path, strings.TrimPrefix(imp, module), allowed)
+			}
+			if room(imp) == self {
 				continue
 			}
 			if why := forbidden(self, path, strings.TrimPrefix(imp, module)); why != "" {
@@ -179,6 +196,47 @@ func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 		} else if p.Doc == "" {
 			t.Errorf("%s has no package comment", p.ImportPath)
 		}
+	}
+}
+
+// What is compiled where a package is initialised is paid for by every start, of a command and of a plugin too, used or not.
+func TestEveryExpressionWaitsForItsUse(t *testing.T) {
+	need.Source(t)
+	cmd := exec.Command("go", "list", "-deps", "-f", `{{if not .Standard}}{{$dir := .Dir}}{{range .GoFiles}}{{$dir}}/{{.}}{{"\n"}}{{end}}{{end}}`, "./cmd/flynn")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	house, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	looked := 0
+	for _, name := range strings.Fields(string(out)) {
+		if !strings.HasPrefix(name, house+string(filepath.Separator)) {
+			continue
+		}
+		looked++
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range file.Decls {
+			if d, ok := decl.(*ast.GenDecl); ok && d.Tok == token.VAR {
+				ast.Inspect(d, func(n ast.Node) bool {
+					if c, ok := n.(*ast.SelectorExpr); ok && c.Sel.Name == "MustCompile" {
+						t.Errorf("%s: an expression is compiled at every start: have sync.OnceValue around it", files.Position(c.Pos()))
+					}
+					_, later := n.(*ast.FuncLit)
+					return !later
+				})
+			}
+		}
+	}
+	if looked == 0 {
+		t.Error("no file was looked at")
 	}
 }
 

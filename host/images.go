@@ -27,12 +27,41 @@ func (s *Sandboxes) Rebuild(ctx context.Context, name string, log *slog.Logger) 
 		return Rebuilt{}, err
 	}
 	r := Rebuilt{Sandbox: name}
+	spec = spec.WithDefaults()
 	err = s.withManager(ctx, log, func(m *sandbox.Manager) error {
+		for _, of := range beside(spec) {
+			if _, _, err := m.RebuildImage(ctx, of); err != nil {
+				return err
+			}
+		}
 		plan, removed, err := m.RebuildImage(ctx, spec)
-		r.Strategy, r.Image, r.Removed = plan.Strategy, plan.Ref, removed
+		r.Strategy, r.Image, r.Removed = strategy(spec), plan.Ref, removed
 		return err
 	})
 	return r, err
+}
+
+// beside are specifications with the images of the services that stand beside the one where commands run.
+func beside(spec sandbox.Spec) (all []sandbox.Spec) {
+	if spec.Compose == nil {
+		return nil
+	}
+	seen := map[string]bool{spec.Image: true}
+	for _, service := range spec.Compose.Services {
+		if !seen[service.Image] {
+			seen[service.Image] = true
+			all = append(all, sandbox.Spec{Image: service.Image})
+		}
+	}
+	return all
+}
+
+// strategy says how the image of a sandbox comes about.
+func strategy(spec sandbox.Spec) string {
+	if spec.Compose != nil {
+		return "compose"
+	}
+	return spec.Recipe().Strategy()
 }
 
 // endTimeout bounds the end of a manager that has made no sandbox.
@@ -74,25 +103,28 @@ func (s *Sandboxes) specs() []sandbox.Spec {
 
 // imageNames returns what tells a sandbox's image and how it comes about. As long as that cannot be told, because there is no
 // engine or the image that it begins with is not there yet, it is what the configuration says.
-func (s *Sandboxes) imageNames(ctx context.Context, available error) func(name string) (ref, strategy string) {
-	builder := image.New(image.Config{Engine: s.Driver, Instance: s.Instance, Repository: sandbox.ImageRepository(s.Instance)})
+func (s *Sandboxes) imageNames(ctx context.Context, available error) func(made sandbox.Spec) (ref, strategy string) {
+	builder := image.New(image.Config{
+		Engine: s.Driver, Instance: s.Instance, Repository: sandbox.ImageRepository(s.Instance),
+		Hidden: func() []string { return s.MountRules().Hidden },
+	})
 	known := map[string]image.Plan{}
-	return func(name string) (string, string) {
-		plan, is := known[name]
+	return func(made sandbox.Spec) (string, string) {
+		made = made.WithDefaults() // the image of a compose file's service is that of its sandbox
+		digest := made.Digest()
+		plan, is := known[digest]
 		if is {
 			return plan.Ref, plan.Strategy
 		}
-		made, err := s.Spec(name)
-		if err != nil {
-			return "", ""
-		}
+		var err error
 		if available == nil {
 			plan, err = builder.Resolve(ctx, made.Recipe())
 		}
 		if available != nil || err != nil {
-			plan = image.Plan{Ref: made.Image + made.Dockerfile, Strategy: made.Recipe().Strategy()}
+			plan = image.Plan{Ref: made.Image + made.Dockerfile}
 		}
-		known[name] = plan
+		plan.Strategy = strategy(made)
+		known[digest] = plan
 		return plan.Ref, plan.Strategy
 	}
 }

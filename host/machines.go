@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -20,6 +21,9 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/docker"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
+	"github.com/flynnhost/flynn/host/sandbox/pool"
+	"github.com/flynnhost/flynn/host/sandbox/program"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -32,7 +36,7 @@ type machines struct {
 	egress   *egresslog.Log
 	now      func() time.Time
 
-	holds *sandbox.Holds // of the workspaces that hosts have open
+	holds *workspace.Holds // of the workspaces that hosts have open
 
 	mu         sync.Mutex
 	specs      map[string]sandbox.Spec // by name, "" for [sandbox]; of the generation in force
@@ -82,12 +86,12 @@ var errSandboxOff = fmt.Errorf("%w: [sandbox] is not enabled", machine.ErrUnavai
 
 // newMachines puts right what a crash has left undone among the workspaces; no other host may use them.
 func newMachines(root, instance string, egress *egresslog.Log, log *slog.Logger) *machines {
-	if err := sandbox.RecoverWorkspaces(root); err != nil {
+	if err := workspace.Recover(root); err != nil {
 		log.Error("workspaces of sessions are not where they belong", "error", err)
 	}
 	return &machines{
 		root: root, instance: instance, log: log, egress: egress, now: time.Now, specs: map[string]sandbox.Spec{}, hosts: map[string]*hostMachine{},
-		unavailable: errSandboxOff, looked: make(chan struct{}), holds: sandbox.NewHolds(),
+		unavailable: errSandboxOff, looked: make(chan struct{}), holds: workspace.NewHolds(),
 	}
 }
 
@@ -122,12 +126,12 @@ func warmPools(c *config.Config) []sandbox.Pool {
 }
 
 // poolStats is what is known of the warm pools, for metrics.
-func (m *machines) poolStats() sandbox.PoolStats {
+func (m *machines) poolStats() pool.Stats {
 	m.mu.Lock()
 	manager := m.manager
 	m.mu.Unlock()
 	if manager == nil {
-		return sandbox.PoolStats{}
+		return pool.Stats{}
 	}
 	return manager.Stats().Pool
 }
@@ -201,7 +205,7 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 		}
 		return nil
 	}
-	supervisor, err := sandbox.FindSupervisor(m.log)
+	supervisor, err := program.FindSupervisor(m.log)
 	if err != nil {
 		return fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
 	}
@@ -339,7 +343,7 @@ func (m *machines) Sandbox(ctx context.Context, session, name string) (machine.M
 }
 
 // Dir implements agent.Machines.
-func (m *machines) Dir(session string) string { return sandbox.Workspace(m.root, session) }
+func (m *machines) Dir(session string) string { return workspace.Path(m.root, session) }
 
 // Host implements agent.Machines.
 func (m *machines) Host(session string) (machine.Machine, error) {
@@ -435,9 +439,35 @@ func instanceName(storeDir string) (string, error) {
 	if err == nil && len(text) > 0 {
 		return string(text), nil
 	}
-	name := store.NewID(time.Now())
-	if err := os.WriteFile(path, []byte(name), 0o600); err != nil {
+	if err == nil { // a crash has left it empty
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("name this instance: %w", err)
+		}
+	}
+	if err := placeName(path, store.NewID(time.Now())); err != nil {
 		return "", fmt.Errorf("name this instance: %w", err)
 	}
-	return name, nil
+	text, err = os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("name this instance: %w", err)
+	}
+	return string(text), nil
+}
+
+// placeName writes a name whole, unless another process has been faster: a second name would leave the first one's
+// containers to nobody.
+func placeName(path, name string) error {
+	draft, err := os.CreateTemp(filepath.Dir(path), ".instance-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(draft.Name())
+	_, err = draft.WriteString(name)
+	if err = errors.Join(err, draft.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(draft.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return os.Rename(draft.Name(), path) // a file system without links
+	}
+	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/pool"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -104,29 +105,29 @@ func observeWaiting(r *prometheus.Registry, waiting func() map[string]int) {
 }
 
 // observePools shows how the warm pools serve sandboxes. The hit ratio is hits / (hits + misses), and should be 0.95 or more.
-func observePools(r *prometheus.Registry, stats func() sandbox.PoolStats) {
-	gauge := func(name, help string, value func(sandbox.PoolStats) int) {
+func observePools(r *prometheus.Registry, stats func() pool.Stats) {
+	gauge := func(name, help string, value func(pool.Stats) int) {
 		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "flynn_sandbox_pool_" + name, Help: help},
 			func() float64 { return float64(value(stats())) }))
 	}
-	counter := func(name, help string, labels prometheus.Labels, value func(sandbox.PoolStats) int64) {
+	counter := func(name, help string, labels prometheus.Labels, value func(pool.Stats) int64) {
 		r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "flynn_sandbox_pool_" + name + "_total", Help: help, ConstLabels: labels,
 		}, func() float64 { return float64(value(stats())) }))
 	}
-	gauge("ready", "Containers that wait for a session.", func(s sandbox.PoolStats) int { return s.Ready })
-	gauge("wanted", "Containers that should wait for a session.", func(s sandbox.PoolStats) int { return s.Wanted })
-	counter("hits", "Sandboxes that were served from a pool.", nil, func(s sandbox.PoolStats) int64 { return s.Hits })
-	for _, reason := range []sandbox.Miss{sandbox.MissNoPool, sandbox.MissEmpty, sandbox.MissWorkspace} {
+	gauge("ready", "Containers that wait for a session.", func(s pool.Stats) int { return s.Ready })
+	gauge("wanted", "Containers that should wait for a session.", func(s pool.Stats) int { return s.Wanted })
+	counter("hits", "Sandboxes that were served from a pool.", nil, func(s pool.Stats) int64 { return s.Hits })
+	for _, reason := range []pool.Miss{pool.MissNoPool, pool.MissEmpty, sandbox.MissWorkspace} {
 		counter("misses", "Sandboxes that had to be made, by what kept the pools from serving them.",
-			prometheus.Labels{"reason": string(reason)}, func(s sandbox.PoolStats) int64 { return s.Misses[reason] })
+			prometheus.Labels{"reason": string(reason)}, func(s pool.Stats) int64 { return s.Misses[reason] })
 	}
-	counter("refills", "Containers made for the pools.", nil, func(s sandbox.PoolStats) int64 { return s.Refills })
-	counter("failures", "Containers that could not be made for the pools.", nil, func(s sandbox.PoolStats) int64 { return s.Failures })
+	counter("refills", "Containers made for the pools.", nil, func(s pool.Stats) int64 { return s.Refills })
+	counter("failures", "Containers that could not be made for the pools.", nil, func(s pool.Stats) int64 { return s.Failures })
 	counter("drained", "Containers of the pools ended because memory ran short or the configuration changed.", nil,
-		func(s sandbox.PoolStats) int64 { return s.Drained })
+		func(s pool.Stats) int64 { return s.Drained })
 	counter("replaced", "Containers of the pools ended because they were old or dead.", nil,
-		func(s sandbox.PoolStats) int64 { return s.Replaced })
+		func(s pool.Stats) int64 { return s.Replaced })
 }
 
 func (m *metrics) message(channel, fate string) { m.messages.WithLabelValues(channel, fate).Inc() }

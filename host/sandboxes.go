@@ -14,12 +14,15 @@ import (
 	"syscall"
 
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/code"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
+	"github.com/flynnhost/flynn/host/sandbox/program"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/builtin"
@@ -73,37 +76,44 @@ func (s *Sandboxes) names() []string {
 // MountRules say which folders of the host the sandboxes may see.
 func (s *Sandboxes) MountRules() mounts.Rules { return s.config.MountRules(os.Getenv) }
 
-// Manager makes sandboxes of this instance. It removes no leftovers and keeps no pool.
+// Manager makes sandboxes of this instance. It removes no leftovers and keeps no pool. What a sandbox may not reach is told to log: the
+// store, where a host notes it, may be a running host's.
 func (s *Sandboxes) Manager(log *slog.Logger) (*sandbox.Manager, error) {
-	supervisor, err := sandbox.FindSupervisor(log)
+	supervisor, err := program.FindSupervisor(log)
 	if err != nil {
 		return nil, err
 	}
 	return sandbox.New(sandbox.Config{
 		Driver: s.Driver, Instance: s.Instance, WorkspaceRoot: s.Root, Spec: spec(s.config.Sandbox), Supervisor: supervisor, Log: log,
 		MountRules: s.MountRules, Secret: func(name string) string { return s.config.Secrets()[name].Reveal() },
+		Decided: func(_ string, d egress.Decision) {
+			if !d.Allowed {
+				log.Warn("the proxy refused a connection", "method", d.Method, "host", d.Host, "port", d.Port, "reason", d.Reason)
+			}
+		},
 	})
 }
 
 // Prune removes the containers that an earlier host of this store has left and the images that no sandbox needs any more,
-// and returns them. A host that runs looks after its own, so then it refuses; none can start meanwhile. What has background
+// and returns both. A host that runs looks after its own, so then it refuses; none can start meanwhile. What has background
 // processes goes as well.
-func (s *Sandboxes) Prune(ctx context.Context, log *slog.Logger) ([]sandbox.Owned, error) {
+func (s *Sandboxes) Prune(ctx context.Context, log *slog.Logger) (containers, images []sandbox.Owned, err error) {
 	unlock, err := lockStore(s.config.Store.Dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer unlock()
 	manager, err := s.Manager(log)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	removed, err := manager.Prune(ctx)
+	containers, err = manager.Prune(ctx)
+	containers = sandbox.WithOwners(s.Root, s.Instance, containers)
 	if err != nil {
-		return removed, err
+		return containers, nil, err
 	}
-	images, err := manager.PruneImages(ctx, s.specs())
-	return append(removed, images...), err
+	images, err = manager.PruneImages(ctx, s.specs())
+	return containers, images, err
 }
 
 // PruneVolumes removes the volumes of this store with what is in them, and returns them. It refuses while a host runs, as
@@ -125,12 +135,18 @@ func (s *Sandboxes) PruneVolumes(ctx context.Context, log *slog.Logger) ([]sandb
 	return left, manager.RemoveVolumes(ctx, func(sandbox.Owned) bool { return true })
 }
 
+// Containers are those of this store, each with the session and the sandbox that it is of in its labels.
+func (s *Sandboxes) Containers(ctx context.Context) ([]sandbox.Owned, error) {
+	owned, err := s.Driver.List(ctx, s.Instance)
+	return sandbox.WithOwners(s.Root, s.Instance, owned), err
+}
+
 // Forget removes a session's containers and volumes of this store, while no host runs.
 func (s *Sandboxes) Forget(ctx context.Context, session string) error {
 	ours := func(o sandbox.Owned) bool { // never trust a filter with somebody else's work
 		return o.Labels[sandbox.LabelInstance] == s.Instance && o.Labels[sandbox.LabelSession] == session
 	}
-	containers, err := s.Driver.List(ctx, s.Instance)
+	containers, err := s.Containers(ctx)
 	if err != nil {
 		return err
 	}
@@ -170,7 +186,7 @@ type Place struct {
 	Agent  string `json:"agent"`
 	Door   string `json:"door"` // channel, or local for the web page and the terminal
 	Action string `json:"action"`
-	Where  string `json:"where,omitempty"` // "host" or the sandbox's name
+	Where  string `json:"where,omitempty"` // "host", the sandbox's name, or "own container"
 	Image  string `json:"image,omitempty"`
 	// Strategy is how the image comes about.
 	Strategy string   `json:"strategy,omitempty"`
@@ -181,17 +197,26 @@ type Place struct {
 	Sandbox   string `json:"sandbox,omitempty"`
 	Engine    string `json:"engine,omitempty"`
 	Runtime   string `json:"runtime,omitempty"`
+	// Language is that of the programs that it is about, of an agent of kind code.
+	Language string `json:"language,omitempty"`
 }
 
 // localDoor stands for the web page and the terminal, which are treated alike.
 const localDoor = "local"
 
 // Explain has the host's own enforcer decide about a shell command of every agent at every kind of door, and about the program of an agent
-// that is one. Policies are not asked: they decide about single calls.
+// that is one or writes them. Policies are not asked: they decide about single calls.
 func (s *Sandboxes) Explain(ctx context.Context) ([]Place, error) {
-	available := errSandboxOff
+	engine, available := sandbox.Capabilities{}, errSandboxOff
 	if s.config.Sandbox.Enabled {
-		available = s.Driver.Ping(ctx)
+		engine, available = s.Driver.Capabilities(ctx)
+	}
+	// supports says why the engine cannot make what is asked of it.
+	supports := func(made sandbox.Spec) error {
+		if available != nil {
+			return available
+		}
+		return engine.Supports(made)
 	}
 	registry := tool.NewRegistry()
 	if err := builtin.Register(registry, builtin.Config{Memory: struct{ store.Memory }{}, Keep: (*Host)(nil).keepFile}); err != nil {
@@ -209,19 +234,27 @@ func (s *Sandboxes) Explain(ctx context.Context) ([]Place, error) {
 	places := []Place{}
 	for _, name := range slices.Sorted(maps.Keys(s.config.Agents)) {
 		for _, door := range []string{route.DoorChannel, localDoor} {
-			subject := s.subject(name, door, available)
+			subject := s.subject(name, door, supports)
 			subject.Offered = offered
 			var v tool.Verdict
-			if s.config.Agents[name].Kind == agent.KindCLI {
-				if v, err = s.program(ctx, enforcer, &subject); err != nil {
+			switch s.config.Agents[name].Kind {
+			case agent.KindCode:
+				own, err := s.codePlaces(ctx, enforcer, subject, supports, images)
+				if err != nil {
 					return nil, err
 				}
-			} else {
+				places = append(places, own...)
+				continue
+			case agent.KindCLI:
+				if v, err = s.program(ctx, enforcer, &subject, supports); err != nil {
+					return nil, err
+				}
+			default:
 				v = enforcer.Enforce(ctx, subject, model.ToolCall{Name: "shell.exec", Args: json.RawMessage(`{"command":"true"}`)})
 			}
 			p := s.place(name, door, subject.Sandbox, v)
-			if v.Sandbox {
-				p.Image, p.Strategy = images(v.SandboxName)
+			if made, err := s.Spec(v.SandboxName); err == nil && v.Sandbox {
+				p.Image, p.Strategy = images(made)
 			}
 			places = append(places, p)
 		}
@@ -229,14 +262,50 @@ func (s *Sandboxes) Explain(ctx context.Context) ([]Place, error) {
 	return places, nil
 }
 
+// codePlaces decides about a program in each language that an agent of kind code writes.
+func (s *Sandboxes) codePlaces(
+	ctx context.Context, enforcer *tool.Enforcer, subject tool.Subject, supports func(sandbox.Spec) error,
+	images func(sandbox.Spec) (string, string),
+) (places []Place, err error) {
+	c := s.config.Agents[subject.Agent].Code
+	for _, language := range codeLanguages(c) {
+		made := codeSpec(c, language, s.config.Sandbox.Runtime)
+		registry := tool.NewRegistry()
+		if err := registry.Register(code.New(code.Config{Languages: map[string]sandbox.Spec{language: made}})); err != nil {
+			return nil, err
+		}
+		args, err := json.Marshal(map[string]string{"language": language, "program": "1"})
+		if err != nil {
+			return nil, err
+		}
+		subject.Offered, subject.Sandbox.Own = tool.NewSet(code.Name), supports(made)
+		v := enforcer.With(registry).Enforce(ctx, subject, model.ToolCall{Name: code.Name, Args: args})
+		p := Place{
+			Agent: subject.Agent, Door: subject.Door, Action: string(v.Action), Language: language,
+			Reasons: append([]string{fmt.Sprintf("[agent_configs.%s] kind = \"code\", programs in %s", subject.Agent, language)}, v.Reasons...),
+		}
+		if v.Sandbox && v.Action != tool.Deny {
+			p.Where, p.Sandboxed, p.Network, p.Runtime, p.Engine = v.Where, true, made.Network, made.Runtime, s.Driver.Address()
+			p.Image, p.Strategy = images(made)
+		}
+		places = append(places, p)
+	}
+	return places, nil
+}
+
 // program decides about a run of the program that an agent is, which is in its sandbox at every door.
-func (s *Sandboxes) program(ctx context.Context, enforcer *tool.Enforcer, subject *tool.Subject) (tool.Verdict, error) {
+func (s *Sandboxes) program(
+	ctx context.Context, enforcer *tool.Enforcer, subject *tool.Subject, supports func(sandbox.Spec) error,
+) (tool.Verdict, error) {
 	a := &agent.Agent{Name: subject.Agent, Sandboxed: s.config.Sandbox.Enabled && s.config.Agents[subject.Agent].Sandbox.Enabled}
 	if err := withCLI(a, s.config, a.Name); err != nil {
 		return tool.Verdict{}, err
 	}
 	subject.Offered = a.Offered
 	subject.Sandbox.Configured, subject.Sandbox.Name, subject.Sandbox.OnUnavailable = a.Sandboxed, a.Sandbox, tool.UnavailableDeny
+	if made, err := s.Spec(a.Sandbox); err == nil {
+		subject.Sandbox.Available = supports(made)
+	}
 	v := enforcer.With(a.Registry).Enforce(ctx, *subject, model.ToolCall{Name: cli.ToolName, Args: json.RawMessage(`{"prompt":"hello"}`)})
 	if why := a.RefusesCLI(subject.LocalDoor, true); why != "" {
 		v.Action, v.Sandbox, v.SandboxName, v.Where = tool.Deny, false, "", ""
@@ -246,13 +315,18 @@ func (s *Sandboxes) program(ctx context.Context, enforcer *tool.Enforcer, subjec
 }
 
 // subject is a turn's, as far as it decides about the place.
-func (s *Sandboxes) subject(name string, door string, available error) tool.Subject {
+func (s *Sandboxes) subject(name string, door string, supports func(sandbox.Spec) error) tool.Subject {
 	c, a := s.config, s.config.Agents[name]
 	local := door != route.DoorChannel
 	state := tool.SandboxState{
 		Configured: c.Sandbox.Enabled && a.Sandbox.Enabled && (!local || c.Sandbox.LocalDoors), Name: a.Sandbox.Name,
-		Available: available, OnUnavailable: c.Sandbox.OnUnavailable,
+		OnUnavailable: c.Sandbox.OnUnavailable,
 	}
+	made, err := s.Spec(a.Sandbox.Name)
+	if err == nil {
+		err = supports(made)
+	}
+	state.Available = err
 	return tool.Subject{Agent: name, Door: door, Role: "owner", LocalDoor: local, Approve: a.Approve, Sandbox: state}
 }
 

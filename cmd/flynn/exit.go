@@ -16,8 +16,15 @@ const (
 	exitChanged = 4
 )
 
+// Exit codes of flynn sandbox exec beside the command's own, those of timeout(1).
+const (
+	exitTimedOut = 124
+	exitNotRun   = 125
+	exitSignal   = 128 // and the number of the signal
+)
+
 const exitCodes = `Exit codes: 0 success, 1 failure, 2 wrong usage, 3 errors in the configuration,
-4 a replay found changes and was told to fail on them.`
+4 a replay found changes and was told to fail on them. That of sandbox exec is the command's.`
 
 // usageError is a mistake on the command line.
 type usageError struct{ err error }
@@ -33,13 +40,24 @@ type reported struct{ err error }
 func (e reported) Error() string { return e.err.Error() }
 func (e reported) Unwrap() error { return e.err }
 
+// exited wraps an error with the exit code that it shall have.
+type exited struct {
+	error
+	code int
+}
+
+func (e exited) Unwrap() error { return e.error }
+
 // errChanged is the error of a replay that was told to fail on changes.
 var errChanged = errors.New("recorded decisions would change")
 
 func exitCode(err error) int {
+	var own exited
 	var usage usageError
 	var bad config.Errors
 	switch {
+	case errors.As(err, &own):
+		return own.code
 	case errors.Is(err, errChanged):
 		return exitChanged
 	case err == nil:

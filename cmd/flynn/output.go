@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"text/tabwriter"
 	"unicode"
 
@@ -121,15 +123,46 @@ func (o *output) fail(err error) {
 	var bad config.Errors
 	switch {
 	case errors.As(err, &done):
-	case o.asJSON:
+	case errors.Is(err, syscall.EPIPE): // nobody reads any more, and knows
+	case o.asJSON && errors.As(err, &bad):
 		_ = json.NewEncoder(o.err).Encode(map[string]string{"error": err.Error()})
+	case o.asJSON:
+		_ = json.NewEncoder(o.err).Encode(map[string]string{"error": inOneLine(err)})
 	case errors.As(err, &bad):
 		for _, e := range bad {
 			fmt.Fprintln(o.err, e.Error())
 		}
 	default:
-		fmt.Fprintf(o.err, "%s %v\n", o.paint("31", "flynn:"), err)
+		fmt.Fprintf(o.err, "%s %s\n", o.paint("31", "flynn:"), inOneLine(err))
 	}
+}
+
+// inOneLine says what several errors that have been joined say, each of it once.
+func inOneLine(err error) string {
+	var said []string
+	for _, text := range joined(err) {
+		if !slices.Contains(said, text) {
+			said = append(said, text)
+		}
+	}
+	return strings.Join(said, "; ")
+}
+
+// joined are the texts of the errors that errors.Join has put together, or of the one that it is.
+func joined(err error) (texts []string) {
+	several, is := err.(interface{ Unwrap() []error })
+	if !is {
+		return []string{err.Error()}
+	}
+	var lines []string
+	for _, e := range several.Unwrap() {
+		lines = append(lines, e.Error())
+		texts = append(texts, joined(e)...)
+	}
+	if strings.Join(lines, "\n") != err.Error() { // %w more than once
+		return []string{err.Error()}
+	}
+	return texts
 }
 
 func (o *output) paint(colour, s string) string {

@@ -3,12 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"regexp"
 	"strings"
 	"time"
@@ -16,8 +12,8 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/verify"
 )
 
 func sandboxCommand() *cli.Command {
@@ -29,18 +25,7 @@ func sandboxCommand() *cli.Command {
 			verifySandboxCommand(name),
 			copySandboxCommand(name),
 			{Name: "list", Usage: "list this instance's containers", Action: listSandboxes},
-			{
-				Name: "exec", Usage: "run a command in a sandbox as the configuration has it", ArgsUsage: "COMMAND...",
-				Description: "Runs the command line with /bin/sh in a container of its own and prints its output, then the verdict on stderr.\n" +
-					"With --session it works in that session's workspace, otherwise in an empty one that is removed afterwards.\n" +
-					"On a terminal the command gets one as well: flynn sandbox exec sh",
-				Flags: []cli.Flag{
-					name, &cli.StringFlag{Name: "session", Usage: "work in the workspace of session `ID`"},
-					&cli.DurationFlag{Name: "timeout", Usage: "end it after `DURATION` (default: timeout_seconds)"},
-					&cli.BoolFlag{Name: "terminal", Aliases: []string{"t"}, Usage: "give it a terminal (default: if this is one); --terminal=false for none"},
-				},
-				Action: execInSandbox,
-			},
+			execSandboxCommand(name),
 			rebuildSandboxCommand(name),
 			{
 				Name: "explain", Usage: "say where an agent's commands run, and why", ArgsUsage: "[AGENT...]",
@@ -62,7 +47,7 @@ func sandboxCommand() *cli.Command {
 }
 
 // withSandboxes runs action on the configuration's sandboxes.
-func withSandboxes(ctx context.Context, cmd *cli.Command, action func(s *host.Sandboxes, out *output) error) error {
+func withSandboxes(ctx context.Context, cmd *cli.Command, action func(ctx context.Context, s *host.Sandboxes, out *output) error) error {
 	c, err := loadWhole(ctx, cmd) // programs in them may use credentials
 	if err != nil {
 		return err
@@ -72,7 +57,9 @@ func withSandboxes(ctx context.Context, cmd *cli.Command, action func(s *host.Sa
 		return err
 	}
 	defer s.Driver.Close()
-	return action(s, newOutput(ctx, cmd))
+	ctx, stop := attended(ctx)
+	defer stop()
+	return action(ctx, s, newOutput(ctx, cmd))
 }
 
 // sandboxLog is where the sandboxes' own warnings go.
@@ -117,8 +104,8 @@ func showContainers(out *output, owned []sandbox.Owned) error {
 }
 
 func listSandboxes(ctx context.Context, cmd *cli.Command) error {
-	return withSandboxes(ctx, cmd, func(s *host.Sandboxes, out *output) error {
-		owned, err := s.Driver.List(ctx, s.Instance)
+	return withSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
+		owned, err := s.Containers(ctx)
 		if err != nil {
 			return err
 		}
@@ -127,22 +114,55 @@ func listSandboxes(ctx context.Context, cmd *cli.Command) error {
 }
 
 func pruneSandboxes(ctx context.Context, cmd *cli.Command) error {
-	return withSandboxes(ctx, cmd, func(s *host.Sandboxes, out *output) error {
-		removed, err := s.Prune(ctx, sandboxLog(cmd))
+	return withSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
+		gone, images, err := s.Prune(ctx, sandboxLog(cmd))
+		removed := append(prunedOf("container", gone), prunedOf("image", images)...)
+		if err == nil {
+			err = verify.Sweep(ctx, s.Driver, s.Root)
+		}
 		if err == nil && cmd.Bool("volumes") {
 			var volumes []sandbox.Owned
 			volumes, err = s.PruneVolumes(ctx, sandboxLog(cmd))
-			removed = append(removed, volumes...)
+			removed = append(removed, prunedOf("volume", volumes)...)
 		}
 		if err != nil || len(removed) == 0 && !out.asJSON {
 			return err
 		}
-		return showContainers(out, removed)
+		return showPruned(out, removed)
 	})
 }
 
+// pruned is something that was removed.
+type pruned struct {
+	Kind    string `json:"kind"` // container, image or volume
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Session string `json:"session"` // whose it was, if it was a session's
+	Sandbox string `json:"sandbox"`
+}
+
+func prunedOf(kind string, owned []sandbox.Owned) []pruned {
+	list := []pruned{}
+	for _, o := range owned {
+		list = append(list, pruned{kind, o.ID, strings.TrimPrefix(o.Name, "/"), o.Labels[sandbox.LabelSession], o.Labels[sandbox.LabelSandbox]})
+	}
+	return list
+}
+
+func showPruned(out *output, list []pruned) error {
+	if out.asJSON {
+		return out.json(list)
+	}
+	var rows [][]string
+	for _, p := range list {
+		id := strings.TrimPrefix(p.ID, "sha256:")
+		rows = append(rows, []string{p.Kind, id[:min(12, len(id))], p.Name, p.Session, p.Sandbox})
+	}
+	return out.table([]string{"KIND", "ID", "NAME", "SESSION", "SANDBOX"}, rows)
+}
+
 func explainSandboxes(ctx context.Context, cmd *cli.Command) error {
-	return withSandboxes(ctx, cmd, func(s *host.Sandboxes, out *output) error {
+	return withSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
 		if session := cmd.String("session"); session != "" {
 			return explainSession(ctx, s, out, session)
 		}
@@ -182,117 +202,6 @@ func ofAgents(places []host.Place, names []string) ([]host.Place, error) {
 		}
 	}
 	return kept, nil
-}
-
-// endTimeout bounds the removal of what exec and verify have made.
-const endTimeout = time.Minute
-
-func execInSandbox(ctx context.Context, cmd *cli.Command) error {
-	script := strings.Join(cmd.Args().Slice(), " ")
-	if script == "" {
-		return usagef("want a command: flynn sandbox exec [flags] COMMAND...")
-	}
-	return withSandboxes(ctx, cmd, func(s *host.Sandboxes, out *output) error {
-		command := machine.Command{Script: script, Timeout: cmd.Duration("timeout")}
-		if !out.asJSON {
-			command.Progress = func(stream machine.Stream, p []byte) { _, _ = out.stream(stream).Write(p) }
-		}
-		ctx, stop := out.noticed(ctx)
-		defer stop()
-		r, err := runOnce(ctx, s, cmd, func(box *sandbox.Session) (machine.Result, error) {
-			if wantsTerminal(cmd, out) {
-				return converse(ctx, cmd, box, command)
-			}
-			return box.Exec(ctx, command)
-		})
-		if err != nil {
-			return err
-		}
-		if out.asJSON {
-			err = out.json(ran{r, string(r.Stdout), string(r.Stderr)})
-		} else {
-			fmt.Fprintln(out.err, "flynn:", verdictLine(r))
-		}
-		if err == nil && (r.ExitCode != 0 || r.TimedOut || r.Canceled) {
-			err = reported{errors.New("the command failed")}
-		}
-		return err
-	})
-}
-
-// ran is a verdict with its output as text.
-type ran struct {
-	machine.Result
-	Stdout string `json:"stdout"`
-	Stderr string `json:"stderr"`
-}
-
-// stream is where a command's stream goes.
-func (o *output) stream(s machine.Stream) io.Writer {
-	if s == machine.Stderr {
-		return o.err
-	}
-	return o.out
-}
-
-// runOnce runs a command in a container that lives no longer.
-func runOnce(
-	ctx context.Context, s *host.Sandboxes, cmd *cli.Command, run func(box *sandbox.Session) (machine.Result, error),
-) (r machine.Result, err error) {
-	name := cmd.String("sandbox")
-	spec, err := s.Spec(name)
-	if err != nil {
-		return r, err
-	}
-	session := cmd.String("session")
-	passing := session == ""
-	if passing {
-		session = "exec-" + rand.Text()[:12]
-		defer func() { err = errors.Join(err, os.RemoveAll(sandbox.Workspace(s.Root, session))) }()
-	} else if _, err := os.Stat(sandbox.Workspace(s.Root, session)); err != nil {
-		return r, fmt.Errorf("session %q has no workspace: %w", session, err)
-	}
-	manager, err := s.Manager(sandboxLog(cmd))
-	if err != nil {
-		return r, err
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
-		defer cancel()
-		if passing {
-			err = errors.Join(err, manager.Forget(ctx, session))
-		}
-		err = errors.Join(err, manager.DestroyAll(ctx))
-	}()
-	box, err := manager.Get(ctx, session, name, spec)
-	if err != nil {
-		return r, err
-	}
-	return run(box)
-}
-
-// verdictLine says in one line how a command ended.
-func verdictLine(r machine.Result) string {
-	words := []string{fmt.Sprintf("exit code %d", r.ExitCode)}
-	if r.Signal != "" {
-		words[0] = "ended by " + r.Signal
-	}
-	for _, c := range []struct {
-		is   bool
-		text string
-	}{
-		{r.TimedOut, "timed out"}, {r.Canceled, "cancelled"}, {r.OOM, "out of memory"}, {r.PidsHit, "pids limit reached"},
-		{r.DiskHit, "disk limit reached"},
-		{r.Dropped > 0, fmt.Sprintf("%d bytes of output dropped", r.Dropped)},
-	} {
-		if c.is {
-			words = append(words, c.text)
-		}
-	}
-	if r.Kill != nil {
-		words = append(words, fmt.Sprintf("killed by rung %s in %v, %d survivors", r.Kill.Rung, r.Kill.Took.Round(time.Millisecond), r.Kill.Survivors))
-	}
-	return strings.Join(append(words, fmt.Sprintf("%v wall, %v CPU", r.Wall.Round(time.Millisecond), r.CPU.Round(time.Millisecond))), ", ")
 }
 
 // matching makes the filter of --run.

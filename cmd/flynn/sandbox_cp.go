@@ -15,6 +15,8 @@ import (
 
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/archive"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 func copySandboxCommand(name cli.Flag) *cli.Command {
@@ -34,7 +36,7 @@ func copySandbox(ctx context.Context, cmd *cli.Command) error {
 	if cmd.Args().Len() != 2 {
 		return usagef("want a source and a destination: flynn sandbox cp [flags] SOURCE DEST")
 	}
-	return withSandboxes(ctx, cmd, func(s *host.Sandboxes, out *output) error {
+	return withSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
 		from, to := cmd.Args().Get(0), cmd.Args().Get(1)
 		source, isSource, err := findPlace(s, from)
 		if err != nil {
@@ -47,7 +49,7 @@ func copySandbox(ctx context.Context, cmd *cli.Command) error {
 		if isSource == isDest {
 			return usagef("one of %q and %q must be SESSION:PATH, and the other a path of this machine", from, to)
 		}
-		c := copying{ctx: ctx, out: out, stdin: cmd.Root().Reader, limits: sandbox.Limits{Hooks: cmd.Bool("hooks")}}
+		c := copying{ctx: ctx, out: out, stdin: cmd.Root().Reader, limits: archive.Limits{Hooks: cmd.Bool("hooks")}}
 		if isSource {
 			return inSession(ctx, s, cmd, source.session, func(b *sandbox.Session) error { return c.report(c.down(b, source.path, to)) })
 		}
@@ -67,7 +69,7 @@ func findPlace(s *host.Sandboxes, arg string) (place, bool, error) {
 		if arg[i] != ':' {
 			continue
 		}
-		if _, err := os.Stat(sandbox.Workspace(s.Root, arg[:i])); err == nil {
+		if _, err := os.Stat(workspace.Path(s.Root, arg[:i])); err == nil {
 			return place{arg[:i], arg[i+1:]}, true, nil
 		}
 	}
@@ -102,11 +104,11 @@ type copying struct {
 	ctx    context.Context
 	out    *output
 	stdin  io.Reader
-	limits sandbox.Limits
+	limits archive.Limits
 }
 
 // report says what was copied where that was asked for, and always what was not.
-func (c copying) report(t sandbox.Tally, err error) error {
+func (c copying) report(t archive.Tally, err error) error {
 	if err != nil {
 		return err
 	}
@@ -120,7 +122,7 @@ func (c copying) report(t sandbox.Tally, err error) error {
 }
 
 // down copies from the session.
-func (c copying) down(b *sandbox.Session, from, to string) (t sandbox.Tally, err error) {
+func (c copying) down(b *sandbox.Session, from, to string) (t archive.Tally, err error) {
 	info, err := b.Stat(c.ctx, from)
 	switch {
 	case err != nil:
@@ -139,12 +141,12 @@ func (c copying) down(b *sandbox.Session, from, to string) (t sandbox.Tally, err
 	defer r.Close()
 	if to == "-" {
 		_, err := io.Copy(c.out.out, r)
-		return sandbox.Tally{Files: 1, Bytes: info.Size}, err
+		return archive.Tally{Files: 1, Bytes: info.Size}, err
 	}
 	if there, err := os.Stat(to); err == nil && there.IsDir() {
 		to = filepath.Join(to, path.Base(from))
 	}
-	return sandbox.Tally{Files: 1, Bytes: info.Size}, writeFile(to, r, info.Mode.Perm())
+	return archive.Tally{Files: 1, Bytes: info.Size}, writeFile(to, r, info.Mode.Perm())
 }
 
 // writeFile replaces a file when all of it has come.
@@ -164,7 +166,7 @@ func writeFile(name string, r io.Reader, mode fs.FileMode) error {
 	return err
 }
 
-func (c copying) downFolder(b *sandbox.Session, from, to string) (t sandbox.Tally, err error) {
+func (c copying) downFolder(b *sandbox.Session, from, to string) (t archive.Tally, err error) {
 	if there, err := os.Stat(to); err == nil && there.IsDir() {
 		if base := path.Base(from); from != "" && base != "." && base != "/" {
 			to = filepath.Join(to, base)
@@ -182,7 +184,7 @@ func (c copying) downFolder(b *sandbox.Session, from, to string) (t sandbox.Tall
 }
 
 // up copies into the session.
-func (c copying) up(b *sandbox.Session, from, to string) (t sandbox.Tally, err error) {
+func (c copying) up(b *sandbox.Session, from, to string) (t archive.Tally, err error) {
 	if from == "-" {
 		return b.Import(c.ctx, to, c.stdin, c.limits)
 	}
@@ -209,5 +211,5 @@ func (c copying) up(b *sandbox.Session, from, to string) (t sandbox.Tally, err e
 		return t, err
 	}
 	defer f.Close()
-	return sandbox.Tally{Files: 1, Bytes: info.Size()}, b.Put(c.ctx, to, f, -1, info.Mode().Perm())
+	return archive.Tally{Files: 1, Bytes: info.Size()}, b.Put(c.ctx, to, f, -1, info.Mode().Perm())
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // tree prints a folder of this machine.
@@ -27,7 +27,7 @@ func tree(t *testing.T, dir string) string {
 func TestSandboxCp(t *testing.T) {
 	s := newSandboxes(t, "enabled = true")
 	const session = "irc:room:1"
-	workspace := sandbox.Workspace(s.host.Root, session)
+	dir := workspace.Path(s.host.Root, session)
 	local := t.TempDir()
 	script := func(dir, script string) {
 		t.Helper()
@@ -37,7 +37,7 @@ func TestSandboxCp(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	if err := os.MkdirAll(workspace, 0o700); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	script(local, `mkdir -p src/sub; printf one >src/f; printf two >src/sub/run; chmod 755 src/sub/run; chmod 644 src/f; ln -s sub/run src/l`)
@@ -50,6 +50,11 @@ func TestSandboxCp(t *testing.T) {
 	if got, _ := s.flynn(exitOK, "exec", "--session", session, "cat new/f copied/sub/run new/src/l; stat -c %u copied/f"); got != "onetwotwo1000\n" {
 		t.Errorf("in the session: %q", got)
 	}
+	script(local, "mkfifo src/pipe")
+	if _, stderr := s.flynn(exitOK, "cp", in("src"), session+":piped"); !strings.Contains(stderr, "1 entries were left out") {
+		t.Errorf("nobody was told what was left out: %s", stderr)
+	}
+	script(local, "rm src/pipe")
 	script(local, "mkdir there")
 	for _, dir := range []string{"out", "there"} {
 		s.flynn(exitOK, "cp", session+":copied", in(dir))
@@ -89,8 +94,8 @@ func TestSandboxCp(t *testing.T) {
 	}
 
 	// A hostile workspace and a hostile archive touch nothing.
-	script(workspace, `mkdir -p evil; ln -s /etc evil/etc; mkfifo evil/pipe; printf x >evil/f`)
-	script(workspace, `chown -R 1000:1000 evil 2>/dev/null || :`)
+	script(dir, `mkdir -p evil; ln -s /etc evil/etc; mkfifo evil/pipe; printf x >evil/f`)
+	script(dir, `chown -R 1000:1000 evil 2>/dev/null || :`)
 	script(local, `mkdir -p trap/evil; ln -s "$PWD/outside" trap/evil/etc; mkdir outside; printf kept >outside/f; ln -s "$PWD/outside/f" trap/evil/f`)
 	if _, stderr := s.flynn(exitOK, "cp", session+":evil", in("trap")); !strings.Contains(stderr, "1 entries were left out") {
 		t.Errorf("a pipe: %q", stderr)

@@ -15,7 +15,8 @@ import (
 func egressCommand() *cli.Command {
 	return &cli.Command{
 		Name: "egress", Usage: "show what programs in sandboxes asked to reach",
-		Description: "Prints the decisions of the proxy and of bridges, oldest first, of a host that runs as of one that does not.",
+		Description: "Prints the decisions of the proxy and of bridges, oldest first, of a host that runs as of one that does not.\n" +
+			"What the proxy refuses to flynn sandbox exec is printed there.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "session", Usage: "only of session `ID`"},
 			&cli.BoolFlag{Name: "denied", Usage: "only what was refused"},

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host"
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // sessionPlace is what a session has, and why.
@@ -22,7 +22,7 @@ type sessionPlace struct {
 
 // explainSession says what is there of a session, running or not, and which settings lead there.
 func explainSession(ctx context.Context, s *host.Sandboxes, out *output, session string) error {
-	owned, err := s.Driver.List(ctx, s.Instance)
+	owned, err := s.Containers(ctx)
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func explainSession(ctx context.Context, s *host.Sandboxes, out *output, session
 			names[c.Sandbox] = true
 		}
 	}
-	if dir := sandbox.Workspace(s.Root, session); exists(dir) {
+	if dir := workspace.Path(s.Root, session); exists(dir) {
 		e.Workspace = dir
 	}
 	if e.Workspace == "" && len(e.Containers) == 0 {
@@ -45,7 +45,7 @@ func explainSession(ctx context.Context, s *host.Sandboxes, out *output, session
 		return err
 	}
 	for _, p := range places {
-		if p.Sandboxed && names[p.Sandbox] {
+		if p.Sandboxed && p.Language == "" && names[p.Sandbox] { // programs have containers of their own
 			e.Places = append(e.Places, p)
 		}
 	}

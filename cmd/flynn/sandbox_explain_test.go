@@ -3,10 +3,12 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 func TestSandboxExplainsASession(t *testing.T) {
@@ -15,7 +17,7 @@ func TestSandboxExplainsASession(t *testing.T) {
 		t.Errorf("unknown session: %s", stderr)
 	}
 	id := s.leave(s.host.Instance, "ours")
-	dir := sandbox.Workspace(s.host.Root, "ours")
+	dir := workspace.Path(s.host.Root, "ours")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -35,5 +37,50 @@ func TestSandboxExplainsASession(t *testing.T) {
 	}
 	if out, _ := s.flynn(exitOK, "list"); !strings.Contains(out, "STATE") || !strings.Contains(out, "created") {
 		t.Errorf("list: %s", out)
+	}
+}
+
+// Programs of an agent that answers by them have containers of their own, in the runtime of all others.
+func TestSandboxExplainPrograms(t *testing.T) {
+	s := newSandboxes(t, `enabled = true
+runtime = "runc"
+[agent_configs.coder]
+kind = "code"
+[agent_configs.coder.code]
+languages = ["python", "javascript"]
+image = "flynn-test/python:1"
+network = "allowlist"
+allowlist = ["a.example:443"]`)
+	var places []host.Place
+	out, _ := s.flynn(exitOK, "explain", "--json", "coder")
+	if err := json.Unmarshal([]byte(out), &places); err != nil || len(places) != 4 {
+		t.Fatalf("explained %s (%v)", out, err)
+	}
+	if p := places[0]; p.Language != "python" || p.Image != "flynn-test/python:1" || p.Where != "own container" || p.Network != "allowlist" || p.Runtime != "runc" ||
+		!p.Sandboxed || p.Action != "run" {
+		t.Errorf("python: %+v", p)
+	}
+	if p := places[3]; p.Language != "javascript" || p.Image != "node:22-slim" || p.Door != "local" {
+		t.Errorf("javascript: %+v", p)
+	}
+}
+
+func TestSandboxExplainARuntimeThatIsMissing(t *testing.T) {
+	s := newSandboxes(t, `enabled = true
+runtime = "runsc"
+[agent_configs.coder]
+kind = "code"`)
+	if engine, err := s.host.Driver.Capabilities(t.Context()); err != nil || slices.Contains(engine.Runtimes, "runsc") {
+		t.Skipf("the engine has it (%v)", err)
+	}
+	for _, agent := range []string{"main", "coder"} {
+		var places []host.Place
+		out, _ := s.flynn(exitOK, "explain", "--json", agent)
+		if err := json.Unmarshal([]byte(out), &places); err != nil || len(places) != 2 {
+			t.Fatalf("explained %s (%v)", out, err)
+		}
+		if p := places[0]; p.Action != "deny" || p.Sandboxed || !strings.Contains(strings.Join(p.Reasons, "; "), `no runtime "runsc"`) {
+			t.Errorf("%s: %+v", agent, p)
+		}
 	}
 }

@@ -13,6 +13,16 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 
+// forgetImages removes what was built, once the test is over.
+func (s sandboxes) forgetImages() {
+	s.t.Cleanup(func() {
+		images, _ := s.host.Driver.ListImages(context.Background(), s.host.Instance)
+		for _, o := range images {
+			_ = s.host.Driver.RemoveImage(context.Background(), o.Name)
+		}
+	})
+}
+
 func TestSandboxImages(t *testing.T) {
 	dir := t.TempDir()
 	dockerfile := func(text string) {
@@ -23,12 +33,7 @@ func TestSandboxImages(t *testing.T) {
 	dockerfile("RUN cat /proc/sys/kernel/random/uuid > /id")
 	s := newSandboxes(t, fmt.Sprintf("enabled = true\n[sandboxes.built]\ndockerfile = %q\nbuild_network = \"none\"\n[agent_configs.builder]\nsandbox = \"built\"",
 		filepath.Join(dir, "Dockerfile")))
-	t.Cleanup(func() {
-		images, _ := s.host.Driver.ListImages(context.Background(), s.host.Instance)
-		for _, o := range images {
-			_ = s.host.Driver.RemoveImage(context.Background(), o.Name)
-		}
-	})
+	s.forgetImages()
 	read := func() string {
 		out, stderr := s.flynn(exitOK, "exec", "--sandbox", "built", "cat /id")
 		if len(out) != 37 {
@@ -75,8 +80,8 @@ func TestSandboxImages(t *testing.T) {
 	if after := explained(); after.Image == before.Image {
 		t.Errorf("a change makes no difference: %+v", after)
 	}
-	if removed := s.listed("prune"); len(removed) != 1 || removed[0].Name != before.Image {
-		t.Errorf("prune removed %+v", removed)
+	if out, _ := s.flynn(exitOK, "prune"); !strings.HasPrefix(out, "KIND ") || strings.Count(out, "\n") != 2 || !strings.Contains(out, before.Image+"  -") {
+		t.Errorf("prune removed %s", out)
 	}
 	if left, err := s.host.Driver.ListImages(t.Context(), s.host.Instance); err != nil || len(left) != 0 {
 		t.Errorf("left %+v, %v", left, err)
@@ -87,5 +92,53 @@ func TestSandboxImages(t *testing.T) {
 	dockerfile("RUN echo told; exit 9")
 	if _, stderr := s.flynn(exitFailure, "rebuild", "--sandbox", "built"); !strings.Contains(stderr, "non-zero code: 9; its last output: told") {
 		t.Errorf("a build that fails: %s", stderr)
+	}
+}
+
+func TestSandboxImageThatCannotBeBuilt(t *testing.T) {
+	dockerfile := filepath.Join(t.TempDir(), "Dockerfile")
+	if err := os.WriteFile(dockerfile, []byte("FROM "+sandboxtest.Image+"\nRUN exit 7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newSandboxes(t, fmt.Sprintf("enabled = true\n[sandboxes.built]\ndockerfile = %q\nbuild_network = \"none\"", dockerfile))
+	if _, stderr := s.flynn(exitNotRun, "exec", "--sandbox", "built", "true"); strings.Count(stderr, "non-zero code: 7") != 1 {
+		t.Errorf("the reason is to be said once: %s", stderr)
+	}
+}
+
+// What Flynn keeps below the folder of a Dockerfile changes with every command, and is nobody's in a sandbox.
+func TestSandboxImageHoldsNothingOfFlynn(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte("FROM "+sandboxtest.Image+"\nCOPY . /all\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store := filepath.Join(dir, "kept", "store")
+	s := newSandboxes(t, fmt.Sprintf("enabled = true\n[sandboxes.built]\ndockerfile = %q\nbuild_network = \"none\"", filepath.Join(dir, "Dockerfile")), store)
+	s.forgetImages()
+	if out, stderr := s.flynn(exitOK, "exec", "--sandbox", "built", "cd /all && find . | sort"); out != ".\n./Dockerfile\n./kept\n" || !strings.Contains(stderr, "building image") {
+		t.Errorf("the image has %q, %s", out, stderr)
+	}
+	if _, stderr := s.flynn(exitOK, "exec", "--sandbox", "built", "true"); strings.Contains(stderr, "building image") {
+		t.Errorf("it was built again: %s", stderr)
+	}
+}
+
+// The image of a sandbox with services is that of the service where commands run, not the one that [sandbox] names.
+func TestSandboxImagesOfServices(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "stack.yaml")
+	stack := fmt.Sprintf("services:\n  app:\n    image: %s\n  beside:\n    image: %[1]s\n    command: [sleep, \"600\"]\n", sandboxtest.Image)
+	if err := os.WriteFile(file, []byte(stack), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newSandboxes(t, fmt.Sprintf("enabled = true\n[sandboxes.stack]\nimage = \"flynn-test/none:1\"\ncompose = %q\nservice = \"app\"\n[agent_configs.stacked]\nsandbox = \"stack\"", file))
+	var places []host.Place
+	out, _ := s.flynn(exitOK, "explain", "--json", "stacked")
+	if err := json.Unmarshal([]byte(out), &places); err != nil || len(places) != 2 || places[0].Image != sandboxtest.Image || places[0].Strategy != "compose" {
+		t.Errorf("explained %s (%v)", out, err)
+	}
+	var made host.Rebuilt
+	out, _ = s.flynn(exitOK, "rebuild", "--sandbox", "stack", "--json")
+	if err := json.Unmarshal([]byte(out), &made); err != nil || made.Image != sandboxtest.Image || made.Strategy != "compose" {
+		t.Errorf("rebuilt %s (%v)", out, err)
 	}
 }

@@ -19,7 +19,7 @@ func TestSandboxExecOnATerminal(t *testing.T) {
 	if out != want || !strings.Contains(verdict, "exit code 0") {
 		t.Errorf("printed %q, want %q; verdict %s", out, want, verdict)
 	}
-	if out, _ := s.flynn(1, "exec", "-t", "exit 3"); out != "" {
+	if out, _ := s.flynn(3, "exec", "-t", "exit 3"); out != "" {
 		t.Errorf("printed %q", out)
 	}
 	if out, _ := s.flynn(0, "exec", "--terminal=false", "tty || true"); out != "not a tty\n" {

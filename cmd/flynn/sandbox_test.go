@@ -17,6 +17,7 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // sandboxes is a configuration with sandboxes on the tests' engine.
@@ -26,10 +27,12 @@ type sandboxes struct {
 	host *host.Sandboxes
 }
 
-func newSandboxes(t testing.TB, settings string) sandboxes {
+// newSandboxes keeps them in a folder of their own, or in that named.
+func newSandboxes(t testing.TB, settings string, store ...string) sandboxes {
 	t.Helper()
 	sandboxtest.Engine(t)
 	dir := t.TempDir()
+	store = append(store, filepath.Join(dir, "store"))
 	s := sandboxes{t: t, path: filepath.Join(dir, "flynn.toml")}
 	narrow := `sandbox = "small"`
 	if !strings.Contains(settings, "enabled = true") {
@@ -52,7 +55,7 @@ sandbox = false
 default_agent = "main"
 [store]
 dir = %q
-`, sandboxtest.Image, settings, narrow, filepath.Join(dir, "store"))
+`, sandboxtest.Image, settings, narrow, store[0])
 	if err := os.WriteFile(s.path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -105,11 +108,13 @@ func TestSandboxExec(t *testing.T) {
 	}{
 		{"output and verdict", exitOK, []string{"echo out; echo err >&2"}, "out\n", "err\nflynn: exit code 0"},
 		{"words are joined", exitOK, []string{"--", "echo", "a", "b"}, "a b\n", "exit code 0"},
-		{"exit code", exitFailure, []string{"exit 7"}, "", "exit code 7"},
-		{"time-out", exitFailure, []string{"--timeout", "200ms", "sleep 60"}, "", "timed out, killed by rung"},
+		{"exit code", 7, []string{"exit 7"}, "", "exit code 7"},
+		{"signal", exitSignal + 9, []string{"kill -9 $$"}, "", "ended by SIGKILL"},
+		{"no such program", 127, []string{"nosuch"}, "", "exit code 127"},
+		{"time-out", exitTimedOut, []string{"--timeout", "200ms", "sleep 60"}, "", "timed out, killed by rung"},
 		{"named sandbox", exitOK, []string{"--sandbox", "small", "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null; true"}, "67108864\n", ""},
-		{"unknown sandbox", exitFailure, []string{"--sandbox", "nosuch", "true"}, "", "no [sandboxes.nosuch]"},
-		{"unknown session", exitFailure, []string{"--session", "nosuch", "true"}, "", `session "nosuch" has no workspace`},
+		{"unknown sandbox", exitNotRun, []string{"--sandbox", "nosuch", "true"}, "", "no [sandboxes.nosuch]"},
+		{"unknown session", exitNotRun, []string{"--session", "nosuch", "true"}, "", `session "nosuch" has no workspace`},
 		{"no command", exitUsage, nil, "", "want a command"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -132,7 +137,7 @@ func TestSandboxExec(t *testing.T) {
 func TestSandboxExecInASessionsWorkspace(t *testing.T) {
 	s := newSandboxes(t, "enabled = true")
 	const session = "irc:1"
-	dir := sandbox.Workspace(s.host.Root, session)
+	dir := workspace.Path(s.host.Root, session)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +259,7 @@ func TestSandboxPruneVolumes(t *testing.T) {
 	if left, err := s.host.Driver.ListVolumes(t.Context(), s.host.Instance); err != nil || len(left) != 0 {
 		t.Errorf("a passing session leaves %+v, %v", left, err)
 	}
-	if err := os.MkdirAll(sandbox.Workspace(s.host.Root, "kept"), 0o700); err != nil {
+	if err := os.MkdirAll(workspace.Path(s.host.Root, "kept"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if out, stderr := s.flynn(exitOK, "exec", "--session", "kept", "echo kept > /cache/f; id -u; stat -c %u /cache"); len(strings.Fields(out)) != 2 ||
@@ -264,10 +269,47 @@ func TestSandboxPruneVolumes(t *testing.T) {
 	if removed := s.listed("prune"); len(removed) != 0 {
 		t.Errorf("without --volumes removed %+v", removed)
 	}
-	if removed := s.listed("prune", "--volumes"); len(removed) != 1 || !strings.HasSuffix(removed[0].Name, "-cache") {
-		t.Errorf("removed %+v", removed)
+	var removed []pruned
+	out, _ := s.flynn(exitOK, "prune", "--volumes", "--json")
+	if err := json.Unmarshal([]byte(out), &removed); err != nil || len(removed) != 1 || removed[0].Kind != "volume" || removed[0].Session != "kept" ||
+		!strings.HasSuffix(removed[0].Name, "-cache") {
+		t.Errorf("removed %s (%v)", out, err)
 	}
 	if left, err := s.host.Driver.ListVolumes(t.Context(), s.host.Instance); err != nil || len(left) != 0 {
 		t.Errorf("left %+v, %v", left, err)
+	}
+}
+
+// A container from a pool has no label that says whose it is; what is done to its session finds it all the same.
+func TestSandboxOfAPool(t *testing.T) {
+	s := newSandboxes(t, "enabled = true")
+	s.flynn(exitOK, "exec", "true")
+	runs, _ := filepath.Glob(filepath.Join(s.host.Root, ".run-*"))
+	if len(runs) != 1 {
+		t.Fatalf("folders %q", runs)
+	}
+	key := strings.Repeat("0a", 16)
+	if err := os.WriteFile(filepath.Join(runs[0], "owner-"+key), []byte(`{"session":"irc:1","sandbox":"small"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	id, err := s.host.Driver.Create(t.Context(), sandbox.Container{
+		Key: key, Name: "flynn-claimed-" + s.host.Instance, Image: sandboxtest.Image, Entrypoint: []string{"/bin/true"}, Network: "none",
+		Labels: map[string]string{sandbox.LabelInstance: s.host.Instance, sandbox.LabelKey: key},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.host.Driver.Remove(context.Background(), id) })
+	if list := s.listed("list"); len(list) != 1 || list[0].Session != "irc:1" || list[0].Sandbox != "small" {
+		t.Errorf("listed %+v", list)
+	}
+	if out, _ := s.flynn(exitOK, "explain", "--session", "irc:1"); !strings.Contains(out, "container: flynn-claimed-") || !strings.Contains(out, "agent narrow") {
+		t.Errorf("explained %s", out)
+	}
+	if err := s.host.Forget(t.Context(), "irc:1"); err != nil {
+		t.Fatal(err)
+	}
+	if list := s.listed("list"); len(list) != 0 {
+		t.Errorf("left when its session was forgotten: %+v", list)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/program"
 	"github.com/flynnhost/flynn/host/sandbox/verify"
 )
 
@@ -37,7 +37,7 @@ func verifySandbox(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	return withSandboxes(ctx, cmd, func(s *host.Sandboxes, out *output) error {
+	return withSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
 		ctx, stop := out.noticed(ctx)
 		defer stop()
 		suite, err := newSuite(ctx, s, cmd, verify.Config{Only: only, Progress: shower(cmd, out)})
@@ -65,10 +65,10 @@ func newSuite(ctx context.Context, s *host.Sandboxes, cmd *cli.Command, c verify
 		return nil, err
 	}
 	c.Log = sandboxLog(cmd)
-	if c.Supervisor, err = sandbox.FindSupervisor(c.Log); err != nil {
+	if c.Supervisor, err = program.FindSupervisor(c.Log); err != nil {
 		return nil, err
 	}
-	if c.Program, err = sandbox.FindProbe(c.Log); err != nil {
+	if c.Program, err = program.FindProbe(c.Log); err != nil {
 		return nil, err
 	}
 	if c.Spec, err = s.Prepared(ctx, c.Spec, c.Log); err != nil {

@@ -8,15 +8,12 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
@@ -41,16 +38,7 @@ func TestAborts(t *testing.T) {
 		seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("-abort-seed %d", seed)
-	get(t, m, "warm-up", config.Spec) // whatever is made once
-	if err := m.Destroy(t.Context(), "warm-up"); err != nil {
-		t.Fatal(err)
-	}
-	descriptors := openFiles(t, h)
-	before := goleak.IgnoreCurrent()
-
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	running := make(chan error)
-	go func() { running <- m.Run(ctx) }()
+	left := lookForLeftovers(t, h, m, config)
 	m.SetPools([]sandbox.Pool{{Spec: config.Spec, Size: 2}, {Spec: sandbox.CodeSpec(config.Spec), Size: 1}}, 100)
 	a := aborter{t: t, m: m, spec: config.Spec, done: map[string]int{}}
 	a.left.Store(int64(*aborts))
@@ -68,26 +56,7 @@ func TestAborts(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	m.SetPools(nil, 0)
-	eventually(t, "no container is left", func() bool { return len(containers(t, h, config.Instance)) == 0 })
-	cancel()
-	if err := <-running; !errors.Is(err, context.Canceled) {
-		t.Errorf("run ended with %v", err)
-	}
-	if err := m.DestroyAll(t.Context()); err != nil {
-		t.Error(err)
-	}
-	for _, pattern := range []string{".pool-*/*", ".run-*/lane-*", ".run-*/box-*", ".returning/*"} {
-		if left, err := filepath.Glob(filepath.Join(config.WorkspaceRoot, pattern)); err != nil || len(left) > 0 {
-			t.Errorf("%s: %q are left (%v)", pattern, left, err)
-		}
-	}
-	// The mark of the process went with DestroyAll.
-	eventually(t, "no descriptor is left", func() bool { return len(openFiles(t, h)) <= len(descriptors)-1 })
-	if now := openFiles(t, h); t.Failed() {
-		t.Logf("descriptors before %q, now %q", descriptors, now)
-	}
-	eventually(t, "nothing is left", func() bool { return goleak.Find(before) == nil })
+	left.none(func() bool { return len(containers(t, h, config.Instance)) == 0 })
 }
 
 // openFiles are the descriptors of this process, without the idle connections to the engine.

@@ -1,13 +1,9 @@
 package sandbox
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -16,18 +12,15 @@ import (
 
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/link"
 )
 
 const (
 	// adoptTimeout bounds the wait for a supervisor whose host is gone: it first ends what that one waited for, which may
 	// take half of it, then tries the lane once a second, and an attempt may fail on a busy machine.
 	adoptTimeout = 15 * time.Second
-	// proveTimeout bounds what one connection may take; commands inside connect as well, for all that is known.
-	proveTimeout = 3 * time.Second
 	// vanishEvery is how often the engine is asked whether the container is there at all.
 	vanishEvery = 500 * time.Millisecond
-	// maxKept bounds the wire form of the list of background commands.
-	maxKept = maxEntries * (2*frame.MaxScript + 1<<10)
 	// maxEntries counts the image's own process as well.
 	maxEntries = maxProcesses + 1
 )
@@ -76,7 +69,7 @@ func (m *Manager) adopt(ctx context.Context, r record, owned []Owned) error {
 		return err
 	}
 	if !m.enterAdopted(r, b) {
-		b.link.close(errEnded)
+		b.link.Close(errEnded)
 		<-b.gone
 		return errors.New("the session has another container already")
 	}
@@ -161,7 +154,7 @@ func (m *Manager) reach(ctx context.Context, r record, t *tenure) (*box, error) 
 			return b, nil
 		}
 		conn.Close()
-		if !errors.Is(err, errStranger) {
+		if !errors.Is(err, link.ErrStranger) {
 			m.log.Debug("somebody else, or half a supervisor, has connected", "container", r.Container, "error", err)
 		}
 	}
@@ -185,143 +178,23 @@ func (m *Manager) awaitEnd(ctx context.Context, id string, gone context.CancelCa
 	}
 }
 
-var errStranger = errors.New("it is not the supervisor")
-
-// welcomeBack has both ends prove who they are, and asks for the background commands. Commands inside have another user
-// than the supervisor, so most of their attempts end at the first look.
+// welcomeBack has both ends prove who they are. Commands inside have another user than the supervisor, so most of their
+// attempts end at the first look.
 func (m *Manager) welcomeBack(conn net.Conn, r record, t *tenure) (*box, error) {
 	if uid, err := peerUID(conn); err != nil || uid != r.Peer {
-		return nil, errors.Join(errStranger, err)
+		return nil, errors.Join(link.ErrStranger, err)
 	}
-	if err := conn.SetDeadline(time.Now().Add(proveTimeout)); err != nil {
-		return nil, err
-	}
-	reader, out := frame.NewReader(conn, frame.HostSide), frame.NewWriter(conn)
-	if err := prove(reader, out, r.Secret); err != nil {
-		return nil, err
-	}
-	entries, err := askKept(reader, out)
-	if err == nil {
-		err = conn.SetDeadline(time.Time{})
-	}
+	reader, entries, err := link.Adopt(conn, r.Secret, maxEntries)
 	if err != nil {
 		return nil, err
 	}
 	return m.rebuild(conn, reader, r, t, entries), nil
 }
 
-// prove sends a challenge, checks its answer, and answers the one that comes with it.
-func prove(reader *frame.Reader, out *frame.Writer, secret []byte) error {
-	challenge := make([]byte, frame.SecretSize)
-	rand.Read(challenge) // never fails, says its documentation
-	send := func(b frame.AdoptBody) error {
-		return out.Send(frame.Frame{Type: frame.Adopt, Payload: frame.Encode(b)})
-	}
-	if err := send(frame.AdoptBody{Challenge: challenge}); err != nil {
-		return err
-	}
-	f, err := reader.Next()
-	if err != nil {
-		return err
-	}
-	var answer frame.AdoptBody
-	if f.Type != frame.Adopt {
-		return errStranger
-	}
-	if err := frame.Decode(f.Payload, &answer); err != nil {
-		return err
-	}
-	if !frame.SupervisorSide.Proven(answer.Proof, secret, challenge, answer.Challenge) {
-		return errStranger
-	}
-	return send(frame.AdoptBody{Proof: frame.HostSide.Prove(secret, challenge, answer.Challenge)})
-}
-
-// keptID is the request that asks for the background commands. Its number is free again afterwards, and no command's: they
-// have smaller ones.
-const keptID = 1<<31 - 1
-
-// askKept asks for the background commands, before any other frame may come.
-func askKept(reader *frame.Reader, out *frame.Writer) ([]frame.KeptEntry, error) {
-	if err := out.Send(frame.Frame{Type: frame.Kept, ID: keptID}); err != nil {
-		return nil, err
-	}
-	inbox := frame.NewInbox(make(chan struct{}, 1))
-	var lines bytes.Buffer
-	for {
-		f, err := reader.Next()
-		switch {
-		case err != nil:
-			return nil, err
-		case f.ID != keptID:
-			return nil, fmt.Errorf("%w: frame type %d before the list of commands", frame.ErrProtocol, f.Type)
-		case f.Type == frame.Reply:
-			return parseKept(&lines)
-		case f.Type != frame.Data || f.Stream != frame.Out || lines.Len()+len(f.Payload) > maxKept:
-			return nil, fmt.Errorf("%w: frame type %d in the list of commands", frame.ErrProtocol, f.Type)
-		}
-		if err := inbox.Put(f.Payload); err != nil {
-			return nil, err
-		}
-		p, credit, _ := inbox.Take()
-		lines.Write(p)
-		if credit == nil {
-			continue
-		}
-		if err := out.Send(frame.Frame{Type: frame.Credit, Stream: frame.Out, ID: keptID, Payload: credit}); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// parseKept reads one frame.KeptEntry a line.
-func parseKept(lines io.Reader) ([]frame.KeptEntry, error) {
-	var entries []frame.KeptEntry
-	requests, numbers := map[uint32]bool{}, map[int]bool{}
-	d := json.NewDecoder(lines)
-	d.DisallowUnknownFields()
-	for {
-		var e frame.KeptEntry
-		err := d.Decode(&e)
-		if err == io.EOF {
-			return entries, nil
-		}
-		if err == nil {
-			err = checkKept(e)
-		}
-		if err != nil || requests[e.Request] || numbers[e.Process] || len(entries) >= maxEntries {
-			return nil, fmt.Errorf("%w: malformed list of commands: %w", frame.ErrProtocol, errors.Join(err))
-		}
-		requests[e.Request], numbers[e.Process] = true, true
-		entries = append(entries, e)
-	}
-}
-
-// maxNumber bounds the numbers of background commands; nobody starts as many.
-const maxNumber = 1 << 30
-
-func checkKept(e frame.KeptEntry) error {
-	switch {
-	case e.Request == 0 || e.Request >= keptID:
-		return fmt.Errorf("request %#x", e.Request)
-	case e.Process < 0 || e.Process > maxNumber:
-		return fmt.Errorf("process %d", e.Process)
-	case e.PID <= 1:
-		return fmt.Errorf("process id %d", e.PID)
-	case len(e.Script) > frame.MaxScript:
-		return fmt.Errorf("command of %d bytes", len(e.Script))
-	case e.Started <= 0:
-		return fmt.Errorf("start at %d", e.Started)
-	case e.Exit != nil:
-		return checkExit(*e.Exit)
-	}
-	return nil
-}
-
 // rebuild makes a box of a supervisor that has proved itself.
 func (m *Manager) rebuild(conn net.Conn, reader *frame.Reader, r record, t *tenure, entries []frame.KeptEntry) *box {
 	o := order{
-		debts: m.debts, tenure: t, workspace: m.workspaces.path(r.Session),
+		debts: m.debts, tenure: t, workspace: m.workspaces.Path(r.Session),
 		container: Container{Image: r.Spec.Image, Labels: map[string]string{LabelSession: r.Session}},
 	}
 	if r.Spec.Network == allowlist {
@@ -332,33 +205,22 @@ func (m *Manager) rebuild(conn net.Conn, reader *frame.Reader, r record, t *tenu
 	}
 	b := newBox(m.config.Driver, m.log, r.Container, o)
 	b.born = r.Born
-	var open []*call
-	last := uint32(0)
+	b.connect(conn, o)
 	for _, e := range entries {
-		p := b.resume(e)
-		if e.Exit == nil {
-			open = append(open, p.call)
-		}
-		last = max(last, e.Request)
+		b.resume(e)
 	}
-	b.connect(conn, reader, last, o, open...)
+	go b.link.Serve(reader)
 	b.onceRemoved(m.config.Holds.Enter(r.Session))
 	go b.watch()
 	return b
 }
 
 // resume enters a background process as it was.
-func (b *box) resume(e frame.KeptEntry) *process {
-	p := &process{number: e.Process, call: newCall(0), finish: func() {}}
-	p.call.id = e.Request
-	p.call.pid.Store(true)
+func (b *box) resume(e frame.KeptEntry) {
+	p := &process{number: e.Process, call: b.link.Resume(e)}
 	p.info = machine.Process{
 		ID: p.id(), PID: e.PID, Script: string(e.Script), Started: time.Unix(0, e.Started), Running: true,
 	}
-	if e.Exit != nil {
-		p.call.finish(answer{exit: e.Exit})
-	}
 	b.processes[p.info.ID] = p
 	b.started = max(b.started, e.Process)
-	return p
 }

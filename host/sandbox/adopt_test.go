@@ -110,35 +110,6 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzKept: whatever a supervisor says about its commands, each has a place of its own.
-func FuzzKept(f *testing.F) {
-	line := func(e frame.KeptEntry) []byte { return append(frame.Encode(e), '\n') }
-	good := frame.KeptEntry{Request: 1, Process: 1, PID: 7, Script: []byte("true"), Started: 1}
-	f.Add(line(good))
-	f.Add(append(line(good), line(good)...))
-	f.Add(line(frame.KeptEntry{Request: 1 << 31, Process: 1, PID: 7, Started: 1}))
-	f.Add(line(frame.KeptEntry{Request: 1, Process: 1, PID: 7, Started: 1, Exit: &frame.ExitBody{ExitCode: 300}}))
-	f.Fuzz(func(t *testing.T, lines []byte) {
-		entries, err := parseKept(bytes.NewReader(lines))
-		if err != nil {
-			if !errors.Is(err, frame.ErrProtocol) {
-				t.Errorf("wrong kind: %v", err)
-			}
-			return
-		}
-		requests, numbers := map[uint32]bool{}, map[int]bool{}
-		for _, e := range entries {
-			if requests[e.Request] || numbers[e.Process] || frame.IsConnection(e.Request) || e.Request == 0 || e.PID <= 1 || e.Process < 0 {
-				t.Errorf("accepted %+v", e)
-			}
-			requests[e.Request], numbers[e.Process] = true, true
-		}
-		if len(entries) > maxEntries {
-			t.Errorf("accepted %d commands", len(entries))
-		}
-	})
-}
-
 // bareDriver has one container that can be removed.
 type bareDriver struct {
 	Driver
@@ -186,6 +157,9 @@ func (s supervisorSide) prove(secret []byte) {
 	s.next()
 	_, _ = s.in.Next() // Kept
 }
+
+// keptID is the id of that question.
+const keptID = 1<<31 - 1
 
 // list answers the question for the background commands.
 func (s supervisorSide) list(entries ...frame.KeptEntry) {

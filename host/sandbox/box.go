@@ -10,29 +10,32 @@ import (
 
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
+	"github.com/flynnhost/flynn/host/sandbox/carry"
+	"github.com/flynnhost/flynn/host/sandbox/debts"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/image"
+	"github.com/flynnhost/flynn/host/sandbox/link"
 )
 
 // box is one live container. It is used for one session only and never revived: when its link
 // dies the container is removed and the session gets another box.
 type box struct {
 	driver    Driver
-	debts     *debts
+	debts     *debts.Ledger
 	log       *slog.Logger
 	id        string
 	spec      string // the hash of what it was made from
 	image     string
 	workspace string // the host's folder
 	born      time.Time
-	link      *link
+	link      *link.Link
 	tenure    *tenure
 	nap       nap
-	project   *project      // or nil; its services go with the container
-	carry     *carry        // or nil, where the engine sees the host's folder
-	gone      chan struct{} // closed once the container is removed, or removal has failed
-	removal   error         // valid once gone is closed
+	project   *project       // or nil; its services go with the container
+	carry     *carry.Carrier // or nil, where the engine sees the host's folder
+	gone      chan struct{}  // closed once the container is removed, or removal has failed
+	removal   error          // valid once gone is closed
 
 	mu        sync.Mutex
 	session   string   // "" while the container is in the pool
@@ -52,13 +55,13 @@ const removeTimeout = 60 * time.Second
 // order is what launch needs to make a box.
 type order struct {
 	container Container
-	debts     *debts
+	debts     *debts.Ledger
 	hello     frame.HelloBody
 	nonce     string
 	workspace string
 	furniture furniture
 	tenure    *tenure
-	carry     *carry         // or nil
+	carry     *carry.Carrier // or nil
 	lane      *lane          // or nil
 	egress    *egress.Config // or nil, for no proxy
 	decided   func(session string, d egress.Decision)
@@ -76,23 +79,23 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, err
 	}
 	id, err := create(ctx, d, log, o.container)
 	if err != nil {
-		o.debts.abandon(o.container.Name, err)
+		o.debts.Abandon(o.container.Name, err)
 		o.tenure.end()
 		return nil, err
 	}
 	b := newBox(d, log, id, o)
 	if err := b.boot(ctx, o); err != nil {
-		o.debts.abandon(id, nil)
+		o.debts.Abandon(id, nil)
 		o.tenure.end()
 		return nil, err
 	}
 	if b.project, err = o.furniture.m.startProject(ctx, o, id); err == nil {
-		err = b.carry.begin(ctx, b)
+		err = b.beginHome(ctx)
 	}
 	if err != nil {
-		b.link.close(errEnded)
+		b.link.Close(errEnded)
 		err = errors.Join(err, b.project.remove())
-		o.debts.abandon(id, nil)
+		o.debts.Abandon(id, nil)
 		o.tenure.end()
 		return nil, err
 	}
@@ -139,7 +142,7 @@ func (b *box) boot(ctx context.Context, o order) error {
 	watchdog := time.AfterFunc(greetTimeout, func() { stdio.Close() })
 	defer watchdog.Stop()
 	reader := frame.NewReader(stdio, frame.HostSide)
-	welcome, err := greet(stdio, reader, o.hello)
+	welcome, err := link.Greet(stdio, reader, o.hello)
 	if err == nil {
 		err = checkWelcome(welcome, o)
 	}
@@ -153,30 +156,21 @@ func (b *box) boot(ctx context.Context, o order) error {
 		stdio.Close()
 		return fmt.Errorf("%w: supervisor of image %s does not start properly: %w", machine.ErrUnavailable, o.container.Image, err)
 	}
-	b.connect(stream, reader, 0, o)
+	b.connect(stream, o)
+	go b.link.Serve(reader)
 	return nil
 }
 
-// connect begins to speak with a supervisor that is known to be ours. open are calls that are under way already, and last
-// is the latest id in use.
-func (b *box) connect(stream Stream, reader *frame.Reader, last uint32, o order, open ...*call) {
-	b.link = newLink(stream)
-	b.link.next = last
-	for _, c := range open {
-		b.link.calls[c.id] = c
-	}
-	b.link.why = sync.OnceValue(b.whyLost)
-	serve := make(map[frame.ConnectKind]serveFunc)
+// connect makes the link to a supervisor that is known to be ours. To serve it is left to the caller.
+func (b *box) connect(stream Stream, o order) {
+	handlers := make(map[frame.ConnectKind]link.Handler)
 	if o.egress != nil {
-		serve[frame.ToProxy] = b.proxy(o).Serve
+		handlers[frame.ToProxy] = b.proxy(o).Serve
 	}
 	if o.bridges != nil {
-		serve[frame.ToBridge] = o.bridges(b).Serve
+		handlers[frame.ToBridge] = o.bridges(b).Serve
 	}
-	if len(serve) > 0 {
-		b.link.connections = newConnections(b.link, serve)
-	}
-	go b.link.serve(reader)
+	b.link = link.New(link.Config{Stream: stream, Lost: sync.OnceValue(b.whyLost), Handlers: handlers})
 }
 
 // proxy makes the proxy of this box, whose decisions concern the session that has it by then.
@@ -235,7 +229,7 @@ func (b *box) watch() {
 	defer b.tenure.end()
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
-	b.removal = errors.Join(b.project.remove(), b.debts.remove(ctx, b.id))
+	b.removal = errors.Join(b.project.remove(), b.debts.Remove(ctx, b.id))
 	if b.removal == nil {
 		b.isRemoved()
 	}
@@ -268,13 +262,12 @@ var errEnded = errors.New("it was ended")
 
 // remove ends the box and waits until its container is gone.
 func (b *box) remove(reason error) error {
-	b.debts.ending <- struct{}{}
-	defer func() { <-b.debts.ending }()
+	defer b.debts.Turn()()
 	if reason == errEnded && !b.nap.drowsy.Load() {
-		b.carry.settle(context.Background(), b)
+		b.bringHome(context.Background())
 	}
 	b.dismiss()
-	b.link.close(reason)
+	b.link.Close(reason)
 	<-b.gone
 	return b.removal
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
+	"github.com/flynnhost/flynn/host/sandbox/program"
 )
 
 // Bridge is a command that programs in a sandbox may call and that runs in a second container of the session, made of a
@@ -104,7 +105,7 @@ func (b Bridge) validate() error {
 	switch {
 	case err != nil:
 		return err
-	case b.Name == "" || strings.HasPrefix(b.Name, ".") || strings.ContainsAny(b.Name, "/\x00") || b.Name == supervisorName, b.Name == helperCommand:
+	case b.Name == "" || strings.HasPrefix(b.Name, ".") || strings.ContainsAny(b.Name, "/\x00") || b.Name == program.Supervisor, b.Name == helperCommand:
 		return errors.New("it is no name for a command")
 	case !path.IsAbs(b.Program) || path.Clean(b.Program) != b.Program:
 		return fmt.Errorf("program %q must be a clean absolute path", b.Program)
@@ -231,10 +232,7 @@ func (m *Manager) runBridged(ctx context.Context, session string, b Bridge, call
 			return 1, err
 		}
 	}
-	env := maps.Clone(b.Env)
-	if env == nil {
-		env = make(map[string]string)
-	}
+	env := b.environment(spec)
 	for variable, value := range m.secretsOf(b) {
 		if value == "" {
 			return 0, fmt.Errorf("the secret for %s is not set", variable)
@@ -253,9 +251,24 @@ func (m *Manager) runBridged(ctx context.Context, session string, b Bridge, call
 		return 0, err
 	}
 	if r.Dropped > 0 {
+		out(false, nil)
 		out(true, fmt.Appendf(nil, "flynn: %s: %d bytes of output were dropped\n", b.Name, r.Dropped))
 	}
 	return bridgedCode(r, b.timeout())
+}
+
+// bridgeHome is the home folder of a program that sees the session's workspace: there its configuration, such as .gitconfig,
+// .curlrc or .npmrc, would be the caller's to write, and say what no argument may.
+const bridgeHome = "/tmp"
+
+// environment is the program's besides the fixed one, without its secrets.
+func (b Bridge) environment(spec Spec) map[string]string {
+	env := make(map[string]string)
+	if spec.Workspace != workspaceOwn {
+		env["HOME"] = bridgeHome
+	}
+	maps.Copy(env, b.Env)
+	return env
 }
 
 func (b Bridge) timeout() time.Duration {
@@ -279,7 +292,7 @@ func bridgedCode(r machine.Result, limit time.Duration) (int, error) {
 // confine refuses paths that a link leads out of the workspace. A link that is swapped afterwards leads to files of the
 // second container, of which none has a secret where there is a workspace.
 func (m *Manager) confine(session string, paths []string) error {
-	root, err := os.OpenRoot(m.workspaces.path(session))
+	root, err := os.OpenRoot(m.workspaces.Path(session))
 	if err != nil {
 		return fmt.Errorf("look into the workspace: %w", err)
 	}

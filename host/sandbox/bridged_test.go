@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 const bridgeSecret = "bridge-secret-5d1c9e"
@@ -69,6 +70,10 @@ func bridged(t *testing.T) (*sandbox.Manager, sandbox.Config, sandboxtest.Host, 
 			{Name: "fails", Program: "/bin/sh", In: &second, Forms: sh("exit [0-9]+|kill -9 .+")},
 			{Name: "floods", Program: "/bin/sh", In: &second, Timeout: 20 * time.Second, Forms: sh("yes \\| head -c 50000000")},
 			{Name: "list", Program: "/bin/ps", In: &second, Forms: []bridge.Form{{}}},
+			{Name: "halved", Program: "/bin/sh", In: &second, Secrets: map[string]string{"TOKEN": "file token"}, MaxOutput: 10, Forms: sh("printf \\$TOKEN")},
+			{Name: "home", Program: "/bin/sh", In: &second, Workspace: "ro", Forms: sh("echo \\$HOME")},
+			{Name: "own-home", Program: "/bin/sh", In: &second, Forms: sh("echo \\$HOME")},
+			{Name: "given-home", Program: "/bin/sh", In: &second, Workspace: "rw", Env: map[string]string{"HOME": "/elsewhere/x"}, Forms: sh("echo \\$HOME")},
 		}
 		c.Secret = func(name string) string { return map[string]string{"file token": bridgeSecret}[name] }
 		c.Bridged = func(_ string, d bridge.Decision) {
@@ -110,6 +115,10 @@ printf '[core]\n\tfsmonitor = touch /workspace/owned\n\tpager = touch /workspace
 		{"plain variable", "secretive | grep PLAIN", "PLAIN=yes\n", "", 0},
 		{"secret is there, and does not come back", "secretive | grep TOKEN", "TOKEN=********************\n", "", 0},
 
+		{"configuration is not the caller's", "home -c 'echo $HOME'; own-home -c 'echo $HOME'; given-home -c 'echo $HOME'", "/tmp\n/elsewhere\n/elsewhere/x\n", "", 0},
+		{"secret that is cut in the middle", "halved -c 'printf $TOKEN'", "**********", "10 bytes of output were dropped", 0},
+
+		{"file by a URL", "said url=file:///etc/passwd", "", `may name a file by "file:"`, 1},
 		{"flag not listed", "show -c sub/a", "", `flynn: show: refused for security: argument 1 ("-c"): is a flag that is not listed`, 1},
 		{"flag with value", "show --upload-pack=id sub/a", "", `argument 1 ("--upload-pack=id"): is a flag that is not listed`, 1},
 		{"file by at sign", "said @/etc/passwd", "", `may name a file by "@"`, 1},
@@ -148,7 +157,7 @@ printf '[core]\n\tfsmonitor = touch /workspace/owned\n\tpager = touch /workspace
 		}
 	})
 	t.Run("nothing ran on the host or by the workspace's word", func(t *testing.T) {
-		if _, err := os.Stat(filepath.Join(sandbox.Workspace(config.WorkspaceRoot, "s"), "owned")); err == nil {
+		if _, err := os.Stat(filepath.Join(workspace.Path(config.WorkspaceRoot, "s"), "owned")); err == nil {
 			t.Error("a program obeyed the workspace")
 		}
 	})

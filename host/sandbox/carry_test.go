@@ -17,6 +17,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // distant is a real engine of which the host believes that it is on another machine.
@@ -55,9 +56,42 @@ func distantManager(t *testing.T, adjust ...func(*sandbox.Config)) (*sandbox.Man
 	return h.Manager(t, append(adjust, func(c *sandbox.Config) { c.Driver, instance = distant{h.Driver}, c.Instance })...)
 }
 
+// The workspace is the host's folder: it outlives the volume that commands work on, however that ends.
+func TestWorkspaceOutlivesItsVolume(t *testing.T) {
+	t.Parallel()
+	m, config := distantManager(t)
+	h := sandboxtest.Engine(t)
+	s := get(t, m, "s", config.Spec)
+	shell(t, s, "mkdir d; echo kept >d/f")
+	for name, end := range map[string]func() error{
+		"its session is forgotten": func() error { return m.Forget(t.Context(), "s") },
+		"somebody removes it": func() error {
+			err := m.Destroy(t.Context(), "s")
+			volumes, failure := h.Driver.ListVolumes(t.Context(), config.Instance)
+			for _, v := range volumes {
+				if v.Labels[sandbox.LabelSession] == "s" {
+					failure = errors.Join(failure, h.Driver.RemoveVolume(t.Context(), v.Name))
+				}
+			}
+			return errors.Join(err, failure)
+		},
+	} {
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		s = get(t, m, "s", config.Spec)
+		if got := shell(t, s, "cat d/f; touch d/g; rm d/g"); got != "kept\n" {
+			t.Errorf("when %s: %q", name, got)
+		}
+		if got := treeOf(t, home(t, config.WorkspaceRoot, "s")); !strings.Contains(got, "d/f -rw-r--r-- kept") {
+			t.Errorf("when %s the host has %q", name, got)
+		}
+	}
+}
+
 func home(t *testing.T, root, session string) string {
 	t.Helper()
-	return sandbox.Workspace(root, session)
+	return workspace.Path(root, session)
 }
 
 // treeOf prints the tree of a folder of this machine, as show does inside.

@@ -80,7 +80,7 @@ func furnish(t testing.TB, h sandboxtest.Host, instance string, expires time.Dur
 		err = h.Driver.EnsureNetwork(ctx, name, labels)
 	}
 	if err == nil {
-		err = h.Driver.EnsureVolume(ctx, name, labels)
+		_, err = h.Driver.EnsureVolume(ctx, name, labels)
 	}
 	if err != nil {
 		t.Fatal(err)

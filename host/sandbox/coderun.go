@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/erase"
 )
 
 // Code is a program to be run once, in a container that nobody used before and nobody uses after it. It finds itself
@@ -181,8 +181,8 @@ func (m *Manager) codeBox(ctx context.Context, spec Spec) (*box, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	defer m.pools.hurry()()
-	if b := m.pools.claimSlot(spec.hash(m.digest)); b != nil {
+	defer m.pools.Hurry()()
+	if b := m.claimSlot(spec.hash(m.digest)); b != nil {
 		return b, nil
 	}
 	type launched struct {
@@ -223,7 +223,7 @@ func (m *Manager) makeCodeBox(ctx context.Context, spec Spec) (*box, error) {
 func (m *Manager) throwAway(b *box) {
 	err := b.remove(errEnded)
 	if err == nil {
-		err = os.RemoveAll(b.workspace)
+		err = erase.Folder(b.workspace)
 	}
 	if err != nil {
 		m.log.Error("container of a code run could not be removed", "container", b.id, "error", err)
@@ -233,20 +233,20 @@ func (m *Manager) throwAway(b *box) {
 // runCode lays out the workspace, runs the program and gathers what it made.
 func (b *box) runCode(ctx context.Context, c Code, how language) (CodeResult, error) {
 	for name, content := range c.Files {
-		if err := b.writeFile(ctx, name, content, 0o644); err != nil {
+		if err := b.link.WriteFile(ctx, name, content, 0o644); err != nil {
 			return CodeResult{}, err
 		}
 	}
 	argv := slices.Clone(how.argv)
 	if len(c.Program) > 0 {
-		if err := b.writeFile(ctx, how.file, c.Program, 0o444); err != nil {
+		if err := b.link.WriteFile(ctx, how.file, c.Program, 0o444); err != nil {
 			return CodeResult{}, err
 		}
 		argv = append(argv, how.file)
 	}
 	r, err := b.runProgram(ctx, c, "mkdir "+outFolder+" && exec "+quoteArgv(argv))
 	result := CodeResult{Result: r}
-	if err != nil || r.Canceled || b.link.isDead() {
+	if err != nil || r.Canceled || b.link.Dead() {
 		return result, err
 	}
 	if c.Spec.driverNetwork() == "none" {
@@ -269,7 +269,7 @@ func (b *box) runProgram(ctx context.Context, c Code, script string) (machine.Re
 		return b.exec(ctx, cmd, c.Spec.WorkspaceDir)
 	}
 	if name, module := helperModule(c.Language); name != "" {
-		if err := b.writeFile(ctx, name, module, 0o444); err != nil {
+		if err := b.link.WriteFile(ctx, name, module, 0o444); err != nil {
 			return machine.Result{}, err
 		}
 	}
@@ -279,7 +279,7 @@ func (b *box) runProgram(ctx context.Context, c Code, script string) (machine.Re
 	clock := newRunClock(limit, cancel)
 	defer clock.stop()
 	h := newHelping(ctx, c.Helpers, clock, func(ctx context.Context, name string, data []byte) error {
-		return b.writeFile(ctx, name, data, 0o444)
+		return b.link.WriteFile(ctx, name, data, 0o444)
 	})
 	b.setHelping(h)
 	defer h.end()
@@ -303,7 +303,7 @@ type gathering struct {
 // read it.
 func (g *gathering) folder(ctx context.Context, name string, depth int) error {
 	g.folders++
-	infos, err := g.b.listFolder(ctx, name)
+	infos, err := g.b.link.List(ctx, name)
 	if err != nil {
 		return g.skip(ctx, err)
 	}
@@ -325,7 +325,7 @@ func (g *gathering) folder(ctx context.Context, name string, depth int) error {
 }
 
 func (g *gathering) file(ctx context.Context, name string) error {
-	data, size, err := g.b.readFile(ctx, name, 0, g.room)
+	data, size, err := g.b.link.ReadFile(ctx, name, 0, g.room)
 	if err != nil || size > int64(len(data)) {
 		return g.skip(ctx, err)
 	}

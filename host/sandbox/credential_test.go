@@ -14,6 +14,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/program"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 
@@ -54,7 +55,7 @@ func TestCredentialOfASandbox(t *testing.T) {
 		fmt.Fprintf(w, "you said %s", r.Header.Get("Authorization"))
 	}, &value)
 	s := get(t, m, "s", config.Spec)
-	probe, err := sandbox.FindProbe(config.Log)
+	probe, err := program.FindProbe(config.Log)
 	if err != nil {
 		t.Fatal(err)
 	}

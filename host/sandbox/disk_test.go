@@ -9,6 +9,7 @@ import (
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 func TestDiskLimit(t *testing.T) {
@@ -46,6 +47,15 @@ func TestDiskLimit(t *testing.T) {
 			t.Errorf("ended %+v (%v)", ended.Result, err)
 		}
 	})
+	t.Run("deep down", func(t *testing.T) {
+		r := run(t, s, machine.Command{
+			Script:  "i=0; while [ $i -lt 200 ]; do i=$((i+1)); mkdir d; cd d; done; while :; do i=$((i+1)); head -c 1000000 /dev/zero >f$i || exit; done",
+			Timeout: time.Minute,
+		})
+		if !r.DiskHit || r.TimedOut {
+			t.Errorf("got %+v", r)
+		}
+	})
 	t.Run("made room", func(t *testing.T) {
 		if r := run(t, s, machine.Command{Script: "rm -f *; sleep 0.3"}); r.DiskHit || r.ExitCode != 0 {
 			t.Errorf("got %+v", r)
@@ -59,7 +69,7 @@ func TestDiskLimit(t *testing.T) {
 // What the host or an earlier container has left is not a command's fault.
 func TestOverfullFromTheStart(t *testing.T) {
 	m, config := sandboxtest.Engine(t).Manager(t, func(c *sandbox.Config) { c.Spec.DiskBytes = 1 << 20 })
-	folder := sandbox.Workspace(config.WorkspaceRoot, "full")
+	folder := workspace.Path(config.WorkspaceRoot, "full")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -118,8 +118,9 @@ const (
 
 // Volumes is a Driver with storage of its own. Everything it makes carries labels, as containers do.
 type Volumes interface {
-	// EnsureVolume makes a volume unless it is there. One of that name with another LabelInstance is an error.
-	EnsureVolume(ctx context.Context, name string, labels map[string]string) error
+	// EnsureVolume makes a volume unless it is there. One of that name with another LabelInstance is an error. mark tells it
+	// from every other one that has had, or will have, its name.
+	EnsureVolume(ctx context.Context, name string, labels map[string]string) (mark string, err error)
 	// RemoveVolume removes a volume. One that does not exist is no error, one in use is.
 	RemoveVolume(ctx context.Context, name string) error
 	ListVolumes(ctx context.Context, instance string) ([]Owned, error)
@@ -151,9 +152,9 @@ type Pauser interface {
 type Owned struct {
 	ID, Name string
 	Labels   map[string]string
-	// State, Image and Created are known of containers: running, paused and so on; what it was made of; when.
+	// State and Image are known of containers: running, paused and so on; what it was made of.
 	State, Image string
-	Created      time.Time
+	Created      time.Time // known of containers and images
 }
 
 // Labels on every container.
@@ -165,6 +166,8 @@ const (
 	LabelKey      = "flynn.key"
 	// LabelHost tells the processes of an instance apart: a command line tool works beside the host.
 	LabelHost = "flynn.host"
+	// LabelPlace tells where the instance's processes can see each other; see package peers.
+	LabelPlace = "flynn.place"
 	// LabelExpires is an RFC 3339 time after which the instance replaces the container.
 	LabelExpires = "flynn.expires"
 )

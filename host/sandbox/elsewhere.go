@@ -11,13 +11,14 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/program"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // An engine on another machine sees none of the host's folders. There the supervisor comes from a volume that is filled
-// once, and the workspace is a volume that is carried to and fro (carry.go); commands run as workloadID.
+// once, and the workspace is a volume that is carried to and fro (package carry); commands run as workspace.Workload.
 
 // Binder is a Driver that can tell without its engine whether containers can mount folders of this machine.
 type Binder interface{ Binds() bool }
@@ -82,10 +83,10 @@ func (f *furniture) move(ctx context.Context, o *order) error {
 	if binds, err := m.binds(ctx); err != nil || binds {
 		return err
 	}
-	f.owner = owner{workloadID, workloadID}
-	o.hello.UID, o.hello.GID = f.owner.uid, f.owner.gid
+	f.owner = workspace.Workload()
+	o.hello.UID, o.hello.GID = f.owner.UID, f.owner.GID
 	o.dropLane()
-	program, entry, err := m.supervisorMount(ctx, o.container.Image)
+	supervisor, entry, err := m.supervisorMount(ctx, o.container.Image)
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func (f *furniture) move(ctx context.Context, o *order) error {
 	for i, mount := range o.container.Mounts {
 		switch mount.Target {
 		case supervisorPath:
-			o.container.Mounts[i] = program
+			o.container.Mounts[i] = supervisor
 		case f.spec.WorkspaceDir:
 			o.container.Mounts[i] = workspace
 		}
@@ -115,9 +116,30 @@ func (f *furniture) moveWorkspace(ctx context.Context, o *order) (Mount, error) 
 	if session == "" {
 		return Mount{Kind: Memory, Target: target, Bytes: passingWorkspace}, nil
 	}
-	name, err := f.m.volumes.provide(ctx, volume{name: workspaceVolume, session: session}, o.container.Image, f.owner)
-	o.carry = f.m.carries.of(session, o.workspace, f.m.run, f.m.log)
+	name, mark, err := f.m.volumes.provide(ctx, volume{name: workspaceVolume, session: session}, o.container.Image, f.owner)
+	o.carry = f.m.carries.Of(session, o.workspace, mark)
 	return Mount{Kind: Volume, Source: name, Target: target}, err
+}
+
+// beginHome makes the volume of an engine elsewhere and the host's folder the same before the first command runs.
+func (b *box) beginHome(ctx context.Context) error {
+	if b.carry == nil {
+		return nil
+	}
+	if err := b.carry.Begin(ctx, b.link); err != nil {
+		return fmt.Errorf("carry the workspace to the sandbox: %w", err)
+	}
+	return nil
+}
+
+// bringHome brings what commands have changed from an engine elsewhere into the host's folder.
+func (b *box) bringHome(ctx context.Context) {
+	if b.carry == nil || b.link.Dead() {
+		return
+	}
+	if err := b.carry.Fetch(ctx, b.link); err != nil {
+		b.log.Warn("workspace could not be brought home; it is tried again", "container", b.id, "error", err)
+	}
 }
 
 // refuseBinds says what cannot be had on an engine elsewhere.
@@ -162,7 +184,7 @@ func (m *Manager) supervisorMount(ctx context.Context, image string) (Mount, str
 		return Mount{Source: m.supervisor, Target: supervisorPath, ReadOnly: true}, supervisorPath, nil
 	}
 	name, err := m.fillSupervisor(ctx, image)
-	return Mount{Kind: Volume, Source: name, Target: supervisorFolder, ReadOnly: true}, supervisorFolder + "/" + supervisorName, err
+	return Mount{Kind: Volume, Source: name, Target: supervisorFolder, ReadOnly: true}, supervisorFolder + "/" + program.Supervisor, err
 }
 
 // fillSupervisor makes the volume with this host's supervisor, once in this process.
@@ -179,14 +201,14 @@ func (m *Manager) fillSupervisor(ctx context.Context, image string) (string, err
 	if !is || !can {
 		return "", fmt.Errorf("%w: this engine neither sees the host's folders nor keeps volumes", machine.ErrUnavailable)
 	}
-	program, err := os.ReadFile(m.supervisor)
+	supervisor, err := os.ReadFile(m.supervisor)
 	if err != nil {
 		return "", fmt.Errorf("read supervisor: %w", err)
 	}
-	if err := volumes.EnsureVolume(ctx, name, v.labels(m.config.Instance)); err != nil {
+	if _, err := volumes.EnsureVolume(ctx, name, v.labels(m.config.Instance)); err != nil {
 		return "", err
 	}
-	if err := m.fill(ctx, filler, name, image, program); err != nil {
+	if err := m.fill(ctx, filler, name, image, supervisor); err != nil {
 		return "", fmt.Errorf("put the supervisor on the engine: %w", err)
 	}
 	m.site.filled = true
@@ -194,29 +216,26 @@ func (m *Manager) fillSupervisor(ctx context.Context, image string) (string, err
 	return name, nil
 }
 
-// fill puts the program into the volume by way of a container that never runs.
-func (m *Manager) fill(ctx context.Context, d Filler, name, image string, program []byte) error {
+// fill puts the supervisor into the volume by way of a container that never runs.
+func (m *Manager) fill(ctx context.Context, d Filler, name, image string, supervisor []byte) error {
 	key := random()
 	defer m.newTenure(key).release()
 	c := Container{
 		Key: key, Name: "flynn-fill-" + key[:16], Image: image, Role: Preparer, Entrypoint: []string{"/never"},
-		Labels: map[string]string{
-			LabelInstance: m.config.Instance, LabelKey: key, LabelHost: m.host.id,
-			LabelExpires: time.Now().Add(launchTimeout).UTC().Format(time.RFC3339),
-		},
+		Labels:  m.labels(key, launchTimeout),
 		Mounts:  []Mount{{Kind: Volume, Source: name, Target: volumeTarget}},
 		Network: "none", MemoryBytes: ownMemory, CPUs: 1, PidsLimit: ownPids,
 	}
-	defer m.debts.abandon(c.Name, nil)
+	defer m.debts.Abandon(c.Name, nil)
 	id, err := create(ctx, m.config.Driver, m.log, c)
 	if err != nil {
 		return err
 	}
 	var files bytes.Buffer
 	w := tar.NewWriter(&files)
-	err = w.WriteHeader(&tar.Header{Name: supervisorName, Typeflag: tar.TypeReg, Mode: 0o555, Size: int64(len(program))})
+	err = w.WriteHeader(&tar.Header{Name: program.Supervisor, Typeflag: tar.TypeReg, Mode: 0o555, Size: int64(len(supervisor))})
 	if err == nil {
-		_, err = w.Write(program)
+		_, err = w.Write(supervisor)
 	}
 	if err = errors.Join(err, w.Close()); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/link"
 )
 
 // ladderAllowance is what the supervisor's own rungs may take before the host removes the container.
@@ -26,87 +27,41 @@ func (b *box) exec(ctx context.Context, cmd machine.Command, workspaceDir string
 
 // execute runs what the body says, and passes on output as cmd has it.
 func (b *box) execute(ctx context.Context, body frame.ExecBody, cmd machine.Command) (machine.Result, error) {
-	c := newCall(body.MaxOutput)
-	finish, err := b.openExec(context.WithoutCancel(ctx), c, body, cmd.Stdin)
-	if err != nil {
+	c := b.link.NewCall()
+	if err := c.Begin(body, cmd.Stdin); err != nil {
 		return machine.Result{}, err
 	}
-	defer finish()
-	var streams [2][]byte
-	sink := func(stream uint8, p []byte) {
-		streams[stream-frame.Out] = append(streams[stream-frame.Out], p...)
-		if cmd.Progress != nil {
-			cmd.Progress(machine.Stream(stream), p)
-		}
-	}
-	r, err := b.judge(ctx, c, body.Timeout, sink)
-	r.Stdout, r.Stderr = streams[0], streams[1]
-	if exit := c.exit(); exit != nil && cmd.Spill {
-		r.Stdout = mark(r.Stdout, exit.Dropped-exit.DroppedErr, body.MaxOutput, r.Spill)
-		r.Stderr = mark(r.Stderr, exit.DroppedErr, body.MaxOutput, r.Spill)
-	}
-	return r, err
-}
-
-var (
-	errTooLong   = errors.New("command with its environment is too long for the sandbox")
-	errNoVerdict = fmt.Errorf("%w: a command answered without a verdict", frame.ErrProtocol)
-)
-
-// openExec sends the command and its stdin; what fits in the first window goes with it. The function
-// returned waits for the rest to be given up.
-func (b *box) openExec(ctx context.Context, c *call, body frame.ExecBody, stdin []byte) (finish func(), err error) {
-	first := frame.Frame{Type: frame.Exec, Payload: frame.Encode(body)}
-	if len(first.Payload) > frame.MaxPayload {
-		return nil, errTooLong
-	}
-	if len(stdin) == 0 {
-		return func() {}, b.link.begin(c, first)
-	}
-	if err := b.link.begin(c, first); err != nil {
-		return nil, err
-	}
-	pushed := make(chan struct{})
-	go func() {
-		defer close(pushed)
-		_ = b.link.push(ctx, c, stdin) // ends with the call, whose answer shows any failure
-	}()
-	return func() { <-pushed }, nil
+	defer c.AwaitInput()
+	return b.judge(ctx, c, body.Timeout, cmd.Progress)
 }
 
 // judge waits for the verdict. When ctx ends, the supervisor climbs its ladder; when it does not
 // come back in time or leaves survivors, the container goes.
-func (b *box) judge(ctx context.Context, c *call, timeout time.Duration, sink func(uint8, []byte)) (machine.Result, error) {
+func (b *box) judge(ctx context.Context, c *link.Call, timeout time.Duration, progress func(machine.Stream, []byte)) (machine.Result, error) {
 	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	overdue := time.AfterFunc(timeout+ladderAllowance, cancel)
 	defer overdue.Stop()
 	stop := context.AfterFunc(ctx, func() {
 		overdue.Reset(ladderAllowance)
-		_ = b.link.send(frame.Frame{Type: frame.Stop, ID: c.id, Payload: frame.Encode(frame.StopBody{Cancel: true})})
+		_ = c.Cancel()
 	})
 	defer stop()
 	began := time.Now()
-	a, err := b.link.await(hard, c, sink)
+	r, err := c.Wait(hard, progress)
 	switch {
 	case hard.Err() != nil && errors.Is(err, context.Canceled):
-		return b.lastRung(machine.Result{
-			ExitCode: -1, Signal: "SIGKILL", Wall: time.Since(began),
-			TimedOut: ctx.Err() == nil, Canceled: ctx.Err() != nil,
-		}, began)
-	case err != nil:
-		var pids pidsError
-		return machine.Result{ExitCode: -1, PidsHit: errors.As(err, &pids)}, err
-	case a.exit == nil:
-		b.link.fail(errNoVerdict)
-		return machine.Result{}, machine.ErrUnavailable
-	}
-	r := verdict(*a.exit)
-	if r.Kill != nil && r.Kill.Survivors > 0 {
+		r.Signal, r.Wall = "SIGKILL", time.Since(began)
+		r.TimedOut, r.Canceled = ctx.Err() == nil, ctx.Err() != nil
+		return b.lastRung(r, began)
+	case r.Kill != nil && r.Kill.Survivors > 0:
 		return b.lastRung(r, began)
 	}
-	return r, nil
+	return r, err
 }
+
+// rungContainer is the ladder's last rung, which only the host can reach.
+const rungContainer = "container"
 
 // lastRung removes the container, which leaves nothing alive in it.
 func (b *box) lastRung(r machine.Result, began time.Time) (machine.Result, error) {

@@ -9,10 +9,10 @@ import (
 // Run keeps the pools filled, looks after idle containers and reconciles until ctx ends. Without it Get still works.
 func (m *Manager) Run(ctx context.Context) error {
 	var running sync.WaitGroup
-	running.Go(func() { m.pools.run(ctx) })
+	running.Go(func() { m.pools.Run(ctx) })
 	running.Go(func() { m.expire(ctx) })
 	running.Go(func() { m.keepTidy(ctx) })
-	running.Go(func() { m.debts.run(ctx) })
+	running.Go(func() { m.debts.Run(ctx) })
 	running.Wait()
 	return ctx.Err()
 }
@@ -84,7 +84,7 @@ func (m *Manager) pauseIdle(ctx context.Context, s *Session) {
 		return
 	}
 	m.log.Debug("pausing an idle sandbox", "session", s.session, "sandbox", s.name)
-	if err := b.sleep(ctx, p); err != nil && !b.link.isDead() {
+	if err := b.sleep(ctx, p); err != nil && !b.link.Dead() {
 		m.log.Warn("idle sandbox could not be paused", "session", s.session, "error", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/egress"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // SetNetwork gives proxies another network: a test's, in which names and public addresses lead to its own listeners.
@@ -21,7 +22,8 @@ func (m *Manager) ProvideVolume(ctx context.Context, session, name, image string
 	if !volumeNames().MatchString(name) {
 		return "", badVolumeName(name)
 	}
-	return m.volumes.provide(ctx, volume{name: name, session: session}, image, owner{uid, gid})
+	engineName, _, err := m.volumes.provide(ctx, volume{name: name, session: session}, image, workspace.Owner{UID: uid, GID: gid})
+	return engineName, err
 }
 
 // Held are the keys of the containers that the process has, or is making or removing.

@@ -12,6 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/compose"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // HostMount is a folder or file of the host that a sandbox sees.
@@ -96,7 +97,7 @@ func (s Spec) memoryMounts() []MemoryMount {
 type furniture struct {
 	m     *Manager
 	spec  Spec
-	owner owner
+	owner workspace.Owner
 	held  []*mounts.Source // in the order of hostMounts
 }
 
@@ -125,7 +126,7 @@ func (f *furniture) place(ctx context.Context, o *order) error {
 func (f *furniture) placeVolumes(ctx context.Context, o *order) error {
 	session := o.container.Labels[LabelSession]
 	place := func(v volume, target string, readOnly bool) error {
-		name, err := f.m.volumes.provide(ctx, v, o.container.Image, f.owner)
+		name, _, err := f.m.volumes.provide(ctx, v, o.container.Image, f.owner)
 		if err != nil {
 			return err
 		}

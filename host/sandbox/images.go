@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/debts"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
@@ -31,15 +31,37 @@ func (m *Manager) newBuilder() *image.Builder {
 	instance, key := m.config.Instance, random()
 	m.held[key] = true // lest they are taken for leftovers
 	return image.New(image.Config{
-		Engine: engine, Instance: instance, Repository: ImageRepository(instance), Cache: filepath.Join(m.run, "binaries"), Log: m.log,
-		WorkLabels: func() map[string]string {
-			return map[string]string{
-				LabelInstance: instance, LabelHost: m.host.id, LabelKey: key,
-				LabelExpires: time.Now().Add(m.config.MaxAge).UTC().Format(time.RFC3339),
+		Engine: persistent{engine, m.debts}, Instance: instance, Repository: ImageRepository(instance), Cache: filepath.Join(m.run, "binaries"), Log: m.log,
+		Hidden: func() []string {
+			if m.config.MountRules == nil {
+				return nil
 			}
+			return m.config.MountRules().Hidden
+		},
+		WorkLabels: func() map[string]string {
+			return m.labels(key, m.config.MaxAge)
 		},
 	})
 }
+
+// persistent is an engine whose containers that images are changed in go, however long it takes: as long as this process lives
+// nobody else takes them for leftovers.
+type persistent struct {
+	image.Engine
+	debts *debts.Ledger
+}
+
+// CreateWork implements image.Workbench. An engine that was too slow to answer may make the container yet.
+func (p persistent) CreateWork(ctx context.Context, w image.Work) (string, error) {
+	id, err := p.Engine.CreateWork(ctx, w)
+	if err != nil {
+		p.debts.Abandon(w.Name, err)
+	}
+	return id, err
+}
+
+// Remove implements image.Workbench.
+func (p persistent) Remove(ctx context.Context, id string) error { return p.debts.Remove(ctx, id) }
 
 // errNoBuilder is for drivers that take images as they are.
 var errNoBuilder = errors.New("this driver makes no images: set image alone")

@@ -161,6 +161,33 @@ func TestBackgroundKillTakesDescendants(t *testing.T) {
 	}
 }
 
+// A process that stops all others of its user, again and again, holds up neither the commands that begin meanwhile nor its own
+// end; some of them are stopped before they have begun, and say so.
+func TestStopperHoldsNothingUp(t *testing.T) {
+	s := open(t)
+	p := start(t, s, machine.Command{Script: "trap '' TERM; while :; do kill -STOP -1; done"})
+	stopped := 0
+	for tries := 0; tries < 8 && stopped == 0; tries++ {
+		r, err := s.Exec(t.Context(), machine.Command{Script: "sleep 0.01", Timeout: 50 * time.Millisecond})
+		switch {
+		case err != nil && strings.Contains(err.Error(), "has stopped it"):
+			stopped++
+		case err != nil:
+			t.Fatal(err)
+		case r.Kill != nil && (r.Kill.Survivors != 0 || r.Kill.Rung == "container"):
+			t.Fatalf("got %+v, kill %+v", r, r.Kill)
+		}
+	}
+	killed, err := s.Kill(t.Context(), p.ID)
+	if err != nil || killed.Running || killed.Result.Kill == nil || killed.Result.Kill.Survivors != 0 || killed.Result.Kill.Rung == "container" {
+		t.Errorf("killed: %+v (%v)", killed.Result, err)
+	}
+	t.Logf("%d were stopped before they began", stopped)
+	if got := shell(t, s, "echo again"); got != "again\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestMemoryHogIsToldFromKill(t *testing.T) {
 	s := open(t, func(c *sandbox.Config) { c.Spec.MemoryBytes = 32 << 20 })
 	hog := run(t, s, machine.Command{Script: `tail /dev/zero`})

@@ -2,12 +2,12 @@
 //
 // Start with Manager: Get returns a session's Session, which is a machine.Machine. A Driver
 // (package docker below) makes containers; in each of them process 1 is the supervisor
-// (package supervise), spoken to in frames (package frame) over its standard streams, or a
+// (package supervise), spoken to in frames (package link) over its standard streams, or a
 // socket beside them where there is one (lane.go): so it works with the network off, and a
 // command costs hardly more than on the host.
 //
-// Where the network is "allowlist" the container has none, and the supervisor offers a proxy on loopback: connection.go
-// carries its connections through the frames to package egress, which decides on them.
+// Where the network is "allowlist" the container has none, and the supervisor offers a proxy on loopback: package link
+// carries its connections to package egress, which decides on them.
 //
 // The package decides how containers live and die: made at the first call, at once from a pool
 // of warm ones if there is one, replaced when they die, removed when idle, at Destroy
@@ -16,13 +16,15 @@
 //
 // Where to look:
 //
-//   - what a container is made of: spec.go, images.go, furniture.go and volume.go, project.go (services), start.go, credential.go,
-//     bridged.go
-//   - its life: manager.go, session.go, provide.go, box.go, expire.go, nap.go (pauses), debts.go (engines in trouble), reconcile.go
-//   - over a restart of the host: presence.go, tenure.go, record.go, detach.go, adopt.go
-//   - warm ones: pool.go, pools.go, refill.go, returning.go (workspaces that were there before); coderun.go
-//   - speaking with the supervisor: link.go, lane.go, call.go, and exec.go, process.go, spawn.go, stream.go, connection.go above them
-//   - folders as a whole: archive.go (hostile archives), copy.go, pack.go; carry.go and elsewhere.go for engines on other machines
+//   - what a container is made of: spec.go, images.go, furniture.go and volume.go, project.go (services), start.go, credential.go
+//     and package trust, bridged.go; package program finds the supervisor
+//   - its life: manager.go, session.go, provide.go, box.go, expire.go, nap.go (pauses), trouble.go and package debts
+//     (engines in trouble), reconcile.go
+//   - over a restart of the host: package peers, tenure.go, record.go, detach.go, adopt.go
+//   - warm ones: pools.go above package pool, coderun.go; package workspace for the folders of sessions
+//   - what a session does in its container, above package link: exec.go and turns.go, process.go, spawn.go, files.go
+//   - folders as a whole: copy.go, pack.go and packages archive (hostile archives) and folder (the host's); elsewhere.go
+//     and package carry for engines on other machines
 package sandbox
 
 import (
@@ -40,9 +42,16 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
+	"github.com/flynnhost/flynn/host/sandbox/carry"
+	"github.com/flynnhost/flynn/host/sandbox/debts"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
+	"github.com/flynnhost/flynn/host/sandbox/peers"
+	"github.com/flynnhost/flynn/host/sandbox/pool"
+	"github.com/flynnhost/flynn/host/sandbox/program"
+	"github.com/flynnhost/flynn/host/sandbox/trust"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // Config is what a Manager needs.
@@ -55,7 +64,7 @@ type Config struct {
 	WorkspaceRoot string
 	// Spec is the sandbox that code runs are like where they name none.
 	Spec Spec
-	// Supervisor is the path of flynn-sandboxd; see FindSupervisor.
+	// Supervisor is the path of flynn-sandboxd; see program.FindSupervisor.
 	Supervisor string
 	// Pools are the containers kept ready. Two for the same specification add up.
 	Pools []Pool
@@ -63,7 +72,7 @@ type Config struct {
 	// reckoned to keep one core busy for as long as it takes. 0.25
 	PoolCPU float64
 	// Memory says how the machine is off for memory, whose shortage drains the pools. Where it is nil, the kernel is asked.
-	Memory func() (MemoryState, error)
+	Memory func() (pool.Memory, error)
 	// IdleAfter ends a container that nothing has used for so long. 30 minutes
 	IdleAfter time.Duration
 	// MaxAge replaces a container at its first idle moment after that time. 24 hours
@@ -79,7 +88,7 @@ type Config struct {
 	// Decided is told what the proxy of a session's sandbox let pass or refused; see egress.Config. It must not wait.
 	Decided func(session string, d egress.Decision)
 	// Holds tells who uses the workspaces; those besides this Manager must enter them here.
-	Holds *Holds
+	Holds *workspace.Holds
 	// MountRules says which folders of the host may be mounted. Nil allows none.
 	MountRules func() mounts.Rules
 	Log        *slog.Logger
@@ -94,7 +103,7 @@ type Config struct {
 	// Network is what proxies reach things by, and Roots what they verify the hosts of credentials by; nil is the host's own.
 	Network egress.Network
 	Roots   *x509.CertPool
-	// inspect is the time between two looks at the pools; inspectEvery except in tests of this package.
+	// inspect is the time between two looks at the pools; 0 except in tests of this package.
 	inspect time.Duration
 }
 
@@ -105,20 +114,21 @@ type Manager struct {
 	run        string // the instance's folder for what containers mount
 	supervisor string // the copy that containers mount
 	digest     string // of the supervisor
-	workspaces *workspaces
+	workspaces *workspace.Root
 	images     *image.Builder // or nil, where the driver can make none
-	pools      *pools
-	debts      *debts
+	pools      *pool.Set[*box]
+	debts      *debts.Ledger
 	volumes    *volumes
-	trusts     *trusts
+	trusts     *trust.Store
 	site       site
-	carries    carries
+	carries    *carry.Set
 	turns      *turns
 	work       sync.WaitGroup // launches, removals and code runs under way
 	ending     context.Context
 	end        context.CancelFunc // of code runs, at DestroyAll
-	host       *presence
+	host       *peers.Member
 	tidying    chan struct{} // holds a token while somebody reconciles
+	doubled    sync.Once     // the warning that another host has the instance's name
 	look       chan struct{} // wakes expire, buffered
 
 	mu       sync.Mutex // guards the fields below, never held over I/O
@@ -145,12 +155,8 @@ func New(c Config) (*Manager, error) {
 	}
 	c.IdleAfter = cmp.Or(c.IdleAfter, 30*time.Minute)
 	c.MaxAge = cmp.Or(c.MaxAge, 24*time.Hour)
-	c.inspect = cmp.Or(c.inspect, inspectEvery)
-	if c.Memory == nil {
-		c.Memory = readMemory
-	}
 	if c.Holds == nil {
-		c.Holds = NewHolds()
+		c.Holds = workspace.NewHolds()
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -158,27 +164,32 @@ func New(c Config) (*Manager, error) {
 	if err := os.MkdirAll(c.WorkspaceRoot, 0o700); err != nil {
 		return nil, fmt.Errorf("make workspace root: %w", err)
 	}
-	run := filepath.Join(c.WorkspaceRoot, ".run-"+short(c.Instance))
-	path, digest, err := installSupervisor(c.Supervisor, run)
+	run := runFolder(c.WorkspaceRoot, c.Instance)
+	path, digest, err := program.Install(c.Supervisor, run)
 	if err != nil {
 		return nil, err
 	}
-	host, err := appear(run)
+	host, err := peers.Join(run)
 	if err != nil {
 		return nil, err
 	}
 	m := &Manager{
 		config: c, log: c.Log, run: run, supervisor: path, digest: digest,
-		workspaces: newWorkspaces(c.WorkspaceRoot, c.Instance, host, c.Holds),
+		workspaces: workspace.New(workspace.Config{Path: c.WorkspaceRoot, Instance: short(c.Instance), Host: host, Holds: c.Holds}),
 		sessions:   make(map[key]*Session), held: make(map[string]bool),
 		host: host, tidying: make(chan struct{}, 1), look: make(chan struct{}, 1), turns: newTurns(),
 	}
 	m.ending, m.end = context.WithCancel(context.Background())
-	m.images, m.debts = m.newBuilder(), newDebts(c.Driver, m.log)
-	m.pools, m.volumes = newPools(m), newVolumes(m)
-	m.trusts = &trusts{run: run, made: make(map[string]*trust)}
+	m.debts = debts.New(c.Driver, m.log)
+	m.images = m.newBuilder()
+	m.pools, m.volumes = m.newPools(), newVolumes(m)
+	m.SetPools(c.Pools, c.PoolCPU)
+	m.trusts, m.carries = trust.New(run), carry.NewSet(run, m.log)
 	return m, nil
 }
+
+// runFolder is where an instance keeps what belongs to its processes and containers.
+func runFolder(root, instance string) string { return filepath.Join(root, ".run-"+short(instance)) }
 
 // Get returns the session's sandbox of that name, with a live container. A spec that differs from the
 // last one's replaces the container, and ends what runs in it.
@@ -235,7 +246,7 @@ func (m *Manager) begin(s *Session, p, before *pending) error {
 	m.work.Go(func() {
 		defer close(p.done)
 		p.before = before.last()
-		if p.err = m.debts.settleFor(p.before); p.err == nil {
+		if p.err = p.before.settle(); p.err == nil {
 			p.box, p.err = m.provideStarted(p.making, s)
 		}
 	})
@@ -278,9 +289,10 @@ func (m *Manager) DestroyAll(ctx context.Context) error {
 	m.end()
 	m.detachAll()
 	err := m.endAll(ctx, func(*Session) bool { return true })
-	err = errors.Join(err, m.pools.drain(ctx), m.settle(ctx), m.debts.settle(ctx))
+	m.pools.Close()
+	err = errors.Join(err, m.settle(ctx), m.debts.Settle(ctx))
 	if !ended {
-		m.host.vanish()
+		m.host.Leave()
 	}
 	return err
 }
@@ -329,7 +341,7 @@ type Stats struct {
 	Sessions int // with an entry, alive or not
 	Adopted  int // containers that an earlier host has left, with background processes
 	Detached int // containers left for a later host
-	Pool     PoolStats
+	Pool     pool.Stats
 }
 
 // Stats returns the counts for metrics.
@@ -337,6 +349,6 @@ func (m *Manager) Stats() Stats {
 	m.mu.Lock()
 	s := Stats{Sessions: len(m.sessions), Adopted: m.adopted, Detached: m.detached}
 	m.mu.Unlock()
-	s.Pool = m.pools.stats()
+	s.Pool = m.pools.Stats()
 	return s
 }

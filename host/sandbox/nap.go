@@ -40,7 +40,7 @@ func (s *Session) drowse() *box {
 }
 
 // quiet says whether nothing goes on inside that a pause would hold up.
-func (b *box) quiet() bool { return !b.running() && b.link.connections.count() == 0 }
+func (b *box) quiet() bool { return !b.running() && b.link.Connections() == 0 }
 
 // sleep pauses a box that drowse has marked, unless a call has come since. What it has recorded about it goes: a container
 // without running commands does not outlast the host.
@@ -72,21 +72,11 @@ func (b *box) wake(ctx context.Context) error {
 			return errors.New("sandbox: a driver has lost an ability")
 		}
 		if err := p.Unpause(context.WithoutCancel(ctx), b.id); err != nil {
-			b.link.fail(fmt.Errorf("it does not wake up: %w", err))
+			b.link.Fail(fmt.Errorf("it does not wake up: %w", err))
 			return fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
 		}
 		b.nap.asleep = false
 	}
 	b.nap.drowsy.Store(false)
 	return nil
-}
-
-// count is the number of open connections.
-func (cs *connections) count() int {
-	if cs == nil {
-		return 0
-	}
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	return len(cs.open)
 }

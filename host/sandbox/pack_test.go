@@ -19,6 +19,8 @@ import (
 
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/archive"
+	"github.com/flynnhost/flynn/host/sandbox/archive/archivetest"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
@@ -28,10 +30,10 @@ const show = `find . -mindepth 1 | sort | while read f; do printf '%s %s' "$f" "
 
 func TestImport(t *testing.T) {
 	s := open(t)
-	archive := []entry{
-		{name: "d/", typ: tar.TypeDir, mode: 0o750}, {name: "d/run", content: "#!", mode: 0o4755}, {name: "deep/er/f", content: "f", mode: 0o600},
-		{name: "l", link: "d/run", typ: tar.TypeSymlink}, {name: "d/again", link: "d/run", typ: tar.TypeLink}, {name: "ro/", typ: tar.TypeDir, mode: 0o555},
-		{name: "ro/f", mode: 0o444, content: "r"}, {name: ".git/hooks/x", content: "evil", mode: 0o755},
+	tree := []archivetest.Entry{
+		{Name: "d/", Type: tar.TypeDir, Mode: 0o750}, {Name: "d/run", Content: "#!", Mode: 0o4755}, {Name: "deep/er/f", Content: "f", Mode: 0o600},
+		{Name: "l", Link: "d/run", Type: tar.TypeSymlink}, {Name: "d/again", Link: "d/run", Type: tar.TypeLink}, {Name: "ro/", Type: tar.TypeDir, Mode: 0o555},
+		{Name: "ro/f", Mode: 0o444, Content: "r"}, {Name: ".git/hooks/x", Content: "evil", Mode: 0o755},
 	}
 	const want = `./d 750 directory
 ./d/again 755 regular file 1000000000 #!
@@ -43,15 +45,15 @@ func TestImport(t *testing.T) {
 ./ro 755 directory
 ./ro/f 644 regular file 1000000000 r
 `
-	for name, packed := range map[string][]byte{"tar": tarOf(t, archive...), "tar.gz": gzipOf(t, tarOf(t, archive...))} {
+	for name, packed := range map[string][]byte{"tar": archivetest.Tar(t, tree...), "tar.gz": archivetest.Gzip(t, archivetest.Tar(t, tree...))} {
 		for _, dir := range []string{"new", "new/er/still", ".", "here"} {
 			t.Run(name+" into "+dir, func(t *testing.T) {
 				shell(t, s, "rm -rf -- * .[!.]*; mkdir here")
-				tally, err := s.Import(t.Context(), dir, bytes.NewReader(packed), sandbox.Limits{})
+				tally, err := s.Import(t.Context(), dir, bytes.NewReader(packed), archive.Limits{})
 				if err != nil {
 					t.Fatal(err)
 				}
-				if tally != (sandbox.Tally{Files: 4, Folders: 2, Links: 1, Bytes: 4, Skipped: 1}) {
+				if tally != (archive.Tally{Files: 4, Folders: 2, Links: 1, Bytes: 4, Skipped: 1}) {
 					t.Errorf("tally %+v", tally)
 				}
 				got := shell(t, s, "rmdir here 2>/dev/null; cd "+dir+"; "+show)
@@ -73,8 +75,8 @@ func TestImportMerges(t *testing.T) {
 		shell(t, s, "rm -rf -- * ; mkdir -p a/b; echo old >a/f; echo old >a/b/g; ln -s /etc/passwd a/l; echo stays >a/s")
 	}
 	reset()
-	good := tarOf(t, entry{name: "a/f", content: "new", mode: 0o600}, entry{name: "a/b/h", content: "new", mode: 0o644}, entry{name: "a/l", content: "new", mode: 0o644})
-	if _, err := s.Import(t.Context(), "", bytes.NewReader(good), sandbox.Limits{}); err != nil {
+	good := archivetest.Tar(t, archivetest.Entry{Name: "a/f", Content: "new", Mode: 0o600}, archivetest.Entry{Name: "a/b/h", Content: "new", Mode: 0o644}, archivetest.Entry{Name: "a/l", Content: "new", Mode: 0o644})
+	if _, err := s.Import(t.Context(), "", bytes.NewReader(good), archive.Limits{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := shell(t, s, "cat a/f a/b/g a/b/h a/l a/s; ls -A . a"); got != "newold\nnewnewstays\n.:\na\n\na:\nb\nf\nl\ns\n" {
@@ -82,24 +84,24 @@ func TestImportMerges(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		e    entry
+		e    archivetest.Entry
 		want error
 	}{
-		{"file over a folder", entry{name: "a/b", content: "x"}, machine.ErrNotRegular},
-		{"folder over a file", entry{name: "a/f/x", content: "x"}, machine.ErrNotRegular},
-		{"folder over a link", entry{name: "a/l/x", content: "x"}, machine.ErrNotRegular},
-		{"refused at its end", entry{name: "../x"}, sandbox.ErrArchive},
-		{"too large at its end", entry{name: "z", content: strings.Repeat("x", 2000)}, sandbox.ErrArchive},
+		{"file over a folder", archivetest.Entry{Name: "a/b", Content: "x"}, machine.ErrNotRegular},
+		{"folder over a file", archivetest.Entry{Name: "a/f/x", Content: "x"}, machine.ErrNotRegular},
+		{"folder over a link", archivetest.Entry{Name: "a/l/x", Content: "x"}, machine.ErrNotRegular},
+		{"refused at its end", archivetest.Entry{Name: "../x"}, archive.ErrRefused},
+		{"too large at its end", archivetest.Entry{Name: "z", Content: strings.Repeat("x", 2000)}, archive.ErrRefused},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			reset()
 			before := shell(t, s, show)
-			archive := tarOf(t, entry{name: "a/s", content: "new"}, entry{name: "first", content: strings.Repeat("y", 1000)}, c.e)
+			packed := archivetest.Tar(t, archivetest.Entry{Name: "a/s", Content: "new"}, archivetest.Entry{Name: "first", Content: strings.Repeat("y", 1000)}, c.e)
 			for _, dir := range []string{"", "not/there"} {
-				if _, err := s.Import(t.Context(), dir, bytes.NewReader(archive), sandbox.Limits{Entry: 1000}); !errors.Is(err, c.want) && (dir == "" || errors.Is(c.want, sandbox.ErrArchive)) {
+				if _, err := s.Import(t.Context(), dir, bytes.NewReader(packed), archive.Limits{Entry: 1000}); !errors.Is(err, c.want) && (dir == "" || errors.Is(c.want, archive.ErrRefused)) {
 					t.Errorf("got %v, want %v", err, c.want)
 				}
-				if dir != "" && !errors.Is(c.want, sandbox.ErrArchive) {
+				if dir != "" && !errors.Is(c.want, archive.ErrRefused) {
 					continue
 				}
 				if diff := cmp.Diff(before, shell(t, s, show)); diff != "" {
@@ -108,16 +110,16 @@ func TestImportMerges(t *testing.T) {
 			}
 		})
 	}
-	if _, err := s.Import(t.Context(), "../x", bytes.NewReader(good), sandbox.Limits{}); !errors.Is(err, machine.ErrOutside) {
+	if _, err := s.Import(t.Context(), "../x", bytes.NewReader(good), archive.Limits{}); !errors.Is(err, machine.ErrOutside) {
 		t.Errorf("outside: %v", err)
 	}
 	shell(t, s, "ln -s / out")
-	if _, err := s.Import(t.Context(), "out/tmp", bytes.NewReader(good), sandbox.Limits{}); !errors.Is(err, machine.ErrOutside) {
+	if _, err := s.Import(t.Context(), "out/tmp", bytes.NewReader(good), archive.Limits{}); !errors.Is(err, machine.ErrOutside) {
 		t.Errorf("through a link: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	long := io.MultiReader(bytes.NewReader(tarOf(t, entry{name: "f", content: strings.Repeat("x", 1<<20)})[:1<<20]), readerFunc(func([]byte) (int, error) { cancel(); return 0, ctx.Err() }))
-	if _, err := s.Import(ctx, "given-up", long, sandbox.Limits{}); !errors.Is(err, context.Canceled) {
+	long := io.MultiReader(bytes.NewReader(archivetest.Tar(t, archivetest.Entry{Name: "f", Content: strings.Repeat("x", 1<<20)})[:1<<20]), readerFunc(func([]byte) (int, error) { cancel(); return 0, ctx.Err() }))
+	if _, err := s.Import(ctx, "given-up", long, archive.Limits{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("given up: %v", err)
 	}
 	if got := shell(t, s, "ls -A"); got != "a\nout\n" {
@@ -134,7 +136,7 @@ func TestExport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tally != (sandbox.Tally{Files: 3, Folders: 2, Links: 1, Bytes: 300004, Skipped: 2}) {
+	if tally != (archive.Tally{Files: 3, Folders: 2, Links: 1, Bytes: 300004, Skipped: 2}) {
 		t.Errorf("tally %+v", tally)
 	}
 	var got []string
@@ -164,14 +166,20 @@ func TestExport(t *testing.T) {
 			t.Errorf("export %s: %v, want %v", path, err, want)
 		}
 	}
-	full := errors.New("full")
-	if _, err := s.Export(t.Context(), "d", writerFunc(func([]byte) (int, error) { return 0, full })); !errors.Is(err, full) {
+	if _, err := s.Export(t.Context(), "d", fullDisk{}); !errors.Is(err, errFull) {
 		t.Errorf("to a full disk: %v", err)
 	}
 	if got := shell(t, s, "echo fine"); got != "fine\n" {
 		t.Errorf("afterwards: %q", got)
 	}
 }
+
+var errFull = errors.New("full")
+
+// fullDisk takes nothing.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
 // A tree that is swapped for the outside while it is packed is packed or skipped, but nothing of the outside is.
 func TestExportRace(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,14 +14,16 @@ import (
 
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/pool"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // keepWarm gives the default specification a pool that is refilled at once.
 func keepWarm(size int) func(*sandbox.Config) {
 	return func(c *sandbox.Config) {
 		c.Pools, c.PoolCPU = []sandbox.Pool{{Spec: c.Spec, Size: size}}, 100
-		c.Memory = func() (sandbox.MemoryState, error) { return sandbox.MemoryState{Available: 1}, nil }
+		c.Memory = func() (pool.Memory, error) { return pool.Memory{Available: 1}, nil }
 		c.SetInspectEvery(20 * time.Millisecond)
 	}
 }
@@ -61,6 +64,44 @@ func TestPoolServesTheFirstCommand(t *testing.T) {
 	awaitReady(t, m, 2)
 }
 
+// Nothing but a note says whose a container from a pool has become, for as long as it lives.
+func TestPoolSaysWhoseAContainerIs(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	m, config := h.Manager(t, keepWarm(1))
+	runManager(t, m)
+	awaitReady(t, m, 1)
+	get(t, m, "new", config.Spec)
+	whose := func() (names []string) {
+		t.Helper()
+		owned, err := h.Driver.List(t.Context(), config.Instance)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range sandbox.WithOwners(config.WorkspaceRoot, config.Instance, owned) {
+			names = append(names, o.Labels[sandbox.LabelSession])
+		}
+		return names
+	}
+	eventually(t, "the container is the session's", func() bool { return slices.Contains(whose(), "new") })
+	awaitReady(t, m, 1)
+	if names := whose(); len(names) != 2 || !slices.Contains(names, "") {
+		t.Errorf("containers of %q", names)
+	}
+	if err := m.Reconcile(t.Context()); err != nil || !slices.Contains(whose(), "new") {
+		t.Errorf("containers of %q (%v)", whose(), err)
+	}
+	if err := m.Destroy(t.Context(), "new"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the note is gone", func() bool {
+		if err := m.Reconcile(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		notes, err := filepath.Glob(filepath.Join(config.WorkspaceRoot, ".run-*", "owner-*"))
+		return err == nil && len(notes) == 0
+	})
+}
+
 func TestPoolServesAReturningSession(t *testing.T) {
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t, keepWarm(1))
@@ -96,7 +137,7 @@ func TestPoolServesAReturningSession(t *testing.T) {
 // A workspace that somebody else uses stays where it is, and the session gets a new container.
 func TestPoolLeavesAWorkspaceInUse(t *testing.T) {
 	h := sandboxtest.Engine(t)
-	holds := sandbox.NewHolds()
+	holds := workspace.NewHolds()
 	m, config := h.Manager(t, keepWarm(1), func(c *sandbox.Config) { c.Holds = holds })
 	first := get(t, m, "s", config.Spec) // before the pool is there
 	shell(t, first, "echo x > f")
@@ -185,7 +226,7 @@ func TestPoolsBySpecification(t *testing.T) {
 	other := config.Spec
 	other.PidsLimit = 40
 	get(t, m, "a", other)
-	if st := m.Stats().Pool; st.Misses[sandbox.MissNoPool] != 1 || st.Ready != 1 {
+	if st := m.Stats().Pool; st.Misses[pool.MissNoPool] != 1 || st.Ready != 1 {
 		t.Errorf("stats %+v", st)
 	}
 
@@ -221,8 +262,8 @@ func TestPoolsDrainWhileMemoryIsShort(t *testing.T) {
 	var available atomic.Int64
 	available.Store(50)
 	m, config := h.Manager(t, keepWarm(2), func(c *sandbox.Config) {
-		c.Memory = func() (sandbox.MemoryState, error) {
-			return sandbox.MemoryState{Available: float64(available.Load()) / 100}, nil
+		c.Memory = func() (pool.Memory, error) {
+			return pool.Memory{Available: float64(available.Load()) / 100}, nil
 		}
 	})
 	runManager(t, m)
@@ -230,7 +271,7 @@ func TestPoolsDrainWhileMemoryIsShort(t *testing.T) {
 	available.Store(9)
 	awaitReady(t, m, 0)
 	get(t, m, "s", config.Spec)
-	if st := m.Stats().Pool; st.Misses[sandbox.MissEmpty] != 1 || st.Drained < 2 || !st.Pressed {
+	if st := m.Stats().Pool; st.Misses[pool.MissEmpty] != 1 || st.Drained < 2 || !st.Pressed {
 		t.Errorf("stats %+v", st)
 	}
 	eventually(t, "the drained containers are gone", func() bool { return len(containers(t, h, config.Instance)) == 1 })

@@ -1,271 +1,176 @@
 package sandbox
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"os"
-	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/pool"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
-// pools keep containers ready, so that a session's first command costs no more than any other. A container
+// The pools keep containers ready, so that a session's first command costs no more than any other. A container
 // is used for one session only, or one code run. A new session gets the folder of its container as its workspace by a
-// rename; one that returns has its workspace moved into that folder (returning.go).
+// rename; one that returns has its workspace moved into that folder (package workspace).
 //
 // The aim is to serve 19 of 20 sessions from a pool at the load of an ordinary hour; stats tell how many it was, and
 // what kept the others from it.
-type pools struct {
-	m    *Manager
-	kick chan struct{} // wakes run, buffered
 
-	urgent  atomic.Int64 // sessions and code runs that wait for a container at this moment
-	claimed atomic.Int64 // when the latest of them was served, in Unix nanoseconds
-
-	mu       sync.Mutex // guards the fields below, never held over I/O
-	byHash   map[string]*pool
-	order    []*pool // as configured
-	budget   budget
-	pressure pressure
-	yielding time.Time // since when refilling lets others go first, or zero
-	closed   bool
-	counts   PoolStats
+// Pool is a number of containers to keep ready for one specification.
+type Pool struct {
+	Spec Spec
+	Size int
 }
 
-// Miss says why a pool did not serve.
-type Miss string
+// MissWorkspace is why a pool did not serve where the session's workspace could not be brought along; see workspace.Root.Claim.
+const MissWorkspace pool.Miss = "workspace"
 
-// The reasons.
-const (
-	MissNoPool    Miss = "no_pool"   // none is kept for the specification
-	MissEmpty     Miss = "empty"     // all were taken, or drained
-	MissWorkspace Miss = "workspace" // the session's workspace could not be brought along; see returning.go
-)
-
-// PoolStats count since the start, but for Ready and Wanted, which are as of now.
-type PoolStats struct {
-	Ready, Wanted int
-	Hits          int64
-	Misses        map[Miss]int64
-	Refills       int64 // containers made
-	Failures      int64 // containers that could not be made
-	Drained       int64 // ended because memory ran short or the configuration changed
-	Replaced      int64 // ended because they were old, or dead
-	Pressed       bool  // whether memory is short
+func (m *Manager) newPools() *pool.Set[*box] {
+	return pool.New(pool.Config[*box]{
+		Discard: m.discard, Memory: m.config.Memory, Inspect: m.config.inspect, Log: m.log,
+		MaxAge: m.config.MaxAge / 2, // what is left is for the session
+	})
 }
 
-func newPools(m *Manager) *pools {
-	ps := &pools{
-		m: m, kick: make(chan struct{}, 1), byHash: make(map[string]*pool),
-		counts: PoolStats{Misses: make(map[Miss]int64)},
-	}
-	ps.set(m.config.Pools, m.config.PoolCPU)
-	return ps
-}
+// Dead says whether the container is of no further use.
+func (b *box) Dead() bool { return b.link.Dead() }
+
+// Born is when the container was made.
+func (b *box) Born() time.Time { return b.born }
 
 // SetPools changes what is kept warm, and the share of the machine's time that refilling may take: see Config.
-func (m *Manager) SetPools(wanted []Pool, cpu float64) { m.pools.set(wanted, cpu) }
-
-func (ps *pools) set(wanted []Pool, cpu float64) {
-	ps.mu.Lock()
-	before := ps.byHash
-	ps.byHash, ps.order = make(map[string]*pool), nil
-	ps.budget.rate = poolRate(cmp.Or(cpu, defaultPoolCPU))
-	var waste []*box
+func (m *Manager) SetPools(wanted []Pool, cpu float64) {
+	var wishes []pool.Wish[*box]
 	for _, w := range wanted {
-		ps.enter(w, before)
-	}
-	for hash, p := range before {
-		if ps.byHash[hash] == nil {
-			waste = append(waste, p.shrink(0)...)
+		spec := w.Spec.WithDefaults()
+		if w.Size <= 0 || spec.validate() != nil || spec.isPersonal() { // Get reports what is wrong to whom it concerns
+			continue
 		}
+		wishes = append(wishes, pool.Wish[*box]{
+			Kind: spec.hash(m.digest), Size: w.Size,
+			Make: func(ctx context.Context) (*box, time.Duration, error) { return m.makeWarm(ctx, spec) },
+		})
 	}
-	for _, p := range ps.order {
-		waste = append(waste, p.shrink(p.size)...)
-	}
-	ps.counts.Drained += int64(len(waste))
-	ps.mu.Unlock()
-	ps.discard(waste)
-	ps.wake()
+	m.pools.Want(wishes, cpu)
 }
 
-// enter adds one wish, on top of the pool that is there. ps.mu is held.
-func (ps *pools) enter(w Pool, before map[string]*pool) {
-	spec := w.Spec.WithDefaults()
-	if w.Size <= 0 || spec.validate() != nil || spec.isPersonal() { // Get reports what is wrong to whom it concerns
-		return
+// makeWarm makes a container for a pool. To fetch an image takes long, but hardly any of the machine's time.
+func (m *Manager) makeWarm(ctx context.Context, spec Spec) (*box, time.Duration, error) {
+	if binds, err := m.binds(ctx); err == nil && !binds {
+		return nil, 0, pool.ErrNotNow // on an engine elsewhere a container has to know from the start whose workspace it gets
 	}
-	hash := spec.hash(ps.m.digest)
-	p := ps.byHash[hash]
-	if p == nil {
-		p = &pool{spec: spec, hash: hash}
-		if old := before[hash]; old != nil {
-			p.ready = old.ready
-		}
-		ps.byHash[hash] = p
-		ps.order = append(ps.order, p)
+	began := time.Now()
+	ref, err := m.PrepareImage(ctx, spec)
+	var b *box
+	if err == nil {
+		began = time.Now()
+		b, err = m.launchSlot(ctx, spec, ref)
 	}
-	p.size += w.Size
+	took := time.Since(began)
+	if err != nil && ctx.Err() == nil {
+		m.log.Warn("warm sandbox could not be made", "image", spec.Image, "error", err)
+	}
+	return b, took, err
 }
 
-// hurry announces somebody who waits for a container; what it returns says that he has it.
-func (ps *pools) hurry() (served func()) {
-	ps.urgent.Add(1)
-	return func() { ps.urgent.Add(-1) }
+// launchSlot makes a container with an empty folder of its own, for whom it may concern. It is seen through even when
+// ctx ends meanwhile, so that the engine is never left with half a container.
+func (m *Manager) launchSlot(ctx context.Context, spec Spec, ref string) (*box, error) {
+	folder, owner, err := m.workspaces.Slot(random())
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), launchTimeout)
+	defer cancel()
+	o := m.order(spec, folder, owner)
+	o.container.Name, o.container.Image = "flynn-warm-"+o.container.Key[:16], ref
+	b, err := launch(ctx, m.config.Driver, m.log, o)
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(folder))
+	}
+	// What a container's first command has to look up and to map is there when somebody waits for one. An image without a shell has no
+	// such command, and a container that has died is found out by who takes it.
+	_, _ = b.exec(ctx, machine.Command{Script: ":", Timeout: rehearsalTimeout}, spec.WorkspaceDir)
+	return b, nil
 }
+
+const rehearsalTimeout = 5 * time.Second
 
 // claim hands a ready container over to the session, or returns nil.
-func (ps *pools) claim(s *Session) *box {
-	if ps.m.isElsewhere() { // there a container has to know whose workspace it gets
-		ps.count(MissWorkspace)
+func (m *Manager) claim(s *Session) *box {
+	if m.isElsewhere() { // there a container has to know whose workspace it gets
+		m.pools.Count(MissWorkspace)
 		return nil
 	}
-	b, miss := ps.take(s.hash)
+	b, miss := m.pools.Take(s.hash)
 	if b != nil {
-		if err := ps.m.workspaces.claim(b.workspace, s.session); err != nil {
-			ps.refuse(b, s.session, err)
+		if err := m.workspaces.Claim(b.workspace, s.session); err != nil {
+			m.refuse(b, s.session, err)
 			b, miss = nil, MissWorkspace
 		}
 	}
-	ps.count(miss)
+	m.pools.Count(miss)
 	if b != nil {
-		ps.adopt(b, s)
+		m.giveTo(s, b)
 	}
+	return b
+}
+
+// claimSlot hands over a ready container together with its folder, or returns nil.
+func (m *Manager) claimSlot(hash string) *box {
+	b, miss := m.pools.Take(hash)
+	m.pools.Count(miss)
 	return b
 }
 
 // refuse takes back a container that the session cannot have.
-func (ps *pools) refuse(b *box, session string, reason error) {
-	if errors.Is(reason, errStays) {
-		ps.m.log.Debug("session cannot have a warm sandbox", "session", session, "reason", reason)
-		ps.put(b)
+func (m *Manager) refuse(b *box, session string, reason error) {
+	if errors.Is(reason, workspace.ErrStays) {
+		m.log.Debug("session cannot have a warm sandbox", "session", session, "reason", reason)
+		m.pools.Put(b.spec, b)
 		return
 	}
-	ps.m.log.Warn("warm sandbox could not be used", "session", session, "error", reason)
-	ps.discard([]*box{b})
+	m.log.Warn("warm sandbox could not be used", "session", session, "error", reason)
+	m.discard(b)
 }
 
-// claimSlot hands over a ready container together with its folder, or returns nil.
-func (ps *pools) claimSlot(hash string) *box {
-	b, miss := ps.take(hash)
-	ps.count(miss)
-	return b
-}
+// noteAfter lets a first command go ahead of what is noted about its container.
+const noteAfter = 50 * time.Millisecond
 
-// take pops the newest container that is alive, and asks for another one.
-func (ps *pools) take(hash string) (*box, Miss) {
-	ps.mu.Lock()
-	p := ps.byHash[hash]
-	if p == nil {
-		ps.mu.Unlock()
-		return nil, MissNoPool
-	}
-	b, dead := p.take()
-	ps.counts.Replaced += int64(len(dead))
-	ps.mu.Unlock()
-	ps.discard(dead)
-	ps.wake()
-	if b == nil {
-		return nil, MissEmpty
-	}
-	ps.claimed.Store(time.Now().UnixNano())
-	return b, ""
-}
-
-func (ps *pools) count(miss Miss) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	if miss == "" {
-		ps.counts.Hits++
-	} else {
-		ps.counts.Misses[miss]++
-	}
-}
-
-func (ps *pools) wake() {
-	select {
-	case ps.kick <- struct{}{}:
-	default:
-	}
-}
-
-// adopt notes whose container this is now. Its new name is only for people, so nobody waits for it.
-func (ps *pools) adopt(b *box, s *Session) {
-	b.workspace = ps.m.workspaces.path(s.session)
+// giveTo notes whose container this is now. What is only for people and other processes, a file and a new name, nobody waits for.
+func (m *Manager) giveTo(s *Session, b *box) {
+	b.workspace = m.workspaces.Path(s.session)
 	b.serveSession(s.session)
-	r, ok := ps.m.config.Driver.(Renamer)
-	if !ok {
-		return
-	}
-	ps.m.work.Go(func() {
+	m.work.Go(func() {
 		select {
-		case <-time.After(yieldTime):
-		case <-b.link.done:
+		case <-time.After(noteAfter):
+		case <-b.link.Done():
 			return
 		}
-		name := "flynn-" + safeName(s.session) + "-" + b.id[:min(len(b.id), 8)]
-		if err := r.Rename(context.Background(), b.id, name); err != nil && !b.link.isDead() {
-			ps.m.log.Warn("warm sandbox could not be renamed", "container", b.id, "error", err)
+		m.noteOwner(b, s)
+		r, ok := m.config.Driver.(Renamer)
+		if !ok {
+			return
+		}
+		name := "flynn-" + workspace.Name(s.session) + "-" + b.id[:min(len(b.id), 8)]
+		if err := r.Rename(context.Background(), b.id, name); err != nil && !b.Dead() {
+			m.log.Warn("warm sandbox could not be renamed", "container", b.id, "error", err)
 		}
 	})
 }
 
-// put gives a container to the pool of its specification, or ends it where none wants it any more.
-func (ps *pools) put(b *box) {
-	ps.mu.Lock()
-	p := ps.byHash[b.spec]
-	wanted := !ps.closed && !ps.pressure.on && p != nil && len(p.ready) < p.size
-	if wanted {
-		p.ready = append(p.ready, b)
-	}
-	ps.mu.Unlock()
-	if !wanted {
-		ps.discard([]*box{b})
-	}
-}
-
-// drain ends the pools for good.
-func (ps *pools) drain(ctx context.Context) error {
-	ps.mu.Lock()
-	ps.closed = true
-	var all []*box
-	for _, p := range ps.order {
-		all = append(all, p.shrink(0)...)
-	}
-	ps.mu.Unlock()
-	ps.discard(all)
-	return ctx.Err()
-}
-
-// discard ends containers that nobody ever used, with their folders. A folder that has anything in it is left where
+// discard ends a container that nobody ever used, with its folder. A folder that has anything in it is left where
 // it is: it might be somebody's work.
-func (ps *pools) discard(boxes []*box) {
-	for _, b := range boxes {
-		ps.m.work.Go(func() {
-			err := b.remove(errEnded)
-			if err == nil {
-				err = os.Remove(b.workspace)
-			}
-			if err != nil {
-				ps.m.log.Warn("warm sandbox could not be discarded", "container", b.id, "error", err)
-			}
-		})
-	}
-}
-
-func (ps *pools) stats() PoolStats {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	s := ps.counts
-	s.Misses = make(map[Miss]int64)
-	for reason, n := range ps.counts.Misses {
-		s.Misses[reason] = n
-	}
-	s.Pressed = ps.pressure.on
-	for _, p := range ps.order {
-		s.Ready += len(p.ready)
-		s.Wanted += p.size
-	}
-	return s
+func (m *Manager) discard(b *box) {
+	m.work.Go(func() {
+		err := b.remove(errEnded)
+		if err == nil {
+			err = os.Remove(b.workspace)
+		}
+		if err != nil {
+			m.log.Warn("warm sandbox could not be discarded", "container", b.id, "error", err)
+		}
+	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/link"
 )
 
 // maxProcesses bounds the background processes that a session remembers; the oldest ended
@@ -21,8 +22,7 @@ const maxProcesses = 64
 // process is one background process of a box.
 type process struct {
 	number int
-	call   *call
-	finish func()
+	call   *link.Call
 
 	mu   sync.Mutex
 	info machine.Process
@@ -33,13 +33,10 @@ func (p *process) snapshot() machine.Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
-	case <-p.call.done:
+	case <-p.call.Done():
 		if p.info.Running {
 			p.info.Running = false
-			r := machine.Result{ExitCode: -1, Signal: "SIGKILL"} // it ended with its container
-			if p.call.answer.exit != nil {
-				r = verdict(*p.call.answer.exit)
-			}
+			r := p.call.Result()
 			p.info.Result = &r
 		}
 	default:
@@ -53,7 +50,7 @@ func (b *box) start(ctx context.Context, cmd machine.Command, workspaceDir strin
 	if err != nil {
 		return machine.Process{}, err
 	}
-	p := &process{call: newCall(0)}
+	p := &process{call: b.link.NewCall()}
 	if err := b.enter(p); err != nil {
 		return machine.Process{}, err
 	}
@@ -64,9 +61,7 @@ func (b *box) start(ctx context.Context, cmd machine.Command, workspaceDir strin
 func (b *box) spawn(ctx context.Context, p *process, body frame.ExecBody, cmd machine.Command) (machine.Process, error) {
 	body.Background, body.Eager, body.Process = true, false, p.number
 	p.announce(cmd.Script)
-	// The process outlives ctx, and so does its stdin.
-	var err error
-	if p.finish, err = b.openExec(context.WithoutCancel(ctx), p.call, body, cmd.Stdin); err != nil {
+	if err := p.call.Begin(body, cmd.Stdin); err != nil {
 		b.leave(p)
 		return machine.Process{}, err
 	}
@@ -96,10 +91,10 @@ func (p *process) announce(script string) {
 // ends it.
 const startAllowance = 15 * time.Second
 
-func (b *box) awaitStart(ctx context.Context, c *call) (frame.StartedBody, error) {
+func (b *box) awaitStart(ctx context.Context, c *link.Call) (frame.StartedBody, error) {
 	brief, cancel := context.WithTimeout(ctx, startAllowance)
 	defer cancel()
-	started, err := c.awaitStart(brief)
+	started, err := c.AwaitStart(brief)
 	if brief.Err() == nil || ctx.Err() != nil || err == nil {
 		return started, err
 	}
@@ -126,7 +121,7 @@ func (b *box) forgetOldest() bool {
 	var oldest *process
 	for _, p := range b.processes {
 		select {
-		case <-p.call.done:
+		case <-p.call.Done():
 			if p.isImage() {
 				continue
 			}
@@ -140,7 +135,7 @@ func (b *box) forgetOldest() bool {
 		return false
 	}
 	delete(b.processes, oldest.id())
-	_ = b.link.send(frame.Frame{Type: frame.Forget, ID: oldest.call.id})
+	oldest.call.Forget()
 	return true
 }
 
@@ -149,12 +144,8 @@ func (b *box) leave(p *process) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.processes, p.id())
-	if p.finish != nil {
-		p.finish()
-	}
-	if !b.link.isDead() {
-		_ = b.link.send(frame.Frame{Type: frame.Forget, ID: p.call.id})
-	}
+	p.call.AwaitInput()
+	p.call.Forget()
 }
 
 func (b *box) process(id string) (*process, error) {
@@ -190,25 +181,13 @@ func (b *box) running() bool {
 	return slices.ContainsFunc(b.list(), func(p machine.Process) bool { return p.Running && p.ID != ImageProcess })
 }
 
-// maxOutputRead bounds one Output call; the supervisor keeps no more than that.
-const maxOutputRead = 1 << 20
-
 // output reads what the supervisor keeps of a process's output.
 func (b *box) output(ctx context.Context, id string, offset int64, n int) (machine.Output, error) {
 	p, err := b.process(id)
 	if err != nil {
 		return machine.Output{}, err
 	}
-	n = min(max(n, 0), maxOutputRead)
-	var data []byte
-	var reply frame.OutputReply
-	err = b.transfer(ctx, request{
-		typ: frame.Output, body: frame.OutputBody{Process: p.call.id, Offset: max(offset, 0), Max: n},
-		room: int64(n), sink: func(p []byte) { data = append(data, p...) }, reply: &reply,
-	})
-	return machine.Output{
-		Data: data, Offset: reply.Offset, Next: reply.Next, Dropped: reply.Dropped, Running: reply.Running,
-	}, err
+	return p.call.Output(ctx, offset, n)
 }
 
 // kill ends a process with everything it started, also what outlived its shell.
@@ -218,7 +197,7 @@ func (b *box) kill(ctx context.Context, id string) (machine.Process, error) {
 		return machine.Process{}, err
 	}
 	select {
-	case <-p.call.done:
+	case <-p.call.Done():
 		return b.sweep(ctx, p)
 	default:
 		return b.stop(p)
@@ -228,14 +207,13 @@ func (b *box) kill(ctx context.Context, id string) (machine.Process, error) {
 // stop ends a running process; it waits no longer than the ladder may take.
 func (b *box) stop(p *process) (machine.Process, error) {
 	began := time.Now()
-	err := b.link.send(frame.Frame{Type: frame.Stop, ID: p.call.id, Payload: frame.Encode(frame.StopBody{})})
-	if err != nil {
+	if err := p.call.Stop(); err != nil {
 		return p.snapshot(), err
 	}
 	overdue := time.NewTimer(ladderAllowance)
 	defer overdue.Stop()
 	select {
-	case <-p.call.done:
+	case <-p.call.Done():
 	case <-overdue.C:
 	}
 	return b.certify(p, began)
@@ -244,17 +222,13 @@ func (b *box) stop(p *process) (machine.Process, error) {
 // sweep ends what an ended process has left behind.
 func (b *box) sweep(ctx context.Context, p *process) (machine.Process, error) {
 	began := time.Now()
-	var k frame.KillBody
-	err := b.transfer(ctx, request{typ: frame.Sweep, body: frame.SweepBody{Process: p.call.id}, reply: &k})
-	if err == nil {
-		err = checkKill(k)
-	}
+	kill, err := p.call.Sweep(ctx)
 	if err != nil {
 		return p.snapshot(), err
 	}
 	p.snapshot()
 	p.mu.Lock()
-	p.info.Result.Kill = &machine.Kill{Rung: k.Rung, Took: k.Took, Survivors: k.Survivors}
+	p.info.Result.Kill = &kill
 	p.mu.Unlock()
 	return b.certify(p, began)
 }
@@ -263,7 +237,7 @@ func (b *box) sweep(ctx context.Context, p *process) (machine.Process, error) {
 func (b *box) certify(p *process, began time.Time) (machine.Process, error) {
 	info := p.snapshot()
 	if !info.Running && (info.Result.Kill == nil || info.Result.Kill.Survivors == 0) {
-		return info, p.call.answer.err
+		return info, p.call.Err()
 	}
 	r, err := b.lastRung(machine.Result{ExitCode: -1, Signal: "SIGKILL"}, began)
 	info.Running, info.Result = false, &r
@@ -276,8 +250,7 @@ func (b *box) signal(id string, sig syscall.Signal) error {
 	if err != nil {
 		return err
 	}
-	body := frame.Encode(frame.SignalBody{Number: int(sig)})
-	return b.link.send(frame.Frame{Type: frame.Signal, ID: p.call.id, Payload: body})
+	return p.call.Signal(int(sig))
 }
 
 // wait waits until a process has ended.
@@ -287,8 +260,8 @@ func (b *box) wait(ctx context.Context, id string) (machine.Process, error) {
 		return machine.Process{}, err
 	}
 	select {
-	case <-p.call.done:
-		return p.snapshot(), p.call.answer.err
+	case <-p.call.Done():
+		return p.snapshot(), p.call.Err()
 	case <-ctx.Done():
 		return p.snapshot(), ctx.Err()
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/compose"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // A project is what Spec.Compose asks for: the services beside the container where a session's commands run. Each session has
@@ -24,7 +25,7 @@ import (
 // says. They do not share processes: what runs in a service can neither see nor end commands and their supervisor.
 type project struct {
 	m        *Manager
-	owner    owner
+	owner    workspace.Owner
 	services []*service
 
 	watching sync.WaitGroup
@@ -37,7 +38,8 @@ type project struct {
 // service is one container of a project.
 type service struct {
 	compose.Service
-	id string
+	id   string
+	ends bool // by itself
 
 	mu    sync.Mutex
 	since time.Time
@@ -103,9 +105,15 @@ func (s Spec) validateService(service compose.Service) error {
 	}
 	if service.Name == s.Service {
 		for _, other := range s.Compose.Services {
+			if slices.Contains(other.DependsOn, compose.Dependency{Service: s.Service, Ended: true}) {
+				return fmt.Errorf("depends_on: %s waits for the end of the service where commands run, which does not end: remove that", other.Name)
+			}
 			if slices.Contains(other.DependsOn, compose.Dependency{Service: s.Service, Healthy: true}) {
 				return fmt.Errorf("healthcheck is not looked at where commands run: let %s depend on service_started", other.Name)
 			}
+		}
+		if service.User != "" {
+			return errors.New("user is not honoured where commands run: they are their workspace's owner's: remove it")
 		}
 		return nil // its places are judged with the sandbox's own
 	}
@@ -184,7 +192,7 @@ func (m *Manager) startProject(ctx context.Context, o order, id string) (*projec
 	p := &project{m: m, owner: o.furniture.owner}
 	for _, s := range spec.Compose.Services {
 		if s.Name != spec.Service {
-			p.services = append(p.services, &service{Service: s})
+			p.services = append(p.services, &service{Service: s, ends: spec.Compose.Ends(s.Name)})
 		}
 	}
 	if err := p.start(ctx, driver, o, id); err != nil {
@@ -201,8 +209,8 @@ func (m *Manager) startProject(ctx context.Context, o order, id string) (*projec
 func (p *project) start(ctx context.Context, driver Services, o order, id string) error {
 	for _, s := range p.services {
 		for _, d := range s.DependsOn {
-			if d.Healthy {
-				if err := p.awaitHealth(ctx, driver, d.Service); err != nil {
+			if d.Healthy || d.Ended {
+				if err := p.await(ctx, driver, d.Service, state(d)); err != nil {
 					return err
 				}
 			}
@@ -213,7 +221,7 @@ func (p *project) start(ctx context.Context, driver Services, o order, id string
 		}
 	}
 	for _, s := range p.services {
-		if err := p.awaitHealth(ctx, driver, s.Name); err != nil {
+		if err := p.await(ctx, driver, s.Name, state(compose.Dependency{Ended: s.ends})); err != nil {
 			return err
 		}
 	}
@@ -230,7 +238,7 @@ func (p *project) run(ctx context.Context, o order, s *service, beside string) e
 	defer closeAll(sources)
 	s.since = time.Now()
 	if s.id, err = create(ctx, p.m.config.Driver, p.m.log, c); err != nil {
-		p.m.debts.abandon(c.Name, err)
+		p.m.debts.Abandon(c.Name, err)
 		return err
 	}
 	if err := p.m.config.Driver.Start(ctx, s.id); err != nil {
@@ -265,7 +273,7 @@ func (p *project) furnish(ctx context.Context, o order, s compose.Service, c *Co
 	session := o.container.Labels[LabelSession]
 	for _, v := range s.Volumes {
 		shared := o.furniture.spec.sharesVolume(v.Name)
-		name, err := p.m.volumes.ensure(ctx, projectVolume(session, v.Name))
+		name, _, err := p.m.volumes.ensure(ctx, projectVolume(session, v.Name))
 		if err != nil {
 			return nil, err
 		}
@@ -298,8 +306,41 @@ func hostMountsOf(s compose.Service) (wanted []HostMount) {
 	return wanted
 }
 
-// awaitHealth waits until a service is healthy, or runs if it has no check.
-func (p *project) awaitHealth(ctx context.Context, driver Services, name string) error {
+// wanted is a state that a service is waited for in.
+type wanted struct {
+	notice, late string                                  // for who waits: what for, and what has not come in time
+	reached      func(Condition) (is bool, never string) // never says why it will not be reached
+}
+
+// state is what a dependency asks for.
+func state(d compose.Dependency) wanted {
+	if d.Ended {
+		return wanted{"to end", "has not ended", hasEnded}
+	}
+	return wanted{"to be healthy", "is not healthy", isHealthy}
+}
+
+// isHealthy says whether a service is, or runs if it has no check.
+func isHealthy(now Condition) (bool, string) {
+	switch {
+	case !now.Running:
+		return false, endOf(now)
+	case now.Health == "unhealthy":
+		return false, "is unhealthy"
+	}
+	return now.Health == "" || now.Health == "healthy", ""
+}
+
+// hasEnded says whether a service has, and well.
+func hasEnded(now Condition) (bool, string) {
+	if !now.Running && (now.ExitCode != 0 || now.OOM) {
+		return false, endOf(now)
+	}
+	return !now.Running, ""
+}
+
+// await waits until a service is in a state.
+func (p *project) await(ctx context.Context, driver Services, name string, w wanted) error {
 	at := slices.IndexFunc(p.services, func(s *service) bool { return s.Name == name })
 	if at < 0 {
 		return nil // the main service, which is there
@@ -309,20 +350,20 @@ func (p *project) awaitHealth(ctx context.Context, driver Services, name string)
 	defer cancel()
 	for pause, told := firstLook, false; ; pause = min(2*pause, lastLook) {
 		now, err := driver.Condition(ctx, s.id)
-		switch {
-		case ctx.Err() != nil:
-			return p.failure(driver, s, fmt.Sprintf("is not healthy after %v", healthPatience), now)
-		case err != nil:
-			return err
-		case !now.Running:
-			return p.failure(driver, s, endOf(now), now)
-		case now.Health == "unhealthy":
-			return p.failure(driver, s, "is unhealthy", now)
-		case now.Health == "" || now.Health == "healthy":
-			return nil
+		if ctx.Err() != nil {
+			return p.failure(driver, s, fmt.Sprintf("%s after %v", w.late, healthPatience), now)
 		}
-		if !told {
-			machine.Notice(ctx, "waiting for service "+s.Name+" to be healthy")
+		if err != nil {
+			return err
+		}
+		is, never := w.reached(now)
+		switch {
+		case never != "":
+			return p.failure(driver, s, never, now)
+		case is:
+			return nil
+		case !told:
+			machine.Notice(ctx, "waiting for service "+s.Name+" "+w.notice)
 			told = true
 		}
 		select {
@@ -377,7 +418,7 @@ func lastWords(p []byte) string {
 	return strings.TrimSpace(strings.ToValidUTF8(string(p[max(0, len(p)-maxLastWords):]), "\uFFFD"))
 }
 
-// watch waits for a service to end, which none should while commands may run.
+// watch waits for a service to end, which none should while commands may run, unless another has waited for that.
 func (p *project) watch(ctx context.Context, driver Services, s *service) {
 	var now Condition
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
@@ -400,6 +441,9 @@ func (p *project) watch(ctx context.Context, driver Services, s *service) {
 	s.mu.Lock()
 	s.ended = &now
 	s.mu.Unlock()
+	if s.ends && now.ExitCode == 0 {
+		return
+	}
 	words := p.lastWords(driver, s)
 	p.m.log.Warn("a service of a sandbox has ended", "service", s.Name, "container", s.id, "exit_code", now.ExitCode, "oom", now.OOM, "output", words)
 	p.mu.Lock()
@@ -438,5 +482,5 @@ func (p *project) remove() error {
 			made = append(made, s)
 		}
 	}
-	return each(made, func(s *service) error { return p.m.debts.remove(ctx, s.id) })
+	return each(made, func(s *service) error { return p.m.debts.Remove(ctx, s.id) })
 }

@@ -150,6 +150,10 @@ func TestProjectFails(t *testing.T) {
 			"bad: { image: IMAGE, command: httpd -f -p 8080, depends_on: { web: { condition: service_healthy } }, healthcheck: { test: 'true', interval: 10s } }",
 			[]string{"service bad has ended", "share one network"},
 		},
+		"does not end well": {
+			"bad: { image: IMAGE, command: ['sh', '-c', 'echo no schema; exit 4'] }\n  late: { image: IMAGE, command: sleep 9, depends_on: { bad: { condition: service_completed_successfully } } }",
+			[]string{"service bad has ended with exit code 4", "no schema"},
+		},
 		"no such image": {"bad: { image: 'flynn-test/none:1' }", []string{"service bad does not start", "flynn-test/none:1"}},
 		"no program":    {"bad: { image: IMAGE, command: nginx }", []string{"service bad does not start", "nginx"}},
 		"no folder":     {"bad: { image: IMAGE, command: sleep 9, volumes: ['./data:/data'] }", []string{"service bad does not start", "mount_roots"}},
@@ -266,6 +270,44 @@ func TestServiceThatDiesIsTold(t *testing.T) {
 	}
 }
 
+// What prepares a project has ended well before anything that waits for it begins, and its end is no news.
+func TestServiceThatPrepares(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	m, config := h.Manager(t, func(c *sandbox.Config) { sweepVolumes(t, c.Instance) })
+	spec := composed(t, config, `
+services:
+  web:
+    image: IMAGE
+    command: ["sh", "-c", "test -s /data/schema || exit 7; exec sleep 1000"]
+    depends_on: { init: { condition: service_completed_successfully } }
+    volumes: ["data:/data"]
+  app:
+    image: IMAGE
+    depends_on: { web: { condition: service_started } }
+  init:
+    image: IMAGE
+    command: ["sh", "-c", "usleep 300000; echo made > /data/schema"]
+    volumes: ["data:/data"]
+volumes: { data: }
+`)
+	for _, session := range []string{"a", "b"} {
+		var told []string
+		ctx := machine.WithNotice(t.Context(), func(line string) { told = append(told, line) })
+		s, err := m.Get(ctx, session, "default", spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if r, err := s.Exec(ctx, machine.Command{Script: "true"}); err != nil || r.ExitCode != 0 {
+				t.Fatalf("verdict %+v, %v", r, err)
+			}
+		}
+		if all := strings.Join(told, "\n"); strings.Contains(all, "has ended") || !strings.Contains(all, "waiting for service init to end") {
+			t.Errorf("told %q", told)
+		}
+	}
+}
+
 func TestProjectIsRefused(t *testing.T) {
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t)
@@ -274,14 +316,16 @@ func TestProjectIsRefused(t *testing.T) {
 		adjust func(*sandbox.Spec)
 		want   string
 	}{
-		"no such service":    {web, func(s *sandbox.Spec) { s.Service = "db" }, `has no service "db": set service in [sandbox] to one of web, app, idle`},
-		"the host's network": {web, func(s *sandbox.Spec) { s.Network = "host" }, "services need a network of their own"},
-		"another runtime":    {web, func(s *sandbox.Spec) { s.Runtime = "runsc" }, "which runtime runsc does not"},
-		"more memory":        {strings.Replace(web, "32m", "1g", 1), nil, ":8: services.web.mem_limit is above memory_limit"},
-		"more processes":     {strings.Replace(web, "pids_limit: 48", "pids_limit: 80", 1), nil, "pids_limit is above"},
-		"over the workspace": {strings.Replace(web, "pages:/pages\"]\n  web", "pages:/workspace/x\"]\n  web", 1), nil, "lies in the workspace"},
-		"over proc":          {strings.Replace(web, "own:/own", "own:/proc/x", 1), nil, "services.web.volumes: target"},
-		"waits for commands": {"services: { app: { image: IMAGE }, b: { image: IMAGE, depends_on: { app: { condition: service_healthy } } } }", nil, "is not looked at where commands run"},
+		"no such service":     {web, func(s *sandbox.Spec) { s.Service = "db" }, `has no service "db": set service in [sandbox] to one of web, app, idle`},
+		"the host's network":  {web, func(s *sandbox.Spec) { s.Network = "host" }, "services need a network of their own"},
+		"another runtime":     {web, func(s *sandbox.Spec) { s.Runtime = "runsc" }, "which runtime runsc does not"},
+		"more memory":         {strings.Replace(web, "32m", "1g", 1), nil, ":8: services.web.mem_limit is above memory_limit"},
+		"more processes":      {strings.Replace(web, "pids_limit: 48", "pids_limit: 80", 1), nil, "pids_limit is above"},
+		"over the workspace":  {strings.Replace(web, "pages:/pages\"]\n  web", "pages:/workspace/x\"]\n  web", 1), nil, "lies in the workspace"},
+		"over proc":           {strings.Replace(web, "own:/own", "own:/proc/x", 1), nil, "services.web.volumes: target"},
+		"waits for their end": {"services: { app: { image: IMAGE }, b: { image: IMAGE, depends_on: { app: { condition: service_completed_successfully } } } }", nil, "does not end"},
+		"another user":        {"services: { app: { image: IMAGE, user: '0' } }", nil, "services.app.user is not honoured where commands run"},
+		"waits for commands":  {"services: { app: { image: IMAGE }, b: { image: IMAGE, depends_on: { app: { condition: service_healthy } } } }", nil, "is not looked at where commands run"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := composed(t, config, c.file)

@@ -2,13 +2,12 @@ package sandbox
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"time"
 
 	"github.com/flynnhost/flynn/host/netaddr"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // launchTimeout bounds the making of a container, apart from pulling its image, which has the
@@ -18,9 +17,9 @@ const launchTimeout = 20 * time.Minute
 // provide takes a warm container if one fits, or makes one. The end of ctx ends the wait for its image; what comes after
 // that is seen through.
 func (m *Manager) provide(ctx context.Context, s *Session) (*box, error) {
-	defer m.pools.hurry()()
+	defer m.pools.Hurry()()
 	leave := m.config.Holds.Enter(s.session)
-	b := m.pools.claim(s)
+	b := m.claim(s)
 	if b == nil {
 		var err error
 		if b, err = m.makeFor(ctx, s); err != nil {
@@ -38,7 +37,7 @@ func (m *Manager) makeFor(ctx context.Context, s *Session) (*box, error) {
 	if err != nil {
 		return nil, err
 	}
-	folder, owner, err := m.workspaces.prepare(s.folder())
+	folder, owner, err := m.workspaces.Prepare(s.folder())
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +48,7 @@ func (m *Manager) makeFor(ctx context.Context, s *Session) (*box, error) {
 	}
 	o := m.order(s.spec, folder, owner)
 	o.container.Image = ref
-	o.container.Name = "flynn-" + safeName(s.session) + "-" + o.container.Key[:8]
+	o.container.Name = "flynn-" + workspace.Name(s.session) + "-" + o.container.Key[:8]
 	o.container.Labels[LabelSession] = s.session
 	o.container.Labels[LabelSandbox] = s.name
 	return launch(ctx, m.config.Driver, m.log, o)
@@ -67,7 +66,7 @@ func (s *Session) folder() string {
 const supervisorPath = "/.flynn-sandboxd"
 
 // order describes a container for a folder; the caller names it, and its image.
-func (m *Manager) order(spec Spec, folder string, owner owner) order {
+func (m *Manager) order(spec Spec, folder string, owner workspace.Owner) order {
 	nonce := random()
 	o := order{
 		nonce:     nonce,
@@ -75,18 +74,12 @@ func (m *Manager) order(spec Spec, folder string, owner owner) order {
 		workspace: folder,
 		tenure:    m.newTenure(nonce),
 		hello: frame.HelloBody{
-			UID: owner.uid, GID: owner.gid, Workspace: spec.WorkspaceDir, DiskBytes: spec.DiskBytes, DiskEntries: spec.DiskEntries,
+			UID: owner.UID, GID: owner.GID, Workspace: spec.WorkspaceDir, DiskBytes: spec.DiskBytes, DiskEntries: spec.DiskEntries,
 		},
 		container: Container{
 			Key:        nonce,
 			Entrypoint: []string{supervisorPath, nonce},
-			Labels: map[string]string{
-				LabelInstance: m.config.Instance,
-				LabelSpec:     spec.hash(m.digest),
-				LabelKey:      nonce,
-				LabelHost:     m.host.id,
-				LabelExpires:  time.Now().Add(m.config.MaxAge).UTC().Format(time.RFC3339),
-			},
+			Labels:     m.labels(nonce, m.config.MaxAge),
 			Mounts: []Mount{
 				{Source: m.supervisor, Target: supervisorPath, ReadOnly: true},
 				{Source: folder, Target: spec.WorkspaceDir, ReadOnly: spec.Workspace == workspaceReadOnly},
@@ -95,10 +88,11 @@ func (m *Manager) order(spec Spec, folder string, owner owner) order {
 			PidsLimit: spec.PidsLimit, Runtime: spec.Runtime,
 		},
 	}
+	o.container.Labels[LabelSpec] = spec.hash(m.digest)
 	o.furniture = furniture{m: m, spec: spec, owner: owner}
 	offerNames(&o, spec)
 	if spec.Network == allowlist {
-		m.offerProxy(&o, spec, m.host.id)
+		m.offerProxy(&o, spec, m.host.ID())
 	}
 	m.offerBridges(&o, spec)
 	if spec.Runtime == "" { // other runtimes do not let the host's sockets in
@@ -106,6 +100,9 @@ func (m *Manager) order(spec Spec, folder string, owner owner) order {
 	}
 	return o
 }
+
+// trustPath is where containers see the certificates of their proxy.
+const trustPath = "/.flynn-trust"
 
 // offerProxy lets programs in a container without a network reach what the specification lists.
 // host is the process that has made the container.
@@ -123,22 +120,22 @@ func (m *Manager) offerProxy(o *order, spec Spec, host string) {
 		Rules: rules, Network: m.config.Network, Credentials: credentials, Roots: m.config.Roots, Limit: spec.EgressLimit,
 	}
 	o.decided, o.ended = m.config.Decided, m.config.Ended
-	trusted, err := m.trusts.of(host, spec, credentials)
+	trusted, err := m.trusts.Of(host, spec.Allowlist, credentials)
 	if err != nil { // tunnels then stay whole, and carry what the program itself says
 		m.log.Error("credentials cannot be put into tunnels", "error", err)
 	}
 	if trusted != nil {
-		o.egress.Authority = trusted.authority
-		for _, variable := range trusted.env() {
+		o.egress.Authority = trusted.Authority
+		for _, variable := range trusted.Env(trustPath) {
 			o.hello.Env = append(o.hello.Env, []byte(variable))
 		}
-		o.container.Mounts = append(o.container.Mounts, trusted.mount())
+		o.container.Mounts = append(o.container.Mounts, Mount{Source: trusted.Folder, Target: trustPath, ReadOnly: true})
 	}
 }
 
 // offerLane adds a lane; without one everything works, only slower.
 func (m *Manager) offerLane(o *order) {
-	l, err := newLane(m.laneFolder(m.host.id, o.nonce))
+	l, err := newLane(m.laneFolder(m.host.ID(), o.nonce))
 	if err != nil {
 		m.log.Warn("sandbox has no fast lane", "error", err)
 		return
@@ -157,9 +154,10 @@ func (m *Manager) leaseOf(spec Spec) time.Duration {
 	return m.config.Lease
 }
 
-// random is a fresh 128-bit name.
-func random() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails, says its documentation
-	return hex.EncodeToString(b[:])
+// labels are those of a container that this process makes, by which it is found should the process die.
+func (m *Manager) labels(key string, life time.Duration) map[string]string {
+	return map[string]string{
+		LabelInstance: m.config.Instance, LabelHost: m.host.ID(), LabelPlace: m.host.Place(), LabelKey: key,
+		LabelExpires: time.Now().Add(life).UTC().Format(time.RFC3339),
+	}
 }

@@ -41,7 +41,7 @@ func (m *Manager) tidy(ctx context.Context, adopt func(context.Context, []Owned,
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	alive, err := m.host.others()
+	alive, err := m.host.Others()
 	if err != nil {
 		return nil, fmt.Errorf("look for other processes: %w", err)
 	}
@@ -52,7 +52,7 @@ func (m *Manager) tidy(ctx context.Context, adopt func(context.Context, []Owned,
 	owned = m.ours(owned)
 	adopt(ctx, owned, alive)
 	left, err := m.removeLeftovers(ctx, owned, alive)
-	return left, errors.Join(err, m.removeExpired(ctx), m.clearFolders(alive))
+	return left, errors.Join(err, m.removeExpired(ctx), m.clearPassing(ctx, alive), m.clearOwners(owned), m.clearFolders(alive))
 }
 
 // ours are the instance's own: never trust a filter with somebody else's work.
@@ -66,10 +66,24 @@ func (m *Manager) ours(listed []Owned) []Owned {
 	return own
 }
 
+// isOfACopy says whether a container is one of a copy of this instance, as far as that can be told. Of those nobody knows
+// here whether they are in use, before they have long been to be replaced.
+func (m *Manager) isOfACopy(c Owned) bool {
+	place := c.Labels[LabelPlace]
+	return place != "" && place != m.host.Place() && !expired(c.Labels, time.Now().Add(-m.config.MaxAge))
+}
+
 // removeLeftovers removes the containers that no living process has.
 func (m *Manager) removeLeftovers(ctx context.Context, owned []Owned, alive map[string]bool) ([]Owned, error) {
 	var left []Owned
 	for _, c := range owned {
+		if m.isOfACopy(c) {
+			m.doubled.Do(func() {
+				m.log.Warn("another host has this one's name; its sandboxes are left alone. If one store is a copy of the other, remove the file instance in one of them",
+					"instance", m.config.Instance, "container", c.ID)
+			})
+			continue
+		}
 		if !m.holds(c.Labels[LabelKey]) && !alive[c.Labels[LabelHost]] {
 			left = append(left, c)
 		}
@@ -96,6 +110,15 @@ func each[T any](all []T, do func(T) error) error {
 	return errors.Join(errs...)
 }
 
+// namelessFor is how long an image has been without a name when no build is about to give it one any more: a host that was
+// killed has left it, or a newer one has taken its name while it was in use.
+const namelessFor = time.Hour
+
+// isNameless says whether an image has been without a name for so long. Only those that are finished carry the labels.
+func isNameless(o Owned) bool {
+	return o.Name == "" && !o.Created.IsZero() && time.Since(o.Created) > namelessFor
+}
+
 // removeExpired removes volumes, networks and images whose time has passed. What is in use the engine does not let go; it
 // is tried again the next time.
 func (m *Manager) removeExpired(ctx context.Context) error {
@@ -107,7 +130,7 @@ func (m *Manager) removeExpired(ctx context.Context) error {
 			continue
 		}
 		for _, o := range m.ours(listed) {
-			if !expired(o.Labels, time.Now()) {
+			if !expired(o.Labels, time.Now()) && (kind.spent == nil || !kind.spent(o)) {
 				continue
 			}
 			if err := kind.remove(ctx, o); err != nil {
@@ -125,18 +148,19 @@ type kind struct {
 	name   string
 	list   func(ctx context.Context, instance string) ([]Owned, error)
 	remove func(ctx context.Context, o Owned) error
+	spent  func(o Owned) bool // or nil: of no use although its time has not passed
 }
 
 func (m *Manager) kinds() []kind {
 	var all []kind
 	if d, ok := m.config.Driver.(Volumes); ok {
-		all = append(all, kind{"volume", d.ListVolumes, func(ctx context.Context, o Owned) error { return d.RemoveVolume(ctx, o.Name) }})
+		all = append(all, kind{"volume", d.ListVolumes, func(ctx context.Context, o Owned) error { return d.RemoveVolume(ctx, o.Name) }, nil})
 	}
 	if d, ok := m.config.Driver.(Networks); ok {
-		all = append(all, kind{"network", d.ListNetworks, func(ctx context.Context, o Owned) error { return d.RemoveNetwork(ctx, o.ID) }})
+		all = append(all, kind{"network", d.ListNetworks, func(ctx context.Context, o Owned) error { return d.RemoveNetwork(ctx, o.ID) }, nil})
 	}
 	if d, ok := m.config.Driver.(Images); ok {
-		all = append(all, kind{"image", d.ListImages, func(ctx context.Context, o Owned) error { return d.RemoveImage(ctx, cmp.Or(o.Name, o.ID)) }})
+		all = append(all, kind{"image", d.ListImages, func(ctx context.Context, o Owned) error { return d.RemoveImage(ctx, cmp.Or(o.Name, o.ID)) }, isNameless})
 	}
 	return all
 }
@@ -158,7 +182,7 @@ func (m *Manager) clearFolders(alive map[string]bool) error {
 			all = errors.Join(all, os.RemoveAll(folder))
 		}
 	}
-	return errors.Join(all, m.workspaces.clearSlots(alive), m.trusts.clear(alive, time.Now()), m.clearRecords(alive))
+	return errors.Join(all, m.workspaces.ClearSlots(alive), m.trusts.Clear(alive, time.Now()), m.clearRecords(alive))
 }
 
 func (m *Manager) clearRecords(alive map[string]bool) error {

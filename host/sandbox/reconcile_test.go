@@ -56,8 +56,8 @@ func (d *tidyDriver) List(context.Context, string) ([]sandbox.Owned, error) {
 func (d *tidyDriver) Remove(ctx context.Context, id string) error {
 	return d.remove(ctx, "container", id)
 }
-func (d *tidyDriver) EnsureVolume(context.Context, string, map[string]string) error {
-	return nil
+func (d *tidyDriver) EnsureVolume(context.Context, string, map[string]string) (string, error) {
+	return "", nil
 }
 func (d *tidyDriver) ListVolumes(context.Context, string) ([]sandbox.Owned, error) {
 	return d.list("volume")
@@ -138,6 +138,55 @@ func TestReconcileKeepsToItsOwn(t *testing.T) {
 	}
 	if err := m.DestroyAll(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// An image that a killed host has committed and not named is of use to nobody.
+func TestReconcileRemovesNamelessImages(t *testing.T) {
+	thing := func(id, name string, age time.Duration) sandbox.Owned {
+		return sandbox.Owned{ID: id, Name: name, Created: time.Now().Add(-age), Labels: map[string]string{
+			sandbox.LabelInstance: "mine", sandbox.LabelExpires: time.Now().Add(time.Hour).Format(time.RFC3339),
+		}}
+	}
+	d := &tidyDriver{has: map[string][]sandbox.Owned{"image": {
+		thing("named", "mine:1", 2*time.Hour), thing("about to be named", "", time.Minute), thing("left", "", 2*time.Hour), thing("used", "", 2*time.Hour),
+	}}}
+	if err := tidyManager(t, d).Reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.has["image"]; len(got) != 3 || slices.ContainsFunc(got, func(o sandbox.Owned) bool { return o.ID == "left" }) {
+		t.Errorf("left: %+v", got)
+	}
+}
+
+// A store that was copied gives two hosts one name. What the other has in use nobody here can know.
+func TestReconcileLeavesACopyAlone(t *testing.T) {
+	thing := func(id, place string, expired time.Duration) sandbox.Owned {
+		return sandbox.Owned{ID: id, Labels: map[string]string{
+			sandbox.LabelInstance: "mine", sandbox.LabelPlace: place, sandbox.LabelExpires: time.Now().Add(-expired).Format(time.RFC3339),
+		}}
+	}
+	d := &tidyDriver{has: map[string][]sandbox.Owned{"container": {
+		thing("without a place", "", -time.Hour), thing("elsewhere", "0", -time.Hour), thing("old", "0", time.Hour), thing("forgotten", "0", 25*time.Hour),
+	}}}
+	m := tidyManager(t, d)
+	if err := m.Reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.has["container"]; len(got) != 2 || got[0].ID != "elsewhere" || got[1].ID != "old" {
+		t.Errorf("left: %+v", got)
+	}
+
+	h := sandboxtest.Engine(t)
+	one, config := h.Manager(t)
+	s := get(t, one, "s", config.Spec)
+	before := shell(t, s, "hostname")
+	copied, _ := h.Manager(t, func(c *sandbox.Config) { c.Instance = config.Instance })
+	if pruned, err := copied.Prune(t.Context()); err != nil || len(pruned) != 0 {
+		t.Errorf("pruned %+v, %v", pruned, err)
+	}
+	if after := shell(t, s, "hostname"); after != before {
+		t.Errorf("the first host's container was %s, is %s", before, after)
 	}
 }
 

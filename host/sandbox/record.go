@@ -166,7 +166,7 @@ func (s *Session) remember(b *box) {
 		return
 	}
 	r := record{
-		Version: recordVersion, Key: t.key, Host: s.m.host.id, Container: b.id, Session: s.session, Sandbox: s.name,
+		Version: recordVersion, Key: t.key, Host: s.m.host.ID(), Container: b.id, Session: s.session, Sandbox: s.name,
 		Hash: s.hash, Spec: s.spec, Timeout: s.spec.Timeout, Born: b.born, Lease: t.lease, Peer: t.peer, Secret: t.secret,
 	}
 	if err := r.write(t.run); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // remoteEngines are ways to an engine that is not this machine's own.
@@ -69,7 +70,7 @@ func TestRemoteEngine(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
-			if at, err := os.ReadFile(filepath.Join(sandbox.Workspace(mc.WorkspaceRoot, "s"), "f")); err != nil || string(at) != "kept" {
+			if at, err := os.ReadFile(filepath.Join(workspace.Path(mc.WorkspaceRoot, "s"), "f")); err != nil || string(at) != "kept" {
 				t.Errorf("the workspace on the host has %q (%v)", at, err)
 			}
 			if got := shell(t, get(t, m, "s", mc.Spec), "cat f"); got != "kept" {

@@ -20,6 +20,7 @@ import (
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // hostWord makes this test program a host of its own, which does what it is told on its standard input.
@@ -132,7 +133,8 @@ func serveCall(t *testing.T, engine sandboxtest.Host, m *sandbox.Manager, spec s
 	case "network":
 		return fail(engine.Driver.EnsureNetwork(t.Context(), c.ID, passing(instance)))
 	case "volume":
-		return fail(engine.Driver.EnsureVolume(t.Context(), c.ID, passing(instance)))
+		_, err := engine.Driver.EnsureVolume(t.Context(), c.ID, passing(instance))
+		return fail(err)
 	}
 	s, err := m.Get(t.Context(), c.Session, "default", spec)
 	if err != nil {
@@ -295,7 +297,7 @@ func TestBackgroundProcessOutlastsTheHost(t *testing.T) {
 	} {
 		t.Run(how, func(t *testing.T) {
 			h, order := restartable(t)
-			workspace := sandbox.Workspace(order.Root, "s")
+			folder := workspace.Path(order.Root, "s")
 			first := newHost(t, order)
 			p := first.do(hostCall{Do: "start", Session: "s", Script: counter}).Process
 			short := first.do(hostCall{Do: "start", Session: "s", Script: "echo over; until [ -e go ]; do sleep 0.01; done; exit 3"}).Process
@@ -303,11 +305,11 @@ func TestBackgroundProcessOutlastsTheHost(t *testing.T) {
 			first.do(hostCall{Do: "wait", Session: "gone", ID: first.do(hostCall{Do: "start", Session: "gone", Script: "true"}).Process.ID})
 			if how == "killed" { // with a command in the foreground
 				first.tell(hostCall{Do: "exec", Session: "s", Script: "touch begun; trap '' TERM; sleep 1000"})
-				eventually(t, "the foreground command runs", func() bool { return exists(workspace + "/begun") })
+				eventually(t, "the foreground command runs", func() bool { return exists(folder + "/begun") })
 			}
 			before := containers(t, h, order.Instance)
 			end(first)
-			if err := os.WriteFile(filepath.Join(workspace, "go"), nil, 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(folder, "go"), nil, 0o644); err != nil {
 				t.Fatal(err)
 			}
 			eventually(t, "only the container with processes is left", func() bool { return len(containers(t, h, order.Instance)) == 1 })

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -144,7 +143,7 @@ func (s *Session) join() (*pending, error) {
 func (p *pending) spent() bool {
 	select {
 	case <-p.done:
-		return p.err != nil || p.over || p.box.link.isDead()
+		return p.err != nil || p.over || p.box.link.Dead()
 	default:
 		return false
 	}
@@ -246,7 +245,7 @@ func (s *Session) Exec(ctx context.Context, cmd machine.Command) (machine.Result
 	if cmd.Timeout <= 0 {
 		cmd.Timeout = time.Duration(s.timeout.Load())
 	}
-	defer b.carry.settle(ctx, b)
+	defer b.bringHome(ctx)
 	return b.exec(ctx, cmd, s.spec.WorkspaceDir)
 }
 
@@ -346,47 +345,4 @@ func (s *Session) rouse(ctx context.Context) (*box, func(), error) {
 		return nil, nil, err
 	}
 	return b, s.release, nil
-}
-
-// ReadFile implements machine.Machine.
-func (s *Session) ReadFile(ctx context.Context, path string, offset int64, max int64) ([]byte, int64, error) {
-	name, err := inside(path, s.spec.WorkspaceDir)
-	if err != nil {
-		return nil, 0, err
-	}
-	b, release, err := s.acquire(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer release()
-	return b.readFile(ctx, name, offset, max)
-}
-
-// WriteFile implements machine.Machine.
-func (s *Session) WriteFile(ctx context.Context, path string, data []byte, perm fs.FileMode) error {
-	name, err := inside(path, s.spec.WorkspaceDir)
-	if err != nil {
-		return err
-	}
-	b, release, err := s.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	defer b.carry.settle(ctx, b)
-	return b.writeFile(ctx, name, data, perm)
-}
-
-// List implements machine.Machine.
-func (s *Session) List(ctx context.Context, path string) ([]machine.FileInfo, error) {
-	name, err := inside(path, s.spec.WorkspaceDir)
-	if err != nil {
-		return nil, err
-	}
-	b, release, err := s.acquire(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	return b.listFolder(ctx, name)
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/link"
 )
 
 // Size is a terminal's, in characters.
@@ -28,7 +28,7 @@ type Live struct {
 	Stderr io.Reader
 
 	box   *box
-	call  *call
+	call  *link.Call
 	began time.Time
 
 	quit    func() bool // takes back the watch on the caller's context
@@ -62,18 +62,13 @@ func (b *box) spawnLive(ctx context.Context, cmd machine.Command, workspaceDir s
 		size := frame.Size(terminal[0])
 		body.Terminal = &size
 	}
-	first := frame.Frame{Type: frame.Exec, Payload: frame.Encode(body)}
-	if len(first.Payload) > frame.MaxPayload {
-		return nil, errTooLong
-	}
-	l := &Live{box: b, call: newLiveCall(), began: time.Now()}
-	if err := b.link.begin(l.call, first); err != nil {
+	l := &Live{box: b, call: b.link.NewCall(), began: time.Now()}
+	if err := l.call.Begin(body, nil); err != nil {
 		return nil, err
 	}
-	l.Stdin = &liveInput{link: b.link, call: l.call}
-	l.Stdout, l.Stderr = l.output(frame.Out), l.output(frame.Err)
+	l.Stdin, l.Stdout, l.Stderr = l.call.Stdin(), l.call.Stdout(), l.call.Stderr()
 	l.quit = context.AfterFunc(ctx, l.stop)
-	started, err := l.call.awaitStart(ctx)
+	started, err := l.call.AwaitStart(ctx)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -81,31 +76,16 @@ func (b *box) spawnLive(ctx context.Context, cmd machine.Command, workspaceDir s
 	return l, nil
 }
 
-// newLiveCall returns a call without bounds, whose streams are waited for one by one.
-func newLiveCall() *call {
-	c := newCall(math.MaxInt64)
-	for i := range c.inbox {
-		c.inbox[i] = frame.NewInbox(make(chan struct{}, 1))
-	}
-	return c
-}
-
 // Signal sends a signal to the process and its group. With a terminal, write what a keyboard would: control-C is 0x03.
-func (l *Live) Signal(sig syscall.Signal) error {
-	return l.send(frame.Signal, frame.SignalBody{Number: int(sig)})
-}
+func (l *Live) Signal(sig syscall.Signal) error { return l.call.Signal(int(sig)) }
 
 // Resize gives the terminal another size.
-func (l *Live) Resize(size Size) error { return l.send(frame.Resize, frame.Size(size)) }
-
-func (l *Live) send(t frame.Type, body any) error {
-	return l.box.link.send(frame.Frame{Type: t, ID: l.call.id, Payload: frame.Encode(body)})
-}
+func (l *Live) Resize(size Size) error { return l.call.Resize(frame.Size(size)) }
 
 // Wait waits for the verdict. It comes when the process has ended and its output has been read, so read meanwhile.
 func (l *Live) Wait(ctx context.Context) (machine.Result, error) {
 	select {
-	case <-l.call.done:
+	case <-l.call.Done():
 		return l.result()
 	case <-ctx.Done():
 		return machine.Result{}, ctx.Err()
@@ -114,15 +94,11 @@ func (l *Live) Wait(ctx context.Context) (machine.Result, error) {
 
 // result is the verdict of a process that is over.
 func (l *Live) result() (machine.Result, error) {
-	exit := l.call.exit()
-	if exit == nil && l.call.answer.err == nil {
-		l.box.link.fail(errNoVerdict)
-		return machine.Result{}, machine.ErrUnavailable
+	r, err := l.call.Result(), l.call.Err()
+	if err != nil {
+		r.Wall = time.Since(l.began)
+		return r, err
 	}
-	if exit == nil {
-		return machine.Result{ExitCode: -1, Signal: "SIGKILL", Wall: time.Since(l.began)}, l.call.answer.err
-	}
-	r := verdict(*exit)
 	if r.Kill != nil && r.Kill.Survivors > 0 {
 		return l.box.lastRung(r, l.began)
 	}
@@ -130,7 +106,7 @@ func (l *Live) result() (machine.Result, error) {
 }
 
 // stop asks for the end.
-func (l *Live) stop() { _ = l.send(frame.Stop, frame.StopBody{Cancel: true}) }
+func (l *Live) stop() { _ = l.call.Cancel() }
 
 // Close ends the process if it still runs, with everything it started, and gives its streams up.
 func (l *Live) Close() error {
@@ -148,14 +124,14 @@ func (l *Live) Close() error {
 // finish waits for the verdict as long as the ladder may take; then the container goes.
 func (l *Live) finish() error {
 	select {
-	case <-l.call.done:
+	case <-l.call.Done():
 	default:
 		l.stop()
 	}
 	overdue := time.NewTimer(ladderAllowance)
 	defer overdue.Stop()
 	select {
-	case <-l.call.done:
+	case <-l.call.Done():
 		_, err := l.result()
 		if errors.Is(err, machine.ErrUnavailable) {
 			return nil // it is over with its container
@@ -165,85 +141,4 @@ func (l *Live) finish() error {
 		_, err := l.box.lastRung(machine.Result{}, l.began)
 		return err
 	}
-}
-
-// liveInput is the process's stdin.
-type liveInput struct {
-	link *link
-	call *call
-
-	mu    sync.Mutex
-	ended bool
-}
-
-// Write waits until the process has room. Once the process has ended it fails with io.ErrClosedPipe.
-func (w *liveInput) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for sent := 0; sent < len(p); {
-		if w.ended {
-			return sent, io.ErrClosedPipe
-		}
-		n, err := w.call.credit.Take(context.Background(), min(len(p)-sent, frame.MaxData)) // ends with the call
-		if err != nil {
-			return sent, io.ErrClosedPipe
-		}
-		err = w.link.send(frame.Frame{Type: frame.Data, Stream: frame.In, ID: w.call.id, Payload: p[sent : sent+n]})
-		if err != nil {
-			return sent, err
-		}
-		sent += n
-	}
-	return len(p), nil
-}
-
-// Close is the end of input.
-func (w *liveInput) Close() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.ended {
-		return nil
-	}
-	w.ended = true
-	return w.link.send(frame.Frame{Type: frame.End, Stream: frame.In, ID: w.call.id})
-}
-
-// liveOutput is one stream that the process writes.
-type liveOutput struct {
-	link   *link
-	call   *call
-	stream uint8
-
-	mu    sync.Mutex
-	rest  []byte
-	ended bool
-}
-
-func (l *Live) output(stream uint8) io.Reader {
-	return &liveOutput{link: l.box.link, call: l.call, stream: stream}
-}
-
-// Read returns io.EOF when the process has ended and everything is read. What is read makes room for more.
-func (r *liveOutput) Read(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.rest) == 0 && !r.ended {
-		data, credit, ended, err := r.call.inbox[r.stream-frame.Out].Wait(context.Background()) // ends with the call
-		if err != nil {
-			return 0, err
-		}
-		r.rest, r.ended = data, ended
-		if credit != nil && !ended {
-			f := frame.Frame{Type: frame.Credit, Stream: r.stream, ID: r.call.id, Payload: credit}
-			if err := r.link.send(f); err != nil {
-				return 0, err
-			}
-		}
-	}
-	if len(r.rest) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, r.rest)
-	r.rest = r.rest[n:]
-	return n, nil
 }

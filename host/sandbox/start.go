@@ -54,7 +54,7 @@ func (m *Manager) startImage(ctx context.Context, b *box, spec Spec) error {
 	if err != nil {
 		return err
 	}
-	p := &process{call: newCall(0)}
+	p := &process{call: b.link.NewCall()}
 	b.mu.Lock()
 	b.processes[p.id()] = p
 	b.mu.Unlock()

@@ -15,7 +15,7 @@ func (s *Session) Talk(ctx context.Context, cmd machine.Command) (*machine.Live,
 		return nil, err
 	}
 	leave := func() error {
-		defer l.box.carry.settle(ctx, l.box)
+		defer l.box.bringHome(ctx)
 		return l.Close()
 	}
 	return &machine.Live{Stdin: l.Stdin, Stdout: l.Stdout, Stderr: l.Stderr, Wait: l.Wait, Close: leave}, nil

@@ -89,42 +89,37 @@ const (
 // renewUntilDone tells the supervisor that the host lives, for as long as the link does.
 func (b *box) renewUntilDone() {
 	if b.tenure.lease <= 0 {
-		<-b.link.done
+		<-b.link.Done()
 		return
 	}
 	clock := time.NewTicker(min(b.tenure.lease/renewalsPerLease, maxRenewal))
 	defer clock.Stop()
 	for {
 		select {
-		case <-b.link.done:
+		case <-b.link.Done():
 			return
 		case <-clock.C:
 			// A paused container reads nothing, so words to it would pile up until they are taken for a failure; and its
 			// lease does not run.
 			if !b.nap.drowsy.Load() {
-				b.renew(b.tenure.lease)
+				b.link.Renew(b.tenure.lease)
 			}
 		}
 	}
 }
 
-// renew says how long the container is to outlast the host. A failure has closed the link.
-func (b *box) renew(lease time.Duration) {
-	_ = b.link.send(frame.Frame{Type: frame.Renew, Payload: frame.Encode(frame.RenewBody{Lease: lease})})
-}
-
 // dismiss ends the lease before the link, so that the container ends even if the engine does not remove it.
 func (b *box) dismiss() {
-	if b.tenure.lease > 0 && !b.nap.drowsy.Load() && !b.link.isDead() {
-		b.renew(0)
+	if b.tenure.lease > 0 && !b.nap.drowsy.Load() && !b.link.Dead() {
+		b.link.Renew(0)
 	}
 }
 
 // detach leaves the container for its lease.
 func (b *box) detach() {
 	b.tenure.detached.Store(true)
-	b.renew(b.tenure.lease)
-	b.link.close(errDetached)
+	b.link.Renew(b.tenure.lease)
+	b.link.Close(errDetached)
 	<-b.gone
 }
 

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -140,81 +137,11 @@ func look(t *testing.T, m *sandbox.Manager) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-// slowEngine is a way to an engine on which every answer takes its time.
-type slowEngine struct {
-	address string
-	delay   atomic.Int64
-	work    sync.WaitGroup
-}
-
-func slowDown(t *testing.T, socket string) *slowEngine {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "flynn-slow-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("unix", filepath.Join(dir, "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &slowEngine{address: "unix://" + filepath.Join(dir, "s")}
-	ended := make(chan struct{})
-	s.work.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			s.work.Go(func() { s.relay(c, socket, ended) })
-		}
-	})
-	t.Cleanup(func() { l.Close(); close(ended); s.work.Wait(); os.RemoveAll(dir) })
-	return s
-}
-
-// relay holds back what the engine answers. What is asked comes through at once: the engine acts, and nobody hears.
-func (s *slowEngine) relay(client net.Conn, socket string, ended <-chan struct{}) {
-	engine, err := net.Dial("unix", socket)
-	if err != nil {
-		client.Close()
-		return
-	}
-	over := make(chan struct{})
-	defer close(over)
-	s.work.Go(func() { // the client may keep its connection for later
-		select {
-		case <-ended:
-		case <-over:
-		}
-		client.Close()
-		engine.Close()
-	})
-	s.work.Go(func() {
-		_, _ = io.Copy(engine, client)
-		_ = engine.(*net.UnixConn).CloseWrite()
-	})
-	p := make([]byte, 64<<10)
-	for {
-		n, err := engine.Read(p)
-		if err != nil {
-			return
-		}
-		select {
-		case <-time.After(time.Duration(s.delay.Load())):
-		case <-ended:
-			return
-		}
-		if _, err := client.Write(p[:n]); err != nil {
-			return
-		}
-	}
-}
-
 // Every answer takes 30 s. The container that the engine has made meanwhile, unheard, is not left behind.
 func TestEngineIsSlow(t *testing.T) {
 	t.Parallel()
 	h := sandboxtest.Engine(t)
-	slow := slowDown(t, strings.TrimPrefix(h.API.DaemonHost(), "unix://"))
+	slow := wayTo(t, strings.TrimPrefix(h.API.DaemonHost(), "unix://"))
 	driver, err := docker.New(docker.Config{Engine: slow.address})
 	if err != nil {
 		t.Fatal(err)

@@ -161,6 +161,13 @@ func TestSpill(t *testing.T) {
 			t.Errorf("folder has %q, spilled to %s", got, r.Spill)
 		}
 	})
+	t.Run("the last number is taken", func(t *testing.T) {
+		shell(t, s, "cd .flynn/output; rm -rf *; echo > 1.log; truncate -s 8E 1073741824.log 1073741823.log 2>/dev/null || echo > 1073741824.log")
+		r := run(t, s, machine.Command{Script: "seq 1 100", MaxOutput: 10, Spill: true})
+		if r.Spill != ".flynn/output/2.log" || !strings.Contains(read(r.Spill), "\n99\n100\n") {
+			t.Errorf("spilled to %s, exit code %d", r.Spill, r.ExitCode)
+		}
+	})
 	t.Run("no link is followed", func(t *testing.T) {
 		shell(t, s, "rm -rf .flynn; mkdir elsewhere; ln -s elsewhere .flynn")
 		r := run(t, s, machine.Command{Script: "seq 1 100", MaxOutput: 10, Spill: true})

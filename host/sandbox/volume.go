@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // LabelVolume is the name that the configuration gives a volume. A volume of one session carries LabelSession too.
@@ -33,6 +35,7 @@ type volumes struct {
 
 // readiness is a volume that is being prepared, or has been.
 type readiness struct {
+	mark string // the driver's, of the one that it was
 	done chan struct{}
 	err  error // valid once done is closed
 }
@@ -71,15 +74,18 @@ func badVolumeName(name string) error {
 	return fmt.Errorf("sandbox: bad name %q of a volume: use letters, digits, - and _, with a letter or digit first", name)
 }
 
-// provide makes sure that the volume is there and belongs to o, once in this process, and returns its name on the
-// engine. image is what the container that hands it over is made of.
-func (vs *volumes) provide(ctx context.Context, v volume, image string, o owner) (string, error) {
-	name := v.engineName(vs.m.config.Instance)
+// provide makes sure that the volume is there and belongs to o, and returns its name on the engine and the driver's mark on it.
+// It is handed over once in this process, unless somebody has removed it since. image is what the container that does
+// so is made of.
+func (vs *volumes) provide(ctx context.Context, v volume, image string, o workspace.Owner) (name, mark string, err error) {
+	if name, mark, err = vs.ensure(ctx, v); err != nil {
+		return "", "", err
+	}
 	vs.mu.Lock()
 	r := vs.ready[name]
-	mine := r == nil
+	mine := r == nil || r.mark != mark
 	if mine {
-		r = &readiness{done: make(chan struct{})}
+		r = &readiness{mark: mark, done: make(chan struct{})}
 		vs.ready[name] = r
 	}
 	vs.mu.Unlock()
@@ -92,9 +98,9 @@ func (vs *volumes) provide(ctx context.Context, v volume, image string, o owner)
 	}
 	select {
 	case <-r.done:
-		return name, r.err
+		return name, mark, r.err
 	case <-ctx.Done():
-		return "", ctx.Err()
+		return "", "", ctx.Err()
 	}
 }
 
@@ -105,25 +111,23 @@ func (vs *volumes) forget(name string) {
 }
 
 // ensure makes sure that a volume is there, whoever it belongs to.
-func (vs *volumes) ensure(ctx context.Context, v volume) (string, error) {
+func (vs *volumes) ensure(ctx context.Context, v volume) (name, mark string, err error) {
 	d, ok := vs.m.config.Driver.(Volumes)
 	if !ok {
-		return "", errNoVolumes
+		return "", "", errNoVolumes
 	}
-	name := v.engineName(vs.m.config.Instance)
-	return name, d.EnsureVolume(ctx, name, v.labels(vs.m.config.Instance))
+	name = v.engineName(vs.m.config.Instance)
+	mark, err = d.EnsureVolume(ctx, name, v.labels(vs.m.config.Instance))
+	return name, mark, err
 }
 
-func (vs *volumes) prepare(ctx context.Context, v volume, name, image string, o owner) error {
-	if _, err := vs.ensure(ctx, v); err != nil {
-		return err
-	}
+func (vs *volumes) prepare(ctx context.Context, v volume, name, image string, o workspace.Owner) error {
 	err := vs.handOver(ctx, v, name, image, o)
 	if v.project && errors.As(err, new(foreignError)) {
 		return nil // a service has taken it, as it may
 	}
 	if err != nil {
-		return fmt.Errorf("give volume %q to user %d: %w", v.name, o.uid, err)
+		return fmt.Errorf("give volume %q to user %d: %w", v.name, o.UID, err)
 	}
 	return nil
 }
@@ -146,7 +150,7 @@ const (
 )
 
 // handOver runs the supervisor's program in a container that has nothing but the volume and the right to change owners.
-func (vs *volumes) handOver(ctx context.Context, v volume, name, image string, o owner) (err error) {
+func (vs *volumes) handOver(ctx context.Context, v volume, name, image string, o workspace.Owner) (err error) {
 	m := vs.m
 	program, entry, err := m.supervisorMount(ctx, image)
 	if err != nil {
@@ -156,17 +160,16 @@ func (vs *volumes) handOver(ctx context.Context, v volume, name, image string, o
 	defer m.newTenure(key).release() // it is nobody's leftover meanwhile
 	c := Container{
 		Key: key, Name: "flynn-own-" + key[:16], Image: image, Role: Preparer,
-		Entrypoint: []string{entry, "own", strconv.Itoa(o.uid), strconv.Itoa(o.gid), volumeTarget},
-		Labels:     v.labels(m.config.Instance),
+		Entrypoint: []string{entry, "own", strconv.Itoa(o.UID), strconv.Itoa(o.GID), volumeTarget},
+		Labels:     m.labels(key, ownTimeout),
 		Mounts: []Mount{
 			program,
 			{Kind: Volume, Source: name, Target: volumeTarget},
 		},
 		Network: "none", MemoryBytes: ownMemory, CPUs: 1, PidsLimit: ownPids,
 	}
-	c.Labels[LabelKey], c.Labels[LabelHost] = key, m.host.id
-	c.Labels[LabelExpires] = time.Now().Add(ownTimeout).UTC().Format(time.RFC3339)
-	defer m.debts.abandon(c.Name, nil)
+	maps.Copy(c.Labels, v.labels(m.config.Instance))
+	defer m.debts.Abandon(c.Name, nil)
 	id, err := create(ctx, m.config.Driver, m.log, c)
 	if err != nil {
 		return err
@@ -218,7 +221,11 @@ func (b *bounded) String() string {
 
 // Forget ends the session's containers and removes the volumes that are its alone. The workspace stays.
 func (m *Manager) Forget(ctx context.Context, session string) error {
-	return errors.Join(m.Destroy(ctx, session), m.RemoveVolumes(ctx, func(o Owned) bool { return o.Labels[LabelSession] == session }))
+	return errors.Join(
+		m.Destroy(ctx, session),
+		m.RemoveVolumes(ctx, func(o Owned) bool { return o.Labels[LabelSession] == session }),
+		m.carries.Forget(session, m.workspaces.Path(session)),
+	)
 }
 
 // RemoveVolumes removes this instance's volumes that such says yes to. One that a container uses stays, with an error.

@@ -114,7 +114,7 @@ func TestVolumesOfOthersAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = h.API.VolumeRemove(context.Background(), name, true) })
-	err := h.Driver.EnsureVolume(t.Context(), name, map[string]string{sandbox.LabelInstance: "ours"})
+	_, err := h.Driver.EnsureVolume(t.Context(), name, map[string]string{sandbox.LabelInstance: "ours"})
 	if err == nil || !strings.Contains(err.Error(), "somebody else") {
 		t.Errorf("got %v", err)
 	}

@@ -2,10 +2,8 @@ package docker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,9 +24,13 @@ const sweepTimeout = 90 * time.Second
 // Build implements image.Engine by the engine's own builder, which every engine has since before 20.10.
 func (d *Driver) Build(ctx context.Context, b image.Build, progress func(line string)) (image.Built, error) {
 	t := &trail{bases: b.Bases, output: image.Output{Tell: progress}, tell: progress}
+	var built image.Built
 	err := d.build(ctx, b, t)
 	if err == nil {
-		return t.built()
+		built, err = t.built()
+	}
+	if err == nil {
+		return built, nil
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepTimeout)
 	defer cancel()
@@ -48,18 +50,17 @@ func (d *Driver) build(ctx context.Context, b image.Build, t *trail) error {
 		return d.explain("build image", err)
 	}
 	defer answer.Body.Close()
-	for events := json.NewDecoder(answer.Body); ; {
-		var e buildEvent
-		switch err := events.Decode(&e); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return d.explain("follow the build", err)
-		case e.Error != "":
+	err = each(answer.Body, func(e buildEvent) error {
+		if e.Error != "" {
 			return t.failed(e.Error)
 		}
 		t.see(e)
+		return nil
+	})
+	if errors.As(err, new(*image.StepError)) {
+		return err
 	}
+	return d.explain("follow the build", err)
 }
 
 // buildEvent is one object of the engine's answer.
@@ -86,12 +87,14 @@ type trail struct {
 	images     []string // images made
 	containers []string // intermediate ones
 	stages     []string // finished, by full id
+	result     string   // short id of what the engine calls its result, in its last words
 }
 
 var (
 	stepLine    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^Step \d+/\d+ : `) })
 	runningLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ ---> Running in ([0-9a-f]{12})\n$`) })
 	removalLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^Removing intermediate container [0-9a-f]{12}\n$`) })
+	resultLine  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^Successfully built ([0-9a-f]{12})\n$`) })
 	imageLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ ---> ([0-9a-f]{12})\n$`) })
 )
 
@@ -102,6 +105,9 @@ func (t *trail) see(e buildEvent) {
 		t.stages = append(t.stages, e.Aux.ID)
 	}
 	running, made := runningLine().FindStringSubmatch(e.Stream), imageLine().FindStringSubmatch(e.Stream)
+	if m := resultLine().FindStringSubmatch(e.Stream); m != nil {
+		t.result = m[1]
+	}
 	switch {
 	case stepLine().MatchString(e.Stream):
 		t.begin(image.Clean(e.Stream))
@@ -142,12 +148,13 @@ func (t *trail) failed(reason string) error {
 	return &image.StepError{Step: step, Output: t.output.Last(), Err: errors.New(image.Clean(reason))}
 }
 
-// built are the results: the last stage's image, and the others' as far as they were not there before.
+// built are the results: the last stage's image, and the others' as far as they were not there before. An answer that was cut
+// between two stages ends with an image as well, which is not the one that was asked for.
 func (t *trail) built() (image.Built, error) {
-	if len(t.stages) == 0 {
-		return image.Built{}, errors.New("the engine ended a build without telling which image it has made")
-	}
 	last := len(t.stages) - 1
+	if last < 0 || t.result == "" || !strings.HasPrefix(strings.TrimPrefix(t.stages[last], "sha256:"), t.result) {
+		return image.Built{}, errors.New("the engine ended a build without telling which image it has made: try again, or see the engine's log")
+	}
 	b := image.Built{Image: t.stages[last], Cached: !t.isNew(t.stages[last])}
 	for _, stage := range t.stages[:last] {
 		if stage != b.Image && t.isNew(stage) && !slices.Contains(b.Stages, stage) {
@@ -255,7 +262,7 @@ func nameless(i apiimage.Summary) bool {
 
 // removeStep removes the container of a step, if that is what it is.
 func (d *Driver) removeStep(ctx context.Context, id string, images []string) error {
-	found, err := d.api.ContainerInspect(ctx, id)
+	found, err := d.inspect(ctx, id)
 	if cerrdefs.IsNotFound(err) {
 		return nil
 	}

@@ -50,6 +50,7 @@ func confineSupervisor(c sandbox.Container) (*container.Config, *container.HostC
 		NetworkMode:    container.NetworkMode(c.Network),
 		ExtraHosts:     c.Hosts,
 		IpcMode:        "private",
+		Sysctls:        settings(c.Role),
 		CapDrop:        []string{"ALL"},
 		CapAdd:         capabilities(c.Role),
 		SecurityOpt:    []string{"no-new-privileges"},
@@ -71,6 +72,17 @@ func confineSupervisor(c sandbox.Container) (*container.Config, *container.HostC
 		},
 	}
 	return config, host
+}
+
+// settings are of the kernel's, for the container's own namespaces. Objects of System V outlive the processes that have made
+// them: shared memory, queues and semaphores that commands leave would fill the memory limit of all that come after.
+// So memory that nobody has attached goes, and of the others there are few; see sysvipc(7). A service is a program of the
+// person's own choice, which may need more.
+func settings(r sandbox.Role) map[string]string {
+	if r == sandbox.Service {
+		return nil
+	}
+	return map[string]string{"kernel.shm_rmid_forced": "1", "kernel.msgmni": "32", "kernel.sem": "250 32000 32 128"}
 }
 
 // capabilities are all that a container of the role has.

@@ -26,6 +26,9 @@ func TestConfinementOfEveryRole(t *testing.T) {
 		if host.PidMode != "" || host.UTSMode != "" || host.UsernsMode != "" || host.IpcMode != "private" || host.RestartPolicy.Name != "no" {
 			t.Errorf("%q: namespaces %q %q %q %q", role, host.PidMode, host.UTSMode, host.UsernsMode, host.IpcMode)
 		}
+		if kept := host.Sysctls["kernel.shm_rmid_forced"] != "1"; kept != (role == sandbox.Service) {
+			t.Errorf("%q: kernel settings %v", role, host.Sysctls)
+		}
 		if host.Memory != 1<<20 || host.MemorySwap != 1<<20 || host.NanoCPUs != 5e8 || host.PidsLimit == nil || *host.PidsLimit < 3 {
 			t.Errorf("%q: limits %+v", role, host.Resources)
 		}

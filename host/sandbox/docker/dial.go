@@ -94,13 +94,15 @@ func newClient(e engine.Address, dial dialer) (*client.Client, error) {
 	if e.Scheme == "unix" {
 		host = "unix://" + e.Path
 	}
+	way := &http.Client{Transport: transport, CheckRedirect: client.CheckRedirect}
 	api, err := client.NewClientWithOpts(
-		client.WithHTTPClient(&http.Client{Transport: transport, CheckRedirect: client.CheckRedirect}),
+		client.WithHTTPClient(way),
 		client.WithHost(host), client.WithVersionFromEnv(), client.WithAPIVersionNegotiation(),
 	)
 	if err != nil {
 		return nil, err
 	}
+	way.Transport = bounded{way.Transport} // only now: the client wants to know the one below
 	transport.Proxy = nil
 	transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		conn, err := dial(ctx)

@@ -40,6 +40,7 @@ import (
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/client"
@@ -176,8 +177,10 @@ func (d *Driver) Create(ctx context.Context, c sandbox.Container) (string, error
 	d.weakness.spoil(config, host)
 	made, err := d.api.ContainerCreate(ctx, config, host, nil, nil, c.Name)
 	switch {
-	case err == nil:
+	case err == nil && made.ID != "":
 		return made.ID, nil
+	case err == nil:
+		err = errIncomplete
 	case cerrdefs.IsNotFound(err):
 		return "", fmt.Errorf("%w: %s on engine %s", sandbox.ErrNoImage, c.Image, d.address)
 	case cerrdefs.IsConflict(err):
@@ -189,11 +192,11 @@ func (d *Driver) Create(ctx context.Context, c sandbox.Container) (string, error
 // existing returns the container that has c's name already, if an earlier attempt with c's key
 // made it.
 func (d *Driver) existing(ctx context.Context, c sandbox.Container, conflict error) (string, error) {
-	found, err := d.api.ContainerInspect(ctx, c.Name)
+	found, err := d.inspect(ctx, c.Name)
 	if err != nil {
 		return "", d.explain("inspect container "+c.Name, err)
 	}
-	if found.Config == nil || c.Key == "" || found.Config.Labels[sandbox.LabelKey] != c.Key {
+	if c.Key == "" || found.Config.Labels[sandbox.LabelKey] != c.Key {
 		return "", d.explain("create container", conflict)
 	}
 	return found.ID, nil
@@ -201,16 +204,36 @@ func (d *Driver) existing(ctx context.Context, c sandbox.Container, conflict err
 
 // Attach implements sandbox.Driver.
 func (d *Driver) Attach(ctx context.Context, id string, stderr io.Writer) (sandbox.Stream, error) {
-	ctx, cancel := d.within(ctx, attachTimeout)
-	defer cancel()
-	h, err := d.api.ContainerAttach(handshake(ctx), id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	h, err := d.attached(ctx, "attach to container", func(ctx context.Context) (types.HijackedResponse, error) {
+		return d.api.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	})
 	if err != nil {
-		return nil, d.explain("attach to container", overdue(ctx, err))
-	}
-	if err := h.Conn.SetDeadline(time.Time{}); err != nil {
-		return nil, d.explain("attach to container", errors.Join(err, h.Conn.Close()))
+		return nil, err
 	}
 	return &stream{Conn: h.Conn, src: h.Reader, stderr: stderr}, nil
+}
+
+// attached has a request become a stream, for which the engine has as long as for any other answer.
+func (d *Driver) attached(ctx context.Context, doing string, ask func(context.Context) (types.HijackedResponse, error)) (types.HijackedResponse, error) {
+	ctx, cancel := d.within(ctx, attachTimeout)
+	defer cancel()
+	h, err := ask(handshake(ctx))
+	if err != nil {
+		return h, d.explain(doing, overdue(ctx, err))
+	}
+	if err := h.Conn.SetDeadline(time.Time{}); err != nil {
+		return h, d.explain(doing, errors.Join(err, h.Conn.Close()))
+	}
+	return h, nil
+}
+
+// inspect looks a container up.
+func (d *Driver) inspect(ctx context.Context, id string) (container.InspectResponse, error) {
+	found, err := d.api.ContainerInspect(ctx, id)
+	if err == nil && (found.ContainerJSONBase == nil || found.ID == "" || found.State == nil || found.Config == nil) {
+		err = errIncomplete
+	}
+	return found, err
 }
 
 // Start implements sandbox.Driver.

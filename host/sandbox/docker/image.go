@@ -2,7 +2,6 @@ package docker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 
@@ -37,19 +36,13 @@ type pullEvent struct {
 
 func follow(body io.Reader, progress func(line string)) error {
 	var l layers
-	for events := json.NewDecoder(body); ; {
-		var e pullEvent
-		err := events.Decode(&e)
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		case e.Error != "":
+	return each(body, func(e pullEvent) error {
+		if e.Error != "" {
 			return errors.New(e.Error)
 		}
 		if line := l.see(e); line != "" && progress != nil {
 			progress(line)
 		}
-	}
+		return nil
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/filters"
@@ -26,6 +27,9 @@ func (d *Driver) Platform(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	v, err := d.api.ServerVersion(ctx)
+	if err == nil && (v.Os == "" || v.Arch == "") {
+		err = errIncomplete
+	}
 	return v.Os + "/" + v.Arch, d.explain("describe itself", err)
 }
 
@@ -36,6 +40,9 @@ func (d *Driver) InspectImage(ctx context.Context, ref string) (image.Info, erro
 	found, err := d.api.ImageInspect(ctx, ref)
 	if cerrdefs.IsNotFound(err) {
 		return image.Info{}, fmt.Errorf("%w: %s on engine %s", image.ErrNoImage, ref, d.address)
+	}
+	if err == nil && found.ID == "" {
+		err = errIncomplete
 	}
 	if err != nil {
 		return image.Info{}, d.explain("inspect image "+ref, err)
@@ -101,7 +108,9 @@ func (d *Driver) labelled(ctx context.Context, instance string) ([]sandbox.Owned
 	found, err := d.listImages(ctx, filters.Arg("label", image.LabelInstance+"="+instance))
 	var owned []sandbox.Owned
 	for _, i := range found {
-		owned = append(owned, ownedImages(i, instance)...)
+		if i.Labels[image.LabelInstance] == instance { // never trust a filter with somebody else's work
+			owned = append(owned, ownedImages(i, instance)...)
+		}
 	}
 	return owned, err
 }
@@ -151,14 +160,16 @@ func ownedImages(i apiimage.Summary, instance string) []sandbox.Owned {
 		sandbox.LabelInstance: instance, sandbox.LabelKey: i.Labels[image.LabelKey], sandbox.LabelExpires: i.Labels[image.LabelExpires],
 		image.LabelFamily: i.Labels[image.LabelFamily],
 	}
+	one := sandbox.Owned{ID: i.ID, Labels: labels, Created: time.Unix(i.Created, 0)}
 	var owned []sandbox.Owned
 	for _, name := range i.RepoTags {
 		if name != "<none>:<none>" {
-			owned = append(owned, sandbox.Owned{ID: i.ID, Name: name, Labels: labels})
+			one.Name = name
+			owned = append(owned, one)
 		}
 	}
 	if len(owned) == 0 {
-		owned = append(owned, sandbox.Owned{ID: i.ID, Labels: labels})
+		owned = append(owned, one)
 	}
 	return owned
 }

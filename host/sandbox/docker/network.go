@@ -22,10 +22,13 @@ func (d *Driver) EnsureNetwork(ctx context.Context, name string, labels map[stri
 	if is || err != nil {
 		return err
 	}
-	_, err = d.api.NetworkCreate(ctx, name, network.CreateOptions{Driver: "bridge", Internal: true, Labels: labels})
+	made, err := d.api.NetworkCreate(ctx, name, network.CreateOptions{Driver: "bridge", Internal: true, Labels: labels})
 	if cerrdefs.IsConflict(err) {
 		_, err = d.network(ctx, name, labels)
 		return err
+	}
+	if err == nil && made.ID == "" {
+		err = errIncomplete
 	}
 	if err != nil {
 		return d.explain("create network", err)

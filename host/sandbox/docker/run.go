@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 
+	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/pkg/stdcopy"
 )
@@ -33,9 +34,11 @@ func (d *Driver) Run(ctx context.Context, id string, r Run) (Ran, error) {
 	if err != nil {
 		return Ran{}, d.explain("run command", err)
 	}
-	conn, err := d.api.ContainerExecAttach(ctx, made.ID, container.ExecAttachOptions{Tty: r.Terminal})
+	conn, err := d.attached(ctx, "run command", func(ctx context.Context) (types.HijackedResponse, error) {
+		return d.api.ContainerExecAttach(ctx, made.ID, container.ExecAttachOptions{Tty: r.Terminal})
+	})
 	if err != nil {
-		return Ran{}, d.explain("run command", err)
+		return Ran{}, err
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, conn.Close)()

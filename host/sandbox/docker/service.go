@@ -3,7 +3,6 @@ package docker
 import (
 	"bytes"
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/docker/docker/api/types/container"
@@ -53,10 +52,7 @@ func serve(c sandbox.Container, config *container.Config, host *container.HostCo
 func (d *Driver) Condition(ctx context.Context, id string) (sandbox.Condition, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	found, err := d.api.ContainerInspect(ctx, id)
-	if err == nil && (found.ContainerJSONBase == nil || found.State == nil) {
-		err = errors.New("the engine tells nothing about it")
-	}
+	found, err := d.inspect(ctx, id)
 	if err != nil {
 		return sandbox.Condition{}, d.explain("inspect container", err)
 	}

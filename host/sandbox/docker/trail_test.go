@@ -49,6 +49,10 @@ func TestTrail(t *testing.T) {
 			for _, e := range c.events {
 				tr.see(e)
 			}
+			if built, err := tr.built(); err == nil {
+				t.Errorf("an answer that was cut ends in %+v", built)
+			}
+			tr.see(buildEvent{Stream: "Successfully built " + c.built.Image[7:19] + "\n"})
 			if !slices.Equal(tr.known, c.known) || !slices.Equal(tr.images, c.images) || !slices.Equal(tr.containers, c.containers) {
 				t.Errorf("known %q, images %q, containers %q", tr.known, tr.images, tr.containers)
 			}

@@ -1,8 +1,11 @@
 package docker
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
+	"maps"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/filters"
@@ -13,21 +16,30 @@ import (
 
 var _ sandbox.Volumes = (*Driver)(nil)
 
+// labelMark is a random one: an engine has nothing of its own that tells a volume from the next one of its name.
+const labelMark = "flynn.mark"
+
 // EnsureVolume implements sandbox.Volumes. The engine answers a second creation with the volume that is there, whatever
-// its labels and driver are, so these are looked at in any case.
-func (d *Driver) EnsureVolume(ctx context.Context, name string, labels map[string]string) error {
+// its labels and driver are, so these are looked at in any case. They are asked for: one that was restarted leaves them out of that
+// answer.
+func (d *Driver) EnsureVolume(ctx context.Context, name string, labels map[string]string) (mark string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
 	defer cancel()
-	made, err := d.api.VolumeCreate(ctx, volume.CreateOptions{Name: name, Driver: "local", Labels: labels})
+	marked := maps.Clone(labels)
+	marked[labelMark] = rand.Text()
+	made, err := d.api.VolumeCreate(ctx, volume.CreateOptions{Name: name, Driver: "local", Labels: marked})
+	if err == nil {
+		made, err = d.api.VolumeInspect(ctx, name)
+	}
 	switch {
 	case err != nil:
-		return d.explain("make volume "+name, err)
+		return "", d.explain("make volume "+name, err)
 	case made.Labels[sandbox.LabelInstance] != labels[sandbox.LabelInstance]:
-		return fmt.Errorf("volume %s on engine %s belongs to somebody else: remove it with: docker volume rm %s", name, d.address, name)
+		return "", fmt.Errorf("volume %s on engine %s belongs to somebody else: remove it with: docker volume rm %s", name, d.address, name)
 	case made.Driver != "local" || len(made.Options) > 0:
-		return fmt.Errorf("volume %s on engine %s is not as it was made: remove it with: docker volume rm %s", name, d.address, name)
+		return "", fmt.Errorf("volume %s on engine %s is not as it was made: remove it with: docker volume rm %s", name, d.address, name)
 	}
-	return nil
+	return cmp.Or(made.Labels[labelMark], made.CreatedAt), nil
 }
 
 // RemoveVolume implements sandbox.Volumes.
@@ -53,6 +65,9 @@ func (d *Driver) ListVolumes(ctx context.Context, instance string) ([]sandbox.Ow
 	}
 	owned := make([]sandbox.Owned, 0, len(found.Volumes))
 	for _, v := range found.Volumes {
+		if v == nil {
+			continue
+		}
 		owned = append(owned, sandbox.Owned{ID: v.Name, Name: v.Name, Labels: v.Labels})
 	}
 	return owned, nil

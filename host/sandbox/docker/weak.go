@@ -22,6 +22,7 @@ type Weakness struct {
 	NoPidsLimit   bool
 	LooseUlimits  bool
 	LargeTmp      bool // 1 GiB for /tmp and /dev/shm
+	LooseIPC      bool // objects of System V as many as the kernel's default has it, and kept
 	HostNetwork   bool
 	HostPids      bool
 	HostIPC       bool
@@ -102,6 +103,9 @@ func (w Weakness) spoilLimits(host *container.HostConfig) {
 	if w.LooseUlimits {
 		host.Ulimits = []*container.Ulimit{{Name: "nofile", Soft: 4 * maxOpen, Hard: 4 * maxOpen}, {Name: "core", Soft: -1, Hard: -1}}
 	}
+	if w.LooseIPC {
+		host.Sysctls = nil
+	}
 	if w.LargeTmp {
 		host.Tmpfs = map[string]string{"/tmp": "rw,exec,size=1g,mode=1777"}
 		host.ShmSize = largeTmp
@@ -117,7 +121,7 @@ func (w Weakness) spoilNamespaces(config *container.Config, host *container.Host
 		host.PidMode = "host"
 	}
 	if w.HostIPC {
-		host.IpcMode = "host"
+		host.IpcMode, host.Sysctls = "host", nil
 	}
 	if w.HostNames {
 		host.UTSMode = "host"

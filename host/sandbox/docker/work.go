@@ -9,6 +9,7 @@ import (
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/pkg/stdcopy"
 
@@ -33,6 +34,9 @@ func (d *Driver) CreateWork(ctx context.Context, w image.Work) (string, error) {
 		config.User = "0:0"
 	}
 	made, err := d.api.ContainerCreate(ctx, config, host, nil, nil, w.Name)
+	if err == nil && made.ID == "" {
+		err = errIncomplete
+	}
 	return made.ID, d.explain("create container", err)
 }
 
@@ -79,11 +83,11 @@ func (d *Driver) HasPath(ctx context.Context, id, path string) (bool, error) {
 func (d *Driver) CopyInto(ctx context.Context, id, folder string, archive io.Reader) error {
 	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
-	found, err := d.api.ContainerInspect(ctx, id)
+	found, err := d.inspect(ctx, id)
 	if err != nil {
 		return d.explain("inspect container", err)
 	}
-	if found.State == nil || found.State.Status != "created" {
+	if found.State.Status != "created" {
 		return fmt.Errorf("copy into container %s: it was started already", id)
 	}
 	return d.explain("copy into container", d.api.CopyToContainer(ctx, id, folder, archive, container.CopyToContainerOptions{}))
@@ -91,9 +95,11 @@ func (d *Driver) CopyInto(ctx context.Context, id, folder string, archive io.Rea
 
 // RunWork implements image.Workbench. When ctx ends the container goes on until it is removed.
 func (d *Driver) RunWork(ctx context.Context, id string, output io.Writer) (int, error) {
-	conn, err := d.api.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdout: true, Stderr: true})
+	conn, err := d.attached(ctx, "attach to container", func(ctx context.Context) (types.HijackedResponse, error) {
+		return d.api.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdout: true, Stderr: true})
+	})
 	if err != nil {
-		return 0, d.explain("attach to container", err)
+		return 0, err
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, conn.Close)()
@@ -123,7 +129,7 @@ func (d *Driver) RunWork(ctx context.Context, id string, output io.Writer) (int,
 func (d *Driver) Commit(ctx context.Context, id string, labels map[string]string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
-	found, err := d.api.ContainerInspect(ctx, id)
+	found, err := d.inspect(ctx, id)
 	if err != nil {
 		return "", d.explain("inspect container", err)
 	}
@@ -145,5 +151,8 @@ func (d *Driver) Commit(ctx context.Context, id string, labels map[string]string
 		config.Labels[key] = value
 	}
 	made, err := d.api.ContainerCommit(ctx, id, container.CommitOptions{Config: config})
+	if err == nil && made.ID == "" {
+		err = errIncomplete
+	}
 	return made.ID, d.explain("commit container", err)
 }

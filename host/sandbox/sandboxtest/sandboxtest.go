@@ -17,6 +17,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/program"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
@@ -89,7 +90,7 @@ func importImage(ctx context.Context, api *client.Client, tag string, makeRoot f
 // Supervisor returns the path of flynn-sandboxd, built from this checkout.
 func Supervisor(t testing.TB) string {
 	t.Helper()
-	path, err := sandbox.FindSupervisor(slog.New(slog.DiscardHandler))
+	path, err := program.FindSupervisor(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/archive"
 )
 
 // The limits of the workspace that is attacked, where the configuration has one: whether they hold does not depend on how
@@ -69,7 +70,7 @@ func fills(text string) attack {
 
 // importer unpacks archives, as a session does.
 type importer interface {
-	Import(ctx context.Context, dir string, archive io.Reader, l sandbox.Limits) (sandbox.Tally, error)
+	Import(ctx context.Context, dir string, packed io.Reader, l archive.Limits) (archive.Tally, error)
 }
 
 var (
@@ -79,8 +80,8 @@ var (
 
 func archiveProbes() []Probe {
 	const row = "archive bombs"
-	probe := func(name, why string, archive func(w *tar.Writer) error, sign string) Probe {
-		return Probe{Name: "archive/" + name, Row: row, Why: why, Setting: fileSetting, Run: unpacks(archive, sign), Control: naive}
+	probe := func(name, why string, fill func(w *tar.Writer) error, sign string) Probe {
+		return Probe{Name: "archive/" + name, Row: row, Why: why, Setting: fileSetting, Run: unpacks(fill, sign), Control: naive}
 	}
 	return []Probe{
 		probe("ratio", "a small archive fills the disk", func(w *tar.Writer) error { return add(w, "bomb", 32<<20) }, "bomb"),
@@ -98,16 +99,16 @@ func archiveProbes() []Probe {
 }
 
 // unpackLimits are small, so that what breaks them is small as well.
-func unpackLimits() sandbox.Limits { return sandbox.Limits{Entries: 1000} }
+func unpackLimits() archive.Limits { return archive.Limits{Entries: 1000} }
 
 // unpacks has the host unpack an archive. The attack has succeeded when the file sign is there afterwards.
-func unpacks(archive func(w *tar.Writer) error, sign string) attack {
+func unpacks(fill func(w *tar.Writer) error, sign string) attack {
 	return func(ctx context.Context, s *Subject) (Finding, error) {
 		target, is := s.Target.(importer)
 		if !is {
 			return Finding{}, errors.New("nothing here unpacks archives")
 		}
-		packed, err := pack(archive)
+		packed, err := pack(fill)
 		if err != nil {
 			return Finding{}, err
 		}
@@ -126,11 +127,11 @@ func unpacks(archive func(w *tar.Writer) error, sign string) attack {
 	}
 }
 
-func pack(archive func(w *tar.Writer) error) (io.Reader, error) {
+func pack(fill func(w *tar.Writer) error) (io.Reader, error) {
 	var packed bytes.Buffer
 	squeezed := gzip.NewWriter(&packed)
 	w := tar.NewWriter(squeezed)
-	return &packed, errors.Join(archive(w), w.Close(), squeezed.Close())
+	return &packed, errors.Join(fill(w), w.Close(), squeezed.Close())
 }
 
 // add adds a file of zeros.
@@ -143,32 +144,32 @@ func add(w *tar.Writer, name string, size int64) error {
 }
 
 // Import is what hosts do that believe what an archive says.
-func (w *weakMachine) Import(_ context.Context, dir string, archive io.Reader, _ sandbox.Limits) (sandbox.Tally, error) {
-	squeezed, err := gzip.NewReader(archive)
+func (w *weakMachine) Import(_ context.Context, dir string, packed io.Reader, _ archive.Limits) (archive.Tally, error) {
+	squeezed, err := gzip.NewReader(packed)
 	if err != nil {
-		return sandbox.Tally{}, err
+		return archive.Tally{}, err
 	}
 	for files := tar.NewReader(squeezed); ; {
 		h, err := files.Next()
 		if err == io.EOF {
-			return sandbox.Tally{}, nil
+			return archive.Tally{}, nil
 		}
 		if err != nil {
-			return sandbox.Tally{}, err
+			return archive.Tally{}, err
 		}
 		path := w.dir + "/" + dir + "/" + h.Name // cleaned, it would be lexical; the kernel's way is the naive one
 		if err := os.MkdirAll(filepath.Join(w.dir, dir), 0o777); err != nil {
-			return sandbox.Tally{}, err
+			return archive.Tally{}, err
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			return sandbox.Tally{}, err
+			return archive.Tally{}, err
 		}
 		content, err := io.ReadAll(files)
 		if err == nil {
 			err = os.WriteFile(path, content, 0o666)
 		}
 		if err != nil {
-			return sandbox.Tally{}, err
+			return archive.Tally{}, err
 		}
 	}
 }

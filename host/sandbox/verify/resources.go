@@ -69,6 +69,12 @@ func memoryProbes() []Probe {
 			Run: memoryVerdict, Control: always(Control{}),
 		},
 		{
+			Name: "memory/left-behind", Row: row, Why: "shared memory stays when its processes are gone, and the next command has none",
+			Setting: "upgrade the engine: it must set kernel.shm_rmid_forced, kernel.msgmni and kernel.sem",
+			Run:     script(fmt.Sprintf("./%[1]s leave >/dev/null; ./%[1]s left", programName)),
+			Control: always(Control{Weakness: docker.Weakness{LooseIPC: true}}),
+		},
+		{
 			Name: "memory/swap", Row: row, Why: "a session beyond its limit slows the disk for all", Setting: "enable swap accounting on the engine's machine (swapaccount=1)",
 			Run: script(swapLimit), Control: unlimited,
 		},

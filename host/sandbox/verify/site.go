@@ -14,6 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // site is everything that one run of the suite has made and takes away again.
@@ -22,6 +23,7 @@ type site struct {
 	spec     sandbox.Spec
 	instance string
 	scratch  string // workspaces
+	mark     *os.File
 	outside  string
 	program  []byte
 	uid, gid int // of the workload
@@ -58,6 +60,9 @@ func (s *site) prepare(ctx context.Context, c Config) error {
 	if s.program, err = os.ReadFile(c.Program); err != nil {
 		return err
 	}
+	if err := Sweep(ctx, c.Driver, c.Dir); err != nil {
+		return err
+	}
 	if err := s.layOut(c.Dir); err != nil {
 		return err
 	}
@@ -83,10 +88,10 @@ func (s *site) layOut(dir string) error {
 		return err
 	}
 	var err error
-	if s.scratch, err = os.MkdirTemp(dir, ".verify-"); err != nil {
+	if s.outside, err = os.MkdirTemp("", outsidePrefix); err != nil { // the path of a socket must be short
 		return err
 	}
-	if s.outside, err = os.MkdirTemp("", "flynn-verify-"); err != nil { // the path of a socket must be short
+	if err := s.openScratch(dir); err != nil {
 		return err
 	}
 	decoy := filepath.Join(s.outside, "decoy")
@@ -135,7 +140,7 @@ func (s *site) settle(ctx context.Context) error {
 	root := filepath.Join(s.scratch, "workspaces")
 	s.subject = Subject{
 		Troubled: s.subject.Troubled, Target: target, Neighbour: neighbour, Proxied: behind, Spec: s.spec, Outside: s.outside,
-		Dir: sandbox.Workspace(root, "subject"), NeighbourDir: sandbox.Workspace(root, "neighbour"),
+		Dir: workspace.Path(root, "subject"), NeighbourDir: workspace.Path(root, "neighbour"),
 	}
 	if err := behind.WriteFile(ctx, programName, s.program, 0o755); err != nil {
 		return fmt.Errorf("put %s into the sandbox: %w", programName, err)
@@ -145,7 +150,10 @@ func (s *site) settle(ctx context.Context) error {
 			return fmt.Errorf("put %s into the sandbox: %w", programName, err)
 		}
 	}
-	return s.lendRights()
+	if err := s.lendRights(); err != nil {
+		return err
+	}
+	return s.healthy(ctx) // else every attack would be held, or would seem to harm the neighbour
 }
 
 // lendRights makes the copy a set-user-id program of whoever this host is; change of owner takes the bit away, so it
@@ -218,6 +226,9 @@ func (s *site) close(ctx context.Context) error {
 		if dir != "" {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
+	}
+	if s.mark != nil {
+		s.mark.Close()
 	}
 	return err
 }

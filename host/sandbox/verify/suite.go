@@ -82,8 +82,8 @@ func (s *Suite) Run(ctx context.Context) (report Report, err error) {
 		if !s.config.Only(p.Name) {
 			continue
 		}
-		if err := ctx.Err(); err != nil {
-			return report, err
+		if ctx.Err() != nil {
+			return report, interrupted(ctx)
 		}
 		o := site.attack(ctx, p)
 		if s.config.Controls {
@@ -91,10 +91,17 @@ func (s *Suite) Run(ctx context.Context) (report Report, err error) {
 			o.Control = site.control(ctx, p)
 			o.Control.TookMS = time.Since(began).Milliseconds()
 		}
+		if ctx.Err() != nil {
+			return report, interrupted(ctx) // what was under way shows nothing
+		}
 		report.add(o)
 		s.config.Progress(o)
 	}
 	return report, nil
+}
+
+func interrupted(ctx context.Context) error {
+	return fmt.Errorf("the verification was interrupted and is incomplete: %w", ctx.Err())
 }
 
 // probeTimeout bounds one probe, whatever its own deadlines.

@@ -29,12 +29,12 @@ type troubled struct {
 
 // openTroubled makes both hosts.
 func (s *site) openTroubled(c sandbox.Config) error {
-	careful, err := s.troubledHost(c, "careful", docker.Weakness{})
+	host, err := s.troubledHost(c, careful, docker.Weakness{})
 	if err != nil {
 		return err
 	}
-	s.subject.Troubled = careful
-	careful.trusting, err = s.troubledHost(c, "trusting", docker.Weakness{Trusting: true})
+	s.subject.Troubled = host
+	host.trusting, err = s.troubledHost(c, trusting, docker.Weakness{Trusting: true})
 	return err
 }
 
@@ -95,8 +95,8 @@ func troubleProbes() []Probe {
 	})
 }
 
-// tidying has another host on the engine put it in order, as one does after a crash. The control's bears the first one's name, and
-// does not see from its own folder that the first one lives.
+// tidying has another host on the engine put it in order, as one does after a crash. The control's bears the first one's name, does
+// not see from its own folder that the first one lives, and is not told that its containers are of another folder.
 func tidying(ctx context.Context, s *Subject) (Finding, error) {
 	t := s.Troubled
 	session := "tidying-" + random()
@@ -123,7 +123,9 @@ func tidying(ctx context.Context, s *Subject) (Finding, error) {
 func (t *troubled) comeAlong(ctx context.Context) error {
 	c := t.config
 	c.WorkspaceRoot += "-second"
-	if !t.namesake {
+	if t.namesake {
+		c.Driver = placeless{t.config.Driver.(*docker.Driver)}
+	} else {
 		c.Instance += "-second"
 	}
 	second, err := sandbox.New(c)
@@ -131,6 +133,17 @@ func (t *troubled) comeAlong(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(second.Reconcile(ctx), second.DestroyAll(ctx))
+}
+
+// placeless is an engine whose containers do not say where their host is.
+type placeless struct{ *docker.Driver }
+
+func (p placeless) List(ctx context.Context, instance string) ([]sandbox.Owned, error) {
+	owned, err := p.Driver.List(ctx, instance)
+	for i := range owned {
+		delete(owned[i].Labels, sandbox.LabelPlace)
+	}
+	return owned, err
 }
 
 // troubling asks for a session of an engine in trouble, and again when it works.

@@ -5,7 +5,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/program"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 	"github.com/flynnhost/flynn/host/sandbox/verify"
 )
@@ -16,12 +16,12 @@ func suite(t *testing.T, adjust func(*verify.Config)) verify.Report {
 	h := sandboxtest.Engine(t)
 	config := h.Config(t)
 	config.Spec.DiskBytes = 2 << 30 // as [sandbox] has it by default
-	program, err := sandbox.FindProbe(config.Log)
+	probe, err := program.FindProbe(config.Log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := verify.Config{
-		Driver: h.Driver, Spec: config.Spec, Supervisor: config.Supervisor, Program: program, Dir: t.TempDir(),
+		Driver: h.Driver, Spec: config.Spec, Supervisor: config.Supervisor, Program: probe, Dir: t.TempDir(),
 		Controls: true, Log: config.Log,
 	}
 	if adjust != nil {

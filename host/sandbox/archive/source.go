@@ -1,0 +1,69 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// ratioFree is what may be unpacked whatever its ratio.
+const ratioFree = 1 << 20
+
+// packedReader counts what is read of the archive itself. Its errors are the reader's, and not the archive's fault, apart
+// from its size.
+type packedReader struct {
+	src    io.Reader
+	n, max int64
+	err    error
+}
+
+func (r *packedReader) Read(p []byte) (int, error) {
+	n, err := r.src.Read(p)
+	if r.n += int64(n); r.n > r.max {
+		n -= int(min(r.n-r.max, int64(n)))
+		err = refuse("", fmt.Errorf("it is larger than %d bytes", r.max))
+	}
+	if err != nil && err != io.EOF {
+		r.err = err
+	}
+	return n, err
+}
+
+// blame says whose fault an error is that came up while reading the archive: the source's, or the archive's.
+func (r *packedReader) blame(entry string, err error) error {
+	switch {
+	case r.err != nil:
+		return r.err
+	case errors.Is(err, ErrRefused):
+		return err
+	}
+	return refuse(entry, err)
+}
+
+// ratioReader refuses to go on when far more comes out than went in.
+type ratioReader struct {
+	src    io.Reader
+	packed *packedReader
+	n      int64
+	ratio  int64
+}
+
+func (r *ratioReader) Read(p []byte) (int, error) {
+	n, err := r.src.Read(p)
+	if r.n += int64(n); r.n > ratioFree && r.n/r.ratio > r.packed.n {
+		return 0, refuse("", fmt.Errorf("it grows to more than %d times its size", r.ratio))
+	}
+	return n, err
+}
+
+// sourceReader keeps what goes wrong with reading apart from what goes wrong with writing.
+type sourceReader struct {
+	src io.Reader
+	err error
+}
+
+func (r *sourceReader) Read(p []byte) (int, error) {
+	n, err := r.src.Read(p)
+	r.err = err
+	return n, err
+}

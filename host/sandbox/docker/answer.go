@@ -1,0 +1,71 @@
+package docker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// An engine may be another machine's, or what answers in its place a proxy: no answer may fill the host's memory or be taken
+// for more than it says.
+const (
+	maxAnswer = 64 << 20 // bytes of an answer that is read as a whole: the list of some 30,000 containers
+	maxEvent  = 8 << 20  // of one object of an answer that is followed
+)
+
+// errIncomplete is an answer without what every container or image has.
+var errIncomplete = errors.New("its answer is incomplete")
+
+// bounded limits the answers that the client reads as a whole.
+type bounded struct{ http.RoundTripper }
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := b.RoundTripper.RoundTrip(r)
+	if err == nil && !isFollowed(r.URL.Path) {
+		answer.Body = &limited{ReadCloser: answer.Body, left: maxAnswer}
+	}
+	return answer, err
+}
+
+// isFollowed says whether an answer is read bit by bit while the engine works.
+func isFollowed(path string) bool {
+	return strings.HasSuffix(path, "/build") || strings.HasSuffix(path, "/images/create") || strings.HasSuffix(path, "/logs")
+}
+
+// limited fails once more than what is left was asked for.
+type limited struct {
+	io.ReadCloser
+	left int64
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, fmt.Errorf("its answer is larger than %d MiB", maxAnswer>>20)
+	}
+	n, err := l.ReadCloser.Read(p[:min(int64(len(p)), l.left)])
+	l.left -= int64(n)
+	return n, err
+}
+
+// each has see take every object of an answer, until it fails or the answer ends.
+func each[E any](body io.Reader, see func(E) error) error {
+	allowed := &io.LimitedReader{R: body}
+	for events := json.NewDecoder(allowed); ; {
+		allowed.N = maxEvent
+		var e E
+		switch err := events.Decode(&e); {
+		case allowed.N <= 0:
+			return fmt.Errorf("an object of its answer is larger than %d MiB", maxEvent>>20)
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := see(e); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package sandbox
+
+import (
+	"context"
+	"io"
+	"io/fs"
+
+	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/link"
+)
+
+// ReadFile implements machine.Machine.
+func (s *Session) ReadFile(ctx context.Context, path string, offset int64, max int64) (data []byte, size int64, err error) {
+	err = s.at(ctx, path, func(b *box, name string) error {
+		data, size, err = b.link.ReadFile(ctx, name, offset, max)
+		return err
+	})
+	return data, size, err
+}
+
+// WriteFile implements machine.Machine.
+func (s *Session) WriteFile(ctx context.Context, path string, data []byte, perm fs.FileMode) error {
+	return s.at(ctx, path, func(b *box, name string) error {
+		defer b.bringHome(ctx)
+		return b.link.WriteFile(ctx, name, data, perm)
+	})
+}
+
+// List implements machine.Machine.
+func (s *Session) List(ctx context.Context, path string) (infos []machine.FileInfo, err error) {
+	err = s.at(ctx, path, func(b *box, name string) error {
+		infos, err = b.link.List(ctx, name)
+		return err
+	})
+	return infos, err
+}
+
+// Open opens a file to be read from its start to where it ends at this moment, whatever its size. Reading fails when ctx
+// ends. The session's container is not idle until the file is closed.
+func (s *Session) Open(ctx context.Context, path string) (io.ReadCloser, machine.FileInfo, error) {
+	name, err := inside(path, s.spec.WorkspaceDir)
+	if err != nil {
+		return nil, machine.FileInfo{}, err
+	}
+	b, release, err := s.acquire(ctx)
+	if err != nil {
+		return nil, machine.FileInfo{}, err
+	}
+	f, info, err := b.link.Open(ctx, name)
+	if err != nil {
+		release()
+		return nil, machine.FileInfo{}, err
+	}
+	return &openFile{f, release}, info, nil
+}
+
+// openFile is a file that is being read in a container that is in use as long.
+type openFile struct {
+	*link.File
+	release func()
+}
+
+// Close ends the reading, wherever it is.
+func (f *openFile) Close() error {
+	if err := f.File.Close(); err != nil {
+		return err // it is closed already
+	}
+	f.release()
+	return nil
+}
+
+// Put replaces a file by all of r, whatever its size; a size that is not negative must be r's. It makes folders that are
+// missing and is done at once or not at all, as WriteFile.
+func (s *Session) Put(ctx context.Context, path string, r io.Reader, size int64, perm fs.FileMode) error {
+	return s.at(ctx, path, func(b *box, name string) error {
+		defer b.bringHome(ctx)
+		return b.link.Put(ctx, name, r, size, perm)
+	})
+}
+
+// Stat says what a path is; links within the workspace are followed.
+func (s *Session) Stat(ctx context.Context, path string) (info machine.FileInfo, err error) {
+	err = s.at(ctx, path, func(b *box, name string) error {
+		info, err = b.link.Stat(ctx, name)
+		return err
+	})
+	return info, err
+}
+
+// Remove removes a file, a link or an empty folder; with all, a folder with everything in it.
+func (s *Session) Remove(ctx context.Context, path string, all bool) error {
+	return s.at(ctx, path, func(b *box, name string) error {
+		defer b.bringHome(ctx)
+		return b.link.Remove(ctx, name, all)
+	})
+}
+
+// at does something to a path of the workspace in a live container.
+func (s *Session) at(ctx context.Context, path string, do func(b *box, name string) error) error {
+	name, err := inside(path, s.spec.WorkspaceDir)
+	if err != nil {
+		return err
+	}
+	b, release, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return do(b, name)
+}

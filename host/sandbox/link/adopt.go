@@ -1,0 +1,163 @@
+package link
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+// proveTimeout bounds what one Adopt may take; commands inside connect as well, for all that is known.
+const proveTimeout = 3 * time.Second
+
+// ErrStranger means that whoever has connected is not the supervisor.
+var ErrStranger = errors.New("it is not the supervisor")
+
+// Adopt is the beginning with a supervisor whose host was gone: both ends prove that they know the secret, and the supervisor
+// says which background commands it has, most at the most. Then conn is as after Greet, each of the entries is for Resume, and
+// the reader for Serve.
+func Adopt(conn net.Conn, secret []byte, most int) (*frame.Reader, []frame.KeptEntry, error) {
+	if err := conn.SetDeadline(time.Now().Add(proveTimeout)); err != nil {
+		return nil, nil, err
+	}
+	reader, out := frame.NewReader(conn, frame.HostSide), frame.NewWriter(conn)
+	if err := prove(reader, out, secret); err != nil {
+		return nil, nil, err
+	}
+	entries, err := askKept(reader, out, most)
+	if err == nil {
+		err = conn.SetDeadline(time.Time{})
+	}
+	return reader, entries, err
+}
+
+// prove sends a challenge, checks its answer, and answers the one that comes with it.
+func prove(reader *frame.Reader, out *frame.Writer, secret []byte) error {
+	challenge := make([]byte, frame.SecretSize)
+	rand.Read(challenge) // never fails, says its documentation
+	send := func(b frame.AdoptBody) error {
+		return out.Send(frame.Frame{Type: frame.Adopt, Payload: frame.Encode(b)})
+	}
+	if err := send(frame.AdoptBody{Challenge: challenge}); err != nil {
+		return err
+	}
+	f, err := reader.Next()
+	if err != nil {
+		return err
+	}
+	var answer frame.AdoptBody
+	if f.Type != frame.Adopt {
+		return ErrStranger
+	}
+	if err := frame.Decode(f.Payload, &answer); err != nil {
+		return err
+	}
+	if !frame.SupervisorSide.Proven(answer.Proof, secret, challenge, answer.Challenge) {
+		return ErrStranger
+	}
+	return send(frame.AdoptBody{Proof: frame.HostSide.Prove(secret, challenge, answer.Challenge)})
+}
+
+// maxKept bounds the wire form of one background command.
+const maxKept = 2*frame.MaxScript + 1<<10
+
+// keptID is the request that asks for the background commands. Its number is free again afterwards, and no command's: they
+// have smaller ones.
+const keptID = 1<<31 - 1
+
+// askKept asks for the background commands, before any other frame may come.
+func askKept(reader *frame.Reader, out *frame.Writer, most int) ([]frame.KeptEntry, error) {
+	if err := out.Send(frame.Frame{Type: frame.Kept, ID: keptID}); err != nil {
+		return nil, err
+	}
+	inbox := frame.NewInbox(make(chan struct{}, 1))
+	var lines bytes.Buffer
+	for {
+		f, err := reader.Next()
+		switch {
+		case err != nil:
+			return nil, err
+		case f.ID != keptID:
+			return nil, fmt.Errorf("%w: frame type %d before the list of commands", frame.ErrProtocol, f.Type)
+		case f.Type == frame.Reply:
+			return parseKept(&lines, most)
+		case f.Type != frame.Data || f.Stream != frame.Out || lines.Len()+len(f.Payload) > most*maxKept:
+			return nil, fmt.Errorf("%w: frame type %d in the list of commands", frame.ErrProtocol, f.Type)
+		}
+		if err := inbox.Put(f.Payload); err != nil {
+			return nil, err
+		}
+		p, credit, _ := inbox.Take()
+		lines.Write(p)
+		if credit == nil {
+			continue
+		}
+		if err := out.Send(frame.Frame{Type: frame.Credit, Stream: frame.Out, ID: keptID, Payload: credit}); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// parseKept reads one frame.KeptEntry a line.
+func parseKept(lines io.Reader, most int) ([]frame.KeptEntry, error) {
+	var entries []frame.KeptEntry
+	requests, numbers := map[uint32]bool{}, map[int]bool{}
+	d := json.NewDecoder(lines)
+	d.DisallowUnknownFields()
+	for {
+		var e frame.KeptEntry
+		err := d.Decode(&e)
+		if err == io.EOF {
+			return entries, nil
+		}
+		if err == nil {
+			err = checkKept(e)
+		}
+		if err != nil || requests[e.Request] || numbers[e.Process] || len(entries) >= most {
+			return nil, fmt.Errorf("%w: malformed list of commands: %w", frame.ErrProtocol, errors.Join(err))
+		}
+		requests[e.Request], numbers[e.Process] = true, true
+		entries = append(entries, e)
+	}
+}
+
+// maxNumber bounds the numbers of background commands; nobody starts as many.
+const maxNumber = 1 << 30
+
+func checkKept(e frame.KeptEntry) error {
+	switch {
+	case e.Request == 0 || e.Request >= keptID:
+		return fmt.Errorf("request %#x", e.Request)
+	case e.Process < 0 || e.Process > maxNumber:
+		return fmt.Errorf("process %d", e.Process)
+	case e.PID <= 1:
+		return fmt.Errorf("process id %d", e.PID)
+	case len(e.Script) > frame.MaxScript:
+		return fmt.Errorf("command of %d bytes", len(e.Script))
+	case e.Started <= 0:
+		return fmt.Errorf("start at %d", e.Started)
+	case e.Exit != nil:
+		return checkExit(*e.Exit)
+	}
+	return nil
+}
+
+// Resume enters a background command of an adopted supervisor as it was. Serve must not have been called.
+func (l *Link) Resume(e frame.KeptEntry) *Call {
+	c := l.NewCall()
+	c.id, c.isStarted = e.Request, true
+	c.begun.Store(true)
+	l.next = max(l.next, e.Request)
+	if e.Exit != nil {
+		c.finish(answer{exit: e.Exit})
+	} else {
+		l.calls[c.id] = c
+	}
+	return c
+}

@@ -1,0 +1,216 @@
+package link
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+
+	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+// NewCall returns a command that has not begun.
+func (l *Link) NewCall() *Call {
+	c := l.newCall(0)
+	c.isCommand, c.started = true, make(chan frame.StartedBody, 1)
+	return c
+}
+
+var (
+	errTooLong  = errors.New("command with its environment is too long for the sandbox")
+	errNotBegun = errors.New("the command has not begun yet: try again")
+)
+
+// Begin sends a command, and then its stdin as there is room for it. With body.Background its output stays inside, to be
+// asked for; with body.Live it is on Stdout and Stderr; otherwise Wait has it, and no more of it than body.MaxOutput.
+func (c *Call) Begin(body frame.ExecBody, stdin []byte) error {
+	first := frame.Frame{Type: frame.Exec, Payload: frame.Encode(body)}
+	if len(first.Payload) > frame.MaxPayload {
+		return errTooLong
+	}
+	c.furnish(body)
+	if err := c.link.begin(c, first); err != nil {
+		return err
+	}
+	if len(stdin) > 0 {
+		c.input.Go(func() { c.pushAll(stdin) })
+	}
+	return nil
+}
+
+// furnish makes room for what the command may send.
+func (c *Call) furnish(body frame.ExecBody) {
+	c.limit, c.spill = body.MaxOutput, body.Spill
+	switch {
+	case body.Background:
+	case body.Live:
+		c.room = [2]int64{math.MaxInt64, math.MaxInt64}
+		for i := range c.inbox { // each is waited for by itself
+			c.inbox[i] = frame.NewInbox(make(chan struct{}, 1))
+		}
+	default:
+		c.room = [2]int64{body.MaxOutput, body.MaxOutput}
+	}
+}
+
+// pushAll sends all of stdin and ends it. That ends with the call, whose answer shows any failure.
+func (c *Call) pushAll(stdin []byte) {
+	if _, err := c.link.push(context.Background(), c.id, c.credit, stdin); err == nil {
+		_ = c.endInput()
+	}
+}
+
+// AwaitInput waits until nothing of Begin's stdin is in use any more. That is soon after the call has ended, if not before.
+func (c *Call) AwaitInput() { c.input.Wait() }
+
+// AwaitStart waits until the command has a process. It may have ended since.
+func (c *Call) AwaitStart(ctx context.Context) (frame.StartedBody, error) {
+	select {
+	case b := <-c.started:
+		return b, nil
+	case <-c.done:
+	case <-ctx.Done():
+		return frame.StartedBody{}, ctx.Err()
+	}
+	select {
+	case b := <-c.started:
+		return b, nil
+	default:
+		return frame.StartedBody{}, cmp.Or(c.answer.err, errors.New("process ended before it started"))
+	}
+}
+
+// Done is closed when the command has ended, or nothing more will be heard of it.
+func (c *Call) Done() <-chan struct{} { return c.done }
+
+// Err is why there is no verdict, or nil. Done must be closed.
+func (c *Call) Err() error { return c.answer.err }
+
+// Result is the verdict. A command without one has ended with its container. Done must be closed.
+func (c *Call) Result() machine.Result {
+	if c.answer.exit == nil {
+		return machine.Result{ExitCode: -1, Signal: "SIGKILL"}
+	}
+	return verdict(*c.answer.exit)
+}
+
+// Wait waits for the verdict and collects the output, of which progress, if it is not nil, is told as it comes. When ctx ends it
+// returns ctx's error and the output so far, and the command goes on.
+func (c *Call) Wait(ctx context.Context, progress func(machine.Stream, []byte)) (machine.Result, error) {
+	var streams [2][]byte
+	r, err := c.await(ctx, func(stream uint8, p []byte) {
+		streams[stream-frame.Out] = append(streams[stream-frame.Out], p...)
+		if progress != nil {
+			progress(machine.Stream(stream), p)
+		}
+	})
+	r.Stdout, r.Stderr = streams[0], streams[1]
+	if err == nil && c.spill {
+		exit := c.answer.exit
+		r.Stdout = mark(r.Stdout, exit.Dropped-exit.DroppedErr, c.limit, r.Spill)
+		r.Stderr = mark(r.Stderr, exit.DroppedErr, c.limit, r.Spill)
+	}
+	return r, err
+}
+
+// await waits for the verdict, handing what comes to sink and giving credit for it.
+func (c *Call) await(ctx context.Context, sink func(stream uint8, p []byte)) (machine.Result, error) {
+	for {
+		select {
+		case <-c.notify:
+			if err := c.collect(sink, true); err != nil {
+				return machine.Result{ExitCode: -1}, err
+			}
+		case <-c.done:
+			_ = c.collect(sink, false) // never asks for more, so cannot fail
+			if err := c.answer.err; err != nil {
+				var pids pidsError
+				return machine.Result{ExitCode: -1, PidsHit: errors.As(err, &pids)}, err
+			}
+			return verdict(*c.answer.exit), nil
+		case <-ctx.Done():
+			return machine.Result{ExitCode: -1}, ctx.Err()
+		}
+	}
+}
+
+// collect empties the inboxes. Credit is of use only while the call is open.
+func (c *Call) collect(sink func(stream uint8, p []byte), open bool) error {
+	for i, b := range c.inbox {
+		stream := frame.Out + uint8(i)
+		p, credit, _ := b.Take()
+		if len(p) > 0 {
+			sink(stream, p)
+		}
+		if credit == nil || !open {
+			continue
+		}
+		if err := c.link.grant(c.id, stream, credit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Stop has the supervisor end the command with everything that it started.
+func (c *Call) Stop() error { return c.tell(frame.Stop, frame.StopBody{}) }
+
+// Cancel is Stop by who waits for the command.
+func (c *Call) Cancel() error { return c.tell(frame.Stop, frame.StopBody{Cancel: true}) }
+
+// Signal sends a signal to the command's process group.
+func (c *Call) Signal(number int) error {
+	return c.tell(frame.Signal, frame.SignalBody{Number: number})
+}
+
+// Resize gives the command's terminal another size.
+func (c *Call) Resize(size frame.Size) error { return c.tell(frame.Resize, size) }
+
+// tell sends a frame about a command that the supervisor knows of. A frame about any other would be a breach on our side.
+func (c *Call) tell(t frame.Type, body any) error {
+	if !c.begun.Load() {
+		return errNotBegun
+	}
+	return c.link.send(frame.Frame{Type: t, ID: c.id, Payload: frame.Encode(body)})
+}
+
+// Forget lets the supervisor forget a background command that has ended, with its output.
+func (c *Call) Forget() {
+	if c.begun.Load() && !c.link.Dead() {
+		_ = c.link.send(frame.Frame{Type: frame.Forget, ID: c.id})
+	}
+}
+
+// maxOutputRead bounds one Output; the supervisor keeps no more than that.
+const maxOutputRead = 1 << 20
+
+// Output reads what the supervisor keeps of a background command's output.
+func (c *Call) Output(ctx context.Context, offset int64, n int) (machine.Output, error) {
+	if !c.begun.Load() {
+		return machine.Output{}, errNotBegun
+	}
+	n = min(max(n, 0), maxOutputRead)
+	var data []byte
+	var reply frame.OutputReply
+	err := c.link.transfer(ctx, request{
+		typ: frame.Output, body: frame.OutputBody{Process: c.id, Offset: max(offset, 0), Max: n},
+		room: int64(n), sink: func(p []byte) { data = append(data, p...) }, reply: &reply,
+	})
+	return machine.Output{
+		Data: data, Offset: reply.Offset, Next: reply.Next, Dropped: reply.Dropped, Running: reply.Running,
+	}, err
+}
+
+// Sweep ends what a background command that has ended has left behind.
+func (c *Call) Sweep(ctx context.Context) (machine.Kill, error) {
+	var k frame.KillBody
+	err := c.link.transfer(ctx, request{typ: frame.Sweep, body: frame.SweepBody{Process: c.id}, reply: &k})
+	if err == nil {
+		err = c.link.checked(checkKill(k))
+	}
+	if err != nil {
+		return machine.Kill{}, err
+	}
+	return machine.Kill{Rung: k.Rung, Took: k.Took, Survivors: k.Survivors}, nil
+}

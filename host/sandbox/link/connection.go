@@ -1,0 +1,176 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+// Handler answers a connection that a program inside has made, such as to the proxy, and returns when it is over. What it
+// reads is hostile. ctx ends when the program is gone or the link is.
+type Handler func(ctx context.Context, conn io.ReadWriteCloser)
+
+// connections are those that programs inside have made. As with calls the link's goroutine delivers and never
+// waits, and each stream has its credit: a flood waits for its own credit, and nothing else waits for it.
+type connections struct {
+	link   *Link
+	serve  map[frame.ConnectKind]Handler
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu   sync.Mutex
+	open map[uint32]*connection
+	last uint32 // the latest id
+}
+
+func newConnections(l *Link, serve map[frame.ConnectKind]Handler) *connections {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &connections{link: l, serve: serve, ctx: ctx, cancel: cancel, open: make(map[uint32]*connection)}
+}
+
+// end ends all connections and waits for their goroutines. It is called when nothing more is delivered.
+func (cs *connections) end() {
+	if cs == nil {
+		return
+	}
+	cs.cancel()
+	cs.work.Wait()
+}
+
+// Connections is the number of connections that programs inside have open.
+func (l *Link) Connections() int { return l.connections.count() }
+
+func (cs *connections) count() int {
+	if cs == nil {
+		return 0
+	}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return len(cs.open)
+}
+
+// deliver takes a frame of a connection. The supervisor may have sent it before it learned that the connection is over.
+func (cs *connections) deliver(f frame.Frame) error {
+	if cs == nil {
+		return fmt.Errorf("%w: a connection where there is no proxy", frame.ErrProtocol)
+	}
+	cs.mu.Lock()
+	c, last := cs.open[f.ID], cs.last
+	cs.mu.Unlock()
+	switch {
+	case f.Type == frame.Connect:
+		return cs.accept(f.ID, f.Payload)
+	case f.ID > last:
+		return fmt.Errorf("%w: frame type %d for connection %#x, which never was", frame.ErrProtocol, f.Type, f.ID)
+	case c == nil:
+		return nil
+	}
+	return c.deliver(f)
+}
+
+// accept opens a connection and serves it.
+func (cs *connections) accept(id uint32, payload []byte) error {
+	var body frame.ConnectBody
+	if err := frame.Decode(payload, &body); err != nil {
+		return err
+	}
+	serve := cs.serve[body.Kind]
+	if serve == nil {
+		return fmt.Errorf("%w: a connection to %.20q, which there is not", frame.ErrProtocol, body.Kind)
+	}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if id <= cs.last || len(cs.open) >= frame.MaxConnections {
+		return fmt.Errorf("%w: connection %#x after %#x, with %d open", frame.ErrProtocol, id, cs.last, len(cs.open))
+	}
+	ctx, cancel := context.WithCancel(cs.ctx)
+	c := &connection{
+		link: cs.link, id: id, ctx: ctx, cancel: cancel,
+		in: frame.NewInbox(make(chan struct{}, 1)), credit: frame.NewSendWindow(),
+	}
+	cs.open[id], cs.last = c, id
+	cs.work.Go(func() {
+		defer cancel()
+		serve(ctx, c)
+		cs.drop(id)
+	})
+	return nil
+}
+
+// drop forgets a connection, then tells the supervisor, which may open another one as soon as it knows.
+func (cs *connections) drop(id uint32) {
+	cs.mu.Lock()
+	delete(cs.open, id)
+	cs.mu.Unlock()
+	_ = cs.link.send(frame.Frame{Type: frame.Drop, ID: id}) // a failure has closed the link
+}
+
+// connection is one of them, as a stream of bytes.
+type connection struct {
+	link   *Link
+	id     uint32
+	ctx    context.Context
+	cancel context.CancelFunc
+	in     *frame.Inbox      // from the program
+	credit *frame.SendWindow // to the program
+	rest   []byte            // taken and not yet read
+	ended  bool
+}
+
+func (c *connection) deliver(f frame.Frame) error {
+	switch {
+	case f.Type == frame.Data && f.Stream == frame.Out:
+		return c.in.Put(f.Payload)
+	case f.Type == frame.End && f.Stream == frame.Out:
+		c.in.End()
+		return nil
+	case f.Type == frame.Credit && f.Stream == frame.In:
+		return c.credit.Grant(f.Payload)
+	case f.Type == frame.Drop:
+		c.cancel()
+		return nil
+	}
+	return fmt.Errorf("%w: frame type %d on stream %d of a connection", frame.ErrProtocol, f.Type, f.Stream)
+}
+
+// Read returns io.EOF when the program sends no more.
+func (c *connection) Read(p []byte) (int, error) {
+	if len(c.rest) == 0 && !c.ended {
+		if err := c.take(); err != nil {
+			return 0, err
+		}
+	}
+	if len(c.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}
+
+func (c *connection) take() error {
+	p, credit, ended, err := c.in.Wait(c.ctx)
+	if err != nil {
+		return err
+	}
+	c.rest, c.ended = p, ended
+	if credit == nil || ended {
+		return nil
+	}
+	return c.link.grant(c.id, frame.Out, credit)
+}
+
+// Write waits for credit. What it has written reaches the program even if the connection ends at once.
+func (c *connection) Write(p []byte) (int, error) {
+	return c.link.push(c.ctx, c.id, c.credit, p)
+}
+
+// Close makes Read and Write fail. The connection itself ends when it is no longer served.
+func (c *connection) Close() error {
+	c.cancel()
+	return nil
+}

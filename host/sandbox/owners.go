@@ -1,0 +1,67 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// The labels of a container cannot change, so those of one from a pool never say whose it has become. A file of the instance's folder does,
+// for people who ask from another process and for what is done to a session while no host runs.
+
+const ownerPrefix = "owner-"
+
+// claimed is what is said of a container, by its key.
+type claimed struct {
+	Session string `json:"session"`
+	Sandbox string `json:"sandbox"`
+}
+
+func ownerPath(run, key string) string { return filepath.Join(run, ownerPrefix+key) }
+
+// noteOwner says whose a container from a pool is.
+func (m *Manager) noteOwner(b *box, s *Session) {
+	text, err := json.Marshal(claimed{s.session, s.name})
+	if err == nil {
+		err = os.WriteFile(ownerPath(m.run, b.tenure.key), text, 0o600)
+	}
+	if err != nil {
+		m.log.Warn("it cannot be noted whose a warm sandbox is", "container", b.id, "session", s.session, "error", err)
+	}
+}
+
+// WithOwners returns containers of an instance with the labels that they would have if they had been made for who has them. Root is that
+// of the instance's workspaces.
+func WithOwners(root, instance string, owned []Owned) []Owned {
+	run := runFolder(root, instance)
+	var all []Owned
+	for _, o := range owned {
+		if key := o.Labels[LabelKey]; o.Labels[LabelSession] == "" && isKey(key) {
+			var c claimed
+			if text, err := os.ReadFile(ownerPath(run, key)); err == nil && json.Unmarshal(text, &c) == nil {
+				o.Labels = maps.Clone(o.Labels)
+				o.Labels[LabelSession], o.Labels[LabelSandbox] = c.Session, c.Sandbox
+			}
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// clearOwners drops what is said of containers that are gone; listed are those that there were.
+func (m *Manager) clearOwners(listed []Owned) error {
+	there := map[string]bool{}
+	for _, o := range listed {
+		there[o.Labels[LabelKey]] = true
+	}
+	paths, all := filepath.Glob(ownerPath(m.run, "*"))
+	for _, path := range paths {
+		if key := strings.TrimPrefix(filepath.Base(path), ownerPrefix); !there[key] && !m.holds(key) {
+			all = errors.Join(all, os.Remove(path))
+		}
+	}
+	return all
+}

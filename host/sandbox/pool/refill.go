@@ -1,0 +1,147 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// yieldTime lets who has just taken an item go ahead of the work that this causes.
+const yieldTime = 50 * time.Millisecond
+
+// maxYield is how long refilling lets others go first.
+const maxYield = 5 * time.Second
+
+// maxCharge is the most that one item is reckoned to have taken: what takes longer waits for something else.
+const maxCharge = 5 * time.Second
+
+// inspectEvery is the time between two looks at the machine's memory and the items' age.
+const inspectEvery = 5 * time.Second
+
+// Run makes what is missing, one item at a time, until ctx ends.
+func (s *Set[T]) Run(ctx context.Context) {
+	inspect := time.NewTicker(s.config.Inspect)
+	defer inspect.Stop()
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-inspect.C:
+			s.inspect(now)
+		case <-s.kick:
+		case <-next.C:
+		}
+		if wait := s.refill(ctx); wait >= 0 {
+			next.Reset(wait)
+		}
+	}
+}
+
+// inspect replaces what is dead or old, and ends what there is while memory is short.
+func (s *Set[T]) inspect(now time.Time) {
+	state, err := s.config.Memory()
+	if err != nil {
+		state = Memory{Available: 1} // nobody can tell, so the items stay
+	}
+	s.mu.Lock()
+	changed := s.pressure.update(state)
+	pressed := s.pressure.on
+	var old, drained []T
+	for _, f := range s.order {
+		old = append(old, f.cull(now.Add(-s.config.MaxAge))...)
+		if pressed {
+			drained = append(drained, f.shrink(0)...)
+		}
+	}
+	s.counts.Replaced += int64(len(old))
+	s.counts.Drained += int64(len(drained))
+	s.mu.Unlock()
+	s.discard(append(old, drained...))
+	if changed && pressed {
+		s.config.Log.Warn("memory is short: warm sandboxes are ended", "stalled_percent", state.Stalled, "available", state.Available)
+	} else if changed {
+		s.config.Log.Info("memory suffices again: warm sandboxes are made")
+	}
+}
+
+// refill makes one item, if one is missing and the time has come. It returns how long to wait before the next
+// attempt, and less than 0 to wait for word.
+func (s *Set[T]) refill(ctx context.Context) time.Duration {
+	f, wait := s.neediest(time.Now())
+	if f == nil || wait > 0 {
+		return wait
+	}
+	item, took, err := f.make(ctx)
+	if errors.Is(err, ErrNotNow) {
+		return -1
+	}
+	s.made(f, took, err)
+	if err == nil {
+		s.Put(f.kind, item)
+	}
+	return 0
+}
+
+// made counts an item, or an attempt at one.
+func (s *Set[T]) made(f *shelf[T], took time.Duration, err error) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.yielding = time.Time{}
+	s.budget.spend(now, min(took, maxCharge))
+	if err != nil {
+		s.counts.Failures++
+		f.failed(now)
+	} else {
+		s.counts.Refills++
+		f.failures = 0
+	}
+}
+
+// neediest is the kind with the smallest part of what it should have, of those that may be tried now; without one, or
+// when somebody else goes first, it says how long to wait.
+func (s *Set[T]) neediest(now time.Time) (*shelf[T], time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.pressure.on {
+		return nil, -1
+	}
+	var best *shelf[T]
+	retry := time.Duration(-1)
+	for _, f := range s.order {
+		switch {
+		case len(f.ready) >= f.size:
+		case now.Before(f.until):
+			if wait := f.until.Sub(now); retry < 0 || wait < retry {
+				retry = wait
+			}
+		case best == nil || len(f.ready)*best.size < len(best.ready)*f.size:
+			best = f
+		}
+	}
+	if best == nil {
+		return nil, retry
+	}
+	return best, max(s.yield(now), s.budget.wait(now))
+}
+
+// yield is how long to let those go first who wait for an item, or were just given one. It does not let them all go
+// first: where they never cease to come, a pool that is never filled would serve none. s.mu is held.
+func (s *Set[T]) yield(now time.Time) time.Duration {
+	wait := yieldTime - now.Sub(time.Unix(0, s.claimed.Load()))
+	if s.urgent.Load() > 0 {
+		wait = yieldTime
+	}
+	if wait <= 0 {
+		return 0
+	}
+	if s.yielding.IsZero() {
+		s.yielding = now
+	}
+	if now.Sub(s.yielding) >= maxYield {
+		return 0
+	}
+	return wait
+}

@@ -1,0 +1,84 @@
+// Package program provides the programs of Flynn's own that run in sandboxes: it finds them beside the host's program, or
+// builds them where there are the source and a Go toolchain, and puts the supervisor where containers mount it.
+//
+// Start with FindSupervisor. What the programs do is for packages supervise and verify; how they get to an engine on
+// another machine is for package sandbox.
+package program
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+)
+
+// Supervisor is the file name of cmd/flynn-sandboxd.
+const Supervisor = "flynn-sandboxd"
+
+// program is one that runs in containers, and what it is built from.
+type program struct {
+	name    string
+	sources []string // folders of the module
+}
+
+func supervisor() program {
+	return program{Supervisor, []string{
+		"cmd/flynn-sandboxd", "host/sandbox/bridge/wire", "host/sandbox/erase", "host/sandbox/frame", "host/sandbox/supervise",
+	}}
+}
+
+func probe() program { return program{"flynn-probe", []string{"cmd/flynn-probe"}} }
+
+// FindSupervisor returns the path of flynn-sandboxd: the one beside the running program, or, in a
+// checkout with a Go toolchain at hand, one built from source and kept in the user's cache.
+func FindSupervisor(log *slog.Logger) (string, error) { return find(log, supervisor()) }
+
+// FindProbe returns the path of flynn-probe, which verification runs in sandboxes, in the same way.
+func FindProbe(log *slog.Logger) (string, error) { return find(log, probe()) }
+
+func find(log *slog.Logger, p program) (string, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", p.name, err)
+	}
+	sibling := filepath.Join(filepath.Dir(exe), p.name)
+	unfit := checkStatic(sibling)
+	if unfit == nil {
+		return sibling, nil
+	}
+	if !errors.Is(unfit, fs.ErrNotExist) {
+		log.Warn("a program for sandboxes is of no use", "program", p.name, "error", unfit)
+	}
+	module, err := findModule()
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w; it cannot be built either (%w): install one built with CGO_ENABLED=0 beside the program",
+			p.name, unfit, err)
+	}
+	path, err := build(log, module, p)
+	if err != nil {
+		return "", fmt.Errorf("build %s: %w: install it beside the program instead", p.name, err)
+	}
+	return path, nil
+}
+
+// checkStatic refuses a program that needs a loader, or is none for Linux: images without the C library it was linked
+// with cannot start it, and say only that there is no such file.
+func checkStatic(path string) error {
+	program, err := elf.Open(path)
+	if unreadable := (*fs.PathError)(nil); errors.As(err, &unreadable) {
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("%s is no program for Linux: %w", path, err)
+	}
+	defer program.Close()
+	for _, p := range program.Progs {
+		if p.Type == elf.PT_INTERP {
+			return fmt.Errorf("%s is dynamically linked and cannot start in most images: build it with CGO_ENABLED=0", path)
+		}
+	}
+	return nil
+}

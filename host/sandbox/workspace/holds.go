@@ -1,0 +1,69 @@
+package workspace
+
+import "sync"
+
+// Holds counts who uses the workspace of each session: whoever has its folder open or mounted, and so would not notice
+// that another one has taken its place. Its methods are safe for concurrent use.
+type Holds struct {
+	mu        sync.Mutex
+	bySession map[string]*hold
+}
+
+type hold struct {
+	users int
+	// moving is closed when the only user is done with what nobody else may come in between; nil while nobody does such.
+	moving chan struct{}
+}
+
+// NewHolds returns Holds of no workspace.
+func NewHolds() *Holds { return &Holds{bySession: make(map[string]*hold)} }
+
+// Enter counts a user in before he opens the folder. leave, which may be called more than once, counts him out. It
+// waits while the folder is being exchanged, for some milliseconds.
+func (h *Holds) Enter(session string) (leave func()) {
+	for {
+		h.mu.Lock()
+		held := h.bySession[session]
+		if held == nil {
+			held = new(hold)
+			h.bySession[session] = held
+		}
+		moving := held.moving
+		if moving == nil {
+			held.users++
+		}
+		h.mu.Unlock()
+		if moving == nil {
+			return sync.OnceFunc(func() { h.leave(session) })
+		}
+		<-moving
+	}
+}
+
+func (h *Holds) leave(session string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	held := h.bySession[session]
+	if held.users--; held.users == 0 {
+		delete(h.bySession, session)
+	}
+}
+
+// alone lets the only user of a workspace, who has entered it, exchange its folder: until he calls done nobody else
+// comes in. It says false if there are others.
+func (h *Holds) alone(session string) (done func(), ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	held := h.bySession[session]
+	if held == nil || held.users != 1 || held.moving != nil {
+		return nil, false
+	}
+	moving := make(chan struct{})
+	held.moving = moving
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		held.moving = nil
+		close(moving)
+	}, true
+}

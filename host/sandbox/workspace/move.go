@@ -1,0 +1,216 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// A session that returns has a workspace, and the container that waits for it in a pool has another folder mounted. A
+// bind mount follows the folder, not its name, so the entries of the one are renamed into the other, which then takes the
+// first one's name. Nothing is copied, and links, owners and open files stay what they are.
+//
+// The name that the emptied folder has meanwhile is the journal. Whatever is found there after a crash is put back
+// (putBack), so that at no point anything is lost:
+//
+//	<workspace>   ->  .returning/<workspace>.pool-<instance>.<slot>   from here on the journal says what goes on
+//	its entries   ->  .pool-<instance>/<slot>/                        one by one
+//	the slot      ->  <workspace>                                     from here on there is nothing to put back
+//	the journal is removed, which is empty
+
+// returningFolder is in the root of the workspaces.
+const returningFolder = ".returning"
+
+// maxReturning bounds the entries of a workspace that is moved; renaming more takes longer than making a container.
+const maxReturning = 10_000
+
+// ErrStays means that a workspace is where it was, and a warm container of no use to it.
+var ErrStays = errors.New("workspace stays where it is")
+
+// folders are the steps that a move consists of. They are the kernel's except in tests, which stop between any two.
+type folders interface {
+	rename(from, to string) error
+	removeEmpty(path string) error
+	chmod(path string, mode fs.FileMode) error
+}
+
+type hostFolders struct{}
+
+func (hostFolders) rename(from, to string) error              { return os.Rename(from, to) }
+func (hostFolders) chmod(path string, mode fs.FileMode) error { return os.Chmod(path, mode) }
+
+func (hostFolders) removeEmpty(path string) error {
+	err := syscall.Rmdir(path)
+	if err != nil {
+		return &fs.PathError{Op: "rmdir", Path: path, Err: err}
+	}
+	return nil
+}
+
+// move is one workspace on its way, by absolute paths.
+type move struct {
+	folders
+	workspace, returning, slot string
+	// undisturbed says whether other processes leave the workspace alone; nil for yes.
+	undisturbed func() error
+}
+
+func newMove(f folders, workspace, slot string) move {
+	name := filepath.Base(workspace) + filepath.Base(filepath.Dir(slot)) + "." + filepath.Base(slot)
+	return move{folders: f, workspace: workspace, returning: filepath.Join(filepath.Dir(workspace), returningFolder, name), slot: slot}
+}
+
+// into moves the workspace into the slot's folder, or leaves everything as it was and says ErrStays. Any other error means
+// that it could not be put back either, which the next one who needs the workspace tries again. Nobody else may have
+// either folder open.
+func (m move) into() error {
+	seized, err := seize(m.workspace)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrStays, err)
+	}
+	defer seized.Close()
+	names, mode, err := m.fits()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrStays, err)
+	}
+	if err := os.MkdirAll(filepath.Dir(m.returning), 0o700); err != nil {
+		return fmt.Errorf("%w: %w", ErrStays, err)
+	}
+	if err := m.rename(m.workspace, m.returning); err != nil {
+		return fmt.Errorf("%w: %w", ErrStays, err)
+	}
+	if err := m.carry(names, mode); err != nil {
+		if undone := m.putBack(); undone != nil {
+			return fmt.Errorf("%w, and the workspace cannot be put back: %w", err, undone)
+		}
+		return fmt.Errorf("%w: %w", ErrStays, err)
+	}
+	return m.removeEmpty(m.returning)
+}
+
+// fits says whether the slot's folder can stand in for the workspace, and what there is to move.
+func (m move) fits() (names []string, mode fs.FileMode, err error) {
+	ours, err1 := os.Lstat(m.workspace)
+	theirs, err2 := os.Lstat(m.slot)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, 0, err
+	}
+	if !ours.IsDir() || !sameOwner(ours, theirs) {
+		return nil, 0, errors.New("it is no folder, or belongs to another user")
+	}
+	if names, err = entries(m.slot, 1); err != nil || len(names) > 0 {
+		return nil, 0, errors.Join(err, errors.New("the warm container's folder is not empty"))
+	}
+	if names, err = entries(m.workspace, maxReturning+1); err == nil && len(names) > maxReturning {
+		err = fmt.Errorf("it has more than %d entries", maxReturning)
+	}
+	return names, ours.Mode(), err
+}
+
+// carry does the second and the third step. A process that comes to look for the workspace from now on finds the journal,
+// and waits; one that came before is seen.
+func (m move) carry(names []string, mode fs.FileMode) error {
+	if m.undisturbed != nil {
+		if err := m.undisturbed(); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		if err := m.rename(filepath.Join(m.returning, name), filepath.Join(m.slot, name)); err != nil {
+			return err
+		}
+	}
+	if left, err := entries(m.returning, 1); err != nil || len(left) > 0 {
+		return errors.Join(err, errors.New("somebody else writes to the workspace"))
+	}
+	if info, err := os.Lstat(m.slot); err != nil || info.Mode() != mode {
+		if err := errors.Join(err, m.chmod(m.slot, mode)); err != nil {
+			return err
+		}
+	}
+	return m.rename(m.slot, m.workspace)
+}
+
+// putBack completes or undoes a move that was interrupted anywhere, in this function too.
+func (m move) putBack() error {
+	if err := m.fetch(); err != nil {
+		return err
+	}
+	left, err := entries(m.returning, 1)
+	if err != nil {
+		return err
+	}
+	taken := exists(m.workspace)
+	if taken && len(left) == 0 { // the move was at its end
+		return m.removeEmpty(m.returning)
+	}
+	if taken {
+		if err := m.stepAside(); err != nil {
+			return err
+		}
+	}
+	return m.rename(m.returning, m.workspace)
+}
+
+// fetch brings the entries back from the slot's folder.
+func (m move) fetch() error {
+	names, err := entries(m.slot, -1)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it has become the workspace, or nothing was ever in it
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		back := filepath.Join(m.returning, name)
+		if exists(back) {
+			return fmt.Errorf("%s is there twice: merge it with what is in %s", back, m.slot)
+		}
+		if err := m.rename(filepath.Join(m.slot, name), back); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stepAside makes room for the workspace where somebody has begun a new one in its absence, which becomes a folder of it.
+func (m move) stepAside() error {
+	begun, err := entries(m.workspace, 1)
+	if err != nil {
+		return err
+	}
+	if len(begun) == 0 {
+		return m.removeEmpty(m.workspace)
+	}
+	return m.rename(m.workspace, filepath.Join(m.returning, "recovered-"+filepath.Base(m.slot)))
+}
+
+// entries returns the names in a folder, at most n of them, or all if n is negative.
+func entries(folder string, n int) ([]string, error) {
+	dir, err := os.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(n)
+	if err == io.EOF {
+		err = nil
+	}
+	return names, err
+}
+
+// exists says whether a name is taken, if only by a link to nothing.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func sameOwner(a, b fs.FileInfo) bool {
+	x, ok1 := a.Sys().(*syscall.Stat_t)
+	y, ok2 := b.Sys().(*syscall.Stat_t)
+	return ok1 && ok2 && x.Uid == y.Uid && x.Gid == y.Gid
+}

@@ -1,0 +1,145 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/flynnhost/flynn/host/sandbox/erase"
+)
+
+// Host is this process among those that use the root.
+type Host interface {
+	// ID is its name, in letters and digits.
+	ID() string
+	// Others are the names of the others that live.
+	Others() (map[string]bool, error)
+}
+
+// Config is what a Root needs.
+type Config struct {
+	Path string // absolute
+	// Instance tells the slots apart from those of other instances below the same root. It is in letters and digits.
+	Instance string
+	Host     Host
+	Holds    *Holds
+}
+
+// Root is a folder of the host with the workspaces of sessions and the slots of an instance. Its methods are safe for
+// concurrent use.
+type Root struct {
+	path, pool string
+	host       Host
+	folders    folders
+	holds      *Holds
+	// mu makes looking for a folder and making it one step. It is held for a few system calls.
+	mu sync.Mutex
+}
+
+// New returns a Root. It makes and reads nothing yet.
+func New(c Config) *Root {
+	return &Root{path: c.Path, pool: filepath.Join(c.Path, ".pool-"+c.Instance), host: c.Host, folders: hostFolders{}, holds: c.Holds}
+}
+
+// Path is a session's workspace.
+func (r *Root) Path(session string) string { return Path(r.path, session) }
+
+// Prepare makes the session's folder if it is missing and says whose it is. The caller has entered it in the holds.
+func (r *Root) Prepare(session string) (string, Owner, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.recover(session); err != nil {
+		return "", Owner{}, err
+	}
+	return ready(r.Path(session))
+}
+
+// fresh says whether the session has no workspace yet.
+func (r *Root) fresh(session string) bool {
+	_, err := os.Lstat(r.Path(session))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// Slot makes a folder for a container whose session is not known yet.
+func (r *Root) Slot(key string) (string, Owner, error) {
+	return ready(filepath.Join(r.pool, r.host.ID()+"-"+key))
+}
+
+// Claim makes a slot's folder the session's, who has entered it in the holds. The error is ErrStays if the session cannot
+// have it and nothing has happened.
+func (r *Root) Claim(slot, session string) error {
+	switch fresh, err := r.claimFresh(slot, session); {
+	case err != nil:
+		return fmt.Errorf("claim warm workspace: %w", err)
+	case fresh:
+		return nil
+	}
+	if err := r.undisturbed(); err != nil {
+		return fmt.Errorf("%w: %w", ErrStays, err)
+	}
+	done, alone := r.holds.alone(session)
+	if !alone {
+		return fmt.Errorf("%w: somebody else uses it", ErrStays)
+	}
+	defer done()
+	if _, _, err := ready(r.Path(session)); err != nil {
+		return fmt.Errorf("%w: %w", ErrStays, err)
+	}
+	m := newMove(r.folders, r.Path(session), slot)
+	m.undisturbed = r.undisturbed
+	if err := m.into(); err != nil {
+		return fmt.Errorf("claim warm workspace: %w", err)
+	}
+	return nil
+}
+
+// undisturbed refuses while other processes of the instance live: their sandboxes are not among the holds.
+func (r *Root) undisturbed() error {
+	others, err := r.host.Others()
+	if err == nil && len(others) > 0 {
+		err = errors.New("another process may use it")
+	}
+	return err
+}
+
+// claimFresh does so if the session has no folder yet. A bind mount follows the folder, not its name.
+func (r *Root) claimFresh(slot, session string) (bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.recover(session); err != nil {
+		return false, err
+	}
+	if !r.fresh(session) {
+		return false, nil
+	}
+	return true, os.Rename(slot, r.Path(session))
+}
+
+// recover completes what an earlier move of the session's folder has left undone.
+func (r *Root) recover(session string) error {
+	return recoverMoves(r.folders, r.path, filepath.Base(r.Path(session)))
+}
+
+// ClearSlots drops the slots that no living process has, but for those that hold what could not be put back.
+func (r *Root) ClearSlots(alive map[string]bool) error {
+	recovery := recoverMoves(r.folders, r.path, "")
+	moves, err1 := journal(r.path)
+	slots, err2 := filepath.Glob(filepath.Join(r.pool, "*"))
+	if err := errors.Join(err1, err2); err != nil {
+		return errors.Join(recovery, err)
+	}
+	all := recovery
+	for _, slot := range slots {
+		owner, _, _ := strings.Cut(filepath.Base(slot), "-")
+		needed := slices.ContainsFunc(moves, func(m move) bool { return m.slot == slot })
+		if owner != r.host.ID() && !alive[owner] && !needed {
+			all = errors.Join(all, erase.Folder(slot))
+		}
+	}
+	return all
+}
