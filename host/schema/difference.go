@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -36,7 +37,7 @@ func (s *Schema) Differences(value any) []Difference {
 	if !errors.As(err, &invalid) {
 		return []Difference{{Problem: "it cannot be compared with the schema"}}
 	}
-	out := differences(nil, invalid)
+	out := differences(nil, value, invalid)
 	slices.SortFunc(out, func(a, b Difference) int {
 		if c := slices.Compare(a.Path, b.Path); c != 0 {
 			return c
@@ -48,7 +49,7 @@ func (s *Schema) Differences(value any) []Difference {
 }
 
 // differences are the ends of the tree of errors. Alternatives are told as one: what is wrong with each of them helps nobody.
-func differences(to []Difference, e *jsonschema.ValidationError) []Difference {
+func differences(to []Difference, value any, e *jsonschema.ValidationError) []Difference {
 	at := slices.Clone(e.InstanceLocation)
 	tell := func(problem string) []Difference {
 		if len(problem) > maxProblem {
@@ -69,15 +70,62 @@ func differences(to []Difference, e *jsonschema.ValidationError) []Difference {
 	case *kind.Contains, *kind.MinContains, *kind.MaxContains:
 		return tell("it has too few or too many of the elements that are asked for")
 	case *kind.PropertyNames:
-		return append(to, Difference{Path: append(at, k.Property), Problem: "it has not the form of a key here", Unknown: true})
+		return append(to, misformed(value, len(at), k.Property))
 	}
 	if len(e.Causes) > 0 {
 		for _, cause := range e.Causes {
-			to = differences(to, cause)
+			to = differences(to, value, cause)
 		}
 		return to
 	}
 	return tell(problem(e.ErrorKind))
+}
+
+// misformed is about a key that has not the form that its table asks for. Of the place only the depth is believed: the validator goes on to write to
+// the slice that it hands out for this one (santhosh-tekuri/jsonschema#269). Where several tables at that depth have such a key, it is said to be below
+// what they have in common.
+func misformed(value any, depth int, key string) Difference {
+	tables := holders(nil, value, depth, key)
+	if len(tables) == 1 {
+		return Difference{Path: append(tables[0], key), Problem: "it has not the form of a key here", Unknown: true}
+	}
+	var common []string
+	for i, table := range tables {
+		if i == 0 {
+			common = table
+		}
+		same := 0
+		for same < len(common) && common[same] == table[same] {
+			same++
+		}
+		common = common[:same]
+	}
+	return Difference{Path: common, Problem: fmt.Sprintf("a key %.80q below has not the form of a key there", key)}
+}
+
+// holders are the paths, so many steps below the one given, of the tables that have a key.
+func holders(path []string, value any, depth int, key string) (found [][]string) {
+	below := func(step string, v any) {
+		found = append(found, holders(append(slices.Clip(path), step), v, depth-1, key)...)
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		if _, has := v[key]; depth == 0 && has {
+			return [][]string{slices.Clone(path)}
+		}
+		for step, v := range v {
+			if depth > 0 {
+				below(step, v)
+			}
+		}
+	case []any:
+		for i, v := range v {
+			if depth > 0 {
+				below(strconv.Itoa(i), v)
+			}
+		}
+	}
+	return found
 }
 
 // problem says what is wrong in words that hold nothing of the value but its type and its length.

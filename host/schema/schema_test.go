@@ -99,7 +99,8 @@ const everyKind = `{
 		"never":false,
 		"tags":{"type":"array","contains":{"type":"string"}},
 		"table":{"type":"object","additionalProperties":false,"minProperties":1,"maxProperties":2,"properties":{"deep":{"type":"boolean"}}},
-		"named":{"type":"object","propertyNames":{"pattern":"^[a-z]+$"}}
+		"named":{"type":"object","propertyNames":{"pattern":"^[a-z]+$"}},
+		"deep":{"type":"array","items":{"properties":{"in":{"propertyNames":{"pattern":"^[a-z]+$"}}}}}
 	}}`
 
 func TestDifferences(t *testing.T) {
@@ -134,6 +135,7 @@ func TestDifferences(t *testing.T) {
 		"empty":            {`{"home":"https://a","table":{}}`, "table: it has 0 keys, want at least 1"},
 		"dependent":        {`{"home":"https://a","user":"u"}`, ": user needs nick beside it"},
 		"form of a key":    {`{"home":"https://a","named":{"A":1}}`, "named/A: it has not the form of a key here"},
+		"form, but where":  {`{"home":"https://a","deep":[{"in":{"A":1}},{"in":{"a":1,"A":2}}]}`, `deep: a key "A" below has not the form of a key there`},
 		"several, ordered": {`{"size":0,"mode":"x"}`, ": missing: home\nmode: want \"poll\" or \"push\"\nsize: want at least 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
