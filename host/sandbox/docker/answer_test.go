@@ -18,8 +18,13 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
-// pretender is a driver of an engine that answers as the test says.
+// pretender is a driver of an engine that answers as the test says, and lives.
 func pretender(t *testing.T, answer http.HandlerFunc) *Driver {
+	t.Helper()
+	return pretenderThat(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Api-Version", "1.41") }, answer)
+}
+
+func pretenderThat(t *testing.T, lives, answer http.HandlerFunc) *Driver {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", socket)
@@ -28,7 +33,7 @@ func pretender(t *testing.T, answer http.HandlerFunc) *Driver {
 	}
 	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/_ping") {
-			w.Header().Set("Api-Version", "1.41")
+			lives(w, r)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")

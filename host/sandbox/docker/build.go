@@ -42,12 +42,14 @@ func (d *Driver) Build(ctx context.Context, b image.Build, progress func(line st
 }
 
 func (d *Driver) build(ctx context.Context, b image.Build, t *trail) error {
+	ctx, leave := d.attended(ctx)
+	defer leave()
 	answer, err := d.api.ImageBuild(ctx, b.Context, build.ImageBuildOptions{
 		Version: build.BuilderV1, Dockerfile: b.Dockerfile, NetworkMode: b.Network, NoCache: b.NoCache,
 		Remove: true, ForceRemove: true, Memory: b.MemoryBytes, MemorySwap: b.MemoryBytes,
 	})
 	if err != nil {
-		return d.explain("build image", err)
+		return d.explain("build an image", silence(ctx, err))
 	}
 	defer answer.Body.Close()
 	err = each(answer.Body, func(e buildEvent) error {
@@ -60,7 +62,7 @@ func (d *Driver) build(ctx context.Context, b image.Build, t *trail) error {
 	if errors.As(err, new(*image.StepError)) {
 		return err
 	}
-	return d.explain("follow the build", err)
+	return d.explain("build an image", silence(ctx, err))
 }
 
 // buildEvent is one object of the engine's answer.

@@ -14,6 +14,11 @@
 //	create, start                30 s
 //	remove                       45 s   the engine itself waits 10 s for a killed container
 //	pull                         15 min
+//	copy                         10 min
+//	commit                       10 min
+//	build                        30 min, its caller's
+//
+// The last four are given up once the engine has given no sign of life for a minute (attend.go).
 //
 // What is in force while an engine is...
 //
@@ -59,6 +64,8 @@ const (
 	listTimeout   = 10 * time.Second
 	removeTimeout = 45 * time.Second // the engine itself waits 10 s for a killed container
 	pullTimeout   = 15 * time.Minute
+	lookEvery     = 15 * time.Second // while it does what takes long
+	silentFor     = time.Minute
 )
 
 // Driver talks to one engine.
@@ -68,6 +75,8 @@ type Driver struct {
 	engine   engine.Address
 	dial     dialer
 	weakness Weakness // of the containers of a negative control; otherwise zero
+
+	attention attention
 }
 
 var (
@@ -105,7 +114,7 @@ func New(c Config) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("use engine %s: %w", address, err)
 	}
-	return &Driver{api: api, address: address, engine: e, dial: dial}, nil
+	return &Driver{api: api, address: address, engine: e, dial: dial, attention: attention{every: lookEvery, patience: silentFor}}, nil
 }
 
 // Dial opens a connection of its own to the engine.

@@ -13,11 +13,14 @@ import (
 func (d *Driver) Pull(ctx context.Context, ref string, progress func(line string)) error {
 	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
 	defer cancel()
+	ctx, leave := d.attended(ctx)
+	defer leave()
 	body, err := d.api.ImagePull(ctx, ref, image.PullOptions{})
 	if err == nil {
 		err = errors.Join(follow(body, progress), body.Close())
 	}
-	if client.IsErrConnectionFailed(err) || errors.Is(err, context.DeadlineExceeded) {
+	err = silence(ctx, err)
+	if client.IsErrConnectionFailed(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errSilent) {
 		return d.explain("pull "+ref, err)
 	}
 	return err

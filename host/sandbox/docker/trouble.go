@@ -28,6 +28,8 @@ func (d *Driver) explain(doing string, err error) error {
 		return d.unavailable("this user may not use the engine at %s: add the user to the engine's group, or set engine in [sandbox]", d.address)
 	case client.IsErrConnectionFailed(err):
 		return d.unavailable("no engine answers at %s: %s, or set engine in [sandbox]%s", d.address, d.startIt(), d.cause(err))
+	case errors.Is(err, errSilent):
+		return d.unavailable("the engine at %s has stopped answering while it was to %s: restart it, or set engine in [sandbox]", d.address, doing)
 	case errors.Is(err, context.DeadlineExceeded):
 		return d.unavailable("the engine at %s is too slow to %s: restart it, or set engine in [sandbox]", d.address, doing)
 	case errors.Is(err, context.Canceled):

@@ -83,6 +83,8 @@ func (d *Driver) HasPath(ctx context.Context, id, path string) (bool, error) {
 func (d *Driver) CopyInto(ctx context.Context, id, folder string, archive io.Reader) error {
 	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
+	ctx, leave := d.attended(ctx)
+	defer leave()
 	found, err := d.inspect(ctx, id)
 	if err != nil {
 		return d.explain("inspect container", err)
@@ -90,11 +92,19 @@ func (d *Driver) CopyInto(ctx context.Context, id, folder string, archive io.Rea
 	if found.State.Status != "created" {
 		return fmt.Errorf("copy into container %s: it was started already", id)
 	}
-	return d.explain("copy into container", d.api.CopyToContainer(ctx, id, folder, archive, container.CopyToContainerOptions{}))
+	err = d.api.CopyToContainer(ctx, id, folder, archive, container.CopyToContainerOptions{})
+	return d.explain("copy into container", silence(ctx, err))
 }
 
 // RunWork implements image.Workbench. When ctx ends the container goes on until it is removed.
-func (d *Driver) RunWork(ctx context.Context, id string, output io.Writer) (int, error) {
+func (d *Driver) RunWork(ctx context.Context, id string, output io.Writer) (code int, err error) {
+	ctx, leave := d.attended(ctx)
+	defer leave()
+	defer func() {
+		if context.Cause(ctx) == errSilent {
+			err = d.explain("run a step of a build", silence(ctx, err))
+		}
+	}()
 	conn, err := d.attached(ctx, "attach to container", func(ctx context.Context) (types.HijackedResponse, error) {
 		return d.api.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdout: true, Stderr: true})
 	})
@@ -129,6 +139,8 @@ func (d *Driver) RunWork(ctx context.Context, id string, output io.Writer) (int,
 func (d *Driver) Commit(ctx context.Context, id string, labels map[string]string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
+	ctx, leave := d.attended(ctx)
+	defer leave()
 	found, err := d.inspect(ctx, id)
 	if err != nil {
 		return "", d.explain("inspect container", err)
@@ -154,5 +166,5 @@ func (d *Driver) Commit(ctx context.Context, id string, labels map[string]string
 	if err == nil && made.ID == "" {
 		err = errIncomplete
 	}
-	return made.ID, d.explain("commit container", err)
+	return made.ID, d.explain("commit container", silence(ctx, err))
 }
