@@ -106,15 +106,15 @@ func (b programHost) Settled(ctx context.Context, channel, event string) (door.S
 	case err != nil:
 		return door.Settlement{}, err
 	case row.State == store.InboxNew:
-		return door.Settlement{}, nil
+		return door.Settlement{Message: row.Message}, nil
 	case row.State == store.InboxDropped || row.State == store.InboxStale:
-		return door.Settlement{Done: true, Failed: true, Refused: true, Text: row.Note}, nil
+		return door.Settlement{Message: row.Message, Done: true, Failed: true, Refused: true, Text: row.Note}, nil
 	}
 	t, err := b.turnOf(ctx, row)
 	if err != nil {
 		return door.Settlement{}, err
 	}
-	s := door.Settlement{Done: true, Turn: t.ID, Agent: t.Agent, Failed: row.State != store.InboxDone || t.State != store.TurnDone}
+	s := door.Settlement{Message: row.Message, Done: true, Turn: t.ID, Agent: t.Agent, Failed: row.State != store.InboxDone || t.State != store.TurnDone}
 	steps, err := b.h.store.Steps(ctx, t.ID)
 	if err != nil {
 		return s, err

@@ -8,6 +8,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -63,9 +65,11 @@ type Tool struct {
 
 // Settlement is what became of a message.
 type Settlement struct {
-	Done   bool
-	Text   string // the answer, or why there is none
-	Failed bool
+	// Message is what was accepted, without content where that was deleted since.
+	Message message.Message
+	Done    bool
+	Text    string // the answer, or why there is none
+	Failed  bool
 	// Refused is a failure before any turn: admission or routing does not want the message.
 	Refused bool
 	Agent   string
@@ -93,8 +97,12 @@ type Question struct {
 	Watch func(message.Event)
 }
 
-// ErrInvalid is an error of who asks.
-var ErrInvalid = errors.New("invalid question")
+// Errors of who asks.
+var (
+	ErrInvalid = errors.New("invalid question")
+	// ErrReused is a question that has the id of another one. It was not asked.
+	ErrReused = errors.New("this id was used for another question: choose a new one")
+)
 
 // Desk takes questions.
 type Desk struct {
@@ -127,7 +135,7 @@ const recheck = 500 * time.Millisecond
 const MaxText = message.MaxText
 
 // Ask puts a question and waits for its end. A message that was accepted is answered even when ctx ends; asked again with the same
-// ID, it gives that answer. Without an ID nobody could ask again, and the turn is stopped.
+// ID, it gives that answer. Without an ID nobody could ask again, and the turn is stopped. Another question with that ID is ErrReused.
 func (d *Desk) Ask(ctx context.Context, q Question) (Settlement, error) {
 	m, err := d.message(q)
 	if err != nil {
@@ -226,8 +234,13 @@ func (d *Desk) await(ctx context.Context, m message.Message, events *<-chan mess
 	begun := map[string]bool{} // turns that began since; what an earlier one still says is not for us
 	for {
 		s, err := d.host.Settled(ctx, m.Channel, m.EventID)
-		if err != nil || s.Done {
-			return s, err
+		switch {
+		case err != nil:
+			return Settlement{}, err
+		case !asks(s.Message, m):
+			return Settlement{}, ErrReused
+		case s.Done:
+			return s, nil
 		}
 		for settle := false; !settle; {
 			select {
@@ -252,4 +265,14 @@ func (d *Desk) await(ctx context.Context, m message.Message, events *<-chan mess
 			}
 		}
 	}
+}
+
+// asks says whether what was accepted is the question, as far as it is known.
+func asks(accepted, m message.Message) bool {
+	if accepted.Text == "" && len(accepted.Attachments) == 0 {
+		return true
+	}
+	handle := func(a, b message.Attachment) bool { return a.Handle == b.Handle }
+	return accepted.Text == m.Text && accepted.Agent == m.Agent && accepted.Conversation.ID == m.Conversation.ID &&
+		slices.EqualFunc(accepted.Attachments, m.Attachments, handle) && reflect.DeepEqual(accepted.Call, m.Call)
 }

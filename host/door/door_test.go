@@ -134,6 +134,42 @@ func TestAskWithoutEventsAsksTheStore(t *testing.T) {
 	})
 }
 
+// An id is one question's: the answer of another one is none.
+func TestIDOfAnotherQuestion(t *testing.T) {
+	first := Question{Door: OpenAI, Client: "editor", Agent: "main", Session: "s", ID: "q", Text: "hello", Files: []File{{Data: []byte("a")}}}
+	h := newFakeHost()
+	h.settle("editor/q", Settlement{Text: "answer"})
+	if _, err := newTestDesk(h).Ask(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	accepted := h.accepted[0]
+	h.settle("editor/q", Settlement{Message: accepted, Text: "answer"})
+	for name, c := range map[string]struct {
+		change func(*Question)
+		want   error
+	}{
+		"the same":        {func(*Question) {}, nil},
+		"other words":     {func(q *Question) { q.Text = "hullo" }, ErrReused},
+		"another agent":   {func(q *Question) { q.Agent = "other" }, ErrReused},
+		"another session": {func(q *Question) { q.Session = "" }, ErrReused},
+		"another file":    {func(q *Question) { q.Files = []File{{Data: []byte("b")}} }, ErrReused},
+		"no file":         {func(q *Question) { q.Files = nil }, ErrReused},
+		"a call":          {func(q *Question) { q.Call = &message.Call{Tool: "t"} }, ErrReused},
+	} {
+		q := first
+		c.change(&q)
+		s, err := newTestDesk(h).Ask(t.Context(), q)
+		if !errors.Is(err, c.want) || (err == nil) != (s.Text == "answer") {
+			t.Errorf("%s: %+v, %v", name, s, err)
+		}
+	}
+	accepted.Text, accepted.Attachments = "", nil
+	h.settle("editor/q", Settlement{Message: accepted, Text: "answer"})
+	if s, err := newTestDesk(h).Ask(t.Context(), first); err != nil || s.Text != "answer" {
+		t.Errorf("after what was said is deleted: %+v, %v", s, err)
+	}
+}
+
 func TestQuestionsOfASessionWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFakeHost()

@@ -200,6 +200,15 @@ func TestOpenAIQuestionOutlivesTheHost(t *testing.T) {
 			t.Fatalf("answer %+v, %v", answer, err)
 		}
 	}
+	elsewhere := say("main", "are you there?")
+	elsewhere.User = openai.String("another")
+	for name, other := range map[string]openai.ChatCompletionNewParams{"words": say("main", "are you here?"), "session": elsewhere} {
+		var refused *openai.Error
+		_, err := client.Chat.Completions.New(t.Context(), other, once)
+		if !errors.As(err, &refused) || refused.StatusCode != http.StatusUnprocessableEntity || refused.Code != "idempotency_key_reused" {
+			t.Errorf("other %s with the same key: %v", name, err)
+		}
+	}
 	if n := len(ask[[]gateway.Entry](s, "/api/v1/history?channel=openai&conversation=editor/once/question-1")); n != 2 {
 		t.Errorf("%d entries, want the question and its answer", n)
 	}

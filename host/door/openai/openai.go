@@ -5,7 +5,7 @@
 //
 // Start with Handler. Without a session a request stands for itself: the messages before the last question are shown to the agent as
 // what was said. With one ("user", or the header X-Flynn-Session) the agent remembers, and only what follows the last answer is new.
-// The header Idempotency-Key makes a request that comes again the same one, which is answered once.
+// The header Idempotency-Key makes a request that comes again the same one, which is answered once; another one that has it is refused.
 //
 // Agents bring their own tools, model and settings: tools of the request are refused, sampling settings are ignored. Images come in the
 // request itself, as data: URLs, and are files of the message like those of a channel: those of the question all, or the request is refused;
@@ -198,6 +198,8 @@ func refuse(w http.ResponseWriter, err error) {
 			"send fewer or smaller images, or name a session in the field user and leave out what was said before", large.Limit))
 	case errors.Is(err, door.ErrInvalid):
 		writeError(w, http.StatusBadRequest, "invalid_request_error", "invalid_request", err.Error())
+	case errors.Is(err, door.ErrReused):
+		writeError(w, http.StatusUnprocessableEntity, "invalid_request_error", "idempotency_key_reused", err.Error())
 	default:
 		writeError(w, http.StatusServiceUnavailable, "server_error", "unavailable", "the host could not take the question now")
 	}
