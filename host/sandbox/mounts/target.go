@@ -19,6 +19,9 @@ func kernels() []string {
 	return []string{"/proc", "/sys", "/dev", "/tmp", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"}
 }
 
+// programs are the places without which no image has a shell, whichever way round /bin and /usr/bin are.
+func programs() []string { return []string{"/bin", "/lib", "/lib64", "/usr/bin", "/usr/lib"} }
+
 // CheckTargets judges the places that mounts take in a container whose workspace is at that path; "" is a container without
 // one, which has no /tmp of ours either. Its error is a *TargetError.
 func CheckTargets(workspace string, targets []string) error {
@@ -51,6 +54,12 @@ func checkTarget(workspace, target string) string {
 		return fmt.Sprintf("target %q hides the workspace %s: choose a place beside it", target, workspace)
 	case below(target, workspace):
 		return fmt.Sprintf("target %q lies in the workspace %s, where the engine would make folders of root's: choose a place beside it", target, workspace)
+	default:
+		for _, p := range programs() {
+			if below(p, target) {
+				return fmt.Sprintf("target %q hides %s of the image, and with it the shell: choose a place below or beside it", target, p)
+			}
+		}
 	}
 	for _, k := range kernels() {
 		if workspace == "" && k == "/tmp" {
