@@ -102,7 +102,7 @@ func newClient(e engine.Address, dial dialer) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	way.Transport = bounded{way.Transport} // only now: the client wants to know the one below
+	way.Transport = &bounded{way.Transport, maxAnswer} // only now: the client wants to know the one below
 	transport.Proxy = nil
 	transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		conn, err := dial(ctx)
