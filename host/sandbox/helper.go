@@ -82,13 +82,14 @@ type helping struct {
 	n    int           // calls so far
 	room int           // bytes of files that may still come
 
+	ended   chan struct{} // closed when the run has ended
 	mu      sync.Mutex
 	over    bool
 	running sync.WaitGroup // calls; added to under mu
 }
 
 func newHelping(ctx context.Context, answer Helpers, clock *runClock, put func(context.Context, string, []byte) error) *helping {
-	h := &helping{answer: answer, clock: clock, put: put, turn: make(chan struct{}, 1), room: maxHelperFiles}
+	h := &helping{answer: answer, clock: clock, put: put, turn: make(chan struct{}, 1), room: maxHelperFiles, ended: make(chan struct{})}
 	h.ctx, h.cancel = context.WithCancel(ctx)
 	return h
 }
@@ -98,6 +99,7 @@ func (h *helping) end() {
 	h.mu.Lock()
 	h.over = true
 	h.mu.Unlock()
+	close(h.ended)
 	h.cancel()
 	h.running.Wait()
 }
@@ -121,6 +123,7 @@ func (h *helping) serve(ctx context.Context, tool string, args []byte) ([]byte, 
 		return nil, errNoHelpers
 	}
 	defer h.running.Done()
+	defer h.silence(ctx)
 	ctx, cancel := context.WithCancel(ctx) // ends with the connection, and with the run
 	defer cancel()
 	defer context.AfterFunc(h.ctx, cancel)()
@@ -145,6 +148,18 @@ func (h *helping) serve(ctx context.Context, tool string, args []byte) ([]byte, 
 		return nil, fmt.Errorf("the answer of %d bytes is more than %d", len(a.Text), maxHelperText)
 	}
 	return json.Marshal(helperReply{Text: a.Text, Error: a.IsError})
+}
+
+// silence holds back what is said of a call that was given up, for as long as the program is there: a program that hears of it might
+// end by itself before it is ended, and nobody would see that its time was up.
+func (h *helping) silence(connection context.Context) {
+	if h.ctx.Err() == nil {
+		return
+	}
+	select {
+	case <-connection.Done():
+	case <-h.ended:
+	}
 }
 
 // helperReply is what the modules read.
