@@ -20,12 +20,15 @@ const (
 var errIncomplete = errors.New("its answer is incomplete")
 
 // bounded limits the answers that the client reads as a whole.
-type bounded struct{ http.RoundTripper }
+type bounded struct {
+	http.RoundTripper
+	most int64
+}
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := b.RoundTripper.RoundTrip(r)
 	if err == nil && !isFollowed(r.URL.Path) {
-		answer.Body = &limited{ReadCloser: answer.Body, left: maxAnswer}
+		answer.Body = &limited{ReadCloser: answer.Body, most: b.most, left: b.most}
 	}
 	return answer, err
 }
@@ -38,12 +41,12 @@ func isFollowed(path string) bool {
 // limited fails once more than what is left was asked for.
 type limited struct {
 	io.ReadCloser
-	left int64
+	most, left int64
 }
 
 func (l *limited) Read(p []byte) (int, error) {
 	if l.left <= 0 {
-		return 0, fmt.Errorf("its answer is larger than %d MiB", maxAnswer>>20)
+		return 0, fmt.Errorf("its answer is larger than %d MiB", l.most>>20)
 	}
 	n, err := l.ReadCloser.Read(p[:min(int64(len(p)), l.left)])
 	l.left -= int64(n)

@@ -128,6 +128,10 @@ func TestEndlessAnswers(t *testing.T) {
 			}
 		}
 	})
+	var err error
+	if d.api, err = newClient(d.engine, d.dial, 1<<20); err != nil { // 64 may take longer than a list has time
+		t.Fatal(err)
+	}
 	for name, call := range map[string]func() error{
 		"List": func() error { _, err := d.List(t.Context(), "mine"); return err },
 		"Build": func() error {

@@ -87,8 +87,9 @@ func (c Config) tls(e engine.Address) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, ServerName: e.Host, RootCAs: roots, Certificates: []tls.Certificate{own}}, nil
 }
 
-// newClient returns a client that connects by dial and nothing else, proxies of the environment included.
-func newClient(e engine.Address, dial dialer) (*client.Client, error) {
+// newClient returns a client that connects by dial and nothing else, proxies of the environment included. Of an answer that it reads as
+// a whole it takes so many bytes at most.
+func newClient(e engine.Address, dial dialer, most int64) (*client.Client, error) {
 	transport := &http.Transport{}
 	host := "tcp://" + e.HostPort() // only for a request's Host
 	if e.Scheme == "unix" {
@@ -102,7 +103,7 @@ func newClient(e engine.Address, dial dialer) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	way.Transport = bounded{way.Transport} // only now: the client wants to know the one below
+	way.Transport = bounded{way.Transport, most} // only now: the client wants to know the one below
 	transport.Proxy = nil
 	transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		conn, err := dial(ctx)

@@ -101,7 +101,7 @@ func New(c Config) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("use engine %s: %w", address, err)
 	}
-	api, err := newClient(e, dial)
+	api, err := newClient(e, dial, maxAnswer)
 	if err != nil {
 		return nil, fmt.Errorf("use engine %s: %w", address, err)
 	}
@@ -113,7 +113,7 @@ func (d *Driver) Dial(ctx context.Context) (net.Conn, error) { return d.dial(ctx
 
 // Through returns a driver of the same engine that reaches it in another way. Close both.
 func (d *Driver) Through(dial func(context.Context) (net.Conn, error)) (*Driver, error) {
-	api, err := newClient(d.engine, dial)
+	api, err := newClient(d.engine, dial, maxAnswer)
 	if err != nil {
 		return nil, fmt.Errorf("use engine %s: %w", d.address, err)
 	}
