@@ -153,15 +153,19 @@ func TestRungs(t *testing.T) {
 		return
 	}
 	const timeout = 2 * time.Second // until when the traps are set
-	for _, c := range []struct{ name, script, rung, signal string }{
-		{"goes at TERM", "exec sleep 1000", "term", "SIGTERM"},
-		{"ends by itself at TERM", "trap 'exit 3' TERM; while :; do sleep 0.01; done", "term", ""},
-		{"ignores TERM", "trap '' TERM; while :; do sleep 0.01; done", "kill", "SIGKILL"},
-		{"child ignores TERM", "(trap '' TERM; while :; do sleep 0.01; done) & exec sleep 1000", "kill", "SIGTERM"},
-		{"child left the session", "setsid sleep 1000 </dev/null >/dev/null 2>&1 & exec sleep 1000", "sweep", "SIGTERM"},
+	const brief, ample = 200 * time.Millisecond, time.Minute
+	for _, c := range []struct {
+		name, script, rung, signal string
+		grace                      time.Duration // ample where the leader goes at TERM, however slow the machine is
+	}{
+		{"goes at TERM", "exec sleep 1000", "term", "SIGTERM", ample},
+		{"ends by itself at TERM", "trap 'exit 3' TERM; while :; do sleep 0.01; done", "term", "", ample},
+		{"ignores TERM", "trap '' TERM; while :; do sleep 0.01; done", "kill", "SIGKILL", brief},
+		{"child ignores TERM", "(trap '' TERM; while :; do sleep 0.01; done) & exec sleep 1000", "kill", "SIGTERM", ample},
+		{"child left the session", "setsid sleep 1000 </dev/null >/dev/null 2>&1 & exec sleep 1000", "sweep", "SIGTERM", ample},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := openHost(t, machine.HostConfig{})
+			h := openHost(t, machine.HostConfig{Grace: c.grace})
 			r, err := h.Exec(t.Context(), machine.Command{Script: c.script, Timeout: timeout})
 			if err != nil {
 				t.Fatal(err)
@@ -204,9 +208,10 @@ func TestContextDeadlineIsATimeout(t *testing.T) {
 	if !machinetest.Isolate(t) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	h := openHost(t, machine.HostConfig{})
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // until when the command has begun
 	defer cancel()
-	r, err := openHost(t, machine.HostConfig{}).Exec(ctx, machine.Command{Script: "sleep 1000"})
+	r, err := h.Exec(ctx, machine.Command{Script: "sleep 1000"})
 	if err != nil || !r.TimedOut || r.Canceled {
 		t.Errorf("got %+v, error %v; want timed out", r, err)
 	}

@@ -68,7 +68,7 @@ func bridged(t *testing.T) (*sandbox.Manager, sandbox.Config, sandboxtest.Host, 
 			{Name: "slow", Program: "/bin/sleep", In: &second, Forms: []bridge.Form{{Args: []bridge.Arg{{Pattern: "[0-9]+"}}}}},
 			{Name: "short", Program: "/bin/sleep", In: &second, Timeout: time.Second, Forms: []bridge.Form{{Args: []bridge.Arg{{Pattern: "[0-9]+"}}}}},
 			{Name: "fails", Program: "/bin/sh", In: &second, Forms: sh("exit [0-9]+|kill -9 .+")},
-			{Name: "floods", Program: "/bin/sh", In: &second, Timeout: 20 * time.Second, Forms: sh("yes \\| head -c 50000000")},
+			{Name: "floods", Program: "/bin/sh", In: &second, Timeout: 5 * time.Minute, Forms: sh("yes \\| head -c 50000000")},
 			{Name: "list", Program: "/bin/ps", In: &second, Forms: []bridge.Form{{}}},
 			{Name: "halved", Program: "/bin/sh", In: &second, Secrets: map[string]string{"TOKEN": "file token"}, MaxOutput: 10, Forms: sh("printf \\$TOKEN")},
 			{Name: "home", Program: "/bin/sh", In: &second, Workspace: "ro", Forms: sh("echo \\$HOME")},
@@ -203,7 +203,7 @@ func TestBridgeEndsWithItsCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan machine.Result, 1)
 	go func() {
-		r, _ := s.Exec(ctx, machine.Command{Script: "slow 1234", Timeout: time.Minute})
+		r, _ := s.Exec(ctx, machine.Command{Script: "slow 1234", Timeout: 5 * time.Minute})
 		done <- r
 	}()
 	sleeping(t, m, config, 1)
@@ -218,7 +218,7 @@ func TestBridgeEndsWithItsCaller(t *testing.T) {
 func TestBridgeFloodsAndCompany(t *testing.T) {
 	m, config, _, _ := bridged(t)
 	s := get(t, m, "s", config.Spec)
-	r := run(t, s, machine.Command{Script: "floods -c 'yes | head -c 50000000' | wc -c", Timeout: 60 * time.Second})
+	r := run(t, s, machine.Command{Script: "floods -c 'yes | head -c 50000000' | wc -c", Timeout: 5 * time.Minute})
 	if strings.TrimSpace(string(r.Stdout)) != fmt.Sprint(machine.DefaultMaxOutput) || !strings.Contains(string(r.Stderr), "bytes of output were dropped") {
 		t.Errorf("got %q %q", r.Stdout, r.Stderr)
 	}

@@ -87,7 +87,11 @@ func (c *comer) visit(i int) error {
 		}
 	}
 	if i%6 == 4 {
-		if err := c.use(session, spec); err != nil {
+		err := c.use(session, spec)
+		if errors.Is(err, machine.ErrUnavailable) { // the host had not yet heard of the end
+			err = c.use(session, spec)
+		}
+		if err != nil {
 			return fmt.Errorf("afterwards: %w", err)
 		}
 	}

@@ -102,7 +102,7 @@ func TestEgressWithTheNetworkOff(t *testing.T) {
 		{"interfaces", "grep -c : /proc/net/dev", "1\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := run(t, s, machine.Command{Script: c.script, Timeout: 20 * time.Second})
+			r := run(t, s, machine.Command{Script: c.script, Timeout: 2 * time.Minute})
 			if !strings.Contains(string(r.Stdout), c.want) {
 				t.Errorf("got %.300q %.300q, want %q", r.Stdout, r.Stderr, c.want)
 			}
@@ -183,9 +183,16 @@ func TestEgressEndsWithTheProgram(t *testing.T) {
 			t.Fatalf("%s: not within a minute", what)
 		}
 	}
-	r := run(t, s, machine.Command{Script: "wget -q -O - http://files.example/drip", Timeout: 5 * time.Second})
-	if !r.TimedOut || !strings.Contains(string(r.Stdout), "drip\ndrip\n") {
-		t.Errorf("got %+v", r)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var dripped []byte
+	r, err := s.Exec(ctx, machine.Command{Script: "wget -q -O - http://files.example/drip", Timeout: 5 * time.Minute, Progress: func(_ machine.Stream, p []byte) {
+		if dripped = append(dripped, p...); strings.Contains(string(dripped), "drip\ndrip\n") {
+			cancel()
+		}
+	}})
+	if err != nil || !r.Canceled {
+		t.Errorf("got %+v (%v)", r, err)
 	}
 	await("program starts", began)
 	await("program killed", ended)

@@ -113,7 +113,7 @@ func endBuild(t *testing.T, m *sandbox.Manager, spec sandbox.Spec, end func(cont
 	case err := <-failed:
 		t.Fatalf("before the build: %v", err)
 	}
-	last, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	last, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := end(last); err != nil {
 		t.Errorf("end: %v", err)

@@ -3,6 +3,7 @@ package sandbox_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -59,9 +60,12 @@ func TestStubbornCommandsLeaveNoSurvivor(t *testing.T) {
 			return run(t, s, machine.Command{Script: script, Timeout: 300 * time.Millisecond})
 		},
 		"cancel": func(script string) machine.Result {
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			r, err := s.Exec(ctx, machine.Command{Script: script})
+			var once sync.Once
+			r, err := s.Exec(ctx, machine.Command{Script: "echo begun; " + script, Progress: func(machine.Stream, []byte) {
+				once.Do(func() { time.AfterFunc(300*time.Millisecond, cancel) }) // who leaves before it has begun gets no verdict
+			}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -117,12 +121,17 @@ func process(t testing.TB, m machine.Machine, id string) machine.Process {
 
 func TestOrderlyCommandGetsTERM(t *testing.T) {
 	s := open(t)
-	r := run(t, s, machine.Command{
-		Script:  `trap 'echo saved; exit 7' TERM; while :; do sleep 0.01; done`,
-		Timeout: 3 * time.Second, // until when the trap is set
-	})
-	if !r.TimedOut || r.ExitCode != 7 || string(r.Stdout) != "saved\n" || r.Kill == nil || r.Kill.Rung != "term" {
-		t.Errorf("got %+v, kill %+v, stdout %q", r, r.Kill, r.Stdout)
+	for n := 0; ; n++ {
+		r := run(t, s, machine.Command{
+			Script:  `trap 'echo saved; exit 7' TERM; while :; do sleep 0.01; done`,
+			Timeout: 3 * time.Second, // until when the trap is set
+		})
+		if r.TimedOut && r.ExitCode == 7 && string(r.Stdout) == "saved\n" && r.Kill != nil && r.Kill.Rung == "term" {
+			return
+		}
+		if !r.TimedOut || r.Kill == nil || r.Kill.Rung != "kill" || n == 10 { // where the machine has other work the time may be too short
+			t.Fatalf("got %+v, kill %+v, stdout %q", r, r.Kill, r.Stdout)
+		}
 	}
 }
 

@@ -48,7 +48,7 @@ services:
     image: IMAGE
     command: ["sh", "-c", "echo started $$GREETING; mkdir -p /own; exec httpd -f -p 8080 -h /pages"]
     environment: { GREETING: "${NOBODY:-hello}" }
-    healthcheck: { test: "nc 127.0.0.1 8080 < /dev/null", interval: 100ms, timeout: 5s, retries: 50 }
+    healthcheck: { test: "nc 127.0.0.1 8080 < /dev/null", interval: 100ms, timeout: 30s, retries: 500 }
     volumes: ["pages:/pages", "own:/own"]
     tmpfs: /run
     mem_limit: 32m
@@ -231,7 +231,12 @@ func TestProjectOfADeadHostIsRemoved(t *testing.T) {
 
 func TestServiceThatDiesIsTold(t *testing.T) {
 	h := sandboxtest.Engine(t)
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	current := goleak.IgnoreCurrent()
+	defer func() { // without those of connections that wait for the next request
+		h.Driver.Close()
+		h.API.Close()
+		sandboxtest.GoroutinesEnd(t, current)
+	}()
 	m, config := h.Manager(t)
 	defer func() {
 		if err := m.DestroyAll(context.WithoutCancel(t.Context())); err != nil {
@@ -383,7 +388,7 @@ func TestServiceTakesAVolume(t *testing.T) {
 	spec := composed(t, config, `
 services:
   app: { image: IMAGE, volumes: ["data:/data"] }
-  taker: { image: IMAGE, command: ["sh", "-c", "chown 4321 /data; echo taken > /data/f; sleep 1000"], volumes: ["data:/data"], healthcheck: { test: "test -s /data/f", interval: 50ms, retries: 100 } }
+  taker: { image: IMAGE, command: ["sh", "-c", "chown 4321 /data; echo taken > /data/f; sleep 1000"], volumes: ["data:/data"], healthcheck: { test: "test -s /data/f", interval: 50ms, retries: 1000 } }
 volumes: { data: }
 `)
 	for range 2 { // the second host has not handed the volume over itself

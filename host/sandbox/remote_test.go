@@ -44,7 +44,7 @@ func TestRemoteEngine(t *testing.T) {
 	for _, c := range remoteEngines {
 		t.Run(c.name, func(t *testing.T) {
 			current := goleak.IgnoreCurrent()
-			t.Cleanup(func() { goleak.VerifyNone(t, current) })
+			t.Cleanup(func() { sandboxtest.GoroutinesEnd(t, current) })
 			e, config := c.open(t)
 			d := remote(t, config)
 			capable, err := d.Capabilities(t.Context())

@@ -383,8 +383,9 @@ func leftFiles(t testing.TB, root string) []string {
 
 // Nobody comes back: the container ends by itself when its lease has passed.
 func TestLeaseEndsByItself(t *testing.T) {
+	t.Parallel()
 	h, order := restartable(t)
-	order.Lease = 4 * time.Second
+	order.Lease = 12 * time.Second
 	first := newHost(t, order)
 	first.do(hostCall{Do: "start", Session: "s", Script: "trap '' TERM; " + counter})
 	died := time.Now()
@@ -399,10 +400,11 @@ func TestLeaseEndsByItself(t *testing.T) {
 
 // While the host lives the lease never runs out, not even at rest.
 func TestLeaseIsRenewed(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
-	m, config := h.Manager(t, func(c *sandbox.Config) { c.Lease = 4 * time.Second })
+	m, config := h.Manager(t, func(c *sandbox.Config) { c.Lease = 10 * time.Second })
 	s := get(t, m, "s", config.Spec)
-	p := start(t, s, machine.Command{Script: "sleep 6; echo done"})
+	p := start(t, s, machine.Command{Script: "sleep 15; echo done"})
 	if ended, err := s.Wait(t.Context(), p.ID); err != nil || ended.Result.ExitCode != 0 {
 		t.Errorf("ended %+v (%v)", ended, err)
 	}
@@ -413,8 +415,9 @@ func TestLeaseIsRenewed(t *testing.T) {
 
 // A host that is stopped, as by a debugger, has not gone; but its containers do not wait for ever.
 func TestLeaseOfAHostThatHangs(t *testing.T) {
+	t.Parallel()
 	h, order := restartable(t)
-	order.Lease = time.Second
+	order.Lease = 5 * time.Second
 	first := newHost(t, order)
 	first.do(hostCall{Do: "start", Session: "s", Script: counter})
 	if err := first.cmd.Process.Signal(syscall.SIGSTOP); err != nil {

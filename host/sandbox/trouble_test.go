@@ -26,7 +26,7 @@ func sleeper(t *testing.T, s *sandbox.Session) <-chan error {
 	t.Helper()
 	started, failed := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
-		_, err := s.Exec(t.Context(), machine.Command{Script: "echo started; sleep 100", Timeout: time.Minute, Progress: func(machine.Stream, []byte) { started <- struct{}{} }})
+		_, err := s.Exec(t.Context(), machine.Command{Script: "echo started; sleep 1000", Timeout: 10 * time.Minute, Progress: func(machine.Stream, []byte) { started <- struct{}{} }})
 		failed <- err
 	}()
 	select {
@@ -261,7 +261,7 @@ func TestContainerdInTrouble(t *testing.T) {
 	}
 	began = time.Now()
 	if _, err := m.Get(t.Context(), "third", "sandbox", config.Spec); err != nil {
-		unavailable(t, "new session", err, time.Since(began), 30*time.Second, e.Socket(), "containerd")
+		unavailable(t, "new session", err, time.Since(began), 35*time.Second+slack, e.Socket(), "restart")
 	}
 	eventually(t, "sandboxes are made again", func() bool {
 		_, err := m.Get(t.Context(), "third", "sandbox", config.Spec)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,7 +51,7 @@ func TestChanges(t *testing.T) {
 		{"not the state folder", "mkdir -p .flynn; echo 1 >.flynn/x", machine.Changes{}},
 		{"no folders, FIFOs, things outside", "mkdir empty; mkfifo fifo; echo 1 >/tmp/x; ln -s / root; rm root", machine.Changes{}},
 		{"names that are no text", `touch "$(printf 'a\377\nb')"`, machine.Changes{Added: []string{"a\xff\nb"}}},
-		{"what is killed", "echo 1 >late; (sleep 0.01; rm late; sleep 100) & sleep 0.1", machine.Changes{}},
+		{"what is killed", "echo 1 >late; (sleep 0.01; rm late; sleep 100) & while [ -e late ]; do sleep 0.01; done", machine.Changes{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := run(t, s, machine.Command{Script: c.script, Changes: true})
@@ -107,7 +108,18 @@ func TestSpill(t *testing.T) {
 		}
 	})
 	t.Run("small cap", func(t *testing.T) {
-		r := run(t, s, machine.Command{Script: "printf 123456789; sleep 0.05; printf abcdef >&2", MaxOutput: 4, Spill: true})
+		// The one stream has come out of the sandbox before the other begins.
+		var once sync.Once
+		r := run(t, s, machine.Command{
+			Script: "printf 123456789; until [ -e go ]; do sleep 0.01; done; printf abcdef >&2", MaxOutput: 4, Spill: true,
+			Progress: func(machine.Stream, []byte) {
+				once.Do(func() {
+					if err := s.WriteFile(t.Context(), "go", nil, 0); err != nil {
+						t.Error(err)
+					}
+				})
+			},
+		})
 		if want := "12\n[5 bytes left out here; all of it is in " + r.Spill + "]\n89"; string(r.Stdout) != want {
 			t.Errorf("stdout %q, want %q", r.Stdout, want)
 		}

@@ -124,7 +124,7 @@ func (b *bench) connect() net.Conn {
 		b.proxy.Serve(context.Background(), served)
 	}()
 	b.t.Cleanup(func() { program.Close(); <-done })
-	_ = program.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = program.SetDeadline(time.Now().Add(time.Minute))
 	return program
 }
 

@@ -146,7 +146,7 @@ func (c *Call) collect(sink func(stream uint8, p []byte), open bool) error {
 		if credit == nil || !open {
 			continue
 		}
-		if err := c.link.grant(c.id, stream, credit); err != nil {
+		if err := c.link.grant(c.id, stream, credit); err != nil && !c.isOver() { // the verdict may be there already
 			return err
 		}
 	}

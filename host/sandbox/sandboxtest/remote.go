@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	random "math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -35,15 +36,20 @@ func OverTLS(t testing.TB) (*Private, docker.Config) {
 	return e, docker.Config{Engine: address, CA: file("ca.pem"), Cert: file("client.pem"), Key: file("client-key.pem")}
 }
 
-// freeAddress is one on the loopback that nobody listens on at the moment.
+// freeAddress is one on the loopback that nobody listens on at the moment. The kernel gives its port to nobody else meanwhile: those
+// that it picks itself are above, see ip_local_port_range in ip(7).
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const first, count = 12_000, 18_000
+	for range 100 {
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(first+random.IntN(count))))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 // authority issues certificates into a folder.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
+	"go.uber.org/goleak"
 
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
@@ -159,6 +160,19 @@ func (h Host) sweep(t testing.TB, instance string) {
 		t.Errorf("container %s (%s, %s) was left behind", c.ID, c.Name, c.State)
 		_ = driver.Remove(ctx, c.ID)
 	}
+}
+
+// GoroutinesEnd waits until those have ended that began after goleak.IgnoreCurrent returned since, and fails the test if they do not.
+// Those of connections to an engine end in their own time.
+func GoroutinesEnd(t testing.TB, since goleak.Option) {
+	t.Helper()
+	var left error
+	for late := time.Now().Add(time.Minute); time.Now().Before(late); {
+		if left = goleak.Find(since); left == nil {
+			return
+		}
+	}
+	t.Error(left)
 }
 
 // listed is how long the engine may list a container that is gone.

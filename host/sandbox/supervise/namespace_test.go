@@ -121,6 +121,18 @@ func (s *supervisor) startTest(t *testing.T, script string) *child {
 	return c
 }
 
+// gone returns how many are left of a number that a rung of the ladder has left when its time was up: what is killed ends, however
+// long that takes where the machine has other work.
+func (s *supervisor) gone(left int, such func(tag int) bool) int {
+	if left > 0 {
+		poll(30*time.Second, func() bool {
+			left = s.scanner.count(such)
+			return left == 0
+		})
+	}
+	return left
+}
+
 // The uid rung kills everything of the workload's user, nothing of root's, and can do so again.
 func TestHelperKillsTheWorkloadOnly(t *testing.T) {
 	if !inside(t, 0) {
@@ -135,7 +147,7 @@ func TestHelperKillsTheWorkloadOnly(t *testing.T) {
 		a := s.startTest(t, "trap '' TERM; setsid sleep 100 & sleep 100")
 		b := s.startTest(t, "sleep 100")
 		poll(30*time.Second, func() bool { return len(s.scanner.find(tagIs(a.tag))) >= 3 })
-		if left := s.endUser(a.tag); left != 0 {
+		if left := s.gone(s.endUser(a.tag), tagIs(a.tag)); left != 0 {
 			t.Errorf("round %d: %d left", round, left)
 		}
 		<-a.exited
@@ -159,7 +171,7 @@ func TestHelperIsNotTheWorkloadsToStop(t *testing.T) {
 	for round := range 20 {
 		c := s.startStopper(t)
 		began := time.Now()
-		if left := s.endUser(c.tag); left != 0 {
+		if left := s.gone(s.endUser(c.tag), tagIs(c.tag)); left != 0 {
 			t.Fatalf("round %d: %d left after %v", round, left, time.Since(began))
 		}
 		<-c.exited
@@ -221,20 +233,17 @@ func TestLeftBehindAShellOfTheSameID(t *testing.T) {
 	s := newTestSupervisor(t)
 	c := s.startTest(t, "setsid sleep 100 & exit 0") // as long as its group is there its id is, too
 	<-c.exited
-	// The workload makes processes until it is so; root has a shorter way, on which a thread may come between.
+	// The workload makes processes until it is so; root has a shorter way, on which a thread may come between, before or after.
 	var again *child
-	for tries := 0; again == nil || again.pid != c.pid; tries++ {
+	for tries := 0; again == nil || again.pid != c.pid || !again.childless || !s.scanner.births.none(c.pid); tries++ {
 		if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(strconv.Itoa(c.pid-1)), 0o644); err != nil {
 			need.Part(t, "namespace", err)
 		}
 		if tries == 1000 {
-			t.Fatalf("the id is %d and not %d again", again.pid, c.pid)
+			t.Fatalf("the id is %d and not %d again, or others come after it", again.pid, c.pid)
 		}
 		again = s.startTest(t, "exit 0")
 		<-again.exited
-	}
-	if !s.scanner.births.none(c.pid) {
-		t.Fatal("the id given out last is another one")
 	}
 	if k := s.endLeft(c); k == nil || k.Survivors != 0 {
 		t.Errorf("got %+v", k)
@@ -242,8 +251,8 @@ func TestLeftBehindAShellOfTheSameID(t *testing.T) {
 	if left := s.scanner.find(tagIs(c.tag)); len(left) != 0 {
 		t.Errorf("still alive: %v", left)
 	}
-	if k := s.endLeft(again); k != nil || !again.childless {
-		t.Errorf("of one that had left nothing: %+v, childless %v", k, again.childless)
+	if k := s.endLeft(again); k != nil {
+		t.Errorf("of one that had left nothing: %+v", k)
 	}
 }
 
@@ -270,7 +279,7 @@ func TestKillAtThePidsLimit(t *testing.T) {
 		{"uid again", s.endUser},
 	} {
 		last := s.fill(t)
-		if left := c.end(last.tag); left != 0 {
+		if left := s.gone(c.end(last.tag), any); left != 0 {
 			t.Errorf("%s: %d left", c.name, left)
 		}
 		poll(30*time.Second, func() bool { return len(s.scanner.find(any)) == 0 })

@@ -43,7 +43,7 @@ func TestWhatIsDeepCounts(t *testing.T) {
 	if least := int64(files) * perFile; u.bytes < least || u.bytes > least+least/2 {
 		t.Errorf("%d bytes in files of %d", u.bytes, least)
 	}
-	if left := countDescriptors(t); left != open {
+	if left := countDescriptors(t); left > open { // what an earlier test has forgotten may be closed meanwhile
 		t.Errorf("%d descriptors are open, %d were before", left, open)
 	}
 	w := survey{deadline: time.Now().Add(time.Minute), see: func([]byte, string, *unix.Stat_t) bool { return true }}

@@ -37,13 +37,15 @@ func endProbes() []Probe {
 // aborted cancels commands at random moments of their start and life.
 func aborted(ctx context.Context, s *Subject) (Finding, error) {
 	return outlive(ctx, s, func() (last machine.Result, err error) {
-		for range 10 {
-			brief, cancel := context.WithTimeout(ctx, time.Duration(5+rand.IntN(150))*time.Millisecond)
+		begun := false
+		for n := 1; n <= 10 || !begun && n <= 100; n++ { // on a slow machine until one has begun
+			brief, cancel := context.WithTimeout(ctx, time.Duration(5+rand.IntN(15*max(n, 10)))*time.Millisecond)
 			r, err := s.Target.Exec(brief, machine.Command{Script: `trap '' TERM; setsid sleep 60 & sleep 60`, Timeout: scriptTimeout})
 			cancel()
 			if err != nil && brief.Err() == nil {
 				return r, err
 			}
+			begun = begun || err == nil && (r.Canceled || r.TimedOut)
 			if r.Kill != nil {
 				last = r
 			}

@@ -31,7 +31,7 @@ func stranger(network, address string) func(*Subject) Control {
 // serving starts a listener in the background and waits until it is there.
 func serving(network, address string) string {
 	return fmt.Sprintf(`log=$(mktemp); ./%s serve %s %s >$log 2>&1 & i=0
-until grep -q ready $log; do i=$((i+1)); [ $i -gt 50 ] && { cat $log >&2; exit 1; }; sleep 0.1; done`, programName, network, address)
+until grep -q ready $log; do i=$((i+1)); [ $i -gt 250 ] && { cat $log >&2; exit 1; }; sleep 0.1; done`, programName, network, address)
 }
 
 func reach(row, name, why, try, network, address string) Probe {

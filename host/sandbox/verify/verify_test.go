@@ -41,7 +41,7 @@ func suite(t *testing.T, adjust func(*verify.Config)) verify.Report {
 // Every attack fails on a sandbox as it is by default, and succeeds where it must.
 func TestEveryProbeHoldsAndEveryControlFails(t *testing.T) {
 	current := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, current) }) // after the engine's connections are closed
+	t.Cleanup(func() { sandboxtest.GoroutinesEnd(t, current) }) // after the engine's connections are closed
 	r := suite(t, nil)
 	for _, o := range r.Outcomes {
 		t.Run(o.Name, func(t *testing.T) {
