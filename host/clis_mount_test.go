@@ -13,7 +13,7 @@ import (
 
 // simple is a configuration of a program that answers by text: a line of shell.
 func simple(script string, more ...string) string {
-	return fmt.Sprintf("command = [\"sh\", \"-c\", '''%s''']\ntimeout_seconds = 10\n%s", script, strings.Join(more, "\n"))
+	return fmt.Sprintf("command = [\"sh\", \"-c\", '''%s''']\ntimeout_seconds = 120\n%s", script, strings.Join(more, "\n"))
 }
 
 // readable makes folders that a test shares with the user of a sandbox.
@@ -122,7 +122,7 @@ echo "progress"; printf %s "answer: $(printf %s "$1" | wc -c) bytes" >"$2"`
 command = ["sh", "-c", '''%s''', "sh", "{prompt}", "{response_file}"]
 prompt = "argument"
 output = "response_file"
-timeout_seconds = 10
+timeout_seconds = 120
 api_key_env = "FLYNN_TEST_CLI_KEY"
 api_host = "api.example.com"
 api_header = "Authorization"

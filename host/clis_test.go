@@ -57,7 +57,7 @@ session_from = "given"
 output = "json-lines"
 fields = { delta = ["text type=delta"], answer = ["result type=end"], input = ["usage.in"], output = ["usage.out"], cost = ["usage.usd"] }
 unknown_session = ["no such session"]
-timeout_seconds = 20
+timeout_seconds = 120
 %s
 `, pretended, pretended, more), adjust...)
 }
@@ -394,7 +394,8 @@ func TestAgentOfKindCLIWithoutAnEngine(t *testing.T) {
 func TestBudgetOfAProgram(t *testing.T) {
 	engine := sandboxtest.Engine(t)
 	dir := t.TempDir()
-	const budget = "[budgets]\nhost_usd_per_day = 0.4\n"
+	// Where it is noon: no day ends in the middle of the test.
+	budget := fmt.Sprintf("[budgets]\nhost_usd_per_day = 0.4\ntime_zone = \"Etc/GMT%+d\"\n", time.Now().UTC().Hour()-12)
 	s := cliHost(t, dir, budget)
 	s.sweepVolumes(engine)
 	s.expect(s.ask("first"), "message 1 in")

@@ -68,7 +68,8 @@ func TestBudgetHoldsWhateverRaces(t *testing.T) {
 	h.runner.slots = make(chan struct{}, 256)
 	p := &charging{input: 12} // not more than a request is taken for: this is about races, not about guesses
 	h.gen.Models = pricedSet(t, p)
-	h.budgeted(nil, budget.Limits{Host: budget.Amount{Tokens: limit}})
+	now := time.Now() // the day does not end in the middle
+	h.budgeted(func() time.Time { return now }, budget.Limits{Host: budget.Amount{Tokens: limit}})
 	for i := range 256 {
 		h.accept(fmt.Sprint("p", i), "hello")
 	}

@@ -118,7 +118,7 @@ func (r *hall) asked() string {
 	select {
 	case text := <-r.entered:
 		return text
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		r.t.Fatal("no model was asked")
 		return ""
 	}
@@ -135,7 +135,7 @@ func (r *hall) wantAsked(text string) {
 // until waits for something.
 func (r *hall) until(what string, done func() bool) {
 	r.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); <-time.After(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !done(); <-time.After(time.Millisecond) {
 		if time.Now().After(deadline) {
 			r.t.Fatalf("still not: %s; replies are %q", what, r.texts())
 		}

@@ -20,7 +20,7 @@ func startBrowser(t *testing.T) context.Context {
 	path, err := exec.LookPath("chromium")
 	need.Part(t, "chromium", err)
 	opts := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.ExecPath(path), chromedp.UserDataDir(profile(t)), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.WSURLReadTimeout(time.Minute), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.WindowSize(1180, 820),
 	)
@@ -38,6 +38,25 @@ func startBrowser(t *testing.T) context.Context {
 		t.Fatalf("start the browser: %v", err)
 	}
 	return ctx
+}
+
+// profile is a folder for what a browser keeps. Processes of the browser may write there for a moment after it has ended.
+func profile(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "flynn-browser")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		var err error
+		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+			if err = os.RemoveAll(dir); err == nil {
+				return
+			}
+		}
+		t.Errorf("the browser's folder stays: %v", err)
+	})
+	return dir
 }
 
 // pageDriver drives the chat page in a tab of its own.

@@ -238,14 +238,15 @@ func TestReady(t *testing.T) {
 func TestWrongTokensAreLimited(t *testing.T) {
 	d := open(t, gatewaytest.Demo)
 	wrong := request{path: "/api/v1/status", header: map[string]string{"Authorization": "Bearer nonsense"}}
-	limited := 0
-	for range 30 {
+	limited, asked, began := 0, 0, time.Now()
+	for ; asked < 30; asked++ {
 		if status, header, _ := d.ask(wrong); status == 429 && header.Get("Retry-After") != "" {
 			limited++
 		}
 	}
-	if limited < 10 {
-		t.Errorf("%d of 30 wrong tokens were limited, want 10 or more", limited)
+	// Ten of them at once and one a second are not; a machine with other work may take seconds for the rest.
+	if most := 11 + int(time.Since(began)/time.Second); asked-limited > most {
+		t.Errorf("%d of %d wrong tokens were not limited, want %d or fewer", asked-limited, asked, most)
 	}
 	if status, _, _ := d.ask(request{path: "/api/v1/status", header: map[string]string{"Authorization": "Bearer TOKEN"}}); status != 200 {
 		t.Errorf("the right token is answered %d while wrong ones are limited", status)
@@ -254,7 +255,7 @@ func TestWrongTokensAreLimited(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	d := open(t, gatewaytest.Demo, func(c *gateway.Config) { c.Registry = reg })
+	d := open(t, gatewaytest.Demo, again(t), func(c *gateway.Config) { c.Registry = reg })
 	d.ask(request{path: "/healthz"})
 	d.ask(request{path: "/made/up/path"})
 	d.stop()

@@ -182,7 +182,7 @@ func pageStops(t *testing.T, b context.Context) {
 
 // A restart in the middle: what was typed meanwhile is answered once, and nothing shows twice.
 func pageReconnects(t *testing.T, b context.Context) {
-	d := open(t, gatewaytest.Demo)
+	d := open(t, gatewaytest.Demo, again(t))
 	p := visit(t, b, d)
 	p.say("one")
 	p.until(idle + ` && document.querySelectorAll(".message.agent").length === 1`)

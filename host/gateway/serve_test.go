@@ -12,23 +12,33 @@ import (
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
+	"github.com/flynnhost/flynn/sdk/need"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// door is a gateway that runs, and can be stopped and started again on the same port.
+// door is a gateway that runs, and can be stopped; one that was opened with again can be started again on the same port.
 type door struct {
 	t       testing.TB
 	cfg     gateway.Config
 	backend *gatewaytest.Backend
+	front   gateway.Backend // the backend, or what a test has put before it
 	server  *gateway.Server
 	stop    func()
+}
+
+// again has a gateway listen where nobody else is given the port while it is stopped.
+func again(t testing.TB) func(*gateway.Config) {
+	t.Helper()
+	address := need.Address(t)
+	return func(c *gateway.Config) { c.Listen = address }
 }
 
 // open starts a gateway before the given agent. Everything ends with the test.
 func open(t testing.TB, agent gatewaytest.Agent, edit ...func(*gateway.Config)) *door {
 	t.Helper()
 	d := &door{t: t, backend: gatewaytest.New(agent)}
+	d.front = d.backend
 	d.cfg = gateway.Config{Listen: "127.0.0.1:0", TokenFile: filepath.Join(t.TempDir(), "gateway.token")}
 	for _, e := range edit {
 		e(&d.cfg)
@@ -42,7 +52,7 @@ func open(t testing.TB, agent gatewaytest.Agent, edit ...func(*gateway.Config)) 
 
 func (d *door) start() {
 	d.t.Helper()
-	server, err := gateway.New(d.cfg, d.backend)
+	server, err := gateway.New(d.cfg, d.front)
 	if err != nil {
 		d.t.Fatal(err)
 	}

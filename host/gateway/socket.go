@@ -248,14 +248,11 @@ func (ss *session) follow(ctx context.Context, resume string, shown *[]Approval)
 			if !ok {
 				return nil
 			}
-			err = ss.push(ctx, ServerFrame{Type: TypeEvent, Event: &e})
-			if e.Kind == message.ToolApproval || e.Kind == message.ToolResult {
-				ss.lookAtApprovals()
-			}
+			err = ss.pushEvent(ctx, e)
 		case <-tick.C:
-			err = ss.pushApprovals(ctx, shown)
+			err = ss.pushApprovals(ctx, events, shown)
 		case <-ss.poke:
-			err = ss.pushApprovals(ctx, shown)
+			err = ss.pushApprovals(ctx, events, shown)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -265,6 +262,13 @@ func (ss *session) follow(ctx context.Context, resume string, shown *[]Approval)
 	}
 }
 
+func (ss *session) pushEvent(ctx context.Context, e message.Event) error {
+	if e.Kind == message.ToolApproval || e.Kind == message.ToolResult {
+		ss.lookAtApprovals()
+	}
+	return ss.push(ctx, ServerFrame{Type: TypeEvent, Event: &e})
+}
+
 func (ss *session) lookAtApprovals() {
 	select {
 	case ss.poke <- struct{}{}:
@@ -272,8 +276,8 @@ func (ss *session) lookAtApprovals() {
 	}
 }
 
-// pushApprovals sends the pending requests if they differ from what the client knows.
-func (ss *session) pushApprovals(ctx context.Context, shown *[]Approval) error {
+// pushApprovals sends the pending requests if they differ from what the client knows, behind the events that led to them.
+func (ss *session) pushApprovals(ctx context.Context, events <-chan message.Event, shown *[]Approval) error {
 	call, cancel := context.WithTimeout(ctx, backendTimeout)
 	defer cancel()
 	list, err := ss.backend.Approvals(call)
@@ -284,6 +288,15 @@ func (ss *session) pushApprovals(ctx context.Context, shown *[]Approval) error {
 	views := ss.approvalViews(list)
 	if reflect.DeepEqual(views, *shown) {
 		return nil
+	}
+	for range len(events) {
+		e, ok := <-events
+		if !ok {
+			break // follow finds it closed
+		}
+		if err := ss.pushEvent(ctx, e); err != nil {
+			return err
+		}
 	}
 	*shown = views
 	return ss.push(ctx, ServerFrame{Type: TypeApprovals, Approvals: views})

@@ -15,6 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // wire is a bare client of the protocol.
@@ -207,6 +208,41 @@ func TestSocketApproval(t *testing.T) {
 	w.write(`{"type":"decide","approval":"none","grant":true}`)
 	if e := w.await(ofType(gateway.TypeError)); e.Code != gateway.CodeNotFound {
 		t.Errorf("an unknown approval gave %q", e.Code)
+	}
+}
+
+// lateList lists requests as late as the host may, when there is one.
+type lateList struct{ *gatewaytest.Backend }
+
+func (b lateList) Approvals(ctx context.Context) ([]store.Approval, error) {
+	for {
+		if list, err := b.Backend.Approvals(ctx); err != nil || len(list) > 0 {
+			return list, err
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// A request is shown behind the call that it is about, also where the socket looks at the requests by itself at that moment.
+func TestSocketShowsARequestBehindItsCall(t *testing.T) {
+	d := open(t, gatewaytest.Demo)
+	d.stop()
+	d.cfg.Listen, d.front = "127.0.0.1:0", lateList{d.backend}
+	d.start()
+	w := d.dial("web", "main")
+	w.await(ofType(gateway.TypeHistory))
+	w.send("a", "!ask ls")
+	told := false
+	w.await(func(f gateway.ServerFrame) bool {
+		told = told || f.Event != nil && f.Event.Kind == message.ToolVerdict
+		return len(f.Approvals) == 1
+	})
+	if !told {
+		t.Error("the request came before its call")
 	}
 }
 

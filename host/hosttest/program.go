@@ -326,7 +326,7 @@ func (p *Program) Stop() error {
 	}
 }
 
-const stopTimeout = 20 * time.Second
+const stopTimeout = time.Minute
 
 // Tail is the end of the log.
 func (p *Program) Tail() string {

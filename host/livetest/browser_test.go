@@ -2,6 +2,7 @@ package livetest
 
 import (
 	"context"
+	"os"
 	"os/exec"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func browse(t testing.TB, s *site) page {
 	path, err := exec.LookPath("chromium")
 	need.Part(t, "chromium", err)
 	opts := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.ExecPath(path), chromedp.UserDataDir(profile(t)), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.WSURLReadTimeout(patience), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 	)
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), opts...)
@@ -44,6 +45,25 @@ func browse(t testing.TB, s *site) page {
 	p.do(chromedp.Navigate(s.url))
 	p.until(`document.querySelector("#connection.connected")`)
 	return p
+}
+
+// profile is a folder for what a browser keeps. Processes of the browser may write there for a moment after it has ended.
+func profile(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "flynn-browser")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		var err error
+		for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+			if err = os.RemoveAll(dir); err == nil {
+				return
+			}
+		}
+		t.Errorf("the browser's folder stays: %v", err)
+	})
+	return dir
 }
 
 func (p page) do(steps ...chromedp.Action[chromedp.Void]) {

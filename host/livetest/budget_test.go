@@ -1,8 +1,10 @@
 package livetest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/flynnhost/flynn/host/gateway"
 )
@@ -10,7 +12,8 @@ import (
 // TestBudgetOutlivesTheHost spends a sender's budget of dollars, ends the host the hard way, and asks the next one: only the sum in the
 // store can tell it.
 func TestBudgetOutlivesTheHost(t *testing.T) {
-	s := newSite(t, twoAgents+`
+	zone := fmt.Sprintf("Etc/GMT%+d", time.Now().UTC().Hour()-12) // where it is noon: no day ends in the middle of the test
+	s := newSite(t, twoAgents+fmt.Sprintf(`
 [models.default]
 provider = "demo"
 max_output_tokens = 100
@@ -19,8 +22,8 @@ prices = { input = 1.0, output = 1000.0 }
 provider = "demo"
 [budgets]
 sender_usd_per_day = 0.12
-time_zone = "UTC"
-`)
+time_zone = %q
+`, zone))
 	s.start()
 	s.send("main", "one", strings.Repeat("word ", 40)) // its answer costs 0.042 dollars or so
 	if e := s.reply("main", 1); e.IsError {
@@ -30,7 +33,12 @@ time_zone = "UTC"
 	s.start()
 	s.send("main", "two", "hello")
 	const want = "I could not answer this: your daily budget of 0.12 US dollars has no room for another answer. It opens again on "
-	if e := s.reply("main", 2); !strings.HasPrefix(e.Text, want) || !strings.HasSuffix(e.Text, " at 00:00 UTC.") {
+	there, err := time.LoadLocation(zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, _ := time.Now().In(there).Zone()
+	if e := s.reply("main", 2); !strings.HasPrefix(e.Text, want) || !strings.HasSuffix(e.Text, " at 00:00 "+name+".") {
 		t.Errorf("the second answer is %+v", e)
 	}
 	sums := ask[[]gateway.UsageSum](s, "/api/v1/usage?by=sender")

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/flynnhost/flynn/host/model/modeltest"
 )
 
 const demoModels = "[models.default]\nprovider = \"demo\"\n[models.complex]\nprovider = \"demo\"\n"
@@ -33,21 +35,23 @@ func (s *site) pluginPID(before int) int {
 
 func TestKilledPluginComesBack(t *testing.T) {
 	addr := ircServer(t)
-	s := newSite(t, strings.Replace(ircConfig, "ADDRESS", addr, 1)+demoModels)
+	tier, _, letGo := held(t, "default", modeltest.Reply{Text: "for what was asked before"}, modeltest.Reply{Text: "for what was asked after"})
+	s := newSite(t, strings.Replace(ircConfig, "ADDRESS", addr, 1)+tier+"[models.complex]\nprovider = \"demo\"\n")
 	s.start()
 	ann := newPerson(t, addr, "ann")
 	ann.meet()
 	pid := s.pluginPID(0)
-	ann.send("PRIVMSG #flynn :flynn: !slow 2000 asked before")
+	ann.send("PRIVMSG #flynn :flynn: the first question")
 	s.eventually("the message is in the inbox", func() error { return s.metric(`flynn_messages_total{channel="net",fate="new"} 1`) })
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	ann.await("You said: asked before", patience)
+	letGo()
+	ann.await("for what was asked before", patience)
 	s.pluginPID(pid)
 	ann.meet()
-	ann.send("PRIVMSG #flynn :flynn: asked after")
-	ann.await("You said: asked after", patience)
+	ann.send("PRIVMSG #flynn :flynn: the second question")
+	ann.await("for what was asked after", patience)
 	ann.quiet("asked before", 500*time.Millisecond)
 	s.logged("level=WARN", "plugin failed; it will be started again", "instance=net", "signal: killed")
 }

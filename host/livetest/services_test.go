@@ -41,11 +41,9 @@ func guestSite(t *testing.T) (s *site, hooks string) {
 	if err := build(filepath.Join(s.dir, "guest", "bin"), "./host/livetest/testdata/guest", raced); err != nil {
 		t.Fatal(err)
 	}
-	manifest, err := os.ReadFile("testdata/guest/plugin.toml")
-	if err != nil {
+	if err := describe(filepath.Join(s.dir, "guest"), "host/livetest/testdata/guest"); err != nil {
 		t.Fatal(err)
 	}
-	s.write("guest/plugin.toml", string(manifest))
 	return s, "http://127.0.0.1:" + port
 }
 

@@ -82,7 +82,13 @@ func (s *Scheduler) RunNow(ctx context.Context, name string) (store.ScheduleRun,
 		return store.ScheduleRun{}, err
 	}
 	k, known := s.known[name]
-	if len(s.open[name]) > 0 || !known {
+	if !known { // the host has just started, or been given it
+		if _, err := s.advance(ctx, e); err != nil {
+			return store.ScheduleRun{}, err
+		}
+		k = s.known[name]
+	}
+	if len(s.open[name]) > 0 {
 		return store.ScheduleRun{}, store.Conflict(fmt.Sprintf("schedule %q has a run under way", name))
 	}
 	now := s.cfg.Now()

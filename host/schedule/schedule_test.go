@@ -396,6 +396,20 @@ func TestRunNow(t *testing.T) {
 	}
 }
 
+// TestRunNowAtOnce asks for a run before the scheduler has looked for the first time, as somebody may who has just started a host.
+func TestRunNowAtOnce(t *testing.T) {
+	b := newBench(t)
+	b.entries = []Entry{hourly(nil)}
+	b.restart()
+	if _, err := b.s.RunNow(t.Context(), "report"); err != nil || b.submits != 1 {
+		t.Fatalf("submitted %d times, %v", b.submits, err)
+	}
+	b.answer(store.TurnDone, "now")
+	if b.look(); b.texts() != "now" {
+		t.Errorf("delivered %q", b.texts())
+	}
+}
+
 // TestAnyDeath ends the process before or after each of its writes.
 func TestAnyDeath(t *testing.T) {
 	for n := 1; ; n++ {

@@ -18,6 +18,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway/chat"
 	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/sdk/need"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,7 +36,7 @@ type host struct {
 func start(t *testing.T, agent gatewaytest.Agent) *host {
 	t.Helper()
 	h := &host{t: t, backend: gatewaytest.New(agent)}
-	h.cfg = gateway.Config{Listen: "127.0.0.1:0", TokenFile: filepath.Join(t.TempDir(), "token")}
+	h.cfg = gateway.Config{Listen: need.Address(t), TokenFile: filepath.Join(t.TempDir(), "token")} // that stays free while it is stopped
 	t.Cleanup(h.backend.Close)
 	h.start()
 	t.Cleanup(func() { h.stop() })
@@ -53,7 +54,6 @@ func (h *host) start() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.cfg.Listen = server.Addr().String()
 	h.url = "http://" + h.cfg.Listen
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -64,6 +64,23 @@ func (h *host) start() {
 			h.t.Errorf("Run: %v", err)
 		}
 	})
+}
+
+// final waits until the conversation has so many entries, of which the last ends its turn.
+func (h *host) final(entries int) {
+	h.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		list, err := h.backend.History(h.t.Context(), gateway.ChannelTerminal, "main", 100)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if len(list) == entries && list[entries-1].Final() {
+			return
+		}
+		if time.Now().After(deadline) {
+			h.t.Fatalf("the turn does not end: %+v", list)
+		}
+	}
 }
 
 // screen is a writer that a test can wait on.
@@ -272,6 +289,7 @@ func TestRestart(t *testing.T) {
 	h.stop()
 	errs.await(t, "connection lost")
 	close(release) // the turn ends while nobody can watch
+	h.final(2)
 	h.start()
 	if err := <-done; err != nil {
 		t.Fatal(err)
