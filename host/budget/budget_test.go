@@ -162,7 +162,7 @@ func TestUnreadableSumsLetNothingPass(t *testing.T) {
 
 // TestRacers lets many claims run against each other: never is more used and held together than there is.
 func TestRacers(t *testing.T) {
-	l := New(Config{Store: &book{}})
+	l := New(Config{Store: &book{}, Zone: time.UTC, Now: func() time.Time { return noon }}) // a midnight in the middle would begin anew
 	claim := Claim{Sender: "ann", Agent: "helper", Limits: Limits{Sender: tokens(1000), Host: Amount{Cost: 5000}}, Worst: Amount{30, 100}}
 	var wg sync.WaitGroup
 	var mu sync.Mutex

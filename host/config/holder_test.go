@@ -134,7 +134,7 @@ func next(t *testing.T, generations <-chan *Config) *Config {
 	select {
 	case cfg := <-generations:
 		return cfg
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute): // where nothing is told of a change it takes pollEvery and two looks
 		t.Fatal("no new generation")
 		return nil
 	}

@@ -46,7 +46,8 @@ func open(t testing.TB, wasm []byte) *policy.Module {
 	if err := os.WriteFile(path, wasm, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m, err := policy.Open(t.Context(), policy.Source{Name: "p", Path: path, Kinds: []string{policy.KindTool}})
+	limits := policy.Limits{Wall: 10 * time.Second} // a busy machine is no fault of the policy
+	m, err := policy.Open(t.Context(), policy.Source{Name: "p", Path: path, Kinds: []string{policy.KindTool}, Limits: limits})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -100,7 +100,7 @@ func TestRulesInAllLanguagesAgree(t *testing.T) {
 	for _, c := range rulesInAllLanguages() {
 		for _, isolation := range []string{IsolationPure, IsolationWarm} {
 			t.Run(c.language+" "+isolation, func(t *testing.T) {
-				e := engine(t, Source{Name: "rules", Path: c.build(t), Kinds: []string{KindRoute}, Isolation: isolation})
+				e := engine(t, Source{Name: "rules", Path: c.build(t), Kinds: []string{KindRoute}, Isolation: isolation, Limits: Limits{Wall: unhurried}})
 				s := e.Pin()
 				defer s.Release()
 				fuel := map[int]int64{}

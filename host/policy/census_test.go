@@ -41,7 +41,7 @@ func TestCountingChangesNoDecision(t *testing.T) {
 	for language, path := range map[string]string{"c": rulesC(t), "go": rulesGo(t)} {
 		for _, isolation := range []string{IsolationPure, IsolationWarm} {
 			t.Run(language+" "+isolation, func(t *testing.T) {
-				source := Source{Name: "rules", Path: path, Kinds: []string{KindRoute}, Isolation: isolation}
+				source := Source{Name: "rules", Path: path, Kinds: []string{KindRoute}, Isolation: isolation, Limits: Limits{Wall: unhurried}}
 				plain, counting := counted(t, false, source), counted(t, true, source)
 				if plain.Digest() != counting.Digest() {
 					t.Errorf("counting makes another policy of it: %s, %s", plain.Digest(), counting.Digest())

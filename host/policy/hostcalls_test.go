@@ -219,7 +219,7 @@ func TestClockAndRandomAreOfTheFrame(t *testing.T) {
 func TestReplay(t *testing.T) {
 	messages, _ := ruleMessages()
 	path := rulesGo(t)
-	source := Source{Name: "rules", Path: path, Kinds: []string{KindRoute}, Isolation: IsolationPure}
+	source := Source{Name: "rules", Path: path, Kinds: []string{KindRoute}, Isolation: IsolationPure, Limits: Limits{Wall: unhurried}}
 	s := engine(t, source).Pin()
 	defer s.Release()
 	m, err := Open(t.Context(), source)

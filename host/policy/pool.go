@@ -135,8 +135,12 @@ func (p *pool) wait(ctx context.Context, turn chan *instance) (*instance, *Error
 		}
 	}
 	p.mu.Unlock()
-	// It came at the last moment.
-	if i := <-turn; i != nil {
+	if i := <-turn; ctx.Err() == nil { // it came at the last moment
+		if i == nil {
+			return p.add()
+		}
+		return i, nil
+	} else if i != nil {
 		p.put(i)
 	} else {
 		p.unmake()

@@ -80,7 +80,7 @@ func TestPoliciesThatRemember(t *testing.T) {
 func TestStatelessRulesAreNeverSuspected(t *testing.T) {
 	messages, _ := ruleMessages()
 	for language, path := range map[string]string{"c": rulesC(t), "go": rulesGo(t)} {
-		e := engine(t, Source{Name: language, Path: path, Kinds: []string{KindRoute}, Isolation: IsolationWarm})
+		e := engine(t, Source{Name: language, Path: path, Kinds: []string{KindRoute}, Isolation: IsolationWarm, Limits: Limits{Wall: unhurried}})
 		s := e.Pin()
 		for n := range 5 * sampleEvery {
 			s.Route(t.Context(), messages[n%len(messages)])

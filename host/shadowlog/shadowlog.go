@@ -151,15 +151,14 @@ func (t *tally) add(n store.ShadowCount) {
 
 func collect(tallies map[key]*tally) []Report {
 	reports := []Report{}
-	last := map[string]time.Time{} // by digest
+	last := func(r Report) time.Time { return tallies[key{r.Policy, r.Digest, r.Against}].last }
 	for k, t := range tallies {
 		r := Report{Report: t.tally.Report(), Against: k.against, Failed: t.failed, Dropped: t.dropped}
 		r.Policy, r.Digest, r.File = k.policy, k.digest, t.file
-		last[r.Digest] = t.last
 		reports = append(reports, r)
 	}
 	slices.SortFunc(reports, func(a, b Report) int {
-		return cmp.Or(cmp.Compare(a.Policy, b.Policy), last[b.Digest].Compare(last[a.Digest]), cmp.Compare(a.Digest, b.Digest), cmp.Compare(a.Against, b.Against))
+		return cmp.Or(cmp.Compare(a.Policy, b.Policy), last(b).Compare(last(a)), cmp.Compare(a.Digest, b.Digest), cmp.Compare(a.Against, b.Against))
 	})
 	return reports
 }

@@ -78,14 +78,14 @@ func mustPass(t *testing.T, dir string, n int) {
 	}
 }
 
-// mustOpen loads the built module of a folder until the test ends.
+// mustOpen loads the built module of a folder until the test ends. How busy the machine is decides no question.
 func mustOpen(t testing.TB, dir string, data map[string]string) asker {
 	t.Helper()
 	p, err := load(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := p.open(t.Context(), Case{Data: data})
+	a, err := p.openCase(t.Context(), Case{Data: data})
 	if err != nil {
 		t.Fatal(err)
 	}

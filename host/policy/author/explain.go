@@ -60,7 +60,7 @@ func ExplainCase(ctx context.Context, dir, name string) (x Explanation, err erro
 	if i < 0 {
 		return Explanation{}, fmt.Errorf("%s has no case %q: flynn policy test %s lists them", dir, name, dir)
 	}
-	x, err = explain(ctx, p.open, cases[i], func(a asker) answered { return a.ask(ctx, cases[i]) })
+	x, err = explain(ctx, p.openCase, cases[i], func(a asker) answered { return a.ask(ctx, cases[i]) })
 	x.Policy = p.manifest.Name
 	return x, err
 }
@@ -81,7 +81,7 @@ func ExplainFrame(ctx context.Context, dir string, frame []byte) (x Explanation,
 		return Explanation{}, fmt.Errorf("a frame of kind %s, but the policy's kinds are %v", kind, p.manifest.Kinds)
 	}
 	c := Case{Kind: kind, Data: p.manifest.Data, Ask: statedIn(frame)}
-	x, err = explain(ctx, p.open, c, func(a asker) answered { return a.askFrame(ctx, c, frame) })
+	x, err = explain(ctx, p.openCase, c, func(a asker) answered { return a.askFrame(ctx, c, frame) })
 	x.Policy = p.manifest.Name
 	return x, err
 }

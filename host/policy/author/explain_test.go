@@ -54,7 +54,7 @@ func TestExplainAFrame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := p.open(t.Context(), Case{})
+	a, err := p.openCase(t.Context(), Case{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func TestUntrustedContentAffordsAllLabels(t *testing.T) {
 			}
 			defer p.Close()
 			p.manifest.Limits = Limits{}
-			a, err := p.open(t.Context(), Case{Kind: policy.KindTool, Data: c.data})
+			a, err := p.openCase(t.Context(), Case{Kind: policy.KindTool, Data: c.data})
 			if err != nil {
 				t.Fatal(err)
 			}

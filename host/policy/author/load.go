@@ -69,9 +69,9 @@ func (p *loaded) open(ctx context.Context, c Case) (asker, error) {
 }
 
 // caseWall is how long a decision of a case may take, whatever its manifest says: how busy a machine is decides no case. The fuel does.
-const caseWall = 5 * time.Second
+const caseWall = 10 * time.Second
 
-// openCase is open for a case that has to come out as it says.
+// openCase is open for a case that has to come out as it says, or that is explained.
 func (p *loaded) openCase(ctx context.Context, c Case) (asker, error) {
 	patient := *p
 	patient.mode.Wall = caseWall
