@@ -294,8 +294,8 @@ func TestAPlatformThatIsDown(t *testing.T) {
 func TestRateLimitOfConnections(t *testing.T) {
 	s := workspace(t, slacktest.Config{})
 	s.Fail("apps.connections.open", slacktest.Fault{RetryAfter: time.Second})
-	h := plugintest.Start(t, &plugin{}, configured(s, plugintest.Config{}))
 	began := time.Now()
+	h := plugintest.Start(t, &plugin{}, configured(s, plugintest.Config{}))
 	h.WaitStatus(channel.StateRateLimited)
 	h.WaitStatus(channel.StateReady)
 	if waited := time.Since(began); waited < 900*time.Millisecond {

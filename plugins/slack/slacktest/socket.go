@@ -19,6 +19,9 @@ type socket struct {
 	conn    *websocket.Conn
 	number  int
 	leaving bool // told to go: it gets no further envelopes
+
+	unsent  []object // frames behind the one that is being written
+	writing bool
 }
 
 // Event is something that Slack tells the app, with its deliveries.
@@ -83,6 +86,27 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	s.sockets = slices.DeleteFunc(s.sockets, func(o *socket) bool { return o == c })
 	s.wake()
 	s.mu.Unlock()
+}
+
+// send writes a frame behind those before it. A client that does not read does not hold the server up. s.mu is held.
+func (s *Server) send(c *socket, frame object) {
+	c.unsent = append(c.unsent, frame)
+	if c.writing {
+		return
+	}
+	c.writing = true
+	s.work.Go(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for len(c.unsent) > 0 {
+			next := c.unsent[0]
+			c.unsent = c.unsent[1:]
+			s.mu.Unlock()
+			_ = c.write(s.ctx, next)
+			s.mu.Lock()
+		}
+		c.writing = false
+	})
 }
 
 func (c *socket) write(ctx context.Context, v any) error {
@@ -158,7 +182,7 @@ func (s *Server) deliver(e *Event) {
 	s.pending[d.EnvelopeID] = e
 	if c := s.pick(); c != nil {
 		d.Connection = c.number
-		s.work.Go(func() { _ = c.write(s.ctx, envelope) }) // a client that does not read must not hold the server up
+		s.send(c, envelope)
 	}
 	e.Deliveries = append(e.Deliveries, d)
 	s.work.Add(1)
@@ -234,13 +258,10 @@ func (s *Server) WaitConnections(t testing.TB, n, latest int) {
 // tell writes a disconnect message to every connection.
 func (s *Server) tell(reason string, leave bool) {
 	s.mu.Lock()
-	list := slices.Clone(s.sockets)
-	for _, c := range list {
+	defer s.mu.Unlock()
+	for _, c := range s.sockets {
 		c.leaving = c.leaving || leave
-	}
-	s.mu.Unlock()
-	for _, c := range list {
-		_ = c.write(s.ctx, object{"type": "disconnect", "reason": reason, "debug_info": object{"host": "slacktest"}})
+		s.send(c, object{"type": "disconnect", "reason": reason, "debug_info": object{"host": "slacktest"}})
 	}
 }
 
