@@ -77,7 +77,7 @@ func realCLI(t *testing.T, preset, apiName string, api http.Handler) (*cliHome, 
 	t.Setenv("FLYNN_TEST_MODEL_KEY", modeltest.Key)
 	dir, reach := t.TempDir(), serveAs(t, api, apiName)
 	start := func() *cliHome {
-		return startCLI(t, dir, fmt.Sprintf("preset = %q\nimage = %q\napi_key_env = \"FLYNN_TEST_MODEL_KEY\"\ntimeout_seconds = 60", preset, image), reach)
+		return startCLI(t, dir, fmt.Sprintf("preset = %q\nimage = %q\napi_key_env = \"FLYNN_TEST_MODEL_KEY\"\ntimeout_seconds = 300", preset, image), reach)
 	}
 	s := start()
 	s.sweepVolumes(engine)

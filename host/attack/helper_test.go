@@ -83,7 +83,7 @@ execute = "none"
 write = "deny"
 ` + helperAgents
 	for _, name := range []string{"able", "poor", "judged", "boxed", "broke"} {
-		text += fmt.Sprintf("[agent_configs.%s.code]\nimage = %q\nwarm_pool = 0\n", name, image)
+		text += fmt.Sprintf("[agent_configs.%s.code]\nimage = %q\nwarm_pool = 0\ntimeout_seconds = 120\n", name, image)
 	}
 	return newSite(t, withPolicies(t, text))
 }
@@ -163,7 +163,7 @@ func (s *site) helperKilled(t *testing.T) {
 	c := fresh("code")
 	s.said(channel.Event{
 		Conversation: channel.Conversation{ID: c, Kind: channel.DM}, Sender: channel.Sender{ID: "able"}, Addressed: true,
-		Text: "!py import flynn, time\nflynn.call('file.write', path='killed', content='x')\ntime.sleep(20)\n" +
+		Text: "!py import flynn, time\nflynn.call('file.write', path='killed', content='x')\ntime.sleep(100)\n" +
 			"try:\n    flynn.call('file.write', path='killed-later', content='x')\nexcept flynn.Error:\n    pass",
 	})
 	s.eventually("the program runs", func() error {
