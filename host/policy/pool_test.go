@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	w "github.com/flynnhost/flynn/host/policy/meter/wasmtest"
 )
@@ -84,6 +86,21 @@ func TestWaitForAnInstanceEndsWithTheCaller(t *testing.T) {
 	if got, r := s.Tool(t.Context(), toolFacts()); !got.Deny || r[0].Error != "" {
 		t.Errorf("%+v", r[0])
 	}
+}
+
+// TestWhatComesAtTheLastMomentIsUsed hands an instance to a waiter whose patience is over by then, and who is in no queue any more.
+func TestWhatComesAtTheLastMomentIsUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, turn := newPool(nil), make(chan *instance, 1)
+		came := &instance{slot: &p.slots[0]}
+		go func() {
+			time.Sleep(patience + 1)
+			turn <- came
+		}()
+		if got, err := p.wait(t.Context(), turn); got != came || err != nil {
+			t.Errorf("got %p, %v", got, err)
+		}
+	})
 }
 
 func TestGrownInstanceIsReplaced(t *testing.T) {

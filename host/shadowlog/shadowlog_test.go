@@ -2,9 +2,11 @@ package shadowlog
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -87,5 +89,37 @@ func TestShadowsEndInATable(t *testing.T) {
 	}
 	if got := counted["changed next"]; got != r.Changed {
 		t.Errorf("%d changes were counted", got)
+	}
+}
+
+// counted is a log of counts alone.
+type counted []store.ShadowCount
+
+func (c counted) ShadowCounts(context.Context, store.ShadowFilter) ([]store.ShadowCount, error) {
+	return c, nil
+}
+
+func (counted) ShadowDifferences(context.Context, store.ShadowFilter) iter.Seq2[store.ShadowDifference, error] {
+	return func(func(store.ShadowDifference, error) bool) {}
+}
+
+// TestReportsAreInOrder: of one policy's modules that which was asked last is the first, whenever another policy's of the same file was.
+func TestReportsAreInOrder(t *testing.T) {
+	count := func(policy, digest string, day int) store.ShadowCount {
+		return store.ShadowCount{Day: time.Date(2026, 3, day, 0, 0, 0, 0, time.UTC), Policy: policy, Digest: digest, Outcome: "same", Count: 1}
+	}
+	log := counted{count("one", "a", 1), count("one", "b", 2), count("two", "a", 3)}
+	for range 50 {
+		reports, err := Reports(t.Context(), log, store.ShadowFilter{}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range reports {
+			got = append(got, r.Policy+" "+r.Digest)
+		}
+		if want := []string{"one b", "one a", "two a"}; !slices.Equal(got, want) {
+			t.Fatalf("%q, want %q", got, want)
+		}
 	}
 }
