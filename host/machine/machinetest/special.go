@@ -111,8 +111,8 @@ const raceFor = 15 * time.Second
 
 // testFileRaces reads and writes while a command swaps a folder and a file for links to the outside.
 func testFileRaces(t *testing.T, m machine.Machine) {
-	execute(t, m, machine.Command{Script: `mkdir -p good work; echo inside >good/hostname; echo inside >good/passwd; mkdir -p /tmp/flynn-race-$(id -u)
-		ln -s "/tmp/flynn-race-$(id -u)" evil; echo secret >evil/hostname; ln -s /etc etc; ln -s .. up; cp -a good cur`})
+	execute(t, m, machine.Command{Script: `mkdir -p good work; echo inside >good/hostname; echo inside >good/passwd
+		ln -s "$(mktemp -d /tmp/flynn-race-XXXXXX)" evil; echo secret >evil/hostname; ln -s /etc etc; ln -s .. up; cp -a good cur`})
 	p, err := m.Start(t.Context(), machine.Command{Script: `
 		while :; do
 			for to in "$(readlink evil)" /etc ..; do mv cur old; ln -s "$to" cur; rm cur; mv old cur
