@@ -19,7 +19,7 @@ import (
 func buf(t *testing.T, args ...string) ([]byte, error) {
 	t.Helper()
 	need.Source(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute) // it may have to be built
 	defer cancel()
 	args = append([]string{"tool", "-modfile=../../tools.mod", "buf"}, args...)
 	return exec.CommandContext(ctx, "go", args...).CombinedOutput()
