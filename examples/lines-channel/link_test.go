@@ -33,7 +33,7 @@ func FuzzLink(f *testing.F) {
 	f.Add([]byte("\x00\xff"))
 	f.Fuzz(func(t *testing.T, said []byte) {
 		ours, theirs := net.Pipe()
-		deadline := time.Now().Add(10 * time.Second)
+		deadline := time.Now().Add(time.Minute)
 		theirs.SetDeadline(deadline)
 		l := newLink(ours)
 		answer := make(chan line, 1)

@@ -35,7 +35,7 @@ func newPeer(t *testing.T) *peer {
 // accept takes the next connection and its hello.
 func (p *peer) accept() {
 	p.t.Helper()
-	p.lis.(*net.TCPListener).SetDeadline(time.Now().Add(10 * time.Second))
+	p.lis.(*net.TCPListener).SetDeadline(time.Now().Add(time.Minute))
 	conn, err := p.lis.Accept()
 	if err != nil {
 		p.t.Fatal(err)
@@ -49,7 +49,7 @@ func (p *peer) accept() {
 
 func (p *peer) next() line {
 	p.t.Helper()
-	p.conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	p.conn.SetReadDeadline(time.Now().Add(time.Minute))
 	var m line
 	if !p.lines.Scan() {
 		p.t.Fatalf("no further line: %v", p.lines.Err())

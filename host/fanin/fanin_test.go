@@ -31,6 +31,7 @@ type crowd struct {
 	last     map[string]int // the latest that was answered, by conversation
 	next     int
 	open     int           // not answered
+	done     int           // answered
 	changed  chan struct{} // closed and replaced when open falls to where somebody waits for it
 	problems []string
 }
@@ -43,6 +44,7 @@ type saying struct {
 	acked        time.Time
 	answered     time.Time
 	answers      int
+	passed       int // answers to others between it and its own
 }
 
 func newCrowd(t testing.TB, bin string, channels int) *crowd {
@@ -98,7 +100,7 @@ func (c *crowd) say(platform int, conversation string) int {
 	c.mu.Lock()
 	c.next++
 	id := c.next
-	c.said[id] = &saying{platform: platform, conversation: conversation, at: time.Now()}
+	c.said[id] = &saying{platform: platform, conversation: conversation, at: time.Now(), passed: -c.done}
 	c.open++
 	c.mu.Unlock()
 	c.platforms[platform].Post(hosttest.Event{
@@ -142,6 +144,8 @@ func (c *crowd) shown(r hosttest.Reply) {
 			continue
 		}
 		s.answered = r.At
+		s.passed += c.done
+		c.done++
 		c.open--
 	}
 	close(c.changed)
@@ -256,7 +260,7 @@ func storms(t *testing.T, bin string) {
 }
 
 // floods floods one channel with far more than the host can answer at once. Somebody on another one is answered
-// meanwhile, in a time that has nothing to do with the length of the flood.
+// meanwhile, and not behind it. What counts is how much of the flood is answered first: the time says more about the machine.
 func floods(t *testing.T, bin string) {
 	const flood, quiet = 3000, 40
 	c := newCrowd(t, bin, 2)
@@ -278,18 +282,18 @@ func floods(t *testing.T, bin string) {
 	c.judge()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	last := time.Time{}
+	worst := 0
 	for _, s := range c.said {
-		if s.platform == 0 && s.answered.After(last) {
-			last = s.answered
+		if s.platform == 1 {
+			worst = max(worst, s.passed)
 		}
 	}
 	if now := memoryOf(c.platforms[0].PluginPID()); now.private > plugin.private+mostGrowth {
 		t.Errorf("the flooded plugin grew from %d to %d MiB: what waits has to wait on the platform", plugin.private>>20, now.private>>20)
 	}
-	whole := last.Sub(c.said[quiet+1].at)
-	if worst := at(during, 100); worst > whole/4 {
-		t.Errorf("an answer on the quiet channel took %v, while the flood took %v", worst, whole)
+	t.Logf("at most %d of %d messages of the flood were answered before one on the quiet channel", worst, flood)
+	if worst > flood/4 {
+		t.Errorf("an answer on the quiet channel came after %d others, out of %d", worst, flood)
 	}
 }
 

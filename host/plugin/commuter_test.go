@@ -360,7 +360,7 @@ func installCommuter(t testing.TB, s *Store, version string, exclusive bool, o O
 	}
 	limit := "40s"
 	if version == badHangs {
-		limit = "5s"
+		limit = "12s" // to start, which must not be what takes too long, and to configure
 	}
 	dir := makePack(t, "x", packOptions{schema: `{"required":["port"]}`})
 	manifest := fmt.Sprintf(`manifest = 1

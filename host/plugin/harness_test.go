@@ -118,7 +118,7 @@ func quickPace() pace {
 	return pace{
 		describe: 30 * time.Second, healthEvery: 50 * time.Millisecond, healthIn: 20 * time.Second, healthMiss: 3,
 		statusEvery: time.Millisecond, stdin: 200 * time.Millisecond, reap: 30 * time.Second,
-		lockEvery: 20 * time.Millisecond, namesEvery: 20 * time.Millisecond, proof: 500 * time.Millisecond,
+		lockEvery: 20 * time.Millisecond, namesEvery: 20 * time.Millisecond, proof: 500 * time.Millisecond, exitLag: time.Second,
 	}
 }
 

@@ -241,7 +241,7 @@ func (l *launcher) explain(err error) error {
 	if noise := l.runner.spoiled(); noise != nil {
 		err = noise
 	} else if exit := l.runner.ended(); exit != nil && exit.Error() != "signal: killed" {
-		err = fmt.Errorf("it ended before its handshake: %w", exit)
+		err = fmt.Errorf("it ended before its handshake: %w", exit) // in place of what the library saw of that first
 	}
 	if lines := l.output.lines(); lines != "" {
 		return fmt.Errorf("start the plugin: %w; it wrote: %s", err, lines)

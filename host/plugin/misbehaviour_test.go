@@ -37,7 +37,7 @@ func TestMisbehaviour(t *testing.T) {
 			says: `config.schema "settings.json" is not the schema that the process was built with`},
 		{mode: "crash-start", pack: packOptions{schema: `{"required":["home"]}`}, state: Quarantined, says: "channels.bad: missing: home: mend that"},
 		{mode: "crash-start", pack: packOptions{schema: `{"$ref":"file:///etc/passwd"}`}, state: Quarantined, says: "it must stand alone"},
-		{mode: "hang-configure", pack: packOptions{start: "10s"}, state: Backoff, says: "configure: rpc error: code = DeadlineExceeded"},
+		{mode: "hang-configure", pack: packOptions{start: "15s"}, state: Backoff, says: "configure: rpc error: code = DeadlineExceeded"},
 		{mode: "config-unavailable", state: Backoff, says: "cannot reach the server"},
 		{mode: "crash-ready", state: Backoff, says: "panic: the actor fell off the stage"},
 		{mode: "fail-run", state: Backoff, says: "run: no route to host"},
@@ -57,6 +57,8 @@ func TestMisbehaviour(t *testing.T) {
 					h.pace.describe = 3 * time.Second
 				case "stop-self":
 					h.pace.healthIn = 2 * time.Second
+				case "crash-ready", "fail-run":
+					h.pace.exitLag = patience // the process surely ends, and says why
 				}
 			})
 			good := &listener{}

@@ -251,10 +251,13 @@ func (r *runnerProcess) Wait(context.Context) error {
 func (r *runnerProcess) ended() error {
 	select {
 	case <-r.done:
-		return r.exit
 	default:
 		return nil
 	}
+	if r.exit == nil {
+		return errors.New("exit status 0")
+	}
+	return r.exit
 }
 
 // Stdout is the handshake line.

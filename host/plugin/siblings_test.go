@@ -138,7 +138,11 @@ func TestAPluginMayHangInAnyCall(t *testing.T) {
 			b := newBurden(t, "hang-everywhere", packOptions{tls: "none", stop: "300ms"})
 			ended := make(chan error, 1)
 			b.add(Instance{Name: "bad", Plugin: "actor"}, handlerFunc(func(ctx context.Context, c *Client) error {
-				within, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+				limit := 200 * time.Millisecond
+				if name == "Send" {
+					limit = 5 * time.Second // it has to be under way by then, or it would surely not be sent
+				}
+				within, cancel := context.WithTimeout(ctx, limit)
 				defer cancel()
 				ended <- call(within, c)
 				<-ctx.Done()
@@ -188,6 +192,7 @@ func TestABurdenIsNobodyElses(t *testing.T) {
 			}
 			if c.state == Quarantined {
 				b.random = func() float64 { return 0 } // no pause between the failures
+				b.pace.exitLag = patience              // the process surely ends
 			}
 			b.add(Instance{Name: "bad", Plugin: "actor"}, bad)
 			if c.state == "" {

@@ -116,7 +116,7 @@ func TestSendOutcomes(t *testing.T) {
 		within time.Duration
 		want   SendResult
 	}{
-		"hang-send":  {300 * time.Millisecond, SendResult{Outcome: message.Unknown}},
+		"hang-send":  {5 * time.Second, SendResult{Outcome: message.Unknown}},
 		"flood-wait": {patience, SendResult{Outcome: message.NotSent, RetryAfter: 7 * time.Second}},
 	} {
 		t.Run(mode, func(t *testing.T) {

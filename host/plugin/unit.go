@@ -25,13 +25,14 @@ type pace struct {
 	proof       time.Duration // how long a new version has to live before the one before it is given up
 	stdin       time.Duration // from closing standard input to the kill
 	reap        time.Duration // from the kill to giving up on the process
+	exitLag     time.Duration // how long after a failed call a dying process may be seen to exit
 }
 
 func defaultPace() pace {
 	return pace{
 		describe: 5 * time.Second, healthEvery: 10 * time.Second, healthIn: 3 * time.Second, healthMiss: 3,
 		statusEvery: 100 * time.Millisecond, stdin: time.Second, reap: 2 * time.Second,
-		lockEvery: 250 * time.Millisecond, namesEvery: 2 * time.Second, proof: 3 * time.Second,
+		lockEvery: 250 * time.Millisecond, namesEvery: 2 * time.Second, proof: 3 * time.Second, exitLag: time.Second,
 	}
 }
 
@@ -191,9 +192,6 @@ func (u *unit) introduce(turn context.Context, p process, set func(State, string
 	return nil
 }
 
-// exitLag is how long after a failed call a dying process may be seen to exit.
-const exitLag = time.Second
-
 // because prefers the way in which the process ended to the failed call that showed it.
 func (u *unit) because(turn context.Context, p process, err error) error {
 	if errors.As(err, new(permanent)) {
@@ -202,7 +200,7 @@ func (u *unit) because(turn context.Context, p process, err error) error {
 	select {
 	case <-p.exited():
 		return fmt.Errorf("%w: %w", err, p.failure())
-	case <-time.After(exitLag):
+	case <-time.After(u.host.pace.exitLag):
 	case <-turn.Done():
 	}
 	return err

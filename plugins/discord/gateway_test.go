@@ -165,7 +165,7 @@ func TestCatchUpObeysLimits(t *testing.T) {
 
 func TestASilentGatewayIsLeft(t *testing.T) {
 	s := newSetting(t)
-	s.Heartbeat(1500 * time.Millisecond) // also the time that an answer may take
+	s.Heartbeat(4 * time.Second) // also the time that an answer may take
 	h := s.bot(nil)
 	s.Await("heartbeats", func() bool { return s.Counts().Beats > 1 })
 	if c := s.Counts(); c.Resumed != 0 {

@@ -330,7 +330,7 @@ func TestTemplates(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		t.Run(fmt.Sprintf("told late %v", late), func(t *testing.T) {
 			s := whatsapptest.Start(t, whatsapptest.Config{LateWindow: late})
-			h, _ := start(t, s, "template", "flynn_answer", "template_language", "de", "confirm_ms", 5000*btoi(late))
+			h, _ := start(t, s, "template", "flynn_answer", "template_language", "de", "confirm_ms", 10_000*btoi(late))
 			s.CloseWindow(ann)
 			sent, err := h.Send(channel.Send{Key: "k", Conversation: withAnn, Text: "one\n\n**two**", Markdown: true})
 			if err != nil || sent.Outcome != channel.OutcomeSent {
@@ -353,7 +353,7 @@ func btoi(b bool) int {
 
 func TestALateFailureWithoutATemplate(t *testing.T) {
 	s := whatsapptest.Start(t, whatsapptest.Config{LateWindow: true})
-	h, _ := start(t, s, "confirm_ms", 5000)
+	h, _ := start(t, s, "confirm_ms", 10_000)
 	s.CloseWindow(ann)
 	send := channel.Send{Key: "k", Conversation: withAnn, Text: "hello"}
 	if sent, err := h.Send(send); sent.Outcome != channel.OutcomeNotSent || err == nil || !strings.Contains(err.Error(), "24 hours") {

@@ -69,7 +69,7 @@ func both(t *testing.T) (conn *grpc.ClientConn, configured, running chan string)
 	t.Helper()
 	configured, running = make(chan string, 2), make(chan string, 2)
 	lis := bufconn.Listen(1 << 20)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	ended := make(chan error, 1)
 	go func() {
 		ended <- plugin.Serve(ctx, lis, slog.New(slog.DiscardHandler), channel.Part(&chat{configured, running}), tool.Part(&box{configured, running}))

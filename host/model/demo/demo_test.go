@@ -156,7 +156,7 @@ func FuzzAnswer(f *testing.F) {
 		if strings.Contains(text, "!slow") {
 			return
 		}
-		if again, _, _ := ask(ctx, text); !cmp.Equal(one, again) {
+		if again, _, _ := ask(ctx, text); !cmp.Equal(one, again) && ctx.Err() == nil {
 			t.Errorf("%q is answered in two ways", text)
 		}
 	})

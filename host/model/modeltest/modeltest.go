@@ -138,11 +138,25 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, out rendered, rep
 		h[http.CanonicalHeaderKey(key)] = values
 	}
 	w.WriteHeader(out.status)
+	flush := func() { _ = http.NewResponseController(w).Flush() }
+	flush()
 	if reply.Cut > 0 || reply.Stall {
 		out.body = out.body[:min(reply.Cut, len(out.body))]
 	}
-	writeChunks(w, out.body, reply.Chunk)
-	writeChunks(w, []byte(reply.Tail), 0)
+	size := reply.Chunk
+	if size <= 0 {
+		size = max(len(out.body), 1)
+	}
+	for piece := range slices.Chunk(out.body, size) {
+		flush() // what came before: the last piece, the tail and the end of the response go out as one
+		if _, err := w.Write(piece); err != nil {
+			return
+		}
+	}
+	_, _ = io.WriteString(w, reply.Tail)
+	if reply.Stall || reply.Cut > 0 {
+		flush()
+	}
 	switch {
 	case reply.Stall:
 		select {
@@ -152,18 +166,4 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, out rendered, rep
 	case reply.Cut > 0 && !reply.CutCleanly:
 		panic(http.ErrAbortHandler) // the server closes the connection in the middle of the body
 	}
-}
-
-func writeChunks(w http.ResponseWriter, body []byte, size int) {
-	flush := func() { _ = http.NewResponseController(w).Flush() }
-	if size <= 0 {
-		size = max(len(body), 1)
-	}
-	for piece := range slices.Chunk(body, size) {
-		if _, err := w.Write(piece); err != nil {
-			return
-		}
-		flush()
-	}
-	flush()
 }

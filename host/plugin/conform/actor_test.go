@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
@@ -74,7 +74,7 @@ func play(mode string) {
 	if a.is("large-frames") {
 		limit *= 64
 	}
-	g := grpc.NewServer(grpc.MaxRecvMsgSize(limit), grpc.MaxSendMsgSize(64<<20))
+	g := grpc.NewServer(grpc.MaxRecvMsgSize(limit), grpc.MaxSendMsgSize(64<<20), grpc.InTapHandle(a.tap))
 	pluginv1.RegisterPluginServer(g, a)
 	channelv1.RegisterChannelServer(g, a)
 	toolv1.RegisterToolsServer(g, a)
@@ -109,6 +109,15 @@ func (a *actor) controller(_ any, _ context.Context, decode func(any) error, _ g
 		a.exitSoon()
 	}
 	return &emptypb.Empty{}, decode(&emptypb.Empty{})
+}
+
+// tap sees each call before anything else does, even one that is cut off before the rest of it is read.
+func (a *actor) tap(ctx context.Context, call *tap.Info) (context.Context, error) {
+	method := map[string]string{"crash-cancel": channelv1.Channel_Send_FullMethodName, "crash-cancel-call": toolv1.Tools_Call_FullMethodName}[a.mode]
+	if late, ok := ctx.Deadline(); ok && call.FullMethodName == method && time.Until(late) < time.Second {
+		a.end(2)
+	}
+	return ctx, nil
 }
 
 // exitSoon ends the process when the answer has left.
@@ -380,9 +389,6 @@ func (a *actor) Send(_ context.Context, r *channelv1.SendRequest) (*channelv1.Se
 	if a.is("no-grease-send") && r.GetFormat() > 2 {
 		return nil, status.Error(codes.InvalidArgument, "unknown format")
 	}
-	if a.is("crash-cancel") && strings.Contains(r.GetText(), "cancelled 1") {
-		a.end(2)
-	}
 	if id, ok := a.sent[r.GetIdempotencyKey()]; ok && !a.is("sends-twice") {
 		if a.is("shows-twice") {
 			a.link.put(wireLine{Show: r.GetText()})
@@ -511,9 +517,6 @@ func (a *actor) Call(r *toolv1.CallRequest, stream grpc.ServerStreamingServer[to
 		frames = frames[:1]
 	case "progress-last":
 		slices.Reverse(frames)
-	case "crash-cancel-call":
-		<-stream.Context().Done()
-		a.end(2)
 	}
 	for _, f := range frames {
 		if err := stream.Send(f); err != nil {

@@ -43,6 +43,7 @@ type subject struct {
 	plugin  pluginv1.PluginClient
 	channel channelv1.ChannelClient
 	tools   toolv1.ToolsClient
+	slack   time.Duration // beyond the limits of the contract
 }
 
 // start starts a process of the plugin, up to its handshake.
@@ -65,7 +66,7 @@ func (b *bench) start(ctx context.Context, bare bool) (*subject, error) {
 		return nil, err
 	}
 	c := t.Conn()
-	s := &subject{t, pluginv1.NewPluginClient(c), channelv1.NewChannelClient(c), toolv1.NewToolsClient(c)}
+	s := &subject{t, pluginv1.NewPluginClient(c), channelv1.NewChannelClient(c), toolv1.NewToolsClient(c), b.kit.config.Slack}
 	b.latest, b.all = s, append(b.all, s)
 	s.connect(ctx)
 	return s, nil
@@ -129,7 +130,7 @@ func (b *bench) connected(ctx context.Context, s *subject) error {
 func (b *bench) patience() time.Duration { return b.kit.config.Patience }
 
 // quiet is how long is waited for what should not happen.
-const quiet = 300 * time.Millisecond
+func (b *bench) quiet() time.Duration { return b.kit.config.quiet }
 
 // settings are those with which the plugin works, and its secrets.
 func (b *bench) settings() (map[string]any, map[string]string) {
@@ -166,7 +167,7 @@ func (b *bench) configure(s *subject, settings map[string]any, secrets map[strin
 
 // alive fails when the plugin does not answer any more.
 func (s *subject) alive(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second+s.slack)
 	defer cancel()
 	if err := s.Healthy(ctx); err != nil {
 		return fmt.Errorf("afterwards the plugin does not answer the health service: %w", err)
@@ -197,9 +198,13 @@ func (b *bench) missing(err error) error {
 	return fmt.Errorf("the fake platform has a message, but no event came within %v: %w", b.patience(), err)
 }
 
-// lastWords adds how the process ended, if it did.
+// lastWords adds how the process ended, if it did. One whose connection broke is about to.
 func (b *bench) lastWords(err error) error {
-	if !b.latest.Exited(100 * time.Millisecond) {
+	lag := 100 * time.Millisecond
+	if status.Code(err) == codes.Unavailable {
+		lag = b.patience()
+	}
+	if !b.latest.Exited(lag) {
 		return err
 	}
 	if errors.Is(err, errEnded) {

@@ -23,6 +23,9 @@ type Config struct {
 	Limit time.Duration
 	// Patience is how long is waited for what a working plugin does at once, such as delivering a message; 5 s.
 	Patience time.Duration
+	// Slack is what a plugin gets beyond the limits of the contract, such as the second for its end, where the machine has other work;
+	// nothing.
+	Slack time.Duration
 	// Parallel is how many checks run side by side; as many as there are processors, at most 4.
 	Parallel int
 	// Only names the checks to make; all.
@@ -31,6 +34,8 @@ type Config struct {
 	Log *slog.Logger
 	// Done is called with each result as it comes, one at a time.
 	Done func(Result)
+
+	quiet time.Duration // how long is waited for what should not happen; 300 ms
 }
 
 // Outcome is how a check ended.
@@ -123,6 +128,9 @@ func withDefaults(c Config) Config {
 	}
 	if c.Limit <= 0 {
 		c.Limit = max(30*time.Second, 6*c.Patience)
+	}
+	if c.quiet <= 0 {
+		c.quiet = 300 * time.Millisecond
 	}
 	if c.Parallel <= 0 {
 		c.Parallel = min(runtime.NumCPU(), 4)

@@ -79,15 +79,16 @@ func try(ctx context.Context, dir string) (out trial) {
 		out.err = build(ctx, dir)
 	}
 	if out.lacks == nil && out.err == nil {
-		out.report, out.err = Run(ctx, Config{Dir: dir, Patience: patience(dir)})
+		out.report, out.err = Run(ctx, Config{Dir: dir, Patience: patience(dir), Slack: busy})
 	}
 	return out
 }
 
 // patience is longer for plugins with a platform, for a busy machine is not their fault; the others would only wait longer for what does not come.
 func patience(dir string) time.Duration {
-	if filepath.Base(filepath.Dir(dir)) == "plugins" {
-		return 45 * time.Second
+	f, err := readFile(dir)
+	if err != nil || f.Fake.Package != "" || len(f.Fake.Command) > 0 || filepath.Base(filepath.Dir(dir)) == "plugins" {
+		return busy
 	}
 	return 0
 }

@@ -76,7 +76,7 @@ func startPlatform(ctx context.Context, dir string, command []string) (*platform
 	}
 	p.in = in
 	go p.read(out) // ends with the program, for which close waits
-	_, err = p.await(ctx, func(r fake.Report) bool { return r.Ready != nil })
+	_, err = p.await(ctx, 1, func(r fake.Report) bool { return r.Ready != nil })
 	if err != nil {
 		p.close()
 		return nil, fmt.Errorf("start the fake platform: %w", err)
@@ -123,11 +123,11 @@ func (p *platform) count(is func(fake.Report) bool) (n int, changed <-chan struc
 	return n, p.changed
 }
 
-// await waits until at least one report is so, and returns how many are.
-func (p *platform) await(ctx context.Context, is func(fake.Report) bool) (int, error) {
+// await waits until at least so many reports are so, and returns how many are.
+func (p *platform) await(ctx context.Context, least int, is func(fake.Report) bool) (int, error) {
 	for {
 		n, changed := p.count(is)
-		if n > 0 {
+		if n >= least {
 			return n, nil
 		}
 		select {

@@ -48,7 +48,7 @@ func starts(bare bool) func(context.Context, *bench) error {
 
 // describe makes the call within the host's own limit.
 func (s *subject) describe(ctx context.Context) (*pluginv1.DescribeResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, describeLimit)
+	ctx, cancel := context.WithTimeout(ctx, describeLimit+s.slack)
 	defer cancel()
 	d, err := s.plugin.Describe(ctx, &pluginv1.DescribeRequest{HostVersion: "0.0.0"})
 	if err != nil {
@@ -68,6 +68,9 @@ func serving(ctx context.Context, b *bench) error {
 	return s.Healthy(ctx)
 }
 
+// endLimit is how long a process may take to end once it has been asked to.
+const endLimit = 2 * time.Second
+
 func controller(ctx context.Context, b *bench) error {
 	s, err := b.start(ctx, false)
 	if err != nil {
@@ -76,15 +79,15 @@ func controller(ctx context.Context, b *bench) error {
 	if _, err := s.describe(ctx); err != nil {
 		return err
 	}
-	call, cancel := context.WithTimeout(ctx, 2*time.Second)
+	call, cancel := context.WithTimeout(ctx, endLimit+s.slack)
 	defer cancel()
 	err = s.Conn().Invoke(call, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
 	// Go's server stops so hard that its own answer may be lost; what counts is that the process ends.
 	if code := code(err, "Shutdown of the controller", codes.OK, codes.Unavailable, codes.Canceled); code != nil {
 		return code
 	}
-	if !s.Exited(2 * time.Second) {
-		return errors.New("the process runs 2 s after Shutdown of the controller")
+	if !s.Exited(endLimit + s.slack) {
+		return fmt.Errorf("the process runs %v after Shutdown of the controller", endLimit+s.slack)
 	}
 	return nil
 }
@@ -98,8 +101,8 @@ func lifeline(ctx context.Context, b *bench) error {
 		return err
 	}
 	s.HangUp()
-	if !s.Exited(lifelineLimit) {
-		return fmt.Errorf("the process runs %v after the end of its standard input", lifelineLimit)
+	if !s.Exited(lifelineLimit + s.slack) {
+		return fmt.Errorf("the process runs %v after the end of its standard input", lifelineLimit+s.slack)
 	}
 	return nil
 }
@@ -143,8 +146,8 @@ func shutdown(ctx context.Context, b *bench) error {
 	if _, err := s.plugin.Shutdown(call, &pluginv1.ShutdownRequest{Grace: durationpb.New(grace)}); err != nil {
 		return fmt.Errorf("shutdown with a grace of %v: %w", grace, err)
 	}
-	if !s.Exited(2 * time.Second) {
-		return errors.New("the process runs 2 s after it answered Shutdown")
+	if !s.Exited(endLimit + s.slack) {
+		return fmt.Errorf("the process runs %v after it answered Shutdown", endLimit+s.slack)
 	}
 	return nil
 }

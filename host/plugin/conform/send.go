@@ -69,7 +69,7 @@ func (s *subject) sends(ctx context.Context, b *bench, r *channelv1.SendRequest)
 		return nil, fmt.Errorf("send: the outcome is %v (%s), want OUTCOME_SENT", out.GetOutcome(), out.GetDetail())
 	}
 	if b.platform != nil {
-		if _, err := b.platform.await(call, shows(r.GetText())); err != nil {
+		if _, err := b.platform.await(call, 1, shows(r.GetText())); err != nil {
 			return nil, fmt.Errorf("send: the outcome is OUTCOME_SENT, but the fake platform shows nothing: %w", err)
 		}
 	}
@@ -292,14 +292,10 @@ func typing(ctx context.Context, b *bench) error {
 		return fmt.Errorf("show typing: %w", err)
 	}
 	if b.platform != nil {
-		pause := time.NewTimer(typingWatch)
-		defer pause.Stop()
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-		}
-		if n, _ := b.platform.count(func(r fake.Report) bool { return r.Typing }); n > 1 {
-			return fmt.Errorf("one call shows typing %d times within %v", n, typingWatch)
+		watch, cancel := context.WithTimeout(ctx, max(typingWatch, b.quiet()))
+		defer cancel()
+		if n, err := b.platform.await(watch, 2, func(r fake.Report) bool { return r.Typing }); err == nil {
+			return fmt.Errorf("one call shows typing %d times", n)
 		}
 	}
 	_, err = s.channel.SetTyping(ctx, &channelv1.SetTypingRequest{Conversation: where})

@@ -208,7 +208,7 @@ func receiveGrease(ctx context.Context, b *bench) error {
 			return err
 		}
 	}
-	if err, over := st.ended(quiet); over {
+	if err, over := st.ended(b.quiet()); over {
 		return fmt.Errorf("a frame of an unknown kind ends the stream: %w", err)
 	}
 	return s.alive(ctx)
@@ -226,7 +226,7 @@ func window(ctx context.Context, b *bench) error {
 	if err := b.post(2); err != nil {
 		return err
 	}
-	wait := quiet
+	wait := b.quiet()
 	if b.platform == nil {
 		wait = b.patience() / 2 // events come when the plugin likes
 	}
@@ -261,7 +261,7 @@ func replay(ctx context.Context, b *bench) error {
 		return err
 	}
 	// A plugin may wait for each ack, and one that polls does so for each batch: a second event is held to the contract if it is sent.
-	switch e, err := st.next(ctx, quiet); {
+	switch e, err := st.next(ctx, b.quiet()); {
 	case err == nil:
 		before = append(before, e)
 	case !errors.Is(err, errQuiet):
@@ -294,7 +294,7 @@ func secondStream(ctx context.Context, b *bench) error {
 	if err := s.alive(ctx); err != nil {
 		return err
 	}
-	if err, over := first.ended(quiet); over {
+	if err, over := first.ended(b.quiet()); over {
 		return fmt.Errorf("the stream ended by itself: %w", err)
 	}
 	second, err := s.receive(ctx, 4)
@@ -304,7 +304,7 @@ func secondStream(ctx context.Context, b *bench) error {
 	if _, over := first.ended(b.patience()); !over {
 		return fmt.Errorf("the first stream is open %v after a second one has begun", b.patience())
 	}
-	if err, over := second.ended(quiet); over {
+	if err, over := second.ended(b.quiet()); over {
 		return fmt.Errorf("the second stream ended as well: %w", err)
 	}
 	return nil
@@ -332,7 +332,7 @@ func ackBeyond(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	if err, over := again.ended(quiet); over {
+	if err, over := again.ended(b.quiet()); over {
 		return fmt.Errorf("afterwards a new stream ends at once: %w", err)
 	}
 	return nil

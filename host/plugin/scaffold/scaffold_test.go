@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/conform"
@@ -47,7 +48,7 @@ func goTool(t *testing.T, dir string, args ...string) {
 
 func conforms(t *testing.T, dir string) {
 	t.Helper()
-	report, err := conform.Run(t.Context(), conform.Config{Dir: dir})
+	report, err := conform.Run(t.Context(), conform.Config{Dir: dir, Patience: 15 * time.Second, Slack: 45 * time.Second}) // the machine may have other work
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -228,7 +228,7 @@ func dial(t *testing.T, s *discordtest.Server) *bot {
 
 func (b *bot) read() map[string]any {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
 	defer cancel()
 	_, data, err := b.conn.Read(ctx)
 	if err != nil {

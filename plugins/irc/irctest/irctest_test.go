@@ -39,7 +39,7 @@ func dial(t *testing.T, s *Server) *bot {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	return &bot{t, conn, bufio.NewScanner(conn)}
 }
 
