@@ -402,3 +402,30 @@ func TestContainmentThatIsRequiredAndMissing(t *testing.T) {
 		})
 	}
 }
+
+// A program that was installed a moment ago starts, though another child of the host may still have it open for writing.
+func TestProgramThatIsStillWritten(t *testing.T) {
+	dir := makePack(t, "good", packOptions{})
+	binary := filepath.Join(dir, "bin", "actor")
+	text, err := os.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(binary); err != nil { // it may be this program itself
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(binary, text, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	open, err := os.OpenFile(binary, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := startContained(t, map[string]string{"actor": dir}, Containment{Launcher: testLauncher(t)})
+	s.add(Instance{Name: "actor", Plugin: "actor"}, &listener{})
+	s.await("actor", Starting)
+	time.AfterFunc(300*time.Millisecond, func() { _ = open.Close() })
+	if st := s.await("actor", Ready); st.Restarts != 0 {
+		t.Errorf("%d restarts: %s", st.Restarts, st.LastError)
+	}
+}

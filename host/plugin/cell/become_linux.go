@@ -6,9 +6,17 @@ import (
 	"os"
 	"runtime"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+)
+
+// A program that somebody writes to is tried again so often: one that the host has just installed is open for writing in each child of the
+// host that has not come to its own program yet.
+const (
+	busyPause = 10 * time.Millisecond
+	busyTries = 500
 )
 
 // become bounds the process's memory, says so on a pipe, and runs the plugin. The limit is the plugin's, and may be less than what this
@@ -45,6 +53,7 @@ func (c Cell) become(way int, said Report, grouped error) error {
 	}
 	want := unix.Rlimit{Cur: most, Max: most}
 	var now unix.Rlimit
+	pause := unix.Timespec{Nsec: int64(busyPause)}
 	report := words[1]
 	if most > 0 {
 		unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_DATA, uintptr(unsafe.Pointer(&want)), 0, 0, 0)
@@ -54,8 +63,12 @@ func (c Cell) become(way int, said Report, grouped error) error {
 		}
 	}
 	_, _, e := unix.RawSyscall(unix.SYS_WRITE, uintptr(way), uintptr(unsafe.Pointer(&report[0])), uintptr(len(report))) // a pipe takes all of it
-	if e == 0 {
+	for tries := 0; e == 0; tries++ {
 		_, _, e = unix.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(path)), uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&env[0])))
+		if e == unix.ETXTBSY && tries < busyTries {
+			unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&pause)), 0, 0) // or less: signals of Go's end it
+			e = 0
+		}
 	}
 	runtime.KeepAlive(path)
 	runtime.KeepAlive(argv)
