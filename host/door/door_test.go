@@ -2,6 +2,7 @@ package door
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -162,6 +163,14 @@ func TestIDOfAnotherQuestion(t *testing.T) {
 		if !errors.Is(err, c.want) || (err == nil) != (s.Text == "answer") {
 			t.Errorf("%s: %+v, %v", name, s, err)
 		}
+	}
+	called := first
+	called.Call = &message.Call{Tool: "t", Args: json.RawMessage(`{ "command": "a > b" }`)}
+	stored := accepted
+	stored.Call = &message.Call{Tool: "t", Args: json.RawMessage(`{"command":"a \u003e b"}`)}
+	h.settle("editor/q", Settlement{Message: stored, Text: "answer"})
+	if _, err := newTestDesk(h).Ask(t.Context(), called); err != nil {
+		t.Errorf("a call that was stored: %v", err)
 	}
 	accepted.Text, accepted.Attachments = "", nil
 	h.settle("editor/q", Settlement{Message: accepted, Text: "answer"})
