@@ -3,11 +3,19 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
+)
+
+// A killed flynn's last child has its lock as well, until it comes to its own program: the next flynn waits so long for that.
+const (
+	lockPatience = 2 * time.Second
+	lockPause    = 10 * time.Millisecond
 )
 
 // lockDir takes the folder for this process. The kernel gives it back when the process ends, however it ends.
@@ -16,9 +24,17 @@ func lockDir(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock store folder: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	for late := time.Now().Add(lockPatience); ; time.Sleep(lockPause) {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return f, nil
+		}
+		if held := errors.Is(err, unix.EWOULDBLOCK); held && time.Now().Before(late) {
+			continue
+		} else if held {
+			err = fmt.Errorf("another flynn is using it: stop it or choose another store.dir: %w", err)
+		}
 		f.Close()
-		return nil, fmt.Errorf("lock store folder %s: another flynn is using it: stop it or choose another store.dir: %w", dir, err)
+		return nil, fmt.Errorf("lock store folder %s: %w", dir, err)
 	}
-	return f, nil
 }

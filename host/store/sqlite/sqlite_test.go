@@ -51,6 +51,21 @@ func TestSecondHostIsRefused(t *testing.T) {
 	}
 }
 
+// A flynn that was killed while it started a program leaves its lock to that for a moment.
+func TestLockOfAKilledHost(t *testing.T) {
+	dir := t.TempDir()
+	left, err := lockDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(100*time.Millisecond, func() { left.Close() })
+	s, err := Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+}
+
 func TestNewerSchemaIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(t.Context(), dir)
