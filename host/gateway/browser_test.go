@@ -3,61 +3,13 @@ package gateway_test
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
-
-	"github.com/flynnhost/flynn/sdk/need"
 )
-
-// startBrowser starts a Chromium with an empty profile; tabs are opened below its context.
-func startBrowser(t *testing.T) context.Context {
-	t.Helper()
-	path, err := exec.LookPath("chromium")
-	need.Part(t, "chromium", err)
-	opts := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.UserDataDir(profile(t)), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.WSURLReadTimeout(time.Minute), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		chromedp.WindowSize(1180, 820),
-	)
-	ctx, stop := chromedp.NewExecAllocator(context.Background(), opts...)
-	ctx, _ = chromedp.NewContext(ctx)
-	t.Cleanup(func() {
-		closing, cancel := context.WithTimeout(ctx, 20*time.Second)
-		defer cancel()
-		if err := chromedp.Cancel(closing); err != nil {
-			t.Logf("close the browser: %v", err)
-		}
-		stop()
-	})
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("start the browser: %v", err)
-	}
-	return ctx
-}
-
-// profile is a folder for what a browser keeps. Processes of the browser may write there for a moment after it has ended.
-func profile(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "flynn-browser")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		var err error
-		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-			if err = os.RemoveAll(dir); err == nil {
-				return
-			}
-		}
-		t.Errorf("the browser's folder stays: %v", err)
-	})
-	return dir
-}
 
 // pageDriver drives the chat page in a tab of its own.
 type pageDriver struct {

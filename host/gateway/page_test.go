@@ -16,7 +16,7 @@ import (
 
 // TestPage runs the chat page in a real browser.
 func TestPage(t *testing.T) {
-	b := startBrowser(t)
+	b := gatewaytest.Browser(t, chromedp.WindowSize(1180, 820))
 	tests := []struct {
 		name string
 		run  func(*testing.T, context.Context)

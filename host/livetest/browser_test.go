@@ -2,14 +2,12 @@ package livetest
 
 import (
 	"context"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/flynnhost/flynn/sdk/need"
+	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
 )
 
 // page is the web page of a site in a browser of its own.
@@ -21,49 +19,10 @@ type page struct {
 // browse opens the address that the host printed.
 func browse(t testing.TB, s *site) page {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
-	need.Part(t, "chromium", err)
-	opts := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.UserDataDir(profile(t)), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.WSURLReadTimeout(patience), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-	)
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), opts...)
-	ctx, _ := chromedp.NewContext(allocator)
-	t.Cleanup(func() {
-		closing, cancel := context.WithTimeout(ctx, 20*time.Second)
-		defer cancel()
-		if err := chromedp.Cancel(closing); err != nil {
-			t.Logf("close the browser: %v", err)
-		}
-		stop()
-	})
-	// The browser lives as long as the context of the first call.
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("start the browser: %v", err)
-	}
-	p := page{t, ctx}
+	p := page{t, gatewaytest.Browser(t)}
 	p.do(chromedp.Navigate(s.url))
 	p.until(`document.querySelector("#connection.connected")`)
 	return p
-}
-
-// profile is a folder for what a browser keeps. Processes of the browser may write there for a moment after it has ended.
-func profile(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "flynn-browser")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		var err error
-		for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-			if err = os.RemoveAll(dir); err == nil {
-				return
-			}
-		}
-		t.Errorf("the browser's folder stays: %v", err)
-	})
-	return dir
 }
 
 func (p page) do(steps ...chromedp.Action[chromedp.Void]) {

@@ -2,7 +2,7 @@
 //
 // Start with New. Backend keeps the promises of gateway.Backend: messages are accepted once per event id and
 // answered in order, watchers that are too slow are cut off, history agrees with the events. What an agent does
-// is a plain function (Agent); Demo is a ready one. Nothing is stored and no tool is ever really run.
+// is a plain function (Agent); Demo is a ready one. Nothing is stored and no tool is ever really run. Browser is a real one for the page.
 package gatewaytest
 
 import (
