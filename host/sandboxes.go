@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/code"
@@ -24,6 +23,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 	"github.com/flynnhost/flynn/host/sandbox/program"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 	"github.com/flynnhost/flynn/host/tool/cli"
@@ -166,16 +166,11 @@ func (s *Sandboxes) Forget(ctx context.Context, session string) error {
 
 // lockStore takes the lock that a running host holds.
 func lockStore(dir string) (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("lock store folder: %w", err)
-	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = fmt.Errorf("a host is running on %s and looks after its own sandboxes: stop it first", dir)
+	f, err := sqlite.Lock(dir)
+	if errors.Is(err, sqlite.ErrLocked) {
+		return nil, fmt.Errorf("a host is running on %s and looks after its own sandboxes: stop it first", dir)
 	}
 	if err != nil {
-		f.Close()
 		return nil, err
 	}
 	return func() { f.Close() }, nil

@@ -18,8 +18,11 @@ const (
 	lockPause    = 10 * time.Millisecond
 )
 
-// lockDir takes the folder for this process. The kernel gives it back when the process ends, however it ends.
-func lockDir(dir string) (*os.File, error) {
+// ErrLocked is a folder that another flynn uses.
+var ErrLocked = errors.New("another flynn is using it")
+
+// Lock takes a store's folder for this process, until the file is closed. The kernel gives it back when the process ends, however it ends.
+func Lock(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock store folder: %w", err)
@@ -32,7 +35,7 @@ func lockDir(dir string) (*os.File, error) {
 		if held := errors.Is(err, unix.EWOULDBLOCK); held && time.Now().Before(late) {
 			continue
 		} else if held {
-			err = fmt.Errorf("another flynn is using it: stop it or choose another store.dir: %w", err)
+			err = fmt.Errorf("%w: stop it or choose another store.dir", ErrLocked)
 		}
 		f.Close()
 		return nil, fmt.Errorf("lock store folder %s: %w", dir, err)

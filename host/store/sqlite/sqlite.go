@@ -38,7 +38,7 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make store folder: %w", err)
 	}
-	lock, err := lockDir(dir)
+	lock, err := Lock(dir)
 	if err != nil {
 		return nil, err
 	}

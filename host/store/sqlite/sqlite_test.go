@@ -54,7 +54,7 @@ func TestSecondHostIsRefused(t *testing.T) {
 // A flynn that was killed while it started a program leaves its lock to that for a moment.
 func TestLockOfAKilledHost(t *testing.T) {
 	dir := t.TempDir()
-	left, err := lockDir(dir)
+	left, err := Lock(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
