@@ -275,12 +275,12 @@ func (b *box) runProgram(ctx context.Context, c Code, script string) (machine.Re
 	}
 	cmd.Timeout += maxPaused
 	// Who answers learns of the end only after the program: one that is told first may get to the end by itself, and nobody would know why.
-	helping := context.WithoutCancel(ctx)
+	outlasting := context.WithoutCancel(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	clock := newRunClock(limit, cancel)
 	defer clock.stop()
-	h := newHelping(helping, c.Helpers, clock, func(ctx context.Context, name string, data []byte) error {
+	h := newHelping(outlasting, c.Helpers, clock, func(ctx context.Context, name string, data []byte) error {
 		return b.link.WriteFile(ctx, name, data, 0o444)
 	})
 	b.setHelping(h)
