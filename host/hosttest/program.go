@@ -220,6 +220,7 @@ any = %s
 [channel]
 idempotent = %v
 markdown = true
+senders = "proved"
 `
 
 const richManifest = `
