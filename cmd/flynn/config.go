@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/access"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/lint"
 	"github.com/flynnhost/flynn/host/route"
@@ -53,7 +54,7 @@ func checkConfig(ctx context.Context, cmd *cli.Command) error {
 	cfg, err := loadWhole(ctx, cmd)
 	warnings := []config.Error{}
 	if err == nil {
-		warnings = slices.Concat(routeWarnings(cfg), lint.Policies(cfg, host.PolicySources(cfg)), host.SettingsOfPlugins(cfg))
+		warnings = slices.Concat(routeWarnings(cfg), access.Warnings(cfg), lint.Policies(cfg, host.PolicySources(cfg)), host.SettingsOfPlugins(cfg))
 	}
 	if out.asJSON {
 		return errors.Join(out.json(newReport(configPath(ctx, cmd), err, warnings)), asReported(err))
