@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-const outboxColumns = "id, turn, reply, state, attempts, next_try, note, platform_ids, parts, part"
+const outboxColumns = "id, turn, reply, state, attempts, next_try, note, platform_ids, parts, part, pause"
 
 // UnsentOutbox implements store.Outbox.
 func (s *Store) UnsentOutbox(ctx context.Context) ([]store.OutboxRow, error) {
@@ -133,9 +133,9 @@ func (s *Store) setOutbox(ctx context.Context, row store.OutboxRow, write func(c
 		return fmt.Errorf("encode parts: %w", err)
 	}
 	err = write(ctx, func(w *writer) error {
-		return w.changeOne(`UPDATE outbox SET reply = ?, state = ?, attempts = ?, next_try = ?, note = ?, platform_ids = ?, parts = ?, part = ?
+		return w.changeOne(`UPDATE outbox SET reply = ?, state = ?, attempts = ?, next_try = ?, note = ?, platform_ids = ?, parts = ?, part = ?, pause = ?
 			WHERE key = ? AND state IN ('pending', 'sending')`,
-			reply, row.State, row.Attempts, nanos(row.NextTry), row.Note, ids, parts, row.Part, row.Reply.Key)
+			reply, row.State, row.Attempts, nanos(row.NextTry), row.Note, ids, parts, row.Part, row.Pause, row.Reply.Key)
 	})
 	if err != nil {
 		return fmt.Errorf("set outbox row %s to %s: %w", row.Reply.Key, row.State, err)
@@ -147,7 +147,7 @@ func scanOutbox(scan func(...any) error) (store.OutboxRow, error) {
 	var r store.OutboxRow
 	var reply, ids, parts []byte
 	var next int64
-	if err := scan(&r.ID, &r.Turn, &reply, &r.State, &r.Attempts, &next, &r.Note, &ids, &parts, &r.Part); err != nil {
+	if err := scan(&r.ID, &r.Turn, &reply, &r.State, &r.Attempts, &next, &r.Note, &ids, &parts, &r.Part, &r.Pause); err != nil {
 		return r, err
 	}
 	r.NextTry = instant(next)
