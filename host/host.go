@@ -293,6 +293,9 @@ func (h *Host) approvalChanged(a store.Approval) {
 // URL is the address of the web page, token included.
 func (h *Host) URL() string { return h.gateway.URL() }
 
+// TokenFile is the file with the token of the web page.
+func (h *Host) TokenFile() string { return h.current.Load().config.Gateway.TokenFile }
+
 // Run serves until ctx ends. It takes up what an earlier process left, then accepts new messages; at the end it first stops
 // accepting, then lets replies under way arrive, then stops the plugins.
 func (h *Host) Run(ctx context.Context) error {

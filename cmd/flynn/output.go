@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"github.com/urfave/cli/v3"
+	"golang.org/x/term"
 
 	"github.com/flynnhost/flynn/host/config"
 )
@@ -56,14 +57,15 @@ func (t *inTurn) Write(p []byte) (int, error) {
 	return t.w.Write(p)
 }
 
-// colourful tells whether w is a terminal that shows colours.
+// colourful reports whether w is a terminal that shows colours.
 func colourful(w io.Writer, getenv func(string) string) bool {
-	f, ok := w.(*os.File)
-	if !ok || getenv("NO_COLOR") != "" || getenv("TERM") == "dumb" {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return isTerminal(w) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
+}
+
+// isTerminal reports whether a stream of the program is a terminal. A device such as /dev/null is none.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // json prints v as one indented JSON value.

@@ -52,7 +52,7 @@ func (d *decoder) secretRef(at keyPath, raw any, into *Channel) {
 		return
 	}
 	v := reflect.ValueOf(&ref).Elem()
-	if strings.HasSuffix(at.last(), "_file") {
+	if strings.HasSuffix(at.last(), fileSuffix) {
 		d.path(at, v)
 	}
 	into.refs[at.last()] = ref
@@ -60,7 +60,7 @@ func (d *decoder) secretRef(at keyPath, raw any, into *Channel) {
 
 // secretStem is the name of the secret that a key refers to, or "" when it refers to none.
 func secretStem(key string) string {
-	for _, suffix := range []string{"_env", "_file"} {
+	for _, suffix := range []string{"_env", fileSuffix} {
 		if stem, ok := strings.CutSuffix(key, suffix); ok {
 			return stem
 		}

@@ -143,7 +143,7 @@ func (r *run) command() machine.Command {
 		env[name] = r.values.fill(value)
 	}
 	script := "cd " + quote([]string{r.config.Dir}) + " || exit 78\n" + r.config.syncScript() + "exec " + quote(r.values.argv(words))
-	return machine.Command{Script: script, Env: env, Timeout: r.config.Timeout, Changes: true}
+	return machine.Command{Script: script, Env: env, Timeout: r.config.Timeout, Changes: true, KeepHome: true}
 }
 
 func (r *run) run(ctx context.Context) (err error) {
