@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -41,7 +42,7 @@ func (s *Store) AddReplies(ctx context.Context, turn string, replies []message.R
 func encodeReplies(replies []message.Reply) ([][]byte, error) {
 	bodies := make([][]byte, len(replies))
 	for i, r := range replies {
-		body, err := json.Marshal(r)
+		body, err := jsonform.Marshal(r)
 		if err != nil {
 			return nil, fmt.Errorf("encode reply: %w", err)
 		}
@@ -120,15 +121,15 @@ func (s *Store) SettleOutbox(ctx context.Context, row store.OutboxRow) error {
 }
 
 func (s *Store) setOutbox(ctx context.Context, row store.OutboxRow, write func(context.Context, func(*writer) error) error) error {
-	reply, err := json.Marshal(row.Reply)
+	reply, err := jsonform.Marshal(row.Reply)
 	if err != nil {
 		return fmt.Errorf("encode reply: %w", err)
 	}
-	ids, err := json.Marshal(row.PlatformIDs)
+	ids, err := jsonform.Marshal(row.PlatformIDs)
 	if err != nil {
 		return fmt.Errorf("encode platform ids: %w", err)
 	}
-	parts, err := json.Marshal(row.Parts)
+	parts, err := jsonform.Marshal(row.Parts)
 	if err != nil {
 		return fmt.Errorf("encode parts: %w", err)
 	}
