@@ -237,6 +237,15 @@ func newUserStep(rows []store.InboxRow, files map[int64][]File) UserStep {
 	return u
 }
 
+// events are the ids of what was said.
+func (u UserStep) events() []string {
+	var ids []string
+	for _, s := range u.Said {
+		ids = append(ids, s.Event)
+	}
+	return ids
+}
+
 // text joins what was said. In a group each message carries its sender, so that a model can tell people apart. Only a message
 // and the host's own notes begin at the margin there: further lines of a message are indented, whatever they look like.
 func (u UserStep) text() string {
