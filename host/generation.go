@@ -27,7 +27,10 @@ type generation struct {
 
 // newGeneration makes a configuration ready. It starts nothing.
 func (h *Host) newGeneration(c *config.Config) (*generation, error) {
-	table, _ := route.New(c) // its findings were errors of the file, or warnings of the check
+	table, findings := route.New(c)
+	for _, f := range findings {
+		h.log.Warn("routing", "problem", f.Error.Error()) // errors of the file have kept it out
+	}
 	roles := route.NewRoles(c.Access, h.proofs.Under(c)).With(h.pairings).WithClients(c.Clients)
 	options := model.Options{Providers: providers.All(), Log: h.log, OnCall: h.metrics.modelCall, Counts: &h.counts}
 	if before := h.current.Load(); before != nil {
