@@ -54,6 +54,9 @@ type Command struct {
 	MaxOutput int
 	// Changes asks for the files that differ afterwards.
 	Changes bool
+	// KeepHome asks, on the host, for a HOME that outlasts the command: for a program of the configuration, which goes on where it
+	// stopped. Without it HOME is empty.
+	KeepHome bool
 	// Spill asks for output beyond the cap to be kept in a file of the workspace. Each stream of the result then has the
 	// beginning and the end of what was written, within the cap, and between them a line that says how much was left out.
 	Spill bool

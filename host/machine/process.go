@@ -151,6 +151,10 @@ func (h *Host) launch(ctx context.Context, cmd Command) (*background, error) {
 		return nil, err
 	}
 	life, cancel := context.WithCancel(h.life)
+	abandon := func() {
+		cancel()
+		h.removeHome(spec)
+	}
 	p := &background{
 		output: newRing(keptOutput),
 		cancel: cancel,
@@ -158,14 +162,14 @@ func (h *Host) launch(ctx context.Context, cmd Command) (*background, error) {
 		view:   Process{Script: cmd.Script, Started: time.Now(), Running: true},
 	}
 	if err := h.config.Quota.Process(func() error { return h.table.add(p) }); err != nil {
-		cancel()
+		abandon()
 		return nil, err
 	}
 	r, err := start(spec, tee{p.output, progress(cmd.Progress)}, nil)
 	if err != nil {
 		h.table.remove(p)
 		p.finish(Result{ExitCode: -1})
-		cancel()
+		abandon()
 		return nil, err
 	}
 	p.mu.Lock()
@@ -175,6 +179,7 @@ func (h *Host) launch(ctx context.Context, cmd Command) (*background, error) {
 		defer h.table.leave()
 		defer cancel()
 		result := r.wait(life, cmd.Timeout, h.config.Grace)
+		h.removeHome(spec)
 		h.complain(result)
 		p.finish(result)
 	}()
