@@ -101,7 +101,7 @@ func newMachines(root, instance string, egress *egresslog.Log, log *slog.Logger)
 			return quota.Tree(m.Dir(session)) + quota.Tree(workspace.Path(m.hostHomes, session))
 		},
 		Running: m.running,
-		Place: func(session string) string { place, _, _ := store.SessionParts(session); return place },
+		Place:   func(session string) string { place, _, _ := store.SessionParts(session); return place },
 	})
 	return m
 }
