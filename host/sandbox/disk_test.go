@@ -170,6 +170,8 @@ func TestClosedFoldersCount(t *testing.T) {
 	if mode := shell(t, s, "ls -ld c"); !strings.HasPrefix(mode, "d-wx------") {
 		t.Errorf("the folder is %s", mode)
 	}
+	shell(t, s, "chmod 700 c && rm -r c")
+	shell(t, s, "true")
 }
 
 func TestInodeBomb(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 const deletionPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // deleting are the programs that make room, and those that show where it can be made. None of them makes a file.
-var deleting = []string{"rm", "rmdir", "du", "ls"}
+var deleting = []string{"rm", "rmdir", "chmod", "du", "ls"}
 
 // quiet are words that send output nowhere, and so make no file either.
 var quiet = []string{"2>/dev/null", ">/dev/null", "2>&1"}
