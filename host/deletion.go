@@ -248,7 +248,9 @@ func (m *machines) forget(ctx context.Context, home string) error {
 }
 
 // forgetHome removes what commands of a session on the host have kept outside of its workspace.
-func (m *machines) forgetHome(home string) error { return erase.Folder(workspace.Path(m.hostHomes, home)) }
+func (m *machines) forgetHome(home string) error {
+	return erase.Folder(workspace.Path(m.hostHomes, home))
+}
 
 func (m *machines) forgetOn(ctx context.Context, manager *sandbox.Manager, home string) error {
 	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
