@@ -168,14 +168,22 @@ func (p *printer) request(a gateway.Approval) {
 	if json.Unmarshal(a.Args, &args) != nil {
 		p.field("arguments", string(a.Args))
 	}
-	for _, name := range slices.Sorted(maps.Keys(args)) {
+	names := slices.Sorted(maps.Keys(args))
+	if i := slices.Index(names, "command"); i > 0 {
+		names = slices.Insert(slices.Delete(names, i, i+1), 0, "command")
+	}
+	for _, name := range names {
 		text, ok := args[name].(string)
 		if !ok {
-			data, _ := json.Marshal(args[name])
-			text = string(data)
+			var data strings.Builder
+			encoder := json.NewEncoder(&data)
+			encoder.SetEscapeHTML(false)
+			_ = encoder.Encode(args[name]) // it came from JSON
+			text = strings.TrimSuffix(data.String(), "\n")
 		}
 		p.field(name, text)
 	}
+	p.field("not shown, but followed", strings.Join(a.Unshown, "; "))
 	p.field("folder", a.Dir)
 	p.field("agent", a.Agent)
 	for _, r := range a.Reasons {
@@ -194,6 +202,7 @@ func (p *printer) ask(a gateway.Approval) {
 	p.request(a)
 	if a.MaySession {
 		p.field("s allows from now on", a.SessionCovers)
+		p.field("s is as good as a shell", a.SessionShell)
 	}
 	if a.MayStanding {
 		p.field("a allows from now on", a.StandingCovers)
