@@ -89,7 +89,7 @@ func (h *Host) Reconcile(r channel.Reconcile) (channel.Sent, error) {
 	out, err := h.channel.Reconcile(ctx, &channelv1.ReconcileRequest{
 		IdempotencyKey: r.Key, Conversation: wire(r.Conversation), Text: r.Text,
 	})
-	return channel.Sent{Outcome: channel.Outcome(out.GetOutcome()), MessageIDs: out.GetMessageIds(), Resume: out.GetResume()}, err
+	return channel.Sent{Outcome: channel.Outcome(out.GetOutcome()), MessageIDs: out.GetMessageIds()}, err
 }
 
 // Fetch reads an attachment to its end.
