@@ -298,7 +298,7 @@ func (t *turn) result(r ToolResult) {
 	})
 }
 
-// validJSON returns what a model wrote as arguments, or nothing where it is not JSON; Enforce says what is wrong with it.
+// validJSON returns what a model wrote as arguments, or nothing where it is not JSON; Admit says what is wrong with it.
 func validJSON(args json.RawMessage) json.RawMessage {
 	if !json.Valid(args) {
 		return nil
