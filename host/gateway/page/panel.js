@@ -120,7 +120,7 @@ export class Panel {
         if (c.login) this.login(c.name, item);
         return item;
       })),
-      section("Policies", (s.policies ?? []).map((p) => line(p.name, [p.shadow ? "shadow" : "", p.state, (p.kinds ?? []).join(", "), (p.digest ?? "").replace(/^sha256:/, "").slice(0, 12), p.detail], p.ok))),
+      section("Policies", (s.policies ?? []).map((p) => line(p.name, [p.shadow ? "shadow" : "", p.state, (p.kinds ?? []).join(", "), (p.digest ?? "").replaceAll("sha256:", "").slice(0, 12), p.detail], p.ok))),
       section("Sandbox", [line(sandbox, [s.sandbox?.detail], s.sandbox?.enabled ? s.sandbox.available : undefined)]),
       el("p", { class: "small" }, [s.version && "Flynn " + s.version, "configuration " + s.generation, s.started && "since " + clock(s.started)].filter(Boolean).join(" · ")));
   }
