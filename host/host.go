@@ -19,6 +19,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/flynnhost/flynn/host/access"
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/approval"
 	"github.com/flynnhost/flynn/host/budget"
@@ -87,6 +88,7 @@ type Host struct {
 	desk      *approval.Desk
 	elevated  *elevate.Desk
 	pairings  *pairing.Desk
+	proofs    access.Proofs
 	kill      *killSwitch
 	inbox     *channel.Inbox
 	schedules *schedule.Scheduler

@@ -77,8 +77,10 @@ func (o *output) json(v any) error {
 }
 
 // value prints v as one line of a stream of JSON values.
-func (o *output) value(v any) error {
-	enc := json.NewEncoder(o.out)
+func (o *output) value(v any) error { return encode(o.out, v) }
+
+func encode(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
 }
@@ -127,9 +129,9 @@ func (o *output) fail(err error) {
 	case errors.As(err, &done):
 	case errors.Is(err, syscall.EPIPE): // nobody reads any more, and knows
 	case o.asJSON && errors.As(err, &bad):
-		_ = json.NewEncoder(o.err).Encode(map[string]string{"error": err.Error()})
+		_ = encode(o.err, map[string]string{"error": err.Error()})
 	case o.asJSON:
-		_ = json.NewEncoder(o.err).Encode(map[string]string{"error": inOneLine(err)})
+		_ = encode(o.err, map[string]string{"error": inOneLine(err)})
 	case errors.As(err, &bad):
 		for _, e := range bad {
 			fmt.Fprintln(o.err, e.Error())

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/signal"
@@ -63,14 +64,35 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	return exitCode(err)
 }
 
-// attended ends ctx as well when the terminal is closed or nobody reads the output any more. Either would end the program before a command
-// has taken away what it has made.
-func attended(ctx context.Context) (context.Context, context.CancelFunc) {
-	signals := []os.Signal{syscall.SIGPIPE}
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
-		signals = append(signals, syscall.SIGHUP)
+// attended ends ctx as well when the terminal is closed, or when a write to out shows that nobody reads it any more. Either would
+// end the program before a command has taken away what it has made.
+//
+// SIGPIPE itself must not end ctx: a program that asks for it gets it for each broken pipe and socket that it writes to, such as
+// that of a container which has just gone. It is asked for, and dropped, because otherwise a write to standard output that
+// fails kills the program.
+func attended(ctx context.Context, out *output) (context.Context, context.CancelFunc) {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	ctx, cancel := context.WithCancel(ctx)
+	out.out = &abandoned{w: out.out, leave: cancel}
+	if signal.Ignored(syscall.SIGHUP) { // as nohup has it
+		return ctx, cancel
 	}
-	return signal.NotifyContext(ctx, signals...)
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
+	return ctx, func() { stop(); cancel() }
+}
+
+// abandoned calls leave when its reader is gone.
+type abandoned struct {
+	w     io.Writer
+	leave func()
+}
+
+func (a *abandoned) Write(p []byte) (int, error) {
+	n, err := a.w.Write(p)
+	if errors.Is(err, syscall.EPIPE) {
+		a.leave()
+	}
+	return n, err
 }
 
 func rootCommand() *cli.Command {

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
@@ -65,7 +66,7 @@ const interruptedText = "The host was restarted while this call ran. It may or m
 const notRunText = "The turn ended before this call was started. It had no effect."
 
 func encode(v any) json.RawMessage {
-	b, err := json.Marshal(v)
+	b, err := jsonform.Marshal(v)
 	if err != nil { // only types of this package come here
 		panic(fmt.Sprintf("encode %T: %v", v, err))
 	}

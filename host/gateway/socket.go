@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"reflect"
@@ -12,6 +11,7 @@ import (
 	"github.com/coder/websocket"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 )
 
@@ -403,7 +403,7 @@ func readFrame(ctx context.Context, conn *websocket.Conn) (ClientFrame, error) {
 }
 
 func writeFrame(ctx context.Context, conn *websocket.Conn, f ServerFrame) error {
-	data, err := json.Marshal(f)
+	data, err := jsonform.Marshal(f)
 	if err != nil {
 		return err
 	}
