@@ -26,6 +26,8 @@ func TestPage(t *testing.T) {
 		{"shows tool calls and asks", pageToolCalls},
 		{"an approval hides nothing", pageApprovalHidesNothing},
 		{"lets strangers in", pagePairings},
+		{"gives each conversation an address", pageAddresses},
+		{"keeps the keyboard's place", pageKeepsTheKeyboard},
 		{"stops", pageStops},
 		{"has the kill switch", pageHalts},
 		{"reconnects without duplicates", pageReconnects},
@@ -90,12 +92,76 @@ func pageHalts(t *testing.T, b context.Context) {
 func pageHidesToken(t *testing.T, b context.Context) {
 	d := open(t, gatewaytest.Demo)
 	p := visit(t, b, d)
-	p.want(`location.href`, d.base()+"/")
+	p.want(`location.href`, d.base()+"/#/web/main")
 	p.reload() // from sessionStorage
 	p.eval(`sessionStorage.clear()`)
 	p.do(chromedp.Reload())
-	p.visible("#connection.refused")
-	p.want(`document.querySelector("#notice").hidden`, "false")
+	p.visible("#sign-in") // and nothing else to do
+	p.want(`document.querySelector("#composer").checkVisibility()`, "false")
+	p.shot("sign-in")
+	for _, typed := range []string{"wrong", d.token(), "http://127.0.0.1:7351/#token=" + d.token()} {
+		p.eval(`sessionStorage.clear()`)
+		p.do(chromedp.Reload())
+		p.visible("#sign-in")
+		p.do(chromedp.SendKeys("#token", typed+"\r"))
+		if typed == "wrong" {
+			p.until(`document.querySelector("#notice")?.textContent.includes("flynn web")`)
+			p.visible("#sign-in")
+			continue
+		}
+		p.connected()
+		p.visible("#composer")
+		p.want(`location.href.includes("token")`, "false")
+	}
+}
+
+// Each conversation has an address: the back button goes back, a link opens it, and a window without one opens the newest.
+func pageAddresses(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	p := visit(t, b, d)
+	shows := func(p pageDriver, text string) {
+		t.Helper()
+		p.until(idle + ` && [...document.querySelectorAll(".bubble")].map((n) => n.textContent).join("|") === ` + jsString(text))
+	}
+	p.say("first")
+	shows(p, "first")
+	p.click("#new")
+	p.connected()
+	p.say("second")
+	shows(p, "second")
+	p.want(`location.hash !== "#/web/main" && location.hash.startsWith("#/web/")`, "true")
+	link := p.eval(`location.href`)
+	p.eval(`history.back()`)
+	shows(p, "first")
+	p.want(`location.hash`, "#/web/main")
+	p.eval(`history.forward()`)
+	shows(p, "second")
+	p.reload()
+	shows(p, "second")
+	p.click("#conversations li:last-child button")
+	shows(p, "first")
+
+	newest := visit(t, b, d) // a window of its own, without an address
+	shows(newest, "second")
+	newest.want(`location.href`, link)
+	newest.do(chromedp.Navigate(d.base() + "/#/web/main"))
+	shows(newest, "first")
+	newest.do(chromedp.Navigate(d.base() + "/#/%zz/x")) // somebody has typed it
+	shows(newest, "first")
+}
+
+// The keyboard keeps its place when the button that it was on goes.
+func pageKeepsTheKeyboard(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	p := visit(t, b, d)
+	for _, button := range []string{".approve", ".deny", ".session"} {
+		p.say("!ask ls")
+		p.visible(".approval " + button + ":enabled")
+		p.do(chromedp.Focus(".approval " + button))
+		p.eval(`document.activeElement.click()`) // as Enter does
+		p.until(`!document.querySelector(".approval") && ` + idle)
+		p.want(`document.activeElement.id`, "draft")
+	}
 }
 
 func pageToolCalls(t *testing.T, b context.Context) {

@@ -106,6 +106,8 @@ export class Panel {
     const warnings = [...elevated, ...(s.warnings ?? [])];
     this.halted = !!s.halt;
     byId("halt").textContent = s.halt ? "Let it go on" : "Stop everything";
+    byId("halt").classList.toggle("on", !!s.halt);
+    byId("halt-what").hidden = !!s.halt;
     const broken = (s.channels ?? []).filter((x) => !x.ok).length; // a broken policy is among the warnings
     if (s.halt) this.health("bad", "Everything is stopped");
     else if (warnings.length || broken) this.health("warn", warnings.length + broken === 1 ? "1 warning" : warnings.length + broken + " warnings");
