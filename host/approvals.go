@@ -63,19 +63,27 @@ func requests(c config.Approvals, t store.Turn, replyTo string, a store.Approval
 // askKey is the key of the message that shows a request where it comes from, and the beginning of those elsewhere.
 func askKey(a store.Approval) string { return a.Turn + "/ask/" + a.ID }
 
-// answers are the buttons below a request.
+// answers are the buttons below a request. Only what the message shows whole can be approved by one.
 func answers(a store.Approval, o approval.Offer) []message.Button {
-	if !approval.Showable(a) {
-		return nil
+	deny := message.Button{Text: "Deny", Value: "/deny " + a.ID, Style: message.ButtonDanger}
+	switch {
+	case !approval.Showable(a):
+		return []message.Button{deny}
+	case !approval.Brief(a):
+		return []message.Button{{Text: "Show all", Value: "/show " + a.ID, Style: message.ButtonPrimary}, deny}
 	}
 	buttons := []message.Button{{Text: "Once", Value: "/approve " + a.ID, Style: message.ButtonPrimary}}
 	if o.Session {
-		buttons = append(buttons, message.Button{Text: "Session", Value: "/approve " + a.ID + " session"})
+		text := "Session"
+		if o.SessionShell != "" {
+			text = "Session (like a shell)"
+		}
+		buttons = append(buttons, message.Button{Text: text, Value: "/approve " + a.ID + " session"})
 	}
 	if o.Standing {
 		buttons = append(buttons, message.Button{Text: "Always (30 days)", Value: "/approve " + a.ID + " always"})
 	}
-	return append(buttons, message.Button{Text: "Deny", Value: "/deny " + a.ID, Style: message.ButtonDanger})
+	return append(buttons, deny)
 }
 
 // settleAsked takes the buttons of a request away that has its answer, wherever it is shown, and says there what the answer was.

@@ -269,7 +269,7 @@ func (h *Host) wire(c *config.Config) {
 	h.commands = lane.New(maxConversations, commands.Work)
 	h.inbox = channel.NewInbox(channel.InboxConfig{
 		Store:    h.store,
-		Admit:    func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },
+		Admit:    h.admit,
 		Stranger: h.stranger,
 		Deliver:  h.said,
 		Note:     h.runner.Note,
@@ -309,6 +309,9 @@ func (h *Host) Run(ctx context.Context) error {
 	}()
 	items, err := agent.Recover(ctx, h.store)
 	if err != nil {
+		return err
+	}
+	if err := h.restoreQuota(ctx); err != nil {
 		return err
 	}
 	for _, it := range items {
@@ -352,6 +355,7 @@ func (h *Host) Run(ctx context.Context) error {
 	kept.run(h, "shadow log", stop, func() error { return h.shadows.Run(records) })
 	in.run(h, "telemetry", stop, func() error { return h.telemetry.Run(ctx) })
 	in.run(h, "upkeep", stop, func() error { return h.keepHouse(ctx) })
+	in.run(h, "quota", stop, func() error { return h.machines.quota.Run(ctx) })
 	in.run(h, "media", stop, func() error { return h.media.Run(ctx) })
 	in.run(h, "configuration", stop, func() error { return h.follow(ctx) })
 	in.run(h, "gateway", stop, func() error { return h.gateway.Run(ctx) })

@@ -68,6 +68,9 @@ func (t *turn) remember() {
 	t.session.add(t.row.ID, &t.steps)
 	t.session.count++
 	t.session.at = t.row.Started
+	if t.session.key != "" { // a delegated turn has one of its own
+		t.sessions.keep(t.session)
+	}
 }
 
 // reply is the turn's answer.

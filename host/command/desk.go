@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/flynnhost/flynn/host/approval"
@@ -32,6 +33,7 @@ type Approvals interface {
 	Grant(ctx context.Context, id string, l approval.Lease, decider string) error
 	EndSessions(ctx context.Context, place, by string) error
 	Pending(ctx context.Context) ([]store.Approval, error)
+	Offer(a store.Approval) approval.Offer
 }
 
 var _ Approvals = (*approval.Desk)(nil)
@@ -74,10 +76,13 @@ type Config struct {
 }
 
 // Desk carries out commands.
-type Desk struct{ cfg Config }
+type Desk struct {
+	cfg   Config
+	shown sync.Map // ids of requests that were shown whole in answer to /show
+}
 
 // NewDesk returns a desk.
-func NewDesk(cfg Config) *Desk { return &Desk{cfg} }
+func NewDesk(cfg Config) *Desk { return &Desk{cfg: cfg} }
 
 // Work carries out the first of the commands that wait in a conversation. It is the work function of a lane.
 //
@@ -152,6 +157,8 @@ func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string
 	switch c.Name {
 	case "approve", "deny":
 		return d.decide(ctx, m, c)
+	case "show":
+		return d.showCall(ctx, m, c)
 	case "elevated":
 		return d.elevate(ctx, m, c.Arg)
 	case "pair":
@@ -167,7 +174,7 @@ func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string
 }
 
 const help = "Commands of the host:\n\n" +
-	"- `/approve ID`, `/deny ID`: answer a request for approval (owners)\n" +
+	"- `/approve ID`, `/deny ID`, `/show ID`: answer a request for approval, or show all of it (owners)\n" +
 	"- `/approve ID session`, `/approve ID always 30d`: allow it again in this conversation, or until then; " +
 	"`/approve ID always grep -rn * docs` covers the commands that fit (owners)\n" +
 	"- `/elevated ask 15m`, `/elevated off`: let tools leave the sandbox for a time, if the configuration lets you\n" +
@@ -207,12 +214,17 @@ func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string
 	case err != nil:
 		return "", err
 	case grant && !approval.Showable(a):
-		return "This call is too long to be shown here. Decide on the web page or with `flynn chat`.", nil
+		return fmt.Sprintf("This call is too long to be shown here. Decide on the web page, or see `flynn approvals show %s`.", a.ID), nil
+	case grant && !approval.Brief(a) && !d.wasShown(a.ID):
+		return fmt.Sprintf("The notice did not show all of this call. `/show %s` does; then approve it.", a.ID), nil
 	}
 	if grant {
 		err = d.cfg.Approvals.Grant(ctx, a.ID, lease, m.SenderKey())
 	} else {
 		err = d.cfg.Approvals.Decide(ctx, a.ID, false, m.SenderKey())
+	}
+	if err == nil {
+		d.shown.Delete(a.ID)
 	}
 	switch {
 	case err == nil && grant && lease.Scope != "":
@@ -232,6 +244,31 @@ func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string
 		return "This request has another answer already.", nil
 	}
 	return "", err
+}
+
+// showCall shows a request whole, so that it can be approved here.
+func (d *Desk) showCall(ctx context.Context, m message.Message, c Command) (string, error) {
+	if !d.owner(m) {
+		return "Only an owner can look at requests for approval.", nil
+	}
+	a, err := d.cfg.Store.Approval(ctx, strings.TrimSpace(c.Arg))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return "There is no such request. `/status` lists what waits.", nil
+	case err != nil:
+		return "", err
+	case a.State != store.ApprovalPending:
+		return "This request has an answer already.", nil
+	case !approval.Showable(a):
+		return fmt.Sprintf("This call is too long to be shown here. See the web page or `flynn approvals show %s`.", a.ID), nil
+	}
+	d.shown.Store(a.ID, true)
+	return approval.Details(a, d.cfg.Approvals.Offer(a), d.cfg.Now()), nil
+}
+
+func (d *Desk) wasShown(id string) bool {
+	_, was := d.shown.Load(id)
+	return was
 }
 
 // leased says what a lease covers that was given.

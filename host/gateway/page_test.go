@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
+	"github.com/flynnhost/flynn/sdk/plugintest/rude"
 )
 
 // TestPage runs the chat page in a real browser.
@@ -25,6 +27,7 @@ func TestPage(t *testing.T) {
 		{"keeps the token out of the address", pageHidesToken},
 		{"shows tool calls and asks", pageToolCalls},
 		{"an approval hides nothing", pageApprovalHidesNothing},
+		{"an approval fits a phone", pageApprovalFitsAPhone},
 		{"lets strangers in", pagePairings},
 		{"gives each conversation an address", pageAddresses},
 		{"keeps the keyboard's place", pageKeepsTheKeyboard},
@@ -200,6 +203,8 @@ func pageToolCalls(t *testing.T, b context.Context) {
 	p.visible(".approval")
 	p.want(`document.querySelector(".approval .standing")`, "null")
 	p.want(`document.querySelector(".approval").textContent.includes("bad can run any program")`, "true")
+	p.want(`document.querySelector(".approval .session").textContent`, "Session (like a shell)")
+	p.want(`document.querySelector(".approval .unshown").textContent`, "Not shown, but followed: Badfile (bad)")
 	p.click(".approval .deny")
 	p.until(`!document.querySelector(".approval") && ` + idle)
 
@@ -228,7 +233,9 @@ func pageApprovalHidesNothing(t *testing.T, b context.Context) {
 	p.say("long")
 	p.visible(".approval")
 	p.want(`document.querySelector(".approval pre").textContent`, long)
-	p.want(`(({scrollHeight, clientHeight, scrollWidth, clientWidth}) => scrollHeight <= clientHeight && scrollWidth <= clientWidth)(document.querySelector(".approval pre"))`, "true")
+	p.want(`document.querySelector(".approval .size").textContent.startsWith("2 lines, 4,4")`, "true") // the other argument has one
+	p.want(`(({scrollWidth, clientWidth}) => scrollWidth <= clientWidth)(document.querySelector(".approval .asked"))`, "true")
+	p.want(`(({overflowX, overflowY}) => overflowX + overflowY)(getComputedStyle(document.querySelector(".approval .asked")))`, "autoauto")
 	p.click(".approval .deny")
 	p.until(idle)
 	p.say("spoof")
@@ -236,6 +243,47 @@ func pageApprovalHidesNothing(t *testing.T, b context.Context) {
 	p.want(`document.querySelector(".approval pre").textContent`, "ls U+202E hs.tnecnoni/ U+200BxU+001B[2K")
 	p.click(".approval .deny")
 	p.until(idle)
+}
+
+// pageApprovalFitsAPhone: whatever is asked for, a person sees the beginning of the command and all buttons at once, without touching anything.
+func pageApprovalFitsAPhone(t *testing.T, b context.Context) {
+	commands := append(rude.Commands(), rude.Value{Name: "words", Text: "bad " + strings.Repeat("make test && ", 80) + "true"},
+		rude.Value{Name: "one_word", Text: strings.Repeat("x", 20_000)}, rude.Value{Name: "angles", Text: "bad a && b <c >d"})
+	d := open(t, func(ctx context.Context, turn *gatewaytest.Turn, text string) (string, error) {
+		i, err := strconv.Atoi(text)
+		if err != nil {
+			return "", err
+		}
+		_, err = turn.Run(ctx, gatewaytest.Call{
+			Tool: "shell.exec", Args: map[string]any{"command": commands[i].Text, "cwd": "some/folder", "timeout": 5000}, Verdict: "ask", Where: "host",
+			Reasons: []string{"guard-tools: the command is none of those that are known", strings.Repeat("because ", 60)},
+		})
+		return "done", err
+	})
+	p := visit(t, b, d)
+	p.do(chromedp.EmulateViewport(390, 844))
+	for i, v := range commands {
+		p.say(strconv.Itoa(i))
+		p.visible(".approval .approve:enabled")
+		p.until(`(() => {
+			const seen = (n) => { const r = n.getBoundingClientRect(); return r.top >= 0 && r.left >= 0 && r.bottom <= innerHeight && r.right <= innerWidth && r.height > 0; };
+			const reached = (n) => { const r = n.getBoundingClientRect(); return n.contains(document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2)); };
+			const card = document.querySelector(".approval");
+			return seen(card.querySelector(".asked")) && card.firstElementChild === card.querySelector(".asked") && [...card.querySelectorAll("button")].every((n) => seen(n) && reached(n));
+		})()`)
+		p.want(`document.querySelector(".asked").scrollTop`, "0")
+		if text := p.eval(`document.querySelector(".asked pre").textContent`); i > 0 && strings.Contains(v.Text, "&&") && !strings.Contains(text, "&&") {
+			t.Errorf("%s is shown as %q", v.Name, text)
+		}
+		p.want(`document.querySelector(".approval details").open`, "false")
+		if v.Name == "words" || v.Name == "and" {
+			p.shot("phone-approval-" + v.Name)
+		}
+		p.eval(`document.querySelector(".approval details").open = true`)
+		p.want(`[...document.querySelectorAll(".approval dd")].some((n) => n.textContent.startsWith("guard-tools"))`, "true")
+		p.click(".approval .deny")
+		p.until(`!document.querySelector(".approval") && ` + idle)
+	}
 }
 
 func pageStops(t *testing.T, b context.Context) {

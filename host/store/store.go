@@ -204,6 +204,8 @@ type Turns interface {
 	FirstTurns(ctx context.Context, channel, conversation string, turns int) ([]Turn, error)
 	// Session returns one session.
 	Session(ctx context.Context, key string) (Session, error)
+	// Holders returns the sessions with the sender of each one's latest turn that nobody delegated.
+	Holders(ctx context.Context) ([]Holder, error)
 	// Sessions lists the sessions that are known, latest first.
 	Sessions(ctx context.Context, limit int) ([]Session, error)
 }
@@ -215,6 +217,9 @@ type Session struct {
 	Turns int
 	Last  time.Time
 }
+
+// Holder says whose a session is.
+type Holder struct{ Session, Sender string }
 
 // OutboxState is the life of an outbox row.
 type OutboxState string
