@@ -145,7 +145,7 @@ func (h *Host) newCommands() *command.Desk {
 		Store: h.store, Approvals: h.desk, Elevated: elevator{h}, Log: h.log, Now: time.Now, Publish: h.broker.Publish,
 		Role:     func(channel, sender string) string { return h.current.Load().Roles.Of(channel, sender) },
 		Place:    h.place,
-		Stop:     h.runner.Stop,
+		Stop:     h.runner.Stopper,
 		Look:     h.look,
 		Compact:  h.compact,
 		Sessions: h.sessionsIn,

@@ -224,13 +224,21 @@ func (d *Desk) message(q Question) (message.Message, error) {
 	// A client's names are its own: another's session cannot be named, and another's question not be taken for one's own.
 	session := q.Client + "/" + q.Session
 	if q.Session == "" {
-		session = q.Client + "/once/" + id
+		session = q.Client + once + id
 	}
 	return message.Message{
 		Channel: q.Door, EventID: q.Client + "/" + id, Conversation: message.Conversation{ID: session, Kind: message.DM},
 		Sender: message.Sender{ID: q.Client, Name: q.Client}, Agent: q.Agent, Text: q.Text, Folder: q.Folder, Call: q.Call, Addressed: true, SentAt: now,
 		ReceivedAt: now,
 	}, nil
+}
+
+// once is in the name of a conversation that has one question. Sessions of a client's choosing have no slash.
+const once = "/once/"
+
+// Once reports whether a conversation of a channel was made for one question of a program.
+func Once(channel, conversation string) bool {
+	return (channel == OpenAI || channel == MCP) && strings.Contains(conversation, once)
 }
 
 // maxName bounds sessions and ids, in bytes.

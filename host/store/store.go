@@ -200,6 +200,8 @@ type Turns interface {
 	Transcript(ctx context.Context, session string, turns int) ([]Step, error)
 	// History returns the last turns of a conversation over all agents, oldest first, without children.
 	History(ctx context.Context, channel, conversation string, turns int) ([]Turn, error)
+	// FirstTurns is History from the other end: the first turns of a conversation that are left.
+	FirstTurns(ctx context.Context, channel, conversation string, turns int) ([]Turn, error)
 	// Session returns one session.
 	Session(ctx context.Context, key string) (Session, error)
 	// Holders returns the sessions with the sender of each one's latest turn that nobody delegated.
