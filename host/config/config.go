@@ -258,6 +258,8 @@ type Channel struct {
 	// Access and AccessGroups are mode and groups of [access] for this channel; empty means what stands there.
 	Access       string `toml:"access" oneof:"allowlist open pair"`
 	AccessGroups string `toml:"access_groups" oneof:"addressed all"`
+	// TrustSenders lets rules give rights to senders whose ids the channel does not prove.
+	TrustSenders bool `toml:"trust_senders" default:"false"`
 	Settings     map[string]any
 	Secrets      map[string]Secret
 	refs         map[string]string // the _env and _file keys as written, files made absolute
