@@ -251,6 +251,16 @@ func TestSandboxVerify(t *testing.T) {
 	s.flynn(exitUsage, "verify", "--run", "(")
 }
 
+// What runs no program in a sandbox needs no secret.
+func TestSandboxesWithoutSecrets(t *testing.T) {
+	s := newSandboxes(t, "enabled = true\nnetwork = \"allowlist\"\nallowlist = [\"a.example:443\"]\n[[sandbox.credentials]]\nhost = \"a.example\"\nheader = \"Authorization\"\nvalue_env = \"FLYNN_TEST_UNSET_SECRET\"")
+	for _, args := range [][]string{{"prune"}, {"list"}, {"explain"}} {
+		if _, stderr := s.flynn(exitOK, args...); stderr != "" {
+			t.Errorf("%s: %s", args[0], stderr)
+		}
+	}
+}
+
 func TestSandboxPruneVolumes(t *testing.T) {
 	s := newSandboxes(t, "enabled = true\nvolumes = [{ name = \"cache\", target = \"/cache\" }]")
 	if out, stderr := s.flynn(exitOK, "exec", "touch /cache/f"); out != "" {

@@ -36,5 +36,5 @@ type ExportReply struct {
 	// Special and Closed name the first of these, by their paths relative to the folder.
 	Special [][]byte `json:"special,omitempty"`
 	Closed  [][]byte `json:"closed,omitempty"`
-	Torn    int64 `json:"torn"`    // files that became shorter while they were read; zeros stand for the rest
+	Torn    int64    `json:"torn"` // files that became shorter while they were read; zeros stand for the rest
 }
