@@ -30,11 +30,12 @@ import (
 // machines hands out the places where tools act: for each session one folder, which is its workspace on the host and
 // in its sandbox alike.
 type machines struct {
-	root     string // of the workspaces
-	instance string
-	log      *slog.Logger
-	egress   *egresslog.Log
-	now      func() time.Time
+	root      string // of the workspaces
+	hostHomes string // of what commands on the host have for HOME, by session; no tool, sandbox or mount reaches it
+	instance  string
+	log       *slog.Logger
+	egress    *egresslog.Log
+	now       func() time.Time
 
 	holds *workspace.Holds // of the workspaces that hosts have open
 
@@ -90,10 +91,13 @@ func newMachines(root, instance string, egress *egresslog.Log, log *slog.Logger)
 		log.Error("workspaces of sessions are not where they belong", "error", err)
 	}
 	return &machines{
-		root: root, instance: instance, log: log, egress: egress, now: time.Now, specs: map[string]sandbox.Spec{}, hosts: map[string]*hostMachine{},
+		root: root, hostHomes: hostHomes(root), instance: instance, log: log, egress: egress, now: time.Now, specs: map[string]sandbox.Spec{}, hosts: map[string]*hostMachine{},
 		unavailable: errSandboxOff, looked: make(chan struct{}), holds: workspace.NewHolds(),
 	}
 }
+
+// hostHomes is the folder of home folders beside the one of workspaces. Mount rules keep sandboxes from both, since they lie in the store's.
+func hostHomes(workspaces string) string { return filepath.Join(filepath.Dir(workspaces), "homes") }
 
 // configure takes over the sandboxes of a generation.
 func (m *machines) configure(c *config.Config) {
@@ -389,7 +393,7 @@ func (m *machines) openHost(session string) (*hostMachine, error) {
 		leave()
 		return nil, fmt.Errorf("make workspace: %w", err)
 	}
-	opened, err := machine.NewHost(machine.HostConfig{Workspace: dir, DefaultTimeout: m.timeout, Log: m.log})
+	opened, err := machine.NewHost(machine.HostConfig{Workspace: dir, Homes: workspace.Path(m.hostHomes, session), DefaultTimeout: m.timeout, Log: m.log})
 	if err != nil {
 		leave()
 		return nil, err

@@ -7,10 +7,12 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"syscall"
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/footprint"
 	"github.com/flynnhost/flynn/host/footprint/early"
 )
@@ -19,6 +21,8 @@ import (
 func commands() []*cli.Command {
 	return []*cli.Command{
 		serveCommand(),
+		statusCommand(),
+		webCommand(),
 		configCommand(),
 		pluginCommand(),
 		routeCommand(),
@@ -97,7 +101,6 @@ func rootCommand() *cli.Command {
 		Usage:       "a self-hosted host for AI agents that people talk to over chat channels",
 		Description: exitCodes,
 		Version:     version(),
-		Suggest:     true,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "read the configuration from `FILE` (default: $FLYNN_CONFIG, else flynn.toml)"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
@@ -133,10 +136,25 @@ func unknownCommand(_ context.Context, cmd *cli.Command) error {
 	if name == "" {
 		return cli.ShowSubcommandHelp(cmd)
 	}
-	if near := cli.SuggestCommand(cmd.VisibleCommands(), name); near != "" {
+	return unknownCommandNamed(cmd, name)
+}
+
+func unknownCommandNamed(cmd *cli.Command, name string) error {
+	if near := config.Nearest(name, suggestible(cmd)); near != "" {
 		return usagef("no command %q in %q (did you mean %q?)", name, cmd.FullName(), near)
 	}
 	return usagef("no command %q in %q (run %q)", name, cmd.FullName(), cmd.FullName()+" --help")
+}
+
+// ending are commands that stop, delete or refuse something. They are never suggested: a suggestion may be run without a second look.
+var ending = []string{"stop", "halt", "delete", "remove", "forget", "prune", "revoke", "deny", "restart", "rollback"}
+
+// suggestible are the names that a misspelled one may stand for.
+func suggestible(cmd *cli.Command) (names []string) {
+	for _, c := range cmd.VisibleCommands() {
+		names = append(names, c.Names()...)
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(ending, name) })
 }
 
 func noArguments(_ context.Context, cmd *cli.Command) error {

@@ -251,9 +251,12 @@ func TestSandboxVerify(t *testing.T) {
 	s.flynn(exitUsage, "verify", "--run", "(")
 }
 
-// What runs no program in a sandbox needs no secret.
+// A command that runs no program in a sandbox needs no secret.
 func TestSandboxesWithoutSecrets(t *testing.T) {
-	s := newSandboxes(t, "enabled = true\nnetwork = \"allowlist\"\nallowlist = [\"a.example:443\"]\n[[sandbox.credentials]]\nhost = \"a.example\"\nheader = \"Authorization\"\nvalue_env = \"FLYNN_TEST_UNSET_SECRET\"")
+	const secret = "FLYNN_TEST_SECRET"
+	t.Setenv(secret, "xxxxxxxxxxxxxxxxxxxxxxxx")
+	s := newSandboxes(t, "enabled = true\nnetwork = \"allowlist\"\nallowlist = [\"a.example:443\"]\ncredentials = [{ host = \"a.example\", value_env = \""+secret+"\" }]")
+	os.Unsetenv(secret)
 	for _, args := range [][]string{{"prune"}, {"list"}, {"explain"}} {
 		if _, stderr := s.flynn(exitOK, args...); stderr != "" {
 			t.Errorf("%s: %s", args[0], stderr)

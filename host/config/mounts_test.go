@@ -28,43 +28,33 @@ func mountable(t *testing.T) string {
 
 func TestMounts(t *testing.T) {
 	for name, c := range map[string]struct{ sandbox, rest, want string }{
-		"allowed":                      {sandbox: `mounts = [{ source = "root/data", target = "/data" }, { source = "root/other", target = "/o", read_only = false }]`},
-		"the same, inherited":          {sandbox: `mounts = [{ source = "root/data", target = "/data" }]`, rest: "[sandboxes.x]\nimage = \"i\""},
-		"no root":                      {sandbox: `mounts = [{ source = "else", target = "/data" }]`, want: "7: sandbox.mounts[0].source: DIR/else, which lies below no folder"},
-		"a link":                       {sandbox: `mounts = [{ source = "root/link", target = "/data" }]`, want: "leads to DIR/else"},
-		"missing":                      {sandbox: `mounts = [{ source = "root/none", target = "/data" }]`, want: "no such file or directory"},
-		"options":                      {sandbox: `mounts = [{ source = "root/data:/data:rw", target = "/data" }]`, want: "(write source, target and read_only as keys of their own)"},
-		"no source":                    {sandbox: `mounts = [{ target = "/data" }]`, want: "sandbox.mounts[0].source: missing"},
-		"no target":                    {sandbox: `mounts = [{ source = "root/data" }]`, want: "sandbox.mounts[0].target: missing"},
-		"the configuration":            {sandbox: `mounts = [{ source = ".", target = "/data" }]`, want: "which contains DIR/flynn.toml"},
-		"secrets":                      {sandbox: `mounts = [{ source = "secrets", target = "/data" }]`, want: "is or lies in DIR/secrets"},
-		"the store":                    {sandbox: `mounts = [{ source = "root/store", target = "/data" }]`, rest: "[store]\ndir = \"root/store\"", want: "is or lies in DIR/root/store"},
-		"a credential":                 {sandbox: `mounts = [{ source = "root/other", target = "/data" }]`, rest: "[sandboxes.x]\nnetwork = \"allowlist\"\nallowlist = [\"a.example:443\"]\ncredentials = [{ host = \"a.example\", value_file = \"root/other/token\" }]", want: "which contains DIR/root/other/token"},
-		"a bridge's secret":            {sandbox: `mounts = [{ source = "root/other/token", target = "/data" }]` + "\n" + `bridges = [{ name = "b", sandbox = "x", program = "/bin/b", secrets_env = { T = { file = "root/other/token" } }, rules = [{ args = [] }] }]`, rest: "[sandboxes.x]", want: "is or lies in DIR/root/other/token"},
-		"a client's token":             {sandbox: `mounts = [{ source = "root/other", target = "/data" }]`, rest: "[clients.c]\nagents = [\"main\"]\ntoken_file = \"root/other/token\"", want: "which contains DIR/root/other/token"},
-		"inside a writable":            {sandbox: `mounts = [{ source = "root/data", target = "/a", read_only = false }, { source = "root/data/in", target = "/b" }]`, want: "sandbox.mounts[1].source: DIR/root/data/in lies in DIR/root/data, which a sandbox may write to"},
-		"inside another's":             {sandbox: `mounts = [{ source = "root/data/in", target = "/b" }]`, rest: "[sandboxes.x]\nmounts = [{ source = \"root/data\", target = \"/a\", read_only = false }]", want: "which a sandbox may write to"},
-		"target":                       {sandbox: `tmpfs = [{ target = "/proc/x" }]`, want: `sandbox.tmpfs[0].target: target "/proc/x" lies over /proc`},
-		"targets":                      {sandbox: `tmpfs = [{ target = "/x" }]` + "\n" + `volumes = [{ name = "v", target = "/x/y" }]`, want: "lie over each other"},
-		"volume's name":                {sandbox: `volumes = [{ name = "../v", target = "/x" }]`, want: `sandbox.volumes[0].name: bad name "../v"`},
-		"volume's scope":               {sandbox: `volumes = [{ name = "v", target = "/x", scope = "all" }]`, want: `no such value "all"`},
-		"roots elsewhere":              {rest: "[sandboxes.x]\nmount_roots = [\"/srv\"]", want: "sandboxes.x.mount_roots: it is the same for all sandboxes"},
-		"workspace in /etc":            {sandbox: `workspace_dir = "/etc"`, want: `sandbox.workspace_dir: "/etc" hides /etc of the image, which its programs need (choose a folder of its own)`},
-		"workspace in /bin":            {sandbox: `workspace_dir = "/bin"`, want: `"/bin" hides /bin of the image`},
-		"workspace above programs":     {sandbox: `workspace_dir = "/usr"`, want: `"/usr" hides /usr/bin of the image`},
-		"workspace in /run":            {sandbox: `workspace_dir = "/run"`, want: `"/run" hides /run of the image`},
-		"workspace in /proc":           {sandbox: `workspace_dir = "/proc"`, want: `"/proc" lies over /proc, which the container needs`},
-		"workspace in /dev":            {sandbox: `workspace_dir = "/dev/x"`, want: `"/dev/x" lies over /dev`},
-		"workspace in /sys":            {sandbox: `workspace_dir = "/sys"`, want: `"/sys" lies over /sys`},
-		"workspace with a slash":       {sandbox: `workspace_dir = "/workspace/"`, want: `"/workspace/" is not the shortest way to write it (write "/workspace")`},
-		"workspace with a colon":       {sandbox: `workspace_dir = "/a:b"`, want: `"/a:b" has a colon`},
-		"workspace with a line feed":   {sandbox: `workspace_dir = "/a\nb"`, want: `has a colon or another character that no such path should have`},
-		"workspace of Flynn's":         {sandbox: `workspace_dir = "/.flynn/x"`, want: `"/.flynn/x" is Flynn's own`},
-		"workspace of a named sandbox": {rest: "[sandboxes.x]\nworkspace_dir = \"/etc\"", want: `sandboxes.x.workspace_dir: "/etc" hides`},
-		"workspace elsewhere":          {sandbox: `tmpfs = [{ target = "/x" }]`, rest: "[sandboxes.x]\nworkspace_dir = \"/x/y\"", want: "hides the workspace"},
-		"start":                        {sandbox: `start_command = ["", "x"]`, want: "sandbox.start_command[0]: the program has no name"},
-		"no service":                   {sandbox: `compose = "stack.yaml"`, want: "sandbox.service: missing"},
-		"no compose file":              {sandbox: `service = "app"`, want: "sandbox.compose: missing"},
+		"allowed":             {sandbox: `mounts = [{ source = "root/data", target = "/data" }, { source = "root/other", target = "/o", read_only = false }]`},
+		"the same, inherited": {sandbox: `mounts = [{ source = "root/data", target = "/data" }]`, rest: "[sandboxes.x]\nimage = \"i\""},
+		"no root":             {sandbox: `mounts = [{ source = "else", target = "/data" }]`, want: "7: sandbox.mounts[0].source: DIR/else, which lies below no folder"},
+		"a link":              {sandbox: `mounts = [{ source = "root/link", target = "/data" }]`, want: "leads to DIR/else"},
+		"missing":             {sandbox: `mounts = [{ source = "root/none", target = "/data" }]`, want: "no such file or directory"},
+		"options":             {sandbox: `mounts = [{ source = "root/data:/data:rw", target = "/data" }]`, want: "(write source, target and read_only as keys of their own)"},
+		"no source":           {sandbox: `mounts = [{ target = "/data" }]`, want: "sandbox.mounts[0].source: missing"},
+		"no target":           {sandbox: `mounts = [{ source = "root/data" }]`, want: "sandbox.mounts[0].target: missing"},
+		"the configuration":   {sandbox: `mounts = [{ source = ".", target = "/data" }]`, want: "which contains DIR/flynn.toml"},
+		"secrets":             {sandbox: `mounts = [{ source = "secrets", target = "/data" }]`, want: "is or lies in DIR/secrets"},
+		"the store":           {sandbox: `mounts = [{ source = "root/store", target = "/data" }]`, rest: "[store]\ndir = \"root/store\"", want: "is or lies in DIR/root/store"},
+		"a credential":        {sandbox: `mounts = [{ source = "root/other", target = "/data" }]`, rest: "[sandboxes.x]\nnetwork = \"allowlist\"\nallowlist = [\"a.example:443\"]\ncredentials = [{ host = \"a.example\", value_file = \"root/other/token\" }]", want: "which contains DIR/root/other/token"},
+		"a bridge's secret":   {sandbox: `mounts = [{ source = "root/other/token", target = "/data" }]` + "\n" + `bridges = [{ name = "b", sandbox = "x", program = "/bin/b", secrets_env = { T = { file = "root/other/token" } }, rules = [{ args = [] }] }]`, rest: "[sandboxes.x]", want: "is or lies in DIR/root/other/token"},
+		"a client's token":    {sandbox: `mounts = [{ source = "root/other", target = "/data" }]`, rest: "[clients.c]\nagents = [\"main\"]\ntoken_file = \"root/other/token\"", want: "which contains DIR/root/other/token"},
+		"a channel's token":   {sandbox: `mounts = [{ source = "root/other", target = "/data" }]`, rest: "[channels.c]\nplugin = \"telegram\"\ntoken_file = \"root/other/token\"", want: "which contains DIR/root/other/token"},
+		"a tool's bearer":     {sandbox: `mounts = [{ source = "root/other", target = "/data" }]`, rest: "[tools.t]\nplugin = \"mcp\"\nbearer_file = \"root/other/token\"", want: "which contains DIR/root/other/token"},
+		"inside a writable":   {sandbox: `mounts = [{ source = "root/data", target = "/a", read_only = false }, { source = "root/data/in", target = "/b" }]`, want: "sandbox.mounts[1].source: DIR/root/data/in lies in DIR/root/data, which a sandbox may write to"},
+		"inside another's":    {sandbox: `mounts = [{ source = "root/data/in", target = "/b" }]`, rest: "[sandboxes.x]\nmounts = [{ source = \"root/data\", target = \"/a\", read_only = false }]", want: "which a sandbox may write to"},
+		"target":              {sandbox: `tmpfs = [{ target = "/proc/x" }]`, want: `sandbox.tmpfs[0].target: target "/proc/x" lies over /proc`},
+		"targets":             {sandbox: `tmpfs = [{ target = "/x" }]` + "\n" + `volumes = [{ name = "v", target = "/x/y" }]`, want: "lie over each other"},
+		"volume's name":       {sandbox: `volumes = [{ name = "../v", target = "/x" }]`, want: `sandbox.volumes[0].name: bad name "../v"`},
+		"volume's scope":      {sandbox: `volumes = [{ name = "v", target = "/x", scope = "all" }]`, want: `no such value "all"`},
+		"roots elsewhere":     {rest: "[sandboxes.x]\nmount_roots = [\"/srv\"]", want: "sandboxes.x.mount_roots: it is the same for all sandboxes"},
+		"workspace elsewhere": {sandbox: `tmpfs = [{ target = "/x" }]`, rest: "[sandboxes.x]\nworkspace_dir = \"/x/y\"", want: "hides the workspace"},
+		"start":               {sandbox: `start_command = ["", "x"]`, want: "sandbox.start_command[0]: the program has no name"},
+		"no service":          {sandbox: `compose = "stack.yaml"`, want: "sandbox.service: missing"},
+		"no compose file":     {sandbox: `service = "app"`, want: "sandbox.compose: missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := mountable(t)
@@ -130,13 +120,38 @@ func TestCompose(t *testing.T) {
 	}
 }
 
+// The workspace hides what the image has at its place, and commands own it: config check says where it may not lie.
 func TestWorkspacePlaces(t *testing.T) {
-	for _, dir := range []string{"/my ws", "/работа", "/deep/er/ws", "/home/u", `/a\\b`} {
-		text := "[sandbox]\nimage = \"i\"\nworkspace_dir = \"" + dir + "\"\n[agent_configs.main]\nsystem_prompt = \"x\"\n[routing]\ndefault_agent = \"main\"\n"
-		path := filepath.Join(t.TempDir(), "flynn.toml")
-		write(t, path, text, 0o600)
-		if _, err := Load(path, os.Getenv); err != nil {
-			t.Errorf("%s: %v", dir, err)
+	for _, c := range []struct{ dir, want string }{
+		{"/my ws", ""},
+		{"/работа", ""},
+		{"/deep/er/ws", ""},
+		{"/home/u", ""},
+		{`/a\\b`, ""},
+		{"/etc", `"/etc" hides /etc of the image, which its programs need (choose a folder of its own)`},
+		{"/bin", `"/bin" hides /bin of the image`},
+		{"/usr", `"/usr" hides /usr/bin of the image`},
+		{"/run", `"/run" hides /run of the image`},
+		{"/proc", `"/proc" lies over /proc, which the container needs`},
+		{"/dev/x", `"/dev/x" lies over /dev`},
+		{"/sys", `"/sys" lies over /sys`},
+		{"/workspace/", `"/workspace/" is not the shortest way to write it (write "/workspace")`},
+		{"/a/../b", `(write "/b")`},
+		{"/a:b", `"/a:b" has a colon`},
+		{`/a\nb`, "has a colon or another character that no such path should have"},
+		{"/.flynn/x", `"/.flynn/x" is Flynn's own`},
+		{"ws", `"ws" is no folder inside the container`},
+		{"/", `"/" is no folder inside the container`},
+	} {
+		for _, table := range []string{"[sandbox]\nimage = \"i\"\nworkspace_dir = \"DIR\"\n", "[sandbox]\nimage = \"i\"\n[sandboxes.x]\nworkspace_dir = \"DIR\"\n"} {
+			text := strings.Replace(table, "DIR", c.dir, 1) + "[agent_configs.main]\nsystem_prompt = \"x\"\n[routing]\ndefault_agent = \"main\"\n"
+			_, err := Load(write(t, filepath.Join(t.TempDir(), "flynn.toml"), text, 0o600), environ("HOME", "/nowhere"))
+			switch {
+			case c.want == "" && err != nil:
+				t.Errorf("%s: %v", c.dir, err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), "workspace_dir: ") || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("%s: %v, want %s", c.dir, err, c.want)
+			}
 		}
 	}
 }

@@ -145,6 +145,10 @@ func (h *Host) launch(ctx context.Context, cmd Command) (*background, error) {
 		return nil, err
 	}
 	life, cancel := context.WithCancel(h.life)
+	abandon := func() {
+		cancel()
+		h.removeHome(spec)
+	}
 	p := &background{
 		output: newRing(keptOutput),
 		cancel: cancel,
@@ -152,14 +156,14 @@ func (h *Host) launch(ctx context.Context, cmd Command) (*background, error) {
 		view:   Process{Script: cmd.Script, Started: time.Now(), Running: true},
 	}
 	if err := h.table.add(p); err != nil {
-		cancel()
+		abandon()
 		return nil, err
 	}
 	r, err := start(spec, tee{p.output, progress(cmd.Progress)}, nil)
 	if err != nil {
 		h.table.remove(p)
 		p.finish(Result{ExitCode: -1})
-		cancel()
+		abandon()
 		return nil, err
 	}
 	p.mu.Lock()
@@ -169,6 +173,7 @@ func (h *Host) launch(ctx context.Context, cmd Command) (*background, error) {
 		defer h.table.leave()
 		defer cancel()
 		result := r.wait(life, cmd.Timeout, h.config.Grace)
+		h.removeHome(spec)
 		h.complain(result)
 		p.finish(result)
 	}()

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 )
 
@@ -96,7 +97,7 @@ func (p *printer) past(e gateway.Entry) {
 }
 
 func (p *printer) line(v any) {
-	data, err := json.Marshal(v)
+	data, err := jsonform.Marshal(v)
 	if err != nil {
 		p.note("cannot print an event: " + err.Error())
 		return
@@ -164,14 +165,14 @@ func (p *printer) result(e message.Event) {
 func (p *printer) request(a gateway.Approval) {
 	p.breakLine()
 	fmt.Fprintf(p.err, "Allow %s to run %s?\n", revealed(a.Tool), revealed(place(a.Where)))
-	var args map[string]any
-	if json.Unmarshal(a.Args, &args) != nil {
+	_, args, err := jsonform.Canonical(a.Args)
+	if err != nil {
 		p.field("arguments", string(a.Args))
 	}
 	for _, name := range slices.Sorted(maps.Keys(args)) {
 		text, ok := args[name].(string)
 		if !ok {
-			data, _ := json.Marshal(args[name])
+			data, _ := jsonform.Marshal(args[name])
 			text = string(data)
 		}
 		p.field(name, text)

@@ -34,6 +34,8 @@ type command struct {
 	spill *spill // or nil
 	// overDisk says that it is ended because the workspace has outgrown its limit.
 	overDisk atomic.Bool
+	// onlyDeletes is a command that may run in an overfull workspace.
+	onlyDeletes bool
 
 	// What follows is for the one goroutine that runs it.
 	untouched *fingerprint // the workspace before it, if that is asked for
@@ -62,6 +64,8 @@ func newCommand(s *supervisor, id uint32, body frame.ExecBody) *command {
 		stdin: frame.NewInbox(make(chan struct{}, 1)),
 		stop:  make(chan frame.StopBody, 1),
 		began: time.Now(),
+
+		onlyDeletes: body.Argv == nil && onlyDeletes(string(body.Script)),
 	}
 	if body.Background {
 		c.ring = new(ring)
@@ -128,6 +132,10 @@ func (c *command) signal(number int) {
 
 // run is the request's life: start, wait or end, drain, report.
 func (c *command) run() {
+	if err := c.s.disk.admit(c.onlyDeletes || c.body.Argv != nil); err != nil {
+		c.abandon(err)
+		return
+	}
 	switch {
 	case c.body.Changes && c.body.Background:
 		c.untouched = c.s.tracker.lookAndKeep()
@@ -179,6 +187,7 @@ func (c *command) conclude(verdict frame.ExitBody) {
 	lone := c.s.running.Add(-1) == 0 && !c.beside && c.s.started.Load() == c.number
 	verdict.OOM = after.oomKills > c.before.oomKills && (verdict.ExitCode != 0 || lone)
 	verdict.PidsHit = after.refusedForks > c.before.refusedForks
+	verdict.DiskHit = verdict.DiskHit || c.s.disk.outgrown(c)
 	if c.body.Changes {
 		verdict.Changes = c.changes()
 	}
@@ -222,6 +231,9 @@ func (c *command) spawn(brief bool) error {
 	env := make([]string, len(c.body.Env))
 	for i, e := range c.body.Env {
 		env[i] = string(e)
+	}
+	if c.onlyDeletes {
+		env = []string{deletionPath}
 	}
 	path, argv, err := c.program(env, dir)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/tool"
 )
@@ -142,7 +143,7 @@ func (r *run) command() machine.Command {
 		env[name] = r.values.fill(value)
 	}
 	script := "cd " + quote([]string{r.config.Dir}) + " || exit 78\n" + r.config.syncScript() + "exec " + quote(r.values.argv(words))
-	return machine.Command{Script: script, Env: env, Timeout: r.config.Timeout, Changes: true}
+	return machine.Command{Script: script, Env: env, Timeout: r.config.Timeout, Changes: true, KeepHome: true}
 }
 
 func (r *run) run(ctx context.Context) (err error) {
@@ -228,7 +229,7 @@ func (r *run) result(ctx context.Context, place []string) tool.Result {
 	if !result.IsError && answer == "" {
 		result.Text = r.config.Name + " ended without an answer."
 	}
-	result.Verdict, _ = json.Marshal(record) // it holds nothing that has no JSON
+	result.Verdict, _ = jsonform.Marshal(record) // it holds nothing that has no JSON
 	return result
 }
 
