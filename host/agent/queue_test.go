@@ -189,7 +189,7 @@ func TestInterruptOverACrash(t *testing.T) {
 // TestQuestionsOfAProgramAreNotJoined leaves two questions in one conversation, as a crash does: each has an answer of its own.
 func TestQuestionsOfAProgramAreNotJoined(t *testing.T) {
 	h := newHouse(t, openStore(t), nil)
-	h.gen.Roles = route.NewRoles(config.Access{Owners: []string{"openai:editor"}})
+	h.gen.Roles = route.NewRoles(config.Access{Owners: []string{"openai:editor"}}, route.AllProved)
 	for _, text := range []string{"question-A", "question-B"} {
 		_, _, err := h.store.AppendInbox(t.Context(), message.Message{
 			Channel: "openai", EventID: text, Text: text, Sender: message.Sender{ID: "editor"}, Agent: "helper",
