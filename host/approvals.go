@@ -129,7 +129,7 @@ func (h *Host) selfApproves(requester string) bool {
 // newCommands makes the desk for what people tell the host itself.
 func (h *Host) newCommands() *command.Desk {
 	return command.NewDesk(command.Config{
-		Store: h.store, Approvals: h.desk, Elevated: elevator{h}, Log: h.log, Now: time.Now, Publish: h.broker.publish,
+		Store: h.store, Approvals: h.desk, Elevated: elevator{h}, Log: h.log, Now: time.Now, Publish: h.broker.Publish,
 		Role:     func(channel, sender string) string { return h.current.Load().Roles.Of(channel, sender) },
 		Place:    h.place,
 		Stop:     h.runner.Stop,
@@ -145,6 +145,13 @@ func (h *Host) newCommands() *command.Desk {
 		Pairings: h.pairings,
 		Admits:   func(m message.Message) string { return h.current.Load().gate.Refusal(m) },
 	})
+}
+
+// said shows a message that was committed to those who watch its conversation, and hands it on.
+func (h *Host) said(row store.InboxRow) {
+	m := row.Message
+	h.broker.Publish(message.Event{Kind: message.Said, Channel: m.Channel, Conversation: m.Conversation.ID, Key: m.EventID, Text: m.Text})
+	h.deliver(row)
 }
 
 // deliver hands on a message that was committed: a command to the host, everything else to the agents.

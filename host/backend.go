@@ -30,9 +30,14 @@ func (b backend) Submit(ctx context.Context, m message.Message) error {
 	return b.h.inbox.Accept(ctx, m)
 }
 
-// Subscribe implements gateway.Backend.
-func (b backend) Subscribe(channel, conversation string) (<-chan message.Event, func()) {
-	return b.h.broker.subscribe(channel, conversation)
+// Watch implements gateway.Backend.
+func (b backend) Watch(channel, conversation string) ([]message.Event, <-chan message.Event, func()) {
+	return b.h.broker.Watch(channel, conversation)
+}
+
+// Subscribe implements door.Host.
+func (b programHost) Subscribe(channel, conversation string) (<-chan message.Event, func()) {
+	return b.h.broker.Subscribe(channel, conversation)
 }
 
 // History implements gateway.Backend: the turns of a conversation, then the messages that no turn has taken yet.

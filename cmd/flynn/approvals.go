@@ -65,7 +65,11 @@ func askHere(ctx context.Context, cmd *cli.Command, path string, body, answer an
 	if err != nil {
 		return err
 	}
-	err = askRunning(ctx, c, path, body, answer)
+	return startHint(askRunning(ctx, c, path, body, answer))
+}
+
+// startHint says how to start a host where none runs.
+func startHint(err error) error {
 	if errors.Is(err, errNotRunning) {
 		return fmt.Errorf("%w: start it with: flynn serve", err)
 	}

@@ -57,9 +57,10 @@ func withSandboxes(ctx context.Context, cmd *cli.Command, action func(ctx contex
 		return err
 	}
 	defer s.Driver.Close()
-	ctx, stop := attended(ctx)
+	out := newOutput(ctx, cmd)
+	ctx, stop := attended(ctx, out)
 	defer stop()
-	return action(ctx, s, newOutput(ctx, cmd))
+	return action(ctx, s, out)
 }
 
 // sandboxLog is where the sandboxes' own warnings go.

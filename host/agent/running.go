@@ -149,6 +149,7 @@ func (t *turn) release(ctx context.Context, cause error, rows []store.InboxRow) 
 		t.sessions.forget(t.row.Session)
 		if errors.Is(err, store.ErrConflict) {
 			t.cfg.Log.Error("turn was settled elsewhere", "turn", t.row.ID, "error", err)
+			t.publish(message.Event{Kind: message.TurnDone})
 		}
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
@@ -65,7 +66,7 @@ const interruptedText = "The host was restarted while this call ran. It may or m
 const notRunText = "The turn ended before this call was started. It had no effect."
 
 func encode(v any) json.RawMessage {
-	b, err := json.Marshal(v)
+	b, err := jsonform.Marshal(v)
 	if err != nil { // only types of this package come here
 		panic(fmt.Sprintf("encode %T: %v", v, err))
 	}
@@ -234,6 +235,15 @@ func newUserStep(rows []store.InboxRow, files map[int64][]File) UserStep {
 		u.Said = append(u.Said, Said{Event: m.EventID, By: by(m), Text: told(m), At: m.ReceivedAt, Files: files[r.ID]})
 	}
 	return u
+}
+
+// events are the ids of what was said.
+func (u UserStep) events() []string {
+	var ids []string
+	for _, s := range u.Said {
+		ids = append(ids, s.Event)
+	}
+	return ids
 }
 
 // text joins what was said. In a group each message carries its sender, so that a model can tell people apart. Only a message

@@ -1,11 +1,11 @@
 package approval
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -125,7 +125,7 @@ func (b Binding) difference(other Binding) string {
 	switch {
 	case b.Tool != other.Tool:
 		return "the tool"
-	case !bytes.Equal(b.Args, other.Args):
+	case !jsonform.Same(b.Args, other.Args):
 		return "the arguments"
 	case b.Dir != other.Dir:
 		return "the working directory"

@@ -139,7 +139,7 @@ func reply(row store.InboxRow, text string) (turn string, r message.Reply) {
 
 // show hands on a reply that was committed. Who watches takes it for a short turn.
 func (d *Desk) show(m message.Message, turn string, r message.Reply) {
-	d.cfg.Publish(message.Event{Kind: message.TurnStarted, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn})
+	d.cfg.Publish(message.Event{Kind: message.TurnStarted, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Answers: []string{m.EventID}})
 	d.cfg.Publish(message.Event{
 		Kind: message.ReplyReady, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Text: r.Text, Key: r.Key,
 	})

@@ -19,15 +19,20 @@ func (c *checker) agents() {
 		c.code(at, agent)
 		c.sandboxOf(at.child("sandbox"), agent.Sandbox)
 		c.cli(at, name, agent)
-		c.delegates(at.child("delegates"), agent.Delegates)
+		c.delegates(at.child("delegates"), name, agent.Delegates)
 		c.toolNames(at.child("tool_overrides").child("allow"), agent.ToolOverrides.Allow)
 		c.toolNames(at.child("tool_overrides").child("deny"), agent.ToolOverrides.Deny)
 	}
 }
 
-// delegates refuses programs as delegates: what they do inside their containers cannot be held to what the agent above may do.
-func (c *checker) delegates(at keyPath, names []string) {
+// delegates refuses an agent itself, to which no call would ever come, and programs as delegates: what they do inside their containers
+// cannot be held to what the agent above may do.
+func (c *checker) delegates(at keyPath, agent string, names []string) {
 	for i, name := range names {
+		if name == agent {
+			c.report(at.index(i), "an agent gives no work to itself", "remove it")
+			continue
+		}
 		if c.cfg.Agents[name].Kind == "cli" {
 			c.report(at.index(i), fmt.Sprintf("agent %q is of kind cli and takes no work from other agents", name),
 				"remove it; people reach it with [routing], or with /agent where [routing] selectable has it, and an agent whose image has the program can run it in its shell")

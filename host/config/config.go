@@ -13,7 +13,8 @@
 //	range    "LOW..HIGH", both included, either may be left out, in the notation of the field
 //	oneof    the values allowed for a string or for each string of a list; the default is always allowed
 //	keys     the keys allowed in a map
-//	is       path: made absolute, counted from the file's folder, "~/" is the home folder; for a map, each value
+//	is       path: made absolute, counted from the file's folder, "~/" is the home folder; for a map, each value;
+//	         secret: a path of a secret file, which no sandbox and no image may hold; any path key ending in _file is one
 //	ref      agent or tier: names one that the file configures; for a list or map, each value does
 //	inherit  keys missing in a map's entries are taken from the section of that name
 package config
@@ -89,7 +90,7 @@ type Sandbox struct {
 	// EngineCA, EngineCert and EngineKey are PEM files for an engine that is reached over TLS: whom to trust, who we are.
 	EngineCA   string `toml:"engine_ca" is:"path"`
 	EngineCert string `toml:"engine_cert" is:"path"`
-	EngineKey  string `toml:"engine_key" is:"path"`
+	EngineKey  string `toml:"engine_key" is:"secret"`
 	// OnUnavailable says what becomes of a sandboxed tool call while the engine is missing.
 	OnUnavailable string `toml:"on_unavailable" default:"deny" oneof:"deny host"`
 	// LocalDoors puts the tools of the web page and the terminal into the sandbox as well.
@@ -257,6 +258,8 @@ type Channel struct {
 	// Access and AccessGroups are mode and groups of [access] for this channel; empty means what stands there.
 	Access       string `toml:"access" oneof:"allowlist open pair"`
 	AccessGroups string `toml:"access_groups" oneof:"addressed all"`
+	// TrustSenders lets rules give rights to senders whose ids the channel does not prove.
+	TrustSenders bool `toml:"trust_senders" default:"false"`
 	Settings     map[string]any
 	Secrets      map[string]Secret
 	refs         map[string]string // the _env and _file keys as written, files made absolute

@@ -5,9 +5,7 @@
 package door
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,6 +14,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 )
 
@@ -278,9 +277,10 @@ func asks(accepted, m message.Message) bool {
 		slices.EqualFunc(accepted.Attachments, m.Attachments, handle) && sameCall(accepted.Call, m.Call)
 }
 
-// sameCall compares calls as they are written down: one that was stored has other white space and escapes than it came with.
+// sameCall compares calls, however their arguments are written.
 func sameCall(a, b *message.Call) bool {
-	x, errX := json.Marshal(a)
-	y, errY := json.Marshal(b)
-	return errors.Join(errX, errY) == nil && bytes.Equal(x, y)
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Tool == b.Tool && jsonform.Same(a.Args, b.Args)
 }

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -113,9 +114,14 @@ func New(cfg Config, backend Backend) (*Server, error) {
 // Addr is the address that the gateway listens on.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// URL is the address of the chat page. The token is in the fragment, which browsers do not send.
+// PageURL is the address of the chat page of a gateway. The token is in the fragment, which browsers do not send.
+func PageURL(gateway, token string) string {
+	return strings.TrimRight(gateway, "/") + "/#token=" + token
+}
+
+// URL is the address of the chat page, with the token.
 func (s *Server) URL() string {
-	return "http://" + s.listener.Addr().String() + "/#token=" + string(s.token)
+	return PageURL("http://"+s.listener.Addr().String(), string(s.token))
 }
 
 // Close gives up the listener of a server that was never run.

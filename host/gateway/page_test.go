@@ -38,6 +38,7 @@ func TestPage(t *testing.T) {
 		{"deletes a conversation after a question", pageDeletes},
 		{"is inert", pageIsInert},
 		{"markdown", pageMarkdown},
+		{"is the same in every window", pagesAgree},
 		{"says why", pageSaysWhy},
 		{"looks", pageLooks},
 	}

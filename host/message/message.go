@@ -147,6 +147,8 @@ type Reply struct {
 	Text         string       `json:"text"` // Markdown
 	// PossibleDuplicate marks a resend after an unknown outcome.
 	PossibleDuplicate bool `json:"possible_duplicate,omitempty"`
+	// Resume is the channel's own word for what it has delivered of the message under way; empty: nothing of it.
+	Resume string `json:"resume,omitempty"`
 	// Answers is the inbox row of the first message that it answers; 0 where it answers none, like a word before the answer.
 	Answers int64 `json:"answers,omitempty"`
 	// Amends is the key of an earlier reply of the same turn, to which the text is added and whose buttons go, where the channel

@@ -234,11 +234,12 @@ type OutboxRow struct {
 	State    OutboxState
 	Attempts int
 	NextTry  time.Time
+	Pause    time.Duration // before NextTry, when it was set; 0: not known, or none
 	Note     string
 	// PlatformIDs are the ids of the messages that the channel made of it.
 	PlatformIDs []string
 	// Parts are the texts of the messages that it is sent as, fixed before the first of them is sent; empty where it is one
-	// message with the reply's own text. State, Attempts, NextTry and Note are about the part under way.
+	// message with the reply's own text. State, Attempts, NextTry, Pause and Note are about the part under way.
 	Parts []string
 	// Part counts the messages that are delivered.
 	Part int

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
@@ -209,7 +210,7 @@ func (e *Enforcer) admissible(s Subject, call model.ToolCall, v *Verdict) (entry
 			return entry{}, false
 		}
 	}
-	args, value, err := Canonical(call.Args)
+	args, value, err := jsonform.Canonical(call.Args)
 	if err != nil {
 		v.deny(err.Error())
 		return entry{}, false

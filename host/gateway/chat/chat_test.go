@@ -226,7 +226,7 @@ func TestJSON(t *testing.T) {
 		}
 		kinds = append(kinds, string(e.Kind))
 	}
-	if got, want := strings.Join(kinds, " "), "turn_started text_delta text_delta text_delta reply turn_done"; got != want {
+	if got, want := strings.Join(kinds, " "), "said turn_started text_delta text_delta text_delta reply turn_done"; got != want {
 		t.Errorf("events %q, want %q", got, want)
 	}
 }

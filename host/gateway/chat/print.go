@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 )
 
@@ -96,7 +97,7 @@ func (p *printer) past(e gateway.Entry) {
 }
 
 func (p *printer) line(v any) {
-	data, err := json.Marshal(v)
+	data, err := jsonform.Marshal(v)
 	if err != nil {
 		p.note("cannot print an event: " + err.Error())
 		return
@@ -164,8 +165,8 @@ func (p *printer) result(e message.Event) {
 func (p *printer) request(a gateway.Approval) {
 	p.breakLine()
 	fmt.Fprintf(p.err, "Allow %s to run %s?\n", revealed(a.Tool), revealed(place(a.Where)))
-	var args map[string]any
-	if json.Unmarshal(a.Args, &args) != nil {
+	_, args, err := jsonform.Canonical(a.Args)
+	if err != nil {
 		p.field("arguments", string(a.Args))
 	}
 	names := slices.Sorted(maps.Keys(args))
@@ -175,11 +176,8 @@ func (p *printer) request(a gateway.Approval) {
 	for _, name := range names {
 		text, ok := args[name].(string)
 		if !ok {
-			var data strings.Builder
-			encoder := json.NewEncoder(&data)
-			encoder.SetEscapeHTML(false)
-			_ = encoder.Encode(args[name]) // it came from JSON
-			text = strings.TrimSuffix(data.String(), "\n")
+			data, _ := jsonform.Marshal(args[name])
+			text = string(data)
 		}
 		p.field(name, text)
 	}

@@ -20,6 +20,7 @@ const transcript = new Transcript(byId("transcript"), {
   reply: (text) => { byId("polite").textContent = text; panel.refresh(); },
   retry: submit,
   why: (turn) => why.show(turn),
+  again: () => socket.history(),
 });
 const approvals = new Approvals(byId("approvals"), (id, grant, scope) => socket.decide(id, grant, scope), (text) => {
   byId("urgent").textContent = text;
@@ -89,7 +90,7 @@ function frame(f) {
       pairings.refresh();
       break;
     case "history":
-      transcript.history(f.entries, socket.unsent());
+      transcript.history(f.entries, f.live ?? [], socket.unsent());
       break;
     case "event":
       transcript.event(f.event);

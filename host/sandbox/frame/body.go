@@ -233,6 +233,7 @@ const (
 	NotRegular Code = "not_regular"
 	TooLarge   Code = "too_large"
 	NoProcess  Code = "no_process" // the pids limit leaves no room for another process
+	DiskFull   Code = "disk_full"  // the workspace is over its limit
 	Internal   Code = "internal"
 )
 

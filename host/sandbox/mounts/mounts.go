@@ -28,7 +28,7 @@ type Rules struct {
 	// Secret are further absolute paths that no source may be, contain or lie below: what Flynn itself keeps, and the
 	// engine's socket and data.
 	Secret []string
-	// Hidden are those among them whose content no sandbox may have in any other way either: secrets and conversations.
+	// Hidden are absolute paths whose content no image may hold either: secrets, logins and conversations.
 	Hidden []string
 	// Home is the home folder of the user that Flynn runs as.
 	Home string

@@ -34,6 +34,8 @@ type command struct {
 	spill *spill // or nil
 	// overDisk says that it is ended because the workspace has outgrown its limit.
 	overDisk atomic.Bool
+	// onlyDeletes is a command that may run in an overfull workspace.
+	onlyDeletes bool
 
 	// What follows is for the one goroutine that runs it.
 	untouched *fingerprint // the workspace before it, if that is asked for
@@ -59,6 +61,8 @@ func newCommand(s *supervisor, id uint32, body frame.ExecBody) *command {
 		stdin: frame.NewInbox(make(chan struct{}, 1)),
 		stop:  make(chan frame.StopBody, 1),
 		began: time.Now(),
+
+		onlyDeletes: body.Argv == nil && onlyDeletes(string(body.Script)),
 	}
 	if body.Background {
 		c.ring = new(ring)
@@ -125,6 +129,10 @@ func (c *command) signal(number int) {
 
 // run is the request's life: start, wait or end, drain, report.
 func (c *command) run() {
+	if err := c.s.disk.admit(c.onlyDeletes || c.body.Argv != nil); err != nil {
+		c.abandon(err)
+		return
+	}
 	if c.body.Changes {
 		c.untouched = c.s.tracker.look()
 	}
@@ -171,6 +179,7 @@ func (c *command) conclude(verdict frame.ExitBody) {
 	abnormal := verdict.ExitCode != 0
 	verdict.OOM = abnormal && after.oomKills > c.before.oomKills
 	verdict.PidsHit = after.refusedForks > c.before.refusedForks
+	verdict.DiskHit = verdict.DiskHit || c.s.disk.outgrown(c)
 	if c.body.Changes {
 		verdict.Changes = changes(c.untouched, c.s.tracker.look())
 	}
@@ -203,6 +212,9 @@ func (c *command) spawn(brief bool) error {
 	env := make([]string, len(c.body.Env))
 	for i, e := range c.body.Env {
 		env[i] = string(e)
+	}
+	if c.onlyDeletes {
+		env = []string{deletionPath}
 	}
 	path, argv, err := c.program(env, dir)
 	if err != nil {

@@ -37,6 +37,7 @@ type spawner struct {
 	scanner   scanner // for who is stuck in a fork
 	births    births
 	ownPeak   atomic.Int64 // of our own memory, as last seen
+	starter   starter      // of commands
 
 	// mu is held from before a fork until the child is entered in children.
 	mu       sync.Mutex
@@ -67,6 +68,7 @@ func newSpawner(h frame.HelloBody) (*spawner, error) {
 		env:      fixedEnv(h),
 		null:     null,
 		oomScore: -1,
+		starter:  newStarter(),
 		reaper:   newReaper(),
 		children: make(map[int]*child),
 		tags:     make(map[int]bool),
@@ -140,11 +142,13 @@ func (s *spawner) startProgram(l launch) (*child, error) {
 	}
 	var c *child
 	stopped := s.unstuck(tag, func() {
-		c, err = s.fork(l.path, l.argv, &syscall.ProcAttr{
-			Dir:   l.dir,
-			Env:   joinEnv(s.env, l.env),
-			Files: []uintptr{uintptr(l.files[0]), uintptr(l.files[1]), uintptr(l.files[2])},
-			Sys:   sys,
+		s.starter.do(func() {
+			c, err = s.fork(l.path, l.argv, &syscall.ProcAttr{
+				Dir:   l.dir,
+				Env:   joinEnv(s.env, l.env),
+				Files: []uintptr{uintptr(l.files[0]), uintptr(l.files[1]), uintptr(l.files[2])},
+				Sys:   sys,
+			})
 		})
 	})
 	if err != nil {

@@ -326,8 +326,8 @@ func outboxLife(t *testing.T, open Opener) {
 	tn.State = store.TurnDone
 	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn, Replies: []message.Reply{reply("k1"), reply("k2")}}))
 	row := must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context()))[0]
-	row.State, row.Attempts, row.NextTry, row.Note = store.OutboxSending, 1, noon, "try"
-	row.Reply.PossibleDuplicate = true
+	row.State, row.Attempts, row.NextTry, row.Pause, row.Note = store.OutboxSending, 1, noon, time.Minute, "try"
+	row.Reply.PossibleDuplicate, row.Reply.Resume = true, "12/3"
 	check(t, s.SetOutbox(t.Context(), row))
 
 	s = open()

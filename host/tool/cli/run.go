@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/tool"
 )
@@ -228,7 +229,7 @@ func (r *run) result(ctx context.Context, place []string) tool.Result {
 	if !result.IsError && answer == "" {
 		result.Text = r.config.Name + " ended without an answer."
 	}
-	result.Verdict, _ = json.Marshal(record) // it holds nothing that has no JSON
+	result.Verdict, _ = jsonform.Marshal(record) // it holds nothing that has no JSON
 	return result
 }
 
