@@ -100,6 +100,7 @@ type Host struct {
 	runner    *agent.Runner
 	broker    *watch.Hub
 	gateway   *gateway.Server
+	questions *door.Desk // of programs
 	services  *service.Server
 	hooks     *gateway.Hooks // nil when no webhooks are taken
 	metrics   *metrics
@@ -177,6 +178,9 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.machines = newMachines(filepath.Join(c.Store.Dir, "workspaces"), instance, egresslog.New(egresslog.Config{
 		Store: h.store, Log: h.log, Count: h.metrics.egressDecision, Lost: h.metrics.egressLost,
 	}), h.log)
+	if err := h.moveWorkspaces(ctx); err != nil {
+		return err
+	}
 	h.machines.homes, h.machines.gone, h.machines.forgotten = h.sessionHomes, h.goneHomes, h.forgottenHome
 	ledger, err := openPolicyLedger(c.Store.Dir, h.store)
 	if err != nil {
@@ -314,6 +318,7 @@ func (h *Host) Run(ctx context.Context) error {
 	if err := h.restoreQuota(ctx); err != nil {
 		return err
 	}
+	h.questions.Left(questionsOf(items))
 	for _, it := range items {
 		h.queue(it)
 	}
@@ -337,6 +342,9 @@ func (h *Host) Run(ctx context.Context) error {
 	defer stop()
 	last.run(h, "plugins", stop, func() error { return h.plugins.Run(plugins) })
 	out.run(h, "outbox", stop, func() error { return h.outbox.Run(outbox) })
+	if err := h.withdrawEnded(ctx); err != nil {
+		h.log.Error("withdraw requests for approval whose turns have ended", "error", err)
+	}
 	cfg := h.current.Load().config
 	sandboxes, stopSandboxes := context.WithCancel(context.WithoutCancel(ctx)) // turns end before their sandboxes do
 	defer stopSandboxes()

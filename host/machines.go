@@ -49,6 +49,7 @@ type machines struct {
 	mountRules mounts.Rules  // of sandboxes
 	secrets    map[string]config.Secret
 	folders    map[string]string // that programs of agents work in, by agent
+	places     map[string]string // where a folder stands that a message to such an agent names, by agent
 	// folderRules say which of them may be.
 	folderRules mounts.Rules
 	hosts       map[string]*hostMachine
@@ -356,15 +357,15 @@ func (m *machines) Available(name string) error {
 	if m.unavailable != nil || m.engine == nil {
 		return m.unavailable
 	}
-	return m.engine.Supports(m.specs[name])
+	s, _ := m.named(name)
+	return m.engine.Supports(s)
 }
 
 // spec is the specification of a sandbox by its name.
 func (m *machines) spec(name string) (sandbox.Spec, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s, known := m.specs[name]
-	return s, known
+	return m.named(name)
 }
 
 // Digest implements agent.Machines.
@@ -382,7 +383,7 @@ func (m *machines) Sandbox(ctx context.Context, session, name string) (machine.M
 		return nil, err
 	}
 	m.mu.Lock()
-	s, known := m.specs[name]
+	s, known := m.named(name)
 	manager := m.manager
 	m.mu.Unlock()
 	if !known {

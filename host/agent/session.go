@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -28,6 +29,8 @@ type session struct {
 	at      time.Time       // when that began
 	// program is what the program of an agent of kind cli calls the session.
 	program string
+	// folder is the one of the host that a conversation with such an agent is about, as its first message named it.
+	folder string
 }
 
 // shownSummary is a summary as a model reads it; the zero value is none.
@@ -78,6 +81,7 @@ func (s *session) add(id string, t *turnSteps) {
 	s.touched(t)
 	s.used.addTurn(t)
 	s.program = t.program(s.program)
+	s.folder = cmp.Or(s.folder, t.user.Folder)
 }
 
 // touched labels the session with what a turn has touched.

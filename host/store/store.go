@@ -200,6 +200,8 @@ type Turns interface {
 	Transcript(ctx context.Context, session string, turns int) ([]Step, error)
 	// History returns the last turns of a conversation over all agents, oldest first, without children.
 	History(ctx context.Context, channel, conversation string, turns int) ([]Turn, error)
+	// FirstTurns is History from the other end: the first turns of a conversation that are left.
+	FirstTurns(ctx context.Context, channel, conversation string, turns int) ([]Turn, error)
 	// Session returns one session.
 	Session(ctx context.Context, key string) (Session, error)
 	// Holders returns the sessions with the sender of each one's latest turn that nobody delegated.
@@ -279,6 +281,8 @@ const (
 	ApprovalDenied   ApprovalState = "denied"
 	ApprovalExpired  ApprovalState = "expired"
 	ApprovalConsumed ApprovalState = "consumed" // a one-time grant that was used
+	// ApprovalWithdrawn is a request whose call ended before it was answered, or before the grant was used.
+	ApprovalWithdrawn ApprovalState = "withdrawn"
 )
 
 // Approval is a request to a person and its answer, a lease.
