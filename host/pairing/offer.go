@@ -33,7 +33,7 @@ func (d *Desk) Offer(ctx context.Context, s Stranger) (recorded, fresh bool, err
 		}
 	}
 	p, ok := d.rows[sender]
-	if d.locked(sender) || ok && (p.State == store.PairingPaired || now.Before(p.Until)) {
+	if d.locked(sender) || ok && (p.State == store.PairingPaired || quieted(p, now)) {
 		return false, false, nil
 	}
 	if err := d.prune(ctx, now); err != nil {
@@ -60,7 +60,7 @@ func guessed(text string) bool {
 // open counts the open requests of a channel; d.mu is held.
 func (d *Desk) open(channel string, now time.Time) (n int) {
 	for _, p := range d.rows {
-		if p.Channel == channel && p.State == store.PairingOpen && now.Before(p.Expires) {
+		if p.Channel == channel && p.State == store.PairingOpen && valid(p, now) {
 			n++
 		}
 	}
