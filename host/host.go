@@ -19,6 +19,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/flynnhost/flynn/host/access"
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/approval"
 	"github.com/flynnhost/flynn/host/budget"
@@ -30,6 +31,7 @@ import (
 	"github.com/flynnhost/flynn/host/elevate"
 	"github.com/flynnhost/flynn/host/footprint"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/watch"
 	"github.com/flynnhost/flynn/host/lane"
 	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
@@ -86,6 +88,7 @@ type Host struct {
 	desk      *approval.Desk
 	elevated  *elevate.Desk
 	pairings  *pairing.Desk
+	proofs    access.Proofs
 	kill      *killSwitch
 	inbox     *channel.Inbox
 	schedules *schedule.Scheduler
@@ -95,8 +98,9 @@ type Host struct {
 	lanes     *lane.Group[agent.Item]
 	commands  *lane.Group[store.InboxRow]
 	runner    *agent.Runner
-	broker    *broker
+	broker    *watch.Hub
 	gateway   *gateway.Server
+	questions *door.Desk // of programs
 	services  *service.Server
 	hooks     *gateway.Hooks // nil when no webhooks are taken
 	metrics   *metrics
@@ -124,7 +128,7 @@ type Host struct {
 // New reads the configuration and opens the store, the policies and the gateway's port. Nothing is answered before Run.
 func New(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{
-		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), fetchers: newFetchers(), hangup: cfg.Hangup,
+		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: watch.NewHub(0), fetchers: newFetchers(), hangup: cfg.Hangup,
 		launcher: cfg.PluginLauncher, attach: cfg.Attach, web: cfg.Web, onReady: cfg.Ready,
 		providers: map[string]*provider.Provider{}, enclosed: map[string]*enclosure{}, swept: make(chan struct{}, 1),
 	}
@@ -252,7 +256,7 @@ func (h *Host) wire(c *config.Config) {
 		Asked:      h.asked,
 		Elevation:  h.elevation,
 		Elevated:   h.recordElevated,
-		Publish:    h.broker.publish,
+		Publish:    h.broker.Publish,
 		Ended:      h.telemetry.Offer,
 		Show:       h.show,
 		Files:      h.takeFiles,
@@ -266,9 +270,9 @@ func (h *Host) wire(c *config.Config) {
 	h.commands = lane.New(maxConversations, commands.Work)
 	h.inbox = channel.NewInbox(channel.InboxConfig{
 		Store:    h.store,
-		Admit:    func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },
+		Admit:    h.admit,
 		Stranger: h.stranger,
-		Deliver:  h.deliver,
+		Deliver:  h.said,
 		Note:     h.runner.Note,
 		MaxAge:   time.Duration(c.Store.MaxAgeHours) * time.Hour,
 		Log:      h.log,
@@ -293,6 +297,9 @@ func (h *Host) approvalChanged(a store.Approval) {
 // URL is the address of the web page, token included.
 func (h *Host) URL() string { return h.gateway.URL() }
 
+// TokenFile is the file with the token of the web page.
+func (h *Host) TokenFile() string { return h.current.Load().config.Gateway.TokenFile }
+
 // Run serves until ctx ends. It takes up what an earlier process left, then accepts new messages; at the end it first stops
 // accepting, then lets replies under way arrive, then stops the plugins.
 func (h *Host) Run(ctx context.Context) error {
@@ -305,6 +312,10 @@ func (h *Host) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := h.restoreQuota(ctx); err != nil {
+		return err
+	}
+	h.questions.Left(questionsOf(items))
 	for _, it := range items {
 		h.queue(it)
 	}
@@ -328,6 +339,9 @@ func (h *Host) Run(ctx context.Context) error {
 	defer stop()
 	last.run(h, "plugins", stop, func() error { return h.plugins.Run(plugins) })
 	out.run(h, "outbox", stop, func() error { return h.outbox.Run(outbox) })
+	if err := h.withdrawEnded(ctx); err != nil {
+		h.log.Error("withdraw requests for approval whose turns have ended", "error", err)
+	}
 	cfg := h.current.Load().config
 	sandboxes, stopSandboxes := context.WithCancel(context.WithoutCancel(ctx)) // turns end before their sandboxes do
 	defer stopSandboxes()
@@ -346,6 +360,7 @@ func (h *Host) Run(ctx context.Context) error {
 	kept.run(h, "shadow log", stop, func() error { return h.shadows.Run(records) })
 	in.run(h, "telemetry", stop, func() error { return h.telemetry.Run(ctx) })
 	in.run(h, "upkeep", stop, func() error { return h.keepHouse(ctx) })
+	in.run(h, "quota", stop, func() error { return h.machines.quota.Run(ctx) })
 	in.run(h, "media", stop, func() error { return h.media.Run(ctx) })
 	in.run(h, "configuration", stop, func() error { return h.follow(ctx) })
 	in.run(h, "gateway", stop, func() error { return h.gateway.Run(ctx) })

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
-	"os"
 
 	"github.com/urfave/cli/v3"
 
@@ -46,7 +44,7 @@ func runChat(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	o := newOutput(ctx, cmd)
-	interactive := terminal(cmd.Root().Reader)
+	interactive := isTerminal(cmd.Root().Reader)
 	err = chat.Run(ctx, chat.Config{
 		URL: url, Token: token, Conversation: cmd.String("conversation"),
 		In: cmd.Root().Reader, Out: o.out, Err: o.err,
@@ -93,14 +91,4 @@ func gatewayAddress(ctx context.Context, cmd *cli.Command) (url, tokenFile strin
 		tokenFile = g.TokenFile
 	}
 	return url, tokenFile, nil
-}
-
-// terminal tells whether a person is typing.
-func terminal(in io.Reader) bool {
-	f, ok := in.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"github.com/urfave/cli/v3"
+	"golang.org/x/term"
 
 	"github.com/flynnhost/flynn/host/config"
 )
@@ -56,14 +57,15 @@ func (t *inTurn) Write(p []byte) (int, error) {
 	return t.w.Write(p)
 }
 
-// colourful tells whether w is a terminal that shows colours.
+// colourful reports whether w is a terminal that shows colours.
 func colourful(w io.Writer, getenv func(string) string) bool {
-	f, ok := w.(*os.File)
-	if !ok || getenv("NO_COLOR") != "" || getenv("TERM") == "dumb" {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return isTerminal(w) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
+}
+
+// isTerminal reports whether a stream of the program is a terminal. A device such as /dev/null is none.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // json prints v as one indented JSON value.
@@ -75,8 +77,10 @@ func (o *output) json(v any) error {
 }
 
 // value prints v as one line of a stream of JSON values.
-func (o *output) value(v any) error {
-	enc := json.NewEncoder(o.out)
+func (o *output) value(v any) error { return encode(o.out, v) }
+
+func encode(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
 }
@@ -125,9 +129,9 @@ func (o *output) fail(err error) {
 	case errors.As(err, &done):
 	case errors.Is(err, syscall.EPIPE): // nobody reads any more, and knows
 	case o.asJSON && errors.As(err, &bad):
-		_ = json.NewEncoder(o.err).Encode(map[string]string{"error": err.Error()})
+		_ = encode(o.err, map[string]string{"error": err.Error()})
 	case o.asJSON:
-		_ = json.NewEncoder(o.err).Encode(map[string]string{"error": inOneLine(err)})
+		_ = encode(o.err, map[string]string{"error": inOneLine(err)})
 	case errors.As(err, &bad):
 		for _, e := range bad {
 			fmt.Fprintln(o.err, e.Error())

@@ -67,7 +67,7 @@ func execScript(ctx context.Context, cmd *cli.Command) error {
 		heads := [2]head{}
 		r, err := runOnce(ctx, s, cmd, func(box *sandbox.Session, spec sandbox.Spec) (machine.Result, error) {
 			if wantsTerminal(cmd, out) {
-				return converse(ctx, cmd, box, command)
+				return converse(ctx, cmd, out, box, command)
 			}
 			if command.Timeout == 0 {
 				command.Timeout = spec.WithDefaults().Timeout

@@ -2,11 +2,11 @@ package code
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/tool"
@@ -103,7 +103,7 @@ func (r *run) told(ctx context.Context, c sandbox.CodeResult) tool.Result {
 		result.Violations = append(result.Violations, string(v.Kind)+": "+v.Detail)
 		r.Violated(r.call.Agent, v)
 	}
-	result.Verdict, _ = json.Marshal(rec) // numbers and words always encode
+	result.Verdict, _ = jsonform.Marshal(rec) // numbers and words always encode
 	return result
 }
 

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,9 +67,10 @@ type Server struct {
 	failures failures
 	metrics  *metrics
 	programs *Programs
-	// open counts the sockets, held against maxSockets; sockets waits for their handlers.
-	open    atomic.Int64
-	sockets sync.WaitGroup
+	// strangers are the sockets without a token, open counts the others, held against maxSockets; sockets waits for the handlers of all.
+	strangers strangers
+	open      atomic.Int64
+	sockets   sync.WaitGroup
 }
 
 // New opens the listener and reads the token, or makes it. The caller must call Run, or Close.
@@ -113,9 +115,14 @@ func New(cfg Config, backend Backend) (*Server, error) {
 // Addr is the address that the gateway listens on.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// URL is the address of the chat page. The token is in the fragment, which browsers do not send.
+// PageURL is the address of the chat page of a gateway. The token is in the fragment, which browsers do not send.
+func PageURL(gateway, token string) string {
+	return strings.TrimRight(gateway, "/") + "/#token=" + token
+}
+
+// URL is the address of the chat page, with the token.
 func (s *Server) URL() string {
-	return "http://" + s.listener.Addr().String() + "/#token=" + string(s.token)
+	return PageURL("http://"+s.listener.Addr().String(), string(s.token))
 }
 
 // Close gives up the listener of a server that was never run.

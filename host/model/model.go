@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/jsonform"
 )
 
 // Provider streams one model call.
@@ -97,13 +98,13 @@ type ToolCall struct {
 func (c ToolCall) MarshalJSON() ([]byte, error) {
 	type plain ToolCall
 	if !json.Valid(c.Args) {
-		text, err := json.Marshal(string(c.Args))
+		text, err := jsonform.Marshal(string(c.Args))
 		if err != nil {
 			return nil, err
 		}
 		c.Args = text
 	}
-	return json.Marshal(plain(c))
+	return jsonform.Marshal(plain(c))
 }
 
 // ToolResult answers a ToolCall.

@@ -39,7 +39,9 @@ const renameKept = 10 * time.Minute
 
 // Describe implements channel.Channel.
 func (p *plugin) Describe() channel.Description {
-	return channel.Description{Name: "irc", Version: "0.1.0", ConfigSchema: settingsSchema, Capabilities: channel.Capabilities{Exclusive: true, Markdown: true}}
+	return channel.Description{Name: "irc", Version: "0.1.0", ConfigSchema: settingsSchema, Capabilities: channel.Capabilities{
+		Exclusive: true, Markdown: true, Senders: channel.SendersProved,
+	}}
 }
 
 // Configure implements channel.Channel.
@@ -97,7 +99,12 @@ func (p *plugin) connected(ctx context.Context, in channel.Inbox) (up time.Durat
 	}
 	p.setLink(l)
 	defer p.setLink(nil)
-	in.Status(channel.StateReady, l.ownNick()+" on "+p.settings.Address)
+	if p.settings.Identity == identityAccount && !l.accounts {
+		p.log.Warn("the network does not say who is logged in: nobody is more than a guest here", "missing", accountTag)
+		in.Status(channel.StateDegraded, "the network offers no "+accountTag+": nobody is more than a guest here; see identity in the plugin's README")
+	} else {
+		in.Status(channel.StateReady, l.ownNick()+" on "+p.settings.Address)
+	}
 	began := time.Now()
 	err = l.read(ctx, lines, func(m line) error { return p.handle(ctx, l, m, in) })
 	if ctx.Err() != nil {
@@ -172,7 +179,7 @@ func (p *plugin) receive(ctx context.Context, l *link, m line, in channel.Inbox)
 	if !ok || m.nick() == "" || len(m.params) < 2 {
 		return nil
 	}
-	e := channel.Event{ID: p.eventID(l, m), Sender: p.sender(m), Text: plainText(text), SentAt: sentAt(m)}
+	e := channel.Event{ID: p.eventID(l, m), Sender: p.sender(l, m), Text: plainText(text), SentAt: sentAt(m)}
 	if target := m.param(0); isChannel(target) {
 		e.Conversation = channel.Conversation{ID: fold(target), Kind: channel.Group}
 		e.Text, e.Addressed = addressed(e.Text, l.ownNick())
@@ -193,7 +200,7 @@ func (p *plugin) receive(ctx context.Context, l *link, m line, in channel.Inbox)
 // private names the conversation with one person. With identity "account" the account is part of it: whoever takes the nick of
 // somebody who has left must not find himself in the other's conversation.
 func (p *plugin) private(m line, s channel.Sender) string {
-	if p.settings.Identity == "account" {
+	if p.settings.Identity == identityAccount {
 		return fold(m.nick()) + "!" + s.ID
 	}
 	return fold(m.nick())
@@ -213,12 +220,15 @@ func (p *plugin) eventID(l *link, m line) string {
 	return fmt.Sprintf("%s-%d", l.id, p.events.Add(1))
 }
 
-// sender tells id, name and account apart. With identity "account" somebody who is not logged in has an id that no
-// account can have.
-func (p *plugin) sender(m line) channel.Sender {
+// sender tells id, name and account apart. With identity "account" somebody who is not logged in has an id that no account can have,
+// and that the host gives no rights to.
+func (p *plugin) sender(l *link, m line) channel.Sender {
 	_, bot := m.tags["bot"]
-	s := channel.Sender{ID: fold(m.nick()), Name: m.nick(), Account: m.tags["account"], Bot: bot}
-	if p.settings.Identity == "account" {
+	s := channel.Sender{ID: fold(m.nick()), Name: m.nick(), Bot: bot}
+	if account := m.tags["account"]; l.accounts && account != "*" {
+		s.Account = account
+	}
+	if p.settings.Identity == identityAccount {
 		s.ID = "?" + fold(m.nick())
 		if s.Account != "" {
 			s.ID = s.Account

@@ -35,7 +35,8 @@ type link struct {
 	refusals map[string]refusal // by folded target, since the last send to it
 	tokens   int
 
-	members *members // of the goroutine that reads
+	members  *members // of the goroutine that reads
+	accounts bool     // the server marks what somebody says with the account; set before the welcome
 
 	live context.Context // ends when nothing comes from the server any more
 	end  context.CancelFunc
@@ -88,8 +89,11 @@ func dial(ctx context.Context, s settings) (*link, *bufio.Reader, error) {
 	return l, in, nil
 }
 
+// accountTag has the server mark each message with the account that its sender is logged in to.
+const accountTag = "account-tag"
+
 // wanted are the capabilities that we can use.
-var wanted = []string{"account-tag", "message-tags", "server-time", "multi-prefix", "sasl"}
+var wanted = []string{accountTag, "message-tags", "server-time", "multi-prefix", "sasl"}
 
 // register introduces us: capabilities, SASL where configured, nick and user.
 func (l *link) register(in *bufio.Reader) error {
@@ -165,6 +169,7 @@ func (l *link) capability(m line) error {
 			return &authError{"the server offers no SASL, and an account is configured"}
 		}
 	case "ACK":
+		l.accounts = slices.Contains(offered, accountTag)
 		if slices.Contains(offered, "sasl") {
 			return l.send("AUTHENTICATE", "PLAIN")
 		}

@@ -48,7 +48,7 @@ var _ interface {
 func (p *plugin) Describe() channel.Description {
 	return channel.Description{Name: "telegram", Version: "0.1.0", ConfigSchema: settingsSchema, Capabilities: channel.Capabilities{
 		MaxTextRunes: maxText, MaxAttachmentBytes: maxFile, MinEditInterval: time.Second,
-		Exclusive: true, Threads: true, Markdown: true, Buttons: true,
+		Exclusive: true, Threads: true, Markdown: true, Buttons: true, Senders: channel.SendersProved,
 	}}
 }
 

@@ -13,7 +13,6 @@
 package openai
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,6 +20,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/door"
+	"github.com/flynnhost/flynn/host/jsonform"
 )
 
 // Handler answers programs.
@@ -163,7 +163,9 @@ func used(u door.Usage) *usage {
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the client has gone, if it fails
+	if text, err := jsonform.Marshal(v); err == nil {
+		_, _ = w.Write(append(text, '\n')) // the client has gone, if it fails
+	}
 }
 
 type apiError struct {

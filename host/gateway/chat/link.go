@@ -13,6 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/jsonform"
 )
 
 const (
@@ -231,7 +232,7 @@ func (l *link) now(ctx context.Context, f gateway.ClientFrame) error {
 }
 
 func put(ctx context.Context, conn *websocket.Conn, f gateway.ClientFrame) error {
-	data, err := json.Marshal(f)
+	data, err := jsonform.Marshal(f)
 	if err != nil {
 		return err
 	}

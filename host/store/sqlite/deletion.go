@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -67,7 +67,7 @@ func (s *Store) doom(ctx context.Context, d store.Deletion) (doomed, error) {
 		v.said = append(v.said, told...)
 	}
 	v.digests = slices.Sorted(maps.Keys(named))
-	text, err := json.Marshal(ids)
+	text, err := jsonform.Marshal(ids)
 	v.ids = string(text)
 	return v, err
 }
@@ -162,7 +162,7 @@ func (w *writer) unsay(ids []int64) error {
 			return err
 		}
 		m := row.Message
-		body, err := json.Marshal(message.Message{
+		body, err := jsonform.Marshal(message.Message{
 			Channel: m.Channel, EventID: m.EventID, Conversation: m.Conversation, Sender: message.Sender{ID: m.Sender.ID},
 			SentAt: m.SentAt, ReceivedAt: m.ReceivedAt,
 		})

@@ -7,13 +7,14 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
 
 // AppendInbox implements store.Inbox.
 func (s *Store) AppendInbox(ctx context.Context, m message.Message, state store.InboxState, note string) (store.InboxRow, bool, error) {
-	body, err := json.Marshal(m)
+	body, err := jsonform.Marshal(m)
 	if err != nil {
 		return store.InboxRow{}, false, fmt.Errorf("encode message: %w", err)
 	}
