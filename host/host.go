@@ -112,6 +112,7 @@ type Host struct {
 	ledger    *provider.Ledger
 	tooling   sync.Mutex // guards providers
 	providers map[string]*provider.Provider
+	toolsSet  atomic.Bool           // the plugins of providers were started
 	enclosing sync.Mutex            // guards enclosed
 	enclosed  map[string]*enclosure // servers of providers that run in sandboxes
 
@@ -360,6 +361,7 @@ func (h *Host) Run(ctx context.Context) error {
 	in.run(h, "webhooks", stop, func() error { return h.runHooks(ctx) })
 	h.setChannels(nil, cfg)
 	h.setTools(nil, cfg)
+	in.run(h, "late tools", stop, func() error { return h.awaitTools(ctx) })
 	in.run(h, "critical channels", stop, func() error { return h.awaitCritical(ctx, criticalPatience) })
 	h.ready.Store(true)
 	h.log.Info("ready", "url", h.gateway.Addr().String(), "recovered", len(items), "took", time.Since(h.started).Round(time.Millisecond))

@@ -86,6 +86,10 @@ type Generation struct {
 	Delegation Delegation
 	// Stricter tells whether one sandbox lets a command do nothing that another does not; nil knows of none.
 	Stricter func(sandbox, other string) bool
+	// Late are the providers, by agent, whose tools the agent or one of its delegates may be offered, and which have not come up since the
+	// host started. Nothing begins and nothing resumes for the agent before a generation without them is in force; whoever makes
+	// generations sees to it that one is, however long a provider takes.
+	Late map[string][]string
 	// Offline are the sandboxes that reach no network, "" for the default one.
 	Offline map[string]bool
 }
