@@ -63,19 +63,27 @@ func requests(c config.Approvals, t store.Turn, replyTo string, a store.Approval
 // askKey is the key of the message that shows a request where it comes from, and the beginning of those elsewhere.
 func askKey(a store.Approval) string { return a.Turn + "/ask/" + a.ID }
 
-// answers are the buttons below a request.
+// answers are the buttons below a request. Only what the message shows whole can be approved by one.
 func answers(a store.Approval, o approval.Offer) []message.Button {
-	if !approval.Showable(a) {
-		return nil
+	deny := message.Button{Text: "Deny", Value: "/deny " + a.ID, Style: message.ButtonDanger}
+	switch {
+	case !approval.Showable(a):
+		return []message.Button{deny}
+	case !approval.Brief(a):
+		return []message.Button{{Text: "Show all", Value: "/show " + a.ID, Style: message.ButtonPrimary}, deny}
 	}
 	buttons := []message.Button{{Text: "Once", Value: "/approve " + a.ID, Style: message.ButtonPrimary}}
 	if o.Session {
-		buttons = append(buttons, message.Button{Text: "Session", Value: "/approve " + a.ID + " session"})
+		text := "Session"
+		if o.SessionShell != "" {
+			text = "Session (like a shell)"
+		}
+		buttons = append(buttons, message.Button{Text: text, Value: "/approve " + a.ID + " session"})
 	}
 	if o.Standing {
 		buttons = append(buttons, message.Button{Text: "Always (30 days)", Value: "/approve " + a.ID + " always"})
 	}
-	return append(buttons, message.Button{Text: "Deny", Value: "/deny " + a.ID, Style: message.ButtonDanger})
+	return append(buttons, deny)
 }
 
 // settleAsked takes the buttons of a request away that has its answer, wherever it is shown, and says there what the answer was.
@@ -134,10 +142,10 @@ func (h *Host) selfApproves(requester string) bool {
 // newCommands makes the desk for what people tell the host itself.
 func (h *Host) newCommands() *command.Desk {
 	return command.NewDesk(command.Config{
-		Store: h.store, Approvals: h.desk, Elevated: elevator{h}, Log: h.log, Now: time.Now, Publish: h.broker.publish,
+		Store: h.store, Approvals: h.desk, Elevated: elevator{h}, Log: h.log, Now: time.Now, Publish: h.broker.Publish,
 		Role:     func(channel, sender string) string { return h.current.Load().Roles.Of(channel, sender) },
 		Place:    h.place,
-		Stop:     h.runner.Stop,
+		Stop:     h.runner.Stopper,
 		Look:     h.look,
 		Compact:  h.compact,
 		Sessions: h.sessionsIn,
@@ -150,6 +158,13 @@ func (h *Host) newCommands() *command.Desk {
 		Pairings: h.pairings,
 		Admits:   func(m message.Message) string { return h.current.Load().gate.Refusal(m) },
 	})
+}
+
+// said shows a message that was committed to those who watch its conversation, and hands it on.
+func (h *Host) said(row store.InboxRow) {
+	m := row.Message
+	h.broker.Publish(message.Event{Kind: message.Said, Channel: m.Channel, Conversation: m.Conversation.ID, Key: m.EventID, Text: m.Text})
+	h.deliver(row)
 }
 
 // deliver hands on a message that was committed: a command to the host, everything else to the agents.

@@ -37,6 +37,7 @@ type arrival struct {
 func (a *adapter) Serve(ctx context.Context, c *plugin.Client) error {
 	defer a.host.outbox.Attach(a.name, newPluginSender(c, a.host.log))()
 	defer a.host.fetchers.attach(a.name, c)()
+	defer a.host.proofs.Serving(a.name, c.Capabilities().Senders)()
 	ctx, cancel := context.WithCancel(ctx)
 	arrivals := lane.New(receiveWindow, func(ctx context.Context, _ string, waiting []arrival) []arrival {
 		waiting[0].done(a.accept(ctx, waiting[0].message))
@@ -161,7 +162,7 @@ func (s *pluginSender) result(r plugin.SendResult, err error) (channel.Result, e
 	if err != nil {
 		s.log.Warn("delivery", "channel", s.client.Instance(), "outcome", r.Outcome, "error", err)
 	}
-	return channel.Result{Outcome: r.Outcome, PlatformIDs: r.PlatformIDs, RetryAfter: r.RetryAfter}, nil
+	return channel.Result{Outcome: r.Outcome, PlatformIDs: r.PlatformIDs, RetryAfter: r.RetryAfter, Resume: r.Resume}, nil
 }
 
 // setChannels brings the running channels in line with a configuration.

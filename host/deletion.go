@@ -144,6 +144,7 @@ func (h *Host) deleted(ctx context.Context, keys []string) {
 	for _, key := range keys {
 		h.runner.Forget(key)
 		homes[store.SessionHome(key)] = true
+		h.machines.quota.Forget(store.SessionHome(key))
 		h.log.Info("session deleted", "session", key)
 	}
 	gone, err := h.goneHomes(ctx)
@@ -248,7 +249,9 @@ func (m *machines) forget(ctx context.Context, home string) error {
 }
 
 // forgetHome removes what commands of a session on the host have kept outside of its workspace.
-func (m *machines) forgetHome(home string) error { return erase.Folder(workspace.Path(m.hostHomes, home)) }
+func (m *machines) forgetHome(home string) error {
+	return erase.Folder(workspace.Path(m.hostHomes, home))
+}
 
 func (m *machines) forgetOn(ctx context.Context, manager *sandbox.Manager, home string) error {
 	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)

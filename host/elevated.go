@@ -24,7 +24,8 @@ const elevationTimeout = 5 * time.Second
 // elevation says what holds of elevated mode for a call. The gates are those of the configuration in force, not of the one that
 // the turn began with: closing one ends it at once.
 func (h *Host) elevation(t store.Turn, agent string) tool.Elevation {
-	c := h.current.Load().config
+	g := h.current.Load()
+	c := g.config
 	if !c.Elevated.Enabled {
 		return tool.Elevation{}
 	}
@@ -38,8 +39,8 @@ func (h *Host) elevation(t store.Turn, agent string) tool.Elevation {
 		return tool.Elevation{}
 	}
 	return tool.Elevation{
-		Enabled: true, Sender: slices.Contains(c.Elevated.Senders, t.Sender), Agent: c.Agents[agent].Elevated, AllowOn: c.Elevated.AllowOn,
-		State: e.State, By: e.Sender,
+		Enabled: true, Sender: g.Roles.Of(t.Channel, t.Sender) == route.Owner && slices.Contains(c.Elevated.Senders, t.Sender),
+		Agent: c.Agents[agent].Elevated, AllowOn: c.Elevated.AllowOn, State: e.State, By: e.Sender,
 	}
 }
 
@@ -113,7 +114,7 @@ func (b backend) elevations(ctx context.Context) []gateway.ElevationStatus {
 // checkElevated refuses senders of [elevated] who are no owners: they would be told that they may, and then not.
 func checkElevated(c *config.Config) config.Errors {
 	var errs config.Errors
-	roles := route.NewRoles(c.Access)
+	roles := route.NewRoles(c.Access, route.AllProved) // a channel that does not prove ids is a warning, not an error
 	for i, sender := range c.Elevated.Senders {
 		if channel, _, _ := strings.Cut(sender, ":"); roles.Of(channel, sender) == route.Owner {
 			continue

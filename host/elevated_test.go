@@ -19,7 +19,7 @@ func TestWhoMayBeginElevatedMode(t *testing.T) {
 			Elevated: config.Elevated{Enabled: true, Senders: []string{"irc:ann", "irc:bob"}, AllowOn: true, MaxTime: config.Duration(time.Hour)},
 			Agents:   map[string]config.Agent{"main": {Elevated: true}},
 		}
-		return &generation{config: c, Generation: &agent.Generation{Roles: route.NewRoles(c.Access)}}
+		return &generation{config: c, Generation: &agent.Generation{Roles: route.NewRoles(c.Access, route.AllProved)}}
 	}
 	for _, c := range []struct {
 		name, who, state string

@@ -27,8 +27,11 @@ type generation struct {
 
 // newGeneration makes a configuration ready. It starts nothing.
 func (h *Host) newGeneration(c *config.Config) (*generation, error) {
-	table, _ := route.New(c) // its findings were errors of the file, or warnings of the check
-	roles := route.NewRoles(c.Access).With(h.pairings).WithClients(c.Clients)
+	table, findings := route.New(c)
+	for _, f := range findings {
+		h.log.Warn("routing", "problem", f.Error.Error()) // errors of the file have kept it out
+	}
+	roles := route.NewRoles(c.Access, h.proofs.Under(c)).With(h.pairings).WithClients(c.Clients)
 	options := model.Options{Providers: providers.All(), Log: h.log, OnCall: h.metrics.modelCall, Counts: &h.counts}
 	if before := h.current.Load(); before != nil {
 		options.Before = before.models
@@ -39,7 +42,7 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	}
 	late := h.lateFor(c) // before the tools are looked at
 	gate := channel.NewGate(channel.GateConfig{Config: c, Roles: roles, Now: time.Now, Observe: h.metrics.admission})
-	g := &generation{config: c, gate: gate, scope: route.NewScope(c.Sessions), models: models, Generation: &agent.Generation{
+	g := &generation{config: c, gate: gate, scope: route.NewScope(c.Sessions, roles), models: models, Generation: &agent.Generation{
 		Number: c.Generation, Table: table, Models: models, Registry: h.toolsOf(c), Roles: roles, Admits: gate.Refusal, Tasks: tasksOf(c),
 		Queue: c.Sessions.Queue, Queues: queues(c), Idle: time.Duration(c.Sessions.IdleHours) * time.Hour,
 		LocalDoors: c.Sandbox.LocalDoors, OnUnavailable: c.Sandbox.OnUnavailable,

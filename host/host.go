@@ -19,6 +19,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/flynnhost/flynn/host/access"
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/approval"
 	"github.com/flynnhost/flynn/host/budget"
@@ -30,6 +31,7 @@ import (
 	"github.com/flynnhost/flynn/host/elevate"
 	"github.com/flynnhost/flynn/host/footprint"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/watch"
 	"github.com/flynnhost/flynn/host/lane"
 	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
@@ -86,6 +88,7 @@ type Host struct {
 	desk      *approval.Desk
 	elevated  *elevate.Desk
 	pairings  *pairing.Desk
+	proofs    access.Proofs
 	kill      *killSwitch
 	inbox     *channel.Inbox
 	schedules *schedule.Scheduler
@@ -95,7 +98,7 @@ type Host struct {
 	lanes     *lane.Group[agent.Item]
 	commands  *lane.Group[store.InboxRow]
 	runner    *agent.Runner
-	broker    *broker
+	broker    *watch.Hub
 	gateway   *gateway.Server
 	questions *door.Desk // of programs
 	services  *service.Server
@@ -126,7 +129,7 @@ type Host struct {
 // New reads the configuration and opens the store, the policies and the gateway's port. Nothing is answered before Run.
 func New(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{
-		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), fetchers: newFetchers(), hangup: cfg.Hangup,
+		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: watch.NewHub(0), fetchers: newFetchers(), hangup: cfg.Hangup,
 		launcher: cfg.PluginLauncher, attach: cfg.Attach, web: cfg.Web, onReady: cfg.Ready,
 		providers: map[string]*provider.Provider{}, enclosed: map[string]*enclosure{}, swept: make(chan struct{}, 1),
 	}
@@ -254,7 +257,7 @@ func (h *Host) wire(c *config.Config) {
 		Asked:      h.asked,
 		Elevation:  h.elevation,
 		Elevated:   h.recordElevated,
-		Publish:    h.broker.publish,
+		Publish:    h.broker.Publish,
 		Ended:      h.telemetry.Offer,
 		Show:       h.show,
 		Files:      h.takeFiles,
@@ -268,9 +271,9 @@ func (h *Host) wire(c *config.Config) {
 	h.commands = lane.New(maxConversations, commands.Work)
 	h.inbox = channel.NewInbox(channel.InboxConfig{
 		Store:    h.store,
-		Admit:    func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },
+		Admit:    h.admit,
 		Stranger: h.stranger,
-		Deliver:  h.deliver,
+		Deliver:  h.said,
 		Note:     h.runner.Note,
 		MaxAge:   time.Duration(c.Store.MaxAgeHours) * time.Hour,
 		Log:      h.log,
@@ -308,6 +311,9 @@ func (h *Host) Run(ctx context.Context) error {
 	}()
 	items, err := agent.Recover(ctx, h.store)
 	if err != nil {
+		return err
+	}
+	if err := h.restoreQuota(ctx); err != nil {
 		return err
 	}
 	h.questions.Left(questionsOf(items))
@@ -355,6 +361,7 @@ func (h *Host) Run(ctx context.Context) error {
 	kept.run(h, "shadow log", stop, func() error { return h.shadows.Run(records) })
 	in.run(h, "telemetry", stop, func() error { return h.telemetry.Run(ctx) })
 	in.run(h, "upkeep", stop, func() error { return h.keepHouse(ctx) })
+	in.run(h, "quota", stop, func() error { return h.machines.quota.Run(ctx) })
 	in.run(h, "media", stop, func() error { return h.media.Run(ctx) })
 	in.run(h, "configuration", stop, func() error { return h.follow(ctx) })
 	in.run(h, "gateway", stop, func() error { return h.gateway.Run(ctx) })

@@ -80,7 +80,8 @@ var layers = map[string][]string{
 	"host/route":   {"host/config", "host/glob", "host/message", "host/policy"},
 	"host/sandbox": {"host/machine", "host/netaddr"},
 	"host/plugin": {
-		"host/durable", "host/media", "host/message", "host/netaddr", "host/schema", "host/signing", "host/store", "sdk/plugintest/fake", "sdk/proto",
+		"host/config", "host/durable", "host/media", "host/message", "host/netaddr", "host/schema", "host/signing", "host/store", "sdk/plugintest/fake",
+		"sdk/proto",
 	},
 	"host/provider": {"host/durable", "host/glob", "host/plugin", "host/tool"},
 	"host/channel":  {"host/message", "host/store", "host/lane", "host/route", "host/config", "sdk/markdown"},
@@ -97,6 +98,7 @@ var layers = map[string][]string{
 	"host/session":   {"host/agent", "host/message", "host/store"},
 	"host/schedule":  {"host/cron", "host/message", "host/store"},
 	"host/lint":      {"host/config", "host/policy", "host/store"},
+	"host/preflight": {"host/config", "host/machine", "host/plugin", "host/policy", "host/sandbox"},
 	"host/explain":   {"host/agent", "host/model", "host/store"},
 	"host/telemetry": {"host/explain"},
 	"host/gateway":   {"host/explain", "host/message", "host/store"},

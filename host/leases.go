@@ -33,7 +33,7 @@ func (b backend) Offer(a store.Approval) gateway.Offer {
 	o := b.h.desk.Offer(a)
 	return gateway.Offer{
 		MaySession: o.Session, MayStanding: o.Standing, NotSession: o.NotSession, NotStanding: o.NotStanding,
-		SessionCovers: o.SessionCovers, StandingCovers: o.StandingCovers,
+		SessionCovers: o.SessionCovers, StandingCovers: o.StandingCovers, SessionShell: o.SessionShell, Unshown: o.Unshown,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/access"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
@@ -137,7 +138,7 @@ func (d doorman) SetPairingRole(ctx context.Context, sender, role, by string) er
 
 // PairingsAtRest opens the pairings of a configuration while no host runs. The caller calls release when it is done. Replies go out
 // when a host starts.
-func PairingsAtRest(ctx context.Context, c *config.Config) (access gateway.Access, release func() error, err error) {
+func PairingsAtRest(ctx context.Context, c *config.Config) (_ gateway.Access, release func() error, err error) {
 	s, err := sqlite.Open(ctx, c.Store.Dir)
 	if err != nil {
 		return nil, nil, err
@@ -146,7 +147,7 @@ func PairingsAtRest(ctx context.Context, c *config.Config) (access gateway.Acces
 	if err != nil {
 		return nil, nil, errors.Join(err, s.Close())
 	}
-	return doorman{desk, route.NewRoles(c.Access).WithClients(c.Clients).With(desk)}, s.Close, nil
+	return doorman{desk, route.NewRoles(c.Access, new(access.Proofs).Under(c)).WithClients(c.Clients).With(desk)}, s.Close, nil
 }
 
 func accessEntries(rows []store.Pairing, roles *route.Roles) []gateway.AccessEntry {
@@ -169,10 +170,11 @@ func accessEntry(p store.Pairing, roles *route.Roles) gateway.AccessEntry {
 		e.Code, e.Expires = pairing.ShowCode(p.Code), p.Expires
 	}
 	channel, _, _ := strings.Cut(p.Sender, ":")
+	e.Identity = roles.Identity(channel, p.Sender)
 	switch role := roles.Of(channel, p.Sender); {
 	case roles.Blocked(channel, p.Sender):
 		e.Configured = "blocked"
-	case role != p.Role && p.State == store.PairingPaired:
+	case role != p.Role && p.State == store.PairingPaired, role != route.Guest && p.State == store.PairingOpen:
 		e.Configured = role
 	}
 	return e
@@ -182,6 +184,6 @@ func accessEntry(p store.Pairing, roles *route.Roles) gateway.AccessEntry {
 func RolesAtRest(ctx context.Context, c *config.Config) (*route.Roles, error) {
 	return read(ctx, c, func(r *sqlite.Reader) (*route.Roles, error) {
 		rows, err := r.ListPairings(ctx)
-		return route.NewRoles(c.Access).WithClients(c.Clients).With(pairing.RolesOf(rows)), err
+		return route.NewRoles(c.Access, new(access.Proofs).Under(c)).WithClients(c.Clients).With(pairing.RolesOf(rows)), err
 	})
 }

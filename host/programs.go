@@ -62,7 +62,7 @@ func (b programHost) Agents(client string) []door.Agent {
 	var out []door.Agent
 	for _, name := range slices.Compact(names) {
 		if a := g.Agents[name]; a != nil {
-			out = append(out, door.Agent{Name: name, Machine: machineOf(a)})
+			out = append(out, door.Agent{Name: name, Machine: machineOf(a), Folders: a.CLI != nil && a.CLI.Folder != nil})
 		}
 	}
 	return out

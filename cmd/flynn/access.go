@@ -19,7 +19,8 @@ func accessCommand() *cli.Command {
 			{
 				Name: "list", Usage: "show who asks to be let in, and who is paired", Action: listAccess,
 				Description: "People that flynn.toml lists are not shown: flynn config show does. CONFIGURED is what it says of one who is paired:\n" +
-					"it has the last word.",
+					"it has the last word. IDENTITY is proved where the platform authenticates the sender; others are guests at most, except\n" +
+					"accepted ones, whom the settings of the channel trust.",
 			},
 			{
 				Name: "approve", Usage: "let a stranger in", ArgsUsage: "CODE", Action: decideAccess(true),
@@ -71,9 +72,9 @@ func listAccess(ctx context.Context, cmd *cli.Command) error {
 	}
 	var rows [][]string
 	for _, e := range list {
-		rows = append(rows, []string{e.Sender, e.Name, e.State, e.Role, e.Configured, e.Code, localTime(e.Asked), localTime(e.Expires), e.By})
+		rows = append(rows, []string{e.Sender, e.Name, e.State, e.Role, e.Identity, e.Configured, e.Code, localTime(e.Asked), localTime(e.Expires), e.By})
 	}
-	return o.table([]string{"SENDER", "NAME", "STATE", "ROLE", "CONFIGURED", "CODE", "ASKED", "EXPIRES", "BY"}, rows)
+	return o.table([]string{"SENDER", "NAME", "STATE", "ROLE", "IDENTITY", "CONFIGURED", "CODE", "ASKED", "EXPIRES", "BY"}, rows)
 }
 
 func decideAccess(approve bool) cli.ActionFunc {

@@ -11,8 +11,10 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/access"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/lint"
+	"github.com/flynnhost/flynn/host/preflight"
 	"github.com/flynnhost/flynn/host/route"
 )
 
@@ -22,10 +24,12 @@ func configCommand() *cli.Command {
 		Usage: "check and show the configuration",
 		Commands: []*cli.Command{
 			{
-				Name:        "check",
-				Usage:       "print every error of the configuration",
-				Description: "Reads the configuration as flynn serve would, environment and secret files included. Silent when all is well.",
-				Action:      checkConfig,
+				Name:  "check",
+				Usage: "print every error of the configuration, and what would not work after a start with it",
+				Description: "Reads the configuration as flynn serve would, environment and secret files included, looks for the plugins that it names, holds\n" +
+					"their settings against their schemas, loads the policies and asks them their cases, and asks the engine for a sign of life.\n" +
+					"Silent when all is well.",
+				Action: checkConfig,
 			},
 			{
 				Name:        "show",
@@ -53,7 +57,17 @@ func checkConfig(ctx context.Context, cmd *cli.Command) error {
 	cfg, err := loadWhole(ctx, cmd)
 	warnings := []config.Error{}
 	if err == nil {
-		warnings = slices.Concat(routeWarnings(cfg), lint.Policies(cfg, host.PolicySources(cfg)), host.SettingsOfPlugins(cfg))
+		sources := host.PolicySources(cfg)
+		wrong, weak := preflight.Check(ctx, cfg, sources)
+		wrong = append(wrong, host.SettingsOfPlugins(cfg)...)
+		warnings = slices.Concat(routeWarnings(cfg), access.Warnings(cfg), lint.Policies(cfg, sources), weak)
+		warnings = slices.DeleteFunc(warnings, func(w config.Error) bool { // it is an error already
+			return slices.ContainsFunc(wrong, func(e config.Error) bool { return e.Key == w.Key })
+		})
+		if len(wrong) > 0 {
+			slices.SortStableFunc(wrong, func(a, b config.Error) int { return a.Line - b.Line })
+			err = wrong
+		}
 	}
 	if out.asJSON {
 		return errors.Join(out.json(newReport(configPath(ctx, cmd), err, warnings)), asReported(err))

@@ -76,7 +76,7 @@ func testRoute(ctx context.Context, cmd *cli.Command) error {
 	}
 	defer release()
 	table, _ := route.New(cfg)
-	chosen, err := chosenAgent(ctx, cmd, cfg, facts.Message)
+	chosen, err := chosenAgent(ctx, cmd, cfg, roles, facts.Message)
 	if err != nil {
 		return err
 	}
@@ -87,6 +87,7 @@ func testRoute(ctx context.Context, cmd *cli.Command) error {
 		out.warn("%s is not admitted: %s", cell(facts.Message.SenderKey()), notAdmitted(admission))
 	}
 	e := newExplanation(cfg, facts, decision, records)
+	e.Identity = roles.Identity(facts.Message.Channel, facts.Message.SenderKey())
 	e.Admission, e.AdmissionWhy = string(admission.Ruling), admission.Why
 	if out.asJSON {
 		return out.json(e)
@@ -110,7 +111,7 @@ func notAdmitted(a channel.Admission) string {
 }
 
 // chosenAgent is what people have chosen with /agent where the message belongs.
-func chosenAgent(ctx context.Context, cmd *cli.Command, cfg *config.Config, m message.Message) (string, error) {
+func chosenAgent(ctx context.Context, cmd *cli.Command, cfg *config.Config, roles *route.Roles, m message.Message) (string, error) {
 	if cmd.IsSet("chosen") {
 		return cmd.String("chosen"), nil
 	}
@@ -119,7 +120,7 @@ func chosenAgent(ctx context.Context, cmd *cli.Command, cfg *config.Config, m me
 		return "", err
 	}
 	defer sessions.Close()
-	at, err := sessions.Place(ctx, route.NewScope(cfg.Sessions).Place(m))
+	at, err := sessions.Place(ctx, route.NewScope(cfg.Sessions, roles).Place(m))
 	return at.Agent, err
 }
 
@@ -165,6 +166,8 @@ func routeFacts(cmd *cli.Command, cfg *config.Config, roles *route.Roles) (polic
 type explanation struct {
 	Sender string `json:"sender"`
 	Role   string `json:"role"`
+	// Identity says whether the channel proves that the sender is who the id says.
+	Identity string `json:"identity"`
 	// Admission is channel.Ruling: what becomes of the message before anything is routed.
 	Admission    string        `json:"admission"`
 	AdmissionWhy string        `json:"admission_why,omitempty"`
@@ -209,8 +212,8 @@ func (e explanation) print(out *output) error {
 	if e.Line > 0 {
 		place += ":" + strconv.Itoa(e.Line)
 	}
-	if err := out.table([]string{"SENDER", "ROLE", "ADMISSION", "TIER", "RULE", "PLACE", "CANDIDATE"},
-		[][]string{{e.Sender, e.Role, e.Admission, e.Tier, e.Rule, place, e.Candidate}}); err != nil {
+	if err := out.table([]string{"SENDER", "IDENTITY", "ROLE", "ADMISSION", "TIER", "RULE", "PLACE", "CANDIDATE"},
+		[][]string{{e.Sender, e.Identity, e.Role, e.Admission, e.Tier, e.Rule, place, e.Candidate}}); err != nil {
 		return err
 	}
 	if len(e.Policies) > 0 {
@@ -229,6 +232,10 @@ func (e explanation) print(out *output) error {
 	}
 	out.line("")
 	switch {
+	case e.Admission != string(channel.Allowed) && e.Agent != "":
+		out.line("nobody answers: %s (agent %s would)", e.AdmissionWhy, e.Agent)
+	case e.Admission != string(channel.Allowed):
+		out.line("nobody answers: %s", e.AdmissionWhy)
 	case e.Agent != "":
 		out.line("agent %s answers", e.Agent)
 	case e.Dropped:

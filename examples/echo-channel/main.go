@@ -20,7 +20,11 @@ type echo struct {
 }
 
 func (e *echo) Describe() channel.Description {
-	return channel.Description{Name: "echo-channel", Version: "0.1.0"}
+	return channel.Description{
+		Name: "echo-channel", Version: "0.1.0",
+		// Nobody is told apart here. SendersProved is for a platform that authenticates each sender: all others are guests at most.
+		Capabilities: channel.Capabilities{Senders: channel.SendersUnproved},
+	}
 }
 
 func (e *echo) Configure(_ context.Context, c channel.Config) error {

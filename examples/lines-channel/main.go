@@ -59,7 +59,8 @@ type bridge struct {
 func (b *bridge) Describe() channel.Description {
 	return channel.Description{
 		Name: "lines-channel", Version: "0.1.0",
-		Capabilities: channel.Capabilities{Idempotent: !b.forgetful, Markdown: true},
+		// The program at the address that the operator wrote vouches for its senders.
+		Capabilities: channel.Capabilities{Idempotent: !b.forgetful, Markdown: true, Senders: channel.SendersProved},
 	}
 }
 

@@ -45,6 +45,7 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 	said.Recalled = t.recall(ctx, c.rows)
 	used := t.session.used
 	said.Generation, said.Labels, said.Used, said.Program = gen.Number, t.session.labels, &used, t.session.program
+	said.Folder = cmp.Or(m.Folder, t.session.folder)
 	t.step(store.StepUser, said)
 	return t.run(ctx, c.rows)
 }

@@ -234,12 +234,12 @@ func (t *turn) publishVerdict(s ToolStart) {
 // subjectOf is the turn as an agent of its chain would make its calls.
 func (t *turn) subjectOf(a *Agent, session, turn string) tool.Subject {
 	door := route.Door(t.row.Channel)
-	local := route.Local(t.row.Channel)
+	local := t.local(a)
 	sandbox := tool.SandboxState{
 		Configured:    a.Sandboxed && (!local || t.gen.LocalDoors || a.Kind == KindCLI),
-		Name:          a.Sandbox,
+		Name:          t.sandbox(a),
 		Names:         t.gen.Sandboxes,
-		Available:     t.cfg.Machines.Available(a.Sandbox),
+		Available:     t.cfg.Machines.Available(t.sandbox(a)),
 		Digest:        t.cfg.Machines.Digest,
 		OnUnavailable: t.gen.OnUnavailable,
 	}

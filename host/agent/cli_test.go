@@ -156,7 +156,7 @@ func TestCLIRefused(t *testing.T) {
 		{"on the host, over a channel", func(h *house) { h.gen.Agents["helper"].Sandboxed = false }, "for its owner's terminal and web page alone"},
 		{"on the host, by a member", func(h *house) {
 			h.gen.Agents["helper"].Sandboxed = false
-			h.gen.Roles = route.NewRoles(config.Access{})
+			h.gen.Roles = route.NewRoles(config.Access{}, route.AllProved)
 		}, "for its owner's terminal and web page alone"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -55,7 +55,7 @@ func TestNoRightsAreGainedByDelegating(t *testing.T) {
 		tight := rapid.Bool().Draw(t, "box is stricter")
 		gen := &Generation{
 			Registry: reg, Agents: map[string]*Agent{}, Names: names, Sandboxes: []string{"", "box"},
-			Roles: route.NewRoles(config.Access{}), LocalDoors: rapid.Bool().Draw(t, "local doors"),
+			Roles: route.NewRoles(config.Access{}, route.AllProved), LocalDoors: rapid.Bool().Draw(t, "local doors"),
 			OnUnavailable: rapid.SampledFrom([]string{"deny", "host"}).Draw(t, "on unavailable"),
 			Delegation:    Delegation{MaxDepth: rapid.IntRange(1, 3).Draw(t, "depth"), MaxFanout: 2},
 			Limits:        Limits{Steps: 9, ToolCalls: 9, Tokens: 900, Time: time.Minute},

@@ -184,8 +184,8 @@ func newHall(t *testing.T, change func(*house)) *hall {
 func TestLinkedChatsAreOneSession(t *testing.T) {
 	s := openStore(t)
 	h := newHouse(t, s, nil)
-	h.gen.Roles = route.NewRoles(config.Access{})
-	scope := route.NewScope(config.Sessions{Links: map[string][]string{"ann": {"irc:ann", "slack:ann"}}})
+	h.gen.Roles = route.NewRoles(config.Access{}, route.AllProved)
+	scope := route.NewScope(config.Sessions{Links: map[string][]string{"ann": {"irc:ann", "slack:ann"}}}, h.gen.Roles)
 	r, _ := open(t, s, h, scope, "")
 	r.say("irc", "ann", "ann", "one")
 	r.wantAsked("one")

@@ -116,7 +116,7 @@ func newRoom(t *testing.T, s *sqlite.Store, host machine.Machine) *room {
 	}
 	r.gen.Registry, r.gen.Models = reg, script(caller)
 	r.gen.Limits = Limits{Steps: 20, ToolCalls: 20, Tokens: 1e6, Time: time.Minute}
-	r.gen.Roles = route.NewRoles(config.Access{Owners: []string{"irc:ann"}, Members: []string{"irc:bob"}})
+	r.gen.Roles = route.NewRoles(config.Access{Owners: []string{"irc:ann"}, Members: []string{"irc:bob"}}, route.AllProved)
 	r.gen.Offline, r.gen.Sandboxes = map[string]bool{"quiet": true}, []string{"", "quiet"}
 	r.gen.Agents["helper"].Offered, r.gen.Agents["helper"].Approve = offered, tool.ApproveNone
 	r.runner.cfg.Machines = places{host: host}

@@ -97,6 +97,14 @@ func (r *Runner) Stop(place string) bool {
 	return r.offspring.stop(errStopped, inPlace(place)) || ok
 }
 
+// Stopper returns what stops the turn that runs in a place, with all that was delegated there, or nil where there is none.
+func (r *Runner) Stopper(place string) func() {
+	if !r.Running(place) && !r.Delegated(place) {
+		return nil
+	}
+	return func() { r.Stop(place) }
+}
+
 // Running tells whether a turn runs in a place.
 func (r *Runner) Running(place string) bool {
 	r.mu.Lock()
@@ -178,6 +186,7 @@ func (t *turn) release(ctx context.Context, cause error, rows []store.InboxRow) 
 		t.sessions.forget(t.row.Session)
 		if errors.Is(err, store.ErrConflict) {
 			t.cfg.Log.Error("turn was settled elsewhere", "turn", t.row.ID, "error", err)
+			t.publish(message.Event{Kind: message.TurnDone})
 		}
 		return nil
 	}

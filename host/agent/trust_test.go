@@ -154,7 +154,7 @@ func TestGuestsLeaveALabel(t *testing.T) {
 		want   []string
 	}{{"ann", nil}, {"bob", []string{"sender:member"}}, {"eve", []string{"sender:guest"}}} {
 		h := newHouse(t, openStore(t), nil)
-		h.gen.Roles = route.NewRoles(config.Access{Owners: []string{"irc:ann"}, Members: []string{"irc:bob"}})
+		h.gen.Roles = route.NewRoles(config.Access{Owners: []string{"irc:ann"}, Members: []string{"irc:bob"}}, route.AllProved)
 		var seen []string
 		h.chain.tool = func(f policy.ToolFacts) policy.Restrictions {
 			seen = slices.Clone(f.Labels)

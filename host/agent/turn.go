@@ -93,7 +93,7 @@ func (t *turn) run(ctx context.Context, rows []store.InboxRow) (released []Item)
 		defer t.view.Over()
 	}
 
-	t.publish(message.Event{Kind: message.TurnStarted, Text: t.steps.user.text()})
+	t.publish(message.Event{Kind: message.TurnStarted, Text: t.steps.user.text(), Answers: t.steps.user.events()})
 	text, err := t.contained(turnCtx)
 	switch cause := context.Cause(turnCtx); {
 	case ctx.Err() != nil:
@@ -102,6 +102,7 @@ func (t *turn) run(ctx context.Context, rows []store.InboxRow) (released []Item)
 	case errors.Is(err, store.ErrConflict):
 		t.cfg.Log.Error("turn was settled elsewhere", "turn", t.row.ID, "error", err)
 		t.sessions.forget(t.row.Session)
+		t.publish(message.Event{Kind: message.TurnDone})
 	case errors.Is(cause, errStopped):
 		t.silent = t.silent || errors.Is(cause, errUnheard)
 		t.end(ctx, store.TurnStopped, "Stopped.", cause)

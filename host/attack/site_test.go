@@ -325,6 +325,7 @@ any = "bin/none"
 [channel]
 idempotent = true
 markdown = true
+senders = "proved"
 `
 
 // chat is a channel whose people are the test.
@@ -338,7 +339,7 @@ type chat struct {
 // Describe implements channel.Channel.
 func (*chat) Describe() channel.Description {
 	return channel.Description{
-		Name: "chat", Version: "0.1.0", Capabilities: channel.Capabilities{Idempotent: true, Markdown: true},
+		Name: "chat", Version: "0.1.0", Capabilities: channel.Capabilities{Idempotent: true, Markdown: true, Senders: channel.SendersProved},
 	}
 }
 

@@ -40,7 +40,7 @@ func newGate(c *config.Config, now func() time.Time) *Gate {
 	for name := range c.Channels {
 		p[name+":gus"], p[name+":may"], p[name+":spam-pat"], p[name+":robot"] = route.Guest, route.Member, route.Member, route.Member
 	}
-	return NewGate(GateConfig{Config: c, Roles: route.NewRoles(c.Access).With(p), Now: now})
+	return NewGate(GateConfig{Config: c, Roles: route.NewRoles(c.Access, route.AllProved).With(p), Now: now})
 }
 
 // TestGate is mode x person x place. A line has, for the modes allowlist, pair and open, the ruling in a private chat, in a group

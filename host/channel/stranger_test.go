@@ -27,7 +27,7 @@ func newProcess(t *testing.T, s *sqlite.Store, inbox store.Inbox) *process {
 	p := &process{}
 	p.open(t, s)
 	c := house()
-	gate := NewGate(GateConfig{Config: c, Roles: route.NewRoles(c.Access).With(p.desk), Now: func() time.Time { return noon }})
+	gate := NewGate(GateConfig{Config: c, Roles: route.NewRoles(c.Access, route.AllProved).With(p.desk), Now: func() time.Time { return noon }})
 	p.inbox = NewInbox(InboxConfig{
 		Store: inbox, Admit: gate.Admit, Stranger: p.offer, MaxAge: 24 * time.Hour, Now: func() time.Time { return noon },
 		Deliver: func(r store.InboxRow) { p.delivered = append(p.delivered, r) },

@@ -36,8 +36,15 @@ func (c *Config) Show(w io.Writer) error {
 // keys are the channel's keys as the file has them.
 func (c Channel) keys() map[string]any {
 	keys := map[string]any{"plugin": c.Plugin, "enabled": c.Enabled, "stream": c.Stream}
-	if c.Critical {
-		keys["critical"] = true
+	for key, set := range map[string]bool{"critical": c.Critical, "trust_senders": c.TrustSenders} {
+		if set {
+			keys[key] = true
+		}
+	}
+	for key, value := range map[string]string{"queue": c.Queue, "access": c.Access, "access_groups": c.AccessGroups} {
+		if value != "" {
+			keys[key] = value
+		}
 	}
 	maps.Copy(keys, c.Settings)
 	for key, ref := range c.refs {

@@ -21,7 +21,7 @@ import (
 // Doors are the channel instances that programs come through.
 const (
 	OpenAI = "openai"
-	MCP    = "mcp"
+	MCP    = message.MCPDoor
 )
 
 // Host is what a Desk needs of the host. Methods are safe for concurrent use.
@@ -54,6 +54,8 @@ type Agent struct {
 	Name string
 	// Machine are the tools of its machine that a program may call itself; none where the agent has no sandbox.
 	Machine []Tool
+	// Folders is true where a question may name the folder of the host that its session is about.
+	Folders bool
 }
 
 // Tool is a tool of an agent's machine.
@@ -91,6 +93,8 @@ type Question struct {
 	ID    string
 	Text  string
 	Files []File
+	// Folder is the one of the host that the session is to be about; for agents with Folders.
+	Folder string
 	// Call asks for a tool instead of an answer.
 	Call *message.Call
 	// Watch is told what happens in the turn; it may be nil.
@@ -220,13 +224,21 @@ func (d *Desk) message(q Question) (message.Message, error) {
 	// A client's names are its own: another's session cannot be named, and another's question not be taken for one's own.
 	session := q.Client + "/" + q.Session
 	if q.Session == "" {
-		session = q.Client + "/once/" + id
+		session = q.Client + once + id
 	}
 	return message.Message{
 		Channel: q.Door, EventID: q.Client + "/" + id, Conversation: message.Conversation{ID: session, Kind: message.DM},
-		Sender: message.Sender{ID: q.Client, Name: q.Client}, Agent: q.Agent, Text: q.Text, Call: q.Call, Addressed: true, SentAt: now,
+		Sender: message.Sender{ID: q.Client, Name: q.Client}, Agent: q.Agent, Text: q.Text, Folder: q.Folder, Call: q.Call, Addressed: true, SentAt: now,
 		ReceivedAt: now,
 	}, nil
+}
+
+// once is in the name of a conversation that has one question. Sessions of a client's choosing have no slash.
+const once = "/once/"
+
+// Once reports whether a conversation of a channel was made for one question of a program.
+func Once(channel, conversation string) bool {
+	return (channel == OpenAI || channel == MCP) && strings.Contains(conversation, once)
 }
 
 // maxName bounds sessions and ids, in bytes.
@@ -309,7 +321,7 @@ func asks(accepted, m message.Message) bool {
 		return true
 	}
 	handle := func(a, b message.Attachment) bool { return a.Handle == b.Handle }
-	return accepted.Text == m.Text && accepted.Agent == m.Agent && accepted.Conversation.ID == m.Conversation.ID &&
+	return accepted.Text == m.Text && accepted.Agent == m.Agent && accepted.Folder == m.Folder && accepted.Conversation.ID == m.Conversation.ID &&
 		slices.EqualFunc(accepted.Attachments, m.Attachments, handle) && sameCall(accepted.Call, m.Call)
 }
 

@@ -163,7 +163,7 @@ func (h *house) generation() {
 	table, _ := route.New(&config.Config{Agents: map[string]config.Agent{"helper": {}, "other": {}}, Routing: config.Routing{DefaultAgent: "helper"}})
 	h.gen = &agent.Generation{
 		Number: 3, Table: table, Models: models, Registry: tool.NewRegistry(), Names: []string{"helper", "other"}, Agents: map[string]*agent.Agent{},
-		Limits: agent.Limits{Steps: 5, ToolCalls: 5, Tokens: 100_000, Time: time.Minute}, Roles: route.NewRoles(config.Access{Owners: []string{"irc:*"}}),
+		Limits: agent.Limits{Steps: 5, ToolCalls: 5, Tokens: 100_000, Time: time.Minute}, Roles: route.NewRoles(config.Access{Owners: []string{"irc:*"}}, route.AllProved),
 		Admits: func(message.Message) string { return "" }, Delegation: agent.Delegation{MaxDepth: 2, MaxFanout: 2, Timeout: time.Minute},
 	}
 	for _, t := range append(agent.DelegationTools(), tool.Tool(touch{})) {

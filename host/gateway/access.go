@@ -27,12 +27,14 @@ type AccessEntry struct {
 	State  string `json:"state"`          // "open", "paired", "denied"
 	Role   string `json:"role,omitempty"` // that the pairing gives
 	// Configured is what flynn.toml says of him besides: a role that comes before the pairing's, or "blocked".
-	Configured string    `json:"configured,omitempty"`
-	Code       string    `json:"code,omitempty"` // of an open request
-	Asked      time.Time `json:"asked,omitzero"`
-	Expires    time.Time `json:"expires,omitzero"` // of the code
-	By         string    `json:"by,omitempty"`     // who decided last
-	Decided    time.Time `json:"decided,omitzero"`
+	Configured string `json:"configured,omitempty"`
+	// Identity says whether the channel proves that the sender is who the id says: "proved", "claimed", "none", "accepted" or "unknown".
+	Identity string    `json:"identity"`
+	Code     string    `json:"code,omitempty"` // of an open request
+	Asked    time.Time `json:"asked,omitzero"`
+	Expires  time.Time `json:"expires,omitzero"` // of the code
+	By       string    `json:"by,omitempty"`     // who decided last
+	Decided  time.Time `json:"decided,omitzero"`
 }
 
 // maxSender bounds a sender key, in bytes.

@@ -236,6 +236,7 @@ any = %s
 [channel]
 idempotent = %v
 markdown = true
+senders = "proved"
 `
 
 const richManifest = `

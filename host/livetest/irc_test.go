@@ -142,6 +142,7 @@ irc = "%BIN%/irc"
 plugin = "irc"
 address = "ADDRESS"
 tls = false
+identity = "nick"
 channels = ["#flynn"]
 flood_interval_ms = 1
 `

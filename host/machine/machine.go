@@ -107,6 +107,8 @@ type Changes struct {
 	Added    []string `json:"added,omitempty"`
 	Modified []string `json:"modified,omitempty"`
 	Deleted  []string `json:"deleted,omitempty"`
+	// Unread are folders that the command has left closed to its own user: what is in them is not known.
+	Unread []string `json:"unread,omitempty"`
 	// Partial says that there are more: the workspace is too large to look through.
 	Partial bool `json:"partial,omitempty"`
 }
@@ -152,6 +154,8 @@ var (
 	ErrNotRegular  = errors.New("not a regular file")
 	ErrTooLarge    = errors.New("file is too large")
 	ErrUnavailable = errors.New("sandbox is unavailable")
+	// ErrFull refuses whatever could make an overfull workspace grow.
+	ErrFull = errors.New("the workspace is over its disk limit: delete something first; until then only command lines of rm, rmdir, du and ls run")
 )
 
 // Reason is why a sandbox is unavailable, for a sentence that has said already that it is.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 )
 
@@ -26,6 +27,14 @@ type Capabilities struct {
 	Threads            bool
 	Markdown           bool // takes Markdown; otherwise text is sent as it is
 	Buttons            bool // shows buttons
+	// Senders is what is proved about the ids of senders; of a Client, under the settings of its instance.
+	Senders message.SenderProof
+}
+
+var proofsOfWire = map[channelv1.SenderProof]message.SenderProof{
+	channelv1.SenderProof_SENDER_PROOF_PROVED:  message.SendersProved,
+	channelv1.SenderProof_SENDER_PROOF_CLAIMED: message.SendersClaimed,
+	channelv1.SenderProof_SENDER_PROOF_NONE:    message.SendersUnproved,
 }
 
 // defaultEditInterval is used for channels that name none.
@@ -51,6 +60,7 @@ func capabilitiesFromWire(c *channelv1.Capabilities) Capabilities {
 		Threads:            c.GetThreads(),
 		Markdown:           c.GetFormat() == channelv1.TextFormat_TEXT_FORMAT_MARKDOWN,
 		Buttons:            c.GetButtons(),
+		Senders:            proofsOfWire[c.GetSenders()], // one of a later protocol is none that this host knows
 	}
 	if out.MinEditInterval == 0 {
 		out.MinEditInterval = defaultEditInterval
@@ -82,10 +92,18 @@ func (c Capabilities) differences(declared Capabilities) []string {
 		{"threads", c.Threads, declared.Threads},
 		{"markdown", c.Markdown, declared.Markdown},
 		{"buttons", c.Buttons, declared.Buttons},
+		{"senders", proofWord(c.Senders), proofWord(declared.Senders)},
 	} {
 		if f.manifest != f.tells {
 			out = append(out, fmt.Sprintf("channel.%s is %v in plugin.toml, but the process says %v", f.key, f.manifest, f.tells))
 		}
 	}
 	return out
+}
+
+func proofWord(p message.SenderProof) string {
+	if p == message.SendersUnsaid {
+		return "not said"
+	}
+	return string(p)
 }

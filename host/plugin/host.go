@@ -117,6 +117,7 @@ func New(c Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
+	store.others = slices.Sorted(maps.Keys(c.DevPaths))
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.StateDir == "" {
 		c.StateDir = store.path("state")

@@ -15,6 +15,7 @@ import (
 	"github.com/BurntSushi/toml"
 	"golang.org/x/mod/semver"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 )
@@ -101,6 +102,11 @@ type ChannelOptions struct {
 	Threads         bool     `toml:"threads"`
 	Markdown        bool     `toml:"markdown"`
 	Buttons         bool     `toml:"buttons"`
+	// Senders says what the platform proves about the ids of senders: "proved", "claimed" or "none".
+	Senders message.SenderProof `toml:"senders"`
+	// ClaimedWhen are settings with which the ids of senders are mere claims although Senders says "proved". An operator who writes one
+	// of them accepts the claims.
+	ClaimedWhen map[string]any `toml:"claimed_when"`
 }
 
 // Permissions are what the plugin says it needs. State, env and host are enforced; the ports of network, read and write are where the
@@ -220,6 +226,14 @@ func (m *Manifest) problems() []error {
 	check(m.Run.StopTimeout <= Duration(time.Minute), "run.stop_timeout is above 1m")
 	check(m.Config.Schema == "" || localFile(m.Config.Schema), "config.schema %q is not a file of the plugin", m.Config.Schema)
 	check(m.Channel.MaxText >= 0 && m.Channel.MaxText <= 1<<30, "channel.max_text %d is out of range", m.Channel.MaxText)
+	check(slices.Contains([]message.SenderProof{message.SendersUnsaid, message.SendersProved, message.SendersClaimed, message.SendersUnproved},
+		m.Channel.Senders), "channel.senders %q: want proved, claimed or none", m.Channel.Senders)
+	check(len(m.Channel.ClaimedWhen) == 0 || m.Channel.Senders == message.SendersProved, "channel.claimed_when needs senders = \"proved\"")
+	for key, value := range m.Channel.ClaimedWhen {
+		_, text := value.(string)
+		_, truth := value.(bool)
+		check(text || truth, "channel.claimed_when.%s: want a string, true or false", key)
+	}
 	check(knownServices(m.Permissions.Host), "permissions.host %q: want some of %q, each once", m.Permissions.Host, service.Names())
 	check(m.Permissions.WebhookBody <= service.MaxHookBody, "permissions.webhook_body: at most %d MiB", service.MaxHookBody>>20)
 	for _, name := range m.Permissions.Env {
@@ -269,7 +283,7 @@ func (m *Manifest) capabilities() Capabilities {
 		Edit: c.Edit, EditWindow: time.Duration(c.EditWindow), MinEditInterval: time.Duration(c.MinEditInterval),
 		Typing: c.Typing, Delete: c.Delete, React: c.React, Fetch: c.Fetch, Upload: c.Upload, Resolve: c.Resolve,
 		Reconcile: c.Reconcile, Idempotent: c.Idempotent, Exclusive: c.Exclusive, Threads: c.Threads, Markdown: c.Markdown,
-		Buttons: c.Buttons,
+		Buttons: c.Buttons, Senders: c.Senders,
 	}
 	if out.MinEditInterval == 0 {
 		out.MinEditInterval = defaultEditInterval

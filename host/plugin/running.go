@@ -266,7 +266,9 @@ func platformState(s *pluginv1.StatusResponse) (State, string) {
 
 // client makes the client for a Handler.
 func (r *running) client(gone, draining context.Context) *Client {
-	return newClient(r.instance.Name, r.manifest.capabilities(), r.conn, r.log, gone, draining)
+	c := r.manifest.capabilities()
+	c.Senders = r.manifest.senders().Under(r.instance.Settings)
+	return newClient(r.instance.Name, c, r.conn, r.log, gone, draining)
 }
 
 // shutdown asks the process to end, then hangs up, and waits a little after each.

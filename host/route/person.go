@@ -5,12 +5,12 @@ import "slices"
 // Persons are the sender ids that an owner has linked with one, that one first: they are one person.
 func (s *Scope) Persons(senderKey string) []string {
 	out := []string{senderKey}
-	link, ok := s.links[senderKey]
+	link, ok := s.link(senderKey)
 	if !ok {
 		return out
 	}
-	for id, name := range s.links {
-		if name == link && id != senderKey {
+	for id := range s.links {
+		if name, ok := s.link(id); ok && name == link && id != senderKey {
 			out = append(out, id)
 		}
 	}

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -27,6 +28,7 @@ type Roles struct {
 	owners, members, blocked people
 	clients                  map[string]config.Client
 	pairings                 Pairings // may be nil
+	proofs                   func(channel string) message.SenderProof
 }
 
 // people are ids and globs of a list.
@@ -35,10 +37,14 @@ type people struct {
 	globs []*glob.Pattern
 }
 
-// NewRoles reads the lists of a loaded configuration.
-func NewRoles(access config.Access) *Roles {
-	return &Roles{owners: newPeople(access.Owners), members: newPeople(access.Members), blocked: newPeople(access.Blocked)}
+// NewRoles reads the lists of a loaded configuration. proofs returns what a channel instance proves about the ids of its senders; it
+// is called each time, since plugins come and go while the configuration stays.
+func NewRoles(access config.Access, proofs func(channel string) message.SenderProof) *Roles {
+	return &Roles{owners: newPeople(access.Owners), members: newPeople(access.Members), blocked: newPeople(access.Blocked), proofs: proofs}
 }
+
+// AllProved are the proofs of channels that authenticate every sender.
+func AllProved(string) message.SenderProof { return message.SendersProved }
 
 // With returns the roles that ask pairings about whom the configuration does not name.
 func (r *Roles) With(p Pairings) *Roles {
@@ -105,8 +111,8 @@ func home(channel, senderKey string) string {
 	return channel
 }
 
-// Of is the role of a sender, given as Message.SenderKey, on a channel instance. Whoever is at a local door owns the place; who is
-// blocked is a guest, whatever else speaks for him.
+// Of is the role of a sender, given as Message.SenderKey, on a channel instance. The sender at a local door is an owner; one who is
+// blocked is a guest, whatever else speaks for him, and so is one whose id is not proved.
 func (r *Roles) Of(channel, senderKey string) string {
 	role, _ := r.of(channel, senderKey)
 	return role
@@ -125,7 +131,21 @@ func (r *Roles) Blocked(channel, senderKey string) bool {
 	if Local(channel) || Door(channel) != DoorChannel && senderKey == channel+":"+config.Gatekeeper {
 		return false
 	}
-	return !r.owners.ids[senderKey] && r.blocked.have(senderKey)
+	return r.blocked.have(senderKey) && !(r.owners.ids[senderKey] && r.Proof(channel, senderKey).Counts())
+}
+
+// Proof is what is proved about a sender's id. One that begins with "?" is a name that anybody could have taken, whatever the channel
+// proves about others: the glob of an operator who trusts everybody with an account is not meant for those without.
+func (r *Roles) Proof(channel, senderKey string) message.SenderProof {
+	channel = home(channel, senderKey)
+	_, id, _ := strings.Cut(senderKey, ":")
+	switch {
+	case Local(channel) || Door(channel) != DoorChannel: // they authenticate by token
+		return message.SendersProved
+	case strings.HasPrefix(id, "?"):
+		return message.SendersClaimed
+	}
+	return r.proofs(channel)
 }
 
 func (r *Roles) of(channel, senderKey string) (role string, known bool) {
@@ -137,8 +157,10 @@ func (r *Roles) of(channel, senderKey string) (role string, known bool) {
 		return r.programRole(senderKey)
 	case Local(channel):
 		return Owner, true
-	case unverified(senderKey):
+	case strings.HasPrefix(senderKey, channel+":?"):
 		return Guest, r.paired(senderKey)
+	case !r.Proof(channel, senderKey).Counts(): // a rule lets such a sender in, and gives no more
+		return Guest, r.owners.have(senderKey) || r.members.have(senderKey) || r.paired(senderKey)
 	case r.owners.have(senderKey):
 		return Owner, true
 	case r.members.have(senderKey):
@@ -154,12 +176,9 @@ func (r *Roles) of(channel, senderKey string) (role string, known bool) {
 	}
 }
 
-// unverified tells whether the channel calls a sender by a name that anybody could have taken: its id begins with "?". Such a name is
-// worth no more than a guest's rights, whatever a list has of it: the glob of an operator who trusts everybody with an account is not
-// meant for those without.
-func unverified(senderKey string) bool {
-	_, id, _ := strings.Cut(senderKey, ":")
-	return strings.HasPrefix(id, "?")
+// Identity is Proof in a word for people.
+func (r *Roles) Identity(channel, senderKey string) string {
+	return cmp.Or(string(r.Proof(channel, senderKey)), "unknown")
 }
 
 // paired tells whether somebody has let a sender in.

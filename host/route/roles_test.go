@@ -16,41 +16,65 @@ func (p pairedWith) Role(senderKey string) (string, bool) {
 }
 
 func TestRoles(t *testing.T) {
+	proofs := func(channel string) message.SenderProof {
+		switch channel {
+		case "nicks":
+			return message.SendersClaimed
+		case "walls":
+			return message.SendersUnproved
+		case "trusting":
+			return message.SendersAccepted
+		case "old":
+			return message.SendersUnsaid
+		}
+		return message.SendersProved
+	}
 	roles := NewRoles(config.Access{
-		Owners: []string{"irc:boss", "irc:op-*", "all:*", "all:[?]boss"}, Members: []string{"irc:*[[]team]", "slack:U[0-9]", "irc:boss", "irc:spam-bob"},
-		Blocked: []string{"irc:spam-*", "irc:op-3", "irc:boss", "web:*", "*[?]eve"},
-	}).With(pairedWith{
-		"irc:?let-in": Guest, "irc:?raised": Member,
+		Owners: []string{"irc:boss", "nicks:boss", "walls:*", "trusting:boss", "old:boss", "old:chief", "irc:op-*", "all:*", "all:[?]boss"}, Members: []string{"irc:*[[]team]", "slack:U[0-9]", "irc:boss", "irc:spam-bob", "nicks:ann"},
+		Blocked: []string{"irc:spam-*", "irc:op-3", "irc:boss", "web:*", "*[?]eve", "old:boss"},
+	}, proofs).With(pairedWith{
+		"nicks:raised": Member, "irc:?let-in": Guest, "irc:?raised": Member,
 		"irc:new": Guest, "irc:raised": Member, "irc:boss": Guest, "irc:forged": Owner, "irc:odd": "admin", "irc:spam-eve": Member,
 	})
 	tests := map[string]struct {
 		channel, sender, want string
 		known                 bool
 	}{
-		"owner by id, however blocked":      {"irc", "irc:boss", Owner, true},
-		"owner by glob":                     {"irc", "irc:op-1", Owner, true},
-		"owner by glob, blocked":            {"irc", "irc:op-3", Guest, false},
-		"member by glob":                    {"irc", "irc:ann[team]", Member, true},
-		"member by class":                   {"slack", "slack:U7", Member, true},
-		"member by id, blocked":             {"irc", "irc:spam-bob", Guest, false},
-		"anybody else":                      {"irc", "irc:eve", Guest, false},
-		"same id, other instance":           {"slack", "slack:boss", Guest, false},
-		"not verified, though a glob fits":  {"all", "all:?ann", Guest, false},
-		"not verified, though listed":       {"all", "all:?boss", Guest, false},
-		"verified, by the same glob":        {"all", "all:ann", Owner, true},
-		"not verified and paired":           {"irc", "irc:?let-in", Guest, true},
-		"not verified and raised":           {"irc", "irc:?raised", Guest, true},
-		"not verified and blocked":          {"all", "all:?eve", Guest, false},
-		"terminal":                          {"terminal", "terminal:root", Owner, true},
-		"web, which nothing blocks":         {"web", "web:x", Owner, true},
-		"a door for programs":               {"openai", "openai:x", Guest, false},
-		"paired as guest":                   {"irc", "irc:new", Guest, true},
-		"paired, raised to member":          {"irc", "irc:raised", Member, true},
-		"a pairing makes no owner":          {"irc", "irc:forged", Guest, true},
-		"a role that there is not":          {"irc", "irc:odd", Guest, true},
-		"paired and blocked":                {"irc", "irc:spam-eve", Guest, false},
-		"paired on another instance":        {"slack", "slack:new", Guest, false},
-		"the configuration before pairings": {"irc", "irc:boss", Owner, true},
+		"owner by id, however blocked":       {"irc", "irc:boss", Owner, true},
+		"owner by glob":                      {"irc", "irc:op-1", Owner, true},
+		"owner by glob, blocked":             {"irc", "irc:op-3", Guest, false},
+		"member by glob":                     {"irc", "irc:ann[team]", Member, true},
+		"member by class":                    {"slack", "slack:U7", Member, true},
+		"member by id, blocked":              {"irc", "irc:spam-bob", Guest, false},
+		"anybody else":                       {"irc", "irc:eve", Guest, false},
+		"same id, other instance":            {"slack", "slack:boss", Guest, false},
+		"not verified, though a glob fits":   {"all", "all:?ann", Guest, false},
+		"not verified, though listed":        {"all", "all:?boss", Guest, false},
+		"verified, by the same glob":         {"all", "all:ann", Owner, true},
+		"not verified and paired":            {"irc", "irc:?let-in", Guest, true},
+		"not verified and raised":            {"irc", "irc:?raised", Guest, true},
+		"not verified and blocked":           {"all", "all:?eve", Guest, false},
+		"an owner's name that anybody takes": {"nicks", "nicks:boss", Guest, true},
+		"a member's name that anybody takes": {"nicks", "nicks:ann", Guest, true},
+		"a raised name that anybody takes":   {"nicks", "nicks:raised", Guest, true},
+		"another name that anybody takes":    {"nicks", "nicks:eve", Guest, false},
+		"nobody is told apart":               {"walls", "walls:boss", Guest, true},
+		"a claim that the operator accepts":  {"trusting", "trusting:boss", Owner, true},
+		"and no name, though he accepts":     {"trusting", "trusting:?boss", Guest, false},
+		"a plugin that does not say":         {"old", "old:chief", Guest, true},
+		"and a claim outweighs no block":     {"old", "old:boss", Guest, false},
+		"a schedule of a claimed owner":      {"schedule", "nicks:boss", Guest, true},
+		"a schedule of an owner":             {"schedule", "irc:boss", Owner, true},
+		"terminal":                           {"terminal", "terminal:root", Owner, true},
+		"web, which nothing blocks":          {"web", "web:x", Owner, true},
+		"a door for programs":                {"openai", "openai:x", Guest, false},
+		"paired as guest":                    {"irc", "irc:new", Guest, true},
+		"paired, raised to member":           {"irc", "irc:raised", Member, true},
+		"a pairing makes no owner":           {"irc", "irc:forged", Guest, true},
+		"a role that there is not":           {"irc", "irc:odd", Guest, true},
+		"paired and blocked":                 {"irc", "irc:spam-eve", Guest, false},
+		"paired on another instance":         {"slack", "slack:new", Guest, false},
+		"the configuration before pairings":  {"irc", "irc:boss", Owner, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +89,7 @@ func TestRoles(t *testing.T) {
 }
 
 func TestPrograms(t *testing.T) {
-	roles := NewRoles(config.Access{Owners: []string{"irc:*"}, Members: []string{"openai:*"}}).WithClients(map[string]config.Client{
+	roles := NewRoles(config.Access{Owners: []string{"irc:*"}, Members: []string{"openai:*"}}, AllProved).WithClients(map[string]config.Client{
 		"editor": {Role: "member", Agents: []string{"main"}}, "guest": {Role: "guest", Agents: []string{"main", "other"}},
 	})
 	all := []string{"main", "other", "third"}

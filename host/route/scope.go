@@ -1,6 +1,8 @@
 package route
 
 import (
+	"strings"
+
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 )
@@ -11,11 +13,12 @@ type Scope struct {
 	byConversation bool              // private chats
 	threadsApart   bool              // in groups
 	links          map[string]string // name of the link by sender id
+	roles          *Roles
 }
 
-// NewScope reads the section of a loaded configuration.
-func NewScope(c config.Sessions) *Scope {
-	s := &Scope{byConversation: c.Private == "conversation", threadsApart: c.Groups != "conversation", links: map[string]string{}}
+// NewScope reads the section of a loaded configuration. Only senders whose ids are proved by roles are linked.
+func NewScope(c config.Sessions, roles *Roles) *Scope {
+	s := &Scope{byConversation: c.Private == "conversation", threadsApart: c.Groups != "conversation", links: map[string]string{}, roles: roles}
 	for name, ids := range c.Links {
 		for _, id := range ids {
 			s.links[id] = name
@@ -27,8 +30,9 @@ func NewScope(c config.Sessions) *Scope {
 // Place is the key of a message's place. It is made of what the channel knows of sender and conversation, and of nothing that the
 // sender says of himself.
 //
-// Names of channels have neither '@' nor '/', so that a link and a peer can never be taken for a conversation. A private chat that
-// the platform calls by its peer is called like its conversation.
+// The key says whether the place is private: "@link", "channel/dm:sender" and "channel/chat:conversation" are, and
+// "channel:conversation" is a group or a thread. Names of channels have neither '@' nor '/', so no conversation can take the key of a
+// private place, whatever its platform calls it.
 func (s *Scope) Place(m message.Message) string {
 	c := m.Conversation
 	switch {
@@ -43,12 +47,23 @@ func (s *Scope) Place(m message.Message) string {
 }
 
 func (s *Scope) private(m message.Message) string {
-	link, linked := s.links[m.SenderKey()]
+	link, linked := s.link(m.SenderKey())
 	switch {
 	case linked:
 		return "@" + link
-	case s.byConversation || m.Conversation.ID == m.Sender.ID:
-		return m.ConversationKey()
+	case s.byConversation && m.Conversation.ID != m.Sender.ID:
+		return m.Channel + "/chat:" + m.Conversation.ID
 	}
 	return m.Channel + "/dm:" + m.Sender.ID
+}
+
+// link is the name of the link that a sender belongs to. Anybody may have taken an id that is not proved, and a link would show him
+// what somebody else said.
+func (s *Scope) link(senderKey string) (string, bool) {
+	name, ok := s.links[senderKey]
+	if !ok {
+		return "", false
+	}
+	channel, _, _ := strings.Cut(senderKey, ":")
+	return name, s.roles.Proof(channel, senderKey).Counts()
 }

@@ -34,7 +34,7 @@ var (
 func (p *plugin) Describe() channel.Description {
 	return channel.Description{
 		Name: "email", Version: "0.1.0", ConfigSchema: settingsSchema,
-		Capabilities: channel.Capabilities{MaxTextRunes: 60_000, MaxAttachmentBytes: maxAttachment, Markdown: true},
+		Capabilities: channel.Capabilities{MaxTextRunes: 60_000, MaxAttachmentBytes: maxAttachment, Markdown: true, Senders: channel.SendersProved},
 	}
 }
 

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/sdk/channel"
 	"github.com/flynnhost/flynn/sdk/markdown"
@@ -24,6 +26,7 @@ type plugin struct {
 	mu      sync.Mutex
 	link    *link
 	renamed map[string]rename // by folded old nick
+	texts   map[string]string // of answers under way, ready to be cut, by key
 }
 
 // rename remembers where somebody went, so that an answer under way still finds them.
@@ -36,7 +39,9 @@ const renameKept = 10 * time.Minute
 
 // Describe implements channel.Channel.
 func (p *plugin) Describe() channel.Description {
-	return channel.Description{Name: "irc", Version: "0.1.0", ConfigSchema: settingsSchema, Capabilities: channel.Capabilities{Exclusive: true, Markdown: true}}
+	return channel.Description{Name: "irc", Version: "0.1.0", ConfigSchema: settingsSchema, Capabilities: channel.Capabilities{
+		Exclusive: true, Markdown: true, Senders: channel.SendersProved,
+	}}
 }
 
 // Configure implements channel.Channel.
@@ -94,7 +99,12 @@ func (p *plugin) connected(ctx context.Context, in channel.Inbox) (up time.Durat
 	}
 	p.setLink(l)
 	defer p.setLink(nil)
-	in.Status(channel.StateReady, l.ownNick()+" on "+p.settings.Address)
+	if p.settings.Identity == identityAccount && !l.accounts {
+		p.log.Warn("the network does not say who is logged in: nobody is more than a guest here", "missing", accountTag)
+		in.Status(channel.StateDegraded, "the network offers no "+accountTag+": nobody is more than a guest here; see identity in the plugin's README")
+	} else {
+		in.Status(channel.StateReady, l.ownNick()+" on "+p.settings.Address)
+	}
 	began := time.Now()
 	err = l.read(ctx, lines, func(m line) error { return p.handle(ctx, l, m, in) })
 	if ctx.Err() != nil {
@@ -169,7 +179,7 @@ func (p *plugin) receive(ctx context.Context, l *link, m line, in channel.Inbox)
 	if !ok || m.nick() == "" || len(m.params) < 2 {
 		return nil
 	}
-	e := channel.Event{ID: p.eventID(l, m), Sender: p.sender(m), Text: plainText(text), SentAt: sentAt(m)}
+	e := channel.Event{ID: p.eventID(l, m), Sender: p.sender(l, m), Text: plainText(text), SentAt: sentAt(m)}
 	if target := m.param(0); isChannel(target) {
 		e.Conversation = channel.Conversation{ID: fold(target), Kind: channel.Group}
 		e.Text, e.Addressed = addressed(e.Text, l.ownNick())
@@ -190,7 +200,7 @@ func (p *plugin) receive(ctx context.Context, l *link, m line, in channel.Inbox)
 // private names the conversation with one person. With identity "account" the account is part of it: whoever takes the nick of
 // somebody who has left must not find himself in the other's conversation.
 func (p *plugin) private(m line, s channel.Sender) string {
-	if p.settings.Identity == "account" {
+	if p.settings.Identity == identityAccount {
 		return fold(m.nick()) + "!" + s.ID
 	}
 	return fold(m.nick())
@@ -210,12 +220,15 @@ func (p *plugin) eventID(l *link, m line) string {
 	return fmt.Sprintf("%s-%d", l.id, p.events.Add(1))
 }
 
-// sender tells id, name and account apart. With identity "account" somebody who is not logged in has an id that no
-// account can have.
-func (p *plugin) sender(m line) channel.Sender {
+// sender tells id, name and account apart. With identity "account" somebody who is not logged in has an id that no account can have,
+// and that the host gives no rights to.
+func (p *plugin) sender(l *link, m line) channel.Sender {
 	_, bot := m.tags["bot"]
-	s := channel.Sender{ID: fold(m.nick()), Name: m.nick(), Account: m.tags["account"], Bot: bot}
-	if p.settings.Identity == "account" {
+	s := channel.Sender{ID: fold(m.nick()), Name: m.nick(), Bot: bot}
+	if account := m.tags["account"]; l.accounts && account != "*" {
+		s.Account = account
+	}
+	if p.settings.Identity == identityAccount {
 		s.ID = "?" + fold(m.nick())
 		if s.Account != "" {
 			s.ID = s.Account
@@ -244,25 +257,65 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 	if !validTarget(target) {
 		return channel.Sent{Outcome: channel.OutcomeRefused}, fmt.Errorf("%q cannot be sent to", target)
 	}
-	text := s.Text
-	if s.Markdown {
-		text = markdown.Render(text, markdown.Plain)
-	}
+	text := p.rendered(s)
+	from, lines := resumed(s.Resume, text)
 	if s.PossibleDuplicate {
-		text = again + text
+		text = text[:from] + again + text[from:]
 	}
-	pieces := splitText(text, l.room(target), p.settings.MaxLines)
-	written, err := l.say(ctx, target, pieces)
+	pieces := splitText(text, from, l.room(target), max(1, p.settings.MaxLines-lines))
+	written, err := l.say(ctx, s.Conversation.ID, target, pieces)
 	refused := (*refusedError)(nil)
 	switch {
-	case err == nil:
+	case err == nil && written == len(pieces):
+		p.mu.Lock()
+		delete(p.texts, s.Key)
+		p.mu.Unlock()
 		return channel.Sent{Outcome: channel.OutcomeSent}, nil
+	case err == nil:
+		next := pieces[written-1].next
+		if s.PossibleDuplicate {
+			next -= len(again)
+		}
+		return channel.Sent{Outcome: channel.OutcomeNotSent, Resume: fmt.Sprintf("%d/%d", next, lines+written)}, nil
 	case errors.As(err, &refused) && written <= 0:
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: 5 * time.Minute}, err
 	case written == 0:
 		return channel.Sent{Outcome: channel.OutcomeNotSent}, err
 	}
 	return channel.Sent{Outcome: channel.OutcomeUnknown}, err
+}
+
+// maxTexts bounds the answers whose rendered text is kept from one call to the next.
+const maxTexts = 64
+
+// rendered is the text of an answer as IRC shows it. A long one is asked for once in every few lines.
+func (p *plugin) rendered(s channel.Send) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if text, ok := p.texts[s.Key]; ok && s.Resume != "" {
+		return text
+	}
+	text := s.Text
+	if s.Markdown {
+		text = markdown.Render(text, markdown.Plain)
+	}
+	text = clean(text)
+	if p.texts == nil || len(p.texts) >= maxTexts {
+		p.texts = map[string]string{}
+	}
+	p.texts[s.Key] = text
+	return text
+}
+
+// resumed reads how much of a text was said before: the byte behind it, and the number of lines.
+func resumed(at, text string) (from, lines int) {
+	a, b, _ := strings.Cut(at, "/")
+	from, errFrom := strconv.Atoi(a)
+	lines, errLines := strconv.Atoi(b)
+	if errFrom != nil || errLines != nil || from < 0 || from > len(text) || lines < 0 || from < len(text) && !utf8.RuneStart(text[from]) {
+		return 0, 0
+	}
+	return from, lines
 }
 
 // route returns the connection and who a conversation's id means now.

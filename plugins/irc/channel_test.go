@@ -23,7 +23,7 @@ func (l *listener) DeliverAsync(_ context.Context, e channel.Event, _ func(error
 func hear(t *testing.T, identity string, lines ...string) (*plugin, []string) {
 	t.Helper()
 	p := &plugin{settings: settings{Identity: identity}, log: slog.New(slog.DiscardHandler), renamed: map[string]rename{}}
-	in, l := &listener{}, &link{nick: "flynn", id: "x", members: newMembers()}
+	in, l := &listener{}, &link{nick: "flynn", id: "x", members: newMembers(), accounts: true}
 	for _, text := range lines {
 		m, err := parseLine(text)
 		if err != nil {

@@ -152,7 +152,7 @@ func (p *person) await(command string, text ...string) line {
 func (s *server) flynn(more map[string]any) *plugintest.Host {
 	s.t.Helper()
 	settings := map[string]any{
-		"address": s.addr, "tls": false, "nick": "flynn", "channels": []string{"#Flynn"}, "flood_interval_ms": 1, "flood_burst": 20,
+		"address": s.addr, "tls": false, "identity": "nick", "nick": "flynn", "channels": []string{"#Flynn"}, "flood_interval_ms": 1, "flood_burst": 20,
 	}
 	for k, v := range more {
 		settings[k] = v

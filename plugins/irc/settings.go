@@ -22,10 +22,10 @@ type settings struct {
 	User     string   `json:"user"`     // the nick
 	RealName string   `json:"realname"` // Flynn
 	Channels []string `json:"channels"` // joined after every connect
-	// Identity says what a sender's id is: "nick", or "account" where the network has services. Anybody can take a nick
-	// that is free; nobody can take an account.
-	Identity string `json:"identity"`
-	Account  string `json:"account"` // for SASL, with the secret sasl_password
+	// Identity says what a sender's id is: "account", that of the network's services, or "nick", which anybody can take while it is free.
+	// plugin.toml names the latter under claimed_when.
+	Identity string `json:"identity"` // account
+	Account  string `json:"account"`  // for SASL, with the secret sasl_password
 	// FloodBurst lines go out at once, then one each FloodIntervalMS.
 	FloodBurst      int `json:"flood_burst"`       // 5
 	FloodIntervalMS int `json:"flood_interval_ms"` // 2000
@@ -34,9 +34,15 @@ type settings struct {
 	password, sasl string
 }
 
+// What identifies a sender.
+const (
+	identityAccount = "account"
+	identityNick    = "nick"
+)
+
 func newSettings(c channel.Config) (settings, error) {
 	s := settings{
-		Nick: "flynn", RealName: "Flynn", Identity: "nick", FloodBurst: 5, FloodIntervalMS: 2000, MaxLines: 40,
+		Nick: "flynn", RealName: "Flynn", Identity: identityAccount, FloodBurst: 5, FloodIntervalMS: 2000, MaxLines: 40,
 	}
 	if err := c.Decode(&s); err != nil {
 		return s, err
@@ -62,11 +68,11 @@ func (s settings) check() error {
 	for i, c := range s.Channels {
 		wrong(!validTarget(c) || !isChannel(c), fmt.Sprintf("channels.%d", i), "%q is not a channel: names begin with #", c)
 	}
-	wrong(s.Identity != "nick" && s.Identity != "account", "identity", `want "nick" or "account"`)
+	wrong(s.Identity != identityAccount && s.Identity != identityNick, "identity", `want "account" or "nick"`)
 	wrong(s.Account != "" && s.sasl == "", "secrets.sasl_password", "account needs sasl_password_env or sasl_password_file beside it")
 	wrong(s.FloodBurst < 1 || s.FloodBurst > 100, "flood_burst", "want 1 to 100")
 	wrong(s.FloodIntervalMS < 0 || s.FloodIntervalMS > 60_000, "flood_interval_ms", "want 0 to 60000")
-	wrong(s.MaxLines < 1 || s.MaxLines > 1000, "max_lines", "want 1 to 1000")
+	wrong(s.MaxLines < 1 || s.MaxLines > 10_000, "max_lines", "want 1 to 10000")
 	if len(errs) > 0 {
 		return errs
 	}

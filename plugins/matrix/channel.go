@@ -42,6 +42,7 @@ func (p *plugin) Describe() channel.Description {
 		// An event has at most 64 KiB as JSON, and holds the text twice.
 		Capabilities: channel.Capabilities{
 			MaxTextRunes: 20_000, MaxAttachmentBytes: maxMedia, MinEditInterval: time.Second, Idempotent: true, Threads: true, Markdown: true,
+			Senders: channel.SendersProved,
 		},
 	}
 }

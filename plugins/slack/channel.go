@@ -40,7 +40,7 @@ const (
 func (p *plugin) Describe() channel.Description {
 	return channel.Description{Name: "slack", Version: "0.1.0", ConfigSchema: settingsSchema, Capabilities: channel.Capabilities{
 		MaxTextRunes: maxText, MaxAttachmentBytes: maxAttachment, MinEditInterval: 1500 * time.Millisecond,
-		Threads: true, Markdown: true, Buttons: true,
+		Threads: true, Markdown: true, Buttons: true, Senders: channel.SendersProved,
 	}}
 }
 

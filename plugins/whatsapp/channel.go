@@ -32,6 +32,7 @@ const (
 func (p *plugin) Describe() channel.Description {
 	return channel.Description{Name: "whatsapp", Version: "0.1.0", ConfigSchema: settingsSchema, Capabilities: channel.Capabilities{
 		MaxTextRunes: maxText, MaxAttachmentBytes: maxAttachment, Exclusive: true, Markdown: true, Buttons: true,
+		Senders: channel.SendersProved,
 	}}
 }
 

@@ -32,6 +32,7 @@ func capabilities(p Channel, c Capabilities) *channelv1.Capabilities {
 		Threads:            c.Threads,
 		Buttons:            c.Buttons,
 		Format:             channelv1.TextFormat_TEXT_FORMAT_PLAIN,
+		Senders:            proofs[c.Senders],
 	}
 	if is[Editor](p) {
 		wire.Edit = channelv1.EditLevel_EDIT_LEVEL_OWN
@@ -40,6 +41,12 @@ func capabilities(p Channel, c Capabilities) *channelv1.Capabilities {
 		wire.Format = channelv1.TextFormat_TEXT_FORMAT_MARKDOWN
 	}
 	return wire
+}
+
+var proofs = map[SenderProof]channelv1.SenderProof{
+	SendersProved:   channelv1.SenderProof_SENDER_PROOF_PROVED,
+	SendersClaimed:  channelv1.SenderProof_SENDER_PROOF_CLAIMED,
+	SendersUnproved: channelv1.SenderProof_SENDER_PROOF_NONE,
 }
 
 // is tells whether p also implements T.

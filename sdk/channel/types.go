@@ -28,7 +28,20 @@ type Capabilities struct {
 	Threads            bool          // conversations may be threads
 	Markdown           bool          // Send and Edit take Markdown; otherwise the host sends plain text
 	Buttons            bool          // Send and Edit show buttons, and a press is delivered as EventButton
+	// Senders says what the platform proves about Sender.ID. The host gives the rights of an owner or a member to proved senders alone.
+	Senders SenderProof
 }
+
+// SenderProof says what a platform proves about the ids of senders.
+type SenderProof int
+
+// The proofs of a sender.
+const (
+	SendersUnsaid   SenderProof = iota // treated as SendersClaimed
+	SendersProved                      // the platform authenticates each sender: nobody else can write under the id
+	SendersClaimed                     // the id is what the sender claims, such as a nickname that anybody can take
+	SendersUnproved                    // the platform does not tell senders apart
+)
 
 // Event is one thing that happened on the platform.
 type Event struct {
@@ -82,7 +95,7 @@ type Conversation struct {
 // Sender is who did something.
 type Sender struct {
 	// ID is the platform's stable identifier, not a display name where there is anything better. One that begins with "?" says that
-	// nobody has verified who it is: the host gives no rights to it, whatever rules its operator wrote.
+	// nobody has verified who it is: such a sender is a guest at most, whatever Capabilities.Senders and the operator's rules say.
 	ID      string
 	Name    string // what people see
 	Account string // authenticated account, where it differs from ID; empty when not logged in
@@ -131,6 +144,8 @@ type Send struct {
 	// PossibleDuplicate: the host sent this key before and does not know what became of it.
 	PossibleDuplicate bool
 	Buttons           []Button // at most 8
+	// Resume is what Sent.Resume was when an earlier try of the key, perhaps by another process, stopped in the middle: send what follows.
+	Resume string
 }
 
 // Button is one choice below a message. A press comes back as an EventButton with the value as its text and the message as
@@ -167,9 +182,12 @@ const (
 // Sent tells what became of a send.
 type Sent struct {
 	Outcome    Outcome
-	MessageIDs []string // the platform's ids; several when it was split
+	MessageIDs []string // the platform's ids of what this call sent; several when it was split
 	ThreadID   string
 	RetryAfter time.Duration // with OutcomeNotSent: not before this has passed
+	// Resume, with OutcomeNotSent or OutcomeUnknown, says that the beginning of the send was delivered, as MessageIDs, and that the outcome is
+	// that of the rest. At most 256 printable bytes; Series does it for a send of several messages.
+	Resume string
 }
 
 // Edit replaces the text of a sent message.

@@ -186,9 +186,10 @@ func TestPipe(t *testing.T) {
 			name: "what is not offered is no answer", in: "!ask bad\na\nn\n", edit: []func(*chat.Config){ask},
 			out: "Let me see.\nThe command was not run.\n",
 			errs: "shell bad [asks first, on the host]\n  approve: shell commands on the host wait for a person\n" +
-				"Allow shell to run on the host?\n  command: bad\n  folder: /home/ada/work\n  agent: demo\n" +
+				"Allow shell to run on the host?\n  command: bad\n  not shown, but followed: Badfile (bad)\n  folder: /home/ada/work\n  agent: demo\n" +
 				"  because: approve: shell commands on the host wait for a person\n" +
 				"  s allows from now on: this call in this session\n" +
+				"  s is as good as a shell: bad can run any program\n" +
 				"[y/s/N] Please answer y, s or n.\n[y/s/N]   | refused: approve: shell commands on the host wait for a person\n",
 		},
 		{name: "failed turn", in: "!fail\nafter\n", out: "You said: after\n", errs: "failed: the model could not be reached\n", failed: true},
@@ -225,7 +226,7 @@ func TestJSON(t *testing.T) {
 		}
 		kinds = append(kinds, string(e.Kind))
 	}
-	if got, want := strings.Join(kinds, " "), "turn_started text_delta text_delta text_delta reply turn_done"; got != want {
+	if got, want := strings.Join(kinds, " "), "said turn_started text_delta text_delta text_delta reply turn_done"; got != want {
 		t.Errorf("events %q, want %q", got, want)
 	}
 }

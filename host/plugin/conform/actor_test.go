@@ -131,6 +131,7 @@ func (a *actor) Describe(_ context.Context, r *pluginv1.DescribeRequest) (*plugi
 		Name: "actor", Version: "1.0.0", Protocols: []uint32{1}, Kinds: []pluginv1.Kind{pluginv1.Kind_KIND_CHANNEL, pluginv1.Kind_KIND_TOOLS},
 		Channel: &channelv1.Capabilities{
 			Edit: channelv1.EditLevel_EDIT_LEVEL_OWN, Typing: true, Fetch: true, Upload: true, Format: channelv1.TextFormat_TEXT_FORMAT_PLAIN,
+			Senders: channelv1.SenderProof_SENDER_PROOF_PROVED,
 		},
 		Tools: &toolv1.Capabilities{Watch: true},
 	}

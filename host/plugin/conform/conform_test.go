@@ -55,7 +55,7 @@ protocols = [1]
 exec = { any = ["bin/actor", "plugin:%s"] }
 run = { tls = "none", stop_timeout = %q, start_timeout = "40s" }
 config = { secrets = ["token"] }
-channel = { edit = true, typing = true, fetch = true, upload = true }
+channel = { edit = true, typing = true, fetch = true, upload = true, senders = "proved" }
 `, mode, stop)
 	if mode == "narrow-schema" {
 		manifest = strings.Replace(manifest, "config = { ", "config = { schema = \"settings.json\", ", 1)

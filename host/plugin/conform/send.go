@@ -29,6 +29,7 @@ func sendChecks() []check {
 		{name: "send-duplicate", kind: plugin.Channel, run: duplicate, next: "remember idempotency keys and answer a repeated one with OUTCOME_DUPLICATE"},
 		{name: "send-grease", kind: plugin.Channel, run: sendGrease, next: "take unknown formats as plain text and unknown conversations as groups; ignore unknown fields"},
 		{name: "send-cancel", kind: plugin.Channel, run: sendCancel, next: "stop working on a call when its context ends, and go on with the next"},
+		{name: "senders", kind: plugin.Channel, run: senders, next: "write under [channel] and in Describe what the platform proves about a sender: proved, claimed or none"},
 		{name: "capabilities", kind: plugin.Channel, run: capabilities, next: "answer UNIMPLEMENTED exactly for what plugin.toml does not name under [channel]"},
 		{name: "edit-stale", kind: plugin.Channel, run: editStale, next: "drop an edit whose revision is not above the last one: applied = false"},
 		{name: "typing", kind: plugin.Channel, run: typing, next: "show typing once for each call; the host repeats it"},
@@ -170,6 +171,26 @@ func sendCancel(ctx context.Context, b *bench) error {
 		return fmt.Errorf("after sends that were cut off: %w", err)
 	}
 	return nil
+}
+
+// senders looks whether the plugin says what its platform proves about a sender. That the process says the same as plugin.toml is part of
+// the start.
+func senders(_ context.Context, b *bench) error {
+	declared := b.kit.manifest.Channel
+	if declared.Senders == "" {
+		return errors.New("channel.senders is missing in plugin.toml: the host takes every id for a mere claim, and every sender for a guest at most")
+	}
+	s, err := plugin.ReadSettings(b.kit.dir)
+	if err != nil {
+		return err
+	}
+	wrong, err := s.Check(declared.ClaimedWhen)
+	for _, w := range wrong {
+		if _, ok := declared.ClaimedWhen[strings.Join(w.Key, ".")]; ok {
+			return fmt.Errorf("channel.claimed_when.%s is not a setting that the plugin takes: %s", strings.Join(w.Key, "."), w.Problem)
+		}
+	}
+	return err
 }
 
 // capabilities calls everything optional: what is declared has to be there, and what is not has to say so.

@@ -131,6 +131,64 @@ func (TextFormat) EnumDescriptor() ([]byte, []int) {
 	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{1}
 }
 
+// SenderProof says what the platform proves about Sender.id. The host gives the rights of an owner or member to proved senders alone;
+// all others are guests at most. An id that begins with "?" is never proved.
+type SenderProof int32
+
+const (
+	// The plugin does not say, as those made before this field: treated as SENDER_PROOF_CLAIMED.
+	SenderProof_SENDER_PROOF_UNSPECIFIED SenderProof = 0
+	// The platform authenticates each sender: nobody else can write under the id.
+	SenderProof_SENDER_PROOF_PROVED SenderProof = 1
+	// The id is what the sender claims, such as a nickname that anybody can take.
+	SenderProof_SENDER_PROOF_CLAIMED SenderProof = 2
+	// The platform does not tell senders apart.
+	SenderProof_SENDER_PROOF_NONE SenderProof = 3
+)
+
+// Enum value maps for SenderProof.
+var (
+	SenderProof_name = map[int32]string{
+		0: "SENDER_PROOF_UNSPECIFIED",
+		1: "SENDER_PROOF_PROVED",
+		2: "SENDER_PROOF_CLAIMED",
+		3: "SENDER_PROOF_NONE",
+	}
+	SenderProof_value = map[string]int32{
+		"SENDER_PROOF_UNSPECIFIED": 0,
+		"SENDER_PROOF_PROVED":      1,
+		"SENDER_PROOF_CLAIMED":     2,
+		"SENDER_PROOF_NONE":        3,
+	}
+)
+
+func (x SenderProof) Enum() *SenderProof {
+	p := new(SenderProof)
+	*p = x
+	return p
+}
+
+func (x SenderProof) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SenderProof) Descriptor() protoreflect.EnumDescriptor {
+	return file_flynn_channel_v1_channel_proto_enumTypes[2].Descriptor()
+}
+
+func (SenderProof) Type() protoreflect.EnumType {
+	return &file_flynn_channel_v1_channel_proto_enumTypes[2]
+}
+
+func (x SenderProof) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SenderProof.Descriptor instead.
+func (SenderProof) EnumDescriptor() ([]byte, []int) {
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{2}
+}
+
 // EventKind says what happened.
 type EventKind int32
 
@@ -188,11 +246,11 @@ func (x EventKind) String() string {
 }
 
 func (EventKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_flynn_channel_v1_channel_proto_enumTypes[2].Descriptor()
+	return file_flynn_channel_v1_channel_proto_enumTypes[3].Descriptor()
 }
 
 func (EventKind) Type() protoreflect.EnumType {
-	return &file_flynn_channel_v1_channel_proto_enumTypes[2]
+	return &file_flynn_channel_v1_channel_proto_enumTypes[3]
 }
 
 func (x EventKind) Number() protoreflect.EnumNumber {
@@ -201,7 +259,7 @@ func (x EventKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use EventKind.Descriptor instead.
 func (EventKind) EnumDescriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{2}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{3}
 }
 
 // ConversationKind is a sort of conversation.
@@ -245,11 +303,11 @@ func (x ConversationKind) String() string {
 }
 
 func (ConversationKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_flynn_channel_v1_channel_proto_enumTypes[3].Descriptor()
+	return file_flynn_channel_v1_channel_proto_enumTypes[4].Descriptor()
 }
 
 func (ConversationKind) Type() protoreflect.EnumType {
-	return &file_flynn_channel_v1_channel_proto_enumTypes[3]
+	return &file_flynn_channel_v1_channel_proto_enumTypes[4]
 }
 
 func (x ConversationKind) Number() protoreflect.EnumNumber {
@@ -258,7 +316,7 @@ func (x ConversationKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ConversationKind.Descriptor instead.
 func (ConversationKind) EnumDescriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{3}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{4}
 }
 
 // ButtonStyle is what a button is for.
@@ -298,11 +356,11 @@ func (x ButtonStyle) String() string {
 }
 
 func (ButtonStyle) Descriptor() protoreflect.EnumDescriptor {
-	return file_flynn_channel_v1_channel_proto_enumTypes[4].Descriptor()
+	return file_flynn_channel_v1_channel_proto_enumTypes[5].Descriptor()
 }
 
 func (ButtonStyle) Type() protoreflect.EnumType {
-	return &file_flynn_channel_v1_channel_proto_enumTypes[4]
+	return &file_flynn_channel_v1_channel_proto_enumTypes[5]
 }
 
 func (x ButtonStyle) Number() protoreflect.EnumNumber {
@@ -311,7 +369,7 @@ func (x ButtonStyle) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ButtonStyle.Descriptor instead.
 func (ButtonStyle) EnumDescriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{4}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{5}
 }
 
 // Outcome is what became of a send.
@@ -359,11 +417,11 @@ func (x Outcome) String() string {
 }
 
 func (Outcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_flynn_channel_v1_channel_proto_enumTypes[5].Descriptor()
+	return file_flynn_channel_v1_channel_proto_enumTypes[6].Descriptor()
 }
 
 func (Outcome) Type() protoreflect.EnumType {
-	return &file_flynn_channel_v1_channel_proto_enumTypes[5]
+	return &file_flynn_channel_v1_channel_proto_enumTypes[6]
 }
 
 func (x Outcome) Number() protoreflect.EnumNumber {
@@ -372,7 +430,7 @@ func (x Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome.Descriptor instead.
 func (Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{5}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{6}
 }
 
 // Capabilities says what the channel can do and how much. The host decides by it; the plugin does not guess.
@@ -411,7 +469,9 @@ type Capabilities struct {
 	// The markup that Send and Edit take.
 	Format TextFormat `protobuf:"varint,16,opt,name=format,proto3,enum=flynn.channel.v1.TextFormat" json:"format,omitempty"`
 	// Send and Edit show buttons, and a press comes back as EVENT_KIND_BUTTON.
-	Buttons       bool `protobuf:"varint,17,opt,name=buttons,proto3" json:"buttons,omitempty"`
+	Buttons bool `protobuf:"varint,17,opt,name=buttons,proto3" json:"buttons,omitempty"`
+	// What the platform proves about the ids of senders.
+	Senders       SenderProof `protobuf:"varint,18,opt,name=senders,proto3,enum=flynn.channel.v1.SenderProof" json:"senders,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -563,6 +623,13 @@ func (x *Capabilities) GetButtons() bool {
 		return x.Buttons
 	}
 	return false
+}
+
+func (x *Capabilities) GetSenders() SenderProof {
+	if x != nil {
+		return x.Senders
+	}
+	return SenderProof_SENDER_PROOF_UNSPECIFIED
 }
 
 // ReceiveRequest is a frame from the host.
@@ -1063,7 +1130,7 @@ func (x *Conversation) GetParent() string {
 type Sender struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The platform's stable identifier, at most 256 bytes. Never a display name where there is anything better. One that begins with "?"
-	// says that nobody has verified who it is: the host gives no rights to it.
+	// says that nobody has verified who it is, whatever Capabilities.senders says: such a sender is a guest at most.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// What people see. The sender can change it at will.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
@@ -2266,9 +2333,7 @@ type ReconcileResponse struct {
 	// OUTCOME_SENT, OUTCOME_NOT_SENT, or OUTCOME_UNKNOWN when the platform cannot tell.
 	Outcome Outcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=flynn.channel.v1.Outcome" json:"outcome,omitempty"`
 	// The platform's ids of what was sent.
-	MessageIds []string `protobuf:"bytes,2,rep,name=message_ids,json=messageIds,proto3" json:"message_ids,omitempty"`
-	// As SendResponse.resume, with OUTCOME_NOT_SENT: only the beginning was sent.
-	Resume        string `protobuf:"bytes,3,opt,name=resume,proto3" json:"resume,omitempty"`
+	MessageIds    []string `protobuf:"bytes,2,rep,name=message_ids,json=messageIds,proto3" json:"message_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2315,13 +2380,6 @@ func (x *ReconcileResponse) GetMessageIds() []string {
 		return x.MessageIds
 	}
 	return nil
-}
-
-func (x *ReconcileResponse) GetResume() string {
-	if x != nil {
-		return x.Resume
-	}
-	return ""
 }
 
 // FetchRequest names an attachment.
@@ -2667,7 +2725,7 @@ var File_flynn_channel_v1_channel_proto protoreflect.FileDescriptor
 
 const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"\n" +
-	"\x1eflynn/channel/v1/channel.proto\x12\x10flynn.channel.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xee\x04\n" +
+	"\x1eflynn/channel/v1/channel.proto\x12\x10flynn.channel.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa7\x05\n" +
 	"\fCapabilities\x12$\n" +
 	"\x0emax_text_runes\x18\x01 \x01(\rR\fmaxTextRunes\x120\n" +
 	"\x14max_attachment_bytes\x18\x02 \x01(\x04R\x12maxAttachmentBytes\x12/\n" +
@@ -2689,7 +2747,8 @@ const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"\texclusive\x18\x0e \x01(\bR\texclusive\x12\x18\n" +
 	"\athreads\x18\x0f \x01(\bR\athreads\x124\n" +
 	"\x06format\x18\x10 \x01(\x0e2\x1c.flynn.channel.v1.TextFormatR\x06format\x12\x18\n" +
-	"\abuttons\x18\x11 \x01(\bR\abuttons\"r\n" +
+	"\abuttons\x18\x11 \x01(\bR\abuttons\x127\n" +
+	"\asenders\x18\x12 \x01(\x0e2\x1d.flynn.channel.v1.SenderProofR\asenders\"r\n" +
 	"\x0eReceiveRequest\x12,\n" +
 	"\x04open\x18\x01 \x01(\v2\x16.flynn.channel.v1.OpenH\x00R\x04open\x12)\n" +
 	"\x03ack\x18\x02 \x01(\v2\x15.flynn.channel.v1.AckH\x00R\x03ackB\a\n" +
@@ -2808,12 +2867,11 @@ const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"\x10ReconcileRequest\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12B\n" +
 	"\fconversation\x18\x02 \x01(\v2\x1e.flynn.channel.v1.ConversationR\fconversation\x12\x12\n" +
-	"\x04text\x18\x03 \x01(\tR\x04text\"\x81\x01\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\"i\n" +
 	"\x11ReconcileResponse\x123\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x19.flynn.channel.v1.OutcomeR\aoutcome\x12\x1f\n" +
 	"\vmessage_ids\x18\x02 \x03(\tR\n" +
-	"messageIds\x12\x16\n" +
-	"\x06resume\x18\x03 \x01(\tR\x06resume\"&\n" +
+	"messageIds\"&\n" +
 	"\fFetchRequest\x12\x16\n" +
 	"\x06handle\x18\x01 \x01(\tR\x06handle\"j\n" +
 	"\tMediaHead\x12\x12\n" +
@@ -2839,7 +2897,12 @@ const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"TextFormat\x12\x1b\n" +
 	"\x17TEXT_FORMAT_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11TEXT_FORMAT_PLAIN\x10\x01\x12\x18\n" +
-	"\x14TEXT_FORMAT_MARKDOWN\x10\x02*\xce\x01\n" +
+	"\x14TEXT_FORMAT_MARKDOWN\x10\x02*u\n" +
+	"\vSenderProof\x12\x1c\n" +
+	"\x18SENDER_PROOF_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13SENDER_PROOF_PROVED\x10\x01\x12\x18\n" +
+	"\x14SENDER_PROOF_CLAIMED\x10\x02\x12\x15\n" +
+	"\x11SENDER_PROOF_NONE\x10\x03*\xce\x01\n" +
 	"\tEventKind\x12\x1a\n" +
 	"\x16EVENT_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12EVENT_KIND_MESSAGE\x10\x01\x12\x13\n" +
@@ -2888,110 +2951,112 @@ func file_flynn_channel_v1_channel_proto_rawDescGZIP() []byte {
 	return file_flynn_channel_v1_channel_proto_rawDescData
 }
 
-var file_flynn_channel_v1_channel_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_flynn_channel_v1_channel_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
 var file_flynn_channel_v1_channel_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_flynn_channel_v1_channel_proto_goTypes = []any{
 	(EditLevel)(0),                // 0: flynn.channel.v1.EditLevel
 	(TextFormat)(0),               // 1: flynn.channel.v1.TextFormat
-	(EventKind)(0),                // 2: flynn.channel.v1.EventKind
-	(ConversationKind)(0),         // 3: flynn.channel.v1.ConversationKind
-	(ButtonStyle)(0),              // 4: flynn.channel.v1.ButtonStyle
-	(Outcome)(0),                  // 5: flynn.channel.v1.Outcome
-	(*Capabilities)(nil),          // 6: flynn.channel.v1.Capabilities
-	(*ReceiveRequest)(nil),        // 7: flynn.channel.v1.ReceiveRequest
-	(*Open)(nil),                  // 8: flynn.channel.v1.Open
-	(*Ack)(nil),                   // 9: flynn.channel.v1.Ack
-	(*ReceiveResponse)(nil),       // 10: flynn.channel.v1.ReceiveResponse
-	(*Event)(nil),                 // 11: flynn.channel.v1.Event
-	(*Conversation)(nil),          // 12: flynn.channel.v1.Conversation
-	(*Sender)(nil),                // 13: flynn.channel.v1.Sender
-	(*Entity)(nil),                // 14: flynn.channel.v1.Entity
-	(*Attachment)(nil),            // 15: flynn.channel.v1.Attachment
-	(*SendRequest)(nil),           // 16: flynn.channel.v1.SendRequest
-	(*Button)(nil),                // 17: flynn.channel.v1.Button
-	(*SendResponse)(nil),          // 18: flynn.channel.v1.SendResponse
-	(*EditRequest)(nil),           // 19: flynn.channel.v1.EditRequest
-	(*EditResponse)(nil),          // 20: flynn.channel.v1.EditResponse
-	(*DeleteRequest)(nil),         // 21: flynn.channel.v1.DeleteRequest
-	(*DeleteResponse)(nil),        // 22: flynn.channel.v1.DeleteResponse
-	(*ReactRequest)(nil),          // 23: flynn.channel.v1.ReactRequest
-	(*ReactResponse)(nil),         // 24: flynn.channel.v1.ReactResponse
-	(*SetTypingRequest)(nil),      // 25: flynn.channel.v1.SetTypingRequest
-	(*SetTypingResponse)(nil),     // 26: flynn.channel.v1.SetTypingResponse
-	(*ResolveRequest)(nil),        // 27: flynn.channel.v1.ResolveRequest
-	(*ResolveResponse)(nil),       // 28: flynn.channel.v1.ResolveResponse
-	(*Target)(nil),                // 29: flynn.channel.v1.Target
-	(*ReconcileRequest)(nil),      // 30: flynn.channel.v1.ReconcileRequest
-	(*ReconcileResponse)(nil),     // 31: flynn.channel.v1.ReconcileResponse
-	(*FetchRequest)(nil),          // 32: flynn.channel.v1.FetchRequest
-	(*MediaHead)(nil),             // 33: flynn.channel.v1.MediaHead
-	(*FetchResponse)(nil),         // 34: flynn.channel.v1.FetchResponse
-	(*UploadRequest)(nil),         // 35: flynn.channel.v1.UploadRequest
-	(*UploadResponse)(nil),        // 36: flynn.channel.v1.UploadResponse
-	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
+	(SenderProof)(0),              // 2: flynn.channel.v1.SenderProof
+	(EventKind)(0),                // 3: flynn.channel.v1.EventKind
+	(ConversationKind)(0),         // 4: flynn.channel.v1.ConversationKind
+	(ButtonStyle)(0),              // 5: flynn.channel.v1.ButtonStyle
+	(Outcome)(0),                  // 6: flynn.channel.v1.Outcome
+	(*Capabilities)(nil),          // 7: flynn.channel.v1.Capabilities
+	(*ReceiveRequest)(nil),        // 8: flynn.channel.v1.ReceiveRequest
+	(*Open)(nil),                  // 9: flynn.channel.v1.Open
+	(*Ack)(nil),                   // 10: flynn.channel.v1.Ack
+	(*ReceiveResponse)(nil),       // 11: flynn.channel.v1.ReceiveResponse
+	(*Event)(nil),                 // 12: flynn.channel.v1.Event
+	(*Conversation)(nil),          // 13: flynn.channel.v1.Conversation
+	(*Sender)(nil),                // 14: flynn.channel.v1.Sender
+	(*Entity)(nil),                // 15: flynn.channel.v1.Entity
+	(*Attachment)(nil),            // 16: flynn.channel.v1.Attachment
+	(*SendRequest)(nil),           // 17: flynn.channel.v1.SendRequest
+	(*Button)(nil),                // 18: flynn.channel.v1.Button
+	(*SendResponse)(nil),          // 19: flynn.channel.v1.SendResponse
+	(*EditRequest)(nil),           // 20: flynn.channel.v1.EditRequest
+	(*EditResponse)(nil),          // 21: flynn.channel.v1.EditResponse
+	(*DeleteRequest)(nil),         // 22: flynn.channel.v1.DeleteRequest
+	(*DeleteResponse)(nil),        // 23: flynn.channel.v1.DeleteResponse
+	(*ReactRequest)(nil),          // 24: flynn.channel.v1.ReactRequest
+	(*ReactResponse)(nil),         // 25: flynn.channel.v1.ReactResponse
+	(*SetTypingRequest)(nil),      // 26: flynn.channel.v1.SetTypingRequest
+	(*SetTypingResponse)(nil),     // 27: flynn.channel.v1.SetTypingResponse
+	(*ResolveRequest)(nil),        // 28: flynn.channel.v1.ResolveRequest
+	(*ResolveResponse)(nil),       // 29: flynn.channel.v1.ResolveResponse
+	(*Target)(nil),                // 30: flynn.channel.v1.Target
+	(*ReconcileRequest)(nil),      // 31: flynn.channel.v1.ReconcileRequest
+	(*ReconcileResponse)(nil),     // 32: flynn.channel.v1.ReconcileResponse
+	(*FetchRequest)(nil),          // 33: flynn.channel.v1.FetchRequest
+	(*MediaHead)(nil),             // 34: flynn.channel.v1.MediaHead
+	(*FetchResponse)(nil),         // 35: flynn.channel.v1.FetchResponse
+	(*UploadRequest)(nil),         // 36: flynn.channel.v1.UploadRequest
+	(*UploadResponse)(nil),        // 37: flynn.channel.v1.UploadResponse
+	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
 }
 var file_flynn_channel_v1_channel_proto_depIdxs = []int32{
 	0,  // 0: flynn.channel.v1.Capabilities.edit:type_name -> flynn.channel.v1.EditLevel
-	37, // 1: flynn.channel.v1.Capabilities.edit_window:type_name -> google.protobuf.Duration
-	37, // 2: flynn.channel.v1.Capabilities.min_edit_interval:type_name -> google.protobuf.Duration
+	38, // 1: flynn.channel.v1.Capabilities.edit_window:type_name -> google.protobuf.Duration
+	38, // 2: flynn.channel.v1.Capabilities.min_edit_interval:type_name -> google.protobuf.Duration
 	1,  // 3: flynn.channel.v1.Capabilities.format:type_name -> flynn.channel.v1.TextFormat
-	8,  // 4: flynn.channel.v1.ReceiveRequest.open:type_name -> flynn.channel.v1.Open
-	9,  // 5: flynn.channel.v1.ReceiveRequest.ack:type_name -> flynn.channel.v1.Ack
-	11, // 6: flynn.channel.v1.ReceiveResponse.event:type_name -> flynn.channel.v1.Event
-	2,  // 7: flynn.channel.v1.Event.kind:type_name -> flynn.channel.v1.EventKind
-	12, // 8: flynn.channel.v1.Event.conversation:type_name -> flynn.channel.v1.Conversation
-	13, // 9: flynn.channel.v1.Event.sender:type_name -> flynn.channel.v1.Sender
-	14, // 10: flynn.channel.v1.Event.entities:type_name -> flynn.channel.v1.Entity
-	15, // 11: flynn.channel.v1.Event.attachments:type_name -> flynn.channel.v1.Attachment
-	38, // 12: flynn.channel.v1.Event.sent_at:type_name -> google.protobuf.Timestamp
-	3,  // 13: flynn.channel.v1.Conversation.kind:type_name -> flynn.channel.v1.ConversationKind
-	12, // 14: flynn.channel.v1.SendRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	1,  // 15: flynn.channel.v1.SendRequest.format:type_name -> flynn.channel.v1.TextFormat
-	15, // 16: flynn.channel.v1.SendRequest.attachments:type_name -> flynn.channel.v1.Attachment
-	17, // 17: flynn.channel.v1.SendRequest.buttons:type_name -> flynn.channel.v1.Button
-	4,  // 18: flynn.channel.v1.Button.style:type_name -> flynn.channel.v1.ButtonStyle
-	5,  // 19: flynn.channel.v1.SendResponse.outcome:type_name -> flynn.channel.v1.Outcome
-	37, // 20: flynn.channel.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	12, // 21: flynn.channel.v1.EditRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	1,  // 22: flynn.channel.v1.EditRequest.format:type_name -> flynn.channel.v1.TextFormat
-	17, // 23: flynn.channel.v1.EditRequest.buttons:type_name -> flynn.channel.v1.Button
-	37, // 24: flynn.channel.v1.EditResponse.retry_after:type_name -> google.protobuf.Duration
-	12, // 25: flynn.channel.v1.DeleteRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	12, // 26: flynn.channel.v1.ReactRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	12, // 27: flynn.channel.v1.SetTypingRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	37, // 28: flynn.channel.v1.SetTypingRequest.ttl:type_name -> google.protobuf.Duration
-	29, // 29: flynn.channel.v1.ResolveResponse.targets:type_name -> flynn.channel.v1.Target
-	12, // 30: flynn.channel.v1.Target.conversation:type_name -> flynn.channel.v1.Conversation
-	12, // 31: flynn.channel.v1.ReconcileRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	5,  // 32: flynn.channel.v1.ReconcileResponse.outcome:type_name -> flynn.channel.v1.Outcome
-	33, // 33: flynn.channel.v1.FetchResponse.head:type_name -> flynn.channel.v1.MediaHead
-	33, // 34: flynn.channel.v1.UploadRequest.head:type_name -> flynn.channel.v1.MediaHead
-	7,  // 35: flynn.channel.v1.Channel.Receive:input_type -> flynn.channel.v1.ReceiveRequest
-	16, // 36: flynn.channel.v1.Channel.Send:input_type -> flynn.channel.v1.SendRequest
-	19, // 37: flynn.channel.v1.Channel.Edit:input_type -> flynn.channel.v1.EditRequest
-	21, // 38: flynn.channel.v1.Channel.Delete:input_type -> flynn.channel.v1.DeleteRequest
-	23, // 39: flynn.channel.v1.Channel.React:input_type -> flynn.channel.v1.ReactRequest
-	25, // 40: flynn.channel.v1.Channel.SetTyping:input_type -> flynn.channel.v1.SetTypingRequest
-	27, // 41: flynn.channel.v1.Channel.Resolve:input_type -> flynn.channel.v1.ResolveRequest
-	30, // 42: flynn.channel.v1.Channel.Reconcile:input_type -> flynn.channel.v1.ReconcileRequest
-	32, // 43: flynn.channel.v1.Channel.Fetch:input_type -> flynn.channel.v1.FetchRequest
-	35, // 44: flynn.channel.v1.Channel.Upload:input_type -> flynn.channel.v1.UploadRequest
-	10, // 45: flynn.channel.v1.Channel.Receive:output_type -> flynn.channel.v1.ReceiveResponse
-	18, // 46: flynn.channel.v1.Channel.Send:output_type -> flynn.channel.v1.SendResponse
-	20, // 47: flynn.channel.v1.Channel.Edit:output_type -> flynn.channel.v1.EditResponse
-	22, // 48: flynn.channel.v1.Channel.Delete:output_type -> flynn.channel.v1.DeleteResponse
-	24, // 49: flynn.channel.v1.Channel.React:output_type -> flynn.channel.v1.ReactResponse
-	26, // 50: flynn.channel.v1.Channel.SetTyping:output_type -> flynn.channel.v1.SetTypingResponse
-	28, // 51: flynn.channel.v1.Channel.Resolve:output_type -> flynn.channel.v1.ResolveResponse
-	31, // 52: flynn.channel.v1.Channel.Reconcile:output_type -> flynn.channel.v1.ReconcileResponse
-	34, // 53: flynn.channel.v1.Channel.Fetch:output_type -> flynn.channel.v1.FetchResponse
-	36, // 54: flynn.channel.v1.Channel.Upload:output_type -> flynn.channel.v1.UploadResponse
-	45, // [45:55] is the sub-list for method output_type
-	35, // [35:45] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	2,  // 4: flynn.channel.v1.Capabilities.senders:type_name -> flynn.channel.v1.SenderProof
+	9,  // 5: flynn.channel.v1.ReceiveRequest.open:type_name -> flynn.channel.v1.Open
+	10, // 6: flynn.channel.v1.ReceiveRequest.ack:type_name -> flynn.channel.v1.Ack
+	12, // 7: flynn.channel.v1.ReceiveResponse.event:type_name -> flynn.channel.v1.Event
+	3,  // 8: flynn.channel.v1.Event.kind:type_name -> flynn.channel.v1.EventKind
+	13, // 9: flynn.channel.v1.Event.conversation:type_name -> flynn.channel.v1.Conversation
+	14, // 10: flynn.channel.v1.Event.sender:type_name -> flynn.channel.v1.Sender
+	15, // 11: flynn.channel.v1.Event.entities:type_name -> flynn.channel.v1.Entity
+	16, // 12: flynn.channel.v1.Event.attachments:type_name -> flynn.channel.v1.Attachment
+	39, // 13: flynn.channel.v1.Event.sent_at:type_name -> google.protobuf.Timestamp
+	4,  // 14: flynn.channel.v1.Conversation.kind:type_name -> flynn.channel.v1.ConversationKind
+	13, // 15: flynn.channel.v1.SendRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	1,  // 16: flynn.channel.v1.SendRequest.format:type_name -> flynn.channel.v1.TextFormat
+	16, // 17: flynn.channel.v1.SendRequest.attachments:type_name -> flynn.channel.v1.Attachment
+	18, // 18: flynn.channel.v1.SendRequest.buttons:type_name -> flynn.channel.v1.Button
+	5,  // 19: flynn.channel.v1.Button.style:type_name -> flynn.channel.v1.ButtonStyle
+	6,  // 20: flynn.channel.v1.SendResponse.outcome:type_name -> flynn.channel.v1.Outcome
+	38, // 21: flynn.channel.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
+	13, // 22: flynn.channel.v1.EditRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	1,  // 23: flynn.channel.v1.EditRequest.format:type_name -> flynn.channel.v1.TextFormat
+	18, // 24: flynn.channel.v1.EditRequest.buttons:type_name -> flynn.channel.v1.Button
+	38, // 25: flynn.channel.v1.EditResponse.retry_after:type_name -> google.protobuf.Duration
+	13, // 26: flynn.channel.v1.DeleteRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	13, // 27: flynn.channel.v1.ReactRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	13, // 28: flynn.channel.v1.SetTypingRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	38, // 29: flynn.channel.v1.SetTypingRequest.ttl:type_name -> google.protobuf.Duration
+	30, // 30: flynn.channel.v1.ResolveResponse.targets:type_name -> flynn.channel.v1.Target
+	13, // 31: flynn.channel.v1.Target.conversation:type_name -> flynn.channel.v1.Conversation
+	13, // 32: flynn.channel.v1.ReconcileRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	6,  // 33: flynn.channel.v1.ReconcileResponse.outcome:type_name -> flynn.channel.v1.Outcome
+	34, // 34: flynn.channel.v1.FetchResponse.head:type_name -> flynn.channel.v1.MediaHead
+	34, // 35: flynn.channel.v1.UploadRequest.head:type_name -> flynn.channel.v1.MediaHead
+	8,  // 36: flynn.channel.v1.Channel.Receive:input_type -> flynn.channel.v1.ReceiveRequest
+	17, // 37: flynn.channel.v1.Channel.Send:input_type -> flynn.channel.v1.SendRequest
+	20, // 38: flynn.channel.v1.Channel.Edit:input_type -> flynn.channel.v1.EditRequest
+	22, // 39: flynn.channel.v1.Channel.Delete:input_type -> flynn.channel.v1.DeleteRequest
+	24, // 40: flynn.channel.v1.Channel.React:input_type -> flynn.channel.v1.ReactRequest
+	26, // 41: flynn.channel.v1.Channel.SetTyping:input_type -> flynn.channel.v1.SetTypingRequest
+	28, // 42: flynn.channel.v1.Channel.Resolve:input_type -> flynn.channel.v1.ResolveRequest
+	31, // 43: flynn.channel.v1.Channel.Reconcile:input_type -> flynn.channel.v1.ReconcileRequest
+	33, // 44: flynn.channel.v1.Channel.Fetch:input_type -> flynn.channel.v1.FetchRequest
+	36, // 45: flynn.channel.v1.Channel.Upload:input_type -> flynn.channel.v1.UploadRequest
+	11, // 46: flynn.channel.v1.Channel.Receive:output_type -> flynn.channel.v1.ReceiveResponse
+	19, // 47: flynn.channel.v1.Channel.Send:output_type -> flynn.channel.v1.SendResponse
+	21, // 48: flynn.channel.v1.Channel.Edit:output_type -> flynn.channel.v1.EditResponse
+	23, // 49: flynn.channel.v1.Channel.Delete:output_type -> flynn.channel.v1.DeleteResponse
+	25, // 50: flynn.channel.v1.Channel.React:output_type -> flynn.channel.v1.ReactResponse
+	27, // 51: flynn.channel.v1.Channel.SetTyping:output_type -> flynn.channel.v1.SetTypingResponse
+	29, // 52: flynn.channel.v1.Channel.Resolve:output_type -> flynn.channel.v1.ResolveResponse
+	32, // 53: flynn.channel.v1.Channel.Reconcile:output_type -> flynn.channel.v1.ReconcileResponse
+	35, // 54: flynn.channel.v1.Channel.Fetch:output_type -> flynn.channel.v1.FetchResponse
+	37, // 55: flynn.channel.v1.Channel.Upload:output_type -> flynn.channel.v1.UploadResponse
+	46, // [46:56] is the sub-list for method output_type
+	36, // [36:46] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_flynn_channel_v1_channel_proto_init() }
@@ -3019,7 +3084,7 @@ func file_flynn_channel_v1_channel_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_flynn_channel_v1_channel_proto_rawDesc), len(file_flynn_channel_v1_channel_proto_rawDesc)),
-			NumEnums:      6,
+			NumEnums:      7,
 			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,

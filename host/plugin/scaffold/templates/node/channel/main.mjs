@@ -7,6 +7,8 @@ let settings
 serve({
   name: '{%.Name%}',
   version: '0.1.0',
+  // What the platform proves about a sender: 1 proved, 2 claimed, 3 none. plugin.toml says the same. Others than proved are guests at most.
+  capabilities: { senders: 3 },
 
   // configure returns what is wrong with the settings: a list of { path, message }.
   configure (given) {

@@ -1,0 +1,58 @@
+//go:build linux
+
+package supervise
+
+import (
+	"slices"
+	"strings"
+)
+
+// deletionPath is where commands that only delete are found: a PATH of the image's may lead into the workspace.
+const deletionPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// deleting are the programs that make room, and those that show where it can be made. None of them makes a file.
+var deleting = []string{"rm", "rmdir", "du", "ls"}
+
+// quiet are words that send output nowhere, and so make no file either.
+var quiet = []string{"2>/dev/null", ">/dev/null", "2>&1"}
+
+// onlyDeletes reports whether a shell's script does nothing but delete and list. It knows little of the shell's language on
+// purpose: simple commands one after the other, with words, patterns and quotes. Whatever else is in a script, it says no.
+func onlyDeletes(script string) bool {
+	any := false
+	for _, line := range strings.FieldsFunc(script, func(c rune) bool { return c == '\n' || c == ';' }) {
+		for part := range strings.SplitSeq(line, "&&") {
+			words := strings.Split(strings.Trim(part, " "), " ")
+			if words[0] == "" {
+				continue
+			}
+			words = slices.DeleteFunc(words, func(w string) bool { return slices.Contains(quiet, w) })
+			if len(words) == 0 || !slices.Contains(deleting, words[0]) || !isPlain(strings.Join(words, " ")) {
+				return false
+			}
+			any = true
+		}
+	}
+	return any
+}
+
+// isPlain reports whether the shell makes nothing of a text but words and names of files. Quotes end in it: what separates
+// commands has no other meaning here, so a quoted one is not plain.
+func isPlain(words string) bool {
+	var quote rune
+	for _, c := range words {
+		switch {
+		case c < ' ' && c != '\t', strings.ContainsRune("$`\\!", c):
+			return false
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '\'' || c == '"':
+			quote = c
+		case strings.ContainsRune("<>|&(){}#~", c):
+			return false
+		}
+	}
+	return quote == 0
+}
