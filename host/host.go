@@ -255,6 +255,7 @@ func (h *Host) wire(c *config.Config) {
 		Queue:      h.queue,
 		Submit:     func(ctx context.Context, m message.Message) error { return h.inbox.Accept(ctx, m) },
 		Asked:      h.asked,
+		Behind:     h.behind,
 		Elevation:  h.elevation,
 		Elevated:   h.recordElevated,
 		Publish:    h.broker.Publish,
