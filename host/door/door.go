@@ -36,6 +36,9 @@ type Host interface {
 	Settled(ctx context.Context, channel, event string) (Settlement, error)
 	// Agents are those that a client may ask.
 	Agents(client string) []Agent
+	// Ignores are the parts of a client's requests that are passed over, where they would be refused otherwise, and the section of the
+	// configuration that says so.
+	Ignores(client string) (parts []string, section string)
 	// MaxFiles is how many files of one message agents are given.
 	MaxFiles() int
 	// Keep stores a file for a message of a door. ErrInvalid if it cannot be kept as it is.
@@ -74,9 +77,12 @@ type Settlement struct {
 	Failed  bool
 	// Refused is a failure before any turn: admission or routing does not want the message.
 	Refused bool
-	Agent   string
-	Turn    string
-	Usage   Usage
+	// Limited is a failure for the model's rate limit; RetryAfter is when another try may help.
+	Limited    bool
+	RetryAfter time.Duration
+	Agent      string
+	Turn       string
+	Usage      Usage
 }
 
 // Usage counts the tokens of a turn.
@@ -128,6 +134,9 @@ func (d *Desk) NewSession() string { return d.id() }
 
 // MaxFiles is how many files a question may have.
 func (d *Desk) MaxFiles() int { return d.host.MaxFiles() }
+
+// Ignores are the parts of a client's requests that are passed over, and the section of the configuration that says so.
+func (d *Desk) Ignores(client string) (parts []string, section string) { return d.host.Ignores(client) }
 
 // Agents are those that a client may ask.
 func (d *Desk) Agents(client string) []Agent { return d.host.Agents(client) }
