@@ -130,7 +130,7 @@ func NewDesk(host Host, id func() string) *Desk {
 }
 
 // NewSession names a conversation that nobody has used.
-func (d *Desk) NewSession() string { return d.id() }
+func (d *Desk) NewSession() string { return fresh + d.id() }
 
 // MaxFiles is how many files a question may have.
 func (d *Desk) MaxFiles() int { return d.host.MaxFiles() }
@@ -206,12 +206,20 @@ func (d *Desk) message(q Question) (message.Message, error) {
 	}, nil
 }
 
-// once is in the name of a conversation that has one question. Sessions of a client's choosing have no slash.
-const once = "/once/"
+// once is in the name of a conversation that has one question; sessions of a client's choosing have no slash. fresh begins the name of one
+// that was made for a question and may go on.
+const (
+	once  = "/once/"
+	fresh = "new-"
+)
 
-// Once reports whether a conversation of a channel was made for one question of a program.
-func Once(channel, conversation string) bool {
-	return (channel == OpenAI || channel == MCP) && strings.Contains(conversation, once)
+// Once reports whether a conversation of a channel, of so many turns, was made for one question of a program, and has no other.
+func Once(channel, conversation string, turns int) bool {
+	if channel != OpenAI && channel != MCP {
+		return false
+	}
+	_, session, _ := strings.Cut(conversation, "/")
+	return strings.Contains(conversation, once) || strings.HasPrefix(session, fresh) && turns <= 1
 }
 
 // maxName bounds sessions and ids, in bytes.
