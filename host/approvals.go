@@ -115,6 +115,19 @@ func (h *Host) settleAsked(ctx context.Context, a store.Approval) error {
 	return err
 }
 
+// withdrawEnded ends the requests of turns that no longer run, which a crash, or an older flynn, has left open.
+func (h *Host) withdrawEnded(ctx context.Context) error {
+	turns, err := h.store.RunningTurns(ctx)
+	if err != nil {
+		return err
+	}
+	running := map[string]bool{}
+	for _, t := range turns {
+		running[t.ID] = true
+	}
+	return h.desk.WithdrawAll(ctx, func(turn string) bool { return !running[turn] })
+}
+
 // selfApproves tells whether a requester may grant his own requests: whoever sits at this machine, and owners where the
 // configuration says so.
 func (h *Host) selfApproves(requester string) bool {

@@ -100,6 +100,7 @@ type Host struct {
 	runner    *agent.Runner
 	broker    *watch.Hub
 	gateway   *gateway.Server
+	questions *door.Desk // of programs
 	services  *service.Server
 	hooks     *gateway.Hooks // nil when no webhooks are taken
 	metrics   *metrics
@@ -314,6 +315,7 @@ func (h *Host) Run(ctx context.Context) error {
 	if err := h.restoreQuota(ctx); err != nil {
 		return err
 	}
+	h.questions.Left(questionsOf(items))
 	for _, it := range items {
 		h.queue(it)
 	}
@@ -337,6 +339,9 @@ func (h *Host) Run(ctx context.Context) error {
 	defer stop()
 	last.run(h, "plugins", stop, func() error { return h.plugins.Run(plugins) })
 	out.run(h, "outbox", stop, func() error { return h.outbox.Run(outbox) })
+	if err := h.withdrawEnded(ctx); err != nil {
+		h.log.Error("withdraw requests for approval whose turns have ended", "error", err)
+	}
 	cfg := h.current.Load().config
 	sandboxes, stopSandboxes := context.WithCancel(context.WithoutCancel(ctx)) // turns end before their sandboxes do
 	defer stopSandboxes()

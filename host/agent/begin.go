@@ -86,7 +86,7 @@ func (r *Runner) resume(
 	}
 	a, ok := gen.Agents[it.Turn.Agent]
 	t := &turn{
-		Runner: r, gen: gen, policies: policies, row: *it.Turn, origin: it.Rows[0].Message, place: at, rest: rest, mayInterrupt: true,
+		Runner: r, gen: gen, policies: policies, row: *it.Turn, origin: it.Rows[0].Message, place: at, rest: rest, mayInterrupt: true, resumed: true,
 	}
 	if ok {
 		t.agent = a.fitted(at.Tier)

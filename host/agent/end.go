@@ -14,6 +14,9 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 	if t.row.Background && !t.handOver(ctx, state, text) {
 		return
 	}
+	if t.resumed {
+		t.withdrawOwn(ctx, t.row.ID)
+	}
 	now := t.cfg.Now().UTC()
 	t.row.State, t.row.Ended = state, now
 	t.pending.InboxState = store.InboxDone

@@ -238,6 +238,8 @@ func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string
 			"`approvals.self = true` lets owners approve their own.", nil
 	case errors.Is(err, approval.ErrExpired):
 		return "This request has expired.", nil
+	case errors.Is(err, approval.ErrGone):
+		return "The call that asked for this has ended: nothing runs.", nil
 	case errors.Is(err, approval.ErrNoLease):
 		return fmt.Sprintf("%s. `/approve %s` allows this call alone.", unwrapped(err), a.ID), nil
 	case errors.Is(err, approval.ErrDecided):

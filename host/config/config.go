@@ -100,7 +100,7 @@ type Sandbox struct {
 	WarmPool int `toml:"warm_pool" range:"0..64"`
 	// WarmPoolCPU is the percentage of the machine's time that making them may take; [sandbox] sets it for all.
 	WarmPoolCPU int `toml:"warm_pool_cpu" default:"25" range:"1..100"`
-	// PauseAfter freezes a container that nothing has used for so long, 0 is never; IdleAfter ends it.
+	// PauseAfter has what runs in a container that nothing has used for so long stand still, 0 is never; IdleAfter ends it.
 	PauseAfter Duration `toml:"pause_after" default:"5m" range:"0s..720h"`
 	IdleAfter  Duration `toml:"idle_after" default:"30m" range:"1s..720h"`
 	// MaxAge replaces a container at its first idle moment.

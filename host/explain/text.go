@@ -253,17 +253,22 @@ func (p *printer) approvals(depth int, list []Approval) {
 			p.line(time.Time{}, depth, "approval %s is %s until %s", a.ID, a.State, a.Expires.Format(time.RFC3339))
 			continue
 		}
-		p.line(a.Decided, depth, "approval %s: %s", a.ID, words(answer(a.State), when(a.Decider != "", "by "+a.Decider),
+		p.line(a.Decided, depth, "approval %s: %s", a.ID, words(answer(a), when(a.Decider != "", "by "+a.Decider),
 			when(a.Scope != "", "for "+a.Scope), "after "+span(a.Decided.Sub(a.Created))))
 	}
 }
 
 // answer is what came of a request, for who does not know its states.
-func answer(state string) string {
-	if state == "consumed" {
+func answer(a Approval) string {
+	switch {
+	case a.State == "consumed":
 		return "granted and used"
+	case a.State == "withdrawn" && a.Decider != "":
+		return "granted, and withdrawn as its call ended before"
+	case a.State == "withdrawn":
+		return "withdrawn, as its call ended"
 	}
-	return state
+	return a.State
 }
 
 func (p *printer) audit(depth int, list []Audit) {

@@ -77,7 +77,7 @@ type Config struct {
 	IdleAfter time.Duration
 	// MaxAge replaces a container at its first idle moment after that time. 24 hours
 	MaxAge time.Duration
-	// PauseAfter freezes a container that nothing has used for so long, until its next use, if the driver can. 0: never
+	// PauseAfter has what runs in a container that nothing has used for so long stand still until its next use. 0: never
 	PauseAfter time.Duration
 	// Lease is how long a container with background processes outlasts this host, for the next one to go on with. 0: it
 	// ends with the host

@@ -281,6 +281,8 @@ const (
 	ApprovalDenied   ApprovalState = "denied"
 	ApprovalExpired  ApprovalState = "expired"
 	ApprovalConsumed ApprovalState = "consumed" // a one-time grant that was used
+	// ApprovalWithdrawn is a request whose call ended before it was answered, or before the grant was used.
+	ApprovalWithdrawn ApprovalState = "withdrawn"
 )
 
 // Approval is a request to a person and its answer, a lease.
