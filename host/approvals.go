@@ -115,6 +115,19 @@ func (h *Host) settleAsked(ctx context.Context, a store.Approval) error {
 	return err
 }
 
+// withdrawEnded ends the requests of turns that no longer run, which a crash, or an older flynn, has left open.
+func (h *Host) withdrawEnded(ctx context.Context) error {
+	turns, err := h.store.RunningTurns(ctx)
+	if err != nil {
+		return err
+	}
+	running := map[string]bool{}
+	for _, t := range turns {
+		running[t.ID] = true
+	}
+	return h.desk.WithdrawAll(ctx, func(turn string) bool { return !running[turn] })
+}
+
 // selfApproves tells whether a requester may grant his own requests: whoever sits at this machine, and owners where the
 // configuration says so.
 func (h *Host) selfApproves(requester string) bool {
@@ -132,7 +145,7 @@ func (h *Host) newCommands() *command.Desk {
 		Store: h.store, Approvals: h.desk, Elevated: elevator{h}, Log: h.log, Now: time.Now, Publish: h.broker.Publish,
 		Role:     func(channel, sender string) string { return h.current.Load().Roles.Of(channel, sender) },
 		Place:    h.place,
-		Stop:     h.runner.Stop,
+		Stop:     h.runner.Stopper,
 		Look:     h.look,
 		Compact:  h.compact,
 		Sessions: h.sessionsIn,

@@ -144,6 +144,7 @@ func (h *Host) deleted(ctx context.Context, keys []string) {
 	for _, key := range keys {
 		h.runner.Forget(key)
 		homes[store.SessionHome(key)] = true
+		h.machines.quota.Forget(store.SessionHome(key))
 		h.log.Info("session deleted", "session", key)
 	}
 	gone, err := h.goneHomes(ctx)

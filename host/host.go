@@ -100,6 +100,7 @@ type Host struct {
 	runner    *agent.Runner
 	broker    *watch.Hub
 	gateway   *gateway.Server
+	questions *door.Desk // of programs
 	services  *service.Server
 	hooks     *gateway.Hooks // nil when no webhooks are taken
 	metrics   *metrics
@@ -269,7 +270,7 @@ func (h *Host) wire(c *config.Config) {
 	h.commands = lane.New(maxConversations, commands.Work)
 	h.inbox = channel.NewInbox(channel.InboxConfig{
 		Store:    h.store,
-		Admit:    func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },
+		Admit:    h.admit,
 		Stranger: h.stranger,
 		Deliver:  h.said,
 		Note:     h.runner.Note,
@@ -311,6 +312,10 @@ func (h *Host) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := h.restoreQuota(ctx); err != nil {
+		return err
+	}
+	h.questions.Left(questionsOf(items))
 	for _, it := range items {
 		h.queue(it)
 	}
@@ -334,6 +339,9 @@ func (h *Host) Run(ctx context.Context) error {
 	defer stop()
 	last.run(h, "plugins", stop, func() error { return h.plugins.Run(plugins) })
 	out.run(h, "outbox", stop, func() error { return h.outbox.Run(outbox) })
+	if err := h.withdrawEnded(ctx); err != nil {
+		h.log.Error("withdraw requests for approval whose turns have ended", "error", err)
+	}
 	cfg := h.current.Load().config
 	sandboxes, stopSandboxes := context.WithCancel(context.WithoutCancel(ctx)) // turns end before their sandboxes do
 	defer stopSandboxes()
@@ -352,6 +360,7 @@ func (h *Host) Run(ctx context.Context) error {
 	kept.run(h, "shadow log", stop, func() error { return h.shadows.Run(records) })
 	in.run(h, "telemetry", stop, func() error { return h.telemetry.Run(ctx) })
 	in.run(h, "upkeep", stop, func() error { return h.keepHouse(ctx) })
+	in.run(h, "quota", stop, func() error { return h.machines.quota.Run(ctx) })
 	in.run(h, "media", stop, func() error { return h.media.Run(ctx) })
 	in.run(h, "configuration", stop, func() error { return h.follow(ctx) })
 	in.run(h, "gateway", stop, func() error { return h.gateway.Run(ctx) })

@@ -13,7 +13,7 @@ import (
 // answered puts the errors of an answer into the gateway's words.
 func answered(err error) error {
 	switch {
-	case errors.Is(err, approval.ErrDecided), errors.Is(err, approval.ErrExpired):
+	case errors.Is(err, approval.ErrDecided), errors.Is(err, approval.ErrExpired), errors.Is(err, approval.ErrGone):
 		return worded{err.Error(), errors.Join(store.ErrConflict, err)}
 	case errors.Is(err, approval.ErrNoLease):
 		return worded{err.Error(), errors.Join(gateway.ErrBadGrant, err)}

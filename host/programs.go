@@ -24,10 +24,24 @@ import (
 // programs are the doors for programs, by the configuration in force.
 func (h *Host) programs() *gateway.Programs {
 	desk := door.NewDesk(programHost{backend{h}}, func() string { return store.NewID(time.Now()) })
+	h.questions = desk
 	return &gateway.Programs{
 		Client: func(token string) (string, bool) { return h.current.Load().config.ClientOf(token) },
 		Owner:  config.Gatekeeper, OpenAI: openai.New(desk), MCP: mcp.New(desk, h.version),
 	}
+}
+
+// questionsOf are the messages of programs among recovered work.
+func questionsOf(items []agent.Item) []message.Message {
+	var out []message.Message
+	for _, it := range items {
+		for _, row := range append(it.Rows, it.Row) {
+			if m := row.Message; m.Channel == door.OpenAI || m.Channel == door.MCP {
+				out = append(out, m)
+			}
+		}
+	}
+	return out
 }
 
 // programHost is the host as programs see it.
@@ -48,7 +62,7 @@ func (b programHost) Agents(client string) []door.Agent {
 	var out []door.Agent
 	for _, name := range slices.Compact(names) {
 		if a := g.Agents[name]; a != nil {
-			out = append(out, door.Agent{Name: name, Machine: machineOf(a)})
+			out = append(out, door.Agent{Name: name, Machine: machineOf(a), Folders: a.CLI != nil && a.CLI.Folder != nil})
 		}
 	}
 	return out
@@ -95,6 +109,11 @@ func (k keptFiles) Fetch(ctx context.Context, handle string, limit int64) (plugi
 		return plugin.Media{}, errors.Join(media.ErrTooLarge, body.Close())
 	}
 	return plugin.Media{Name: info.Name, Type: info.Type(), Size: info.Size, Body: body}, nil
+}
+
+// HangUp implements door.Host.
+func (b programHost) HangUp(channel, conversation string) {
+	b.h.runner.HangUp(channel + ":" + conversation)
 }
 
 // Settled implements door.Host.

@@ -245,7 +245,10 @@ func (s *Sandboxes) Explain(ctx context.Context) ([]Place, error) {
 					return nil, err
 				}
 			default:
-				v = enforcer.Enforce(ctx, subject, model.ToolCall{Name: "shell.exec", Args: json.RawMessage(`{"command":"true"}`)})
+				call := model.ToolCall{Name: "shell.exec", Args: json.RawMessage(`{"command":"true"}`)}
+				if v, _, err = enforcer.DryRun(ctx, subject, call, nil); err != nil {
+					return nil, err
+				}
 			}
 			p := s.place(name, door, subject.Sandbox, v)
 			if made, err := s.Spec(v.SandboxName); err == nil && v.Sandbox {
@@ -274,7 +277,10 @@ func (s *Sandboxes) codePlaces(
 			return nil, err
 		}
 		subject.Offered, subject.Sandbox.Own = tool.NewSet(code.Name), supports(made)
-		v := enforcer.With(registry).Enforce(ctx, subject, model.ToolCall{Name: code.Name, Args: args})
+		v, _, err := enforcer.With(registry).DryRun(ctx, subject, model.ToolCall{Name: code.Name, Args: args}, nil)
+		if err != nil {
+			return nil, err
+		}
 		p := Place{
 			Agent: subject.Agent, Door: subject.Door, Action: string(v.Action), Language: language,
 			Reasons: append([]string{fmt.Sprintf("[agent_configs.%s] kind = \"code\", programs in %s", subject.Agent, language)}, v.Reasons...),
@@ -301,7 +307,10 @@ func (s *Sandboxes) program(
 	if made, err := s.Spec(a.Sandbox); err == nil {
 		subject.Sandbox.Available = supports(made)
 	}
-	v := enforcer.With(a.Registry).Enforce(ctx, *subject, model.ToolCall{Name: cli.ToolName, Args: json.RawMessage(`{"prompt":"hello"}`)})
+	v, _, err := enforcer.With(a.Registry).DryRun(ctx, *subject, model.ToolCall{Name: cli.ToolName, Args: json.RawMessage(`{"prompt":"hello"}`)}, nil)
+	if err != nil {
+		return v, err
+	}
 	if why := a.RefusesCLI(subject.LocalDoor, true); why != "" {
 		v.Action, v.Sandbox, v.SandboxName, v.Where = tool.Deny, false, "", ""
 		v.Reasons = append(v.Reasons, why)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/approval"
 	"github.com/flynnhost/flynn/host/budget"
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/message"
@@ -123,6 +124,17 @@ type Machines interface {
 	Available(name string) error
 }
 
+// Approvals asks people. A request ends with its call, whichever way that ends, but not with the process; *approval.Desk implements it.
+type Approvals interface {
+	tool.Approver
+	// Withdraw ends a request whose call is over.
+	Withdraw(ctx context.Context, id string) error
+	// WithdrawAll withdraws the open requests of the turns that ended reports.
+	WithdrawAll(ctx context.Context, ended func(turn string) bool) error
+}
+
+var _ Approvals = (*approval.Desk)(nil)
+
 // Tools runs calls that may run; tool.Runner implements it.
 type Tools interface {
 	Run(ctx context.Context, v tool.Verdict, call tool.Call) tool.Result
@@ -145,7 +157,7 @@ type Store interface {
 type Config struct {
 	Store     Store
 	Machines  Machines
-	Approvals tool.Approver
+	Approvals Approvals
 	Tools     Tools
 	// Generation returns the one in force and the policies in force, pinned.
 	Generation func() (*Generation, Policies)

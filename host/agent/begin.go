@@ -45,6 +45,7 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 	said.Recalled = t.recall(ctx, c.rows)
 	used := t.session.used
 	said.Generation, said.Labels, said.Used, said.Program = gen.Number, t.session.labels, &used, t.session.program
+	said.Folder = cmp.Or(m.Folder, t.session.folder)
 	t.step(store.StepUser, said)
 	return t.run(ctx, c.rows)
 }
@@ -85,7 +86,7 @@ func (r *Runner) resume(
 	}
 	a, ok := gen.Agents[it.Turn.Agent]
 	t := &turn{
-		Runner: r, gen: gen, policies: policies, row: *it.Turn, origin: it.Rows[0].Message, place: at, rest: rest, mayInterrupt: true,
+		Runner: r, gen: gen, policies: policies, row: *it.Turn, origin: it.Rows[0].Message, place: at, rest: rest, mayInterrupt: true, resumed: true,
 	}
 	if ok {
 		t.agent = a.fitted(at.Tier)

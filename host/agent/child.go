@@ -97,7 +97,7 @@ func (r *Runner) readChild(ctx context.Context, gen *Generation, policies Polici
 		return nil, nil, fmt.Errorf("turn %s does not say who has delegated it", row.ID)
 	}
 	c = &turn{
-		Runner: r, gen: gen, policies: policies, row: row, origin: record.Origin, steps: ts, silent: true,
+		Runner: r, gen: gen, policies: policies, row: row, origin: record.Origin, steps: ts, silent: true, resumed: true,
 		lineage: &lineage{record: *record}, session: &session{count: record.Turns},
 	}
 	if !row.Background {
@@ -295,6 +295,7 @@ func (r *Runner) resumeChild(ctx context.Context, gen *Generation, policies Poli
 
 // abandon ends a turn that cannot be read.
 func (r *Runner) abandon(ctx context.Context, row store.Turn, cause error) {
+	r.withdrawOwn(ctx, row.ID)
 	row.State, row.Error, row.Ended = store.TurnFailed, cause.Error(), r.cfg.Now().UTC()
 	err := r.cfg.Store.CommitTurn(context.WithoutCancel(ctx), store.Commit{Turn: row, InboxState: store.InboxFailed})
 	if err != nil && !errors.Is(err, store.ErrConflict) {

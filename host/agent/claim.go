@@ -197,8 +197,12 @@ func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, 
 	return c
 }
 
-// joins tells whether one answer can serve both messages. A call of a tool is answered by itself.
+// joins tells whether one answer can serve both messages. A call of a tool is answered by itself, and so is a question of a program:
+// each waits for an answer of its own.
 func joins(first, next message.Message) bool {
+	if door := route.Door(first.Channel); door != route.DoorChannel && !route.Local(first.Channel) {
+		return false
+	}
 	return next.Sender.Equal(first.Sender) && next.Agent == first.Agent && first.Call == nil && next.Call == nil
 }
 

@@ -14,6 +14,9 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 	if t.row.Background && !t.handOver(ctx, state, text) {
 		return
 	}
+	if t.resumed {
+		t.withdrawOwn(ctx, t.row.ID)
+	}
 	now := t.cfg.Now().UTC()
 	t.row.State, t.row.Ended = state, now
 	t.pending.InboxState = store.InboxDone
@@ -68,6 +71,9 @@ func (t *turn) remember() {
 	t.session.add(t.row.ID, &t.steps)
 	t.session.count++
 	t.session.at = t.row.Started
+	if t.session.key != "" { // a delegated turn has one of its own
+		t.sessions.keep(t.session)
+	}
 }
 
 // reply is the turn's answer.

@@ -6,8 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -182,4 +184,21 @@ func TestInterruptOverACrash(t *testing.T) {
 		r.wantReplies("echo: one\ntwo")
 		r.nothingLeft()
 	})
+}
+
+// TestQuestionsOfAProgramAreNotJoined leaves two questions in one conversation, as a crash does: each has an answer of its own.
+func TestQuestionsOfAProgramAreNotJoined(t *testing.T) {
+	h := newHouse(t, openStore(t), nil)
+	h.gen.Roles = route.NewRoles(config.Access{Owners: []string{"openai:editor"}}, route.AllProved)
+	for _, text := range []string{"question-A", "question-B"} {
+		_, _, err := h.store.AppendInbox(t.Context(), message.Message{
+			Channel: "openai", EventID: text, Text: text, Sender: message.Sender{ID: "editor"}, Agent: "helper",
+			Conversation: message.Conversation{ID: "editor/k1", Kind: message.DM},
+		}, store.InboxNew, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.work(t.Context())
+	h.want("echo: question-A", "echo: question-B")
 }

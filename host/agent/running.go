@@ -3,8 +3,10 @@ package agent
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -95,6 +97,14 @@ func (r *Runner) Stop(place string) bool {
 	return r.offspring.stop(errStopped, inPlace(place)) || ok
 }
 
+// Stopper returns what stops the turn that runs in a place, with all that was delegated there, or nil where there is none.
+func (r *Runner) Stopper(place string) func() {
+	if !r.Running(place) && !r.Delegated(place) {
+		return nil
+	}
+	return func() { r.Stop(place) }
+}
+
 // Running tells whether a turn runs in a place.
 func (r *Runner) Running(place string) bool {
 	r.mu.Lock()
@@ -107,9 +117,14 @@ func (r *Runner) Running(place string) bool {
 func (r *Runner) Delegated(place string) bool { return r.offspring.any(inPlace(place)) }
 
 // StopIn is Stop for the turn that answers in a conversation, by its key.
-func (r *Runner) StopIn(conversation string) bool {
-	delegated := r.offspring.stop(errStopped, inConversation(conversation))
-	return r.inConversation(conversation, errStopped) || delegated
+func (r *Runner) StopIn(conversation string) bool { return r.endIn(conversation, errStopped) }
+
+// HangUp is StopIn for a program that no longer waits for its answer.
+func (r *Runner) HangUp(conversation string) bool { return r.endIn(conversation, errHungUp) }
+
+func (r *Runner) endIn(conversation string, cause error) bool {
+	delegated := r.offspring.stop(cause, inConversation(conversation))
+	return r.inConversation(conversation, cause) || delegated
 }
 
 // RunningIn is Running for a conversation.
@@ -124,6 +139,25 @@ func (r *Runner) StopFor(sender string) {
 			a.cancel(errStopped)
 		}
 	}
+}
+
+// Readmit ends the turns whose senders the generation in force no longer admits: they are neither worked for nor answered.
+func (r *Runner) Readmit() {
+	gen, policies := r.cfg.Generation()
+	defer policies.Release()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.running {
+		if gen.Admits(a.origin) != "" {
+			a.cancel(errUnheard)
+		}
+	}
+	r.offspring.stop(errUnheard, func(t store.Turn) bool {
+		return route.Door(t.Channel) == route.DoorChannel && gen.Admits(message.Message{
+			Channel: t.Channel, Conversation: t.Conversation, Addressed: true,
+			Sender: message.Sender{ID: strings.TrimPrefix(t.Sender, t.Channel+":")},
+		}) != ""
+	})
 }
 
 func (r *Runner) inConversation(key string, cause error) (found bool) {
@@ -143,6 +177,9 @@ func (r *Runner) inConversation(key string, cause error) (found bool) {
 // release ends the turn without an answer and leaves its messages to the next one: they are new as before, and what the turn did
 // stays in the transcript. It returns those messages, and none where that could not be done.
 func (t *turn) release(ctx context.Context, cause error, rows []store.InboxRow) []Item {
+	if t.resumed {
+		t.withdrawOwn(ctx, t.row.ID)
+	}
 	now := t.cfg.Now().UTC()
 	t.row.State, t.row.Ended, t.row.Error, t.row.Inbox = store.TurnStopped, now, cause.Error(), nil
 	if err := t.commit(ctx); err != nil {

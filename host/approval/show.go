@@ -187,6 +187,8 @@ func Outcome(a store.Approval) string {
 		return "**Denied** by " + plain(a.Decider) + "."
 	case a.State == store.ApprovalExpired:
 		return "**Expired**: nobody answered in time."
+	case a.State == store.ApprovalWithdrawn:
+		return "**Withdrawn**: the call ended before it could run."
 	case a.Scope == store.GrantSession:
 		return "**Approved for the session** by " + plain(a.Decider) + "."
 	case a.Scope == store.GrantStanding:

@@ -50,8 +50,8 @@ type Config struct {
 	Role func(channel, senderKey string) string
 	// Place is the place that a message belongs to.
 	Place func(m message.Message) string
-	// Stop ends the turn that runs in a place and tells whether there was one.
-	Stop func(place string) bool
+	// Stop returns what ends the turn that runs in a place, or nil where none runs.
+	Stop func(place string) (end func())
 	// Look tells of a place as the sender of a message is answered there.
 	Look func(ctx context.Context, place string, m message.Message) (Session, error)
 	// Compact sums up the older turns of the session that a message would continue in a place.
@@ -116,8 +116,12 @@ func (d *Desk) carryOut(ctx context.Context, row store.InboxRow) error {
 	if why := d.cfg.Admits(m); why != "" {
 		return d.cfg.Store.SetInbox(ctx, row.ID, store.InboxDropped, why)
 	}
-	text, err := d.answer(ctx, m, c)
-	if err != nil {
+	var text string
+	var err error
+	after := func() {}
+	if c.Name == "stop" { // its answer comes before that of the turn, which says that it was stopped
+		text, after = d.stop(m)
+	} else if text, err = d.answer(ctx, m, c); err != nil {
 		return err
 	}
 	turn, reply := reply(row, text)
@@ -128,6 +132,7 @@ func (d *Desk) carryOut(ctx context.Context, row store.InboxRow) error {
 	for _, r := range fresh {
 		d.show(m, turn, r)
 	}
+	after()
 	return d.cfg.Store.SetInbox(ctx, row.ID, store.InboxDone, "command "+c.Name)
 }
 
@@ -158,8 +163,6 @@ func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string
 		return d.elevate(ctx, m, c.Arg)
 	case "pair":
 		return d.pair(ctx, m, c)
-	case "stop":
-		return d.stop(m), nil
 	case "status":
 		return d.status(ctx, m)
 	case "forget":
@@ -235,6 +238,8 @@ func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string
 			"`approvals.self = true` lets owners approve their own.", nil
 	case errors.Is(err, approval.ErrExpired):
 		return "This request has expired.", nil
+	case errors.Is(err, approval.ErrGone):
+		return "The call that asked for this has ended: nothing runs.", nil
 	case errors.Is(err, approval.ErrNoLease):
 		return fmt.Sprintf("%s. `/approve %s` allows this call alone.", unwrapped(err), a.ID), nil
 	case errors.Is(err, approval.ErrDecided):
@@ -283,15 +288,16 @@ func unwrapped(err error) string {
 	return "This call cannot be allowed like that: " + why
 }
 
-// stop ends the running turn. In a group only who belongs to the house may: anybody could silence everybody there.
-func (d *Desk) stop(m message.Message) string {
+// stop returns the answer to /stop and what ends the running turn. In a group only owners and members may: anybody could silence everybody
+// there.
+func (d *Desk) stop(m message.Message) (text string, end func()) {
 	if m.Conversation.Kind != message.DM && d.cfg.Role(m.Channel, m.SenderKey()) == route.Guest {
-		return "Only owners and members can stop an answer in a group."
+		return "Only owners and members can stop an answer in a group.", func() {}
 	}
-	if d.cfg.Stop(d.cfg.Place(m)) {
-		return "Stopping."
+	if end := d.cfg.Stop(d.cfg.Place(m)); end != nil {
+		return "Stopping.", end
 	}
-	return "Nothing runs here."
+	return "Nothing runs here.", func() {}
 }
 
 // maxListed bounds the requests that a status lists.

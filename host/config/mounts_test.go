@@ -119,3 +119,39 @@ func TestCompose(t *testing.T) {
 		})
 	}
 }
+
+// The workspace hides what the image has at its place, and commands own it: config check says where it may not lie.
+func TestWorkspacePlaces(t *testing.T) {
+	for _, c := range []struct{ dir, want string }{
+		{"/my ws", ""},
+		{"/работа", ""},
+		{"/deep/er/ws", ""},
+		{"/home/u", ""},
+		{`/a\\b`, ""},
+		{"/etc", `"/etc" hides /etc of the image, which its programs need (choose a folder of its own)`},
+		{"/bin", `"/bin" hides /bin of the image`},
+		{"/usr", `"/usr" hides /usr/bin of the image`},
+		{"/run", `"/run" hides /run of the image`},
+		{"/proc", `"/proc" lies over /proc, which the container needs`},
+		{"/dev/x", `"/dev/x" lies over /dev`},
+		{"/sys", `"/sys" lies over /sys`},
+		{"/workspace/", `"/workspace/" is not the shortest way to write it (write "/workspace")`},
+		{"/a/../b", `(write "/b")`},
+		{"/a:b", `"/a:b" has a colon`},
+		{`/a\nb`, "has a colon or another character that no such path should have"},
+		{"/.flynn/x", `"/.flynn/x" is Flynn's own`},
+		{"ws", `"ws" is no folder inside the container`},
+		{"/", `"/" is no folder inside the container`},
+	} {
+		for _, table := range []string{"[sandbox]\nimage = \"i\"\nworkspace_dir = \"DIR\"\n", "[sandbox]\nimage = \"i\"\n[sandboxes.x]\nworkspace_dir = \"DIR\"\n"} {
+			text := strings.Replace(table, "DIR", c.dir, 1) + "[agent_configs.main]\nsystem_prompt = \"x\"\n[routing]\ndefault_agent = \"main\"\n"
+			_, err := Load(write(t, filepath.Join(t.TempDir(), "flynn.toml"), text, 0o600), environ("HOME", "/nowhere"))
+			switch {
+			case c.want == "" && err != nil:
+				t.Errorf("%s: %v", c.dir, err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), "workspace_dir: ") || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("%s: %v, want %s", c.dir, err, c.want)
+			}
+		}
+	}
+}

@@ -67,9 +67,10 @@ type Server struct {
 	failures failures
 	metrics  *metrics
 	programs *Programs
-	// open counts the sockets, held against maxSockets; sockets waits for their handlers.
-	open    atomic.Int64
-	sockets sync.WaitGroup
+	// strangers are the sockets without a token, open counts the others, held against maxSockets; sockets waits for the handlers of all.
+	strangers strangers
+	open      atomic.Int64
+	sockets   sync.WaitGroup
 }
 
 // New opens the listener and reads the token, or makes it. The caller must call Run, or Close.

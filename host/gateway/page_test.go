@@ -29,6 +29,8 @@ func TestPage(t *testing.T) {
 		{"an approval hides nothing", pageApprovalHidesNothing},
 		{"an approval fits a phone", pageApprovalFitsAPhone},
 		{"lets strangers in", pagePairings},
+		{"gives each conversation an address", pageAddresses},
+		{"keeps the keyboard's place", pageKeepsTheKeyboard},
 		{"stops", pageStops},
 		{"has the kill switch", pageHalts},
 		{"reconnects without duplicates", pageReconnects},
@@ -38,6 +40,7 @@ func TestPage(t *testing.T) {
 		{"deletes a conversation after a question", pageDeletes},
 		{"is inert", pageIsInert},
 		{"markdown", pageMarkdown},
+		{"takes linear time", pageIsLinear},
 		{"is the same in every window", pagesAgree},
 		{"says why", pageSaysWhy},
 		{"looks", pageLooks},
@@ -92,12 +95,76 @@ func pageHalts(t *testing.T, b context.Context) {
 func pageHidesToken(t *testing.T, b context.Context) {
 	d := open(t, gatewaytest.Demo)
 	p := visit(t, b, d)
-	p.want(`location.href`, d.base()+"/")
+	p.want(`location.href`, d.base()+"/#/web/main")
 	p.reload() // from sessionStorage
 	p.eval(`sessionStorage.clear()`)
 	p.do(chromedp.Reload())
-	p.visible("#connection.refused")
-	p.want(`document.querySelector("#notice").hidden`, "false")
+	p.visible("#sign-in") // and nothing else to do
+	p.want(`document.querySelector("#composer").checkVisibility()`, "false")
+	p.shot("sign-in")
+	for _, typed := range []string{"wrong", d.token(), "http://127.0.0.1:7351/#token=" + d.token()} {
+		p.eval(`sessionStorage.clear()`)
+		p.do(chromedp.Reload())
+		p.visible("#sign-in")
+		p.do(chromedp.SendKeys("#token", typed+"\r"))
+		if typed == "wrong" {
+			p.until(`document.querySelector("#notice")?.textContent.includes("flynn web")`)
+			p.visible("#sign-in")
+			continue
+		}
+		p.connected()
+		p.visible("#composer")
+		p.want(`location.href.includes("token")`, "false")
+	}
+}
+
+// Each conversation has an address: the back button goes back, a link opens it, and a window without one opens the newest.
+func pageAddresses(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	p := visit(t, b, d)
+	shows := func(p pageDriver, text string) {
+		t.Helper()
+		p.until(idle + ` && [...document.querySelectorAll(".bubble")].map((n) => n.textContent).join("|") === ` + jsString(text))
+	}
+	p.say("first")
+	shows(p, "first")
+	p.click("#new")
+	p.connected()
+	p.say("second")
+	shows(p, "second")
+	p.want(`location.hash !== "#/web/main" && location.hash.startsWith("#/web/")`, "true")
+	link := p.eval(`location.href`)
+	p.eval(`history.back()`)
+	shows(p, "first")
+	p.want(`location.hash`, "#/web/main")
+	p.eval(`history.forward()`)
+	shows(p, "second")
+	p.reload()
+	shows(p, "second")
+	p.click("#conversations li:last-child button")
+	shows(p, "first")
+
+	newest := visit(t, b, d) // a window of its own, without an address
+	shows(newest, "second")
+	newest.want(`location.href`, link)
+	newest.do(chromedp.Navigate(d.base() + "/#/web/main"))
+	shows(newest, "first")
+	newest.do(chromedp.Navigate(d.base() + "/#/%zz/x")) // somebody has typed it
+	shows(newest, "first")
+}
+
+// The keyboard keeps its place when the button that it was on goes.
+func pageKeepsTheKeyboard(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	p := visit(t, b, d)
+	for _, button := range []string{".approve", ".deny", ".session"} {
+		p.say("!ask ls")
+		p.visible(".approval " + button + ":enabled")
+		p.do(chromedp.Focus(".approval " + button))
+		p.eval(`document.activeElement.click()`) // as Enter does
+		p.until(`!document.querySelector(".approval") && ` + idle)
+		p.want(`document.activeElement.id`, "draft")
+	}
 }
 
 func pageToolCalls(t *testing.T, b context.Context) {
@@ -406,14 +473,75 @@ func pageMarkdown(t *testing.T, b context.Context) {
 			p.want(fmt.Sprintf(`import("/markdown.js").then(({markdown}) => { const d = document.createElement("div"); d.append(markdown(%s)); return d.innerHTML; })`, jsString(tt.in)), tt.want)
 		})
 	}
-	// Text that makes a careless expression slow.
-	for _, seed := range []string{"*", "`", "_a", "[", "[a](", "**a", "~~", "> ", "- ", "|-", "https://"} {
-		took := p.eval(fmt.Sprintf(`import("/markdown.js").then(({markdown}) => { const t = performance.now(); markdown(%s.repeat(60000).slice(0, 65536)); return performance.now() - t < 5000; })`, jsString(seed)))
-		if took != "true" {
-			t.Errorf("64 KiB of %q took over 5 s", seed)
+}
+
+// pageIsLinear renders 64 KiB of lines that make a careless parser slow, and paragraphs as long as are looked at for marks,
+// and counts the characters that are looked at. Regular expressions are not counted, so there must be none.
+func pageIsLinear(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	p := visit(t, b, d)
+	for part := range 3 {
+		out := p.eval(fmt.Sprintf(linear, part))
+		t.Logf("renders, characters looked at for each that is there at worst, and where: %s", out)
+		var renders int
+		var worst float64
+		if _, err := fmt.Sscan(out, &renders, &worst); err != nil || renders < 80 {
+			t.Fatalf("the page says %q: %v", out, err)
+		}
+		if worst > 60 { // six levels of lists look at each line a few times
+			t.Errorf("at worst each character is looked at %.1f times: %s", worst, out)
 		}
 	}
 }
+
+const linear = `Promise.all([import("/markdown.js"), import("/dom.js")]).then(([{markdown}, dom]) => {
+		const lines = (prefixes, fillers, size) => prefixes.flatMap((p) => fillers.map((f) => p + f.repeat(size / f.length) + "b\u2028c"));
+		const blocks = lines(["", "# a", "#", "\u0060\u0060\u0060", "---", "- ", "1. ", "> ", "|", "a|b\n"],
+			[" ", "\t", "a", "#", "-", "- ", "|-", "\u2028", "\n", "\n- ", "\n> ", "\n  - ", "\n|", "\na"], 65000);
+		const marks = lines(["", "[a](", "[", "**a", "*a", "_a", "~~a", "\u0060a", "https://", "\\"],
+			[" ", "a", "\u0060", "\u0060a", "*", "*a", "**a", "_a", "~~a", "[", "[a](", "(", "https://", "!", "h", "\\"], 19000);
+		const outputs = lines(["", "\u001b[", "\u001b]"], [" ", "a", "\n", "\r", "\u001b", "\u001b[", "\u001b[1", "\u001b]a", "\r\n"], 8000);
+		let steps = 0;
+		const cost = {
+			charAt: () => 1, charCodeAt: () => 1, codePointAt: () => 1,
+			startsWith: (s, r, [x]) => x.length, endsWith: (s, r, [x]) => x.length,
+			includes: (s) => s.length, indexOf: (s, r, [x, from = 0]) => (r < 0 ? s.length : r) - from + x.length,
+			slice: (s, r) => r.length, trim: (s) => s.length, trimStart: (s) => s.length, trimEnd: (s) => s.length,
+			split: (s) => s.length, replaceAll: (s) => s.length,
+		};
+		const kept = new Map();
+		const patch = (proto, name, f) => { kept.set([proto, name], proto[name]); proto[name] = f; };
+		for (const name of Object.getOwnPropertyNames(String.prototype)) {
+			const native = String.prototype[name];
+			if (typeof native !== "function" || ["constructor", "toString", "valueOf", "padStart", "toUpperCase", Symbol.iterator, "at", "repeat", "concat", "toLowerCase"].includes(name)) continue;
+			patch(String.prototype, name, function (...args) {
+				if (!cost[name]) throw new Error(name + " is not counted");
+				const r = native.apply(this, args);
+				steps += cost[name](this, r, args);
+				return r;
+			});
+		}
+		for (const name of ["exec", "test", Symbol.match, Symbol.matchAll, Symbol.replace, Symbol.search, Symbol.split]) {
+			patch(RegExp.prototype, name, () => { throw new Error("a regular expression"); });
+		}
+		let worst = 0, which = "", renders = 0;
+		try {
+			for (const [f, texts] of [[[markdown, blocks]], [[markdown, marks]], [[dom.plain, outputs], [dom.revealed, outputs], [(x) => dom.oneLine(x, 300), outputs]]][%d]) {
+				for (const text of texts) {
+					steps = 0;
+					f(text);
+					renders++;
+					if (steps / text.length > worst) {
+						worst = steps / text.length;
+						which = JSON.stringify([f.name, text.slice(0, 20), text.length]);
+					}
+				}
+			}
+		} finally {
+			for (const [[proto, name], native] of kept) proto[name] = native;
+		}
+		return [renders, worst.toFixed(1), which].join(" ");
+	})`
 
 func jsString(s string) string { return fmt.Sprintf("%q", s) }
 

@@ -107,6 +107,8 @@ type Changes struct {
 	Added    []string `json:"added,omitempty"`
 	Modified []string `json:"modified,omitempty"`
 	Deleted  []string `json:"deleted,omitempty"`
+	// Unread are folders that the command has left closed to its own user: what is in them is not known.
+	Unread []string `json:"unread,omitempty"`
 	// Partial says that there are more: the workspace is too large to look through.
 	Partial bool `json:"partial,omitempty"`
 }

@@ -222,9 +222,7 @@ func (c *Client) Reconcile(ctx context.Context, r message.Reply) (SendResult, er
 	if err != nil {
 		return SendResult{Outcome: message.Unknown}, fmt.Errorf("reconcile on %s: %w", c.instance, err)
 	}
-	return SendResult{
-		Outcome: outcomeFromWire(out.GetOutcome()), PlatformIDs: idsFromWire(out.GetMessageIds()), Resume: resume(out.GetResume()),
-	}, nil
+	return SendResult{Outcome: outcomeFromWire(out.GetOutcome()), PlatformIDs: idsFromWire(out.GetMessageIds())}, nil
 }
 
 // resume drops what is not to be kept: the rest is then sent as if nothing of it had been.

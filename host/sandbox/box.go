@@ -107,7 +107,7 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, err
 func newBox(d Driver, log *slog.Logger, id string, o order) *box {
 	return &box{
 		driver: d, debts: o.debts, log: log, id: id, spec: o.container.Labels[LabelSpec], image: o.container.Image,
-		workspace: o.workspace, born: time.Now(), tenure: o.tenure, nap: newNap(), carry: o.carry,
+		workspace: o.workspace, born: time.Now(), tenure: o.tenure, carry: o.carry,
 		gone: make(chan struct{}), session: o.container.Labels[LabelSession], processes: make(map[string]*process),
 	}
 }
@@ -263,7 +263,7 @@ var errEnded = errors.New("it was ended")
 // remove ends the box and waits until its container is gone.
 func (b *box) remove(reason error) error {
 	defer b.debts.Turn()()
-	if reason == errEnded && !b.nap.drowsy.Load() {
+	if reason == errEnded {
 		b.bringHome(context.Background())
 	}
 	b.dismiss()

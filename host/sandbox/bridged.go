@@ -206,6 +206,7 @@ func (m *Manager) command(caller *box, b Bridge, inside string) (bridge.Command,
 	}
 	return bridge.Command{
 		Name: b.Name, Rules: rules, Workspace: b.workspace(inside), Stdin: b.Stdin,
+		Confine: m.confined(caller, b),
 		Secrets: func() []string { return slices.Collect(maps.Values(m.secretsOf(b))) },
 		Run: func(ctx context.Context, call bridge.Accepted, stdin []byte, out bridge.Output) (int, error) {
 			return m.runBridged(ctx, caller.owner(), b, call, stdin, out)
@@ -227,11 +228,6 @@ func (m *Manager) secretsOf(b Bridge) map[string]string {
 // runBridged runs an accepted call in the session's second container.
 func (m *Manager) runBridged(ctx context.Context, session string, b Bridge, call bridge.Accepted, stdin []byte, out bridge.Output) (int, error) {
 	spec := b.spec()
-	if spec.Workspace != workspaceOwn {
-		if err := m.confine(session, append(slices.Clone(call.Paths), call.Dir)); err != nil {
-			return 1, err
-		}
-	}
 	env := b.environment(spec)
 	for variable, value := range m.secretsOf(b) {
 		if value == "" {
@@ -289,6 +285,16 @@ func bridgedCode(r machine.Result, limit time.Duration) (int, error) {
 	return r.ExitCode, nil
 }
 
+// confined judges the paths of a call that shares the workspace; nil if there is none to share.
+func (m *Manager) confined(caller *box, b Bridge) func(bridge.Accepted) error {
+	if b.spec().Workspace == workspaceOwn {
+		return nil
+	}
+	return func(call bridge.Accepted) error {
+		return m.confine(caller.owner(), append(slices.Clone(call.Paths), call.Dir))
+	}
+}
+
 // confine refuses paths that a link leads out of the workspace. A link that is swapped afterwards leads to files of the
 // second container, of which none has a secret where there is a workspace.
 func (m *Manager) confine(session string, paths []string) error {
@@ -299,7 +305,7 @@ func (m *Manager) confine(session string, paths []string) error {
 	defer root.Close()
 	for _, p := range paths {
 		if _, err := root.Stat(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("refused for security: path %q leads out of the workspace, or cannot be looked at", p)
+			return fmt.Errorf("path %q leads out of the workspace, or cannot be looked at", p)
 		}
 	}
 	return nil

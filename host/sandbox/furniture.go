@@ -117,7 +117,9 @@ func (f *furniture) place(ctx context.Context, o *order) error {
 	if err := f.placeVolumes(ctx, o); err != nil {
 		return err
 	}
+	o.hello.Scratch = append(o.hello.Scratch, []byte("/tmp"))
 	for _, t := range f.spec.memoryMounts() {
+		o.hello.Scratch = append(o.hello.Scratch, []byte(t.Target))
 		o.container.Mounts = append(o.container.Mounts, Mount{Kind: Memory, Target: t.Target, Bytes: t.Bytes})
 	}
 	return nil

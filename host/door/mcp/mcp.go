@@ -1,6 +1,6 @@
 // Package mcp lets programs ask agents over the Model Context Protocol: each agent is a tool, and so is what an agent's sandbox can do.
 //
-//	ask_AGENT {message, session?}                       asks an agent
+//	ask_AGENT {message, session?, directory?}           asks an agent; a directory only where the agent takes one
 //	sandbox_TOOL {agent, session?, arguments}           calls a tool in the sandbox of an agent's session
 //
 // Start with Handler. Results name their session, which a later call continues. While a turn runs, progress is reported to clients that
@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -64,7 +65,7 @@ func (h *Handler) server(r *http.Request) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "flynn", Version: h.version}, &mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{}})
 	machine := map[string]*machineTool{}
 	for _, a := range h.desk.Agents(client) {
-		s.AddTool(askTool(a.Name), h.ask(client, a.Name))
+		s.AddTool(askTool(a), h.ask(client, a))
 		for _, t := range a.Machine {
 			m := machine[t.Name]
 			if m == nil {
@@ -89,13 +90,19 @@ type reply struct {
 
 const sessionHelp = "names a conversation to go on with, as an earlier result gave it; leave it out for a new one"
 
-func askTool(agent string) *mcp.Tool {
+const directoryHelp = "the absolute path of the folder that a new conversation is about; later messages of the session may leave it out"
+
+func askTool(agent door.Agent) *mcp.Tool {
+	properties := map[string]any{
+		"message": map[string]any{"type": "string", "minLength": 1},
+		"session": map[string]any{"type": "string", "description": sessionHelp},
+	}
+	if agent.Folders {
+		properties["directory"] = map[string]any{"type": "string", "description": directoryHelp}
+	}
 	return &mcp.Tool{
-		Name: "ask_" + agent, Description: fmt.Sprintf("Asks the agent %q of this Flynn. It has its own model, tools and memory of the session.", agent),
-		InputSchema: object(map[string]any{
-			"message": map[string]any{"type": "string", "minLength": 1},
-			"session": map[string]any{"type": "string", "description": sessionHelp},
-		}, "message"),
+		Name: "ask_" + agent.Name, Description: fmt.Sprintf("Asks the agent %q of this Flynn. It has its own model, tools and memory of the session.", agent.Name),
+		InputSchema: object(properties, "message"),
 	}
 }
 
@@ -103,16 +110,22 @@ func object(properties map[string]any, required ...string) map[string]any {
 	return map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 }
 
-func (h *Handler) ask(client, agent string) mcp.ToolHandler {
+func (h *Handler) ask(client string, agent door.Agent) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		var in struct {
-			Message string `json:"message"`
-			Session string `json:"session"`
+			Message   string `json:"message"`
+			Session   string `json:"session"`
+			Directory string `json:"directory"`
 		}
-		if err := json.Unmarshal(req.Params.Arguments, &in); err != nil {
+		switch err := json.Unmarshal(req.Params.Arguments, &in); {
+		case err != nil:
 			return refused("the arguments: " + err.Error()), nil
+		case in.Directory != "" && !agent.Folders:
+			return refused(fmt.Sprintf("agent %q takes no directory", agent.Name)), nil
+		case in.Directory != "" && (!filepath.IsAbs(in.Directory) || filepath.Clean(in.Directory) != in.Directory):
+			return refused(fmt.Sprintf("directory %q must be a clean absolute path", in.Directory)), nil
 		}
-		return h.put(ctx, req, door.Question{Client: client, Agent: agent, Session: in.Session, Text: in.Message})
+		return h.put(ctx, req, door.Question{Client: client, Agent: agent.Name, Session: in.Session, Folder: in.Directory, Text: in.Message})
 	}
 }
 

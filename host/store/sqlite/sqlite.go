@@ -43,19 +43,28 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{lock: lock}
-	if err := s.open(ctx, filepath.Join(dir, "flynn.db")); err != nil {
-		return nil, errors.Join(fmt.Errorf("open store in %s: %w", dir, err), s.Close())
+	if err = s.open(ctx, filepath.Join(dir, "flynn.db")); err == nil {
+		_, err = lock.WriteAt([]byte(usedMark), 0)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open store in %s: %w", dir, advise(filepath.Join(dir, "flynn.db"), err)), s.Close())
 	}
 	return s, nil
 }
 
 func (s *Store) open(ctx context.Context, path string) error {
+	if err := vanished(s.lock, path); err != nil {
+		return err
+	}
 	// SQLite would make the file readable to all, and gives its journals the mode of the file.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
 	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := check(ctx, path); err != nil {
 		return err
 	}
 	w, err := newWriter(ctx, dsn(path, ""))
