@@ -206,5 +206,5 @@ func (b programHost) turnOf(ctx context.Context, row store.InboxRow) (store.Turn
 			return t, nil
 		}
 	}
-	return store.Turn{ID: fmt.Sprintf("command-%d", row.ID), State: store.TurnDone}, nil
+	return store.Turn{ID: store.CommandTurn(row.ID), State: store.TurnDone}, nil
 }

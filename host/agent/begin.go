@@ -76,7 +76,7 @@ func (r *Runner) resume(
 	ctx context.Context, gen *Generation, policies Policies, at store.Place, it Item, rest []Item,
 ) (released []Item) {
 	if it.Turn.Parent != "" {
-		r.resumeChild(ctx, gen, policies, *it.Turn)
+		r.resumeChild(ctx, gen, policies, *it.Turn, it.waited)
 		return nil
 	}
 	log := r.cfg.Log.With("turn", it.Turn.ID)
@@ -108,6 +108,7 @@ func (r *Runner) resume(
 		t.fail(ctx, plainError(fmt.Sprintf("agent %q is no longer configured", it.Turn.Agent)))
 	default:
 		t.takeUp()
+		t.pending.Decisions = append(t.pending.Decisions, it.waited...)
 		if err := t.stillRouted(ctx, it.Rows); err != nil {
 			t.fail(ctx, err)
 			return nil

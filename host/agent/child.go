@@ -272,7 +272,7 @@ func (t *turn) shown(e message.Event) {
 
 // resumeChild runs a child that no parent waits for: one in the background goes on, unless the sender may no longer be heard; what
 // a turn has left behind that has ended meanwhile ends too.
-func (r *Runner) resumeChild(ctx context.Context, gen *Generation, policies Policies, row store.Turn) {
+func (r *Runner) resumeChild(ctx context.Context, gen *Generation, policies Policies, row store.Turn, waited []store.Decision) {
 	c, broken, err := r.readChild(ctx, gen, policies, row, nil)
 	switch {
 	case ctx.Err() != nil:
@@ -289,6 +289,7 @@ func (r *Runner) resumeChild(ctx context.Context, gen *Generation, policies Poli
 			c.fail(ctx, plainError("its sender is no longer admitted: "+why))
 			return
 		}
+		c.pending.Decisions = append(c.pending.Decisions, waited...)
 		c.run(ctx, nil)
 	}
 }

@@ -1,7 +1,6 @@
 package approval
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -52,10 +52,8 @@ const lineEnd = "⏎"
 
 // read takes a call apart: the command, if it has one, and the other arguments as "name: value".
 func read(args json.RawMessage) (command, others []string) {
-	var named map[string]any
-	d := json.NewDecoder(bytes.NewReader(args))
-	d.UseNumber()
-	if d.Decode(&named) != nil || named == nil {
+	_, named, err := jsonform.Canonical(args)
+	if err != nil {
 		return nil, []string{visible(string(args))}
 	}
 	for _, name := range []string{"command", "script", "code"} {
@@ -70,16 +68,13 @@ func read(args json.RawMessage) (command, others []string) {
 	return command, others
 }
 
-// value is an argument as people read it: a text as it is, all else as JSON without the escapes that only HTML needs.
+// value is an argument as people read it: a text as it is, all else as JSON.
 func value(v any) string {
 	if text, ok := v.(string); ok {
 		return text
 	}
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(v) // it came from JSON
-	return strings.TrimSuffix(b.String(), "\n")
+	data, _ := jsonform.Marshal(v) // it came from JSON
+	return string(data)
 }
 
 // Text is the notice of a request, as a chat shows it: Markdown of at most four lines, with the call first. What a model or a stranger wrote

@@ -53,7 +53,7 @@ func TestAnApprovedCommandIsWhatWasShown(t *testing.T) {
 		plants        map[string]string
 	}{
 		{"wget", "wget -q -t 1 -O /dev/null http://127.0.0.1:9/", map[string]string{
-			".wgetrc": "use_askpass = /bin/sh\n", "Username for 'http://127.0.0.1:9': ": "touch " + outside + "\n",
+			".wgetrc": "use_askpass = /bin/sh\n", "Username for 'http://127.0.0.1': ": "touch " + outside + "\n",
 		}},
 		{"curl", "curl -s http://127.0.0.1:9/", map[string]string{
 			".curlrc": "url = \"file:///etc/passwd\"\noutput = \"" + outside + "\"\n", ".config/curlrc": "url = \"file:///etc/passwd\"\noutput = \"" + outside + "\"\n",

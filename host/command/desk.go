@@ -138,7 +138,7 @@ func (d *Desk) carryOut(ctx context.Context, row store.InboxRow) error {
 
 // reply is the answer to a command, under a key that comes from its message.
 func reply(row store.InboxRow, text string) (turn string, r message.Reply) {
-	turn, m := fmt.Sprintf("command-%d", row.ID), row.Message
+	turn, m := store.CommandTurn(row.ID), row.Message
 	return turn, message.Reply{Key: turn + "/0", Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID, Text: text}
 }
 

@@ -493,6 +493,7 @@ func TestManifestAgrees(t *testing.T) {
 	d := (&plugin{}).Describe()
 	want := map[string]any{
 		"max_text": int64(d.Capabilities.MaxTextRunes), "max_attachment": fmt.Sprintf("%dMiB", d.Capabilities.MaxAttachmentBytes>>20), "markdown": d.Capabilities.Markdown,
+		"senders": d.Capabilities.Senders.String(), "claimed_when": map[string]any{"require_authenticated": false},
 	}
 	if fmt.Sprint(m.Channel) != fmt.Sprint(want) || m.Name != d.Name || m.Version != d.Version {
 		t.Errorf("plugin.toml has %v besides, Describe %v", m.Channel, want)
