@@ -184,3 +184,10 @@ func TestDamagedStepsAreAnError(t *testing.T) {
 		}
 	}
 }
+
+// TestTheClockWasSetBackInBetween has no answer to how long something took.
+func TestTheClockWasSetBackInBetween(t *testing.T) {
+	if got := span(-5 * time.Hour); strings.Contains(got, "-") || !strings.Contains(got, "set back") {
+		t.Errorf("took %s", got)
+	}
+}

@@ -315,9 +315,11 @@ func tokens(t Tokens) string {
 
 func dollars(usd float64) string { return fmt.Sprintf("%.4f", usd) }
 
-// span is a duration in three digits or so.
+// span is a duration in three digits or so. It is between two times on the clock of the machine.
 func span(d time.Duration) string {
 	switch {
+	case d < 0:
+		return "an unknown time (the clock was set back)"
 	case d >= time.Minute:
 		return d.Round(time.Second).String()
 	case d >= time.Second:

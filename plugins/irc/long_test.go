@@ -74,8 +74,8 @@ func TestALongAnswerIsSaidOnce(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					net := &network{}
 					lines := plugintest.Lines(n)
-					make := func() channel.Channel { return net.connected(t, set) }
-					got := plugintest.Deliver(t, make, channel.Send{
+					start := func() *plugintest.Host { return plugintest.Still(t, net.connected(t, set)) }
+					got := plugintest.Deliver(t, start, channel.Capabilities{Markdown: true}, channel.Send{
 						Key: "k", Conversation: channel.Conversation{ID: "#a"}, Text: strings.Join(lines, "\n\n"),
 					}, plugintest.Delivery{Restart: restart})
 					if said, _ := net.to("#a"); !slices.Equal(said, lines) || got.Marked > 0 {
@@ -94,11 +94,10 @@ func TestALongAnswerIsSaidOnce(t *testing.T) {
 func TestTheDefaultCutsAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := &network{}
-		make := func() channel.Channel {
-			return net.connected(t, settings{FloodBurst: 5, FloodIntervalMS: 2000, MaxLines: 40})
-		}
+		set := settings{FloodBurst: 5, FloodIntervalMS: 2000, MaxLines: 40}
+		start := func() *plugintest.Host { return plugintest.Still(t, net.connected(t, set)) }
 		lines := plugintest.Lines(200)
-		plugintest.Deliver(t, make, channel.Send{
+		plugintest.Deliver(t, start, channel.Capabilities{Markdown: true}, channel.Send{
 			Key: "k", Conversation: channel.Conversation{ID: "#a"}, Text: strings.Join(lines, "\n\n"),
 		}, plugintest.Delivery{})
 		said, _ := net.to("#a")
@@ -113,10 +112,10 @@ func TestALongAnswerLeavesRoomForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := &network{}
 		p := net.connected(t, settings{FloodBurst: 5, FloodIntervalMS: 2000, MaxLines: 1000})
-		make := func() channel.Channel { return p }
+		start := func() *plugintest.Host { return plugintest.Still(t, p) }
 		var all sync.WaitGroup
 		send := func(to string, n int) {
-			plugintest.Deliver(t, make, channel.Send{
+			plugintest.Deliver(t, start, channel.Capabilities{Markdown: true}, channel.Send{
 				Key: to, Conversation: channel.Conversation{ID: to}, Text: strings.Join(plugintest.Lines(n), "\n\n"),
 			}, plugintest.Delivery{})
 		}

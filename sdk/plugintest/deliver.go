@@ -3,7 +3,14 @@ package plugintest
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -27,8 +34,8 @@ func Lines(n int) []string {
 type Delivery struct {
 	// Restart, when above zero, ends the plugin after so many calls and starts another.
 	Restart int
-	// Deadline of one call; 3 min when zero, as in the host.
-	Deadline time.Duration
+	// Sleep is the clock of a test that is in no bubble; time.Sleep when nil.
+	Sleep func(time.Duration)
 }
 
 // Delivered is what became of an answer.
@@ -42,24 +49,23 @@ const maxTries = 300 // of one message, without progress
 
 // Deliver sends one answer as a host's outbox does: in parts that fit the plugin's longest text, each with a key of its own; again after
 // the pause that the plugin asks for; from where it stopped; marked where the outcome is unknown. It fails the test when the answer is
-// given up. make makes a plugin that is connected to its platform already; Configure and Run of it are not called.
+// given up. start starts the plugin, and is called again after each restart.
 //
 // Called in a bubble of testing/synctest, with a platform that is in memory, it takes no time.
-func Deliver(t testing.TB, make func() channel.Channel, s channel.Send, d Delivery) Delivered {
+func Deliver(t testing.TB, start func() *Host, can channel.Capabilities, s channel.Send, d Delivery) Delivered {
 	t.Helper()
-	if d.Deadline == 0 {
-		d.Deadline = 3 * time.Minute
+	if d.Sleep == nil {
+		d.Sleep = time.Sleep
 	}
 	var out Delivered
 	began := time.Now()
-	p := make()
-	h := Start(t, still{p}, Config{Timeout: d.Deadline})
+	h := start()
 	parts := []string{s.Text}
-	if limit := p.Describe().Capabilities.MaxTextRunes; limit > 0 && utf8.RuneCountInString(s.Text) > limit {
+	if limit := can.MaxTextRunes; limit > 0 && utf8.RuneCountInString(s.Text) > limit {
 		parts = markdown.Split(s.Text, limit, utf8.RuneCountInString)
 	}
 	for i, text := range parts {
-		part := channel.Send{Key: s.Key, Conversation: s.Conversation, ReplyTo: s.ReplyTo, Text: text, Markdown: p.Describe().Capabilities.Markdown}
+		part := channel.Send{Key: s.Key, Conversation: s.Conversation, ReplyTo: s.ReplyTo, Text: text, Markdown: can.Markdown}
 		if i > 0 {
 			part.Key, part.ReplyTo = fmt.Sprintf("%s/%d", s.Key, i+1), ""
 		}
@@ -71,7 +77,7 @@ func Deliver(t testing.TB, make func() channel.Channel, s channel.Send, d Delive
 				if err := h.Shutdown(); err != nil {
 					t.Fatalf("end the plugin: %v", err)
 				}
-				h = Start(t, still{make()}, Config{Timeout: d.Deadline})
+				h = start()
 			}
 			if out.Calls++; part.PossibleDuplicate {
 				out.Marked++
@@ -91,7 +97,7 @@ func Deliver(t testing.TB, make func() channel.Channel, s channel.Send, d Delive
 			case sent.Outcome != channel.OutcomeNotSent:
 				part.PossibleDuplicate = true
 			}
-			time.Sleep(pause)
+			d.Sleep(pause)
 		}
 	}
 	if err := h.Shutdown(); err != nil {
@@ -99,6 +105,94 @@ func Deliver(t testing.TB, make func() channel.Channel, s channel.Send, d Delive
 	}
 	out.Took = time.Since(began)
 	return out
+}
+
+// Still starts a plugin that is connected to its platform already: Configure and Run of it are not called.
+func Still(t testing.TB, p channel.Channel) *Host {
+	t.Helper()
+	return Start(t, still{p}, Config{Timeout: 3 * time.Minute}) // the deadline of the host
+}
+
+// Platform is a chat platform in memory that shows Burst messages at once, then one each Every, and turns away what comes sooner.
+type Platform struct {
+	Burst int
+	Every time.Duration
+
+	mu    sync.Mutex
+	full  time.Time
+	texts []string
+}
+
+// Show shows a message, or says how long it has to wait.
+func (p *Platform) Show(text string) (wait time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if next := p.full.Add(-time.Duration(p.Burst-1) * p.Every); next.After(now) {
+		return next.Sub(now)
+	}
+	if p.full.Before(now) {
+		p.full = now
+	}
+	p.full = p.full.Add(p.Every)
+	p.texts = append(p.texts, text)
+	return 0
+}
+
+// Wire makes HTTP calls to h without a network.
+func Wire(h http.HandlerFunc) http.RoundTripper { return inMemory{h} }
+
+type inMemory struct{ h http.HandlerFunc }
+
+func (w inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	defer r.Body.Close()
+	out := httptest.NewRecorder()
+	w.h(out, r)
+	return out.Result(), nil
+}
+
+// LongAnswers delivers answers of all sizes, with and without restarts of the plugin, to a platform with a rate limit, and looks at what
+// it shows: each line once, in order, nothing marked. connect makes a plugin that is connected to the platform.
+func LongAnswers(t *testing.T, limit *Platform, to channel.Conversation, connect func(*testing.T, *Platform) channel.Channel) {
+	t.Helper()
+	for _, n := range Answers() {
+		for _, restart := range []int{0, 3} {
+			t.Run(fmt.Sprintf("%d lines, restart %d", n, restart), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					platform := &Platform{Burst: limit.Burst, Every: limit.Every}
+					start := func() *Host { return Still(t, connect(t, platform)) }
+					got := Deliver(t, start, connect(t, platform).Describe().Capabilities, channel.Send{
+						Key: "k", Conversation: to, Text: strings.Join(Lines(n), "\n\n"),
+					}, Delivery{Restart: restart})
+					CheckLines(t, platform.texts, n)
+					if least := time.Duration(len(platform.texts)-limit.Burst) * limit.Every; got.Marked > 0 || got.Took < least {
+						t.Errorf("%d calls, %d of them marked, in %s; the platform allows %s", got.Calls, got.Marked, got.Took, least)
+					}
+				})
+			})
+		}
+	}
+}
+
+// CheckLines reports lines of an answer that are missing in what a platform shows, shown twice, or out of order.
+func CheckLines(t testing.TB, texts []string, n int) {
+	t.Helper()
+	next := 0
+	for _, text := range texts {
+		for _, found := range regexp.MustCompile(`line (\d+) of the answer`).FindAllStringSubmatch(text, -1) {
+			if found[1] != strconv.Itoa(next) {
+				t.Errorf("line %s is shown where line %d belongs", found[1], next)
+				return
+			}
+			next++
+		}
+	}
+	if next != n {
+		t.Errorf("%d of %d lines are shown", next, n)
+	}
 }
 
 // still is a channel that is connected already and hears nothing.
