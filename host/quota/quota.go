@@ -250,15 +250,15 @@ func (k *Keeper) Sandbox(session string, live []Live) (evict int, err error) {
 	defer k.mu.Unlock()
 	sender := k.sender(session)
 	his := func(l Live) bool { return sender != "" && k.sender(l.Session) == sender }
-	any := func(Live) bool { return true }
+	everybody := func(Live) bool { return true }
 	if limit := k.limits.SenderSandboxes; over(limit, live, his) {
 		if i := oldestIdle(live, his); i >= 0 {
 			return i, nil
 		}
 		return -1, Refusal(fmt.Sprintf("you have %d sandboxes in which something runs, and no more are allowed: end a background process", limit))
 	}
-	if limit := k.limits.Sandboxes; over(limit, live, any) {
-		if i := oldestIdle(live, any); i >= 0 {
+	if limit := k.limits.Sandboxes; over(limit, live, everybody) {
+		if i := oldestIdle(live, everybody); i >= 0 {
 			return i, nil
 		}
 		return -1, Refusal(fmt.Sprintf("this host has %d sandboxes in which something runs, and no more are allowed: try again later", limit))
