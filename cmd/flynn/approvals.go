@@ -186,6 +186,7 @@ func decide(ctx context.Context, cmd *cli.Command, d decision) error {
 	if o.asJSON {
 		return o.json(answer)
 	}
+	o.done("%s is %s", id, map[bool]string{true: "approved", false: "denied"}[d.Grant])
 	return nil
 }
 
@@ -241,6 +242,7 @@ func revokeGrant(ctx context.Context, cmd *cli.Command) error {
 	if o.asJSON {
 		return o.json(answer)
 	}
+	o.done("%s is over", id)
 	return nil
 }
 
