@@ -163,7 +163,7 @@ func (s *pluginSender) result(r plugin.SendResult, err error) (channel.Result, e
 	if err != nil {
 		s.log.Warn("delivery", "channel", s.client.Instance(), "outcome", r.Outcome, "error", err)
 	}
-	return channel.Result{Outcome: r.Outcome, PlatformIDs: r.PlatformIDs, RetryAfter: r.RetryAfter}, nil
+	return channel.Result{Outcome: r.Outcome, PlatformIDs: r.PlatformIDs, RetryAfter: r.RetryAfter, Resume: r.Resume}, nil
 }
 
 // setChannels brings the running channels in line with a configuration.

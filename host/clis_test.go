@@ -192,7 +192,7 @@ func TestAgentOfKindCLI(t *testing.T) {
 	dir := t.TempDir()
 	s := cliHost(t, dir, "")
 	s.sweepVolumes(engine)
-	events, leave := s.host.broker.subscribe(gateway.ChannelWeb, "c")
+	events, leave := s.host.broker.Subscribe(gateway.ChannelWeb, "c")
 	defer leave()
 
 	s.expect(s.ask("first"), "message 1 in /workspace: first")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/erase"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
@@ -143,6 +145,7 @@ func (h *Host) deleted(ctx context.Context, keys []string) {
 	for _, key := range keys {
 		h.runner.Forget(key)
 		homes[store.SessionHome(key)] = true
+		h.machines.quota.Forget(store.SessionHome(key))
 		h.log.Info("session deleted", "session", key)
 	}
 	gone, err := h.goneHomes(ctx)
@@ -257,6 +260,7 @@ func (m *machines) forget(ctx context.Context, home string) error {
 	if h != nil {
 		err = h.close()
 	}
+	err = errors.Join(err, m.forgetHome(home))
 	switch {
 	case errors.Is(unavailable, errSandboxOff): // nobody is to hear of an engine that he does not use
 		return err
@@ -264,6 +268,11 @@ func (m *machines) forget(ctx context.Context, home string) error {
 		return errors.Join(err, unavailable)
 	}
 	return errors.Join(err, m.forgetOn(ctx, manager, home))
+}
+
+// forgetHome removes what commands of a session on the host have kept outside of its workspace.
+func (m *machines) forgetHome(home string) error {
+	return erase.Folder(workspace.Path(m.hostHomes, home))
 }
 
 func (m *machines) forgetOn(ctx context.Context, manager *sandbox.Manager, home string) error {
@@ -280,7 +289,7 @@ func (m *machines) forgetOn(ctx context.Context, manager *sandbox.Manager, home 
 func (m *machines) forgetGone(ctx context.Context, manager *sandbox.Manager) {
 	homes, err := m.gone(ctx)
 	for _, home := range homes {
-		err = errors.Join(err, m.forgetOn(ctx, manager, home))
+		err = errors.Join(err, m.forgetHome(home), m.forgetOn(ctx, manager, home))
 	}
 	if err != nil {
 		m.log.Warn("what deleted sessions have on the engine is still there", "error", machine.Reason(err))
@@ -297,7 +306,7 @@ func DeleteSession(ctx context.Context, c *config.Config, key, by string) (left,
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	err = s.DeleteSession(ctx, store.Deletion{Key: key, By: by, At: time.Now().UTC()})
-	if err == nil && c.Sandbox.Enabled {
+	if err == nil {
 		left = forgetAtRest(ctx, c, s, store.Leftover{Kind: store.LeftHome, Name: store.SessionHome(key)})
 	}
 	return left, err
@@ -306,6 +315,10 @@ func DeleteSession(ctx context.Context, c *config.Config, key, by string) (left,
 func forgetAtRest(ctx context.Context, c *config.Config, rows *sqlite.Store, home store.Leftover) error {
 	gone, err := rows.ListLeftovers(ctx, store.LeftHome)
 	if err != nil || !slices.Contains(gone, home) {
+		return err
+	}
+	err = erase.Folder(workspace.Path(hostHomes(filepath.Join(c.Store.Dir, "workspaces")), home.Name))
+	if err != nil || !c.Sandbox.Enabled {
 		return err
 	}
 	s, err := OpenSandboxes(c)

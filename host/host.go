@@ -31,6 +31,7 @@ import (
 	"github.com/flynnhost/flynn/host/elevate"
 	"github.com/flynnhost/flynn/host/footprint"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/watch"
 	"github.com/flynnhost/flynn/host/lane"
 	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
@@ -97,8 +98,10 @@ type Host struct {
 	lanes     *lane.Group[agent.Item]
 	commands  *lane.Group[store.InboxRow]
 	runner    *agent.Runner
-	broker    *broker
+	broker    *watch.Hub
 	gateway   *gateway.Server
+	questions *door.Desk   // of programs
+	idle      gateway.Idle // connections
 	services  *service.Server
 	hooks     *gateway.Hooks // nil when no webhooks are taken
 	metrics   *metrics
@@ -113,6 +116,7 @@ type Host struct {
 	ledger    *provider.Ledger
 	tooling   sync.Mutex // guards providers
 	providers map[string]*provider.Provider
+	toolsSet  atomic.Bool           // the plugins of providers were started
 	enclosing sync.Mutex            // guards enclosed
 	enclosed  map[string]*enclosure // servers of providers that run in sandboxes
 
@@ -126,7 +130,7 @@ type Host struct {
 // New reads the configuration and opens the store, the policies and the gateway's port. Nothing is answered before Run.
 func New(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{
-		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: newBroker(), fetchers: newFetchers(), hangup: cfg.Hangup,
+		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: watch.NewHub(0), fetchers: newFetchers(), hangup: cfg.Hangup,
 		launcher: cfg.PluginLauncher, attach: cfg.Attach, web: cfg.Web, onReady: cfg.Ready,
 		providers: map[string]*provider.Provider{}, enclosed: map[string]*enclosure{}, swept: make(chan struct{}, 1),
 	}
@@ -231,7 +235,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	observePools(registry, h.machines.poolStats)
 	h.gateway, err = gateway.New(gateway.Config{
 		Listen: c.Gateway.Listen, TokenFile: c.Gateway.TokenFile, Origins: c.Gateway.Origins, Log: h.log, Registry: registry,
-		Programs: h.programs(),
+		Programs: h.programs(), Idle: &h.idle,
 	}, backend{h})
 	return err
 }
@@ -255,9 +259,10 @@ func (h *Host) wire(c *config.Config) {
 		Queue:      h.queue,
 		Submit:     func(ctx context.Context, m message.Message) error { return h.inbox.Accept(ctx, m) },
 		Asked:      h.asked,
+		Behind:     h.behind,
 		Elevation:  h.elevation,
 		Elevated:   h.recordElevated,
-		Publish:    h.broker.publish,
+		Publish:    h.broker.Publish,
 		Ended:      h.telemetry.Offer,
 		Show:       h.show,
 		Files:      h.takeFiles,
@@ -271,9 +276,9 @@ func (h *Host) wire(c *config.Config) {
 	h.commands = lane.New(maxConversations, commands.Work)
 	h.inbox = channel.NewInbox(channel.InboxConfig{
 		Store:    h.store,
-		Admit:    func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },
+		Admit:    h.admit,
 		Stranger: h.stranger,
-		Deliver:  h.deliver,
+		Deliver:  h.said,
 		Note:     h.runner.Note,
 		MaxAge:   time.Duration(c.Store.MaxAgeHours) * time.Hour,
 		Log:      h.log,
@@ -298,6 +303,9 @@ func (h *Host) approvalChanged(a store.Approval) {
 // URL is the address of the web page, token included.
 func (h *Host) URL() string { return h.gateway.URL() }
 
+// TokenFile is the file with the token of the web page.
+func (h *Host) TokenFile() string { return h.current.Load().config.Gateway.TokenFile }
+
 // Run serves until ctx ends. It takes up what an earlier process left, then accepts new messages; at the end it first stops
 // accepting, then lets replies under way arrive, then stops the plugins.
 func (h *Host) Run(ctx context.Context) error {
@@ -310,6 +318,10 @@ func (h *Host) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := h.restoreQuota(ctx); err != nil {
+		return err
+	}
+	h.questions.Left(questionsOf(items))
 	for _, it := range items {
 		h.queue(it)
 	}
@@ -333,6 +345,9 @@ func (h *Host) Run(ctx context.Context) error {
 	defer stop()
 	last.run(h, "plugins", stop, func() error { return h.plugins.Run(plugins) })
 	out.run(h, "outbox", stop, func() error { return h.outbox.Run(outbox) })
+	if err := h.withdrawEnded(ctx); err != nil {
+		h.log.Error("withdraw requests for approval whose turns have ended", "error", err)
+	}
 	cfg := h.current.Load().config
 	sandboxes, stopSandboxes := context.WithCancel(context.WithoutCancel(ctx)) // turns end before their sandboxes do
 	defer stopSandboxes()
@@ -351,12 +366,14 @@ func (h *Host) Run(ctx context.Context) error {
 	kept.run(h, "shadow log", stop, func() error { return h.shadows.Run(records) })
 	in.run(h, "telemetry", stop, func() error { return h.telemetry.Run(ctx) })
 	in.run(h, "upkeep", stop, func() error { return h.keepHouse(ctx) })
+	in.run(h, "quota", stop, func() error { return h.machines.quota.Run(ctx) })
 	in.run(h, "media", stop, func() error { return h.media.Run(ctx) })
 	in.run(h, "configuration", stop, func() error { return h.follow(ctx) })
 	in.run(h, "gateway", stop, func() error { return h.gateway.Run(ctx) })
 	in.run(h, "webhooks", stop, func() error { return h.runHooks(ctx) })
 	h.setChannels(nil, cfg)
 	h.setTools(nil, cfg)
+	in.run(h, "late tools", stop, func() error { return h.awaitTools(ctx) })
 	in.run(h, "critical channels", stop, func() error { return h.awaitCritical(ctx, criticalPatience) })
 	h.ready.Store(true)
 	h.log.Info("ready", "url", h.gateway.Addr().String(), "recovered", len(items), "took", time.Since(h.started).Round(time.Millisecond))

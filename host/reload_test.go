@@ -19,7 +19,7 @@ func TestGenerationAndPoliciesChangeTogether(t *testing.T) {
 	path := filepath.Join(dir, "flynn.toml")
 	write := func(profile string, more string) *config.Config {
 		t.Helper()
-		text := "[store]\ndir = \"" + dir + "/s\"\n[routing]\ndefault_agent = \"a\"\n[agent_configs.a]\ntool_profile = \"" + profile + "\"\n" + more
+		text := "[store]\ndir = \"" + dir + "/s\"\n[gateway]\nlisten = \"127.0.0.1:0\"\n[routing]\ndefault_agent = \"a\"\n[agent_configs.a]\ntool_profile = \"" + profile + "\"\n" + more
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

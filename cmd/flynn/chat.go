@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
-	"os"
 
 	"github.com/urfave/cli/v3"
 
@@ -25,7 +23,7 @@ func chatCommand() *cli.Command {
 		Flags: append(gatewayFlags(),
 			&cli.StringFlag{Name: "conversation", Aliases: []string{"c"}, Value: "main", Usage: "continue the conversation `NAME`"},
 			&cli.StringFlag{Name: "approvals", Usage: "`HOW` to meet requests for approval: ask, wait or deny (default: ask on a terminal, deny in a pipe)"},
-			&cli.DurationFlag{Name: "timeout", Value: chat.DefaultTimeout, Usage: "give up when a line from a pipe has no answer after `TIME`"},
+			&cli.DurationFlag{Name: "timeout", Value: chat.DefaultTimeout, Usage: "give up when a line from a pipe has no answer after `TIME`", Validator: positive},
 		),
 		Action: runChat,
 	}
@@ -46,7 +44,7 @@ func runChat(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	o := newOutput(ctx, cmd)
-	interactive := terminal(cmd.Root().Reader)
+	interactive := isTerminal(cmd.Root().Reader)
 	err = chat.Run(ctx, chat.Config{
 		URL: url, Token: token, Conversation: cmd.String("conversation"),
 		In: cmd.Root().Reader, Out: o.out, Err: o.err,
@@ -93,14 +91,4 @@ func gatewayAddress(ctx context.Context, cmd *cli.Command) (url, tokenFile strin
 		tokenFile = g.TokenFile
 	}
 	return url, tokenFile, nil
-}
-
-// terminal tells whether a person is typing.
-func terminal(in io.Reader) bool {
-	f, ok := in.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

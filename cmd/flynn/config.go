@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/BurntSushi/toml"
 	"github.com/urfave/cli/v3"
@@ -14,6 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/access"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/lint"
+	"github.com/flynnhost/flynn/host/preflight"
 	"github.com/flynnhost/flynn/host/route"
 )
 
@@ -23,10 +25,11 @@ func configCommand() *cli.Command {
 		Usage: "check and show the configuration",
 		Commands: []*cli.Command{
 			{
-				Name:        "check",
-				Usage:       "print every error of the configuration",
-				Description: "Reads the configuration as flynn serve would, environment and secret files included. Silent when all is well.",
-				Action:      checkConfig,
+				Name:  "check",
+				Usage: "print every error of the configuration, and what would not work after a start with it",
+				Description: "Reads the configuration as flynn serve would, environment and secret files included, looks for the plugins that it names, holds\n" +
+					"their settings against their schemas, loads the policies and asks them their cases, and asks the engine for a sign of life.",
+				Action: checkConfig,
 			},
 			{
 				Name:        "show",
@@ -54,7 +57,17 @@ func checkConfig(ctx context.Context, cmd *cli.Command) error {
 	cfg, err := loadWhole(ctx, cmd)
 	warnings := []config.Error{}
 	if err == nil {
-		warnings = slices.Concat(routeWarnings(cfg), access.Warnings(cfg), lint.Policies(cfg, host.PolicySources(cfg)), host.SettingsOfPlugins(cfg))
+		sources := host.PolicySources(cfg)
+		wrong, weak := preflight.Check(ctx, cfg, sources)
+		wrong = append(wrong, host.SettingsOfPlugins(cfg)...)
+		warnings = slices.Concat(routeWarnings(cfg), access.Warnings(cfg), lint.Policies(cfg, sources), weak)
+		warnings = slices.DeleteFunc(warnings, func(w config.Error) bool { // it is an error already
+			return slices.ContainsFunc(wrong, func(e config.Error) bool { return e.Key == w.Key })
+		})
+		if len(wrong) > 0 {
+			slices.SortStableFunc(wrong, func(a, b config.Error) int { return a.Line - b.Line })
+			err = wrong
+		}
 	}
 	if out.asJSON {
 		return errors.Join(out.json(newReport(configPath(ctx, cmd), err, warnings)), asReported(err))
@@ -62,7 +75,30 @@ func checkConfig(ctx context.Context, cmd *cli.Command) error {
 	for _, w := range warnings {
 		out.warn("%v", w)
 	}
+	if err == nil {
+		out.done("%s is in order: %s. Start it with: flynn serve", configPath(ctx, cmd), contents(cfg))
+	}
 	return err
+}
+
+// contents counts what a configuration has.
+func contents(c *config.Config) string {
+	var counts []string
+	for _, part := range []struct {
+		one, many string
+		n         int
+	}{
+		{"agent", "agents", len(c.Agents)}, {"channel", "channels", len(c.Channels)}, {"model tier", "model tiers", len(c.Models)},
+		{"policy", "policies", len(c.Policies)},
+	} {
+		switch {
+		case part.n == 1:
+			counts = append(counts, "1 "+part.one)
+		case part.n > 1:
+			counts = append(counts, fmt.Sprintf("%d %s", part.n, part.many))
+		}
+	}
+	return strings.Join(counts, ", ")
 }
 
 func routeWarnings(cfg *config.Config) []config.Error {

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -124,8 +126,26 @@ func forgetNotes(ctx context.Context, cmd *cli.Command) error {
 	}
 	o := newOutput(ctx, cmd)
 	if o.asJSON {
-		return showNotes(o, gone)
+		err = showNotes(o, gone)
+	} else if len(gone) > 0 || len(f.IDs) == 0 {
+		o.line("%d forgotten", len(gone))
 	}
-	o.line("%d forgotten", len(gone))
-	return nil
+	return errors.Join(err, unknownNotes(f.IDs, gone))
+}
+
+// unknownNotes says which of the notes that were named are not among those that are gone.
+func unknownNotes(ids []int64, gone []store.Note) error {
+	var none []string
+	for _, id := range ids {
+		if !slices.ContainsFunc(gone, func(n store.Note) bool { return n.ID == id }) {
+			none = append(none, strconv.FormatInt(id, 10))
+		}
+	}
+	switch len(none) {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("there is no note %s (run %q)", none[0], "flynn memory list")
+	}
+	return fmt.Errorf("there are no notes %s (run %q)", strings.Join(none, ", "), "flynn memory list")
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/urfave/cli/v3"
 
@@ -27,7 +26,7 @@ func watchPolicy(ctx context.Context, cmd *cli.Command) error {
 
 func printRound(o *output, r author.Round) {
 	if o.asJSON {
-		_ = json.NewEncoder(o.out).Encode(r) // one line each; whoever closed the pipe ends the program by that
+		_ = o.value(r) // one line each; whoever closed the pipe ends the program by that
 		return
 	}
 	for _, c := range r.Report.Cases {

@@ -2,14 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"syscall"
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/footprint"
 	"github.com/flynnhost/flynn/host/footprint/early"
 )
@@ -18,6 +21,8 @@ import (
 func commands() []*cli.Command {
 	return []*cli.Command{
 		serveCommand(),
+		statusCommand(),
+		webCommand(),
 		configCommand(),
 		pluginCommand(),
 		routeCommand(),
@@ -54,19 +59,42 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	ctx = withGetenv(ctx, getenv)
 	err := root.Run(ctx, args)
 	if err != nil {
-		newOutput(ctx, root).fail(err)
+		o := newOutput(ctx, root)
+		o.interrupted = ctx.Err() != nil
+		o.fail(err)
 	}
 	return exitCode(err)
 }
 
-// attended ends ctx as well when the terminal is closed or nobody reads the output any more. Either would end the program before a command
-// has taken away what it has made.
-func attended(ctx context.Context) (context.Context, context.CancelFunc) {
-	signals := []os.Signal{syscall.SIGPIPE}
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
-		signals = append(signals, syscall.SIGHUP)
+// attended ends ctx as well when the terminal is closed, or when a write to out shows that nobody reads it any more. Either would
+// end the program before a command has taken away what it has made.
+//
+// SIGPIPE itself must not end ctx: a program that asks for it gets it for each broken pipe and socket that it writes to, such as
+// that of a container which has just gone. It is asked for, and dropped, because otherwise a write to standard output that
+// fails kills the program.
+func attended(ctx context.Context, out *output) (context.Context, context.CancelFunc) {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	ctx, cancel := context.WithCancel(ctx)
+	out.out = &abandoned{w: out.out, leave: cancel}
+	if signal.Ignored(syscall.SIGHUP) { // as nohup has it
+		return ctx, cancel
 	}
-	return signal.NotifyContext(ctx, signals...)
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
+	return ctx, func() { stop(); cancel() }
+}
+
+// abandoned calls leave when its reader is gone.
+type abandoned struct {
+	w     io.Writer
+	leave func()
+}
+
+func (a *abandoned) Write(p []byte) (int, error) {
+	n, err := a.w.Write(p)
+	if errors.Is(err, syscall.EPIPE) {
+		a.leave()
+	}
+	return n, err
 }
 
 func rootCommand() *cli.Command {
@@ -75,10 +103,10 @@ func rootCommand() *cli.Command {
 		Usage:       "a self-hosted host for AI agents that people talk to over chat channels",
 		Description: exitCodes,
 		Version:     version(),
-		Suggest:     true,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "read the configuration from `FILE` (default: $FLYNN_CONFIG, else flynn.toml)"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "do not say that a command has succeeded"},
 		},
 		Commands:              commands(),
 		EnableShellCompletion: true,
@@ -111,10 +139,25 @@ func unknownCommand(_ context.Context, cmd *cli.Command) error {
 	if name == "" {
 		return cli.ShowSubcommandHelp(cmd)
 	}
-	if near := cli.SuggestCommand(cmd.VisibleCommands(), name); near != "" {
+	return unknownCommandNamed(cmd, name)
+}
+
+func unknownCommandNamed(cmd *cli.Command, name string) error {
+	if near := config.Nearest(name, suggestible(cmd)); near != "" {
 		return usagef("no command %q in %q (did you mean %q?)", name, cmd.FullName(), near)
 	}
 	return usagef("no command %q in %q (run %q)", name, cmd.FullName(), cmd.FullName()+" --help")
+}
+
+// ending are commands that stop, delete or refuse something. They are never suggested: a suggestion may be run without a second look.
+var ending = []string{"stop", "halt", "delete", "remove", "forget", "prune", "revoke", "deny", "restart", "rollback"}
+
+// suggestible are the names that a misspelled one may stand for.
+func suggestible(cmd *cli.Command) (names []string) {
+	for _, c := range cmd.VisibleCommands() {
+		names = append(names, c.Names()...)
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(ending, name) })
 }
 
 func noArguments(_ context.Context, cmd *cli.Command) error {

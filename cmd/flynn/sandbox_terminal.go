@@ -28,7 +28,7 @@ func wantsTerminal(cmd *cli.Command, out *output) bool {
 func defaultSize() sandbox.Size { return sandbox.Size{Rows: 24, Cols: 80} }
 
 // converse runs a command on a terminal of its own, which this one shows.
-func converse(ctx context.Context, cmd *cli.Command, box *sandbox.Session, command machine.Command) (r machine.Result, err error) {
+func converse(ctx context.Context, cmd *cli.Command, out *output, box *sandbox.Session, command machine.Command) (r machine.Result, err error) {
 	stdin, _ := cmd.Root().Reader.(*os.File)
 	size, restore, err := takeTerminal(stdin)
 	if err != nil {
@@ -47,7 +47,7 @@ func converse(ctx context.Context, cmd *cli.Command, box *sandbox.Session, comma
 		_, _ = io.Copy(live.Stdin, cmd.Root().Reader)
 		live.Stdin.Close()
 	}()
-	if _, err := io.Copy(cmd.Root().Writer, live.Stdout); err != nil {
+	if _, err := io.Copy(out.out, live.Stdout); err != nil {
 		return r, err
 	}
 	return live.Wait(context.WithoutCancel(ctx))

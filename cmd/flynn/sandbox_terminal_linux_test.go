@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -28,24 +26,8 @@ func TestSandboxExecOnATerminal(t *testing.T) {
 }
 
 func TestTakeTerminal(t *testing.T) {
-	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ours.Close()
+	ours, theirs := pty(t)
 	fd := int(ours.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	theirs, err := os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer theirs.Close()
 	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 33, Col: 77}); err != nil {
 		t.Fatal(err)
 	}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/signal"
-	"syscall"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 
@@ -18,9 +16,11 @@ import (
 func serveCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "serve",
-		Usage: "run the host until it is told to stop",
-		Description: "SIGHUP reloads the configuration; so does a change of the file. A configuration that is wrong changes\n" +
-			"nothing and is reported. SIGINT and SIGTERM stop the host; what is under way is taken up at the next start.",
+		Usage: "run the host until it is stopped",
+		Description: "A change of the file reloads the configuration, and so does SIGHUP. A configuration that is wrong changes\n" +
+			"nothing and is reported. SIGINT and SIGTERM stop the host, and so does its terminal when that is closed, except under\n" +
+			"nohup; what is under way is taken up at the next start. The address of the chat page carries the gateway's token, so it is\n" +
+			"printed to a terminal only; flynn web prints it again.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "last-good", Usage: "start from the last configuration that worked when the file is wrong"},
 			&cli.StringSliceFlag{Name: "attach", Usage: "use the plugin process at `INSTANCE=unix:PATH`, which runs with -debug, in place of starting one"},
@@ -48,17 +48,26 @@ func serve(ctx context.Context, cmd *cli.Command) error {
 		}
 		attach[instance] = address
 	}
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
+	ctx, reloads, done := hangups(ctx)
+	defer done()
 	h, err := host.New(ctx, host.Config{
 		Path: configPath(ctx, cmd), Getenv: getenvOf(ctx), Log: slog.New(handler), LastGood: cmd.Bool("last-good"),
-		Version: version(), Hangup: hangup, PluginLauncher: pluginLauncher(), Attach: attach,
+		Version: version(), Hangup: reloads, PluginLauncher: pluginLauncher(), Attach: attach,
 		Ready: early.Started,
 	})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.Root().Writer, "Flynn is ready: open %s\n", h.URL())
+	fmt.Fprintln(cmd.Root().Writer, welcome(h.URL(), h.TokenFile(), isTerminal(cmd.Root().Writer)))
 	return h.Run(ctx)
+}
+
+// welcome says where the chat page is. Its address carries the token, which stays for good: it goes to a person's screen, and never to a
+// file or a journal.
+func welcome(url, tokenFile string, screen bool) string {
+	if screen {
+		return "Flynn is ready: open " + url
+	}
+	page, _, _ := strings.Cut(url, "#")
+	return fmt.Sprintf("Flynn is ready: open %s with the token in %s, or the address that flynn web prints", page, tokenFile)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
@@ -57,7 +58,7 @@ func (p *Programs) Prompt(helpers []model.Tool) string {
 
 // compact is a schema without the blanks in it.
 func compact(schema json.RawMessage) string {
-	text, _, err := tool.Canonical(schema)
+	text, _, err := jsonform.Canonical(schema)
 	if err != nil {
 		return ""
 	}

@@ -531,3 +531,17 @@ func TestConversationIsKeptOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestFoundingCompactionOff: "compaction can be switched off there" with threshold_pct = 0 (founding documents, row 11). No summary is
+// made, however full the window is, and the oldest turns are left out of what the model is shown.
+func TestFoundingCompactionOff(t *testing.T) {
+	s := openStore(t)
+	m := newByTier(map[string]script{"default": parrot, "fast": counting()})
+	h := compacting(t, s, m, nil)
+	h.gen.Tasks.ThresholdPct = 0
+	h.talk(0, 12)
+	shown := text(m.last("default").Messages)
+	if len(m.asked["fast"]) > 0 || strings.Contains(shown, "summary") || !strings.Contains(shown, "thing 11 ") || strings.Contains(shown, "thing 0 ") {
+		t.Errorf("%d compactions; the model is shown\n%s", len(m.asked["fast"]), shown)
+	}
+}

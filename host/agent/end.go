@@ -15,6 +15,9 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 	if t.row.Background && !t.handOver(ctx, state, text) {
 		return
 	}
+	if t.resumed {
+		t.withdrawOwn(ctx, t.row.ID)
+	}
 	if t.cut {
 		text += fmt.Sprintf("\n\n(What you wrote was longer than %d KiB. I have not read what came after that.)", message.MaxText>>10)
 	}
@@ -42,6 +45,7 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 		t.sessions.forget(t.row.Session)
 		if ctx.Err() == nil {
 			t.cfg.Log.Error("turn could not be ended", "turn", t.row.ID, "error", err)
+			t.publish(message.Event{Kind: message.TurnDone})
 		}
 		return
 	}
@@ -71,6 +75,9 @@ func (t *turn) remember() {
 	t.session.add(t.row.ID, &t.steps)
 	t.session.count++
 	t.session.at = t.row.Started
+	if t.session.key != "" { // a delegated turn has one of its own
+		t.sessions.keep(t.session)
+	}
 }
 
 // reply is the turn's answer.

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
@@ -27,6 +28,7 @@ type UserStep struct {
 	Used       *Used      `json:"used,omitempty"`      // by the session before the turn
 	Delegated  *Delegated `json:"delegated,omitempty"` // of a turn that works for another one
 	Program    string     `json:"program,omitempty"`   // the session of an agent of kind cli as its program names it, before the turn
+	Folder     string     `json:"folder,omitempty"`    // of the host that a conversation with such an agent is about
 }
 
 // Said is one message of a turn.
@@ -65,7 +67,7 @@ const interruptedText = "The host was restarted while this call ran. It may or m
 const notRunText = "The turn ended before this call was started. It had no effect."
 
 func encode(v any) json.RawMessage {
-	b, err := json.Marshal(v)
+	b, err := jsonform.Marshal(v)
 	if err != nil { // only types of this package come here
 		panic(fmt.Sprintf("encode %T: %v", v, err))
 	}
@@ -234,6 +236,15 @@ func newUserStep(rows []store.InboxRow, files map[int64][]File) UserStep {
 		u.Said = append(u.Said, Said{Event: m.EventID, By: by(m), Text: told(m), At: m.ReceivedAt, Files: files[r.ID]})
 	}
 	return u
+}
+
+// events are the ids of what was said.
+func (u UserStep) events() []string {
+	var ids []string
+	for _, s := range u.Said {
+		ids = append(ids, s.Event)
+	}
+	return ids
 }
 
 // text joins what was said. In a group each message carries its sender, so that a model can tell people apart. Only a message

@@ -16,10 +16,20 @@ import (
 // Causes for the end of a turn's context.
 var (
 	errStopped     = errors.New("stopped by a person")
+	errHungUp      = stop("the caller hung up")
+	errUnheard     = stop("its sender is no longer admitted")
 	errInterrupted = errors.New("interrupted by a later message")
 	errHalted      = errors.New("stopped by the kill switch")
 	errTime        = plainError("the turn took too long")
 )
+
+// stop is a cause that ends a turn as a person's stop does, and that blames nobody for it.
+type stop string
+
+func (s stop) Error() string { return string(s) }
+
+// Is makes every cause of the kind an errStopped.
+func (s stop) Is(target error) bool { return target == errStopped }
 
 // plainError is an error that the sender may read.
 type plainError string
@@ -45,6 +55,7 @@ type turn struct {
 	// mayInterrupt is false where a later message has stopped the turn before this one already: it was not to be answered together
 	// with the others, and stopping again would lead nowhere.
 	mayInterrupt bool
+	resumed      bool // an earlier process began it
 	silent       bool // the sender is not to be answered, not even with an error
 	cut          bool // one of the messages was longer than what was read of it
 	calls        int  // tool calls so far, denied and interrupted ones included
@@ -84,7 +95,7 @@ func (t *turn) run(ctx context.Context, rows []store.InboxRow) (released []Item)
 		defer t.view.Over()
 	}
 
-	t.publish(message.Event{Kind: message.TurnStarted, Text: t.steps.user.text()})
+	t.publish(message.Event{Kind: message.TurnStarted, Text: t.steps.user.text(), Answers: t.steps.user.events()})
 	text, err := t.contained(turnCtx)
 	switch cause := context.Cause(turnCtx); {
 	case ctx.Err() != nil:
@@ -93,8 +104,10 @@ func (t *turn) run(ctx context.Context, rows []store.InboxRow) (released []Item)
 	case errors.Is(err, store.ErrConflict):
 		t.cfg.Log.Error("turn was settled elsewhere", "turn", t.row.ID, "error", err)
 		t.sessions.forget(t.row.Session)
+		t.publish(message.Event{Kind: message.TurnDone})
 	case errors.Is(cause, errStopped):
-		t.end(ctx, store.TurnStopped, "Stopped.", errStopped)
+		t.silent = t.silent || errors.Is(cause, errUnheard)
+		t.end(ctx, store.TurnStopped, "Stopped.", cause)
 	case t.lineage != nil && err != nil && (errors.Is(cause, errInterrupted) || halted(cause, err)): // it has no messages to leave
 		t.end(ctx, store.TurnStopped, "Stopped.", cmp.Or(cause, err))
 	case errors.Is(cause, errInterrupted) && err == nil: // it came too late

@@ -1,11 +1,11 @@
 package approval
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -79,6 +79,8 @@ func answered(a store.Approval, grant bool) error {
 		}
 	case store.ApprovalExpired:
 		return fmt.Errorf("decide request %s: %w", a.ID, ErrExpired)
+	case store.ApprovalWithdrawn:
+		return fmt.Errorf("decide request %s: %w", a.ID, ErrGone)
 	}
 	return fmt.Errorf("decide request %s: %w: %s by %s", a.ID, ErrDecided, a.State, a.Decider)
 }
@@ -125,7 +127,7 @@ func (b Binding) difference(other Binding) string {
 	switch {
 	case b.Tool != other.Tool:
 		return "the tool"
-	case !bytes.Equal(b.Args, other.Args):
+	case !jsonform.Same(b.Args, other.Args):
 		return "the arguments"
 	case b.Dir != other.Dir:
 		return "the working directory"

@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 
 	"github.com/flynnhost/flynn/host/approval/shell"
+	"github.com/flynnhost/flynn/host/jsonform"
+	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -57,7 +58,7 @@ func programs(line shell.Line, where, dir string) ([]string, error) {
 		var names []string
 		var err error
 		if where == onHost {
-			file, names, err = shell.Resolve(c.Program(), dir)
+			file, names, err = shell.Resolve(c.Program(), machine.SearchPath(dir))
 		} else {
 			file, err = shell.ResolveInside(c.Program())
 		}
@@ -106,7 +107,7 @@ func missesLine(g store.Grant, ask Ask) string {
 	}
 	if g.Pattern != "" {
 		p, err := shell.ParsePattern(g.Pattern)
-		if err != nil || !p.Match(line) || !otherwiseEqual(g.Args, ask.Args) {
+		if err != nil || p.Lasting() != "" || !p.Match(line) || !otherwiseEqual(g.Args, ask.Args) {
 			return "the arguments"
 		}
 	}
@@ -119,12 +120,12 @@ func missesLine(g store.Grant, ask Ask) string {
 
 // otherwiseEqual compares arguments apart from the command line.
 func otherwiseEqual(a, b json.RawMessage) bool {
-	var x, y map[string]json.RawMessage
-	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+	_, x, errX := jsonform.Canonical(a)
+	_, y, errY := jsonform.Canonical(b)
+	if errors.Join(errX, errY) != nil {
 		return false
 	}
-	command := func(name string, _ json.RawMessage) bool { return name == "command" }
-	maps.DeleteFunc(x, command)
-	maps.DeleteFunc(y, command)
+	delete(x, "command")
+	delete(y, "command")
 	return reflect.DeepEqual(x, y)
 }

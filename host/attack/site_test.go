@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -335,6 +336,7 @@ any = "bin/none"
 [channel]
 idempotent = true
 markdown = true
+fetch = true
 `
 
 // chat is a channel whose people are the test.
@@ -370,6 +372,12 @@ func (c *chat) Run(ctx context.Context, in channel.Inbox) error {
 // Send implements channel.Channel.
 func (*chat) Send(context.Context, channel.Send) (channel.Sent, error) {
 	return channel.Sent{MessageIDs: []string{"m"}}, nil
+}
+
+// Fetch implements channel.Fetcher: the handle says what the bytes are, and how many.
+func (*chat) Fetch(_ context.Context, handle string) (channel.Media, error) {
+	size, err := strconv.Atoi(handle)
+	return channel.Media{Size: int64(size), Body: io.NopCloser(strings.NewReader(strings.Repeat("x", size)))}, err
 }
 
 func (s *site) serveChat() {

@@ -37,7 +37,7 @@ func (d *delivery) amend(ctx context.Context, s Sender) (done bool, wait time.Du
 	case e.Applied:
 		return d.amendEnds(ctx, noteAmended)
 	case e.RetryAfter > 0:
-		next.NextTry = d.cfg.Now().Add(e.RetryAfter).UTC()
+		d.after(&next, e.RetryAfter)
 		return false, e.RetryAfter, d.save(ctx, next)
 	case e.Never, e.Stale, next.Attempts >= maxEdits:
 		d.logger().Info("a message keeps its buttons", "error", failed)

@@ -31,7 +31,7 @@ func (d *delivery) upload(ctx context.Context, s Sender, r message.Reply) (_ mes
 		}
 		next := d.row
 		next.Attempts++
-		next.NextTry = d.cfg.Now().Add(backoff(next.Attempts)).UTC()
+		d.after(&next, backoff(next.Attempts))
 		return r, true, d.save(ctx, next)
 	}
 	r.Attachments = given
@@ -68,7 +68,7 @@ func (d *delivery) without(ctx context.Context, file int) error {
 	} else {
 		parts = append(parts, line)
 	}
-	next.Parts, next.Attempts = parts, 0
+	next.Parts, next.Attempts, next.NextTry, next.Pause = parts, 0, time.Time{}, 0
 	next.Reply.Attachments = append(append([]message.Attachment(nil), next.Reply.Attachments[:file]...), next.Reply.Attachments[file+1:]...)
 	return d.save(ctx, next)
 }
@@ -78,5 +78,5 @@ func (d *delivery) unready(ctx context.Context, err error) (done bool, wait time
 	if err != nil {
 		return false, 0, err
 	}
-	return false, max(0, d.row.NextTry.Sub(d.cfg.Now())), nil
+	return false, d.row.Pause, nil
 }

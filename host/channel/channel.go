@@ -93,4 +93,7 @@ type Result struct {
 	PlatformIDs []string
 	// RetryAfter is how long the channel asks to wait, with NotSent.
 	RetryAfter time.Duration
+	// Resume, with NotSent or Unknown, says that the beginning was delivered, as PlatformIDs; the outcome is that of the rest. It
+	// goes back in message.Reply.Resume.
+	Resume string
 }

@@ -66,7 +66,7 @@ func (d *delivery) finish(ctx context.Context, s Sender, draft store.Draft, to D
 		}
 		return done, wait, err
 	case e.RetryAfter > 0:
-		next.NextTry = d.cfg.Now().Add(e.RetryAfter).UTC()
+		d.after(&next, e.RetryAfter)
 		return false, e.RetryAfter, d.save(ctx, next)
 	case e.Never, e.Stale, next.Attempts >= maxEdits:
 		d.logger().Warn("a draft could not be completed; the reply is sent anew", "error", failed)
@@ -97,7 +97,7 @@ func (d *delivery) replace(ctx context.Context, s Sender, draft store.Draft, to 
 		}
 	}
 	next := d.row
-	next.Attempts, next.NextTry = 0, time.Time{}
+	next.Attempts, next.NextTry, next.Pause = 0, time.Time{}, 0
 	next.Reply.PossibleDuplicate = unclear && !gone
 	if err := d.save(ctx, next); err != nil {
 		return false, 0, err

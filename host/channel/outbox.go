@@ -26,7 +26,8 @@ type OutboxConfig struct {
 	Media func(digest string) (io.ReadCloser, error)
 	Log   *slog.Logger
 	Now   func() time.Time
-	// SendTimeout bounds one send; 3 min when zero, since some channels have to send slowly.
+	// SendTimeout bounds one send; 3 min when zero. Each attachment adds a minute, and each beginning that a channel has delivered of a
+	// message (Result.Resume) begins it anew.
 	SendTimeout time.Duration
 	// Count is told what became of each attempt, and of each reply that was given up ("dead"), for metrics; it may be nil.
 	Count func(channel, outcome string)
@@ -90,12 +91,8 @@ func (o *Outbox) load(rows []store.OutboxRow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	there := make(map[string]bool, len(rows))
-	latest := o.cfg.Now().Add(maxPause) // the clock may have been wrong then
 	for _, r := range rows {
 		there[r.Reply.Key] = true
-		if r.NextTry.After(latest) {
-			r.NextTry = latest
-		}
 		o.queue(r)
 	}
 	for _, r := range o.early {
@@ -190,8 +187,17 @@ func (o *Outbox) sender(ctx context.Context, channel string) (Sender, error) {
 // deliver sends the first reply of a conversation for as long as it takes.
 func (o *Outbox) deliver(ctx context.Context, _ string, rows []store.OutboxRow) []store.OutboxRow {
 	d := delivery{Outbox: o, row: rows[0]}
-	for {
-		done, wait, err := d.attempt(ctx)
+	for wait := left(d.row, o.cfg.Now()); ; {
+		if wait > 0 {
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		var done bool
+		var err error
+		done, wait, err = d.attempt(ctx)
 		switch {
 		case errors.Is(err, store.ErrConflict):
 			d.logger().Error("outbox row was settled elsewhere", "error", err)
@@ -206,12 +212,22 @@ func (o *Outbox) deliver(ctx context.Context, _ string, rows []store.OutboxRow) 
 			o.settled(d.row)
 			return rows[1:]
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return nil
-		}
 	}
+}
+
+// left is what is left of the pause of a row that was loaded. The clock may have been set back since: a pause is never longer than it was
+// when it began.
+func left(r store.OutboxRow, now time.Time) time.Duration {
+	most := r.Pause
+	if most == 0 { // written by an earlier version
+		most = maxPause
+	}
+	return min(r.NextTry.Sub(now), most)
+}
+
+// after sets the pause before the next try. Only a later process looks at it; this one waits by its timer.
+func (d *delivery) after(next *store.OutboxRow, wait time.Duration) {
+	next.NextTry, next.Pause = d.cfg.Now().Add(wait).UTC(), wait
 }
 
 // delivery is one reply on its way. row is what the store has: nothing is done about a state that is not committed, and
@@ -221,6 +237,7 @@ type delivery struct {
 	row store.OutboxRow
 	// recognised says that the channel would recognise the send under way if it were repeated.
 	recognised bool
+	resumed    int // times that the part under way stopped in the middle
 }
 
 // logger tells of the reply. It is made when there is something to tell: hardly ever.
@@ -253,9 +270,6 @@ func (d *delivery) saveSent(ctx context.Context, next store.OutboxRow) error {
 // attempt makes one try and commits what came of it. A crash between its two commits leaves the row in state
 // Sending, which says "may have been sent".
 func (d *delivery) attempt(ctx context.Context) (done bool, wait time.Duration, err error) {
-	if wait := d.row.NextTry.Sub(d.cfg.Now()); wait > 0 {
-		return false, wait, nil
-	}
 	s, err := d.sender(ctx, d.row.Reply.Channel)
 	if err != nil {
 		return false, 0, err
@@ -299,7 +313,8 @@ func (d *delivery) attempt(ctx context.Context) (done bool, wait time.Duration, 
 
 // settle decides on a row whose send may have happened: the channel knows, or it is sent again with a mark, or it is given up.
 func (d *delivery) settle(ctx context.Context, s Sender, next *store.OutboxRow) (bool, error) {
-	if r, ok := s.(Reconciler); ok {
+	// A channel may send the files as messages of their own: then its answer would be about the first of several.
+	if r, ok := s.(Reconciler); ok && next.Reply.Resume == "" && len(due(*next).Attachments) == 0 {
 		ask, cancel := context.WithTimeout(ctx, d.cfg.SendTimeout)
 		defer cancel()
 		res, err := r.Reconcile(ask, due(*next))
@@ -328,7 +343,7 @@ const noteUnknown = string(message.Unknown)
 const maxResends = 10
 
 func (o *Outbox) send(ctx context.Context, s Sender, r message.Reply) Result {
-	ctx, cancel := context.WithTimeout(ctx, o.cfg.SendTimeout)
+	ctx, cancel := context.WithTimeout(ctx, o.cfg.SendTimeout+time.Duration(len(r.Attachments))*time.Minute)
 	defer cancel()
 	res, err := s.Send(ctx, r)
 	if err != nil {
@@ -339,11 +354,18 @@ func (o *Outbox) send(ctx context.Context, s Sender, r message.Reply) Result {
 
 // record commits an outcome and says whether the row is settled, or when to try again.
 func (d *delivery) record(ctx context.Context, next store.OutboxRow, res Result) (done bool, wait time.Duration, err error) {
+	pause := backoff
+	if d.stopped(res) { // the rest is a message of its own: what its beginning took does not count against it
+		next.PlatformIDs, next.Reply.Resume = append(slices.Clip(next.PlatformIDs), res.PlatformIDs...), res.Resume
+		next.Attempts, next.Reply.PossibleDuplicate = 0, false
+		pause = func(int) time.Duration { return 0 }
+	}
 	switch res.Outcome {
 	case message.Sent, message.Duplicate:
 		next.PlatformIDs, next.Note = append(slices.Clip(next.PlatformIDs), res.PlatformIDs...), string(res.Outcome)
+		next.Reply.Resume, d.resumed = "", 0
 		if next.Part++; next.Part < len(next.Parts) {
-			next.State, next.Attempts, next.NextTry, next.Reply.PossibleDuplicate = store.OutboxPending, 0, time.Time{}, false
+			next.State, next.Attempts, next.NextTry, next.Pause, next.Reply.PossibleDuplicate = store.OutboxPending, 0, time.Time{}, 0, false
 			return false, 0, d.save(ctx, next)
 		}
 		next.State = store.OutboxSent
@@ -352,7 +374,7 @@ func (d *delivery) record(ctx context.Context, next store.OutboxRow, res Result)
 		next.State, next.Note = store.OutboxDead, "the channel refused it for good"
 		return true, 0, d.save(ctx, next)
 	case message.NotSent:
-		next.State, wait = store.OutboxPending, max(res.RetryAfter, backoff(next.Attempts))
+		next.State, wait = store.OutboxPending, max(res.RetryAfter, pause(next.Attempts))
 	default:
 		next.State, next.Note, wait = store.OutboxSending, noteUnknown, backoff(next.Attempts)
 	}
@@ -360,9 +382,22 @@ func (d *delivery) record(ctx context.Context, next store.OutboxRow, res Result)
 		next.State, next.Note = store.OutboxDead, fmt.Sprintf("gave up after %d attempts", next.Attempts)
 		return true, 0, d.save(ctx, next)
 	}
-	next.NextTry = d.cfg.Now().Add(wait).UTC()
+	d.after(&next, wait)
 	return false, wait, d.save(ctx, next)
 }
+
+// stopped reports whether a send stopped in the middle, further on than the one before. A channel that never comes to an end is not
+// believed for ever.
+func (d *delivery) stopped(res Result) bool {
+	if res.Resume == "" || res.Resume == d.row.Reply.Resume || res.Outcome != message.NotSent && res.Outcome != message.Unknown {
+		return false
+	}
+	d.resumed++
+	return d.resumed <= maxResumed
+}
+
+// maxResumed bounds the stops of one message: 10,000 lines, one at a time.
+const maxResumed = 10_000
 
 // maxAttempts bounds the tries of one reply; with the back-off they last for about a day.
 const maxAttempts = 300

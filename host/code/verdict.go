@@ -2,13 +2,15 @@ package code
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 )
@@ -60,7 +62,7 @@ const noAccess = `(?:FileNotFoundError|PermissionError): \[Errno \d+\] [A-Za-z ]
 func outside(stderr []byte, workspace string) string {
 	for _, m := range regexp.MustCompile(noAccess).FindAllSubmatch(stderr, 16) {
 		path := string(m[1]) + string(m[2])
-		if path != workspace && !strings.HasPrefix(path, workspace+"/") {
+		if !mounts.Below(path, workspace) && !mounts.Below(path, frame.HeldFolder) {
 			return strings.ToValidUTF8(path, "\uFFFD")
 		}
 	}
@@ -103,7 +105,7 @@ func (r *run) told(ctx context.Context, c sandbox.CodeResult) tool.Result {
 		result.Violations = append(result.Violations, string(v.Kind)+": "+v.Detail)
 		r.Violated(r.call.Agent, v)
 	}
-	result.Verdict, _ = json.Marshal(rec) // numbers and words always encode
+	result.Verdict, _ = jsonform.Marshal(rec) // numbers and words always encode
 	return result
 }
 

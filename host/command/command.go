@@ -15,7 +15,7 @@ import (
 
 // names are the commands that the host answers; any other word after a slash is for the agent, unless it is nearly one of them.
 var names = []string{
-	"approve", "deny", "elevated", "pair", "stop", "status", "help", "new", "agent", "model", "compact", "delete", "forget", "halt",
+	"approve", "deny", "show", "elevated", "pair", "stop", "status", "help", "new", "agent", "model", "compact", "delete", "forget", "halt",
 	"resume",
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,7 +130,12 @@ func newHouse(t *testing.T) *house {
 			}
 			return route.Guest
 		},
-		Stop:  func(key string) bool { h.stopped = append(h.stopped, key); return key == "irc:#busy" },
+		Stop: func(key string) func() {
+			if key != "irc:#busy" {
+				return nil
+			}
+			return func() { h.stopped = append(h.stopped, fmt.Sprint(key, " after ", len(h.replied), " replies")) }
+		},
 		Place: message.Message.ConversationKey,
 		Look: func(ctx context.Context, place string, m message.Message) (Session, error) {
 			now := h.session
@@ -317,5 +323,16 @@ func TestACommandThatIsCarriedOutTwiceAnswersOnce(t *testing.T) {
 	}
 	if out, err := h.store.UnsentOutbox(t.Context()); err != nil || len(out) != 1 {
 		t.Errorf("%d replies in the outbox, %v", len(out), err)
+	}
+}
+
+// A turn that is stopped says so itself. What its sender hears first is that it will be.
+func TestStoppingIsSaidBeforeStopped(t *testing.T) {
+	h := newHouse(t)
+	if got := h.say("e1", "ann", "/stop", message.DM); got != "Stopping." {
+		t.Errorf("says %q", got)
+	}
+	if want := []string{"irc:#busy after 1 replies"}; !slices.Equal(h.stopped, want) {
+		t.Errorf("stopped %q, want %q", h.stopped, want)
 	}
 }

@@ -36,8 +36,7 @@ func (d *decoder) split(at keyPath, raw any, ours []string, into *Channel) (own 
 		case secretStem(key) != "":
 			d.secretRef(at.child(key), value, into)
 		case looksSecret(key, value):
-			d.report(at.child(key), openSecret,
-				fmt.Sprintf("write %s_env with the name of an environment variable, or %s_file with a path", key, key))
+			d.report(at.child(key), openSecret, secretHint(key))
 		default:
 			d.nestedSecrets(at.child(key), value)
 			into.Settings[key] = value
@@ -52,7 +51,7 @@ func (d *decoder) secretRef(at keyPath, raw any, into *Channel) {
 		return
 	}
 	v := reflect.ValueOf(&ref).Elem()
-	if strings.HasSuffix(at.last(), "_file") {
+	if strings.HasSuffix(at.last(), fileSuffix) {
 		d.path(at, v)
 	}
 	into.refs[at.last()] = ref
@@ -60,7 +59,7 @@ func (d *decoder) secretRef(at keyPath, raw any, into *Channel) {
 
 // secretStem is the name of the secret that a key refers to, or "" when it refers to none.
 func secretStem(key string) string {
-	for _, suffix := range []string{"_env", "_file"} {
+	for _, suffix := range []string{"_env", fileSuffix} {
 		if stem, ok := strings.CutSuffix(key, suffix); ok {
 			return stem
 		}
@@ -69,6 +68,11 @@ func secretStem(key string) string {
 }
 
 const openSecret = "secret in the configuration file"
+
+// secretHint says how to refer to a secret.
+func secretHint(key string) string {
+	return fmt.Sprintf("secrets never stand here: write %s_env with the name of an environment variable, or %s_file with a path", key, key)
+}
 
 // nestedSecrets reports secrets deeper in what belongs to the plugin. Only keys of the channel itself can refer to one.
 func (d *decoder) nestedSecrets(at keyPath, value any) {

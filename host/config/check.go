@@ -27,6 +27,7 @@ func (c *checker) all() {
 	c.sessions()
 	c.models()
 	c.budgets()
+	c.compaction()
 	c.channels()
 	c.toolProviders()
 	c.policies()

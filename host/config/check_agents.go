@@ -2,11 +2,12 @@ package config
 
 import (
 	"fmt"
-	"path"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/flynnhost/flynn/host/netaddr"
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
 
 func (c *checker) agents() {
@@ -19,15 +20,20 @@ func (c *checker) agents() {
 		c.code(at, agent)
 		c.sandboxOf(at.child("sandbox"), agent.Sandbox)
 		c.cli(at, name, agent)
-		c.delegates(at.child("delegates"), agent.Delegates)
+		c.delegates(at.child("delegates"), name, agent.Delegates)
 		c.toolNames(at.child("tool_overrides").child("allow"), agent.ToolOverrides.Allow)
 		c.toolNames(at.child("tool_overrides").child("deny"), agent.ToolOverrides.Deny)
 	}
 }
 
-// delegates refuses programs as delegates: what they do inside their containers cannot be held to what the agent above may do.
-func (c *checker) delegates(at keyPath, names []string) {
+// delegates refuses an agent itself, to which no call would ever come, and programs as delegates: what they do inside their containers
+// cannot be held to what the agent above may do.
+func (c *checker) delegates(at keyPath, agent string, names []string) {
 	for i, name := range names {
+		if name == agent {
+			c.report(at.index(i), "an agent gives no work to itself", "remove it")
+			continue
+		}
 		if c.cfg.Agents[name].Kind == "cli" {
 			c.report(at.index(i), fmt.Sprintf("agent %q is of kind cli and takes no work from other agents", name),
 				"remove it; people reach it with [routing], or with /agent where [routing] selectable has it, and an agent whose image has the program can run it in its shell")
@@ -104,8 +110,9 @@ func (c *Config) withoutInherited(name string) Sandbox {
 
 func (c *checker) sandbox(at keyPath, s Sandbox) {
 	c.image(at, s)
-	if !path.IsAbs(s.WorkspaceDir) || path.Clean(s.WorkspaceDir) == "/" {
-		c.report(at.child("workspace_dir"), fmt.Sprintf("%q is no folder inside the container", s.WorkspaceDir), `write an absolute path below /, such as "/workspace"`)
+	if err := mounts.CheckWorkspace(s.WorkspaceDir); err != nil {
+		problem, hint, _ := strings.Cut(err.Error(), ": ")
+		c.report(at.child("workspace_dir"), problem, hint)
 	}
 	if s.Network == "allowlist" && len(s.Allowlist) == 0 {
 		c.report(at.child("network"), "allowlist is empty", `name what may be reached, such as allowlist = ["registry.npmjs.org:443"]`)

@@ -6,6 +6,13 @@ import (
 	"time"
 )
 
+// compaction refuses a share of the window in which no conversation has room, but for 0.
+func (c *checker) compaction() {
+	if pct := c.cfg.Compaction.ThresholdPct; pct > 0 && pct < 10 {
+		c.report(keyPath{"compaction", "threshold_pct"}, fmt.Sprintf("%d is out of range", pct), "from 10 to 100, or 0 to switch compaction off")
+	}
+}
+
 func (c *checker) budgets() {
 	b := c.cfg.Budgets
 	if _, err := b.Location(); err != nil {

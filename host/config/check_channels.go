@@ -21,7 +21,7 @@ func (c *checker) channelSecret(at keyPath, channel Channel) {
 		c.report(at, "two values of one key", fmt.Sprintf("keep %s or %s", stem, key))
 		return
 	}
-	if _, ok := channel.refs[stem+"_env"]; ok && key == stem+"_file" {
+	if _, ok := channel.refs[stem+"_env"]; ok && key == stem+fileSuffix {
 		c.report(at, "two sources of one secret", fmt.Sprintf("keep %s_env or %s_file", stem, stem))
 		return
 	}

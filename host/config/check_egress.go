@@ -111,11 +111,11 @@ func (c *checker) credential(at keyPath, cred Credential, rules netaddr.Rules, l
 func (c *checker) secret(at keyPath, stem, env, file string) Secret {
 	switch {
 	case env != "" && file != "":
-		c.report(at.child(stem+"_file"), "two sources of one secret", fmt.Sprintf("keep %s_env or %s_file", stem, stem))
+		c.report(at.child(stem+fileSuffix), "two sources of one secret", fmt.Sprintf("keep %s_env or %s_file", stem, stem))
 	case env != "":
 		return c.fromEnv(at.child(stem+"_env"), env, true)
 	case file != "":
-		return c.fromFile(at.child(stem+"_file"), file, true)
+		return c.fromFile(at.child(stem+fileSuffix), file, true)
 	default:
 		c.report(at.child(stem+"_env"), "missing", fmt.Sprintf("name the environment variable of the secret, or its file with %s_file", stem))
 	}

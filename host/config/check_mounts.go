@@ -15,7 +15,7 @@ import (
 // MountRules say which folders of the host a sandbox may see. What Flynn reads and keeps is none of them: who
 // writes to the configuration runs commands on the host.
 func (c *Config) MountRules(getenv func(string) string) mounts.Rules {
-	hidden := absolute(c.hidden())
+	hidden := absolute(c.hidden(getenv))
 	secret := append([]string{filepath.Join(c.folder(), filepath.Base(c.Path))}, hidden...)
 	secret = append(secret, c.Plugins.Dir,
 		engineSocket(getenv("DOCKER_HOST")), engineSocket(c.Sandbox.Engine), c.Sandbox.Compose)
@@ -28,32 +28,10 @@ func (c *Config) MountRules(getenv func(string) string) mounts.Rules {
 	for _, path := range c.Plugins.DevPaths {
 		secret = append(secret, path)
 	}
-	return mounts.Rules{Roots: c.Sandbox.MountRoots, Home: getenv("HOME"), Secret: absolute(secret), Hidden: hidden}
-}
-
-// hidden are the files and folders that hold secrets and conversations.
-func (c *Config) hidden() []string {
-	paths := []string{filepath.Join(c.folder(), "secrets"), c.Store.Dir, c.Gateway.TokenFile, c.Sandbox.EngineKey}
-	for _, name := range sorted(c.Models) {
-		paths = append(paths, c.Models[name].APIKeyFile)
-	}
 	for _, name := range sorted(c.Agents) {
-		paths = append(paths, c.Agents[name].CLI.APIKeyFile)
+		hidden = append(hidden, absolute([]string{c.Agents[name].CLI.AuthDir})...) // mounted into its own container, and copied nowhere else
 	}
-	for _, name := range sorted(c.Clients) {
-		paths = append(paths, c.Clients[name].TokenFile)
-	}
-	for _, s := range append([]Sandbox{c.Sandbox}, valuesOf(c.Sandboxes)...) {
-		for _, cred := range s.Credentials {
-			paths = append(paths, cred.ValueFile)
-		}
-		for _, b := range s.Bridges {
-			for _, name := range sorted(b.SecretsEnv) {
-				paths = append(paths, b.SecretsEnv[name].File)
-			}
-		}
-	}
-	return paths
+	return mounts.Rules{Roots: c.Sandbox.MountRoots, Home: getenv("HOME"), Secret: absolute(secret), Hidden: hidden}
 }
 
 // folder is the absolute one that the configuration lies in.

@@ -10,17 +10,23 @@ import (
 
 func (c *checker) routing() {
 	r, at := c.cfg.Routing, keyPath{"routing"}
-	if r.DefaultAgent == "" && len(c.cfg.Agents) > 0 {
-		c.report(at.child("default_agent"), "missing", fmt.Sprintf("write default_agent = %q under [routing]", sorted(c.cfg.Agents)[0]))
-	}
 	for _, name := range sorted(r.Channels) {
 		if !c.knownChannel(name) {
-			c.report(at.child("channels").child(name), fmt.Sprintf("no channel %q", name), didYouMean(name, c.cfg.ChannelNames()))
+			c.noChannel(at.child("channels").child(name), name, c.cfg.ChannelNames())
 		}
 	}
 	for _, pattern := range sorted(r.Senders) {
 		c.sender(at.child("senders").child(pattern), pattern)
 	}
+}
+
+// noChannel reports an instance of a channel that is not configured.
+func (c *checker) noChannel(at keyPath, instance string, known []string) {
+	hint := fmt.Sprintf("add [channels.%s]", instance)
+	if near := Nearest(instance, known); near != "" {
+		hint = fmt.Sprintf("did you mean %q? or %s", near, hint)
+	}
+	c.report(at, fmt.Sprintf("no channel %q", instance), hint)
 }
 
 func (c *checker) knownChannel(name string) bool {
@@ -46,7 +52,7 @@ func (c *checker) conversation(at keyPath, where string) {
 	case !found || id == "":
 		c.report(at, fmt.Sprintf("%q names no conversation of a channel", where), `write "instance:conversation-id"`)
 	case !known:
-		c.report(at, fmt.Sprintf("no channel %q", instance), didYouMean(instance, sorted(c.cfg.Channels)))
+		c.noChannel(at, instance, sorted(c.cfg.Channels))
 	}
 }
 
@@ -61,7 +67,7 @@ func (c *checker) sender(at keyPath, pattern string) {
 	case !found:
 		c.report(at, fmt.Sprintf("%q names no channel", pattern), fmt.Sprintf(`write "instance:platform-id", such as "terminal:%s"`, pattern))
 	case !c.knownChannel(instance):
-		c.report(at, fmt.Sprintf("no channel %q", instance), didYouMean(instance, c.cfg.ChannelNames()))
+		c.noChannel(at, instance, c.cfg.ChannelNames())
 	case id == "":
 		c.report(at, "empty id", fmt.Sprintf("write %q for everyone there", instance+":*"))
 	}

@@ -66,6 +66,6 @@ func (c *checker) someone(at keyPath, id string) {
 	case who == "":
 		c.report(at, fmt.Sprintf("%q names no sender", id), `write "instance:platform-id", such as "terminal:owner"`)
 	case !c.knownChannel(instance):
-		c.report(at, fmt.Sprintf("no channel %q", instance), didYouMean(instance, c.cfg.ChannelNames()))
+		c.noChannel(at, instance, c.cfg.ChannelNames())
 	}
 }

@@ -41,7 +41,7 @@ func (c *checker) linked(at keyPath, id string) bool {
 	case slices.Contains(OwnDoors(), instance):
 		c.report(at, fmt.Sprintf("%q is a door of this machine", instance), "its conversations are sessions of their own and cannot be linked")
 	case !c.knownChannel(instance):
-		c.report(at, fmt.Sprintf("no channel %q", instance), didYouMean(instance, sorted(c.cfg.Channels)))
+		c.noChannel(at, instance, sorted(c.cfg.Channels))
 	default:
 		return true
 	}

@@ -60,7 +60,13 @@ func sibling(v reflect.Value, fields []field, key string) reflect.Value {
 
 func (d *decoder) unknown(at keyPath, raw map[string]any, known []string) {
 	for _, key := range slices.Sorted(maps.Keys(raw)) {
-		if !slices.Contains(known, key) {
+		switch env, file := slices.Contains(known, key+"_env"), slices.Contains(known, key+fileSuffix); {
+		case slices.Contains(known, key):
+		case env && file:
+			d.report(at.child(key), openSecret, secretHint(key))
+		case file && looksSecret(key, ""):
+			d.report(at.child(key), openSecret, fmt.Sprintf("secrets never stand here: write %s%s with a path", key, fileSuffix))
+		default:
 			d.report(at.child(key), "unknown key", didYouMean(key, known))
 		}
 	}

@@ -70,7 +70,43 @@ func syntaxError(path, text string, err error) (Error, int) {
 	}
 	// Not perr.Position.Line, which is the next one when the error is the end of a line.
 	line := 1 + strings.Count(text[:min(max(perr.Position.Start, 0), len(text))], "\n")
-	return Error{File: path, Line: line, Key: "", Problem: "not TOML: " + lower(strings.TrimSuffix(perr.Message, "."))}, line
+	e := Error{File: path, Line: line, Problem: "not TOML: " + lower(strings.TrimSuffix(perr.Message, "."))}
+	if lines := strings.Split(text, "\n"); line <= len(lines) {
+		explainUnquoted(&e, lines[line-1])
+	}
+	return e, line
+}
+
+// pair is a key and what stands behind its equals sign.
+var pair = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*([A-Za-z0-9_."'-]+)\s*=\s*(\S.*?)\s*$`) })
+
+// curly are quotation marks that word processors and web pages put in the place of straight ones.
+const curly = "\u201c\u201d\u201e\u201f\u2018\u2019\u201a\u00ab\u00bb\u2033\uff02"
+
+// explainUnquoted rewords an error about a text without quotes, or with curly ones. It does not repeat the parser's words, nor the value of a
+// key that holds a secret: they would show it.
+func explainUnquoted(e *Error, line string) {
+	found := pair().FindStringSubmatch(line)
+	if found == nil || strings.ContainsAny(found[2][:1], "\"'[{") {
+		return
+	}
+	key, value := found[1], found[2]
+	switch {
+	case strings.ContainsAny(value, curly):
+		e.Problem, e.Hint = "not TOML: quotation marks that are not straight", `write "..." with straight quotes`
+		value = strings.TrimFunc(value, func(r rune) bool { return strings.ContainsRune(curly+`"`, r) })
+	case strings.Contains(e.Problem, "expected value but found"), strings.Contains(e.Problem, "invalid"), strings.Contains(e.Problem, "expected a top-level item"):
+		e.Problem, e.Hint = "not TOML: a text without quotes", `write "..." around it`
+	default:
+		return
+	}
+	if boolean := strings.ToLower(value); boolean == "true" || boolean == "false" {
+		e.Problem, e.Hint = "not TOML: "+value+" is no boolean", fmt.Sprintf("write %s = %s", key, boolean)
+		return
+	}
+	if !looksSecret(strings.Trim(key, `"'`), "") && !strings.ContainsAny(value, "\"\\#") {
+		e.Hint = fmt.Sprintf("write %s = %q", key, value)
+	}
 }
 
 func lower(s string) string {

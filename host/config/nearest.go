@@ -2,9 +2,13 @@ package config
 
 import "fmt"
 
-// Nearest is the candidate that name is most likely a misspelling of, or "".
+// Nearest is the candidate that name is most likely a misspelling of, or "". A name of up to three letters may have one wrong, or every
+// other short name would be near.
 func Nearest(name string, candidates []string) string {
 	best, distance := "", max(2, len(name)/3)+1
+	if len(name) <= 3 {
+		distance = 2
+	}
 	for _, c := range candidates {
 		if d := Edits(name, c); d < distance || d == distance && best != "" && c < best {
 			best, distance = c, d

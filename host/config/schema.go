@@ -19,6 +19,7 @@ type field struct {
 	oneof    []string // tag oneof
 	keys     []string // tag keys
 	isPath   bool     // tag is
+	secret   bool     // a path of a file that no sandbox may see: the key ends in _file, or tag is
 	ref      string   // tag ref
 	inherit  string   // tag inherit
 }
@@ -38,7 +39,8 @@ func fieldsOf(t reflect.Type) []field {
 			fallback: tag.Get("default"),
 			oneof:    strings.Fields(tag.Get("oneof")),
 			keys:     strings.Fields(tag.Get("keys")),
-			isPath:   tag.Get("is") == "path",
+			isPath:   tag.Get("is") != "",
+			secret:   tag.Get("is") == "secret" || tag.Get("is") == "path" && strings.HasSuffix(key, fileSuffix),
 			ref:      tag.Get("ref"),
 			inherit:  tag.Get("inherit"),
 		}

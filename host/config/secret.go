@@ -40,7 +40,7 @@ func (c *checker) fromEnv(at keyPath, variable string, needed bool) Secret {
 	}
 	value := c.getenv(variable)
 	if value == "" && needed && !c.secretless {
-		c.report(at, fmt.Sprintf("environment variable %s is not set", variable), "export it, or name a file by "+secretStem(at.last())+"_file")
+		c.report(at, fmt.Sprintf("environment variable %s is not set", variable), "export it, or name a file by "+secretStem(at.last())+fileSuffix)
 	}
 	return Secret(value)
 }

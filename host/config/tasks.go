@@ -21,8 +21,8 @@ type Tasks struct {
 
 // Compaction says when the older turns of a conversation give way to a summary.
 type Compaction struct {
-	// ThresholdPct is how full the model's window may be.
-	ThresholdPct int `toml:"threshold_pct" default:"80" range:"10..100"`
+	// ThresholdPct is how full the model's window may be, from 10; 0 never sums up.
+	ThresholdPct int `toml:"threshold_pct" default:"80" range:"0..100"`
 	// KeepTurns is how many of the last turns are always kept whole.
 	KeepTurns int `toml:"keep_turns" default:"6" range:"1..100"`
 	// SummaryMaxTokens bounds the summary.

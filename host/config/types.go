@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 )
@@ -26,6 +27,10 @@ func conversion(at keyPath, wanted string, raw any) string {
 	switch {
 	case wanted == "an integer" && isString && notInteger == nil:
 		return "remove the quotes: " + s
+	case wanted == "an integer":
+		return "write a whole number without quotes, such as " + wholeNumber(raw)
+	case wanted == "a decimal number":
+		return "write a number without quotes, such as 1.5"
 	case wanted == "a boolean":
 		return "write true or false, without quotes"
 	case wanted == "a string" && isPlain(raw):
@@ -38,6 +43,14 @@ func conversion(at keyPath, wanted string, raw any) string {
 		return fmt.Sprintf("write its keys under [%s]", at)
 	}
 	return ""
+}
+
+// wholeNumber is a value as an integer, or one that shows how they are written.
+func wholeNumber(raw any) string {
+	if x, ok := raw.(float64); ok && x == math.Trunc(x) && math.Abs(x) < 1e15 {
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	}
+	return "50"
 }
 
 func isPlain(raw any) bool {

@@ -1,13 +1,8 @@
 package crashtest
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -45,36 +40,10 @@ func (o *operator) kill() {
 // call asks the API; body is nil for a GET.
 func (o *operator) call(path string, body, answer any) {
 	o.t.Helper()
-	method, text := http.MethodGet, []byte(nil)
-	if body != nil {
-		method = http.MethodPost
-		text, _ = json.Marshal(body)
-	}
 	ctx, cancel := context.WithTimeout(o.t.Context(), time.Minute)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, o.program.URL+path, bytes.NewReader(text))
-	if err != nil {
+	if err := o.program.Call(ctx, path, body, answer); err != nil {
 		o.t.Fatal(err)
-	}
-	token, err := os.ReadFile(filepath.Join(o.program.Dir, "store", "gateway.token"))
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+string(bytes.TrimSpace(token)))
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, _ = io.ReadAll(resp.Body)
-	if resp.StatusCode >= 300 {
-		o.t.Fatalf("%s: %s: %s", path, resp.Status, text)
-	}
-	if answer != nil {
-		if err := json.Unmarshal(text, answer); err != nil {
-			o.t.Fatalf("%s: %v in %s", path, err, text)
-		}
 	}
 }
 

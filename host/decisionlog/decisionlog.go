@@ -11,6 +11,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/compare"
 	"github.com/flynnhost/flynn/host/store"
@@ -32,7 +33,7 @@ func Rows(at time.Time, records []policy.Record) []store.Decision {
 }
 
 func row(at time.Time, r *policy.Record) store.Decision {
-	calls, _ := json.Marshal(policy.KeptCalls(r.Calls)) // plain bytes and numbers
+	calls, _ := jsonform.Marshal(policy.KeptCalls(r.Calls)) // plain bytes and numbers
 	d := store.Decision{
 		At: at, Kind: r.Kind, Policy: r.Policy, Digest: r.Digest, File: r.File, Frame: r.Frame, Calls: calls, Raw: r.Raw, Rule: r.Rule,
 		Answer: r.Answer, Reason: r.Reason, Error: r.Error, Fuel: r.Fuel, Nanos: int64(r.Took),

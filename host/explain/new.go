@@ -1,13 +1,13 @@
 package explain
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -190,11 +190,9 @@ func shortArgs(args json.RawMessage) json.RawMessage {
 	if len(args) == 0 {
 		return nil
 	}
-	var text bytes.Buffer
-	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false)
-	if enc.Encode(short(string(args))) != nil {
+	text, err := jsonform.Marshal(short(string(args)))
+	if err != nil {
 		return nil
 	}
-	return bytes.TrimSpace(text.Bytes())
+	return text
 }

@@ -14,9 +14,10 @@ type Backend interface {
 	// Submit accepts a message: when it returns nil the message is durable and will be answered. The same
 	// channel and event id twice is accepted once, and nil both times.
 	Submit(ctx context.Context, m message.Message) error
-	// Subscribe watches a conversation until the function is called. The buffer is bounded: a
-	// watcher that is too slow finds its channel closed, and reads History after subscribing again.
-	Subscribe(channel, conversation string) (<-chan message.Event, func())
+	// Watch watches a conversation until the function is called. told are the events of the turns that run, for what History cannot
+	// know; see watch.Hub. The buffer is bounded: a watcher that is too slow finds its channel closed, and reads History after watching
+	// again.
+	Watch(channel, conversation string) (told []message.Event, events <-chan message.Event, stop func())
 	// History returns the last entries of a conversation, oldest first, those of a running turn included.
 	History(ctx context.Context, channel, conversation string, limit int) ([]Entry, error)
 	// Conversations lists what is known, latest first.
@@ -60,7 +61,8 @@ type Entry struct {
 	Agent string    `json:"agent,omitempty"`
 	Text  string    `json:"text,omitempty"` // Markdown of an agent, output of a tool
 	Time  time.Time `json:"time,omitzero"`
-	Turn  string    `json:"turn,omitempty"`
+	// Turn is empty for a message that waits for one. Those come last.
+	Turn string `json:"turn,omitempty"`
 	// Key is the event id of a user's entry and the idempotency key of a reply; empty for text
 	// that an agent wrote between tool calls.
 	Key     string    `json:"key,omitempty"`

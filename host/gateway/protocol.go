@@ -34,8 +34,9 @@ import (
 // From the server:
 //
 //	{"type":"welcome","channel":"web","conversation":C,"write":true,"version":"..."}
-//	{"type":"history","entries":[Entry...],"resumed":false}
-//	    After welcome, after resync and when asked for. Unless resumed, it replaces what the client shows.
+//	{"type":"history","entries":[Entry...],"resumed":false,"live":[message.Event...]}
+//	    After welcome, after resync and when asked for. Unless resumed, it replaces what the client shows. Live are the events of the
+//	    turns that run, up to now: what has streamed and is not stored yet. They come behind the entries, like events.
 //	{"type":"event","event":message.Event}           As it happens. An event can be in the history too: replies are
 //	    told apart by key, tool calls by call, and text deltas are superseded by the reply of their turn.
 //	{"type":"accepted","id":I}                       The message is durable.
@@ -105,18 +106,19 @@ type ClientFrame struct {
 
 // ServerFrame is a frame of the server.
 type ServerFrame struct {
-	Type         string         `json:"type"`
-	Channel      string         `json:"channel,omitempty"`
-	Conversation string         `json:"conversation,omitempty"`
-	Write        bool           `json:"write,omitempty"`
-	Version      string         `json:"version,omitempty"`
-	ID           string         `json:"id,omitempty"`
-	Entries      []Entry        `json:"entries,omitzero"`
-	Resumed      bool           `json:"resumed,omitempty"`
-	Event        *message.Event `json:"event,omitempty"`
-	Approvals    []Approval     `json:"approvals,omitzero"`
-	Code         string         `json:"code,omitempty"`
-	Message      string         `json:"message,omitempty"`
+	Type         string          `json:"type"`
+	Channel      string          `json:"channel,omitempty"`
+	Conversation string          `json:"conversation,omitempty"`
+	Write        bool            `json:"write,omitempty"`
+	Version      string          `json:"version,omitempty"`
+	ID           string          `json:"id,omitempty"`
+	Entries      []Entry         `json:"entries,omitzero"`
+	Resumed      bool            `json:"resumed,omitempty"`
+	Live         []message.Event `json:"live,omitempty"`
+	Event        *message.Event  `json:"event,omitempty"`
+	Approvals    []Approval      `json:"approvals,omitzero"`
+	Code         string          `json:"code,omitempty"`
+	Message      string          `json:"message,omitempty"`
 }
 
 // Approval is a pending request as people see it: the whole call, and where it would run.

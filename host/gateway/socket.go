@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"reflect"
@@ -12,11 +11,12 @@ import (
 	"github.com/coder/websocket"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 )
 
 const (
-	maxSockets        = 256
+	maxSockets        = 256 // of clients with the token
 	helloTimeout      = 10 * time.Second
 	frameWriteTimeout = 10 * time.Second
 	goodbyeTimeout    = time.Second
@@ -31,11 +31,6 @@ const (
 func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	s.sockets.Add(1)
 	defer s.sockets.Done()
-	defer s.open.Add(-1)
-	if s.open.Add(1) > maxSockets {
-		writeError(w, http.StatusServiceUnavailable, CodeLimited, "too many sockets are open")
-		return
-	}
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
 		Subprotocols: []string{Subprotocol},
 		// The guard has checked the origin already, more strictly.
@@ -57,7 +52,12 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	ss := &session{Server: s, conn: conn, hello: hello, out: make(chan ServerFrame, outBuffer), poke: make(chan struct{}, 1), opened: make(chan struct{})}
+	defer s.open.Add(-1)
+	if s.open.Add(1) > maxSockets {
+		refuse(r.Context(), conn, CodeLimited, "too many sockets are open")
+		return
+	}
+	ss := &session{Server: s, conn: conn, hello: hello, out: make(chan ServerFrame, outBuffer), poke: make(chan struct{}, 1), again: make(chan struct{}, 1), opened: make(chan struct{})}
 	err = ss.run(r.Context())
 	s.log.Debug("gateway socket ended", "channel", hello.Channel, "conversation", hello.Conversation, "error", err)
 }
@@ -66,6 +66,7 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 func (s *Server) greet(ctx context.Context, conn *websocket.Conn) (ClientFrame, bool) {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
+	defer s.strangers.enter(cancel)()
 	f, err := readFrame(ctx, conn)
 	var bad badFrame
 	switch {
@@ -87,7 +88,7 @@ func (s *Server) greet(ctx context.Context, conn *websocket.Conn) (ClientFrame, 
 	case http.StatusTooManyRequests:
 		refuse(ctx, conn, CodeLimited, "too many wrong tokens; wait a second")
 	default:
-		refuse(ctx, conn, CodeUnauthorized, "the token is wrong; open the address that flynn serve printed")
+		refuse(ctx, conn, CodeUnauthorized, "the token is wrong; open the address that flynn web prints")
 	}
 	return f, false
 }
@@ -99,6 +100,7 @@ type session struct {
 	hello ClientFrame
 	out   chan ServerFrame
 	poke  chan struct{} // asks watch to look at the approvals now
+	again chan struct{} // asks watch to begin anew, with the history
 	// opened is closed once the conversation is watched and its history is on the way. Frames of the client wait for it, so
 	// that what they set off is seen as events.
 	opened  chan struct{}
@@ -191,7 +193,11 @@ func (ss *session) handle(ctx context.Context, f ClientFrame) error {
 		}
 		return nil
 	case TypeHistory:
-		return ss.pushHistory(ctx, "")
+		select {
+		case ss.again <- struct{}{}:
+		default: // it is due already
+		}
+		return nil
 	}
 	refuse(ctx, ss.conn, CodeBadRequest, "hello comes once")
 	return errDone
@@ -215,8 +221,12 @@ func (ss *session) watch(ctx context.Context) error {
 	}
 	var shown []Approval // what the client knows
 	for resume := h.Resume; ; resume = "" {
-		if err := ss.follow(ctx, resume, &shown); err != nil {
+		asked, err := ss.follow(ctx, resume, &shown)
+		if err != nil {
 			return err
+		}
+		if asked {
+			continue
 		}
 		ss.metrics.resyncs.Inc()
 		if err := ss.push(ctx, ServerFrame{Type: TypeResync}); err != nil {
@@ -230,12 +240,12 @@ func (ss *session) watch(ctx context.Context) error {
 	}
 }
 
-// follow forwards events until the backend cuts the subscription off (nil) or the socket must end.
-func (ss *session) follow(ctx context.Context, resume string, shown *[]Approval) error {
-	events, cancel := ss.backend.Subscribe(ss.hello.Channel, ss.hello.Conversation)
+// follow forwards events until the backend cuts the subscription off, the client asks for the history, or the socket must end.
+func (ss *session) follow(ctx context.Context, resume string, shown *[]Approval) (asked bool, err error) {
+	told, events, cancel := ss.backend.Watch(ss.hello.Channel, ss.hello.Conversation)
 	defer cancel()
-	if err := ss.pushHistory(ctx, resume); err != nil {
-		return err
+	if err := ss.pushHistory(ctx, resume, told); err != nil {
+		return false, err
 	}
 	ss.opening.Do(func() { close(ss.opened) })
 	tick := time.NewTicker(approvalsInterval)
@@ -246,18 +256,20 @@ func (ss *session) follow(ctx context.Context, resume string, shown *[]Approval)
 		select {
 		case e, ok := <-events:
 			if !ok {
-				return nil
+				return false, nil
 			}
 			err = ss.pushEvent(ctx, e)
 		case <-tick.C:
 			err = ss.pushApprovals(ctx, events, shown)
 		case <-ss.poke:
 			err = ss.pushApprovals(ctx, events, shown)
+		case <-ss.again:
+			return true, nil
 		case <-ctx.Done():
-			return ctx.Err()
+			return false, ctx.Err()
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
 	}
 }
@@ -302,15 +314,15 @@ func (ss *session) pushApprovals(ctx context.Context, events <-chan message.Even
 	return ss.push(ctx, ServerFrame{Type: TypeApprovals, Approvals: views})
 }
 
-// pushHistory sends the entries after the one with key resume, or all if it is not among them.
-func (ss *session) pushHistory(ctx context.Context, resume string) error {
+// pushHistory sends the entries after the one with key resume, or all if it is not among them, and what the running turns have told.
+func (ss *session) pushHistory(ctx context.Context, resume string, told []message.Event) error {
 	call, cancel := context.WithTimeout(ctx, backendTimeout)
 	defer cancel()
 	list, err := ss.backend.History(call, ss.hello.Channel, ss.hello.Conversation, historyLimit)
 	if err != nil {
 		return ss.pushError(ctx, "", err)
 	}
-	f := ServerFrame{Type: TypeHistory, Entries: orEmpty(list)}
+	f := ServerFrame{Type: TypeHistory, Entries: orEmpty(list), Live: told}
 	for i := len(list) - 1; resume != "" && i >= 0; i-- {
 		if list[i].Key == resume {
 			f.Entries, f.Resumed = list[i+1:], true
@@ -392,7 +404,7 @@ func readFrame(ctx context.Context, conn *websocket.Conn) (ClientFrame, error) {
 }
 
 func writeFrame(ctx context.Context, conn *websocket.Conn, f ServerFrame) error {
-	data, err := json.Marshal(f)
+	data, err := jsonform.Marshal(f)
 	if err != nil {
 		return err
 	}

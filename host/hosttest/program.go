@@ -6,8 +6,10 @@
 package hosttest
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -55,6 +57,8 @@ type Config struct {
 	Channel string
 	// Queue is the mode for messages that come while an answer is made; collect.
 	Queue string
+	// Access are further keys of [access].
+	Access string
 	// More are further tables of the configuration.
 	More string
 	// Env are further variables of the process.
@@ -69,7 +73,8 @@ type Program struct {
 	Log string // file with everything that the processes wrote
 
 	cfg    Config
-	config string
+	config string // path of flynn.toml
+	text   string // what it says
 	log    *os.File
 	cmd    *exec.Cmd     // nil while no process was started that was not stopped
 	ended  chan struct{} // closed when the process is gone; exit is valid then
@@ -104,7 +109,7 @@ func (p *Program) prepare() error {
 	if p.log, err = os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
 		return err
 	}
-	text := fmt.Sprintf(baseConfig, address, filepath.Join(p.Dir, "store"), cmp.Or(p.cfg.Queue, "collect"), p.cfg.More)
+	text := fmt.Sprintf(baseConfig, p.cfg.Access, address, filepath.Join(p.Dir, "store"), cmp.Or(p.cfg.Queue, "collect"), p.cfg.More)
 	channels := maps.Clone(p.cfg.Channels)
 	if p.cfg.Platform != "" {
 		channels = map[string]string{"platform": p.cfg.Platform}
@@ -120,7 +125,17 @@ func (p *Program) prepare() error {
 		}
 		text += fmt.Sprintf(devPathConfig, plugin)
 	}
-	return os.WriteFile(p.config, []byte(text), 0o600)
+	p.text = text
+	return p.Configure("")
+}
+
+// Configure writes the configuration anew, followed by more. A process that runs notices.
+func (p *Program) Configure(more string) error {
+	next := p.config + ".next"
+	if err := os.WriteFile(next, []byte(p.text+more), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, p.config)
 }
 
 // freeAddress finds a port that stays free while the process is down: below those that systems give to outgoing
@@ -157,6 +172,7 @@ groups = "all"
 rate_per_minute = 100_000
 conversation_rate_per_minute = 100_000
 unknown_rate_per_minute = 100_000
+%s
 
 [gateway]
 listen = %q
@@ -294,6 +310,57 @@ func ready(ctx context.Context, client *http.Client, url string) bool {
 	io.Copy(io.Discard, res.Body)
 	res.Body.Close()
 	return res.StatusCode == http.StatusOK
+}
+
+// Call asks the API as the owner does. A nil body makes it a GET; a nil answer is not wanted.
+func (p *Program) Call(ctx context.Context, path string, body, answer any) error {
+	method, text := http.MethodGet, []byte(nil)
+	if body != nil {
+		method = http.MethodPost
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	token, err := os.ReadFile(filepath.Join(p.Dir, "store", "gateway.token"))
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, p.URL+path, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+string(bytes.TrimSpace(token)))
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if text, err = io.ReadAll(resp.Body); err != nil {
+		return err
+	}
+	if resp.StatusCode >= 300 {
+		return &StatusError{Path: path, Status: resp.StatusCode, Text: string(text)}
+	}
+	if answer == nil {
+		return nil
+	}
+	if err := json.Unmarshal(text, answer); err != nil {
+		return fmt.Errorf("%s: %w in %s", path, err, text)
+	}
+	return nil
+}
+
+// StatusError is an answer of the API that refuses.
+type StatusError struct {
+	Path   string
+	Status int
+	Text   string
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("%s: status %d: %s", e.Path, e.Status, e.Text)
 }
 
 // Kill ends the process like a power cut, if one runs.

@@ -20,6 +20,8 @@ type spec struct {
 	env    []string
 	stdin  []byte
 	marker string
+	// removeHome removes the command's home folder.
+	removeHome func() error
 }
 
 // running is a command that was started. Its leader is not reaped before everything else of it is gone: as long as the

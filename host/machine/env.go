@@ -3,7 +3,9 @@ package machine
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -13,18 +15,35 @@ const markerName = "FLYNN_COMMAND"
 // defaultPath is used where the daemon has no PATH of its own.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// environ builds a command's environment from nothing: a few fixed variables, the allowed ones of the daemon, the command's own.
-func (h *Host) environ(own map[string]string, marker string) ([]string, error) {
-	vars := map[string]string{
-		"PATH": defaultPath,
-		"HOME": h.workspace,
-		"LANG": "C.UTF-8",
-		"TERM": "dumb",
+// SearchPath is the PATH of commands on the host whose workspace is given: the daemon's, without folders that a command's working
+// directory decides about and without those in the workspace. A program that the agent wrote is never found by its bare name.
+func SearchPath(workspace string) string {
+	if real, err := filepath.EvalSymlinks(workspace); err == nil {
+		workspace = real
 	}
-	for _, name := range append([]string{"PATH"}, h.config.Env...) {
+	var folders []string
+	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
+		if real, err := filepath.EvalSymlinks(folder); err == nil && filepath.IsAbs(folder) && !within(real, workspace) {
+			folders = append(folders, folder)
+		}
+	}
+	if len(folders) == 0 {
+		return defaultPath
+	}
+	return strings.Join(folders, string(filepath.ListSeparator))
+}
+
+// environ builds a command's environment from nothing: a few fixed variables, the allowed ones of the daemon, the command's own.
+func (h *Host) environ(own map[string]string, marker, home string) ([]string, error) {
+	vars := map[string]string{"LANG": "C.UTF-8", "TERM": "dumb"}
+	for _, name := range h.config.Env {
 		if value, ok := os.LookupEnv(name); ok {
 			vars[name] = value
 		}
+	}
+	vars["PATH"] = SearchPath(h.resolved)
+	if _, set := own["HOME"]; !set {
+		maps.Copy(vars, homeVariables(home))
 	}
 	for name, value := range own {
 		if err := checkVariable(name, value); err != nil {

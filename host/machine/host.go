@@ -22,6 +22,7 @@ type Host struct {
 	root      *os.Root
 	workspace string // as given, cleaned
 	resolved  string // the same without symbolic links
+	homes     homes
 	table     *processTable
 	stop      context.CancelCauseFunc
 	life      context.Context
@@ -31,7 +32,10 @@ type Host struct {
 type HostConfig struct {
 	// Workspace is the absolute path of an existing folder.
 	Workspace string
-	// Env names the variables of the daemon's environment that commands see besides PATH. Nothing else
+	// Homes is the absolute path of a folder for the home folders of this machine's commands, which no tool may reach; it is made if need
+	// be. Without it they lie in a temporary folder that goes with the machine.
+	Homes string
+	// Env names the variables of the daemon's environment that commands see besides PATH, apart from HOME and XDG's. Nothing else
 	// of it is passed on: it holds the daemon's secrets.
 	Env            []string
 	DefaultTimeout time.Duration // 30 s
@@ -39,6 +43,8 @@ type HostConfig struct {
 	// Grace is how long a command may take to end after SIGTERM before it gets SIGKILL. 2 s
 	Grace time.Duration
 	Log   *slog.Logger
+	// Quota bounds what the session holds; nil is no bound.
+	Quota Quota
 }
 
 var (
@@ -61,10 +67,16 @@ func NewHost(c HostConfig) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open workspace: %w", err)
 	}
+	homes, err := newHomes(c.Homes, resolved)
+	if err != nil {
+		root.Close()
+		return nil, fmt.Errorf("open home folders: %w", err)
+	}
 	life, stop := context.WithCancelCause(context.Background())
 	return &Host{
 		config:    c.withDefaults(),
 		root:      root,
+		homes:     homes,
 		workspace: filepath.Clean(c.Workspace),
 		resolved:  resolved,
 		table:     newProcessTable(),
@@ -86,6 +98,9 @@ func (c HostConfig) withDefaults() HostConfig {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	if c.Quota == nil {
+		c.Quota = noQuota{}
+	}
 	return c
 }
 
@@ -96,7 +111,7 @@ func (h *Host) Name() string { return "host" }
 func (h *Host) Close() error {
 	h.stop(errClosed)
 	h.table.close()
-	return h.root.Close()
+	return errors.Join(h.homes.close(), h.root.Close())
 }
 
 // Exec implements Machine. A command that the context ends is a Result with Canceled, not an error.
@@ -109,6 +124,7 @@ func (h *Host) Exec(ctx context.Context, cmd Command) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	defer h.removeHome(spec)
 	ctx, stop := h.bound(ctx)
 	defer stop()
 
@@ -146,7 +162,14 @@ func (h *Host) complain(r Result) {
 	}
 }
 
-// prepare turns a command into what start needs.
+// removeHome removes the home folder of a command that has ended.
+func (h *Host) removeHome(s spec) {
+	if err := s.removeHome(); err != nil {
+		h.config.Log.Error("remove the home folder of a command", "error", err)
+	}
+}
+
+// prepare turns a command into what start needs. The caller removes its home folder.
 func (h *Host) prepare(ctx context.Context, cmd Command) (spec, error) {
 	if err := ctx.Err(); err != nil {
 		return spec{}, err
@@ -158,10 +181,14 @@ func (h *Host) prepare(ctx context.Context, cmd Command) (spec, error) {
 	if err != nil {
 		return spec{}, err
 	}
-	marker := rand.Text()
-	env, err := h.environ(cmd.Env, marker)
+	home, remove, err := h.homes.make(cmd.KeepHome)
 	if err != nil {
-		return spec{}, err
+		return spec{}, fmt.Errorf("make a home folder: %w", err)
 	}
-	return spec{script: cmd.Script, dir: dir, env: env, stdin: cmd.Stdin, marker: marker}, nil
+	marker := rand.Text()
+	env, err := h.environ(cmd.Env, marker, home)
+	if err != nil {
+		return spec{}, errors.Join(err, remove())
+	}
+	return spec{script: cmd.Script, dir: dir, env: env, stdin: cmd.Stdin, marker: marker, removeHome: remove}, nil
 }

@@ -125,6 +125,12 @@ func (p *background) finish(r Result) {
 	close(p.done)
 }
 
+// Running counts the background processes that have not ended.
+func (h *Host) Running() int {
+	list, _ := h.Processes(context.Background())
+	return len(slices.DeleteFunc(list, func(p Process) bool { return !p.Running }))
+}
+
 // Start implements Machine. The context covers the start alone: the process lives until it ends, is killed,
 // its own timeout is over, or the machine is closed.
 func (h *Host) Start(ctx context.Context, cmd Command) (Process, error) {
@@ -145,21 +151,25 @@ func (h *Host) launch(ctx context.Context, cmd Command) (*background, error) {
 		return nil, err
 	}
 	life, cancel := context.WithCancel(h.life)
+	abandon := func() {
+		cancel()
+		h.removeHome(spec)
+	}
 	p := &background{
 		output: newRing(keptOutput),
 		cancel: cancel,
 		done:   make(chan struct{}),
 		view:   Process{Script: cmd.Script, Started: time.Now(), Running: true},
 	}
-	if err := h.table.add(p); err != nil {
-		cancel()
+	if err := h.config.Quota.Process(func() error { return h.table.add(p) }); err != nil {
+		abandon()
 		return nil, err
 	}
 	r, err := start(spec, tee{p.output, progress(cmd.Progress)}, nil)
 	if err != nil {
 		h.table.remove(p)
 		p.finish(Result{ExitCode: -1})
-		cancel()
+		abandon()
 		return nil, err
 	}
 	p.mu.Lock()
@@ -169,6 +179,7 @@ func (h *Host) launch(ctx context.Context, cmd Command) (*background, error) {
 		defer h.table.leave()
 		defer cancel()
 		result := r.wait(life, cmd.Timeout, h.config.Grace)
+		h.removeHome(spec)
 		h.complain(result)
 		p.finish(result)
 	}()

@@ -7,8 +7,9 @@ type EventKind string
 
 // The events of a turn, in the order in which they can appear. TextDelta, TextReset and ToolProgress are
 // transient; everything else is also in the store by the time it is published. A turn that ends has either ReplyReady or
-// TurnFailed, and then TurnDone.
+// TurnFailed, and then TurnDone. Said is of no turn: it comes when a message is accepted, before the TurnStarted that names it.
 const (
+	Said         EventKind = "said"
 	TurnStarted  EventKind = "turn_started"
 	TextDelta    EventKind = "text_delta"
 	TextReset    EventKind = "text_reset"    // what streamed since the last call is void; it begins anew
@@ -44,5 +45,7 @@ type Event struct {
 	Where    string   `json:"where,omitempty"` // "host" or the sandbox's name
 	Approval string   `json:"approval,omitempty"`
 	IsError  bool     `json:"is_error,omitempty"`
-	Key      string   `json:"key,omitempty"` // idempotency key of a reply
+	Key      string   `json:"key,omitempty"` // idempotency key of a reply, event id of what was said
+	// Answers are the event ids of the messages that a turn answers, with TurnStarted.
+	Answers []string `json:"answers,omitempty"`
 }

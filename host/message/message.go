@@ -86,6 +86,8 @@ type Message struct {
 	Noted bool `json:"noted,omitempty"`
 	// Agent is the one that is asked for by name; only doors of the host's own have a way to say it. Routing has the last word.
 	Agent string `json:"agent,omitempty"`
+	// Folder is one of the host that a conversation with an agent of kind cli is to be about; only doors of the host's own have a way to say it.
+	Folder string `json:"folder,omitempty"`
 	// Call is a tool that the agent is to call, without a model in between; only doors of the host's own have a way to say it.
 	Call *Call `json:"call,omitempty"`
 	// SentAt is the platform's time of the event; zero when it tells none.
@@ -128,6 +130,9 @@ const MaxText = 64 << 10
 // that these belong to: "instance:platform-id".
 const ScheduleDoor = "schedule"
 
+// MCPDoor is the channel instance of programs that speak the Model Context Protocol.
+const MCPDoor = "mcp"
+
 // SenderKey is the form in which rules name a sender: "instance:platform-id".
 func (m Message) SenderKey() string {
 	if m.Channel == ScheduleDoor {
@@ -149,6 +154,8 @@ type Reply struct {
 	Text         string       `json:"text"` // Markdown
 	// PossibleDuplicate marks a resend after an unknown outcome.
 	PossibleDuplicate bool `json:"possible_duplicate,omitempty"`
+	// Resume is the channel's own word for what it has delivered of the message under way; empty: nothing of it.
+	Resume string `json:"resume,omitempty"`
 	// Answers is the inbox row of the first message that it answers; 0 where it answers none, like a word before the answer.
 	Answers int64 `json:"answers,omitempty"`
 	// Amends is the key of an earlier reply of the same turn, to which the text is added and whose buttons go, where the channel

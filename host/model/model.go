@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/jsonform"
 )
 
 // Provider streams one model call.
@@ -32,6 +33,8 @@ type Request struct {
 	MaxTokens int
 	// Session names the conversation to providers that cache by it; never a secret.
 	Session string
+	// Source is the person whose message it is about; failures of one person's messages do not shut others out.
+	Source string
 	// Reasoning is how much the model thinks before it answers; Set fills it in.
 	Reasoning config.Reasoning
 	// OpenImage reads an image of the messages by its digest; nil sends none.
@@ -97,13 +100,13 @@ type ToolCall struct {
 func (c ToolCall) MarshalJSON() ([]byte, error) {
 	type plain ToolCall
 	if !json.Valid(c.Args) {
-		text, err := json.Marshal(string(c.Args))
+		text, err := jsonform.Marshal(string(c.Args))
 		if err != nil {
 			return nil, err
 		}
 		c.Args = text
 	}
-	return json.Marshal(plain(c))
+	return jsonform.Marshal(plain(c))
 }
 
 // ToolResult answers a ToolCall.

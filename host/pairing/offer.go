@@ -35,7 +35,7 @@ func (d *Desk) Offer(ctx context.Context, s Stranger) (recorded, fresh bool, err
 		}
 	}
 	p, ok := d.rows[sender]
-	if d.locked(sender) || ok && (p.State == store.PairingPaired || now.Before(p.Until)) {
+	if d.locked(sender) || ok && (p.State == store.PairingPaired || quieted(p, now)) {
 		return false, false, nil
 	}
 	if err := d.prune(ctx, now); err != nil {
@@ -65,7 +65,7 @@ func (d *Desk) makeRoom(ctx context.Context, channel, sender string, now time.Ti
 	unverified := func(senderKey string) bool { return strings.HasPrefix(senderKey, channel+":?") }
 	var open []store.Pairing
 	for _, p := range d.rows {
-		if p.Channel == channel && p.State == store.PairingOpen && now.Before(p.Expires) && unverified(p.Sender) == unverified(sender) {
+		if p.Channel == channel && p.State == store.PairingOpen && valid(p, now) && unverified(p.Sender) == unverified(sender) {
 			open = append(open, p)
 		}
 	}

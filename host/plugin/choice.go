@@ -47,7 +47,7 @@ func (s *Store) Record(name string) (Record, error) {
 	}
 	c, ok := l.choice(name)
 	if !ok {
-		return Record{}, notInstalled(name)
+		return Record{}, s.notInstalled(l, name)
 	}
 	return l.record(c), nil
 }
@@ -58,7 +58,7 @@ func (s *Store) edit(name string, change func(Choice) (Choice, error)) error {
 	err := s.change(func(l lockFile) (lockFile, error) {
 		c, ok := l.choice(name)
 		if !ok {
-			return l, notInstalled(name)
+			return l, s.notInstalled(l, name)
 		}
 		c, err := change(c)
 		if err != nil {

@@ -51,9 +51,9 @@ func (c *Client) Capabilities() Capabilities { return c.capabilities }
 
 // effect derives the context of a call that should not be abandoned half way.
 func (c *Client) effect(ctx context.Context) (context.Context, context.CancelFunc) {
-	deadline := time.Now().Add(maxCall)
-	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
-		deadline = d
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(maxCall)
 	}
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	release := context.AfterFunc(c.gone, cancel)
@@ -67,9 +67,11 @@ type SendResult struct {
 	ThreadID    string   // of the thread that the platform opened for it
 	// RetryAfter is the platform's wish, with NotSent; obey it exactly.
 	RetryAfter time.Duration
+	// Resume, with NotSent or Unknown, says that the beginning was delivered, as PlatformIDs: it goes back in message.Reply.Resume.
+	Resume string
 }
 
-// Send delivers one reply. The outcome is always set; the error, when there is one, says why it is not Sent or Duplicate.
+// Send delivers one reply. The outcome is always set; the error, when there is one, says why it is not Sent or Duplicate, or only begun.
 func (c *Client) Send(ctx context.Context, r message.Reply) (SendResult, error) {
 	return c.send(ctx, r, false)
 }
@@ -96,6 +98,7 @@ func (c *Client) send(ctx context.Context, r message.Reply, draft bool) (SendRes
 		Draft:             draft,
 		PossibleDuplicate: r.PossibleDuplicate,
 		Buttons:           c.buttons(r.Buttons),
+		Resume:            r.Resume,
 	}, grpc.Peer(&reached))
 	if err != nil && reached.Addr == nil { // there was no connection to send it over: the process ends or has ended
 		return SendResult{Outcome: message.NotSent}, fmt.Errorf("send to %s: %w", c.instance, err)
@@ -112,6 +115,7 @@ func (c *Client) result(out *channelv1.SendResponse) (SendResult, error) {
 		Outcome:     outcomeFromWire(out.GetOutcome()),
 		PlatformIDs: idsFromWire(out.GetMessageIds()),
 		RetryAfter:  retryAfter(out.GetRetryAfter()),
+		Resume:      resume(out.GetResume()),
 	}
 	if out.GetRefused() && r.Outcome == message.NotSent {
 		r.Outcome = message.Refused
@@ -121,6 +125,9 @@ func (c *Client) result(out *channelv1.SendResponse) (SendResult, error) {
 	}
 	if r.Outcome == message.Sent || r.Outcome == message.Duplicate {
 		return r, nil
+	}
+	if r.Outcome == message.NotSent && r.Resume != "" && r.RetryAfter == 0 && out.GetDetail() == "" {
+		return r, nil // it goes on at once
 	}
 	why, _ := bounded(out.GetDetail(), maxDetail)
 	if why == "" {
@@ -217,6 +224,14 @@ func (c *Client) Reconcile(ctx context.Context, r message.Reply) (SendResult, er
 		return SendResult{Outcome: message.Unknown}, fmt.Errorf("reconcile on %s: %w", c.instance, err)
 	}
 	return SendResult{Outcome: outcomeFromWire(out.GetOutcome()), PlatformIDs: idsFromWire(out.GetMessageIds())}, nil
+}
+
+// resume drops what is not to be kept: the rest is then sent as if nothing of it had been.
+func resume(text string) string {
+	if len(text) > maxID || !printable(text) {
+		return ""
+	}
+	return text
 }
 
 // Bounds on answers.

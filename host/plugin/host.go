@@ -117,6 +117,7 @@ func New(c Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
+	store.others = slices.Sorted(maps.Keys(c.DevPaths))
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.StateDir == "" {
 		c.StateDir = store.path("state")
@@ -144,6 +145,7 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	defer release()
 	defer h.openGroups()()
+	sweepSiblings(h.config.RunDir, h.log)
 	if err := h.openNames(); err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func (s *Store) loadVersion(name, version string) (*pack, error) {
 	}
 	c, ok := l.choice(name)
 	if !ok {
-		return nil, notInstalled(name)
+		return nil, s.notInstalled(l, name)
 	}
 	locked, ok := l.release(name, cmp.Or(version, c.Active))
 	if !ok {

@@ -34,11 +34,11 @@ func (s *Store) Senders(name string) (Senders, error) {
 	}
 	c, ok := l.choice(name)
 	if !ok {
-		return Senders{}, notInstalled(name)
+		return Senders{}, s.notInstalled(l, name)
 	}
 	locked, ok := l.release(name, c.Active)
 	if !ok {
-		return Senders{}, notInstalled(name)
+		return Senders{}, s.notInstalled(l, name)
 	}
 	t, err := openTree(s.folder(locked))
 	if err != nil {

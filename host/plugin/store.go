@@ -6,7 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
+	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/durable"
 )
 
@@ -19,7 +21,10 @@ const lockName = "plugins.lock"
 //	state/INSTANCE/               what a plugin keeps; not the store's business
 //
 // Nothing runs merely because it lies there: Install puts it into the lock.
-type Store struct{ dir string }
+type Store struct {
+	dir    string
+	others []string // plugins that run without being installed
+}
 
 // OpenStore opens the folder, making it where it is missing.
 func OpenStore(dir string) (*Store, error) {
@@ -33,7 +38,7 @@ func OpenStore(dir string) (*Store, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "store"), 0o700); err != nil {
 		return nil, fmt.Errorf("open the plugin store: %w", err)
 	}
-	return &Store{dir}, nil
+	return &Store{dir: dir}, nil
 }
 
 func (s *Store) path(parts ...string) string {
@@ -133,7 +138,7 @@ func (s *Store) active(name string) (Locked, *tree, error) {
 	}
 	locked, ok := l.find(name)
 	if !ok {
-		return Locked{}, nil, notInstalled(name)
+		return Locked{}, nil, s.notInstalled(l, name)
 	}
 	t, err := openTree(s.folder(locked))
 	if err != nil {
@@ -146,7 +151,7 @@ func (s *Store) active(name string) (Locked, *tree, error) {
 func (s *Store) Remove(name string) error {
 	err := s.change(func(l lockFile) (lockFile, error) {
 		if _, ok := l.choice(name); !ok {
-			return l, notInstalled(name)
+			return l, s.notInstalled(l, name)
 		}
 		return l.without(name), nil
 	})
@@ -173,6 +178,47 @@ func removeReadOnly(dir string) error {
 	return errors.Join(err, os.RemoveAll(dir))
 }
 
-func notInstalled(name string) error {
-	return fmt.Errorf("plugin %q is not installed: run flynn plugin install DIR", name)
+// Shipped are the plugins that Flynn's own repository has; none is installed by itself.
+func Shipped() []string {
+	return []string{"discord", "email", "irc", "matrix", "mcp", "slack", "telegram", "webhook", "whatsapp"}
+}
+
+// notInstalled is MissingFrom for a plugin that the lock does not name.
+func (s *Store) notInstalled(l lockFile, name string) error {
+	var here []string
+	for _, c := range l.Plugins {
+		if c.Name != name {
+			here = append(here, c.Name)
+		}
+	}
+	return MissingFrom(here, name, s.others...)
+}
+
+// MissingFrom says that a plugin is not among those that are installed, and which name was probably meant: that of one that is
+// installed, of one of the others, which run without, or of one of Flynn's own. It returns nil where the plugin is there.
+func MissingFrom(installed []string, name string, others ...string) error {
+	here := slices.Concat(installed, others)
+	problem := fmt.Sprintf("plugin %q is not installed", name)
+	if slices.Contains(here, name) {
+		return nil
+	}
+	if near := config.Nearest(name, here); near != "" {
+		return fmt.Errorf("%s: did you mean %q?", problem, near)
+	}
+	if near := config.Nearest(name, Shipped()); near != "" && near != name {
+		return fmt.Errorf("%s: did you mean %q? run flynn plugin install DIR for it", problem, near)
+	}
+	return fmt.Errorf("%s: run flynn plugin install DIR", problem)
+}
+
+// Installed reports whether the lock names a plugin, or it is one of the others, as MissingFrom does.
+func (s *Store) Installed(name string, others ...string) error {
+	l, err := s.readLock()
+	if err != nil {
+		return err
+	}
+	if _, ok := l.choice(name); ok {
+		return nil
+	}
+	return (&Store{s.dir, others}).notInstalled(l, name)
 }

@@ -65,7 +65,7 @@ func play(t *testing.T, next func(n int) (*puppet, error), use Handler) (*theatr
 	th := &theatre{began: time.Now()}
 	th.Host = &Host{
 		log: slog.New(slog.DiscardHandler), pace: defaultPace(), units: map[string]*unit{}, logs: map[string]*recent{}, changed: make(chan struct{}),
-		store: &Store{t.TempDir()}, random: rand.Float64,
+		store: &Store{dir: t.TempDir()}, random: rand.Float64,
 	}
 	th.config.OnState = func(s Status) {
 		th.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/plugin"
 )
 
@@ -76,13 +77,7 @@ func visibleJSON(raw json.RawMessage) (json.RawMessage, error) {
 	if !ok {
 		return nil, fmt.Errorf("it is nested deeper than %d", maxNesting)
 	}
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSpace(out.Bytes()), nil
+	return jsonform.Marshal(v)
 }
 
 // maxNesting bounds how deep a schema is.

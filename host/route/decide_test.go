@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/policy"
 )
@@ -72,5 +73,42 @@ func TestDecideWithoutPolicies(t *testing.T) {
 	d, records := Decide(t.Context(), table, nil, policy.RouteFacts{})
 	if d.Agent != "d" || d.Static.Tier != TierDefault || records != nil {
 		t.Errorf("decided %+v with %v", d, records)
+	}
+}
+
+// TestFoundingNoAgent: "without [default_agent] and without a match, no agent answers" (founding documents, row 9).
+func TestFoundingNoAgent(t *testing.T) {
+	table, findings := New(&config.Config{
+		Agents:  map[string]config.Agent{"main": {}},
+		Routing: config.Routing{Senders: map[string]string{"irc:ann": "main"}, Channels: map[string]string{"web": "main"}},
+	})
+	if len(findings) > 0 {
+		t.Errorf("the rules are odd: %v", findings)
+	}
+	for sender, want := range map[string]string{"ann": "main", "bob": ""} {
+		m := message.Message{Channel: "irc", Sender: message.Sender{ID: sender}}
+		d, _ := Decide(t.Context(), table, nil, policy.RouteFacts{Facts: policy.Facts{Message: m}})
+		if d.Agent != want {
+			t.Errorf("%s: %v, want agent %q", sender, d, want)
+		}
+	}
+}
+
+// TestNoRuleAtAll warns where nobody would be answered.
+func TestNoRuleAtAll(t *testing.T) {
+	agents := map[string]config.Agent{"main": {}}
+	for name, c := range map[string]struct {
+		cfg  *config.Config
+		want int
+	}{
+		"nothing":       {&config.Config{Agents: agents}, 1},
+		"shadow":        {&config.Config{Agents: agents, Policies: []config.Policy{{Kinds: []string{"route"}, Shadow: true}}}, 1},
+		"tool policy":   {&config.Config{Agents: agents, Policies: []config.Policy{{Kinds: []string{"tool"}}}}, 1},
+		"policy":        {&config.Config{Agents: agents, Policies: []config.Policy{{Kinds: []string{"route"}}}}, 0},
+		"default agent": {&config.Config{Agents: agents, Routing: config.Routing{DefaultAgent: "main"}}, 0},
+	} {
+		if _, findings := New(c.cfg); len(findings) != c.want || c.want > 0 && !findings[0].Warning {
+			t.Errorf("%s: %v, want %d warnings", name, findings, c.want)
+		}
 	}
 }

@@ -116,8 +116,21 @@ func (l *lint) finish(rules []rule) []Finding {
 	for _, pattern := range slices.Sorted(maps.Keys(l.cfg.Routing.Senders)) {
 		l.warnPasted(pattern, l.cfg.Line("routing", "senders", pattern), "routing", "senders", pattern)
 	}
+	l.nothing(rules)
 	slices.SortStableFunc(l.findings, func(a, b Finding) int { return a.Line - b.Line })
 	return l.findings
+}
+
+// nothing warns where no rule names an agent and no policy routes: messages over channels and from the page would all stay unanswered.
+func (l *lint) nothing(rules []rule) {
+	routes := func(p config.Policy) bool { return slices.Contains(p.Kinds, "route") && !p.Shadow }
+	if len(rules) > 0 || len(l.agents) == 0 || len(l.cfg.Routing.Selectable) > 0 || slices.ContainsFunc(l.cfg.Policies, routes) {
+		return
+	}
+	l.findings = append(l.findings, Finding{Warning: true, Error: config.Error{
+		File: l.cfg.Path, Key: "routing", Problem: "no rule names an agent: nobody's messages are answered",
+		Hint: fmt.Sprintf("write default_agent = %q under [routing]", l.agents[0]),
+	}})
 }
 
 // covers tells whether a rule that is tried earlier provably takes all that r could: it is a literal text with only

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/flynnhost/flynn/host/jsonform"
 )
 
 const hardSchema = `{"type":"object","required":["command"],"additionalProperties":false,"properties":{
@@ -31,7 +33,7 @@ func TestSchemaComplaints(t *testing.T) {
 		{"inner", `{"command":"ls","list":["a",{}]}`, []string{"list/1: "}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, value, err := Canonical(json.RawMessage(c.args))
+			_, value, err := jsonform.Canonical(json.RawMessage(c.args))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,7 +55,7 @@ func TestSchemaComplaintIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, value, err := Canonical(json.RawMessage(`{"command":"ls","list":[` + strings.Repeat("{},", 20000) + `{}]}`))
+	_, value, err := jsonform.Canonical(json.RawMessage(`{"command":"ls","list":[` + strings.Repeat("{},", 20000) + `{}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +75,7 @@ func FuzzHostileArguments(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		_, value, err := Canonical(raw)
+		_, value, err := jsonform.Canonical(raw)
 		if err != nil {
 			return
 		}

@@ -108,6 +108,7 @@ func sendFromWire(r *channelv1.SendRequest) Send {
 		Draft:             r.GetDraft(),
 		PossibleDuplicate: r.GetPossibleDuplicate(),
 		Buttons:           buttonsFromWire(r.GetButtons()),
+		Resume:            r.GetResume(),
 	}
 }
 
@@ -126,6 +127,7 @@ func sentToWire(s Sent, err error) *channelv1.SendResponse {
 		ThreadId:   utf8(s.ThreadID),
 		RetryAfter: durationToWire(s.RetryAfter),
 		Refused:    s.Outcome == OutcomeRefused,
+		Resume:     utf8(s.Resume),
 	}
 	if err != nil {
 		wire.Detail = utf8(err.Error())

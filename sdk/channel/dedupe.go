@@ -14,6 +14,8 @@ type recent struct {
 	mu    sync.Mutex
 	sends map[string]*sending
 	order []*sending // oldest first
+	// stopped is where sends of this process have stopped in the middle, by key.
+	stopped map[string]string
 }
 
 // sending is one key's send; sent and err are set before done is closed.
@@ -25,16 +27,17 @@ type sending struct {
 }
 
 // once calls send unless key was delivered before, in which case it answers OutcomeDuplicate with the message ids of then. A
-// key whose send did not go through may be tried again.
-func (r *recent) once(ctx context.Context, key string, send func() (Sent, error)) (Sent, error) {
+// key whose send did not go through may be tried again, and goes on where it stopped.
+func (r *recent) once(ctx context.Context, key string, send func(resume string) (Sent, error)) (Sent, error) {
 	if key == "" {
-		return send()
+		return send("")
 	}
 	for {
 		s, mine := r.claim(key)
 		if mine {
-			s.sent, s.err = send()
+			s.sent, s.err = send(r.resume(key))
 			if outcome := outcomeToWire(s.sent.Outcome, s.err); outcome != outcomes[OutcomeSent] && outcome != outcomes[OutcomeDuplicate] {
+				r.stop(key, s.sent.Resume)
 				r.forget(s)
 			}
 			close(s.done)
@@ -69,6 +72,25 @@ func (r *recent) claim(key string) (s *sending, mine bool) {
 		r.order = r.order[1:]
 	}
 	return s, true
+}
+
+func (r *recent) resume(key string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stopped[key]
+}
+
+// stop remembers where a send has stopped; one that has made no progress stands where it stood.
+func (r *recent) stop(key, at string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at == "" {
+		return
+	}
+	if r.stopped == nil || len(r.stopped) >= maxKeys {
+		r.stopped = map[string]string{}
+	}
+	r.stopped[key] = at
 }
 
 func (r *recent) holds(key string, s *sending) bool {

@@ -47,8 +47,14 @@ func failed(err error) error {
 
 // Send delivers one message, once for each key.
 func (o *outbound) Send(ctx context.Context, r *channelv1.SendRequest) (*channelv1.SendResponse, error) {
-	return sentToWire(o.sent.once(ctx, r.GetIdempotencyKey(), func() (Sent, error) {
-		return o.channel.Send(ctx, sendFromWire(r))
+	ctx, cancel := withPatience(ctx, o.server.Until)
+	defer cancel()
+	return sentToWire(o.sent.once(ctx, r.GetIdempotencyKey(), func(resume string) (Sent, error) {
+		s := sendFromWire(r)
+		if resume != "" { // a host that does not know the field repeats all
+			s.Resume = resume
+		}
+		return o.channel.Send(ctx, s)
 	})), nil
 }
 

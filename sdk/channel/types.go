@@ -149,6 +149,8 @@ type Send struct {
 	// PossibleDuplicate: the host sent this key before and does not know what became of it.
 	PossibleDuplicate bool
 	Buttons           []Button // at most 8
+	// Resume is what Sent.Resume was when an earlier try of the key, perhaps by another process, stopped in the middle: send what follows.
+	Resume string
 }
 
 // Button is one choice below a message. A press comes back as an EventButton with the value as its text and the message as
@@ -185,9 +187,12 @@ const (
 // Sent tells what became of a send.
 type Sent struct {
 	Outcome    Outcome
-	MessageIDs []string // the platform's ids; several when it was split
+	MessageIDs []string // the platform's ids of what this call sent; several when it was split
 	ThreadID   string
 	RetryAfter time.Duration // with OutcomeNotSent: not before this has passed
+	// Resume, with OutcomeNotSent or OutcomeUnknown, says that the beginning of the send was delivered, as MessageIDs, and that the outcome is
+	// that of the rest. At most 256 printable bytes; Series does it for a send of several messages.
+	Resume string
 }
 
 // Edit replaces the text of a sent message.

@@ -3,7 +3,6 @@ package openai
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/door"
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 )
 
@@ -164,7 +164,7 @@ func (o *events) chunk(c chatCompletion) {
 }
 
 func (o *events) data(v any) {
-	data, err := json.Marshal(v)
+	data, err := jsonform.Marshal(v)
 	if err != nil { // only types of this package come here
 		panic(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 )
 
@@ -96,7 +97,7 @@ func (p *printer) past(e gateway.Entry) {
 }
 
 func (p *printer) line(v any) {
-	data, err := json.Marshal(v)
+	data, err := jsonform.Marshal(v)
 	if err != nil {
 		p.note("cannot print an event: " + err.Error())
 		return
@@ -164,18 +165,23 @@ func (p *printer) result(e message.Event) {
 func (p *printer) request(a gateway.Approval) {
 	p.breakLine()
 	fmt.Fprintf(p.err, "Allow %s to run %s?\n", revealed(a.Tool), revealed(place(a.Where)))
-	var args map[string]any
-	if json.Unmarshal(a.Args, &args) != nil {
+	_, args, err := jsonform.Canonical(a.Args)
+	if err != nil {
 		p.field("arguments", string(a.Args))
 	}
-	for _, name := range slices.Sorted(maps.Keys(args)) {
+	names := slices.Sorted(maps.Keys(args))
+	if i := slices.Index(names, "command"); i > 0 {
+		names = slices.Insert(slices.Delete(names, i, i+1), 0, "command")
+	}
+	for _, name := range names {
 		text, ok := args[name].(string)
 		if !ok {
-			data, _ := json.Marshal(args[name])
+			data, _ := jsonform.Marshal(args[name])
 			text = string(data)
 		}
 		p.field(name, text)
 	}
+	p.field("not shown, but followed", strings.Join(a.Unshown, "; "))
 	p.field("folder", a.Dir)
 	p.field("agent", a.Agent)
 	for _, r := range a.Reasons {
@@ -194,6 +200,7 @@ func (p *printer) ask(a gateway.Approval) {
 	p.request(a)
 	if a.MaySession {
 		p.field("s allows from now on", a.SessionCovers)
+		p.field("s is as good as a shell", a.SessionShell)
 	}
 	if a.MayStanding {
 		p.field("a allows from now on", a.StandingCovers)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/watch"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -24,13 +25,15 @@ type Agent func(ctx context.Context, t *Turn, text string) (reply string, err er
 // Backend is the host. The fields are set before the first call.
 type Backend struct {
 	Agent Agent
-	// Buffer is the number of events that a watcher may lag; 0 means 256.
+	// Buffer is the number of events that a watcher may lag; 0 means watch.DefaultBuffer.
 	Buffer int
 	Info   gateway.Status
 	// Spent answers for what model calls have used; nil is nothing.
 	Spent func(by store.UsageKey, since time.Time) ([]store.Spent, error)
 
-	mu        sync.Mutex // guards everything below
+	hub *watch.Hub // made with the first use
+
+	mu        sync.Mutex // guards everything below, and hub
 	notReady  error
 	submitErr error
 	deleteErr error
@@ -50,11 +53,11 @@ type Backend struct {
 }
 
 type conversation struct {
-	info     gateway.ConversationInfo
-	entries  []gateway.Entry
-	queue    []message.Message
-	stop     context.CancelFunc // of the running turn
-	watchers map[chan message.Event]bool
+	info    gateway.ConversationInfo
+	entries []gateway.Entry // that are committed
+	turn    *Turn           // that runs
+	queue   []message.Message
+	stop    context.CancelFunc // of the running turn
 }
 
 type approval struct {
@@ -124,8 +127,8 @@ func (b *Backend) Submit(_ context.Context, m message.Message) error {
 		c.info.Title, _, _ = strings.Cut(m.Text, "\n")
 	}
 	c.info.Last = time.Now()
-	c.entries = append(c.entries, gateway.Entry{From: gateway.FromUser, Text: m.Text, Time: time.Now(), Key: m.EventID})
 	c.queue = append(c.queue, m)
+	b.watching().Publish(message.Event{Kind: message.Said, Channel: m.Channel, Conversation: m.Conversation.ID, Key: m.EventID, Text: m.Text})
 	b.next(c)
 	return nil
 }
@@ -140,6 +143,8 @@ func (b *Backend) next(c *conversation) {
 	ctx, stop := context.WithCancel(b.ctx)
 	c.stop, c.info.Running, c.info.Agent = stop, true, "demo"
 	t := &Turn{backend: b, conv: c, message: m, id: b.id("turn")}
+	t.pending = []gateway.Entry{{From: gateway.FromUser, Text: m.Text, Time: m.ReceivedAt, Key: m.EventID, Turn: t.id}}
+	c.turn = t
 	b.turns.Go(func() {
 		defer stop()
 		b.turn(ctx, t)
@@ -147,7 +152,7 @@ func (b *Backend) next(c *conversation) {
 }
 
 func (b *Backend) turn(ctx context.Context, t *Turn) {
-	t.publish(message.Event{Kind: message.TurnStarted}, nil)
+	t.publish(message.Event{Kind: message.TurnStarted, Answers: []string{t.message.EventID}}, nil)
 	reply, err := b.Agent(ctx, t, t.message.Text)
 	if ctx.Err() != nil {
 		err = fmt.Errorf("the turn was stopped")
@@ -159,31 +164,29 @@ func (b *Backend) turn(ctx context.Context, t *Turn) {
 		kind, key = message.TurnFailed, ""
 	}
 	t.publish(message.Event{Kind: kind, Text: end.Text, Key: key, IsError: end.IsError}, func(c *conversation) {
-		c.entries = append(c.entries, t.stamp(end))
+		t.add(end)
+		t.commit()
 	})
 	t.publish(message.Event{Kind: message.TurnDone}, func(c *conversation) {
-		c.stop, c.info.Running, c.info.Last = nil, false, time.Now()
+		c.stop, c.turn, c.info.Running, c.info.Last = nil, nil, false, time.Now()
 		c.info.Turns++
 		b.next(c)
 	})
 }
 
-// Subscribe implements gateway.Backend.
-func (b *Backend) Subscribe(channel, id string) (<-chan message.Event, func()) {
+// Watch implements gateway.Backend.
+func (b *Backend) Watch(channel, id string) ([]message.Event, <-chan message.Event, func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	size := b.Buffer
-	if size == 0 {
-		size = 256
+	return b.watching().Watch(channel, id)
+}
+
+// watching is the hub. The lock is held.
+func (b *Backend) watching() *watch.Hub {
+	if b.hub == nil {
+		b.hub = watch.NewHub(b.Buffer)
 	}
-	c := b.conversation(channel, id)
-	ch := make(chan message.Event, size)
-	c.watchers[ch] = true
-	return ch, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(c.watchers, ch)
-	}
+	return b.hub
 }
 
 // History implements gateway.Backend.
@@ -194,8 +197,14 @@ func (b *Backend) History(_ context.Context, channel, id string, limit int) ([]g
 	if !ok {
 		return nil, nil
 	}
-	list := c.entries[max(0, len(c.entries)-limit):]
-	out := slices.Clone(list)
+	out, waiting := slices.Clone(c.entries), c.queue
+	if c.turn != nil && !c.turn.committed { // nothing is known of a turn before its first commit
+		waiting = slices.Concat([]message.Message{c.turn.message}, waiting)
+	}
+	for _, m := range waiting {
+		out = append(out, gateway.Entry{From: gateway.FromUser, Text: m.Text, Time: m.ReceivedAt, Key: m.EventID})
+	}
+	out = out[max(0, len(out)-limit):]
 	for i, e := range out {
 		if e.Call != nil {
 			call := *e.Call
@@ -211,7 +220,7 @@ func (b *Backend) Conversations(context.Context) ([]gateway.ConversationInfo, er
 	defer b.mu.Unlock()
 	var list []gateway.ConversationInfo
 	for _, c := range b.convs {
-		if len(c.entries) > 0 {
+		if c.known() {
 			list = append(list, c.info)
 		}
 	}
@@ -229,7 +238,7 @@ func (b *Backend) DeleteConversation(_ context.Context, channel, id, _ string, s
 	switch {
 	case b.deleteErr != nil:
 		return b.deleteErr
-	case !ok || len(c.entries) == 0:
+	case !ok || !c.known():
 		return store.ErrNotFound
 	case c.stop != nil && !stop:
 		return store.ErrConflict
@@ -304,7 +313,10 @@ func (b *Backend) Grant(ctx context.Context, id, scope string, _ time.Duration, 
 // Offer implements gateway.Backend.
 func (b *Backend) Offer(a store.Approval) gateway.Offer {
 	if strings.Contains(string(a.Args), `"bad`) {
-		return gateway.Offer{MaySession: true, SessionCovers: "this call in this session", NotStanding: "bad can run any program"}
+		return gateway.Offer{
+			MaySession: true, SessionCovers: "this call in this session", NotStanding: "bad can run any program", SessionShell: "bad can run any program",
+			Unshown: []string{"Badfile (bad)"},
+		}
 	}
 	return gateway.Offer{MaySession: true, MayStanding: true, SessionCovers: "this call in this session", StandingCovers: "this call until next month"}
 }
@@ -377,13 +389,15 @@ func (b *Backend) conversation(channel, id string) *conversation {
 	c, ok := b.convs[key]
 	if !ok {
 		c = &conversation{
-			info:     gateway.ConversationInfo{Channel: channel, ID: id},
-			watchers: map[chan message.Event]bool{},
+			info: gateway.ConversationInfo{Channel: channel, ID: id},
 		}
 		b.convs[key] = c
 	}
 	return c
 }
+
+// known reports whether anything was said.
+func (c *conversation) known() bool { return c.turn != nil || len(c.entries)+len(c.queue) > 0 }
 
 // id returns a fresh name. The lock is held.
 func (b *Backend) id(what string) string {

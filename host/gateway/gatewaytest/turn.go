@@ -18,6 +18,18 @@ type Turn struct {
 	conv    *conversation
 	message message.Message
 	id      string
+
+	pending   []gateway.Entry // for the next commit
+	committed bool
+}
+
+// add puts an entry into the next commit, as a real turn holds back what it streams and announces. The backend's lock is held.
+func (t *Turn) add(e gateway.Entry) { t.pending = append(t.pending, t.stamp(e)) }
+
+// commit makes the pending entries part of the history. The backend's lock is held.
+func (t *Turn) commit() {
+	t.conv.entries = append(t.conv.entries, t.pending...)
+	t.pending, t.committed = nil, true
 }
 
 // Say streams text in pieces of a word.
@@ -27,12 +39,15 @@ func (t *Turn) Say(text string) {
 	}
 }
 
-// Interim commits text that was said before a tool call.
+// Interim says a text before a tool call, with which it is committed.
 func (t *Turn) Interim(text string) {
 	t.Say(text)
-	t.publish(message.Event{}, func(c *conversation) {
-		c.entries = append(c.entries, t.stamp(gateway.Entry{From: gateway.FromAgent, Text: text}))
-	})
+	t.Keep(text)
+}
+
+// Keep has what was said so far committed with the next tool call.
+func (t *Turn) Keep(text string) {
+	t.publish(message.Event{}, func(*conversation) { t.add(gateway.Entry{From: gateway.FromAgent, Text: text}) })
 }
 
 // Call is a tool call with what enforcement says about it. Output is what it would print.
@@ -44,6 +59,8 @@ type Call struct {
 	Reasons []string
 	Output  string
 	IsError bool
+	// Before runs between the announcement of the call and its commit, During after its output has come; both may be nil.
+	Before, During func()
 }
 
 // Run plays a tool call: it waits for a person if the verdict is ask, and returns whether the tool ran.
@@ -60,11 +77,15 @@ func (t *Turn) Run(ctx context.Context, call Call) (bool, error) {
 		edit(&e)
 		return e
 	}
-	t.publish(with(message.ToolCall, func(e *message.Event) { e.Args = args }), func(c *conversation) {
-		c.entries = append(c.entries, t.stamp(gateway.Entry{From: gateway.FromTool, Call: view}))
+	t.publish(with(message.ToolCall, func(e *message.Event) { e.Args = args }), func(*conversation) {
+		t.add(gateway.Entry{From: gateway.FromTool, Call: view})
 	})
+	if call.Before != nil {
+		call.Before()
+	}
 	t.publish(with(message.ToolVerdict, func(e *message.Event) { e.Verdict, e.Reasons = call.Verdict, call.Reasons }), func(*conversation) {
 		view.Verdict, view.Where, view.Reasons = call.Verdict, call.Where, call.Reasons
+		t.commit()
 	})
 	ran := call.Verdict != "deny"
 	if call.Verdict == "ask" {
@@ -79,6 +100,9 @@ func (t *Turn) Run(ctx context.Context, call Call) (bool, error) {
 		for _, line := range strings.SplitAfter(text, "\n") {
 			t.publish(with(message.ToolProgress, func(e *message.Event) { e.Text = line }), nil)
 		}
+	}
+	if call.During != nil {
+		call.During()
 	}
 	failed := call.IsError || !ran
 	t.publish(with(message.ToolResult, func(e *message.Event) { e.Text, e.IsError = text, failed }), func(c *conversation) {
@@ -129,14 +153,7 @@ func (t *Turn) publish(e message.Event, change func(*conversation)) {
 		return
 	}
 	e.Channel, e.Conversation, e.Turn, e.Agent = t.conv.info.Channel, t.conv.info.ID, t.id, "demo"
-	for w := range t.conv.watchers {
-		select {
-		case w <- e:
-		default:
-			close(w)
-			delete(t.conv.watchers, w)
-		}
-	}
+	t.backend.watching().Publish(e)
 }
 
 func (t *Turn) stamp(e gateway.Entry) gateway.Entry {

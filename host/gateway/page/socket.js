@@ -76,6 +76,8 @@ export class Socket {
     if (this.greeted) this.put({ type: "send", id, text });
   }
 
+  history() { this.put({ type: "history" }); }
+
   stop() { this.put({ type: "stop" }); }
 
   decide(approval, grant, scope) { this.put({ type: "decide", approval, grant, ...(scope && { scope }) }); }

@@ -1,12 +1,13 @@
 // The transcript: history and events of one conversation as nodes. Both may tell the same thing; replies are told
-// apart by key, tool calls by id, and streamed text gives way to what was committed.
+// apart by key, tool calls by id, and streamed text gives way to what was committed. What was said and waits for its turn stands last,
+// in every window and after every reload alike.
 
 import { el, clock } from "./dom.js";
 import { markdown } from "./markdown.js";
 import { CallCard } from "./calls.js";
 
 export class Transcript {
-  // hooks: changed(), running(bool), reply(text), retry(id, text), why(turn).
+  // hooks: changed(), running(bool), reply(text), retry(id, text), why(turn), again().
   constructor(root, hooks) {
     this.root = root;
     this.hooks = hooks;
@@ -17,6 +18,7 @@ export class Transcript {
   clear() {
     for (const [id, card] of this.calls ?? []) if (card.toggled) this.folds.set(id, card.node.open);
     this.users = new Map();
+    this.queue = new Map(); // those of users that wait for a turn, in order
     this.calls = new Map();
     this.replies = new Set();
     this.ended = new Set(); // turns
@@ -26,29 +28,47 @@ export class Transcript {
 
   get empty() { return !this.root.firstChild; }
 
-  // history replaces everything but what is still on its way out.
-  history(entries, unsent) {
+  // history replaces everything but what is still on its way out. live are the events of the turns that run, which come behind it.
+  history(entries, live, unsent) {
     this.clear();
     let running = false;
     for (const e of entries) {
       running = !(e.from === "agent" && (e.key || e.is_error));
-      if (e.from === "user") this.user(e.key, e.text, "sent", e.time);
+      if (e.from === "user") this.user(e.key, e.text, "sent", e.time, e.turn);
       else if (e.from === "tool") this.pastCall(e);
       else this.agent(e);
     }
     for (const m of unsent) this.user(m.id, m.text, "sending");
-    if (!running) this.abandon();
+    if (!running && !live.length) this.abandon();
     this.hooks.running(running);
+    for (const e of live) this.event(e);
     this.hooks.changed();
   }
 
-  // user shows what the person said, or changes the state of it: sending, sent or failed.
-  user(id, text, state, time) {
+  // put shows a node behind everything but what waits for its turn.
+  put(node) {
+    const [first] = this.queue.values();
+    this.root.insertBefore(node, first ?? null);
+  }
+
+  // take ends the wait of what a turn answers.
+  take(ids) {
+    for (const id of ids) {
+      const node = this.queue.get(id);
+      if (!node) continue;
+      this.queue.delete(id);
+      this.put(node);
+    }
+  }
+
+  // user shows what the person said, or changes the state of it: sending, sent or failed. Without a turn it waits for one.
+  user(id, text, state, time, turn) {
     let node = this.users.get(id);
     if (!node) {
       node = el("div", { class: "message user", "data-id": id }, el("div", { class: "bubble" }, text), el("div", { class: "meta" }));
       this.users.set(id, node);
       this.root.append(node);
+      if (!turn) this.queue.set(id, node);
     }
     text = node.firstChild.textContent;
     node.dataset.state = state;
@@ -64,8 +84,8 @@ export class Transcript {
     if (e.key && this.replies.has(e.key)) return;
     if (e.key) this.replies.add(e.key);
     if (e.key || e.is_error) this.ended.add(e.turn);
-    this.root.append(this.agentNode(e.text, e.is_error, e.time));
-    if (e.turn && (e.key || e.is_error)) this.root.append(this.whyButton(e.turn));
+    this.put(this.agentNode(e.text, e.is_error, e.time));
+    if (e.turn && (e.key || e.is_error)) this.put(this.whyButton(e.turn));
   }
 
   // whyButton opens the trace of the turn that has just been answered.
@@ -92,14 +112,18 @@ export class Transcript {
   card(id, tool, args) {
     const card = new CallCard(id, tool, args);
     this.calls.set(id, card);
-    this.root.append(card.node);
+    this.put(card.node);
     return card;
   }
 
   event(e) {
     const card = this.calls.get(e.call);
     switch (e.kind) {
+      case "said":
+        this.user(e.key, e.text ?? "", "sent");
+        break;
       case "turn_started":
+        this.take(e.answers ?? []);
         if (!this.ended.has(e.turn)) this.hooks.running(true);
         break;
       case "text_delta":
@@ -134,7 +158,7 @@ export class Transcript {
       case "turn_failed":
         this.closeStream(e.turn, false);
         if (!this.ended.has(e.turn)) {
-          this.agent({ text: e.text, is_error: true, turn: e.turn });
+          this.agent({ text: e.text, is_error: true, turn: e.turn, key: e.key });
           this.hooks.reply("Failed: " + e.text);
         }
         break;
@@ -142,6 +166,8 @@ export class Transcript {
         this.closeStream(e.turn, false);
         this.abandon();
         this.hooks.running(false);
+        // A turn without an end was given up: the history says where its messages are now.
+        if (!this.ended.has(e.turn)) this.hooks.again();
         break;
     }
     this.hooks.changed();
@@ -154,7 +180,7 @@ export class Transcript {
     if (!s) {
       s = { text: "", node: el("div", { class: "message agent streaming" }) };
       this.streams.set(turn, s);
-      this.root.append(s.node);
+      this.put(s.node);
     }
     s.text += text ?? "";
     // Once a frame is as often as anyone can see.

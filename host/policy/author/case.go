@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/flynnhost/flynn/host/jsonform"
 )
 
 // Case is one question to a policy with the answer that is expected.
@@ -125,12 +127,17 @@ func argsOf(table map[string]any, text *string) (json.RawMessage, error) {
 	return json.RawMessage(*text), nil
 }
 
-// encodeArgs makes the arguments' canonical JSON: encoding/json sorts the keys of maps.
+// encodeArgs makes the arguments' canonical JSON, which is what policies are asked about.
 func encodeArgs(args map[string]any) (json.RawMessage, error) {
 	if args == nil {
 		args = map[string]any{}
 	}
-	return json.Marshal(args)
+	text, err := jsonform.Marshal(args)
+	if err != nil {
+		return nil, err
+	}
+	canonical, _, err := jsonform.Canonical(text)
+	return canonical, err
 }
 
 func first(values ...string) string {

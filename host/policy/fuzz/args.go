@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/flynnhost/flynn/host/jsonform"
 )
 
 // decodeArgs reads arguments; numbers stay what they are.
@@ -26,7 +28,7 @@ func (s *session) mutateArgs(args json.RawMessage) json.RawMessage {
 	if !ok {
 		return args
 	}
-	changed, err := json.Marshal(s.value(v, 0))
+	changed, err := jsonform.Marshal(s.value(v, 0))
 	if err != nil || len(changed) > maxArgs {
 		return args
 	}
@@ -198,7 +200,7 @@ func replaceAt(args json.RawMessage, pointer string, replacement any, remove boo
 	default:
 		return args, false
 	}
-	changed, err := json.Marshal(v)
+	changed, err := jsonform.Marshal(v)
 	return changed, err == nil
 }
 
@@ -209,11 +211,11 @@ func duplicate(args json.RawMessage, key string, second string) (json.RawMessage
 	if _, has := object[key]; !ok || !isObject || !has {
 		return args, false
 	}
-	whole, err := json.Marshal(object)
+	whole, err := jsonform.Marshal(object)
 	if err != nil {
 		return args, false
 	}
-	name, err := json.Marshal(key)
+	name, err := jsonform.Marshal(key)
 	if err != nil {
 		return args, false
 	}

@@ -140,8 +140,11 @@ func failure(b frame.FailBody) error {
 		frame.NotRegular: machine.ErrNotRegular,
 		frame.TooLarge:   machine.ErrTooLarge,
 	}
-	if b.Code == frame.NoProcess {
+	switch b.Code {
+	case frame.NoProcess:
 		return pidsError{message}
+	case frame.DiskFull:
+		return machine.ErrFull
 	}
 	if kind := kinds[b.Code]; kind != nil {
 		return fmt.Errorf("%w (%q)", kind, message)

@@ -126,7 +126,7 @@ func (c *Call) await(ctx context.Context, sink func(stream uint8, p []byte)) (ma
 			_ = c.collect(sink, false) // never asks for more, so cannot fail
 			if err := c.answer.err; err != nil {
 				var pids pidsError
-				return machine.Result{ExitCode: -1, PidsHit: errors.As(err, &pids)}, err
+				return machine.Result{ExitCode: -1, PidsHit: errors.As(err, &pids), DiskHit: errors.Is(err, machine.ErrFull)}, err
 			}
 			return verdict(*c.answer.exit), nil
 		case <-ctx.Done():

@@ -4,7 +4,7 @@
 // mounts it can tell afterwards whether that very folder was mounted. CheckTargets judges the places inside.
 //
 // Nothing of the host may be mounted but what lies below the roots that the owner lists, and some places never are, whatever
-// the roots say: the system's, the engine's, Flynn's own, and the hidden folders of homes, which hold keys. Links are
+// the roots say: the system's, the engine's, Flynn's own, the store of any other Flynn, and the hidden folders of homes, which hold keys. Links are
 // followed before anything is decided. The package touches no engine and mounts nothing.
 package mounts
 
@@ -28,7 +28,7 @@ type Rules struct {
 	// Secret are further absolute paths that no source may be, contain or lie below: what Flynn itself keeps, and the
 	// engine's socket and data.
 	Secret []string
-	// Hidden are those among them whose content no sandbox may have in any other way either: secrets and conversations.
+	// Hidden are absolute paths whose content no image may hold either: secrets, logins and conversations.
 	Hidden []string
 	// Home is the home folder of the user that Flynn runs as.
 	Home string
@@ -103,6 +103,13 @@ func (r Rules) judge(s *Source) error {
 	}
 	if secret, why := r.secret(path); secret != "" {
 		return fmt.Errorf("%s, which %s: mount a folder that holds nothing but what the sandbox needs", path, why)
+	}
+	if store, inside := storeAround(path); store != "" {
+		why := "holds"
+		if inside {
+			why = "is or lies in"
+		}
+		return fmt.Errorf("%s, which %s %s, the store of a Flynn: mount a folder that holds nothing but what the sandbox needs", path, why, store)
 	}
 	if s.info.IsDir() {
 		return checkSockets(path)

@@ -26,7 +26,7 @@ func (w *survey) below(fd int) bool {
 		switch {
 		case more:
 			here.folders = rest
-			inner, err := unix.Openat(fd, string(name), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+			inner, _, err := w.open(fd, string(name), false)
 			if err != nil {
 				w.cut = w.cut || err != unix.ENOENT
 				continue
@@ -93,7 +93,7 @@ func (w *survey) enter(fd int) (l level, on bool) {
 
 // count tells of an entry, and says whether the walk shall go on.
 func (w *survey) count(name string, st *unix.Stat_t) bool {
-	if w.seen++; w.seen%clockEvery == 0 && time.Now().After(w.deadline) {
+	if w.seen++; w.seen%clockEvery == 0 && !w.deadline.IsZero() && time.Now().After(w.deadline) {
 		return false
 	}
 	return w.see(w.path, name, st)

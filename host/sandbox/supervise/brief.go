@@ -43,14 +43,14 @@ func (c *command) mayBeBrief() bool {
 // runHere is run on the reading goroutine itself, where that need not wait for anything but the command. It says whether the
 // command has begun.
 func (c *command) runHere() bool {
-	if !c.mayBeBrief() || c.body.Changes || c.body.Dir != nil || c.body.Argv != nil || !c.s.in.isQuiet() {
+	if !c.mayBeBrief() || c.body.Changes || c.body.Dir != nil || c.body.Argv != nil || !c.s.in.isQuiet() || !c.s.disk.ready() {
 		return false
 	}
 	if c.spawn(true) != nil {
 		return false // run makes room if that is it, or says what fails
 	}
 	c.alone = c.endsBriefly(c.s.in.fd)
-	if c.alone {
+	if c.alone && c.s.disk.ready() {
 		c.attend()
 	} else {
 		go c.attend()

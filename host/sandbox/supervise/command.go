@@ -34,12 +34,17 @@ type command struct {
 	spill *spill // or nil
 	// overDisk says that it is ended because the workspace has outgrown its limit.
 	overDisk atomic.Bool
+	// onlyDeletes is a command that may run in an overfull workspace.
+	onlyDeletes bool
 
 	// What follows is for the one goroutine that runs it.
 	untouched *fingerprint // the workspace before it, if that is asked for
 	before    reading
 	forked    time.Time
 	alone     bool // it was brief, and nothing is left of it
+	// number is its place among the commands started, and beside says that others ran when it did.
+	number int64
+	beside bool
 
 	mu     sync.Mutex
 	child  *child   // nil until it has started
@@ -59,6 +64,8 @@ func newCommand(s *supervisor, id uint32, body frame.ExecBody) *command {
 		stdin: frame.NewInbox(make(chan struct{}, 1)),
 		stop:  make(chan frame.StopBody, 1),
 		began: time.Now(),
+
+		onlyDeletes: body.Argv == nil && onlyDeletes(string(body.Script)),
 	}
 	if body.Background {
 		c.ring = new(ring)
@@ -125,7 +132,14 @@ func (c *command) signal(number int) {
 
 // run is the request's life: start, wait or end, drain, report.
 func (c *command) run() {
-	if c.body.Changes {
+	if err := c.s.disk.admit(c.onlyDeletes || c.body.Argv != nil); err != nil {
+		c.abandon(err)
+		return
+	}
+	switch {
+	case c.body.Changes && c.body.Background:
+		c.untouched = c.s.tracker.lookAndKeep()
+	case c.body.Changes:
 		c.untouched = c.s.tracker.look()
 	}
 	brief := c.mayBeBrief() && c.s.briefs.enter()
@@ -168,13 +182,27 @@ func (c *command) conclude(verdict frame.ExitBody) {
 	after := c.s.meters.read()
 	verdict.Wall = time.Since(c.forked)
 	c.count(&verdict)
-	abnormal := verdict.ExitCode != 0
-	verdict.OOM = abnormal && after.oomKills > c.before.oomKills
+	// The counter is the container's. It speaks of this command if that has failed, or if there was no other: in a pipeline only the
+	// last part has an exit code.
+	lone := c.s.running.Add(-1) == 0 && !c.beside && c.s.started.Load() == c.number
+	verdict.OOM = after.oomKills > c.before.oomKills && (verdict.ExitCode != 0 || lone)
 	verdict.PidsHit = after.refusedForks > c.before.refusedForks
+	verdict.DiskHit = verdict.DiskHit || c.s.disk.outgrown(c)
 	if c.body.Changes {
-		verdict.Changes = changes(c.untouched, c.s.tracker.look())
+		verdict.Changes = c.changes()
 	}
 	c.report(verdict)
+}
+
+// changes says which files differ from before the command.
+func (c *command) changes() *frame.ChangesBody {
+	if c.untouched == nil {
+		return &frame.ChangesBody{Partial: true}
+	}
+	if c.body.Background {
+		defer c.s.tracker.drop(c.untouched)
+	}
+	return changes(c.untouched, c.s.tracker.look())
 }
 
 // count says what became of the output.
@@ -204,6 +232,9 @@ func (c *command) spawn(brief bool) error {
 	for i, e := range c.body.Env {
 		env[i] = string(e)
 	}
+	if c.onlyDeletes {
+		env = []string{deletionPath}
+	}
 	path, argv, err := c.program(env, dir)
 	if err != nil {
 		pipes.closeOurs()
@@ -228,6 +259,7 @@ func (c *command) spawn(brief bool) error {
 	}
 	c.pumps[0].fd, c.pumps[1].fd = pipes.ours[1], pipes.ours[2]
 	c.s.disk.enter(c)
+	c.number, c.beside = c.s.started.Add(1), c.s.running.Add(1) > 1
 	return nil
 }
 
@@ -388,6 +420,9 @@ func (c *command) report(verdict frame.ExitBody) {
 }
 
 func (c *command) abandon(err error) {
+	if c.body.Background && c.untouched != nil {
+		c.s.tracker.drop(c.untouched)
+	}
 	c.s.mu.Lock()
 	delete(c.s.kept, c.id)
 	c.s.mu.Unlock()

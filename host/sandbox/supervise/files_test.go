@@ -200,7 +200,7 @@ func (f *files) importAll(place string, records []byte) error {
 		return err
 	}
 	defer f.as(im.close)
-	if err := im.unpack(frame.NewRecordReader(bytes.NewReader(records))); err != nil {
+	if err := im.unpack(frame.NewRecordReader(bytes.NewReader(records)), nil); err != nil {
 		return err
 	}
 	return f.as(im.settle)

@@ -29,7 +29,8 @@ func (f *files) importTree(t *transfer, body []byte) (any, error) {
 		return nil, err
 	}
 	defer f.as(im.close)
-	if err := im.unpack(frame.NewRecordReader(t)); err != nil {
+	defer t.s.disk.touch()
+	if err := im.unpack(frame.NewRecordReader(t), t.s.disk); err != nil {
 		return nil, err
 	}
 	return struct{}{}, f.as(im.settle)
@@ -85,8 +86,8 @@ func (im *importer) close() error {
 	return errors.Join(err, unix.Close(im.anchor))
 }
 
-// unpack makes what the records say.
-func (im *importer) unpack(in *frame.RecordReader) error {
+// unpack makes what the records say, as long as the workspace has room.
+func (im *importer) unpack(in *frame.RecordReader, d *disk) error {
 	buf := make([]byte, frame.MaxData)
 	for {
 		r, err := in.Next()
@@ -96,6 +97,10 @@ func (im *importer) unpack(in *frame.RecordReader) error {
 		if err != nil {
 			return err
 		}
+		if err := d.admit(false); err != nil {
+			return err
+		}
+		d.touch()
 		if err := im.entry(r, in, buf); err != nil {
 			return &os.PathError{Op: "unpack", Path: string(r.Path), Err: err}
 		}

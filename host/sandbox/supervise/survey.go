@@ -15,16 +15,20 @@ const surveyDepth = 128
 const stateDir = ".flynn"
 
 // survey looks at every entry of the workspace once, by handles on folders: no link is followed, and no other file system
-// entered. It runs with the workload's identity, so what the workload hid from itself is not seen.
+// entered. It runs with the workload's identity, so what the workload hid from itself is not seen without force.
 type survey struct {
 	// see is told of each entry but folders by its path in pieces, and returns whether the walk shall go on.
 	see func(folder []byte, name string, st *unix.Stat_t) bool
 	// skip leaves out an entry of the workspace itself.
 	skip string
+	// closed, if set, is told of each folder that may not be read, by its path, and returns whether that was all that is missing.
+	closed func(folder []byte) bool
 	// deep goes on where folders are deeper than surveyDepth, of which see is not told the path.
-	deep     bool
-	buf      []byte // for that
-	deadline time.Time
+	deep bool
+	buf  []byte // for that
+	// force goes into folders that the workload has closed to itself, too.
+	force    bool
+	deadline time.Time // zero for none
 	dev      uint64
 	path     []byte
 	seen     int
@@ -89,11 +93,13 @@ func (w *survey) entry(fd int, name string, depth int) bool {
 		w.cut = true
 		return true
 	}
-	inner, err := unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	inner, closeAgain, err := w.open(fd, name, depth < surveyDepth)
 	if err != nil {
-		w.cut = w.cut || err != unix.ENOENT
+		known := err == unix.EACCES && w.closed != nil && w.closed(append(w.path, name...))
+		w.cut = w.cut || err != unix.ENOENT && !known
 		return true
 	}
+	defer closeAgain()
 	if depth >= surveyDepth {
 		return w.below(inner)
 	}
@@ -102,4 +108,29 @@ func (w *survey) entry(fd int, name string, depth int) bool {
 	on := w.folder(inner, depth+1)
 	w.path = w.path[:before]
 	return on
+}
+
+// open opens a folder. With force, one that its owner has closed to itself is opened to it first, which closeAgain takes back
+// if that is asked for: far down nothing is held open for it.
+func (w *survey) open(at int, name string, takeBack bool) (fd int, closeAgain func(), err error) {
+	const flags = unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	closeAgain = func() {}
+	var st unix.Stat_t
+	if w.force && unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&0o500 != 0o500 {
+		handle, err := unix.Openat(at, name, unix.O_PATH|flags, 0)
+		if err != nil {
+			return -1, closeAgain, err
+		}
+		opened := unix.Chmod(descriptor(handle), st.Mode&0o7777|0o700) == nil
+		if !takeBack || !opened {
+			unix.Close(handle)
+		} else {
+			closeAgain = func() { _ = unix.Chmod(descriptor(handle), st.Mode&0o7777); unix.Close(handle) }
+		}
+	}
+	if fd, err = unix.Openat(at, name, unix.O_RDONLY|flags, 0); err != nil {
+		closeAgain()
+		closeAgain = func() {}
+	}
+	return fd, closeAgain, err
 }

@@ -35,8 +35,9 @@ func TestWhatIsDeepCounts(t *testing.T) {
 		}
 	}
 	open := countDescriptors(t)
-	d := &disk{files: f, limit: usage{1 << 40, 1 << 20}}
-	u := d.look()
+	d := newDisk(f, usage{1 << 40, 1 << 20})
+	d.look()
+	u := d.held
 	if want := int64(files + folders); u.entries != want {
 		t.Errorf("%d entries of %d", u.entries, want)
 	}

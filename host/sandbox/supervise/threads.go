@@ -8,8 +8,8 @@ import (
 )
 
 // spareThreads is more than this package ever blocks in system calls at once: one reader, one
-// writer, the reaper, the file thread, one fork, one scan, the brief commands, the transfers, and the runtime's own.
-const spareThreads = 18
+// writer, the reaper, the file threads, the starter, one scan, the brief commands, the transfers, and the runtime's own.
+const spareThreads = 20
 
 // warmThreads makes the runtime create n threads now. It keeps them for ever and so never needs a
 // new one later, when the pids limit may refuse it; a Go program dies of such a refusal.

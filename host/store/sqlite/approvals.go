@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/store"
 )
 
 // AddApproval implements store.Approvals.
 func (s *Store) AddApproval(ctx context.Context, a store.Approval) error {
-	body, err := json.Marshal(a)
+	body, err := jsonform.Marshal(a)
 	if err != nil {
 		return fmt.Errorf("encode approval: %w", err)
 	}
@@ -43,7 +44,7 @@ func (s *Store) MoveApproval(ctx context.Context, id string, from, to store.Appr
 			return conflict(err)
 		}
 		a.State, a.Decider, a.Decided = to, decider, at.UTC()
-		body, err := json.Marshal(a)
+		body, err := jsonform.Marshal(a)
 		if err != nil {
 			return err
 		}

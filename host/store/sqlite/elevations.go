@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/store"
 )
 
 // Elevate implements store.Elevations.
 func (s *Store) Elevate(ctx context.Context, e store.Elevation, row store.AuditRow) error {
-	body, err := json.Marshal(e)
+	body, err := jsonform.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("encode elevation: %w", err)
 	}

@@ -2,9 +2,9 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -22,7 +22,7 @@ func (s *Store) PendingExtractions(ctx context.Context, limit int) ([]store.Extr
 func (s *Store) FinishExtraction(ctx context.Context, turn string, notes []store.Note, max int) error {
 	var labels [][]byte
 	for _, n := range notes {
-		b, err := json.Marshal(n.Labels)
+		b, err := jsonform.Marshal(n.Labels)
 		if err != nil {
 			return fmt.Errorf("encode labels: %w", err)
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -20,14 +21,14 @@ func (s *Store) GrantApproval(ctx context.Context, g store.Grant, row store.Audi
 			return conflict(err)
 		}
 		a.State, a.Decider, a.Decided, a.Scope = store.ApprovalConsumed, g.Granter, row.At.UTC(), g.Scope
-		body, err := json.Marshal(a)
+		body, err := jsonform.Marshal(a)
 		if err != nil {
 			return err
 		}
 		if err := w.exec("UPDATE approvals SET state = ?, body = ? WHERE id = ?", a.State, body, a.ID); err != nil {
 			return err
 		}
-		if body, err = json.Marshal(g); err != nil {
+		if body, err = jsonform.Marshal(g); err != nil {
 			return err
 		}
 		err = w.changeOne("INSERT INTO grants (id, agent, tool, open_until, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -54,7 +55,8 @@ func (s *Store) Grant(ctx context.Context, id string) (store.Grant, error) {
 
 // OpenGrants implements store.Grants.
 func (s *Store) OpenGrants(ctx context.Context, agent, tool string, now time.Time) ([]store.Grant, error) {
-	return list(ctx, s.read, scanGrant, "SELECT body FROM grants WHERE agent = ? AND tool = ? AND open_until > ? ORDER BY seq", agent, tool, nanos(now))
+	grants, err := list(ctx, s.read, scanGrant, "SELECT body FROM grants WHERE agent = ? AND tool = ? AND open_until > ? ORDER BY seq", agent, tool, nanos(now))
+	return slices.DeleteFunc(grants, func(g store.Grant) bool { return !g.Open(now) }), err
 }
 
 // ListGrants implements store.Grants.
@@ -84,7 +86,7 @@ func (s *Store) changeGrant(ctx context.Context, id string, row store.AuditRow, 
 			return conflict(err)
 		}
 		change(&g)
-		body, err := json.Marshal(g)
+		body, err := jsonform.Marshal(g)
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -17,7 +18,7 @@ const noteColumns = "notes.id, notes.agent, notes.person, notes.key, notes.text,
 
 // WriteNote implements store.Memory.
 func (s *Store) WriteNote(ctx context.Context, n store.Note, max int) error {
-	labels, err := json.Marshal(n.Labels)
+	labels, err := jsonform.Marshal(n.Labels)
 	if err != nil {
 		return fmt.Errorf("encode labels: %w", err)
 	}

@@ -2,15 +2,17 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"slices"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
 
-const outboxColumns = "id, turn, reply, state, attempts, next_try, note, platform_ids, parts, part"
+const outboxColumns = "id, turn, reply, state, attempts, next_try, note, platform_ids, parts, part, pause"
 
 // UnsentOutbox implements store.Outbox.
 func (s *Store) UnsentOutbox(ctx context.Context) ([]store.OutboxRow, error) {
@@ -41,7 +43,7 @@ func (s *Store) AddReplies(ctx context.Context, turn string, replies []message.R
 func encodeReplies(replies []message.Reply) ([][]byte, error) {
 	bodies := make([][]byte, len(replies))
 	for i, r := range replies {
-		body, err := json.Marshal(r)
+		body, err := jsonform.Marshal(r)
 		if err != nil {
 			return nil, fmt.Errorf("encode reply: %w", err)
 		}
@@ -109,6 +111,28 @@ func (s *Store) Senders(ctx context.Context) ([]string, error) {
 		SELECT sender FROM people WHERE sender <> ''`)
 }
 
+// Holders implements store.Turns.
+func (s *Store) Holders(ctx context.Context) ([]store.Holder, error) { return holders(ctx, s.read) }
+
+// Holders is that of store.Turns.
+func (r *Reader) Holders(ctx context.Context) ([]store.Holder, error) {
+	if r.version < parentVersion {
+		return nil, nil
+	}
+	return holders(ctx, r.db)
+}
+
+// parentVersion is the schema's that knows which turns were delegated.
+const parentVersion = 11
+
+func holders(ctx context.Context, db *sql.DB) ([]store.Holder, error) {
+	scan := func(scan func(...any) error) (h store.Holder, err error) {
+		err = scan(&h.Session, &h.Sender)
+		return h, err
+	}
+	return list(ctx, db, scan, `SELECT session, sender FROM turns WHERE id IN (SELECT max(id) FROM turns WHERE parent = '' GROUP BY session)`)
+}
+
 // SetOutbox implements store.Outbox.
 func (s *Store) SetOutbox(ctx context.Context, row store.OutboxRow) error {
 	return s.setOutbox(ctx, row, s.writer.write)
@@ -120,22 +144,22 @@ func (s *Store) SettleOutbox(ctx context.Context, row store.OutboxRow) error {
 }
 
 func (s *Store) setOutbox(ctx context.Context, row store.OutboxRow, write func(context.Context, func(*writer) error) error) error {
-	reply, err := json.Marshal(row.Reply)
+	reply, err := jsonform.Marshal(row.Reply)
 	if err != nil {
 		return fmt.Errorf("encode reply: %w", err)
 	}
-	ids, err := json.Marshal(row.PlatformIDs)
+	ids, err := jsonform.Marshal(row.PlatformIDs)
 	if err != nil {
 		return fmt.Errorf("encode platform ids: %w", err)
 	}
-	parts, err := json.Marshal(row.Parts)
+	parts, err := jsonform.Marshal(row.Parts)
 	if err != nil {
 		return fmt.Errorf("encode parts: %w", err)
 	}
 	err = write(ctx, func(w *writer) error {
-		return w.changeOne(`UPDATE outbox SET reply = ?, state = ?, attempts = ?, next_try = ?, note = ?, platform_ids = ?, parts = ?, part = ?
+		return w.changeOne(`UPDATE outbox SET reply = ?, state = ?, attempts = ?, next_try = ?, note = ?, platform_ids = ?, parts = ?, part = ?, pause = ?
 			WHERE key = ? AND state IN ('pending', 'sending')`,
-			reply, row.State, row.Attempts, nanos(row.NextTry), row.Note, ids, parts, row.Part, row.Reply.Key)
+			reply, row.State, row.Attempts, nanos(row.NextTry), row.Note, ids, parts, row.Part, row.Pause, row.Reply.Key)
 	})
 	if err != nil {
 		return fmt.Errorf("set outbox row %s to %s: %w", row.Reply.Key, row.State, err)
@@ -147,7 +171,7 @@ func scanOutbox(scan func(...any) error) (store.OutboxRow, error) {
 	var r store.OutboxRow
 	var reply, ids, parts []byte
 	var next int64
-	if err := scan(&r.ID, &r.Turn, &reply, &r.State, &r.Attempts, &next, &r.Note, &ids, &parts, &r.Part); err != nil {
+	if err := scan(&r.ID, &r.Turn, &reply, &r.State, &r.Attempts, &next, &r.Note, &ids, &parts, &r.Part, &r.Pause); err != nil {
 		return r, err
 	}
 	r.NextTry = instant(next)

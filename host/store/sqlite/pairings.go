@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -14,7 +15,7 @@ const pairingsVersion = 7
 
 // AskPairing implements store.Pairings.
 func (s *Store) AskPairing(ctx context.Context, m message.Message, note string, p store.Pairing, turn string, replies []message.Reply) (fresh bool, err error) {
-	said, err := json.Marshal(m)
+	said, err := jsonform.Marshal(m)
 	if err != nil {
 		return false, fmt.Errorf("encode message: %w", err)
 	}
@@ -52,7 +53,7 @@ func (s *Store) PutPairing(ctx context.Context, p store.Pairing, turn string, re
 
 // putPairing prepares the write of a pairing with its replies; fresh is valid after it.
 func putPairing(p store.Pairing, turn string, replies []message.Reply) (put func(*writer) error, fresh *[]message.Reply, err error) {
-	body, err := json.Marshal(p)
+	body, err := jsonform.Marshal(p)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode pairing: %w", err)
 	}

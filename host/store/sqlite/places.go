@@ -3,10 +3,10 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -59,7 +59,7 @@ func (s *Store) Settle(ctx context.Context, c store.Settlement) error {
 	bodies := make([][]byte, len(c.Replies))
 	for i, r := range c.Replies {
 		var err error
-		if bodies[i], err = json.Marshal(r); err != nil {
+		if bodies[i], err = jsonform.Marshal(r); err != nil {
 			return fmt.Errorf("encode reply: %w", err)
 		}
 	}

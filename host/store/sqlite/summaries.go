@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -63,12 +64,12 @@ type besides struct {
 
 func encodeBesides(c store.Commit) (b besides, err error) {
 	if c.Summary != nil {
-		if b.summary, err = json.Marshal(c.Summary.Labels); err != nil {
+		if b.summary, err = jsonform.Marshal(c.Summary.Labels); err != nil {
 			return b, err
 		}
 	}
 	for _, r := range c.Results {
-		labels, err := json.Marshal(r.Labels)
+		labels, err := jsonform.Marshal(r.Labels)
 		if err != nil {
 			return b, err
 		}

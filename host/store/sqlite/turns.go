@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -33,14 +34,14 @@ type encoded struct {
 func encodeCommit(c store.Commit) (encoded, error) {
 	var e encoded
 	var err error
-	if e.place, err = json.Marshal(c.Turn.Conversation); err != nil {
+	if e.place, err = jsonform.Marshal(c.Turn.Conversation); err != nil {
 		return e, err
 	}
-	if e.inbox, err = json.Marshal(c.Turn.Inbox); err != nil {
+	if e.inbox, err = jsonform.Marshal(c.Turn.Inbox); err != nil {
 		return e, err
 	}
 	for _, r := range c.Replies {
-		b, err := json.Marshal(r)
+		b, err := jsonform.Marshal(r)
 		if err != nil {
 			return e, err
 		}
@@ -145,6 +146,12 @@ func (s *Store) History(ctx context.Context, channel, conversation string, turns
 		channel, conversation, turns)
 	slices.Reverse(ts)
 	return ts, err
+}
+
+// FirstTurns implements store.Turns.
+func (s *Store) FirstTurns(ctx context.Context, channel, conversation string, turns int) ([]store.Turn, error) {
+	return list(ctx, s.read, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE channel = ? AND conversation = ? AND parent = '' ORDER BY id LIMIT ?",
+		channel, conversation, turns)
 }
 
 // Steps implements store.Turns.

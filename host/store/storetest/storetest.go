@@ -44,6 +44,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"a whole session is put and removed", archive},
 		{"what a deletion takes and what it leaves", deletions},
 		{"a deletion waits for what runs", deletionsWait},
+		{"commands go with their sessions and with time", commandsGo},
 		{"an order deletes with its reply", orderedDeletion},
 		{"a reply leaves the outbox once", outboxLife},
 		{"a reply that no turn brings is added once", addedReplies},
@@ -310,6 +311,10 @@ func transcriptAndHistory(t *testing.T, open Opener) {
 	if len(h) != 2 || h[0].ID != "t3" || h[1].ID != "t4" {
 		t.Fatalf("history is %+v", h)
 	}
+	first := must[[]store.Turn](t)(s.FirstTurns(t.Context(), "irc", "#flynn", 2))
+	if len(first) != 2 || first[0].ID != "t0" || first[1].ID != "t1" {
+		t.Fatalf("it begins with %+v", first)
+	}
 	all := must[[]store.Session](t)(s.Sessions(t.Context(), 10))
 	equal(t, "sessions", all, []store.Session{
 		{Key: "irc:#flynn:helper", Agent: "helper", Turns: 5, Last: noon.Add(5 * time.Minute)},
@@ -326,8 +331,8 @@ func outboxLife(t *testing.T, open Opener) {
 	tn.State = store.TurnDone
 	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn, Replies: []message.Reply{reply("k1"), reply("k2")}}))
 	row := must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context()))[0]
-	row.State, row.Attempts, row.NextTry, row.Note = store.OutboxSending, 1, noon, "try"
-	row.Reply.PossibleDuplicate = true
+	row.State, row.Attempts, row.NextTry, row.Pause, row.Note = store.OutboxSending, 1, noon, time.Minute, "try"
+	row.Reply.PossibleDuplicate, row.Reply.Resume = true, "12/3"
 	check(t, s.SetOutbox(t.Context(), row))
 
 	s = open()

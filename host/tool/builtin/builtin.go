@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 )
@@ -97,7 +98,7 @@ func outcome(err error) (tool.Result, error) {
 
 // record encodes a typed record for people; the types that it is called with always encode.
 func record(v any) json.RawMessage {
-	raw, err := json.Marshal(v)
+	raw, err := jsonform.Marshal(v)
 	if err != nil {
 		return nil
 	}

@@ -1385,7 +1385,9 @@ type SendRequest struct {
 	// The host sent this key before and does not know what became of it.
 	PossibleDuplicate bool `protobuf:"varint,8,opt,name=possible_duplicate,json=possibleDuplicate,proto3" json:"possible_duplicate,omitempty"`
 	// Choices below the message, at most 8; only where Capabilities.buttons is set.
-	Buttons       []*Button `protobuf:"bytes,9,rep,name=buttons,proto3" json:"buttons,omitempty"`
+	Buttons []*Button `protobuf:"bytes,9,rep,name=buttons,proto3" json:"buttons,omitempty"`
+	// SendResponse.resume of the last try of this key: what it stands for was delivered, send what follows. Empty: from the beginning.
+	Resume        string `protobuf:"bytes,10,opt,name=resume,proto3" json:"resume,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1483,6 +1485,13 @@ func (x *SendRequest) GetButtons() []*Button {
 	return nil
 }
 
+func (x *SendRequest) GetResume() string {
+	if x != nil {
+		return x.Resume
+	}
+	return ""
+}
+
 // Button is one choice below a message.
 type Button struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1561,7 +1570,11 @@ type SendResponse struct {
 	// Why, for a person.
 	Detail string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
 	// With OUTCOME_NOT_SENT: the platform will never take it, and trying again cannot help. A host that does not know the field tries again.
-	Refused       bool `protobuf:"varint,6,opt,name=refused,proto3" json:"refused,omitempty"`
+	Refused bool `protobuf:"varint,6,opt,name=refused,proto3" json:"refused,omitempty"`
+	// With OUTCOME_NOT_SENT or OUTCOME_UNKNOWN: the beginning of the send was delivered, as the messages of message_ids, and the outcome is
+	// that of the rest. Opaque to the host, at most 256 printable bytes; it comes back in SendRequest.resume, also from another process. A
+	// value that differs from the last one is progress: the host counts its tries anew. A host that does not know the field repeats all.
+	Resume        string `protobuf:"bytes,7,opt,name=resume,proto3" json:"resume,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1636,6 +1649,13 @@ func (x *SendResponse) GetRefused() bool {
 		return x.Refused
 	}
 	return false
+}
+
+func (x *SendResponse) GetResume() string {
+	if x != nil {
+		return x.Resume
+	}
+	return ""
 }
 
 // EditRequest replaces the text of a sent message.
@@ -2780,7 +2800,7 @@ const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
 	"media_type\x18\x03 \x01(\tR\tmediaType\x12\x12\n" +
-	"\x04size\x18\x04 \x01(\x04R\x04size\"\x98\x03\n" +
+	"\x04size\x18\x04 \x01(\x04R\x04size\"\xb0\x03\n" +
 	"\vSendRequest\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12B\n" +
 	"\fconversation\x18\x02 \x01(\v2\x1e.flynn.channel.v1.ConversationR\fconversation\x12\x19\n" +
@@ -2790,11 +2810,13 @@ const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"\vattachments\x18\x06 \x03(\v2\x1c.flynn.channel.v1.AttachmentR\vattachments\x12\x14\n" +
 	"\x05draft\x18\a \x01(\bR\x05draft\x12-\n" +
 	"\x12possible_duplicate\x18\b \x01(\bR\x11possibleDuplicate\x122\n" +
-	"\abuttons\x18\t \x03(\v2\x18.flynn.channel.v1.ButtonR\abuttons\"g\n" +
+	"\abuttons\x18\t \x03(\v2\x18.flynn.channel.v1.ButtonR\abuttons\x12\x16\n" +
+	"\x06resume\x18\n" +
+	" \x01(\tR\x06resume\"g\n" +
 	"\x06Button\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\x123\n" +
-	"\x05style\x18\x03 \x01(\x0e2\x1d.flynn.channel.v1.ButtonStyleR\x05style\"\xef\x01\n" +
+	"\x05style\x18\x03 \x01(\x0e2\x1d.flynn.channel.v1.ButtonStyleR\x05style\"\x87\x02\n" +
 	"\fSendResponse\x123\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x19.flynn.channel.v1.OutcomeR\aoutcome\x12\x1f\n" +
 	"\vmessage_ids\x18\x02 \x03(\tR\n" +
@@ -2803,7 +2825,8 @@ const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"\vretry_after\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"retryAfter\x12\x16\n" +
 	"\x06detail\x18\x05 \x01(\tR\x06detail\x12\x18\n" +
-	"\arefused\x18\x06 \x01(\bR\arefused\"\xa0\x02\n" +
+	"\arefused\x18\x06 \x01(\bR\arefused\x12\x16\n" +
+	"\x06resume\x18\a \x01(\tR\x06resume\"\xa0\x02\n" +
 	"\vEditRequest\x12B\n" +
 	"\fconversation\x18\x01 \x01(\v2\x1e.flynn.channel.v1.ConversationR\fconversation\x12\x1d\n" +
 	"\n" +

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway"
+)
+
+func statusCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "status",
+		Usage: "show how the running flynn does: channels, tools, policies, models, sandbox and what waits for a person",
+		Description: "Exit code 0 says that flynn runs, whatever the state of its parts; 1 that none answers. Without a running flynn,\n" +
+			"flynn config check says whether one would start.",
+		Action: showStatus,
+	}
+}
+
+// state is the answer of flynn status in JSON.
+type state struct {
+	gateway.Status
+	Approvals []gateway.Approval `json:"approvals"`
+}
+
+func showStatus(ctx context.Context, cmd *cli.Command) error {
+	g, err := config.LoadGateway(configPath(ctx, cmd), getenvOf(ctx)) // as for the kill switch, an error elsewhere in the file is no obstacle
+	if err != nil {
+		return err
+	}
+	c, s := &config.Config{Gateway: g}, state{Approvals: []gateway.Approval{}}
+	if err := askRunning(ctx, c, "/api/v1/status", nil, &s.Status); err != nil {
+		return startHint(err)
+	}
+	if err := askRunning(ctx, c, "/api/v1/approvals", nil, &s.Approvals); err != nil {
+		return startHint(err)
+	}
+	o := newOutput(ctx, cmd)
+	if o.asJSON {
+		return o.json(s)
+	}
+	o.line("Flynn %s runs since %s with configuration %d.", cell(s.Version), localTime(s.Started), s.Generation)
+	if h := s.Halt; h != nil {
+		o.line("HALTED since %s by %s%s. Let it go on with: flynn resume", localTime(h.Since), cell(h.By), cell(because(h.Reason)))
+	}
+	for _, e := range s.Elevated {
+		o.line("Elevated mode (%s) in %s until %s.", e.State, cell(e.Conversation), localTime(e.Until))
+	}
+	switch n := len(s.Approvals); n {
+	case 0:
+	case 1:
+		o.line("1 request waits for an answer: flynn approvals list")
+	default:
+		o.line("%d requests wait for an answer: flynn approvals list", n)
+	}
+	for _, w := range s.Warnings {
+		o.line("%s", cell(w))
+	}
+	o.line("")
+	return o.table([]string{"PART", "NAME", "STATE", "DETAIL"}, s.rows())
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
+}
+
+// rows are the parts of the host, those that need somebody marked.
+func (s state) rows() (rows [][]string) {
+	add := func(part, name, state string, ok bool, details ...string) {
+		var said []string
+		for _, d := range details {
+			if d != "" {
+				said = append(said, d)
+			}
+		}
+		if !ok {
+			state += " !"
+		}
+		rows = append(rows, []string{part, name, state, strings.Join(said, ", ")})
+	}
+	for _, c := range s.Channels {
+		add("channel", c.Name, c.State, c.OK, c.Plugin, c.Detail)
+	}
+	for _, t := range s.Tools {
+		add("tools", t.Name, t.State, t.OK, t.Plugin, strconv.Itoa(len(t.Tools))+" tools", t.Detail, strings.Join(t.Problems, "; "))
+	}
+	for _, p := range s.Policies {
+		shadow := ""
+		if p.Shadow {
+			shadow = "shadow"
+		}
+		add("policy", p.Name, p.State, p.OK, shadow, strings.Join(p.Kinds, " "), p.Detail)
+	}
+	for _, m := range s.Models {
+		wait := ""
+		if !m.Until.IsZero() {
+			wait = fmt.Sprintf("%d failures in a row, the last: %s; until %s", m.Failures, m.Last, localTime(m.Until))
+		}
+		state := m.State
+		if state == "closed" { // as of a circuit breaker
+			state = "ok"
+		}
+		add("model", m.Tier, state, wait == "", m.Provider, m.Model, wait)
+	}
+	switch {
+	case !s.Sandbox.Enabled:
+		add("sandbox", "", "off", true)
+	case s.Sandbox.Available:
+		add("sandbox", "", "available", true, s.Sandbox.Detail)
+	default:
+		add("sandbox", "", "not available", false, s.Sandbox.Detail)
+	}
+	for _, a := range s.Agents {
+		where := "on the host"
+		if a.Sandbox != "" {
+			where = "in sandbox " + a.Sandbox
+		}
+		add("agent", a.Name, cmp.Or(a.Kind, "chat"), true, a.Model, where)
+	}
+	return rows
+}

@@ -1,0 +1,90 @@
+package config
+
+import (
+	"path/filepath"
+	"reflect"
+	"strings"
+)
+
+// hidden are the files and folders that hold secrets and conversations: the store, the folder secrets beside the configuration, and
+// whatever a key ending in _file names, in sections of the host's own and of plugins alike.
+func (c *Config) hidden(getenv func(string) string) []string {
+	f := secretFinder{expand: expander(c.Path, getenv)}
+	f.paths = []string{filepath.Join(c.folder(), "secrets"), c.Store.Dir, getenv("DOCKER_CERT_PATH")}
+	f.value(reflect.ValueOf(*c))
+	return f.paths
+}
+
+// secretFinder collects the paths of secret files.
+type secretFinder struct {
+	expand func(path string) (string, error)
+	paths  []string
+}
+
+// value looks through a value of the schema.
+func (f *secretFinder) value(v reflect.Value) {
+	switch value := v.Interface().(type) {
+	case SecretRef:
+		f.paths = append(f.paths, value.File)
+		return
+	case Channel:
+		f.plugin(value.Settings, value.refs)
+		return
+	case ToolProvider:
+		f.plugin(value.Settings, value.refs)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for _, field := range fieldsOf(v.Type()) {
+			if field.secret {
+				f.paths = append(f.paths, v.Field(field.index).String())
+				continue
+			}
+			f.value(v.Field(field.index))
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			f.value(v.MapIndex(key))
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			f.value(v.Index(i))
+		}
+	}
+}
+
+// plugin looks through the keys of a plugin's instance: its references to secrets, and keys deeper in what belongs to the plugin. A
+// relative path there is taken to count from the configuration's folder.
+func (f *secretFinder) plugin(settings map[string]any, refs map[string]string) {
+	for key, path := range refs {
+		f.key(key, path)
+	}
+	for key, value := range settings {
+		f.key(key, value)
+	}
+}
+
+func (f *secretFinder) key(key string, value any) {
+	switch value := value.(type) {
+	case string:
+		if !strings.HasSuffix(key, fileSuffix) || value == "" {
+			return
+		}
+		if path, err := f.expand(value); err == nil {
+			f.paths = append(f.paths, path)
+		}
+	case map[string]any:
+		for key, value := range value {
+			f.key(key, value)
+		}
+	default:
+		elements, _ := elementsOf(value)
+		for _, element := range elements {
+			f.key(key, element)
+		}
+	}
+}
+
+// fileSuffix ends the keys that name the file of a secret.
+const fileSuffix = "_file"

@@ -1,0 +1,188 @@
+// Package watch shows the events of turns to those who watch a conversation.
+//
+// Start with Hub. A hub keeps nothing for good: the store is the truth, and a watcher that falls behind is cut off, to read the store
+// again. What the store cannot tell it, the hub remembers for as long as a turn runs: what has streamed, and what is on its way to a
+// commit. Watch gives both, so that one who comes in the middle of an answer sees what everybody else sees.
+package watch
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/flynnhost/flynn/host/message"
+)
+
+// DefaultBuffer is the number of events that a watcher may lag behind.
+const DefaultBuffer = 256
+
+// maxTold bounds what is remembered of a turn, in bytes. The latest text is kept whole, whatever its size; what goes is the oldest, which is
+// committed by then.
+const maxTold = 256 << 10
+
+// Hub is where events meet their watchers. Its methods are safe for concurrent use.
+type Hub struct {
+	buffer int
+
+	mu            sync.Mutex
+	conversations map[string]*conversation // by "channel:conversation"; only those with a watcher or a turn
+}
+
+type conversation struct {
+	watchers map[chan message.Event]struct{}
+	turns    []*turn // that run, oldest first
+}
+
+// turn is what is remembered of one that runs.
+type turn struct {
+	id   string
+	told []piece
+	size int
+}
+
+// piece is an event, or a run of text events in one. The text is apart, as it grows.
+type piece struct {
+	event message.Event
+	text  []byte
+}
+
+// NewHub returns a hub whose watchers may lag behind by so many events; 0 means DefaultBuffer.
+func NewHub(buffer int) *Hub {
+	if buffer == 0 {
+		buffer = DefaultBuffer
+	}
+	return &Hub{buffer: buffer, conversations: map[string]*conversation{}}
+}
+
+// Publish shows an event to those who watch its conversation. It does not block.
+func (h *Hub) Publish(e message.Event) {
+	key := e.Channel + ":" + e.Conversation
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.conversations[key]
+	if c == nil {
+		if e.Kind != message.TurnStarted {
+			return
+		}
+		c = h.add(key)
+	}
+	c.remember(e)
+	for w := range c.watchers {
+		select {
+		case w <- e:
+		default:
+			close(w)
+			delete(c.watchers, w)
+		}
+	}
+	h.tidy(key, c)
+}
+
+// Subscribe watches a conversation from now on, until the function is called. A watcher that is too slow finds its channel closed.
+func (h *Hub) Subscribe(channel, id string) (<-chan message.Event, func()) {
+	_, events, stop := h.Watch(channel, id)
+	return events, stop
+}
+
+// Watch is Subscribe for one who reads what is stored as well, after this call. told are the events of the turns that run, texts in one
+// piece; they come behind what is stored and before the events of the channel, and may tell again what is stored by now.
+func (h *Hub) Watch(channel, id string) (told []message.Event, events <-chan message.Event, stop func()) {
+	key, w := channel+":"+id, make(chan message.Event, h.buffer)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.conversations[key]
+	if c == nil {
+		c = h.add(key)
+	}
+	c.watchers[w] = struct{}{}
+	for _, t := range c.turns {
+		for _, p := range t.told {
+			e := p.event
+			if p.text != nil {
+				e.Text = string(p.text)
+			}
+			told = append(told, e)
+		}
+	}
+	return told, w, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if _, ok := c.watchers[w]; ok {
+			close(w)
+			delete(c.watchers, w)
+		}
+		h.tidy(key, c)
+	}
+}
+
+// add and tidy are called with mu held.
+func (h *Hub) add(key string) *conversation {
+	c := &conversation{watchers: map[chan message.Event]struct{}{}}
+	h.conversations[key] = c
+	return c
+}
+
+func (h *Hub) tidy(key string, c *conversation) {
+	if len(c.watchers) == 0 && len(c.turns) == 0 && h.conversations[key] == c {
+		delete(h.conversations, key)
+	}
+}
+
+// remember takes note of an event of a turn that runs.
+func (c *conversation) remember(e message.Event) {
+	at := slices.IndexFunc(c.turns, func(t *turn) bool { return t.id == e.Turn })
+	switch {
+	case e.Kind == message.TurnStarted && e.Turn != "":
+		if at >= 0 { // it begins anew
+			c.turns = slices.Delete(c.turns, at, at+1)
+		}
+		t := &turn{id: e.Turn}
+		t.add(e)
+		c.turns = append(c.turns, t)
+	case at < 0:
+	case e.Kind == message.TurnDone:
+		c.turns = slices.Delete(c.turns, at, at+1)
+	case e.Kind == message.TextReset:
+		c.turns[at].void()
+	default:
+		c.turns[at].add(e)
+	}
+}
+
+// add appends an event, a text to the one before it where both are of one kind.
+func (t *turn) add(e message.Event) {
+	last := len(t.told) - 1
+	switch streams := e.Kind == message.TextDelta || e.Kind == message.ToolProgress; {
+	case streams && last >= 0 && t.told[last].continues(e):
+		t.told[last].text = append(t.told[last].text, e.Text...)
+	case streams:
+		t.told = append(t.told, piece{e, append([]byte{}, e.Text...)})
+	default:
+		t.told = append(t.told, piece{event: e})
+	}
+	t.size += len(e.Text) + len(e.Args)
+	for len(t.told) > 2 && t.size > maxTold { // the first is that it has begun
+		t.forget(1)
+	}
+	if p := &t.told[len(t.told)-1]; e.Kind == message.ToolProgress && len(p.text) > 2*maxTold {
+		cut := len(p.text) - maxTold // the result has all of it
+		p.text = append([]byte{}, p.text[cut:]...)
+		t.size -= cut
+	}
+}
+
+func (t *turn) forget(i int) {
+	p := t.told[i]
+	t.size -= max(len(p.text), len(p.event.Text)) + len(p.event.Args)
+	t.told = slices.Delete(t.told, i, i+1)
+}
+
+// void forgets the text in the making.
+func (t *turn) void() {
+	if last := len(t.told) - 1; t.told[last].event.Kind == message.TextDelta {
+		t.forget(last)
+	}
+}
+
+func (p piece) continues(e message.Event) bool {
+	return p.event.Kind == e.Kind && p.event.Call == e.Call && p.event.Waiting == e.Waiting && p.event.Agent == e.Agent
+}
