@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -58,6 +59,26 @@ func requests(c config.Approvals, t store.Turn, replyTo string, a store.Approval
 		})
 	}
 	return out
+}
+
+// behind tells the sender of a message over a channel what it waits for. The key is that of the conversation and the request, so that a turn
+// that is resumed does not say it twice.
+func (h *Host) behind(t store.Turn, m message.Message, a store.Approval) {
+	if route.Door(m.Channel) != route.DoorChannel {
+		return // the page and the terminal show the request itself, and programs read nothing but answers
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	fresh, err := h.store.AddReplies(ctx, t.ID, []message.Reply{{
+		Key: t.ID + "/behind/" + a.ID + "/" + m.ConversationKey(), Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID,
+		Text: fmt.Sprintf("This waits: the answer before it needs an approval of `%s` (request %s). `/stop` ends that answer.", a.Tool, a.ID),
+	}})
+	if err != nil {
+		h.log.Error("tell what a message waits for", "id", a.ID, "error", err)
+	}
+	for _, r := range fresh {
+		h.outbox.Push(t.ID, r)
+	}
 }
 
 // askKey is the key of the message that shows a request where it comes from, and the beginning of those elsewhere.

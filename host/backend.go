@@ -147,7 +147,7 @@ func (b backend) Conversations(ctx context.Context) ([]gateway.ConversationInfo,
 	for _, s := range sessions {
 		place, _, _ := store.SessionParts(s.Key)
 		channel, id, _ := strings.Cut(place, ":")
-		if door.Once(channel, id) { // nobody goes on with these, and programs make many
+		if door.Once(channel, id, s.Turns) { // nobody goes on with these, and programs make many
 			continue
 		}
 		i, known := at[place]

@@ -100,7 +100,8 @@ type Host struct {
 	runner    *agent.Runner
 	broker    *watch.Hub
 	gateway   *gateway.Server
-	questions *door.Desk // of programs
+	questions *door.Desk   // of programs
+	idle      gateway.Idle // connections
 	services  *service.Server
 	hooks     *gateway.Hooks // nil when no webhooks are taken
 	metrics   *metrics
@@ -115,6 +116,7 @@ type Host struct {
 	ledger    *provider.Ledger
 	tooling   sync.Mutex // guards providers
 	providers map[string]*provider.Provider
+	toolsSet  atomic.Bool           // the plugins of providers were started
 	enclosing sync.Mutex            // guards enclosed
 	enclosed  map[string]*enclosure // servers of providers that run in sandboxes
 
@@ -178,6 +180,9 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.machines = newMachines(filepath.Join(c.Store.Dir, "workspaces"), instance, egresslog.New(egresslog.Config{
 		Store: h.store, Log: h.log, Count: h.metrics.egressDecision, Lost: h.metrics.egressLost,
 	}), h.log)
+	if err := h.moveWorkspaces(ctx); err != nil {
+		return err
+	}
 	h.machines.homes, h.machines.gone, h.machines.forgotten = h.sessionHomes, h.goneHomes, h.forgottenHome
 	ledger, err := openPolicyLedger(c.Store.Dir, h.store)
 	if err != nil {
@@ -230,7 +235,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	observePools(registry, h.machines.poolStats)
 	h.gateway, err = gateway.New(gateway.Config{
 		Listen: c.Gateway.Listen, TokenFile: c.Gateway.TokenFile, Origins: c.Gateway.Origins, Log: h.log, Registry: registry,
-		Programs: h.programs(),
+		Programs: h.programs(), Idle: &h.idle,
 	}, backend{h})
 	return err
 }
@@ -254,6 +259,7 @@ func (h *Host) wire(c *config.Config) {
 		Queue:      h.queue,
 		Submit:     func(ctx context.Context, m message.Message) error { return h.inbox.Accept(ctx, m) },
 		Asked:      h.asked,
+		Behind:     h.behind,
 		Elevation:  h.elevation,
 		Elevated:   h.recordElevated,
 		Publish:    h.broker.Publish,
@@ -367,6 +373,7 @@ func (h *Host) Run(ctx context.Context) error {
 	in.run(h, "webhooks", stop, func() error { return h.runHooks(ctx) })
 	h.setChannels(nil, cfg)
 	h.setTools(nil, cfg)
+	in.run(h, "late tools", stop, func() error { return h.awaitTools(ctx) })
 	in.run(h, "critical channels", stop, func() error { return h.awaitCritical(ctx, criticalPatience) })
 	h.ready.Store(true)
 	h.log.Info("ready", "url", h.gateway.Addr().String(), "recovered", len(items), "took", time.Since(h.started).Round(time.Millisecond))

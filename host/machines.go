@@ -98,9 +98,7 @@ func newMachines(root, instance string, egress *egresslog.Log, log *slog.Logger)
 		unavailable: errSandboxOff, looked: make(chan struct{}), holds: workspace.NewHolds(),
 	}
 	m.quota = quota.New(quota.Config{
-		Measure: func(session string) int64 {
-			return quota.Tree(m.Dir(session)) + quota.Tree(workspace.Path(m.hostHomes, session))
-		},
+		Measure: measure(root, m.hostHomes),
 		Running: m.running,
 		Place:   func(session string) string { place, _, _ := store.SessionParts(session); return place },
 	})

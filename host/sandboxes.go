@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/code"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/quota"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
@@ -184,9 +185,11 @@ type Place struct {
 	Where  string `json:"where,omitempty"` // "host", the sandbox's name, or "own container"
 	Image  string `json:"image,omitempty"`
 	// Strategy is how the image comes about.
-	Strategy string   `json:"strategy,omitempty"`
-	Network  string   `json:"network,omitempty"`
-	Reasons  []string `json:"reasons"`
+	Strategy string `json:"strategy,omitempty"`
+	Network  string `json:"network,omitempty"`
+	// Disk is what the workspace may hold, and who sees to that.
+	Disk    string   `json:"disk,omitempty"`
+	Reasons []string `json:"reasons"`
 	// Sandboxed says that it is a sandbox, Sandbox is its name, "" for [sandbox]; Engine and Runtime are what it is made by.
 	Sandboxed bool   `json:"sandboxed"`
 	Sandbox   string `json:"sandbox,omitempty"`
@@ -286,7 +289,7 @@ func (s *Sandboxes) codePlaces(
 			Reasons: append([]string{fmt.Sprintf("[agent_configs.%s] kind = \"code\", programs in %s", subject.Agent, language)}, v.Reasons...),
 		}
 		if v.Sandbox && v.Action != tool.Deny {
-			p.Where, p.Sandboxed, p.Network, p.Runtime, p.Engine = v.Where, true, made.Network, made.Runtime, s.Driver.Address()
+			p.Where, p.Sandboxed, p.Network, p.Disk, p.Runtime, p.Engine = v.Where, true, made.Network, diskOf(made), made.Runtime, s.Driver.Address()
 			p.Image, p.Strategy = images(made)
 		}
 		places = append(places, p)
@@ -341,12 +344,20 @@ func (s *Sandboxes) place(name string, door string, state tool.SandboxState, v t
 	}
 	if v.Sandbox {
 		if made, err := s.Spec(v.SandboxName); err == nil {
-			p.Network, p.Runtime = made.Network, made.Runtime
+			p.Network, p.Runtime, p.Disk = made.Network, made.Runtime, diskOf(made)
 			p.Sandboxed, p.Sandbox, p.Engine = true, v.SandboxName, s.Driver.Address()
 		}
 	}
 	p.Reasons = append(p.Reasons, v.Reasons...)
 	return p
+}
+
+// diskOf says how the limit of a workspace is kept. No engine here gives a workspace a file system of a size.
+func diskOf(s sandbox.Spec) string {
+	if s.DiskBytes == 0 {
+		return "no limit"
+	}
+	return quota.Size(s.DiskBytes) + ", kept by Flynn's looks"
 }
 
 // reasons are the settings that lead there; what the enforcer has to say comes after them.

@@ -86,6 +86,10 @@ type Generation struct {
 	Delegation Delegation
 	// Stricter tells whether one sandbox lets a command do nothing that another does not; nil knows of none.
 	Stricter func(sandbox, other string) bool
+	// Late are the providers, by agent, whose tools the agent or one of its delegates may be offered, and which have not come up since the
+	// host started. Nothing begins and nothing resumes for the agent before a generation without them is in force; whoever makes
+	// generations sees to it that one is, however long a provider takes.
+	Late map[string][]string
 	// Offline are the sandboxes that reach no network, "" for the default one.
 	Offline map[string]bool
 }
@@ -175,6 +179,9 @@ type Config struct {
 	Replied func(turn string, r message.Reply)
 	// Asked tells people over channels of a request for approval; it may be told of one again after a restart. It may be nil.
 	Asked func(ctx context.Context, t store.Turn, replyTo string, a store.Approval)
+	// Behind tells the sender of a message that it waits behind a call of a turn for whose approval somebody is asked. It is called once for
+	// each request and conversation, and may be again after a restart. It may be nil.
+	Behind func(t store.Turn, m message.Message, a store.Approval)
 	// Queue hands on a turn that was begun, to be worked on beside its conversation. It must not block.
 	Queue func(Item)
 	// Submit puts a message of the host's own into the inbox, which keeps each event once.
@@ -246,6 +253,9 @@ func NewRunner(cfg Config) *Runner {
 	}
 	if cfg.Asked == nil {
 		cfg.Asked = func(context.Context, store.Turn, string, store.Approval) {}
+	}
+	if cfg.Behind == nil {
+		cfg.Behind = func(store.Turn, message.Message, store.Approval) {}
 	}
 	if cfg.Observe == nil {
 		cfg.Observe = func(string, store.TurnState, time.Duration) {}

@@ -134,6 +134,7 @@ func (t *turn) admit(ctx context.Context, c model.ToolCall) (tool.Verdict, error
 
 func (t *turn) admitAs(ctx context.Context, s tool.Subject, c model.ToolCall, asked tool.Approver) (tool.Verdict, error) {
 	var requests []string
+	answered := func() {}
 	v, err := t.enforcer().Admit(ctx, s, c, asked, func(v tool.Verdict, a store.Approval) {
 		requests = append(requests, a.ID)
 		start := newToolStart(c, v)
@@ -142,7 +143,9 @@ func (t *turn) admitAs(ctx context.Context, s tool.Subject, c model.ToolCall, as
 			Kind: message.ToolApproval, Call: c.ID, Tool: c.Name, Args: v.Args, Where: v.Where, Reasons: v.Reasons, Approval: a.ID,
 		})
 		t.cfg.Asked(ctx, t.row, answers(t.origin), a)
+		answered = t.asks(a)
 	})
+	answered()
 	t.withdraw(ctx, requests)
 	if err != nil {
 		if ctx.Err() != nil {

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/flynnhost/flynn/host/message"
@@ -18,6 +19,9 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 	}
 	if t.resumed {
 		t.withdrawOwn(ctx, t.row.ID)
+	}
+	if t.cut {
+		text += fmt.Sprintf("\n\n(What you wrote was longer than %d KiB. I have not read what came after that.)", message.MaxText>>10)
 	}
 	now := t.cfg.Now().UTC()
 	t.row.State, t.row.Ended = state, now

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/flynnhost/flynn/host/message"
@@ -35,6 +36,9 @@ type active struct {
 	origin       message.Message
 	rest         []Item // of the queue, that came before what waits in the lane
 	interrupts   bool   // a further message may stop it
+	turn         store.Turn
+	asking       store.Approval  // what a person is asked about now; the zero value while nobody is
+	told         map[string]bool // conversations that have heard of it
 }
 
 // register lets others find the turn, and looks whether something that came in the meantime would have stopped it.
@@ -43,7 +47,7 @@ func (t *turn) register(cancel context.CancelCauseFunc) (unregister func()) {
 		return t.follow(cancel)
 	}
 	a := &active{
-		cancel: cancel, conversation: t.row.Channel + ":" + t.row.Conversation.ID, origin: t.origin, rest: t.rest,
+		cancel: cancel, conversation: t.row.Channel + ":" + t.row.Conversation.ID, origin: t.origin, rest: t.rest, turn: t.row,
 		interrupts: t.mayInterrupt && t.gen.queue(t.agent, t.row.Channel) == QueueInterrupt,
 	}
 	t.mu.Lock()
@@ -67,6 +71,53 @@ func (r *Runner) Arrived(place string) {
 	r.mu.Unlock()
 	if a != nil && a.interrupts && a.overtaken(r.cfg.Waiting(place)) {
 		a.cancel(errInterrupted)
+	}
+	r.tellBehind(place)
+}
+
+// asks notes that people are asked about a call of the turn, or of one that it waits for, and tells everybody who waits behind it. The
+// function that it returns ends that.
+func (t *turn) asks(request store.Approval) (answered func()) {
+	for t.lineage != nil {
+		if t.lineage.parent == nil {
+			return func() {} // in the background nobody waits for it
+		}
+		t = t.lineage.parent
+	}
+	note := func(request store.Approval) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if a := t.running[t.place.Key]; a != nil {
+			a.asking, a.told = request, map[string]bool{}
+		}
+	}
+	note(request)
+	t.tellBehind(t.place.Key)
+	return func() { note(store.Approval{}) }
+}
+
+// tellBehind tells the conversations with messages or orders in the queue of a place what these wait for, where that is a person.
+func (r *Runner) tellBehind(place string) {
+	waiting := r.cfg.Waiting(place)
+	r.mu.Lock()
+	a := r.running[place]
+	if a == nil || a.asking.ID == "" {
+		r.mu.Unlock()
+		return
+	}
+	turn, request := a.turn, a.asking
+	var tell []message.Message
+	for _, it := range slices.Concat(a.rest, waiting) {
+		m := it.Row.Message
+		if it.Turn != nil || it.Alone != nil || a.told[m.ConversationKey()] {
+			continue
+		}
+		a.told[m.ConversationKey()] = true
+		tell = append(tell, m)
+	}
+	r.mu.Unlock()
+	for _, m := range tell {
+		r.cfg.Behind(turn, m, request)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
@@ -56,6 +57,7 @@ type turn struct {
 	mayInterrupt bool
 	resumed      bool // an earlier process began it
 	silent       bool // the sender is not to be answered, not even with an error
+	cut          bool // one of the messages was longer than what was read of it
 	calls        int  // tool calls so far, denied and interrupted ones included
 	tokens       int  // that count for the turn's limit
 	instructed   int  // see instructions; 0 before it is asked for
@@ -81,7 +83,7 @@ type turn struct {
 func (t *turn) run(ctx context.Context, rows []store.InboxRow) (released []Item) {
 	turnCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	t.host = ctx
+	t.host, t.cut = ctx, slices.ContainsFunc(rows, func(r store.InboxRow) bool { return r.Message.Cut })
 	t.time = newStopwatch(t.timeLimit(), func() { cancel(errTime) })
 	defer t.time.pause()
 	defer t.letGo(ctx)

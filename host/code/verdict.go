@@ -9,6 +9,8 @@ import (
 	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 )
@@ -60,7 +62,7 @@ const noAccess = `(?:FileNotFoundError|PermissionError): \[Errno \d+\] [A-Za-z ]
 func outside(stderr []byte, workspace string) string {
 	for _, m := range regexp.MustCompile(noAccess).FindAllSubmatch(stderr, 16) {
 		path := string(m[1]) + string(m[2])
-		if path != workspace && !strings.HasPrefix(path, workspace+"/") {
+		if !mounts.Below(path, workspace) && !mounts.Below(path, frame.HeldFolder) {
 			return strings.ToValidUTF8(path, "\uFFFD")
 		}
 	}

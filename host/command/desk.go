@@ -138,7 +138,7 @@ func (d *Desk) carryOut(ctx context.Context, row store.InboxRow) error {
 
 // reply is the answer to a command, under a key that comes from its message.
 func reply(row store.InboxRow, text string) (turn string, r message.Reply) {
-	turn, m := fmt.Sprintf("command-%d", row.ID), row.Message
+	turn, m := store.CommandTurn(row.ID), row.Message
 	return turn, message.Reply{Key: turn + "/0", Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID, Text: text}
 }
 
@@ -155,6 +155,8 @@ func (d *Desk) show(m message.Message, turn string, r message.Reply) {
 // answer does what is asked and says in words what came of it. An error is trouble with the store.
 func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string, error) {
 	switch c.Name {
+	case "":
+		return fmt.Sprintf("That is no command. Did you mean `/%s`? Nothing was done; to say it to the agent, put a word before it.", c.Near), nil
 	case "approve", "deny":
 		return d.decide(ctx, m, c)
 	case "show":

@@ -389,6 +389,8 @@ type Gateway struct {
 	// HooksListen is the loopback address for the webhooks of plugins; empty takes none. PublicURL is how platforms reach it.
 	HooksListen string `toml:"hooks_listen"`
 	PublicURL   string `toml:"public_url"`
+	// Ignore is that of Clients, for programs that have the gateway's own token.
+	Ignore []string `toml:"ignore" oneof:"tools response_format"`
 }
 
 // Store is where durable state lives.

@@ -36,6 +36,9 @@ type Host interface {
 	Settled(ctx context.Context, channel, event string) (Settlement, error)
 	// Agents are those that a client may ask.
 	Agents(client string) []Agent
+	// Ignores are the parts of a client's requests that are passed over, where they would be refused otherwise, and the section of the
+	// configuration that says so.
+	Ignores(client string) (parts []string, section string)
 	// MaxFiles is how many files of one message agents are given.
 	MaxFiles() int
 	// Keep stores a file for a message of a door. ErrInvalid if it cannot be kept as it is.
@@ -74,9 +77,12 @@ type Settlement struct {
 	Failed  bool
 	// Refused is a failure before any turn: admission or routing does not want the message.
 	Refused bool
-	Agent   string
-	Turn    string
-	Usage   Usage
+	// Limited is a failure for the model's rate limit; RetryAfter is when another try may help.
+	Limited    bool
+	RetryAfter time.Duration
+	Agent      string
+	Turn       string
+	Usage      Usage
 }
 
 // Usage counts the tokens of a turn.
@@ -158,10 +164,13 @@ func (d *Desk) again(m message.Message) message.Message {
 }
 
 // NewSession names a conversation that nobody has used.
-func (d *Desk) NewSession() string { return d.id() }
+func (d *Desk) NewSession() string { return fresh + d.id() }
 
 // MaxFiles is how many files a question may have.
 func (d *Desk) MaxFiles() int { return d.host.MaxFiles() }
+
+// Ignores are the parts of a client's requests that are passed over, and the section of the configuration that says so.
+func (d *Desk) Ignores(client string) (parts []string, section string) { return d.host.Ignores(client) }
 
 // Agents are those that a client may ask.
 func (d *Desk) Agents(client string) []Agent { return d.host.Agents(client) }
@@ -233,12 +242,20 @@ func (d *Desk) message(q Question) (message.Message, error) {
 	}, nil
 }
 
-// once is in the name of a conversation that has one question. Sessions of a client's choosing have no slash.
-const once = "/once/"
+// once is in the name of a conversation that has one question; sessions of a client's choosing have no slash. fresh begins the name of one
+// that was made for a question and may go on.
+const (
+	once  = "/once/"
+	fresh = "new-"
+)
 
-// Once reports whether a conversation of a channel was made for one question of a program.
-func Once(channel, conversation string) bool {
-	return (channel == OpenAI || channel == MCP) && strings.Contains(conversation, once)
+// Once reports whether a conversation of a channel, of so many turns, was made for one question of a program, and has no other.
+func Once(channel, conversation string, turns int) bool {
+	if channel != OpenAI && channel != MCP {
+		return false
+	}
+	_, session, _ := strings.Cut(conversation, "/")
+	return strings.Contains(conversation, once) || strings.HasPrefix(session, fresh) && turns <= 1
 }
 
 // maxName bounds sessions and ids, in bytes.

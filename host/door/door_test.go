@@ -66,6 +66,8 @@ func (h *fakeHost) Settled(_ context.Context, _, event string) (Settlement, erro
 
 func (h *fakeHost) Agents(string) []Agent { return nil }
 
+func (h *fakeHost) Ignores(string) ([]string, string) { return nil, "" }
+
 func (h *fakeHost) publish(events ...message.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

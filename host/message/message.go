@@ -67,8 +67,10 @@ type Message struct {
 	EventID      string       `json:"event_id"`
 	Conversation Conversation `json:"conversation"`
 	Sender       Sender       `json:"sender"`
-	// Text is valid UTF-8 and bounded by MaxText; the channel saw to both.
+	// Text is valid UTF-8 without NUL and bounded by MaxText; the inbox saw to both.
 	Text string `json:"text"`
+	// Cut is true when the message was longer than Text, which says so at its end.
+	Cut bool `json:"cut,omitempty"`
 	// Addressed is true when the message is meant for Flynn: a private chat or a mention.
 	Addressed bool `json:"addressed,omitempty"`
 	// Mentioned is true when the message names Flynn, whatever the conversation.

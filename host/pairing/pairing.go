@@ -30,7 +30,7 @@ import (
 const (
 	Valid   = time.Hour      // a code, and the time between two answers to one sender
 	quiet   = 24 * time.Hour // no code for a sender who was denied or whose pairing was revoked
-	MaxOpen = 20             // requests of one channel at a time
+	MaxOpen = 100            // requests of one channel at a time, of those with a verified id and of those without
 	maxName = 64             // code points of a sender's name that are kept
 )
 
@@ -58,7 +58,7 @@ type Event string
 const (
 	Asked     Event = "asked"
 	Told      Event = "told" // owners were told of a request
-	Full      Event = "full" // a stranger got no code, since too many requests of his channel were open
+	Full      Event = "full" // the oldest request of a channel ran out early, to make room for another
 	Approved  Event = "approved"
 	Denied    Event = "denied"
 	Revoked   Event = "revoked"

@@ -3,6 +3,7 @@ package quota
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -203,4 +204,21 @@ func TestReserve(t *testing.T) {
 			t.Errorf("the next may hold %d (%v)", got, err)
 		}
 	})
+}
+
+func TestReport(t *testing.T) {
+	got := Report(map[string]string{"a1": "ann", "a2": "ann", "b": "bob", "x": ""}, func(session string) int64 { return int64(len(session)) },
+		map[string]int{"a1": 2, "tools:x:server": 1})
+	want := []Held{{"ann", 2, 4, 2}, {"", 1, 1, 1}, {"bob", 1, 1, 0}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestSize(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 bytes", 1023: "1023 bytes", 1 << 20: "1.0 MiB", 5 << 29: "2.5 GiB", 1 << 60: "1048576.0 TiB"} {
+		if got := Size(n); got != want {
+			t.Errorf("%d is %s, want %s", n, got, want)
+		}
+	}
 }

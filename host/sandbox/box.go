@@ -29,6 +29,7 @@ type box struct {
 	image     string
 	workspace string // the host's folder
 	born      time.Time
+	shell     string // that runs scripts; "" of a container that was taken over
 	link      *link.Link
 	tenure    *tenure
 	nap       nap
@@ -156,6 +157,7 @@ func (b *box) boot(ctx context.Context, o order) error {
 		stdio.Close()
 		return fmt.Errorf("%w: supervisor of image %s does not start properly: %w", machine.ErrUnavailable, o.container.Image, err)
 	}
+	b.shell = welcome.Shell
 	b.connect(stream, o)
 	go b.link.Serve(reader)
 	return nil
@@ -284,6 +286,8 @@ const (
 // /proc, so of them only the identity is asked.
 func checkWelcome(w frame.WelcomeBody, o order) error {
 	switch {
+	case len(w.Shell) > 100:
+		return errors.New("it tells no proper shell")
 	case w.Version != frame.Version:
 		return fmt.Errorf("it speaks protocol version %d, not %d", w.Version, frame.Version)
 	case w.Bridge != o.hello.Bridge:

@@ -160,6 +160,16 @@ func TestSupervisorComesFirst(t *testing.T) {
 	}
 }
 
+// A file that was deleted counts as long as it is open.
+func TestDeletedFilesCount(t *testing.T) {
+	s := open(t, func(c *sandbox.Config) { c.Spec.DiskBytes = 20 << 20 })
+	p := start(t, s, machine.Command{Script: "for i in 1 2 3; do head -c 10000000 /dev/zero >f$i; eval \"exec 1$i<>f$i\"; rm f$i; done; sleep 1000"})
+	if ended, err := s.Wait(t.Context(), p.ID); err != nil || !ended.Result.DiskHit {
+		t.Errorf("ended %+v (%v)", ended.Result, err)
+	}
+	shell(t, s, "true")
+}
+
 // A folder that the workload closes to itself counts with what is in it, and stays closed.
 func TestClosedFoldersCount(t *testing.T) {
 	s := open(t, func(c *sandbox.Config) { c.Spec.DiskBytes = 10 << 20 })
@@ -170,6 +180,8 @@ func TestClosedFoldersCount(t *testing.T) {
 	if mode := shell(t, s, "ls -ld c"); !strings.HasPrefix(mode, "d-wx------") {
 		t.Errorf("the folder is %s", mode)
 	}
+	shell(t, s, "chmod 700 c && rm -r c")
+	shell(t, s, "true")
 }
 
 func TestInodeBomb(t *testing.T) {

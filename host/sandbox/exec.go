@@ -32,7 +32,11 @@ func (b *box) execute(ctx context.Context, body frame.ExecBody, cmd machine.Comm
 		return machine.Result{}, err
 	}
 	defer c.AwaitInput()
-	return b.judge(ctx, c, body.Timeout, cmd.Progress)
+	r, err := b.judge(ctx, c, body.Timeout, cmd.Progress)
+	if body.Argv == nil {
+		r.Shell = b.shell
+	}
+	return r, err
 }
 
 // judge waits for the verdict. When ctx ends, the supervisor climbs its ladder; when it does not

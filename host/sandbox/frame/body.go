@@ -205,8 +205,13 @@ type ReadReply struct {
 	Size int64 `json:"size"` // of the whole file
 }
 
+// HeldFolder is a folder in memory that only the supervisor writes to: commands can read what it holds, and change nothing of it.
+const HeldFolder = "/.flynn/held"
+
 // WriteBody announces a file; Size bytes follow as Data on stream In, or any number if Size is negative.
 type WriteBody struct {
+	// Held puts a new file into HeldFolder, by its path relative to that, instead of the workspace. Perm does not count then.
+	Held bool   `json:"held,omitempty"`
 	Path []byte `json:"path"`
 	Perm uint32 `json:"perm"` // 0 keeps the mode of a file that is there, and is 0644 for a new one
 	Size int64  `json:"size"`

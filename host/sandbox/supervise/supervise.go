@@ -201,6 +201,7 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 		return err
 	}
 	openScratch(s.hello.Scratch)
+	openHeld()
 	s.shell = findShell()
 	welcome := lookAround(nonce, s.hello.Workspace)
 	welcome.Shell = s.shell

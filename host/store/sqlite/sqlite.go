@@ -61,13 +61,17 @@ func (s *Store) open(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := f.Close(); err != nil {
+	info, err := f.Stat()
+	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := check(ctx, path); err != nil {
+	name := dsn(path, "")
+	if info.Size() == 0 {
+		name = newDSN(path)
+	} else if err := check(ctx, path); err != nil {
 		return err
 	}
-	w, err := newWriter(ctx, dsn(path, ""))
+	w, err := newWriter(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -85,9 +89,14 @@ func (s *Store) open(ctx context.Context, path string) error {
 const readers = 4
 
 // dsn names the database with the settings that durability rests on.
-func dsn(path, more string) string {
+func dsn(path, more string) string { return dsnOf(path, "", more) }
+
+// newDSN is dsn of a database that is to be made: its file can shrink.
+func newDSN(path string) string { return dsnOf(path, "&_pragma=auto_vacuum(2)", "") }
+
+func dsnOf(path, first, more string) string {
 	return "file:" + escaped(path) +
-		"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
+		"?_pragma=busy_timeout(5000)" + first + "&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
 		"&_pragma=foreign_keys(1)&_pragma=temp_store(MEMORY)&_pragma=wal_autocheckpoint(4000)&_pragma=cache_size(-4096)" + more
 }
 

@@ -44,6 +44,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"a whole session is put and removed", archive},
 		{"what a deletion takes and what it leaves", deletions},
 		{"a deletion waits for what runs", deletionsWait},
+		{"commands go with their sessions and with time", commandsGo},
 		{"an order deletes with its reply", orderedDeletion},
 		{"a reply leaves the outbox once", outboxLife},
 		{"a reply that no turn brings is added once", addedReplies},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ func shellExec() tool.Tool {
 	return function[shellArgs]{
 		spec: tool.Spec{
 			Name:        "shell.exec",
-			Description: "Run a command line with /bin/sh and wait for its end. Whatever it leaves in the background is ended with it; use process.start for what should go on.",
+			Description: "Run a command line and wait for its end. In a sandbox bash runs it if the image has that, else sh (a command that fails says so); on the host /bin/sh. Whatever it leaves in the background is ended with it; use process.start for what should go on.",
 			Effect:      tool.Execute,
 			Machine:     true,
 			Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["command"],"properties":{
@@ -85,6 +86,7 @@ func Describe(r machine.Result) string {
 	add(r.Canceled, "canceled")
 	add(r.Signal != "", "ended by %s", r.Signal)
 	add(r.Signal == "" && r.ExitCode >= 0, "exit code %d", r.ExitCode)
+	add(!succeeded(r) && path.Base(r.Shell) == "sh", "run by sh, as the image has no bash")
 	add(r.OOM, "out of memory")
 	add(r.PidsHit, "too many processes")
 	add(r.DiskHit, "the workspace has outgrown its disk limit")
