@@ -16,9 +16,9 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// TestWhoComesLateSeesWhatStreams: a window that is opened in the middle of the first answer sees both questions and all of the text, of
+// TestLateWindowSeesWhatStreams: a window that is opened in the middle of the first answer sees both questions and all of the text, of
 // which the store knows nothing yet. The title of the conversation is what was said first, before and after.
-func TestWhoComesLateSeesWhatStreams(t *testing.T) {
+func TestLateWindowSeesWhatStreams(t *testing.T) {
 	released := make(chan struct{})
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -75,7 +75,7 @@ func TestWhoComesLateSeesWhatStreams(t *testing.T) {
 		late = append(late, string(e.Kind)+" "+e.Text+strings.Join(e.Answers, ","))
 	}
 	if want := []string{"turn_started the first questionq1", "text_delta half of the answer"}; !slices.Equal(late, want) {
-		t.Errorf("who comes late is told %q, want %q", late, want)
+		t.Errorf("a late watcher gets %q, want %q", late, want)
 	}
 	history, err := b.History(t.Context(), "web", "main", 10)
 	if err != nil {
@@ -98,7 +98,7 @@ func TestWhoComesLateSeesWhatStreams(t *testing.T) {
 		t.Errorf("the conversation is %+v, %v", list, err)
 	}
 	if told, _, leave := b.Watch("web", "main"); len(told) > 0 {
-		t.Errorf("of what is over is told %+v", told)
+		t.Errorf("after the end a watcher still gets %+v", told)
 	} else {
 		leave()
 	}
