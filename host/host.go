@@ -100,7 +100,8 @@ type Host struct {
 	runner    *agent.Runner
 	broker    *watch.Hub
 	gateway   *gateway.Server
-	questions *door.Desk // of programs
+	questions *door.Desk   // of programs
+	idle      gateway.Idle // connections
 	services  *service.Server
 	hooks     *gateway.Hooks // nil when no webhooks are taken
 	metrics   *metrics
@@ -234,7 +235,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	observePools(registry, h.machines.poolStats)
 	h.gateway, err = gateway.New(gateway.Config{
 		Listen: c.Gateway.Listen, TokenFile: c.Gateway.TokenFile, Origins: c.Gateway.Origins, Log: h.log, Registry: registry,
-		Programs: h.programs(),
+		Programs: h.programs(), Idle: &h.idle,
 	}, backend{h})
 	return err
 }

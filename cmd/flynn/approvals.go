@@ -131,7 +131,7 @@ func printApproval(o *output, a gateway.Approval) error {
 		{"session", offered(a.MaySession, a.SessionCovers, a.NotSession)},
 	}...)
 	if a.SessionShell != "" {
-		rows = append(rows, []string{"", "which is as good as a shell: " + a.SessionShell})
+		rows = append(rows, []string{"session is", "as good as a shell: " + a.SessionShell})
 	}
 	rows = append(rows, []string{"always", offered(a.MayStanding, a.StandingCovers, a.NotStanding)})
 	return o.table([]string{"REQUEST", a.ID}, rows)

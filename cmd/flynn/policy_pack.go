@@ -107,9 +107,9 @@ func packPolicy(ctx context.Context, cmd *cli.Command) error {
 }
 
 // openPackage reads what is to be installed, and says where it came from.
-func openPackage(ctx context.Context, from string) (*pack.Package, string, error) {
+func openPackage(ctx context.Context, from string, trust pack.Trust) (*pack.Package, string, error) {
 	if pack.IsURL(from) {
-		p, err := pack.Fetch(ctx, from, nil)
+		p, err := pack.Fetch(ctx, from, trust, nil)
 		return p, from, err
 	}
 	p, err := pack.Open(from)
@@ -139,7 +139,7 @@ func installPolicy(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	p, from, err := openPackage(ctx, from)
+	p, from, err := openPackage(ctx, from, store.Trust())
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/flynnhost/flynn/host/route"
@@ -96,7 +97,7 @@ func (r *Runner) resume(
 	if !t.load(ctx) {
 		return nil
 	}
-	steps, err := r.cfg.Store.Steps(ctx, it.Turn.ID)
+	steps, err := patiently(ctx, r, func() ([]store.Step, error) { return r.cfg.Store.Steps(ctx, it.Turn.ID) })
 	if err == nil {
 		t.steps, err = decodeTurn(steps)
 	}
@@ -149,8 +150,20 @@ func (t *turn) stillRouted(ctx context.Context, rows []store.InboxRow) error {
 	return nil
 }
 
+// patiently reads from the store, for as long as something is missing that may come back: that delays a message and never ends it.
+func patiently[T any](ctx context.Context, r *Runner, read func() (T, error)) (T, error) {
+	for {
+		v, err := read()
+		if !errors.Is(err, store.ErrPassing) || ctx.Err() != nil {
+			return v, err
+		}
+		r.cfg.Log.Error("the store cannot be read now; trying again", "error", err)
+		pause(ctx)
+	}
+}
+
 func (t *turn) load(ctx context.Context) bool {
-	s, err := t.sessions.get(ctx, t.row.Session)
+	s, err := patiently(ctx, t.Runner, func() (*session, error) { return t.sessions.get(ctx, t.row.Session) })
 	if err != nil {
 		if ctx.Err() == nil {
 			t.cfg.Log.Error("turn cannot begin", "session", t.row.Session, "error", err)

@@ -84,7 +84,7 @@ func (t *turn) setAside(c *turn) {
 // readChild makes a child of what the store has of it. broken says why it cannot go on by the configuration in force. Parent is
 // nil where it does not run.
 func (r *Runner) readChild(ctx context.Context, gen *Generation, policies Policies, row store.Turn, parent *turn) (c *turn, broken, err error) {
-	steps, err := r.cfg.Store.Steps(ctx, row.ID)
+	steps, err := patiently(ctx, r, func() ([]store.Step, error) { return r.cfg.Store.Steps(ctx, row.ID) })
 	if err != nil {
 		return nil, nil, fmt.Errorf("read a delegated turn back: %w", err)
 	}

@@ -18,6 +18,12 @@ func (d *Desk) Wait(ctx context.Context, id string) (granted bool, decider strin
 	for {
 		changed := d.change() // taken before the look, so that no change falls between the two
 		a, err := d.config.Store.Approval(ctx, id)
+		if errors.Is(err, store.ErrPassing) { // the request is there, and expires when it can be read again
+			if err := d.sleep(ctx, store.Approval{Expires: d.config.Now().Add(pollInterval)}, changed); err != nil {
+				return false, "", fmt.Errorf("wait for request %s: %w", id, err)
+			}
+			continue
+		}
 		if err != nil {
 			return false, "", fmt.Errorf("find request %s: %w", id, err)
 		}

@@ -56,6 +56,15 @@ var incidents = []struct {
 	{"a review of Flynn: a lease covers programs that a list of bad names lacks, and files behind a star", []string{
 		"host/approval/shell: TestLasting TestWhereAStarMayStand TestNoStarIsAFile TestResolve", "host/attack: TestALeaseIsNoShell",
 	}},
+	{"a review of Flynn: a second way to run a call leaves out what the first one does", []string{
+		"host/tool: TestOneDoor TestAdmit", "host/agent: TestElevatedLooksAreWrittenDown",
+	}},
+	{"a review of Flynn: what was approved is compared in another form than it is stored in", []string{
+		"host/attack: TestTable", "host/approval: TestArgumentsComeThrough TestRequestsOfOlderVersionsMatch", "host/jsonform: TestNothingEscapesHTML TestSame",
+	}},
+	{"a review of Flynn: a request outlives its call, or its call is lost in a restart", []string{
+		"host/agent: TestARequestEndsWithItsCall TestWorkWaitsForItsTools TestWorkGoesOnWithoutAToolThatIsGivenUp",
+	}},
 	{"CVE-2026-29607: always is stored for the wrapper, not for the command", []string{
 		"host/approval: TestWhatCanBeLeased TestALeaseCoversWhatWasShownAndNothingElse", "host/approval/shell: TestParseRefusesWhatItIsNotSureOf TestLasting",
 	}},

@@ -19,6 +19,10 @@ import (
 // ErrNotFound is returned for a row that does not exist.
 var ErrNotFound = errors.New("not found in the store")
 
+// ErrPassing is returned for a read that failed for want of something that may come back, such as descriptors or memory, after it was tried
+// again for a while.
+var ErrPassing = errors.New("the store cannot be read now")
+
 // ErrConflict is returned when a row is not in the state that the call needs.
 var ErrConflict = errors.New("row is in another state")
 
