@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/flynnhost/flynn/host/command"
 	"github.com/flynnhost/flynn/host/config"
@@ -23,7 +22,7 @@ func (h *Host) maxNotes() int {
 // compact carries out an order to compact the conversation of a message.
 func (h *Host) compact(ctx context.Context, at store.Place, row store.InboxRow) (c command.Compaction, err error) {
 	gen := h.current.Load().Generation
-	c.Text, c.Summary, c.Applied, err = h.runner.Compact(ctx, gen, at, row.Message, fmt.Sprintf("command-%d", row.ID))
+	c.Text, c.Summary, c.Applied, err = h.runner.Compact(ctx, gen, at, row.Message, store.CommandTurn(row.ID))
 	return c, err
 }
 

@@ -33,6 +33,9 @@ func (h *Host) policyStatus(ctx context.Context, p policy.Status) gateway.Policy
 		Name: p.Name, Path: p.Path, Kinds: p.Kinds, Digest: p.Digest, File: p.File, Pinned: p.Pinned, State: p.State, Detail: p.Error, OK: p.Error == "",
 		Since: p.LoadedAt, Decisions: p.Decisions, Failures: p.Failures, Shadow: p.Shadow, ShadowOf: p.ShadowOf, Stateful: p.Stateful,
 	}
+	if p.State == policy.StateLoading {
+		s.Detail = p.Warning
+	}
 	if m, err := h.store.PolicyModule(ctx, p.Digest); err == nil {
 		s.Version = m.Version
 	}

@@ -8,25 +8,42 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// pruneEvery is how often what is past its time is looked for. The first look is that long after the start, which has other things to do.
+// pruneEvery is how often what is past its time is looked for. The first look is at the start: a host that never runs for so long keeps
+// nothing longer than one that does.
 const pruneEvery = time.Hour
 
 // keepHouse deletes what is past its time, by the configuration in force, until ctx ends.
 func (h *Host) keepHouse(ctx context.Context) error {
 	tick := time.NewTicker(pruneEvery)
 	defer tick.Stop()
-	h.dropMedia(ctx)
+	look := func(now time.Time) {
+		h.deleteOld(ctx, now)
+		h.prune(ctx, now)
+		h.dropMedia(ctx)
+		h.shrink(ctx)
+	}
+	look(time.Now())
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-h.swept:
 			h.dropMedia(ctx)
+			h.shrink(ctx)
 		case now := <-tick.C:
-			h.deleteOld(ctx, now)
-			h.prune(ctx, now)
-			h.dropMedia(ctx)
+			look(now)
 		}
+	}
+}
+
+// shrink gives back what deletions have left of the store's file.
+func (h *Host) shrink(ctx context.Context) {
+	freed, err := h.store.Shrink(ctx)
+	if freed > 0 {
+		h.log.Info("the store's file shrank", "bytes", freed)
+	}
+	if err != nil && ctx.Err() == nil {
+		h.log.Warn("the store's file does not shrink", "error", err)
 	}
 }
 
@@ -53,6 +70,7 @@ func retention(c config.Retention, now time.Time) store.Retention {
 		return keptSince(days, now)
 	}
 	return store.Retention{
+		Said:    upTo(c.SessionsDays),
 		Results: upTo(c.ResultsDays), Decisions: upTo(c.DecisionsDays), Audit: upTo(c.AuditDays), Usage: upTo(c.UsageDays),
 	}
 }

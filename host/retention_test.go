@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -49,4 +50,26 @@ func TestTheHostPrunes(t *testing.T) {
 	if left, err := h.store.ListPairings(t.Context()); err != nil || len(left) != 0 {
 		t.Errorf("requests left: %+v (%v)", left, err)
 	}
+}
+
+// TestTheFirstLookIsAtTheStart: a host that is restarted before an hour is over prunes all the same.
+func TestTheFirstLookIsAtTheStart(t *testing.T) {
+	h := pairingHost(t)
+	if err := h.store.AddUsage(t.Context(), []store.Usage{{At: time.Now().AddDate(-9, 0, 0), Day: "d", Agent: "old"}}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- h.keepHouse(ctx) }()
+	for late := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		left, err := h.store.ListUsage(t.Context(), store.UsageFilter{})
+		if err != nil || time.Now().After(late) {
+			t.Fatalf("%d rows are left, %v", len(left), err)
+		}
+		if len(left) == 0 {
+			break
+		}
+	}
+	stop()
+	<-done
 }

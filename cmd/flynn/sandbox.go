@@ -195,9 +195,9 @@ func explainSandboxes(ctx context.Context, cmd *cli.Command) error {
 		}
 		var rows [][]string
 		for _, p := range places {
-			rows = append(rows, []string{p.Agent, p.Door, p.Action, p.Where, p.Image, p.Strategy, p.Network, strings.Join(p.Reasons, "; ")})
+			rows = append(rows, []string{p.Agent, p.Door, p.Action, p.Where, p.Image, p.Strategy, p.Network, p.Disk, strings.Join(p.Reasons, "; ")})
 		}
-		return out.table([]string{"AGENT", "DOOR", "ACTION", "WHERE", "IMAGE", "STRATEGY", "NETWORK", "WHY"}, rows)
+		return out.table([]string{"AGENT", "DOOR", "ACTION", "WHERE", "IMAGE", "STRATEGY", "NETWORK", "DISK", "WHY"}, rows)
 	})
 }
 

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
@@ -13,6 +14,12 @@ import (
 func (t *turn) end(ctx context.Context, state store.TurnState, text string, cause error) {
 	if t.row.Background && !t.handOver(ctx, state, text) {
 		return
+	}
+	if t.resumed {
+		t.withdrawOwn(ctx, t.row.ID)
+	}
+	if t.cut {
+		text += fmt.Sprintf("\n\n(What you wrote was longer than %d KiB. I have not read what came after that.)", message.MaxText>>10)
 	}
 	now := t.cfg.Now().UTC()
 	t.row.State, t.row.Ended = state, now
@@ -68,6 +75,9 @@ func (t *turn) remember() {
 	t.session.add(t.row.ID, &t.steps)
 	t.session.count++
 	t.session.at = t.row.Started
+	if t.session.key != "" { // a delegated turn has one of its own
+		t.sessions.keep(t.session)
+	}
 }
 
 // reply is the turn's answer.

@@ -157,7 +157,7 @@ var (
 	ErrTooLarge    = errors.New("file is too large")
 	ErrUnavailable = errors.New("sandbox is unavailable")
 	// ErrFull refuses whatever could make an overfull workspace grow.
-	ErrFull = errors.New("the workspace is over its disk limit: delete something first; until then only command lines of rm, rmdir, du and ls run")
+	ErrFull = errors.New("the workspace is over its disk limit: delete something first; until then only command lines of rm, find, rmdir, chmod, du and ls run")
 )
 
 // Reason is why a sandbox is unavailable, for a sentence that has said already that it is.

@@ -187,7 +187,9 @@ func Shipped() []string {
 func (s *Store) notInstalled(l lockFile, name string) error {
 	var here []string
 	for _, c := range l.Plugins {
-		here = append(here, c.Name)
+		if c.Name != name {
+			here = append(here, c.Name)
+		}
 	}
 	return MissingFrom(here, name, s.others...)
 }
@@ -214,6 +216,9 @@ func (s *Store) Installed(name string, others ...string) error {
 	l, err := s.readLock()
 	if err != nil {
 		return err
+	}
+	if _, ok := l.choice(name); ok {
+		return nil
 	}
 	return (&Store{s.dir, others}).notInstalled(l, name)
 }

@@ -50,6 +50,7 @@ type Engine struct {
 
 	showing sync.Mutex // never held for long; guards slots, which changes only with staging held too
 	slots   []*slot    // the chain, in order; a slot in it is replaced and never changed
+	loading []Source   // policies of the chain to come, which a Stage loads
 }
 
 var errClosed = errors.New("the policy engine is closed")
@@ -70,12 +71,13 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	h.counts = cfg.CountBlocks
 	e := &Engine{cfg: cfg, host: h, rewatch: make(chan struct{}, 1), trips: make(chan struct{}, 1), shadows: newShadowQueue()}
 	for _, source := range cfg.Sources {
-		s := &slot{source: source, passed: &atomic.Int64{}}
-		e.refresh(ctx, s, ByStart)
+		e.slots = append(e.slots, &slot{source: source, passed: &atomic.Int64{}})
+	}
+	e.refreshEach(ctx, e.slots, ByStart)
+	for _, s := range e.slots {
 		if s.err != nil {
-			e.cfg.Log.Error("policy cannot be loaded and fails closed", "policy", source.Name, "path", source.Path, "error", s.err)
+			e.cfg.Log.Error("policy cannot be loaded and fails closed", "policy", s.source.Name, "path", s.source.Path, "error", s.err)
 		}
-		e.slots = append(e.slots, s)
 	}
 	e.publish()
 	e.tell(ctx, e.slots)
@@ -134,20 +136,41 @@ func (e *Engine) commit(ctx context.Context, staged []*slot) {
 
 func (e *Engine) stage(ctx context.Context, sources []Source) ([]*slot, error) {
 	var staged []*slot
-	var errs []error
+	var loading []Source
 	for _, source := range sources {
 		s := &slot{source: source, passed: &atomic.Int64{}}
-		old := e.slotNamed(source.Name)
-		if old != nil {
+		if old := e.slotNamed(source.Name); old != nil {
 			s.inherit(old)
 		}
-		e.refresh(ctx, s, ByConfig)
-		if s.err != nil && (old == nil || !old.source.equal(source)) {
-			errs = append(errs, fmt.Errorf("policy %s: %w", source.Name, s.err))
+		if s.module == nil {
+			loading = append(loading, source)
 		}
 		staged = append(staged, s)
 	}
+	e.showLoading(loading)
+	defer e.showLoading(nil)
+	e.refreshEach(ctx, staged, ByConfig)
+	var errs []error
+	for _, s := range staged {
+		if old := e.slotNamed(s.source.Name); s.err != nil && (old == nil || !old.source.equal(s.source)) {
+			errs = append(errs, fmt.Errorf("policy %s: %w", s.source.Name, s.err))
+		}
+	}
 	return staged, errors.Join(errs...)
+}
+
+// showLoading has Status name the policies that a Stage loads, and says so in the log.
+func (e *Engine) showLoading(sources []Source) {
+	if len(sources) > 0 {
+		var names []string
+		for _, s := range sources {
+			names = append(names, s.Name)
+		}
+		e.cfg.Log.Info("policies are loading; the chain in force decides until all of them are ready", "policies", names)
+	}
+	e.showing.Lock()
+	defer e.showing.Unlock()
+	e.loading = sources
 }
 
 func (e *Engine) slotNamed(name string) *slot {
@@ -190,13 +213,19 @@ func (e *Engine) Pin() *Set {
 	}
 }
 
-// Status tells of every policy, in chain order. It does not wait for a change that is under way.
+// Status tells of every policy, in chain order, then of those that are loading and not in the chain yet. It does not wait for a change
+// that is under way.
 func (e *Engine) Status() []Status {
 	e.showing.Lock()
 	defer e.showing.Unlock()
 	all := make([]Status, len(e.slots))
 	for i, s := range e.slots {
 		all[i] = s.status()
+	}
+	for _, s := range e.loading {
+		if e.slotNamed(s.Name) == nil {
+			all = append(all, loadingStatus(s))
+		}
 	}
 	return all
 }

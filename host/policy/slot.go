@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -55,6 +57,25 @@ func dropAll(slots []*slot) {
 		s.previous.release()
 		s.module, s.previous = nil, nil
 	}
+}
+
+// loadWorkers bounds the policies that are loaded at a time.
+const loadWorkers = 4
+
+// refreshEach refreshes slots side by side, and reports of each what refresh does.
+func (e *Engine) refreshEach(ctx context.Context, slots []*slot, by string) []bool {
+	tried := make([]bool, len(slots))
+	workers := make(chan struct{}, max(2, min(loadWorkers, runtime.GOMAXPROCS(0))))
+	var wg sync.WaitGroup
+	for i, s := range slots {
+		workers <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-workers }()
+			tried[i] = e.refresh(ctx, s, by)
+		})
+	}
+	wg.Wait()
+	return tried
 }
 
 // refresh brings the slot in line with its file and reports whether it tried to. A file that fails any step leaves the
@@ -221,6 +242,15 @@ func (s *slot) state() string {
 		return StatePinned
 	}
 	return StateRunning
+}
+
+// loadingStatus is that of a policy which is not in the chain yet.
+func loadingStatus(s Source) Status {
+	return Status{
+		Name: s.Name, Path: s.Path, Kinds: s.Kinds, Isolation: s.isolation(), State: StateLoading, Shadow: s.Shadow, ShadowOf: s.ShadowOf,
+		FuelLimit: s.Limits.withDefaults().Fuel, Agents: s.Agents, Channels: s.Channels, AllowOnError: s.AllowOnError,
+		Warning: "its module is being loaded; until then decisions are made by the configuration before",
+	}
 }
 
 func (s *slot) status() Status {

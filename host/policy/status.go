@@ -8,6 +8,7 @@ const (
 	StateFailing = "failing" // could not be loaded: every decision of it fails closed
 	StateStale   = "stale"   // an older module is in force, because the file's could not be loaded
 	StatePinned  = "pinned"  // a person went back to an older module
+	StateLoading = "loading" // of a configuration that is not in force yet
 )
 
 // Status is how one policy of the chain is doing.

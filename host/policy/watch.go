@@ -151,8 +151,8 @@ func (e *Engine) refreshAll(ctx context.Context) []Status {
 	var tried []*slot
 	changed := false
 	staged := e.successors()
-	for i, s := range staged {
-		if e.refresh(ctx, s, ByFile) {
+	for i, again := range e.refreshEach(ctx, staged, ByFile) {
+		if s := staged[i]; again {
 			tried = append(tried, s)
 			// A failing policy says in its records why, so a new reason is a change.
 			changed = changed || s.module != e.slots[i].module || s.module == nil

@@ -44,8 +44,9 @@ type pending struct {
 	box  *box // valid once done is closed, as is err
 	err  error
 	// before is the box that this one replaces; valid once done is closed.
-	before *box
-	over   bool // it is being ended for idleness; the session's mu guards it
+	before   *box
+	admitted atomic.Bool // it counts as a container already
+	over     bool        // it is being ended for idleness; the session's mu guards it
 }
 
 func newPending() *pending {
@@ -249,7 +250,7 @@ func (s *Session) Start(ctx context.Context, cmd machine.Command) (machine.Proce
 	}
 	defer release()
 	b.project.tell(ctx)
-	p, err := b.start(ctx, cmd, s.spec.WorkspaceDir)
+	p, err := b.start(ctx, cmd, s)
 	if err == nil {
 		s.remember(b)
 	}

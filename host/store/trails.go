@@ -36,6 +36,9 @@ const messagePrefix = "message/"
 // MessageID names an inbox row where the id of a turn could stand as well.
 func MessageID(inbox int64) string { return messagePrefix + strconv.FormatInt(inbox, 10) }
 
+// CommandTurn is what the replies to a command have for the id of a turn.
+func CommandTurn(inbox int64) string { return "command-" + strconv.FormatInt(inbox, 10) }
+
 // MessageRow is the inbox row that a MessageID names.
 func MessageRow(id string) (inbox int64, ok bool) {
 	digits, ok := strings.CutPrefix(id, messagePrefix)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/machine"
@@ -44,7 +45,39 @@ func workspaceProbes() []Probe {
 			Name: "disk/entries", Row: row, Why: "small files without number use up what the disk has of them", Setting: setting, Control: alone,
 			Run: fills(`i=0; while [ $i -lt 3000 ]; do : >fill/$i; i=$((i+1)); [ $((i % 500)) = 0 ] && sleep 0.3; done`),
 		},
+		{
+			Name: "disk/short-commands", Row: row, Why: "commands that are over before anybody looks add up", Setting: setting, Control: alone,
+			Run: addsUp,
+		},
 	}
+}
+
+// addsUp runs commands that each stay within the limit and end at once, until they are over it several times together.
+func addsUp(ctx context.Context, s *Subject) (Finding, error) {
+	if s.Spec.DiskBytes == 0 {
+		return allowed("the workspace has no limit"), nil
+	}
+	const each, commands = 48 << 20, 8
+	for i := range commands {
+		_, err := s.Target.Exec(ctx, machine.Command{
+			Script: fmt.Sprintf("mkdir -p fill; dd if=/dev/zero of=fill/%d bs=1048576 count=%d 2>/dev/null", i, each>>20), Timeout: scriptTimeout,
+		})
+		if err != nil && !errors.Is(err, machine.ErrFull) {
+			return Finding{}, err
+		}
+	}
+	names, err := output(ctx, s.Target, "ls fill")
+	if err != nil {
+		return Finding{}, err
+	}
+	if _, err := output(ctx, s.Target, "rm -rf fill"); err != nil {
+		return Finding{}, err
+	}
+	n := int64(len(strings.Fields(names)))
+	if most := s.Spec.DiskBytes/each + 2; n > most { // the one that goes beyond it, and a look that comes after the next
+		return breached("%d commands wrote %d MiB each", n, each>>20), nil
+	}
+	return held("%d of %d commands wrote", n, commands), nil
 }
 
 // linger is the time in which a busy engine finds out, since the limit is looked after now and then.

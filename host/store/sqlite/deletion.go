@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"sync"
@@ -64,12 +65,47 @@ func (s *Store) doom(ctx context.Context, d store.Deletion) (doomed, error) {
 		if err != nil {
 			return v, err
 		}
-		v.said = append(v.said, told...)
+		orders, err := s.ordersIn(ctx, v, p[0], p[1])
+		if err != nil {
+			return v, err
+		}
+		v.said = append(append(v.said, told...), orders...)
+		for _, id := range orders {
+			ids = append(ids, store.CommandTurn(id))
+		}
 	}
 	v.digests = slices.Sorted(maps.Keys(named))
 	text, err := jsonform.Marshal(ids)
 	v.ids = string(text)
 	return v, err
+}
+
+// ordersIn are the messages in a conversation that no turn has answered: commands, and what was not to be answered. Which session they
+// belong to is not recorded. With the last session of the conversation all of them go, before that those between its first message and its
+// last.
+func (s *Store) ordersIn(ctx context.Context, d doomed, channel, conversation string) ([]int64, error) {
+	answered := map[int64]bool{}
+	first, last, others := int64(math.MaxInt64), int64(0), false
+	doomed := map[string]bool{}
+	for _, t := range d.turns {
+		doomed[t.ID] = true
+	}
+	turns, err := list(ctx, s.read, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE channel = ? AND conversation = ?", channel, conversation)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range turns {
+		others = others || !doomed[t.ID]
+		for _, id := range t.Inbox {
+			answered[id] = true
+			if doomed[t.ID] {
+				first, last = min(first, id), max(last, id)
+			}
+		}
+	}
+	all, err := list(ctx, s.read, scanNumber, `SELECT id FROM inbox WHERE channel = ? AND state NOT IN ('new', 'noted') AND
+		json_extract(CAST(message AS TEXT), '$.conversation.id') = ?`, channel, conversation)
+	return slices.DeleteFunc(all, func(id int64) bool { return answered[id] || others && (id < first || id > last) }), err
 }
 
 // DeleteSession implements store.Archive.

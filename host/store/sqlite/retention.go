@@ -42,6 +42,13 @@ func (s *Store) Prune(ctx context.Context, r store.Retention) (map[string]int, e
 	if err := s.writer.write(ctx, pruneReplies); err != nil {
 		return nil, fmt.Errorf("prune replies: %w", err)
 	}
+	n, err := s.pruneSaid(ctx, r.Said)
+	if n > 0 {
+		gone["inbox"] = n
+	}
+	if err != nil {
+		return gone, fmt.Errorf("prune messages that no turn has answered: %w", err)
+	}
 	for _, p := range prunings {
 		upTo := p.upTo(r)
 		if upTo.IsZero() {

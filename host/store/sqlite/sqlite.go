@@ -43,22 +43,35 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{lock: lock}
-	if err := s.open(ctx, filepath.Join(dir, "flynn.db")); err != nil {
-		return nil, errors.Join(fmt.Errorf("open store in %s: %w", dir, err), s.Close())
+	if err = s.open(ctx, filepath.Join(dir, "flynn.db")); err == nil {
+		_, err = lock.WriteAt([]byte(usedMark), 0)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open store in %s: %w", dir, advise(filepath.Join(dir, "flynn.db"), err)), s.Close())
 	}
 	return s, nil
 }
 
 func (s *Store) open(ctx context.Context, path string) error {
+	if err := vanished(s.lock, path); err != nil {
+		return err
+	}
 	// SQLite would make the file readable to all, and gives its journals the mode of the file.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
-	if err := f.Close(); err != nil {
+	info, err := f.Stat()
+	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	w, err := newWriter(ctx, dsn(path, ""))
+	name := dsn(path, "")
+	if info.Size() == 0 {
+		name = newDSN(path)
+	} else if err := check(ctx, path); err != nil {
+		return err
+	}
+	w, err := newWriter(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -76,9 +89,14 @@ func (s *Store) open(ctx context.Context, path string) error {
 const readers = 4
 
 // dsn names the database with the settings that durability rests on.
-func dsn(path, more string) string {
+func dsn(path, more string) string { return dsnOf(path, "", more) }
+
+// newDSN is dsn of a database that is to be made: its file can shrink.
+func newDSN(path string) string { return dsnOf(path, "&_pragma=auto_vacuum(2)", "") }
+
+func dsnOf(path, first, more string) string {
 	return "file:" + escaped(path) +
-		"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
+		"?_pragma=busy_timeout(5000)" + first + "&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
 		"&_pragma=foreign_keys(1)&_pragma=temp_store(MEMORY)&_pragma=wal_autocheckpoint(4000)&_pragma=cache_size(-4096)" + more
 }
 

@@ -67,6 +67,7 @@ func newWriter(ctx context.Context, dsn string) (*writer, error) {
 	if err := migrate(ctx, conn); err != nil {
 		return nil, errors.Join(err, conn.Close(), db.Close())
 	}
+	convert(ctx, conn)
 	w := &writer{db: db, conn: conn, wake: make(chan struct{}, 1), quit: make(chan struct{}), stmts: map[string]*sql.Stmt{}}
 	w.done.Go(w.run)
 	return w, nil

@@ -175,3 +175,80 @@ func orderedDeletion(t *testing.T, open Opener) {
 	}
 	equal(t, "replies", len(must[[]store.OutboxRow](t)(s.Replies(ctx, "command"))), 1)
 }
+
+// ordered accepts a command in a conversation, settles it with a reply, and returns its row.
+func ordered(t *testing.T, s store.Store, event string, at time.Time, to string) store.InboxRow {
+	t.Helper()
+	m := msg(event)
+	m.Text, m.Conversation.ID, m.ReceivedAt, m.Sender.Name = "/agent secretword", to, at, "secret name"
+	row, _, err := s.AppendInbox(t.Context(), m, store.InboxNew, "")
+	check(t, err)
+	answer := reply(event)
+	answer.Conversation.ID = to
+	check(t, s.Settle(t.Context(), store.Settlement{Inbox: row.ID, Turn: store.CommandTurn(row.ID), Replies: []message.Reply{answer}}))
+	for _, out := range must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context())) {
+		if out.Reply.Key == event {
+			out.State = store.OutboxSent
+			check(t, s.SetOutbox(t.Context(), out))
+		}
+	}
+	return row
+}
+
+// left is how much of a command is kept: its text, its sender's name, its replies.
+func left(t *testing.T, s store.Store, row store.InboxRow) (said bool, replies int) {
+	t.Helper()
+	kept, err := s.FindInbox(t.Context(), row.Message.Channel, row.Message.EventID)
+	check(t, err)
+	out, err := s.Replies(t.Context(), store.CommandTurn(row.ID))
+	check(t, err)
+	return kept.Message.Text != "" || kept.Message.Sender.Name != "", len(out)
+}
+
+// commandsGo: commands and what was answered to them go with the sessions of their conversation, and with time.
+func commandsGo(t *testing.T, open Opener) {
+	s, ctx := open(), t.Context()
+	where := msg("x").Conversation.ID
+	before := ordered(t, s, "before", noon, where)
+	lived(t, s, "one", "irc:ann:helper", strings.Repeat("0a", 32))
+	lived(t, s, "two", "irc:ann:coder", strings.Repeat("0b", 32))
+	after := ordered(t, s, "after", noon, where)
+	elsewhere := ordered(t, s, "elsewhere", noon.Add(time.Hour), "#elsewhere")
+	rows := []store.InboxRow{before, after, elsewhere}
+	expect := func(when string, want ...bool) {
+		t.Helper()
+		s = open()
+		for i, row := range rows {
+			if said, replies := left(t, s, row); said != want[i] || (replies > 0) != want[i] {
+				t.Errorf("%s: of %s there is text: %v, replies: %d", when, row.Message.EventID, said, replies)
+			}
+		}
+	}
+	check(t, s.DeleteSession(ctx, deletion("irc:ann:helper")))
+	expect("another session goes on", true, true, true)
+	check(t, s.DeleteSession(ctx, deletion("irc:ann:coder")))
+	expect("the last session of the conversation is gone", false, false, true)
+
+	said := lived(t, s, "three", "irc:ann:poet", strings.Repeat("0c", 32))
+	waits := msg("waits")
+	waits.ReceivedAt = noon.Add(2 * time.Hour)
+	_, _, err := s.AppendInbox(ctx, waits, store.InboxNew, "")
+	check(t, err)
+	late := ordered(t, s, "late", noon, where) // behind one that waits
+	rows = append(rows, late)
+	_, err = s.Prune(ctx, store.Retention{Said: noon.Add(time.Hour)})
+	check(t, err)
+	expect("its time has not come", false, false, true, true)
+	gone, err := s.Prune(ctx, store.Retention{Said: noon.Add(3 * time.Hour)})
+	check(t, err)
+	expect("its time has come", false, false, false, true)
+	if gone["inbox"] == 0 {
+		t.Errorf("gone: %v", gone)
+	}
+	if row, err := s.FindInbox(ctx, waits.Channel, waits.EventID); err != nil || row.Message.Text != waits.Text {
+		t.Errorf("what waits is %+v, %v", row, err)
+	}
+	if row, err := s.FindInbox(ctx, said.Message.Channel, said.Message.EventID); err != nil || row.Message.Text == "" {
+		t.Errorf("what a turn has answered is %+v, %v: it goes with its session", row, err)
+	}
+}

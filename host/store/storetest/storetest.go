@@ -44,6 +44,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"a whole session is put and removed", archive},
 		{"what a deletion takes and what it leaves", deletions},
 		{"a deletion waits for what runs", deletionsWait},
+		{"commands go with their sessions and with time", commandsGo},
 		{"an order deletes with its reply", orderedDeletion},
 		{"a reply leaves the outbox once", outboxLife},
 		{"a reply that no turn brings is added once", addedReplies},
@@ -309,6 +310,10 @@ func transcriptAndHistory(t *testing.T, open Opener) {
 	h := must[[]store.Turn](t)(s.History(t.Context(), "irc", "#flynn", 2))
 	if len(h) != 2 || h[0].ID != "t3" || h[1].ID != "t4" {
 		t.Fatalf("history is %+v", h)
+	}
+	first := must[[]store.Turn](t)(s.FirstTurns(t.Context(), "irc", "#flynn", 2))
+	if len(first) != 2 || first[0].ID != "t0" || first[1].ID != "t1" {
+		t.Fatalf("it begins with %+v", first)
 	}
 	all := must[[]store.Session](t)(s.Sessions(t.Context(), 10))
 	equal(t, "sessions", all, []store.Session{

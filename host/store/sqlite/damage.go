@@ -1,0 +1,105 @@
+//go:build unix
+
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+	lib "modernc.org/sqlite"
+	codes "modernc.org/sqlite/lib"
+)
+
+// A damaged store is found when it is opened. Found later, it would fail one message after the other, and use up those that wait.
+
+// checkWall bounds the look for damage, so that a large store does not hold up the start. What it has not reached by then is taken to be
+// well; a test changes it.
+var checkWall = 2 * time.Second
+
+// usedMark is what the lock file holds once the folder has had a database.
+const usedMark = "flynn.db belongs to this folder\n"
+
+// vanished refuses a folder that has had a database and has none any more, or an empty one: a new one would forget every session, approval
+// and event without a word.
+func vanished(lock *os.File, path string) error {
+	if info, err := lock.Stat(); err != nil || info.Size() == 0 {
+		return err
+	}
+	for _, name := range []string{path, path + "-wal"} { // all may be in the log yet
+		switch info, err := os.Stat(name); {
+		case err == nil && info.Size() > 0:
+			return nil
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+	}
+	return fmt.Errorf("%s is missing or empty, although this folder has had one: put it back from a backup, or begin anew in another store.dir", path)
+}
+
+// check looks for damage: that every page is where the database says, and readable. It does not compare indexes, which takes far longer.
+func check(ctx context.Context, path string) error {
+	db, err := sql.Open("sqlite", dsn(path, ""))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	ctx, cancel := context.WithTimeout(ctx, checkWall)
+	defer cancel()
+	var found string
+	err = db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found)
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return err
+	case found != "ok":
+		return damaged(path, errors.New(found))
+	}
+	return nil
+}
+
+// advise adds what to do to an error of a database that is none, or that the disk has no room for.
+func advise(path string, err error) error {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return noRoom(path, err)
+	}
+	var e *lib.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch e.Code() & 0xff {
+	case codes.SQLITE_CORRUPT, codes.SQLITE_NOTADB:
+		return damaged(path, err)
+	case codes.SQLITE_FULL, codes.SQLITE_IOERR:
+		if full(filepath.Dir(path)) {
+			return noRoom(path, err)
+		}
+	}
+	return err
+}
+
+func noRoom(path string, err error) error {
+	return fmt.Errorf("the disk is full: make room for %s: %w", path, err)
+}
+
+// leastFree is what a database needs to be opened: its log and shared memory, in bytes.
+const leastFree = 1 << 20
+
+// full reports whether the file system of a folder has hardly a byte left.
+func full(dir string) bool {
+	var s unix.Statfs_t
+	err := unix.Statfs(dir, &s)
+	return err == nil && s.Bavail*uint64(s.Bsize) < leastFree
+}
+
+func damaged(path string, err error) error {
+	return fmt.Errorf("%s is damaged: %w: stop here and keep a copy of the folder; put the file back from a backup, or recover what is left with: "+
+		"sqlite3 %s .recover | sqlite3 recovered.db", path, err, path)
+}

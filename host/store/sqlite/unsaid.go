@@ -1,0 +1,92 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// unsaidMark is up to which row of the inbox pruneSaid has come.
+const unsaidMark = "unsaid"
+
+// pruneSaid takes what was said out of the messages before a time that no turn has answered, and removes the replies to them. It goes through
+// the inbox in order and remembers how far it has come. A message that still waits stops it.
+func (s *Store) pruneSaid(ctx context.Context, upTo time.Time) (gone int, err error) {
+	if upTo.IsZero() {
+		return 0, nil
+	}
+	mark, err := one(ctx, s.read, scanNumber, "SELECT upto FROM marks WHERE name = ?", unsaidMark)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return 0, err
+	}
+	for {
+		rows, err := list(ctx, s.read, scanInbox, "SELECT "+inboxColumns+" FROM inbox WHERE id > ? ORDER BY id LIMIT ?", mark, pruneStep)
+		if err != nil {
+			return gone, err
+		}
+		n := 0
+		for n < len(rows) && rows[n].State != store.InboxNew && rows[n].Message.ReceivedAt.Before(upTo) {
+			n++
+		}
+		if n == 0 {
+			return gone, nil
+		}
+		done, err := s.unsayOrders(ctx, rows[:n])
+		gone += done
+		if err != nil || n < pruneStep {
+			return gone, err
+		}
+		mark = rows[n-1].ID
+	}
+}
+
+// unsayOrders is a step of pruneSaid: rows that follow each other in the inbox.
+func (s *Store) unsayOrders(ctx context.Context, rows []store.InboxRow) (int, error) {
+	first, last := rows[0], rows[len(rows)-1]
+	oldest := time.Unix(0, math.MaxInt64)
+	for _, r := range rows {
+		if at := r.Message.ReceivedAt; at.Before(oldest) {
+			oldest = at
+		}
+	}
+	// A turn begins after its messages have come, but for what a clock may be set back.
+	answered, err := list(ctx, s.read, scanNumber, `SELECT DISTINCT said.value FROM turns, json_each(CAST(turns.inbox AS TEXT)) AS said
+		WHERE turns.id >= ? AND said.value BETWEEN ? AND ?`, store.LeastID(oldest.Add(-48*time.Hour)), first.ID, last.ID)
+	if err != nil {
+		return 0, err
+	}
+	by := map[int64]bool{}
+	for _, id := range answered {
+		by[id] = true
+	}
+	var ids []int64
+	for _, r := range rows {
+		if !by[r.ID] && r.State != store.InboxNoted {
+			ids = append(ids, r.ID)
+		}
+	}
+	return len(ids), s.writer.write(ctx, func(w *writer) error {
+		if err := w.unsay(ids); err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if err := w.dropReplies(store.CommandTurn(id)); err != nil {
+				return err
+			}
+		}
+		return w.exec("INSERT INTO marks (name, upto) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET upto = excluded.upto", unsaidMark, last.ID)
+	})
+}
+
+// dropReplies removes the replies that a turn or a command has made, and notes those that are on their way, for pruneReplies.
+func (w *writer) dropReplies(turn string) error {
+	err := w.exec("INSERT INTO leftovers (kind, name) SELECT DISTINCT 'replies', turn FROM outbox WHERE state IN ('pending', 'sending') AND "+
+		"turn = ? ON CONFLICT DO NOTHING", turn)
+	if err != nil {
+		return err
+	}
+	return w.exec("DELETE FROM outbox WHERE state NOT IN ('pending', 'sending') AND turn = ?", turn)
+}
