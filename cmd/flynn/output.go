@@ -35,7 +35,7 @@ type output struct {
 	quiet    bool
 	// interrupted says that a signal ended the program's context.
 	interrupted bool
-	colour   bool
+	colour      bool
 }
 
 func newOutput(ctx context.Context, cmd *cli.Command) *output {
@@ -152,7 +152,7 @@ func (o *output) fail(err error) {
 	}
 }
 
-// inWords is an error for people. What a signal has ended was interrupted, which is all that there is to say about it.
+// inWords is an error for people. A command that a signal ended says that it was interrupted.
 func (o *output) inWords(err error) string {
 	text := inOneLine(err)
 	if o.interrupted && errors.Is(err, context.Canceled) {

@@ -130,7 +130,7 @@ func TestBridgeNamesAnUnknownTool(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = session.CallTool(ctx, &mcp.CallToolParams{Name: "ask_nobody"})
-	if err == nil || !strings.HasSuffix(err.Error(), `unknown tool "ask_nobody": tools/list names those that there are`) || strings.Contains(err.Error(), "transport") {
+	if err == nil || !strings.HasSuffix(err.Error(), `unknown tool "ask_nobody": tools/list names the tools that this token may call`) || strings.Contains(err.Error(), "transport") {
 		t.Errorf("error %v", err)
 	}
 	_ = session.Close()
