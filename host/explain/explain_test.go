@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/flynnhost/flynn/host/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/store"
@@ -189,5 +190,26 @@ func TestDamagedStepsAreAnError(t *testing.T) {
 func TestTheClockWasSetBackInBetween(t *testing.T) {
 	if got := span(-5 * time.Hour); strings.Contains(got, "-") || !strings.Contains(got, "set back") {
 		t.Errorf("took %s", got)
+	}
+}
+
+// TestACallReadsAsItWasWritten shows what a call holds without the escapes of HTML, as text and as JSON.
+func TestACallReadsAsItWasWritten(t *testing.T) {
+	for _, v := range []string{"a && b > c < d", "<script>&amp;</script>", "cat <<<x |& tee >(y)"} {
+		h := newHouse(t)
+		args, err := json.Marshal(map[string]string{"what": v}) // with escapes
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.say("thing.touch "+string(args), true)
+		trace := h.trace(store.MessageID(1))
+		text, err := jsonform.Marshal(trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := `{"what":"` + v + `"}`
+		if !strings.Contains(trace.Text(), "thing.touch "+want) || !strings.Contains(string(text), `"args":`+want) {
+			t.Errorf("%s is not in\n%s\n%s", want, trace.Text(), text)
+		}
 	}
 }
