@@ -33,6 +33,10 @@ crash kills="1000":
 chaos rounds="200":
     go test ./host/sandbox -run TestChaos -chaos {{ rounds }} -count 1 -timeout 90m -v
 
+# drive the real program at random with odd input for a while; `just race` does it for some rounds
+explore for="1h":
+    go test ./host/explore -run TestExplore -for {{ for }} -count 1 -timeout 25h -v
+
 # leave a thousand calls to sandboxes at random points; `just race` leaves some
 aborts count="1000":
     go test ./host/sandbox -run TestAborts -aborts {{ count }} -count 1 -timeout 90m -v

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -60,22 +61,50 @@ func requests(c config.Approvals, t store.Turn, replyTo string, a store.Approval
 	return out
 }
 
+// behind tells the sender of a message over a channel what it waits for. The key is that of the conversation and the request, so that a turn
+// that is resumed does not say it twice.
+func (h *Host) behind(t store.Turn, m message.Message, a store.Approval) {
+	if route.Door(m.Channel) != route.DoorChannel {
+		return // the page and the terminal show the request itself, and programs read nothing but answers
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	fresh, err := h.store.AddReplies(ctx, t.ID, []message.Reply{{
+		Key: t.ID + "/behind/" + a.ID + "/" + m.ConversationKey(), Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID,
+		Text: fmt.Sprintf("This waits: the answer before it needs an approval of `%s` (request %s). `/stop` ends that answer.", a.Tool, a.ID),
+	}})
+	if err != nil {
+		h.log.Error("tell what a message waits for", "id", a.ID, "error", err)
+	}
+	for _, r := range fresh {
+		h.outbox.Push(t.ID, r)
+	}
+}
+
 // askKey is the key of the message that shows a request where it comes from, and the beginning of those elsewhere.
 func askKey(a store.Approval) string { return a.Turn + "/ask/" + a.ID }
 
-// answers are the buttons below a request.
+// answers are the buttons below a request. Only what the message shows whole can be approved by one.
 func answers(a store.Approval, o approval.Offer) []message.Button {
-	if !approval.Showable(a) {
-		return nil
+	deny := message.Button{Text: "Deny", Value: "/deny " + a.ID, Style: message.ButtonDanger}
+	switch {
+	case !approval.Showable(a):
+		return []message.Button{deny}
+	case !approval.Brief(a):
+		return []message.Button{{Text: "Show all", Value: "/show " + a.ID, Style: message.ButtonPrimary}, deny}
 	}
 	buttons := []message.Button{{Text: "Once", Value: "/approve " + a.ID, Style: message.ButtonPrimary}}
 	if o.Session {
-		buttons = append(buttons, message.Button{Text: "Session", Value: "/approve " + a.ID + " session"})
+		text := "Session"
+		if o.SessionShell != "" {
+			text = "Session (like a shell)"
+		}
+		buttons = append(buttons, message.Button{Text: text, Value: "/approve " + a.ID + " session"})
 	}
 	if o.Standing {
 		buttons = append(buttons, message.Button{Text: "Always (30 days)", Value: "/approve " + a.ID + " always"})
 	}
-	return append(buttons, message.Button{Text: "Deny", Value: "/deny " + a.ID, Style: message.ButtonDanger})
+	return append(buttons, deny)
 }
 
 // settleAsked takes the buttons of a request away that has its answer, wherever it is shown, and says there what the answer was.
@@ -107,6 +136,19 @@ func (h *Host) settleAsked(ctx context.Context, a store.Approval) error {
 	return err
 }
 
+// withdrawEnded ends the requests of turns that no longer run, which a crash, or an older flynn, has left open.
+func (h *Host) withdrawEnded(ctx context.Context) error {
+	turns, err := h.store.RunningTurns(ctx)
+	if err != nil {
+		return err
+	}
+	running := map[string]bool{}
+	for _, t := range turns {
+		running[t.ID] = true
+	}
+	return h.desk.WithdrawAll(ctx, func(turn string) bool { return !running[turn] })
+}
+
 // selfApproves tells whether a requester may grant his own requests: whoever sits at this machine, and owners where the
 // configuration says so.
 func (h *Host) selfApproves(requester string) bool {
@@ -124,7 +166,7 @@ func (h *Host) newCommands() *command.Desk {
 		Store: h.store, Approvals: h.desk, Elevated: elevator{h}, Log: h.log, Now: time.Now, Publish: h.broker.Publish,
 		Role:     func(channel, sender string) string { return h.current.Load().Roles.Of(channel, sender) },
 		Place:    h.place,
-		Stop:     h.runner.Stop,
+		Stop:     h.runner.Stopper,
 		Look:     h.look,
 		Compact:  h.compact,
 		Sessions: h.sessionsIn,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/door"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/message"
@@ -146,6 +147,9 @@ func (b backend) Conversations(ctx context.Context) ([]gateway.ConversationInfo,
 	for _, s := range sessions {
 		place, _, _ := store.SessionParts(s.Key)
 		channel, id, _ := strings.Cut(place, ":")
+		if door.Once(channel, id, s.Turns) { // nobody goes on with these, and programs make many
+			continue
+		}
 		i, known := at[place]
 		switch {
 		case known:
@@ -160,18 +164,27 @@ func (b backend) Conversations(ctx context.Context) ([]gateway.ConversationInfo,
 	return out, nil
 }
 
-// title is the beginning of what was said last in a conversation.
+// titleTurns is how many turns are looked at for a title: the first may have been given up, or be about a file alone.
+const titleTurns = 5
+
+// title is the beginning of what was said first in a conversation, so that it stays the same.
 func (b backend) title(ctx context.Context, channel, conversation string) string {
-	turns, err := b.h.store.History(ctx, channel, conversation, 1)
-	if err != nil || len(turns) == 0 {
+	turns, err := b.h.store.FirstTurns(ctx, channel, conversation, titleTurns)
+	if err != nil {
 		return ""
 	}
-	pieces, err := b.describe(ctx, turns[0])
-	if err != nil || len(pieces) == 0 {
-		return ""
+	for _, t := range turns {
+		pieces, err := b.describe(ctx, t)
+		if err != nil {
+			return ""
+		}
+		for _, p := range pieces {
+			if words := []rune(strings.Join(strings.Fields(p.Text), " ")); p.Said && len(words) > 0 {
+				return string(words[:min(len(words), 60)])
+			}
+		}
 	}
-	words := []rune(strings.Join(strings.Fields(pieces[0].Text), " "))
-	return string(words[:min(len(words), 60)])
+	return ""
 }
 
 // Stop implements gateway.Backend.

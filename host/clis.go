@@ -22,8 +22,10 @@ import (
 )
 
 const (
-	// cliFolder and cliAuth are where the program of an agent finds its folder of the host and its owner's login.
-	cliFolder, cliAuth = "/project", "/auth"
+	// cliAuth and cliSettings are where the program of an agent finds its owner's login and, unless it looks elsewhere, configuration.
+	cliAuth, cliSettings = "/auth", "/config"
+	// cliWorkspace is the session's workspace where a folder of the host stands in the place that it has otherwise.
+	cliWorkspace = "/session"
 	// cliVolume is the volume of a session's program.
 	cliVolume = "flynn-cli"
 	// cliPrefix makes the names of the sandboxes of programs. No name in a configuration has a colon.
@@ -65,11 +67,18 @@ func cliConfig(c *config.Config, name string) cli.Config {
 		p.Name = path.Base(p.Command[0])
 	}
 	p.OnHost = !a.Sandbox.Enabled
+	place := cliBase(c, a).WorkspaceDir
 	if !p.OnHost {
-		p.Workspace = cliBase(c, a).WorkspaceDir
+		p.Workspace = place
+	}
+	if !p.OnHost && cliHasFolder(a.CLI) {
+		p.Workspace = cliWorkspace
 	}
 	if a.CLI.Folder != "" {
-		p.Dir = cliFolder
+		p.Dir = place
+	}
+	if a.CLI.FolderByCall {
+		p.Named = place
 	}
 	switch {
 	case a.CLI.Auth == "mount":
@@ -78,10 +87,13 @@ func cliConfig(c *config.Config, name string) cli.Config {
 		p.Missing = fmt.Sprintf("it has no key for its model: set %s and start Flynn again", strings.TrimPrefix(a.CLI.SecretName(), "env "))
 	}
 	if a.CLI.Auth != "mount" {
-		p.AuthFiles, p.AuthSeed = nil, nil
+		p.AuthFiles, p.AuthSeed, p.AuthDatabase, p.AuthTable = nil, nil, "", ""
 	}
 	return p
 }
+
+// cliHasFolder reports whether an agent's program works in a folder of the host.
+func cliHasFolder(c config.CLI) bool { return c.Folder != "" || c.FolderByCall }
 
 // cliProxyArgs puts arguments behind the name of a program.
 func cliProxyArgs(words, args []string) []string {
@@ -132,6 +144,8 @@ func cliOverrides(p *cli.Config, c config.CLI) {
 	list(&p.Unknown, c.UnknownSession)
 	list(&p.AuthFiles, c.AuthFiles)
 	list(&p.AuthSeed, c.AuthSeed)
+	word(&p.AuthDatabase, c.AuthDatabase)
+	word(&p.AuthTable, c.AuthTable)
 	maps.Copy(p.Env, c.Env)
 }
 
@@ -156,14 +170,31 @@ func cliSpec(c *config.Config, name string) sandbox.Spec {
 	s.Timeout = time.Duration(a.CLI.TimeoutSeconds) * time.Second
 	s.Volumes = append(slices.Clip(s.Volumes), sandbox.VolumeMount{Name: cliVolume, Target: a.CLI.StateDir})
 	s.Mounts = append(slices.Clip(s.Mounts), hostMounts(a.CLI.Mounts)...)
+	if cliHasFolder(a.CLI) {
+		s.WorkspaceDir = cliWorkspace
+	}
 	if a.CLI.Folder != "" {
-		s.Mounts = append(s.Mounts, sandbox.HostMount{Source: a.CLI.Folder, Target: cliFolder, Writable: true})
+		s.Mounts = append(s.Mounts, sandbox.HostMount{Source: a.CLI.Folder, Target: cliBase(c, a).WorkspaceDir, Writable: true})
+	}
+	if a.CLI.ConfigDir != "" {
+		s.Mounts = append(s.Mounts, sandbox.HostMount{Source: a.CLI.ConfigDir, Target: cliSettingsOf(a.CLI, preset)})
 	}
 	if a.CLI.Auth == "mount" {
 		s.Mounts = append(s.Mounts, sandbox.HostMount{Source: a.CLI.AuthDir, Target: cliAuth})
 	}
 	cliNetwork(&s, a.CLI, preset)
 	return s
+}
+
+// cliSettingsOf is where a program finds what its owner has configured.
+func cliSettingsOf(c config.CLI, preset cli.Preset) string {
+	switch {
+	case c.ConfigTarget != "":
+		return c.ConfigTarget
+	case preset.ConfigDir != "":
+		return path.Join(c.StateDir, preset.ConfigDir)
+	}
+	return cliSettings
 }
 
 func cliNetwork(s *sandbox.Spec, c config.CLI, preset cli.Preset) {
@@ -241,11 +272,18 @@ func withCLI(made *agent.Agent, c *config.Config, name string) error {
 	}
 	made.Offered, err = made.Registry.Offered(tool.Full, tool.Overrides{Deny: a.ToolOverrides.Deny})
 	made.CLI = &agent.CLI{
-		Name: program.Name, Workspace: program.Workspace, Gives: program.SessionFrom == cli.SessionGiven, Resumes: len(program.Resume) > 0,
-		Missing: program.Missing,
+		Name: program.Name, Workspace: program.Workspace, Resumes: len(program.Resume) > 0, Missing: program.Missing,
+		Gives:    program.SessionFrom == cli.SessionGiven || program.SessionFrom == cli.SessionLast,
+		Programs: a.CLI.DangerouslyForPrograms,
 	}
 	if made.Sandboxed {
 		made.Sandbox = cliSandbox(name)
+	}
+	if a.CLI.FolderByCall {
+		made.CLI.Folder = func(dir string) error {
+			_, err := c.CLIRules(os.Getenv).Check(dir)
+			return err
+		}
 	}
 	return err
 }
@@ -253,16 +291,36 @@ func withCLI(made *agent.Agent, c *config.Config, name string) error {
 // permitted asks once more, right before a program runs, whether its folder lies below a permitted root, links followed.
 func (m *machines) permitted(sandboxName string) error {
 	name, ours := strings.CutPrefix(sandboxName, cliPrefix)
+	name, named, _ := strings.Cut(name, ":")
 	m.mu.Lock()
 	folder, rules := m.folders[name], m.folderRules
 	m.mu.Unlock()
-	if !ours || folder == "" {
-		return nil
-	}
-	if _, err := rules.Check(folder); err != nil {
-		return fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
+	for _, f := range []string{folder, named} {
+		if !ours || f == "" {
+			continue
+		}
+		if _, err := rules.Check(f); err != nil {
+			return fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
+		}
 	}
 	return nil
+}
+
+// named is the specification of a sandbox by its name, which may end in the folder that a conversation is about; m.mu is held.
+func (m *machines) named(name string) (sandbox.Spec, bool) {
+	program, ours := strings.CutPrefix(name, cliPrefix)
+	program, folder, _ := strings.Cut(program, ":")
+	if !ours || folder == "" {
+		s, known := m.specs[name]
+		return s, known
+	}
+	s, known := m.specs[cliSandbox(program)]
+	place, may := m.places[program]
+	if !known || !may {
+		return sandbox.Spec{}, false
+	}
+	s.Mounts = append(slices.Clip(s.Mounts), sandbox.HostMount{Source: folder, Target: place, Writable: true})
+	return s, true
 }
 
 // cliFolders are the folders that agents' programs work in, by agent.
@@ -315,5 +373,11 @@ func (h *Host) sessionHomes(ctx context.Context) (map[string]bool, error) {
 // configureCLIs takes over the folders of a generation's programs; m.mu is held.
 func (m *machines) configureCLIs(c *config.Config) {
 	m.folders, m.folderRules = cliFolders(c), c.CLIRules(os.Getenv)
+	m.places = map[string]string{}
+	for _, name := range cliAgents(c) {
+		if a := c.Agents[name]; a.CLI.FolderByCall {
+			m.places[name] = cliBase(c, a).WorkspaceDir
+		}
+	}
 	m.mountRules.Roots = append(slices.Clip(m.mountRules.Roots), c.CLI.Roots...) // no other mount of the configuration lies there: it was checked
 }

@@ -36,7 +36,7 @@ func TestFolderOfAProgram(t *testing.T) {
 	readable(t, project, elsewhere)
 	s := startCLI(t, dir, simple(`cat >/dev/null; pwd; echo made >made; ls`, fmt.Sprintf("folder = %q\n[cli]\nroots = [%q]", project, filepath.Dir(project))))
 	s.sweepVolumes(engine)
-	s.expect(s.ask("go"), "/project\nmade")
+	s.expect(s.ask("go"), "/workspace\nmade")
 	if text, err := os.ReadFile(filepath.Join(project, "made")); err != nil || string(text) != "made\n" {
 		t.Errorf("the folder has %q, %v", text, err)
 	}

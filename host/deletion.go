@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -144,6 +145,7 @@ func (h *Host) deleted(ctx context.Context, keys []string) {
 	for _, key := range keys {
 		h.runner.Forget(key)
 		homes[store.SessionHome(key)] = true
+		h.machines.quota.Forget(store.SessionHome(key))
 		h.log.Info("session deleted", "session", key)
 	}
 	gone, err := h.goneHomes(ctx)
@@ -179,6 +181,27 @@ func (h *Host) goneHomes(ctx context.Context) ([]string, error) {
 
 func (h *Host) forgottenHome(ctx context.Context, home string) error {
 	return h.store.DropLeftover(ctx, store.Leftover{Kind: store.LeftHome, Name: home})
+}
+
+// moveWorkspaces renames the folders of sessions whose keys a migration of the store has changed. Nothing runs yet.
+func (h *Host) moveWorkspaces(ctx context.Context) error {
+	left, err := h.store.ListLeftovers(ctx, store.LeftMoved)
+	for _, l := range left {
+		var homes [2]string
+		if err == nil {
+			err = json.Unmarshal([]byte(l.Name), &homes)
+		}
+		if err == nil {
+			err = workspace.Rename(h.machines.root, homes[0], homes[1])
+		}
+		if err == nil {
+			err = h.store.DropLeftover(ctx, l)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("move workspaces to the names that their sessions have now: %w", err)
+	}
+	return nil
 }
 
 // dropMedia removes the files of deleted sessions that no other one has. What was asked for a moment ago is looked at again.

@@ -57,9 +57,20 @@ type elevator struct{ h *Host }
 
 var _ command.Elevator = elevator{}
 
+// usualElevation is how long elevated mode holds when nothing else is said, as far as the configuration lets it.
+const usualElevation = 15 * time.Minute
+
+func elevationSpan(asked, most time.Duration) time.Duration {
+	if asked == 0 {
+		return min(usualElevation, most)
+	}
+	return asked
+}
+
 // Begin implements command.Elevator.
 func (e elevator) Begin(ctx context.Context, m message.Message, state string, span time.Duration) (store.Elevation, string, error) {
 	g := e.h.current.Load()
+	span = elevationSpan(span, time.Duration(g.config.Elevated.MaxTime))
 	if why := mayElevate(g, m, state, span); why != "" {
 		return store.Elevation{}, why, nil
 	}

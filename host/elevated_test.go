@@ -50,6 +50,17 @@ func TestWhoMayBeginElevatedMode(t *testing.T) {
 	}
 }
 
+func TestElevatedModeWithoutATimeKeepsTheLimit(t *testing.T) {
+	for _, c := range [][3]time.Duration{ // asked, the limit, and what holds
+		{0, 10 * time.Minute, 10 * time.Minute}, {0, time.Hour, usualElevation}, {5 * time.Minute, 10 * time.Minute, 5 * time.Minute},
+		{20 * time.Minute, 10 * time.Minute, 20 * time.Minute}, // which mayElevate refuses
+	} {
+		if got := elevationSpan(c[0], c[1]); got != c[2] {
+			t.Errorf("%v under a limit of %v: %v, want %v", c[0], c[1], got, c[2])
+		}
+	}
+}
+
 func TestSendersOfElevatedModeAreOwners(t *testing.T) {
 	c := &config.Config{Access: config.Access{Owners: []string{"irc:ann"}}}
 	c.Elevated.Senders = []string{"irc:ann", "web:owner", "irc:bob"}

@@ -40,6 +40,7 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
+	late := h.lateFor(c) // before the tools are looked at
 	gate := channel.NewGate(channel.GateConfig{Config: c, Roles: roles, Now: time.Now, Observe: h.metrics.admission})
 	g := &generation{config: c, gate: gate, scope: route.NewScope(c.Sessions, roles), models: models, Generation: &agent.Generation{
 		Number: c.Generation, Table: table, Models: models, Registry: h.toolsOf(c), Roles: roles, Admits: gate.Refusal, Tasks: tasksOf(c),
@@ -51,7 +52,7 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 			Steps: c.Budgets.StepsPerTurn, ToolCalls: c.Budgets.ToolCallsPerTurn, Tokens: c.Budgets.TokensPerTurn,
 			Time: time.Duration(c.Budgets.TurnTimeoutSeconds) * time.Second,
 		},
-		Budgets: dailyBudgets(c.Budgets),
+		Budgets: dailyBudgets(c.Budgets), Late: late,
 	}}
 	g.Persons = g.scope.Persons
 	if c.Sandbox.Enabled {

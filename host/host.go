@@ -100,6 +100,8 @@ type Host struct {
 	runner    *agent.Runner
 	broker    *watch.Hub
 	gateway   *gateway.Server
+	questions *door.Desk   // of programs
+	idle      gateway.Idle // connections
 	services  *service.Server
 	hooks     *gateway.Hooks // nil when no webhooks are taken
 	metrics   *metrics
@@ -114,6 +116,7 @@ type Host struct {
 	ledger    *provider.Ledger
 	tooling   sync.Mutex // guards providers
 	providers map[string]*provider.Provider
+	toolsSet  atomic.Bool           // the plugins of providers were started
 	enclosing sync.Mutex            // guards enclosed
 	enclosed  map[string]*enclosure // servers of providers that run in sandboxes
 
@@ -177,6 +180,9 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.machines = newMachines(filepath.Join(c.Store.Dir, "workspaces"), instance, egresslog.New(egresslog.Config{
 		Store: h.store, Log: h.log, Count: h.metrics.egressDecision, Lost: h.metrics.egressLost,
 	}), h.log)
+	if err := h.moveWorkspaces(ctx); err != nil {
+		return err
+	}
 	h.machines.homes, h.machines.gone, h.machines.forgotten = h.sessionHomes, h.goneHomes, h.forgottenHome
 	ledger, err := openPolicyLedger(c.Store.Dir, h.store)
 	if err != nil {
@@ -229,7 +235,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	observePools(registry, h.machines.poolStats)
 	h.gateway, err = gateway.New(gateway.Config{
 		Listen: c.Gateway.Listen, TokenFile: c.Gateway.TokenFile, Origins: c.Gateway.Origins, Log: h.log, Registry: registry,
-		Programs: h.programs(),
+		Programs: h.programs(), Idle: &h.idle,
 	}, backend{h})
 	return err
 }
@@ -253,6 +259,7 @@ func (h *Host) wire(c *config.Config) {
 		Queue:      h.queue,
 		Submit:     func(ctx context.Context, m message.Message) error { return h.inbox.Accept(ctx, m) },
 		Asked:      h.asked,
+		Behind:     h.behind,
 		Elevation:  h.elevation,
 		Elevated:   h.recordElevated,
 		Publish:    h.broker.Publish,
@@ -269,7 +276,7 @@ func (h *Host) wire(c *config.Config) {
 	h.commands = lane.New(maxConversations, commands.Work)
 	h.inbox = channel.NewInbox(channel.InboxConfig{
 		Store:    h.store,
-		Admit:    func(m message.Message) channel.Admission { return h.current.Load().gate.Admit(m) },
+		Admit:    h.admit,
 		Stranger: h.stranger,
 		Deliver:  h.said,
 		Note:     h.runner.Note,
@@ -311,6 +318,10 @@ func (h *Host) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := h.restoreQuota(ctx); err != nil {
+		return err
+	}
+	h.questions.Left(questionsOf(items))
 	for _, it := range items {
 		h.queue(it)
 	}
@@ -334,6 +345,9 @@ func (h *Host) Run(ctx context.Context) error {
 	defer stop()
 	last.run(h, "plugins", stop, func() error { return h.plugins.Run(plugins) })
 	out.run(h, "outbox", stop, func() error { return h.outbox.Run(outbox) })
+	if err := h.withdrawEnded(ctx); err != nil {
+		h.log.Error("withdraw requests for approval whose turns have ended", "error", err)
+	}
 	cfg := h.current.Load().config
 	sandboxes, stopSandboxes := context.WithCancel(context.WithoutCancel(ctx)) // turns end before their sandboxes do
 	defer stopSandboxes()
@@ -352,12 +366,14 @@ func (h *Host) Run(ctx context.Context) error {
 	kept.run(h, "shadow log", stop, func() error { return h.shadows.Run(records) })
 	in.run(h, "telemetry", stop, func() error { return h.telemetry.Run(ctx) })
 	in.run(h, "upkeep", stop, func() error { return h.keepHouse(ctx) })
+	in.run(h, "quota", stop, func() error { return h.machines.quota.Run(ctx) })
 	in.run(h, "media", stop, func() error { return h.media.Run(ctx) })
 	in.run(h, "configuration", stop, func() error { return h.follow(ctx) })
 	in.run(h, "gateway", stop, func() error { return h.gateway.Run(ctx) })
 	in.run(h, "webhooks", stop, func() error { return h.runHooks(ctx) })
 	h.setChannels(nil, cfg)
 	h.setTools(nil, cfg)
+	in.run(h, "late tools", stop, func() error { return h.awaitTools(ctx) })
 	in.run(h, "critical channels", stop, func() error { return h.awaitCritical(ctx, criticalPatience) })
 	h.ready.Store(true)
 	h.log.Info("ready", "url", h.gateway.Addr().String(), "recovered", len(items), "took", time.Since(h.started).Round(time.Millisecond))

@@ -19,6 +19,7 @@ import (
 	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/quota"
 )
 
 // fetcher is a channel from which attachments can be got; *plugin.Client is one.
@@ -118,9 +119,12 @@ func (r refusal) Error() string { return string(r) }
 // reason tells people why they do not have a file, without the host's insides.
 func reason(err error) string {
 	var plain refusal
+	var full quota.Refusal
 	switch {
 	case errors.As(err, &plain):
 		return string(plain)
+	case errors.As(err, &full):
+		return string(full)
 	case errors.Is(err, media.ErrTooLarge):
 		return "it is too large"
 	case errors.Is(err, media.ErrFull):
@@ -196,20 +200,53 @@ func (in *intake) place(ctx context.Context, session string, info media.Info) (s
 		return "", err
 	}
 	defer leave()
+	list, err := m.List(ctx, attachmentDir)
+	if err != nil && !errors.Is(err, machine.ErrNotFound) {
+		return "", err
+	}
+	there := make(map[string]machine.FileInfo, len(list))
+	for _, f := range list {
+		there[f.Name] = f
+	}
 	base := fileName(info.Name)
+	budget := info.Size // of what is read to compare: files that differ in their last byte are not worth more
 	for n := 1; n <= maxSameName; n++ {
-		name := path.Join(attachmentDir, numbered(base, n))
-		there, size, err := m.ReadFile(ctx, name, 0, info.Size+1)
+		file := numbered(base, n)
+		name := path.Join(attachmentDir, file)
+		f, taken := there[file]
 		switch {
-		case errors.Is(err, machine.ErrNotFound):
+		case !taken:
 			return name, m.WriteFile(ctx, name, data, 0o644)
-		case err == nil && size == info.Size && bytes.Equal(there, data):
-			return name, nil
-		case err != nil && !errors.Is(err, machine.ErrNotRegular):
-			return "", err
+		case f.Mode.IsRegular() && f.Size == info.Size:
+			same, err := sameBytes(ctx, m, name, data, &budget)
+			if same || err != nil {
+				return name, err
+			}
 		}
 	}
 	return "", refusal("the workspace has too many files of this name")
+}
+
+// compareFirst is how much of two files of one size is compared before the rest: they mostly differ there.
+const compareFirst = 4 << 10
+
+// sameBytes reports whether a file of the same size is the same. What is read beyond its beginning is taken off the budget, beyond
+// which no file is the same.
+func sameBytes(ctx context.Context, m machine.Machine, name string, data []byte, budget *int64) (bool, error) {
+	for at := 0; at < len(data); {
+		n := len(data) - at
+		if at == 0 {
+			n = min(n, compareFirst)
+		} else if *budget -= int64(n); *budget < 0 {
+			return false, nil
+		}
+		there, _, err := m.ReadFile(ctx, name, int64(at), int64(n))
+		if err != nil || !bytes.Equal(there, data[at:at+n]) {
+			return false, err
+		}
+		at += n
+	}
+	return true, nil
 }
 
 // numbered is the n-th name for a file: "a.txt", "a-2.txt".

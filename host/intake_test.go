@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/quota"
 )
 
 // shop is a channel with attachments by handle.
@@ -127,4 +128,78 @@ func FuzzFileName(f *testing.F) {
 			t.Errorf("%q became %q", name, got)
 		}
 	})
+}
+
+// reads is a machine that counts what is read from it.
+type reads struct {
+	machine.Machine
+	bytes int
+}
+
+func (r *reads) ReadFile(ctx context.Context, path string, offset, most int64) ([]byte, int64, error) {
+	data, size, err := r.Machine.ReadFile(ctx, path, offset, most)
+	r.bytes += len(data)
+	return data, size, err
+}
+
+// Files of one name cost no more than their own size, however many there are and however alike.
+func TestSameNamedAttachmentsAreCheap(t *testing.T) {
+	const size, files = 100_000, 40
+	s := shop{}
+	for i := range files {
+		s[fmt.Sprint("long", i)] = strings.Repeat("x", size+i)
+		s[fmt.Sprint("alike", i)] = strings.Repeat("y", size-2) + fmt.Sprintf("%02d", i)
+	}
+	in, _ := newIntake(t, s)
+	in.maxSize = 1 << 20
+	visit, counted := in.visit, &reads{}
+	in.visit = func(session string) (machine.Machine, func(), error) {
+		m, leave, err := visit(session)
+		counted.Machine = m
+		return counted, leave, err
+	}
+	for _, kind := range []string{"long", "alike"} {
+		for i := range files {
+			counted.bytes = 0
+			got := in.take(t.Context(), "s", message.Message{Channel: "tg", Attachments: []message.Attachment{{Handle: fmt.Sprint(kind, i), Name: kind + ".txt"}}})
+			if len(got) != 1 || got[0].Path == "" {
+				t.Fatalf("%s %d: %+v", kind, i, got)
+			}
+			if most := size + files*compareFirst; counted.bytes > most {
+				t.Errorf("%s %d: %d bytes were read", kind, i, counted.bytes)
+			}
+		}
+	}
+}
+
+// The same bytes under ever new names, which the media store keeps once, fill no more of the disk than a session may have.
+func TestAttachmentsAreBounded(t *testing.T) {
+	const size, room = 1 << 20, 5 << 20
+	in, _ := newIntake(t, shop{"a": strings.Repeat("x", size)})
+	in.maxSize = 2 << 20
+	dir := t.TempDir()
+	keeper := quota.New(quota.Config{
+		Measure: func(string) int64 { return quota.Tree(dir) }, Running: func() map[string]int { return nil }, Place: func(s string) string { return s },
+	})
+	keeper.Configure(quota.Limits{SessionDisk: room})
+	m, err := machine.NewHost(machine.HostConfig{Workspace: dir, Quota: sessionQuota{keeper, "s"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	in.visit = func(string) (machine.Machine, func(), error) { return m, func() {}, nil }
+	taken, why := 0, ""
+	for i := range 20 {
+		got := in.take(t.Context(), "s", message.Message{Channel: "tg", Attachments: []message.Attachment{{Handle: "a", Name: fmt.Sprint(i, ".txt")}}})[0]
+		if got.Path != "" {
+			taken++
+		}
+		why = got.Why
+	}
+	if held := quota.Tree(dir); held > room || taken < 3 {
+		t.Errorf("%d files were taken, %d bytes of %d", taken, held, room)
+	}
+	if !strings.Contains(why, "the files of this conversation take") {
+		t.Errorf("the last one was refused for %q", why)
+	}
 }

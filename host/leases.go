@@ -13,7 +13,7 @@ import (
 // answered puts the errors of an answer into the gateway's words.
 func answered(err error) error {
 	switch {
-	case errors.Is(err, approval.ErrDecided), errors.Is(err, approval.ErrExpired):
+	case errors.Is(err, approval.ErrDecided), errors.Is(err, approval.ErrExpired), errors.Is(err, approval.ErrGone):
 		return worded{err.Error(), errors.Join(store.ErrConflict, err)}
 	case errors.Is(err, approval.ErrNoLease):
 		return worded{err.Error(), errors.Join(gateway.ErrBadGrant, err)}
@@ -33,7 +33,7 @@ func (b backend) Offer(a store.Approval) gateway.Offer {
 	o := b.h.desk.Offer(a)
 	return gateway.Offer{
 		MaySession: o.Session, MayStanding: o.Standing, NotSession: o.NotSession, NotStanding: o.NotStanding,
-		SessionCovers: o.SessionCovers, StandingCovers: o.StandingCovers,
+		SessionCovers: o.SessionCovers, StandingCovers: o.StandingCovers, SessionShell: o.SessionShell, Unshown: o.Unshown,
 	}
 }
 

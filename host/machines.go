@@ -17,6 +17,7 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/egresslog"
 	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/quota"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
@@ -38,6 +39,7 @@ type machines struct {
 	now       func() time.Time
 
 	holds *workspace.Holds // of the workspaces that hosts have open
+	quota *quota.Keeper
 
 	mu         sync.Mutex
 	specs      map[string]sandbox.Spec // by name, "" for [sandbox]; of the generation in force
@@ -47,6 +49,7 @@ type machines struct {
 	mountRules mounts.Rules  // of sandboxes
 	secrets    map[string]config.Secret
 	folders    map[string]string // that programs of agents work in, by agent
+	places     map[string]string // where a folder stands that a message to such an agent names, by agent
 	// folderRules say which of them may be.
 	folderRules mounts.Rules
 	hosts       map[string]*hostMachine
@@ -90,10 +93,55 @@ func newMachines(root, instance string, egress *egresslog.Log, log *slog.Logger)
 	if err := workspace.Recover(root); err != nil {
 		log.Error("workspaces of sessions are not where they belong", "error", err)
 	}
-	return &machines{
+	m := &machines{
 		root: root, hostHomes: hostHomes(root), instance: instance, log: log, egress: egress, now: time.Now, specs: map[string]sandbox.Spec{}, hosts: map[string]*hostMachine{},
 		unavailable: errSandboxOff, looked: make(chan struct{}), holds: workspace.NewHolds(),
 	}
+	m.quota = quota.New(quota.Config{
+		Measure: measure(root, m.hostHomes),
+		Running: m.running,
+		Place:   func(session string) string { place, _, _ := store.SessionParts(session); return place },
+	})
+	return m
+}
+
+// limits are those of a generation.
+func limits(c config.Limits) quota.Limits {
+	return quota.Limits{
+		SenderSessions: c.SenderSessions, SenderSandboxes: c.SenderSandboxes, Sandboxes: c.Sandboxes, SenderProcesses: c.SenderProcesses,
+		Processes: c.Processes, SessionDisk: int64(c.SessionDisk), SenderDisk: int64(c.SenderDisk), AllDisk: int64(c.Disk),
+	}
+}
+
+// sessionQuota is what one session may hold.
+type sessionQuota struct {
+	keeper  *quota.Keeper
+	session string
+}
+
+// Write implements machine.Quota.
+func (q sessionQuota) Write(bytes int64) error { return q.keeper.Write(q.session, bytes) }
+
+// Process implements machine.Quota.
+func (q sessionQuota) Process(enter func() error) error { return q.keeper.Process(q.session, enter) }
+
+// running counts the background processes of each session, on the host and in its sandboxes.
+func (m *machines) running() map[string]int {
+	m.mu.Lock()
+	manager := m.manager
+	counts := make(map[string]int, len(m.hosts))
+	for session, h := range m.hosts {
+		if n := h.Running(); n > 0 {
+			counts[session] = n
+		}
+	}
+	m.mu.Unlock()
+	if manager != nil {
+		for session, n := range manager.Running() {
+			counts[session] += n
+		}
+	}
+	return counts
 }
 
 // hostHomes is the folder of home folders beside the one of workspaces. Mount rules keep sandboxes from both, since they lie in the store's.
@@ -104,6 +152,7 @@ func (m *machines) configure(c *config.Config) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.timeout = time.Duration(c.Sandbox.TimeoutSeconds) * time.Second
+	m.quota.Configure(limits(c.Limits))
 	m.mountRules = c.MountRules(os.Getenv)
 	m.secrets = c.Secrets()
 	m.configureCLIs(c)
@@ -218,7 +267,7 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 	}
 	manager, err := sandbox.New(sandbox.Config{
 		Driver: driver, Instance: m.instance, WorkspaceRoot: m.root, Spec: spec(c), Supervisor: supervisor, Holds: m.holds, Log: m.log,
-		MountRules: m.rules, Current: m.spec,
+		MountRules: m.rules, Current: m.spec, Quota: m.quota,
 		PauseAfter: time.Duration(c.PauseAfter), IdleAfter: time.Duration(c.IdleAfter), MaxAge: time.Duration(c.MaxAge),
 		Lease:   time.Duration(c.Lease),
 		Secret:  m.secret,
@@ -311,15 +360,15 @@ func (m *machines) Available(name string) error {
 	if m.unavailable != nil || m.engine == nil {
 		return m.unavailable
 	}
-	return m.engine.Supports(m.specs[name])
+	s, _ := m.named(name)
+	return m.engine.Supports(s)
 }
 
 // spec is the specification of a sandbox by its name.
 func (m *machines) spec(name string) (sandbox.Spec, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s, known := m.specs[name]
-	return s, known
+	return m.named(name)
 }
 
 // Digest implements agent.Machines.
@@ -337,7 +386,7 @@ func (m *machines) Sandbox(ctx context.Context, session, name string) (machine.M
 		return nil, err
 	}
 	m.mu.Lock()
-	s, known := m.specs[name]
+	s, known := m.named(name)
 	manager := m.manager
 	m.mu.Unlock()
 	if !known {
@@ -346,6 +395,7 @@ func (m *machines) Sandbox(ctx context.Context, session, name string) (machine.M
 	if err := m.permitted(name); err != nil {
 		return nil, err
 	}
+	m.quota.Changed(session)
 	return manager.Get(ctx, session, name, s)
 }
 
@@ -366,6 +416,7 @@ func (m *machines) Host(session string) (machine.Machine, error) {
 		m.hosts[session] = h
 	}
 	h.used = m.now()
+	m.quota.Changed(session)
 	return h.Host, nil
 }
 
@@ -396,7 +447,10 @@ func (m *machines) openHost(session string) (*hostMachine, error) {
 		leave()
 		return nil, fmt.Errorf("make workspace: %w", err)
 	}
-	opened, err := machine.NewHost(machine.HostConfig{Workspace: dir, Homes: workspace.Path(m.hostHomes, session), DefaultTimeout: m.timeout, Log: m.log})
+	opened, err := machine.NewHost(machine.HostConfig{
+		Workspace: dir, Homes: workspace.Path(m.hostHomes, session), DefaultTimeout: m.timeout, Log: m.log,
+		Quota: sessionQuota{m.quota, session},
+	})
 	if err != nil {
 		leave()
 		return nil, err

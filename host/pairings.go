@@ -174,7 +174,7 @@ func accessEntry(p store.Pairing, roles *route.Roles) gateway.AccessEntry {
 	switch role := roles.Of(channel, p.Sender); {
 	case roles.Blocked(channel, p.Sender):
 		e.Configured = "blocked"
-	case role != p.Role && p.State == store.PairingPaired:
+	case role != p.Role && p.State == store.PairingPaired, role != route.Guest && p.State == store.PairingOpen:
 		e.Configured = role
 	}
 	return e

@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/builtin"
@@ -24,10 +25,24 @@ import (
 // programs are the doors for programs, by the configuration in force.
 func (h *Host) programs() *gateway.Programs {
 	desk := door.NewDesk(programHost{backend{h}}, func() string { return store.NewID(time.Now()) })
+	h.questions = desk
 	return &gateway.Programs{
 		Client: func(token string) (string, bool) { return h.current.Load().config.ClientOf(token) },
 		Owner:  config.Gatekeeper, OpenAI: openai.New(desk), MCP: mcp.New(desk, h.version),
 	}
+}
+
+// questionsOf are the messages of programs among recovered work.
+func questionsOf(items []agent.Item) []message.Message {
+	var out []message.Message
+	for _, it := range items {
+		for _, row := range append(it.Rows, it.Row) {
+			if m := row.Message; m.Channel == door.OpenAI || m.Channel == door.MCP {
+				out = append(out, m)
+			}
+		}
+	}
+	return out
 }
 
 // programHost is the host as programs see it.
@@ -48,7 +63,7 @@ func (b programHost) Agents(client string) []door.Agent {
 	var out []door.Agent
 	for _, name := range slices.Compact(names) {
 		if a := g.Agents[name]; a != nil {
-			out = append(out, door.Agent{Name: name, Machine: machineOf(a)})
+			out = append(out, door.Agent{Name: name, Machine: machineOf(a), Folders: a.CLI != nil && a.CLI.Folder != nil})
 		}
 	}
 	return out
@@ -65,6 +80,15 @@ func machineOf(a *agent.Agent) []door.Tool {
 		}
 	}
 	return out
+}
+
+// Ignores implements door.Host.
+func (b programHost) Ignores(client string) (parts []string, section string) {
+	c := b.h.current.Load().config
+	if client == config.Gatekeeper {
+		return c.Gateway.Ignore, "[gateway]"
+	}
+	return c.Clients[client].Ignore, "[clients." + client + "]"
 }
 
 // MaxFiles implements door.Host.
@@ -95,6 +119,11 @@ func (k keptFiles) Fetch(ctx context.Context, handle string, limit int64) (plugi
 		return plugin.Media{}, errors.Join(media.ErrTooLarge, body.Close())
 	}
 	return plugin.Media{Name: info.Name, Type: info.Type(), Size: info.Size, Body: body}, nil
+}
+
+// HangUp implements door.Host.
+func (b programHost) HangUp(channel, conversation string) {
+	b.h.runner.HangUp(channel + ":" + conversation)
 }
 
 // Settled implements door.Host.
@@ -134,7 +163,32 @@ func (b programHost) Settled(ctx context.Context, channel, event string) (door.S
 	if row.Message.Call != nil && !s.Failed {
 		s.Text, s.Failed, err = agent.Called(steps)
 	}
+	if err == nil && t.State == store.TurnFailed {
+		s.Limited, s.RetryAfter, err = b.limited(ctx, t.ID)
+	}
 	return s, err
+}
+
+// retryLater is when a client may try again where no breaker says it.
+const retryLater = 10 * time.Second
+
+// limited reports whether the last model call of a turn failed for a rate limit, and when another may succeed.
+func (b programHost) limited(ctx context.Context, turn string) (bool, time.Duration, error) {
+	trail, err := b.h.store.Trail(ctx, turn)
+	if err != nil || len(trail.Usage) == 0 {
+		return false, 0, err
+	}
+	last := trail.Usage[len(trail.Usage)-1]
+	if last.Failure != string(model.RateLimited) {
+		return false, 0, nil
+	}
+	wait := retryLater
+	for _, s := range b.h.current.Load().models.Status() {
+		if s.Tier == last.Tier {
+			wait = max(wait, time.Until(s.Until))
+		}
+	}
+	return true, wait, nil
 }
 
 // recentTurns bounds how far back the turn of a message is looked for.

@@ -31,6 +31,7 @@ func (h *Host) stage(ctx context.Context, old, next *config.Config) (commit, rol
 	commit = func() {
 		h.exchange(g, enforce) // turns that have begun keep the old one; its idle connections close by themselves
 		h.runner.Regroup()
+		h.runner.Readmit()
 		h.budgets.SetZone(budgetZone(next))
 		h.machines.configure(next)
 		h.setChannels(old, next)

@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/code"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/quota"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
@@ -184,9 +185,11 @@ type Place struct {
 	Where  string `json:"where,omitempty"` // "host", the sandbox's name, or "own container"
 	Image  string `json:"image,omitempty"`
 	// Strategy is how the image comes about.
-	Strategy string   `json:"strategy,omitempty"`
-	Network  string   `json:"network,omitempty"`
-	Reasons  []string `json:"reasons"`
+	Strategy string `json:"strategy,omitempty"`
+	Network  string `json:"network,omitempty"`
+	// Disk is what the workspace may hold, and who sees to that.
+	Disk    string   `json:"disk,omitempty"`
+	Reasons []string `json:"reasons"`
 	// Sandboxed says that it is a sandbox, Sandbox is its name, "" for [sandbox]; Engine and Runtime are what it is made by.
 	Sandboxed bool   `json:"sandboxed"`
 	Sandbox   string `json:"sandbox,omitempty"`
@@ -245,7 +248,10 @@ func (s *Sandboxes) Explain(ctx context.Context) ([]Place, error) {
 					return nil, err
 				}
 			default:
-				v = enforcer.Enforce(ctx, subject, model.ToolCall{Name: "shell.exec", Args: json.RawMessage(`{"command":"true"}`)})
+				call := model.ToolCall{Name: "shell.exec", Args: json.RawMessage(`{"command":"true"}`)}
+				if v, _, err = enforcer.DryRun(ctx, subject, call, nil); err != nil {
+					return nil, err
+				}
 			}
 			p := s.place(name, door, subject.Sandbox, v)
 			if made, err := s.Spec(v.SandboxName); err == nil && v.Sandbox {
@@ -274,13 +280,16 @@ func (s *Sandboxes) codePlaces(
 			return nil, err
 		}
 		subject.Offered, subject.Sandbox.Own = tool.NewSet(code.Name), supports(made)
-		v := enforcer.With(registry).Enforce(ctx, subject, model.ToolCall{Name: code.Name, Args: args})
+		v, _, err := enforcer.With(registry).DryRun(ctx, subject, model.ToolCall{Name: code.Name, Args: args}, nil)
+		if err != nil {
+			return nil, err
+		}
 		p := Place{
 			Agent: subject.Agent, Door: subject.Door, Action: string(v.Action), Language: language,
 			Reasons: append([]string{fmt.Sprintf("[agent_configs.%s] kind = \"code\", programs in %s", subject.Agent, language)}, v.Reasons...),
 		}
 		if v.Sandbox && v.Action != tool.Deny {
-			p.Where, p.Sandboxed, p.Network, p.Runtime, p.Engine = v.Where, true, made.Network, made.Runtime, s.Driver.Address()
+			p.Where, p.Sandboxed, p.Network, p.Disk, p.Runtime, p.Engine = v.Where, true, made.Network, diskOf(made), made.Runtime, s.Driver.Address()
 			p.Image, p.Strategy = images(made)
 		}
 		places = append(places, p)
@@ -301,7 +310,10 @@ func (s *Sandboxes) program(
 	if made, err := s.Spec(a.Sandbox); err == nil {
 		subject.Sandbox.Available = supports(made)
 	}
-	v := enforcer.With(a.Registry).Enforce(ctx, *subject, model.ToolCall{Name: cli.ToolName, Args: json.RawMessage(`{"prompt":"hello"}`)})
+	v, _, err := enforcer.With(a.Registry).DryRun(ctx, *subject, model.ToolCall{Name: cli.ToolName, Args: json.RawMessage(`{"prompt":"hello"}`)}, nil)
+	if err != nil {
+		return v, err
+	}
 	if why := a.RefusesCLI(subject.LocalDoor, true); why != "" {
 		v.Action, v.Sandbox, v.SandboxName, v.Where = tool.Deny, false, "", ""
 		v.Reasons = append(v.Reasons, why)
@@ -332,12 +344,20 @@ func (s *Sandboxes) place(name string, door string, state tool.SandboxState, v t
 	}
 	if v.Sandbox {
 		if made, err := s.Spec(v.SandboxName); err == nil {
-			p.Network, p.Runtime = made.Network, made.Runtime
+			p.Network, p.Runtime, p.Disk = made.Network, made.Runtime, diskOf(made)
 			p.Sandboxed, p.Sandbox, p.Engine = true, v.SandboxName, s.Driver.Address()
 		}
 	}
 	p.Reasons = append(p.Reasons, v.Reasons...)
 	return p
+}
+
+// diskOf says how the limit of a workspace is kept. No engine here gives a workspace a file system of a size.
+func diskOf(s sandbox.Spec) string {
+	if s.DiskBytes == 0 {
+		return "no limit"
+	}
+	return quota.Size(s.DiskBytes) + ", kept by Flynn's looks"
 }
 
 // reasons are the settings that lead there; what the enforcer has to say comes after them.

@@ -19,6 +19,7 @@ func (h *Host) openServices(c *config.Config) (err error) {
 		if h.hooks, err = gateway.NewHooks(c.Gateway.HooksListen, h.log); err != nil {
 			return err
 		}
+		h.hooks.Idle = &h.idle
 		publicURL = cmp.Or(strings.TrimRight(c.Gateway.PublicURL, "/"), "http://"+h.hooks.Addr().String())
 	}
 	h.services, err = service.New(service.Config{

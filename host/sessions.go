@@ -5,13 +5,34 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/command"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // place is the place of a message in the configuration in force.
 func (h *Host) place(m message.Message) string { return h.current.Load().scope.Place(m) }
+
+// admit decides whether a message is to be answered.
+func (h *Host) admit(m message.Message) channel.Admission {
+	a := h.current.Load().gate.Admit(m)
+	if a.Allowed && h.machines.quota.Open(m.SenderKey(), h.place(m), route.Local(m.Channel)) != nil {
+		return channel.Admission{Ruling: channel.SenderSessions, Why: channel.SenderSessions.Why()}
+	}
+	return a
+}
+
+// restoreQuota tells who has which session from before.
+func (h *Host) restoreQuota(ctx context.Context) error {
+	list, err := h.store.Holders(ctx)
+	for _, s := range list {
+		h.machines.quota.Restore(store.SessionHome(s.Session), s.Sender)
+	}
+	return err
+}
 
 // queue puts work into its lane. A command about the turn that runs does not stand behind it.
 func (h *Host) queue(it agent.Item) {

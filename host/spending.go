@@ -2,6 +2,8 @@ package host
 
 import (
 	"context"
+	"errors"
+	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,6 +13,9 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/quota"
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
@@ -39,6 +44,52 @@ func dailyBudgets(b config.Budgets) budget.Limits {
 func ReadUsage(ctx context.Context, c *config.Config, by store.UsageKey, since time.Time) ([]gateway.UsageSum, error) {
 	sums, err := sqlite.ReadUsage(ctx, c.Store.Dir, by, store.UsageFilter{Since: since})
 	return gateway.UsageSums(sums), err
+}
+
+// ReadHeld sums up what senders hold of this host, whether it runs or not. Without an engine that answers, sandboxes are not counted, and
+// the error says why; what else is known is returned with it.
+func ReadHeld(ctx context.Context, c *config.Config) (held []quota.Held, err error) {
+	r, err := sqlite.OpenReader(ctx, c.Store.Dir)
+	if err != nil {
+		return nil, err
+	}
+	holders, err := r.Holders(ctx)
+	if err = errors.Join(err, r.Close()); err != nil {
+		return nil, err
+	}
+	senders := map[string]string{}
+	for _, h := range holders {
+		senders[store.SessionHome(h.Session)] = h.Sender
+	}
+	root := filepath.Join(c.Store.Dir, "workspaces")
+	sandboxes, err := countSandboxes(ctx, c)
+	return quota.Report(senders, measure(root, hostHomes(root)), sandboxes), err
+}
+
+// measure returns what says how much a session's folders take.
+func measure(workspaces, homes string) func(session string) int64 {
+	return func(session string) int64 {
+		return quota.Tree(workspace.Path(workspaces, session)) + quota.Tree(workspace.Path(homes, session))
+	}
+}
+
+func countSandboxes(ctx context.Context, c *config.Config) (map[string]int, error) {
+	if !c.Sandbox.Enabled {
+		return nil, nil
+	}
+	s, err := OpenSandboxes(c)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Driver.Close()
+	owned, err := s.Containers(ctx)
+	counts := map[string]int{}
+	for _, o := range owned {
+		if session := o.Labels[sandbox.LabelSession]; session != "" {
+			counts[session]++
+		}
+	}
+	return counts, err
 }
 
 // Usage implements gateway.Usages.

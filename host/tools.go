@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -94,7 +95,8 @@ func (h *Host) refreshTools() {
 func (h *Host) withTools(g *generation) (*generation, error) {
 	next := *g
 	inner := *g.Generation
-	inner.Registry, inner.Agents = h.toolsOf(g.config), map[string]*agent.Agent{}
+	late := h.lateFor(g.config) // before the tools are looked at, so that one that comes meanwhile is there
+	inner.Registry, inner.Agents, inner.Late = h.toolsOf(g.config), map[string]*agent.Agent{}, late
 	for name, a := range g.config.Agents {
 		made, err := h.newAgent(inner.Registry, g.config, name, a)
 		if err != nil {
@@ -105,6 +107,85 @@ func (h *Host) withTools(g *generation) (*generation, error) {
 	next.Generation = &inner
 	return &next, nil
 }
+
+// toolPatience is how long after the start of the host work waits for the tools of providers that have not come up.
+const toolPatience = time.Minute
+
+// late are the providers whose tools may still come up: those that have not said which they have, unless they are not started or given up.
+func (h *Host) late(c *config.Config) []string {
+	if time.Since(h.started) >= toolPatience {
+		return nil
+	}
+	known := map[string]plugin.State{}
+	for _, s := range h.plugins.Status() {
+		known[s.Name] = s.State
+	}
+	var late []string
+	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
+		if !c.Tools[name].Enabled || h.provider(name).Listed() {
+			continue
+		}
+		state, added := known[name]
+		if h.toolsSet.Load() && (!added || state == plugin.Quarantined || state == plugin.Disabled) {
+			continue
+		}
+		late = append(late, name)
+	}
+	return late
+}
+
+// lateFor are, by agent, the late providers whose tools it or one of its delegates may be offered.
+func (h *Host) lateFor(c *config.Config) map[string][]string {
+	late := h.late(c)
+	if len(late) == 0 {
+		return nil
+	}
+	out := map[string][]string{}
+	for name := range c.Agents {
+		team := []string{name}
+		for i := 0; i < len(team); i++ {
+			for _, d := range c.Agents[team[i]].Delegates {
+				if !slices.Contains(team, d) {
+					team = append(team, d)
+				}
+			}
+		}
+		for _, p := range late {
+			offers := func(agent string) bool {
+				a := c.Agents[agent] // which tools an override names is not known before they are there
+				return slices.Contains(c.Tools[p].Profiles, a.ToolProfile) || len(a.ToolOverrides.Allow) > 0
+			}
+			if slices.ContainsFunc(team, offers) {
+				out[name] = append(out[name], p)
+			}
+		}
+	}
+	return out
+}
+
+// awaitTools lets the work go on that waits for tools of a plugin which is given up, or waited for no longer; a provider that comes up does
+// so itself.
+func (h *Host) awaitTools(ctx context.Context) error {
+	again := time.NewTicker(lateEvery)
+	defer again.Stop()
+	for {
+		g := h.current.Load()
+		if len(g.Late) > 0 && len(h.late(g.config)) == 0 {
+			h.refreshTools()
+		}
+		if time.Since(h.started) >= toolPatience && len(h.current.Load().Late) == 0 {
+			return nil // a reload finds none any more
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// lateEvery is how often awaitTools looks at plugins that may have been given up.
+const lateEvery = 100 * time.Millisecond
 
 // setTools brings the running providers in line with a configuration. Their rules are no matter of the process: they are in force
 // with the generation.
@@ -126,6 +207,7 @@ func (h *Host) setTools(old, next *config.Config) {
 			return h.plugins.Add(i, h.provider(name))
 		},
 	}.set(before, next.Tools)
+	h.toolsSet.Store(true)
 	if len(next.Tools) > 0 {
 		h.refreshTools() // a list may have changed while the configuration was made ready
 	}

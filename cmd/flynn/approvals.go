@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/flynnhost/flynn/host/approval"
 	"github.com/flynnhost/flynn/host/command"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/store"
@@ -21,6 +23,7 @@ func approvalsCommand() *cli.Command {
 		Name: "approvals", Usage: "answer requests for approval, and take back what was allowed",
 		Commands: []*cli.Command{
 			{Name: "list", Usage: "list the requests that wait, with all that they ask for", Action: listApprovals},
+			{Name: "show", Usage: "show all of a request that waits", ArgsUsage: "ID", Action: showApproval},
 			{
 				Name: "approve", Usage: "allow a call", ArgsUsage: "ID", Action: approveRequest,
 				Description: "Without --scope the call alone is allowed. A session grant covers the same call again in its conversation, for a day " +
@@ -86,16 +89,52 @@ func listApprovals(ctx context.Context, cmd *cli.Command) error {
 		if i > 0 {
 			o.line("")
 		}
-		rows := [][]string{
-			{"tool", a.Tool + ", where: " + a.Where}, {"arguments", string(a.Args)}, {"folder", a.Dir}, {"agent", a.Agent}, {"asked by", a.Requester},
-			{"because", strings.Join(a.Reasons, "; ")}, {"until", a.Expires.Local().Format(time.DateTime)},
-			{"session", offered(a.MaySession, a.SessionCovers, a.NotSession)}, {"always", offered(a.MayStanding, a.StandingCovers, a.NotStanding)},
-		}
-		if err := o.table([]string{"REQUEST", a.ID}, rows); err != nil {
+		if err := printApproval(o, a); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func showApproval(ctx context.Context, cmd *cli.Command) error {
+	id, err := oneArgument(cmd)
+	if err != nil {
+		return err
+	}
+	list := []gateway.Approval{}
+	if err := askHere(ctx, cmd, "/api/v1/approvals", nil, &list); err != nil {
+		return err
+	}
+	i := slices.IndexFunc(list, func(a gateway.Approval) bool { return a.ID == id })
+	if i < 0 {
+		return fmt.Errorf("no request %q waits (run \"flynn approvals list\")", id)
+	}
+	o := newOutput(ctx, cmd)
+	if o.asJSON {
+		return o.json(list[i])
+	}
+	return printApproval(o, list[i])
+}
+
+// printApproval prints the call first, as a person would type it, each line behind a bar, and then all else about a request.
+func printApproval(o *output, a gateway.Approval) error {
+	for _, line := range strings.Split(approval.Call(a.Args), "\n") {
+		o.line("| " + line)
+	}
+	rows := [][]string{{"tool", a.Tool + ", where: " + a.Where}}
+	if len(a.Unshown) > 0 {
+		rows = append(rows, []string{"not shown", strings.Join(a.Unshown, "; ")})
+	}
+	rows = append(rows, [][]string{
+		{"folder", a.Dir}, {"agent", a.Agent}, {"asked by", a.Requester},
+		{"because", strings.Join(a.Reasons, "; ")}, {"until", a.Expires.Local().Format(time.DateTime)},
+		{"session", offered(a.MaySession, a.SessionCovers, a.NotSession)},
+	}...)
+	if a.SessionShell != "" {
+		rows = append(rows, []string{"session is", "as good as a shell: " + a.SessionShell})
+	}
+	rows = append(rows, []string{"always", offered(a.MayStanding, a.StandingCovers, a.NotStanding)})
+	return o.table([]string{"REQUEST", a.ID}, rows)
 }
 
 func offered(may bool, covers, why string) string {
@@ -147,6 +186,7 @@ func decide(ctx context.Context, cmd *cli.Command, d decision) error {
 	if o.asJSON {
 		return o.json(answer)
 	}
+	o.done("%s is %s", id, map[bool]string{true: "approved", false: "denied"}[d.Grant])
 	return nil
 }
 
@@ -202,6 +242,7 @@ func revokeGrant(ctx context.Context, cmd *cli.Command) error {
 	if o.asJSON {
 		return o.json(answer)
 	}
+	o.done("%s is over", id)
 	return nil
 }
 

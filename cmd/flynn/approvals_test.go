@@ -55,6 +55,12 @@ func TestApprovalsOfARunningHost(t *testing.T) {
 	}{
 		{"list", "ls", []string{"approvals", "list"}, 0, "this call until next month", "", true},
 		{"list as JSON", "ls", []string{"approvals", "list", "--json"}, 0, `"may_standing": true`, "", true},
+		{"list, with the command as one would type it", "ls && echo <x>", []string{"approvals", "list"}, 0, "| ls && echo <x>\n", "", true},
+		{"show", "ls && echo <x>", []string{"approvals", "show", "ID"}, 0, "| ls && echo <x>\n", "", true},
+		{"show what follows a file", "bad", []string{"approvals", "show", "ID"}, 0, "Badfile (bad)", "", true},
+		{"show what is a shell", "bad", []string{"approvals", "show", "ID"}, 0, "as good as a shell: bad can run", "", true},
+		{"show as JSON", "bad", []string{"approvals", "show", "ID", "--json"}, 0, `"session_shell": "bad can run any program"`, "", true},
+		{"show what is not there", "ls", []string{"approvals", "show", "none"}, 1, "", "no request \"none\" waits", true},
 		{"list what cannot last", "bad", []string{"approvals", "list"}, 0, "not possible: bad can run any program", "", true},
 		{"once", "ls", []string{"approvals", "approve", "ID"}, 0, "", "", false},
 		{"session", "ls", []string{"approvals", "approve", "--scope", "session", "ID", "--json"}, 0, `"scope": "session"`, "", false},

@@ -74,9 +74,11 @@ func signPolicy(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	if o := newOutput(ctx, cmd); o.asJSON {
+	o := newOutput(ctx, cmd)
+	if o.asJSON {
 		return o.json(describe(p, ""))
 	}
+	o.done("%s %s is signed by %s. Pass it on with: flynn policy pack %s", p.Manifest.Name, p.Manifest.Version, p.Signer, dir)
 	return nil
 }
 
@@ -200,5 +202,9 @@ func removePolicy(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	return store.Remove(name)
+	if err := store.Remove(name); err != nil {
+		return err
+	}
+	newOutput(ctx, cmd).done("%s is removed", name)
+	return nil
 }

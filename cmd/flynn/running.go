@@ -15,6 +15,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/jsonform"
 )
 
 // errNotRunning is the error of a question to a host that does not run.
@@ -30,7 +31,7 @@ func askRunning(ctx context.Context, c *config.Config, path string, body, answer
 	if body == nil {
 		return sendRunning(ctx, c, http.MethodGet, path, "application/json", nil, answer)
 	}
-	content, err := json.Marshal(body)
+	content, err := jsonform.Marshal(body)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/verify"
 )
@@ -46,12 +47,27 @@ func sandboxCommand() *cli.Command {
 	}
 }
 
-// withSandboxes runs action on the configuration's sandboxes.
-func withSandboxes(ctx context.Context, cmd *cli.Command, action func(ctx context.Context, s *host.Sandboxes, out *output) error) error {
-	c, err := loadWhole(ctx, cmd) // programs in them may use credentials
+type sandboxAction func(ctx context.Context, s *host.Sandboxes, out *output) error
+
+// withSandboxes runs action on the configuration's sandboxes, where programs in them may use credentials.
+func withSandboxes(ctx context.Context, cmd *cli.Command, action sandboxAction) error {
+	c, err := loadWhole(ctx, cmd)
 	if err != nil {
 		return err
 	}
+	return onSandboxes(ctx, cmd, c, action)
+}
+
+// besideSandboxes runs action on the configuration's sandboxes, where no program runs in them: no secret need be set for that.
+func besideSandboxes(ctx context.Context, cmd *cli.Command, action sandboxAction) error {
+	c, err := loadConfig(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	return onSandboxes(ctx, cmd, c, action)
+}
+
+func onSandboxes(ctx context.Context, cmd *cli.Command, c *config.Config, action sandboxAction) error {
 	s, err := host.OpenSandboxes(c)
 	if err != nil {
 		return err
@@ -105,7 +121,7 @@ func showContainers(out *output, owned []sandbox.Owned) error {
 }
 
 func listSandboxes(ctx context.Context, cmd *cli.Command) error {
-	return withSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
+	return besideSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
 		owned, err := s.Containers(ctx)
 		if err != nil {
 			return err
@@ -115,7 +131,7 @@ func listSandboxes(ctx context.Context, cmd *cli.Command) error {
 }
 
 func pruneSandboxes(ctx context.Context, cmd *cli.Command) error {
-	return withSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
+	return besideSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
 		gone, images, err := s.Prune(ctx, sandboxLog(cmd))
 		removed := append(prunedOf("container", gone), prunedOf("image", images)...)
 		if err == nil {
@@ -163,7 +179,7 @@ func showPruned(out *output, list []pruned) error {
 }
 
 func explainSandboxes(ctx context.Context, cmd *cli.Command) error {
-	return withSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
+	return besideSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
 		if session := cmd.String("session"); session != "" {
 			return explainSession(ctx, s, out, session)
 		}
@@ -179,9 +195,9 @@ func explainSandboxes(ctx context.Context, cmd *cli.Command) error {
 		}
 		var rows [][]string
 		for _, p := range places {
-			rows = append(rows, []string{p.Agent, p.Door, p.Action, p.Where, p.Image, p.Strategy, p.Network, strings.Join(p.Reasons, "; ")})
+			rows = append(rows, []string{p.Agent, p.Door, p.Action, p.Where, p.Image, p.Strategy, p.Network, p.Disk, strings.Join(p.Reasons, "; ")})
 		}
-		return out.table([]string{"AGENT", "DOOR", "ACTION", "WHERE", "IMAGE", "STRATEGY", "NETWORK", "WHY"}, rows)
+		return out.table([]string{"AGENT", "DOOR", "ACTION", "WHERE", "IMAGE", "STRATEGY", "NETWORK", "DISK", "WHY"}, rows)
 	})
 }
 

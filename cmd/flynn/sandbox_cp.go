@@ -24,9 +24,12 @@ func copySandboxCommand(name cli.Flag) *cli.Command {
 		Name: "cp", Usage: "copy files into a session's sandbox and out of it", ArgsUsage: "SOURCE DEST",
 		Description: "One of the two is SESSION:PATH, with a path in the session's workspace, the other a path of this machine. A folder is\n" +
 			"copied with everything in it, into DEST if that is a folder. With - as the other one, a folder goes to standard output\n" +
-			"as a tar, and a tar, tar.gz or zip from standard input is unpacked into PATH; a single file goes as it is.",
+			"as a tar, and a tar, tar.gz or zip from standard input is unpacked into PATH; a single file goes as it is.\n" +
+			"A DEST that ends with a slash is a folder, and made if it is missing. Hooks of git stay behind, both ways but for a\n" +
+			"folder of this machine, because git runs them. It also runs what .git/config names: look there before you use git in\n" +
+			"a copied repository, or clone the copy.",
 		Flags: []cli.Flag{
-			name, &cli.BoolFlag{Name: "hooks", Usage: "unpack what lies in .git/hooks, which git runs, too"},
+			name, &cli.BoolFlag{Name: "hooks", Usage: "copy hooks of git, which git runs, too"},
 		},
 		Action: copySandbox,
 	}
@@ -112,13 +115,34 @@ func (c copying) report(t archive.Tally, err error) error {
 	if err != nil {
 		return err
 	}
-	if t.Skipped > 0 || t.Torn > 0 {
-		fmt.Fprintf(c.out.err, "flynn: %d entries were left out: special files, closed ones or hooks of git; %d changed while they were copied\n", t.Skipped, t.Torn)
+	if t.Skipped > 0 {
+		fmt.Fprintln(c.out.err, "flynn: left out:", leftOut(t))
+	}
+	if t.Torn > 0 {
+		fmt.Fprintf(c.out.err, "flynn: %d files changed while they were copied\n", t.Torn)
 	}
 	if c.out.asJSON {
 		return c.out.json(t)
 	}
 	return nil
+}
+
+// leftOut names the entries that were left out, as far as they are known, and why.
+func leftOut(t archive.Tally) string {
+	var named []string
+	hooks := false
+	for _, l := range t.Left {
+		named = append(named, fmt.Sprintf("%s (%s)", cell(l.Path), l.Why))
+		hooks = hooks || l.Why == archive.Hook
+	}
+	if more := t.Skipped - int64(len(t.Left)); more > 0 {
+		named = append(named, fmt.Sprintf("%d more", more))
+	}
+	text := strings.Join(named, ", ")
+	if hooks {
+		text += "; --hooks copies hooks as well"
+	}
+	return text
 }
 
 // down copies from the session.
@@ -130,7 +154,7 @@ func (c copying) down(b *sandbox.Session, from, to string) (t archive.Tally, err
 	case to == "-" && c.out.asJSON:
 		return t, usagef("--json and - both want standard output")
 	case info.Mode.IsDir() && to == "-":
-		return b.Export(c.ctx, from, c.out.out)
+		return b.Export(c.ctx, from, c.out.out, c.limits)
 	case info.Mode.IsDir():
 		return c.downFolder(b, from, to)
 	}
@@ -142,6 +166,11 @@ func (c copying) down(b *sandbox.Session, from, to string) (t archive.Tally, err
 	if to == "-" {
 		_, err := io.Copy(c.out.out, r)
 		return archive.Tally{Files: 1, Bytes: info.Size}, err
+	}
+	if strings.HasSuffix(to, "/") {
+		if err := os.MkdirAll(to, 0o755); err != nil {
+			return t, err
+		}
 	}
 	if there, err := os.Stat(to); err == nil && there.IsDir() {
 		to = filepath.Join(to, path.Base(from))
@@ -172,15 +201,41 @@ func (c copying) downFolder(b *sandbox.Session, from, to string) (t archive.Tall
 			to = filepath.Join(to, base)
 		}
 	}
-	if err := os.MkdirAll(to, 0o755); err != nil {
+	made, err := makeFolders(to)
+	if err != nil {
 		return t, err
 	}
+	defer func() {
+		if err != nil {
+			removeEmpty(made)
+		}
+	}()
 	root, err := os.OpenRoot(to)
 	if err != nil {
 		return t, err
 	}
 	defer root.Close()
-	return b.CopyOut(c.ctx, from, root)
+	return b.CopyOut(c.ctx, from, root, c.limits)
+}
+
+// makeFolders makes a folder with those above it, and returns the ones that were missing, the innermost first.
+func makeFolders(name string) (made []string, err error) {
+	for at := filepath.Clean(name); ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at) {
+			break
+		}
+		made = append(made, at)
+	}
+	return made, os.MkdirAll(name, 0o755)
+}
+
+// removeEmpty removes folders that nothing has come into.
+func removeEmpty(made []string) {
+	for _, name := range made {
+		if os.Remove(name) != nil {
+			return
+		}
+	}
 }
 
 // up copies into the session.
@@ -192,7 +247,8 @@ func (c copying) up(b *sandbox.Session, from, to string) (t archive.Tally, err e
 	if err != nil {
 		return t, err
 	}
-	if there, err := b.Stat(c.ctx, to); err == nil && there.Mode.IsDir() {
+	there, err := b.Stat(c.ctx, to)
+	if err == nil && there.Mode.IsDir() || strings.HasSuffix(to, "/") && !info.IsDir() {
 		to = path.Join(to, filepath.Base(from))
 	}
 	if info.IsDir() {

@@ -69,7 +69,7 @@ func showSession(out *output, e sessionPlace) error {
 		out.line("container: %s, %s, of image %s, since %s", c.Name, c.State, c.Image, c.Created)
 	}
 	for _, p := range e.Places {
-		out.line("agent %s at %s doors: network %s, engine %s: %s", p.Agent, p.Door, p.Network, p.Engine, strings.Join(p.Reasons, "; "))
+		out.line("agent %s at %s doors: network %s, disk %s, engine %s: %s", p.Agent, p.Door, p.Network, p.Disk, p.Engine, strings.Join(p.Reasons, "; "))
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func rebuildSandboxCommand(name cli.Flag) *cli.Command {
 }
 
 func rebuildSandbox(ctx context.Context, cmd *cli.Command) error {
-	return withSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
+	return besideSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
 		ctx, stop := out.noticed(ctx)
 		defer stop()
 		made, err := s.Rebuild(ctx, cmd.String("sandbox"), sandboxLog(cmd))

@@ -251,6 +251,19 @@ func TestSandboxVerify(t *testing.T) {
 	s.flynn(exitUsage, "verify", "--run", "(")
 }
 
+// A command that runs no program in a sandbox needs no secret.
+func TestSandboxesWithoutSecrets(t *testing.T) {
+	const secret = "FLYNN_TEST_SECRET"
+	t.Setenv(secret, "xxxxxxxxxxxxxxxxxxxxxxxx")
+	s := newSandboxes(t, "enabled = true\nnetwork = \"allowlist\"\nallowlist = [\"a.example:443\"]\ncredentials = [{ host = \"a.example\", value_env = \""+secret+"\" }]")
+	os.Unsetenv(secret)
+	for _, args := range [][]string{{"prune"}, {"list"}, {"explain"}} {
+		if _, stderr := s.flynn(exitOK, args...); stderr != "" {
+			t.Errorf("%s: %s", args[0], stderr)
+		}
+	}
+}
+
 func TestSandboxPruneVolumes(t *testing.T) {
 	s := newSandboxes(t, "enabled = true\nvolumes = [{ name = \"cache\", target = \"/cache\" }]")
 	if out, stderr := s.flynn(exitOK, "exec", "touch /cache/f"); out != "" {

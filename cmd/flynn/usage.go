@@ -11,12 +11,18 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/quota"
 	"github.com/flynnhost/flynn/host/store"
 )
 
 func usageCommand() *cli.Command {
 	return &cli.Command{
 		Name: "usage", Usage: "show what model calls have used and cost", Action: showUsage,
+		Commands: []*cli.Command{{
+			Name: "held", Usage: "show which sender holds how much of this machine", Action: showHeld,
+			Description: "Sessions, what their workspaces take on the disk, and sandboxes that live, of a host that runs as of one that does not.\n" +
+				"What a sender may hold is said in [limits].",
+		}},
 		Description: "Sums of tokens and US dollars, by the prices of [models.TIER.prices], of a host that runs as of one that does not. What a day\n" +
 			"may cost is said in [budgets].",
 		Flags: []cli.Flag{
@@ -24,6 +30,32 @@ func usageCommand() *cli.Command {
 			&cli.StringFlag{Name: "since", Usage: "only calls after `TIME`: 90m, 7d, 2026-03-01 or 2026-03-01T12:00:00Z"},
 		},
 	}
+}
+
+func showHeld(ctx context.Context, cmd *cli.Command) error {
+	if cmd.Args().Present() {
+		return usagef("usage held takes no argument")
+	}
+	c, err := loadConfig(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	held, err := host.ReadHeld(ctx, c)
+	if held == nil && err != nil {
+		return err
+	}
+	o := newOutput(ctx, cmd)
+	if err != nil {
+		o.warn("sandboxes are not counted: %v", err)
+	}
+	if o.asJSON {
+		return o.json(held)
+	}
+	var rows [][]string
+	for _, h := range held {
+		rows = append(rows, []string{h.Sender, strconv.Itoa(h.Sessions), quota.Size(h.Bytes), strconv.Itoa(h.Sandboxes)})
+	}
+	return o.table([]string{"SENDER", "SESSIONS", "DISK", "SANDBOXES"}, rows)
 }
 
 func showUsage(ctx context.Context, cmd *cli.Command) error {

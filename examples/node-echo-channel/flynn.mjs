@@ -155,6 +155,19 @@ export function log (level, message, fields = {}) {
   process.stderr.write(JSON.stringify({ '@level': level, '@message': message, ...fields }) + '\n')
 }
 
+/** malformed says what is wrong with the identifiers of an event, or nothing. They are never mended: a mended one is somebody else's. */
+function malformed (e) {
+  const ids = [
+    ['eventId', e.eventId, true], ['conversation.id', e.conversation?.id, true], ['conversation.parent', e.conversation?.parent],
+    ['sender.id', e.sender?.id, true], ['sender.account', e.sender?.account], ['replyTo', e.replyTo], ['targetId', e.targetId],
+  ]
+  for (const [name, id = '', required] of ids) {
+    if (id === '' && required) return `${name} is empty`
+    if (Buffer.byteLength(id) > 256) return `${name} has ${Buffer.byteLength(id)} bytes, at most 256`
+    if (/[\p{Cc}\p{Cs}]/u.test(id)) return `${name} has unprintable characters`
+  }
+}
+
 /** Inbox takes events over to the host. */
 class Inbox {
   pending = [] // not acked, in order
@@ -167,8 +180,10 @@ class Inbox {
   wake () { for (const resolve of this.waiting.splice(0)) resolve() }
   change () { return new Promise(resolve => this.waiting.push(resolve)) }
 
-  /** deliver returns when the host has the event on disk. It waits while the host is busy. */
+  /** deliver returns when the host has the event on disk. It waits while the host is busy, and throws at an event that no host takes. */
   async deliver (event) {
+    const wrong = malformed(event)
+    if (wrong) throw Object.assign(new Error(`malformed event: ${wrong}`), { malformed: true })
     while (this.pending.length >= this.window) await this.change()
     return new Promise(done => {
       this.pending.push({ event: { kind: 1, ...event, seq: this.next++ }, done })

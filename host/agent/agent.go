@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/approval"
 	"github.com/flynnhost/flynn/host/budget"
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/message"
@@ -85,6 +86,10 @@ type Generation struct {
 	Delegation Delegation
 	// Stricter tells whether one sandbox lets a command do nothing that another does not; nil knows of none.
 	Stricter func(sandbox, other string) bool
+	// Late are the providers, by agent, whose tools the agent or one of its delegates may be offered, and which have not come up since the
+	// host started. Nothing begins and nothing resumes for the agent before a generation without them is in force; whoever makes
+	// generations sees to it that one is, however long a provider takes.
+	Late map[string][]string
 	// Offline are the sandboxes that reach no network, "" for the default one.
 	Offline map[string]bool
 }
@@ -123,6 +128,17 @@ type Machines interface {
 	Available(name string) error
 }
 
+// Approvals asks people. A request ends with its call, whichever way that ends, but not with the process; *approval.Desk implements it.
+type Approvals interface {
+	tool.Approver
+	// Withdraw ends a request whose call is over.
+	Withdraw(ctx context.Context, id string) error
+	// WithdrawAll withdraws the open requests of the turns that ended reports.
+	WithdrawAll(ctx context.Context, ended func(turn string) bool) error
+}
+
+var _ Approvals = (*approval.Desk)(nil)
+
 // Tools runs calls that may run; tool.Runner implements it.
 type Tools interface {
 	Run(ctx context.Context, v tool.Verdict, call tool.Call) tool.Result
@@ -145,7 +161,7 @@ type Store interface {
 type Config struct {
 	Store     Store
 	Machines  Machines
-	Approvals tool.Approver
+	Approvals Approvals
 	Tools     Tools
 	// Generation returns the one in force and the policies in force, pinned.
 	Generation func() (*Generation, Policies)
@@ -163,6 +179,9 @@ type Config struct {
 	Replied func(turn string, r message.Reply)
 	// Asked tells people over channels of a request for approval; it may be told of one again after a restart. It may be nil.
 	Asked func(ctx context.Context, t store.Turn, replyTo string, a store.Approval)
+	// Behind tells the sender of a message that it waits behind a call of a turn for whose approval somebody is asked. It is called once for
+	// each request and conversation, and may be again after a restart. It may be nil.
+	Behind func(t store.Turn, m message.Message, a store.Approval)
 	// Queue hands on a turn that was begun, to be worked on beside its conversation. It must not block.
 	Queue func(Item)
 	// Submit puts a message of the host's own into the inbox, which keeps each event once.
@@ -187,6 +206,8 @@ type Config struct {
 	Parallel int // turns at work at a time; waiting for a person does not count
 	// Patience is how long who writes over a channel waits for a sandbox without a word. 10 s
 	Patience time.Duration
+	// Quiet is how long an agent's program may print nothing before those who wait are told that it is still at work. 30 s
+	Quiet time.Duration
 	// Ended is told of a turn that is over, of a child's only where it ran in the background: others are over with their parent's
 	// call. It may be nil.
 	Ended func(turn string)
@@ -233,6 +254,9 @@ func NewRunner(cfg Config) *Runner {
 	if cfg.Asked == nil {
 		cfg.Asked = func(context.Context, store.Turn, string, store.Approval) {}
 	}
+	if cfg.Behind == nil {
+		cfg.Behind = func(store.Turn, message.Message, store.Approval) {}
+	}
 	if cfg.Observe == nil {
 		cfg.Observe = func(string, store.TurnState, time.Duration) {}
 	}
@@ -246,6 +270,7 @@ func NewRunner(cfg Config) *Runner {
 		cfg.Show = func(message.Reply) View { return nil }
 	}
 	cfg.Patience = cmp.Or(cfg.Patience, 10*time.Second)
+	cfg.Quiet = cmp.Or(cfg.Quiet, 30*time.Second)
 	if cfg.Parallel <= 0 {
 		cfg.Parallel = 64
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/flynnhost/flynn/host/route"
@@ -45,6 +46,7 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 	said.Recalled = t.recall(ctx, c.rows)
 	used := t.session.used
 	said.Generation, said.Labels, said.Used, said.Program = gen.Number, t.session.labels, &used, t.session.program
+	said.Folder = cmp.Or(m.Folder, t.session.folder)
 	t.step(store.StepUser, said)
 	return t.run(ctx, c.rows)
 }
@@ -75,7 +77,7 @@ func (r *Runner) resume(
 	ctx context.Context, gen *Generation, policies Policies, at store.Place, it Item, rest []Item,
 ) (released []Item) {
 	if it.Turn.Parent != "" {
-		r.resumeChild(ctx, gen, policies, *it.Turn)
+		r.resumeChild(ctx, gen, policies, *it.Turn, it.waited)
 		return nil
 	}
 	log := r.cfg.Log.With("turn", it.Turn.ID)
@@ -85,7 +87,7 @@ func (r *Runner) resume(
 	}
 	a, ok := gen.Agents[it.Turn.Agent]
 	t := &turn{
-		Runner: r, gen: gen, policies: policies, row: *it.Turn, origin: it.Rows[0].Message, place: at, rest: rest, mayInterrupt: true,
+		Runner: r, gen: gen, policies: policies, row: *it.Turn, origin: it.Rows[0].Message, place: at, rest: rest, mayInterrupt: true, resumed: true,
 	}
 	if ok {
 		t.agent = a.fitted(at.Tier)
@@ -95,7 +97,7 @@ func (r *Runner) resume(
 	if !t.load(ctx) {
 		return nil
 	}
-	steps, err := r.cfg.Store.Steps(ctx, it.Turn.ID)
+	steps, err := patiently(ctx, r, func() ([]store.Step, error) { return r.cfg.Store.Steps(ctx, it.Turn.ID) })
 	if err == nil {
 		t.steps, err = decodeTurn(steps)
 	}
@@ -107,6 +109,7 @@ func (r *Runner) resume(
 		t.fail(ctx, plainError(fmt.Sprintf("agent %q is no longer configured", it.Turn.Agent)))
 	default:
 		t.takeUp()
+		t.pending.Decisions = append(t.pending.Decisions, it.waited...)
 		if err := t.stillRouted(ctx, it.Rows); err != nil {
 			t.fail(ctx, err)
 			return nil
@@ -147,8 +150,20 @@ func (t *turn) stillRouted(ctx context.Context, rows []store.InboxRow) error {
 	return nil
 }
 
+// patiently reads from the store, for as long as something is missing that may come back: that delays a message and never ends it.
+func patiently[T any](ctx context.Context, r *Runner, read func() (T, error)) (T, error) {
+	for {
+		v, err := read()
+		if !errors.Is(err, store.ErrPassing) || ctx.Err() != nil {
+			return v, err
+		}
+		r.cfg.Log.Error("the store cannot be read now; trying again", "error", err)
+		pause(ctx)
+	}
+}
+
 func (t *turn) load(ctx context.Context) bool {
-	s, err := t.sessions.get(ctx, t.row.Session)
+	s, err := patiently(ctx, t.Runner, func() (*session, error) { return t.sessions.get(ctx, t.row.Session) })
 	if err != nil {
 		if ctx.Err() == nil {
 			t.cfg.Log.Error("turn cannot begin", "session", t.row.Session, "error", err)

@@ -133,14 +133,20 @@ func (t *turn) admit(ctx context.Context, c model.ToolCall) (tool.Verdict, error
 }
 
 func (t *turn) admitAs(ctx context.Context, s tool.Subject, c model.ToolCall, asked tool.Approver) (tool.Verdict, error) {
+	var requests []string
+	answered := func() {}
 	v, err := t.enforcer().Admit(ctx, s, c, asked, func(v tool.Verdict, a store.Approval) {
+		requests = append(requests, a.ID)
 		start := newToolStart(c, v)
 		t.publishVerdict(start)
 		t.publish(message.Event{
 			Kind: message.ToolApproval, Call: c.ID, Tool: c.Name, Args: v.Args, Where: v.Where, Reasons: v.Reasons, Approval: a.ID,
 		})
 		t.cfg.Asked(ctx, t.row, answers(t.origin), a)
+		answered = t.asks(a)
 	})
+	answered()
+	t.withdraw(ctx, requests)
 	if err != nil {
 		if ctx.Err() != nil {
 			return v, ctx.Err()
@@ -149,6 +155,27 @@ func (t *turn) admitAs(ctx context.Context, s tool.Subject, c model.ToolCall, as
 	}
 	t.decided(c, v)
 	return v, nil
+}
+
+// withdraw ends the requests of a call about which nobody has to decide any more. Those that a host which goes down leaves open are
+// taken up by the next one, with their turn.
+func (t *turn) withdraw(ctx context.Context, requests []string) {
+	for _, id := range requests {
+		if t.host.Err() != nil {
+			return
+		}
+		if err := t.cfg.Approvals.Withdraw(context.WithoutCancel(ctx), id); err != nil {
+			t.cfg.Log.Error("withdraw a request for approval", "turn", t.row.ID, "id", id, "error", err)
+		}
+	}
+}
+
+// withdrawOwn ends the requests that an earlier process left to the turn and that it ends without having taken up.
+func (r *Runner) withdrawOwn(ctx context.Context, turn string) {
+	err := r.cfg.Approvals.WithdrawAll(context.WithoutCancel(ctx), func(t string) bool { return t == turn })
+	if err != nil {
+		r.cfg.Log.Error("withdraw the requests for approval of a turn", "turn", turn, "error", err)
+	}
 }
 
 // decided adds what was decided about a call, and what led to it, to the next commit.
@@ -210,12 +237,12 @@ func (t *turn) publishVerdict(s ToolStart) {
 // subjectOf is the turn as an agent of its chain would make its calls.
 func (t *turn) subjectOf(a *Agent, session, turn string) tool.Subject {
 	door := route.Door(t.row.Channel)
-	local := route.Local(t.row.Channel)
+	local := t.local(a)
 	sandbox := tool.SandboxState{
 		Configured:    a.Sandboxed && (!local || t.gen.LocalDoors || a.Kind == KindCLI),
-		Name:          a.Sandbox,
+		Name:          t.sandbox(a),
 		Names:         t.gen.Sandboxes,
-		Available:     t.cfg.Machines.Available(a.Sandbox),
+		Available:     t.cfg.Machines.Available(t.sandbox(a)),
 		Digest:        t.cfg.Machines.Digest,
 		OnUnavailable: t.gen.OnUnavailable,
 	}
@@ -260,7 +287,7 @@ func (t *turn) perform(ctx context.Context, v tool.Verdict, c model.ToolCall, ca
 	call.Helper = t.helper(c)
 	call.Machine, call.Place = m, tool.PlaceLabels(v.Where, !v.Sandbox || !t.gen.Offline[v.SandboxName])
 	call.MaxText, call.Think = t.maxResult(c), t.think
-	return t.refine(ctx, c, t.cfg.Tools.Run(ctx, v, call))
+	return t.refine(ctx, c, t.accompany(ctx, c, call, func(call tool.Call) tool.Result { return t.cfg.Tools.Run(ctx, v, call) }))
 }
 
 // home is what the session's workspace and sandboxes are called by: they outlast its beginnings.
@@ -298,7 +325,7 @@ func (t *turn) result(r ToolResult) {
 	})
 }
 
-// validJSON returns what a model wrote as arguments, or nothing where it is not JSON; Enforce says what is wrong with it.
+// validJSON returns what a model wrote as arguments, or nothing where it is not JSON; Admit says what is wrong with it.
 func validJSON(args json.RawMessage) json.RawMessage {
 	if !json.Valid(args) {
 		return nil

@@ -84,7 +84,7 @@ func (t *turn) setAside(c *turn) {
 // readChild makes a child of what the store has of it. broken says why it cannot go on by the configuration in force. Parent is
 // nil where it does not run.
 func (r *Runner) readChild(ctx context.Context, gen *Generation, policies Policies, row store.Turn, parent *turn) (c *turn, broken, err error) {
-	steps, err := r.cfg.Store.Steps(ctx, row.ID)
+	steps, err := patiently(ctx, r, func() ([]store.Step, error) { return r.cfg.Store.Steps(ctx, row.ID) })
 	if err != nil {
 		return nil, nil, fmt.Errorf("read a delegated turn back: %w", err)
 	}
@@ -97,7 +97,7 @@ func (r *Runner) readChild(ctx context.Context, gen *Generation, policies Polici
 		return nil, nil, fmt.Errorf("turn %s does not say who has delegated it", row.ID)
 	}
 	c = &turn{
-		Runner: r, gen: gen, policies: policies, row: row, origin: record.Origin, steps: ts, silent: true,
+		Runner: r, gen: gen, policies: policies, row: row, origin: record.Origin, steps: ts, silent: true, resumed: true,
 		lineage: &lineage{record: *record}, session: &session{count: record.Turns},
 	}
 	if !row.Background {
@@ -272,7 +272,7 @@ func (t *turn) shown(e message.Event) {
 
 // resumeChild runs a child that no parent waits for: one in the background goes on, unless the sender may no longer be heard; what
 // a turn has left behind that has ended meanwhile ends too.
-func (r *Runner) resumeChild(ctx context.Context, gen *Generation, policies Policies, row store.Turn) {
+func (r *Runner) resumeChild(ctx context.Context, gen *Generation, policies Policies, row store.Turn, waited []store.Decision) {
 	c, broken, err := r.readChild(ctx, gen, policies, row, nil)
 	switch {
 	case ctx.Err() != nil:
@@ -289,12 +289,14 @@ func (r *Runner) resumeChild(ctx context.Context, gen *Generation, policies Poli
 			c.fail(ctx, plainError("its sender is no longer admitted: "+why))
 			return
 		}
+		c.pending.Decisions = append(c.pending.Decisions, waited...)
 		c.run(ctx, nil)
 	}
 }
 
 // abandon ends a turn that cannot be read.
 func (r *Runner) abandon(ctx context.Context, row store.Turn, cause error) {
+	r.withdrawOwn(ctx, row.ID)
 	row.State, row.Error, row.Ended = store.TurnFailed, cause.Error(), r.cfg.Now().UTC()
 	err := r.cfg.Store.CommitTurn(context.WithoutCancel(ctx), store.Commit{Turn: row, InboxState: store.InboxFailed})
 	if err != nil && !errors.Is(err, store.ErrConflict) {

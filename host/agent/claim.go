@@ -27,6 +27,7 @@ type Item struct {
 	Alone func()
 	// released: a turn had taken the message and was stopped for a later one.
 	released bool
+	waited   []store.Decision // what its turn has to say of its wait for tools
 }
 
 // Recover lists the work that the store still holds, in order: turns that were running first, then
@@ -87,16 +88,30 @@ func (r *Runner) Work(ctx context.Context, key string, items []Item) (rest []Ite
 	if items[0].Turn == nil && !r.awake(ctx) {
 		return nil
 	}
+	for w := (lateness{runner: r, place: key}); ; {
+		var unequipped string
+		if items, unequipped = r.workOnce(ctx, key, items, &w); unequipped == "" {
+			return items
+		}
+		if !w.wait(ctx, unequipped) {
+			return nil
+		}
+	}
+}
+
+// workOnce is Work, unless the tools of the agent are not there yet: then it names the agent, and everything but messages that were dropped
+// is as before.
+func (r *Runner) workOnce(ctx context.Context, key string, items []Item, w *lateness) (rest []Item, unequipped string) {
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
 	case <-ctx.Done():
-		return nil
+		return nil, ""
 	}
 	defer func() {
 		if p := recover(); p != nil {
 			r.giveUp(ctx, items[0], p)
-			rest = items[1:]
+			rest, unequipped = items[1:], ""
 		}
 	}()
 	gen, policies := r.cfg.Generation()
@@ -108,19 +123,27 @@ func (r *Runner) Work(ctx context.Context, key string, items []Item) (rest []Ite
 			r.cfg.Log.Error("place cannot be read; trying again", "place", key, "error", err)
 			pause(ctx)
 		}
-		return items
+		return items, ""
 	case items[0].Turn != nil:
-		return slices.Concat(r.resume(ctx, gen, policies, at, items[0], items[1:]), items[1:])
+		if name := items[0].Turn.Agent; len(gen.Late[name]) > 0 {
+			return items, name
+		}
+		items[0].waited = w.over(gen)
+		return slices.Concat(r.resume(ctx, gen, policies, at, items[0], items[1:]), items[1:]), ""
 	case items[0].Order:
 		r.order(ctx, gen, key, items[0].Row)
-		return items[1:]
+		return items[1:], ""
 	}
 	c := r.claim(ctx, gen, policies, at, items)
+	if len(c.rows) > 0 && len(gen.Late[c.agent]) > 0 {
+		return items[c.taken-len(c.rows):], c.agent // what stood before them was dropped
+	}
 	var released []Item
 	if len(c.rows) > 0 {
+		c.decisions = append(c.decisions, w.over(gen)...)
 		released = r.begin(ctx, gen, policies, at, c, items[c.taken:])
 	}
-	return slices.Concat(released, items[c.taken:])
+	return slices.Concat(released, items[c.taken:]), ""
 }
 
 // order has an order carried out. Like a message, it may have waited through a change of who is admitted.
@@ -197,8 +220,12 @@ func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, 
 	return c
 }
 
-// joins tells whether one answer can serve both messages. A call of a tool is answered by itself.
+// joins tells whether one answer can serve both messages. A call of a tool is answered by itself, and so is a question of a program:
+// each waits for an answer of its own.
 func joins(first, next message.Message) bool {
+	if door := route.Door(first.Channel); door != route.DoorChannel && !route.Local(first.Channel) {
+		return false
+	}
 	return next.Sender.Equal(first.Sender) && next.Agent == first.Agent && first.Call == nil && next.Call == nil
 }
 

@@ -23,6 +23,10 @@ type CLI struct {
 	Workspace string
 	// Gives is true where the program's sessions are named by us, Resumes where they can go on at all.
 	Gives, Resumes bool
+	// Folder checks the folder of the host that a message names for its conversation; nil where none may be named.
+	Folder func(dir string) error
+	// Programs is true where what has the gateway's token may run it on the host, as its owner may at the terminal.
+	Programs bool
 	// Missing is why it cannot run as things are, such as a key that is not set; empty if nothing is.
 	Missing string
 }
@@ -118,8 +122,20 @@ func cliFault(r ToolResult, record cli.Record) error {
 // mayRunCLI says what is missing before a container is made for nothing.
 func (t *turn) mayRunCLI() error {
 	owner := t.gen.Roles.Of(t.row.Channel, t.row.Sender) == route.Owner
-	if why := t.agent.RefusesCLI(route.Local(t.row.Channel), owner); why != "" {
+	if why := t.agent.RefusesCLI(t.local(t.agent), owner); why != "" {
 		return plainError(why)
+	}
+	folder, before := t.steps.user.Folder, t.session.folder
+	switch {
+	case folder == "":
+		return nil
+	case t.agent.CLI.Folder == nil:
+		return plainError(fmt.Sprintf("agent %q works in no folder that a message names: write folder_by_call = true under its [cli]", t.agent.Name))
+	case before != "" && folder != before:
+		return plainError(fmt.Sprintf("this conversation is about %s: name no other folder, or begin a new conversation", before))
+	}
+	if err := t.agent.CLI.Folder(folder); err != nil {
+		return plainError(err.Error())
 	}
 	return nil
 }
@@ -139,7 +155,7 @@ func (a *Agent) RefusesCLI(local, owner bool) string {
 // askCLI is the step that calls the program, for the session of that name or a new one.
 func (t *turn) askCLI(program string) model.Response {
 	c := t.agent.CLI
-	args := cli.Args{Prompt: t.cliPrompt(program == ""), Session: program, Resume: program != "" && c.Resumes}
+	args := cli.Args{Prompt: t.cliPrompt(program == ""), Session: program, Resume: program != "" && c.Resumes, Folder: t.steps.user.Folder}
 	if !args.Resume {
 		args.Session = ""
 		if c.Gives {
@@ -150,6 +166,19 @@ func (t *turn) askCLI(program string) model.Response {
 	return model.Response{
 		Message: model.Message{Role: model.Assistant, Calls: []model.ToolCall{call}}, Stop: model.StopToolCalls, Provider: KindCLI, Model: c.Name,
 	}
+}
+
+// local reports whether a call of an agent comes from somebody who sits at the machine, or from what stands in for him.
+func (t *turn) local(a *Agent) bool {
+	return route.Local(t.row.Channel) || a.CLI != nil && a.CLI.Programs && t.row.Channel == message.MCPDoor
+}
+
+// sandbox is the name of the sandbox that an agent of the turn has. A program's has the folder in it that the conversation is about.
+func (t *turn) sandbox(a *Agent) string {
+	if folder := t.steps.user.Folder; a == t.agent && a.Kind == KindCLI && folder != "" {
+		return a.Sandbox + ":" + folder
+	}
+	return a.Sandbox
 }
 
 // cliPrompt is what was said, with files by their paths on the program's machine. A new session begins with the system prompt.

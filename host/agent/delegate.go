@@ -153,7 +153,7 @@ func (t *turn) pickUp(ctx context.Context, start ToolStart) error {
 		t.interrupted(start)
 		return nil
 	}
-	row, err := t.cfg.Store.Child(ctx, t.row.ID, start.Call)
+	row, err := patiently(ctx, t.Runner, func() (store.Turn, error) { return t.cfg.Store.Child(ctx, t.row.ID, start.Call) })
 	if errors.Is(err, store.ErrNotFound) {
 		t.interrupted(start)
 		return nil

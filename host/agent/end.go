@@ -3,9 +3,12 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -13,6 +16,12 @@ import (
 func (t *turn) end(ctx context.Context, state store.TurnState, text string, cause error) {
 	if t.row.Background && !t.handOver(ctx, state, text) {
 		return
+	}
+	if t.resumed {
+		t.withdrawOwn(ctx, t.row.ID)
+	}
+	if t.cut {
+		text += fmt.Sprintf("\n\n(What you wrote was longer than %d KiB. I have not read what came after that.)", message.MaxText>>10)
 	}
 	now := t.cfg.Now().UTC()
 	t.row.State, t.row.Ended = state, now
@@ -68,6 +77,9 @@ func (t *turn) remember() {
 	t.session.add(t.row.ID, &t.steps)
 	t.session.count++
 	t.session.at = t.row.Started
+	if t.session.key != "" { // a delegated turn has one of its own
+		t.sessions.keep(t.session)
+	}
 }
 
 // reply is the turn's answer.
@@ -101,7 +113,18 @@ func outcome(state store.TurnState) message.EventKind {
 // fail ends a turn that cannot be answered. The sender is told in words; the log and the store have the cause.
 func (t *turn) fail(ctx context.Context, cause error) {
 	t.cfg.Log.Error("turn failed", "turn", t.row.ID, "agent", t.row.Agent, "error", cause)
-	t.end(ctx, store.TurnFailed, "I could not answer this: "+forPeople(cause), cause)
+	t.end(ctx, store.TurnFailed, "I could not answer this: "+t.words(cause), cause)
+}
+
+// words puts a cause into words for the sender. An owner who sits at the machine is its operator, and reads what the log says. The
+// answer of a delegated turn goes to a model, and has nothing of it.
+func (t *turn) words(err error) string {
+	if plainText(err) != "" || t.lineage != nil || t.gen == nil || !route.Local(t.row.Channel) ||
+		t.gen.Roles.Of(t.row.Channel, t.row.Sender) != route.Owner {
+		return forPeople(err)
+	}
+	text, _, _ := strings.Cut(forPeople(err), " The operator's log says")
+	return text + "\n\n" + strings.ToValidUTF8(err.Error(), "\uFFFD")
 }
 
 // forPeople puts a cause into words that leave out what only the operator should see.

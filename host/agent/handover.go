@@ -75,7 +75,7 @@ func (t *turn) returned(ctx context.Context, rows []store.InboxRow) error {
 
 // childOf reads a child.
 func (t *turn) childOf(ctx context.Context, id string) (*turn, error) {
-	row, err := t.cfg.Store.ChildTurn(ctx, id)
+	row, err := patiently(ctx, t.Runner, func() (store.Turn, error) { return t.cfg.Store.ChildTurn(ctx, id) })
 	if err != nil {
 		return nil, err
 	}

@@ -50,6 +50,6 @@ func (r *Runner) Judge(
 		s = t.rights()
 	}
 	j := Judgement{Session: s.Session, Role: s.Role, Labels: s.Labels}
-	j.Verdict, j.Lease, err = t.enforcer().Judge(ctx, s, c, leases)
+	j.Verdict, j.Lease, err = t.enforcer().DryRun(ctx, s, c, leases)
 	return j, err
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -97,7 +98,11 @@ func TestNoRightsAreGainedByDelegating(t *testing.T) {
 				call := model.ToolCall{Name: name, Args: json.RawMessage(map[string]string{
 					DelegateTool: `{"agent":"a","task":"x"}`, ResultTool: `{"id":"x"}`,
 				}[name])}
-				may, mightHave := enforcer.Enforce(context.Background(), child.subject(), call), enforcer.Enforce(context.Background(), above.subject(), call)
+				may, _, errMay := enforcer.DryRun(context.Background(), child.subject(), call, nil)
+				mightHave, _, errHave := enforcer.DryRun(context.Background(), above.subject(), call, nil)
+				if err := errors.Join(errMay, errHave); err != nil {
+					t.Fatal(err)
+				}
 				if strict[may.Action] < strict[mightHave.Action] {
 					t.Fatalf("%s: %s for %s, %s for its parent", name, may.Action, child.subject().Chain(), mightHave.Action)
 				}

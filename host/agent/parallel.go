@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"errors"
 
+	"github.com/flynnhost/flynn/host/approval"
 	"github.com/flynnhost/flynn/host/decisionlog"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
@@ -12,7 +14,7 @@ import (
 // maxSideBySide is how many calls of one answer run at a time.
 const maxSideBySide = 4
 
-// onlyLooks tells whether a call is of a tool that changes nothing here. What is really run is decided by Enforce, call by call.
+// onlyLooks tells whether a call is of a tool that changes nothing here. Admit decides what is really run, call by call.
 func (t *turn) onlyLooks(c model.ToolCall) bool {
 	known, ok := t.gen.Registry.Get(c.Name)
 	if !ok {
@@ -33,6 +35,23 @@ func (t *turn) lookers(n int, calls []model.ToolCall) []model.ToolCall {
 		}
 	}
 	return calls
+}
+
+// errAsks is returned for a call about which a person has to be asked. Its turn asks him when no other call runs.
+var errAsks = errors.New("a person has to be asked about this call")
+
+// alone asks nobody, and uses no lease.
+type alone struct{}
+
+var _ tool.Approver = alone{}
+
+func (alone) Request(context.Context, approval.Ask) (store.Approval, error) {
+	return store.Approval{}, errAsks
+}
+func (alone) Wait(context.Context, string) (bool, string, error)      { return false, "", errAsks }
+func (alone) Consume(context.Context, string, approval.Binding) error { return errAsks }
+func (alone) Use(context.Context, approval.Ask) (store.Grant, bool, error) {
+	return store.Grant{}, false, nil
 }
 
 // looks are calls under way side by side. The turn's own goroutine decides, records and commits; the others only run tools.
@@ -73,14 +92,16 @@ func (l *looks) begin(c model.ToolCall) (bool, error) {
 	if err := l.permitted(l.ctx); err != nil {
 		return false, err
 	}
-	v := l.enforcer().Enforce(l.ctx, l.subject(), c)
-	if l.ctx.Err() != nil && !ended(l.ctx) {
-		return false, l.ctx.Err()
-	}
-	if v.Action == tool.Ask {
+	v, err := l.enforcer().Admit(l.ctx, l.subject(), c, alone{}, nil)
+	switch {
+	case errors.Is(err, errAsks):
 		// It is decided anew when its turn comes; the log has what the policies said now as well.
 		l.pending.Decisions = append(l.pending.Decisions, decisionlog.Rows(l.cfg.Now(), v.Records)...)
 		return false, nil
+	case l.ctx.Err() != nil && !ended(l.ctx):
+		return false, l.ctx.Err()
+	case err != nil:
+		return false, err
 	}
 	l.announce(c)
 	l.decided(c, v)

@@ -219,3 +219,38 @@ func TestStopEndsLooks(t *testing.T) {
 	h.work(t.Context())
 	h.want("Stopped.")
 }
+
+// machineLook is look on a machine, so that elevated mode is about it.
+type machineLook struct{ look }
+
+func (l *machineLook) Spec() tool.Spec {
+	s := l.look.Spec()
+	s.Machine = true
+	return s
+}
+
+// TestElevatedLooksAreWrittenDown makes reads leave the sandbox, alone and side by side.
+func TestElevatedLooksAreWrittenDown(t *testing.T) {
+	for _, calls := range [][]string{{"look a"}, {"look a", "look b"}, {"look a", "look b", "look c"}} {
+		h := newHouse(t, openStore(t), nil)
+		l := &machineLook{}
+		h.looking(t, &l.look, 5, calls...)
+		if err := h.gen.Registry.Replace(l); err != nil {
+			t.Fatal(err)
+		}
+		h.gen.Agents["helper"].Sandboxed = true
+		h.runner.cfg.Elevation = func(store.Turn, string) tool.Elevation {
+			return tool.Elevation{Enabled: true, Sender: true, Agent: true, State: tool.ElevatedAsk, By: "irc:ann"}
+		}
+		var written []string
+		h.runner.cfg.Elevated = func(_ context.Context, _ tool.Subject, v tool.Verdict) error {
+			written = append(written, v.Where+" "+string(v.Args))
+			return nil
+		}
+		h.accept("ann", "go")
+		h.work(t.Context())
+		if len(written) != len(calls) {
+			t.Errorf("%d reads left the sandbox, written down: %q", len(calls), written)
+		}
+	}
+}

@@ -4,10 +4,13 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -182,4 +185,63 @@ func TestInterruptOverACrash(t *testing.T) {
 		r.wantReplies("echo: one\ntwo")
 		r.nothingLeft()
 	})
+}
+
+// TestQuestionsOfAProgramAreNotJoined leaves two questions in one conversation, as a crash does: each has an answer of its own.
+func TestQuestionsOfAProgramAreNotJoined(t *testing.T) {
+	h := newHouse(t, openStore(t), nil)
+	h.gen.Roles = route.NewRoles(config.Access{Owners: []string{"openai:editor"}}, route.AllProved)
+	for _, text := range []string{"question-A", "question-B"} {
+		_, _, err := h.store.AppendInbox(t.Context(), message.Message{
+			Channel: "openai", EventID: text, Text: text, Sender: message.Sender{ID: "editor"}, Agent: "helper",
+			Conversation: message.Conversation{ID: "editor/k1", Kind: message.DM},
+		}, store.InboxNew, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.work(t.Context())
+	h.want("echo: question-A", "echo: question-B")
+}
+
+// TestWhoWaitsBehindARequestHearsOfIt puts messages and orders behind a call that waits for an approval: each conversation hears of it once.
+func TestWhoWaitsBehindARequestHearsOfIt(t *testing.T) {
+	h := newHouse(t, openStore(t), nil)
+	h.chain.tool = func(policy.ToolFacts) policy.Restrictions { return policy.Restrictions{Ask: true} }
+	item := func(conversation, text string, order bool) Item {
+		return Item{Order: order, Row: store.InboxRow{Message: message.Message{
+			Channel: "irc", Text: text, Sender: message.Sender{ID: "ann"}, Conversation: message.Conversation{ID: conversation, Kind: message.DM},
+		}}}
+	}
+	var mu sync.Mutex
+	waiting := []Item{item("ann", "before the question", false)}
+	h.runner.cfg.Waiting = func(string) []Item { mu.Lock(); defer mu.Unlock(); return slices.Clone(waiting) }
+	var told []string
+	heard := make(chan struct{}, 10)
+	h.runner.cfg.Behind = func(_ store.Turn, m message.Message, a store.Approval) {
+		told = append(told, m.ConversationKey()+" "+m.Text+" "+a.Tool)
+		heard <- struct{}{}
+	}
+	h.accept("ann", "!touch wood")
+	var done sync.WaitGroup
+	done.Go(func() { h.work(t.Context()) })
+	id := <-h.asked
+	<-heard
+	for _, it := range []Item{item("ann", "again", false), item("other", "/new", true), item("other", "/delete yes", true), {Alone: func() {}}} {
+		mu.Lock()
+		waiting = append(waiting, it)
+		mu.Unlock()
+		h.runner.Arrived("irc:ann")
+	}
+	if want := []string{"irc:ann before the question thing.touch", "irc:other /new thing.touch"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+	if err := h.desk.Decide(t.Context(), id, true, "web:owner"); err != nil {
+		t.Fatal(err)
+	}
+	done.Wait()
+	h.runner.Arrived("irc:ann")
+	if len(told) != 2 {
+		t.Errorf("told after the answer: %q", told)
+	}
 }

@@ -3,8 +3,11 @@ package agent
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -33,6 +36,9 @@ type active struct {
 	origin       message.Message
 	rest         []Item // of the queue, that came before what waits in the lane
 	interrupts   bool   // a further message may stop it
+	turn         store.Turn
+	asking       store.Approval  // what a person is asked about now; the zero value while nobody is
+	told         map[string]bool // conversations that have heard of it
 }
 
 // register lets others find the turn, and looks whether something that came in the meantime would have stopped it.
@@ -41,7 +47,7 @@ func (t *turn) register(cancel context.CancelCauseFunc) (unregister func()) {
 		return t.follow(cancel)
 	}
 	a := &active{
-		cancel: cancel, conversation: t.row.Channel + ":" + t.row.Conversation.ID, origin: t.origin, rest: t.rest,
+		cancel: cancel, conversation: t.row.Channel + ":" + t.row.Conversation.ID, origin: t.origin, rest: t.rest, turn: t.row,
 		interrupts: t.mayInterrupt && t.gen.queue(t.agent, t.row.Channel) == QueueInterrupt,
 	}
 	t.mu.Lock()
@@ -65,6 +71,53 @@ func (r *Runner) Arrived(place string) {
 	r.mu.Unlock()
 	if a != nil && a.interrupts && a.overtaken(r.cfg.Waiting(place)) {
 		a.cancel(errInterrupted)
+	}
+	r.tellBehind(place)
+}
+
+// asks notes that people are asked about a call of the turn, or of one that it waits for, and tells everybody who waits behind it. The
+// function that it returns ends that.
+func (t *turn) asks(request store.Approval) (answered func()) {
+	for t.lineage != nil {
+		if t.lineage.parent == nil {
+			return func() {} // in the background nobody waits for it
+		}
+		t = t.lineage.parent
+	}
+	note := func(request store.Approval) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if a := t.running[t.place.Key]; a != nil {
+			a.asking, a.told = request, map[string]bool{}
+		}
+	}
+	note(request)
+	t.tellBehind(t.place.Key)
+	return func() { note(store.Approval{}) }
+}
+
+// tellBehind tells the conversations with messages or orders in the queue of a place what these wait for, where that is a person.
+func (r *Runner) tellBehind(place string) {
+	waiting := r.cfg.Waiting(place)
+	r.mu.Lock()
+	a := r.running[place]
+	if a == nil || a.asking.ID == "" {
+		r.mu.Unlock()
+		return
+	}
+	turn, request := a.turn, a.asking
+	var tell []message.Message
+	for _, it := range slices.Concat(a.rest, waiting) {
+		m := it.Row.Message
+		if it.Turn != nil || it.Alone != nil || a.told[m.ConversationKey()] {
+			continue
+		}
+		a.told[m.ConversationKey()] = true
+		tell = append(tell, m)
+	}
+	r.mu.Unlock()
+	for _, m := range tell {
+		r.cfg.Behind(turn, m, request)
 	}
 }
 
@@ -95,6 +148,14 @@ func (r *Runner) Stop(place string) bool {
 	return r.offspring.stop(errStopped, inPlace(place)) || ok
 }
 
+// Stopper returns what stops the turn that runs in a place, with all that was delegated there, or nil where there is none.
+func (r *Runner) Stopper(place string) func() {
+	if !r.Running(place) && !r.Delegated(place) {
+		return nil
+	}
+	return func() { r.Stop(place) }
+}
+
 // Running tells whether a turn runs in a place.
 func (r *Runner) Running(place string) bool {
 	r.mu.Lock()
@@ -107,9 +168,14 @@ func (r *Runner) Running(place string) bool {
 func (r *Runner) Delegated(place string) bool { return r.offspring.any(inPlace(place)) }
 
 // StopIn is Stop for the turn that answers in a conversation, by its key.
-func (r *Runner) StopIn(conversation string) bool {
-	delegated := r.offspring.stop(errStopped, inConversation(conversation))
-	return r.inConversation(conversation, errStopped) || delegated
+func (r *Runner) StopIn(conversation string) bool { return r.endIn(conversation, errStopped) }
+
+// HangUp is StopIn for a program that no longer waits for its answer.
+func (r *Runner) HangUp(conversation string) bool { return r.endIn(conversation, errHungUp) }
+
+func (r *Runner) endIn(conversation string, cause error) bool {
+	delegated := r.offspring.stop(cause, inConversation(conversation))
+	return r.inConversation(conversation, cause) || delegated
 }
 
 // RunningIn is Running for a conversation.
@@ -124,6 +190,25 @@ func (r *Runner) StopFor(sender string) {
 			a.cancel(errStopped)
 		}
 	}
+}
+
+// Readmit ends the turns whose senders the generation in force no longer admits: they are neither worked for nor answered.
+func (r *Runner) Readmit() {
+	gen, policies := r.cfg.Generation()
+	defer policies.Release()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.running {
+		if gen.Admits(a.origin) != "" {
+			a.cancel(errUnheard)
+		}
+	}
+	r.offspring.stop(errUnheard, func(t store.Turn) bool {
+		return route.Door(t.Channel) == route.DoorChannel && gen.Admits(message.Message{
+			Channel: t.Channel, Conversation: t.Conversation, Addressed: true,
+			Sender: message.Sender{ID: strings.TrimPrefix(t.Sender, t.Channel+":")},
+		}) != ""
+	})
 }
 
 func (r *Runner) inConversation(key string, cause error) (found bool) {
@@ -143,6 +228,9 @@ func (r *Runner) inConversation(key string, cause error) (found bool) {
 // release ends the turn without an answer and leaves its messages to the next one: they are new as before, and what the turn did
 // stays in the transcript. It returns those messages, and none where that could not be done.
 func (t *turn) release(ctx context.Context, cause error, rows []store.InboxRow) []Item {
+	if t.resumed {
+		t.withdrawOwn(ctx, t.row.ID)
+	}
 	now := t.cfg.Now().UTC()
 	t.row.State, t.row.Ended, t.row.Error, t.row.Inbox = store.TurnStopped, now, cause.Error(), nil
 	if err := t.commit(ctx); err != nil {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -28,6 +29,8 @@ type session struct {
 	at      time.Time       // when that began
 	// program is what the program of an agent of kind cli calls the session.
 	program string
+	// folder is the one of the host that a conversation with such an agent is about, as its first message named it.
+	folder string
 }
 
 // shownSummary is a summary as a model reads it; the zero value is none.
@@ -45,8 +48,10 @@ type transcript struct {
 }
 
 const (
-	keepTurns    = 256 // a session that grows past it is compacted, however short its turns are
-	keepSessions = 1024
+	keepTurns = 256 // a session that grows past it is compacted, however short its turns are
+	// The sessions at hand take so much memory in all, about, and none is kept at hand that was not asked for within keepFor.
+	keepBytes = 32 << 20
+	keepFor   = 10 * time.Minute
 )
 
 // DefaultWindow is how much a model is shown, in tokens, where its tier names no context window.
@@ -76,6 +81,7 @@ func (s *session) add(id string, t *turnSteps) {
 	s.touched(t)
 	s.used.addTurn(t)
 	s.program = t.program(s.program)
+	s.folder = cmp.Or(s.folder, t.user.Folder)
 }
 
 // touched labels the session with what a turn has touched.
@@ -154,13 +160,38 @@ func (s *session) withSummary(ms []model.Message) []model.Message {
 	return slices.Insert(ms, 0, model.Message{Role: model.User, Text: s.told.text})
 }
 
+// bytes is about what the session takes in memory.
+func (s *session) bytes() int64 {
+	const fixed, perMessage, perPart = 1 << 10, 200, 100
+	n := fixed + len(s.told.text)
+	for _, m := range s.said {
+		n += perMessage + len(m.Text)
+		for _, c := range m.Calls {
+			n += perPart + len(c.Args)
+		}
+		for _, r := range m.Results {
+			n += perPart + len(r.Text)
+		}
+	}
+	return int64(n)
+}
+
 // sessions caches the most recently used sessions.
 type sessions struct {
 	store Store
 
 	mu     sync.Mutex
 	byKey  map[string]*list.Element
-	recent *list.List // of *session, latest first
+	recent *list.List // of *cached, latest first
+	bytes  int64      // of all
+	sweep  *time.Timer
+}
+
+// cached is a session in the cache. What it takes is known as of its last turn: meanwhile the session is its turn's.
+type cached struct {
+	*session
+	bytes int64
+	used  time.Time
 }
 
 func newSessions(s Store) *sessions {
@@ -179,13 +210,9 @@ func (c *sessions) look(ctx context.Context, key string) (*session, error) {
 }
 
 func (c *sessions) find(ctx context.Context, key string, keepEmpty bool) (*session, error) {
-	c.mu.Lock()
-	if e, ok := c.byKey[key]; ok {
-		c.recent.MoveToFront(e)
-		c.mu.Unlock()
-		return e.Value.(*session), nil
+	if s := c.atHand(key); s != nil {
+		return s, nil
 	}
-	c.mu.Unlock()
 	s, err := c.load(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("load session %s: %w", key, err)
@@ -193,23 +220,72 @@ func (c *sessions) find(ctx context.Context, key string, keepEmpty bool) (*sessi
 	if s.count == 0 && !keepEmpty {
 		return s, nil
 	}
+	if now := c.atHand(key); now != nil { // put there meanwhile, and so with what a turn has added
+		return now, nil
+	}
+	c.keep(s)
+	return s, nil
+}
+
+// atHand is a session that is in the cache, or nil.
+func (c *sessions) atHand(key string) *session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.byKey[key] = c.recent.PushFront(s)
-	if c.recent.Len() > keepSessions {
-		delete(c.byKey, c.recent.Remove(c.recent.Back()).(*session).key)
+	e, ok := c.byKey[key]
+	if !ok {
+		return nil
 	}
-	return s, nil
+	c.recent.MoveToFront(e)
+	found := e.Value.(*cached)
+	found.used = time.Now()
+	return found.session
+}
+
+// keep puts a session into the cache as it is now, after it was loaded or a turn was added to it. It takes the place of any other
+// copy, which may have been made while the turn ran.
+func (c *sessions) keep(s *session) {
+	bytes := s.bytes()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drop(s.key)
+	c.byKey[s.key] = c.recent.PushFront(&cached{s, bytes, time.Now()})
+	c.bytes += bytes
+	for c.bytes > keepBytes && c.recent.Len() > 1 {
+		c.drop(c.recent.Back().Value.(*cached).key)
+	}
+	if c.sweep == nil {
+		c.sweep = time.AfterFunc(keepFor, c.dropIdle)
+	}
+}
+
+// drop takes a session out of the cache. c.mu is held.
+func (c *sessions) drop(key string) {
+	if e, ok := c.byKey[key]; ok {
+		c.bytes -= c.recent.Remove(e).(*cached).bytes
+		delete(c.byKey, key)
+	}
+}
+
+// dropIdle drops what nobody has asked for within keepFor, and comes again while there is anything left.
+func (c *sessions) dropIdle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	for e := c.recent.Back(); e != nil; e = c.recent.Back() {
+		if rest := keepFor - now.Sub(e.Value.(*cached).used); rest > 0 {
+			c.sweep = time.AfterFunc(rest, c.dropIdle)
+			return
+		}
+		c.drop(e.Value.(*cached).key)
+	}
+	c.sweep = nil
 }
 
 // forget drops a session from the cache, after a turn that was not committed as planned.
 func (c *sessions) forget(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e, ok := c.byKey[key]; ok {
-		c.recent.Remove(e)
-		delete(c.byKey, key)
-	}
+	c.drop(key)
 }
 
 func (c *sessions) load(ctx context.Context, key string) (*session, error) {

@@ -28,6 +28,7 @@ type UserStep struct {
 	Used       *Used      `json:"used,omitempty"`      // by the session before the turn
 	Delegated  *Delegated `json:"delegated,omitempty"` // of a turn that works for another one
 	Program    string     `json:"program,omitempty"`   // the session of an agent of kind cli as its program names it, before the turn
+	Folder     string     `json:"folder,omitempty"`    // of the host that a conversation with such an agent is about
 }
 
 // Said is one message of a turn.

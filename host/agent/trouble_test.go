@@ -173,3 +173,51 @@ func TestAMessageThatNobodyAnswersIsLogged(t *testing.T) {
 		t.Fatalf("the log says %q", got)
 	}
 }
+
+// lacking is a store that cannot be read for a while, for want of descriptors.
+type lacking struct {
+	Store
+	times int
+}
+
+func (s *lacking) lack() error {
+	if s.times--; s.times < 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: unable to open database file (14)", store.ErrPassing)
+}
+
+func (s *lacking) Transcript(ctx context.Context, session string, turns int) ([]store.Step, error) {
+	if err := s.lack(); err != nil {
+		return nil, err
+	}
+	return s.Store.Transcript(ctx, session, turns)
+}
+
+func (s *lacking) Steps(ctx context.Context, turn string) ([]store.Step, error) {
+	if err := s.lack(); err != nil {
+		return nil, err
+	}
+	return s.Store.Steps(ctx, turn)
+}
+
+// TestAPassingLackDelaysAMessage cannot read the conversation back for a while, nor the turn that an earlier process left.
+func TestAPassingLackDelaysAMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := openStore(t)
+		h := newHouse(t, s, func(s Store) Store { return &lacking{Store: s, times: 100} })
+		h.accept("ann", "hello")
+		h.work(t.Context())
+		h.want("echo: hello")
+
+		ctx, kill := context.WithCancel(t.Context())
+		h.touch.during = func(context.Context) { kill() }
+		h.accept("ann", "!touch wood")
+		h.work(ctx)
+		h = newHouse(t, s, func(s Store) Store { return &lacking{Store: s, times: 100} })
+		h.work(t.Context())
+		if got := h.texts(); len(got) != 1 || !strings.Contains(got[0], "restarted while this call ran") {
+			t.Errorf("the turn that was left ended with %q", got)
+		}
+	})
+}

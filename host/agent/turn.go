@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
@@ -15,10 +16,20 @@ import (
 // Causes for the end of a turn's context.
 var (
 	errStopped     = errors.New("stopped by a person")
+	errHungUp      = stop("the caller hung up")
+	errUnheard     = stop("its sender is no longer admitted")
 	errInterrupted = errors.New("interrupted by a later message")
 	errHalted      = errors.New("stopped by the kill switch")
 	errTime        = plainError("the turn took too long")
 )
+
+// stop is a cause that ends a turn as a person's stop does, and that blames nobody for it.
+type stop string
+
+func (s stop) Error() string { return string(s) }
+
+// Is makes every cause of the kind an errStopped.
+func (s stop) Is(target error) bool { return target == errStopped }
 
 // plainError is an error that the sender may read.
 type plainError string
@@ -44,7 +55,9 @@ type turn struct {
 	// mayInterrupt is false where a later message has stopped the turn before this one already: it was not to be answered together
 	// with the others, and stopping again would lead nowhere.
 	mayInterrupt bool
+	resumed      bool // an earlier process began it
 	silent       bool // the sender is not to be answered, not even with an error
+	cut          bool // one of the messages was longer than what was read of it
 	calls        int  // tool calls so far, denied and interrupted ones included
 	tokens       int  // that count for the turn's limit
 	instructed   int  // see instructions; 0 before it is asked for
@@ -70,7 +83,7 @@ type turn struct {
 func (t *turn) run(ctx context.Context, rows []store.InboxRow) (released []Item) {
 	turnCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	t.host = ctx
+	t.host, t.cut = ctx, slices.ContainsFunc(rows, func(r store.InboxRow) bool { return r.Message.Cut })
 	t.time = newStopwatch(t.timeLimit(), func() { cancel(errTime) })
 	defer t.time.pause()
 	defer t.letGo(ctx)
@@ -93,7 +106,8 @@ func (t *turn) run(ctx context.Context, rows []store.InboxRow) (released []Item)
 		t.sessions.forget(t.row.Session)
 		t.publish(message.Event{Kind: message.TurnDone})
 	case errors.Is(cause, errStopped):
-		t.end(ctx, store.TurnStopped, "Stopped.", errStopped)
+		t.silent = t.silent || errors.Is(cause, errUnheard)
+		t.end(ctx, store.TurnStopped, "Stopped.", cause)
 	case t.lineage != nil && err != nil && (errors.Is(cause, errInterrupted) || halted(cause, err)): // it has no messages to leave
 		t.end(ctx, store.TurnStopped, "Stopped.", cmp.Or(cause, err))
 	case errors.Is(cause, errInterrupted) && err == nil: // it came too late

@@ -69,7 +69,7 @@ type knowing struct {
 func (k knowing) Route(ctx context.Context, f policy.RouteFacts) (policy.RouteAnswer, []policy.Record) {
 	if f.Candidate != "" && k.Routes() {
 		key := store.SessionKey(k.place.Key, f.Candidate, k.place.Epoch)
-		s, err := k.runner.sessions.look(ctx, key)
+		s, err := patiently(ctx, k.runner, func() (*session, error) { return k.runner.sessions.look(ctx, key) })
 		if err != nil {
 			if ctx.Err() == nil {
 				k.runner.cfg.Log.Error("session cannot be read for the route policies", "session", key, "error", err)

@@ -43,6 +43,7 @@ var (
 	ErrSelf    = errors.New("the person who asked cannot grant the request")
 	ErrDrift   = errors.New("the call is not the one that was approved")
 	ErrUsed    = errors.New("the approval was used already, or never granted")
+	ErrGone    = errors.New("the call that asked for it has ended, so nothing would run")
 	ErrMany    = errors.New("too many requests of this sender wait for an answer")
 )
 

@@ -353,6 +353,23 @@ func TestWaitExpires(t *testing.T) {
 	})
 }
 
+// TestAWaitOutlastsNoClock sets the clock back by five hours while a person is awaited.
+func TestAWaitOutlastsNoClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var shift time.Duration
+		d := newDesk(t, &memoryStore{}, func(c *Config) { c.Now = func() time.Time { return time.Now().Add(shift) } })
+		a := request(t, d, shellAsk())
+		shift = -5 * time.Hour
+		began := time.Now()
+		if granted, _, err := d.Wait(t.Context(), a.ID); granted || err != nil {
+			t.Errorf("waited: %v, %v", granted, err)
+		}
+		if took := time.Since(began); took > 15*time.Minute+pollInterval {
+			t.Errorf("a request that is good for 15 minutes was waited for for %s", took)
+		}
+	})
+}
+
 func TestWaitSeesADecisionOfAnotherProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &memoryStore{}

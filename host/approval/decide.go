@@ -79,6 +79,8 @@ func answered(a store.Approval, grant bool) error {
 		}
 	case store.ApprovalExpired:
 		return fmt.Errorf("decide request %s: %w", a.ID, ErrExpired)
+	case store.ApprovalWithdrawn:
+		return fmt.Errorf("decide request %s: %w", a.ID, ErrGone)
 	}
 	return fmt.Errorf("decide request %s: %w: %s by %s", a.ID, ErrDecided, a.State, a.Decider)
 }

@@ -2,6 +2,7 @@ package approval
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -141,12 +142,15 @@ func (d *Desk) narrow(g *store.Grant, reach string, l Lease) error {
 		if _, err := programs(p.Line(), g.Where, g.Dir); err != nil {
 			return fmt.Errorf("%w: %w", ErrNoLease, err)
 		}
+		if why := p.Lasting(); why != "" {
+			return fmt.Errorf("%w: %s", ErrNoLease, why)
+		}
 		g.Pattern = l.Pattern
 	}
-	if l.Scope == store.GrantSession && l.Pattern == "" {
-		return nil // the very line, once more
-	}
 	g.Programs, err = programs(line, g.Where, g.Dir)
+	if err != nil && l.Scope == store.GrantSession && l.Pattern == "" {
+		return nil // the very line, once more, which Offer calls a shell
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNoLease, err)
 	}
@@ -158,6 +162,11 @@ type Offer struct {
 	Session, Standing             bool
 	SessionCovers, StandingCovers string
 	NotSession, NotStanding       string
+	// SessionShell is why a grant for the session is as good as a shell: what the line runs can change while the grant is good. It is empty
+	// for a grant that covers nothing else than what stands in the line.
+	SessionShell string
+	// Unshown says what decides about a command line beside the line itself: "Makefile (make)".
+	Unshown []string
 }
 
 // Offer judges a request.
@@ -172,6 +181,13 @@ func (d *Desk) Offer(a store.Approval) Offer {
 	var o Offer
 	o.Session, o.SessionCovers, o.NotSession = may(store.GrantSession)
 	o.Standing, o.StandingCovers, o.NotStanding = may(store.GrantStanding)
+	if o.Session && !o.Standing && a.Reach == ReachShell {
+		o.SessionShell = o.NotStanding
+	}
+	var call struct{ Command *string }
+	if a.Reach == ReachShell && json.Unmarshal(a.Args, &call) == nil && call.Command != nil {
+		o.Unshown = shell.Unshown(*call.Command)
+	}
 	return o
 }
 

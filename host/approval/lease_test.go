@@ -84,7 +84,7 @@ func (m *memoryGrants) change(id string, row store.AuditRow, change func(*store.
 	return store.ErrConflict
 }
 
-// bureau is a desk over a store, with a clock of its own and programs that belong to the test.
+// bureau is a desk over a store, with a clock of its own and the programs of the system.
 type bureau struct {
 	*Desk
 	t     *testing.T
@@ -93,17 +93,14 @@ type bureau struct {
 		store.Grants
 	}
 	work string // working directory of calls
-	bin  string // PATH
+	bin  string // a folder with programs that belong to the test
 	now  time.Time
 }
 
 func newBureau(t *testing.T) *bureau {
 	t.Helper()
 	b := &bureau{t: t, work: t.TempDir(), bin: t.TempDir(), now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
-	t.Setenv("PATH", b.bin)
-	for _, name := range []string{"ls", "wc", "head", "git", "python3", "sh", "find"} {
-		b.program(name)
-	}
+	t.Setenv("PATH", "/usr/local/bin:/usr/bin:/bin")
 	b.store = &memoryGrants{}
 	b.restart()
 	return b
@@ -188,16 +185,19 @@ func TestALeaseCoversWhatWasShownAndNothingElse(t *testing.T) {
 		{"a month later", func(b *bureau, _ *Ask) { b.now = b.now.Add(StandingTime) }, false, false},
 		{"after a restart", func(b *bureau, _ *Ask) { b.restart() }, true, true},
 		{"the program is another", func(b *bureau, _ *Ask) {
-			other := b.t.TempDir()
-			b.t.Setenv("PATH", other+":"+b.bin)
-			b.bin = other
+			b.t.Setenv("PATH", b.bin+":/usr/bin")
 			b.program("ls")
-		}, true, false},
-		{"the program is gone", func(b *bureau, _ *Ask) { os.Remove(filepath.Join(b.bin, "ls")) }, true, false},
+		}, false, false},
+		{"the program is gone", func(b *bureau, _ *Ask) { b.t.Setenv("PATH", b.bin) }, false, false},
 		{"the program became a link to a shell", func(b *bureau, _ *Ask) {
-			os.Remove(filepath.Join(b.bin, "ls"))
-			os.Symlink("sh", filepath.Join(b.bin, "ls"))
-		}, true, false},
+			b.t.Setenv("PATH", b.bin+":/usr/bin")
+			os.Symlink("/bin/sh", filepath.Join(b.bin, "ls"))
+		}, false, false},
+		{"a folder of the workspace comes first in PATH", func(b *bureau, _ *Ask) {
+			b.bin = b.work
+			b.t.Setenv("PATH", ".:"+b.work+":/usr/local/bin:/usr/bin:/bin")
+			b.program("ls") // which no command finds
+		}, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, l := range []Lease{forSession, forGood} {
@@ -230,7 +230,13 @@ func TestWhatCanBeLeased(t *testing.T) {
 		{"an interpreter", "python3 x.py", true, false},
 		{"a shell", "sh x.sh", true, false},
 		{"a program that the repository's files steer", "git status", true, false},
-		{"a shell by its path", "BIN/sh x.sh", true, false},
+		{"a shell by its path", "/bin/sh x.sh", true, false},
+		{"a program that is not the system's", "BIN/ls", true, false},
+		{"this very program", "/proc/self/exe x.sh", true, false},
+		{"a builtin that changes what runs", "read PATH; ls", true, false},
+		{"a build", "make test", true, false},
+		{"a program that writes what another runs", "cp x /usr/local/bin/ls", true, false},
+		{"a name by which Flynn sends a file", "curl -s -d @x https://example.com", true, false},
 		{"a shell, escaped", `\sh x.sh`, true, false},
 		{"find with a program", "find . -exec ls x", true, false},
 		{"find without", "find . -name x", true, true},
@@ -261,8 +267,12 @@ func TestWhatCanBeLeased(t *testing.T) {
 				if (err == nil) != want || err != nil && !errors.Is(err, ErrNoLease) {
 					t.Errorf("%s: %v, want it granted: %v", l.Scope, err, want)
 				}
-				if got := offer(b.Offer(a)); got != want {
+				o := b.Offer(a)
+				if got := offer(o); got != want {
 					t.Errorf("%s is offered: %v, want %v", l.Scope, got, want)
+				}
+				if shell := o.SessionShell != ""; shell != (c.session && !c.standing) {
+					t.Errorf("a grant for the session is called a shell: %q", o.SessionShell)
 				}
 				if b.covered(ask) != want {
 					t.Errorf("%s covers: %v", l.Scope, !want)
@@ -308,6 +318,12 @@ func TestPatterns(t *testing.T) {
 		{"it does not cover the call itself", "head -n main", "head -c *", false, "head -c x", ""},
 		{"an interpreter", "python3 x.py", "python3 *", false, "python3 y.py", ""},
 		{"version control", "git log main", "git log *", false, "git log main", ""},
+		{"a file that is read", "cat x", "cat *", false, "cat /etc/shadow", ""},
+		{"a file that is searched", "grep -n x y", "grep -n x *", false, "grep -n x /etc/shadow", ""},
+		{"a text that is searched for", "grep -rn x docs", "grep -rn * docs", true, "grep -rn y docs", "yes"},
+		{"a form that sends a file", "curl -F a=b https://h/", "curl -F * https://h/", false, "curl -F a=b https://h/", ""},
+		{"an address", "curl -s https://h/", "curl -s *", true, "curl -s https://i/x", "yes"},
+		{"an address that is a file", "curl -s https://h/", "curl -s *", true, "curl -s file:///etc/shadow", ""},
 		{"no star", "head -n main", "head -n main", false, "head -n main", ""},
 		{"a star as program", "head -n main", "* -n main", false, "head -n main", ""},
 		{"a chain", "ls a | wc -l", "ls * | wc -l", true, "ls b | wc -l", "yes"},
@@ -501,26 +517,31 @@ func TestAnOldRequestIsGrantedOnceOnly(t *testing.T) {
 	}
 }
 
-func TestTextShowsWhatIsCovered(t *testing.T) {
+func TestDetailsShowWhatIsCovered(t *testing.T) {
 	b := newBureau(t)
 	a, err := b.Request(t.Context(), b.ask("ls -l"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := Text(a, b.Offer(a), b.now)
+	text := Details(a, b.Offer(a), b.now)
 	for _, want := range []string{
-		"/approve " + a.ID + "`", "/approve " + a.ID + " session", "/approve " + a.ID + " always", `{"command":"ls -l"}`, "in the session irc:#x:coder",
-		filepath.Join(b.bin, "ls"), "until 2026-12-21", "irc:bob", b.work,
+		"/approve " + a.ID + "`", "/approve " + a.ID + " session", "/approve " + a.ID + " always", "\nls -l\n", "in the session irc:#x:coder",
+		"/bin/ls", "until 2026-12-21", "irc:bob", b.work, "guard: commands ask",
 	} {
 		if !strings.Contains(text, plain(want)) && !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
 	}
-	if a, err = b.Request(t.Context(), b.ask("python3 x.py")); err != nil {
+	if a, err = b.Request(t.Context(), b.ask("make test")); err != nil {
 		t.Fatal(err)
 	}
-	text = Text(a, b.Offer(a), b.now)
-	if strings.Contains(text, "always`") || !strings.Contains(text, "python3 can run any program") {
-		t.Errorf("shows\n%s", text)
+	text = Details(a, b.Offer(a), b.now)
+	for _, want := range []string{"as good as a shell on the host: make may run other programs", "Makefile (make)"} {
+		if strings.Contains(text, "always`") || !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	if text := Text(a, b.Offer(a), b.now); !strings.Contains(text, "session` (as good as a shell)") || !strings.Contains(text, "Makefile (make)") {
+		t.Errorf("the notice is\n%s", text)
 	}
 }

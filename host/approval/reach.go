@@ -9,6 +9,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/approval/shell"
 	"github.com/flynnhost/flynn/host/jsonform"
+	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -57,7 +58,7 @@ func programs(line shell.Line, where, dir string) ([]string, error) {
 		var names []string
 		var err error
 		if where == onHost {
-			file, names, err = shell.Resolve(c.Program(), dir)
+			file, names, err = shell.Resolve(c.Program(), machine.SearchPath(dir))
 		} else {
 			file, err = shell.ResolveInside(c.Program())
 		}
@@ -106,7 +107,7 @@ func missesLine(g store.Grant, ask Ask) string {
 	}
 	if g.Pattern != "" {
 		p, err := shell.ParsePattern(g.Pattern)
-		if err != nil || !p.Match(line) || !otherwiseEqual(g.Args, ask.Args) {
+		if err != nil || p.Lasting() != "" || !p.Match(line) || !otherwiseEqual(g.Args, ask.Args) {
 			return "the arguments"
 		}
 	}

@@ -14,13 +14,20 @@ const pollInterval = 5 * time.Second
 
 // Wait blocks until a request is decided or its time is up, which denies it. Decider is empty when nobody decided.
 func (d *Desk) Wait(ctx context.Context, id string) (granted bool, decider string, err error) {
+	began := time.Now() // of this process: it does not go back
 	for {
 		changed := d.change() // taken before the look, so that no change falls between the two
 		a, err := d.config.Store.Approval(ctx, id)
+		if errors.Is(err, store.ErrPassing) { // the request is there, and expires when it can be read again
+			if err := d.sleep(ctx, store.Approval{Expires: d.config.Now().Add(pollInterval)}, changed); err != nil {
+				return false, "", fmt.Errorf("wait for request %s: %w", id, err)
+			}
+			continue
+		}
 		if err != nil {
 			return false, "", fmt.Errorf("find request %s: %w", id, err)
 		}
-		if a.State == store.ApprovalPending && d.expired(a) {
+		if a.State == store.ApprovalPending && (d.expired(a) || time.Since(began) >= a.Expires.Sub(a.Created)) {
 			if err := d.move(ctx, a, store.ApprovalExpired, ""); err != nil && !errors.Is(err, store.ErrConflict) {
 				return false, "", err
 			}
@@ -38,7 +45,7 @@ func (d *Desk) Wait(ctx context.Context, id string) (granted bool, decider strin
 
 // sleep returns when it is worth looking at the request again.
 func (d *Desk) sleep(ctx context.Context, a store.Approval, changed <-chan struct{}) error {
-	left := a.Expires.Sub(d.config.Now())
+	left := min(a.Expires.Sub(d.config.Now()), a.Expires.Sub(a.Created))
 	timer := time.NewTimer(min(max(left, 0), pollInterval))
 	defer timer.Stop()
 	select {

@@ -49,6 +49,22 @@ var incidents = []struct {
 	{"CVE-2026-32002, CVE-2026-32046: one tool ignores the rule of the workspace", []string{
 		"host/tool/builtin: TestFileTools TestAttach TestEdit", "host/machine: TestHostConformance TestWriteFollowsALinkThatStaysInside",
 	}},
+	{"a review of Flynn: configuration that the agent wrote decides what an approved command does", []string{
+		"host/machine: TestNobodyWritesWhatACommandReadsInItsHome TestSearchPath", "host/attack: TestAnApprovedCommandIsWhatWasShown",
+		"host/approval/shell: TestUnshown",
+	}},
+	{"a review of Flynn: a lease covers programs that a list of bad names lacks, and files behind a star", []string{
+		"host/approval/shell: TestLasting TestWhereAStarMayStand TestNoStarIsAFile TestResolve", "host/attack: TestALeaseIsNoShell",
+	}},
+	{"a review of Flynn: a second way to run a call leaves out what the first one does", []string{
+		"host/tool: TestOneDoor TestAdmit", "host/agent: TestElevatedLooksAreWrittenDown",
+	}},
+	{"a review of Flynn: what was approved is compared in another form than it is stored in", []string{
+		"host/attack: TestTable", "host/approval: TestArgumentsComeThrough TestRequestsOfOlderVersionsMatch", "host/jsonform: TestNothingEscapesHTML TestSame",
+	}},
+	{"a review of Flynn: a request outlives its call, or its call is lost in a restart", []string{
+		"host/agent: TestARequestEndsWithItsCall TestWorkWaitsForItsTools TestWorkGoesOnWithoutAToolThatIsGivenUp",
+	}},
 	{"CVE-2026-29607: always is stored for the wrapper, not for the command", []string{
 		"host/approval: TestWhatCanBeLeased TestALeaseCoversWhatWasShownAndNothingElse", "host/approval/shell: TestParseRefusesWhatItIsNotSureOf TestLasting",
 	}},
@@ -56,7 +72,7 @@ var incidents = []struct {
 		"host/provider: TestRulesAreTheHosts", "host/tool: TestProvidersToolsAskAsConfigured", "host: TestProvidersToolsAreCalledUnderTheHostsRules",
 	}},
 	{"GHSA-xww8-gqvh-92x9: the request for approval shows a part of the command", []string{
-		"host/approval: TestTextShowsTheWholeCall TestRequestKeepsEverythingThatIsShown", "host/tool: TestAdmitShowsEverything",
+		"host/approval: TestTextShowsTheWholeCall TestANoticeIsShortAndHidesNothing TestRequestKeepsEverythingThatIsShown", "host/gateway: TestPage", "host/tool: TestAdmitShowsEverything",
 	}},
 	{"Claw Chain: races, the environment by a here-document, an owner's flag set by the client", []string{
 		"host/machine: TestHostEnvironment TestHostConformance", "host/tool/builtin: TestHostSecretsStayOut", "host/plugin: TestEnvironmentIsScrubbed",
@@ -181,6 +197,40 @@ func (s *site) labels(turn string) []string {
 		s.t.Fatal(err)
 	}
 	return said.Labels
+}
+
+// TestNoStoreIsMounted has a configuration ask for the store of another Flynn of this machine, which only its files tell.
+func TestNoStoreIsMounted(t *testing.T) {
+	text := strings.ReplaceAll(config[:strings.Index(config, "[[policies]]")], "%POLICIES%", "")
+	other := t.TempDir()
+	for _, name := range []string{"h1/store/workspaces/s", "data"} {
+		if err := os.MkdirAll(filepath.Join(other, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mounted := func(source string) error {
+		root := fmt.Sprintf("[sandbox]\nmount_roots = [%q]\n", other)
+		if strings.Contains(text, "[sandbox]\n") {
+			return loads(t, strings.Replace(text, "[sandbox]\n", root, 1)+fmt.Sprintf("[sandboxes.wide]\nimage = \"x\"\nmounts = [{ source = %q, target = \"/host\" }]\n", filepath.Join(other, source)))
+		}
+		return loads(t, text+root+fmt.Sprintf("[sandboxes.wide]\nimage = \"x\"\nmounts = [{ source = %q, target = \"/host\" }]\n", filepath.Join(other, source)))
+	}
+	for _, source := range []string{"data", "h1", "h1/store/workspaces/s"} {
+		if err := mounted(source); err != nil {
+			t.Fatalf("%s, which holds no store: %v", source, err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(other, "h1", "store", "flynn.db"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := mounted("data"); err != nil {
+		t.Errorf("beside a store: %v", err)
+	}
+	for _, source := range []string{"h1", "h1/store", "h1/store/workspaces/s"} {
+		if err := mounted(source); err == nil || !strings.Contains(err.Error(), "the store of a Flynn") {
+			t.Errorf("%s: %v", source, err)
+		}
+	}
 }
 
 // TestTheSandboxCannotBeWidened has a configuration ask for what leads out of a container. None of it loads.

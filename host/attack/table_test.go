@@ -113,7 +113,8 @@ func writes(file string) string {
 	return fmt.Sprintf(`!tool file.write {"path":%q,"content":"x"}`, file)
 }
 
-func touches(file string) string { return "!sh touch " + file }
+// touches has what JSON and a shell read otherwise than a person: a call that changes on its way is none that was approved.
+func touches(file string) string { return "!sh true </dev/null && touch " + file }
 
 // attempts are in the order in which they are tried. The first are the same calls where nothing forbids them.
 var attempts = []attempt{

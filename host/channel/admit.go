@@ -27,6 +27,7 @@ const (
 	SenderRate       Ruling = "sender_rate"
 	ConversationRate Ruling = "conversation_rate"
 	UnknownRate      Ruling = "unknown_rate"
+	SenderSessions   Ruling = "sender_sessions"
 )
 
 // Why is what an inbox row says of a message that is not answered; "" for Allowed.
@@ -52,6 +53,8 @@ func (r Ruling) Why() string {
 		return "conversation is over access.conversation_rate_per_minute"
 	case UnknownRate:
 		return "people who are not known are over access.unknown_rate_per_minute"
+	case SenderSessions:
+		return "sender has begun as many sessions within a day as limits.sender_sessions allows: go on in one of them"
 	}
 	return string(r)
 }

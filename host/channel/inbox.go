@@ -12,6 +12,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/sdk/proto/bounds"
 )
 
 // Admission is the answer to "may this sender be heard here".
@@ -93,7 +94,7 @@ func (in *Inbox) accept(m message.Message, try func(commit func(context.Context)
 		return &MalformedError{err}
 	}
 	m = m.Bounded()
-	m.Text = bound(m.Text)
+	m.Text, m.Cut = bound(m.Text)
 	m.ReceivedAt = in.cfg.Now().UTC()
 	admission := in.cfg.Admit(m)
 	state, note := in.judge(m, admission)
@@ -160,20 +161,20 @@ func (in *Inbox) tooOld(m message.Message) bool {
 	return in.cfg.MaxAge > 0 && !m.SentAt.IsZero() && m.ReceivedAt.Sub(m.SentAt) > in.cfg.MaxAge
 }
 
-// idMax bounds identifiers, in bytes; platforms stay far below it.
-const idMax = 512
-
+// check refuses messages that no platform could have sent. What plugins hand over was checked before; this is for the other doors.
 func check(m message.Message) error {
+	sender := m.Sender.ID
+	if m.Channel == message.ScheduleDoor { // its senders have their channel in front
+		_, sender, _ = strings.Cut(sender, ":")
+	}
 	for _, id := range []struct{ name, value string }{
-		{"channel", m.Channel}, {"event id", m.EventID}, {"conversation id", m.Conversation.ID}, {"sender id", m.Sender.ID},
+		{"channel", m.Channel}, {"event id", m.EventID}, {"conversation id", m.Conversation.ID}, {"sender id", sender},
 	} {
-		switch {
-		case id.value == "":
+		if id.value == "" {
 			return fmt.Errorf("%s is empty", id.name)
-		case len(id.value) > idMax:
-			return fmt.Errorf("%s has %d bytes, more than %d", id.name, len(id.value), idMax)
-		case !utf8.ValidString(id.value):
-			return fmt.Errorf("%s is not valid UTF-8", id.name)
+		}
+		if err := bounds.ID(id.value); err != nil {
+			return fmt.Errorf("%s %w", id.name, err)
 		}
 	}
 	return nil
@@ -182,15 +183,15 @@ func check(m message.Message) error {
 // cut marks text that was longer than message.MaxText.
 const cut = "\n[cut: the message was longer]"
 
-// bound makes text valid UTF-8 of at most message.MaxText bytes.
-func bound(text string) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
+// bound makes text valid UTF-8 without NUL, of at most message.MaxText bytes. It is the only place that cuts what people say.
+func bound(text string) (_ string, shorter bool) {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 	if len(text) <= message.MaxText {
-		return text
+		return text, false
 	}
 	end := message.MaxText - len(cut)
 	for !utf8.RuneStart(text[end]) {
 		end--
 	}
-	return text[:end] + cut
+	return text[:end] + cut, true
 }

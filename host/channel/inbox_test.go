@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
+	"github.com/flynnhost/flynn/sdk/plugintest/rude"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -176,9 +178,66 @@ func FuzzBound(f *testing.F) {
 	f.Add("short")
 	f.Add(strings.Repeat("é", message.MaxText))
 	f.Fuzz(func(t *testing.T, text string) {
-		got := bound(text)
+		got, _ := bound(text)
+		if strings.ContainsRune(got, 0) {
+			t.Fatal("it has a NUL")
+		}
 		if len(got) > message.MaxText || !utf8.ValidString(got) {
 			t.Fatalf("%d bytes, valid=%v", len(got), utf8.ValidString(got))
 		}
 	})
+}
+
+// TestALongMessageSaysThatItWasCut: the text ends with a mark for the model, and the message says so for whoever answers.
+func TestALongMessageSaysThatItWasCut(t *testing.T) {
+	rows := open(t)
+	for _, text := range rude.Texts() {
+		t.Run(text.Name, func(t *testing.T) {
+			var got message.Message
+			in := NewInbox(InboxConfig{
+				Store: rows, Admit: func(message.Message) Admission { return Admission{Allowed: true} },
+				Deliver: func(r store.InboxRow) { got = r.Message },
+			})
+			m := hello()
+			m.EventID, m.Text = text.Name, text.Text
+			if err := in.Accept(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+			long := len(strings.ToValidUTF8(text.Text, "\uFFFD")) > message.MaxText
+			if got.Cut != long || strings.HasSuffix(got.Text, cut) != long || len(got.Text) > message.MaxText || !utf8.ValidString(got.Text) ||
+				strings.ContainsRune(got.Text, 0) {
+				t.Errorf("%d bytes of %d are kept, cut %t", len(got.Text), len(text.Text), got.Cut)
+			}
+		})
+	}
+}
+
+// TestIdentifiersAreNeverMended: what no platform could have sent is refused, whichever door it comes by, and nothing is kept of it.
+func TestIdentifiersAreNeverMended(t *testing.T) {
+	rows := open(t)
+	refused := []string{"empty", "nul", "line_end", "tab", "unit", "delete", "next_line", "not_utf8", "at_257", "at_3000"}
+	for name, set := range map[string]func(*message.Message, string){
+		"event":        func(m *message.Message, id string) { m.EventID = id },
+		"conversation": func(m *message.Message, id string) { m.Conversation.ID = id },
+		"sender":       func(m *message.Message, id string) { m.Sender.ID = id },
+		"schedule":     func(m *message.Message, id string) { m.Channel, m.Sender.ID = message.ScheduleDoor, "irc:"+id },
+	} {
+		for _, id := range rude.IDs() {
+			t.Run(name+"/"+id.Name, func(t *testing.T) {
+				delivered := 0
+				in := NewInbox(InboxConfig{
+					Store: rows, Admit: func(message.Message) Admission { return Admission{Allowed: true} },
+					Deliver: func(store.InboxRow) { delivered++ },
+				})
+				m := hello()
+				m.EventID = name + "/" + id.Name
+				set(&m, id.Text)
+				err := in.Accept(t.Context(), m)
+				malformed := (*MalformedError)(nil)
+				if want := slices.Contains(refused, id.Name); errors.As(err, &malformed) != want || (delivered == 0) != want {
+					t.Errorf("%v, delivered %d times", err, delivered)
+				}
+			})
+		}
+	}
 }

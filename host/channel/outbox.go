@@ -313,11 +313,12 @@ func (d *delivery) attempt(ctx context.Context) (done bool, wait time.Duration, 
 
 // settle decides on a row whose send may have happened: the channel knows, or it is sent again with a mark, or it is given up.
 func (d *delivery) settle(ctx context.Context, s Sender, next *store.OutboxRow) (bool, error) {
-	if r, ok := s.(Reconciler); ok && next.Reply.Resume == "" { // else the answer would be about its beginning
+	// A channel may send the files as messages of their own: then its answer would be about the first of several.
+	if r, ok := s.(Reconciler); ok && next.Reply.Resume == "" && len(due(*next).Attachments) == 0 {
 		ask, cancel := context.WithTimeout(ctx, d.cfg.SendTimeout)
 		defer cancel()
 		res, err := r.Reconcile(ask, due(*next))
-		if err == nil && (res.Outcome == message.Sent || res.Outcome == message.Duplicate || res.Resume != "") {
+		if err == nil && (res.Outcome == message.Sent || res.Outcome == message.Duplicate) {
 			done, _, err := d.record(ctx, *next, res)
 			return done, err
 		}

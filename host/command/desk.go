@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/flynnhost/flynn/host/approval"
@@ -32,6 +33,7 @@ type Approvals interface {
 	Grant(ctx context.Context, id string, l approval.Lease, decider string) error
 	EndSessions(ctx context.Context, place, by string) error
 	Pending(ctx context.Context) ([]store.Approval, error)
+	Offer(a store.Approval) approval.Offer
 }
 
 var _ Approvals = (*approval.Desk)(nil)
@@ -48,8 +50,8 @@ type Config struct {
 	Role func(channel, senderKey string) string
 	// Place is the place that a message belongs to.
 	Place func(m message.Message) string
-	// Stop ends the turn that runs in a place and tells whether there was one.
-	Stop func(place string) bool
+	// Stop returns what ends the turn that runs in a place, or nil where none runs.
+	Stop func(place string) (end func())
 	// Look tells of a place as the sender of a message is answered there.
 	Look func(ctx context.Context, place string, m message.Message) (Session, error)
 	// Compact sums up the older turns of the session that a message would continue in a place.
@@ -74,10 +76,13 @@ type Config struct {
 }
 
 // Desk carries out commands.
-type Desk struct{ cfg Config }
+type Desk struct {
+	cfg   Config
+	shown sync.Map // ids of requests that were shown whole in answer to /show
+}
 
 // NewDesk returns a desk.
-func NewDesk(cfg Config) *Desk { return &Desk{cfg} }
+func NewDesk(cfg Config) *Desk { return &Desk{cfg: cfg} }
 
 // Work carries out the first of the commands that wait in a conversation. It is the work function of a lane.
 //
@@ -111,8 +116,12 @@ func (d *Desk) carryOut(ctx context.Context, row store.InboxRow) error {
 	if why := d.cfg.Admits(m); why != "" {
 		return d.cfg.Store.SetInbox(ctx, row.ID, store.InboxDropped, why)
 	}
-	text, err := d.answer(ctx, m, c)
-	if err != nil {
+	var text string
+	var err error
+	after := func() {}
+	if c.Name == "stop" { // its answer comes before that of the turn, which says that it was stopped
+		text, after = d.stop(m)
+	} else if text, err = d.answer(ctx, m, c); err != nil {
 		return err
 	}
 	turn, reply := reply(row, text)
@@ -123,6 +132,7 @@ func (d *Desk) carryOut(ctx context.Context, row store.InboxRow) error {
 	for _, r := range fresh {
 		d.show(m, turn, r)
 	}
+	after()
 	return d.cfg.Store.SetInbox(ctx, row.ID, store.InboxDone, "command "+c.Name)
 }
 
@@ -145,14 +155,16 @@ func (d *Desk) show(m message.Message, turn string, r message.Reply) {
 // answer does what is asked and says in words what came of it. An error is trouble with the store.
 func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string, error) {
 	switch c.Name {
+	case "":
+		return fmt.Sprintf("That is no command. Did you mean `/%s`? Nothing was done; to say it to the agent, put a word before it.", c.Near), nil
 	case "approve", "deny":
 		return d.decide(ctx, m, c)
+	case "show":
+		return d.showCall(ctx, m, c)
 	case "elevated":
 		return d.elevate(ctx, m, c.Arg)
 	case "pair":
 		return d.pair(ctx, m, c)
-	case "stop":
-		return d.stop(m), nil
 	case "status":
 		return d.status(ctx, m)
 	case "forget":
@@ -164,7 +176,7 @@ func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string
 }
 
 const help = "Commands of the host:\n\n" +
-	"- `/approve ID`, `/deny ID`: answer a request for approval (owners)\n" +
+	"- `/approve ID`, `/deny ID`, `/show ID`: answer a request for approval, or show all of it (owners)\n" +
 	"- `/approve ID session`, `/approve ID always 30d`: allow it again in this conversation, or until then; " +
 	"`/approve ID always grep -rn * docs` covers the commands that fit (owners)\n" +
 	"- `/elevated ask 15m`, `/elevated off`: let tools leave the sandbox for a time, if the configuration lets you\n" +
@@ -204,12 +216,17 @@ func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string
 	case err != nil:
 		return "", err
 	case grant && !approval.Showable(a):
-		return "This call is too long to be shown here. Decide on the web page or with `flynn chat`.", nil
+		return fmt.Sprintf("This call is too long to be shown here. Decide on the web page, or see `flynn approvals show %s`.", a.ID), nil
+	case grant && !approval.Brief(a) && !d.wasShown(a.ID):
+		return fmt.Sprintf("The notice did not show all of this call. `/show %s` does; then approve it.", a.ID), nil
 	}
 	if grant {
 		err = d.cfg.Approvals.Grant(ctx, a.ID, lease, m.SenderKey())
 	} else {
 		err = d.cfg.Approvals.Decide(ctx, a.ID, false, m.SenderKey())
+	}
+	if err == nil {
+		d.shown.Delete(a.ID)
 	}
 	switch {
 	case err == nil && grant && lease.Scope != "":
@@ -223,12 +240,39 @@ func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string
 			"`approvals.self = true` lets owners approve their own.", nil
 	case errors.Is(err, approval.ErrExpired):
 		return "This request has expired.", nil
+	case errors.Is(err, approval.ErrGone):
+		return "The call that asked for this has ended: nothing runs.", nil
 	case errors.Is(err, approval.ErrNoLease):
 		return fmt.Sprintf("%s. `/approve %s` allows this call alone.", unwrapped(err), a.ID), nil
 	case errors.Is(err, approval.ErrDecided):
 		return "This request has another answer already.", nil
 	}
 	return "", err
+}
+
+// showCall shows a request whole, so that it can be approved here.
+func (d *Desk) showCall(ctx context.Context, m message.Message, c Command) (string, error) {
+	if !d.owner(m) {
+		return "Only an owner can look at requests for approval.", nil
+	}
+	a, err := d.cfg.Store.Approval(ctx, strings.TrimSpace(c.Arg))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return "There is no such request. `/status` lists what waits.", nil
+	case err != nil:
+		return "", err
+	case a.State != store.ApprovalPending:
+		return "This request has an answer already.", nil
+	case !approval.Showable(a):
+		return fmt.Sprintf("This call is too long to be shown here. See the web page or `flynn approvals show %s`.", a.ID), nil
+	}
+	d.shown.Store(a.ID, true)
+	return approval.Details(a, d.cfg.Approvals.Offer(a), d.cfg.Now()), nil
+}
+
+func (d *Desk) wasShown(id string) bool {
+	_, was := d.shown.Load(id)
+	return was
 }
 
 // leased says what a lease covers that was given.
@@ -246,15 +290,16 @@ func unwrapped(err error) string {
 	return "This call cannot be allowed like that: " + why
 }
 
-// stop ends the running turn. In a group only who belongs to the house may: anybody could silence everybody there.
-func (d *Desk) stop(m message.Message) string {
+// stop returns the answer to /stop and what ends the running turn. In a group only owners and members may: anybody could silence everybody
+// there.
+func (d *Desk) stop(m message.Message) (text string, end func()) {
 	if m.Conversation.Kind != message.DM && d.cfg.Role(m.Channel, m.SenderKey()) == route.Guest {
-		return "Only owners and members can stop an answer in a group."
+		return "Only owners and members can stop an answer in a group.", func() {}
 	}
-	if d.cfg.Stop(d.cfg.Place(m)) {
-		return "Stopping."
+	if end := d.cfg.Stop(d.cfg.Place(m)); end != nil {
+		return "Stopping.", end
 	}
-	return "Nothing runs here."
+	return "Nothing runs here.", func() {}
 }
 
 // maxListed bounds the requests that a status lists.

@@ -12,7 +12,7 @@ import (
 
 // Elevator begins and ends elevated mode.
 type Elevator interface {
-	// Begin begins it, or returns in a sentence why the sender may not.
+	// Begin begins it, or returns in a sentence why the sender may not. A span of 0 is the usual one.
 	Begin(ctx context.Context, m message.Message, state string, span time.Duration) (e store.Elevation, refused string, err error)
 	// End ends what holds in a conversation and tells whether anything did.
 	End(ctx context.Context, conversation, by, why string) (bool, error)
@@ -20,15 +20,12 @@ type Elevator interface {
 	Of(ctx context.Context, conversation string) (store.Elevation, bool, error)
 }
 
-// usualSpan is how long elevated mode holds when nothing else is said.
-const usualSpan = 15 * time.Minute
-
 const elevatedUsage = "Write `/elevated ask 15m`, `/elevated on 15m` or `/elevated off`."
 
 // elevate carries out /elevated.
 func (d *Desk) elevate(ctx context.Context, m message.Message, arg string) (string, error) {
 	words := strings.Fields(strings.ToLower(arg))
-	span, ok := usualSpan, true
+	span, ok := time.Duration(0), true
 	if len(words) == 2 {
 		span, ok = ReadSpan(words[1])
 	}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +74,7 @@ func TestLeasesInChat(t *testing.T) {
 		{"always", plain, "ann", "/approve ID always", "builtin true", store.ApprovalConsumed},
 		{"a pattern", plain, "ann", "/approve ID always 30d true *", `fit "true *"`, store.ApprovalConsumed},
 		{"a pattern that does not fit", plain, "ann", "/approve ID always false *", "does not cover", store.ApprovalPending},
-		{"an interpreter", `{"command":"sh x"}`, "ann", "/approve ID always", "sh can run any program", store.ApprovalPending},
+		{"an interpreter", `{"command":"sh x"}`, "ann", "/approve ID always", "sh may run other programs", store.ApprovalPending},
 		{"text that is not understood", `{"command":"ls > x"}`, "ann", "/approve ID session", "not sure", store.ApprovalPending},
 		{"too long a time", plain, "ann", "/approve ID always 999d", "365 days", store.ApprovalPending},
 		{"another word", plain, "ann", "/approve ID forever", "none of once", store.ApprovalPending},
@@ -91,6 +92,36 @@ func TestLeasesInChat(t *testing.T) {
 				t.Errorf("the request is %s (%v), want %s", a.State, err, c.state)
 			}
 		})
+	}
+}
+
+// TestALongCallIsShownBeforeItIsApproved: the notice of a request is short, and nobody approves what he cannot see.
+func TestALongCallIsShownBeforeItIsApproved(t *testing.T) {
+	h := newHouse(t)
+	lines := strings.Repeat(`echo \"a & b\"\n`, 40)
+	id := h.ask("irc:bob", `{"command":"`+lines+`"}`)
+	for i, c := range []struct{ who, text, want string }{
+		{"bob", "/show ID", "Only an owner"},
+		{"ann", "/approve ID", "`/show ID` does"},
+		{"ann", "/approve ID session", "`/show ID` does"},
+		{"ann", "/show NONE", "no such request"},
+		{"ann", "/show ID", "echo \"a & b\"\necho"},
+		{"ann", "/approve ID", "Approved"},
+		{"ann", "/show ID", "has an answer already"},
+	} {
+		got := h.say(fmt.Sprint("e", i), c.who, strings.ReplaceAll(c.text, "ID", id), message.DM)
+		if want := strings.ReplaceAll(c.want, "ID", id); !strings.Contains(got, want) {
+			t.Errorf("%s is answered with %q, want %q in it", c.text, got, want)
+		}
+	}
+	long := h.ask("irc:bob", `{"command":"`+strings.Repeat("x", 5000)+`"}`)
+	for i, text := range []string{"/show ", "/approve "} {
+		if got := h.say(fmt.Sprint("long", i), "ann", text+long, message.DM); !strings.Contains(got, "flynn approvals show "+long) {
+			t.Errorf("%sis answered with %q", text, got)
+		}
+	}
+	if got := h.say("deny", "ann", "/deny "+long, message.DM); !strings.Contains(got, "Denied") {
+		t.Errorf("it is answered with %q", got)
 	}
 }
 

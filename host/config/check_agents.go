@@ -2,11 +2,12 @@ package config
 
 import (
 	"fmt"
-	"path"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/flynnhost/flynn/host/netaddr"
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
 
 func (c *checker) agents() {
@@ -109,8 +110,9 @@ func (c *Config) withoutInherited(name string) Sandbox {
 
 func (c *checker) sandbox(at keyPath, s Sandbox) {
 	c.image(at, s)
-	if !path.IsAbs(s.WorkspaceDir) || path.Clean(s.WorkspaceDir) == "/" {
-		c.report(at.child("workspace_dir"), fmt.Sprintf("%q is no folder inside the container", s.WorkspaceDir), `write an absolute path below /, such as "/workspace"`)
+	if err := mounts.CheckWorkspace(s.WorkspaceDir); err != nil {
+		problem, hint, _ := strings.Cut(err.Error(), ": ")
+		c.report(at.child("workspace_dir"), problem, hint)
 	}
 	if s.Network == "allowlist" && len(s.Allowlist) == 0 {
 		c.report(at.child("network"), "allowlist is empty", `name what may be reached, such as allowlist = ["registry.npmjs.org:443"]`)

@@ -23,8 +23,19 @@ func (c *checker) cli(at keyPath, name string, agent Agent) {
 	}
 	program := agent.CLI
 	c.cliPlace(at, agent)
-	c.cliKey(at, name, program)
+	c.cliKey(at, name, agent)
 	c.cliFolder(at.child("folder"), program.Folder)
+	switch {
+	case program.FolderByCall && program.Folder != "":
+		c.report(at.child("folder_by_call"), "the agent has a folder of its own", "remove folder, or this key")
+	case program.FolderByCall && len(c.cfg.CLI.Roots) == 0:
+		c.report(at.child("folder_by_call"), "no folder may be named", `name the folders that may be chosen from, such as roots = ["/srv/projects"] under [cli]`)
+	}
+	if program.ConfigDir != "" {
+		c.source(at.child("config_dir"), program.ConfigDir)
+	} else if program.ConfigTarget != "" {
+		c.report(at.child("config_target"), "it is for config_dir", "remove it, or write that")
+	}
 	for i, m := range program.Mounts {
 		each := at.child("mounts").index(i)
 		c.source(each.child("source"), m.Source)
@@ -50,8 +61,10 @@ func (c *checker) cliPlace(at keyPath, agent Agent) {
 		c.report(sandbox, "an agent of kind cli runs in a container, and [sandbox] is not enabled", "write enabled = true under [sandbox]")
 	case !agent.Sandbox.Enabled && !agent.CLI.DangerouslyOnHost:
 		c.report(sandbox, "an agent of kind cli runs in a container", "write sandbox = true, or the name of a [sandboxes.NAME]")
-	case !agent.Sandbox.Enabled && (agent.CLI.Folder != "" || agent.CLI.Auth == "mount" || len(agent.CLI.Mounts) > 0):
-		c.report(at, "on the host nothing is mounted", `remove folder, mounts and auth = "mount"`)
+	case agent.Sandbox.Enabled && agent.CLI.DangerouslyForPrograms:
+		c.report(at.child("dangerously_for_programs"), "the agent has a sandbox", "remove this key")
+	case !agent.Sandbox.Enabled && (agent.CLI.ConfigDir != "" || agent.CLI.Folder != "" || agent.CLI.Auth == "mount" || len(agent.CLI.Mounts) > 0):
+		c.report(at, "on the host nothing is mounted", `remove folder, config_dir, mounts and auth = "mount"`)
 	}
 	if s := agent.CLI.StateDir; !path.IsAbs(s) || path.Clean(s) != s || s == "/" {
 		c.report(at.child("state_dir"), fmt.Sprintf("%q is no folder inside the container", s), `write a clean absolute path below /, such as "/state"`)
@@ -59,7 +72,8 @@ func (c *checker) cliPlace(at keyPath, agent Agent) {
 }
 
 // cliKey resolves the key. One that is missing stops no start: the agent says so when it is spoken to.
-func (c *checker) cliKey(at keyPath, name string, program CLI) {
+func (c *checker) cliKey(at keyPath, name string, agent Agent) {
+	program := agent.CLI
 	switch {
 	case program.APIKeyEnv != "" && program.APIKeyFile != "":
 		c.report(at.child("api_key_file"), "two sources of one secret", "keep api_key_env or api_key_file")
@@ -78,10 +92,12 @@ func (c *checker) cliKey(at keyPath, name string, program CLI) {
 		c.report(at.child("auth_dir"), "missing", `name the folder of the host with the login, such as auth_dir = "/srv/flynn/claude-login"`)
 	case program.Auth == "mount":
 		c.source(at.child("auth_dir"), program.AuthDir)
-	case program.AuthDir != "" || len(program.AuthFiles)+len(program.AuthSeed) > 0:
-		c.report(at.child("auth_dir"), `it is for auth = "mount"`, "remove it, auth_files and auth_seed, or write that")
+	case program.AuthDir != "" || program.AuthDatabase != "" || len(program.AuthFiles)+len(program.AuthSeed) > 0:
+		c.report(at.child("auth_dir"), `it is for auth = "mount"`, "remove it, auth_files, auth_seed and auth_database, or write that")
+	case program.Preset == "kiro" && agent.Sandbox.Enabled:
+		c.report(at.child("auth"), "kiro needs a login: its way with a key is not known to the proxy", `write auth = "mount" and auth_dir`)
 	}
-	agent := c.cfg.Agents[name]
+	agent = c.cfg.Agents[name]
 	agent.CLI.APIKey = program.APIKey
 	c.cfg.Agents[name] = agent
 }

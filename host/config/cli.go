@@ -3,15 +3,15 @@ package config
 // CLI is the program of an agent of kind cli: another agent's command line, which runs in the session's container. A preset fills in
 // what is not written.
 type CLI struct {
-	Preset string `toml:"preset" oneof:"claude codex gemini"`
+	Preset string `toml:"preset" oneof:"claude codex gemini kiro"`
 	// Command and Resume are argument vectors for a new session and for one that goes on. In each word {prompt}, {session},
 	// {workspace}, {state}, {auth} and {response_file} are replaced.
 	Command []string `toml:"command"`
 	Resume  []string `toml:"resume"`
 	// Prompt is where the message goes.
 	Prompt string `toml:"prompt" oneof:"stdin argument"`
-	// SessionFrom is who names the program's session.
-	SessionFrom string `toml:"session_from" oneof:"given output file"`
+	// SessionFrom says where the name of the program's session comes from.
+	SessionFrom string `toml:"session_from" oneof:"given output file last"`
 	SessionFile string `toml:"session_file"`
 	// Output is how the answer comes, and Fields where in JSON things are.
 	Output string    `toml:"output" oneof:"text json json-lines response_file"`
@@ -35,10 +35,18 @@ type CLI struct {
 	AuthDir   string   `toml:"auth_dir" is:"path"`
 	AuthFiles []string `toml:"auth_files"`
 	AuthSeed  []string `toml:"auth_seed"`
+	// AuthDatabase is a SQLite database of AuthDir that is copied once; later runs refresh AuthTable alone.
+	AuthDatabase string `toml:"auth_database"`
+	AuthTable    string `toml:"auth_table"`
+	// ConfigDir is a folder of the host with the program's configuration, mounted read-only at ConfigTarget.
+	ConfigDir    string `toml:"config_dir" is:"path"`
+	ConfigTarget string `toml:"config_target"`
 	// Allowlist is what the program may reach besides, as in a sandbox.
 	Allowlist []string `toml:"allowlist"`
 	// Folder is a folder of the host that the program works in, below one of the roots of [cli]; without it, it is the workspace.
 	Folder string `toml:"folder" is:"path"`
+	// FolderByCall lets each conversation that a program begins over MCP name its folder, below the same roots.
+	FolderByCall bool `toml:"folder_by_call"`
 	// The rest changes the agent's sandbox for its program.
 	Image          string  `toml:"image"`
 	MemoryLimit    Size    `toml:"memory_limit" default:"2g" range:"64m..1024g"`
@@ -47,6 +55,8 @@ type CLI struct {
 	Mounts         []Mount `toml:"mounts"`
 	// DangerouslyOnHost runs the program on the host, for its owner at the local doors alone. It needs sandbox = false as well.
 	DangerouslyOnHost bool `toml:"dangerously_on_host"`
+	// DangerouslyForPrograms lets what has the gateway's token run it on the host as well, over MCP.
+	DangerouslyForPrograms bool `toml:"dangerously_for_programs"`
 }
 
 // CLIFields are lists of selectors; see package cli.

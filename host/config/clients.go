@@ -14,6 +14,8 @@ type Client struct {
 	Role string `toml:"role" default:"guest" oneof:"member guest"`
 	// Agents are the ones that it may ask.
 	Agents []string `toml:"agents" ref:"agent"` // required
+	// Ignore are parts of its requests at /v1 that are passed over, where they would be refused otherwise.
+	Ignore []string `toml:"ignore" oneof:"tools response_format"`
 }
 
 // Gatekeeper is what the gateway's own token stands for at the doors of programs.

@@ -45,6 +45,7 @@ type Config struct {
 	Store      Store             `toml:"store"`
 	Retention  Retention         `toml:"retention"`
 	Media      Media             `toml:"media"`
+	Limits     Limits            `toml:"limits"`
 	Budgets    Budgets           `toml:"budgets"`
 	Delegation Delegation        `toml:"delegation"`
 	Schedules  []Schedule        `toml:"schedules"`
@@ -99,7 +100,7 @@ type Sandbox struct {
 	WarmPool int `toml:"warm_pool" range:"0..64"`
 	// WarmPoolCPU is the percentage of the machine's time that making them may take; [sandbox] sets it for all.
 	WarmPoolCPU int `toml:"warm_pool_cpu" default:"25" range:"1..100"`
-	// PauseAfter freezes a container that nothing has used for so long, 0 is never; IdleAfter ends it.
+	// PauseAfter has what runs in a container that nothing has used for so long stand still, 0 is never; IdleAfter ends it.
 	PauseAfter Duration `toml:"pause_after" default:"5m" range:"0s..720h"`
 	IdleAfter  Duration `toml:"idle_after" default:"30m" range:"1s..720h"`
 	// MaxAge replaces a container at its first idle moment.
@@ -388,6 +389,8 @@ type Gateway struct {
 	// HooksListen is the loopback address for the webhooks of plugins; empty takes none. PublicURL is how platforms reach it.
 	HooksListen string `toml:"hooks_listen"`
 	PublicURL   string `toml:"public_url"`
+	// Ignore is that of Clients, for programs that have the gateway's own token.
+	Ignore []string `toml:"ignore" oneof:"tools response_format"`
 }
 
 // Store is where durable state lives.
@@ -416,6 +419,21 @@ type Media struct {
 	MaxFiles int `toml:"max_files" default:"10" range:"0..32"`
 	// Accept are globs of the media types that they are given; empty means what people usually send. Programs never are.
 	Accept []string `toml:"accept"`
+}
+
+// Limits bound what senders, and all of them together, hold of the host; 0 is no limit. See package quota.
+type Limits struct {
+	// SenderSessions are those that one sender begins within a day.
+	SenderSessions int `toml:"sender_sessions" default:"200" range:"0..1_000_000"`
+	// SenderSandboxes and Sandboxes are containers that live, SenderProcesses and Processes run in the background.
+	SenderSandboxes int `toml:"sender_sandboxes" default:"8" range:"0..100_000"`
+	Sandboxes       int `toml:"sandboxes" default:"64" range:"0..100_000"`
+	SenderProcesses int `toml:"sender_processes" default:"32" range:"0..1_000_000"`
+	Processes       int `toml:"processes" default:"256" range:"0..1_000_000"`
+	// SessionDisk, SenderDisk and Disk are what workspaces take.
+	SessionDisk Size `toml:"session_disk" default:"4g" range:"0b..65536g"`
+	SenderDisk  Size `toml:"sender_disk" default:"16g" range:"0b..65536g"`
+	Disk        Size `toml:"disk" default:"64g" range:"0b..65536g"`
 }
 
 // Approvals says how people are asked about tool calls.

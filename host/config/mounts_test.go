@@ -119,3 +119,65 @@ func TestCompose(t *testing.T) {
 		})
 	}
 }
+
+// The workspace hides what the image has at its place, and commands own it: config check says where it may not lie.
+func TestWorkspacePlaces(t *testing.T) {
+	for _, c := range []struct{ dir, want string }{
+		{"/my ws", ""},
+		{"/работа", ""},
+		{"/deep/er/ws", ""},
+		{"/home/u", ""},
+		{`/a\\b`, ""},
+		{"/etc", `"/etc" hides /etc of the image, which its programs need (choose a folder of its own)`},
+		{"/bin", `"/bin" hides /bin of the image`},
+		{"/usr", `"/usr" hides /usr/bin of the image`},
+		{"/run", `"/run" hides /run of the image`},
+		{"/proc", `"/proc" lies over /proc, which the container needs`},
+		{"/dev/x", `"/dev/x" lies over /dev`},
+		{"/sys", `"/sys" lies over /sys`},
+		{"/workspace/", `"/workspace/" is not the shortest way to write it (write "/workspace")`},
+		{"/a/../b", `(write "/b")`},
+		{"/a:b", `"/a:b" has a colon`},
+		{`/a\nb`, "has a colon or another character that no such path should have"},
+		{"/.flynn/x", `"/.flynn/x" is Flynn's own`},
+		{"ws", `"ws" is no folder inside the container`},
+		{"/", `"/" is no folder inside the container`},
+	} {
+		for _, table := range []string{"[sandbox]\nimage = \"i\"\nworkspace_dir = \"DIR\"\n", "[sandbox]\nimage = \"i\"\n[sandboxes.x]\nworkspace_dir = \"DIR\"\n"} {
+			text := strings.Replace(table, "DIR", c.dir, 1) + "[agent_configs.main]\nsystem_prompt = \"x\"\n[routing]\ndefault_agent = \"main\"\n"
+			_, err := Load(write(t, filepath.Join(t.TempDir(), "flynn.toml"), text, 0o600), environ("HOME", "/nowhere"))
+			switch {
+			case c.want == "" && err != nil:
+				t.Errorf("%s: %v", c.dir, err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), "workspace_dir: ") || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("%s: %v, want %s", c.dir, err, c.want)
+			}
+		}
+	}
+}
+
+// A bridge to a program of this machine is written out, and its rules leave nothing open.
+func TestHostBridges(t *testing.T) {
+	for name, c := range map[string]struct{ bridge, want string }{
+		"allowed":       {`host = true, program = "/usr/bin/gh", rules = [{ args = [{ pattern = "pr" }] }]`, ""},
+		"with files":    {`host = true, program = "/usr/bin/gh", workspace = "ro", rules = [{ args = [{ path = true }] }]`, ""},
+		"by default":    {`program = "/usr/bin/gh", rules = [{ args = [{ pattern = "pr" }] }]`, "sandbox.bridges[0].sandbox: missing"},
+		"both":          {`host = true, sandbox = "x", program = "/usr/bin/gh", rules = [{ args = [{ pattern = "pr" }] }]`, "bridges[0].host: it runs on this machine and in a sandbox"},
+		"writable":      {`host = true, program = "/usr/bin/gh", workspace = "rw", rules = [{ args = [{ path = true }] }]`, "bridges[0].workspace: a program of this machine writes to no workspace"},
+		"anything":      {`host = true, program = "/usr/bin/gh", rules = [{ args = [{ rest = true }] }]`, "bridges[0].rules: an argument without a pattern may be anything"},
+		"no rules":      {`host = true, program = "/usr/bin/gh"`, "bridges[0].rules: missing"},
+		"a bare name":   {`host = true, program = "gh", rules = [{ args = [{ pattern = "pr" }] }]`, `bridges[0].program: "gh"`},
+		"in the store":  {`host = true, program = "/state/workspaces/x", rules = [{ args = [{ pattern = "pr" }] }]`, "bridges[0].program: /state/workspaces/x lies in the store"},
+		"secret, files": {`host = true, program = "/usr/bin/gh", workspace = "ro", secrets_env = { T = { env = "HOME" } }, rules = [{ args = [{ path = true }] }]`, "must not see the workspace"},
+	} {
+		text := "[sandbox]\nimage = \"i\"\nbridges = [{ name = \"gh\", " + c.bridge + " }]\n[sandboxes.x]\n[store]\ndir = \"/state\"\n" +
+			"[agent_configs.main]\nsystem_prompt = \"x\"\n[routing]\ndefault_agent = \"main\"\n"
+		_, err := Load(write(t, filepath.Join(t.TempDir(), "flynn.toml"), text, 0o600), environ("HOME", "/nowhere"))
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+	}
+}

@@ -21,7 +21,7 @@ import (
 // Doors are the channel instances that programs come through.
 const (
 	OpenAI = "openai"
-	MCP    = "mcp"
+	MCP    = message.MCPDoor
 )
 
 // Host is what a Desk needs of the host. Methods are safe for concurrent use.
@@ -30,12 +30,15 @@ type Host interface {
 	Submit(ctx context.Context, m message.Message) error
 	// Subscribe watches a conversation until the function is called; a watcher that is too slow finds its channel closed.
 	Subscribe(channel, conversation string) (<-chan message.Event, func())
-	// Stop ends the running turn of a conversation.
-	Stop(ctx context.Context, channel, conversation string) error
+	// HangUp ends the running turn of a conversation, whose answer nobody waits for any more.
+	HangUp(channel, conversation string)
 	// Settled tells what became of a message.
 	Settled(ctx context.Context, channel, event string) (Settlement, error)
 	// Agents are those that a client may ask.
 	Agents(client string) []Agent
+	// Ignores are the parts of a client's requests that are passed over, where they would be refused otherwise, and the section of the
+	// configuration that says so.
+	Ignores(client string) (parts []string, section string)
 	// MaxFiles is how many files of one message agents are given.
 	MaxFiles() int
 	// Keep stores a file for a message of a door. ErrInvalid if it cannot be kept as it is.
@@ -54,6 +57,8 @@ type Agent struct {
 	Name string
 	// Machine are the tools of its machine that a program may call itself; none where the agent has no sandbox.
 	Machine []Tool
+	// Folders is true where a question may name the folder of the host that its session is about.
+	Folders bool
 }
 
 // Tool is a tool of an agent's machine.
@@ -72,9 +77,12 @@ type Settlement struct {
 	Failed  bool
 	// Refused is a failure before any turn: admission or routing does not want the message.
 	Refused bool
-	Agent   string
-	Turn    string
-	Usage   Usage
+	// Limited is a failure for the model's rate limit; RetryAfter is when another try may help.
+	Limited    bool
+	RetryAfter time.Duration
+	Agent      string
+	Turn       string
+	Usage      Usage
 }
 
 // Usage counts the tokens of a turn.
@@ -91,6 +99,8 @@ type Question struct {
 	ID    string
 	Text  string
 	Files []File
+	// Folder is the one of the host that the session is to be about; for agents with Folders.
+	Folder string
 	// Call asks for a tool instead of an answer.
 	Call *message.Call
 	// Watch is told what happens in the turn; it may be nil.
@@ -112,6 +122,8 @@ type Desk struct {
 
 	mu   sync.Mutex
 	busy map[string]chan struct{} // conversations with a question under way; closed when it ends
+	left []message.Message        // see Left
+	till time.Time                // when nobody asks again for what is left
 }
 
 // NewDesk returns a desk. id makes names that are unique for ever.
@@ -119,11 +131,46 @@ func NewDesk(host Host, id func() string) *Desk {
 	return &Desk{host: host, now: time.Now, id: id, busy: map[string]chan struct{}{}}
 }
 
+// retryTime is how long after a start a program may ask again what the end of the process before kept from being answered.
+const retryTime = 10 * time.Minute
+
+// Left takes the questions that an earlier process left unanswered. A program whose connection broke then asks again, by itself, and
+// mostly without an ID: the first such question that comes within retryTime is the one that it had asked, and is not asked twice.
+func (d *Desk) Left(questions []message.Message) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.left, d.till = slices.Clone(questions), d.now().Add(retryTime)
+}
+
+// again returns the question that was left and that m is, or m.
+func (d *Desk) again(m message.Message) message.Message {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.left) > 0 && !d.now().Before(d.till) {
+		d.left = nil
+	}
+	once := m.Sender.ID + "/once/"
+	for i, l := range d.left {
+		alike := m
+		if strings.HasPrefix(m.Conversation.ID, once) && strings.HasPrefix(l.Conversation.ID, once) {
+			alike.Conversation = l.Conversation // each of these has one of its own
+		}
+		if l.Channel == m.Channel && l.SenderKey() == m.SenderKey() && l.Text != "" && asks(l, alike) {
+			d.left = slices.Delete(d.left, i, i+1)
+			return l
+		}
+	}
+	return m
+}
+
 // NewSession names a conversation that nobody has used.
-func (d *Desk) NewSession() string { return d.id() }
+func (d *Desk) NewSession() string { return fresh + d.id() }
 
 // MaxFiles is how many files a question may have.
 func (d *Desk) MaxFiles() int { return d.host.MaxFiles() }
+
+// Ignores are the parts of a client's requests that are passed over, and the section of the configuration that says so.
+func (d *Desk) Ignores(client string) (parts []string, section string) { return d.host.Ignores(client) }
 
 // Agents are those that a client may ask.
 func (d *Desk) Agents(client string) []Agent { return d.host.Agents(client) }
@@ -135,17 +182,13 @@ const recheck = 500 * time.Millisecond
 const MaxText = message.MaxText
 
 // Ask puts a question and waits for its end. A message that was accepted is answered even when ctx ends; asked again with the same
-// ID, it gives that answer. Without an ID nobody could ask again, and the turn is stopped. Another question with that ID is ErrReused.
+// ID, it gives that answer. Without an ID nobody could ask again, and the turn is stopped; only a question that the process did not
+// live to answer is known again (see Left). Another question with that ID is ErrReused.
 func (d *Desk) Ask(ctx context.Context, q Question) (Settlement, error) {
 	m, err := d.message(q)
 	if err != nil {
 		return Settlement{}, err
 	}
-	leave, err := d.enter(ctx, m.ConversationKey())
-	if err != nil {
-		return Settlement{}, err
-	}
-	defer leave()
 	for _, f := range q.Files {
 		kept, err := d.host.Keep(ctx, q.Door, f)
 		if err != nil {
@@ -153,6 +196,14 @@ func (d *Desk) Ask(ctx context.Context, q Question) (Settlement, error) {
 		}
 		m.Attachments = append(m.Attachments, kept)
 	}
+	if q.ID == "" {
+		m = d.again(m)
+	}
+	leave, err := d.enter(ctx, m.ConversationKey())
+	if err != nil {
+		return Settlement{}, err
+	}
+	defer leave()
 	events, cancel := d.host.Subscribe(m.Channel, m.Conversation.ID)
 	defer func() { cancel() }()
 	if err := d.host.Submit(ctx, m); err != nil {
@@ -160,9 +211,7 @@ func (d *Desk) Ask(ctx context.Context, q Question) (Settlement, error) {
 	}
 	s, err := d.await(ctx, m, &events, &cancel, q.Watch)
 	if err != nil && ctx.Err() != nil && q.ID == "" {
-		stopping, done := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer done()
-		err = errors.Join(err, d.host.Stop(stopping, m.Channel, m.Conversation.ID))
+		d.host.HangUp(m.Channel, m.Conversation.ID)
 	}
 	return s, err
 }
@@ -184,13 +233,29 @@ func (d *Desk) message(q Question) (message.Message, error) {
 	// A client's names are its own: another's session cannot be named, and another's question not be taken for one's own.
 	session := q.Client + "/" + q.Session
 	if q.Session == "" {
-		session = q.Client + "/once/" + id
+		session = q.Client + once + id
 	}
 	return message.Message{
 		Channel: q.Door, EventID: q.Client + "/" + id, Conversation: message.Conversation{ID: session, Kind: message.DM},
-		Sender: message.Sender{ID: q.Client, Name: q.Client}, Agent: q.Agent, Text: q.Text, Call: q.Call, Addressed: true, SentAt: now,
+		Sender: message.Sender{ID: q.Client, Name: q.Client}, Agent: q.Agent, Text: q.Text, Folder: q.Folder, Call: q.Call, Addressed: true, SentAt: now,
 		ReceivedAt: now,
 	}, nil
+}
+
+// once is in the name of a conversation that has one question; sessions of a client's choosing have no slash. fresh begins the name of one
+// that was made for a question and may go on.
+const (
+	once  = "/once/"
+	fresh = "new-"
+)
+
+// Once reports whether a conversation of a channel, of so many turns, was made for one question of a program, and has no other.
+func Once(channel, conversation string, turns int) bool {
+	if channel != OpenAI && channel != MCP {
+		return false
+	}
+	_, session, _ := strings.Cut(conversation, "/")
+	return strings.Contains(conversation, once) || strings.HasPrefix(session, fresh) && turns <= 1
 }
 
 // maxName bounds sessions and ids, in bytes.
@@ -273,7 +338,7 @@ func asks(accepted, m message.Message) bool {
 		return true
 	}
 	handle := func(a, b message.Attachment) bool { return a.Handle == b.Handle }
-	return accepted.Text == m.Text && accepted.Agent == m.Agent && accepted.Conversation.ID == m.Conversation.ID &&
+	return accepted.Text == m.Text && accepted.Agent == m.Agent && accepted.Folder == m.Folder && accepted.Conversation.ID == m.Conversation.ID &&
 		slices.EqualFunc(accepted.Attachments, m.Attachments, handle) && sameCall(accepted.Call, m.Call)
 }
 

@@ -52,11 +52,10 @@ func (h *fakeHost) Keep(_ context.Context, _ string, f File) (message.Attachment
 	return message.Attachment{Handle: string(f.Data), Name: f.Name, Type: f.Type}, nil
 }
 
-func (h *fakeHost) Stop(_ context.Context, channel, conversation string) error {
+func (h *fakeHost) HangUp(channel, conversation string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stopped = append(h.stopped, channel+":"+conversation)
-	return nil
 }
 
 func (h *fakeHost) Settled(_ context.Context, _, event string) (Settlement, error) {
@@ -66,6 +65,8 @@ func (h *fakeHost) Settled(_ context.Context, _, event string) (Settlement, erro
 }
 
 func (h *fakeHost) Agents(string) []Agent { return nil }
+
+func (h *fakeHost) Ignores(string) ([]string, string) { return nil, "" }
 
 func (h *fakeHost) publish(events ...message.Event) {
 	h.mu.Lock()
@@ -241,5 +242,53 @@ func TestInvalidQuestions(t *testing.T) {
 		if _, err := newTestDesk(h).Ask(t.Context(), q); !errors.Is(err, ErrInvalid) || len(h.accepted) != 0 {
 			t.Errorf("%s: %v, %d accepted", name, err, len(h.accepted))
 		}
+	}
+}
+
+// TestARetriedQuestionIsTheSame asks again, without an ID, what an earlier process left unanswered.
+func TestARetriedQuestionIsTheSame(t *testing.T) {
+	left := func(session, text string) message.Message {
+		return message.Message{
+			Channel: OpenAI, EventID: "editor/left", Conversation: message.Conversation{ID: "editor/" + session, Kind: message.DM},
+			Sender: message.Sender{ID: "editor"}, Agent: "main", Text: text,
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		left  message.Message
+		q     Question
+		later time.Duration
+		same  bool
+	}{
+		{"in its session", left("s", "deploy"), Question{Session: "s", Text: "deploy"}, 0, true},
+		{"without a session", left("once/1", "deploy"), Question{Text: "deploy"}, 0, true},
+		{"another question", left("s", "deploy"), Question{Session: "s", Text: "deploy again"}, 0, false},
+		{"another session", left("s", "deploy"), Question{Session: "z", Text: "deploy"}, 0, false},
+		{"a session after none", left("once/1", "deploy"), Question{Session: "s", Text: "deploy"}, 0, false},
+		{"with an id", left("s", "deploy"), Question{Session: "s", Text: "deploy", ID: "q"}, 0, false},
+		{"a call", left("s", "deploy"), Question{Session: "s", Text: "deploy", Call: &message.Call{Tool: "x"}}, 0, false},
+		{"much later", left("s", "deploy"), Question{Session: "s", Text: "deploy"}, retryTime, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newFakeHost()
+				d := newTestDesk(h)
+				d.Left([]message.Message{c.left})
+				time.Sleep(c.later)
+				c.q.Door, c.q.Client, c.q.Agent = OpenAI, "editor", "main"
+				for i := range 2 { // the second time it is a question of its own
+					ctx, cancel := context.WithCancel(t.Context())
+					done := make(chan error, 1)
+					go func() { _, err := d.Ask(ctx, c.q); done <- err }()
+					synctest.Wait()
+					cancel()
+					<-done
+					m := h.accepted[i]
+					if same := m.EventID == "editor/left" && m.Conversation.ID == c.left.Conversation.ID; same != (c.same && i == 0) {
+						t.Errorf("question %d was asked as %s in %s, the same: %v", i, m.EventID, m.Conversation.ID, same)
+					}
+				}
+			})
+		})
 	}
 }

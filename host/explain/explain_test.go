@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +113,27 @@ func golden(t *testing.T, name, text string) {
 	}
 }
 
+// TestLinesOfACallAreInOrder: what the host decided before a person was asked stands before the person's answer.
+func TestLinesOfACallAreInOrder(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	after := func(d time.Duration) time.Time { return at.Add(d) }
+	trace := Trace{ID: "t", Started: at, Steps: []Step{{At: at, Calls: []ToolCall{{
+		ID: "c", Tool: "shell.exec", Verdict: "run", Reasons: []string{"policy: ask", "approved by web:owner (request r)"},
+		Approvals: []Approval{{ID: "r", Tool: "shell.exec", State: "consumed", Created: after(20 * time.Millisecond), Decided: after(225 * time.Second)}},
+		Host:      &Decision{Kind: "enforce", Answer: "run", At: after(21 * time.Millisecond)},
+		Ended:     after(226 * time.Second),
+	}}}}}
+	_, lines := trace.Lines()
+	var got []string
+	for _, l := range lines[1:] {
+		got = append(got, strings.TrimSpace(l.At+" "+strings.SplitN(l.Text, ":", 2)[0]))
+	}
+	want := []string{"+21ms call c", "restricted", "approved by web", "+20ms approval r asked for shell.exec", "+21ms decided by the host", "+3m45s approval r", "verdict", "+3m46s result"}
+	if !slices.Equal(got, want) {
+		t.Errorf("lines are %q, want %q", got, want)
+	}
+}
+
 func TestBounds(t *testing.T) {
 	long := strings.Repeat("ä", maxText)
 	if got := short(long); len(got) > maxText+10 || !strings.HasSuffix(got, "ä [...]") {
@@ -160,5 +182,12 @@ func TestDamagedStepsAreAnError(t *testing.T) {
 		if _, err := New(store.Trail{Turn: store.Turn{ID: "t", Started: time.Now()}, Steps: []store.Step{s}}); err == nil {
 			t.Errorf("%s %s makes a trace", s.Kind, s.Data)
 		}
+	}
+}
+
+// TestTheClockWasSetBackInBetween has no answer to how long something took.
+func TestTheClockWasSetBackInBetween(t *testing.T) {
+	if got := span(-5 * time.Hour); strings.Contains(got, "-") || !strings.Contains(got, "set back") {
+		t.Errorf("took %s", got)
 	}
 }

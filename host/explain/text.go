@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -9,6 +10,7 @@ import (
 
 // Line is one line of a trace for people.
 type Line struct {
+	at    time.Time
 	At    string `json:"at,omitempty"` // "+1.2s": since the turn began
 	Depth int    `json:"depth"`        // what belongs to a line follows it one deeper
 	Text  string `json:"text"`         // without anything that ends a line or moves a cursor
@@ -88,7 +90,7 @@ func (p *printer) head(format string, args ...any) {
 }
 
 func (p *printer) line(at time.Time, depth int, format string, args ...any) {
-	l := Line{Depth: depth, Text: clean(fmt.Sprintf(format, args...))}
+	l := Line{at: at, Depth: depth, Text: clean(fmt.Sprintf(format, args...))}
 	if !at.IsZero() && !p.since.IsZero() {
 		l.At = "+" + span(max(at.Sub(p.since), 0))
 	}
@@ -176,13 +178,19 @@ func (p *printer) call(c ToolCall) {
 		p.decision(2, d)
 	}
 	for _, r := range c.Reasons {
+		if strings.HasPrefix(r, "approved by ") { // this loosens
+			p.line(time.Time{}, 2, "%s", r)
+			continue
+		}
 		p.line(time.Time{}, 2, "restricted: %s", r)
 	}
+	then := len(p.lines)
 	p.approvals(2, c.Approvals)
 	p.audit(2, c.Audit)
 	if c.Host != nil {
 		p.decision(2, *c.Host)
 	}
+	inOrder(p.lines[then:])
 	p.line(time.Time{}, 2, "verdict: %s", words(verdict(c), when(c.Interrupted, "interrupted by a restart")))
 	for _, d := range c.Within {
 		p.within(3, d)
@@ -198,6 +206,16 @@ func (p *printer) call(c ToolCall) {
 	default:
 		p.line(c.Ended, 2, "result: %s", quoted(c.Result))
 	}
+}
+
+// inOrder sorts lines by their time. One without a time stays behind the one before it.
+func inOrder(lines []Line) {
+	for i := range lines {
+		if lines[i].at.IsZero() && i > 0 {
+			lines[i].at = lines[i-1].at
+		}
+	}
+	slices.SortStableFunc(lines, func(a, b Line) int { return a.at.Compare(b.at) })
 }
 
 // begun is when a call was begun to be decided about, as near as it is recorded.
@@ -235,17 +253,22 @@ func (p *printer) approvals(depth int, list []Approval) {
 			p.line(time.Time{}, depth, "approval %s is %s until %s", a.ID, a.State, a.Expires.Format(time.RFC3339))
 			continue
 		}
-		p.line(a.Decided, depth, "approval %s: %s", a.ID, words(answer(a.State), when(a.Decider != "", "by "+a.Decider),
+		p.line(a.Decided, depth, "approval %s: %s", a.ID, words(answer(a), when(a.Decider != "", "by "+a.Decider),
 			when(a.Scope != "", "for "+a.Scope), "after "+span(a.Decided.Sub(a.Created))))
 	}
 }
 
 // answer is what came of a request, for who does not know its states.
-func answer(state string) string {
-	if state == "consumed" {
+func answer(a Approval) string {
+	switch {
+	case a.State == "consumed":
 		return "granted and used"
+	case a.State == "withdrawn" && a.Decider != "":
+		return "granted, and withdrawn as its call ended before"
+	case a.State == "withdrawn":
+		return "withdrawn, as its call ended"
 	}
-	return state
+	return a.State
 }
 
 func (p *printer) audit(depth int, list []Audit) {
@@ -292,9 +315,11 @@ func tokens(t Tokens) string {
 
 func dollars(usd float64) string { return fmt.Sprintf("%.4f", usd) }
 
-// span is a duration in three digits or so.
+// span is a duration in three digits or so. It is between two times on the clock of the machine.
 func span(d time.Duration) string {
 	switch {
+	case d < 0:
+		return "an unknown time (the clock was set back)"
 	case d >= time.Minute:
 		return d.Round(time.Second).String()
 	case d >= time.Second:

@@ -61,11 +61,12 @@ func pagePairings(t *testing.T, b context.Context) {
 	d.backend.Knock(gateway.AccessEntry{Sender: "irc:bob", State: "open", Code: "JKLM-NPQR"})
 	d.backend.Knock(gateway.AccessEntry{Sender: "irc:zoe", State: "open", Code: gatewaytest.LockOut})
 	d.backend.Knock(gateway.AccessEntry{Sender: "irc:amy", State: "paired", Role: "guest"})
+	d.backend.Knock(gateway.AccessEntry{Sender: "irc:olga", State: "open", Code: "STUV-WXYZ", Configured: "owner"}) // since she asked
 	p := visit(t, b, d)
 	p.visible(".pairing")
 	p.want(`document.querySelectorAll(".pairing").length`, "3")
 	p.want(`document.querySelector(".pairing h2").textContent`, "Let irc:eveU+202E in?")
-	p.want(`document.querySelector(".pairing dl").textContent`, "CodeABCD-EFGHCalls himselfEve <b>")
+	p.want(`document.querySelector(".pairing dl").textContent`, "CodeABCD-EFGHSays to beEve <b>")
 	p.click(`[data-code='ABCD-EFGH'] .approve`)
 	p.until(`!document.querySelector("[data-code='ABCD-EFGH']")`)
 	p.click(`[data-code='JKLM-NPQR'] .deny`)

@@ -23,6 +23,10 @@ type Offer struct {
 	// SessionCovers and StandingCovers are for people: exactly what would be allowed.
 	SessionCovers  string `json:"session_covers,omitempty"`
 	StandingCovers string `json:"standing_covers,omitempty"`
+	// SessionShell is why a grant for the session is as good as a shell, or empty.
+	SessionShell string `json:"session_shell,omitempty"`
+	// Unshown says what decides about a command line beside the line itself.
+	Unshown []string `json:"not_shown,omitempty"`
 }
 
 // Grant is a lease as people see it.

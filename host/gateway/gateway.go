@@ -49,6 +49,8 @@ type Config struct {
 	Origins []string
 	// Programs may be nil.
 	Programs *Programs
+	// Idle may be nil: then no connection is given up before its time.
+	Idle *Idle
 	// Log and Registry default to none.
 	Log      *slog.Logger
 	Registry *prometheus.Registry
@@ -67,9 +69,11 @@ type Server struct {
 	failures failures
 	metrics  *metrics
 	programs *Programs
-	// open counts the sockets, held against maxSockets; sockets waits for their handlers.
-	open    atomic.Int64
-	sockets sync.WaitGroup
+	idle     *Idle
+	// strangers are the sockets without a token, open counts the others, held against maxSockets; sockets waits for the handlers of all.
+	strangers strangers
+	open      atomic.Int64
+	sockets   sync.WaitGroup
 }
 
 // New opens the listener and reads the token, or makes it. The caller must call Run, or Close.
@@ -108,6 +112,7 @@ func New(cfg Config, backend Backend) (*Server, error) {
 		failures: newFailures(),
 		metrics:  m,
 		programs: cfg.Programs,
+		idle:     cfg.Idle,
 	}, nil
 }
 
@@ -142,7 +147,7 @@ func (s *Server) Run(ctx context.Context) error {
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(s.listener) }()
+	go func() { failed <- s.idle.serve(srv, s.listener) }()
 	s.log.Info("gateway listens", "addr", s.listener.Addr().String())
 
 	var err error

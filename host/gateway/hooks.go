@@ -16,6 +16,8 @@ import (
 type Hooks struct {
 	listener net.Listener
 	log      *slog.Logger
+	// Idle may be set before Run.
+	Idle *Idle
 }
 
 // Limits of the listener for webhooks. Its clients are proxies on this machine, and what they let through.
@@ -56,7 +58,7 @@ func (h *Hooks) Run(ctx context.Context, handler http.Handler) error {
 	}
 	failed := make(chan error, 1)
 	go func() {
-		failed <- srv.Serve(&fewClients{Listener: h.listener, slots: make(chan struct{}, maxHookClients)})
+		failed <- h.Idle.serve(srv, &fewClients{Listener: h.listener, slots: make(chan struct{}, maxHookClients)})
 	}()
 	h.log.Info("webhooks are taken", "addr", h.listener.Addr().String())
 	var err error

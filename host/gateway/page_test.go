@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
+	"github.com/flynnhost/flynn/sdk/plugintest/rude"
 )
 
 // TestPage runs the chat page in a real browser.
@@ -25,7 +27,10 @@ func TestPage(t *testing.T) {
 		{"keeps the token out of the address", pageHidesToken},
 		{"shows tool calls and asks", pageToolCalls},
 		{"an approval hides nothing", pageApprovalHidesNothing},
+		{"an approval fits a phone", pageApprovalFitsAPhone},
 		{"lets strangers in", pagePairings},
+		{"gives each conversation an address", pageAddresses},
+		{"keeps the keyboard's place", pageKeepsTheKeyboard},
 		{"stops", pageStops},
 		{"has the kill switch", pageHalts},
 		{"reconnects without duplicates", pageReconnects},
@@ -35,6 +40,7 @@ func TestPage(t *testing.T) {
 		{"deletes a conversation after a question", pageDeletes},
 		{"is inert", pageIsInert},
 		{"markdown", pageMarkdown},
+		{"takes linear time", pageIsLinear},
 		{"is the same in every window", pagesAgree},
 		{"says why", pageSaysWhy},
 		{"looks", pageLooks},
@@ -89,12 +95,76 @@ func pageHalts(t *testing.T, b context.Context) {
 func pageHidesToken(t *testing.T, b context.Context) {
 	d := open(t, gatewaytest.Demo)
 	p := visit(t, b, d)
-	p.want(`location.href`, d.base()+"/")
+	p.want(`location.href`, d.base()+"/#/web/main")
 	p.reload() // from sessionStorage
 	p.eval(`sessionStorage.clear()`)
 	p.do(chromedp.Reload())
-	p.visible("#connection.refused")
-	p.want(`document.querySelector("#notice").hidden`, "false")
+	p.visible("#sign-in") // and nothing else to do
+	p.want(`document.querySelector("#composer").checkVisibility()`, "false")
+	p.shot("sign-in")
+	for _, typed := range []string{"wrong", d.token(), "http://127.0.0.1:7351/#token=" + d.token()} {
+		p.eval(`sessionStorage.clear()`)
+		p.do(chromedp.Reload())
+		p.visible("#sign-in")
+		p.do(chromedp.SendKeys("#token", typed+"\r"))
+		if typed == "wrong" {
+			p.until(`document.querySelector("#notice")?.textContent.includes("flynn web")`)
+			p.visible("#sign-in")
+			continue
+		}
+		p.connected()
+		p.visible("#composer")
+		p.want(`location.href.includes("token")`, "false")
+	}
+}
+
+// Each conversation has an address: the back button goes back, a link opens it, and a window without one opens the newest.
+func pageAddresses(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	p := visit(t, b, d)
+	shows := func(p pageDriver, text string) {
+		t.Helper()
+		p.until(idle + ` && [...document.querySelectorAll(".bubble")].map((n) => n.textContent).join("|") === ` + jsString(text))
+	}
+	p.say("first")
+	shows(p, "first")
+	p.click("#new")
+	p.connected()
+	p.say("second")
+	shows(p, "second")
+	p.want(`location.hash !== "#/web/main" && location.hash.startsWith("#/web/")`, "true")
+	link := p.eval(`location.href`)
+	p.eval(`history.back()`)
+	shows(p, "first")
+	p.want(`location.hash`, "#/web/main")
+	p.eval(`history.forward()`)
+	shows(p, "second")
+	p.reload()
+	shows(p, "second")
+	p.click("#conversations li:last-child button")
+	shows(p, "first")
+
+	newest := visit(t, b, d) // a window of its own, without an address
+	shows(newest, "second")
+	newest.want(`location.href`, link)
+	newest.do(chromedp.Navigate(d.base() + "/#/web/main"))
+	shows(newest, "first")
+	newest.do(chromedp.Navigate(d.base() + "/#/%zz/x")) // somebody has typed it
+	shows(newest, "first")
+}
+
+// The keyboard keeps its place when the button that it was on goes.
+func pageKeepsTheKeyboard(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	p := visit(t, b, d)
+	for _, button := range []string{".approve", ".deny", ".session"} {
+		p.say("!ask ls")
+		p.visible(".approval " + button + ":enabled")
+		p.do(chromedp.Focus(".approval " + button))
+		p.eval(`document.activeElement.click()`) // as Enter does
+		p.until(`!document.querySelector(".approval") && ` + idle)
+		p.want(`document.activeElement.id`, "draft")
+	}
 }
 
 func pageToolCalls(t *testing.T, b context.Context) {
@@ -133,6 +203,8 @@ func pageToolCalls(t *testing.T, b context.Context) {
 	p.visible(".approval")
 	p.want(`document.querySelector(".approval .standing")`, "null")
 	p.want(`document.querySelector(".approval").textContent.includes("bad can run any program")`, "true")
+	p.want(`document.querySelector(".approval .session").textContent`, "Session (like a shell)")
+	p.want(`document.querySelector(".approval .unshown").textContent`, "Not shown, but followed: Badfile (bad)")
 	p.click(".approval .deny")
 	p.until(`!document.querySelector(".approval") && ` + idle)
 
@@ -161,7 +233,9 @@ func pageApprovalHidesNothing(t *testing.T, b context.Context) {
 	p.say("long")
 	p.visible(".approval")
 	p.want(`document.querySelector(".approval pre").textContent`, long)
-	p.want(`(({scrollHeight, clientHeight, scrollWidth, clientWidth}) => scrollHeight <= clientHeight && scrollWidth <= clientWidth)(document.querySelector(".approval pre"))`, "true")
+	p.want(`document.querySelector(".approval .size").textContent.startsWith("2 lines, 4,4")`, "true") // the other argument has one
+	p.want(`(({scrollWidth, clientWidth}) => scrollWidth <= clientWidth)(document.querySelector(".approval .asked"))`, "true")
+	p.want(`(({overflowX, overflowY}) => overflowX + overflowY)(getComputedStyle(document.querySelector(".approval .asked")))`, "autoauto")
 	p.click(".approval .deny")
 	p.until(idle)
 	p.say("spoof")
@@ -169,6 +243,47 @@ func pageApprovalHidesNothing(t *testing.T, b context.Context) {
 	p.want(`document.querySelector(".approval pre").textContent`, "ls U+202E hs.tnecnoni/ U+200BxU+001B[2K")
 	p.click(".approval .deny")
 	p.until(idle)
+}
+
+// pageApprovalFitsAPhone: whatever is asked for, a person sees the beginning of the command and all buttons at once, without touching anything.
+func pageApprovalFitsAPhone(t *testing.T, b context.Context) {
+	commands := append(rude.Commands(), rude.Value{Name: "words", Text: "bad " + strings.Repeat("make test && ", 80) + "true"},
+		rude.Value{Name: "one_word", Text: strings.Repeat("x", 20_000)}, rude.Value{Name: "angles", Text: "bad a && b <c >d"})
+	d := open(t, func(ctx context.Context, turn *gatewaytest.Turn, text string) (string, error) {
+		i, err := strconv.Atoi(text)
+		if err != nil {
+			return "", err
+		}
+		_, err = turn.Run(ctx, gatewaytest.Call{
+			Tool: "shell.exec", Args: map[string]any{"command": commands[i].Text, "cwd": "some/folder", "timeout": 5000}, Verdict: "ask", Where: "host",
+			Reasons: []string{"guard-tools: the command is none of those that are known", strings.Repeat("because ", 60)},
+		})
+		return "done", err
+	})
+	p := visit(t, b, d)
+	p.do(chromedp.EmulateViewport(390, 844))
+	for i, v := range commands {
+		p.say(strconv.Itoa(i))
+		p.visible(".approval .approve:enabled")
+		p.until(`(() => {
+			const seen = (n) => { const r = n.getBoundingClientRect(); return r.top >= 0 && r.left >= 0 && r.bottom <= innerHeight && r.right <= innerWidth && r.height > 0; };
+			const reached = (n) => { const r = n.getBoundingClientRect(); return n.contains(document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2)); };
+			const card = document.querySelector(".approval");
+			return seen(card.querySelector(".asked")) && card.firstElementChild === card.querySelector(".asked") && [...card.querySelectorAll("button")].every((n) => seen(n) && reached(n));
+		})()`)
+		p.want(`document.querySelector(".asked").scrollTop`, "0")
+		if text := p.eval(`document.querySelector(".asked pre").textContent`); i > 0 && strings.Contains(v.Text, "&&") && !strings.Contains(text, "&&") {
+			t.Errorf("%s is shown as %q", v.Name, text)
+		}
+		p.want(`document.querySelector(".approval details").open`, "false")
+		if v.Name == "words" || v.Name == "and" {
+			p.shot("phone-approval-" + v.Name)
+		}
+		p.eval(`document.querySelector(".approval details").open = true`)
+		p.want(`[...document.querySelectorAll(".approval dd")].some((n) => n.textContent.startsWith("guard-tools"))`, "true")
+		p.click(".approval .deny")
+		p.until(`!document.querySelector(".approval") && ` + idle)
+	}
 }
 
 func pageStops(t *testing.T, b context.Context) {
@@ -358,14 +473,75 @@ func pageMarkdown(t *testing.T, b context.Context) {
 			p.want(fmt.Sprintf(`import("/markdown.js").then(({markdown}) => { const d = document.createElement("div"); d.append(markdown(%s)); return d.innerHTML; })`, jsString(tt.in)), tt.want)
 		})
 	}
-	// Text that makes a careless expression slow.
-	for _, seed := range []string{"*", "`", "_a", "[", "[a](", "**a", "~~", "> ", "- ", "|-", "https://"} {
-		took := p.eval(fmt.Sprintf(`import("/markdown.js").then(({markdown}) => { const t = performance.now(); markdown(%s.repeat(60000).slice(0, 65536)); return performance.now() - t < 5000; })`, jsString(seed)))
-		if took != "true" {
-			t.Errorf("64 KiB of %q took over 5 s", seed)
+}
+
+// pageIsLinear renders 64 KiB of lines that make a careless parser slow, and paragraphs as long as are looked at for marks,
+// and counts the characters that are looked at. Regular expressions are not counted, so there must be none.
+func pageIsLinear(t *testing.T, b context.Context) {
+	d := open(t, gatewaytest.Demo)
+	p := visit(t, b, d)
+	for part := range 3 {
+		out := p.eval(fmt.Sprintf(linear, part))
+		t.Logf("renders, characters looked at for each that is there at worst, and where: %s", out)
+		var renders int
+		var worst float64
+		if _, err := fmt.Sscan(out, &renders, &worst); err != nil || renders < 80 {
+			t.Fatalf("the page says %q: %v", out, err)
+		}
+		if worst > 60 { // six levels of lists look at each line a few times
+			t.Errorf("at worst each character is looked at %.1f times: %s", worst, out)
 		}
 	}
 }
+
+const linear = `Promise.all([import("/markdown.js"), import("/dom.js")]).then(([{markdown}, dom]) => {
+		const lines = (prefixes, fillers, size) => prefixes.flatMap((p) => fillers.map((f) => p + f.repeat(size / f.length) + "b\u2028c"));
+		const blocks = lines(["", "# a", "#", "\u0060\u0060\u0060", "---", "- ", "1. ", "> ", "|", "a|b\n"],
+			[" ", "\t", "a", "#", "-", "- ", "|-", "\u2028", "\n", "\n- ", "\n> ", "\n  - ", "\n|", "\na"], 65000);
+		const marks = lines(["", "[a](", "[", "**a", "*a", "_a", "~~a", "\u0060a", "https://", "\\"],
+			[" ", "a", "\u0060", "\u0060a", "*", "*a", "**a", "_a", "~~a", "[", "[a](", "(", "https://", "!", "h", "\\"], 19000);
+		const outputs = lines(["", "\u001b[", "\u001b]"], [" ", "a", "\n", "\r", "\u001b", "\u001b[", "\u001b[1", "\u001b]a", "\r\n"], 8000);
+		let steps = 0;
+		const cost = {
+			charAt: () => 1, charCodeAt: () => 1, codePointAt: () => 1,
+			startsWith: (s, r, [x]) => x.length, endsWith: (s, r, [x]) => x.length,
+			includes: (s) => s.length, indexOf: (s, r, [x, from = 0]) => (r < 0 ? s.length : r) - from + x.length,
+			slice: (s, r) => r.length, trim: (s) => s.length, trimStart: (s) => s.length, trimEnd: (s) => s.length,
+			split: (s) => s.length, replaceAll: (s) => s.length,
+		};
+		const kept = new Map();
+		const patch = (proto, name, f) => { kept.set([proto, name], proto[name]); proto[name] = f; };
+		for (const name of Object.getOwnPropertyNames(String.prototype)) {
+			const native = String.prototype[name];
+			if (typeof native !== "function" || ["constructor", "toString", "valueOf", "padStart", "toUpperCase", Symbol.iterator, "at", "repeat", "concat", "toLowerCase"].includes(name)) continue;
+			patch(String.prototype, name, function (...args) {
+				if (!cost[name]) throw new Error(name + " is not counted");
+				const r = native.apply(this, args);
+				steps += cost[name](this, r, args);
+				return r;
+			});
+		}
+		for (const name of ["exec", "test", Symbol.match, Symbol.matchAll, Symbol.replace, Symbol.search, Symbol.split]) {
+			patch(RegExp.prototype, name, () => { throw new Error("a regular expression"); });
+		}
+		let worst = 0, which = "", renders = 0;
+		try {
+			for (const [f, texts] of [[[markdown, blocks]], [[markdown, marks]], [[dom.plain, outputs], [dom.revealed, outputs], [(x) => dom.oneLine(x, 300), outputs]]][%d]) {
+				for (const text of texts) {
+					steps = 0;
+					f(text);
+					renders++;
+					if (steps / text.length > worst) {
+						worst = steps / text.length;
+						which = JSON.stringify([f.name, text.slice(0, 20), text.length]);
+					}
+				}
+			}
+		} finally {
+			for (const [[proto, name], native] of kept) proto[name] = native;
+		}
+		return [renders, worst.toFixed(1), which].join(" ");
+	})`
 
 func jsString(s string) string { return fmt.Sprintf("%q", s) }
 

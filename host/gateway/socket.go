@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	maxSockets        = 256
+	maxSockets        = 256 // of clients with the token
 	helloTimeout      = 10 * time.Second
 	frameWriteTimeout = 10 * time.Second
 	goodbyeTimeout    = time.Second
@@ -31,11 +31,6 @@ const (
 func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	s.sockets.Add(1)
 	defer s.sockets.Done()
-	defer s.open.Add(-1)
-	if s.open.Add(1) > maxSockets {
-		writeError(w, http.StatusServiceUnavailable, CodeLimited, "too many sockets are open")
-		return
-	}
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
 		Subprotocols: []string{Subprotocol},
 		// The guard has checked the origin already, more strictly.
@@ -57,6 +52,11 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	defer s.open.Add(-1)
+	if s.open.Add(1) > maxSockets {
+		refuse(r.Context(), conn, CodeLimited, "too many sockets are open")
+		return
+	}
 	ss := &session{Server: s, conn: conn, hello: hello, out: make(chan ServerFrame, outBuffer), poke: make(chan struct{}, 1), again: make(chan struct{}, 1), opened: make(chan struct{})}
 	err = ss.run(r.Context())
 	s.log.Debug("gateway socket ended", "channel", hello.Channel, "conversation", hello.Conversation, "error", err)
@@ -66,6 +66,7 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 func (s *Server) greet(ctx context.Context, conn *websocket.Conn) (ClientFrame, bool) {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
+	defer s.strangers.enter(cancel)()
 	f, err := readFrame(ctx, conn)
 	var bad badFrame
 	switch {
@@ -87,7 +88,7 @@ func (s *Server) greet(ctx context.Context, conn *websocket.Conn) (ClientFrame, 
 	case http.StatusTooManyRequests:
 		refuse(ctx, conn, CodeLimited, "too many wrong tokens; wait a second")
 	default:
-		refuse(ctx, conn, CodeUnauthorized, "the token is wrong; open the address that flynn serve printed")
+		refuse(ctx, conn, CodeUnauthorized, "the token is wrong; open the address that flynn web prints")
 	}
 	return f, false
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -405,4 +406,47 @@ func TestSocketHandshake(t *testing.T) {
 			t.Errorf("ended by %v", err)
 		}
 	})
+}
+
+// Programs without the token hold as many sockets as they like and open each again that is taken from them. The owner gets in.
+func TestStrangersDoNotShutTheOwnerOut(t *testing.T) {
+	d := open(t, gatewaytest.Demo)
+	for range 300 {
+		d.raw()
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var crowd sync.WaitGroup
+	for range 8 {
+		crowd.Go(func() {
+			for ctx.Err() == nil {
+				conn, _, err := d.connect(nil, gateway.Subprotocol)
+				if err != nil {
+					continue
+				}
+				_, _, _ = conn.Read(ctx) // until its place is taken
+				_ = conn.CloseNow()
+			}
+		})
+	}
+	for i := range 20 {
+		w := d.dial("web", "main")
+		w.await(ofType(gateway.TypeWelcome))
+		w.send(fmt.Sprintf("m%d", i), "hello")
+		w.await(ofType(gateway.TypeAccepted))
+		_ = w.conn.CloseNow()
+	}
+	stop()
+	crowd.Wait()
+}
+
+// The sockets of clients with the token are bounded, too, and the bound is said in words.
+func TestSocketsAreBounded(t *testing.T) {
+	d := open(t, gatewaytest.Demo)
+	for range 256 {
+		d.dial("web", "main").await(ofType(gateway.TypeWelcome))
+	}
+	f := d.dial("web", "main").await(ofType(gateway.TypeError))
+	if f.Code != gateway.CodeLimited {
+		t.Errorf("one too many hears %+v", f)
+	}
 }

@@ -18,6 +18,9 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 // SearchPath is the PATH of commands on the host whose workspace is given: the daemon's, without folders that a command's working
 // directory decides about and without those in the workspace. A program that the agent wrote is never found by its bare name.
 func SearchPath(workspace string) string {
+	if real, err := filepath.EvalSymlinks(workspace); err == nil {
+		workspace = real
+	}
 	var folders []string
 	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
 		if real, err := filepath.EvalSymlinks(folder); err == nil && filepath.IsAbs(folder) && !within(real, workspace) {

@@ -88,6 +88,9 @@ func (h *Host) writeFile(ctx context.Context, path string, data []byte, perm fs.
 	if err != nil {
 		return err
 	}
+	if err := h.config.Quota.Write(int64(len(data))); err != nil {
+		return err
+	}
 	if err := h.makeFolders(filepath.Dir(name)); err != nil {
 		return err
 	}

@@ -43,6 +43,8 @@ type HostConfig struct {
 	// Grace is how long a command may take to end after SIGTERM before it gets SIGKILL. 2 s
 	Grace time.Duration
 	Log   *slog.Logger
+	// Quota bounds what the session holds; nil is no bound.
+	Quota Quota
 }
 
 var (
@@ -95,6 +97,9 @@ func (c HostConfig) withDefaults() HostConfig {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Quota == nil {
+		c.Quota = noQuota{}
 	}
 	return c
 }

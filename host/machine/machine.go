@@ -93,6 +93,8 @@ type Result struct {
 	CPU  time.Duration `json:"cpu_ns"`
 	// PeakMemory is the resident size of the largest process, in bytes; 0 if it is not known.
 	PeakMemory int64 `json:"peak_memory,omitempty"`
+	// Shell is the program that ran the script, where that may be another than /bin/sh.
+	Shell string `json:"shell,omitempty"`
 	// Changes is set when the command asked for it and the machine can tell.
 	Changes *Changes `json:"changes,omitempty"`
 	// Spill is the path of a workspace file with each stream's output from its first byte on, as far as it was kept, if
@@ -107,6 +109,8 @@ type Changes struct {
 	Added    []string `json:"added,omitempty"`
 	Modified []string `json:"modified,omitempty"`
 	Deleted  []string `json:"deleted,omitempty"`
+	// Unread are folders that the command has left closed to its own user: what is in them is not known.
+	Unread []string `json:"unread,omitempty"`
 	// Partial says that there are more: the workspace is too large to look through.
 	Partial bool `json:"partial,omitempty"`
 }
@@ -153,7 +157,7 @@ var (
 	ErrTooLarge    = errors.New("file is too large")
 	ErrUnavailable = errors.New("sandbox is unavailable")
 	// ErrFull refuses whatever could make an overfull workspace grow.
-	ErrFull = errors.New("the workspace is over its disk limit: delete something first; until then only command lines of rm, rmdir, du and ls run")
+	ErrFull = errors.New("the workspace is over its disk limit: delete something first; until then only command lines of rm, find, rmdir, chmod, du and ls run")
 )
 
 // Reason is why a sandbox is unavailable, for a sentence that has said already that it is.

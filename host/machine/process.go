@@ -125,6 +125,12 @@ func (p *background) finish(r Result) {
 	close(p.done)
 }
 
+// Running counts the background processes that have not ended.
+func (h *Host) Running() int {
+	list, _ := h.Processes(context.Background())
+	return len(slices.DeleteFunc(list, func(p Process) bool { return !p.Running }))
+}
+
 // Start implements Machine. The context covers the start alone: the process lives until it ends, is killed,
 // its own timeout is over, or the machine is closed.
 func (h *Host) Start(ctx context.Context, cmd Command) (Process, error) {
@@ -155,7 +161,7 @@ func (h *Host) launch(ctx context.Context, cmd Command) (*background, error) {
 		done:   make(chan struct{}),
 		view:   Process{Script: cmd.Script, Started: time.Now(), Running: true},
 	}
-	if err := h.table.add(p); err != nil {
+	if err := h.config.Quota.Process(func() error { return h.table.add(p) }); err != nil {
 		abandon()
 		return nil, err
 	}

@@ -67,8 +67,10 @@ type Message struct {
 	EventID      string       `json:"event_id"`
 	Conversation Conversation `json:"conversation"`
 	Sender       Sender       `json:"sender"`
-	// Text is valid UTF-8 and bounded by MaxText; the channel saw to both.
+	// Text is valid UTF-8 without NUL and bounded by MaxText; the inbox saw to both.
 	Text string `json:"text"`
+	// Cut is true when the message was longer than Text, which says so at its end.
+	Cut bool `json:"cut,omitempty"`
 	// Addressed is true when the message is meant for Flynn: a private chat or a mention.
 	Addressed bool `json:"addressed,omitempty"`
 	// Mentioned is true when the message names Flynn, whatever the conversation.
@@ -84,6 +86,8 @@ type Message struct {
 	Noted bool `json:"noted,omitempty"`
 	// Agent is the one that is asked for by name; only doors of the host's own have a way to say it. Routing has the last word.
 	Agent string `json:"agent,omitempty"`
+	// Folder is one of the host that a conversation with an agent of kind cli is to be about; only doors of the host's own have a way to say it.
+	Folder string `json:"folder,omitempty"`
 	// Call is a tool that the agent is to call, without a model in between; only doors of the host's own have a way to say it.
 	Call *Call `json:"call,omitempty"`
 	// SentAt is the platform's time of the event; zero when it tells none.
@@ -125,6 +129,9 @@ const MaxText = 64 << 10
 // ScheduleDoor is the channel instance of what schedules say. Its senders are those in whose names they run, with the instances
 // that these belong to: "instance:platform-id".
 const ScheduleDoor = "schedule"
+
+// MCPDoor is the channel instance of programs that speak the Model Context Protocol.
+const MCPDoor = "mcp"
 
 // SenderKey is the form in which rules name a sender: "instance:platform-id".
 func (m Message) SenderKey() string {

@@ -55,7 +55,7 @@ func (d *Desk) find(code string) (store.Pairing, bool) {
 	ok, now := false, d.cfg.Now()
 	for _, p := range d.rows {
 		same := subtle.ConstantTimeCompare([]byte(p.Code), []byte(code)) == 1
-		if same && now.Before(p.Expires) {
+		if same && valid(p, now) {
 			found, ok = p, true
 		}
 	}

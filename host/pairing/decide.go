@@ -40,7 +40,7 @@ func (d *Desk) Refuse(ctx context.Context, id, by string) (store.Pairing, error)
 	defer d.mu.Unlock()
 	now := d.cfg.Now()
 	for _, p := range d.rows {
-		if p.ID == id && (p.State != store.PairingOpen || now.Before(p.Expires)) {
+		if p.ID == id && (p.State != store.PairingOpen || valid(p, now)) {
 			return d.settle(ctx, p, false, by)
 		}
 	}

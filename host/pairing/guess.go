@@ -15,7 +15,11 @@ const (
 )
 
 // locked tells whether nothing is taken from a guesser now; d.mu is held.
-func (d *Desk) locked(guesser string) bool { return d.cfg.Now().Before(d.guesses[guesser].Locked) }
+func (d *Desk) locked(guesser string) bool { return barred(d.guesses[guesser], d.cfg.Now()) }
+
+func barred(g store.Guesses, now time.Time) bool {
+	return store.Within(g.Locked.Add(-lockTime), g.Locked, now)
+}
 
 // wrong counts a wrong code; d.mu is held.
 func (d *Desk) wrong(ctx context.Context, guesser string) error {
@@ -52,7 +56,7 @@ func (d *Desk) right(ctx context.Context, guesser string) error {
 func (d *Desk) pruneGuesses(ctx context.Context, now time.Time) error {
 	oldest := ""
 	for guesser, g := range d.guesses {
-		if now.Sub(g.Since) >= lockTime && !now.Before(g.Locked) {
+		if now.Sub(g.Since) >= lockTime && !barred(g, now) {
 			if err := d.dropGuesses(ctx, guesser); err != nil {
 				return err
 			}

@@ -1,8 +1,10 @@
 package pairing
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -33,15 +35,14 @@ func (d *Desk) Offer(ctx context.Context, s Stranger) (recorded, fresh bool, err
 		}
 	}
 	p, ok := d.rows[sender]
-	if d.locked(sender) || ok && (p.State == store.PairingPaired || now.Before(p.Until)) {
+	if d.locked(sender) || ok && (p.State == store.PairingPaired || quieted(p, now)) {
 		return false, false, nil
 	}
 	if err := d.prune(ctx, now); err != nil {
 		return false, false, err
 	}
-	if d.open(m.Channel, now) >= MaxOpen {
-		d.cfg.Count(Full)
-		return false, false, nil
+	if err := d.makeRoom(ctx, m.Channel, sender, now); err != nil {
+		return false, false, err
 	}
 	fresh, err = d.ask(ctx, s, now)
 	return err == nil, fresh, err
@@ -57,14 +58,29 @@ func guessed(text string) bool {
 	return ok
 }
 
-// open counts the open requests of a channel; d.mu is held.
-func (d *Desk) open(channel string, now time.Time) (n int) {
+// makeRoom ends the oldest open requests of a channel while there are too many: whoever comes next gets a code, however many came
+// before. Ids that anybody can take without end (they begin with "?") push out only each other. The row of what is ended stays as long as
+// it counts for what owners were told; d.mu is held.
+func (d *Desk) makeRoom(ctx context.Context, channel, sender string, now time.Time) error {
+	unverified := func(senderKey string) bool { return strings.HasPrefix(senderKey, channel+":?") }
+	var open []store.Pairing
 	for _, p := range d.rows {
-		if p.Channel == channel && p.State == store.PairingOpen && now.Before(p.Expires) {
-			n++
+		if p.Channel == channel && p.State == store.PairingOpen && valid(p, now) && unverified(p.Sender) == unverified(sender) {
+			open = append(open, p)
 		}
 	}
-	return n
+	if len(open) < MaxOpen {
+		return nil
+	}
+	slices.SortFunc(open, func(a, b store.Pairing) int { return cmp.Or(a.Asked.Compare(b.Asked), strings.Compare(a.ID, b.ID)) })
+	for _, p := range open[:len(open)-MaxOpen+1] {
+		p.Expires, p.Until = now.UTC(), now.UTC()
+		if err := d.put(ctx, p); err != nil {
+			return err
+		}
+		d.cfg.Count(Full)
+	}
+	return nil
 }
 
 // ask commits a request; d.mu is held.

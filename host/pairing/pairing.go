@@ -30,7 +30,7 @@ import (
 const (
 	Valid   = time.Hour      // a code, and the time between two answers to one sender
 	quiet   = 24 * time.Hour // no code for a sender who was denied or whose pairing was revoked
-	MaxOpen = 20             // requests of one channel at a time
+	MaxOpen = 100            // requests of one channel at a time, of those with a verified id and of those without
 	maxName = 64             // code points of a sender's name that are kept
 )
 
@@ -58,7 +58,7 @@ type Event string
 const (
 	Asked     Event = "asked"
 	Told      Event = "told" // owners were told of a request
-	Full      Event = "full" // a stranger got no code, since too many requests of his channel were open
+	Full      Event = "full" // the oldest request of a channel ran out early, to make room for another
 	Approved  Event = "approved"
 	Denied    Event = "denied"
 	Revoked   Event = "revoked"
@@ -160,12 +160,24 @@ func (d *Desk) List() []store.Pairing {
 	now := d.cfg.Now()
 	var out []store.Pairing
 	for _, p := range d.rows {
-		if p.State == store.PairingPaired || p.State == store.PairingOpen && now.Before(p.Expires) {
+		if p.State == store.PairingPaired || p.State == store.PairingOpen && valid(p, now) {
 			out = append(out, p)
 		}
 	}
 	slices.SortFunc(out, func(a, b store.Pairing) int { return strings.Compare(a.Sender, b.Sender) })
 	return out
+}
+
+// valid reports whether the code of a request still stands for it.
+func valid(p store.Pairing, now time.Time) bool { return store.Within(p.Asked, p.Expires, now) }
+
+// quieted reports whether a sender who is not paired is given no code yet.
+func quieted(p store.Pairing, now time.Time) bool {
+	began := p.Asked
+	if p.Decided.After(began) {
+		began = p.Decided
+	}
+	return store.Within(began, p.Until, now)
 }
 
 // put commits a pairing with its replies and shows it; d.mu is held. The end of ctx does not cut the commit short: its fate has to
@@ -198,7 +210,7 @@ func (d *Desk) Prune(ctx context.Context) error {
 // prune forgets rows that have no use any more, neither to keep a sender quiet nor to count what owners were told; d.mu is held.
 func (d *Desk) prune(ctx context.Context, now time.Time) error {
 	for sender, p := range d.rows {
-		if p.State == store.PairingPaired || now.Before(p.Until) || now.Sub(p.Told) < toldOnce {
+		if p.State == store.PairingPaired || quieted(p, now) || now.Sub(p.Told) < toldOnce {
 			continue
 		}
 		if err := d.cfg.Store.DropPairing(context.WithoutCancel(ctx), sender); err != nil {

@@ -298,25 +298,40 @@ func TestWhatIsTakenAwayCountsWithoutTheDisk(t *testing.T) {
 	})
 }
 
-func TestOpenRequestsAreBounded(t *testing.T) {
+// TestAMobKeepsNobodyFromACode: strangers without end leave room for the next one, whose code is good, and those whose ids nobody has
+// verified push out none of those whose ids somebody has.
+func TestAMobKeepsNobodyFromACode(t *testing.T) {
 	inTime(t, func(t *testing.T, s *site) {
-		for i := range MaxOpen + 5 {
-			s.offer(s.knock(fmt.Sprint("eve", i), "hello"))
+		known := s.code("amy")
+		for i := range MaxOpen + 20 {
+			s.offer(s.knock(fmt.Sprint("?eve", i), "hello"))
+			time.Sleep(time.Second)
 		}
-		if n := len(s.desk.List()); n != MaxOpen || s.counted[Full] != 5 {
-			t.Errorf("%d requests are open, %d were turned away", n, s.counted[Full])
+		if n := len(s.desk.List()); n != MaxOpen+1 || s.counted[Full] != 20 {
+			t.Errorf("%d requests are open, %d made room", n, s.counted[Full])
+		}
+		code := s.code("?bob")
+		s.restart()
+		if n := len(s.desk.List()); n != MaxOpen+1 {
+			t.Errorf("%d requests are open after a restart", n)
+		}
+		if err := s.decide(code, true, "irc:ann"); err != nil {
+			t.Errorf("the code of the next stranger: %v", err)
+		}
+		for i := range MaxOpen - 1 {
+			s.offer(s.knock(fmt.Sprint("zoe", i), "hello"))
+		}
+		if err := s.decide(known, true, "irc:ann"); err != nil {
+			t.Errorf("the code of the first: %v", err)
 		}
 		m := s.knock("zoe", "hello")
 		m.Channel = "matrix"
 		s.offer(m)
-		if n := len(s.desk.List()); n != MaxOpen+1 {
-			t.Errorf("another channel pays for it: %d are open", n)
-		}
 		time.Sleep(Valid)
-		s.code("amy")
+		s.code("last")
 		rows, err := s.store.ListPairings(t.Context())
-		if err != nil || len(rows) != 1 {
-			t.Errorf("%d rows are kept (%v), want 1", len(rows), err)
+		if err != nil || len(rows) != 3 {
+			t.Errorf("%d rows are kept (%v), want two who are paired and one who asks", len(rows), err)
 		}
 	})
 }

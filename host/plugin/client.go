@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/sdk/proto/bounds"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 	"github.com/flynnhost/flynn/sdk/proto/toolv1"
 )
@@ -119,7 +120,7 @@ func (c *Client) result(out *channelv1.SendResponse) (SendResult, error) {
 	if out.GetRefused() && r.Outcome == message.NotSent {
 		r.Outcome = message.Refused
 	}
-	if id := out.GetThreadId(); len(id) <= maxID && printable(id) {
+	if id := out.GetThreadId(); bounds.ID(id) == nil {
 		r.ThreadID = id
 	}
 	if r.Outcome == message.Sent || r.Outcome == message.Duplicate {
@@ -222,9 +223,7 @@ func (c *Client) Reconcile(ctx context.Context, r message.Reply) (SendResult, er
 	if err != nil {
 		return SendResult{Outcome: message.Unknown}, fmt.Errorf("reconcile on %s: %w", c.instance, err)
 	}
-	return SendResult{
-		Outcome: outcomeFromWire(out.GetOutcome()), PlatformIDs: idsFromWire(out.GetMessageIds()), Resume: resume(out.GetResume()),
-	}, nil
+	return SendResult{Outcome: outcomeFromWire(out.GetOutcome()), PlatformIDs: idsFromWire(out.GetMessageIds())}, nil
 }
 
 // resume drops what is not to be kept: the rest is then sent as if nothing of it had been.
@@ -283,7 +282,7 @@ func outcomeOfError(err error) message.Outcome {
 func idsFromWire(ids []string) []string {
 	var out []string
 	for _, id := range ids[:min(len(ids), maxMessageIDs)] {
-		if id != "" && len(id) <= maxID && printable(id) {
+		if id != "" && bounds.ID(id) == nil {
 			out = append(out, id)
 		}
 	}

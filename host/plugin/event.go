@@ -2,13 +2,13 @@ package plugin
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/sdk/proto/bounds"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 )
 
@@ -26,19 +26,17 @@ const (
 	EventMembership EventKind = "membership" // Text is "join" or "leave"
 )
 
-// Event is one thing that happened on a platform. Every field is checked: ids are present, printable and within 256
-// bytes, text is valid UTF-8 without NUL and within message.MaxText.
+// Event is one thing that happened on a platform. Its identifiers are those that package bounds allows; its text is as long as a frame can
+// hold, and cut by the inbox.
 type Event struct {
 	message.Message
 	Kind   EventKind
 	Target string // message that an edit, deletion, reaction or button is about
-	// Cut is true when the text was longer than message.MaxText.
-	Cut bool
 }
 
 // Bounds on the parts of an event, in bytes unless said otherwise.
 const (
-	maxID     = 256
+	maxID     = bounds.MaxID
 	maxName   = 256
 	maxHandle = 1024
 )
@@ -56,20 +54,19 @@ var eventKinds = map[channelv1.EventKind]EventKind{
 // errSkip marks events that are acked and dropped without a word: Flynn's own, and kinds of a later protocol.
 var errSkip = errors.New("nothing for the host")
 
-// eventFromWire checks and bounds what a plugin sent.
+// eventFromWire checks what a plugin sent. The SDK has checked the same, so that what is dropped here comes from another one.
 func eventFromWire(instance string, e *channelv1.Event, now time.Time) (Event, error) {
 	kind, known := eventKinds[e.GetKind()]
 	if !known || e.GetSender().GetIsSelf() {
 		return Event{}, errSkip
 	}
-	if err := checkIDs(e); err != nil {
+	if err := bounds.Event(e); err != nil {
 		return Event{}, err
 	}
-	text, cut := bounded(e.GetText(), message.MaxText)
 	name, _ := bounded(e.GetSender().GetName(), maxName)
 	conversation := conversationFromWire(e.GetConversation())
 	return Event{
-		Kind: kind, Target: e.GetTargetId(), Cut: cut,
+		Kind: kind, Target: e.GetTargetId(),
 		Message: message.Message{
 			Channel:      instance,
 			EventID:      e.GetEventId(),
@@ -78,7 +75,7 @@ func eventFromWire(instance string, e *channelv1.Event, now time.Time) (Event, e
 				ID: e.GetSender().GetId(), Name: name, Account: e.GetSender().GetAccount(), Bot: e.GetSender().GetIsBot(),
 				Roles: message.BoundRoles(e.GetSender().GetRoles()),
 			},
-			Text:        text,
+			Text:        e.GetText(),
 			Addressed:   e.GetAddressed() || conversation.Kind == message.DM,
 			Mentioned:   e.GetMentioned(),
 			Edited:      kind == EventEdit,
@@ -88,33 +85,6 @@ func eventFromWire(instance string, e *channelv1.Event, now time.Time) (Event, e
 			ReceivedAt:  now,
 		},
 	}, nil
-}
-
-// checkIDs refuses identifiers that are missing where they are needed, too long, or made to confuse a reader of logs or
-// rules. They are never cut: a cut identifier is somebody else's.
-func checkIDs(e *channelv1.Event) error {
-	for _, id := range []struct {
-		name, value string
-		required    bool
-	}{
-		{"event_id", e.GetEventId(), true},
-		{"conversation.id", e.GetConversation().GetId(), true},
-		{"conversation.parent", e.GetConversation().GetParent(), false},
-		{"sender.id", e.GetSender().GetId(), true},
-		{"sender.account", e.GetSender().GetAccount(), false},
-		{"reply_to", e.GetReplyTo(), false},
-		{"target_id", e.GetTargetId(), false},
-	} {
-		switch {
-		case id.value == "" && id.required:
-			return fmt.Errorf("%s is empty", id.name)
-		case len(id.value) > maxID:
-			return fmt.Errorf("%s has %d bytes, at most %d", id.name, len(id.value), maxID)
-		case !printable(id.value):
-			return fmt.Errorf("%s has unprintable characters", id.name)
-		}
-	}
-	return nil
 }
 
 func printable(s string) bool {

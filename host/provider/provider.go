@@ -53,6 +53,7 @@ type Provider struct {
 	uses   int     // calls of Serve so far: at an upgrade the new process is used before the old one has ended, and the latest counts
 	offers []offer // as listed last, by name
 	left   []string
+	listed bool // since the process began
 }
 
 var _ plugin.Handler = (*Provider)(nil)
@@ -138,7 +139,7 @@ func (p *Provider) read(ctx context.Context, c Client, use int) error {
 		return nil
 	}
 	same := p.client != nil && slices.EqualFunc(offers, p.offers, func(a, b offer) bool { return a.digest == b.digest }) && slices.Equal(left, p.left)
-	p.client, p.offers, p.left = c, offers, left
+	p.client, p.offers, p.left, p.listed = c, offers, left, true
 	p.mu.Unlock()
 	if same {
 		return nil
@@ -149,6 +150,13 @@ func (p *Provider) read(ctx context.Context, c Client, use int) error {
 	p.record(offers)
 	p.cfg.Changed()
 	return nil
+}
+
+// Listed reports whether the plugin has said, since this process began, which tools it has.
+func (p *Provider) Listed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.listed
 }
 
 // record notes what the tools say of themselves, and tells what says something else than before.

@@ -210,7 +210,12 @@ func (m *Manager) rebuild(conn net.Conn, reader *frame.Reader, r record, t *tenu
 		b.resume(e)
 	}
 	go b.link.Serve(reader)
-	b.onceRemoved(m.config.Holds.Enter(r.Session))
+	hold := m.config.Holds.Enter(r.Session)
+	_, release, err := m.config.Quota.Reserve(r.Session, r.Spec.DiskBytes)
+	if err != nil {
+		release = func() {} // it is there, whatever the limits are by now
+	}
+	b.onceRemoved(func() { hold(); release() })
 	go b.watch()
 	return b
 }

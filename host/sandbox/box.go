@@ -29,6 +29,7 @@ type box struct {
 	image     string
 	workspace string // the host's folder
 	born      time.Time
+	shell     string // that runs scripts; "" of a container that was taken over
 	link      *link.Link
 	tenure    *tenure
 	nap       nap
@@ -107,7 +108,7 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, err
 func newBox(d Driver, log *slog.Logger, id string, o order) *box {
 	return &box{
 		driver: d, debts: o.debts, log: log, id: id, spec: o.container.Labels[LabelSpec], image: o.container.Image,
-		workspace: o.workspace, born: time.Now(), tenure: o.tenure, nap: newNap(), carry: o.carry,
+		workspace: o.workspace, born: time.Now(), tenure: o.tenure, carry: o.carry,
 		gone: make(chan struct{}), session: o.container.Labels[LabelSession], processes: make(map[string]*process),
 	}
 }
@@ -156,6 +157,7 @@ func (b *box) boot(ctx context.Context, o order) error {
 		stdio.Close()
 		return fmt.Errorf("%w: supervisor of image %s does not start properly: %w", machine.ErrUnavailable, o.container.Image, err)
 	}
+	b.shell = welcome.Shell
 	b.connect(stream, o)
 	go b.link.Serve(reader)
 	return nil
@@ -263,7 +265,7 @@ var errEnded = errors.New("it was ended")
 // remove ends the box and waits until its container is gone.
 func (b *box) remove(reason error) error {
 	defer b.debts.Turn()()
-	if reason == errEnded && !b.nap.drowsy.Load() {
+	if reason == errEnded {
 		b.bringHome(context.Background())
 	}
 	b.dismiss()
@@ -284,6 +286,8 @@ const (
 // /proc, so of them only the identity is asked.
 func checkWelcome(w frame.WelcomeBody, o order) error {
 	switch {
+	case len(w.Shell) > 100:
+		return errors.New("it tells no proper shell")
 	case w.Version != frame.Version:
 		return fmt.Errorf("it speaks protocol version %d, not %d", w.Version, frame.Version)
 	case w.Bridge != o.hello.Bridge:

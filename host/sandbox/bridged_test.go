@@ -28,6 +28,16 @@ type calls struct {
 	ended []bridge.Decision
 }
 
+// last is the latest decision.
+func (c *calls) last() bridge.Decision {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.seen) == 0 {
+		return bridge.Decision{}
+	}
+	return c.seen[len(c.seen)-1]
+}
+
 // over is whether every call that was allowed has ended.
 func (c *calls) over() bool {
 	c.mu.Lock()
@@ -136,6 +146,9 @@ printf '[core]\n\tfsmonitor = touch /workspace/owned\n\tpager = touch /workspace
 			r := run(t, s, machine.Command{Script: c.script, Timeout: 30 * time.Second})
 			if string(r.Stdout) != c.stdout || !strings.Contains(string(r.Stderr), c.stderr) || r.ExitCode != c.code {
 				t.Errorf("exit code %d, stdout %q, stderr %q, want %d, %q, %q", r.ExitCode, r.Stdout, r.Stderr, c.code, c.stdout, c.stderr)
+			}
+			if refused := strings.Contains(string(r.Stderr), "refused for security"); refused == noted.last().Allowed {
+				t.Errorf("%s; what is noted: %+v", r.Stderr, noted.last())
 			}
 		})
 	}

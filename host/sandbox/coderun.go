@@ -14,10 +14,12 @@ import (
 
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/erase"
+	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// Code is a program to be run once, in a container that nobody used before and nobody uses after it. It finds itself
-// in an empty workspace with Files in it; what it leaves in the folder out there comes back.
+// Code is a program to be run once, in a container that nobody used before and nobody uses after it. It runs in an empty
+// workspace with Files in it; what it leaves in the folder out there comes back. The program itself lies in a folder that it can read and
+// not write to, with copies of Files beside it, so that nothing it does changes what it is.
 type Code struct {
 	// Spec is what the container is made of; without an image it is CodeSpec of the Manager's. Give a Manager a Pool
 	// of the same Spec, and runs begin at once.
@@ -232,6 +234,7 @@ func (m *Manager) throwAway(b *box) {
 
 // runCode lays out the workspace, runs the program and gathers what it made.
 func (b *box) runCode(ctx context.Context, c Code, how language) (CodeResult, error) {
+	held := maps.Clone(c.Files)
 	for name, content := range c.Files {
 		if err := b.link.WriteFile(ctx, name, content, 0o644); err != nil {
 			return CodeResult{}, err
@@ -239,10 +242,16 @@ func (b *box) runCode(ctx context.Context, c Code, how language) (CodeResult, er
 	}
 	argv := slices.Clone(how.argv)
 	if len(c.Program) > 0 {
-		if err := b.link.WriteFile(ctx, how.file, c.Program, 0o444); err != nil {
+		if held == nil {
+			held = map[string][]byte{}
+		}
+		held[how.file] = c.Program
+		argv = append(argv, path.Join(frame.HeldFolder, how.file))
+	}
+	for name, content := range held { // the files too: a program finds what it imports beside itself
+		if err := b.link.Hold(ctx, name, content); err != nil {
 			return CodeResult{}, err
 		}
-		argv = append(argv, how.file)
 	}
 	r, err := b.runProgram(ctx, c, "mkdir "+outFolder+" && exec "+quoteArgv(argv))
 	result := CodeResult{Result: r}
@@ -269,7 +278,7 @@ func (b *box) runProgram(ctx context.Context, c Code, script string) (machine.Re
 		return b.exec(ctx, cmd, c.Spec.WorkspaceDir)
 	}
 	if name, module := helperModule(c.Language); name != "" {
-		if err := b.link.WriteFile(ctx, name, module, 0o444); err != nil {
+		if err := b.link.Hold(ctx, name, module); err != nil {
 			return machine.Result{}, err
 		}
 	}

@@ -141,7 +141,7 @@ for path in ["/usr/bin/python3", "/etc/passwd", "/.flynn-sandboxd", "/proc/sys/k
 print(os.getuid() != 0, sorted(os.listdir(".")))
 open(%q)
 `, secret, secret, secret)})
-		if r.ExitCode != 1 || string(r.Stdout) != "True ['main.py', 'out']\n" || !bytes.Contains(r.Stderr, []byte("FileNotFoundError")) {
+		if r.ExitCode != 1 || string(r.Stdout) != "True ['out']\n" || !bytes.Contains(r.Stderr, []byte("FileNotFoundError")) {
 			t.Errorf("verdict %+v\nstdout %s\nstderr %s", r.Result, r.Stdout, r.Stderr)
 		}
 	})
@@ -208,7 +208,7 @@ func TestCodeRunsAreApart(t *testing.T) {
 					r, err := m.RunCode(t.Context(), sandbox.Code{
 						Language: "sh", Program: fmt.Appendf(nil, "ls -A . /tmp out; id -u; echo %d > f; echo x > /tmp/f; echo %d > out/n; touch out/empty; set -- /proc/[0-9]*; echo $#", i, i),
 					})
-					if err != nil || string(r.Stdout) != ".:\nmain.sh\nout\n\n/tmp:\n\nout:\n1000\n3\n" && os.Getuid() == 0 {
+					if err != nil || string(r.Stdout) != ".:\nout\n\n/tmp:\n\nout:\n1000\n3\n" && os.Getuid() == 0 {
 						t.Errorf("run %d: %q, stderr %s (%v)", i, r.Stdout, r.Stderr, err)
 					}
 					if got := string(r.Files["n"]); got != fmt.Sprintln(i) || len(r.Files) != 2 {
@@ -219,6 +219,28 @@ func TestCodeRunsAreApart(t *testing.T) {
 			all.Wait()
 			awaitNothing(t, h, m, config)
 		})
+	}
+}
+
+// "the program mounted read-only": a program cannot change what it is, nor what lies beside it.
+func TestCodeIsHeldReadOnly(t *testing.T) {
+	_, m, _ := coder(t, 0)
+	const program = `p=$0; d=$(dirname $0)
+for try in 'echo x >> $p' 'echo x > $p' 'rm -f $p' 'mv $p $d/other' 'chmod 777 $p' 'chmod 777 $d' 'ln -sf /etc/passwd $p' 'touch $d/new' 'mkdir $d/sub' 'rm -f $d/data/f' 'echo x > $d/data/f' \
+	'mv $d /tmp/held' 'rm -rf $d' 'mount -t tmpfs none $d' 'dd if=/dev/zero of=$p' 'truncate -s 0 $p'; do
+	(eval "$try") 2>/dev/null && echo "done: $try"
+done
+cat $d/data/f data/f; head -n 1 $p; stat -c %U:%a $p`
+	r := runCode(t, m, sandbox.Code{Language: "sh", Program: []byte(program), Files: map[string][]byte{"data/f": []byte("text\n")}})
+	if want := "text\ntext\np=$0; d=$(dirname $0)\nroot:444\n"; string(r.Stdout) != want {
+		t.Errorf("got %q, %s", r.Stdout, r.Stderr)
+	}
+	for name, c := range map[string]sandbox.Code{
+		"python": {Language: "python", Program: []byte("import os\nfor f in (lambda: open(__file__, 'w'), lambda: os.remove(__file__), lambda: os.rename(__file__, 'x')):\n    try:\n        f(); print('done')\n    except OSError as e:\n        print(e.errno in (1, 13, 16, 18, 30))")},
+	} {
+		if r := runCode(t, m, c); string(r.Stdout) != "True\nTrue\nTrue\n" {
+			t.Errorf("%s: %q, %s", name, r.Stdout, r.Stderr)
+		}
 	}
 }
 
@@ -254,7 +276,7 @@ func TestCodeOutputIsBounded(t *testing.T) {
 
 func TestCodeByArgv(t *testing.T) {
 	_, m, _ := coder(t, 0)
-	r := runCode(t, m, sandbox.Code{Argv: []string{"sh", "-c", `echo "$0|$1|$#"; cat main`, "it's", "a b"}, Program: []byte("the program"), Stdin: []byte("x")})
+	r := runCode(t, m, sandbox.Code{Argv: []string{"sh", "-c", `echo "$0|$1|$#"; cat "$2"`, "it's", "a b"}, Program: []byte("the program"), Stdin: []byte("x")})
 	if string(r.Stdout) != "it's|a b|2\nthe program" {
 		t.Errorf("stdout %q, stderr %s", r.Stdout, r.Stderr)
 	}

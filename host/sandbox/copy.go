@@ -13,10 +13,11 @@ import (
 )
 
 // CopyOut copies a folder of the workspace into one of the host: files, folders, and links as links. Nothing outside of
-// it is touched, whatever the names inside are, and what is in the way stays, with an error.
-func (s *Session) CopyOut(ctx context.Context, dir string, to *os.Root) (tally archive.Tally, err error) {
+// it is touched, whatever the names inside are, and what is in the way stays, with an error. Hooks of git stay behind unless
+// l.Hooks lets them through: the host's git would run them.
+func (s *Session) CopyOut(ctx context.Context, dir string, to *os.Root, l archive.Limits) (tally archive.Tally, err error) {
 	err = s.at(ctx, dir, func(b *box, name string) error {
-		if tally, err = b.pack(ctx, frame.ExportBody{Path: []byte(name)}, nil, folder.Tree{Root: to}.Put); err != nil {
+		if tally, err = b.pack(ctx, name, hooksOf(l, name, to.Name()), folder.Tree{Root: to}.Put); err != nil {
 			return fmt.Errorf("copy %s: %w", name, err)
 		}
 		return nil
@@ -31,7 +32,7 @@ func (s *Session) CopyIn(ctx context.Context, dir string, from *os.Root) (tally 
 		tally, err = b.unpack(ctx, name, func(w io.Writer) (archive.Tally, error) {
 			var t archive.Tally
 			out := bufio.NewWriterSize(w, frame.MaxData)
-			tree := folder.Tree{Root: from, Passed: func(string) { t.Skipped++ }}
+			tree := folder.Tree{Root: from, Passed: func(name string) { t.Leave(name, archive.Special) }}
 			err := tree.Walk(ctx, func(e folder.Entry) error {
 				t.Count(e.Record)
 				return e.Send(out)

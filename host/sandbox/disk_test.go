@@ -145,19 +145,29 @@ func TestShortCommandsDoNotAddUp(t *testing.T) {
 	})
 }
 
-// Commands that use all of the processor do not keep the supervisor from looking.
-func TestSpinningCommandsAreLookedAt(t *testing.T) {
-	s := openFilled(t, 60, func(c *sandbox.Config) { c.Spec.DiskBytes, c.Spec.CPUs, c.Spec.PidsLimit = 100<<20, 1, 256 })
-	r := run(t, s, machine.Command{
-		Script:  "i=0; while [ $i -lt 150 ]; do i=$((i+1)); (while :; do :; done) & done; i=0; while [ $i -lt 40 ]; do i=$((i+1)); head -c 50000000 /dev/zero >z$i; done",
-		Timeout: 2 * time.Minute,
-	})
-	if !r.DiskHit || r.TimedOut {
-		t.Errorf("got %+v", r)
+// Commands do not take the supervisor's part of the processor: however many there are, it goes on looking at the disk.
+func TestSupervisorComesFirst(t *testing.T) {
+	s := open(t)
+	const nice = "{ read -r line </proc/%s/stat; set -- ${line##*) }; echo ${17}; }"
+	if own := shell(t, s, fmt.Sprintf(nice, "self")); own != "19\n" {
+		t.Errorf("a command has priority %q", own)
 	}
-	if files := strings.Fields(shell(t, s, "ls -d z*")); len(files) > 20 {
-		t.Errorf("%d files of 50 MB", len(files))
+	if others := shell(t, s, "("+fmt.Sprintf(nice, "self")+")"); others != "19\n" {
+		t.Errorf("its child has priority %q", others)
 	}
+	if first := shell(t, s, fmt.Sprintf(nice, "1")); first != "0\n" {
+		t.Errorf("the supervisor has priority %q", first)
+	}
+}
+
+// A file that was deleted counts as long as it is open.
+func TestDeletedFilesCount(t *testing.T) {
+	s := open(t, func(c *sandbox.Config) { c.Spec.DiskBytes = 20 << 20 })
+	p := start(t, s, machine.Command{Script: "for i in 1 2 3; do head -c 10000000 /dev/zero >f$i; eval \"exec 1$i<>f$i\"; rm f$i; done; sleep 1000"})
+	if ended, err := s.Wait(t.Context(), p.ID); err != nil || !ended.Result.DiskHit {
+		t.Errorf("ended %+v (%v)", ended.Result, err)
+	}
+	shell(t, s, "true")
 }
 
 // A folder that the workload closes to itself counts with what is in it, and stays closed.
@@ -170,6 +180,8 @@ func TestClosedFoldersCount(t *testing.T) {
 	if mode := shell(t, s, "ls -ld c"); !strings.HasPrefix(mode, "d-wx------") {
 		t.Errorf("the folder is %s", mode)
 	}
+	shell(t, s, "chmod 700 c && rm -r c")
+	shell(t, s, "true")
 }
 
 func TestInodeBomb(t *testing.T) {

@@ -142,12 +142,6 @@ type Images interface {
 	RemoveImage(ctx context.Context, ref string) error
 }
 
-// Pauser is a Driver that can freeze containers.
-type Pauser interface {
-	Pause(ctx context.Context, id string) error
-	Unpause(ctx context.Context, id string) error
-}
-
 // Owned is a container, volume, network or image that an instance made.
 type Owned struct {
 	ID, Name string

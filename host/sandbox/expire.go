@@ -30,9 +30,9 @@ func (m *Manager) expire(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			m.lookAfterIdle(ctx, now)
+			m.lookAfterIdle(now)
 		case <-m.look:
-			m.lookAfterIdle(ctx, time.Now())
+			m.lookAfterIdle(time.Now())
 		}
 	}
 }
@@ -47,7 +47,7 @@ func (m *Manager) lookSoon() {
 
 // lookAfterIdle pauses what has been idle for some time, and ends what has been so for long, or is old. Containers are
 // dealt with side by side: one that the engine does not let go holds up some others, and not all.
-func (m *Manager) lookAfterIdle(ctx context.Context, now time.Time) {
+func (m *Manager) lookAfterIdle(now time.Time) {
 	_ = each(m.all(), func(s *Session) error {
 		since, idle := s.idleSince()
 		if !idle {
@@ -57,7 +57,7 @@ func (m *Manager) lookAfterIdle(ctx context.Context, now time.Time) {
 		case rest >= m.config.IdleAfter || now.Sub(s.born()) >= m.config.MaxAge:
 			m.evictIdle(s)
 		case m.config.PauseAfter > 0 && rest >= m.config.PauseAfter:
-			m.pauseIdle(ctx, s)
+			m.pauseIdle(s)
 		}
 		return nil
 	})
@@ -74,17 +74,9 @@ func (m *Manager) evictIdle(s *Session) {
 	}
 }
 
-func (m *Manager) pauseIdle(ctx context.Context, s *Session) {
-	p, can := m.config.Driver.(Pauser)
-	if !can {
-		return
-	}
-	b := s.drowse()
-	if b == nil {
-		return
-	}
-	m.log.Debug("pausing an idle sandbox", "session", s.session, "sandbox", s.name)
-	if err := b.sleep(ctx, p); err != nil && !b.link.Dead() {
-		m.log.Warn("idle sandbox could not be paused", "session", s.session, "error", err)
+func (m *Manager) pauseIdle(s *Session) {
+	if b := s.drowse(); b != nil {
+		m.log.Debug("pausing an idle sandbox", "session", s.session, "sandbox", s.name)
+		b.sleep()
 	}
 }

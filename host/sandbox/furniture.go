@@ -93,6 +93,9 @@ func (s Spec) memoryMounts() []MemoryMount {
 	return all
 }
 
+// heldBytes bounds what is held for a program: the program, the files beside it and the modules of Flynn's.
+const heldBytes = maxCodeBytes + 1<<20
+
 // furniture is what a container finds in places of its own besides the workspace.
 type furniture struct {
 	m     *Manager
@@ -117,7 +120,10 @@ func (f *furniture) place(ctx context.Context, o *order) error {
 	if err := f.placeVolumes(ctx, o); err != nil {
 		return err
 	}
+	o.container.Mounts = append(o.container.Mounts, Mount{Kind: Memory, Target: frame.HeldFolder, Bytes: heldBytes})
+	o.hello.Scratch = append(o.hello.Scratch, []byte("/tmp"))
 	for _, t := range f.spec.memoryMounts() {
+		o.hello.Scratch = append(o.hello.Scratch, []byte(t.Target))
 		o.container.Mounts = append(o.container.Mounts, Mount{Kind: Memory, Target: t.Target, Bytes: t.Bytes})
 	}
 	return nil

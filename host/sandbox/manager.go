@@ -77,7 +77,7 @@ type Config struct {
 	IdleAfter time.Duration
 	// MaxAge replaces a container at its first idle moment after that time. 24 hours
 	MaxAge time.Duration
-	// PauseAfter freezes a container that nothing has used for so long, until its next use, if the driver can. 0: never
+	// PauseAfter has what runs in a container that nothing has used for so long stand still until its next use. 0: never
 	PauseAfter time.Duration
 	// Lease is how long a container with background processes outlasts this host, for the next one to go on with. 0: it
 	// ends with the host
@@ -92,6 +92,8 @@ type Config struct {
 	// MountRules says which folders of the host may be mounted. Nil allows none.
 	MountRules func() mounts.Rules
 	Log        *slog.Logger
+	// Quota bounds what sessions have together; nil is no bound.
+	Quota Quota
 
 	// Ended is told how many bytes an allowed request led to; see egress.Config. It must not wait.
 	Ended func(session string, d egress.Decision)
@@ -131,6 +133,8 @@ type Manager struct {
 	doubled    sync.Once     // the warning that another host has the instance's name
 	look       chan struct{} // wakes expire, buffered
 
+	admitting sync.Mutex // held while one container is counted in
+
 	mu       sync.Mutex // guards the fields below, never held over I/O
 	sessions map[key]*Session
 	held     map[string]bool // keys of the containers that are ours; see tenure
@@ -157,6 +161,9 @@ func New(c Config) (*Manager, error) {
 	c.MaxAge = cmp.Or(c.MaxAge, 24*time.Hour)
 	if c.Holds == nil {
 		c.Holds = workspace.NewHolds()
+	}
+	if c.Quota == nil {
+		c.Quota = noQuota{}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -247,7 +254,7 @@ func (m *Manager) begin(s *Session, p, before *pending) error {
 		defer close(p.done)
 		p.before = before.last()
 		if p.err = p.before.settle(); p.err == nil {
-			p.box, p.err = m.provideStarted(p.making, s)
+			p.box, p.err = m.provideStarted(p, s)
 		}
 	})
 	return nil

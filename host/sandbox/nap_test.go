@@ -2,17 +2,13 @@ package sandbox_test
 
 import (
 	"context"
-	"errors"
-	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
-
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
-	"github.com/flynnhost/flynn/host/sandbox/docker"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 
@@ -24,47 +20,28 @@ func running(t testing.TB, m *sandbox.Manager) {
 	t.Cleanup(func() { cancel(); all.Wait() })
 }
 
-func paused(t testing.TB, h sandboxtest.Host, id string) bool {
+// still reports whether the image's own process stands still.
+func still(t testing.TB, h sandboxtest.Host, id string) bool {
 	t.Helper()
-	found, err := h.API.ContainerInspect(t.Context(), id)
+	top, err := h.API.ContainerTop(t.Context(), id, []string{"-eo", "pid,stat,args"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return found.State.Paused
-}
-
-// wakeLimit is what a paused container may add to a command, besides some times of what its engine takes to wake one.
-const (
-	wakeLimit = 100 * time.Millisecond
-	wakeTimes = 4
-)
-
-// waking makes a container of the test's own, and returns how long the engine takes to wake it at the moment that it is asked.
-func waking(t *testing.T, h sandboxtest.Host) func() time.Duration {
-	t.Helper()
-	made, err := h.API.ContainerCreate(t.Context(), &container.Config{Image: sandboxtest.Image, Cmd: []string{"sleep", "1000"}},
-		&container.HostConfig{NetworkMode: "none"}, nil, nil, "")
-	if err == nil {
-		t.Cleanup(func() { _ = h.Driver.Remove(context.Background(), made.ID) })
-		err = h.API.ContainerStart(t.Context(), made.ID, container.StartOptions{})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func() time.Duration {
-		t.Helper()
-		err := h.Driver.Pause(t.Context(), made.ID)
-		began := time.Now()
-		if err = errors.Join(err, h.Driver.Unpause(t.Context(), made.ID)); err != nil {
-			t.Fatal(err)
+	for _, p := range top.Processes {
+		if p[2] == "sleep 86399" {
+			return strings.HasPrefix(p[1], "T")
 		}
-		return time.Since(began)
 	}
+	t.Fatalf("no process of the image: %v", top.Processes)
+	return false
 }
+
+// imagesOwn is a process of the image's, which runs beside the session's commands.
+func imagesOwn(c *sandbox.Config) { c.Spec.Start = []string{"sleep", "86399"} }
 
 func TestIdleContainersSleep(t *testing.T) {
 	h := sandboxtest.Engine(t)
-	m, config := h.Manager(t, func(c *sandbox.Config) {
+	m, config := h.Manager(t, imagesOwn, func(c *sandbox.Config) {
 		c.PauseAfter, c.Lease = 100*time.Millisecond, 5*time.Second
 	})
 	s := get(t, m, "s", config.Spec)
@@ -74,8 +51,12 @@ func TestIdleContainersSleep(t *testing.T) {
 	if ended, err := s.Wait(t.Context(), p.ID); err != nil || ended.Result.ExitCode != 0 {
 		t.Fatalf("a container with a running process was paused: %+v (%v)", ended, err)
 	}
-	use := map[string]func(){
-		"exec":   func() { shell(t, s, "true") },
+	for name, call := range map[string]func(){
+		"exec": func() {
+			if got := shell(t, s, "grep -s State /proc/[0-9]*/status | grep -c 'T (stopped)'; true"); got != "0\n" {
+				t.Errorf("%s processes stand still beside a command", got)
+			}
+		},
 		"output": func() { output(t, s, p.ID, 0, 10) },
 		"file": func() {
 			if err := s.WriteFile(t.Context(), "f", []byte("x"), 0); err != nil {
@@ -94,58 +75,16 @@ func TestIdleContainersSleep(t *testing.T) {
 			}
 			all.Wait()
 		},
-	}
-	middle, engine := time.Hour, waking(t, h)
-	for round := 0; round == 0 || middle > wakeLimit && round < 6; round++ { // again where the machine has other work
-		var took []time.Duration
-		usual := engine()
-		for name, call := range use {
-			eventually(t, "it is paused", func() bool { return paused(t, h, id) })
-			if name == "exec" && round == 0 { // longer than the lease, which does not run meanwhile
-				select {
-				case <-time.After(config.Lease + config.Lease/4):
-				case <-t.Context().Done():
-				}
-			}
-			began := time.Now()
-			call()
-			took = append(took, time.Since(began))
-		}
-		usual = max(usual, engine())
-		t.Logf("with the waking: %v; the engine takes %v", took, usual)
-		slices.Sort(took)
-		middle = min(middle, took[len(took)/2]-wakeTimes*usual)
-	}
-	if middle > wakeLimit {
-		t.Errorf("half of the calls took %v or more beyond what the engine takes", middle)
+	} {
+		eventually(t, "it stands still before "+name, func() bool { return still(t, h, id) })
+		call()
 	}
 	if now := containers(t, h, config.Instance); len(now) != 1 || now[0].ID != id {
 		t.Errorf("the container was replaced: %+v", now)
 	}
-	eventually(t, "it is paused", func() bool { return paused(t, h, id) })
+	eventually(t, "it stands still", func() bool { return still(t, h, id) })
 	if err := m.Destroy(t.Context(), "s"); err != nil {
 		t.Error(err)
-	}
-}
-
-// sulky is a driver whose containers do not wake up.
-type sulky struct{ *docker.Driver }
-
-func (sulky) Unpause(context.Context, string) error { return errors.New("it sulks") }
-
-func TestContainerThatDoesNotWakeIsReplaced(t *testing.T) {
-	h := sandboxtest.Engine(t)
-	m, config := h.Manager(t, func(c *sandbox.Config) { c.Driver, c.PauseAfter = sulky{h.Driver}, 50*time.Millisecond })
-	s := get(t, m, "s", config.Spec)
-	shell(t, s, "echo kept > f")
-	id := containers(t, h, config.Instance)[0].ID
-	running(t, m)
-	eventually(t, "it is paused", func() bool { return paused(t, h, id) })
-	if got := shell(t, s, "cat f"); got != "kept\n" {
-		t.Errorf("got %q", got)
-	}
-	if now := containers(t, h, config.Instance); len(now) != 1 || now[0].ID == id {
-		t.Errorf("containers afterwards: %+v", now)
 	}
 }
 
@@ -159,12 +98,7 @@ func TestIdleLadder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m, config := h.Manager(t, adjust)
 			s := get(t, m, "s", config.Spec)
-			id := containers(t, h, config.Instance)[0].ID
 			running(t, m)
-			eventually(t, "it is paused, or gone", func() bool {
-				found, err := h.API.ContainerInspect(t.Context(), id)
-				return err != nil || found.State.Paused
-			})
 			eventually(t, "it is gone", func() bool { return len(containers(t, h, config.Instance)) == 0 })
 			shell(t, s, "true")
 		})

@@ -25,11 +25,12 @@ func (s *Session) Import(ctx context.Context, dir string, packed io.Reader, l ar
 }
 
 // Export writes a folder of the workspace as a tar: its files, folders and links. Special files and what the workload's
-// user cannot read are skipped and counted.
-func (s *Session) Export(ctx context.Context, dir string, w io.Writer) (tally archive.Tally, err error) {
+// user cannot read are skipped and counted, and so are hooks of git unless l.Hooks lets them through: git would run them where
+// the tar is unpacked.
+func (s *Session) Export(ctx context.Context, dir string, w io.Writer, l archive.Limits) (tally archive.Tally, err error) {
 	err = s.at(ctx, dir, func(b *box, name string) error {
 		out := archive.NewTarWriter(w)
-		if tally, err = b.pack(ctx, frame.ExportBody{Path: []byte(name)}, nil, out.Write); err == nil {
+		if tally, err = b.pack(ctx, name, hooksOf(l, name), out.Write); err == nil {
 			err = out.Close()
 		}
 		if err != nil {
@@ -53,16 +54,35 @@ func (b *box) unpack(ctx context.Context, name string, write func(io.Writer) (ar
 	return tally, nil
 }
 
-// pack hands over the records of a folder one by one. Each fits to those before it; content is there to be read during
-// the call. known, if not nil, are the records that need no content if they are still true.
-func (b *box) pack(ctx context.Context, body frame.ExportBody, known io.Reader, take func(r frame.Record, content io.Reader) error) (archive.Tally, error) {
+// hooksOf finds the hooks of git that stay behind when a folder leaves the sandbox; nil if none do.
+func hooksOf(l archive.Limits, places ...string) *archive.Hooks {
+	if l.Hooks {
+		return nil
+	}
+	return archive.NewHooks(places...)
+}
+
+// pack hands over the records of a folder one by one, but for hooks. Each fits to those before it; content is there to be read
+// during the call.
+func (b *box) pack(ctx context.Context, name string, hooks *archive.Hooks, take func(r frame.Record, content io.Reader) error) (archive.Tally, error) {
 	var tally archive.Tally
-	reply, err := b.link.Export(ctx, body, known, func(wire io.Reader) error {
+	reply, err := b.link.Export(ctx, frame.ExportBody{Path: []byte(name)}, nil, func(wire io.Reader) error {
 		return archive.NewReader(wire).Each(func(r frame.Record, content io.Reader) error {
+			if hooks != nil && hooks.Has(r) {
+				tally.Leave(string(r.Path), archive.Hook)
+				return nil
+			}
 			tally.Count(r)
 			return take(r, content)
 		})
 	})
-	tally.Skipped, tally.Torn = reply.Skipped, reply.Torn
+	for _, path := range reply.Special {
+		tally.Leave(string(path), archive.Special)
+	}
+	for _, path := range reply.Closed {
+		tally.Leave(string(path), archive.Closed)
+	}
+	tally.Skipped += max(0, reply.Skipped-int64(len(reply.Special)+len(reply.Closed)))
+	tally.Torn = reply.Torn
 	return tally, err
 }

@@ -53,8 +53,8 @@ func TestImport(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if tally != (archive.Tally{Files: 4, Folders: 2, Links: 1, Bytes: 4, Skipped: 1}) {
-					t.Errorf("tally %+v", tally)
+				if diff := cmp.Diff(archive.Tally{Files: 4, Folders: 2, Links: 1, Bytes: 4, Skipped: 1, Left: []archive.Left{{Path: ".git/hooks/x", Why: archive.Hook}}}, tally); diff != "" {
+					t.Errorf("tally (-want +got):\n%s", diff)
 				}
 				got := shell(t, s, "rmdir here 2>/dev/null; cd "+dir+"; "+show)
 				if diff := cmp.Diff(want, got); diff != "" {
@@ -132,12 +132,13 @@ func TestExport(t *testing.T) {
 	shell(t, s, `mkdir -p d/sub d/empty; printf abc >d/f; head -c 300000 /dev/zero >d/sub/large; ln -s /etc/passwd d/l; mkfifo d/pipe
 		chmod 751 d/sub; chmod 4640 d/f; echo secret >d/closed; chmod 0 d/closed; touch -d @1000000000 d/f; printf x >"d/$(printf 'bad\377')"; echo no >outside`)
 	var out bytes.Buffer
-	tally, err := s.Export(t.Context(), "d", &out)
+	tally, err := s.Export(t.Context(), "d", &out, archive.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tally != (archive.Tally{Files: 3, Folders: 2, Links: 1, Bytes: 300004, Skipped: 2}) {
-		t.Errorf("tally %+v", tally)
+	left := []archive.Left{{Path: "pipe", Why: archive.Special}, {Path: "closed", Why: archive.Closed}}
+	if diff := cmp.Diff(archive.Tally{Files: 3, Folders: 2, Links: 1, Bytes: 300004, Skipped: 2, Left: left}, tally); diff != "" {
+		t.Errorf("tally (-want +got):\n%s", diff)
 	}
 	var got []string
 	for in := tar.NewReader(&out); ; {
@@ -162,11 +163,11 @@ func TestExport(t *testing.T) {
 		t.Errorf("tar (-want +got):\n%s", diff)
 	}
 	for path, want := range map[string]error{"nosuch": machine.ErrNotFound, "d/f": machine.ErrNotRegular, "..": machine.ErrOutside, "d/l": machine.ErrOutside} {
-		if _, err := s.Export(t.Context(), path, io.Discard); !errors.Is(err, want) {
+		if _, err := s.Export(t.Context(), path, io.Discard, archive.Limits{}); !errors.Is(err, want) {
 			t.Errorf("export %s: %v, want %v", path, err, want)
 		}
 	}
-	if _, err := s.Export(t.Context(), "d", fullDisk{}); !errors.Is(err, errFull) {
+	if _, err := s.Export(t.Context(), "d", fullDisk{}, archive.Limits{}); !errors.Is(err, errFull) {
 		t.Errorf("to a full disk: %v", err)
 	}
 	if got := shell(t, s, "echo fine"); got != "fine\n" {
@@ -193,7 +194,7 @@ func TestExportRace(t *testing.T) {
 	defer func() { _, _ = s.Kill(context.WithoutCancel(t.Context()), p.ID) }()
 	for range 1000 {
 		var out bytes.Buffer
-		if _, err := s.Export(t.Context(), "t", &out); err != nil && !errors.Is(err, machine.ErrNotFound) {
+		if _, err := s.Export(t.Context(), "t", &out, archive.Limits{}); err != nil && !errors.Is(err, machine.ErrNotFound) {
 			t.Fatal(err)
 		}
 		for in := tar.NewReader(&out); ; {
@@ -240,7 +241,7 @@ func TestHostileExport(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Export(t.Context(), "", io.Discard); !errors.Is(err, machine.ErrUnavailable) {
+			if _, err := s.Export(t.Context(), "", io.Discard, archive.Limits{}); !errors.Is(err, machine.ErrUnavailable) {
 				t.Errorf("got %v", err)
 			}
 			if err := m.DestroyAll(t.Context()); err != nil {

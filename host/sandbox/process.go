@@ -45,13 +45,13 @@ func (p *process) snapshot() machine.Process {
 }
 
 // start begins a background process and returns once it has a process id.
-func (b *box) start(ctx context.Context, cmd machine.Command, workspaceDir string) (machine.Process, error) {
-	body, err := execBody(cmd, workspaceDir)
+func (b *box) start(ctx context.Context, cmd machine.Command, s *Session) (machine.Process, error) {
+	body, err := execBody(cmd, s.spec.WorkspaceDir)
 	if err != nil {
 		return machine.Process{}, err
 	}
 	p := &process{call: b.link.NewCall()}
-	if err := b.enter(p); err != nil {
+	if err := s.m.config.Quota.Process(s.session, func() error { return b.enter(p) }); err != nil {
 		return machine.Process{}, err
 	}
 	return b.spawn(ctx, p, body, cmd)

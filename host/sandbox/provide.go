@@ -16,13 +16,17 @@ const launchTimeout = 20 * time.Minute
 
 // provide takes a warm container if one fits, or makes one. The end of ctx ends the wait for its image; what comes after
 // that is seen through.
-func (m *Manager) provide(ctx context.Context, s *Session) (*box, error) {
+func (m *Manager) provide(ctx context.Context, s *Session, allowed admission) (*box, error) {
 	defer m.pools.Hurry()()
-	leave := m.config.Holds.Enter(s.session)
-	b := m.claim(s)
+	hold := m.config.Holds.Enter(s.session)
+	leave := func() { hold(); allowed.release() }
+	var b *box
+	if allowed.disk == s.spec.DiskBytes { // one that waits has been told its limit
+		b = m.claim(s)
+	}
 	if b == nil {
 		var err error
-		if b, err = m.makeFor(ctx, s); err != nil {
+		if b, err = m.makeFor(ctx, s, allowed); err != nil {
 			leave()
 			return nil, err
 		}
@@ -32,7 +36,7 @@ func (m *Manager) provide(ctx context.Context, s *Session) (*box, error) {
 }
 
 // makeFor makes a container on the session's own workspace.
-func (m *Manager) makeFor(ctx context.Context, s *Session) (*box, error) {
+func (m *Manager) makeFor(ctx context.Context, s *Session, allowed admission) (*box, error) {
 	ref, err := m.PrepareImage(ctx, s.spec)
 	if err != nil {
 		return nil, err
@@ -47,6 +51,7 @@ func (m *Manager) makeFor(ctx context.Context, s *Session) (*box, error) {
 		return nil, err
 	}
 	o := m.order(s.spec, folder, owner)
+	o.hello.DiskBytes = allowed.disk
 	o.container.Image = ref
 	o.container.Name = "flynn-" + workspace.Name(s.session) + "-" + o.container.Key[:8]
 	o.container.Labels[LabelSession] = s.session

@@ -32,6 +32,8 @@ type hostOrder struct {
 	Lease          time.Duration
 	Pool           int
 	Reconcile      bool
+	PauseAfter     time.Duration
+	Start          []string
 }
 
 // hostCall is one thing that it shall do, a line of JSON; the answer is another line.
@@ -65,6 +67,7 @@ func TestHostProcess(t *testing.T) {
 	engine := sandboxtest.Engine(t)
 	config := engine.Config(t)
 	config.Instance, config.WorkspaceRoot, config.Lease = o.Instance, o.Root, o.Lease
+	config.PauseAfter, config.Spec.Start = o.PauseAfter, o.Start
 	config.Pools, config.PoolCPU = []sandbox.Pool{{Spec: config.Spec, Size: o.Pool}}, 1
 	config.Log = slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	m, err := sandbox.New(config)
@@ -396,6 +399,19 @@ func TestLeaseEndsByItself(t *testing.T) {
 	if took < order.Lease/4 { // the last renewal may be some time ago where the machine has other work
 		t.Errorf("gone after %v, before its lease of %v", took, order.Lease)
 	}
+}
+
+// A container that stands still because nobody uses it sees the end of its host all the same.
+func TestIdleContainerEndsWithItsHost(t *testing.T) {
+	t.Parallel()
+	h, order := restartable(t)
+	order.Lease, order.PauseAfter, order.Start = time.Hour, time.Millisecond, []string{"sleep", "86399"}
+	first := newHost(t, order)
+	first.do(hostCall{Do: "exec", Session: "s", Script: "true"})
+	id := containers(t, h, order.Instance)[0].ID
+	eventually(t, "it stands still", func() bool { return still(t, h, id) })
+	first.kill()
+	eventually(t, "the container is gone", func() bool { return len(containers(t, h, order.Instance)) == 0 })
 }
 
 // While the host lives the lease never runs out, not even at rest.

@@ -44,8 +44,9 @@ type pending struct {
 	box  *box // valid once done is closed, as is err
 	err  error
 	// before is the box that this one replaces; valid once done is closed.
-	before *box
-	over   bool // it is being ended for idleness; the session's mu guards it
+	before   *box
+	admitted atomic.Bool // it counts as a container already
+	over     bool        // it is being ended for idleness; the session's mu guards it
 }
 
 func newPending() *pending {
@@ -87,19 +88,10 @@ var errRetired = fmt.Errorf("%w: the session's sandbox was closed", machine.ErrU
 // acquire returns a live box that is awake, and what to call when done with it.
 func (s *Session) acquire(ctx context.Context) (*box, func(), error) {
 	b, release, err := s.await(ctx)
-	for err == nil {
-		woken := b.wake(ctx)
-		if woken == nil {
-			return b, release, nil
-		}
-		release()
-		if ctx.Err() != nil {
-			return nil, nil, ctx.Err()
-		}
-		s.m.log.Warn("replacing a sandbox that does not wake up", "session", s.session, "container", b.id, "error", woken)
-		b, release, err = s.await(ctx)
+	if err == nil {
+		b.wake()
 	}
-	return nil, nil, err
+	return b, release, err
 }
 
 // await returns a live box. Making one is not tied to ctx: if the caller leaves, the next call finds it.
@@ -258,7 +250,7 @@ func (s *Session) Start(ctx context.Context, cmd machine.Command) (machine.Proce
 	}
 	defer release()
 	b.project.tell(ctx)
-	p, err := b.start(ctx, cmd, s.spec.WorkspaceDir)
+	p, err := b.start(ctx, cmd, s)
 	if err == nil {
 		s.remember(b)
 	}
@@ -276,7 +268,7 @@ func (s *Session) Processes(context.Context) ([]machine.Process, error) {
 
 // Output implements machine.Machine. The last megabyte is kept.
 func (s *Session) Output(ctx context.Context, id string, offset int64, max int) (machine.Output, error) {
-	b, release, err := s.rouse(ctx)
+	b, release, err := s.rouse()
 	if err != nil {
 		return machine.Output{}, err
 	}
@@ -289,7 +281,7 @@ func (s *Session) Output(ctx context.Context, id string, offset int64, max int) 
 
 // Kill implements machine.Machine.
 func (s *Session) Kill(ctx context.Context, id string) (machine.Process, error) {
-	b, release, err := s.rouse(ctx)
+	b, release, err := s.rouse()
 	if err != nil {
 		return machine.Process{}, err
 	}
@@ -299,7 +291,7 @@ func (s *Session) Kill(ctx context.Context, id string) (machine.Process, error) 
 
 // Signal sends a signal to a background process and its group.
 func (s *Session) Signal(ctx context.Context, id string, sig syscall.Signal) error {
-	b, release, err := s.rouse(ctx)
+	b, release, err := s.rouse()
 	if err != nil {
 		return err
 	}
@@ -332,7 +324,7 @@ func (s *Session) existing() (*box, error) {
 }
 
 // rouse returns the box that is there, awake, and what to call when done with it.
-func (s *Session) rouse(ctx context.Context) (*box, func(), error) {
+func (s *Session) rouse() (*box, func(), error) {
 	b, err := s.existing()
 	if err != nil {
 		return nil, nil, err
@@ -340,9 +332,6 @@ func (s *Session) rouse(ctx context.Context) (*box, func(), error) {
 	s.mu.Lock()
 	s.active++
 	s.mu.Unlock()
-	if err := b.wake(ctx); err != nil {
-		s.release()
-		return nil, nil, err
-	}
+	b.wake()
 	return b, s.release, nil
 }

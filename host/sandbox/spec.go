@@ -5,13 +5,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"path"
 	"slices"
 	"time"
 
 	"github.com/flynnhost/flynn/host/netaddr"
 	"github.com/flynnhost/flynn/host/sandbox/compose"
 	"github.com/flynnhost/flynn/host/sandbox/image"
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
 
 // Spec says what a sandbox is made of. Its zero value is the default of every field but Image. It is plain data: containers
@@ -65,9 +65,8 @@ type Spec struct {
 	// container is made of that one's image then, and finds in it what the file says. See project.go.
 	Compose *compose.Project
 	Service string
-	// DiskBytes limits what the workspace holds; 0 is no limit. It is looked at while commands run, and they are ended when
-	// it is exceeded, so it is no hard quota: they may overrun it between two looks. A command in a workspace that is
-	// overfull already may not make it grow.
+	// DiskBytes limits what the workspace holds; 0 is no limit. The supervisor looks at it while commands run. What exceeds it ends them,
+	// and nothing more is written until something is deleted: so it is overrun once, by what is written before that look.
 	DiskBytes int64
 	// DiskEntries limits its files and folders where DiskBytes is set. 200000
 	DiskEntries int64
@@ -121,8 +120,6 @@ func (s Spec) validate() error {
 	switch {
 	case s.Image == "" && s.Dockerfile == "":
 		return fmt.Errorf("sandbox: no image is configured; set image in [sandbox]")
-	case !path.IsAbs(s.WorkspaceDir) || path.Clean(s.WorkspaceDir) != s.WorkspaceDir || s.WorkspaceDir == "/":
-		return fmt.Errorf("sandbox: workspace_dir %q must be a clean absolute path below /", s.WorkspaceDir)
 	case s.Network == allowlist && len(s.Allowlist) == 0:
 		return fmt.Errorf(`sandbox: network "allowlist" needs an allowlist, such as ["registry.npmjs.org:443"]`)
 	case !slices.Contains([]string{"none", "bridge", "host", allowlist}, s.Network):
@@ -137,6 +134,9 @@ func (s Spec) validate() error {
 		return fmt.Errorf("sandbox: disk_limit of %d bytes and %d entries is none; 0 bytes is no limit", s.DiskBytes, s.DiskEntries)
 	case s.Timeout < 0:
 		return fmt.Errorf("sandbox: timeout %v is negative", s.Timeout)
+	}
+	if err := mounts.CheckWorkspace(s.WorkspaceDir); err != nil {
+		return fmt.Errorf("sandbox: workspace_dir %w", err)
 	}
 	if _, err := netaddr.ParseRules(s.Allowlist); err != nil {
 		return fmt.Errorf("sandbox: %w", err)

@@ -34,8 +34,13 @@ func (p *process) id() string {
 // provideStarted gets a container for s and starts what its specification asks for. In a container from the pool nothing of
 // the image's runs before it is claimed: until then nobody has asked for it, it would cost every waiting container memory,
 // and its output would begin with what happened in nobody's session.
-func (m *Manager) provideStarted(ctx context.Context, s *Session) (*box, error) {
-	b, err := m.provide(ctx, s)
+func (m *Manager) provideStarted(p *pending, s *Session) (*box, error) {
+	ctx := p.making
+	allowed, err := m.admit(s, p)
+	if err != nil {
+		return nil, err
+	}
+	b, err := m.provide(ctx, s, allowed)
 	if err != nil || s.spec.Start == nil {
 		return b, err
 	}

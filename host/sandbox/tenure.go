@@ -99,18 +99,14 @@ func (b *box) renewUntilDone() {
 		case <-b.link.Done():
 			return
 		case <-clock.C:
-			// A paused container reads nothing, so words to it would pile up until they are taken for a failure; and its
-			// lease does not run.
-			if !b.nap.drowsy.Load() {
-				b.link.Renew(b.tenure.lease)
-			}
+			b.link.Renew(b.tenure.lease)
 		}
 	}
 }
 
 // dismiss ends the lease before the link, so that the container ends even if the engine does not remove it.
 func (b *box) dismiss() {
-	if b.tenure.lease > 0 && !b.nap.drowsy.Load() && !b.link.Dead() {
+	if b.tenure.lease > 0 && !b.link.Dead() {
 		b.link.Renew(0)
 	}
 }

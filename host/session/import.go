@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -231,7 +232,32 @@ func (p *parser) end(l endLine) error {
 		p.number++
 		return errors.New("something follows the end")
 	}
+	p.rekey()
 	return p.lines.Err()
+}
+
+// rekey gives a private session of an older flynn, which called it like a group with the same id, the key that it has now.
+func (p *parser) rekey() {
+	i := slices.IndexFunc(p.turns, func(t store.SessionTurn) bool { return t.Turn.Conversation.Kind == message.DM })
+	if i < 0 || slices.Contains(config.OwnDoors(), p.turns[i].Turn.Channel) {
+		return
+	}
+	t := p.turns[i].Turn
+	place, name, epoch := store.SessionParts(p.session.Key)
+	if place != t.Channel+":"+t.Conversation.ID {
+		return
+	}
+	place = t.Channel + "/chat:" + t.Conversation.ID
+	if t.Sender == t.Channel+":"+t.Conversation.ID {
+		place = t.Channel + "/dm:" + t.Conversation.ID
+	}
+	p.session.Key = store.SessionKey(place, name, epoch)
+	for i := range p.turns {
+		p.turns[i].Turn.Session = p.session.Key
+	}
+	if p.summary != nil {
+		p.summary.Session = p.session.Key
+	}
 }
 
 // plain tells whether a text can be a name of something.

@@ -61,9 +61,28 @@ func fill(t *testing.T, s *sqlite.Store, key string) {
 	}
 }
 
+// TestAnOlderPrivateSessionIsPrivate imports a file of the time when a private chat was called like a group with the same id.
+func TestAnOlderPrivateSessionIsPrivate(t *testing.T) {
+	for was, want := range map[string]string{"irc:ann:main": "irc/dm:ann:main", "irc:ann:main#4": "irc/dm:ann:main#4", "@zoe:main": "@zoe:main"} {
+		from, to := open(t), open(t)
+		fill(t, from, was)
+		var file bytes.Buffer
+		if err := Export(t.Context(), from, was, noon, &file); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Import(t.Context(), to, &file)
+		if err != nil || s.Key != want {
+			t.Errorf("%s came as %s, want %s (%v)", was, s.Key, want, err)
+		}
+		if turns, err := to.SessionTurns(t.Context(), want); err != nil || len(turns) != 2 {
+			t.Errorf("%s has %d turns, %v", want, len(turns), err)
+		}
+	}
+}
+
 // TestThereAndBack: what is imported is exported again byte for byte, but for the label that says so; a session that is there is not touched.
 func TestThereAndBack(t *testing.T) {
-	for _, key := range []string{"irc:ann:main", "irc:ann:main#4"} {
+	for _, key := range []string{"irc/dm:ann:main", "irc/dm:ann:main#4"} {
 		t.Run(key, func(t *testing.T) {
 			from, to := open(t), open(t)
 			fill(t, from, key)

@@ -40,8 +40,8 @@ type Grant struct {
 	EndedBy   string          `json:"ended_by,omitempty"`
 }
 
-// Open tells whether the grant still covers anything.
-func (g Grant) Open(now time.Time) bool { return g.Ended.IsZero() && now.Before(g.Expires) }
+// Open reports whether the grant still covers anything.
+func (g Grant) Open(now time.Time) bool { return g.Ended.IsZero() && Within(g.Created, g.Expires, now) }
 
 // Grants keeps leases. What changes one leaves an audit row in the same transaction.
 type Grants interface {

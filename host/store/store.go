@@ -19,6 +19,10 @@ import (
 // ErrNotFound is returned for a row that does not exist.
 var ErrNotFound = errors.New("not found in the store")
 
+// ErrPassing is returned for a read that failed for want of something that may come back, such as descriptors or memory, after it was tried
+// again for a while.
+var ErrPassing = errors.New("the store cannot be read now")
+
 // ErrConflict is returned when a row is not in the state that the call needs.
 var ErrConflict = errors.New("row is in another state")
 
@@ -200,8 +204,12 @@ type Turns interface {
 	Transcript(ctx context.Context, session string, turns int) ([]Step, error)
 	// History returns the last turns of a conversation over all agents, oldest first, without children.
 	History(ctx context.Context, channel, conversation string, turns int) ([]Turn, error)
+	// FirstTurns is History from the other end: the first turns of a conversation that are left.
+	FirstTurns(ctx context.Context, channel, conversation string, turns int) ([]Turn, error)
 	// Session returns one session.
 	Session(ctx context.Context, key string) (Session, error)
+	// Holders returns the sessions with the sender of each one's latest turn that nobody delegated.
+	Holders(ctx context.Context) ([]Holder, error)
 	// Sessions lists the sessions that are known, latest first.
 	Sessions(ctx context.Context, limit int) ([]Session, error)
 }
@@ -213,6 +221,9 @@ type Session struct {
 	Turns int
 	Last  time.Time
 }
+
+// Holder says whose a session is.
+type Holder struct{ Session, Sender string }
 
 // OutboxState is the life of an outbox row.
 type OutboxState string
@@ -274,6 +285,8 @@ const (
 	ApprovalDenied   ApprovalState = "denied"
 	ApprovalExpired  ApprovalState = "expired"
 	ApprovalConsumed ApprovalState = "consumed" // a one-time grant that was used
+	// ApprovalWithdrawn is a request whose call ended before it was answered, or before the grant was used.
+	ApprovalWithdrawn ApprovalState = "withdrawn"
 )
 
 // Approval is a request to a person and its answer, a lease.

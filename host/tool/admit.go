@@ -28,24 +28,27 @@ var _ Approver = (*approval.Desk)(nil)
 const maxAsks = 3
 
 // Admit enforces a call and, where a person has to agree, looks for a lease that covers it, or asks and waits. Its verdict is
-// Run or Deny.
+// Run or Deny, and with an error neither: the verdict says then what was decided up to there. Nothing else makes a verdict that a
+// Runner runs; what left the sandbox by elevated mode is written down before.
 //
 // After a grant the call is enforced once more: the kill switch, the policies or the sandbox may have
 // changed while somebody slept over it. The grant is spent on that second verdict, and only if it is the one that was
 // shown. asked, if set, hears of each request with the verdict that led to it.
 func (e *Enforcer) Admit(ctx context.Context, s Subject, call model.ToolCall, people Approver, asked func(Verdict, store.Approval)) (Verdict, error) {
 	v, err := e.admit(ctx, s, call, people, asked)
-	if err != nil {
-		return v, err
+	if err == nil {
+		if err = e.record(ctx, s, &v); err != nil {
+			err = fmt.Errorf("write down that the call leaves the sandbox: %w", err)
+		}
 	}
-	if err := e.record(ctx, s, &v); err != nil {
-		return v, fmt.Errorf("write down that the call leaves the sandbox: %w", err)
+	if err != nil || v.Action != Run {
+		v.tool = nil
 	}
-	return v, nil
+	return v, err
 }
 
 func (e *Enforcer) admit(ctx context.Context, s Subject, call model.ToolCall, people Approver, asked func(Verdict, store.Approval)) (Verdict, error) {
-	v := e.Enforce(ctx, s, call)
+	v := e.enforce(ctx, s, call)
 	for range maxAsks {
 		if v.Action != Ask {
 			return v, nil
@@ -77,7 +80,7 @@ func (e *Enforcer) admit(ctx context.Context, s Subject, call model.ToolCall, pe
 			return v, nil
 		}
 		before := v.Records
-		v = e.Enforce(ctx, s, call)
+		v = e.enforce(ctx, s, call)
 		v.Records = append(before, v.Records...) // both rounds belong in the decision log
 		if v.Action != Ask {
 			return v, nil

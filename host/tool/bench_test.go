@@ -13,7 +13,7 @@ func BenchmarkEnforce(b *testing.B) {
 	s.Sandbox.Configured = true
 	call := model.ToolCall{Name: "shell.exec", Args: argsFor("shell.exec")}
 	for b.Loop() {
-		if v := e.Enforce(b.Context(), s, call); v.Action != Run {
+		if v := e.enforce(b.Context(), s, call); v.Action != Run {
 			b.Fatal(v.Refusal)
 		}
 	}

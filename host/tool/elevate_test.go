@@ -102,7 +102,7 @@ func TestElevatedModeCellByCell(t *testing.T) {
 		s.Elevation = func() Elevation {
 			return Elevation{Enabled: now.enabled, Sender: now.sender, Agent: now.agent, AllowOn: now.allowOn, State: now.state, By: by}
 		}
-		v := e.Enforce(t.Context(), s, model.ToolCall{Name: now.tool, Args: []byte(map[string]string{"shell.exec": `{"command":"ls"}`}[now.tool])})
+		v := e.enforce(t.Context(), s, model.ToolCall{Name: now.tool, Args: []byte(map[string]string{"shell.exec": `{"command":"ls"}`}[now.tool])})
 		got := fmt.Sprintf("%s %q elevated=%v", v.Action, v.Where, v.Elevated)
 		if want := now.wanted(); got != want {
 			t.Errorf("%+v: %s, want %s", now, got, want)
@@ -136,7 +136,7 @@ func TestElevatedModeUndoesNoDeny(t *testing.T) {
 		s := channelSubject()
 		s.Role, s.Sandbox, s.Elevation = "owner", SandboxState{Configured: true}, on
 		e := newEnforcer(t, func(cfg *EnforcerConfig) { c.change(&s, cfg) })
-		if v := e.Enforce(t.Context(), s, c.call); v.Action != Deny || v.Elevated {
+		if v := e.enforce(t.Context(), s, c.call); v.Action != Deny || v.Elevated {
 			t.Errorf("%s: %s, elevated %v", c.name, v.Action, v.Elevated)
 		}
 	}

@@ -133,7 +133,7 @@ type EnforcerConfig struct {
 	Log      *slog.Logger
 }
 
-// Enforcer decides about tool calls. It is the one way to a Verdict that lets a call run, for every
+// Enforcer decides about tool calls. Admit is the one way to a Verdict that lets a call run, for every
 // door: chat, web, schedule, delegation, HTTP, MCP, plugin callback.
 type Enforcer struct{ config EnforcerConfig }
 
@@ -164,11 +164,11 @@ func (e *Enforcer) With(r *Registry) *Enforcer {
 	return &Enforcer{config: c}
 }
 
-// Enforce decides whether a call runs, runs in a sandbox, waits for a person, or is refused.
+// enforce decides whether a call runs, runs in a sandbox, waits for a person, or is refused.
 //
 // It starts from "run as it is" and only ever adds restrictions: of the host's rules and
 // of the policies alike, so their order cannot loosen anything. Whatever goes wrong on the way denies.
-func (e *Enforcer) Enforce(ctx context.Context, s Subject, call model.ToolCall) (v Verdict) {
+func (e *Enforcer) enforce(ctx context.Context, s Subject, call model.ToolCall) (v Verdict) {
 	defer func() {
 		if p := recover(); p != nil {
 			e.config.Log.Error("tool_enforce_panic", "tool", call.Name, "agent", s.Agent, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
@@ -192,7 +192,7 @@ func (e *Enforcer) Enforce(ctx context.Context, s Subject, call model.ToolCall) 
 	}
 	place(s, restrictions, elevated, &v)
 	if s.Parent != nil {
-		v.join(s, e.Enforce(ctx, *s.Parent, call))
+		v.join(s, e.enforce(ctx, *s.Parent, call))
 	}
 	return v
 }

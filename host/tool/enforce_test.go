@@ -105,7 +105,7 @@ func TestEnforceRules(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := newEnforcer(t, func(cfg *EnforcerConfig) { cfg.Policies = always(c.policy) })
-			v := e.Enforce(t.Context(), c.subject, model.ToolCall{Name: c.tool, Args: argsFor(c.tool)})
+			v := e.enforce(t.Context(), c.subject, model.ToolCall{Name: c.tool, Args: argsFor(c.tool)})
 			if v.Action != c.action || v.Where != c.where {
 				t.Errorf("verdict %s at %q, want %s at %q; reasons %q", v.Action, v.Where, c.action, c.where, v.Reasons)
 			}
@@ -159,7 +159,7 @@ func TestEnforceRefusesBeforePoliciesAreAsked(t *testing.T) {
 					return policy.Restrictions{}, nil
 				})
 			})
-			v := e.Enforce(t.Context(), c.subject, c.call)
+			v := e.enforce(t.Context(), c.subject, c.call)
 			if v.Action != Deny || !strings.Contains(v.Refusal, c.want) {
 				t.Errorf("verdict %s, refusal %q; want denied with %q", v.Action, v.Refusal, c.want)
 			}
@@ -183,7 +183,7 @@ func TestEnforceTellsPoliciesTheFacts(t *testing.T) {
 		s.CallsInTurn, s.Used = 3, policy.Usage{Turns: 7}
 		s.Sandbox.Configured = true
 	})
-	v := e.Enforce(t.Context(), s, model.ToolCall{Name: "shell.exec", Args: json.RawMessage(`{ "command" : "ls" }`)})
+	v := e.enforce(t.Context(), s, model.ToolCall{Name: "shell.exec", Args: json.RawMessage(`{ "command" : "ls" }`)})
 	if got.Tool != "shell.exec" || got.Effect != "execute" || string(got.Args) != `{"command":"ls"}` || !got.Sandboxed ||
 		got.CallsInTurn != 3 || got.Used.Turns != 7 || got.Seed != 42 || !got.Now.Equal(now) || got.Role != "member" ||
 		got.Door != "channel" || got.Agent != "coder" || got.Session != "irc:#x:coder" || len(got.Labels) != 1 || got.Message.Sender.ID != "bob" {
@@ -195,7 +195,7 @@ func TestEnforceTellsPoliciesTheFacts(t *testing.T) {
 	e.config.Policies = policyFunc(func(policy.ToolFacts) (policy.Restrictions, []policy.Record) {
 		return policy.Restrictions{}, []policy.Record{{Policy: "a", Digest: "2"}}
 	})
-	if again := e.Enforce(t.Context(), s, model.ToolCall{Name: "shell.exec", Args: argsFor("shell.exec")}); again.Policy == v.Policy {
+	if again := e.enforce(t.Context(), s, model.ToolCall{Name: "shell.exec", Args: argsFor("shell.exec")}); again.Policy == v.Policy {
 		t.Error("another policy has the same digest")
 	}
 }
@@ -206,7 +206,7 @@ func TestEnforceFailsClosed(t *testing.T) {
 		e := newEnforcer(t, func(c *EnforcerConfig) {
 			c.Policies = policyFunc(func(policy.ToolFacts) (policy.Restrictions, []policy.Record) { panic("boom") })
 		})
-		v := e.Enforce(t.Context(), channelSubject(), call)
+		v := e.enforce(t.Context(), channelSubject(), call)
 		if v.Action != Deny || strings.Contains(v.Refusal, "boom") || v.Refusal == "" {
 			t.Errorf("verdict %s, refusal %q; want denied without the panic's text", v.Action, v.Refusal)
 		}
@@ -219,12 +219,12 @@ func TestEnforceFailsClosed(t *testing.T) {
 				return policy.Restrictions{}, nil
 			})
 		})
-		if v := e.Enforce(ctx, channelSubject(), call); v.Action != Deny {
+		if v := e.enforce(ctx, channelSubject(), call); v.Action != Deny {
 			t.Errorf("verdict %s, want denied", v.Action)
 		}
 	})
 	t.Run("no policies are none", func(t *testing.T) {
-		if v := newEnforcer(t, nil).Enforce(t.Context(), channelSubject(), call); v.Action != Run {
+		if v := newEnforcer(t, nil).enforce(t.Context(), channelSubject(), call); v.Action != Run {
 			t.Errorf("verdict %s, refusal %q", v.Action, v.Refusal)
 		}
 	})
@@ -235,10 +235,10 @@ func TestEnforcerWithAnotherRegistry(t *testing.T) {
 	clone := e.config.Registry.Clone()
 	clone.Remove("memory.read")
 	call := model.ToolCall{Name: "memory.read"}
-	if v := e.With(clone).Enforce(t.Context(), channelSubject(), call); v.Action != Deny {
+	if v := e.With(clone).enforce(t.Context(), channelSubject(), call); v.Action != Deny {
 		t.Errorf("tool that the clone lacks: %s", v.Action)
 	}
-	if v := e.Enforce(t.Context(), channelSubject(), call); v.Action != Run {
+	if v := e.enforce(t.Context(), channelSubject(), call); v.Action != Run {
 		t.Errorf("tool that the shared registry has: %s", v.Action)
 	}
 }
@@ -295,7 +295,7 @@ func TestMorePoliciesNeverLoosen(t *testing.T) {
 		a, b := drawRestrictions(t, "first"), drawRestrictions(t, "second")
 		verdict := func(r policy.Restrictions) Verdict {
 			current = r
-			return e.Enforce(context.Background(), s, call)
+			return e.enforce(context.Background(), s, call)
 		}
 		before, after, swapped := verdict(a), verdict(joined(a, b)), verdict(joined(b, a))
 		if strictness(after.Action) < strictness(before.Action) {

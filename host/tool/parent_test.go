@@ -62,7 +62,7 @@ func TestEnforceForAParent(t *testing.T) {
 					return c.policy(f), nil
 				})
 			})
-			v := e.Enforce(t.Context(), c.subject, model.ToolCall{Name: c.tool, Args: argsFor(c.tool)})
+			v := e.enforce(t.Context(), c.subject, model.ToolCall{Name: c.tool, Args: argsFor(c.tool)})
 			if v.Action != c.action || v.Where != c.where || !strings.Contains(strings.Join(v.Reasons, "; "), c.reason) {
 				t.Errorf("verdict %s at %q because of %q, want %s at %q because of %q", v.Action, v.Where, v.Reasons, c.action, c.where, c.reason)
 			}
@@ -104,9 +104,9 @@ func TestAChildMayNoMoreThanItsParents(t *testing.T) {
 			s.Parent = &parent
 			whole = s
 		}
-		child := e.Enforce(context.Background(), whole, call)
+		child := e.enforce(context.Background(), whole, call)
 		for _, s := range chain {
-			alone := e.Enforce(context.Background(), s, call)
+			alone := e.enforce(context.Background(), s, call)
 			if strictness(child.Action) < strictness(alone.Action) {
 				t.Fatalf("%s for agent %s, but %s for the chain", alone.Action, s.Agent, child.Action)
 			}

@@ -50,7 +50,7 @@ func TestProvidersToolsAskAsConfigured(t *testing.T) {
 			e := newEnforcer(t, func(cfg *EnforcerConfig) {
 				cfg.Registry, cfg.Policies = newRegistry(t, c.tool), always(c.policy)
 			})
-			v := e.Enforce(t.Context(), c.subject, model.ToolCall{Name: "ext.act"})
+			v := e.enforce(t.Context(), c.subject, model.ToolCall{Name: "ext.act"})
 			if v.Action != c.want || v.Sandbox {
 				t.Errorf("%s %q, want %s", v.Action, v.Reasons, c.want)
 			}
@@ -90,7 +90,7 @@ func TestApprovalIsGoodForTheToolThatWasShown(t *testing.T) {
 		if err != nil || v.Action != Deny || !strings.Contains(v.Refusal, why) || people.spent != 0 {
 			t.Errorf("%s %q, %v", v.Action, v.Refusal, err)
 		}
-		if v = e.Enforce(context.Background(), s, call); v.Action != Deny {
+		if v = e.enforce(context.Background(), s, call); v.Action != Deny {
 			t.Errorf("a call of a tool that is gone: %s", v.Action)
 		}
 	})

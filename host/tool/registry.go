@@ -11,7 +11,7 @@ import (
 )
 
 // Registry holds the tools that exist, by name. It says nothing about who may use
-// them: that is what profiles and Enforce are for. Safe for concurrent use.
+// them: that is what profiles and Enforcer are for. Safe for concurrent use.
 type Registry struct {
 	mu      sync.RWMutex
 	entries map[string]entry

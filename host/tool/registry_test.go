@@ -72,7 +72,7 @@ func TestRegisterOwn(t *testing.T) {
 	subject := channelSubject()
 	subject.Offered = NewSet("own.sound", "own.broken")
 	for name, want := range map[string]bool{"own.sound": false, "own.broken": true} {
-		v := e.Enforce(t.Context(), subject, model.ToolCall{Name: name})
+		v := e.enforce(t.Context(), subject, model.ToolCall{Name: name})
 		if broken := strings.Contains(strings.Join(v.Reasons, "\n"), "schema does not compile"); broken != want || broken && v.Action != Deny {
 			t.Errorf("%s: %+v, want a broken schema: %t", name, v, want)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/machine"
 )
 
-// Runner runs calls that Enforce let through, and makes of whatever comes back a Result that a model can be given.
+// Runner runs calls that Admit let through, and makes of whatever comes back a Result that a model can be given.
 type Runner struct {
 	// Deadline bounds one call, whatever its arguments ask for. 1 h
 	Deadline time.Duration

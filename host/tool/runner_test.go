@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func runVerdict(t *testing.T, tool fakeTool) Verdict {
 	t.Helper()
 	e := newEnforcer(t, func(c *EnforcerConfig) { c.Registry = newRegistry(t, tool) })
-	v := e.Enforce(t.Context(), with(channelSubject(), func(s *Subject) { s.Offered = NewSet(tool.spec.Name) }), model.ToolCall{Name: tool.spec.Name})
+	v := e.enforce(t.Context(), with(channelSubject(), func(s *Subject) { s.Offered = NewSet(tool.spec.Name) }), model.ToolCall{Name: tool.spec.Name})
 	if v.Action != Run {
 		t.Fatalf("verdict %s: %s", v.Action, v.Refusal)
 	}

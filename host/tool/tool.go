@@ -1,5 +1,5 @@
 // Package tool holds the tools that agents call, the registry that offers them,
-// and Enforce, the one function that decides whether a call may run.
+// and Enforcer.Admit, the one function that decides whether a call may run.
 //
 // Start with Tool, Registry and Enforcer; Enforcer.Admit and Runner.Run are the two steps
 // of a call. A tool acts on the Machine that it is given and does not know whether that is the
@@ -62,7 +62,7 @@ const (
 // registered, or "". It must not block.
 type Revocable interface{ Revoked() string }
 
-// Tool does one thing. Run is called only after Enforce; its arguments fit the schema.
+// Tool does one thing. Runner alone calls Run, after Admit; its arguments fit the schema.
 // An error from Run is a failure of the host; a failure of the thing itself is a Result with IsError.
 type Tool interface {
 	Spec() Spec

@@ -87,27 +87,25 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 	if err != nil {
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: time.Hour}, err
 	}
-	sent := p.sends.begin(s.Key)
-	for i := len(sent); i < len(messages); i++ {
-		id, err := p.post(ctx, s, i, messages[i])
-		if err != nil {
-			p.sends.keep(s.Key, sent)
-			return outcome(err)
-		}
-		sent = append(sent, id)
+	sent, err := channel.Series(ctx, s, len(messages), func(ctx context.Context, i int) (string, error) {
+		return p.post(ctx, s, i, messages[i])
+	}, outcome)
+	if sent.Outcome == channel.OutcomeSent {
+		p.dropUploads(s.Attachments)
 	}
-	p.sends.done(s.Key)
-	p.dropUploads(s.Attachments)
-	return channel.Sent{Outcome: channel.OutcomeSent, MessageIDs: sent}, nil
+	return sent, err
 }
 
 // compose makes the messages of a send: as many as its text needs. The first is the answer, the last has buttons and files.
 func (p *plugin) compose(s channel.Send) ([]outgoing, error) {
-	text := s.Text
-	if s.PossibleDuplicate {
+	text, done := s.Text, s.Delivered()
+	if s.PossibleDuplicate && done == 0 {
 		text = again + text
 	}
 	pieces := pieces(text, s.Markdown)
+	if s.PossibleDuplicate && done > 0 && done < len(pieces) && length(again+pieces[done]) <= maxText { // cut anew, they would be others
+		pieces[done] = again + pieces[done]
+	}
 	if len(pieces) == 0 {
 		pieces = []string{""}
 	}
@@ -331,38 +329,13 @@ const clockSkew = 5 * time.Second
 // sends remembers what is under way, and what Discord has shown of it.
 type sends struct {
 	mu    sync.Mutex
-	parts map[string][]string  // ids of the messages of an unfinished send, by key
 	tried map[string]time.Time // by nonce
 	seen  map[string]string    // ids by nonce
 }
 
 const maxSends = 1000
 
-func newSends() *sends {
-	return &sends{parts: map[string][]string{}, tried: map[string]time.Time{}, seen: map[string]string{}}
-}
-
-// begin returns the messages that an earlier try has sent.
-func (s *sends) begin(key string) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.parts[key]
-}
-
-func (s *sends) keep(key string, ids []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.parts) >= maxSends {
-		clear(s.parts)
-	}
-	s.parts[key] = ids
-}
-
-func (s *sends) done(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.parts, key)
-}
+func newSends() *sends { return &sends{tried: map[string]time.Time{}, seen: map[string]string{}} }
 
 // try notes that a message is about to be sent. The first time counts.
 func (s *sends) try(nonce string, now time.Time) {

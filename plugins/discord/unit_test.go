@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/flynnhost/flynn/sdk/channel"
 	"io"
 	"os"
 	"path/filepath"
@@ -24,7 +25,7 @@ func TestDescriptionIsThatOfTheManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := newSetting(t).starting(nil)
-	want := map[string]any{"max_text": int64(maxText), "max_attachment": "10MiB", "min_edit_interval": "1s"}
+	want := map[string]any{"max_text": int64(maxText), "max_attachment": "10MiB", "min_edit_interval": "1s", "senders": "proved"}
 	for _, ability := range d.Abilities() {
 		want[ability] = true
 	}
@@ -40,7 +41,7 @@ func TestDescriptionIsThatOfTheManifest(t *testing.T) {
 	if diff := cmp.Diff(want, m.Channel); diff != "" || m.Name != about.Name || m.Version != about.Version {
 		t.Errorf("manifest of %s %s (-described +declared):\n%s", m.Name, m.Version, diff)
 	}
-	if about.Capabilities.MaxAttachmentBytes != 10<<20 || about.Capabilities.MinEditInterval != time.Second || about.Capabilities.MaxTextRunes != maxText {
+	if about.Capabilities.Senders != channel.SendersProved || about.Capabilities.MaxAttachmentBytes != 10<<20 || about.Capabilities.MinEditInterval != time.Second || about.Capabilities.MaxTextRunes != maxText {
 		t.Errorf("described as %+v", about.Capabilities)
 	}
 }

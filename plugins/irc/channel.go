@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/sdk/channel"
 	"github.com/flynnhost/flynn/sdk/markdown"
@@ -24,6 +26,7 @@ type plugin struct {
 	mu      sync.Mutex
 	link    *link
 	renamed map[string]rename // by folded old nick
+	texts   map[string]string // of answers under way, ready to be cut, by key
 }
 
 // rename remembers where somebody went, so that an answer under way still finds them.
@@ -254,25 +257,65 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 	if !validTarget(target) {
 		return channel.Sent{Outcome: channel.OutcomeRefused}, fmt.Errorf("%q cannot be sent to", target)
 	}
-	text := s.Text
-	if s.Markdown {
-		text = markdown.Render(text, markdown.Plain)
-	}
+	text := p.rendered(s)
+	from, lines := resumed(s.Resume, text)
 	if s.PossibleDuplicate {
-		text = again + text
+		text = text[:from] + again + text[from:]
 	}
-	pieces := splitText(text, l.room(target), p.settings.MaxLines)
-	written, err := l.say(ctx, target, pieces)
+	pieces := splitText(text, from, l.room(target), max(1, p.settings.MaxLines-lines))
+	written, err := l.say(ctx, s.Conversation.ID, target, pieces)
 	refused := (*refusedError)(nil)
 	switch {
-	case err == nil:
+	case err == nil && written == len(pieces):
+		p.mu.Lock()
+		delete(p.texts, s.Key)
+		p.mu.Unlock()
 		return channel.Sent{Outcome: channel.OutcomeSent}, nil
+	case err == nil:
+		next := pieces[written-1].next
+		if s.PossibleDuplicate {
+			next -= len(again)
+		}
+		return channel.Sent{Outcome: channel.OutcomeNotSent, Resume: fmt.Sprintf("%d/%d", next, lines+written)}, nil
 	case errors.As(err, &refused) && written <= 0:
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: 5 * time.Minute}, err
 	case written == 0:
 		return channel.Sent{Outcome: channel.OutcomeNotSent}, err
 	}
 	return channel.Sent{Outcome: channel.OutcomeUnknown}, err
+}
+
+// maxTexts bounds the answers whose rendered text is kept from one call to the next.
+const maxTexts = 64
+
+// rendered is the text of an answer as IRC shows it. A long one is asked for once in every few lines.
+func (p *plugin) rendered(s channel.Send) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if text, ok := p.texts[s.Key]; ok && s.Resume != "" {
+		return text
+	}
+	text := s.Text
+	if s.Markdown {
+		text = markdown.Render(text, markdown.Plain)
+	}
+	text = clean(text)
+	if p.texts == nil || len(p.texts) >= maxTexts {
+		p.texts = map[string]string{}
+	}
+	p.texts[s.Key] = text
+	return text
+}
+
+// resumed reads how much of a text was said before: the byte behind it, and the number of lines.
+func resumed(at, text string) (from, lines int) {
+	a, b, _ := strings.Cut(at, "/")
+	from, errFrom := strconv.Atoi(a)
+	lines, errLines := strconv.Atoi(b)
+	if errFrom != nil || errLines != nil || from < 0 || from > len(text) || lines < 0 || from < len(text) && !utf8.RuneStart(text[from]) {
+		return 0, 0
+	}
+	return from, lines
 }
 
 // route returns the connection and who a conversation's id means now.

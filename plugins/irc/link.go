@@ -16,17 +16,17 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
+	"github.com/flynnhost/flynn/sdk/channel"
 )
 
 // link is one connection to the server, from the greeting to its end.
 type link struct {
 	settings settings
 	conn     net.Conn
-	flood    *rate.Limiter
+	flood    *channel.Pace
 	id       string // random; makes event ids unique where the server has none
 
-	write sync.Mutex // one line at a time, one answer at a time
+	write sync.Mutex // one line at a time
 
 	mu       sync.Mutex
 	nick     string // our own, as the server has it
@@ -38,7 +38,8 @@ type link struct {
 	members  *members // of the goroutine that reads
 	accounts bool     // the server marks what somebody says with the account; set before the welcome
 
-	gone chan struct{} // closed: nothing comes from the server any more
+	live context.Context // ends when nothing comes from the server any more
+	end  context.CancelFunc
 }
 
 // refusal is how many lines the server would not deliver, and why.
@@ -71,10 +72,11 @@ func dial(ctx context.Context, s settings) (*link, *bufio.Reader, error) {
 		return nil, nil, fmt.Errorf("connect to %s: %w", s.Address, err)
 	}
 	l := &link{
-		settings: s, conn: conn, nick: s.Nick, id: rand.Text(), pongs: map[string]chan struct{}{}, refusals: map[string]refusal{}, gone: make(chan struct{}),
+		settings: s, conn: conn, nick: s.Nick, id: rand.Text(), pongs: map[string]chan struct{}{}, refusals: map[string]refusal{},
 		members: newMembers(),
-		flood:   rate.NewLimiter(rate.Every(s.interval()), s.FloodBurst),
+		flood:   channel.NewPace(s.FloodBurst, s.interval()),
 	}
+	l.live, l.end = context.WithCancel(context.Background())
 	in := bufio.NewReaderSize(conn, maxTags+maxLine)
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
@@ -186,7 +188,7 @@ func (l *link) otherNick() error {
 
 // read hands every line to handle until the connection ends, and asks for a sign of life when the server is silent.
 func (l *link) read(ctx context.Context, in *bufio.Reader, handle func(line) error) error {
-	defer close(l.gone)
+	defer l.end()
 	stop := context.AfterFunc(ctx, func() { l.conn.Close() })
 	defer stop()
 	asked := false
@@ -254,19 +256,29 @@ func (l *link) put(text string) error {
 	return nil
 }
 
-// say sends pieces of one answer and waits until the server has worked through them: it answers a PING after them, in
-// order. written tells how many pieces may have been delivered.
-func (l *link) say(ctx context.Context, target string, pieces []string) (written int, err error) {
+// sayTime is how long one call of say goes on to begin new lines: so many may be unclear when the connection ends.
+const sayTime = 10 * time.Second
+
+// say sends lines of one answer, as many as it may within a while, and waits until the server has worked through them: it answers a PING
+// after them, in order. written tells how many may have been delivered; without an error they were.
+func (l *link) say(ctx context.Context, conversation, target string, pieces []piece) (written int, err error) {
 	l.mu.Lock()
 	delete(l.refusals, fold(target))
 	l.mu.Unlock()
-	for _, p := range pieces {
-		text, err := formatLine("PRIVMSG", target, p)
+	waits, cancel := context.WithCancel(channel.Patience(ctx))
+	defer cancel()
+	defer context.AfterFunc(l.live, cancel)()
+	began := time.Now()
+	for written < len(pieces) && (written == 0 || time.Since(began) < sayTime) {
+		text, err := formatLine("PRIVMSG", target, pieces[written].text)
 		if err != nil {
 			return written, err
 		}
-		if err := l.flood.Wait(ctx); err != nil {
-			return written, err
+		if err := l.flood.Wait(waits, conversation); err != nil {
+			if written == 0 {
+				return 0, fmt.Errorf("wait for a turn among the lines to send: %w", err)
+			}
+			break
 		}
 		l.write.Lock()
 		written++
@@ -311,7 +323,7 @@ func (l *link) roundTrip(ctx context.Context) error {
 	select {
 	case <-pong:
 		return nil
-	case <-l.gone:
+	case <-l.live.Done():
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the server: %w", ctx.Err())
 	}

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"golang.org/x/time/rate"
-
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
@@ -21,10 +19,7 @@ func TestMarkdownIsReadable(t *testing.T) {
 	done.Go(func() {
 		serve(theirs, func(n int) (string, bool) { return "", false })
 	})
-	l := &link{
-		conn: &tap{Conn: ours, said: &said}, nick: "flynn", pongs: map[string]chan struct{}{}, refusals: map[string]refusal{}, gone: make(chan struct{}),
-		members: newMembers(), flood: rate.NewLimiter(rate.Inf, 1),
-	}
+	l := linked(&tap{Conn: ours, said: &said}, channel.NewPace(1, 0))
 	p := &plugin{settings: settings{MaxLines: 10}, log: slog.New(slog.DiscardHandler), link: l}
 	done.Go(func() {
 		l.read(t.Context(), bufio.NewReader(ours), func(m line) error { return p.handle(t.Context(), l, m, nil) })

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
@@ -39,10 +37,7 @@ func TestWhatCountsAsSent(t *testing.T) {
 			ours, theirs := net.Pipe()
 			var done sync.WaitGroup
 			done.Go(func() { serve(theirs, c.server) })
-			l := &link{
-				conn: ours, nick: "flynn", pongs: map[string]chan struct{}{}, refusals: map[string]refusal{}, gone: make(chan struct{}), members: newMembers(),
-				flood: rate.NewLimiter(rate.Inf, 1),
-			}
+			l := linked(ours, channel.NewPace(1, 0))
 			p := &plugin{settings: settings{MaxLines: 10}, log: slog.New(slog.DiscardHandler), link: l}
 			done.Go(func() {
 				l.read(t.Context(), bufio.NewReader(ours), func(m line) error { return p.handle(t.Context(), l, m, nil) })
@@ -77,4 +72,13 @@ func serve(conn net.Conn, answer func(n int) (string, bool)) {
 			return
 		}
 	}
+}
+
+// linked is a link behind its greeting.
+func linked(conn net.Conn, flood *channel.Pace) *link {
+	l := &link{
+		conn: conn, nick: "flynn", pongs: map[string]chan struct{}{}, refusals: map[string]refusal{}, members: newMembers(), flood: flood,
+	}
+	l.live, l.end = context.WithCancel(context.Background())
+	return l
 }

@@ -72,7 +72,7 @@ func (s settings) check() error {
 	wrong(s.Account != "" && s.sasl == "", "secrets.sasl_password", "account needs sasl_password_env or sasl_password_file beside it")
 	wrong(s.FloodBurst < 1 || s.FloodBurst > 100, "flood_burst", "want 1 to 100")
 	wrong(s.FloodIntervalMS < 0 || s.FloodIntervalMS > 60_000, "flood_interval_ms", "want 0 to 60000")
-	wrong(s.MaxLines < 1 || s.MaxLines > 1000, "max_lines", "want 1 to 1000")
+	wrong(s.MaxLines < 1 || s.MaxLines > 10_000, "max_lines", "want 1 to 10000")
 	if len(errs) > 0 {
 		return errs
 	}

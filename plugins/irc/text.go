@@ -5,27 +5,43 @@ import (
 	"unicode/utf8"
 )
 
-// splitText cuts text into pieces that each fit a line of at most size bytes: at line breaks, else at spaces, else
-// between runes. Empty lines are left out, since IRC has none. More than most pieces are cut off, and the last one says so.
-func splitText(text string, size, most int) []string {
-	var pieces []string
-	for part := range strings.Lines(strings.ToValidUTF8(text, "\uFFFD")) {
-		part = strings.TrimRight(strings.Map(printable, part), " ")
-		for part != "" {
-			n := cutAt(part, size)
-			if piece := strings.TrimRight(part[:n], " "); piece != "" { // a line may begin with more spaces than fit
-				pieces = append(pieces, piece)
-			}
-			part = strings.TrimLeft(part[n:], " ")
+// piece is a line of an answer, and where in the text what follows it begins.
+type piece struct {
+	text string
+	next int
+}
+
+// splitText cuts what follows from in a text that clean has made into pieces that each fit a line of at most size bytes: at line
+// breaks, else at spaces, else between runes. Empty lines are left out, since IRC has none. More than most pieces are cut off, and the
+// last one says so.
+func splitText(text string, from, size, most int) []piece {
+	var pieces []piece
+	for from < len(text) {
+		end := from + len(text[from:])
+		if n := strings.IndexByte(text[from:], '\n'); n >= 0 {
+			end = from + n
 		}
+		for rest := text[from:end]; strings.TrimRight(rest, " ") != ""; rest = text[from:end] {
+			n := cutAt(strings.TrimRight(rest, " "), size)
+			line := strings.TrimRight(rest[:n], " ")
+			from += n + len(rest[n:]) - len(strings.TrimLeft(rest[n:], " "))
+			if line != "" { // a line may begin with more spaces than fit
+				pieces = append(pieces, piece{line, from})
+			}
+		}
+		from = end + 1
 		if len(pieces) > most {
 			pieces = pieces[:most]
-			pieces[most-1] = pieces[most-1][:cutRune(pieces[most-1], max(0, size-len(tooLong)))] + tooLong
+			last := &pieces[most-1]
+			last.text, last.next = last.text[:cutRune(last.text, max(0, size-len(tooLong)))]+tooLong, len(text)
 			break
 		}
 	}
 	return pieces
 }
+
+// clean is a text of which each character but the line breaks can be said.
+func clean(text string) string { return strings.Map(printable, strings.ToValidUTF8(text, "\uFFFD")) }
 
 const tooLong = " [... cut: too long for IRC]"
 
@@ -52,9 +68,11 @@ func cutRune(s string, size int) int {
 	return size
 }
 
-// printable replaces a tab by a space and drops other control characters, line breaks among them.
+// printable replaces a tab by a space and drops other control characters but line breaks.
 func printable(r rune) rune {
 	switch {
+	case r == '\n':
+		return r
 	case r == '\t':
 		return ' '
 	case r < ' ' || r == 0x7f:

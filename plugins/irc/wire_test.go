@@ -101,11 +101,11 @@ func TestSplitText(t *testing.T) {
 		{"spaces that fill a piece", " 🦉", 4, []string{"🦉"}},
 		{"a line break hidden as CR", "a\rQUIT", 10, []string{"aQUIT"}},
 	} {
-		if got := splitText(c.in, c.size, 100); !slices.Equal(got, c.want) {
+		if got := texts(splitText(clean(c.in), 0, c.size, 100)); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
-	if got := splitText(strings.Repeat("x\n", 50), 60, 3); len(got) != 3 || !strings.HasSuffix(got[2], tooLong) {
+	if got := texts(splitText(strings.Repeat("x\n", 50), 0, 60, 3)); len(got) != 3 || !strings.HasSuffix(got[2], tooLong) {
 		t.Errorf("too many lines: %q", got)
 	}
 }
@@ -114,7 +114,14 @@ func TestSplitKeepsAllAndFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[a-zé🦉 \n]{0,300}`).Draw(t, "text")
 		size := rapid.IntRange(4, 80).Draw(t, "size")
-		pieces := splitText(text, size, 1000)
+		cuts := splitText(text, 0, size, 1000)
+		pieces := texts(cuts)
+		if n := len(cuts); n > 0 { // what follows any of them is the same, however it was reached
+			i := rapid.IntRange(0, n-1).Draw(t, "said")
+			if rest := texts(splitText(text, cuts[i].next, size, 1000)); !slices.Equal(rest, pieces[i+1:]) {
+				t.Fatalf("behind %q follows %q, want %q", pieces[i], rest, pieces[i+1:])
+			}
+		}
 		for _, p := range pieces {
 			if len(p) > size || p == "" || !utf8.ValidString(p) {
 				t.Fatalf("piece %q for size %d", p, size)
@@ -170,4 +177,11 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s: error is %v, want %q", c.name, err, c.want)
 		}
 	}
+}
+
+func texts(pieces []piece) (list []string) {
+	for _, p := range pieces {
+		list = append(list, p.text)
+	}
+	return list
 }

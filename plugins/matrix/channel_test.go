@@ -405,7 +405,7 @@ func TestManifestAgrees(t *testing.T) {
 	c := (&plugin{}).Describe().Capabilities
 	want := map[string]any{
 		"max_text": int64(c.MaxTextRunes), "max_attachment": fmt.Sprintf("%dMiB", c.MaxAttachmentBytes>>20), "min_edit_interval": "1s",
-		"idempotent": c.Idempotent, "threads": c.Threads, "markdown": c.Markdown,
+		"idempotent": c.Idempotent, "threads": c.Threads, "markdown": c.Markdown, "senders": c.Senders.String(),
 	}
 	if fmt.Sprint(m.Channel) != fmt.Sprint(want) {
 		t.Errorf("plugin.toml has %v besides, Describe %v", m.Channel, want)

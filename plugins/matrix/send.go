@@ -32,33 +32,26 @@ func transaction(parts ...string) string {
 // Send implements channel.Channel: the text, then each attachment, all with ids that come from the key.
 func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error) {
 	roomID, thread := roomOf(s.Conversation)
-	var sent channel.Sent
 	relation := related(thread, s.ReplyTo)
-	put := func(content map[string]any, part string) error {
-		if relation != nil {
-			content["m.relates_to"] = relation
-		}
-		id, err := p.put(ctx, roomID, "m.room.message", transaction(s.Key, part), content)
-		if err == nil {
-			sent.MessageIDs = append(sent.MessageIDs, id)
-		}
-		return err
+	type message struct {
+		content map[string]any
+		part    string
 	}
-	var err error
+	var list []message
 	if s.Text != "" {
-		err = put(text(s.Text, s.Markdown), "text")
+		list = append(list, message{text(s.Text, s.Markdown), "text"})
 	}
 	for i, a := range s.Attachments {
-		if err == nil {
-			err = put(file(a), fmt.Sprint("file", i))
+		list = append(list, message{file(a), fmt.Sprint("file", i)})
+	}
+	return channel.Series(ctx, s, len(list), func(ctx context.Context, i int) (string, error) {
+		if relation != nil {
+			list[i].content["m.relates_to"] = relation
 		}
-	}
-	if err != nil {
-		sent.Outcome, sent.RetryAfter = outcome(err), wait(err)
-		return sent, fmt.Errorf("send to %s: %w", roomID, err)
-	}
-	sent.Outcome = channel.OutcomeSent
-	return sent, nil
+		return p.put(ctx, roomID, "m.room.message", transaction(s.Key, list[i].part), list[i].content)
+	}, func(err error) (channel.Sent, error) {
+		return channel.Sent{Outcome: outcome(err), RetryAfter: wait(err)}, fmt.Errorf("send to %s: %w", roomID, err)
+	})
 }
 
 // put sends one event and returns its id. A transaction that the homeserver knows answers with the id of then.

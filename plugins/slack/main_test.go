@@ -72,7 +72,7 @@ func TestManifestSaysWhatDescribeSays(t *testing.T) {
 	}
 	want := map[string]any{
 		"max_text": int64(d.Capabilities.MaxTextRunes), "max_attachment": "100MiB", "min_edit_interval": d.Capabilities.MinEditInterval.String(),
-		"threads": d.Capabilities.Threads, "markdown": d.Capabilities.Markdown, "buttons": d.Capabilities.Buttons,
+		"threads": d.Capabilities.Threads, "markdown": d.Capabilities.Markdown, "buttons": d.Capabilities.Buttons, "senders": d.Capabilities.Senders.String(),
 	}
 	if d.Capabilities.MaxAttachmentBytes != 100<<20 || d.Capabilities.Exclusive || d.Capabilities.Idempotent || d.Capabilities.EditWindow != 0 {
 		t.Errorf("capabilities %+v", d.Capabilities)

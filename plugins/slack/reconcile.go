@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -52,53 +53,34 @@ func (p *plugin) find(ctx context.Context, r channel.Reconcile) (channel.Sent, e
 	return channel.Sent{Outcome: channel.OutcomeNotSent}, nil
 }
 
-// sends remembers keys whose message is under way, or of which only a part has arrived.
+// sends remembers when keys whose message is under way were tried last.
 type sends struct {
 	mu    sync.Mutex
-	known map[string]underWay
-}
-
-type underWay struct {
-	at time.Time // of the latest try
-	ts string    // of the text, when it was posted
+	known map[string]time.Time
 }
 
 const maxSends = 1000
 
-func newSends() *sends { return &sends{known: map[string]underWay{}} }
+func newSends() *sends { return &sends{known: map[string]time.Time{}} }
 
-func (s *sends) begin(key string) { s.change(key, func(u *underWay) { u.at = time.Now() }) }
+func (s *sends) begin(key string) { s.beginAt(key, time.Now()) }
 
-func (s *sends) post(key, ts string) { s.change(key, func(u *underWay) { u.ts = ts }) }
-
-func (s *sends) change(key string, change func(*underWay)) {
+func (s *sends) beginAt(key string, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.known) >= maxSends {
-		for old, u := range s.known {
-			if time.Since(u.at) > time.Hour {
-				delete(s.known, old)
-			}
-		}
+		maps.DeleteFunc(s.known, func(_ string, old time.Time) bool { return time.Since(old) > time.Hour })
 		if len(s.known) >= maxSends {
 			clear(s.known)
 		}
 	}
-	u := s.known[key]
-	change(&u)
-	s.known[key] = u
+	s.known[key] = at
 }
 
 func (s *sends) begun(key string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.known[key].at
-}
-
-func (s *sends) posted(key string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.known[key].ts
+	return s.known[key]
 }
 
 func (s *sends) forget(key string) {

@@ -28,47 +28,45 @@ const again = "(possibly again) "
 // Send implements channel.Channel. chat.postMessage knows no idempotency key; the key goes into the message's metadata, where
 // Reconcile finds it. A message with files is two: the text, then the files.
 func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error) {
-	if s.PossibleDuplicate {
+	var before []string // of a text that was unclear and is there
+	if s.PossibleDuplicate && s.Delivered() == 0 {
 		sent, err := p.Reconcile(ctx, channel.Reconcile{Key: s.Key, Conversation: s.Conversation, Text: s.Text})
 		switch {
-		case err == nil && sent.Outcome == channel.OutcomeSent:
+		case err == nil && sent.Outcome == channel.OutcomeSent && len(s.Attachments) == 0:
 			sent.Outcome = channel.OutcomeDuplicate
 			return sent, nil
+		case err == nil && sent.Outcome == channel.OutcomeSent:
+			s.Resume, before = "1", sent.MessageIDs
 		case err != nil || sent.Outcome == channel.OutcomeUnknown:
 			s.Text = again + s.Text
 		}
 	}
 	p.unclear.begin(s.Key)
 	where, thread := split(s.Conversation.ID)
-	ts, err := p.sendText(ctx, where, thread, s)
-	if err == nil && len(s.Attachments) > 0 {
-		err = p.share(ctx, where, thread, s.Attachments)
-	}
-	sent, err := sentBy(err)
-	switch sent.Outcome {
-	case channel.OutcomeSent, channel.OutcomeRefused:
-		p.unclear.forget(s.Key)
-	case channel.OutcomeNotSent:
+	messages := []func(context.Context) (string, error){func(ctx context.Context) (string, error) {
+		ts, err := p.sendText(ctx, where, thread, s)
 		if ts == "" {
-			p.unclear.forget(s.Key)
+			return "", err
 		}
-	}
-	if ts != "" {
-		sent.MessageIDs = []string{messageID(where, ts)}
 		p.places.locate(where, ts, s.Conversation)
+		return messageID(where, ts), err
+	}}
+	if len(s.Attachments) > 0 {
+		messages = append(messages, func(ctx context.Context) (string, error) { return "", p.share(ctx, where, thread, s.Attachments) })
+	}
+	sent, err := channel.Series(ctx, s, len(messages), func(ctx context.Context, i int) (string, error) { return messages[i](ctx) }, sentBy)
+	if sent.Outcome != channel.OutcomeUnknown {
+		p.unclear.forget(s.Key)
 	}
 	if sent.Outcome == channel.OutcomeSent && thread != "" {
 		p.places.call(s.Conversation.ID)
 	}
-	sent.ThreadID = thread
+	sent.MessageIDs, sent.ThreadID = append(before, sent.MessageIDs...), thread
 	return sent, err
 }
 
-// sendText posts the text, unless an earlier try of the same key did and failed only with the files.
+// sendText posts the text, if there is one.
 func (p *plugin) sendText(ctx context.Context, where, thread string, s channel.Send) (ts string, err error) {
-	if ts = p.unclear.posted(s.Key); ts != "" {
-		return ts, nil
-	}
 	if strings.TrimSpace(s.Text) == "" && len(s.Buttons) == 0 && len(s.Attachments) > 0 {
 		return "", nil
 	}
@@ -79,11 +77,8 @@ func (p *plugin) sendText(ctx context.Context, where, thread string, s channel.S
 	if thread != "" {
 		options = append(options, slack.MsgOptionTS(thread))
 	}
-	if _, ts, err = p.web.client.PostMessageContext(ctx, where, options...); err != nil {
-		return "", err
-	}
-	p.unclear.post(s.Key, ts)
-	return ts, nil
+	_, ts, err = p.web.client.PostMessageContext(ctx, where, options...)
+	return ts, err
 }
 
 // keyed puts the idempotency key into the message.

@@ -150,8 +150,7 @@ func TestASendThatSlackCarriesOutLateIsFound(t *testing.T) {
 	s := workspace(t, slacktest.Config{})
 	p := known("mentions")
 	p.web = newWeb(settings{APIURL: s.URL(), app: slacktest.AppToken, bot: slacktest.BotToken})
-	p.unclear.begin("k")
-	p.unclear.change("k", func(u *underWay) { u.at = time.Now().Add(-settleTime + 4*time.Second) })
+	p.unclear.beginAt("k", time.Now().Add(-settleTime+4*time.Second))
 	time.AfterFunc(50*time.Millisecond, func() {
 		_, _, _ = p.web.client.PostMessageContext(t.Context(), "C1", append(compose("late", false, nil), keyed("k"))...)
 	})

@@ -24,7 +24,6 @@ type plugin struct {
 	api      *api
 	moves    *moves
 	spool    *spool
-	progress *progress
 	pauses   pauses
 	pace     pace
 	health   health
@@ -67,9 +66,6 @@ func (p *plugin) Configure(_ context.Context, c channel.Config) error {
 		return err
 	}
 	if p.spool, err = openSpool(c.StateDir); err != nil {
-		return err
-	}
-	if p.progress, err = openProgress(c.StateDir); err != nil {
 		return err
 	}
 	p.api, err = newAPI(s)

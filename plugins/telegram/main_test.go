@@ -57,6 +57,7 @@ func TestManifestAgreesWithDescribe(t *testing.T) {
 			MinEditInterval                                                string `toml:"min_edit_interval"`
 			Edit, Typing, Delete, React, Fetch, Upload, Resolve, Reconcile bool
 			Idempotent, Exclusive, Threads, Markdown, Buttons              bool
+			Senders                                                        string
 		}
 		Permissions struct{ State bool }
 	}
@@ -70,9 +71,9 @@ func TestManifestAgreesWithDescribe(t *testing.T) {
 	interval, err := time.ParseDuration(m.Channel.MinEditInterval)
 	want := channel.Capabilities{
 		MaxTextRunes: m.Channel.MaxText, MaxAttachmentBytes: 50 << 20, MinEditInterval: interval, Idempotent: m.Channel.Idempotent,
-		Exclusive: m.Channel.Exclusive, Threads: m.Channel.Threads, Markdown: m.Channel.Markdown, Buttons: m.Channel.Buttons,
+		Exclusive: m.Channel.Exclusive, Threads: m.Channel.Threads, Markdown: m.Channel.Markdown, Buttons: m.Channel.Buttons, Senders: channel.SendersProved,
 	}
-	if err != nil || d.Capabilities != want || m.Channel.MaxAttachment != "50MiB" || !m.Permissions.State {
+	if err != nil || m.Channel.Senders != "proved" || d.Capabilities != want || m.Channel.MaxAttachment != "50MiB" || !m.Permissions.State {
 		t.Errorf("capabilities are %+v, and in the manifest %+v, %v", d.Capabilities, want, err)
 	}
 	var has []string

@@ -47,19 +47,19 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 	if wait := p.pauses.left(to.chat); wait > 0 {
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: wait}, fmt.Errorf("wait %s, as Telegram asked", wait)
 	}
-	sent := channel.Sent{Outcome: channel.OutcomeSent, MessageIDs: p.progress.load(s.Key)}
-	for _, part := range p.parts(s, to, len(sent.MessageIDs)) {
-		m, err := p.sendPart(ctx, to, part)
+	list := p.parts(s, to)
+	sent, err := channel.Series(ctx, s, len(list), func(ctx context.Context, i int) (string, error) {
+		m, err := p.sendPart(ctx, to, list[i])
 		if err != nil {
-			p.progress.save(s.Key, sent.MessageIDs, p.log)
-			return p.unsuccessful(to.chat, err), p.api.words(err)
+			return "", err
 		}
 		to.chat = m.Chat.ID // where the group is now
-		sent.MessageIDs = append(sent.MessageIDs, messageID(m.Chat.ID, m.ID))
+		return messageID(m.Chat.ID, m.ID), nil
+	}, func(err error) (channel.Sent, error) { return p.unsuccessful(to.chat, err), p.api.words(err) })
+	if sent.Outcome == channel.OutcomeSent {
+		p.health.works()
 	}
-	p.progress.drop(s.Key)
-	p.health.works()
-	return sent, nil
+	return sent, err
 }
 
 // unsuccessful is the outcome of a call that failed.
@@ -85,10 +85,10 @@ func (p *plugin) unsuccessful(chat int64, err error) channel.Sent {
 	return channel.Sent{Outcome: channel.OutcomeUnknown}
 }
 
-// parts are the messages that a send makes, without those that were delivered before: the text, in pieces when it is long for Telegram,
+// parts are the messages that a send makes: the text, in pieces when it is long for Telegram,
 // then the files. A short text is the caption of the first file.
-func (p *plugin) parts(s channel.Send, to place, done int) []part {
-	text := s.Text
+func (p *plugin) parts(s channel.Send, to place) []part {
+	text, done := s.Text, s.Delivered()
 	if s.PossibleDuplicate && done == 0 {
 		text = marking(text)
 	}
@@ -110,11 +110,10 @@ func (p *plugin) parts(s channel.Send, to place, done int) []part {
 	}
 	list[0].replyTo = p.quoted(s, to)
 	list[len(list)-1].markup = keyboard(s.Buttons)
-	rest := list[min(done, len(list)):]
-	if s.PossibleDuplicate && done > 0 && len(rest) > 0 {
-		rest[0].mark()
+	if s.PossibleDuplicate && done > 0 && done < len(list) {
+		list[done].mark()
 	}
-	return rest
+	return list
 }
 
 // mark marks a part in the middle, where it fits: cut anew, the parts would not be those that were delivered before.

@@ -28,7 +28,7 @@ func TestManifestAgrees(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := (&plugin{}).Describe()
-	want := map[string]any{"max_text": int64(d.Capabilities.MaxTextRunes), "idempotent": d.Capabilities.Idempotent, "markdown": d.Capabilities.Markdown}
+	want := map[string]any{"max_text": int64(d.Capabilities.MaxTextRunes), "idempotent": d.Capabilities.Idempotent, "markdown": d.Capabilities.Markdown, "senders": d.Capabilities.Senders.String()}
 	if m.Name != d.Name || m.Version != d.Version || len(m.Channel) != len(want) {
 		t.Errorf("plugin.toml has %+v, Describe %+v", m, d)
 	}

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/sdk/channel"
 )
@@ -34,6 +36,9 @@ const maxBody = 256 << 10
 // parse reads a body strictly: unknown keys are mistakes that would otherwise change what a message means.
 func parse(body []byte) (inbound, error) {
 	m := inbound{Conversation: "default", Kind: "dm"}
+	if !utf8.Valid(body) {
+		return m, errors.New("it is not valid UTF-8")
+	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&m); err != nil {
@@ -51,6 +56,8 @@ func parse(body []byte) (inbound, error) {
 		return m, fmt.Errorf("kind is %.20q, want dm or group", m.Kind)
 	case m.Conversation == "":
 		return m, errors.New("conversation is empty")
+	case strings.ContainsRune(m.Sender.ID+m.Conversation+m.ReplyTo, utf8.RuneError): // half a surrogate pair, which JSON's reader replaces
+		return m, errors.New("an id has a character that is none")
 	case m.SentAt < 0 || m.SentAt > 1e11:
 		return m, errors.New("sent_at is not in Unix seconds")
 	}

@@ -27,7 +27,6 @@ type cloud struct {
 	graph    *graph
 	statuses *statuses
 	choices  *choices
-	parts    *parts
 
 	mu   sync.Mutex
 	last map[string]string // latest message of each person, for the typing indicator
@@ -35,7 +34,7 @@ type cloud struct {
 
 func newCloud(s settings, c channel.Config) *cloud {
 	return &cloud{
-		settings: s, log: c.Log, host: c.Host, graph: newGraph(s), statuses: newStatuses(), choices: newChoices(), parts: newParts(),
+		settings: s, log: c.Log, host: c.Host, graph: newGraph(s), statuses: newStatuses(), choices: newChoices(),
 		last: map[string]string{},
 	}
 }

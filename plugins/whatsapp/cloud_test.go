@@ -73,7 +73,7 @@ func TestManifestSaysWhatDescribeSays(t *testing.T) {
 	if d.Name != manifest.Name || d.Version != manifest.Version || c.MaxAttachmentBytes != 64<<20 || c.Idempotent || c.Threads || c.MinEditInterval != 0 {
 		t.Errorf("%+v", d)
 	}
-	want := map[string]any{"max_text": int64(c.MaxTextRunes), "max_attachment": "64MiB", "exclusive": c.Exclusive, "markdown": c.Markdown, "buttons": c.Buttons}
+	want := map[string]any{"max_text": int64(c.MaxTextRunes), "max_attachment": "64MiB", "exclusive": c.Exclusive, "markdown": c.Markdown, "buttons": c.Buttons, "senders": c.Senders.String()}
 	h, _ := start(t, whatsapptest.Start(t, whatsapptest.Config{}))
 	for _, a := range h.Abilities() {
 		want[a] = true

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -27,35 +26,37 @@ func (c *cloud) Send(ctx context.Context, s channel.Send) (channel.Sent, error) 
 	if !digits(s.Conversation.ID) {
 		return channel.Sent{Outcome: channel.OutcomeRefused}, fmt.Errorf("%q is no number of WhatsApp", s.Conversation.ID)
 	}
+	var before []string // of a message that was unclear and went out
 	if s.PossibleDuplicate {
-		if sent, _ := c.Reconcile(ctx, channel.Reconcile{Key: s.Key}); sent.Outcome == channel.OutcomeSent {
-			sent.Outcome = channel.OutcomeDuplicate
-			return sent, nil
+		key := partKey(s.Key, s.Delivered())
+		switch f, known := c.statuses.wait(ctx, key, reconcileWait); {
+		case known && f.failed == nil:
+			s.Resume, before = strconv.Itoa(s.Delivered()+1), []string{f.wamid}
+		case known:
+			c.statuses.forget(key)
+			fallthrough
+		default:
+			if s.Delivered() == 0 {
+				s.Text = again + s.Text
+			}
 		}
-		s.Text = again + s.Text
 	}
 	bodies, choice := c.bodies(s)
 	if len(bodies) == 0 {
 		return channel.Sent{Outcome: channel.OutcomeRefused}, errors.New("there is nothing to send")
 	}
-	done := c.parts.sent(s.Key)
-	for i := len(done); i < len(bodies); i++ {
+	if s.Delivered() >= len(bodies) {
+		return channel.Sent{Outcome: channel.OutcomeDuplicate, MessageIDs: before}, nil
+	}
+	sent, err := channel.Series(ctx, s, len(bodies), func(ctx context.Context, i int) (string, error) {
 		id, err := c.sendPart(ctx, s, partKey(s.Key, i), bodies[i])
-		if err != nil {
-			sent, err := sentBy(err)
-			if len(done) > 0 && sent.Outcome == channel.OutcomeUnknown { // what is settled is settled; only the rest is unclear
-				sent.MessageIDs = done
-			}
-			return sent, err
+		if err == nil && choice && i == 0 {
+			c.choices.offer(s.Conversation.ID, id, s.Buttons)
 		}
-		done = append(done, id)
-		c.parts.note(s.Key, done)
-	}
-	if choice {
-		c.choices.offer(s.Conversation.ID, done[0], s.Buttons)
-	}
-	c.parts.forget(s.Key)
-	return channel.Sent{Outcome: channel.OutcomeSent, MessageIDs: done}, nil
+		return id, err
+	}, sentBy)
+	sent.MessageIDs = append(before, sent.MessageIDs...)
+	return sent, err
 }
 
 // partKey is the key of one message of a send.
@@ -224,35 +225,4 @@ func (c *cloud) Typing(ctx context.Context, t channel.Typing) error {
 	return c.graph.post(ctx, c.graph.phone+"/messages", object{
 		"messaging_product": "whatsapp", "status": "read", "message_id": id, "typing_indicator": object{"type": "text"},
 	}, &answer)
-}
-
-// parts remembers which messages of a send went out before one of them failed.
-type parts struct {
-	mu    sync.Mutex
-	known map[string][]string
-}
-
-const maxParts = 1000
-
-func newParts() *parts { return &parts{known: map[string][]string{}} }
-
-func (p *parts) sent(key string) []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return append([]string(nil), p.known[key]...)
-}
-
-func (p *parts) note(key string, ids []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.known) >= maxParts {
-		clear(p.known)
-	}
-	p.known[key] = append([]string(nil), ids...)
-}
-
-func (p *parts) forget(key string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.known, key)
 }

@@ -24,7 +24,6 @@ type linked struct {
 	login    time.Duration // that a device may take from being linked to its first login
 	choices  *choices
 	receipts *statuses
-	parts    *parts
 
 	mu     sync.Mutex
 	device *device        // nil between connections
@@ -34,7 +33,7 @@ type linked struct {
 
 func newLinked(s settings, c channel.Config) *linked {
 	l := &linked{
-		settings: s, log: c.Log, dir: c.StateDir, choices: newChoices(), receipts: newStatuses(), parts: newParts(), last: map[string]ref{},
+		settings: s, log: c.Log, dir: c.StateDir, choices: newChoices(), receipts: newStatuses(), last: map[string]ref{},
 		login: firstLogin,
 	}
 	l.open = func(ctx context.Context) (*device, error) { return openDevice(ctx, l.dir, s.DeviceName, l.log) }

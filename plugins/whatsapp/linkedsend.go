@@ -49,20 +49,17 @@ func (l *linked) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: permanent}, err
 	}
 	number, _ := d.Own()
-	done := l.parts.sent(s.Key)
-	for i := len(done); i < len(list); i++ {
+	return channel.Series(ctx, s, len(list), func(ctx context.Context, i int) (string, error) {
 		id := idOf(partKey(s.Key, i))
 		if err := sendOne(ctx, d, to, list[i], id); err != nil {
-			return outcomeOf(err)
+			return "", err
 		}
-		done = append(done, ref{chat: to, id: id, sender: number}.String())
-		l.parts.note(s.Key, done)
-	}
-	if len(s.Buttons) > 0 {
-		l.choices.offer(s.Conversation.ID, done[0], s.Buttons)
-	}
-	l.parts.forget(s.Key)
-	return channel.Sent{Outcome: channel.OutcomeSent, MessageIDs: done}, nil
+		name := ref{chat: to, id: id, sender: number}.String()
+		if len(s.Buttons) > 0 && i == 0 {
+			l.choices.offer(s.Conversation.ID, name, s.Buttons)
+		}
+		return name, nil
+	}, outcomeOf)
 }
 
 func sendOne(ctx context.Context, d *device, to types.JID, m *waE2E.Message, id string) error {

@@ -29,24 +29,26 @@ var (
 // utf8 keeps text of a platform from breaking the whole frame: proto3 strings must be valid UTF-8.
 func utf8(s string) string { return process.UTF8(s) }
 
+// eventToWire leaves identifiers as they are, for check to refuse: mended, two of them could become one.
 func eventToWire(e Event) *channelv1.Event {
 	wire := &channelv1.Event{
-		EventId: utf8(e.ID),
+		EventId: e.ID,
 		// The wire counts kinds from 1, in the same order.
 		Kind:         channelv1.EventKind(e.Kind + 1),
 		Conversation: conversationToWire(e.Conversation),
 		Sender: &channelv1.Sender{
-			Id: utf8(e.Sender.ID), Name: utf8(e.Sender.Name), Account: utf8(e.Sender.Account),
+			Id: e.Sender.ID, Name: utf8(e.Sender.Name), Account: e.Sender.Account,
 			IsSelf: e.Sender.Self, IsBot: e.Sender.Bot, Roles: validAll(e.Sender.Roles),
 		},
 		Text:        utf8(e.Text),
 		Addressed:   e.Addressed,
 		Mentioned:   e.Mentioned,
-		ReplyTo:     utf8(e.ReplyTo),
-		TargetId:    utf8(e.TargetID),
+		ReplyTo:     e.ReplyTo,
+		TargetId:    e.TargetID,
 		Attachments: attachmentsToWire(e.Attachments),
 		RawJson:     e.RawJSON,
 	}
+	wire.Conversation.Id, wire.Conversation.Parent = e.Conversation.ID, e.Conversation.Parent
 	for _, n := range e.Entities {
 		wire.Entities = append(wire.Entities, &channelv1.Entity{
 			Kind: utf8(n.Kind), Offset: uint32(n.Offset), Length: uint32(n.Length), Value: utf8(n.Value),

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/flynnhost/flynn/sdk/internal/process"
+	"github.com/flynnhost/flynn/sdk/proto/bounds"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 )
@@ -22,7 +23,6 @@ var (
 )
 
 const (
-	maxID       = 256      // bytes of an identifier
 	maxRaw      = 64 << 10 // bytes of Event.RawJSON
 	frameMargin = 1 << 10  // what the frame adds to the event
 )
@@ -209,15 +209,8 @@ func (in inbox) DeliverAsync(ctx context.Context, e Event, done func(error)) err
 
 // check refuses what the host would refuse, while the author can still see where it came from.
 func check(e *channelv1.Event) error {
-	for _, id := range []struct{ name, value string }{
-		{"event id", e.EventId}, {"conversation id", e.Conversation.Id}, {"sender id", e.Sender.Id},
-	} {
-		if id.value == "" {
-			return fmt.Errorf("%w: no %s", ErrMalformed, id.name)
-		}
-		if len(id.value) > maxID {
-			return fmt.Errorf("%w: %s of %d bytes, at most %d", ErrMalformed, id.name, len(id.value), maxID)
-		}
+	if err := bounds.Event(e); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	if len(e.RawJson) > maxRaw {
 		e.RawJson = nil

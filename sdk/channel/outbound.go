@@ -153,7 +153,7 @@ func (o *outbound) Reconcile(ctx context.Context, r *channelv1.ReconcileRequest)
 		Key: r.GetIdempotencyKey(), Conversation: conversationFromWire(r.GetConversation()), Text: r.GetText(),
 	})
 	return &channelv1.ReconcileResponse{
-		Outcome: outcomeToWire(sent.Outcome, err), MessageIds: validAll(sent.MessageIDs), Resume: utf8(sent.Resume),
+		Outcome: outcomeToWire(sent.Outcome, err), MessageIds: validAll(sent.MessageIDs),
 	}, failed(err)
 }
 

@@ -110,8 +110,8 @@ func (p *Pace) give() {
 			return
 		}
 		now := time.Now()
-		if wait := p.full.Sub(now) - time.Duration(p.burst-1)*p.interval; wait > 0 {
-			p.later(wait)
+		if next := p.full.Add(-time.Duration(p.burst-1) * p.interval); next.After(now) {
+			p.later(next.Sub(now))
 			return
 		}
 		if p.full.Before(now) {

@@ -43,6 +43,11 @@ const (
 	SendersUnproved                    // the platform does not tell senders apart
 )
 
+// String is the word that plugin.toml has for it.
+func (p SenderProof) String() string {
+	return map[SenderProof]string{SendersProved: "proved", SendersClaimed: "claimed", SendersUnproved: "none"}[p]
+}
+
 // Event is one thing that happened on the platform.
 type Event struct {
 	// ID is the platform's stable identifier: the same event has the same ID after any restart. Required, at most 256 bytes.

@@ -20,14 +20,14 @@ func (h *Host) Send(s channel.Send) (channel.Sent, error) {
 	r, err := h.channel.Send(ctx, &channelv1.SendRequest{
 		IdempotencyKey: s.Key, Conversation: wire(s.Conversation), ReplyTo: s.ReplyTo, Text: s.Text,
 		Format: format(s.Markdown), Draft: s.Draft, PossibleDuplicate: s.PossibleDuplicate,
-		Attachments: attachments(s.Attachments), Buttons: buttons(s.Buttons),
+		Attachments: attachments(s.Attachments), Buttons: buttons(s.Buttons), Resume: s.Resume,
 	})
 	if err != nil {
 		return channel.Sent{Outcome: channel.OutcomeUnknown}, err
 	}
 	sent := channel.Sent{
 		Outcome: channel.Outcome(r.Outcome), MessageIDs: r.MessageIds, ThreadID: r.ThreadId,
-		RetryAfter: r.RetryAfter.AsDuration(),
+		RetryAfter: r.RetryAfter.AsDuration(), Resume: r.Resume,
 	}
 	if r.Refused {
 		sent.Outcome = channel.OutcomeRefused

@@ -7,127 +7,192 @@ import (
 	"strings"
 )
 
-// Lasting says why a command must not be agreed to once and for all, or "": its program runs what its arguments, its input or
-// files of the workspace say, so that who agrees does not know what he agrees to. names are further names of the program, as those
-// that symbolic links lead over.
-func (c Command) Lasting(names ...string) (why string) {
-	for i, name := range append([]string{c.Program()}, names...) {
-		base := baseName(name)
-		if i > 0 && slices.Contains(multiCall, base) {
-			continue // which of its programs it is goes by the name that it was called by
-		}
-		if runsOthers(base) {
-			return fmt.Sprintf("%s can run any program", base)
-		}
-		for _, r := range risky {
-			if !slices.Contains(r.names, base) {
-				continue
-			}
-			if arg := r.first(c.Texts()); arg != "" {
-				return fmt.Sprintf("%s can run any program by way of %q", base, arg)
-			}
-		}
-	}
-	return ""
+// program is one of which it is known what it can do: it runs no other program, whatever files there are, and writes nothing that another
+// one could run. Programs that are not in the table are not known.
+type program struct {
+	names string // separated by blanks
+
+	// Options that are known. A program with any has none that runs or writes something.
+	any     bool
+	letters string // short ones, as getopt writes them: a colon follows a letter that takes a value
+	words   string // others, written in full
+	// most is how many operands it may have, or 0 for any number: a further one would be written to.
+	most int
+
+	// Where a star may stand: never for a file that the program reads or sends.
+	star  star
+	flags string // short options that take no value, which may stand before a star
+	after string // options whose value may be a star
 }
 
-// baseName is a program's name as the table knows it.
-func baseName(name string) string {
-	return strings.TrimSuffix(strings.ToLower(path.Base(name)), ".exe")
-}
+// star says for which operands of a program a star may stand.
+type star uint8
 
-// runsOthers looks a name up, with and without the version behind it.
-func runsOthers(base string) bool {
-	stem := strings.TrimRight(base, "0123456789.-_")
-	for _, family := range []string{"git-", "ld-linux", "ld-musl", "ld.so", "ld-", "docker-", "pip", "python", "perl", "ruby", "lua", "php", "node"} {
-		if strings.HasPrefix(base, family) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(wrappers, func(list string) bool {
-		names := strings.Fields(list)
-		return slices.Contains(names, base) || slices.Contains(names, stem)
-	})
+const (
+	noStar    star = iota
+	firstStar      // the first one, which is a text
+	everyStar      // each: they are texts, or names of files whose content is not looked at
+	urlStar        // addresses of the web
+)
+
+// programs is the table. Before a row is added, its manual is read for options that run a program (--pre, -exec, --compress-program), write
+// a file (-o), load code (getent -s) or read options from a file, for files of the working directory that do so, and for operands that are
+// written to.
+var programs = []program{
+	// builtins of every shell; what changes the shell itself (read, printf -v and %n, test -v, wait -p) is not here
+	{names: "cd pwd exit umask", any: true},
+	{names: "true false :", any: true, star: everyStar},
+	{names: "echo", any: true, star: everyStar, flags: "neE"},
+	{names: "test", words: "-e -f -d -h -L -r -s -w -x -n -z -nt -ot"},
+	// what reads files and shows them
+	{names: "cat tac nl wc paste comm join fold fmt expand unexpand od rev column tsort cmp", any: true},
+	{names: "sum cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum base64 base32", any: true},
+	{names: "head tail", any: true, flags: "qvf", after: "-n -c"},
+	{names: "cut", any: true, flags: "s", after: "-d -f -c -b"},
+	{names: "tr", any: true, star: everyStar, flags: "cCdst"},
+	{names: "uniq", any: true, most: 1},
+	{names: "sort", letters: "bcCdfghiMmnrRsuVzk:S:t:", words: "--unique --reverse --numeric-sort --human-numeric-sort --version-sort --stable"},
+	{names: "shuf", letters: "ezri:n:"},
+	{names: "grep egrep fgrep", any: true, star: firstStar, flags: "EFGPiwxvclLqoshHnbrRzaUTI", after: "-A -B -C -m"},
+	{
+		names: "rg", letters: "iSsvwclnNHhUFPxopqLuA:B:C:e:g:m:t:T:M:", star: firstStar, flags: "iSsvwclnNHhUFPxopqLu", after: "-A -B -C -m -g -t -T",
+		words: "--files --hidden --no-ignore --count --json --stats --glob --type --heading --no-heading --max-depth --files-with-matches --line-number",
+	},
+	{names: "diff", letters: "abBdeEiNnpqrstTuwyZC:U:W:x:I:", words: "--brief --recursive --unified --ignore-all-space --side-by-side --color"},
+	{names: "file", letters: "bhikLNprs0", words: "--brief --mime --mime-type --mime-encoding --dereference"},
+	{names: "jq", letters: "nrRsScCajMe", words: "--arg --argjson --raw-output --slurp --null-input --compact-output --tab --indent --exit-status --sort-keys"},
+	// what lists and reports
+	{names: "ls dir vdir", any: true, star: everyStar, flags: "1aAlhrtRSFdispngoUXQ"},
+	{names: "stat du df", any: true, star: everyStar, flags: "shacxkmLPiTHft", after: "-d"},
+	{
+		names: "find", star: everyStar,
+		words: "-L -H -P -name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -type -xtype -maxdepth -mindepth -size -empty -perm " +
+			"-mtime -mmin -atime -amin -ctime -cmin -newer -samefile -inum -links -lname -user -group -uid -gid -nouser -nogroup -readable -writable " +
+			"-executable -xdev -mount -follow -depth -daystart -noleaf -prune -quit -true -false -not -a -and -o -or -print -print0 -printf -ls",
+	},
+	{names: "fd fdfind", letters: "HIuaLsigFp0d:e:t:E:", words: "--hidden --no-ignore --type --extension --max-depth --glob", star: everyStar, flags: "HIuaLsigFp0", after: "-d -e -t -E"},
+	{names: "tree", letters: "adfilpsugDFhQqNxcrtvJXnL:P:I:", star: everyStar, flags: "adfilpsugDFhQqNxcrtvJXn", after: "-L -P -I"},
+	{names: "basename dirname realpath readlink seq sleep factor expr numfmt cal id groups which which.debianutils", any: true, star: everyStar, flags: "aefmqsz"},
+	{names: "pgrep pidof", any: true, star: everyStar, flags: "aflnovx", after: "-u -P"},
+	{names: "date uname arch hostname hostid nproc whoami logname who w w.procps users uptime free tty locale ps lscpu lsblk vmstat", any: true},
+	// what talks to others
+	{names: "ping", letters: "46nqc:i:w:W:s:t:", star: everyStar, flags: "46nq", after: "-c -i -w -W -s -t"},
+	{
+		names: "curl", letters: "sSfLIiGkv46X:H:d:m:A:e:", words: "--silent --show-error --fail --location --head --include --get --insecure --compressed --request --header " +
+			"--data --data-raw --max-time --connect-timeout --retry --user-agent",
+		star: urlStar, flags: "sSfLIiGkv46", after: "-d -m -X -H -A --data-raw --max-time",
+	},
+	// what makes and removes names, without a content that others could run
+	{names: "mkdir rmdir touch rm", any: true},
 }
 
 // multiCall are programs that are many, each by a name of its own.
 var multiCall = []string{"busybox", "toybox", "coreutils"}
 
-// wrappers are the programs that run any other, or a text in a language that can.
-var wrappers = []string{
-	// shells, and what runs a line of theirs
-	"sh ash bash dash ksh mksh pdksh zsh csh tcsh fish rc es elvish nu pwsh powershell cmd rbash busybox toybox",
-	"eval exec source . command builtin trap alias hash set export readonly typeset declare local enable complete",
-	// wrappers: the program is one of their arguments
-	"env xargs nice ionice chrt taskset timeout nohup setsid stdbuf unbuffer watch script scriptreplay expect time flock parallel entr",
-	"chroot unshare nsenter setpriv capsh prlimit setarch linux32 linux64 i386 x86_64 choom numactl cgexec systemd-run daemonize start-stop-daemon",
-	"sudo su doas pkexec runuser gosu su-exec sg newgrp ssh autossh mosh sshpass scp sftp rsync rsh rlogin telnet",
-	"strace ltrace gdb lldb perf valgrind rr ftrace bpftrace dtrace catchsegv fakeroot proot firejail bwrap torsocks proxychains tsocks",
-	"at batch atd crontab anacron systemctl service initctl launchctl tmux screen dtach abduco xterm xvfb-run dbus-launch dbus-run-session",
-	"run-parts run-one run-mailcap xdg-open open start nodemon watchexec fswatch reflex",
-	// languages
-	"awk gawk mawk nawk original-awk sed gsed ed ex red vi vim nvim view vimdiff emacs emacsclient nano pico joe micro less more most man pager",
-	"tclsh wish expectk nodejs deno bun tsx ts-node jshell java javaw javac scala kotlin kotlinc groovy clojure clj",
-	"rscript r julia octave matlab guile racket sbcl clisp ecl ocaml ghc ghci runghc runhaskell stack cabal erl escript elixir iex mix swift dart",
-	"ipython jupyter pypy irb erb gjs qjs d8 js m4 dc bc gnuplot maxima gs ghostscript tex latex pdftex pdflatex xelatex lualatex",
-	"sqlite sqlite3 psql mysql mariadb mongo mongosh redis-cli duckdb osascript",
-	// builders and package managers: they run what the workspace says
-	"make gmake bmake cmake ctest ninja meson scons waf just task rake ant mvn mvnw gradle gradlew sbt lein bazel buck pants tox nox pytest",
-	"npm npx yarn pnpm corepack bower gulp grunt webpack vite jest mocha eslint cargo rustc rustup go dotnet msbuild nuget",
-	"pip pipx uv uvx poetry pipenv conda mamba virtualenv gem bundle bundler composer brew nix nix-shell nix-env guix snap flatpak",
-	"apt apt-get aptitude dpkg rpm yum dnf zypper pacman apk gcc g++ cc c++ clang clang++ cpp ld collect2 gold lld tcc",
-	// version control: hooks and configuration, which are files of the repository, name programs that most commands run
-	"git hg svn svnadmin jj bzr brz fossil darcs cvs p4 repo gh glab hub tig lazygit pre-commit",
-	// engines and clusters
-	"docker podman nerdctl buildah ctr crictl kubectl helm oc lxc lxd incus machinectl vagrant terraform tofu ansible ansible-playbook packer",
-	// the network as an interpreter
-	"socat ncat nc netcat nmap mail mailx mutt sendmail procmail",
+// known finds a program in the table by its name or path.
+func known(name string) (program, bool) {
+	base := path.Base(name)
+	i := slices.IndexFunc(programs, func(p program) bool { return slices.Contains(strings.Fields(p.names), base) })
+	if i < 0 {
+		return program{}, false
+	}
+	return programs[i], true
 }
 
-// risk is a program that runs others only where an argument says so.
-type risk struct {
-	names   []string
-	words   []string // arguments that do
-	options []string // long options that do, also cut short and with a value
-	letters string   // short options that do, also within a group
+// Lasting says why a command must not be allowed for good, or "": only programs can be that are known to do no more than the command
+// says. names are further names of the program, as those that symbolic links lead over.
+func (c Command) Lasting(names ...string) (why string) {
+	for i, name := range append([]string{c.Program()}, names...) {
+		base := path.Base(name)
+		if i > 0 && slices.Contains(multiCall, base) {
+			continue // which of its programs it is goes by the name that it was called by
+		}
+		p, ok := known(base)
+		if !ok {
+			return fmt.Sprintf("%s may run other programs, or write files that are run", base)
+		}
+		if arg := p.unknown(c.Texts()); arg != "" {
+			return fmt.Sprintf("%s may run other programs, or write files, by way of %q", base, arg)
+		}
+	}
+	return ""
 }
 
-var risky = []risk{
-	{names: []string{"find", "gfind"}, words: []string{"-exec", "-execdir", "-ok", "-okdir", "-fprint", "-fprint0", "-fprintf", "-fls", "-files0-from"}},
-	{names: []string{"fd", "fdfind"}, options: []string{"--exec", "--exec-batch"}, letters: "xX"},
-	{names: []string{"rg", "ripgrep"}, options: []string{"--pre", "--hostname-bin", "--search-zip"}, letters: "z"},
-	{
-		names: []string{"tar", "gtar", "bsdtar", "star"}, letters: "IF",
-		options: []string{
-			"--checkpoint-action", "--to-command", "--use-compress-program", "--info-script", "--new-volume-script", "--rsh-command", "--rmt-command",
-		},
-	},
-	{names: []string{"cpio"}, options: []string{"--rsh-command"}},
-	{names: []string{"sort", "gsort"}, options: []string{"--compress-program"}},
-	{names: []string{"split", "gsplit"}, options: []string{"--filter"}},
-	{names: []string{"zip"}, options: []string{"--unzip-command"}, letters: "T"},
-	{names: []string{"install", "ginstall"}, options: []string{"--strip-program"}},
-	{names: []string{"wget"}, options: []string{"--use-askpass", "--execute", "--config"}, letters: "e"},
-	{names: []string{"curl"}, options: []string{"--config", "--engine"}, letters: "K"},
-	{names: []string{"diff", "sdiff", "diff3"}, options: []string{"--diff-program"}},
-	{names: []string{"openssl"}, words: []string{"engine"}, options: []string{"-engine", "-provider-path", "-config"}},
-}
-
-// first is the first argument that makes the program run another, or "". A star may be no option.
-func (r risk) first(args []string) string {
-	for i, a := range args {
-		name, _, _ := strings.Cut(a, "=")
+// unknown is the first argument of which it is not known what it makes the program do, or "".
+func (p program) unknown(args []string) string {
+	operands, ended := 0, false
+	for _, a := range args {
+		option := isOption(a)
+		if ended || !option {
+			operands++
+		}
 		switch {
-		case slices.Contains(r.words, a):
+		case a == "--":
+			ended = true
+		case option && !p.any && !p.knows(a), p.most > 0 && operands > p.most:
 			return a
-		case strings.HasPrefix(a, "-") && len(name) > 2 && slices.ContainsFunc(r.options, func(o string) bool { return strings.HasPrefix(o, name) }):
-			return a
-		case r.letters == "" || strings.HasPrefix(a, "--"):
-		case strings.HasPrefix(a, "-") && strings.ContainsAny(a, r.letters):
-			return a
-		case i == 0 && slices.Contains(r.names, "tar") && strings.ContainsAny(a, r.letters): // "tar xIf" needs no dash
+		case p.star == urlStar && len(FileSigns(a)) > 0: // what it sends is no file: another may lie there next time
 			return a
 		}
 	}
 	return ""
+}
+
+func isOption(arg string) bool { return len(arg) > 1 && arg[0] == '-' }
+
+// knows reports whether an option is in the table.
+func (p program) knows(option string) bool {
+	name, _, _ := strings.Cut(option, "=")
+	if slices.Contains(strings.Fields(p.words), name) {
+		return true
+	}
+	if strings.HasPrefix(option, "--") {
+		return false
+	}
+	for i := 1; i < len(option); i++ {
+		at := strings.IndexByte(p.letters, option[i])
+		switch {
+		case at < 0 || option[i] == ':':
+			return false
+		case strings.HasPrefix(p.letters[at+1:], ":"):
+			return p.star != urlStar || len(FileSigns(option[i+1:])) == 0 // the rest is its value
+		}
+	}
+	return true
+}
+
+// stars finds the words of a pattern's command for which a star stands, and says which of them stand for an address of the web; why is
+// the reason for which one must not stand where it does.
+func (p program) stars(c Command) (urls []int, why string) {
+	refused := fmt.Sprintf("in a call of %s, a star might stand for a file that is read or sent, or for an option", c.Program())
+	operands, understood := 0, true
+	for i := 1; i < len(c); i++ {
+		w := c[i]
+		switch {
+		case !w.Any && isOption(w.Text) && slices.Contains(strings.Fields(p.after), w.Text):
+			i++ // its value, whatever it is
+			if i < len(c) && c[i].Any && !understood {
+				return nil, refused
+			}
+		case !w.Any && isOption(w.Text):
+			understood = understood && (p.isFlags(w.Text) || slices.Contains(strings.Fields(p.words), w.Text) && p.letters == "")
+		default:
+			operands++
+			if !w.Any {
+				continue
+			}
+			if !understood || p.star == noStar || p.star == firstStar && operands > 1 {
+				return nil, refused
+			}
+			if p.star == urlStar {
+				urls = append(urls, i)
+			}
+		}
+	}
+	return urls, ""
+}
+
+// isFlags reports whether a word is made of short options that take no value.
+func (p program) isFlags(option string) bool {
+	return p.flags != "" && strings.Trim(option[1:], p.flags) == ""
 }

@@ -29,7 +29,25 @@ func (p Pattern) stars() bool {
 // Line is the pattern itself.
 func (p Pattern) Line() Line { return p.line }
 
-// Match tells whether the whole line fits, from its first word to its last.
+// Lasting says why the pattern must not be agreed to, or "": a star never stands for a file whose content the program reads or sends, nor
+// for an option.
+func (p Pattern) Lasting() (why string) {
+	for _, c := range p.line.Commands {
+		if !slices.ContainsFunc(c, func(w Word) bool { return w.Any }) {
+			continue
+		}
+		known, ok := known(c.Program())
+		if !ok {
+			return c.Lasting()
+		}
+		if _, why := known.stars(c); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// Match reports whether the whole line fits, from its first word to its last.
 func (p Pattern) Match(l Line) bool {
 	if !slices.Equal(p.line.Joins, l.Joins) || len(p.line.Commands) != len(l.Commands) {
 		return false
@@ -38,14 +56,26 @@ func (p Pattern) Match(l Line) bool {
 		if !slices.EqualFunc(c, l.Commands[i], fits) {
 			return false
 		}
+		known, _ := known(c.Program())
+		urls, _ := known.stars(c)
+		if slices.ContainsFunc(urls, func(at int) bool { return !isURL(l.Commands[i][at].Text) }) {
+			return false
+		}
 	}
 	return true
 }
 
-// fits compares a word with one of a pattern. What begins like an option would let a star choose what the program does.
+// isURL reports whether a text is an address of the web to whatever reads it.
+func isURL(text string) bool {
+	text = strings.ToLower(text)
+	return strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://")
+}
+
+// fits compares a word with one of a pattern. A value that begins like an option would let a star choose what the program does, and one
+// that names a file would let it choose what is read or sent.
 func fits(pattern, w Word) bool {
 	if !pattern.Any {
 		return !w.Any && pattern.Text == w.Text
 	}
-	return w.Text != "" && !strings.ContainsAny(w.Text[:1], "-+@!(")
+	return w.Text != "" && !strings.ContainsAny(w.Text[:1], "-+@!(") && len(FileSigns(w.Text)) == 0
 }

@@ -3,33 +3,36 @@ package shell
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// builtins are those of a shell's own commands that only do what they are told.
-var builtins = []string{"cd", "echo", "printf", "test", "true", "false", "pwd", ":", "kill", "wait", "umask", "exit", "read"}
+// builtins are those of the table's programs that a shell runs itself.
+var builtins = []string{"cd", "echo", "test", "true", "false", "pwd", ":", "umask", "exit"}
 
-// Resolve finds the file that a shell on this machine would run for a program, and the names that lead to it. Programs below dir
-// are refused, and so are those that are named from where the shell stands: whoever may write there would choose what runs.
-func Resolve(program, dir string) (file string, names []string, err error) {
+// binFolders are where systems keep programs that nobody changes but their administrator.
+var binFolders = []string{"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"}
+
+// systemFolders are where links in binFolders may lead. /proc and /dev are not: what is there depends on the process that looks, and the
+// shell of the command is another one than this.
+var systemFolders = []string{"/bin", "/sbin", "/usr", "/lib", "/etc/alternatives", "/nix/store"}
+
+// Resolve finds the file that a shell on this machine with that PATH would run for a program, and the names that lead to it. Only programs
+// of the system are found: what another one does may be changed by who is to be held by the answer.
+func Resolve(program, searchPath string) (file string, names []string, err error) {
 	if slices.Contains(builtins, program) {
 		return "builtin " + program, nil, nil
 	}
-	if strings.Contains(program, "/") && !filepath.IsAbs(program) {
-		return "", nil, fmt.Errorf("the program %q is named from the working directory", program)
-	}
-	found, err := exec.LookPath(program)
+	found, err := lookUp(program, searchPath)
 	if err != nil {
-		return "", nil, fmt.Errorf("find the program %q: %w", program, err)
+		return "", nil, err
+	}
+	if !slices.Contains(binFolders, filepath.Dir(found)) {
+		return "", nil, fmt.Errorf("%s lies in no folder for the system's programs, so what it does may be changed", found)
 	}
 	const maxLinks = 40
 	for range maxLinks {
-		if found, err = filepath.Abs(found); err != nil {
-			return "", nil, err
-		}
 		names = append(names, found)
 		target, err := os.Readlink(found)
 		if err != nil {
@@ -38,37 +41,39 @@ func Resolve(program, dir string) (file string, names []string, err error) {
 		if !filepath.IsAbs(target) {
 			target = filepath.Join(filepath.Dir(found), target)
 		}
-		found = target
+		found = filepath.Clean(target)
 	}
 	if file, err = filepath.EvalSymlinks(names[0]); err != nil {
 		return "", nil, fmt.Errorf("find the program %q: %w", program, err)
 	}
 	for _, n := range append(names, file) {
-		if dir != "" && below(n, dir) {
-			return "", nil, fmt.Errorf("the program %q lies in the workspace, where what it does can be changed", program)
+		if !slices.ContainsFunc(systemFolders, func(folder string) bool { return strings.HasPrefix(n, folder+"/") }) {
+			return "", nil, fmt.Errorf("the program %q leads to %s, where what it does may be changed", program, n)
 		}
 	}
 	return file, names, nil
 }
 
-func below(path, dir string) bool {
-	if real, err := filepath.EvalSymlinks(dir); err == nil && within(path, real) {
-		return true
+// lookUp finds a program as a shell does.
+func lookUp(program, searchPath string) (string, error) {
+	if strings.Contains(program, "/") {
+		if !filepath.IsAbs(program) {
+			return "", fmt.Errorf("the program %q is named from the working directory", program)
+		}
+		return filepath.Clean(program), nil
 	}
-	return within(path, dir)
+	for _, folder := range filepath.SplitList(searchPath) {
+		name := filepath.Join(folder, program)
+		if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("the program %q is not found", program)
 }
-
-func within(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
-}
-
-// placesOfPrograms are where images keep programs that commands in a container cannot replace.
-var placesOfPrograms = []string{"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"}
 
 // ResolveInside is Resolve for a container, of which no more is known than what it is made of.
 func ResolveInside(program string) (file string, err error) {
-	if strings.Contains(program, "/") && !slices.Contains(placesOfPrograms, filepath.Dir(filepath.Clean(program))) {
+	if strings.Contains(program, "/") && !slices.Contains(binFolders, filepath.Dir(filepath.Clean(program))) {
 		return "", fmt.Errorf("the program %q lies where what it does may be changed", program)
 	}
 	return program, nil

@@ -162,94 +162,71 @@ func TestPattern(t *testing.T) {
 	}
 }
 
+// lines are those of TestLasting that may be agreed to for good.
+var lastingLines = []string{
+	"ls -la", "cat notes.txt", "/usr/bin/wc -l x", "find . -name x", "find . -type f -newer x -print0", "sort -u x", "sort -k2,3 -t: x", "df -h", "uptime",
+	"grep -r x .", "grep -rn -A3 -- -x .", "date", "date +%s", "uniq -c x", "uniq -c", "head -n 5 x", "tail -5 x", "rg -n x docs", "rg --files", "diff -u a b", "jq -r .a x",
+	"curl -s https://example.com/x", "curl -sS -X POST -H 'Accept: text/plain' -d a=b https://example.com", "curl -m5 https://example.com", "mkdir -p a", "rm -r a",
+	"cd sub", "echo -n x", "test -f x", "true", "ps aux", "du -sh .", "fd -e go x", "tree -L 2", "file -b x", "seq 1 3", "which ls", "ping -c 1 host",
+}
+
+// reported are the programs of a review that a list of bad names had missed, and of another one before it: each runs another program, or what a
+// file of the workspace says.
+var reported = []string{
+	"hyperfine ls", "chronic ls", "ifne ls", "logsave x ls", "cpulimit -l 5 ls", "aa-exec -p x ls", "rlwrap ls", "ip netns exec x ls", "ip -batch x",
+	"busctl --address=unixexec:path=/bin/sh list", "lftp -c '!ls'", "aria2c --on-download-complete=x http://h/", "tcpdump -z x -r y", "protoc --plugin=x y", "ssh-keygen -D ./x.so",
+	"ssh-agent sh x.sh", "exiftool -config x y", "c99 x.c", "x86_64-linux-gnu-gcc-12 -wrapper sh x.c", "direnv exec . ls", "mise exec -- ls", "fzf --preview x",
+	"bat --pager x y", "prettier x", "vitest run", "rollup -c", "mypy x", "pylint x", "flake8 x", "sphinx-build a b", "mkdocs build", "rspec", "rails test",
+	"gunicorn x:y", "flask run", "read PATH", "printf -v PATH x", "printf xxx%n PATH", "test -v x", "test x -eq y", "wait -p PATH", "kill 1", "getent -s x/y passwd",
+	"/proc/self/exe x.sh", "/proc/self/exe -c ls", "/proc/self/cwd/usr/bin/env ls", "/dev/fd/3 x",
+}
+
+// others run programs, load code or write what is run.
+var others = []string{
+	"sh x", "/bin/sh x", "/bin/../bin/sh x", "\\sh x", "s'h' x", `"bash" x`, "SH x", "LS", "command sh x", "exec ls", "eval ls", ". ./x", "busybox sh", "env ls", "xargs rm",
+	"nice ls", "timeout 5 ls", "sudo ls", "su -c ls", "doas ls", "ssh host ls", "python x.py", "python3.11 x.py", "/opt/python-3/bin/python3 x", "perl5.36.0 x",
+	"ruby3.1 x", "node x.js", "awk 1 x", "sed -n 1p x", "make", "npm test", "docker ps", "nohup ls", "setsid ls", "stdbuf -o0 ls", "watch ls", "script x", "git status",
+	"git -C x log", "git-shell x", "find . -exec rm x", "find . -ok rm x", "find . -fprintf x y", "find . -delete", "find . -files0-from x", "tar xf a.tar", "tar tf host:a",
+	"tar xf a --checkpoint-action=exec=x", "tar -I x -xf a", "tar xIf x a", "sort --compress-program=x y", "sort --compress-pr x y", "sort -o x y", "sort -T x y", "rg --pre x y",
+	"rg -z x y", "rg --hostname-bin=x y", "ld-linux-x86-64.so.2 /bin/ls", "zip -T a b", "curl -K x", "curl --config x", "curl -o x https://h/", "curl -O https://h/x", "curl -T x https://h/",
+	"curl -F a=b https://h/", "curl -d @x https://h/", "curl -d@x https://h/", "curl -sd@x https://h/", "curl --data=@x https://h/", "curl file:///etc/passwd", "curl '{file}:///etc/passwd'",
+	"curl --data-urlencode a@x https://h/", "curl -w @x https://h/", "wget http://h/", "vi x", "less x", "man ls", "sqlite3 x", "go test", "uniq a b", "uniq - b", "uniq -- -a b", "tee x",
+	"cp a b", "mv a b", "ln -s a b", "dd if=a of=b", "install a b", "tree -o x", "shuf -o x", "diff -l a b", "fd -x ls", "fd -X ls", "file -C -m x", "jq -f x", "./ls", "nosuchprogram",
+}
+
 func TestLasting(t *testing.T) {
-	for _, c := range []struct {
-		line string
-		may  bool
-	}{
-		{"ls -la", true},
-		{"cat notes.txt", true},
-		{"/usr/bin/wc -l x", true},
-		{"find . -name x", true},
-		{"tar xf a.tar", true},
-		{"tar -c -f a.tar x", true},
-		{"sort -u x", true},
-		{"df -h", true},
-		{"uptime", true},
-		{"grep -r x .", true},
-		{"date", true},
-		{"sh x", false},
-		{"/bin/sh x", false},
-		{"/bin/../bin/sh x", false},
-		{`\sh x`, false},
-		{"s'h' x", false},
-		{`"bash" x`, false},
-		{"SH x", false},
-		{"command sh x", false},
-		{"exec ls", false},
-		{"eval ls", false},
-		{". ./x", false},
-		{"busybox sh", false},
-		{"env ls", false},
-		{"xargs rm", false},
-		{"nice ls", false},
-		{"timeout 5 ls", false},
-		{"sudo ls", false},
-		{"su -c ls", false},
-		{"doas ls", false},
-		{"ssh host ls", false},
-		{"python x.py", false},
-		{"python3 x.py", false},
-		{"python3.11 x.py", false},
-		{"/opt/python-3/bin/python3 x", false},
-		{"perl5.36.0 x", false},
-		{"ruby3.1 x", false},
-		{"node x.js", false},
-		{"nodejs x.js", false},
-		{"awk 1 x", false},
-		{"gawk 1 x", false},
-		{"sed -n 1p x", false},
-		{"sed -e 1p x", false},
-		{"make", false},
-		{"npm test", false},
-		{"docker ps", false},
-		{"nohup ls", false},
-		{"setsid ls", false},
-		{"stdbuf -o0 ls", false},
-		{"watch ls", false},
-		{"script x", false},
-		{"find . -exec rm x", false},
-		{"find . -ok rm x", false},
-		{"find . -fprintf x y", false},
-		{"git status", false},
-		{"git -C x log", false},
-		{"hg status", false},
-		{"git-shell x", false},
-		{"tar xf a --checkpoint-action=exec=x", false},
-		{"tar xf a --checkpoint-act=exec=x", false},
-		{"tar xf a --to-command x", false},
-		{"tar -I x -xf a", false},
-		{"tar xIf x a", false},
-		{"sort --compress-program=x y", false},
-		{"sort --compress-pr x y", false},
-		{"rg --pre x y", false},
-		{"ld-linux-x86-64.so.2 /bin/ls", false},
-		{"zip -T a b", false},
-		{"curl -K x", false},
-		{"vi x", false},
-		{"sqlite3 x", false},
-		{"go test", false},
-	} {
-		l, err := Parse(c.line)
+	why := func(line string) string {
+		t.Helper()
+		l, err := Parse(line)
 		if err != nil {
-			t.Fatalf("%q: %v", c.line, err)
+			t.Fatalf("%q: %v", line, err)
 		}
-		if why := l.Commands[0].Lasting(); (why == "") != c.may {
-			t.Errorf("%q may last: %q, want %v", c.line, why, c.may)
+		c := l.Commands[0]
+		if why := c.Lasting(); why != "" {
+			return why
+		}
+		if _, err := ResolveInside(c.Program()); err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	for _, line := range lastingLines {
+		if why := why(line); why != "" {
+			t.Errorf("%q must not last: %s", line, why)
 		}
 	}
-	l, _ := Parse("pager x")
-	if l.Commands[0].Lasting("/usr/bin/pager", "/usr/bin/less") == "" {
+	for _, line := range slices.Concat(reported, others) {
+		if line != "./ls" && why(line) == "" {
+			t.Errorf("%q may last", line)
+		}
+		if l, _ := Parse(line); l.Commands[0].Lasting() == "" {
+			if _, _, err := Resolve(l.Commands[0].Program(), "/usr/bin:/bin"); err == nil {
+				t.Errorf("%q may last on the host", line)
+			}
+		}
+	}
+	l, _ := Parse("cat x")
+	if l.Commands[0].Lasting("/usr/bin/cat", "/usr/bin/less") == "" {
 		t.Error("what a link leads to does not count")
 	}
 	l, _ = Parse("ls")
@@ -258,42 +235,153 @@ func TestLasting(t *testing.T) {
 	}
 }
 
+// TestTheTableIsWhole: what the table says of stars is about options that it knows.
+func TestTheTableIsWhole(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range programs {
+		for _, name := range strings.Fields(p.names) {
+			if seen[name] {
+				t.Errorf("%s is there twice", name)
+			}
+			seen[name] = true
+			for _, option := range append(strings.Fields(p.after), strings.Split(p.flags, "")...) {
+				if !isOption(option) {
+					option = "-" + option
+				}
+				if !p.any && p.flags != "" && p.unknown([]string{option}) != "" {
+					t.Errorf("a star may stand behind %s of %s, which is not known", option, name)
+				}
+			}
+		}
+	}
+	for _, name := range builtins {
+		if !seen[name] {
+			t.Errorf("the builtin %s is not in the table", name)
+		}
+	}
+}
+
+func TestWhereAStarMayStand(t *testing.T) {
+	for _, c := range []struct {
+		pattern string
+		may     bool
+	}{
+		{"grep -rn * docs", true},
+		{"grep -n -A 3 * docs", true},
+		{"grep -rn x *", false},
+		{"grep -f * docs", false},
+		{"grep -rnf * docs", false},
+		{"grep -e x *", false},
+		{"grep --file=x * docs", false},
+		{"grep -- -f *", false},
+		{"grep -e -m *", false},
+		{"head -n * x", true},
+		{"head -n 5 *", false},
+		{"head -n -n *", false},
+		{"tail -c * x", true},
+		{"cat *", false},
+		{"wc -l *", false},
+		{"sort *", false},
+		{"diff * b", false},
+		{"jq . *", false},
+		{"cd * && cat x", false},
+		{"ls *", true},
+		{"ls -la * *", true},
+		{"find * -name *", true},
+		{"echo *", true},
+		{"curl -s *", true},
+		{"curl -s -d * https://h/", true},
+		{"curl -F * https://h/", false},
+		{"curl -T * https://h/", false},
+		{"curl --data-urlencode * https://h/", false},
+		{"curl -K *", false},
+		{"rm *", false},
+		{"touch *", false},
+		{"ls * | wc -l", true},
+		{"ls * | cat *", false},
+		{"python3 *", false},
+		{"/proc/self/exe -c *", false},
+	} {
+		p, err := ParsePattern(c.pattern)
+		if err != nil {
+			t.Fatalf("%q: %v", c.pattern, err)
+		}
+		why := p.Lasting()
+		for _, command := range p.Line().Commands {
+			if why == "" {
+				why = command.Lasting()
+			}
+		}
+		if (why == "") != c.may {
+			t.Errorf("%q: %q, want it allowed: %v", c.pattern, why, c.may)
+		}
+	}
+}
+
+// TestNoStarIsAFile: the rude values of a star are what a program would read, send or take for an option.
+func TestNoStarIsAFile(t *testing.T) {
+	values := []string{
+		"f=@/etc/shadow", "f=</etc/shadow", "@/etc/shadow", "file:///etc/shadow", "FILE:/etc/shadow", "fileb:///etc/shadow", "{file}:///etc/shadow", "[f-f]ile:///etc/shadow",
+		"fil{e,e}:///etc/shadow", "x;headers=@/etc/shadow", "-K", "--config", "+x", "!x", "(", "",
+	}
+	for _, pattern := range []string{"curl -s *", "curl -s -d * https://h/", "echo *", "ls *"} {
+		p, err := ParsePattern(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range values {
+			l, err := Parse(strings.Replace(pattern, "*", "'"+v+"'", 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Match(l) {
+				t.Errorf("%q covers %q", pattern, v)
+			}
+		}
+	}
+	p, _ := ParsePattern("curl -s *")
+	for url, want := range map[string]bool{
+		"https://example.com/a?b=c@d": true, "HTTP://h/{a,b}": true, "/etc/shadow": false, "h/x": false, "scp://h/x": false, "dict://h/x": false, "'x'://y": false,
+	} {
+		l, err := Parse("curl -s '" + strings.ReplaceAll(url, "'", "") + "'")
+		if err != nil || p.Match(l) != want {
+			t.Errorf("%q fits a star of curl: %v (%v), want %v", url, !want, err, want)
+		}
+	}
+}
+
 func TestResolve(t *testing.T) {
-	bin, work := t.TempDir(), t.TempDir()
-	program := func(path string) {
-		t.Helper()
-		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "ls"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
 	}
-	program(filepath.Join(bin, "real"))
-	program(filepath.Join(work, "own"))
-	for link, target := range map[string]string{"linked": "real", "again": "linked", "out": filepath.Join(work, "own"), "loop": "loop"} {
-		if err := os.Symlink(target, filepath.Join(bin, link)); err != nil {
-			t.Fatal(err)
-		}
+	const system = "/usr/local/bin:/usr/bin:/bin"
+	file, names, err := Resolve("ls", system)
+	if err != nil || len(names) == 0 || filepath.Base(names[0]) != "ls" || !filepath.IsAbs(file) {
+		t.Errorf("ls is %s by %q, %v", file, names, err)
 	}
-	t.Setenv("PATH", bin)
-	file, names, err := Resolve("again", work)
-	if err != nil || filepath.Base(file) != "real" {
-		t.Fatalf("again is %s, %v", file, err)
-	}
-	for _, want := range []string{"again", "linked", "real"} {
-		if !slices.ContainsFunc(names, func(n string) bool { return filepath.Base(n) == want }) {
-			t.Errorf("%s is not among %q", want, names)
-		}
-	}
-	if file, _, err := Resolve("cd", work); err != nil || file != "builtin cd" {
+	if file, _, err := Resolve("cd", system); err != nil || file != "builtin cd" {
 		t.Errorf("cd is %s, %v", file, err)
 	}
-	for _, bad := range []string{"./real", "x/real", "none", "out", "loop", filepath.Join(work, "own"), filepath.Join(work, "none")} {
-		if file, _, err := Resolve(bad, work); err == nil {
-			t.Errorf("%s is %s, want an error", bad, file)
+	for _, program := range []string{"awk", "which", "sh"} { // links, on many systems
+		if file, names, err := Resolve(program, system); err != nil || !slices.Contains(names, file) && filepath.Base(file) != filepath.Base(names[len(names)-1]) {
+			t.Errorf("%s is %s by %q, %v", program, file, names, err)
 		}
 	}
-	for program, ok := range map[string]bool{"ls": true, "/usr/bin/ls": true, "/bin/../tmp/x": false, "/workspace/x": false, "./x": false, "x/y": false} {
-		if _, err := ResolveInside(program); (err == nil) != ok {
-			t.Errorf("inside, %s: %v, want it found: %v", program, err, ok)
+	for program, path := range map[string]string{
+		"./ls": system, "x/ls": system, "none": system, "ls": bin + ":" + system, filepath.Join(bin, "ls"): system, "/usr/bin/none": system, "/proc/self/exe": system,
+		"/proc/self/cwd/bin/ls": system, "/proc/1/root/bin/ls": system, "/dev/fd/0": system, "/bin/../proc/self/exe": system, "cat": "", "/usr/bin/../../" + bin + "/ls": system,
+	} {
+		if file, _, err := Resolve(program, path); err == nil {
+			t.Errorf("%s with the path %s is %s, want an error", program, path, file)
+		}
+		if _, err := ResolveInside(program); strings.Contains(program, "/") && program != "/usr/bin/none" && err == nil {
+			t.Errorf("inside, %s is found", program)
+		}
+	}
+	for _, program := range []string{"ls", "/usr/bin/ls"} {
+		if _, err := ResolveInside(program); err != nil {
+			t.Errorf("inside: %v", err)
 		}
 	}
 }

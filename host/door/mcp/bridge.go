@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync/atomic"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -39,12 +41,25 @@ func Bridge(ctx context.Context, endpoint, token, version string, in io.ReadClos
 				return host.ListTools(ctx, r.Params)
 			case *mcp.CallToolRequest:
 				program.Store(r.Session)
-				return host.CallTool(ctx, &mcp.CallToolParams{Meta: r.Params.Meta, Name: r.Params.Name, Arguments: r.Params.Arguments})
+				res, err := host.CallTool(ctx, &mcp.CallToolParams{Meta: r.Params.Meta, Name: r.Params.Name, Arguments: r.Params.Arguments})
+				if err != nil {
+					return nil, inWords(ctx, host, r.Params.Name, err)
+				}
+				return res, nil
 			}
 			return next(ctx, method, req)
 		}
 	})
 	return server.Run(ctx, &mcp.IOTransport{Reader: in, Writer: out})
+}
+
+// inWords is the error of a call for the program, without what the transports on the way say about it.
+func inWords(ctx context.Context, host *mcp.ClientSession, tool string, err error) error {
+	list, wrong := host.ListTools(ctx, nil)
+	if wrong != nil || slices.ContainsFunc(list.Tools, func(t *mcp.Tool) bool { return t.Name == tool }) {
+		return err
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q: tools/list names the tools that this token may call", tool)}
 }
 
 // bearer adds the token to requests. They go to one endpoint alone: redirects are not followed.

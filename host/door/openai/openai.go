@@ -1,13 +1,15 @@
 // Package openai lets programs ask agents in the format of OpenAI's chat completions: an agent is a model.
 //
 //	GET  /v1/models            the agents that the token may ask
+//	GET  /v1/models/AGENT      one of them
 //	POST /v1/chat/completions  {"model": AGENT, "messages": [...], "stream": false, "user": SESSION}
 //
 // Start with Handler. Without a session a request stands for itself: the messages before the last question are shown to the agent as
 // what was said. With one ("user", or the header X-Flynn-Session) the agent remembers, and only what follows the last answer is new.
 // The header Idempotency-Key makes a request that comes again the same one, which is answered once; another one that has it is refused.
 //
-// Agents bring their own tools, model and settings: tools of the request are refused, sampling settings are ignored. Images come in the
+// Agents bring their own tools, model and settings: tools of the request are refused unless the client's key ignore names them, sampling
+// settings are ignored. The agent sees a program's system messages as instructions of that program, apart from the question. Images come in the
 // request itself, as data: URLs, and are files of the message like those of a channel: those of the question all, or the request is refused;
 // of those before it the latest, as many as [media] max_files leaves room for.
 package openai
@@ -15,8 +17,11 @@ package openai
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/door"
@@ -37,13 +42,30 @@ func (h *Handler) ServeClient(w http.ResponseWriter, r *http.Request, client str
 	switch {
 	case r.URL.Path == "/v1/models" && r.Method == http.MethodGet:
 		h.models(w, client)
+	case strings.HasPrefix(r.URL.Path, modelPrefix) && r.Method == http.MethodGet:
+		h.model(w, client, strings.TrimPrefix(r.URL.Path, modelPrefix))
 	case r.URL.Path == "/v1/chat/completions" && r.Method == http.MethodPost:
 		h.complete(w, r, client)
-	case r.URL.Path == "/v1/chat/completions" || r.URL.Path == "/v1/models":
+	case r.URL.Path == "/v1/chat/completions" || r.URL.Path == "/v1/models" || strings.HasPrefix(r.URL.Path, modelPrefix):
 		writeError(w, http.StatusMethodNotAllowed, "invalid_request_error", "method_not_allowed", "this address has no method "+r.Method)
 	default:
-		writeError(w, http.StatusNotFound, "invalid_request_error", "unknown_url", "served are /v1/models and /v1/chat/completions")
+		writeError(w, http.StatusNotFound, "invalid_request_error", "unknown_url", notServed(r.URL.Path))
 	}
+}
+
+const modelPrefix = "/v1/models/"
+
+// notServed says what to use in place of an address of OpenAI's that is none here.
+func notServed(path string) string {
+	const served = "served are /v1/models, /v1/models/AGENT and /v1/chat/completions"
+	api, _, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")
+	switch api {
+	case "responses":
+		return "the Responses API is not offered: set the client to chat completions, POST /v1/chat/completions; " + served
+	case "completions", "assistants", "threads", "embeddings", "images", "audio", "files", "batches", "moderations", "realtime":
+		return "OpenAI's " + api + " are not offered: an agent is asked by chat completions; " + served
+	}
+	return served
 }
 
 // Refuse answers a client whose token is wrong.
@@ -66,21 +88,38 @@ type modelInfo struct {
 func (h *Handler) models(w http.ResponseWriter, client string) {
 	list := modelList{Object: "list", Data: []modelInfo{}}
 	for _, a := range h.desk.Agents(client) {
-		list.Data = append(list.Data, modelInfo{ID: a.Name, Object: "model", OwnedBy: "flynn"})
+		list.Data = append(list.Data, infoOf(a))
 	}
 	writeJSON(w, http.StatusOK, list)
 }
 
+func infoOf(a door.Agent) modelInfo { return modelInfo{ID: a.Name, Object: "model", OwnedBy: "flynn"} }
+
+func (h *Handler) model(w http.ResponseWriter, client, name string) {
+	for _, a := range h.desk.Agents(client) {
+		if a.Name == name {
+			writeJSON(w, http.StatusOK, infoOf(a))
+			return
+		}
+	}
+	noAgent(w, name)
+}
+
+func noAgent(w http.ResponseWriter, name string) {
+	writeError(w, http.StatusNotFound, "invalid_request_error", "model_not_found",
+		fmt.Sprintf("there is no agent %.100q that this token may ask; GET /v1/models lists them", name))
+}
+
 // complete answers one question.
 func (h *Handler) complete(w http.ResponseWriter, r *http.Request, client string) {
-	req, err := decode(r.Body)
+	parts, section := h.desk.Ignores(client)
+	req, err := decode(r.Body, ignored{parts, section})
 	if err != nil {
 		refuse(w, err)
 		return
 	}
 	if !slices.ContainsFunc(h.desk.Agents(client), func(a door.Agent) bool { return a.Name == req.Model }) {
-		writeError(w, http.StatusNotFound, "invalid_request_error", "model_not_found",
-			fmt.Sprintf("there is no agent %.100q that this token may ask; GET /v1/models lists them", req.Model))
+		noAgent(w, req.Model)
 		return
 	}
 	q := door.Question{
@@ -186,6 +225,11 @@ func writeError(w http.ResponseWriter, status int, kind, code, text string) {
 func failed(w http.ResponseWriter, s door.Settlement) {
 	if s.Refused {
 		writeError(w, http.StatusForbidden, "permission_error", "not_admitted", s.Text)
+		return
+	}
+	if s.Limited {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(s.RetryAfter.Seconds()))))
+		writeError(w, http.StatusTooManyRequests, "rate_limit_error", "rate_limit_exceeded", s.Text)
 		return
 	}
 	writeError(w, http.StatusInternalServerError, "server_error", "turn_failed", s.Text)

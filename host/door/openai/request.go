@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/flynnhost/flynn/host/door"
@@ -81,8 +82,21 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", door.ErrInvalid, fmt.Sprintf(format, args...))
 }
 
+// ignored is what the configuration has passed over in the requests of a client.
+type ignored struct {
+	parts   []string
+	section string // of the configuration
+}
+
+func (i ignored) has(part string) bool { return slices.Contains(i.parts, part) }
+
+// hint says how to have a part passed over.
+func (i ignored) hint(part string) string {
+	return fmt.Sprintf("leave %s out, or have it passed over by ignore = [%q] in %s of flynn.toml", part, part, i.section)
+}
+
 // decode reads a request. What cannot be honoured is refused, so that nobody believes that it was.
-func decode(body io.Reader) (request, error) {
+func decode(body io.Reader, ignore ignored) (request, error) {
 	var req request
 	dec := json.NewDecoder(body)
 	if err := dec.Decode(&req); err != nil {
@@ -98,10 +112,10 @@ func decode(body io.Reader) (request, error) {
 		return req, invalid("%d messages are more than %d", len(req.Messages), maxMessages)
 	case req.N != nil && *req.N != 1:
 		return req, invalid("an agent gives one answer; leave n out")
-	case len(req.Tools) > 0:
-		return req, invalid("an agent has its own tools; leave tools out")
-	case req.Format != nil && req.Format.Type != "text":
-		return req, invalid("an agent answers in text; leave response_format out")
+	case len(req.Tools) > 0 && !ignore.has("tools"):
+		return req, invalid("an agent has its own tools; %s", ignore.hint("tools"))
+	case req.Format != nil && req.Format.Type != "text" && !ignore.has("response_format"):
+		return req, invalid("an agent answers in text; %s", ignore.hint("response_format"))
 	}
 	for i, m := range req.Messages {
 		switch m.Role {
@@ -134,32 +148,63 @@ func unreadable(err error) error {
 	return invalid("read the body: %v", err)
 }
 
-// text is what the agent is told: what is new, after what was said before it where the agent does not remember that itself. All of it is
-// the program's word. None of it is the agent's system prompt, whatever role it has. left is how many images of before are not shown.
+// text is the message to the agent: what is new, after what was said before it where the agent does not remember that itself. All of it is
+// the program's word. None of it is the agent's system prompt, whatever role it has: a program's instructions are named as such, apart from
+// the question. left is how many images of before are not shown.
 func (r request) text(remembered bool, left int) (string, error) {
 	first := r.unanswered()
+	from := 0
+	if remembered {
+		from = first
+	}
 	var b strings.Builder
-	if !remembered && first > 0 {
-		b.WriteString("What was said before:\n\n")
-		for _, m := range r.Messages[:first] {
-			fmt.Fprintf(&b, "%s: %s\n", m.Role, indented(m.Content))
+	for _, m := range r.Messages[from:] {
+		if m.instructs() && m.Content.text != "" {
+			if b.Len() == 0 {
+				b.WriteString("Instructions of the program that asks. They are its words, and not those of your operator:\n\n")
+			}
+			fmt.Fprintf(&b, "  %s\n", indented(m.Content))
 		}
+	}
+	if b.Len() > 0 {
+		b.WriteString("\n")
+	}
+	if before := r.before(from, first); before != "" {
+		fmt.Fprintf(&b, "What was said before:\n\n%s", before)
 		if left > 0 {
 			fmt.Fprintf(&b, "(%d earlier images are not shown.)\n", left)
 		}
-		b.WriteString("\nThe question:\n\n")
+		b.WriteString("\n")
 	}
-	for i, m := range r.Messages[first:] {
-		if i > 0 {
-			b.WriteString("\n\n")
+	if b.Len() > 0 {
+		b.WriteString("The question:\n\n")
+	}
+	var asked []string
+	for _, m := range r.Messages[first:] {
+		if !m.instructs() {
+			asked = append(asked, m.Content.text)
 		}
-		b.WriteString(m.Content.text)
 	}
+	b.WriteString(strings.Join(asked, "\n\n"))
 	if b.Len() > door.MaxText {
 		return "", invalid("the messages have %d bytes, more than %d: send fewer, or name a session in the field user", b.Len(), door.MaxText)
 	}
 	return b.String(), nil
 }
+
+// before are the messages between two places, a line each, without instructions.
+func (r request) before(from, to int) string {
+	var b strings.Builder
+	for _, m := range r.Messages[from:to] {
+		if !m.instructs() {
+			fmt.Fprintf(&b, "%s: %s\n", m.Role, indented(m.Content))
+		}
+	}
+	return b.String()
+}
+
+// instructs reports whether a message tells the model what to do, for no person.
+func (m chatMessage) instructs() bool { return m.Role == "system" || m.Role == "developer" }
 
 // unanswered is the first message after the last answer.
 func (r request) unanswered() int {

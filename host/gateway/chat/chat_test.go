@@ -186,9 +186,10 @@ func TestPipe(t *testing.T) {
 			name: "what is not offered is no answer", in: "!ask bad\na\nn\n", edit: []func(*chat.Config){ask},
 			out: "Let me see.\nThe command was not run.\n",
 			errs: "shell bad [asks first, on the host]\n  approve: shell commands on the host wait for a person\n" +
-				"Allow shell to run on the host?\n  command: bad\n  folder: /home/ada/work\n  agent: demo\n" +
+				"Allow shell to run on the host?\n  command: bad\n  not shown, but followed: Badfile (bad)\n  folder: /home/ada/work\n  agent: demo\n" +
 				"  because: approve: shell commands on the host wait for a person\n" +
 				"  s allows from now on: this call in this session\n" +
+				"  s is as good as a shell: bad can run any program\n" +
 				"[y/s/N] Please answer y, s or n.\n[y/s/N]   | refused: approve: shell commands on the host wait for a person\n",
 		},
 		{name: "failed turn", in: "!fail\nafter\n", out: "You said: after\n", errs: "failed: the model could not be reached\n", failed: true},
@@ -357,4 +358,22 @@ func TestHostileText(t *testing.T) {
 	if want := "command: ls <U+202E> hs.x/<U+200B><U+001B>[1A\n"; !strings.Contains(errs, want) {
 		t.Errorf("stderr %q lacks %q", errs, want)
 	}
+}
+
+// A host that stops for good: a pipe hears it soon.
+func TestHostStopsForGood(t *testing.T) {
+	h := start(t, gatewaytest.Demo)
+	out, errs := newScreen(), newScreen()
+	in, typed := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		done <- chat.Run(context.Background(), chat.Config{URL: h.url, Token: h.token, In: in, Out: out, Err: errs, Patience: 50 * time.Millisecond})
+	}()
+	io.WriteString(typed, "hello\n")
+	out.await(t, "You said: hello")
+	h.stop()
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "flynn has been away for 50ms") {
+		t.Errorf("error %v", err)
+	}
+	typed.Close()
 }

@@ -169,7 +169,11 @@ func (p *printer) request(a gateway.Approval) {
 	if err != nil {
 		p.field("arguments", string(a.Args))
 	}
-	for _, name := range slices.Sorted(maps.Keys(args)) {
+	names := slices.Sorted(maps.Keys(args))
+	if i := slices.Index(names, "command"); i > 0 {
+		names = slices.Insert(slices.Delete(names, i, i+1), 0, "command")
+	}
+	for _, name := range names {
 		text, ok := args[name].(string)
 		if !ok {
 			data, _ := jsonform.Marshal(args[name])
@@ -177,6 +181,7 @@ func (p *printer) request(a gateway.Approval) {
 		}
 		p.field(name, text)
 	}
+	p.field("not shown, but followed", strings.Join(a.Unshown, "; "))
 	p.field("folder", a.Dir)
 	p.field("agent", a.Agent)
 	for _, r := range a.Reasons {
@@ -195,6 +200,7 @@ func (p *printer) ask(a gateway.Approval) {
 	p.request(a)
 	if a.MaySession {
 		p.field("s allows from now on", a.SessionCovers)
+		p.field("s is as good as a shell", a.SessionShell)
 	}
 	if a.MayStanding {
 		p.field("a allows from now on", a.StandingCovers)

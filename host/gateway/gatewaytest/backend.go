@@ -313,7 +313,10 @@ func (b *Backend) Grant(ctx context.Context, id, scope string, _ time.Duration, 
 // Offer implements gateway.Backend.
 func (b *Backend) Offer(a store.Approval) gateway.Offer {
 	if strings.Contains(string(a.Args), `"bad`) {
-		return gateway.Offer{MaySession: true, SessionCovers: "this call in this session", NotStanding: "bad can run any program"}
+		return gateway.Offer{
+			MaySession: true, SessionCovers: "this call in this session", NotStanding: "bad can run any program", SessionShell: "bad can run any program",
+			Unshown: []string{"Badfile (bad)"},
+		}
 	}
 	return gateway.Offer{MaySession: true, MayStanding: true, SessionCovers: "this call in this session", StandingCovers: "this call until next month"}
 }

@@ -1,4 +1,5 @@
-// The chat page. The token comes in the address's fragment, moves to sessionStorage and leaves the address bar.
+// The chat page. The token comes in the address's fragment or is typed, moves to sessionStorage and leaves the address bar. Otherwise the
+// fragment is the conversation, #/CHANNEL/ID, so that each has an address of its own and the back button goes back.
 
 import { byId, revealed } from "./dom.js";
 import { Approvals } from "./approvals.js";
@@ -22,7 +23,10 @@ const transcript = new Transcript(byId("transcript"), {
   why: (turn) => why.show(turn),
   again: () => socket.history(),
 });
-const approvals = new Approvals(byId("approvals"), (id, grant, scope) => socket.decide(id, grant, scope), (text) => {
+const approvals = new Approvals(byId("approvals"), (id, grant, scope) => {
+  socket.decide(id, grant, scope);
+  draft.focus(); // the button goes, and with it the keyboard's place
+}, (text) => {
   byId("urgent").textContent = text;
   follow();
 });
@@ -41,19 +45,43 @@ let here = "";
 let atEnd = true;
 
 function takeToken() {
-  const given = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (given) sessionStorage.setItem("flynn.token", given);
-  if (location.hash) history.replaceState(null, "", location.pathname);
+  const given = tokenIn(location.hash);
+  if (given) {
+    sessionStorage.setItem("flynn.token", given);
+    history.replaceState(null, "", location.pathname);
+  }
   return given || sessionStorage.getItem("flynn.token") || "";
 }
+
+// tokenIn is the token of an address; nothing if it has none.
+function tokenIn(address) { return new URLSearchParams(address.slice(address.indexOf("#") + 1)).get("token"); }
 
 // A browser that only changes the fragment does not load the page again.
 addEventListener("hashchange", () => { if (location.hash.includes("token=")) location.reload(); });
 
+// addressed is the conversation in the address bar; null for none.
+function addressed() {
+  const parts = location.hash.split("/");
+  if (parts.length !== 3 || parts[0] !== "#") return null;
+  try {
+    return parts.slice(1).map(decodeURIComponent);
+  } catch {
+    return null; // somebody has typed it
+  }
+}
+
+addEventListener("popstate", () => {
+  const to = addressed();
+  if (to && socket && to.join(":") !== here) openConversation(...to);
+});
+
 function openConversation(channel, id) {
   socket?.close();
   keepDraft();
+  const address = "#/" + encodeURIComponent(channel) + "/" + encodeURIComponent(id);
+  if (location.hash !== address) history[here ? "pushState" : "replaceState"](null, "", address);
   here = channel + ":" + id;
+  signingIn(false);
   sessionStorage.setItem("flynn.conversation", JSON.stringify([channel, id]));
   transcript.clear();
   running(false);
@@ -118,8 +146,29 @@ function state(name, detail) {
   byId("connection").className = "connection " + name;
   byId("connection").textContent = words[name];
   if (name === "connected") notice("");
-  if (name === "refused") notice(detail);
+  if (name === "refused") signIn(detail);
 }
+
+// signIn asks for the token.
+function signIn(why) {
+  notice(why);
+  byId("composer").hidden = true;
+  signingIn(true);
+  byId("token").focus();
+}
+
+function signingIn(is) {
+  byId("sign-in").hidden = !is;
+  byId("scroll").hidden = is;
+}
+
+byId("sign-in").addEventListener("submit", (e) => {
+  e.preventDefault();
+  const given = byId("token").value.trim();
+  if (!given) return;
+  sessionStorage.setItem("flynn.token", tokenIn(given) || given);
+  location.reload();
+});
 
 function notice(text) {
   byId("notice").hidden = !text;
@@ -144,7 +193,7 @@ function submit(id, text) {
 byId("composer").addEventListener("submit", (e) => {
   e.preventDefault();
   const text = draft.value;
-  if (!text.trim()) return;
+  if (!text.trim() || !socket) return;
   if (new TextEncoder().encode(text).length > longest) {
     notice("This message is longer than 64 KiB. Put it into a file and name the file.");
     return;
@@ -223,10 +272,10 @@ setInterval(() => {
   pairings.refresh();
 }, 15000);
 
-function start() {
+// start opens the conversation of the address, else that of this window, else the newest.
+async function start() {
   if (!token) {
-    state("refused", "Open the address that flynn serve printed; it carries the token of this machine.");
-    byId("composer").hidden = true;
+    state("refused", "");
     return;
   }
   let last;
@@ -235,8 +284,18 @@ function start() {
   } catch {
     last = null;
   }
-  openConversation(...(last ?? ["web", "main"]));
+  const to = addressed() ?? last ?? await newest() ?? ["web", "main"];
+  if (!socket) openConversation(...to); // nobody was faster
   draft.focus();
+}
+
+async function newest() {
+  try {
+    const c = (await panel.get("/api/v1/conversations")).find((c) => c.channel === "web");
+    return c && [c.channel, c.id];
+  } catch {
+    return null; // the socket says what is wrong
+  }
 }
 
 start();

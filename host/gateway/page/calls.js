@@ -1,6 +1,6 @@
 // Tool calls: what was asked, what enforcement decided, what came out.
 
-import { el, plain, revealed } from "./dom.js";
+import { el, oneLine, plain, revealed } from "./dom.js";
 
 const shownLines = 14; // longer output starts folded
 
@@ -65,7 +65,7 @@ export class CallCard {
     this.outputBox = el("div", { class: "output", hidden: true }, el("span", { class: "label" }, "output"), this.pre);
     this.node = el("details", { class: "call", "data-call": id, ontoggle: () => { this.toggled ||= this.settled; } },
       el("summary", {}, this.mark, el("span", { class: "tool" }, tool),
-        el("code", { class: "gist" }, revealed(gist(args).replace(/\s+/g, " ").slice(0, 300))), this.chip),
+        el("code", { class: "gist" }, revealed(oneLine(gist(args), 300))), this.chip),
       el("div", { class: "body" }, argumentRows(args), this.reasons, this.outputBox));
     this.setState("running");
   }
@@ -116,7 +116,7 @@ export class CallCard {
   }
 
   show() {
-    const text = plain(this.output).replace(/\n+$/, "");
+    const text = plain(this.output);
     // What a denied call gives the model is the reasons over again.
     this.outputBox.hidden = text === "" || this.denied === true;
     this.pre.textContent = text;

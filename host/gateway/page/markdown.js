@@ -1,8 +1,10 @@
 // A small Markdown renderer that builds nodes and knows no HTML: paragraphs, headings, lists, quotes, tables, rules,
 // fenced code, and inline code, bold, italic, struck text and links. Images become links, so that a text cannot make
-// the browser fetch anything. What it does not know stays as it was written.
+// the browser fetch anything. Everything else stays as it was written.
+//
+// There is no regular expression here: anybody may have written the text, and each character is looked at a bounded number of times.
 
-import { el } from "./dom.js";
+import { el, isSpace } from "./dom.js";
 
 const longest = 20000; // characters of one paragraph that are looked at for inline marks
 const deepest = 6;
@@ -10,16 +12,108 @@ const deepest = 6;
 // markdown returns a fragment for text.
 export function markdown(text) {
   const out = document.createDocumentFragment();
-  blocks(out, text.replace(/\r\n?/g, "\n").split("\n"), 0);
+  blocks(out, text.replaceAll("\r\n", "\n").replaceAll("\r", "\n").split("\n"), 0);
   return out;
 }
 
-const fence = /^ {0,3}(`{3,}|~{3,})\s*([^`\s]*)[^`]*$/;
-const heading = /^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$/;
-const rule = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/;
-const quote = /^ {0,3}> ?/;
-const item = /^(\s*)([-*+]|\d{1,9}[.)])\s+(.*)$/;
-const divider = /^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
+// run is the end of a run of one character.
+function run(text, at, char) {
+  while (text.startsWith(char, at)) at++;
+  return at;
+}
+
+// lead is where a line begins behind at most three spaces; -1 if there are more.
+function lead(line) {
+  const at = run(line.slice(0, 4), 0, " ");
+  return at > 3 ? -1 : at;
+}
+
+// fence reads the line that opens fenced code.
+function fence(line) {
+  const at = lead(line);
+  const mark = at < 0 ? "" : line.charAt(at);
+  if (mark !== "`" && mark !== "~") return null;
+  const end = run(line, at, mark);
+  const info = line.slice(end).trim();
+  if (end - at < 3 || info.includes("`")) return null;
+  return { mark, size: end - at, language: info.slice(0, firstSpace(info)) };
+}
+
+function closes(line, { mark, size }) {
+  const at = lead(line);
+  if (at < 0) return false;
+  const end = run(line, at, mark);
+  return end - at >= size && line.slice(end).trim() === "";
+}
+
+function firstSpace(text) {
+  let at = 0;
+  while (at < text.length && !isSpace(text.charCodeAt(at))) at++;
+  return at;
+}
+
+function heading(line) {
+  const at = lead(line);
+  if (at < 0) return null;
+  const end = run(line.slice(0, at + 7), at, "#");
+  if (end === at || end - at > 6 || !isSpace(line.charCodeAt(end))) return null;
+  const text = line.slice(end).trim();
+  let last = text.length;
+  while (text.charCodeAt(last - 1) === 0x23) last--;
+  return { level: end - at, text: text.slice(0, last).trimEnd() };
+}
+
+// rule is a line of at least three marks of one kind and spaces.
+function rule(line) {
+  const start = lead(line);
+  const mark = start < 0 ? "" : line.charAt(start);
+  if (mark === "" || !"-*_".includes(mark)) return false;
+  let marks = 0;
+  for (let at = start; at < line.length; at++) {
+    const code = line.charCodeAt(at);
+    if (code === mark.charCodeAt(0)) marks++;
+    else if (!isSpace(code)) return false;
+  }
+  return marks >= 3;
+}
+
+// quote is what follows the mark of a quoted line; null for others.
+function quote(line) {
+  const at = lead(line);
+  if (at < 0 || !line.startsWith(">", at)) return null;
+  return line.slice(line.startsWith(" ", at + 1) ? at + 2 : at + 1);
+}
+
+const digit = (code) => code >= 0x30 && code <= 0x39;
+
+// item reads a line that begins an item of a list.
+function item(line) {
+  const indent = line.length - line.trimStart().length;
+  let at = indent;
+  while (at - indent < 9 && digit(line.charCodeAt(at))) at++;
+  const ordered = at > indent;
+  const mark = line.charAt(at);
+  if (mark === "" || !(ordered ? ".)" : "-*+").includes(mark) || !isSpace(line.charCodeAt(at + 1))) return null;
+  const text = line.slice(at + 1).trimStart();
+  return { indent, ordered, number: ordered ? parseInt(line.slice(indent, at), 10) : 0, inset: line.length - text.length, text };
+}
+
+// cells are the texts between the bars of a line.
+function cells(line) {
+  let text = line.trim();
+  if (text.startsWith("|")) text = text.slice(1);
+  if (text.endsWith("|")) text = text.slice(0, -1);
+  return text.split("|").map((c) => c.trim());
+}
+
+// divider is the line below the head of a table.
+function divider(line) {
+  return cells(line).every((c) => {
+    const at = c.startsWith(":") ? 1 : 0;
+    const end = run(c, at, "-");
+    return end > at && (end === c.length || end === c.length - 1 && c.endsWith(":"));
+  });
+}
 
 function blocks(out, lines, depth) {
   let i = 0;
@@ -28,25 +122,28 @@ function blocks(out, lines, depth) {
     let m;
     if (!line.trim()) {
       i++;
-    } else if ((m = fence.exec(line))) {
+    } else if ((m = fence(line))) {
       i = codeBlock(out, lines, i, m);
-    } else if ((m = heading.exec(line))) {
-      const node = el("h" + Math.min(m[1].length + 2, 6));
-      inline(node, m[2], 0);
+    } else if ((m = heading(line))) {
+      const node = el("h" + Math.min(m.level + 2, 6));
+      inline(node, m.text, 0);
       out.append(node);
       i++;
-    } else if (rule.test(line)) {
+    } else if (rule(line)) {
       out.append(el("hr"));
       i++;
-    } else if (quote.test(line) && depth < deepest) {
+    } else if (depth < deepest && quote(line) !== null) {
       const inner = [];
-      while (i < lines.length && quote.test(lines[i])) inner.push(lines[i++].replace(quote, ""));
+      while (i < lines.length && (m = quote(lines[i])) !== null) {
+        inner.push(m);
+        i++;
+      }
       const node = el("blockquote");
       blocks(node, inner, depth + 1);
       out.append(node);
-    } else if (item.test(line) && depth < deepest) {
+    } else if (depth < deepest && item(line)) {
       i = list(out, lines, i, depth);
-    } else if (line.includes("|") && i + 1 < lines.length && lines[i + 1].includes("-") && divider.test(lines[i + 1])) {
+    } else if (line.includes("|") && i + 1 < lines.length && divider(lines[i + 1])) {
       i = table(out, lines, i);
     } else {
       i = paragraph(out, lines, i, depth);
@@ -56,8 +153,7 @@ function blocks(out, lines, depth) {
 
 function paragraph(out, lines, start, depth) {
   let i = start + 1;
-  const starts = (l) => !l.trim() || fence.test(l) || heading.test(l) || rule.test(l) ||
-    (depth < deepest && (quote.test(l) || item.test(l)));
+  const starts = (l) => !l.trim() || fence(l) || heading(l) || rule(l) || (depth < deepest && (quote(l) !== null || item(l)));
   while (i < lines.length && !starts(lines[i])) i++;
   const node = el("p");
   inline(node, lines.slice(start, i).map((l) => l.trim()).join("\n"), 0);
@@ -66,14 +162,13 @@ function paragraph(out, lines, start, depth) {
 }
 
 function codeBlock(out, lines, start, m) {
-  const closing = new RegExp("^ {0,3}" + m[1][0] + "{" + m[1].length + ",}\\s*$");
   let i = start + 1;
   const body = [];
-  while (i < lines.length && !closing.test(lines[i])) body.push(lines[i++]);
+  while (i < lines.length && !closes(lines[i], m)) body.push(lines[i++]);
   const text = body.join("\n");
   const copy = el("button", { type: "button", class: "copy", onclick: () => copyText(copy, text) }, "Copy");
   out.append(el("figure", { class: "code" },
-    el("figcaption", {}, el("span", {}, m[2] || "text"), copy),
+    el("figcaption", {}, el("span", {}, m.language || "text"), copy),
     el("pre", { tabindex: "0" }, el("code", {}, text))));
   return i + 1;
 }
@@ -90,22 +185,20 @@ async function copyText(button, text) {
 
 // list reads the items of one list; lines that are indented further belong to the item above.
 function list(out, lines, start, depth) {
-  const [, indent, mark] = item.exec(lines[start]);
-  const ordered = /\d/.test(mark);
-  const node = el(ordered ? "ol" : "ul", { start: ordered && parseInt(mark, 10) !== 1 && parseInt(mark, 10) });
+  const { indent, ordered, number } = item(lines[start]);
+  const node = el(ordered ? "ol" : "ul", { start: ordered && number !== 1 && number });
   let i = start;
   while (i < lines.length) {
-    const m = item.exec(lines[i]);
-    if (!m || m[1].length > indent.length + 1 || m[1].length < indent.length || /\d/.test(m[2]) !== ordered) break;
-    const inner = [m[3]];
-    const inset = m[0].length - m[3].length;
+    const m = item(lines[i]);
+    if (!m || m.indent > indent + 1 || m.indent < indent || m.ordered !== ordered) break;
+    const inner = [m.text];
     i++;
     while (i < lines.length) {
       const blank = !lines[i].trim();
-      if (blank && !(i + 1 < lines.length && /^\s/.test(lines[i + 1]) && lines[i + 1].trim())) break;
+      if (blank && !(i + 1 < lines.length && isSpace(lines[i + 1].charCodeAt(0)) && lines[i + 1].trim())) break;
       const spaces = lines[i].length - lines[i].trimStart().length;
-      if (!blank && spaces <= indent.length) break;
-      inner.push(lines[i].slice(Math.min(inset, spaces)));
+      if (!blank && spaces <= indent) break;
+      inner.push(lines[i].slice(Math.min(m.inset, spaces)));
       i++;
     }
     const li = el("li");
@@ -113,14 +206,13 @@ function list(out, lines, start, depth) {
     else blocks(li, inner, depth + 1);
     if (li.children.length && li.firstChild.nodeName === "P" && !inner.includes("")) li.firstChild.replaceWith(...li.firstChild.childNodes);
     node.append(li);
-    while (i + 1 < lines.length && !lines[i].trim() && item.test(lines[i + 1]) && item.exec(lines[i + 1])[1].length === indent.length) i++;
+    while (i + 1 < lines.length && !lines[i].trim() && item(lines[i + 1])?.indent === indent) i++;
   }
   out.append(node);
   return i;
 }
 
 function table(out, lines, start) {
-  const cells = (line) => line.trim().replace(/^\||\|$/g, "").split("|").map((c) => c.trim());
   const row = (tag, line) => el("tr", {}, cells(line).map((c) => {
     const cell = el(tag);
     inline(cell, c, 0);
@@ -133,17 +225,101 @@ function table(out, lines, start) {
   return i;
 }
 
-// Every repetition is bounded, so that no text makes the expression slow.
-const marks = new RegExp([
-  "(?<ticks>`{1,3})(?<code>[^`](?:[^`]|`(?!`)){0,2000}?)\\k<ticks>(?!`)",
-  "!?\\[(?<label>[^\\[\\]\\n]{0,500})\\]\\((?<url>[^()\\s]{1,2000}(?:\\([^()\\s]{0,200}\\)[^()\\s]{0,200})?)\\)",
-  "\\*\\*(?<bold>[^\\s*](?:[^*]|\\*(?!\\*)){0,2000}?)\\*\\*",
-  "(?<![\\w*])\\*(?<em>[^\\s*][^*\\n]{0,1000}?)\\*(?![\\w*])",
-  "(?<![\\w_])_(?<em2>[^\\s_][^_\\n]{0,1000}?)_(?![\\w_])",
-  "~~(?<struck>[^\\s~][^~\\n]{0,1000}?)~~",
-  "(?<bare>\\bhttps?:\\/\\/[^\\s<>()\\[\\]\"'`]{1,2000})",
-  "\\\\(?<escaped>[\\\\`*_~\\[\\]#|-])",
-].join("|"), "g");
+const word = (code) => digit(code) || code >= 0x41 && code <= 0x5a || code >= 0x61 && code <= 0x7a || code === 0x5f;
+
+// until is the next place of one of the characters in stops, or of a space where those stop too; most characters are looked at.
+function until(text, at, stops, most, spaces = false) {
+  const end = Math.min(text.length, at + most);
+  while (at < end && !stops.includes(text.charAt(at)) && !(spaces && isSpace(text.charCodeAt(at)))) at++;
+  return at;
+}
+
+// code reads `code`, with as many ticks behind it as before.
+function code(text, at) {
+  const open = run(text, at, "`");
+  if (open - at > 3) return { end: open };
+  for (let i = open; (i = text.indexOf("`", i)) >= 0 && i - open < 2000;) {
+    const end = run(text, i, "`");
+    if (end - i === open - at) {
+      const inner = text.slice(open, i);
+      return { end, node: el("code", {}, open - at > 1 ? inner.trim() : inner) };
+    }
+    i = end;
+  }
+  return { end: open };
+}
+
+// anchor reads [label](address); the address may have one pair of brackets.
+function anchor(text, at, depth) {
+  const start = text.startsWith("!", at) ? at + 2 : at + 1;
+  const close = until(text, start, "[]\n", 500);
+  if (!text.startsWith("](", close)) return null;
+  const from = close + 2;
+  let end = until(text, from, "()", 2000, true);
+  if (end > from && text.startsWith("(", end)) {
+    const inner = until(text, end + 1, "()", 200, true);
+    if (!text.startsWith(")", inner)) return null;
+    end = until(text, inner + 1, "()", 200, true);
+  }
+  if (end === from || !text.startsWith(")", end)) return null;
+  const out = document.createDocumentFragment();
+  link(out, text.slice(start, close), text.slice(from, end), text.slice(at, end + 1), depth);
+  return { end: end + 1, node: out };
+}
+
+// bare reads an address that stands in the text.
+function bare(text, at) {
+  const scheme = ["http://", "https://"].find((s) => text.startsWith(s, at));
+  if (!scheme || at > 0 && word(text.charCodeAt(at - 1))) return null;
+  let end = until(text, at + scheme.length, "<>()[]\"'`", 2000, true);
+  if (end === at + scheme.length) return null;
+  while (".,;:!?".includes(text.charAt(end - 1))) end--;
+  const url = text.slice(at, end);
+  const out = document.createDocumentFragment();
+  link(out, url, url, url, deepest);
+  return { end, node: out };
+}
+
+// marked reads text between two marks: on one line unless it is bold, and not beginning with a space.
+function marked(text, at, mark, tag, depth) {
+  const from = at + mark.length;
+  const first = text.charCodeAt(from);
+  if (Number.isNaN(first) || isSpace(first) || text.startsWith(mark[0], from)) return null;
+  let end;
+  if (tag === "strong") {
+    end = text.indexOf(mark, from + 1);
+    if (end < 0 || end - from > 2000) return null;
+  } else {
+    end = until(text, from, mark[0] + "\n", 1001);
+    if (!text.startsWith(mark, end)) return null;
+  }
+  const after = end + mark.length;
+  if (tag === "em") {
+    const outside = (i) => !(i >= 0 && i < text.length && (word(text.charCodeAt(i)) || text.startsWith(mark, i)));
+    if (!outside(at - 1) || !outside(after)) return null;
+  }
+  const node = el(tag);
+  inline(node, text.slice(from, end), depth + 1);
+  return { end: after, node };
+}
+
+// read returns what begins at a place: where it ends and its node. Without a node it is text as it stands; null is no mark.
+function read(text, at, depth) {
+  switch (text.charAt(at)) {
+    case "`": return code(text, at);
+    case "!": return text.startsWith("[", at + 1) ? anchor(text, at, depth) : null;
+    case "[": return anchor(text, at, depth);
+    case "*": return text.startsWith("**", at) ? marked(text, at, "**", "strong", depth) : marked(text, at, "*", "em", depth);
+    case "_": return marked(text, at, "_", "em", depth);
+    case "~": return text.startsWith("~~", at) ? marked(text, at, "~~", "s", depth) : null;
+    case "h": return bare(text, at);
+    case "\\": {
+      const next = text.charAt(at + 1);
+      return next && "\\`*_~[]#|-".includes(next) ? { end: at + 2, node: next } : null;
+    }
+  }
+  return null;
+}
 
 function inline(out, text, depth) {
   if (text.length > longest || depth > deepest) {
@@ -151,30 +327,15 @@ function inline(out, text, depth) {
     return;
   }
   let from = 0;
-  for (const m of text.matchAll(marks)) {
-    out.append(text.slice(from, m.index));
-    from = m.index + m[0].length;
-    const g = m.groups;
-    if (g.code !== undefined) out.append(el("code", {}, g.ticks.length > 1 ? g.code.trim() : g.code));
-    else if (g.url !== undefined) link(out, g.label, g.url, m[0], depth);
-    else if (g.bold !== undefined) wrap(out, "strong", g.bold, depth);
-    else if (g.em !== undefined || g.em2 !== undefined) wrap(out, "em", g.em ?? g.em2, depth);
-    else if (g.struck !== undefined) wrap(out, "s", g.struck, depth);
-    else if (g.escaped !== undefined) out.append(g.escaped);
-    else {
-      const tail = /[.,;:!?]*$/.exec(g.bare)[0];
-      const url = g.bare.slice(0, g.bare.length - tail.length);
-      link(out, url, url, url, deepest);
-      out.append(tail);
+  for (let at = 0; at < text.length;) {
+    const found = read(text, at, depth);
+    if (found?.node) {
+      out.append(text.slice(from, at), found.node);
+      from = found.end;
     }
+    at = found ? found.end : at + 1;
   }
   out.append(text.slice(from));
-}
-
-function wrap(out, tag, text, depth) {
-  const node = el(tag);
-  inline(node, text, depth + 1);
-  out.append(node);
 }
 
 // link makes an anchor for http and https alone; anything else stays as it was written.

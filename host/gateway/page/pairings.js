@@ -4,6 +4,9 @@ import { byId, el, clock, revealed } from "./dom.js";
 
 const settle = 500; // milliseconds
 
+// asks reports whether somebody waits for an answer. Somebody with a role in flynn.toml is let in already.
+const asks = (e) => e.state === "open" && (!e.configured || e.configured === "blocked");
+
 // Pairings shows the open requests in root. It asks for them itself: they belong to no conversation.
 export class Pairings {
   constructor(root, token, announce, notice) {
@@ -23,7 +26,7 @@ export class Pairings {
 
   async refresh() {
     try {
-      this.show((await this.ask("/api/v1/access")).filter((e) => e.state === "open"));
+      this.show((await this.ask("/api/v1/access")).filter(asks));
     } catch {
       // The panel says that the host is not reachable.
     }
@@ -64,7 +67,7 @@ export class Pairings {
     const card = el("article", { class: "approval pairing", "aria-labelledby": title, "data-code": e.code },
       el("h2", { id: title }, "Let ", el("b", {}, revealed(e.sender)), " in?"),
       el("dl", {},
-        fact("Code", e.code), fact("Calls himself", e.name), fact("Blocked", e.configured === "blocked" ? "by flynn.toml, which has the last word" : ""),
+        fact("Code", e.code), fact("Says to be", e.name), fact("Blocked", e.configured === "blocked" ? "by flynn.toml, which has the last word" : ""),
         fact("Until", e.expires ? clock(e.expires) : "")),
       el("p", { class: "small" }, "Only if the person you mean has told you this code."),
       el("div", { class: "buttons" },

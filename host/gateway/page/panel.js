@@ -106,6 +106,8 @@ export class Panel {
     const warnings = [...elevated, ...(s.warnings ?? [])];
     this.halted = !!s.halt;
     byId("halt").textContent = s.halt ? "Let it go on" : "Stop everything";
+    byId("halt").classList.toggle("on", !!s.halt);
+    byId("halt-what").hidden = !!s.halt;
     const broken = (s.channels ?? []).filter((x) => !x.ok).length; // a broken policy is among the warnings
     if (s.halt) this.health("bad", "Everything is stopped");
     else if (warnings.length || broken) this.health("warn", warnings.length + broken === 1 ? "1 warning" : warnings.length + broken + " warnings");
@@ -120,7 +122,7 @@ export class Panel {
         if (c.login) this.login(c.name, item);
         return item;
       })),
-      section("Policies", (s.policies ?? []).map((p) => line(p.name, [p.shadow ? "shadow" : "", p.state, (p.kinds ?? []).join(", "), (p.digest ?? "").replace(/^sha256:/, "").slice(0, 12), p.detail], p.ok))),
+      section("Policies", (s.policies ?? []).map((p) => line(p.name, [p.shadow ? "shadow" : "", p.state, (p.kinds ?? []).join(", "), (p.digest ?? "").replaceAll("sha256:", "").slice(0, 12), p.detail], p.ok))),
       section("Sandbox", [line(sandbox, [s.sandbox?.detail], s.sandbox?.enabled ? s.sandbox.available : undefined)]),
       el("p", { class: "small" }, [s.version && "Flynn " + s.version, "configuration " + s.generation, s.started && "since " + clock(s.started)].filter(Boolean).join(" · ")));
   }

@@ -40,6 +40,7 @@ func TestAnswers(t *testing.T) {
 		"parallel":               {"!sh a\n!sh b\n", "", []model.ToolCall{call("demo_1", "shell.exec", `{"command":"a"}`), call("demo_2", "shell.exec", `{"command":"b"}`)}},
 		"mixed lines are text":   {"!sh a\nplease", "You said: !sh a\nplease", nil},
 		"in a group":             {"<ann> !sh ls", "", []model.ToolCall{call("demo_1", "shell.exec", `{"command":"ls"}`)}},
+		"a tag is no speaker":    {`<img src=x onerror="alert(1)"> hi`, `You said: <img src=x onerror="alert(1)"> hi`, nil},
 		"several in a group":     {"<ann> hi\n<ann> there", "You said: hi\nthere", nil},
 		"a program":              {"!py print(1)", "```python\nprint(1)\n```", nil},
 		"a program of lines":     {"!js\nlet a\na = 1", "```javascript\nlet a\na = 1\n```", nil},

@@ -42,6 +42,15 @@ type Config struct {
 // has to keep every exported one of the program.
 type fill map[string]string
 
+// sections are what plugin.toml has for one kind alone.
+var sections = map[plugin.Kind]string{
+	plugin.Channel: `
+# What the platform proves about a sender: "proved", "claimed" or "none". Others than proved are guests at most.
+[channel]
+senders = "none"
+`,
+}
+
 var descriptions = map[plugin.Kind]string{
 	plugin.Channel: "Says something once in a while and hears the answer",
 	plugin.Tools:   "Rolls dice",
@@ -74,7 +83,7 @@ func Write(c Config) (dir string, err error) {
 	}
 	f := fill{
 		"Name": c.Name, "Kind": string(c.Kind), "Description": descriptions[c.Kind], "Platform": plugin.Platform(), "GoVersion": goVersion(),
-		"Require": "", "Tidy": "    go mod tidy\n",
+		"Require": "", "Tidy": "    go mod tidy\n", "Section": sections[c.Kind],
 	}
 	ofItsOwn := c.Language == "go" && c.Release == ""
 	switch {

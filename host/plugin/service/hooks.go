@@ -49,7 +49,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) (instance strin
 	if found == nil {
 		return "", refuse(w, http.StatusNotFound)
 	}
-	if !found.rate.Allow() {
+	if found.rate.Tokens() < 1 {
 		return found.instance, refuse(w, statusTooMany)
 	}
 	if h == nil {
@@ -70,6 +70,9 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) (instance strin
 	a := h.ask(ctx, call)
 	if !goodAnswer(a) {
 		return found.instance, refuse(w, statusNotServed)
+	}
+	if a.GetStatus() < http.StatusMultipleChoices {
+		found.rate.Allow() // only the plugin knows who called: what it turns away uses up nothing that its platform needs
 	}
 	if t := contentType(a); t != "" {
 		w.Header().Set("Content-Type", t)

@@ -18,7 +18,7 @@ const (
 	maxRoutes      = 16  // of one instance
 	maxHookCalls   = 32  // requests of one instance under way
 	maxLongCalls   = 4   // those of them with a long body, of at most MaxHookBody each
-	hooksPerSecond = 50  // of one path, in the mean
+	hooksPerSecond = 50  // that the plugin takes at one path, in the mean
 	hooksAtOnce    = 200
 )
 

@@ -390,6 +390,29 @@ func TestTooManyWebhooks(t *testing.T) {
 			t.Errorf("another path: %d", a.StatusCode)
 		}
 	})
+	t.Run("junk for a path", func(t *testing.T) {
+		h, _ := r.process("known", Webhooks)
+		serve(t, h, "a", func(w http.ResponseWriter, q *http.Request) {
+			if q.Header.Get("Signature") != "good" {
+				w.WriteHeader(http.StatusUnauthorized)
+			}
+		})
+		found, _ := r.find("/hooks/known/a")
+		found.rate.SetLimit(0)
+		for range 2 * hooksAtOnce {
+			if a := r.call("POST", "/hooks/known/a", nil); a.StatusCode != 401 {
+				t.Fatalf("junk: %d", a.StatusCode)
+			}
+		}
+		for range hooksAtOnce {
+			if a := r.call("POST", "/hooks/known/a", nil, "Signature", "good"); a.StatusCode != 200 {
+				t.Fatalf("the platform, after junk: %d", a.StatusCode)
+			}
+		}
+		if a := r.call("POST", "/hooks/known/a", nil, "Signature", "good"); a.StatusCode != 429 {
+			t.Errorf("the platform, over its rate: %d", a.StatusCode)
+		}
+	})
 	t.Run("paths", func(t *testing.T) {
 		h, _ := r.process("wide", Webhooks)
 		stops := map[int]func() error{}

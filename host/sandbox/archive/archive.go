@@ -48,10 +48,39 @@ type Tally struct {
 	Folders int64 `json:"folders"`
 	Links   int64 `json:"links"`
 	Bytes   int64 `json:"bytes"`
-	// Skipped counts special files and what could not be read when packing, and hooks of git when unpacking.
+	// Skipped counts what was left out: special files, what could not be read, and hooks of git.
 	Skipped int64 `json:"skipped"`
+	// Left names the first of these.
+	Left []Left `json:"left_out,omitempty"`
 	// Torn counts files that became shorter while they were packed; zeros stand for the rest.
 	Torn int64 `json:"torn,omitempty"`
+}
+
+// Left is an entry that was left out.
+type Left struct {
+	Path string `json:"path"`
+	Why  Why    `json:"why"`
+}
+
+// Why says for what reason an entry is left out.
+type Why string
+
+// The reasons.
+const (
+	Hook    Why = "hook of git"
+	Special Why = "special file"
+	Closed  Why = "closed to its own user"
+)
+
+// maxLeft bounds the entries that are named.
+const maxLeft = 20
+
+// Leave counts an entry that is left out.
+func (t *Tally) Leave(path string, why Why) {
+	t.Skipped++
+	if len(t.Left) < maxLeft {
+		t.Left = append(t.Left, Left{path, why})
+	}
 }
 
 // Count adds a record.

@@ -53,7 +53,7 @@ func TestArchiveIsRepacked(t *testing.T) {
 		"100644 deep/er/f ->  = y", "100644 .git/hooksite ->  = z",
 	}
 	hooked := append(append([]string{}, want[:6]...), "100755 .git/hooks/pre-commit ->  = evil", "100755 sub/.GIT/Hooks/x ->  = evil", want[6])
-	tally := archive.Tally{Files: 5, Folders: 1, Links: 1, Bytes: 5, Skipped: 2}
+	tally := archive.Tally{Files: 5, Folders: 1, Links: 1, Bytes: 5, Skipped: 2, Left: []archive.Left{{Path: ".git/hooks/pre-commit", Why: archive.Hook}, {Path: "sub/.GIT/Hooks/x", Why: archive.Hook}}}
 	for _, c := range []struct {
 		name   string
 		packed []byte
@@ -83,8 +83,8 @@ func TestArchiveIsRepacked(t *testing.T) {
 			if diff := cmp.Diff(c.want, records(t, out.Bytes())); diff != "" {
 				t.Errorf("records (-want +got):\n%s", diff)
 			}
-			if tally != c.tally {
-				t.Errorf("tally %+v, want %+v", tally, c.tally)
+			if diff := cmp.Diff(c.tally, tally); diff != "" {
+				t.Errorf("tally (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -85,7 +85,7 @@ func (p *repacker) entry(name string, r frame.Record, content io.Reader, packed 
 		return false, refuse(name, err)
 	}
 	if p.unwanted(clean) {
-		p.tally.Skipped++
+		p.tally.Leave(clean, Hook)
 		return false, nil
 	}
 	p.tally.Count(r)
@@ -116,12 +116,6 @@ func (p *repacker) check(r frame.Record) error {
 		}
 	}
 	return p.tree.add(name, r.Type())
-}
-
-// isHook says whether git would run what is there.
-func isHook(name string) bool {
-	name = "/" + fold(name) + "/"
-	return strings.Contains(name, fold("/.git/hooks/"))
 }
 
 func (p *repacker) write(r frame.Record, content io.Reader, packed *packedReader) error {

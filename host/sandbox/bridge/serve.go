@@ -21,6 +21,9 @@ type Command struct {
 	Rules     *Rules
 	Workspace Workspace
 	Stdin     bool // it gets what the program has on its standard input, read to its end first
+	// Confine, if not nil, judges a call that the rules accept by what only the host can see, such as where the links of a path lead.
+	// Its error is a refusal.
+	Confine func(call Accepted) error
 	// Secrets are what its output must not repeat.
 	Secrets func() []string
 	// Run has the call made and returns the exit code; out takes the output as it comes. It must end when ctx does.
@@ -111,6 +114,9 @@ func (s *Server) check(body wire.CallBody) (Command, Accepted, error) {
 		return Command{}, Accepted{}, Refusal{Why: "there is no such command"}
 	}
 	accepted, err := command.Rules.Check(texts(body.Argv), string(body.Dir), command.Workspace)
+	if err == nil && command.Confine != nil {
+		err = command.Confine(accepted)
+	}
 	return command, accepted, err
 }
 

@@ -147,6 +147,10 @@ func (t *trail) failed(reason string) error {
 	if step == "" {
 		step = "read the Dockerfile"
 	}
+	if what, _, is := strings.Cut(reason, " requires BuildKit"); is {
+		reason = what + " needs BuildKit, and Flynn builds with the builder that every engine has: do without it (in place of COPY --chmod, " +
+			"RUN chmod after the COPY), or build the image with docker build and name it in image"
+	}
 	return &image.StepError{Step: step, Output: t.output.Last(), Err: errors.New(image.Clean(reason))}
 }
 

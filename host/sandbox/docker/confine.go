@@ -16,6 +16,9 @@ const (
 	ownTasks = 32
 )
 
+// runtimeEnv takes from the image's environment what would change how the supervisor's runtime works.
+var runtimeEnv = []string{"GODEBUG=", "GOGC=", "GOMAXPROCS=", "GOMEMLIMIT=", "GOTRACEBACK="}
+
 // confine is the security posture of every sandbox. Only what it takes from c is open to choice.
 func confine(c sandbox.Container) (*container.Config, *container.HostConfig) {
 	config, host := confineSupervisor(c)
@@ -34,6 +37,7 @@ func confineSupervisor(c sandbox.Container) (*container.Config, *container.HostC
 		Cmd:        []string{},
 		WorkingDir: "/",
 		Labels:     c.Labels,
+		Env:        runtimeEnv,
 		// The stream: closing it ends the supervisor's input and with it the container, so
 		// even a crashed host leaves nothing running.
 		OpenStdin: true, StdinOnce: true,

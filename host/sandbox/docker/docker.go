@@ -84,7 +84,6 @@ var (
 	_ sandbox.Puller  = (*Driver)(nil)
 	_ sandbox.Renamer = (*Driver)(nil)
 
-	_ sandbox.Pauser   = (*Driver)(nil)
 	_ sandbox.Networks = (*Driver)(nil)
 )
 

@@ -51,6 +51,7 @@ func (d *Driver) InspectImage(ctx context.Context, ref string) (image.Info, erro
 	if found.Config != nil {
 		c := found.Config
 		info.Labels, info.Env, info.WorkingDir, info.Entrypoint, info.Cmd = c.Labels, c.Env, c.WorkingDir, c.Entrypoint, c.Cmd
+		info.OnBuild = c.OnBuild
 	}
 	return info, nil
 }

@@ -30,6 +30,8 @@ type HelloBody struct {
 	// They count only with a lane.
 	Lease  time.Duration `json:"lease,omitempty"`
 	Secret []byte        `json:"secret,omitempty"`
+	// Scratch are folders in memory that everybody inside may write to.
+	Scratch [][]byte `json:"scratch,omitempty"`
 	// DiskBytes and DiskEntries limit what the workspace holds; without bytes there is no limit.
 	DiskBytes   int64 `json:"disk_bytes,omitempty"`
 	DiskEntries int64 `json:"disk_entries,omitempty"`
@@ -56,6 +58,8 @@ type WelcomeBody struct {
 	Proxy bool `json:"proxy,omitempty"`
 	// Bridge says that the socket of bridged commands is open.
 	Bridge bool `json:"bridge,omitempty"`
+	// Shell is the path of the program that runs scripts.
+	Shell string `json:"shell"`
 	// Mounts answer those of the hello, in their order.
 	Mounts []FileID `json:"mounts,omitempty"`
 	// BootID names the kernel, to which the numbers in Mounts belong.
@@ -101,6 +105,11 @@ type ExecBody struct {
 type Size struct {
 	Rows uint16 `json:"rows"`
 	Cols uint16 `json:"cols"`
+}
+
+// NapBody says whether commands are to stand still: nobody uses the container.
+type NapBody struct {
+	Asleep bool `json:"asleep,omitempty"`
 }
 
 // ConnectBody says what a program inside has connected to.
@@ -196,8 +205,13 @@ type ReadReply struct {
 	Size int64 `json:"size"` // of the whole file
 }
 
+// HeldFolder is a folder in memory that only the supervisor writes to: commands can read what it holds, and change nothing of it.
+const HeldFolder = "/.flynn/held"
+
 // WriteBody announces a file; Size bytes follow as Data on stream In, or any number if Size is negative.
 type WriteBody struct {
+	// Held puts a new file into HeldFolder, by its path relative to that, instead of the workspace. Perm does not count then.
+	Held bool   `json:"held,omitempty"`
 	Path []byte `json:"path"`
 	Perm uint32 `json:"perm"` // 0 keeps the mode of a file that is there, and is 0644 for a new one
 	Size int64  `json:"size"`

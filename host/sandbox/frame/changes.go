@@ -20,12 +20,14 @@ type ChangesBody struct {
 	Modified [][]byte `json:"modified,omitempty"`
 	Deleted  [][]byte `json:"deleted,omitempty"`
 	Partial  bool     `json:"partial,omitempty"`
+	// Unread are folders that the command has left closed to its own user, so that what is in them is not known.
+	Unread [][]byte `json:"unread,omitempty"`
 }
 
 // Check refuses what no supervisor would send: paths that are not clean, or lead out of the workspace.
 func (c ChangesBody) Check() error {
 	total := 0
-	for _, list := range [][][]byte{c.Added, c.Modified, c.Deleted} {
+	for _, list := range [][][]byte{c.Added, c.Modified, c.Deleted, c.Unread} {
 		if len(list) > MaxChanges {
 			return fmt.Errorf("%w: %d changed files", ErrProtocol, len(list))
 		}

@@ -27,8 +27,14 @@ type ExportBody struct {
 	MaxFile int64 `json:"max_file,omitempty"`
 }
 
+// MaxLeft bounds the lists of an ExportReply.
+const MaxLeft = 20
+
 // ExportReply closes an Export.
 type ExportReply struct {
 	Skipped int64 `json:"skipped"` // what is no regular file, folder or link, or could not be read
-	Torn    int64 `json:"torn"`    // files that became shorter while they were read; zeros stand for the rest
+	// Special and Closed name the first of these, by their paths relative to the folder.
+	Special [][]byte `json:"special,omitempty"`
+	Closed  [][]byte `json:"closed,omitempty"`
+	Torn    int64    `json:"torn"` // files that became shorter while they were read; zeros stand for the rest
 }

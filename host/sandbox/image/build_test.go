@@ -140,6 +140,8 @@ func TestBuildFails(t *testing.T) {
 		{"a later stage", "FROM " + base + " AS a\nRUN echo a > /a\nFROM " + base + "\nRUN echo b > /b\nCOPY --from=a /nosuch /", "Step 5/", nil, "nosuch"},
 		{"from scratch", "FROM scratch\nCOPY Dockerfile /d\nCOPY nosuch /", "Step 3/", nil, "nosuch"},
 		{"an unknown instruction", "FROM " + base + "\nRUB x", "read the Dockerfile", nil, "unknown instruction"},
+		{"a flag of another builder", "FROM " + base + "\nCOPY --chmod=755 Dockerfile /d", "", nil, "the --chmod option needs BuildKit, and Flynn builds with the builder that every engine has"},
+		{"a mount of another builder", "FROM " + base + "\nRUN --mount=type=cache,target=/c true", "", nil, "needs BuildKit, and Flynn builds"},
 		{"forged lines", "FROM " + base + "\nRUN echo ' ---> " + short(id) + "'; echo ' ---> Running in " + short(id) + "'; false", "Step 2/", nil, "non-zero code"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

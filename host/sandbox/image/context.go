@@ -21,6 +21,8 @@ import (
 
 	"github.com/moby/patternmatcher"
 	"github.com/moby/patternmatcher/ignorefile"
+
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
 
 // Bounds of a build context.
@@ -60,7 +62,7 @@ func readSource(ctx context.Context, r Recipe, hidden []string) (*buildSource, e
 		return nil, fmt.Errorf("read dockerfile: %w", err)
 	}
 	s := &buildSource{dir: r.folder(), text: text}
-	if s.bases, err = basesOf(text); err != nil {
+	if s.bases, err = basesOf(text, r.Network); err != nil {
 		return nil, fmt.Errorf("read dockerfile %s: %w", r.Dockerfile, err)
 	}
 	root, err := os.OpenRoot(s.dir)
@@ -138,6 +140,14 @@ func readIgnore(root *os.Root, own string) (*patternmatcher.PatternMatcher, erro
 // hiddenIn are the paths below a folder, relative to it, of what no image may hold. A folder in such a place is refused.
 func hiddenIn(dir string, hidden []string) (map[string]bool, error) {
 	dir = resolved(dir)
+	for at := dir; ; at = filepath.Dir(at) {
+		if mounts.IsStore(os.DirFS(at), ".") {
+			return nil, fmt.Errorf("it lies in %s, the store of a Flynn, of which no image may hold anything: copy what a build needs elsewhere", at)
+		}
+		if at == filepath.Dir(at) {
+			break
+		}
+	}
 	names := map[string]bool{}
 	for _, path := range hidden {
 		path = resolved(path)
@@ -174,7 +184,7 @@ func (l *lister) visit(name string, d fs.DirEntry) error {
 	if l.seen++; l.seen > 10*maxEntries {
 		return errTooMany
 	}
-	if l.hidden[name] {
+	if l.hidden[name] || d.IsDir() && mounts.IsStore(l.root.FS(), name) {
 		if d.IsDir() {
 			return fs.SkipDir
 		}

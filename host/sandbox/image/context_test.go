@@ -205,6 +205,30 @@ func TestContextChangesMeanwhile(t *testing.T) {
 	}
 }
 
+// A context holds nothing of the store of any Flynn, whether the configuration knows of it or not.
+func TestNoStoreIsSent(t *testing.T) {
+	r := tree(t, map[string]string{"keep/x": "x", "h1/store/flynn.db": "d", "h1/store/gateway.token": "t", "h1/flynn.toml": "c", "h2/instance": "i", "h2/workspaces/s/f": "f", "instance": "mine"})
+	s, err := readSource(t.Context(), r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := names(t, s), []string{"Dockerfile", "h1/", "h1/flynn.toml", "instance", "keep/", "keep/x"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	inside := tree(t, map[string]string{"flynn.db": "d"})
+	below := filepath.Join(filepath.Dir(inside.Dockerfile), "workspaces", "s")
+	if err := os.MkdirAll(below, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{filepath.Dir(inside.Dockerfile), below} {
+		r := inside
+		r.Context = dir
+		if _, err := readSource(t.Context(), r, nil); err == nil || !strings.Contains(err.Error(), "the store of a Flynn") {
+			t.Errorf("a context in %s: %v", dir, err)
+		}
+	}
+}
+
 func TestHidden(t *testing.T) {
 	r := tree(t, map[string]string{"keep/x": "x", "store/db": "d", "store/a/b": "b", "key": "k", "keystone": "k"})
 	dir := filepath.Dir(r.Dockerfile)

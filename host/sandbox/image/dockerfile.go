@@ -3,6 +3,7 @@ package image
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -18,11 +19,16 @@ import (
 // maxDockerfile bounds the text, in bytes.
 const maxDockerfile = 1 << 20
 
-// basesOf returns the names of the images that a Dockerfile takes something from, each once, in the order of the text.
-func basesOf(text []byte) ([]string, error) {
+// basesOf returns the names of the images that a Dockerfile takes something from, each once, in the order of the text. Without a
+// network it refuses what the engine itself would fetch.
+func basesOf(text []byte, network string) ([]string, error) {
 	r := baseReader{args: map[string]string{}}
 	for _, i := range instructions(text) {
-		if err := r.read(i.text); err != nil {
+		err := r.read(i.text)
+		if network == "none" {
+			err = errors.Join(err, checkOffline(i.tight))
+		}
+		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", i.line, err)
 		}
 	}
@@ -61,6 +67,41 @@ func (r *baseReader) read(line string) error {
 		}
 	}
 	return nil
+}
+
+// checkOffline refuses an instruction by which the engine would fetch something from the network, which it does by itself, whatever
+// network the steps have.
+func checkOffline(line string) error {
+	word, rest := cutWord(line)
+	if strings.EqualFold(word, "ONBUILD") { // a later stage, or another build, may begin with this one
+		word, rest = cutWord(rest)
+	}
+	if !strings.EqualFold(word, "ADD") {
+		return nil
+	}
+	for flag, after := nextFlag(rest); flag != ""; flag, after = nextFlag(rest) {
+		rest = after
+	}
+	var words []string
+	if json.Unmarshal([]byte(rest), &words) != nil {
+		words = strings.Fields(rest)
+	}
+	for _, source := range words[:max(len(words)-1, 0)] {
+		if mayBeRemote(source) {
+			return fmt.Errorf("ADD %s may be fetched from the network, and build_network is \"none\": put the file into the build context, or write another build_network", source)
+		}
+	}
+	return nil
+}
+
+// mayBeRemote reports whether the source of an ADD is a URL, or may become one when the engine replaces its variables. Quotes and
+// escapes are gone by then. What comes from a repository of git begins so as well; the engine's own builder knows only the first two.
+func mayBeRemote(source string) bool {
+	source = strings.ToLower(strings.NewReplacer(`"`, "", `'`, "", `\`, "", "`", "").Replace(source))
+	known, _, varies := strings.Cut(source, "$")
+	return slices.ContainsFunc([]string{"http://", "https://", "git://", "git@", "ssh://"}, func(scheme string) bool {
+		return strings.HasPrefix(known, scheme) || varies && strings.HasPrefix(scheme, known)
+	})
 }
 
 // heredoc begins a text that goes on for lines. The engine's own builder, which every engine has, takes those lines for
@@ -175,17 +216,18 @@ var escapeDirective = sync.OnceValue(func() *regexp.Regexp { return regexp.MustC
 
 var anyDirective = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^#[ \t]*[A-Za-z][A-Za-z0-9]*[ \t]*=[ \t]*.+$`) })
 
-// instruction is one of them, with the number of its first line.
+// instruction is one of them, with the number of its first line. In tight, continued lines are joined without a space, as the engine
+// joins them.
 type instruction struct {
-	text string
-	line int
+	text, tight string
+	line        int
 }
 
 // instructions returns the lines, continued ones joined, without comments.
 func instructions(text []byte) []instruction {
 	var all []instruction
 	number, first := 0, 0
-	escape, directives, line := `\`, true, ""
+	escape, directives, line, tight := `\`, true, "", ""
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	scan := bufio.NewScanner(bytes.NewReader(text))
 	scan.Buffer(nil, maxDockerfile+1)
@@ -206,14 +248,15 @@ func instructions(text []byte) []instruction {
 		}
 		part, continued := strings.CutSuffix(raw, escape)
 		line += part
+		tight += strings.TrimSuffix(strings.TrimRight(scan.Text(), " \t\r"), escape)
 		if continued {
 			line += " "
 			continue
 		}
-		all, line = append(all, instruction{line, first}), ""
+		all, line, tight = append(all, instruction{line, tight, first}), "", ""
 	}
 	if line != "" {
-		all = append(all, instruction{line, first})
+		all = append(all, instruction{line, tight, first})
 	}
 	return all
 }

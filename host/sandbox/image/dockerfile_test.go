@@ -38,7 +38,7 @@ func TestBasesOf(t *testing.T) {
 		{"empty", "", nil, "no FROM"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := basesOf([]byte(c.text))
+			got, err := basesOf([]byte(c.text), "bridge")
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
 					t.Errorf("got %v, want %q", err, c.err)
@@ -57,7 +57,7 @@ func FuzzBasesOf(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		bases, err := basesOf(text)
+		bases, err := basesOf(text, "bridge")
 		if err != nil {
 			return
 		}
@@ -172,5 +172,43 @@ func TestRecipeValidate(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// Without a network nothing is fetched: neither by a step, nor by the engine for one.
+func TestNothingIsAddedFromTheNetwork(t *testing.T) {
+	for _, c := range []struct {
+		text    string
+		refused bool
+	}{
+		{"ADD http://127.0.0.1:1/x /x", true},
+		{"add HTTPS://a.example/x /x", true},
+		{`ADD ["https://a.example/x", "/x"]`, true},
+		{`ADD "https://a.example/x" /x`, true},
+		{`ADD h\ttps://a.example/x /x`, true},
+		{"ADD --chown=1:1 --checksum=sha256:0 https://a.example/x /x", true},
+		{"ADD a b https://a.example/x /x/", true},
+		{"ADD ht\\\ntps://a.example/x /x", true},
+		{"ADD \\\n  # between\n  https://a.example/x /x", true},
+		{"ARG U=https://a.example\nADD $U/x /x", true},
+		{"ARG U=ttp://a.example\nADD h${U} /x", true},
+		{"ONBUILD ADD https://a.example/x /x", true},
+		{"ADD git@a.example:x/y.git /x", true},
+		{"ADD x /http://", false},
+		{"ADD httpd.conf /x", false},
+		{"ADD dir/$V/x.tgz /x", false},
+		{"COPY a$V /x", false},
+		{"RUN echo ADD https://a.example/x /x", false},
+		{"# ADD https://a.example/x /x", false},
+	} {
+		text := []byte("FROM a\n" + c.text)
+		if _, err := basesOf(text, "none"); (err != nil) != c.refused {
+			t.Errorf("%q: %v", c.text, err)
+		} else if err != nil && !strings.Contains(err.Error(), "build_network") {
+			t.Errorf("%q: %v", c.text, err)
+		}
+		if _, err := basesOf(text, "bridge"); err != nil {
+			t.Errorf("with a network, %q: %v", c.text, err)
+		}
 	}
 }

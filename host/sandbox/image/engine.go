@@ -61,6 +61,8 @@ type Info struct {
 	Entrypoint, Cmd []string
 	Env             []string // "NAME=value"
 	WorkingDir      string
+	// OnBuild are instructions that a build which begins with it does first.
+	OnBuild []string
 }
 
 // Work is a container to change an image in. It runs as root with what package managers need, and nothing else.

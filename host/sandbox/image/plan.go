@@ -81,6 +81,11 @@ func (b *Builder) planDockerfile(ctx context.Context, p *Plan, find lookUp) erro
 		if err != nil {
 			return err
 		}
+		for _, line := range base.OnBuild {
+			if err := checkOffline(line); err != nil && p.recipe.Network == "none" {
+				return fmt.Errorf("image %s has the instruction for builds %q: %w", ref, line, err)
+			}
+		}
 		d.add(ref, base.ID)
 		p.bases = append(p.bases, base.ID)
 	}

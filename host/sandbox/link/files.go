@@ -61,6 +61,18 @@ func (l *Link) Put(ctx context.Context, name string, r io.Reader, size int64, pe
 	return nil
 }
 
+// Hold puts a new file into frame.HeldFolder, where commands can read it and not change it.
+func (l *Link) Hold(ctx context.Context, name string, data []byte) error {
+	err := l.transfer(ctx, request{
+		typ: frame.Write, body: frame.WriteBody{Path: []byte(name), Size: int64(len(data)), Held: true},
+		send: bytes.NewReader(data), reply: &struct{}{},
+	})
+	if err != nil {
+		return fmt.Errorf("hold %s: %w", name, err)
+	}
+	return nil
+}
+
 // Stat says what a path is; links within the workspace are followed.
 func (l *Link) Stat(ctx context.Context, name string) (machine.FileInfo, error) {
 	var e frame.Entry

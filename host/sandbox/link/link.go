@@ -179,6 +179,11 @@ func (l *Link) Renew(lease time.Duration) {
 	_ = l.send(frame.Frame{Type: frame.Renew, Payload: frame.Encode(frame.RenewBody{Lease: lease})})
 }
 
+// Nap tells the supervisor whether what runs inside is to stand still. A failure closes the link.
+func (l *Link) Nap(asleep bool) {
+	_ = l.send(frame.Frame{Type: frame.Nap, Payload: frame.Encode(frame.NapBody{Asleep: asleep})})
+}
+
 func (l *Link) deliver(f frame.Frame) error {
 	if frame.IsConnection(f.ID) {
 		return l.connections.deliver(f)

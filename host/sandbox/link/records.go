@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/flynnhost/flynn/host/sandbox/frame"
@@ -43,6 +44,9 @@ func (l *Link) Export(ctx context.Context, body frame.ExportBody, known io.Reade
 	}
 	var reply frame.ExportReply
 	err = f.finish(ctx, nil, &reply)
+	if err == nil && (len(reply.Special) > frame.MaxLeft || len(reply.Closed) > frame.MaxLeft) {
+		return reply, l.checked(fmt.Errorf("%w: more entries are named than may be", frame.ErrProtocol))
+	}
 	reply.Skipped, reply.Torn = max(reply.Skipped, 0), max(reply.Torn, 0)
 	return reply, err
 }

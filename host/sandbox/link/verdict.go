@@ -70,7 +70,7 @@ func changed(b *frame.ChangesBody) *machine.Changes {
 	if b == nil {
 		return nil
 	}
-	return &machine.Changes{Added: names(b.Added), Modified: names(b.Modified), Deleted: names(b.Deleted), Partial: b.Partial}
+	return &machine.Changes{Added: names(b.Added), Modified: names(b.Modified), Deleted: names(b.Deleted), Unread: names(b.Unread), Partial: b.Partial}
 }
 
 func names(raw [][]byte) []string {

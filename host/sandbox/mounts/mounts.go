@@ -4,7 +4,7 @@
 // mounts it can tell afterwards whether that very folder was mounted. CheckTargets judges the places inside.
 //
 // Nothing of the host may be mounted but what lies below the roots that the owner lists, and some places never are, whatever
-// the roots say: the system's, the engine's, Flynn's own, and the hidden folders of homes, which hold keys. Links are
+// the roots say: the system's, the engine's, Flynn's own, the store of any other Flynn, and the hidden folders of homes, which hold keys. Links are
 // followed before anything is decided. The package touches no engine and mounts nothing.
 package mounts
 
@@ -103,6 +103,13 @@ func (r Rules) judge(s *Source) error {
 	}
 	if secret, why := r.secret(path); secret != "" {
 		return fmt.Errorf("%s, which %s: mount a folder that holds nothing but what the sandbox needs", path, why)
+	}
+	if store, inside := storeAround(path); store != "" {
+		why := "holds"
+		if inside {
+			why = "is or lies in"
+		}
+		return fmt.Errorf("%s, which %s %s, the store of a Flynn: mount a folder that holds nothing but what the sandbox needs", path, why, store)
 	}
 	if s.info.IsDir() {
 		return checkSockets(path)

@@ -39,6 +39,35 @@ func CheckTargets(workspace string, targets []string) error {
 	return nil
 }
 
+// systems are folders of an image that its programs need, besides those in programs.
+func systems() []string { return []string{"/etc", "/run", "/sbin", "/usr", "/var"} }
+
+// CheckWorkspace judges the place that the workspace takes in a container. It hides what the image has there, and commands
+// own it.
+func CheckWorkspace(dir string) error {
+	switch {
+	case strings.ContainsFunc(dir, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\uFFFD' || c == ':' }) || len(dir) > 1024:
+		return &TargetError{Problem: fmt.Sprintf("%q has a colon or another character that no such path should have, or is too long", dir)}
+	case !path.IsAbs(dir) || path.Clean(dir) == "/":
+		return &TargetError{Problem: fmt.Sprintf(`%q is no folder inside the container: write an absolute path below /, such as "/workspace"`, dir)}
+	case path.Clean(dir) != dir:
+		return &TargetError{Problem: fmt.Sprintf("%q is not the shortest way to write it: write %q", dir, path.Clean(dir))}
+	case strings.HasPrefix(dir, "/.flynn"):
+		return &TargetError{Problem: fmt.Sprintf("%q is Flynn's own: choose another name", dir)}
+	}
+	for _, p := range append(programs(), systems()...) {
+		if below(p, dir) {
+			return &TargetError{Problem: fmt.Sprintf("%q hides %s of the image, which its programs need: choose a folder of its own", dir, p)}
+		}
+	}
+	for _, k := range kernels() {
+		if below(dir, k) || below(k, dir) {
+			return &TargetError{Problem: fmt.Sprintf("%q lies over %s, which the container needs: choose a folder of its own", dir, k)}
+		}
+	}
+	return nil
+}
+
 func checkTarget(workspace, target string) string {
 	switch {
 	case strings.ContainsRune(target, ':'):

@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"hash/maphash"
 	"slices"
+	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -18,12 +20,18 @@ const (
 	printEntries = 50_000
 	printPaths   = 4 << 20
 	printTime    = time.Second
+	// printClosed is how many folders that may not be read are remembered by their paths.
+	printClosed = 100
+	// keptPrints bounds what the fingerprints of all running background commands take, in bytes. A further one is told that its changes
+	// are not known.
+	keptPrints = 16 << 20
 )
 
 // tracker takes fingerprints of the workspace. Its walks have a thread of their own, so that no file request waits for one.
 type tracker struct {
 	files *files
 	seed  maphash.Seed
+	kept  atomic.Int64 // bytes of fingerprints that wait for the end of a background command
 }
 
 func newTracker(h frame.HelloBody) (*tracker, error) {
@@ -35,6 +43,7 @@ func newTracker(h frame.HelloBody) (*tracker, error) {
 type fingerprint struct {
 	entries []printed
 	paths   []byte
+	closed  [][]byte // folders that may not be read, sorted
 	cut     bool
 }
 
@@ -73,10 +82,40 @@ func (t *tracker) look() *fingerprint {
 		p.paths = append(append(p.paths, folder...), name...)
 		return true
 	}
+	w.closed = func(folder []byte) bool {
+		p.closed = append(p.closed, bytes.Clone(folder))
+		return len(p.closed) <= printClosed
+	}
 	_ = t.files.as(func() error { w.run(t.files.root); return nil })
 	p.cut = w.cut
 	slices.SortFunc(p.entries, func(a, b printed) int { return bytes.Compare(p.path(a), p.path(b)) })
+	slices.SortFunc(p.closed, bytes.Compare)
 	return p
+}
+
+// lookAndKeep is look for a command that goes on in the background. Call drop with the fingerprint in the end. nil means that there
+// is no room for it.
+func (t *tracker) lookAndKeep() *fingerprint {
+	p := t.look()
+	if t.kept.Add(p.size()) > keptPrints {
+		t.drop(p)
+		return nil
+	}
+	return p
+}
+
+func (t *tracker) drop(p *fingerprint) { t.kept.Add(-p.size()) }
+
+// size is what a fingerprint takes, in bytes.
+func (p *fingerprint) size() int64 {
+	return int64(cap(p.paths)) + int64(cap(p.entries))*int64(unsafe.Sizeof(printed{}))
+}
+
+// hides says whether a path lies in a folder that could not be read.
+func (p *fingerprint) hides(path []byte) bool {
+	return slices.ContainsFunc(p.closed, func(folder []byte) bool {
+		return len(path) > len(folder) && path[len(folder)] == '/' && bytes.HasPrefix(path, folder)
+	})
 }
 
 // changes compares two fingerprints. Of a workspace that was seen in part, only those files are told of that were seen both
@@ -94,13 +133,13 @@ func changes(before, after *fingerprint) *frame.ChangesBody {
 		}
 		switch {
 		case order < 0:
-			if whole {
-				c.add(&c.Deleted, before.path(before.entries[i]))
+			if path := before.path(before.entries[i]); whole && !after.hides(path) {
+				c.add(&c.Deleted, path)
 			}
 			i++
 		case order > 0:
-			if whole {
-				c.add(&c.Added, after.path(after.entries[j]))
+			if path := after.path(after.entries[j]); whole && !before.hides(path) {
+				c.add(&c.Added, path)
 			}
 			j++
 		default:
@@ -108,6 +147,11 @@ func changes(before, after *fingerprint) *frame.ChangesBody {
 				c.add(&c.Modified, after.path(after.entries[j]))
 			}
 			i, j = i+1, j+1
+		}
+	}
+	for _, folder := range after.closed {
+		if _, was := slices.BinarySearchFunc(before.closed, folder, bytes.Compare); !was {
+			c.add(&c.Unread, folder)
 		}
 	}
 	return &c.ChangesBody

@@ -42,6 +42,9 @@ type command struct {
 	before    reading
 	forked    time.Time
 	alone     bool // it was brief, and nothing is left of it
+	// number is its place among the commands started, and beside says that others ran when it did.
+	number int64
+	beside bool
 
 	mu     sync.Mutex
 	child  *child   // nil until it has started
@@ -133,7 +136,10 @@ func (c *command) run() {
 		c.abandon(err)
 		return
 	}
-	if c.body.Changes {
+	switch {
+	case c.body.Changes && c.body.Background:
+		c.untouched = c.s.tracker.lookAndKeep()
+	case c.body.Changes:
 		c.untouched = c.s.tracker.look()
 	}
 	brief := c.mayBeBrief() && c.s.briefs.enter()
@@ -176,14 +182,27 @@ func (c *command) conclude(verdict frame.ExitBody) {
 	after := c.s.meters.read()
 	verdict.Wall = time.Since(c.forked)
 	c.count(&verdict)
-	abnormal := verdict.ExitCode != 0
-	verdict.OOM = abnormal && after.oomKills > c.before.oomKills
+	// The counter is the container's. It speaks of this command if that has failed, or if there was no other: in a pipeline only the
+	// last part has an exit code.
+	lone := c.s.running.Add(-1) == 0 && !c.beside && c.s.started.Load() == c.number
+	verdict.OOM = after.oomKills > c.before.oomKills && (verdict.ExitCode != 0 || lone)
 	verdict.PidsHit = after.refusedForks > c.before.refusedForks
 	verdict.DiskHit = verdict.DiskHit || c.s.disk.outgrown(c)
 	if c.body.Changes {
-		verdict.Changes = changes(c.untouched, c.s.tracker.look())
+		verdict.Changes = c.changes()
 	}
 	c.report(verdict)
+}
+
+// changes says which files differ from before the command.
+func (c *command) changes() *frame.ChangesBody {
+	if c.untouched == nil {
+		return &frame.ChangesBody{Partial: true}
+	}
+	if c.body.Background {
+		defer c.s.tracker.drop(c.untouched)
+	}
+	return changes(c.untouched, c.s.tracker.look())
 }
 
 // count says what became of the output.
@@ -240,6 +259,7 @@ func (c *command) spawn(brief bool) error {
 	}
 	c.pumps[0].fd, c.pumps[1].fd = pipes.ours[1], pipes.ours[2]
 	c.s.disk.enter(c)
+	c.number, c.beside = c.s.started.Add(1), c.s.running.Add(1) > 1
 	return nil
 }
 
@@ -400,6 +420,9 @@ func (c *command) report(verdict frame.ExitBody) {
 }
 
 func (c *command) abandon(err error) {
+	if c.body.Background && c.untouched != nil {
+		c.s.tracker.drop(c.untouched)
+	}
 	c.s.mu.Lock()
 	delete(c.s.kept, c.id)
 	c.s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 const deletionPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // deleting are the programs that make room, and those that show where it can be made. None of them makes a file.
-var deleting = []string{"rm", "rmdir", "du", "ls"}
+var deleting = []string{"rm", "rmdir", "chmod", "find", "du", "ls"}
 
 // quiet are words that send output nowhere, and so make no file either.
 var quiet = []string{"2>/dev/null", ">/dev/null", "2>&1"}
@@ -27,13 +27,43 @@ func onlyDeletes(script string) bool {
 				continue
 			}
 			words = slices.DeleteFunc(words, func(w string) bool { return slices.Contains(quiet, w) })
-			if len(words) == 0 || !slices.Contains(deleting, words[0]) || !isPlain(strings.Join(words, " ")) {
+			if len(words) == 0 || !slices.Contains(deleting, words[0]) || !isPlain(strings.Join(words, " ")) || words[0] == "find" && !onlyFinds(strings.Join(words, " ")) {
 				return false
 			}
 			any = true
 		}
 	}
 	return any
+}
+
+// onlyFinds reports whether a plain command of find starts no program and writes no file. A pattern for the shell could stand for the name
+// of a file that is an option.
+func onlyFinds(words string) bool {
+	var quote rune
+	said := func(c rune) rune {
+		switch {
+		case c == quote:
+			quote = 0
+			return -1
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote = c
+			return -1
+		}
+		return c
+	}
+	for _, c := range words {
+		if said(c); quote == 0 && strings.ContainsRune("*?[", c) {
+			return false
+		}
+	}
+	for _, w := range strings.Fields(strings.Map(said, words)) {
+		for _, option := range []string{"-exec", "-ok", "-fprint", "-fls"} {
+			if strings.HasPrefix(w, option) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // isPlain reports whether the shell makes nothing of a text but words and names of files. Quotes end in it: what separates

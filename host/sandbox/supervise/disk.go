@@ -39,7 +39,8 @@ type usage struct{ bytes, entries int64 }
 // there are: once it has shrunk by what the workspace still had room for, whoever shrank it, a look is due, and the next command
 // waits for it. The supervisor is not crowded out of its looks, because commands have the lowest priority; see priority.go.
 //
-// What is open and has no name any more is not counted, and neither is what lies below a mount of its own.
+// Nothing takes much of the disk in no time; see allocate.go. What has no name counts as far as it is seen; see nameless.go. What lies
+// below a mount of its own does not count.
 type disk struct {
 	files *files
 	limit usage
@@ -74,6 +75,7 @@ func openDisk(s *supervisor) (*disk, error) {
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: single, Max: single}); err != nil {
 		return nil, fmt.Errorf("bound the size of files: %w", err)
 	}
+	refuseAllocation()
 	return newDisk(files, usage{s.hello.DiskBytes, s.hello.DiskEntries}), nil
 }
 
@@ -260,7 +262,11 @@ func (d *disk) look() bool {
 		u.bytes += st.Blocks * 512 / max(int64(st.Nlink), 1) // a file with several names is met as often
 		return u.entries <= d.limit.entries
 	}
-	_ = d.files.as(func() error { w.run(d.files.root); return nil })
+	_ = d.files.as(func() error {
+		w.run(d.files.root)
+		u.bytes += nameless(w.dev)
+		return nil
+	})
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.held, d.looked = u, true

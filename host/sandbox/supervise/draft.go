@@ -20,6 +20,9 @@ func (f *files) write(t *transfer, body []byte) (any, error) {
 	if err := frame.Decode(body, &b); err != nil {
 		return nil, err
 	}
+	if b.Held {
+		return struct{}{}, t.hold(b)
+	}
 	if err := t.s.disk.admit(false); err != nil {
 		return nil, err
 	}

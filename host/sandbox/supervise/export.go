@@ -5,6 +5,7 @@ package supervise
 import (
 	"bufio"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -110,7 +111,7 @@ func (e *exporter) folder(dir *os.File, prefix string, depth int) error {
 			return err
 		})
 		if err != nil {
-			e.reply.Skipped++ // gone since, of another kind, or closed to the workload
+			e.leave(prefix+name, err)
 			continue
 		}
 		if err := e.send(entry, depth); err != nil {
@@ -118,6 +119,18 @@ func (e *exporter) folder(dir *os.File, prefix string, depth int) error {
 		}
 	}
 	return nil
+}
+
+// leave counts an entry that is gone since, of another kind, or closed to the workload.
+func (e *exporter) leave(full string, why error) {
+	e.reply.Skipped++
+	list := &e.reply.Special
+	if errors.Is(why, unix.EACCES) {
+		list = &e.reply.Closed
+	}
+	if len(*list) < frame.MaxLeft && frame.CheckName(full) == nil {
+		*list = append(*list, []byte(full))
+	}
 }
 
 func (e *exporter) names(dir *os.File) ([]string, error) {

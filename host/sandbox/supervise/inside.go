@@ -53,11 +53,16 @@ func statusField(status []byte, name string) string {
 	return ""
 }
 
+// mountPath undoes how the kernel writes a space, a tab, a line feed or a backslash: as three octal digits after a backslash.
+func mountPath(field string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(field)
+}
+
 // isMount looks path up among the mount points; see proc_pid_mountinfo(5).
 func isMount(path string) bool {
 	info, _ := os.ReadFile("/proc/self/mountinfo")
 	for line := range bytes.Lines(info) {
-		if fields := strings.Fields(string(line)); len(fields) > 4 && fields[4] == path {
+		if fields := strings.Fields(string(line)); len(fields) > 4 && mountPath(fields[4]) == path {
 			return true
 		}
 	}

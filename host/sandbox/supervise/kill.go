@@ -83,21 +83,23 @@ func (s *supervisor) endAll(such func(tag int) bool) int {
 // freezePasses bounds the scans of one freeze; each halts what the one before let slip.
 const freezePasses = 20
 
-func (s *supervisor) freeze(such func(tag int) bool) {
-	stopped := make(map[int]bool)
+// freeze stops every process with such a tag, and returns those that it has stopped.
+func (s *supervisor) freeze(such func(tag int) bool) (stopped map[int]bool) {
+	stopped = make(map[int]bool)
 	for range freezePasses {
 		fresh := 0
 		for _, p := range s.scanner.find(such) {
-			if !stopped[p.pid] {
+			if !stopped[p.pid] && !p.stopped {
 				stopped[p.pid] = true
 				fresh++
 				_ = syscall.Kill(p.pid, syscall.SIGSTOP)
 			}
 		}
 		if fresh == 0 {
-			return
+			break
 		}
 	}
+	return stopped
 }
 
 // endOrphans makes room by ending what commands that are over have left running, and says whether

@@ -12,7 +12,7 @@ import (
 
 // lease is how long we go on without a word of the host. It counts the ticks of its own clock, and not the time
 // between two looks at one: neither the monotonic clock nor the one that counts a suspended machine stops while
-// the container is paused, and a lease that ran out meanwhile would end what the host is about to use.
+// somebody has the engine pause the container, and a lease that ran out meanwhile would end what the host is about to use.
 type lease struct {
 	secret  []byte
 	expired chan struct{}

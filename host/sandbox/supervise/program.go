@@ -15,8 +15,7 @@ import (
 // program is what a command runs: the shell with its script, or a program of the image's.
 func (c *command) program(env []string, dir string) (file string, argv []string, err error) {
 	if c.body.Argv == nil {
-		const shell = "/bin/sh"
-		return shell, []string{shell, "-c", string(c.body.Script)}, nil
+		return c.s.shell, []string{c.s.shell, "-c", string(c.body.Script)}, nil
 	}
 	for _, word := range c.body.Argv {
 		argv = append(argv, string(word))
@@ -26,6 +25,21 @@ func (c *command) program(env []string, dir string) (file string, argv []string,
 	}
 	file, err = c.lookUp(argv[0], joinEnv(c.s.spawner.env, env), dir)
 	return file, argv, err
+}
+
+// plainShell is the one that every image has which commands can run in.
+const plainShell = "/bin/sh"
+
+// findShell returns the program that scripts are run with: bash where the image has it. It is looked for in the places of images
+// only, and not in PATH, which may name a folder that commands can write to.
+func findShell() string {
+	for _, file := range []string{"/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"} {
+		var st unix.Stat_t
+		if unix.Stat(file, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Mode&0o111 != 0 {
+			return file
+		}
+	}
+	return plainShell
 }
 
 // lookUp finds a program by PATH, as its user sees the files; a name with a slash is a path already.

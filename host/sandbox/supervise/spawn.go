@@ -3,9 +3,12 @@
 package supervise
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -80,25 +83,38 @@ func newSpawner(h frame.HelloBody) (*spawner, error) {
 	return s, nil
 }
 
-// fixedEnv is all that a command finds in its environment besides what the request names. PATH is
-// the image's, because images with a tool chain put it there.
+// fixedEnv is all that a command finds in its environment besides what the request names: what the image sets, which is
+// in our own, and over it what is ours to say.
 func fixedEnv(h frame.HelloBody) []string {
-	path := os.Getenv("PATH")
-	if path == "" {
-		path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-	}
+	image := imageEnv(os.Environ())
+	path := cmp.Or(valueOf(image, "PATH"), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 	if h.Bridge {
 		path = bridgeFolder + ":" + path
 	}
-	env := []string{"PATH=" + path, "HOME=" + h.Workspace, "LANG=C.UTF-8"}
+	env := joinEnv([]string{"LANG=C.UTF-8"}, image)
+	env = joinEnv(env, []string{"PATH=" + path, "HOME=" + h.Workspace})
 	if h.Proxy {
-		env = append(env, proxyEnv()...)
+		env = joinEnv(env, proxyEnv())
 	}
 	more := make([]string, len(h.Env))
 	for i, variable := range h.Env {
 		more[i] = string(variable)
 	}
 	return joinEnv(env, more)
+}
+
+// runtimeEnv are variables that Go's runtime reads before this program's first line. The engine is asked to set them to nothing, so
+// that no image changes how the supervisor works; see package docker.
+func runtimeEnv() []string {
+	return []string{"GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK"}
+}
+
+// imageEnv is the image's part of our own environment.
+func imageEnv(own []string) []string {
+	return slices.DeleteFunc(slices.Clone(own), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return name == "" || slices.Contains(runtimeEnv(), name)
+	})
 }
 
 // start runs argv as the workload's user in a session of its own, with a tag.

@@ -24,6 +24,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -69,8 +70,12 @@ type supervisor struct {
 	spills  *spills
 	disk    *disk // or nil
 	in      *incoming
-	handles bool // the kernel gives handles on processes
-	briefs  briefs
+	stilled map[int]bool // processes that stand still because nobody uses the container; the reading goroutine's
+	// running counts commands that have started and are not over, started those that ever have.
+	running, started atomic.Int64
+	shell            string // runs scripts
+	handles          bool   // the kernel gives handles on processes
+	briefs           briefs
 
 	// transfers holds a token for each transfer at work.
 	transfers chan struct{}
@@ -195,7 +200,11 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	if err := s.guard.park(); err != nil {
 		return err
 	}
+	openScratch(s.hello.Scratch)
+	openHeld()
+	s.shell = findShell()
 	welcome := lookAround(nonce, s.hello.Workspace)
+	welcome.Shell = s.shell
 	s.identify(&welcome)
 	if s.hello.Proxy || s.hello.Bridge {
 		if s.outlet, err = openOutlet(s); err != nil {
@@ -257,6 +266,8 @@ func (s *supervisor) dispatch(f frame.Frame) error {
 		return s.open(f)
 	case frame.Renew:
 		return s.lease.renew(f.Payload)
+	case frame.Nap:
+		return s.nap(f.Payload)
 	case frame.Kept:
 		return s.openKept(f)
 	}

@@ -21,6 +21,8 @@ type survey struct {
 	see func(folder []byte, name string, st *unix.Stat_t) bool
 	// skip leaves out an entry of the workspace itself.
 	skip string
+	// closed, if set, is told of each folder that may not be read, by its path, and returns whether that was all that is missing.
+	closed func(folder []byte) bool
 	// deep goes on where folders are deeper than surveyDepth, of which see is not told the path.
 	deep bool
 	buf  []byte // for that
@@ -93,7 +95,8 @@ func (w *survey) entry(fd int, name string, depth int) bool {
 	}
 	inner, closeAgain, err := w.open(fd, name, depth < surveyDepth)
 	if err != nil {
-		w.cut = w.cut || err != unix.ENOENT
+		known := err == unix.EACCES && w.closed != nil && w.closed(append(w.path, name...))
+		w.cut = w.cut || err != unix.ENOENT && !known
 		return true
 	}
 	defer closeAgain()

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/machine"
@@ -44,7 +45,39 @@ func workspaceProbes() []Probe {
 			Name: "disk/entries", Row: row, Why: "small files without number use up what the disk has of them", Setting: setting, Control: alone,
 			Run: fills(`i=0; while [ $i -lt 3000 ]; do : >fill/$i; i=$((i+1)); [ $((i % 500)) = 0 ] && sleep 0.3; done`),
 		},
+		{
+			Name: "disk/short-commands", Row: row, Why: "commands that are over before anybody looks add up", Setting: setting, Control: alone,
+			Run: addsUp,
+		},
 	}
+}
+
+// addsUp runs commands that each stay within the limit and end at once, until they are over it several times together.
+func addsUp(ctx context.Context, s *Subject) (Finding, error) {
+	if s.Spec.DiskBytes == 0 {
+		return allowed("the workspace has no limit"), nil
+	}
+	const each, commands = 48 << 20, 8
+	for i := range commands {
+		_, err := s.Target.Exec(ctx, machine.Command{
+			Script: fmt.Sprintf("mkdir -p fill; dd if=/dev/zero of=fill/%d bs=1048576 count=%d 2>/dev/null", i, each>>20), Timeout: scriptTimeout,
+		})
+		if err != nil && !errors.Is(err, machine.ErrFull) {
+			return Finding{}, err
+		}
+	}
+	names, err := output(ctx, s.Target, "ls fill")
+	if err != nil {
+		return Finding{}, err
+	}
+	if _, err := output(ctx, s.Target, "rm -rf fill"); err != nil {
+		return Finding{}, err
+	}
+	n := int64(len(strings.Fields(names)))
+	if most := s.Spec.DiskBytes/each + 2; n > most { // the one that goes beyond it, and a look that comes after the next
+		return breached("%d commands wrote %d MiB each", n, each>>20), nil
+	}
+	return held("%d of %d commands wrote", n, commands), nil
 }
 
 // linger is the time in which a busy engine finds out, since the limit is looked after now and then.
@@ -95,7 +128,58 @@ func archiveProbes() []Probe {
 		probe("upwards", "an archive overwrites files beside its folder", func(w *tar.Writer) error { return add(w, "../escaped", 1) }, "../escaped"),
 		probe("hooks", "unpacked hooks are run by git on the next occasion", func(w *tar.Writer) error { return add(w, "repo/.git/hooks/pre-commit", 1) },
 			"repo/.git/hooks/pre-commit"),
+		{
+			Name: "archive/hooks-out", Row: row, Why: "copied hooks are run by the git of this machine on the next occasion", Setting: fileSetting,
+			Run: copiesHooks, Control: naive,
+		},
 	}
+}
+
+// exporter copies folders to this machine, as a session does.
+type exporter interface {
+	CopyOut(ctx context.Context, dir string, to *os.Root, l archive.Limits) (archive.Tally, error)
+}
+
+var (
+	_ exporter = (*sandbox.Session)(nil)
+	_ exporter = (*weakMachine)(nil)
+)
+
+// copiesHooks has the host copy a repository.
+func copiesHooks(ctx context.Context, s *Subject) (f Finding, err error) {
+	target, is := s.Target.(exporter)
+	if !is {
+		return Finding{}, errors.New("nothing here copies folders")
+	}
+	if _, err := output(ctx, s.Target, `mkdir -p repo/.git/hooks repo/bare.git/hooks; : >repo/bare.git/HEAD
+for d in .git bare.git; do echo hook >repo/$d/hooks/post-checkout; chmod 755 repo/$d/hooks/post-checkout; done`); err != nil {
+		return Finding{}, err
+	}
+	dir, err := os.MkdirTemp(s.Outside, "copied-")
+	if err != nil {
+		return Finding{}, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	to, err := os.OpenRoot(dir)
+	if err != nil {
+		return Finding{}, err
+	}
+	defer to.Close()
+	tally, err := target.CopyOut(ctx, "repo", to, archive.Limits{})
+	if err != nil {
+		return Finding{}, err
+	}
+	for _, hooks := range []string{".git/hooks/post-checkout", "bare.git/hooks/post-checkout"} {
+		if _, err := to.Lstat(hooks); err == nil {
+			return breached("%s was copied to this machine", hooks), nil
+		}
+	}
+	return held("%d entries were left out", tally.Skipped), nil
+}
+
+// CopyOut is what hosts do that copy whatever is there.
+func (w *weakMachine) CopyOut(_ context.Context, dir string, to *os.Root, _ archive.Limits) (archive.Tally, error) {
+	return archive.Tally{}, os.CopyFS(to.Name(), os.DirFS(filepath.Join(w.dir, dir)))
 }
 
 // unpackLimits are small, so that what breaks them is small as well.

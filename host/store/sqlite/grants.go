@@ -55,7 +55,8 @@ func (s *Store) Grant(ctx context.Context, id string) (store.Grant, error) {
 
 // OpenGrants implements store.Grants.
 func (s *Store) OpenGrants(ctx context.Context, agent, tool string, now time.Time) ([]store.Grant, error) {
-	return list(ctx, s.read, scanGrant, "SELECT body FROM grants WHERE agent = ? AND tool = ? AND open_until > ? ORDER BY seq", agent, tool, nanos(now))
+	grants, err := list(ctx, s.read, scanGrant, "SELECT body FROM grants WHERE agent = ? AND tool = ? AND open_until > ? ORDER BY seq", agent, tool, nanos(now))
+	return slices.DeleteFunc(grants, func(g store.Grant) bool { return !g.Open(now) }), err
 }
 
 // ListGrants implements store.Grants.

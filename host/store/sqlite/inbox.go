@@ -91,6 +91,10 @@ type queryer interface {
 
 // list collects the rows of a query.
 func list[T any](ctx context.Context, db queryer, scan func(func(...any) error) (T, error), query string, args ...any) ([]T, error) {
+	return patiently(ctx, func() ([]T, error) { return listOnce(ctx, db, scan, query, args...) })
+}
+
+func listOnce[T any](ctx context.Context, db queryer, scan func(func(...any) error) (T, error), query string, args ...any) ([]T, error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read from the store: %w", err)
@@ -109,7 +113,7 @@ func list[T any](ctx context.Context, db queryer, scan func(func(...any) error) 
 
 // one returns the only row of a query, or store.ErrNotFound.
 func one[T any](ctx context.Context, db queryer, scan func(func(...any) error) (T, error), query string, args ...any) (T, error) {
-	v, err := scan(db.QueryRowContext(ctx, query, args...).Scan)
+	v, err := patiently(ctx, func() (T, error) { return scan(db.QueryRowContext(ctx, query, args...).Scan) })
 	if errors.Is(err, sql.ErrNoRows) {
 		err = store.ErrNotFound
 	}

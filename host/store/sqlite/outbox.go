@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -108,6 +109,28 @@ func (s *Store) Senders(ctx context.Context) ([]string, error) {
 	return list(ctx, s.read, scanText, `WITH RECURSIVE people (sender) AS (SELECT min(sender) FROM turns UNION ALL
 		SELECT (SELECT min(sender) FROM turns WHERE turns.sender > people.sender) FROM people WHERE sender IS NOT NULL)
 		SELECT sender FROM people WHERE sender <> ''`)
+}
+
+// Holders implements store.Turns.
+func (s *Store) Holders(ctx context.Context) ([]store.Holder, error) { return holders(ctx, s.read) }
+
+// Holders is that of store.Turns.
+func (r *Reader) Holders(ctx context.Context) ([]store.Holder, error) {
+	if r.version < parentVersion {
+		return nil, nil
+	}
+	return holders(ctx, r.db)
+}
+
+// parentVersion is the schema's that knows which turns were delegated.
+const parentVersion = 11
+
+func holders(ctx context.Context, db *sql.DB) ([]store.Holder, error) {
+	scan := func(scan func(...any) error) (h store.Holder, err error) {
+		err = scan(&h.Session, &h.Sender)
+		return h, err
+	}
+	return list(ctx, db, scan, `SELECT session, sender FROM turns WHERE id IN (SELECT max(id) FROM turns WHERE parent = '' GROUP BY session)`)
 }
 
 // SetOutbox implements store.Outbox.

@@ -148,6 +148,12 @@ func (s *Store) History(ctx context.Context, channel, conversation string, turns
 	return ts, err
 }
 
+// FirstTurns implements store.Turns.
+func (s *Store) FirstTurns(ctx context.Context, channel, conversation string, turns int) ([]store.Turn, error) {
+	return list(ctx, s.read, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE channel = ? AND conversation = ? AND parent = '' ORDER BY id LIMIT ?",
+		channel, conversation, turns)
+}
+
 // Steps implements store.Turns.
 func (s *Store) Steps(ctx context.Context, turn string) ([]store.Step, error) {
 	return list(ctx, s.read, scanStep, "SELECT turn, seq, kind, data, at FROM steps WHERE turn = ? ORDER BY seq", turn)

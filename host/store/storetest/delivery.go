@@ -153,4 +153,8 @@ func privateChatsAreFound(t *testing.T, open Opener) {
 		check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn}))
 	}
 	equal(t, "senders", must[[]string](t)(s.Senders(t.Context())), []string{"irc:ann", "irc:bob", "irc:zoe", "tg:bob"})
+	child := turn("z")
+	child.Session, child.Sender, child.Parent, child.ParentCall = "of a child", "irc:eve", "s3", "c"
+	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: child}))
+	equal(t, "holders", must[[]store.Holder](t)(s.Holders(t.Context())), []store.Holder{{Session: turn("").Session, Sender: "irc:ann"}})
 }

@@ -311,6 +311,10 @@ func transcriptAndHistory(t *testing.T, open Opener) {
 	if len(h) != 2 || h[0].ID != "t3" || h[1].ID != "t4" {
 		t.Fatalf("history is %+v", h)
 	}
+	first := must[[]store.Turn](t)(s.FirstTurns(t.Context(), "irc", "#flynn", 2))
+	if len(first) != 2 || first[0].ID != "t0" || first[1].ID != "t1" {
+		t.Fatalf("it begins with %+v", first)
+	}
 	all := must[[]store.Session](t)(s.Sessions(t.Context(), 10))
 	equal(t, "sessions", all, []store.Session{
 		{Key: "irc:#flynn:helper", Agent: "helper", Turns: 5, Last: noon.Add(5 * time.Minute)},

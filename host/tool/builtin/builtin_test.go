@@ -73,10 +73,13 @@ func (b *bench) call(name string, args any) tool.Result {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	v := b.enforcer.Enforce(b.t.Context(), tool.Subject{
+	v, err := b.enforcer.Admit(b.t.Context(), tool.Subject{
 		Message: message.Message{Channel: "web", Sender: message.Sender{ID: "owner"}},
 		Offered: b.offered, LocalDoor: true, Approve: tool.ApproveNone,
-	}, model.ToolCall{Name: name, Args: raw})
+	}, model.ToolCall{Name: name, Args: raw}, nil, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
 	return new(tool.Runner).Run(b.t.Context(), v, tool.Call{
 		Session: "s", Agent: b.agent, Sender: b.sender, Private: !b.group, Owner: !b.member, Turn: "t1", Labels: b.labels, Machine: b.machine,
 	})

@@ -29,6 +29,20 @@ func changed(c *machine.Changes) string {
 			told = append(told, fmt.Sprintf("%s (%s)", plain(name), kind.word))
 		}
 	}
+	closed := ""
+	if n := len(c.Unread); n > 0 {
+		var names []string
+		for _, name := range c.Unread[:min(n, maxChanged)] {
+			names = append(names, plain(name))
+		}
+		closed = "closed to their own user, so that changes in them are not known: " + strings.Join(names, ", ")
+		if n > len(names) {
+			closed += fmt.Sprintf(" and %d more", n-len(names))
+		}
+	}
+	if total == 0 && closed != "" {
+		return "[folders " + closed + "]"
+	}
 	if total == 0 && c.Partial {
 		return "[the workspace is too large to tell which files changed]"
 	}
@@ -41,6 +55,9 @@ func changed(c *machine.Changes) string {
 	}
 	if c.Partial {
 		more += "; the workspace is too large to name all"
+	}
+	if closed != "" {
+		more += "; folders " + closed
 	}
 	return "[files: " + strings.Join(told, ", ") + more + "]"
 }

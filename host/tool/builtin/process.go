@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/flynnhost/flynn/host/machine"
@@ -19,7 +20,7 @@ func processStart() tool.Tool {
 	return function[startArgs]{
 		spec: tool.Spec{
 			Name:        "process.start",
-			Description: "Start a command line in the background. Its output is kept for process.output.",
+			Description: "Start a command line in the background, with the shell of shell.exec. Its output is kept for process.output, which also tells which files it has changed once it has ended.",
 			Effect:      tool.Execute,
 			Machine:     true,
 			Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["command"],"properties":{
@@ -27,7 +28,7 @@ func processStart() tool.Tool {
 				"cwd":{"type":"string","description":"working directory, relative to the workspace"}}}`),
 		},
 		run: func(ctx context.Context, call tool.Call, args startArgs) (tool.Result, error) {
-			p, err := call.Machine.Start(ctx, machine.Command{Script: args.Command, Dir: args.Dir})
+			p, err := call.Machine.Start(ctx, machine.Command{Script: args.Command, Dir: args.Dir, Changes: true})
 			if err != nil {
 				return outcome(err)
 			}
@@ -99,7 +100,7 @@ func processOutput() tool.Tool {
 			if gap := out.Offset - args.Offset; gap > 0 {
 				note = fmt.Sprintf("[%s; %d bytes before this are no longer kept; go on with offset %d]", state, gap, out.Next)
 			}
-			return tool.Result{Text: join(string(out.Data), note), Labels: call.Place}, nil
+			return tool.Result{Text: join(string(out.Data), note, changedBy(ctx, call.Machine, args.ID, out.Running)), Labels: call.Place}, nil
 		},
 	}
 }
@@ -124,7 +125,27 @@ func processKill() tool.Tool {
 			if err != nil {
 				return outcome(err)
 			}
-			return tool.Result{Text: processLine(p), Verdict: record(p)}, nil
+			return tool.Result{Text: join(processLine(p), changedOf(p)), Verdict: record(p)}, nil
 		},
 	}
+}
+
+// changedBy tells which files a background process has changed, once it has ended.
+func changedBy(ctx context.Context, m machine.Machine, id string, running bool) string {
+	if running {
+		return ""
+	}
+	list, err := m.Processes(ctx)
+	i := slices.IndexFunc(list, func(p machine.Process) bool { return p.ID == id })
+	if err != nil || i < 0 {
+		return ""
+	}
+	return changedOf(list[i])
+}
+
+func changedOf(p machine.Process) string {
+	if p.Running || p.Result == nil {
+		return ""
+	}
+	return changed(p.Result.Changes)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ func shellExec() tool.Tool {
 	return function[shellArgs]{
 		spec: tool.Spec{
 			Name:        "shell.exec",
-			Description: "Run a command line with /bin/sh and wait for its end. Whatever it leaves in the background is ended with it; use process.start for what should go on.",
+			Description: "Run a command line and wait for its end. In a sandbox bash runs it if the image has that, else sh (a command that fails says so); on the host /bin/sh. Whatever it leaves in the background is ended with it; use process.start for what should go on.",
 			Effect:      tool.Execute,
 			Machine:     true,
 			Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["command"],"properties":{
@@ -50,7 +51,11 @@ func runShell(ctx context.Context, call tool.Call, args shellArgs) (tool.Result,
 		Progress: func(_ machine.Stream, p []byte) { call.Progress(p) },
 	})
 	if err != nil {
-		return outcome(err)
+		result, err := outcome(err)
+		if said := join(string(r.Stdout), string(r.Stderr)); err == nil && said != "" { // what it wrote before its machine was lost
+			result.Text, result.Labels = join(said, result.Text), call.Place
+		}
+		return result, err
 	}
 	text := join(string(r.Stdout), string(r.Stderr), "["+Describe(r)+"]", changed(r.Changes))
 	r.Stdout, r.Stderr = nil, nil
@@ -85,6 +90,7 @@ func Describe(r machine.Result) string {
 	add(r.Canceled, "canceled")
 	add(r.Signal != "", "ended by %s", r.Signal)
 	add(r.Signal == "" && r.ExitCode >= 0, "exit code %d", r.ExitCode)
+	add(!succeeded(r) && path.Base(r.Shell) == "sh", "run by sh, as the image has no bash")
 	add(r.OOM, "out of memory")
 	add(r.PidsHit, "too many processes")
 	add(r.DiskHit, "the workspace has outgrown its disk limit")

@@ -28,6 +28,7 @@ func (c Config) syncScript() string {
 	for _, name := range c.AuthSeed {
 		one(name, "[ ! -e "+quote([]string{path.Join(c.StateDir, name)})+" ] && ")
 	}
+	lines = append(lines, c.databaseScript()...)
 	if len(c.AuthFiles) > 0 {
 		first := path.Join(c.StateDir, c.AuthFiles[0])
 		lines = append(lines, "[ -e "+quote([]string{first})+" ] || { echo "+
@@ -36,3 +37,43 @@ func (c Config) syncScript() string {
 	}
 	return strings.Join(lines, "\n") + "\n"
 }
+
+// databaseScript copies the owner's database where the program has none yet, and refreshes its login where it has. The owner's is read
+// from a copy, since SQLite cannot open one that lies in a read-only folder and has a write-ahead log.
+func (c Config) databaseScript() []string {
+	if c.AuthDatabase == "" {
+		return nil
+	}
+	from, to := path.Join(c.AuthDir, c.AuthDatabase), path.Join(c.StateDir, c.AuthDatabase)
+	owner := to + ".owner"
+	word := func(w string) string { return quote([]string{w}) }
+	fail := func(why string) string { return "{ echo " + word(why) + " >&2; exit 77; }" }
+	table := `"` + c.AuthTable + `"`
+	sql := "ATTACH '" + strings.ReplaceAll(owner, "'", "''") + "' AS owner; BEGIN IMMEDIATE; DELETE FROM " + table +
+		"; INSERT INTO " + table + " SELECT * FROM owner." + table + "; COMMIT;"
+	return []string{
+		"[ -e " + word(from) + " ] || " + fail("no credentials: "+from+" is not there; log the program in and put that file into auth_dir"),
+		"mkdir -p -- " + word(path.Dir(to)) + " && rm -f -- " + word(owner) + " " + word(owner+"-wal") + " && (umask 077 && cat -- " + word(from) + " >" + word(owner) +
+			" && if [ -e " + word(from+"-wal") + " ]; then cat -- " + word(from+"-wal") + " >" + word(owner+"-wal") + "; fi) || " +
+			fail("cannot copy "+from+": it must be readable for the user of the sandbox"),
+		"if [ ! -e " + word(to) + " ]; then",
+		"  if [ -e " + word(owner+"-wal") + " ]; then mv -f -- " + word(owner+"-wal") + " " + word(to+"-wal") + "; fi; mv -f -- " + word(owner) + " " + word(to),
+		"elif command -v sqlite3 >/dev/null; then",
+		"  sqlite3 -bail -cmd '.timeout 10000' " + word(to) + " " + word(sql) + " </dev/null >&2 || " + fail("cannot refresh the login in "+to),
+		"elif command -v python3 >/dev/null; then",
+		"  python3 -c " + word(refresh) + " " + word(to) + " " + word(owner) + " " + word(c.AuthTable) + " </dev/null >&2 || " + fail("cannot refresh the login in "+to),
+		"else " + fail("cannot refresh the login in "+to+": the image has neither sqlite3 nor python3"),
+		"fi",
+		"rm -f -- " + word(owner) + " " + word(owner+"-wal") + " " + word(owner+"-shm"),
+	}
+}
+
+// refresh is what sqlite3 does, for images that have Python alone.
+const refresh = `import sqlite3, sys
+home, owner, table = sys.argv[1:]
+db = sqlite3.connect(home, timeout=10, isolation_level=None)
+db.execute("ATTACH ? AS owner", (owner,))
+db.execute("BEGIN IMMEDIATE")
+db.execute('DELETE FROM "%s"' % table)
+db.execute('INSERT INTO "%s" SELECT * FROM owner."%s"' % (table, table))
+db.execute("COMMIT")`

@@ -34,7 +34,7 @@ type Config struct {
 	Command, Resume []string
 	// Prompt is where the message goes: PromptStdin or PromptArgument.
 	Prompt string
-	// SessionFrom is who names the session: "" nobody, SessionGiven, SessionOutput or SessionFile.
+	// SessionFrom says where the name of the session comes from: SessionGiven, SessionOutput, SessionFile, SessionLast or "", which is nowhere.
 	SessionFrom string
 	// SessionFile is where SessionFile finds the name, with placeholders.
 	SessionFile string
@@ -51,8 +51,13 @@ type Config struct {
 	// run, and AuthSeed only where the state has none; both are paths relative to the two folders, see auth.go.
 	AuthDir             string
 	AuthFiles, AuthSeed []string
+	// AuthDatabase is a SQLite database of AuthDir, also by its relative path. The first run copies it; later ones copy the rows of
+	// AuthTable alone, so that the conversations that the program keeps beside its login stay.
+	AuthDatabase, AuthTable string
 	// Workspace is the session's, by its path on the machine, and Dir where the program works: the same if it is empty.
 	Workspace, Dir string
+	// Named is where a folder stands that a call names; empty where none may be named. On the host that is the folder itself.
+	Named string
 	// OnHost leaves the program its user's own home: it runs on the host, which nobody wants.
 	OnHost  bool
 	Timeout time.Duration
@@ -71,6 +76,7 @@ const (
 	SessionGiven  = "given"  // by us: a random UUID
 	SessionOutput = "output" // Fields.Session finds it
 	SessionFile   = "file"
+	SessionLast   = "last" // the program goes on with the last one of its home by itself, and has no name for it
 )
 
 // Values of Config.Output.
@@ -123,7 +129,9 @@ func (c Config) Check() error {
 		return errors.New(`prompt = "argument" needs {prompt} in resume`)
 	case len(c.Resume) > 0 && c.SessionFrom == "":
 		return errors.New("resume needs session_from: who names the session")
-	case c.SessionFrom != "" && !mentions(c.Resume, "{session}"):
+	case c.SessionFrom == SessionLast && len(c.Resume) == 0:
+		return errors.New(`session_from = "last" needs resume`)
+	case c.SessionFrom != "" && c.SessionFrom != SessionLast && !mentions(c.Resume, "{session}"):
 		return errors.New("session_from needs resume with {session} in it")
 	case c.SessionFrom == SessionGiven && !mentions(c.Command, "{session}"):
 		return errors.New(`session_from = "given" needs {session} in command`)
@@ -152,6 +160,12 @@ func (c Config) Check() error {
 		if !relative(name) {
 			return fmt.Errorf("%q of auth_files or auth_seed is no path below the folder of credentials", name)
 		}
+	}
+	if c.AuthDatabase != "" && !relative(c.AuthDatabase) {
+		return fmt.Errorf("auth_database %q is no path below the folder of credentials", c.AuthDatabase)
+	}
+	if (c.AuthDatabase == "") != (c.AuthTable == "") || c.AuthTable != "" && !variableName().MatchString(c.AuthTable) {
+		return errors.New("auth_database and auth_table go together: a file and the table in it that holds the login")
 	}
 	return errors.Join(checkWords(c.Command), checkWords(c.Resume), c.Fields.check(), c.checkFields())
 }
@@ -193,6 +207,8 @@ type Args struct {
 	// Session is the program's own name of the session; empty if it is yet to be learnt.
 	Session string `json:"session,omitempty"`
 	Resume  bool   `json:"resume,omitempty"`
+	// Folder is the one of the host that the conversation is about; empty is the workspace or the agent's own.
+	Folder string `json:"folder,omitempty"`
 }
 
 // Record is the verdict of a run, as a result keeps it. A field is never renamed: old turns are read for ever.

@@ -59,6 +59,9 @@ func TestCheck(t *testing.T) {
 
 func TestPresetsAreSound(t *testing.T) {
 	for _, name := range Presets() {
+		if name == "kiro" {
+			continue // it knows no key, and its login lies in a database: see TestKiro
+		}
 		p, ok := PresetOf(name)
 		if !ok || p.API.Host == "" || p.API.Header == "" || len(p.ProxyEnv) == 0 || len(p.AuthFiles) == 0 || len(p.Unknown) == 0 {
 			t.Errorf("%s: %+v lacks something", name, p)

@@ -29,6 +29,7 @@ type output struct {
 	line     []byte // not ended yet
 	overlong bool   // the rest of the line is skipped
 	partial  []byte // of a character
+	escapes  escapes
 	said     text
 	answer   string
 	failure  string
@@ -74,7 +75,7 @@ func newOutput(c Config, say func(string)) (*output, error) {
 func (o *output) Write(p []byte) (int, error) {
 	switch o.format {
 	case OutputText:
-		o.pieces(p)
+		o.pieces(o.escapes.strip(p))
 	case OutputJSON:
 		if o.overlong = o.overlong || len(o.line)+len(p) > maxLine; !o.overlong {
 			o.line = append(o.line, p...)
@@ -226,6 +227,34 @@ func (o *output) whole() string {
 		return strings.TrimSpace(t.String())
 	}
 	return t.String() + "\n\n[the answer was longer than 1 MiB; the rest is left out]"
+}
+
+// escapes removes the escape sequences of terminals (ECMA-48) from text that comes in pieces. Without their first character, which clean
+// drops, the rest of them would stand in the answer.
+type escapes struct{ within byte } // what introduced the sequence under way, '[' or ']', the escape character itself, or 0
+
+func (e *escapes) strip(p []byte) []byte {
+	const escape, bell = 0x1b, 0x07
+	kept := make([]byte, 0, len(p))
+	for _, c := range p {
+		switch {
+		case c == escape:
+			e.within = escape
+		case e.within == 0:
+			kept = append(kept, c)
+		case e.within == escape && (c == '[' || c == ']'):
+			e.within = c
+		case e.within == escape && c >= 0x20 && c <= 0x2f: // an intermediate byte, another follows
+		case e.within == '[' && (c < 0x40 || c > 0x7e) && c != '\n':
+		case e.within == ']' && c != bell && c != '\n':
+		default: // the last byte of the sequence, or text: no sequence goes on behind a line, and none has a byte that is not of ASCII
+			if c == '\n' || e.within == escape && (c < 0x30 || c > 0x7e) {
+				kept = append(kept, c)
+			}
+			e.within = 0
+		}
+	}
+	return kept
 }
 
 // clean makes foreign text valid and drops the characters that steer terminals.

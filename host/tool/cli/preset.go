@@ -12,6 +12,8 @@ type Preset struct {
 	ProxyArgs []string
 	// LoginHosts are what the program reaches with a login of its owner's, besides the API.
 	LoginHosts []string
+	// ConfigDir is where in its home the program looks for what its owner has configured, if it only reads there.
+	ConfigDir string
 }
 
 // API is where a program's requests go, and the header that its key belongs in.
@@ -21,7 +23,7 @@ type API struct{ Host, Header, Prefix string }
 const placeholder = "placeholder-the-proxy-has-the-key"
 
 // Presets are the names of the programs that are known.
-func Presets() []string { return []string{"claude", "codex", "gemini"} }
+func Presets() []string { return []string{"claude", "codex", "gemini", "kiro"} }
 
 // PresetOf returns what is known of a program. Each call returns a copy of its own.
 func PresetOf(name string) (Preset, bool) {
@@ -32,6 +34,8 @@ func PresetOf(name string) (Preset, bool) {
 		return codex(), true
 	case "gemini":
 		return gemini(), true
+	case "kiro":
+		return kiro(), true
 	}
 	return Preset{}, false
 }
@@ -126,5 +130,27 @@ func gemini() Preset {
 		API:        API{Host: "generativelanguage.googleapis.com", Header: "X-Goog-Api-Key"},
 		ProxyEnv:   map[string]string{"GEMINI_API_KEY": placeholder},
 		LoginHosts: []string{"oauth2.googleapis.com", "cloudcode-pa.googleapis.com"},
+	}
+}
+
+// kiro is Kiro's kiro-cli 2. It prints text alone, and keeps its login and its conversations, by folder, in one database. Its way with a
+// key is not known well enough for the proxy, so it needs a login.
+func kiro() Preset {
+	base := []string{"kiro-cli", "chat", "--no-interactive", "--trust-all-tools"}
+	return Preset{
+		Config: Config{
+			Name: "kiro", Prompt: PromptArgument, SessionFrom: SessionLast, Output: OutputText,
+			Command: append(slices.Clip(base), "{prompt}"),
+			Resume:  append(slices.Clip(base), "--resume", "{prompt}"),
+			Unknown: []string{"No saved chat sessions"},
+			Env:     map[string]string{},
+
+			AuthDatabase: ".local/share/kiro-cli/data.sqlite3", AuthTable: "auth_kv",
+		},
+		API: API{Host: "q.us-east-1.amazonaws.com"},
+		LoginHosts: []string{
+			"oidc.us-east-1.amazonaws.com", "cognito-identity.us-east-1.amazonaws.com", "prod.us-east-1.auth.desktop.kiro.dev",
+		},
+		ConfigDir: ".kiro",
 	}
 }

@@ -42,7 +42,8 @@ func (t *Tool) Spec() tool.Spec {
 		Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["prompt"],"properties":{
 			"prompt":{"type":"string","description":"the message"},
 			"session":{"type":"string","maxLength":128,"description":"the program's own name of the conversation"},
-			"resume":{"type":"boolean","description":"whether the conversation goes on"}}}`),
+			"resume":{"type":"boolean","description":"whether the conversation goes on"},
+			"folder":{"type":"string","maxLength":4096,"description":"the folder of the host that it is about"}}}`),
 	}
 }
 
@@ -62,6 +63,8 @@ func (t *Tool) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 		return failed("%.64q is no name of a session", args.Session), nil
 	case args.Resume && (args.Session == "" || len(t.config.Resume) == 0):
 		return failed("%s cannot go on with a conversation that has no name", t.config.Name), nil
+	case args.Folder != "" && t.config.Named == "":
+		return failed("%s works in no folder that a call names: see folder_by_call", t.config.Name), nil
 	}
 	r, err := t.begin(ctx, call, args)
 	if err == nil {
@@ -100,8 +103,14 @@ const maxArgument = 24 << 10
 func (t *Tool) begin(ctx context.Context, call tool.Call, args Args) (*run, error) {
 	r := &run{config: t.config, args: args, machine: call.Machine}
 	token := strings.ToLower(rand.Text()[:16])
+	switch {
+	case args.Folder != "" && t.config.OnHost:
+		r.config.Dir = args.Folder
+	case args.Folder != "":
+		r.config.Dir = t.config.Named
+	}
 	r.values = values{
-		session: args.Session, workspace: t.config.Dir, state: t.config.StateDir, auth: t.config.AuthDir,
+		session: args.Session, workspace: r.config.Dir, state: t.config.StateDir, auth: t.config.AuthDir,
 		responseFile: path.Join(t.config.Workspace, ".flynn-response-"+token),
 	}
 	if t.config.Output == OutputFile {

@@ -2333,9 +2333,7 @@ type ReconcileResponse struct {
 	// OUTCOME_SENT, OUTCOME_NOT_SENT, or OUTCOME_UNKNOWN when the platform cannot tell.
 	Outcome Outcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=flynn.channel.v1.Outcome" json:"outcome,omitempty"`
 	// The platform's ids of what was sent.
-	MessageIds []string `protobuf:"bytes,2,rep,name=message_ids,json=messageIds,proto3" json:"message_ids,omitempty"`
-	// As SendResponse.resume, with OUTCOME_NOT_SENT: only the beginning was sent.
-	Resume        string `protobuf:"bytes,3,opt,name=resume,proto3" json:"resume,omitempty"`
+	MessageIds    []string `protobuf:"bytes,2,rep,name=message_ids,json=messageIds,proto3" json:"message_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2382,13 +2380,6 @@ func (x *ReconcileResponse) GetMessageIds() []string {
 		return x.MessageIds
 	}
 	return nil
-}
-
-func (x *ReconcileResponse) GetResume() string {
-	if x != nil {
-		return x.Resume
-	}
-	return ""
 }
 
 // FetchRequest names an attachment.
@@ -2876,12 +2867,11 @@ const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"\x10ReconcileRequest\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12B\n" +
 	"\fconversation\x18\x02 \x01(\v2\x1e.flynn.channel.v1.ConversationR\fconversation\x12\x12\n" +
-	"\x04text\x18\x03 \x01(\tR\x04text\"\x81\x01\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\"i\n" +
 	"\x11ReconcileResponse\x123\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x19.flynn.channel.v1.OutcomeR\aoutcome\x12\x1f\n" +
 	"\vmessage_ids\x18\x02 \x03(\tR\n" +
-	"messageIds\x12\x16\n" +
-	"\x06resume\x18\x03 \x01(\tR\x06resume\"&\n" +
+	"messageIds\"&\n" +
 	"\fFetchRequest\x12\x16\n" +
 	"\x06handle\x18\x01 \x01(\tR\x06handle\"j\n" +
 	"\tMediaHead\x12\x12\n" +

@@ -16,11 +16,12 @@ type Leases interface {
 
 var _ Leases = (*approval.Desk)(nil)
 
-// Judge tells what would become of a call that nobody makes, by the decision that a real one gets. Where a person would have to agree and
-// has, lease is what says so. Nobody is asked, no lease is used up and nothing is written down; the verdict runs nothing.
-func (e *Enforcer) Judge(ctx context.Context, s Subject, call model.ToolCall, leases Leases) (v Verdict, lease *store.Grant, err error) {
-	v = e.Enforce(ctx, s, call)
-	if v.Action == Ask {
+// DryRun returns the decision that a call would get if it were made now. Where a person would have to agree and has, lease is the grant
+// that says so; leases may be nil. Nobody is asked, no lease is used up and nothing is written down. The verdict cannot run: a Runner
+// refuses it.
+func (e *Enforcer) DryRun(ctx context.Context, s Subject, call model.ToolCall, leases Leases) (v Verdict, lease *store.Grant, err error) {
+	v = e.enforce(ctx, s, call)
+	if v.Action == Ask && leases != nil {
 		g, ok, err := leases.Covering(ctx, v.request(s))
 		if err != nil {
 			return Verdict{}, nil, fmt.Errorf("look for a lease: %w", err)

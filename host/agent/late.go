@@ -1,0 +1,78 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool"
+)
+
+// A host that starts finds work before the plugins are up that bring its tools: turns that wait for an approval of a call, messages, runs of
+// schedules. Such work waits for them. Without the wait a turn would lose the call that it stands at, or go on with fewer tools than it
+// began with.
+
+// lookAgain is how often waiting work looks whether its tools are there.
+const lookAgain = 50 * time.Millisecond
+
+// lateness is the wait of one piece of work for its tools.
+type lateness struct {
+	runner *Runner
+	place  string
+	since  time.Time // the zero value before it waits
+	names  []string  // of all providers that it has waited for
+}
+
+// wait returns when the tools of an agent are there, or are not waited for any longer; it is false when ctx ends first.
+func (w *lateness) wait(ctx context.Context, agent string) bool {
+	for {
+		gen, policies := w.runner.cfg.Generation()
+		policies.Release()
+		late := gen.Late[agent]
+		if len(late) == 0 {
+			return true
+		}
+		w.note(agent, late)
+		select {
+		case <-time.After(lookAgain):
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+func (w *lateness) note(agent string, late []string) {
+	if w.since.IsZero() {
+		w.since = w.runner.cfg.Now()
+		w.runner.cfg.Log.Info("work waits for tools", "place", w.place, "agent", agent, "providers", late)
+	}
+	for _, name := range late {
+		if !slices.Contains(w.names, name) {
+			w.names = append(w.names, name)
+		}
+	}
+}
+
+// over says for the log of decisions what was waited for, if anything was.
+func (w *lateness) over(gen *Generation) []store.Decision {
+	if w.since.IsZero() {
+		return nil
+	}
+	now := w.runner.cfg.Now()
+	d := store.Decision{At: now, Kind: "wait", Policy: "host", Answer: "waited " + now.Sub(w.since).Round(time.Millisecond).String()}
+	missing := slices.DeleteFunc(slices.Clone(w.names), func(name string) bool {
+		return slices.ContainsFunc(gen.Registry.List(), func(s tool.Spec) bool { return s.Provider == name })
+	})
+	d.Reason = "for the tools of " + strings.Join(w.names, ", ")
+	log := w.runner.cfg.Log.Info
+	if len(missing) > 0 {
+		d.Reason += fmt.Sprintf("; goes on without those of %s, which are not there", strings.Join(missing, ", "))
+		log = w.runner.cfg.Log.Warn
+	}
+	log("work goes on after a wait for tools", "place", w.place, "took", now.Sub(w.since), "providers", w.names, "missing", missing)
+	w.since = time.Time{} // said once
+	return []store.Decision{d}
+}

@@ -1,0 +1,41 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Withdraw ends a request whose call is over, answered or not: nothing would run any more. A request that was denied, used or has
+// expired stays as it is.
+func (d *Desk) Withdraw(ctx context.Context, id string) error {
+	for {
+		a, err := d.config.Store.Approval(ctx, id)
+		if err != nil {
+			return fmt.Errorf("find request %s: %w", id, err)
+		}
+		if a.State != store.ApprovalPending && a.State != store.ApprovalGranted {
+			return nil
+		}
+		if err := d.move(ctx, a, store.ApprovalWithdrawn, a.Decider); !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+	}
+}
+
+// WithdrawAll withdraws the open requests of the turns that ended reports.
+func (d *Desk) WithdrawAll(ctx context.Context, ended func(turn string) bool) error {
+	var failed error
+	for _, state := range []store.ApprovalState{store.ApprovalPending, store.ApprovalGranted} {
+		list, err := d.config.Store.ListApprovals(ctx, state, manyOpen)
+		failed = errors.Join(failed, err)
+		for _, a := range list {
+			if ended(a.Turn) {
+				failed = errors.Join(failed, d.Withdraw(ctx, a.ID))
+			}
+		}
+	}
+	return failed
+}

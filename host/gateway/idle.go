@@ -1,0 +1,73 @@
+package gateway
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"syscall"
+)
+
+// Idle are the connections of several servers over which nothing is asked at the moment. Clients keep them to be quicker next time; where
+// descriptors run short they are given up, so that they are there for somebody who asks something. The zero value is ready to use.
+type Idle struct {
+	mu      sync.Mutex
+	servers []*http.Server
+}
+
+// serve is srv.Serve, among those whose idle connections are given up.
+func (i *Idle) serve(srv *http.Server, ln net.Listener) error {
+	if i == nil {
+		return srv.Serve(ln)
+	}
+	i.mu.Lock()
+	i.servers = append(i.servers, srv)
+	i.mu.Unlock()
+	defer func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.servers = slices.DeleteFunc(i.servers, func(s *http.Server) bool { return s == srv })
+	}()
+	return srv.Serve(sparing{ln, i})
+}
+
+// drop closes the idle connections of all servers.
+func (i *Idle) drop() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, srv := range i.servers {
+		srv.SetKeepAlivesEnabled(false)
+		srv.SetKeepAlivesEnabled(true)
+	}
+}
+
+// sparing is a listener that gives up idle connections when there is nothing left to accept another one with. The server tries again
+// after a pause.
+type sparing struct {
+	net.Listener
+	idle *Idle
+}
+
+// Accept implements net.Listener.
+func (l sparing) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	for _, lack := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
+		if errors.Is(err, lack) {
+			l.idle.drop()
+			return nil, lacking{err}
+		}
+	}
+	return c, err
+}
+
+// lacking is an error of Accept for which an http.Server pauses. For a lack of memory alone it would end.
+type lacking struct{ error }
+
+// Temporary implements net.Error, as Timeout does.
+func (lacking) Temporary() bool { return true }
+
+// Timeout implements net.Error.
+func (lacking) Timeout() bool { return false }
+
+var _ net.Error = lacking{}

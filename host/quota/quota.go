@@ -1,0 +1,440 @@
+// Package quota bounds what sessions and senders hold of the host together: disk, sandboxes, background processes, new sessions.
+//
+// Start with Keeper. Whatever a stranger can make the host hold asks it first: Open (a session), Sandbox (a container), Process (a
+// background process), Write (bytes that the host puts into a workspace) and Reserve (bytes that a container may). It says no with a
+// Refusal, whose words are for people. Nothing is taken away that is in use; what is idle is, oldest first, where a Live says so.
+//
+// A session belongs to the sender who spoke last in its place. Where none is known it counts for the host alone.
+package quota
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Limits are what may be held; 0 is no limit.
+type Limits struct {
+	SenderSessions                   int // begun within a day
+	SenderSandboxes, Sandboxes       int // containers that live
+	SenderProcesses, Processes       int // in the background
+	SessionDisk, SenderDisk, AllDisk int64
+}
+
+// Refusal says what is full, and what makes room.
+type Refusal string
+
+func (r Refusal) Error() string { return string(r) }
+
+// Live is a container that lives.
+type Live struct {
+	Session string
+	// Idle says that nothing runs in it, Since since when.
+	Idle  bool
+	Since time.Time
+}
+
+// Config is what a Keeper needs.
+type Config struct {
+	// Measure returns what a session's workspace takes, in bytes.
+	Measure func(session string) int64
+	// Running counts the background processes of each session.
+	Running func() map[string]int
+	// Place returns the place that a session is in.
+	Place func(session string) string
+	Now   func() time.Time // nil is time.Now
+}
+
+// Keeper counts. Its methods are safe for concurrent use.
+type Keeper struct {
+	config Config
+
+	starting sync.Mutex // held while one background process is counted in
+	mu       sync.Mutex
+	limits   Limits
+	sessions map[string]*holding
+	total    int64                           // of all holdings, what is reserved besides
+	senders  map[string]string               // who spoke last, by place
+	opened   map[string]map[string]time.Time // by sender, each place that he opened within a day
+}
+
+// holding is what a session holds.
+type holding struct {
+	bytes    int64
+	measured bool
+	changed  bool  // bytes may be less or more by now
+	reserved int64 // what its container may hold
+	gone     bool  // it is not counted any more
+}
+
+// New returns a Keeper without limits.
+func New(c Config) *Keeper {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return &Keeper{config: c, sessions: map[string]*holding{}, senders: map[string]string{}, opened: map[string]map[string]time.Time{}}
+}
+
+// Configure sets the limits. What is over them already stays.
+func (k *Keeper) Configure(l Limits) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.limits = l
+}
+
+// Restore takes over a session that there was before, and who spoke in it last.
+func (k *Keeper) Restore(session, sender string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.of(session)
+	k.senders[k.config.Place(session)] = sender
+}
+
+// Changed says that a session's workspace may change.
+func (k *Keeper) Changed(session string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.of(session).changed = true
+}
+
+// sender is the one whom a session belongs to, or "". k.mu is held.
+func (k *Keeper) sender(session string) string {
+	session, _, _ = strings.Cut(session, "\x00") // what follows is a folder of one of its sandboxes
+	return k.senders[k.config.Place(session)]
+}
+
+// Forget drops a session that was deleted.
+func (k *Keeper) Forget(session string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if h := k.sessions[session]; h != nil {
+		k.total -= h.bytes + h.reserved
+		h.gone = true
+	}
+	delete(k.sessions, session)
+	delete(k.senders, k.config.Place(session))
+}
+
+// of is a session's holding. k.mu is held.
+func (k *Keeper) of(session string) *holding {
+	h, ok := k.sessions[session]
+	if !ok {
+		h = &holding{changed: true}
+		k.sessions[session] = h
+	}
+	return h
+}
+
+// measureEvery is the time between two looks at the workspaces that have changed.
+const measureEvery = time.Minute
+
+// Run measures workspaces until ctx ends: all at first, then those that may have changed.
+func (k *Keeper) Run(ctx context.Context) error {
+	tick := time.NewTicker(measureEvery)
+	defer tick.Stop()
+	for {
+		k.mu.Lock()
+		sessions := slices.Collect(maps.Keys(k.sessions))
+		k.mu.Unlock()
+		for _, s := range sessions {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			k.measure(s, false)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// measure looks at a session's workspace if it may have changed, or in any case.
+func (k *Keeper) measure(session string, always bool) {
+	k.mu.Lock()
+	h := k.of(session)
+	if h.measured && !h.changed && !always {
+		k.mu.Unlock()
+		return
+	}
+	h.changed = h.reserved > 0 // as long as a container lives
+	k.mu.Unlock()
+	bytes := k.config.Measure(session)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.add(h, bytes-h.bytes, 0)
+	h.measured = true
+}
+
+// measureOnce measures a session's workspace unless that was done before.
+func (k *Keeper) measureOnce(session string) {
+	k.mu.Lock()
+	measured := k.of(session).measured
+	k.mu.Unlock()
+	if !measured {
+		k.measure(session, true)
+	}
+}
+
+// fits reports whether a session may hold so much.
+func (k *Keeper) fits(session string, need int64) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	room, _ := k.room(session, need)
+	return room >= need
+}
+
+// day is how long an opened session counts.
+const day = 24 * time.Hour
+
+// Open takes down that a sender speaks in a place, and refuses it where that opens one place too many. free says that this sender may
+// open any number.
+func (k *Keeper) Open(sender, place string, free bool) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, known := k.senders[place]
+	if !known && !free {
+		if err := k.open(sender, place); err != nil {
+			return err
+		}
+	}
+	k.senders[place] = sender
+	return nil
+}
+
+func (k *Keeper) open(sender, place string) error {
+	limit, now := k.limits.SenderSessions, k.config.Now()
+	if limit == 0 {
+		return nil
+	}
+	places := k.opened[sender]
+	maps.DeleteFunc(places, func(_ string, at time.Time) bool { return now.Sub(at) >= day })
+	if len(places) >= limit {
+		return Refusal(fmt.Sprintf("you have opened %d conversations within a day, and no more are allowed: go on in one of them", len(places)))
+	}
+	if places == nil {
+		k.forgetOldOpenings(now)
+		places = map[string]time.Time{}
+		k.opened[sender] = places
+	}
+	places[place] = now
+	return nil
+}
+
+// maxSenders bounds whose openings are remembered; beyond it those go that are over first, and then all.
+const maxSenders = 10_000
+
+// forgetOldOpenings makes room for another sender. k.mu is held.
+func (k *Keeper) forgetOldOpenings(now time.Time) {
+	if len(k.opened) < maxSenders {
+		return
+	}
+	maps.DeleteFunc(k.opened, func(_ string, places map[string]time.Time) bool {
+		maps.DeleteFunc(places, func(_ string, at time.Time) bool { return now.Sub(at) >= day })
+		return len(places) == 0
+	})
+	if len(k.opened) >= maxSenders {
+		clear(k.opened)
+	}
+}
+
+// Sandbox decides whether a session may have another container beside those that live. Where an idle one has to go for that it
+// returns the place of it in live, otherwise -1; ask again once it is gone.
+func (k *Keeper) Sandbox(session string, live []Live) (evict int, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	sender := k.sender(session)
+	his := func(l Live) bool { return sender != "" && k.sender(l.Session) == sender }
+	any := func(Live) bool { return true }
+	if limit := k.limits.SenderSandboxes; over(limit, live, his) {
+		if i := oldestIdle(live, his); i >= 0 {
+			return i, nil
+		}
+		return -1, Refusal(fmt.Sprintf("you have %d sandboxes in which something runs, and no more are allowed: end a background process", limit))
+	}
+	if limit := k.limits.Sandboxes; over(limit, live, any) {
+		if i := oldestIdle(live, any); i >= 0 {
+			return i, nil
+		}
+		return -1, Refusal(fmt.Sprintf("this host has %d sandboxes in which something runs, and no more are allowed: try again later", limit))
+	}
+	return -1, nil
+}
+
+func over(limit int, live []Live, counts func(Live) bool) bool {
+	n := 0
+	for _, l := range live {
+		if counts(l) {
+			n++
+		}
+	}
+	return limit > 0 && n >= limit
+}
+
+func oldestIdle(live []Live, counts func(Live) bool) int {
+	oldest := -1
+	for i, l := range live {
+		if l.Idle && counts(l) && (oldest < 0 || l.Since.Before(live[oldest].Since)) {
+			oldest = i
+		}
+	}
+	return oldest
+}
+
+// Process has enter begin a background process of a session, which must count by the time enter returns, unless there are too many.
+func (k *Keeper) Process(session string, enter func() error) error {
+	k.starting.Lock()
+	defer k.starting.Unlock()
+	if err := k.mayStart(session, k.config.Running()); err != nil {
+		return err
+	}
+	return enter()
+}
+
+func (k *Keeper) mayStart(session string, running map[string]int) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	sender := k.sender(session)
+	his, all := 0, 0
+	for s, n := range running {
+		all += n
+		if sender != "" && k.sender(s) == sender {
+			his += n
+		}
+	}
+	switch l := k.limits; {
+	case l.SenderProcesses > 0 && his >= l.SenderProcesses:
+		return Refusal(fmt.Sprintf("you have %d background processes, and no more are allowed: end one first", his))
+	case l.Processes > 0 && all >= l.Processes:
+		return Refusal(fmt.Sprintf("this host has %d background processes, and no more are allowed: try again later", all))
+	}
+	return nil
+}
+
+// Write refuses bytes for a workspace that has no room for them, and counts them otherwise.
+func (k *Keeper) Write(session string, bytes int64) error {
+	err := k.write(session, bytes)
+	if err != nil { // what is known may be old
+		k.measure(session, true)
+		err = k.write(session, bytes)
+	}
+	return err
+}
+
+func (k *Keeper) write(session string, bytes int64) error {
+	k.measureOnce(session)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h := k.of(session)
+	room, why := k.room(session, h.bytes+bytes)
+	if h.bytes+bytes > room {
+		return why
+	}
+	k.add(h, bytes, 0)
+	h.changed = true
+	return nil
+}
+
+// Reserve lets a session's container hold up to most bytes in its workspace, 0 for as much as there is room, and returns how much it
+// may. What is reserved counts as held until release is called. A session that holds too much already may hold less than it does, so
+// that all it can do is delete.
+func (k *Keeper) Reserve(session string, most int64) (bytes int64, release func(), err error) {
+	need := most
+	if most == 0 {
+		need = unlimited
+	}
+	k.measureOnce(session)
+	if !k.fits(session, need) { // what is known may be old
+		k.measure(session, true)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h := k.of(session)
+	room, why := k.room(session, need)
+	switch {
+	case room >= unlimited:
+		return most, func() {}, nil // nothing counts it
+	case room <= 0 && h.bytes == 0:
+		return 0, nil, why
+	case most == 0 || room < most:
+		most = max(room, 1)
+	}
+	k.add(h, 0, most)
+	h.changed = true
+	var once sync.Once
+	return most, func() {
+		once.Do(func() {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			k.add(h, 0, -most)
+		})
+	}, nil
+}
+
+// unlimited is more than any disk has.
+const unlimited = int64(1) << 62
+
+// add counts what is more. k.mu is held.
+func (k *Keeper) add(h *holding, bytes, reserved int64) {
+	h.bytes += bytes
+	h.reserved += reserved
+	if !h.gone {
+		k.total += bytes + reserved
+	}
+}
+
+// room is how much a session may hold in all, and what to say where that is too little. It is no more than need where that is known to be
+// there without adding up what all sessions hold. k.mu is held.
+func (k *Keeper) room(session string, need int64) (bytes int64, why Refusal) {
+	of, sender := k.of(session), k.sender(session)
+	if l := k.limits; need < unlimited && fits(need, l.SessionDisk) && fits(k.total+need, l.SenderDisk) && fits(k.total+need, l.AllDisk) {
+		return need, ""
+	}
+	bytes = unlimited
+	tighten := func(limit, others int64, words string) {
+		if left := limit - others; limit > 0 && left < bytes {
+			bytes, why = left, Refusal(fmt.Sprintf(words, Size(others+of.held()), Size(limit)))
+		}
+	}
+	var his, all int64 // without this one
+	for s, h := range k.sessions {
+		if h == of {
+			continue
+		}
+		all += h.bytes
+		if sender != "" && k.sender(s) == sender {
+			his += h.held()
+		}
+	}
+	tighten(k.limits.SessionDisk, 0, "the files of this conversation take %s of %s: delete some first")
+	if sender != "" {
+		tighten(k.limits.SenderDisk, his, "the files of your conversations take %s of %s: delete some first")
+	}
+	tighten(k.limits.AllDisk, all, "the files of all conversations on this host take %s of %s: its owner has to make room")
+	return bytes, why
+}
+
+// fits reports whether a limit, if it is one, allows so much.
+func fits(bytes, limit int64) bool { return limit == 0 || bytes <= limit }
+
+// held is what a session's workspace takes, or may come to take.
+func (h *holding) held() int64 { return max(h.bytes, h.reserved) }
+
+// Size writes a number of bytes for people.
+func Size(n int64) string {
+	const unit = 1 << 10
+	f, names := float64(n), []string{"bytes", "KiB", "MiB", "GiB", "TiB"}
+	i := 0
+	for ; f >= unit && i < len(names)-1; i++ {
+		f /= unit
+	}
+	if i == 0 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	return fmt.Sprintf("%.1f %s", f, names[i])
+}

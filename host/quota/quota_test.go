@@ -1,0 +1,224 @@
+package quota
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flynnhost/flynn/sdk/plugintest/rude"
+)
+
+// site is a host in which a test says what is held.
+type site struct {
+	*Keeper
+	bytes   map[string]int64
+	running map[string]int
+	now     time.Time
+}
+
+func newSite(l Limits) *site {
+	s := &site{bytes: map[string]int64{}, running: map[string]int{}, now: time.Unix(1e9, 0)}
+	s.Keeper = New(Config{
+		Measure: func(session string) int64 { return s.bytes[session] }, Running: func() map[string]int { return s.running },
+		Place: func(session string) string { place, _, _ := strings.Cut(session, "/"); return place }, Now: func() time.Time { return s.now },
+	})
+	s.Configure(l)
+	return s
+}
+
+func refused(err error) bool {
+	var r Refusal
+	return errors.As(err, &r)
+}
+
+func TestOpen(t *testing.T) {
+	s := newSite(Limits{SenderSessions: 3})
+	s.Restore("old/main", "ann")
+	for i := range 5 {
+		if err := s.Open("ann", fmt.Sprint("p", i), false); refused(err) != (i >= 3) {
+			t.Errorf("place %d: %v", i, err)
+		}
+	}
+	for _, place := range []string{"p0", "old"} {
+		if err := s.Open("ann", place, false); err != nil {
+			t.Errorf("%s is open already: %v", place, err)
+		}
+	}
+	if err := errors.Join(s.Open("bob", "q", false), s.Open("bob", "p1", false), s.Open("ann", "r", true)); err != nil {
+		t.Error(err)
+	}
+	s.now = s.now.Add(day)
+	if err := s.Open("ann", "next day", false); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOpenTakesAnyName(t *testing.T) {
+	s := newSite(Limits{SenderSessions: 2})
+	for _, v := range rude.IDs() {
+		for i := range 3 {
+			if err := s.Open(v.Text, v.Text+fmt.Sprint(" ", i), false); refused(err) != (i == 2) {
+				t.Errorf("%s, place %d: %v", v.Name, i, err)
+			}
+		}
+	}
+}
+
+func TestSandbox(t *testing.T) {
+	s := newSite(Limits{SenderSandboxes: 2, Sandboxes: 4})
+	for place, sender := range map[string]string{"a1": "ann", "a2": "ann", "a3": "ann", "b1": "bob", "b2": "bob", "c": "cy", "d": "dan"} {
+		s.Restore(place+"/main", sender)
+	}
+	at := func(session string, idle int) Live { // idle for so many minutes, -1 for in use
+		return Live{session + "/main", idle >= 0, s.now.Add(-time.Duration(idle) * time.Minute)}
+	}
+	for _, c := range []struct {
+		name  string
+		want  string
+		live  []Live
+		evict int
+		no    bool
+	}{
+		{"none", "a3", nil, -1, false},
+		{"one of his", "a3", []Live{at("a1", -1), at("b1", 9)}, -1, false},
+		{"two of his, one idle", "a3", []Live{at("a1", -1), at("b1", 9), at("a2", 1)}, 2, false},
+		{"two of his, both idle", "a3", []Live{at("a1", 1), at("a2", 2), at("b1", 9)}, 1, false},
+		{"two of his, both in use", "a3", []Live{at("a1", -1), at("a2", -1), at("b1", 9)}, -1, true},
+		{"the host is full, one of another is idle", "d", []Live{at("a1", -1), at("a2", -1), at("b1", 3), at("b2", -1)}, 2, false},
+		{"the host is full and in use", "d", []Live{at("a1", -1), at("a2", -1), at("b1", -1), at("b2", -1)}, -1, true},
+		{"nobody's", "nobody", []Live{at("x", -1), at("y", -1), at("z", -1)}, -1, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			evict, err := s.Sandbox(c.want+"/main", c.live)
+			if evict != c.evict || refused(err) != c.no {
+				t.Errorf("got %d, %v", evict, err)
+			}
+		})
+	}
+}
+
+func TestProcess(t *testing.T) {
+	s := newSite(Limits{SenderProcesses: 2, Processes: 3})
+	s.Restore("a1/main", "ann")
+	s.Restore("a2/main", "ann")
+	s.Restore("b/main", "bob")
+	start := func(session string) error {
+		return s.Process(session, func() error { s.running[session]++; return nil })
+	}
+	for i, c := range []struct {
+		session string
+		no      bool
+	}{{"a1/main", false}, {"a2/main", false}, {"a1/main", true}, {"b/main", false}, {"b/main", true}} {
+		if err := start(c.session); refused(err) != c.no {
+			t.Errorf("start %d: %v", i, err)
+		}
+	}
+	s.running["a1/main"] = 0
+	if err := start("a2/main"); err != nil {
+		t.Error(err)
+	}
+	broken := errors.New("broken")
+	s.running = map[string]int{}
+	if err := s.Process("a1/main", func() error { return broken }); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+}
+
+func TestDisk(t *testing.T) {
+	s := newSite(Limits{SessionDisk: 100, SenderDisk: 150, AllDisk: 200})
+	s.Restore("a1/main", "ann")
+	s.Restore("a2/main", "ann")
+	s.Restore("b/main", "bob")
+	write := func(session string, bytes int64, no bool) {
+		t.Helper()
+		err := s.Write(session, bytes)
+		if refused(err) != no {
+			t.Errorf("%d bytes into %s: %v", bytes, session, err)
+		}
+		if err == nil {
+			s.bytes[session] += bytes
+		}
+	}
+	write("a1/main", 101, true)
+	write("a1/main", 90, false)
+	write("a1/main", 11, true) // the session's
+	write("a2/main", 61, true) // the sender's
+	write("a2/main", 60, false)
+	write("b/main", 51, true) // the host's
+	write("b/main", 50, false)
+	s.bytes["a1/main"] = 0 // somebody has deleted it
+	write("a1/main", 90, false)
+}
+
+func TestReserve(t *testing.T) {
+	s := newSite(Limits{SenderDisk: 250})
+	for _, session := range []string{"a1/main", "a2/main", "a3/main", "a4/main"} {
+		s.Restore(session, "ann")
+	}
+	reserve := func(session string, most, want int64) func() {
+		t.Helper()
+		got, release, err := s.Reserve(session, most)
+		if err != nil || got != want {
+			t.Fatalf("%s may hold %d (%v), want %d", session, got, err, want)
+		}
+		return release
+	}
+	release := reserve("a1/main", 100, 100)
+	reserve("a2/main", 100, 100)
+	reserve("a3/main", 0, 50) // no limit of its own
+	if _, _, err := s.Reserve("a4/main", 100); !refused(err) {
+		t.Errorf("got %v", err)
+	}
+	release()
+	release()
+	reserve("a4/main", 100, 100)
+
+	t.Run("what holds too much may delete", func(t *testing.T) {
+		s := newSite(Limits{SessionDisk: 100})
+		s.Restore("a/main", "ann")
+		s.bytes["a/main"] = 150
+		if got, _, err := s.Reserve("a/main", 200); err != nil || got != 100 {
+			t.Errorf("it may hold %d (%v)", got, err)
+		}
+	})
+	t.Run("without limits", func(t *testing.T) {
+		s := newSite(Limits{})
+		s.bytes["a/main"] = 1 << 40
+		for _, most := range []int64{0, 100} {
+			if got, _, err := s.Reserve("a/main", most); err != nil || got != most {
+				t.Errorf("it may hold %d (%v)", got, err)
+			}
+		}
+	})
+	t.Run("a sandbox with a folder of its own", func(t *testing.T) {
+		s := newSite(Limits{SenderDisk: 100})
+		s.Restore("a1/main", "ann")
+		s.Restore("a2/main", "ann")
+		if got, _, err := s.Reserve("a1/main\x00box", 80); err != nil || got != 80 {
+			t.Errorf("it may hold %d (%v)", got, err)
+		}
+		if got, _, err := s.Reserve("a2/main", 80); err != nil || got != 20 {
+			t.Errorf("the next may hold %d (%v)", got, err)
+		}
+	})
+}
+
+func TestReport(t *testing.T) {
+	got := Report(map[string]string{"a1": "ann", "a2": "ann", "b": "bob", "x": ""}, func(session string) int64 { return int64(len(session)) },
+		map[string]int{"a1": 2, "tools:x:server": 1})
+	want := []Held{{"ann", 2, 4, 2}, {"", 1, 1, 1}, {"bob", 1, 1, 0}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestSize(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 bytes", 1023: "1023 bytes", 1 << 20: "1.0 MiB", 5 << 29: "2.5 GiB", 1 << 60: "1048576.0 TiB"} {
+		if got := Size(n); got != want {
+			t.Errorf("%d is %s, want %s", n, got, want)
+		}
+	}
+}

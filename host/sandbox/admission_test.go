@@ -1,0 +1,81 @@
+package sandbox_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/quota"
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
+)
+
+// bounded is a manager whose sessions are all of one sender.
+func bounded(t *testing.T, l quota.Limits, change func(*sandbox.Config)) (*sandbox.Manager, sandbox.Config) {
+	t.Helper()
+	var m *sandbox.Manager
+	var root string
+	keeper := quota.New(quota.Config{
+		Measure: func(session string) int64 { return quota.Tree(workspace.Path(root, session)) },
+		Running: func() map[string]int { return m.Running() }, Place: func(string) string { return "everywhere" },
+	})
+	keeper.Configure(l)
+	keeper.Restore("", "ann")
+	m, config := sandboxtest.Engine(t).Manager(t, func(c *sandbox.Config) {
+		c.Quota, root = keeper, c.WorkspaceRoot
+		if change != nil {
+			change(c)
+		}
+	})
+	return m, config
+}
+
+func TestIdleSandboxMakesRoom(t *testing.T) {
+	m, config := bounded(t, quota.Limits{SenderSandboxes: 2, SenderProcesses: 3}, nil)
+	a, b := get(t, m, "a", config.Spec), get(t, m, "b", config.Spec)
+	shell(t, a, "echo kept >f")
+	start(t, b, machine.Command{Script: "sleep 1000"})
+	c := get(t, m, "c", config.Spec) // a is idle
+	start(t, c, machine.Command{Script: "sleep 1000"})
+	var full quota.Refusal
+	if _, err := m.Get(t.Context(), "d", "", config.Spec); !errors.As(err, &full) || errors.Is(err, machine.ErrUnavailable) {
+		t.Errorf("a third one beside two in use: %v", err)
+	}
+	if _, err := a.Exec(t.Context(), machine.Command{Script: "true"}); !errors.As(err, &full) {
+		t.Errorf("one that has gone, beside two in use: %v", err)
+	}
+	for _, s := range []*sandbox.Session{b, c} {
+		if list, err := s.Processes(t.Context()); err != nil || len(list) != 1 || !list[0].Running {
+			t.Errorf("its process is %v (%v)", list, err)
+		}
+	}
+	last := start(t, c, machine.Command{Script: "sleep 1000"})
+	if _, err := c.Start(t.Context(), machine.Command{Script: "sleep 1000"}); !errors.As(err, &full) {
+		t.Errorf("a fourth process: %v", err)
+	}
+	if _, err := c.Kill(t.Context(), last.ID); err != nil {
+		t.Error(err)
+	}
+	start(t, b, machine.Command{Script: "sleep 1000"})
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if text := shell(t, a, "cat f"); text != "kept\n" {
+		t.Errorf("its file is %q", text)
+	}
+}
+
+// What a sender's other sessions hold is taken off what his next container may.
+func TestSandboxesShareTheDisk(t *testing.T) {
+	m, config := bounded(t, quota.Limits{SenderDisk: 50 << 20}, func(c *sandbox.Config) { c.Spec.DiskBytes = 40 << 20 })
+	a, b := get(t, m, "a", config.Spec), get(t, m, "b", config.Spec)
+	const fill = "i=0; while [ $i -lt 20 ]; do i=$((i+1)); dd if=/dev/zero of=f$i bs=1M count=1 2>/dev/null; done; sleep 1"
+	if r := run(t, b, machine.Command{Script: fill}); !r.DiskHit {
+		t.Errorf("20 MiB of 10: %+v", r)
+	}
+	if r := run(t, a, machine.Command{Script: fill}); r.DiskHit {
+		t.Errorf("20 MiB of 40: %+v", r)
+	}
+	shell(t, b, "rm -f f*")
+}

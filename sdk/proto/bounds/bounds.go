@@ -1,0 +1,53 @@
+// Package bounds says which identifiers an event may have. The SDK refuses by it what a plugin hands over, and the host what reaches it,
+// so that a plugin never tells its platform that the host has an event which the host drops.
+package bounds
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/flynnhost/flynn/sdk/proto/channelv1"
+)
+
+// MaxID is the most bytes of an identifier.
+const MaxID = 256
+
+// ID returns why a text cannot be an identifier: it is too long, or made to confuse a reader of logs or rules. Identifiers are never
+// mended: a mended one is somebody else's.
+func ID(s string) error {
+	switch {
+	case len(s) > MaxID:
+		return fmt.Errorf("has %d bytes, at most %d", len(s), MaxID)
+	case !utf8.ValidString(s):
+		return fmt.Errorf("is not valid UTF-8")
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return fmt.Errorf("has unprintable characters")
+	}
+	return nil
+}
+
+// Event returns what is wrong with the identifiers of an event.
+func Event(e *channelv1.Event) error {
+	for _, id := range []struct {
+		name, value string
+		required    bool
+	}{
+		{"event_id", e.GetEventId(), true},
+		{"conversation.id", e.GetConversation().GetId(), true},
+		{"conversation.parent", e.GetConversation().GetParent(), false},
+		{"sender.id", e.GetSender().GetId(), true},
+		{"sender.account", e.GetSender().GetAccount(), false},
+		{"reply_to", e.GetReplyTo(), false},
+		{"target_id", e.GetTargetId(), false},
+	} {
+		if id.value == "" && id.required {
+			return fmt.Errorf("%s is empty", id.name)
+		}
+		if err := ID(id.value); err != nil {
+			return fmt.Errorf("%s %w", id.name, err)
+		}
+	}
+	return nil
+}
