@@ -80,7 +80,7 @@ var layers = map[string][]string{
 	"host/route":   {"host/config", "host/glob", "host/message", "host/policy"},
 	"host/sandbox": {"host/approval/shell", "host/machine", "host/netaddr", "host/quota"},
 	"host/plugin": {
-		"host/config", "host/durable", "host/media", "host/message", "host/netaddr", "host/schema", "host/signing", "host/store", "sdk/plugintest/fake",
+		"host/config", "host/durable", "host/media", "host/message", "host/netaddr", "host/schema", "host/signing", "host/store", "sdk", "sdk/plugintest/fake",
 		"sdk/proto",
 	},
 	"host/provider": {"host/durable", "host/glob", "host/plugin", "host/tool"},
