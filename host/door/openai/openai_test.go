@@ -24,7 +24,7 @@ func (h *fakeHost) Submit(_ context.Context, m message.Message) error { h.asked 
 
 func (h *fakeHost) Subscribe(string, string) (<-chan message.Event, func()) { return nil, func() {} }
 
-func (h *fakeHost) Stop(context.Context, string, string) error { return nil }
+func (h *fakeHost) HangUp(string, string) {}
 
 func (h *fakeHost) Settled(context.Context, string, string) (door.Settlement, error) {
 	s := h.end
