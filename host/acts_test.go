@@ -45,7 +45,7 @@ func TestActsGoThroughAdmission(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "flynn.toml")
 	text := "[store]\ndir = \"" + dir + "/s\"\n[gateway]\nlisten = \"127.0.0.1:0\"\n[routing]\ndefault_agent = \"a\"\n[agent_configs.a]\n" +
-		"[access]\nowners = [\"tg:ann\"]\n[channels.tg]\nplugin = \"telegram\"\n"
+		"[access]\nowners = [\"tg:ann\"]\n[channels.tg]\nplugin = \"telegram\"\ntrust_senders = true\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -23,9 +23,13 @@ func specs(c *config.Config) map[string]sandbox.Spec {
 func bridgedSpec(c *config.Config, s config.Sandbox) sandbox.Spec {
 	out := spec(s)
 	for _, b := range s.Bridges {
-		second := spec(c.Sandboxes[b.Sandbox])
+		var second *sandbox.Spec
+		if !b.Host {
+			of := spec(c.Sandboxes[b.Sandbox])
+			second = &of
+		}
 		one := sandbox.Bridge{
-			Name: b.Name, In: &second, Program: b.Program, Forms: b.Forms(), Env: b.Env, Workspace: b.Workspace,
+			Name: b.Name, In: second, OnHost: b.Host, Program: b.Program, Forms: b.Forms(), Env: b.Env, Workspace: b.Workspace,
 			Timeout: time.Duration(b.Timeout), MaxOutput: int(b.MaxOutput), Stdin: b.Stdin,
 		}
 		for variable, ref := range b.SecretsEnv {

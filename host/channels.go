@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/access"
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/lane"
@@ -168,6 +169,9 @@ func (s *pluginSender) result(r plugin.SendResult, err error) (channel.Result, e
 // setChannels brings the running channels in line with a configuration.
 func (h *Host) setChannels(old, next *config.Config) {
 	h.keepHooks(next)
+	for _, w := range access.Warnings(next) {
+		h.log.Warn("a rule for senders", "key", w.Key, "line", w.Line, "problem", w.Problem, "hint", w.Hint)
+	}
 	var before map[string]config.Channel
 	if old != nil {
 		before = old.Channels

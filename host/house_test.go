@@ -80,7 +80,7 @@ var layers = map[string][]string{
 	"host/route":   {"host/config", "host/glob", "host/message", "host/policy"},
 	"host/sandbox": {"host/approval/shell", "host/machine", "host/netaddr", "host/quota"},
 	"host/plugin": {
-		"host/config", "host/durable", "host/media", "host/message", "host/netaddr", "host/schema", "host/signing", "host/store", "sdk/plugintest/fake",
+		"host/config", "host/durable", "host/media", "host/message", "host/netaddr", "host/schema", "host/signing", "host/store", "sdk", "sdk/plugintest/fake",
 		"sdk/proto",
 	},
 	"host/provider": {"host/durable", "host/glob", "host/plugin", "host/tool"},
@@ -89,7 +89,7 @@ var layers = map[string][]string{
 	"host/approval": {"host/machine", "host/store"},
 	"host/elevate":  {"host/store"},
 	"host/pairing":  {"host/message", "host/route", "host/store"},
-	"host/command":  {"host/approval", "host/message", "host/pairing", "host/route", "host/store"},
+	"host/command":  {"host/approval", "host/config", "host/message", "host/pairing", "host/route", "host/store"},
 	"host/tool":     {"host/approval", "host/machine", "host/message", "host/model", "host/netaddr", "host/policy", "host/schema", "host/store"},
 	"host/agent": {
 		"host/approval", "host/budget", "host/decisionlog", "host/machine", "host/message", "host/model", "host/policy", "host/route", "host/store",

@@ -214,6 +214,9 @@ func (m *machines) run(ctx context.Context, c config.Sandbox) error {
 		<-ctx.Done()
 		return nil
 	}
+	if !c.LocalDoors {
+		m.log.Info("calls of the web page and the terminal act on the host; local_doors = true under [sandbox] puts them into containers too")
+	}
 	driver, err := docker.New(engineOf(c))
 	if err != nil {
 		m.see(fmt.Errorf("%w: %w", machine.ErrUnavailable, err))

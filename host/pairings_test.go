@@ -24,7 +24,7 @@ func pairingHost(t *testing.T) *Host {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "flynn.toml")
 	text := "[store]\ndir = \"" + dir + "/s\"\n[gateway]\nlisten = \"127.0.0.1:0\"\n[routing]\ndefault_agent = \"a\"\n[agent_configs.a]\n" +
-		"[access]\nowners = [\"tg:ann\"]\n[channels.tg]\nplugin = \"telegram\"\naccess = \"pair\"\n" +
+		"[access]\nowners = [\"tg:ann\"]\n[channels.tg]\nplugin = \"telegram\"\ntrust_senders = true\naccess = \"pair\"\n" +
 		"[approvals]\nconversations = [\"tg:ops\", \"irc:ops\"]\n[channels.irc]\nplugin = \"irc\"\nenabled = false\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -30,18 +30,18 @@ func TestImportIntoAHost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h.runner.Work(t.Context(), "tg:ann", items)
+		h.runner.Work(t.Context(), "tg/dm:ann", items)
 	}
 	ask(from, "e1")
 	var file bytes.Buffer
-	if err := session.Export(t.Context(), from.store, "tg:ann:a", time.Now(), &file); err != nil {
+	if err := session.Export(t.Context(), from.store, "tg/dm:ann:a", time.Now(), &file); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := to.runner.Summary(t.Context(), to.current.Load().Generation, "tg:ann", message.Message{Channel: "tg", Sender: message.Sender{ID: "ann"}}); err != nil {
+	if _, err := to.runner.Summary(t.Context(), to.current.Load().Generation, "tg/dm:ann", message.Message{Channel: "tg", Sender: message.Sender{ID: "ann"}}); err != nil {
 		t.Fatal(err)
 	}
 	b := backend{to}
-	if got, err := b.ImportSession(t.Context(), bytes.NewReader(file.Bytes())); err != nil || got.Key != "tg:ann:a" || got.Turns != 1 {
+	if got, err := b.ImportSession(t.Context(), bytes.NewReader(file.Bytes())); err != nil || got.Key != "tg/dm:ann:a" || got.Turns != 1 {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	if _, err := b.ImportSession(t.Context(), bytes.NewReader(file.Bytes())); !errors.Is(err, store.ErrConflict) {
@@ -51,7 +51,7 @@ func TestImportIntoAHost(t *testing.T) {
 		t.Errorf("nonsense: %v", err)
 	}
 	ask(to, "e2")
-	steps, err := to.store.Transcript(t.Context(), "tg:ann:a", 10)
+	steps, err := to.store.Transcript(t.Context(), "tg/dm:ann:a", 10)
 	if err != nil {
 		t.Fatal(err)
 	}

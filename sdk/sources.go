@@ -1,5 +1,6 @@
 // Package sdk carries the sources of the guest SDKs for policies, so that `flynn policy new` and
-// `flynn policy build` work without a network and with exactly the contract that this Flynn speaks.
+// `flynn policy build` work without a network and with exactly the contract that this Flynn speaks; and those of the SDK for plugins, for
+// `flynn plugin new` of a Flynn that is no release.
 //
 // What other people import lies below it: sdk/policy and its neighbours.
 package sdk
@@ -12,3 +13,9 @@ import "embed"
 //go:embed policy/*.go policy/abi/abi.go policy/internal/hostcall/*.go policy/policytest/*.go policy/c/flynn.h
 //go:embed policy/rust/Cargo.toml policy/rust/src/*.rs policy/assemblyscript/*.ts policy/assemblyscript/*.json
 var PolicySources embed.FS
+
+// PluginSources holds the packages that plugins in Go import, with their tests, and plugin.mod and plugin.sum, the go.mod and
+// go.sum of a module of these packages alone.
+//
+//go:embed channel/*.go tool/*.go plugin/*.go hostapi/*.go internal/process/*.go plugintest/*.go proto/*/*.go plugin.mod plugin.sum
+var PluginSources embed.FS

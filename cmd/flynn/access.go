@@ -129,10 +129,15 @@ func revokeAccess(ctx context.Context, cmd *cli.Command) error {
 	err = withAccess(ctx, c, "/api/v1/access/revoke", map[string]string{"sender": sender}, &answer, func(a gateway.Access) error {
 		return a.RevokePairing(ctx, sender, terminalOwner)
 	})
-	if o := newOutput(ctx, cmd); err == nil && o.asJSON {
+	if err != nil {
+		return err
+	}
+	o := newOutput(ctx, cmd)
+	if o.asJSON {
 		return o.json(answer)
 	}
-	return err
+	o.done("%s is not let in any more", cell(sender))
+	return nil
 }
 
 func setAccessRole(ctx context.Context, cmd *cli.Command) error {
@@ -150,8 +155,13 @@ func setAccessRole(ctx context.Context, cmd *cli.Command) error {
 	err = withAccess(ctx, c, "/api/v1/access/role", body, &answer, func(a gateway.Access) error {
 		return a.SetPairingRole(ctx, sender, role, terminalOwner)
 	})
-	if o := newOutput(ctx, cmd); err == nil && o.asJSON {
+	if err != nil {
+		return err
+	}
+	o := newOutput(ctx, cmd)
+	if o.asJSON {
 		return o.json(answer)
 	}
-	return err
+	o.done("%s is a %s now", cell(sender), role)
+	return nil
 }

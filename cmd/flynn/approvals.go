@@ -131,7 +131,7 @@ func printApproval(o *output, a gateway.Approval) error {
 		{"session", offered(a.MaySession, a.SessionCovers, a.NotSession)},
 	}...)
 	if a.SessionShell != "" {
-		rows = append(rows, []string{"", "which is as good as a shell: " + a.SessionShell})
+		rows = append(rows, []string{"session is", "as good as a shell: " + a.SessionShell})
 	}
 	rows = append(rows, []string{"always", offered(a.MayStanding, a.StandingCovers, a.NotStanding)})
 	return o.table([]string{"REQUEST", a.ID}, rows)
@@ -186,6 +186,7 @@ func decide(ctx context.Context, cmd *cli.Command, d decision) error {
 	if o.asJSON {
 		return o.json(answer)
 	}
+	o.done("%s is %s", id, map[bool]string{true: "approved", false: "denied"}[d.Grant])
 	return nil
 }
 
@@ -241,6 +242,7 @@ func revokeGrant(ctx context.Context, cmd *cli.Command) error {
 	if o.asJSON {
 		return o.json(answer)
 	}
+	o.done("%s is over", id)
 	return nil
 }
 

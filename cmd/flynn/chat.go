@@ -23,7 +23,7 @@ func chatCommand() *cli.Command {
 		Flags: append(gatewayFlags(),
 			&cli.StringFlag{Name: "conversation", Aliases: []string{"c"}, Value: "main", Usage: "continue the conversation `NAME`"},
 			&cli.StringFlag{Name: "approvals", Usage: "`HOW` to meet requests for approval: ask, wait or deny (default: ask on a terminal, deny in a pipe)"},
-			&cli.DurationFlag{Name: "timeout", Value: chat.DefaultTimeout, Usage: "give up when a line from a pipe has no answer after `TIME`"},
+			&cli.DurationFlag{Name: "timeout", Value: chat.DefaultTimeout, Usage: "give up when a line from a pipe has no answer after `TIME`", Validator: positive},
 		),
 		Action: runChat,
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/BurntSushi/toml"
 	"github.com/urfave/cli/v3"
@@ -27,8 +28,7 @@ func configCommand() *cli.Command {
 				Name:  "check",
 				Usage: "print every error of the configuration, and what would not work after a start with it",
 				Description: "Reads the configuration as flynn serve would, environment and secret files included, looks for the plugins that it names, holds\n" +
-					"their settings against their schemas, loads the policies and asks them their cases, and asks the engine for a sign of life.\n" +
-					"Silent when all is well.",
+					"their settings against their schemas, loads the policies and asks them their cases, and asks the engine for a sign of life.",
 				Action: checkConfig,
 			},
 			{
@@ -75,7 +75,30 @@ func checkConfig(ctx context.Context, cmd *cli.Command) error {
 	for _, w := range warnings {
 		out.warn("%v", w)
 	}
+	if err == nil {
+		out.done("%s is in order: %s. Start it with: flynn serve", configPath(ctx, cmd), contents(cfg))
+	}
 	return err
+}
+
+// contents counts what a configuration has.
+func contents(c *config.Config) string {
+	var counts []string
+	for _, part := range []struct {
+		one, many string
+		n         int
+	}{
+		{"agent", "agents", len(c.Agents)}, {"channel", "channels", len(c.Channels)}, {"model tier", "model tiers", len(c.Models)},
+		{"policy", "policies", len(c.Policies)},
+	} {
+		switch {
+		case part.n == 1:
+			counts = append(counts, "1 "+part.one)
+		case part.n > 1:
+			counts = append(counts, fmt.Sprintf("%d %s", part.n, part.many))
+		}
+	}
+	return strings.Join(counts, ", ")
 }
 
 func routeWarnings(cfg *config.Config) []config.Error {

@@ -44,8 +44,14 @@ func haltRunning(ctx context.Context, cmd *cli.Command, path string, body map[st
 	if err := askRunning(ctx, &config.Config{Gateway: g}, path, body, &answer); err != nil {
 		return err
 	}
-	if out := newOutput(ctx, cmd); out.asJSON {
+	out := newOutput(ctx, cmd)
+	switch {
+	case out.asJSON:
 		return out.json(answer)
+	case answer.Halted:
+		out.done("everything is halted, until: flynn resume")
+	default:
+		out.done("agents work again")
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
-// pty opens a pseudo-terminal. Whoever closes ours hangs it up.
+// pty opens a pseudo-terminal. Closing ours hangs it up.
 func pty(t *testing.T) (ours, theirs *os.File) {
 	t.Helper()
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -186,7 +186,7 @@ func TestServeOutlivesItsTerminalUnderNohup(t *testing.T) {
 	s.ends()
 }
 
-// A service gets SIGHUP from its manager. What it prints goes to a journal, where the token must not be.
+// A service gets SIGHUP from its manager. Its output goes to a journal, where the token must not be.
 func TestServiceReloads(t *testing.T) {
 	s := serveIn(t, nil, false)
 	s.key("two")

@@ -97,7 +97,7 @@ func openCLI(ctx context.Context, cmd *cli.Command, log *slog.Logger) (h *host.H
 		if n > 1 {
 			dir = fmt.Sprintf("%s-%d", state, n)
 		}
-		path, err := writeCLIConfig(cmd, dir)
+		path, err := writeCLIConfig(cmd, getenvOf(ctx), dir)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -141,7 +141,7 @@ func cliState(ctx context.Context, cmd *cli.Command) (string, error) {
 type table = map[string]any
 
 // writeCLIConfig writes the configuration of a host that has the agent CLI and nothing else, and returns its path.
-func writeCLIConfig(cmd *cli.Command, dir string) (string, error) {
+func writeCLIConfig(cmd *cli.Command, getenv func(string) string, dir string) (string, error) {
 	name := cmd.String(mcpCLI)
 	roots, err := cliRoots(cmd)
 	if err != nil {
@@ -157,6 +157,9 @@ func writeCLIConfig(cmd *cli.Command, dir string) (string, error) {
 	switch login := cmd.String(mcpAuthDir); {
 	case !sandboxed:
 		program["dangerously_on_host"], program["dangerously_for_programs"] = true, true
+		if home := getenv("HOME"); home != "" { // where its login is
+			program["env"] = table{"HOME": home}
+		}
 	case login != "":
 		if login, err = filepath.Abs(login); err != nil {
 			return "", err

@@ -23,7 +23,7 @@ import (
 // The rules of printing, kept here and nowhere else:
 //
 //   - what was asked for goes to stdout; errors, warnings and progress go to stderr
-//   - success that yields nothing prints nothing
+//   - success that yields nothing says so in one line on stderr, with the next step where there is one; --quiet leaves it out
 //   - tables have stable columns under a header in capitals, one row a line, "-" for nothing, no control characters
 //   - with --json stdout holds one JSON value (a stream: one value a line) and nothing else, and an
 //     error is {"error": "..."} on stderr
@@ -32,7 +32,10 @@ import (
 type output struct {
 	out, err io.Writer
 	asJSON   bool
-	colour   bool
+	quiet    bool
+	// interrupted says that a signal ended the program's context.
+	interrupted bool
+	colour      bool
 }
 
 func newOutput(ctx context.Context, cmd *cli.Command) *output {
@@ -41,6 +44,7 @@ func newOutput(ctx context.Context, cmd *cli.Command) *output {
 		out:    root.Writer,
 		err:    &inTurn{w: root.ErrWriter},
 		asJSON: cmd.Bool("json"),
+		quiet:  cmd.Bool("quiet"),
 		colour: colourful(root.ErrWriter, getenvOf(ctx)),
 	}
 }
@@ -87,6 +91,13 @@ func encode(w io.Writer, v any) error {
 
 // line prints one line for people to stdout.
 func (o *output) line(format string, args ...any) { fmt.Fprintf(o.out, format+"\n", args...) }
+
+// done says in one line that what was asked for is done, and what may come next.
+func (o *output) done(format string, args ...any) {
+	if !o.asJSON && !o.quiet {
+		fmt.Fprintf(o.err, format+"\n", args...)
+	}
+}
 
 // table prints rows under a header.
 func (o *output) table(header []string, rows [][]string) error {
@@ -137,23 +148,43 @@ func (o *output) fail(err error) {
 			fmt.Fprintln(o.err, e.Error())
 		}
 	default:
-		fmt.Fprintf(o.err, "%s %s\n", o.paint("31", "flynn:"), inOneLine(err))
+		fmt.Fprintf(o.err, "%s %s\n", o.paint("31", "flynn:"), o.inWords(err))
 	}
 }
 
-// inOneLine says what several errors that have been joined say, each of it once.
+// inWords is an error for people. A command that a signal ended says that it was interrupted.
+func (o *output) inWords(err error) string {
+	text := inOneLine(err)
+	if o.interrupted && errors.Is(err, context.Canceled) {
+		text = strings.ReplaceAll(text, context.Canceled.Error(), "interrupted")
+	}
+	return text
+}
+
+// inOneLine says what several errors that have been joined say, each of it once, though one may have more put before it.
 func inOneLine(err error) string {
 	var said []string
 	for _, text := range joined(err) {
-		if !slices.Contains(said, text) {
-			said = append(said, text)
+		longer := func(other string) bool { return strings.HasSuffix(other, text) }
+		if slices.ContainsFunc(said, longer) {
+			continue
 		}
+		said = slices.DeleteFunc(said, func(other string) bool { return strings.HasSuffix(text, other) })
+		said = append(said, text)
 	}
 	return strings.Join(said, "; ")
 }
 
 // joined are the texts of the errors that errors.Join has put together, or of the one that it is.
 func joined(err error) (texts []string) {
+	if inner := errors.Unwrap(err); inner != nil {
+		before, ok := strings.CutSuffix(err.Error(), inner.Error())
+		if texts = joined(inner); !ok || len(texts) == 1 {
+			return []string{err.Error()}
+		}
+		texts[0] = before + texts[0]
+		return texts
+	}
 	several, is := err.(interface{ Unwrap() []error })
 	if !is {
 		return []string{err.Error()}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -31,16 +32,21 @@ func TestFail(t *testing.T) {
 		err  error
 		want string
 	}{
-		"plain":            {output{}, usagef("no"), "flynn: no\n"},
-		"colour":           {output{colour: true}, usagef("no"), "\x1b[31mflynn:\x1b[0m no\n"},
-		"json":             {output{asJSON: true}, usagef("no"), `{"error":"no"}` + "\n"},
-		"config":           {output{}, bad, "f:1: p\nf:2: q\n"},
-		"reported":         {output{}, asReported(bad), ""},
-		"joined":           {output{}, errors.Join(errors.New("no"), errors.Join(errors.New("no"), errors.New("left")), errors.New("left")), "flynn: no; left\n"},
-		"one of two lines": {output{}, fmt.Errorf("build: %w", errors.New("a\n^")), "flynn: build: a\n^\n"},
-		"of two":           {output{}, fmt.Errorf("%w\n: %w", io.EOF, io.ErrNoProgress), "flynn: EOF\n: " + io.ErrNoProgress.Error() + "\n"},
-		"joined json":      {output{asJSON: true}, errors.Join(errors.New("no"), errors.New("no")), `{"error":"no"}` + "\n"},
-		"nobody reads":     {output{}, fmt.Errorf("write: %w", syscall.EPIPE), ""},
+		"plain":                     {output{}, usagef("no"), "flynn: no\n"},
+		"colour":                    {output{colour: true}, usagef("no"), "\x1b[31mflynn:\x1b[0m no\n"},
+		"json":                      {output{asJSON: true}, usagef("no"), `{"error":"no"}` + "\n"},
+		"config":                    {output{}, bad, "f:1: p\nf:2: q\n"},
+		"reported":                  {output{}, asReported(bad), ""},
+		"joined":                    {output{}, errors.Join(errors.New("no"), errors.Join(errors.New("no"), errors.New("left")), errors.New("left")), "flynn: no; left\n"},
+		"joined, with an exit code": {output{}, exited{errors.Join(errors.New("no"), errors.New("no")), 125}, "flynn: no\n"},
+		"joined, with more before":  {output{}, fmt.Errorf("copy p: %w", errors.Join(errors.New("no"), errors.New("no"))), "flynn: copy p: no\n"},
+		"more before the second":    {output{}, errors.Join(errors.New("no"), fmt.Errorf("copy p: %w", errors.New("no"))), "flynn: copy p: no\n"},
+		"interrupted":               {output{interrupted: true}, fmt.Errorf("open the store: %w", context.Canceled), "flynn: open the store: interrupted\n"},
+		"canceled by nobody":        {output{}, context.Canceled, "flynn: context canceled\n"},
+		"one of two lines":          {output{}, fmt.Errorf("build: %w", errors.New("a\n^")), "flynn: build: a\n^\n"},
+		"of two":                    {output{}, fmt.Errorf("%w\n: %w", io.EOF, io.ErrNoProgress), "flynn: EOF\n: " + io.ErrNoProgress.Error() + "\n"},
+		"joined json":               {output{asJSON: true}, errors.Join(errors.New("no"), errors.New("no")), `{"error":"no"}` + "\n"},
+		"nobody reads":              {output{}, fmt.Errorf("write: %w", syscall.EPIPE), ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

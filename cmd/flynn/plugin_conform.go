@@ -21,7 +21,7 @@ func pluginConformCommand() *cli.Command {
 			"what could not be tried is shown as skipped, with the reason.",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "check", Usage: "make only the check called `NAME`; may be repeated"},
-			&cli.DurationFlag{Name: "limit", Value: 30 * time.Second, Usage: "the most time for one check"},
+			&cli.DurationFlag{Name: "limit", Value: 30 * time.Second, Usage: "the most time for one check", Validator: positive},
 			&cli.BoolFlag{Name: "verbose", Usage: "show what the plugin writes"},
 		},
 		Action: conformPlugin,

@@ -221,9 +221,11 @@ func switchPlugin(ctx context.Context, cmd *cli.Command, disabled bool) error {
 	if err := store.SetDisabled(name, disabled); err != nil {
 		return err
 	}
-	if out := newOutput(ctx, cmd); out.asJSON {
+	out := newOutput(ctx, cmd)
+	if out.asJSON {
 		return out.json(map[string]any{"name": name, "disabled": disabled})
 	}
+	out.done("%s is %s", name, map[bool]string{true: "disabled", false: "enabled"}[disabled])
 	return nil
 }
 
@@ -292,9 +294,11 @@ func signPlugin(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	if o := newOutput(ctx, cmd); o.asJSON {
+	o := newOutput(ctx, cmd)
+	if o.asJSON {
 		return o.json(map[string]string{"name": m.Name, "version": m.Version, "signer": string(signing.Of(private))})
 	}
+	o.done("%s %s is signed by %s. Pass it on with: flynn plugin pack %s", m.Name, m.Version, signing.Of(private), dir)
 	return nil
 }
 

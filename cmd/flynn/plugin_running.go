@@ -295,9 +295,11 @@ func restartPlugin(ctx context.Context, cmd *cli.Command) error {
 	if err := askRunning(ctx, c, path+"/restart", struct{}{}, &answer); err != nil {
 		return err
 	}
-	if out := newOutput(ctx, cmd); out.asJSON {
+	out := newOutput(ctx, cmd)
+	if out.asJSON {
 		return out.json(answer)
 	}
+	out.done("it starts anew: flynn plugin list shows how it does")
 	return nil
 }
 

@@ -63,11 +63,16 @@ func policyCommand() *cli.Command {
 	return c
 }
 
-func newPolicy(_ context.Context, cmd *cli.Command) error {
+func newPolicy(ctx context.Context, cmd *cli.Command) error {
 	if cmd.Args().Len() != 1 {
 		return usagef("name one folder: flynn policy new DIR --lang %s", cmd.String("lang"))
 	}
-	return author.New(cmd.Args().First(), cmd.String("lang"), cmd.String("kind"))
+	dir := cmd.Args().First()
+	if err := author.New(dir, cmd.String("lang"), cmd.String("kind")); err != nil {
+		return err
+	}
+	newOutput(ctx, cmd).done("%s is a policy that works: change it, then run flynn policy build %s && flynn policy test %s", dir, dir, dir)
+	return nil
 }
 
 // policyDirs are the folders on the command line, or this one.
@@ -90,6 +95,9 @@ func buildPolicies(ctx context.Context, cmd *cli.Command) error {
 	}
 	if o.asJSON {
 		return o.json(built)
+	}
+	for i, a := range built {
+		o.done("%s: %d bytes in %v. Ask it its cases with: flynn policy test %s", a.Path, a.Bytes, a.Took.Round(time.Millisecond), policyDirs(cmd)[i])
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func benchPolicyCommand() *cli.Command {
 		Description: "Asks the built module its own cases over and over: warm, and put back to its first state before each decision; with one\n" +
 			"worker and with one for each core. Fuel is exact and the same on every machine.",
 		Flags: []cli.Flag{
-			&cli.DurationFlag{Name: "time", Usage: "measure each way of asking for `DURATION`", Value: time.Second},
+			&cli.DurationFlag{Name: "time", Usage: "measure each way of asking for `DURATION`", Value: time.Second, Validator: positive},
 			&cli.IntFlag{Name: "max-fuel", Usage: "fail when a case costs more than `UNITS`; 0 allows what the limit does"},
 		},
 	}

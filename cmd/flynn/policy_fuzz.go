@@ -17,7 +17,7 @@ func fuzzCommand() *cli.Command {
 	return &cli.Command{
 		Name: "fuzz", Usage: "look for questions that a policy answers badly", ArgsUsage: "[DIR]", Action: fuzzPolicy,
 		Flags: []cli.Flag{
-			&cli.DurationFlag{Name: "for", Usage: "how long", Value: 30 * time.Second},
+			&cli.DurationFlag{Name: "for", Usage: "how long", Value: 30 * time.Second, Validator: positive},
 			&cli.IntFlag{Name: "runs", Usage: "end after `N` executions, in place of --for"},
 			&cli.Uint64Flag{Name: "seed", Usage: "begin the random choices with `N`; the same seed and runs find the same"},
 			&cli.StringFlag{Name: "corpus", Usage: "begin with the inputs in `DIR`, and keep new ones there"},

@@ -74,9 +74,11 @@ func signPolicy(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	if o := newOutput(ctx, cmd); o.asJSON {
+	o := newOutput(ctx, cmd)
+	if o.asJSON {
 		return o.json(describe(p, ""))
 	}
+	o.done("%s %s is signed by %s. Pass it on with: flynn policy pack %s", p.Manifest.Name, p.Manifest.Version, p.Signer, dir)
 	return nil
 }
 
@@ -105,9 +107,9 @@ func packPolicy(ctx context.Context, cmd *cli.Command) error {
 }
 
 // openPackage reads what is to be installed, and says where it came from.
-func openPackage(ctx context.Context, from string) (*pack.Package, string, error) {
+func openPackage(ctx context.Context, from string, trust pack.Trust) (*pack.Package, string, error) {
 	if pack.IsURL(from) {
-		p, err := pack.Fetch(ctx, from, nil)
+		p, err := pack.Fetch(ctx, from, trust, nil)
 		return p, from, err
 	}
 	p, err := pack.Open(from)
@@ -137,7 +139,7 @@ func installPolicy(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	p, from, err := openPackage(ctx, from)
+	p, from, err := openPackage(ctx, from, store.Trust())
 	if err != nil {
 		return err
 	}
@@ -200,5 +202,9 @@ func removePolicy(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	return store.Remove(name)
+	if err := store.Remove(name); err != nil {
+		return err
+	}
+	newOutput(ctx, cmd).done("%s is removed", name)
+	return nil
 }

@@ -59,7 +59,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	ctx = withGetenv(ctx, getenv)
 	err := root.Run(ctx, args)
 	if err != nil {
-		newOutput(ctx, root).fail(err)
+		o := newOutput(ctx, root)
+		o.interrupted = ctx.Err() != nil
+		o.fail(err)
 	}
 	return exitCode(err)
 }
@@ -104,6 +106,7 @@ func rootCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "read the configuration from `FILE` (default: $FLYNN_CONFIG, else flynn.toml)"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "do not say that a command has succeeded"},
 		},
 		Commands:              commands(),
 		EnableShellCompletion: true,

@@ -32,12 +32,7 @@ func execSandboxCommand(name cli.Flag) *cli.Command {
 			name, &cli.StringFlag{Name: "session", Usage: "work in the workspace of session `ID`"},
 			&cli.DurationFlag{
 				Name: "timeout", Usage: "end it after `DURATION` (default: timeout_seconds; on a terminal never)", HideDefault: true,
-				Validator: func(d time.Duration) error {
-					if d < 0 {
-						return errors.New("want a time span above 0")
-					}
-					return nil
-				},
+				Validator: positive,
 			},
 			&cli.BoolFlag{Name: "stdin", Aliases: []string{"i"}, Usage: "give it this program's standard input (default: with a terminal)"},
 			&cli.BoolFlag{Name: "terminal", Aliases: []string{"t"}, Usage: "give it a terminal (default: if this is one); --terminal=false for none"},
@@ -45,6 +40,14 @@ func execSandboxCommand(name cli.Flag) *cli.Command {
 		UseShortOptionHandling: true, // -it, as everywhere
 		Action:                 execInSandbox,
 	}
+}
+
+// positive checks the time of a flag.
+func positive(d time.Duration) error {
+	if d <= 0 {
+		return errors.New("must be a positive duration, such as 30s")
+	}
+	return nil
 }
 
 func execInSandbox(ctx context.Context, cmd *cli.Command) error {

@@ -199,5 +199,9 @@ func resumeSchedule(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	return changeSchedule(ctx, c, name+"/resume", new(map[string]bool))
+	if err := changeSchedule(ctx, c, name+"/resume", new(map[string]bool)); err != nil {
+		return err
+	}
+	newOutput(ctx, cmd).done("%s runs at its times again", name)
+	return nil
 }

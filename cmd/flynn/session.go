@@ -204,6 +204,7 @@ func sessionImport(ctx context.Context, cmd *cli.Command) error {
 	if out.asJSON {
 		return out.json(sessionLine(s))
 	}
+	out.done("imported: flynn session show %s", s.Key)
 	return nil
 }
 
@@ -234,12 +235,16 @@ func sessionDelete(ctx context.Context, cmd *cli.Command) error {
 	}
 	var deleted struct{ Deleted bool }
 	err = askRunning(ctx, cfg, gateway.DeleteSessionPath, gateway.DeleteSession{Key: key, Stop: cmd.Bool("stop")}, &deleted)
-	if !errors.Is(err, errNotRunning) {
-		return err
+	out := newOutput(ctx, cmd)
+	if errors.Is(err, errNotRunning) {
+		var left error
+		if left, err = host.DeleteSession(ctx, cfg, key, terminalOwner); left != nil {
+			out.warn("its containers and volumes are removed at the next start: %v", left)
+		}
+		err = noSession(key, err)
 	}
-	left, err := host.DeleteSession(ctx, cfg, key, terminalOwner)
-	if left != nil {
-		newOutput(ctx, cmd).warn("its containers and volumes are removed at the next start: %v", left)
+	if err == nil {
+		out.done("%s is deleted", key)
 	}
-	return noSession(key, err)
+	return err
 }

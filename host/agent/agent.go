@@ -206,6 +206,8 @@ type Config struct {
 	Parallel int // turns at work at a time; waiting for a person does not count
 	// Patience is how long who writes over a channel waits for a sandbox without a word. 10 s
 	Patience time.Duration
+	// Quiet is how long an agent's program may print nothing before those who wait are told that it is still at work. 30 s
+	Quiet time.Duration
 	// Ended is told of a turn that is over, of a child's only where it ran in the background: others are over with their parent's
 	// call. It may be nil.
 	Ended func(turn string)
@@ -268,6 +270,7 @@ func NewRunner(cfg Config) *Runner {
 		cfg.Show = func(message.Reply) View { return nil }
 	}
 	cfg.Patience = cmp.Or(cfg.Patience, 10*time.Second)
+	cfg.Quiet = cmp.Or(cfg.Quiet, 30*time.Second)
 	if cfg.Parallel <= 0 {
 		cfg.Parallel = 64
 	}

@@ -287,7 +287,7 @@ func (t *turn) perform(ctx context.Context, v tool.Verdict, c model.ToolCall, ca
 	call.Helper = t.helper(c)
 	call.Machine, call.Place = m, tool.PlaceLabels(v.Where, !v.Sandbox || !t.gen.Offline[v.SandboxName])
 	call.MaxText, call.Think = t.maxResult(c), t.think
-	return t.refine(ctx, c, t.cfg.Tools.Run(ctx, v, call))
+	return t.refine(ctx, c, t.accompany(ctx, c, call, func(call tool.Call) tool.Result { return t.cfg.Tools.Run(ctx, v, call) }))
 }
 
 // home is what the session's workspace and sandboxes are called by: they outlast its beginnings.

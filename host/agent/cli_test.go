@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
@@ -99,6 +100,33 @@ func TestCLI(t *testing.T) {
 }
 
 // A host that dies while the program runs does not run it again, says so, and goes on with its session.
+// TestASilentProgramGivesASign has a program that prints nothing until somebody was told that it is at work.
+func TestASilentProgramGivesASign(t *testing.T) {
+	told := make(chan struct{})
+	p := &cliProgram{during: func(cli.Args) (cli.Record, error) { <-told; return cli.Record{}, nil }}
+	h := cliHouse(t, openStore(t), p)
+	h.runner.cfg.Quiet = time.Millisecond
+	replied := h.runner.cfg.Replied
+	h.runner.cfg.Replied = func(turn string, r message.Reply) {
+		if replied(turn, r); !IsAnswer(turn, r) {
+			close(told) // a second time is a defect, and panics
+		}
+	}
+	h.accept("ann", "hello")
+	h.work(t.Context())
+	texts := h.texts()
+	if len(texts) != 2 || !strings.HasPrefix(texts[0], "prog is still at work; it has printed nothing for ") {
+		t.Errorf("said %q", texts)
+	}
+	shown := false
+	for _, e := range h.events {
+		shown = shown || e.Kind == message.ToolProgress && e.Waiting && strings.Contains(e.Text, "still at work")
+	}
+	if !shown {
+		t.Error("whoever watched saw nothing")
+	}
+}
+
 func TestCLIInterrupted(t *testing.T) {
 	s, p := openStore(t), &cliProgram{}
 	ctx, die := context.WithCancel(t.Context())

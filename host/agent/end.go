@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -111,7 +113,18 @@ func outcome(state store.TurnState) message.EventKind {
 // fail ends a turn that cannot be answered. The sender is told in words; the log and the store have the cause.
 func (t *turn) fail(ctx context.Context, cause error) {
 	t.cfg.Log.Error("turn failed", "turn", t.row.ID, "agent", t.row.Agent, "error", cause)
-	t.end(ctx, store.TurnFailed, "I could not answer this: "+forPeople(cause), cause)
+	t.end(ctx, store.TurnFailed, "I could not answer this: "+t.words(cause), cause)
+}
+
+// words puts a cause into words for the sender. An owner who sits at the machine is its operator, and reads what the log says. The
+// answer of a delegated turn goes to a model, and has nothing of it.
+func (t *turn) words(err error) string {
+	if plainText(err) != "" || t.lineage != nil || t.gen == nil || !route.Local(t.row.Channel) ||
+		t.gen.Roles.Of(t.row.Channel, t.row.Sender) != route.Owner {
+		return forPeople(err)
+	}
+	text, _, _ := strings.Cut(forPeople(err), " The operator's log says")
+	return text + "\n\n" + strings.ToValidUTF8(err.Error(), "\uFFFD")
 }
 
 // forPeople puts a cause into words that leave out what only the operator should see.

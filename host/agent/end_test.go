@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/route"
 )
 
 func TestForPeople(t *testing.T) {
@@ -27,5 +29,34 @@ func TestForPeople(t *testing.T) {
 				t.Errorf("told as %q, want %q in it", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestTheOperatorReadsTheCause compares what the owner at his own terminal is told with what others are.
+func TestTheOperatorReadsTheCause(t *testing.T) {
+	cause := &model.Error{Kind: model.Auth, Provider: "openai", Model: "m", Err: errors.New("status 401: no such key; check api_key_env of this tier")}
+	const detail = "status 401: no such key; check api_key_env of this tier"
+	roles := route.NewRoles(config.Access{Owners: []string{"irc:ann"}, Members: []string{"irc:bob"}}, route.AllProved)
+	for _, c := range []struct {
+		channel, sender string
+		delegated       bool
+		want            bool
+	}{
+		{"terminal", "terminal:owner", false, true},
+		{"web", "web:owner", false, true},
+		{"web", "web:owner", true, false},
+		{"irc", "irc:ann", false, false}, // the conversation may have other readers
+		{"irc", "irc:bob", false, false},
+		{"irc", "irc:eve", false, false},
+		{"openai", "openai:editor", false, false},
+	} {
+		tn := &turn{gen: &Generation{Roles: roles}}
+		tn.row.Channel, tn.row.Sender = c.channel, c.sender
+		if c.delegated {
+			tn.lineage = &lineage{}
+		}
+		if got := tn.words(cause); strings.Contains(got, detail) != c.want || strings.Contains(got, "log says") == c.want {
+			t.Errorf("%s, delegated %v: %q", c.sender, c.delegated, got)
+		}
 	}
 }

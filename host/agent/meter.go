@@ -30,7 +30,7 @@ func (r *Runner) Metered(ctx context.Context, gen *Generation, account Account, 
 	model.Response, []store.Usage, error) {
 	m := &meter{runner: r, gen: gen, account: account}
 	defer m.settle(budget.Amount{}) // of an attempt that broke down on its way
-	req.Gate = m
+	req.Gate, req.Source = m, m.account.Sender
 	resp, err := gen.Models.Stream(ctx, tier, req, emit)
 	return resp, m.rows, err
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/cli"
 )
 
 // noticePeriod is the shortest time between two lines about a machine that is being made.
@@ -67,6 +69,50 @@ func (t *turn) awaitMachine(ctx context.Context, v tool.Verdict, w *waiting) (ma
 	}
 	<-done
 	return m, err
+}
+
+// accompany runs a call. While an agent's program prints nothing, perhaps because its API does not answer and it tries again by itself,
+// whoever watches is told that it is still at work every cfg.Quiet, and a sender over a channel once.
+func (t *turn) accompany(ctx context.Context, c model.ToolCall, call tool.Call, run func(tool.Call) tool.Result) tool.Result {
+	if c.Name != cli.ToolName {
+		return run(call)
+	}
+	heard := make(chan struct{}, 1)
+	hear := func() {
+		select {
+		case heard <- struct{}{}:
+		default:
+		}
+	}
+	progress, say := call.Progress, call.Say
+	call.Progress = func(p []byte) { hear(); progress(p) }
+	call.Say = func(text string) { hear(); say(text) }
+	done := make(chan tool.Result, 1)
+	go func() {
+		r := tool.Result{Text: "the call was not run: " + errBroken.Error(), IsError: true}
+		defer func() { done <- r }()
+		defer t.recovered("turn", t.row.ID, func() {})
+		r = run(call)
+	}()
+	since, told := time.Now(), false
+	quiet := time.NewTicker(t.cfg.Quiet)
+	defer quiet.Stop()
+	for {
+		select {
+		case r := <-done:
+			return r
+		case <-heard:
+			since = time.Now()
+			quiet.Reset(t.cfg.Quiet)
+		case <-quiet.C:
+			line := fmt.Sprintf("%s is still at work; it has printed nothing for %s.", t.agent.CLI.Name, time.Since(since).Round(time.Second))
+			t.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: line + "\n", Waiting: true})
+			if !told && !t.silent && route.Door(t.row.Channel) == route.DoorChannel {
+				t.onTurn(ctx, func() { t.tell(ctx, line) })
+				told = true
+			}
+		}
+	}
 }
 
 // tell sends a word before the answer. It is committed like a reply, so that it is neither lost nor shown twice.

@@ -77,8 +77,8 @@ func value(v any) string {
 	return string(data)
 }
 
-// Text is the notice of a request, as a chat shows it: Markdown of at most four lines, with the call first. What a model or a stranger wrote
-// can neither leave its frame nor hide in it. Details has the rest.
+// Text is the notice of a request, as a chat shows it: Markdown of at most four lines, with the call first. Text of
+// a model or a stranger can neither leave its frame nor hide in it. Details has the rest.
 func Text(a store.Approval, o Offer, now time.Time) string {
 	lines := []string{
 		"**Approve?** " + code(cut(brief(a.Args), maxBrief)),

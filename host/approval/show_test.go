@@ -2,12 +2,14 @@ package approval
 
 import (
 	"encoding/json"
+	"html"
 	"strings"
 	"testing"
 	"time"
 	"unicode"
 
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/sdk/markdown"
 	"github.com/flynnhost/flynn/sdk/plugintest/rude"
 )
 
@@ -112,5 +114,24 @@ func TestDifferentCallsLookDifferent(t *testing.T) {
 			t.Errorf("%s is shown like another text", v.Name)
 		}
 		seen[brief(args)] = v.Text
+	}
+}
+
+// TestANoticeInEveryChat: what a platform shows of a notice has four lines at most, and the command in it, whatever the platform's own markup is.
+func TestANoticeInEveryChat(t *testing.T) {
+	for _, d := range []markdown.Dialect{markdown.Plain, markdown.HTML, markdown.Discord, markdown.Slack, markdown.TelegramHTML, markdown.WhatsApp} {
+		for _, v := range rude.Commands() {
+			args, _ := json.Marshal(map[string]string{"command": v.Text})
+			a := requestOf(string(args))
+			text := Text(a, Offer{Session: true, Standing: true, Unshown: []string{"Makefile (make)"}}, time.Now())
+			got := markdown.Render(text, d)
+			lines := strings.FieldsFunc(strings.ReplaceAll(got, "<br/>\n", "\n"), func(c rune) bool { return c == '\n' })
+			if len(lines) > 4 {
+				t.Errorf("%v, %s: %d lines:\n%s", d, v.Name, len(lines), got)
+			}
+			if v.Name == "and" && !strings.Contains(html.UnescapeString(lines[0]), "echo a && echo b") {
+				t.Errorf("%v shows %q", d, lines[0])
+			}
+		}
 	}
 }

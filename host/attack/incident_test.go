@@ -199,6 +199,40 @@ func (s *site) labels(turn string) []string {
 	return said.Labels
 }
 
+// TestNoStoreIsMounted has a configuration ask for the store of another Flynn of this machine, which only its files tell.
+func TestNoStoreIsMounted(t *testing.T) {
+	text := strings.ReplaceAll(config[:strings.Index(config, "[[policies]]")], "%POLICIES%", "")
+	other := t.TempDir()
+	for _, name := range []string{"h1/store/workspaces/s", "data"} {
+		if err := os.MkdirAll(filepath.Join(other, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mounted := func(source string) error {
+		root := fmt.Sprintf("[sandbox]\nmount_roots = [%q]\n", other)
+		if strings.Contains(text, "[sandbox]\n") {
+			return loads(t, strings.Replace(text, "[sandbox]\n", root, 1)+fmt.Sprintf("[sandboxes.wide]\nimage = \"x\"\nmounts = [{ source = %q, target = \"/host\" }]\n", filepath.Join(other, source)))
+		}
+		return loads(t, text+root+fmt.Sprintf("[sandboxes.wide]\nimage = \"x\"\nmounts = [{ source = %q, target = \"/host\" }]\n", filepath.Join(other, source)))
+	}
+	for _, source := range []string{"data", "h1", "h1/store/workspaces/s"} {
+		if err := mounted(source); err != nil {
+			t.Fatalf("%s, which holds no store: %v", source, err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(other, "h1", "store", "flynn.db"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := mounted("data"); err != nil {
+		t.Errorf("beside a store: %v", err)
+	}
+	for _, source := range []string{"h1", "h1/store", "h1/store/workspaces/s"} {
+		if err := mounted(source); err == nil || !strings.Contains(err.Error(), "the store of a Flynn") {
+			t.Errorf("%s: %v", source, err)
+		}
+	}
+}
+
 // TestTheSandboxCannotBeWidened has a configuration ask for what leads out of a container. None of it loads.
 func TestTheSandboxCannotBeWidened(t *testing.T) {
 	text := strings.ReplaceAll(config[:strings.Index(config, "[[policies]]")], "%POLICIES%", "")

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -56,16 +57,26 @@ func newSite(t *testing.T, config string) *site {
 // newSiteThatReads runs one whose agents fetch pages from elsewhere than the public internet.
 func newSiteThatReads(t *testing.T, config string, web builtin.WebConfig) *site {
 	t.Helper()
+	return newSiteThatProves(t, config, web, channel.SendersProved)
+}
+
+// newSiteThatProves runs one whose channel says that of its senders.
+func newSiteThatProves(t *testing.T, config string, web builtin.WebConfig, proof channel.SenderProof) *site {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "fl") // short, since it holds sockets
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	t.Setenv("XDG_RUNTIME_DIR", dir)
-	s := &site{t: t, dir: dir, tried: map[string]bool{}, chat: &chat{ready: make(chan struct{})}}
+	s := &site{t: t, dir: dir, tried: map[string]bool{}, chat: &chat{ready: make(chan struct{}), senders: proof}}
 	s.write("flynn.toml", strings.ReplaceAll(config, "%DIR%", dir), 0o600)
 	s.write("prog.token", clientToken, 0o600)
-	s.write("plugin/plugin.toml", chatManifest, 0o600)
+	manifest := chatManifest
+	if proof != channel.SendersUnsaid {
+		manifest += fmt.Sprintf("senders = %q\n", proof)
+	}
+	s.write("plugin/plugin.toml", manifest, 0o600)
 	s.write("plugin/bin/none", "", 0o700)
 	s.serveChat()
 	h, err := host.New(t.Context(), host.Config{
@@ -325,21 +336,22 @@ any = "bin/none"
 [channel]
 idempotent = true
 markdown = true
-senders = "proved"
+fetch = true
 `
 
 // chat is a channel whose people are the test.
 type chat struct {
-	ready chan struct{}
-	once  sync.Once
-	in    channel.Inbox
-	count int
+	ready   chan struct{}
+	once    sync.Once
+	in      channel.Inbox
+	count   int
+	senders channel.SenderProof
 }
 
 // Describe implements channel.Channel.
-func (*chat) Describe() channel.Description {
+func (c *chat) Describe() channel.Description {
 	return channel.Description{
-		Name: "chat", Version: "0.1.0", Capabilities: channel.Capabilities{Idempotent: true, Markdown: true, Senders: channel.SendersProved},
+		Name: "chat", Version: "0.1.0", Capabilities: channel.Capabilities{Idempotent: true, Markdown: true, Senders: c.senders},
 	}
 }
 
@@ -360,6 +372,12 @@ func (c *chat) Run(ctx context.Context, in channel.Inbox) error {
 // Send implements channel.Channel.
 func (*chat) Send(context.Context, channel.Send) (channel.Sent, error) {
 	return channel.Sent{MessageIDs: []string{"m"}}, nil
+}
+
+// Fetch implements channel.Fetcher: the handle says what the bytes are, and how many.
+func (*chat) Fetch(_ context.Context, handle string) (channel.Media, error) {
+	size, err := strconv.Atoi(handle)
+	return channel.Media{Size: int64(size), Body: io.NopCloser(strings.NewReader(strings.Repeat("x", size)))}, err
 }
 
 func (s *site) serveChat() {

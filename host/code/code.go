@@ -231,10 +231,10 @@ func fileName(name string) string {
 
 // keep takes what the program made, and says what became of each file.
 func (r *run) keep(ctx context.Context, files map[string][]byte) (lines []string) {
-	for _, name := range slices.Sorted(maps.Keys(files)) {
+	names := slices.Sorted(maps.Keys(files))
+	for i, name := range names {
 		if len(r.attached) >= message.MaxAttachments {
-			lines = append(lines, fmt.Sprintf("%s does not go with your answer: it can have %d files", name, message.MaxAttachments))
-			continue
+			return append(lines, fmt.Sprintf("%d more files do not go with your answer, which can have %d: %s", len(names)-i, message.MaxAttachments, some(names[i:])))
 		}
 		a, err := r.Keep(ctx, path.Base(name), bytes.NewReader(files[name]))
 		switch {
@@ -249,4 +249,15 @@ func (r *run) keep(ctx context.Context, files map[string][]byte) (lines []string
 		}
 	}
 	return lines
+}
+
+// maxNamed is how many files are named of those that are left out together.
+const maxNamed = 5
+
+// some names the first of a list.
+func some(names []string) string {
+	if len(names) <= maxNamed {
+		return strings.Join(names, ", ")
+	}
+	return strings.Join(names[:maxNamed], ", ") + " and so on"
 }

@@ -147,3 +147,21 @@ func TestHelpersOfARun(t *testing.T) {
 		t.Errorf("result %+v, verdict %s", got, got.Verdict)
 	}
 }
+
+// Files beyond those that an answer can have are told of in one line.
+func TestManyFilesAreToldTogether(t *testing.T) {
+	files := map[string][]byte{}
+	for i := range 60 {
+		files[fmt.Sprintf("f%02d", i)] = []byte("x")
+	}
+	r := &rig{run: func(sandbox.Code) sandbox.CodeResult {
+		return sandbox.CodeResult{Result: exited(0, "", ""), Files: files}
+	}}
+	got := r.call(t, `{"language":"python","program":"1"}`)
+	if n := strings.Count(got.Text, "do not go with your answer") + strings.Count(got.Text, "does not go with your answer"); n != 1 {
+		t.Errorf("%d lines about what is left out:\n%s", n, got.Text)
+	}
+	if !strings.Contains(got.Text, " and so on]") {
+		t.Errorf("text %s", got.Text)
+	}
+}

@@ -10,7 +10,6 @@ import (
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
-	"github.com/flynnhost/flynn/host/sandbox/mounts"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 )
@@ -62,7 +61,7 @@ const noAccess = `(?:FileNotFoundError|PermissionError): \[Errno \d+\] [A-Za-z ]
 func outside(stderr []byte, workspace string) string {
 	for _, m := range regexp.MustCompile(noAccess).FindAllSubmatch(stderr, 16) {
 		path := string(m[1]) + string(m[2])
-		if !mounts.Below(path, workspace) && !mounts.Below(path, frame.HeldFolder) {
+		if !in(path, workspace) && !in(path, frame.HeldFolder) {
 			return strings.ToValidUTF8(path, "\uFFFD")
 		}
 	}
@@ -129,3 +128,6 @@ func joined(parts []string) string {
 	}
 	return b.String()
 }
+
+// in reports whether a path is a folder or begins with it, as it is written.
+func in(path, folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") }

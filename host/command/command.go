@@ -9,9 +9,11 @@ package command
 import (
 	"slices"
 	"strings"
+
+	"github.com/flynnhost/flynn/host/config"
 )
 
-// names are the commands that the host answers; any other word after a slash is for the agent.
+// names are the commands that the host answers; any other word after a slash is for the agent, unless it is nearly one of them.
 var names = []string{
 	"approve", "deny", "show", "elevated", "pair", "stop", "status", "help", "new", "agent", "model", "compact", "delete", "forget", "halt",
 	"resume",
@@ -19,8 +21,9 @@ var names = []string{
 
 // Command is one order to the host.
 type Command struct {
-	Name string // "approve"
+	Name string // "approve"; "" for a word that is none, and nearly Near
 	Arg  string // the rest of the line
+	Near string
 }
 
 // maxLine bounds a command, in bytes; what is longer is a message.
@@ -36,10 +39,29 @@ func Parse(text string) (Command, bool) {
 	name, arg, _ := strings.Cut(text[1:], " ")
 	name, _, _ = strings.Cut(name, "@")
 	name = strings.ToLower(name)
-	if !slices.Contains(names, name) {
-		return Command{}, false
+	arg = strings.TrimSpace(arg)
+	if slices.Contains(names, name) {
+		return Command{Name: name, Arg: arg}, true
 	}
-	return Command{Name: name, Arg: strings.TrimSpace(arg)}, true
+	near := misspelt(name, arg)
+	return Command{Near: near}, near != ""
+}
+
+// bare are the commands that nothing follows.
+var bare = []string{"stop", "status", "help", "new", "compact", "resume"}
+
+// misspelt is the command that a word differs from by one letter more, less or other, or by two that changed places; "" where there is
+// none, or where what follows the word cannot be the command's. It takes no word of three letters or less for another.
+func misspelt(name, arg string) string {
+	if strings.ContainsFunc(name, func(r rune) bool { return r < 'a' || r > 'z' }) {
+		return "" // a path, or whatever else begins with a slash
+	}
+	for _, c := range names {
+		if len(c) > 3 && len(name) > 3 && config.Edits(name, c) == 1 && (arg == "" || !slices.Contains(bare, c) && !strings.Contains(arg, " ")) {
+			return c
+		}
+	}
+	return ""
 }
 
 // Queued tells whether the command stands in the queue of its place.

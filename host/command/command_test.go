@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
+	"github.com/flynnhost/flynn/sdk/plugintest/rude"
 )
 
 func TestParse(t *testing.T) {
@@ -24,17 +25,34 @@ func TestParse(t *testing.T) {
 		want Command
 		ok   bool
 	}{
-		{"/approve ABC", Command{"approve", "ABC"}, true},
-		{"  /Approve   ABC  ", Command{"approve", "ABC"}, true},
-		{"/stop@flynn_bot", Command{"stop", ""}, true},
-		{"/status", Command{"status", ""}, true},
-		{"/new@flynn", Command{"new", ""}, true},
-		{"/agent coder", Command{"agent", "coder"}, true},
-		{"/delete yes", Command{"delete", "yes"}, true},
-		{"/halt it deletes mail", Command{"halt", "it deletes mail"}, true},
+		{"/approve ABC", Command{Name: "approve", Arg: "ABC"}, true},
+		{"  /Approve   ABC  ", Command{Name: "approve", Arg: "ABC"}, true},
+		{"/stop@flynn_bot", Command{Name: "stop", Arg: ""}, true},
+		{"/status", Command{Name: "status", Arg: ""}, true},
+		{"/new@flynn", Command{Name: "new", Arg: ""}, true},
+		{"/agent coder", Command{Name: "agent", Arg: "coder"}, true},
+		{"/delete yes", Command{Name: "delete", Arg: "yes"}, true},
+		{"/halt it deletes mail", Command{Name: "halt", Arg: "it deletes mail"}, true},
 		{"/stop\nand something", Command{}, false},
 		{"please /stop", Command{}, false},
 		{"/unknown", Command{}, false},
+		{"/stpo", Command{Near: "stop"}, true},
+		{"/Sotp@flynn", Command{Near: "stop"}, true},
+		{"/stopp", Command{Near: "stop"}, true},
+		{"/haltt", Command{Near: "halt"}, true},
+		{"/aprove ABC", Command{Near: "approve"}, true},
+		{"/agnet coder", Command{Near: "agent"}, true},
+		{"/stpo it now please", Command{}, false},
+		{"/aprove of it all", Command{}, false},
+		{"/step", Command{Near: "stop"}, true},
+		{"/step 3 of the plan", Command{}, false},
+		{"/steps", Command{}, false},
+		{"/net", Command{}, false},
+		{"/news", Command{}, false},
+		{"/stop/", Command{}, false},
+		{"/etc/passwd is a path", Command{}, false},
+		{"//stop", Command{}, false},
+		{"/stоp", Command{}, false}, // in Cyrillic
 		{"/", Command{}, false},
 		{"", Command{}, false},
 		{"/approve " + strings.Repeat("x", maxLine), Command{}, false},
@@ -45,11 +63,21 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestNoRudeTextIsACommand: of all that may begin with a slash only the commands are carried out, and only near ones are asked about.
+func TestNoRudeTextIsACommand(t *testing.T) {
+	for _, text := range rude.Texts() {
+		c, ok := Parse(text.Text)
+		if want := text.Name == "chat_command"; ok != want {
+			t.Errorf("%s is %+v", text.Name, c)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add("/approve ABC")
 	f.Add("/stop@x y")
 	f.Fuzz(func(t *testing.T, text string) {
-		if c, ok := Parse(text); ok && (c.Name == "" || strings.ContainsAny(c.Name+c.Arg, "\r\n")) {
+		if c, ok := Parse(text); ok && ((c.Name == "") == (c.Near == "") || strings.ContainsAny(c.Name+c.Arg, "\r\n")) {
 			t.Errorf("%q is %+v", text, c)
 		}
 	})
@@ -223,6 +251,8 @@ func TestDesk(t *testing.T) {
 		{"a call that cannot be shown is denied", "irc:bob", `{"a":"` + strings.Repeat("x", 4000) + `"}`, "ann", "/deny ID", message.DM, "Denied", store.ApprovalDenied},
 		{"no id", "irc:bob", `{}`, "ann", "/approve", message.DM, "Write the id", store.ApprovalPending},
 		{"a wrong id", "irc:bob", `{}`, "ann", "/approve XYZ", message.DM, "no such request", store.ApprovalPending},
+		{"a misspelt command stops nothing", "irc:bob", `{}`, "bob", "/stpo", message.DM, "Did you mean `/stop`? Nothing was done", store.ApprovalPending},
+		{"a misspelt command approves nothing", "irc:bob", `{}`, "ann", "/aprove ID", message.DM, "Did you mean `/approve`?", store.ApprovalPending},
 		{"a guest stops in private", "irc:bob", `{}`, "bob", "/stop", message.DM, "Stopping", store.ApprovalPending},
 		{"a guest stops in a group", "irc:bob", `{}`, "bob", "/stop", message.Group, "Only owners", store.ApprovalPending},
 		{"status for an owner", "irc:bob", `{}`, "ann", "/status", message.DM, "1 wait for an approval", store.ApprovalPending},

@@ -155,6 +155,8 @@ func (d *Desk) show(m message.Message, turn string, r message.Reply) {
 // answer does what is asked and says in words what came of it. An error is trouble with the store.
 func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string, error) {
 	switch c.Name {
+	case "":
+		return fmt.Sprintf("That is no command. Did you mean `/%s`? Nothing was done; to say it to the agent, put a word before it.", c.Near), nil
 	case "approve", "deny":
 		return d.decide(ctx, m, c)
 	case "show":

@@ -6,13 +6,17 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
 
-// Bridge is a command that programs in a sandbox may call and that runs in a second container, which has what it needs.
+// Bridge is a command that programs in a sandbox may call and that runs in a second container, which has what it needs, or on this
+// machine.
 type Bridge struct {
 	Name string `toml:"name"` // of the command
 	// Sandbox is the [sandboxes.NAME] that the second container is made of.
 	Sandbox string `toml:"sandbox"`
+	// Host has the program run on this machine instead, with Flynn's own rights.
+	Host bool `toml:"host"`
 	// Program is its absolute path there.
 	Program string            `toml:"program"`
 	Env     map[string]string `toml:"env"`
@@ -94,6 +98,10 @@ func (c *checker) bridge(at keyPath, b Bridge) {
 	if !path.IsAbs(b.Program) || path.Clean(b.Program) != b.Program {
 		c.report(at.child("program"), fmt.Sprintf("%q is no program of an image", b.Program), `write its absolute path, such as "/usr/bin/gh"`)
 	}
+	if b.Host {
+		c.hostBridge(at, b)
+		return
+	}
 	other, known := c.cfg.Sandboxes[b.Sandbox]
 	switch {
 	case b.Sandbox == "":
@@ -102,6 +110,21 @@ func (c *checker) bridge(at keyPath, b Bridge) {
 		c.report(at.child("sandbox"), fmt.Sprintf("no sandbox %q", b.Sandbox), didYouMean(b.Sandbox, sorted(c.cfg.Sandboxes)))
 	case !other.Enabled:
 		c.report(at.child("sandbox"), fmt.Sprintf("sandbox %q is not enabled", b.Sandbox), fmt.Sprintf("remove enabled = false from [sandboxes.%s]", b.Sandbox))
+	}
+}
+
+// hostBridge checks one that leads to this machine, where nothing but the rules holds the program in.
+func (c *checker) hostBridge(at keyPath, b Bridge) {
+	switch {
+	case b.Sandbox != "":
+		c.report(at.child("host"), "it runs on this machine and in a sandbox", "keep host = true or sandbox")
+	case b.Workspace == "rw":
+		c.report(at.child("workspace"), "a program of this machine writes to no workspace", `write "ro": it gets copies of the files that its arguments name`)
+	case mounts.Below(b.Program, c.cfg.Store.Dir):
+		c.report(at.child("program"), fmt.Sprintf("%s lies in the store, where commands may write", b.Program), "name a program of the system's")
+	}
+	if rules, err := bridge.Compile(b.Forms()); err == nil && rules.TakesAnything() {
+		c.report(at.child("rules"), "an argument without a pattern may be anything", "give each argument of a program of this machine a pattern, or path = true")
 	}
 }
 

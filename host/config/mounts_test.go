@@ -155,3 +155,29 @@ func TestWorkspacePlaces(t *testing.T) {
 		}
 	}
 }
+
+// A bridge to a program of this machine is written out, and its rules leave nothing open.
+func TestHostBridges(t *testing.T) {
+	for name, c := range map[string]struct{ bridge, want string }{
+		"allowed":       {`host = true, program = "/usr/bin/gh", rules = [{ args = [{ pattern = "pr" }] }]`, ""},
+		"with files":    {`host = true, program = "/usr/bin/gh", workspace = "ro", rules = [{ args = [{ path = true }] }]`, ""},
+		"by default":    {`program = "/usr/bin/gh", rules = [{ args = [{ pattern = "pr" }] }]`, "sandbox.bridges[0].sandbox: missing"},
+		"both":          {`host = true, sandbox = "x", program = "/usr/bin/gh", rules = [{ args = [{ pattern = "pr" }] }]`, "bridges[0].host: it runs on this machine and in a sandbox"},
+		"writable":      {`host = true, program = "/usr/bin/gh", workspace = "rw", rules = [{ args = [{ path = true }] }]`, "bridges[0].workspace: a program of this machine writes to no workspace"},
+		"anything":      {`host = true, program = "/usr/bin/gh", rules = [{ args = [{ rest = true }] }]`, "bridges[0].rules: an argument without a pattern may be anything"},
+		"no rules":      {`host = true, program = "/usr/bin/gh"`, "bridges[0].rules: missing"},
+		"a bare name":   {`host = true, program = "gh", rules = [{ args = [{ pattern = "pr" }] }]`, `bridges[0].program: "gh"`},
+		"in the store":  {`host = true, program = "/state/workspaces/x", rules = [{ args = [{ pattern = "pr" }] }]`, "bridges[0].program: /state/workspaces/x lies in the store"},
+		"secret, files": {`host = true, program = "/usr/bin/gh", workspace = "ro", secrets_env = { T = { env = "HOME" } }, rules = [{ args = [{ path = true }] }]`, "must not see the workspace"},
+	} {
+		text := "[sandbox]\nimage = \"i\"\nbridges = [{ name = \"gh\", " + c.bridge + " }]\n[sandboxes.x]\n[store]\ndir = \"/state\"\n" +
+			"[agent_configs.main]\nsystem_prompt = \"x\"\n[routing]\ndefault_agent = \"main\"\n"
+		_, err := Load(write(t, filepath.Join(t.TempDir(), "flynn.toml"), text, 0o600), environ("HOME", "/nowhere"))
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+	}
+}

@@ -10,16 +10,16 @@ func Nearest(name string, candidates []string) string {
 		distance = 2
 	}
 	for _, c := range candidates {
-		if d := edits(name, c); d < distance || d == distance && best != "" && c < best {
+		if d := Edits(name, c); d < distance || d == distance && best != "" && c < best {
 			best, distance = c, d
 		}
 	}
 	return best
 }
 
-// edits counts the letters to insert, delete, replace or swap with their neighbour to turn a into b
+// Edits counts the letters to insert, delete, replace or swap with their neighbour to turn a into b
 // (optimal string alignment distance).
-func edits(a, b string) int {
+func Edits(a, b string) int {
 	s, t := []rune(a), []rune(b)
 	before, above, row := make([]int, len(t)+1), make([]int, len(t)+1), make([]int, len(t)+1)
 	for j := range above {

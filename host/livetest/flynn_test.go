@@ -175,12 +175,10 @@ func (s *site) start() {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		s.cmd.Wait() // its last words
 		s.t.Fatalf("the host does not start: %v\n%s", err, s.log.String())
 	}
-	_, s.url, _ = strings.Cut(strings.TrimSpace(line), "open ")
 	s.eventually("the host is ready", func() error {
 		resp, err := http.Get("http://127.0.0.1:" + s.port + "/readyz")
 		if err != nil {
@@ -192,6 +190,11 @@ func (s *site) start() {
 		}
 		return nil
 	})
+	page, stderr, err := s.flynn("", "web")
+	if err != nil {
+		s.t.Fatalf("%v: %s", err, stderr)
+	}
+	s.url = strings.TrimSpace(page)
 }
 
 // stop ends the host as an operator would.

@@ -14,7 +14,7 @@ import (
 // Many programs read a file of HOME before they look at an argument (.wgetrc, .curlrc, .gitconfig, .npmrc, usercustomize.py), and such a
 // file can name a program to run. A person who approves a command line sees all of it only where nobody could have written such a file
 // before: each command has a HOME of its own, empty, outside of everything that a tool, a sandbox or a mount reaches, and it goes with the
-// command. What one approved command leaves in HOME is therefore no part of the next one.
+// command. So an approved command leaves nothing in HOME for the next one.
 type homes struct {
 	dir       string // of this machine alone
 	temporary bool   // goes with the machine

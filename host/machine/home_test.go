@@ -22,7 +22,7 @@ var plants = []struct {
 	{"python3", ".local/lib/PYTHON/site-packages/usercustomize.py", "open('WORK/owned', 'w')\n", "python3 -c pass"},
 	{"npm", ".npmrc", "registry=http://owned.invalid/\n", "npm config get registry | grep -q owned && touch WORK/owned; true"},
 	{"aws", ".aws/config", "[default]\nregion = us-east-1\ncredential_process = touch WORK/owned\n", "aws --endpoint-url http://127.0.0.1:9 sts get-caller-identity; true"},
-	// What aws opens, for machines that lack it.
+	// The same file by the path that aws opens, for machines that lack aws.
 	{"python3", ".aws/config", "", `python3 -c 'import os; os.path.exists(os.path.expanduser("~/.aws/config")) and open("WORK/owned", "w")'`},
 }
 
@@ -35,7 +35,11 @@ func TestNobodyWritesWhatACommandReadsInItsHome(t *testing.T) {
 			}
 			work := t.TempDir()
 			h := openHost(t, machine.HostConfig{Workspace: work, Homes: t.TempDir()})
-			fill := strings.NewReplacer("WORK", work, "PYTHON", pythonVersion(t)).Replace
+			python := ""
+			if strings.Contains(p.file, "PYTHON") {
+				python = pythonVersion(t)
+			}
+			fill := strings.NewReplacer("WORK", work, "PYTHON", python).Replace
 			put := func(name, text string) {
 				if err := h.WriteFile(t.Context(), name, []byte(text), 0o755); err != nil {
 					t.Fatal(err)
@@ -126,7 +130,7 @@ func TestHomeOfACommand(t *testing.T) {
 	if _, err := h.Kill(t.Context(), p.ID); err != nil || len(left()) > 0 {
 		t.Errorf("after its end: %q, %v", left(), err)
 	}
-	// What a crash leaves goes when the machine is opened again.
+	// The machine removes the leftovers of a crash when it is opened again.
 	if err := os.MkdirAll(filepath.Join(homes, "command-crashed", "a"), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -9,33 +9,52 @@ import (
 
 // When a model is left alone, and for how long.
 const (
-	breakAfter  = 5 // consecutive failures
+	breakAfter  = 5 // failures without an answer in between
+	mostOfOne   = 3 // of them that one person's messages count for, so that nobody can shut the others out
 	minOpen     = 15 * time.Second
-	maxOpen     = 5 * time.Minute
+	maxOpen     = 45 * time.Second // shorter than maxHold: a message that is held back lives to see a probe
+	maxAsked    = 5 * time.Minute  // where the provider asks for more
+	probeGrace  = 2 * time.Second  // others come first when one person's probe has failed
 	probeExpiry = 10 * time.Minute // of a probe that never reported
 )
 
-// breaker keeps a model that is down from costing every turn its retries. It opens after consecutive failures;
-// when its time is over it lets one call through, the probe, whose outcome closes it or opens it for twice as long.
+// breaker keeps a model that is down from costing every turn its retries. It opens after failures of the provider, of more than one
+// person's messages; when its time is over it lets one call through, the probe, whose outcome closes it or opens it for twice as long.
 // The zero value is closed.
 type breaker struct {
 	mu       sync.Mutex
 	failures int
+	sources  map[string]int // failures by person; who cannot be told apart is one
 	last     *Error
 	open     time.Duration // how long it opens; 0 while closed
 	until    time.Time
 	probing  time.Time // since when a probe is under way, or zero
+	prober   string    // whose message the last failed probe was
+	changed  chan struct{}
 }
 
-// admit returns nil if a call may be made now. Whoever is admitted must report.
-func (b *breaker) admit(now time.Time) error {
+// heldError is the refusal of a call that may be made a little later.
+type heldError struct {
+	cause   *Error
+	changed <-chan struct{} // closed when it may be worth asking again before the time is over
+}
+
+func (e *heldError) Error() string { return e.cause.Error() }
+func (e *heldError) Unwrap() error { return e.cause }
+
+// admit returns nil if a call for source may be made now. Whoever is admitted must report.
+func (b *breaker) admit(now time.Time, source string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.open == 0 {
 		return nil
 	}
-	if now.Before(b.until) {
-		return b.refusal(b.until.Sub(now))
+	until := b.until
+	if source != "" && source == b.prober {
+		until = until.Add(probeGrace)
+	}
+	if now.Before(until) {
+		return b.refusal(until.Sub(now))
 	}
 	if !b.probing.IsZero() && now.Sub(b.probing) < probeExpiry {
 		return b.refusal(minOpen)
@@ -46,40 +65,73 @@ func (b *breaker) admit(now time.Time) error {
 
 // refusal repeats the failure that opened the breaker.
 func (b *breaker) refusal(wait time.Duration) error {
+	if b.changed == nil {
+		b.changed = make(chan struct{})
+	}
 	e := *b.last
 	e.RetryAfter = wait
 	e.Err = fmt.Errorf("left alone after %d failures in a row, the last: %w", b.failures, b.last.Err)
-	return &e
+	return &heldError{&e, b.changed}
 }
 
 // report takes the outcome of an admitted call that began at some time. A call that was cancelled says nothing about the model, and
 // one that was under way before the breaker opened is no probe.
-func (b *breaker) report(now, began time.Time, err error) {
+func (b *breaker) report(now, began time.Time, source string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	wasProbe := !b.probing.IsZero() && !began.Before(b.probing)
 	if wasProbe {
 		b.probing = time.Time{}
+		defer b.wake()
 	}
 	var e *Error
 	if err != nil && !errors.As(err, &e) {
 		return
 	}
 	if err == nil || answered(e.Kind) {
-		b.failures, b.open, b.last, b.probing = 0, 0, nil, time.Time{}
+		b.failures, b.sources, b.open, b.last, b.probing, b.prober = 0, nil, 0, nil, time.Time{}, ""
+		b.wake()
 		return
 	}
 	b.failures++
 	b.last = e
-	if b.failures >= breakAfter && (wasProbe || b.open == 0) {
+	if wasProbe {
+		b.prober = source
+	}
+	if b.counts(source, e.Kind) >= breakAfter && (wasProbe || b.open == 0) {
 		b.trip(now, e.RetryAfter)
 	}
 }
 
-func (b *breaker) trip(now time.Time, asked time.Duration) {
-	b.open = min(max(2*b.open, minOpen, asked), maxOpen)
-	b.until = now.Add(b.open)
+// counts notes a failure and returns what all of them count for. A server that cannot be reached is down for everybody, whoever asks.
+func (b *breaker) counts(source string, kind Kind) (sum int) {
+	if b.sources == nil {
+		b.sources = map[string]int{}
+	}
+	if b.open == 0 { // then all is said, and the map need not grow
+		b.sources[source]++
+	}
+	for _, n := range b.sources {
+		sum += min(n, mostOfOne)
+	}
+	if kind == Unreachable || b.open > 0 {
+		sum = max(sum, b.failures)
+	}
+	return sum
 }
 
-// answered tells the failures of a request from those of a model: something is alive and has an opinion.
-func answered(k Kind) bool { return k == BadRequest || k == TooLong || k == BadAnswer }
+func (b *breaker) trip(now time.Time, asked time.Duration) {
+	b.open = min(max(2*b.open, minOpen), maxOpen)
+	b.until = now.Add(max(b.open, min(asked, maxAsked)))
+}
+
+// wake lets those who are held back ask again; b.mu is held.
+func (b *breaker) wake() {
+	if b.changed != nil {
+		close(b.changed)
+		b.changed = nil
+	}
+}
+
+// answered tells the failures of a request, and of the account, from those of a model: something is alive and has an opinion.
+func answered(k Kind) bool { return k == BadRequest || k == TooLong || k == BadAnswer || k == Auth }

@@ -89,7 +89,7 @@ func TestWorstIsTheDearest(t *testing.T) {
 func TestStatusFollowsTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		script := slices.Repeat([]outcome{limited(time.Minute)}, breakAfter)
-		w := newWorld(t, map[string][]outcome{"default": append(script, fails(Auth), outcome{text: "back"})})
+		w := newWorld(t, map[string][]outcome{"default": append(script, fails(Overloaded), outcome{text: "back"})})
 		status := func() Status { return w.set.Status()[0] }
 		want := func(when string, s State, last Kind, until time.Duration) {
 			t.Helper()
@@ -99,18 +99,23 @@ func TestStatusFollowsTheBreaker(t *testing.T) {
 			}
 		}
 		want("at first", Closed, "", 0)
-		for range breakAfter {
-			_, _ = w.stream(t.Context())
+		ask := func(who string) error { // who cannot wait
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			_, err := w.set.Stream(ctx, "default", Request{Source: who}, nil)
+			return err
+		}
+		for i := range breakAfter {
+			_ = ask(fmt.Sprint(i))
 		}
 		want("after five failures", Open, RateLimited, time.Minute)
-		if _, err := w.stream(t.Context()); kindOf(err) != RateLimited || len(w.calls) != breakAfter {
+		if err := ask("ann"); kindOf(err) != RateLimited || len(w.calls) != breakAfter {
 			t.Errorf("an open breaker lets calls pass: %v", err)
 		}
 		time.Sleep(time.Minute)
 		want("a minute later", HalfOpen, RateLimited, 0)
-		_, _ = w.stream(t.Context())
-		want("after a probe that failed", Open, Auth, 2*time.Minute)
-		time.Sleep(2 * time.Minute)
+		_ = ask("ann")
+		want("after a probe that failed", Open, Overloaded, 2*minOpen)
 		if _, err := w.stream(t.Context()); err != nil {
 			t.Fatal(err)
 		}

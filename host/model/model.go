@@ -33,6 +33,8 @@ type Request struct {
 	MaxTokens int
 	// Session names the conversation to providers that cache by it; never a secret.
 	Session string
+	// Source is the person whose message it is about; failures of one person's messages do not shut others out.
+	Source string
 	// Reasoning is how much the model thinks before it answers; Set fills it in.
 	Reasoning config.Reasoning
 	// OpenImage reads an image of the messages by its digest; nil sends none.

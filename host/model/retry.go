@@ -27,7 +27,7 @@ func (s *Set) try(ctx context.Context, t *tier, req Request, w *watcher) (Respon
 		if err := req.enter(ctx, a); err != nil {
 			return Response{}, err
 		}
-		if err := t.breaker.admit(time.Now()); err != nil {
+		if err := t.breaker.admit(time.Now(), req.Source); err != nil {
 			req.leave(a, Usage{}, err)
 			return Response{}, err
 		}
@@ -60,7 +60,7 @@ func (s *Set) attempt(ctx context.Context, t *tier, a Attempt, req Request, w *w
 		w.text(d)
 	})
 	call.Duration, call.Usage, call.Err = time.Since(call.Start), t.charged(a, resp.Usage, err, text), err
-	t.breaker.report(time.Now(), call.Start, err)
+	t.breaker.report(time.Now(), call.Start, req.Source, err)
 	req.leave(a, call.Usage, err)
 	s.hook(call)
 	return resp, err

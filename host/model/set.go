@@ -139,6 +139,7 @@ func (s *Set) Close() error {
 // the model, the bound on the answer and the cost. emit receives the text as it comes and may be nil; it
 // gets a Delta with Reset when text that it has seen is void because another try begins.
 //
+// While all of them are left alone after failures, the call is held back for maxHold at most, and made when one may be asked again.
 // Where every model fails the error wraps the *Error of each, the tier's own first.
 func (s *Set) Stream(ctx context.Context, name string, req Request, emit func(Delta)) (Response, error) {
 	first, ok := s.tiers[name]
@@ -146,6 +147,36 @@ func (s *Set) Stream(ctx context.Context, name string, req Request, emit func(De
 		return Response{}, fmt.Errorf("%w: %q; use one of %s", ErrNoTier, name, known(s.tiers))
 	}
 	w := &watcher{emit: emit}
+	for held := time.Now().Add(maxHold); ; {
+		resp, err := s.once(ctx, first, req, w)
+		if err == nil || !hold(ctx, err, time.Until(held)) {
+			return resp, err
+		}
+	}
+}
+
+// maxHold is how long a call is held back while its model, and every fallback, is left alone.
+const maxHold = time.Minute
+
+// hold waits until a model that was left alone may be asked again, and reports whether that is within the time left.
+func hold(ctx context.Context, err error, left time.Duration) bool {
+	var held *heldError
+	if !errors.As(err, &held) || held.cause.RetryAfter > left || !fits(ctx, held.cause.RetryAfter) {
+		return false
+	}
+	timer := time.NewTimer(held.cause.RetryAfter)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-held.changed:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// once tries the tier and its fallbacks, each as often as makes sense.
+func (s *Set) once(ctx context.Context, first *tier, req Request, w *watcher) (Response, error) {
 	var failures []error
 	route := s.route(first)
 	for i, t := range route {
@@ -162,7 +193,7 @@ func (s *Set) Stream(ctx context.Context, name string, req Request, emit func(De
 		}
 		s.log.Warn("fall back to another model", "tier", t.name, "next_tier", route[i+1].name, "kind", kindOf(err), "error", err)
 	}
-	return Response{}, allFailed(name, failures)
+	return Response{}, allFailed(first.name, failures)
 }
 
 // route is the tier and its fallbacks, each once. Fallbacks of fallbacks are not followed: the list of the

@@ -248,30 +248,30 @@ func TestBreakerLetsOneProbeThrough(t *testing.T) {
 	var b breaker
 	now := time.Unix(0, 0)
 	down := &Error{Kind: Overloaded, Err: errors.New("down")}
-	for range breakAfter {
-		if err := b.admit(now); err != nil {
+	for i := range breakAfter {
+		if err := b.admit(now, "p"); err != nil {
 			t.Fatal(err)
 		}
-		b.report(now, now, down)
+		b.report(now, now, fmt.Sprint(i), down)
 	}
 	var refusal *Error
-	if err := b.admit(now); !errors.As(err, &refusal) || refusal.Kind != Overloaded || refusal.RetryAfter != minOpen {
+	if err := b.admit(now, "p"); !errors.As(err, &refusal) || refusal.Kind != Overloaded || refusal.RetryAfter != minOpen {
 		t.Errorf("refusal is %v", err)
 	}
 	now = now.Add(minOpen)
-	if b.admit(now) != nil || b.admit(now) == nil {
+	if b.admit(now, "p") != nil || b.admit(now, "p") == nil {
 		t.Error("want one probe and no more")
 	}
-	b.report(now, now, context.Canceled)
-	if b.admit(now) != nil {
+	b.report(now, now, "p", context.Canceled)
+	if b.admit(now, "p") != nil {
 		t.Error("a cancelled probe must leave room for the next")
 	}
-	if b.admit(now.Add(probeExpiry)) != nil {
+	if b.admit(now.Add(probeExpiry), "p") != nil {
 		t.Error("a lost probe must not close the door for ever")
 	}
-	b.report(now, now, &Error{Kind: BadRequest, Err: errors.New("alive")})
+	b.report(now, now, "p", &Error{Kind: BadRequest, Err: errors.New("alive")})
 	for range 2 {
-		if b.admit(now) != nil {
+		if b.admit(now, "p") != nil {
 			t.Error("an opinion of the model closes the breaker")
 		}
 	}
@@ -282,22 +282,22 @@ func TestLateFailureIsNoProbe(t *testing.T) {
 	var b breaker
 	began := time.Unix(0, 0)
 	down := &Error{Kind: Timeout, Err: errors.New("down")}
-	for range breakAfter {
-		b.report(began, began, down)
+	for i := range breakAfter {
+		b.report(began, began, fmt.Sprint(i), down)
 	}
 	now := began.Add(minOpen)
-	if b.admit(now) != nil {
+	if b.admit(now, "p") != nil {
 		t.Fatal("no probe is let through")
 	}
-	b.report(now, began, down)
-	b.report(now, began, context.Canceled)
-	if b.admit(now) == nil {
+	b.report(now, began, "p", down)
+	b.report(now, began, "p", context.Canceled)
+	if b.admit(now, "p") == nil {
 		t.Error("a late failure makes room for a second probe")
 	}
 	if st := b.status(now); st.State != HalfOpen {
 		t.Errorf("a late failure makes the breaker %s", st.State)
 	}
-	b.report(now, now, down)
+	b.report(now, now, "p", down)
 	if st := b.status(now); st.State != Open || st.Until.Sub(now) != 2*minOpen {
 		t.Errorf("after the probe the status is %+v", st)
 	}
@@ -337,8 +337,8 @@ func TestBreakerOutlivesAReload(t *testing.T) {
 	}
 	first := set(nil, map[string]config.Model{"default": was})
 	old, now := first.tiers["default"].breaker, time.Now()
-	for range breakAfter {
-		old.report(now, now, &Error{Kind: Unreachable, Err: errors.New("down")})
+	for i := range breakAfter {
+		old.report(now, now, fmt.Sprint(i), &Error{Kind: Unreachable, Err: errors.New("down")})
 	}
 	for name, c := range map[string]struct {
 		models map[string]config.Model

@@ -145,6 +145,7 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	defer release()
 	defer h.openGroups()()
+	sweepSiblings(h.config.RunDir, h.log)
 	if err := h.openNames(); err != nil {
 		return err
 	}

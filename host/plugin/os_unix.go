@@ -43,8 +43,21 @@ func flock(name string, wait bool) (release func(), err error) {
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		err = errLocked
 	}
+	if err == nil && !still(f, name) {
+		err = fs.ErrNotExist // whoever held it has removed it
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), f.Close())
 	}
 	return func() { _ = f.Close() }, nil
+}
+
+// still reports whether an open file is the one of that name.
+func still(f *os.File, name string) bool {
+	opened, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Stat(name)
+	return err == nil && os.SameFile(opened, named)
 }

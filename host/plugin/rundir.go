@@ -1,12 +1,15 @@
 package plugin
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 )
 
@@ -28,13 +31,7 @@ func claimRunDir(dir string, log *slog.Logger) (release func(), err error) {
 		return nil, fmt.Errorf("prepare the plugin run folder: %s has %d bytes, which leaves no room for a socket's name: choose one of at most %d",
 			dir, len(dir), maxSocket-socketTail)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("prepare the plugin run folder: %w", err)
-	}
-	if err := privateDir(dir); err != nil {
-		return nil, fmt.Errorf("prepare the plugin run folder: %w", err)
-	}
-	release, err = lockRunDir(dir)
+	unlock, err := lockRunDir(dir)
 	if errors.Is(err, errLocked) {
 		return nil, fmt.Errorf("prepare the plugin run folder: another host uses %s: stop it or choose another folder", dir)
 	}
@@ -42,10 +39,56 @@ func claimRunDir(dir string, log *slog.Logger) (release func(), err error) {
 		return nil, fmt.Errorf("prepare the plugin run folder: %w", err)
 	}
 	if err := sweep(dir, log); err != nil {
-		release()
+		unlock()
 		return nil, fmt.Errorf("sweep the plugin run folder: %w", err)
 	}
-	return release, nil
+	return func() {
+		if isDefaultRunDir(dir) {
+			if err := os.RemoveAll(dir); err != nil { // while it is locked: nobody else's can lie there
+				log.Warn("the plugin run folder is not removed", "error", err)
+			}
+		}
+		unlock()
+	}, nil
+}
+
+// isDefaultRunDir reports whether a folder has a name that defaultRunDir makes, of this user.
+func isDefaultRunDir(dir string) bool {
+	sum, ok := strings.CutPrefix(filepath.Base(dir), fmt.Sprintf("flynn-%d-", os.Getuid()))
+	if !ok {
+		sum, ok = strings.CutPrefix(filepath.Base(dir), "flynn-")
+	}
+	_, err := hex.DecodeString(sum)
+	return ok && err == nil && len(sum) == 8
+}
+
+// sweepSiblings removes the run folders that killed hosts of this user have left beside dir, and ends what their plugins left running, as
+// the next start of each of them would. One whose lock is held has a host that lives.
+func sweepSiblings(dir string, log *slog.Logger) {
+	if !isDefaultRunDir(dir) {
+		return
+	}
+	found, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), "flynn-*"))
+	for _, sibling := range found {
+		lock := filepath.Join(sibling, runLock)
+		if sibling == dir || !isDefaultRunDir(sibling) || privateDir(sibling) != nil {
+			continue
+		}
+		if _, err := os.Lstat(lock); err != nil {
+			continue // it was never a run folder
+		}
+		release, err := flock(lock, false)
+		if err != nil {
+			continue
+		}
+		if err = sweep(sibling, log); err == nil {
+			err = os.RemoveAll(sibling)
+		}
+		if err != nil {
+			log.Warn("the run folder of a killed flynn is not removed", "folder", sibling, "error", err)
+		}
+		release()
+	}
 }
 
 // privateDir refuses a folder that somebody else prepared or may look into.
@@ -71,8 +114,14 @@ const lockTime = time.Second
 
 func lockRunDir(dir string) (release func(), err error) {
 	for late := time.Now().Add(lockTime); ; time.Sleep(lockTime / 50) {
-		release, err = flock(filepath.Join(dir, runLock), false)
-		if !errors.Is(err, errLocked) || time.Now().After(late) {
+		if err = os.MkdirAll(dir, 0o700); err == nil {
+			err = privateDir(dir)
+		}
+		if err == nil {
+			release, err = flock(filepath.Join(dir, runLock), false)
+		}
+		again := errors.Is(err, errLocked) || errors.Is(err, fs.ErrNotExist) // it was removed in between
+		if !again || time.Now().After(late) {
 			return release, err
 		}
 	}

@@ -57,6 +57,7 @@ type Keeper struct {
 	mu       sync.Mutex
 	limits   Limits
 	sessions map[string]*holding
+	total    int64                           // of all holdings, what is reserved besides
 	senders  map[string]string               // who spoke last, by place
 	opened   map[string]map[string]time.Time // by sender, each place that he opened within a day
 }
@@ -67,6 +68,7 @@ type holding struct {
 	measured bool
 	changed  bool  // bytes may be less or more by now
 	reserved int64 // what its container may hold
+	gone     bool  // it is not counted any more
 }
 
 // New returns a Keeper without limits.
@@ -109,6 +111,10 @@ func (k *Keeper) sender(session string) string {
 func (k *Keeper) Forget(session string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if h := k.sessions[session]; h != nil {
+		k.total -= h.bytes + h.reserved
+		h.gone = true
+	}
 	delete(k.sessions, session)
 	delete(k.senders, k.config.Place(session))
 }
@@ -161,7 +167,26 @@ func (k *Keeper) measure(session string, always bool) {
 	bytes := k.config.Measure(session)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	h.bytes, h.measured = bytes, true
+	k.add(h, bytes-h.bytes, 0)
+	h.measured = true
+}
+
+// measureOnce measures a session's workspace unless that was done before.
+func (k *Keeper) measureOnce(session string) {
+	k.mu.Lock()
+	measured := k.of(session).measured
+	k.mu.Unlock()
+	if !measured {
+		k.measure(session, true)
+	}
+}
+
+// fits reports whether a session may hold so much.
+func (k *Keeper) fits(session string, need int64) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	room, _ := k.room(session, need)
+	return room >= need
 }
 
 // day is how long an opened session counts.
@@ -225,15 +250,15 @@ func (k *Keeper) Sandbox(session string, live []Live) (evict int, err error) {
 	defer k.mu.Unlock()
 	sender := k.sender(session)
 	his := func(l Live) bool { return sender != "" && k.sender(l.Session) == sender }
-	any := func(Live) bool { return true }
+	everybody := func(Live) bool { return true }
 	if limit := k.limits.SenderSandboxes; over(limit, live, his) {
 		if i := oldestIdle(live, his); i >= 0 {
 			return i, nil
 		}
 		return -1, Refusal(fmt.Sprintf("you have %d sandboxes in which something runs, and no more are allowed: end a background process", limit))
 	}
-	if limit := k.limits.Sandboxes; over(limit, live, any) {
-		if i := oldestIdle(live, any); i >= 0 {
+	if limit := k.limits.Sandboxes; over(limit, live, everybody) {
+		if i := oldestIdle(live, everybody); i >= 0 {
 			return i, nil
 		}
 		return -1, Refusal(fmt.Sprintf("this host has %d sandboxes in which something runs, and no more are allowed: try again later", limit))
@@ -302,21 +327,15 @@ func (k *Keeper) Write(session string, bytes int64) error {
 }
 
 func (k *Keeper) write(session string, bytes int64) error {
-	k.mu.Lock()
-	h := k.of(session)
-	measured := h.measured
-	k.mu.Unlock()
-	if !measured {
-		k.measure(session, true)
-	}
+	k.measureOnce(session)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	h = k.of(session)
-	room, why := k.room(session)
+	h := k.of(session)
+	room, why := k.room(session, h.bytes+bytes)
 	if h.bytes+bytes > room {
 		return why
 	}
-	h.bytes += bytes
+	k.add(h, bytes, 0)
 	h.changed = true
 	return nil
 }
@@ -325,27 +344,34 @@ func (k *Keeper) write(session string, bytes int64) error {
 // may. What is reserved counts as held until release is called. A session that holds too much already may hold less than it does, so
 // that all it can do is delete.
 func (k *Keeper) Reserve(session string, most int64) (bytes int64, release func(), err error) {
-	k.measure(session, true)
+	need := most
+	if most == 0 {
+		need = unlimited
+	}
+	k.measureOnce(session)
+	if !k.fits(session, need) { // what is known may be old
+		k.measure(session, true)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	h := k.of(session)
-	room, why := k.room(session)
+	room, why := k.room(session, need)
 	switch {
 	case room >= unlimited:
-		return most, func() {}, nil
+		return most, func() {}, nil // nothing counts it
 	case room <= 0 && h.bytes == 0:
 		return 0, nil, why
 	case most == 0 || room < most:
 		most = max(room, 1)
 	}
-	h.reserved += most
+	k.add(h, 0, most)
 	h.changed = true
 	var once sync.Once
 	return most, func() {
 		once.Do(func() {
 			k.mu.Lock()
 			defer k.mu.Unlock()
-			h.reserved -= most
+			k.add(h, 0, -most)
 		})
 	}, nil
 }
@@ -353,13 +379,26 @@ func (k *Keeper) Reserve(session string, most int64) (bytes int64, release func(
 // unlimited is more than any disk has.
 const unlimited = int64(1) << 62
 
-// room is how much a session may hold in all, and what to say where that is too little. k.mu is held.
-func (k *Keeper) room(session string) (bytes int64, why Refusal) {
+// add counts what is more. k.mu is held.
+func (k *Keeper) add(h *holding, bytes, reserved int64) {
+	h.bytes += bytes
+	h.reserved += reserved
+	if !h.gone {
+		k.total += bytes + reserved
+	}
+}
+
+// room is how much a session may hold in all, and what to say where that is too little. It is no more than need where that is known to be
+// there without adding up what all sessions hold. k.mu is held.
+func (k *Keeper) room(session string, need int64) (bytes int64, why Refusal) {
 	of, sender := k.of(session), k.sender(session)
+	if l := k.limits; need < unlimited && fits(need, l.SessionDisk) && fits(k.total+need, l.SenderDisk) && fits(k.total+need, l.AllDisk) {
+		return need, ""
+	}
 	bytes = unlimited
 	tighten := func(limit, others int64, words string) {
 		if left := limit - others; limit > 0 && left < bytes {
-			bytes, why = left, Refusal(fmt.Sprintf(words, Size(max(others+of.held(), 0)), Size(limit)))
+			bytes, why = left, Refusal(fmt.Sprintf(words, Size(others+of.held()), Size(limit)))
 		}
 	}
 	var his, all int64 // without this one
@@ -367,7 +406,7 @@ func (k *Keeper) room(session string) (bytes int64, why Refusal) {
 		if h == of {
 			continue
 		}
-		all += h.held()
+		all += h.bytes
 		if sender != "" && k.sender(s) == sender {
 			his += h.held()
 		}
@@ -379,6 +418,9 @@ func (k *Keeper) room(session string) (bytes int64, why Refusal) {
 	tighten(k.limits.AllDisk, all, "the files of all conversations on this host take %s of %s: its owner has to make room")
 	return bytes, why
 }
+
+// fits reports whether a limit, if it is one, allows so much.
+func fits(bytes, limit int64) bool { return limit == 0 || bytes <= limit }
 
 // held is what a session's workspace takes, or may come to take.
 func (h *holding) held() int64 { return max(h.bytes, h.reserved) }

@@ -25,8 +25,11 @@ import (
 // or is given by its proxy, the first never sees.
 type Bridge struct {
 	Name string // the command's
-	// In is the second container's specification; bridges of its own are left out.
+	// In is the second container's specification; bridges of its own are left out. It is nil where OnHost is set.
 	In *Spec
+	// OnHost has the program run on this machine, with the rights of this process: see hostCall. Workspace is none or ro then, ro meaning
+	// that the files which its arguments name are handed over as copies.
+	OnHost bool `json:",omitempty"`
 	// Program is the absolute path of the program there.
 	Program string
 	Forms   []bridge.Form
@@ -61,7 +64,10 @@ func bridgeName(name string) string { return "bridge:" + name }
 
 // spec is that of the second container.
 func (b Bridge) spec() Spec {
-	s := *b.In
+	var s Spec
+	if b.In != nil {
+		s = *b.In
+	}
 	s.Bridges, s.Start = nil, nil
 	switch b.Workspace {
 	case "rw":
@@ -109,6 +115,8 @@ func (b Bridge) validate() error {
 		return errors.New("it is no name for a command")
 	case !path.IsAbs(b.Program) || path.Clean(b.Program) != b.Program:
 		return fmt.Errorf("program %q must be a clean absolute path", b.Program)
+	case b.OnHost:
+		return b.validateOnHost(rules)
 	case b.In == nil:
 		return errors.New("it names no sandbox to run in")
 	case !slices.Contains([]string{"", "none", "ro", "rw"}, b.Workspace):
@@ -120,6 +128,23 @@ func (b Bridge) validate() error {
 		return errors.New("paths need a workspace: ro or rw")
 	}
 	return b.spec().validate()
+}
+
+// validateOnHost refuses what would let more run on this machine than the rules say.
+func (b Bridge) validateOnHost(rules *bridge.Rules) error {
+	switch {
+	case b.In != nil:
+		return errors.New("it runs on the host and in a sandbox: keep one")
+	case !slices.Contains([]string{"", "none", "ro"}, b.Workspace):
+		return fmt.Errorf("workspace %q is not one of none, ro: a program of the host gets copies of the files that are named", b.Workspace)
+	case len(b.Secrets) > 0 && b.Workspace == "ro":
+		return errors.New("a program with secrets in its environment must not see files of the workspace, which could make it show them")
+	case rules.HasPaths() && b.Workspace != "ro":
+		return errors.New("paths need a workspace: ro")
+	case rules.TakesAnything():
+		return errors.New("a program of the host needs a pattern for each argument that is no path")
+	}
+	return nil
 }
 
 // offerBridges puts the commands into the container and serves them.
@@ -204,6 +229,9 @@ func (m *Manager) command(caller *box, b Bridge, inside string) (bridge.Command,
 	if err != nil {
 		return bridge.Command{}, err
 	}
+	if b.OnHost {
+		return m.hostCommand(caller, b, rules, inside), nil
+	}
 	return bridge.Command{
 		Name: b.Name, Rules: rules, Workspace: b.workspace(inside), Stdin: b.Stdin,
 		Confine: m.confined(caller, b),
@@ -212,6 +240,24 @@ func (m *Manager) command(caller *box, b Bridge, inside string) (bridge.Command,
 			return m.runBridged(ctx, caller.owner(), b, call, stdin, out)
 		},
 	}, nil
+}
+
+// hostCommand is a bridge to a program of this machine.
+func (m *Manager) hostCommand(caller *box, b Bridge, rules *bridge.Rules, inside string) bridge.Command {
+	c := bridge.Command{
+		Name: b.Name, Rules: rules, Stdin: b.Stdin,
+		Confine: m.confined(caller, b),
+		Secrets: func() []string { return slices.Collect(maps.Values(m.secretsOf(b))) },
+	}
+	there := randomPlace()
+	if b.Workspace == "ro" {
+		c.Workspace = bridge.Workspace{Inside: inside, There: there}
+	}
+	c.Run = func(ctx context.Context, call bridge.Accepted, stdin []byte, out bridge.Output) (int, error) {
+		h := &hostCall{m: m, bridge: b, session: caller.owner(), there: there}
+		return h.run(ctx, call, stdin, out)
+	}
+	return c
 }
 
 // secretsOf are the values of a bridge's secrets by variable.
@@ -246,6 +292,11 @@ func (m *Manager) runBridged(ctx context.Context, session string, b Bridge, call
 	if err != nil {
 		return 0, err
 	}
+	return b.verdict(r, out)
+}
+
+// verdict says what was left out of the output, and returns the exit code.
+func (b Bridge) verdict(r machine.Result, out bridge.Output) (int, error) {
 	if r.Dropped > 0 {
 		out(false, nil)
 		out(true, fmt.Appendf(nil, "flynn: %s: %d bytes of output were dropped\n", b.Name, r.Dropped))

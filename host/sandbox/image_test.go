@@ -265,3 +265,46 @@ func TestChangesOfSpawnedProcesses(t *testing.T) {
 		t.Errorf("a process without a working directory: %v", err)
 	}
 }
+
+// A container that somebody pauses on the engine holds a command up; the error says why.
+func TestContainerPausedByOthers(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	m, config := h.Manager(t)
+	s := get(t, m, "s", config.Spec)
+	shell(t, s, "true")
+	id := containers(t, h, config.Instance)[0].ID
+	if err := h.API.ContainerPause(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Exec(t.Context(), machine.Command{Script: "true", Timeout: 100 * time.Millisecond})
+	if !errors.Is(err, machine.ErrUnavailable) || !strings.Contains(err.Error(), "somebody has paused its container") {
+		t.Errorf("got %v", err)
+	}
+	if got := shell(t, s, "echo again"); got != "again\n" {
+		t.Errorf("afterwards %q", got)
+	}
+}
+
+// What a command wrote before its container was lost comes with the error.
+func TestOutputOfALostContainer(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	m, config := h.Manager(t)
+	s := get(t, m, "s", config.Spec)
+	shell(t, s, "true")
+	id := containers(t, h, config.Instance)[0].ID
+	seen := make(chan struct{})
+	go func() {
+		<-seen
+		_ = h.API.ContainerKill(context.WithoutCancel(t.Context()), id, "KILL")
+	}()
+	told := false
+	r, err := s.Exec(t.Context(), machine.Command{Script: "echo step 1; sleep 1000", Progress: func(machine.Stream, []byte) {
+		if !told {
+			told = true
+			close(seen)
+		}
+	}})
+	if !errors.Is(err, machine.ErrUnavailable) || string(r.Stdout) != "step 1\n" {
+		t.Errorf("got %q, %v", r.Stdout, err)
+	}
+}

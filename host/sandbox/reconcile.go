@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/erase"
 )
 
 const (
@@ -180,6 +182,14 @@ func (m *Manager) clearFolders(alive map[string]bool) error {
 		owner, key, _ := strings.Cut(strings.TrimPrefix(filepath.Base(folder), lanePrefix), "-")
 		if !alive[owner] && !m.holds(key) {
 			all = errors.Join(all, os.RemoveAll(folder))
+		}
+	}
+	calls, err := filepath.Glob(filepath.Join(m.run, hostCallPrefix+"*"))
+	all = errors.Join(all, err)
+	for _, folder := range calls {
+		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(folder), hostCallPrefix), "-")
+		if owner != m.host.ID() && !alive[owner] {
+			all = errors.Join(all, erase.Folder(folder))
 		}
 	}
 	return errors.Join(all, m.workspaces.ClearSlots(alive), m.trusts.Clear(alive, time.Now()), m.clearRecords(alive))

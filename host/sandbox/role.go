@@ -53,6 +53,7 @@ type Services interface {
 // Condition is the state of a Service.
 type Condition struct {
 	Running  bool
+	Paused   bool
 	ExitCode int // once it has ended
 	OOM      bool
 	// Health is starting, healthy or unhealthy, and empty without a check.

@@ -65,9 +65,8 @@ type Spec struct {
 	// container is made of that one's image then, and finds in it what the file says. See project.go.
 	Compose *compose.Project
 	Service string
-	// DiskBytes limits what the workspace holds; 0 is no limit. It is looked at while commands run, and they are ended when
-	// it is exceeded, so it is no hard quota: they may overrun it between two looks. A command in a workspace that is
-	// overfull already may not make it grow.
+	// DiskBytes limits what the workspace holds; 0 is no limit. The supervisor looks at it while commands run. What exceeds it ends them,
+	// and nothing more is written until something is deleted: so it is overrun once, by what is written before that look.
 	DiskBytes int64
 	// DiskEntries limits its files and folders where DiskBytes is set. 200000
 	DiskEntries int64

@@ -499,3 +499,27 @@ func TestManifestAgrees(t *testing.T) {
 		t.Errorf("plugin.toml has %v besides, Describe %v", m.Channel, want)
 	}
 }
+
+// TestTheOtherWayToAServer: a server that begins with TLS where the plugin waits for its greeting, and one that does not where it begins with
+// TLS, are named with the setting that they would take.
+func TestTheOtherWayToAServer(t *testing.T) {
+	server := emailtest.NewTLS(t) // IMAP begins with TLS, SMTP does not
+	given := server.Settings()
+	given["imap_tls"], given["smtp_tls"] = "starttls", "implicit"
+	s, err := newSettings(channel.Config{Settings: given, Secrets: map[string]string{"password": emailtest.Password}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.greet = 200 * time.Millisecond
+	if _, err := s.imap(t.Context(), nil); err == nil || !strings.Contains(err.Error(), `begins with TLS: write imap_tls = "implicit"`) {
+		t.Errorf("IMAP: %v", err)
+	}
+	if _, _, err := s.smtp(t.Context()); err == nil || !strings.Contains(err.Error(), `does not begin with TLS: write smtp_tls = "starttls"`) {
+		t.Errorf("SMTP: %v", err)
+	}
+	given["ca"] = "/etc/ssl/ca.pem"
+	_, err = newSettings(channel.Config{Settings: given, Secrets: map[string]string{"password": emailtest.Password}})
+	if err == nil || !strings.Contains(err.Error(), "the text itself") {
+		t.Errorf("a path for ca: %v", err)
+	}
+}

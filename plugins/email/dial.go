@@ -44,6 +44,24 @@ func (s settings) dial(ctx context.Context, server, mode string) (net.Conn, *tls
 	return conn, config, err
 }
 
+// otherwise says which way a server would have taken, where it did not take the one that was chosen for it.
+func (s settings) otherwise(ctx context.Context, server, key, mode string, err error) error {
+	switch {
+	case ctx.Err() != nil:
+	case mode == tlsImplicit && errors.As(err, new(tls.RecordHeaderError)):
+		return fmt.Errorf("%s does not begin with TLS: write %s = %q (%w)", server, key, tlsStart, err)
+	case mode == tlsStart:
+		conn, _, failed := s.dial(ctx, server, tlsImplicit)
+		if failed == nil {
+			_ = conn.Close()
+		}
+		if failed == nil || errors.As(failed, new(*tls.CertificateVerificationError)) {
+			return fmt.Errorf("%s begins with TLS: write %s = %q (%w)", server, key, tlsImplicit, err)
+		}
+	}
+	return err
+}
+
 // session is a connection to the IMAP server that ends with its context.
 type session struct {
 	*imapclient.Client
@@ -67,7 +85,7 @@ func (s *session) within(d time.Duration) (done func() bool) {
 func (s settings) imap(ctx context.Context, news func()) (*session, error) {
 	conn, config, err := s.dial(ctx, s.IMAP, s.IMAPTLS)
 	if err != nil {
-		return nil, fmt.Errorf("reach the IMAP server: %w", err)
+		return nil, fmt.Errorf("reach the IMAP server: %w", s.otherwise(ctx, s.IMAP, "imap_tls", s.IMAPTLS, err))
 	}
 	options := &imapclient.Options{TLSConfig: config}
 	if news != nil {
@@ -78,14 +96,16 @@ func (s settings) imap(ctx context.Context, news func()) (*session, error) {
 	release := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	client := (*imapclient.Client)(nil)
 	if s.IMAPTLS == tlsStart {
+		_ = conn.SetDeadline(time.Now().Add(s.greet))
 		client, err = imapclient.NewStartTLS(conn, options)
+		_ = conn.SetDeadline(time.Time{})
 	} else {
 		client = imapclient.New(conn, options)
 	}
 	if err != nil {
 		release()
 		_ = conn.Close()
-		return nil, fmt.Errorf("begin TLS with the IMAP server: %w", err)
+		return nil, fmt.Errorf("begin TLS with the IMAP server: %w", s.otherwise(ctx, s.IMAP, "imap_tls", s.IMAPTLS, err))
 	}
 	out := &session{client, conn, release}
 	done := out.within(dialTimeout)
@@ -122,16 +142,18 @@ func (s settings) login(c *imapclient.Client) error {
 func (s settings) smtp(ctx context.Context) (client *smtp.Client, end func(), err error) {
 	conn, config, err := s.dial(ctx, s.SMTP, s.SMTPTLS)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reach the SMTP server: %w", err)
+		return nil, nil, fmt.Errorf("reach the SMTP server: %w", s.otherwise(ctx, s.SMTP, "smtp_tls", s.SMTPTLS, err))
 	}
 	release := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	end = func() {
 		release()
 		_ = conn.Close()
 	}
-	_ = conn.SetDeadline(time.Now().Add(dialTimeout)) // of the greeting; each command has its own
+	_ = conn.SetDeadline(time.Now().Add(s.greet)) // each command has its own
 	if s.SMTPTLS == tlsStart {
-		client, err = smtp.NewClientStartTLS(conn, config)
+		if client, err = smtp.NewClientStartTLS(conn, config); err != nil {
+			err = s.otherwise(ctx, s.SMTP, "smtp_tls", s.SMTPTLS, err)
+		}
 	} else {
 		client = smtp.NewClient(conn)
 	}

@@ -39,6 +39,7 @@ type settings struct {
 	AuthservID           string `json:"authserv_id"` // by which the receiving server signs its Authentication-Results
 
 	password, smtpPassword string
+	greet                  time.Duration // a server has for its first line
 	tls                    *tls.Config
 }
 
@@ -56,7 +57,7 @@ var mailAddress = regexp.MustCompile("^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-
 var authservID = regexp.MustCompile(`^[A-Za-z0-9._/:-]{1,200}$`)
 
 func newSettings(c channel.Config) (settings, error) {
-	s := settings{Name: "Flynn", Mailbox: "INBOX", PollSeconds: 300, RequireAuthenticated: true}
+	s := settings{Name: "Flynn", Mailbox: "INBOX", PollSeconds: 300, RequireAuthenticated: true, greet: 10 * time.Second}
 	if err := c.Decode(&s); err != nil {
 		return s, err
 	}
@@ -93,7 +94,8 @@ func newSettings(c channel.Config) (settings, error) {
 	s.tls = &tls.Config{MinVersion: tls.VersionTLS12}
 	if s.CA != "" {
 		s.tls.RootCAs = x509.NewCertPool()
-		wrong(!s.tls.RootCAs.AppendCertsFromPEM([]byte(s.CA)), "ca", "want certificates in PEM")
+		wrong(!s.tls.RootCAs.AppendCertsFromPEM([]byte(s.CA)), "ca",
+			"want certificates in PEM, from -----BEGIN CERTIFICATE----- on: the text itself, since the plugin reads no files of the machine")
 	}
 	if len(errs) > 0 {
 		return s, errs

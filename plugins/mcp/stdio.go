@@ -11,6 +11,8 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -82,7 +84,7 @@ func (s settings) start(log *slog.Logger) (mcp.Transport, func() error, error) {
 			last := <-said
 			err := cmd.Wait()
 			if last != "" {
-				err = fmt.Errorf("it ended (%w); it wrote: %s", orFine(err), last)
+				err = fmt.Errorf("it ended (%w); it wrote: %s%s", orFine(err), last, s.outOfSight())
 			}
 			exited <- err
 		}()
@@ -113,15 +115,41 @@ const (
 	linesAtOnce    = 100
 )
 
-// logLines passes lines on to the log until r ends, and returns the last one.
-func logLines(r io.Reader, log *slog.Logger) (last string) {
+// outOfSight names the first file of the server's command line that is not there for this plugin, whose jail the server shares: a program
+// says of such a file that it does not exist.
+func (s settings) outOfSight() string {
+	for _, word := range append([]string{s.Command}, s.Args...) {
+		if !filepath.IsAbs(word) {
+			continue
+		}
+		if _, err := os.Stat(word); errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			return fmt.Sprintf("; %s is hidden from it, or missing: if it is there, add read = [%q] to the instance", word, filepath.Dir(word))
+		}
+	}
+	return ""
+}
+
+// failure is how Node, Python and their kind name what has ended a program. Frames of the stack and the version follow.
+var failure = regexp.MustCompile(`^(Uncaught )?[A-Za-z_.]*(Error|Exception)\b.*: `)
+
+// aside reports whether a line goes with the one before it, as the frames of a stack do.
+func aside(line []byte) bool {
+	return line[0] == ' ' || line[0] == '\t' || strings.Trim(string(line), "}^)];") == ""
+}
+
+// logLines passes lines on to the log until r ends, and returns the one that says most: the last that names a failure, else the last.
+func logLines(r io.Reader, log *slog.Logger) (telling string) {
 	limit := rate.NewLimiter(linesPerSecond, linesAtOnce)
 	lines := bufio.NewReaderSize(r, maxLine)
 	for left := 0; ; {
 		line, more, err := lines.ReadLine()
 		if text := strings.TrimSpace(strings.ToValidUTF8(string(line), "\uFFFD")); text != "" {
-			last = text
+			if failure.MatchString(text) || !failure.MatchString(telling) && !aside(line) {
+				telling = text
+			}
 			switch {
+			case aside(line):
+				log.Debug("the server says", "text", text)
 			case !limit.Allow():
 				left++
 			case left > 0:
@@ -136,7 +164,7 @@ func logLines(r io.Reader, log *slog.Logger) (last string) {
 			_, more, err = lines.ReadLine()
 		}
 		if err != nil {
-			return last
+			return telling
 		}
 	}
 }

@@ -35,8 +35,9 @@ const (
 	urlStar        // addresses of the web
 )
 
-// programs is the table. Who adds one reads its manual for options that run a program (--pre, -exec, --compress-program), write a file
-// (-o), load code (getent -s) or read options from a file, for files of the working directory that do so, and for operands that are written to.
+// programs is the table. Before a row is added, its manual is read for options that run a program (--pre, -exec, --compress-program), write
+// a file (-o), load code (getent -s) or read options from a file, for files of the working directory that do so, and for operands that are
+// written to.
 var programs = []program{
 	// builtins of every shell; what changes the shell itself (read, printf -v and %n, test -v, wait -p) is not here
 	{names: "cd pwd exit umask", any: true},
@@ -98,8 +99,8 @@ func known(name string) (program, bool) {
 	return programs[i], true
 }
 
-// Lasting says why a command must not be agreed to once and for all, or "": only programs may be that are known to do no more than
-// what stands in the command. names are further names of the program, as those that symbolic links lead over.
+// Lasting says why a command must not be allowed for good, or "": only programs can be that are known to do no more than the command
+// says. names are further names of the program, as those that symbolic links lead over.
 func (c Command) Lasting(names ...string) (why string) {
 	for i, name := range append([]string{c.Program()}, names...) {
 		base := path.Base(name)

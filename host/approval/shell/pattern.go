@@ -71,8 +71,8 @@ func isURL(text string) bool {
 	return strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://")
 }
 
-// fits compares a word with one of a pattern. What begins like an option would let a star choose what the program does, and what names a
-// file would let it choose what is read or sent.
+// fits compares a word with one of a pattern. A value that begins like an option would let a star choose what the program does, and one
+// that names a file would let it choose what is read or sent.
 func fits(pattern, w Word) bool {
 	if !pattern.Any {
 		return !w.Any && pattern.Text == w.Text

@@ -1,10 +1,10 @@
-// Package shell reads command lines for people who want to agree to them for longer than once: it tells which programs a line
-// runs, with which arguments, and refuses every line of which it is not sure.
+// Package shell reads command lines for people who want to agree to them for longer than once: it finds the programs of a line, with their
+// arguments, and refuses every line of which it is not sure.
 //
-// Start with Parse. What it accepts is a small part of what a shell does: words in plain text or in quotes, joined to
+// Start with Parse. It accepts a small part of the grammar of a shell: words in plain text or in quotes, joined to
 // commands by blanks and to a line by &&, ||, ; and |. Everything that a shell would expand, redirect, run aside or define is an
-// error, and so is whatever the package does not know. Lasting tells whether a command may be agreed to once and for all,
-// Pattern compares lines. Nothing here runs anything.
+// error, and so is whatever the package does not know. Lasting reports why a command or a pattern must not be allowed for good, by a table of
+// programs that are known to run nothing; Pattern compares lines, and Unshown names the files that a line follows. Nothing here runs anything.
 package shell
 
 import (

@@ -59,7 +59,7 @@ func inWords(ctx context.Context, host *mcp.ClientSession, tool string, err erro
 	if wrong != nil || slices.ContainsFunc(list.Tools, func(t *mcp.Tool) bool { return t.Name == tool }) {
 		return err
 	}
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q: tools/list names those that there are", tool)}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q: tools/list names the tools that this token may call", tool)}
 }
 
 // bearer adds the token to requests. They go to one endpoint alone: redirects are not followed.

@@ -206,7 +206,7 @@ func (h *Handler) call(client string, m *machineTool) mcp.ToolHandler {
 }
 
 // question reads the arguments of a call: those of the tool beside agent and session, or apart from them in "arguments", as they were
-// before. What they say to the tool is checked where the tool is run.
+// before. The tool's own schema is checked where the tool is run.
 func (m *machineTool) question(raw json.RawMessage) (door.Question, error) {
 	given := map[string]json.RawMessage{}
 	if len(raw) > 0 {

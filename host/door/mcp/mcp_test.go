@@ -1,11 +1,17 @@
 package mcp
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/flynnhost/flynn/host/door"
 	"github.com/flynnhost/flynn/host/jsonform"
@@ -101,4 +107,33 @@ func TestMachineToolSchema(t *testing.T) {
 			}
 		})
 	}
+}
+
+// noAgents is a host that has none.
+type noAgents struct{ door.Host }
+
+func (noAgents) Agents(string) []door.Agent { return nil }
+
+// A program that calls a tool that is not there reads one sentence, and not what each transport on the way says about it.
+func TestBridgeNamesAnUnknownTool(t *testing.T) {
+	h := New(door.NewDesk(noAgents{}, func() string { return "id" }), "1")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeClient(w, r, "editor") }))
+	defer server.Close()
+	in, toBridge := io.Pipe()
+	fromBridge, out := io.Pipe()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Bridge(ctx, server.URL, "token", "1", in, out) }()
+	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+	session, err := client.Connect(ctx, &mcp.IOTransport{Reader: fromBridge, Writer: toBridge}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = session.CallTool(ctx, &mcp.CallToolParams{Name: "ask_nobody"})
+	if err == nil || !strings.HasSuffix(err.Error(), `unknown tool "ask_nobody": tools/list names the tools that this token may call`) || strings.Contains(err.Error(), "transport") {
+		t.Errorf("error %v", err)
+	}
+	_ = session.Close()
+	stop()
+	<-ended
 }

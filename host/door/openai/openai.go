@@ -9,7 +9,7 @@
 // The header Idempotency-Key makes a request that comes again the same one, which is answered once; another one that has it is refused.
 //
 // Agents bring their own tools, model and settings: tools of the request are refused unless the client's key ignore names them, sampling
-// settings are ignored. What a program says as the system is shown to the agent as the program's instructions, apart from the question. Images come in the
+// settings are ignored. The agent sees a program's system messages as instructions of that program, apart from the question. Images come in the
 // request itself, as data: URLs, and are files of the message like those of a channel: those of the question all, or the request is refused;
 // of those before it the latest, as many as [media] max_files leaves room for.
 package openai

@@ -148,7 +148,7 @@ func unreadable(err error) error {
 	return invalid("read the body: %v", err)
 }
 
-// text is what the agent is told: what is new, after what was said before it where the agent does not remember that itself. All of it is
+// text is the message to the agent: what is new, after what was said before it where the agent does not remember that itself. All of it is
 // the program's word. None of it is the agent's system prompt, whatever role it has: a program's instructions are named as such, apart from
 // the question. left is how many images of before are not shown.
 func (r request) text(remembered bool, left int) (string, error) {

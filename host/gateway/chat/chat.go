@@ -54,7 +54,15 @@ type Config struct {
 	Color bool
 	// Timeout of one answer; zero means DefaultTimeout. Interactive has none.
 	Timeout time.Duration
+	// Patience is how long the host may stay away once it was there; zero means two minutes when Interactive, and else as long as a restart
+	// takes: a script should hear soon that nobody answers.
+	Patience time.Duration
 }
+
+const (
+	patience     = 2 * time.Minute
+	pipePatience = 15 * time.Second
+)
 
 // Run talks until the input ends and everything is answered, or ctx ends. A goroutine that is blocked in
 // reading In outlives it, until In is closed or the program ends.
@@ -74,6 +82,12 @@ func Run(ctx context.Context, cfg Config) error {
 	l, err := newLink(cfg.URL, cfg.Token, gateway.ChannelTerminal, cfg.Conversation)
 	if err != nil {
 		return err
+	}
+	if l.patience = cfg.Patience; l.patience == 0 {
+		l.patience = pipePatience
+		if cfg.Interactive {
+			l.patience = patience
+		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -359,3 +359,21 @@ func TestHostileText(t *testing.T) {
 		t.Errorf("stderr %q lacks %q", errs, want)
 	}
 }
+
+// A host that stops for good: a pipe hears it soon.
+func TestHostStopsForGood(t *testing.T) {
+	h := start(t, gatewaytest.Demo)
+	out, errs := newScreen(), newScreen()
+	in, typed := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		done <- chat.Run(context.Background(), chat.Config{URL: h.url, Token: h.token, In: in, Out: out, Err: errs, Patience: 50 * time.Millisecond})
+	}()
+	io.WriteString(typed, "hello\n")
+	out.await(t, "You said: hello")
+	h.stop()
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "flynn has been away for 50ms") {
+		t.Errorf("error %v", err)
+	}
+	typed.Close()
+}

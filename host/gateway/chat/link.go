@@ -23,8 +23,6 @@ const (
 	silence   = 2*gateway.PingInterval + 5*time.Second
 	firstWait = 100 * time.Millisecond
 	lastWait  = 3 * time.Second
-	// patience is how long a lost server may stay away.
-	patience = 2 * time.Minute
 	// maxFrame bounds a frame of the server; a history of long outputs is the largest.
 	maxFrame = 64 << 20
 )
@@ -45,6 +43,7 @@ type link struct {
 	token        string
 	channel      string
 	conversation string
+	patience     time.Duration // how long a lost server may stay away
 	updates      chan update
 
 	mu     sync.Mutex // guards what follows
@@ -89,8 +88,8 @@ func (l *link) run(ctx context.Context) error {
 			if !l.tell(ctx, update{lost: err}) {
 				return nil
 			}
-		case time.Since(lostAt) > patience:
-			return fmt.Errorf("flynn has been away for %s: %w", patience, err)
+		case time.Since(lostAt) > l.patience:
+			return fmt.Errorf("flynn has been away for %s: %w", l.patience, err)
 		}
 		pause := time.NewTimer(wait/2 + rand.N(wait))
 		select {

@@ -6,7 +6,7 @@ import { place } from "./calls.js";
 
 const settle = 500; // milliseconds
 
-// What is larger gets a note of its size: it may be longer than its box.
+// A larger call gets a note of its size: it may be longer than its box.
 const largeLines = 8;
 const largeText = 400; // characters
 

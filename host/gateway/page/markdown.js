@@ -1,6 +1,6 @@
 // A small Markdown renderer that builds nodes and knows no HTML: paragraphs, headings, lists, quotes, tables, rules,
 // fenced code, and inline code, bold, italic, struck text and links. Images become links, so that a text cannot make
-// the browser fetch anything. What it does not know stays as it was written.
+// the browser fetch anything. Everything else stays as it was written.
 //
 // There is no regular expression here: anybody may have written the text, and each character is looked at a bounded number of times.
 

@@ -4,7 +4,7 @@ import { byId, el, clock, revealed } from "./dom.js";
 
 const settle = 500; // milliseconds
 
-// asks reports whether somebody waits for an answer. Who has got a role in flynn.toml meanwhile is in.
+// asks reports whether somebody waits for an answer. Somebody with a role in flynn.toml is let in already.
 const asks = (e) => e.state === "open" && (!e.configured || e.configured === "blocked");
 
 // Pairings shows the open requests in root. It asks for them itself: they belong to no conversation.

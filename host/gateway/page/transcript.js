@@ -1,5 +1,5 @@
 // The transcript: history and events of one conversation as nodes. Both may tell the same thing; replies are told
-// apart by key, tool calls by id, and streamed text gives way to what was committed. What was said and waits for its turn stands last,
+// apart by key, tool calls by id, and streamed text gives way to what was committed. Messages that wait for their turn stand last,
 // in every window and after every reload alike.
 
 import { el, clock } from "./dom.js";

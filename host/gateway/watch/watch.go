@@ -1,8 +1,8 @@
 // Package watch shows the events of turns to those who watch a conversation.
 //
 // Start with Hub. A hub keeps nothing for good: the store is the truth, and a watcher that falls behind is cut off, to read the store
-// again. What the store cannot tell it, the hub remembers for as long as a turn runs: what has streamed, and what is on its way to a
-// commit. Watch gives both, so that one who comes in the middle of an answer sees what everybody else sees.
+// again. While a turn runs, the hub remembers its events, since the store has neither the text that streams nor a step that is not committed
+// yet. Watch returns them, so that a watcher who comes in the middle of an answer sees the same as all others.
 package watch
 
 import (

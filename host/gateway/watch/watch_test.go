@@ -107,7 +107,7 @@ func words(events []message.Event) string {
 	return strings.Join(all, " ")
 }
 
-// What is remembered is bounded, and the text in the making is whole all the same.
+// The memory of a turn is bounded, and yet the text in the making is whole.
 func TestMemoryIsBounded(t *testing.T) {
 	h := watch.NewHub(0)
 	h.Publish(event(message.TurnStarted, ""))

@@ -77,8 +77,8 @@ func reply(ctx context.Context, req model.Request) (model.Message, error) {
 	return obey(ctx, req, strings.TrimSpace(withoutSpeakers(last.Text)))
 }
 
-// speaker is the mark that each message of a group carries: "<ann> hello", or "<Ann 4711> hello" where names are not ids. What looks like a
-// tag with an attribute, such as <img src=x>, is none.
+// speaker is the mark that each message of a group carries: "<ann> hello", or "<Ann 4711> hello" where names are not ids. A tag with
+// an attribute, such as <img src=x>, is no speaker.
 var speaker = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^<[^<>\n="'/]{1,128}> `) })
 
 func withoutSpeakers(text string) string { return speaker().ReplaceAllString(text, "") }

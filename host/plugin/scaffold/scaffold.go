@@ -14,12 +14,12 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/sdk"
 )
 
 //go:embed templates
@@ -34,13 +34,22 @@ type Config struct {
 	Name     string
 	Language string // "go"
 	Kind     plugin.Kind
-	// Release of Flynn that a Go module requires, such as "v1.2.3"; empty leaves it to go mod tidy.
+	// Release of Flynn that a Go module requires, such as "v1.2.3"; without one it brings the SDK of this Flynn along.
 	Release string
 }
 
 // fill has what stands in templates for each of its keys. It is no text/template: that calls methods by their names, so that the linker
 // has to keep every exported one of the program.
 type fill map[string]string
+
+// sections are what plugin.toml has for one kind alone.
+var sections = map[plugin.Kind]string{
+	plugin.Channel: `
+# What the platform proves about a sender: "proved", "claimed" or "none". Others than proved are guests at most.
+[channel]
+senders = "none"
+`,
+}
 
 var descriptions = map[plugin.Kind]string{
 	plugin.Channel: "Says something once in a while and hears the answer",
@@ -74,9 +83,14 @@ func Write(c Config) (dir string, err error) {
 	}
 	f := fill{
 		"Name": c.Name, "Kind": string(c.Kind), "Description": descriptions[c.Kind], "Platform": plugin.Platform(), "GoVersion": goVersion(),
-		"Require": "",
+		"Require": "", "Tidy": "    go mod tidy\n", "Section": sections[c.Kind],
 	}
-	if c.Release != "" {
+	ofItsOwn := c.Language == "go" && c.Release == ""
+	switch {
+	case ofItsOwn:
+		f["Tidy"] = ""
+		f["Require"] = "\n\nrequire github.com/flynnhost/flynn v0.0.0\n\n" + required() + "\nreplace github.com/flynnhost/flynn => ./" + sdkDir
+	case c.Release != "":
 		f["Require"] = "\n\nrequire github.com/flynnhost/flynn " + c.Release
 	}
 	for _, part := range []string{"all", string(c.Kind)} {
@@ -84,13 +98,66 @@ func Write(c Config) (dir string, err error) {
 			return "", errors.Join(err, os.RemoveAll(c.Dir))
 		}
 	}
+	if ofItsOwn {
+		if err := writeSDK(filepath.Join(c.Dir, sdkDir)); err != nil {
+			return "", errors.Join(err, os.RemoveAll(c.Dir))
+		}
+	}
 	return c.Dir, nil
 }
 
-// goVersion is that of the language with which Flynn was built: the SDK needs no newer one.
+// sdkDir is where a plugin has the SDK of a Flynn that is no release. What flynn plugin install takes leaves hidden folders behind.
+const sdkDir = ".flynn-sdk"
+
+// writeSDK makes a module of the packages that plugins import.
+func writeSDK(dir string) error {
+	return fs.WalkDir(sdk.PluginSources, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		text, err := sdk.PluginSources.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(dir, "sdk", filepath.FromSlash(name))
+		switch name {
+		case "plugin.mod":
+			target = filepath.Join(dir, "go.mod")
+		case "plugin.sum": // of the plugin, whose module is the main one
+			target = filepath.Join(filepath.Dir(dir), "go.sum")
+		}
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(target, text, 0o644)
+	})
+}
+
+// required is what a plugin requires because the SDK does.
+func required() string {
+	_, after, _ := strings.Cut(moduleOfSDK(), "\nrequire (")
+	lines := "require ("
+	for line := range strings.Lines(after) {
+		if module := strings.TrimSuffix(strings.TrimSpace(line), " // indirect"); strings.Contains(module, "/") {
+			lines += "\n\t" + module + " // indirect"
+		}
+	}
+	return lines + "\n)\n"
+}
+
+// goVersion is that of the language which the SDK needs.
 func goVersion() string {
-	v, _, _ := strings.Cut(strings.TrimPrefix(runtime.Version(), "go"), " ")
+	_, after, _ := strings.Cut(moduleOfSDK(), "\ngo ")
+	v, _, _ := strings.Cut(after, "\n")
 	return v
+}
+
+func moduleOfSDK() string {
+	text, err := sdk.PluginSources.ReadFile("plugin.mod")
+	if err != nil { // it is a part of the program
+		panic(err)
+	}
+	return string(text)
 }
 
 func writeAll(dir, from string, f fill) error {

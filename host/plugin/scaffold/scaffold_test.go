@@ -12,6 +12,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/conform"
+	"github.com/flynnhost/flynn/sdk"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
@@ -130,6 +131,61 @@ func TestExample(t *testing.T) {
 		have, err := os.ReadFile(filepath.Join("../../../examples/node-echo-channel", f.Name()))
 		if err != nil || string(have) != string(want) {
 			t.Errorf("%s is not what flynn plugin new writes: run it again for the example (%v)", f.Name(), err)
+		}
+	}
+}
+
+// TestStepsOfTheREADME takes a plugin outside of this module through the printed steps, as they stand in its README, without a network: what
+// the SDK needs comes from the cache that this module was built from.
+func TestStepsOfTheREADME(t *testing.T) {
+	need.Source(t)
+	cache, err := exec.Command("go", "env", "GOMODCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := Write(Config{Name: "my-plugin", Dir: filepath.Join(t.TempDir(), "my-plugin"), Kind: plugin.Tools})
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile(filepath.Join(dir, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := 0
+	for line := range strings.Lines(string(readme)) {
+		step, ok := strings.CutPrefix(line, "    ")
+		if !ok || strings.HasPrefix(step, "flynn ") {
+			continue
+		}
+		steps++
+		cmd := exec.Command("sh", "-c", step)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "GOSUMDB=off", "GOPROXY=file://"+strings.TrimSpace(string(cache))+"/cache/download,off")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", strings.TrimSpace(step), err, out)
+		}
+	}
+	if steps != 2 {
+		t.Errorf("the README has %d steps", steps)
+	}
+	conforms(t, dir)
+}
+
+// TestTheSDKsModule keeps what the SDK requires in line with this module.
+func TestTheSDKsModule(t *testing.T) {
+	need.Source(t)
+	own, err := os.ReadFile("../../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	have, err := sdk.PluginSources.ReadFile("plugin.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(have)) {
+		want := strings.TrimSuffix(strings.TrimSpace(line), " // indirect")
+		if want != "require (" && want != ")" && !strings.Contains(string(own), want) {
+			t.Errorf("sdk/plugin.mod has %q, which go.mod has not", want)
 		}
 	}
 }

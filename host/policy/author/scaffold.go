@@ -39,7 +39,7 @@ func New(dir, lang, kind string) error {
 		}
 		return err
 	}
-	facts := strings.NewReplacer("{{.Name}}", name, "{{.Language}}", l.name, "{{.Kind}}", kind, "{{.Data}}", exampleData[kind])
+	facts := strings.NewReplacer("{{.Name}}", name, "{{.Language}}", l.name, "{{.Kind}}", kind, "{{.Data}}", exampleData[kind], "{{.Case}}", exampleCase[kind])
 	for _, set := range []string{"common", kind, l.name, l.name + "-" + kind} {
 		if err := instantiate(path.Join("templates", set), dir, facts); err != nil {
 			return err
@@ -50,6 +50,9 @@ func New(dir, lang, kind string) error {
 
 // exampleData is what the policy of each kind reads.
 var exampleData = map[string]string{kindRoute: `owner_agent = "coder"`, kindTool: `denied_tool = "shell.exec"`}
+
+// exampleCase is one of the cases of each kind.
+var exampleCase = map[string]string{kindRoute: "the owner reaches the coder", kindTool: "a guest may not use the tool"}
 
 // instantiate writes one set of templates. A set that does not exist is empty. It does without text/template, which calls methods by
 // their names, so that the linker has to keep every exported one of the program.

@@ -296,14 +296,23 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 	}
 }
 
-func TestFetchTakesHTTPSOnly(t *testing.T) {
+// TestFetchTakesWhatIsVouchedFor takes archives over https alone, by their digest or by a signature of a pinned key.
+func TestFetchTakesWhatIsVouchedFor(t *testing.T) {
 	archive := packed(t, folder(t, "1.0.0", 1))
+	secret, public := private(t)
+	dir := folder(t, "1.0.0", 1)
+	must[*Package](t)(Sign(dir, secret))
+	signed := packed(t, dir)
+	_, other := private(t)
+	digest := "#sha256=" + signing.Digest(archive)
 	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(archive) }))
 	defer plain.Close()
 	secure := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/p.tar.gz":
 			_, _ = w.Write(archive)
+		case "/signed":
+			_, _ = w.Write(signed)
 		case "/away":
 			http.Redirect(w, r, plain.URL, http.StatusFound)
 		default:
@@ -311,16 +320,29 @@ func TestFetchTakesHTTPSOnly(t *testing.T) {
 		}
 	}))
 	defer secure.Close()
-	for _, c := range []struct{ name, url, want string }{
-		{"https", secure.URL + "/p.tar.gz", ""},
-		{"http", plain.URL, "no https URL"},
-		{"a redirect to http", secure.URL + "/away", "leaves https"},
-		{"not there", secure.URL + "/none", "404"},
-		{"a password", "https://u:p@localhost/", "without a password"},
-		{"a file", "file:///etc/passwd", "no https URL"},
+	for _, c := range []struct {
+		name, url string
+		keys      []Key
+		want      string
+	}{
+		{"its digest", secure.URL + "/p.tar.gz" + digest, nil, ""},
+		{"its digest in capitals", secure.URL + "/p.tar.gz#sha256=" + strings.ToUpper(digest[8:]), nil, ""},
+		{"another digest", secure.URL + "/signed" + digest, []Key{public}, "what came has the digest"},
+		{"half a digest", secure.URL + "/p.tar.gz#sha256=00", nil, "want #sha256="},
+		{"another fragment", secure.URL + "/p.tar.gz#x", []Key{public}, "want #sha256="},
+		{"nothing vouches", secure.URL + "/p.tar.gz", nil, "add #sha256=DIGEST, or pin the author's key in [policy_trust]"},
+		{"not signed", secure.URL + "/p.tar.gz", []Key{public}, "it is not signed"},
+		{"signed", secure.URL + "/signed", []Key{other, public}, ""},
+		{"signed by another", secure.URL + "/signed", []Key{other}, "which [policy_trust] keys does not have"},
+		{"signed by nobody known", secure.URL + "/signed", nil, "nothing vouches"},
+		{"http", plain.URL + digest, nil, "no https URL"},
+		{"a redirect to http", secure.URL + "/away" + digest, nil, "leaves https"},
+		{"not there", secure.URL + "/none" + digest, nil, "404"},
+		{"a password", "https://u:p@localhost/" + digest, nil, "without a password"},
+		{"a file", "file:///etc/passwd", nil, "no https URL"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := Fetch(t.Context(), c.url, secure.Client().Transport)
+			p, err := Fetch(t.Context(), c.url, Trust{Keys: c.keys, Table: "[policy_trust]"}, secure.Client().Transport)
 			if c.want != "" {
 				refused(t, err, c.want)
 			} else if err != nil || p.Manifest.Name != "p" {

@@ -53,12 +53,15 @@ type pattern struct {
 	re   *regexp.Regexp
 }
 
+// anything is what an empty pattern stands for.
+const anything = "(?s).*"
+
 func compile(text string) (*pattern, error) {
 	if _, err := regexp.Compile(text); err != nil { // by itself, or it might close the anchors' group
 		return nil, fmt.Errorf("pattern %q: %w", text, err)
 	}
 	if text == "" {
-		text = "(?s).*"
+		text = anything
 	}
 	re, err := regexp.Compile(`\A(?:` + text + `)\z`)
 	if err != nil {
@@ -119,6 +122,13 @@ func checkFlag(name string) error {
 		return fmt.Errorf("flag %q does not begin with a hyphen, or has a space or an equals sign", name)
 	}
 	return nil
+}
+
+// TakesAnything reports whether an argument that is no path may be whatever the caller likes.
+func (r *Rules) TakesAnything() bool {
+	return slices.ContainsFunc(r.forms, func(f form) bool {
+		return slices.ContainsFunc(f.args, func(a arg) bool { return !a.path && a.pattern.text == anything })
+	})
 }
 
 // HasPaths says whether any form has a path.

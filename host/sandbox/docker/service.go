@@ -57,7 +57,7 @@ func (d *Driver) Condition(ctx context.Context, id string) (sandbox.Condition, e
 		return sandbox.Condition{}, d.explain("inspect container", err)
 	}
 	state := found.State
-	c := sandbox.Condition{Running: state.Running, ExitCode: state.ExitCode, OOM: state.OOMKilled}
+	c := sandbox.Condition{Running: state.Running, Paused: state.Paused, ExitCode: state.ExitCode, OOM: state.OOMKilled}
 	if h := state.Health; h != nil && h.Status != container.NoHealthcheck {
 		c.Health = h.Status
 		if n := len(h.Log); n > 0 && h.Log[n-1] != nil {

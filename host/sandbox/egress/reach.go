@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
 	"syscall"
 	"time"
 
@@ -52,17 +51,7 @@ func (host) Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 
 // Own returns the addresses of all interfaces.
 func (host) Own() ([]netip.Addr, error) {
-	all, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil, err
-	}
-	var own []netip.Addr
-	for _, a := range all {
-		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
-			own = append(own, prefix.Addr().Unmap())
-		}
-	}
-	return own, nil
+	return netaddr.Own()
 }
 
 // notOwn refuses this machine's own addresses.
@@ -76,8 +65,8 @@ func (p *Proxy) notOwn(addrs []netip.Addr) error {
 		return fmt.Errorf("cannot tell which addresses are this host's own: %w", err)
 	}
 	for _, a := range addrs {
-		if slices.Contains(own, a.Unmap()) {
-			return fmt.Errorf("address %s is refused: it is this host's own", a)
+		if err := netaddr.NotOf(own, a); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -19,7 +19,7 @@ var quiet = []string{"2>/dev/null", ">/dev/null", "2>&1"}
 // onlyDeletes reports whether a shell's script does nothing but delete and list. It knows little of the shell's language on
 // purpose: simple commands one after the other, with words, patterns and quotes. Whatever else is in a script, it says no.
 func onlyDeletes(script string) bool {
-	any := false
+	found := false
 	for _, line := range strings.FieldsFunc(script, func(c rune) bool { return c == '\n' || c == ';' }) {
 		for part := range strings.SplitSeq(line, "&&") {
 			words := strings.Split(strings.Trim(part, " "), " ")
@@ -30,10 +30,10 @@ func onlyDeletes(script string) bool {
 			if len(words) == 0 || !slices.Contains(deleting, words[0]) || !isPlain(strings.Join(words, " ")) || words[0] == "find" && !onlyFinds(strings.Join(words, " ")) {
 				return false
 			}
-			any = true
+			found = true
 		}
 	}
-	return any
+	return found
 }
 
 // onlyFinds reports whether a plain command of find starts no program and writes no file. A pattern for the shell could stand for the name

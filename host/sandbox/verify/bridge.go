@@ -36,7 +36,11 @@ func calling(call string) attack {
 	return func(ctx context.Context, s *Subject) (Finding, error) {
 		bridged := *s
 		bridged.Target = s.Proxied
-		return script(text)(ctx, &bridged)
+		f, err := script(text)(ctx, &bridged)
+		if err == nil && f.Status == Pass && s.Logged != nil && s.Logged() {
+			return breached("it was refused, and the log has it as allowed"), nil
+		}
+		return f, err
 	}
 }
 

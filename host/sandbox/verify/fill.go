@@ -128,7 +128,58 @@ func archiveProbes() []Probe {
 		probe("upwards", "an archive overwrites files beside its folder", func(w *tar.Writer) error { return add(w, "../escaped", 1) }, "../escaped"),
 		probe("hooks", "unpacked hooks are run by git on the next occasion", func(w *tar.Writer) error { return add(w, "repo/.git/hooks/pre-commit", 1) },
 			"repo/.git/hooks/pre-commit"),
+		{
+			Name: "archive/hooks-out", Row: row, Why: "copied hooks are run by the git of this machine on the next occasion", Setting: fileSetting,
+			Run: copiesHooks, Control: naive,
+		},
 	}
+}
+
+// exporter copies folders to this machine, as a session does.
+type exporter interface {
+	CopyOut(ctx context.Context, dir string, to *os.Root, l archive.Limits) (archive.Tally, error)
+}
+
+var (
+	_ exporter = (*sandbox.Session)(nil)
+	_ exporter = (*weakMachine)(nil)
+)
+
+// copiesHooks has the host copy a repository.
+func copiesHooks(ctx context.Context, s *Subject) (f Finding, err error) {
+	target, is := s.Target.(exporter)
+	if !is {
+		return Finding{}, errors.New("nothing here copies folders")
+	}
+	if _, err := output(ctx, s.Target, `mkdir -p repo/.git/hooks repo/bare.git/hooks; : >repo/bare.git/HEAD
+for d in .git bare.git; do echo hook >repo/$d/hooks/post-checkout; chmod 755 repo/$d/hooks/post-checkout; done`); err != nil {
+		return Finding{}, err
+	}
+	dir, err := os.MkdirTemp(s.Outside, "copied-")
+	if err != nil {
+		return Finding{}, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	to, err := os.OpenRoot(dir)
+	if err != nil {
+		return Finding{}, err
+	}
+	defer to.Close()
+	tally, err := target.CopyOut(ctx, "repo", to, archive.Limits{})
+	if err != nil {
+		return Finding{}, err
+	}
+	for _, hooks := range []string{".git/hooks/post-checkout", "bare.git/hooks/post-checkout"} {
+		if _, err := to.Lstat(hooks); err == nil {
+			return breached("%s was copied to this machine", hooks), nil
+		}
+	}
+	return held("%d entries were left out", tally.Skipped), nil
+}
+
+// CopyOut is what hosts do that copy whatever is there.
+func (w *weakMachine) CopyOut(_ context.Context, dir string, to *os.Root, _ archive.Limits) (archive.Tally, error) {
+	return archive.Tally{}, os.CopyFS(to.Name(), os.DirFS(filepath.Join(w.dir, dir)))
 }
 
 // unpackLimits are small, so that what breaks them is small as well.

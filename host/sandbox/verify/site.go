@@ -9,10 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
@@ -33,6 +35,7 @@ type site struct {
 	between  *middleman
 	subject  Subject
 	weak     map[string]*weakMachine // by their Control
+	allowed  atomic.Bool             // the latest call of a bridge, by what the host is told
 }
 
 // workloadID is who commands run as where this host is root, as in package sandbox.
@@ -66,9 +69,10 @@ func (s *site) prepare(ctx context.Context, c Config) error {
 	if err := s.layOut(c.Dir); err != nil {
 		return err
 	}
+	logged := func(_ string, d bridge.Decision) { s.allowed.Store(d.Allowed) }
 	config := sandbox.Config{
 		Driver: c.Driver, Instance: s.instance, WorkspaceRoot: filepath.Join(s.scratch, "workspaces"),
-		Spec: s.spec, Supervisor: c.Supervisor, Log: c.Log, MountRules: c.MountRules, Network: nowhere{},
+		Spec: s.spec, Supervisor: c.Supervisor, Log: c.Log, MountRules: c.MountRules, Network: nowhere{}, Bridged: logged,
 	}
 	if s.manager, err = sandbox.New(config); err != nil {
 		return err
@@ -139,7 +143,7 @@ func (s *site) settle(ctx context.Context) error {
 	}
 	root := filepath.Join(s.scratch, "workspaces")
 	s.subject = Subject{
-		Troubled: s.subject.Troubled, Target: target, Neighbour: neighbour, Proxied: behind, Spec: s.spec, Outside: s.outside,
+		Troubled: s.subject.Troubled, Target: target, Neighbour: neighbour, Proxied: behind, Spec: s.spec, Outside: s.outside, Logged: s.allowed.Load,
 		Dir: workspace.Path(root, "subject"), NeighbourDir: workspace.Path(root, "neighbour"),
 	}
 	if err := behind.WriteFile(ctx, programName, s.program, 0o755); err != nil {

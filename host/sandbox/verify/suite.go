@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox"
@@ -112,11 +113,17 @@ func (s *site) attack(ctx context.Context, p Probe) Outcome {
 	began := time.Now()
 	f := s.try(ctx, p, &s.subject)
 	o := Outcome{Name: p.Name, Row: p.Row, Why: p.Why, Status: f.Status, Detail: f.Detail, TookMS: time.Since(began).Milliseconds()}
-	if o.Status != Pass {
+	switch {
+	case strings.HasPrefix(o.Detail, untried):
+		o.Setting = "nothing is known to be open: find out why it could not be tried, and verify again"
+	case o.Status != Pass:
 		o.Setting = p.Setting
 	}
 	return o
 }
+
+// untried begins the finding of an attack that could not be made, of which the setting that would stop it says nothing.
+const untried = "could not be tried: "
 
 // try runs the attack and looks after the neighbour.
 func (s *site) try(ctx context.Context, p Probe, subject *Subject) Finding {
@@ -124,7 +131,7 @@ func (s *site) try(ctx context.Context, p Probe, subject *Subject) Finding {
 	defer cancel()
 	f, err := p.Run(ctx, subject)
 	if err != nil {
-		f = Finding{Fail, fmt.Sprintf("could not be tried: %v", err)}
+		f = Finding{Fail, untried + err.Error()}
 	}
 	if err := s.healthy(ctx); err != nil {
 		f = Finding{Fail, fmt.Sprintf("the second session suffered: %v", err)}
@@ -142,7 +149,7 @@ func (s *site) control(ctx context.Context, p Probe) *ControlOutcome {
 	}
 	defer done()
 	weak := s.subject
-	weak.Proxied = w
+	weak.Proxied, weak.Logged = w, nil
 	if p.Control(&s.subject).Trusting {
 		weak.Troubled = s.subject.Troubled.trusting
 	}

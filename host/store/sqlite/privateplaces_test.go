@@ -46,7 +46,7 @@ func before(t *testing.T, migration string) (dir string, exec func(query string,
 // TestPrivateSessionsOfAnOlderFlynnAreTheirOwn brings a store up to date in which private chats were called like groups. What was said in
 // private is found under a key that no group can have, nothing of it is left under the old one, and what a group said stays where it is.
 func TestPrivateSessionsOfAnOlderFlynnAreTheirOwn(t *testing.T) {
-	dir, exec := before(t, "0016_private_places.sql")
+	dir, exec := before(t, "0017_private_places.sql")
 	n := 0
 	say := func(session, channel string, c message.Conversation, sender, agent, parent string) string {
 		n++

@@ -51,7 +51,11 @@ func runShell(ctx context.Context, call tool.Call, args shellArgs) (tool.Result,
 		Progress: func(_ machine.Stream, p []byte) { call.Progress(p) },
 	})
 	if err != nil {
-		return outcome(err)
+		result, err := outcome(err)
+		if said := join(string(r.Stdout), string(r.Stderr)); err == nil && said != "" { // what it wrote before its machine was lost
+			result.Text, result.Labels = join(said, result.Text), call.Place
+		}
+		return result, err
 	}
 	text := join(string(r.Stdout), string(r.Stderr), "["+Describe(r)+"]", changed(r.Changes))
 	r.Stdout, r.Stderr = nil, nil

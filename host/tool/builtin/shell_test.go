@@ -1,7 +1,9 @@
 package builtin
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -88,4 +90,53 @@ func TestProcessTools(t *testing.T) {
 	b.want(b.call("process.output", args{"id": "p9"}), true, "p9", "no such")
 	b.want(b.call("process.kill", args{"id": "p9"}), true, "p9", "no such")
 	b.want(b.call("process.start", args{"command": "true", "cwd": "../.."}), true, "leaves the workspace")
+}
+
+// lost is a machine that goes away while a command runs.
+type lost struct{ machine.Machine }
+
+func (lost) Exec(context.Context, machine.Command) (machine.Result, error) {
+	return machine.Result{ExitCode: -1, Stdout: []byte("step 1\n"), Stderr: []byte("a warning\n")}, fmt.Errorf("%w: its container ended", machine.ErrUnavailable)
+}
+
+// What a command wrote before its machine was lost is told all the same.
+func TestOutputOfALostMachine(t *testing.T) {
+	b := newBench(t, WebConfig{})
+	b.machine = lost{b.machine}
+	b.want(b.call("shell.exec", args{"command": "make"}), true, "step 1\na warning\n", "its container ended")
+}
+
+// ended is a machine with one background process, which is over.
+type ended struct{ machine.Machine }
+
+func (ended) Output(context.Context, string, int64, int) (machine.Output, error) {
+	return machine.Output{Data: []byte("done\n"), Next: 5}, nil
+}
+
+func (ended) Processes(context.Context) ([]machine.Process, error) {
+	return []machine.Process{{ID: "p1", Script: "make", Result: &machine.Result{Changes: &machine.Changes{Added: []string{"a.out"}}}}}, nil
+}
+
+// "file changes are observed for spawned processes too": the model is told of those of a background process.
+func TestChangesOfABackgroundProcess(t *testing.T) {
+	b := newBench(t, WebConfig{})
+	b.machine = ended{b.machine}
+	b.want(b.call("process.output", args{"id": "p1"}), false, "done\n", "[ended; go on with offset 5]", "[files: a.out (new)]")
+}
+
+// The model is told which shell has run a command that failed, where it is not the one that people expect.
+func TestShellIsTold(t *testing.T) {
+	for _, c := range []struct {
+		r    machine.Result
+		want bool
+	}{
+		{machine.Result{ExitCode: 2, Shell: "/bin/sh"}, true},
+		{machine.Result{ExitCode: 2, Shell: "/bin/bash"}, false},
+		{machine.Result{ExitCode: 0, Shell: "/bin/sh"}, false},
+		{machine.Result{ExitCode: 2}, false},
+	} {
+		if got := strings.Contains(Describe(c.r), "run by sh, as the image has no bash"); got != c.want {
+			t.Errorf("%+v: %s", c.r, Describe(c.r))
+		}
+	}
 }

@@ -30,8 +30,10 @@ type WebConfig struct {
 	// Timeout bounds one fetch with all its redirects. 20 s
 	Timeout time.Duration
 
-	// Allow judges the address that is about to be dialled, the only check of it. netaddr.Public
+	// Allow judges the address that is about to be dialled, the only check of it. Public ones that are not this machine's own
 	Allow func(netip.AddrPort) error
+	// own are this machine's addresses. netaddr.Own
+	own func() ([]netip.Addr, error)
 	// transport is changed by tests of this package only.
 	transport func(*http.Transport)
 }
@@ -77,8 +79,11 @@ func newFetcher(c WebConfig) *fetcher {
 	if c.Timeout <= 0 {
 		c.Timeout = 20 * time.Second
 	}
+	if c.own == nil {
+		c.own = netaddr.Own
+	}
 	if c.Allow == nil {
-		c.Allow = func(a netip.AddrPort) error { return netaddr.Public(a.Addr()) }
+		c.Allow = func(a netip.AddrPort) error { return netaddr.PublicAndNotOf(c.own, a.Addr()) }
 	}
 	f := &fetcher{config: c}
 	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: f.control}

@@ -98,7 +98,7 @@ func TestResults(t *testing.T) {
 			if wanted := "s1"; !c.unknown && record.Session != wanted || c.unknown && record.Session != "" {
 				t.Errorf("session %q", record.Session)
 			}
-			if c.machine.stdin.String() != "the message" || c.machine.got.Env["HOME"] != "/state" || c.machine.got.Timeout != time.Minute {
+			if c.machine.stdin.String() != "the message" || c.machine.got.Env["HOME"] != "/state" || !c.machine.got.KeepHome || c.machine.got.Timeout != time.Minute {
 				t.Errorf("it got %q, %+v", c.machine.stdin.String(), c.machine.got)
 			}
 			if strings.Contains(c.machine.got.Script, "the message") {

@@ -59,7 +59,7 @@ func firstText(raws ...json.RawMessage) string {
 	return ""
 }
 
-// kindByName classes the error types and codes that the APIs name; they are surer than the status.
+// kindByName classes the error types and codes that the APIs name. They say more than the status, and nothing against it.
 var kindByName = map[string]model.Kind{
 	"authentication_error":      model.Auth,
 	"permission_error":          model.Auth,
@@ -91,7 +91,7 @@ var tooLongPhrases = []string{
 
 func (f failure) classify(status int) model.Kind {
 	for _, name := range []string{f.code, f.kind} {
-		if kind, ok := kindByName[name]; ok {
+		if kind, ok := kindByName[name]; ok && possible(kind, status) {
 			return kind
 		}
 	}
@@ -104,6 +104,19 @@ func (f failure) classify(status int) model.Kind {
 		}
 	}
 	return kindByStatus(status)
+}
+
+// possible reports whether a failure can be of a kind by its status, which decides what it is about: the request (4xx), or the server.
+func possible(kind model.Kind, status int) bool {
+	switch {
+	case status == http.StatusOK: // inside a stream
+		return true
+	case kind == model.RateLimited: // some say it with another status than 429
+		return status != http.StatusBadRequest && status != http.StatusUnprocessableEntity && status != http.StatusUnauthorized && status != http.StatusNotFound
+	case kind == model.Overloaded, kind == model.Timeout:
+		return status >= 500 || status == http.StatusRequestTimeout || status == http.StatusConflict
+	}
+	return status < 500 // what is wrong with the request, the key or the account
 }
 
 func kindByStatus(status int) model.Kind {

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/flynnhost/flynn/sdk/need"
+)
+
+// TestCommandsOfANewPolicysREADME runs every command of the README that flynn policy new writes, as it stands there.
+func TestCommandsOfANewPolicysREADME(t *testing.T) {
+	for _, program := range []string{"clang", "wasm-ld"} {
+		_, err := exec.LookPath(program)
+		need.Part(t, program, err)
+	}
+	t.Chdir(t.TempDir())
+	getenv := func(key string) string { return map[string]string{"HOME": t.TempDir(), "PATH": os.Getenv("PATH")}[key] }
+	flynn := func(args ...string) {
+		t.Helper()
+		var out bytes.Buffer
+		if code := run(context.Background(), append([]string{"flynn"}, args...), getenv, nil, &out, &out); code != 0 {
+			t.Errorf("flynn %q ends with %d\n%s", args, code, out.String())
+		}
+	}
+	for _, kind := range []string{"route", "tool"} {
+		name := "my-" + kind
+		flynn("policy", "new", name, "--lang", "c", "--kind", kind)
+		text, err := os.ReadFile(name + "/README.md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		commands := 0
+		for line := range strings.Lines(string(text)) {
+			if command, ok := strings.CutPrefix(line, "    flynn "); ok {
+				commands++
+				flynn(words(command)...)
+			}
+		}
+		if commands < 3 {
+			t.Errorf("the README of a %s policy has %d commands", kind, commands)
+		}
+	}
+}
+
+// words splits a command line as a shell does, as far as READMEs need it: blanks, double quotes, comments.
+func words(line string) (all []string) {
+	line, _, _ = strings.Cut(line, " #")
+	for i, part := range strings.Split(line, `"`) {
+		if i%2 == 1 {
+			all = append(all, part)
+			continue
+		}
+		all = append(all, strings.Fields(part)...)
+	}
+	return all
+}

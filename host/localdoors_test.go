@@ -1,0 +1,27 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/flynnhost/flynn/host/config"
+)
+
+// TestTheStartSaysWhereLocalCallsAct: [sandbox] enabled alone leaves the web page and the terminal on the host.
+func TestTheStartSaysWhereLocalCallsAct(t *testing.T) {
+	for _, local := range []bool{false, true} {
+		var log bytes.Buffer
+		m := newMachines(t.TempDir(), "test", nil, slog.New(slog.NewTextHandler(&log, nil)))
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		if err := m.run(ctx, config.Sandbox{Enabled: true, LocalDoors: local, Engine: "unix:///nowhere/docker.sock"}); err != nil {
+			t.Fatal(err)
+		}
+		if said := strings.Contains(log.String(), "act on the host; local_doors = true"); said == local {
+			t.Errorf("local_doors = %v: the log says\n%s", local, log.String())
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package wire
+
+import (
+	"testing"
+
+	"github.com/flynnhost/flynn/host/model"
+)
+
+// TestTheStatusDecides has bodies whose error type goes with the status, and bodies whose type does not.
+func TestTheStatusDecides(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		kind   string
+		want   model.Kind
+	}{
+		{400, "server_error", model.BadRequest},
+		{400, "api_error", model.BadRequest},
+		{400, "overloaded_error", model.BadRequest},
+		{422, "timeout_error", model.BadRequest},
+		{404, "server_error", model.BadRequest},
+		{400, "rate_limit_error", model.BadRequest},
+		{401, "server_error", model.Auth},
+		{403, "api_error", model.Auth},
+		{413, "server_error", model.TooLong},
+		{500, "invalid_api_key", model.Overloaded},
+		{503, "context_length_exceeded", model.Overloaded},
+		{400, "invalid_api_key", model.Auth},
+		{400, "context_length_exceeded", model.TooLong},
+		{429, "insufficient_quota", model.Auth},
+		{403, "rate_limit_exceeded", model.RateLimited},
+		{413, "rate_limit_exceeded", model.RateLimited},
+		{429, "server_error", model.RateLimited},
+		{500, "server_error", model.Overloaded},
+		{529, "overloaded_error", model.Overloaded},
+		{503, "timeout_error", model.Timeout},
+		{200, "api_error", model.Overloaded},
+		{200, "authentication_error", model.Auth},
+		{400, "nonsense", model.BadRequest},
+		{418, "", model.BadRequest},
+	} {
+		if got := (failure{kind: c.kind, message: "what went wrong"}).classify(c.status); got != c.want {
+			t.Errorf("status %d with type %q is %s, want %s", c.status, c.kind, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+//go:build unix
+
+package plugin
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestRunDirsGo: a host that ends leaves no folder for sockets, and one that starts removes those of hosts that were killed, and of nobody
+// else.
+func TestRunDirsGo(t *testing.T) {
+	parent, log := t.TempDir(), slog.New(slog.DiscardHandler)
+	if len(parent) > 50 {
+		parent = shortParent(t)
+	}
+	name := func(n int) string { return filepath.Join(parent, fmt.Sprintf("flynn-%d-%08x", os.Getuid(), n)) }
+	make := func(dir string, names ...string) string {
+		for _, name := range names {
+			if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return dir
+	}
+	dead := make(name(1), runLock, "names/hosts")
+	killed := make(name(2), runLock, socketDirs+"123/socket")
+	xdg := make(filepath.Join(parent, "flynn-00000003"), runLock)
+	live, err := claimRunDir(name(4), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	others := []string{
+		make(name(5), "something"),                              // has no lock
+		make(filepath.Join(parent, "flynn-home-1234"), runLock), // is named otherwise
+		make(filepath.Join(parent, "flynn-999999-00000006"), runLock),
+	}
+	release, err := claimRunDir(name(7), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sweepSiblings(name(7), log)
+	for _, dir := range []string{dead, killed, xdg} {
+		if _, err := os.Lstat(dir); err == nil {
+			t.Errorf("%s is there", dir)
+		}
+	}
+	for _, dir := range append(others, name(4), name(7)) {
+		if _, err := os.Lstat(dir); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := claimRunDir(name(4), log); err == nil {
+		t.Error("two hosts have one folder")
+	}
+	live()
+	release()
+	for _, dir := range []string{name(4), name(7)} {
+		if _, err := os.Lstat(dir); err == nil {
+			t.Errorf("%s is there after its host's end", dir)
+		}
+	}
+	again, err := claimRunDir(name(7), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again()
+}
+
+func shortParent(t *testing.T) string {
+	dir, err := os.MkdirTemp("/tmp", "rd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}

@@ -1,0 +1,152 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/bridge"
+	"github.com/flynnhost/flynn/host/sandbox/erase"
+)
+
+// hostCallPrefix begins the name of the folder of a call that runs on this machine. The name of the process follows, and something
+// random.
+const hostCallPrefix = "hostcall-"
+
+// maxHostFiles bounds the files that one call hands to a program of this machine, in bytes.
+const maxHostFiles = 64 << 20
+
+// hostCall is a call of a bridge to a program of this machine. Nothing but its arguments holds the program in, so it gets neither the
+// workspace, where files could tell it what to do or change under it, nor the daemon's environment: it works in a folder of the call's
+// own, with copies of the files that its arguments name.
+type hostCall struct {
+	m       *Manager
+	bridge  Bridge
+	session string
+	there   string // stands for the folder in the arguments
+	folder  string
+}
+
+// run runs an accepted call to its end.
+func (h *hostCall) run(ctx context.Context, call bridge.Accepted, stdin []byte, out bridge.Output) (code int, err error) {
+	base, err := os.MkdirTemp(h.m.run, hostCallPrefix+h.m.host.ID()+"-")
+	if err != nil {
+		return 0, fmt.Errorf("make a folder for the call: %w", err)
+	}
+	defer func() { err = errors.Join(err, erase.Folder(base)) }()
+	h.folder = filepath.Join(base, "work")
+	if err := h.layOut(call); err != nil {
+		return 1, err
+	}
+	env, err := h.environment()
+	if err != nil {
+		return 0, err
+	}
+	host, err := machine.NewHost(machine.HostConfig{
+		Workspace: h.folder, Homes: filepath.Join(base, "home"), DefaultTimeout: h.bridge.timeout(), MaxTimeout: h.bridge.timeout(), Log: h.m.log,
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, host.Close()) }()
+	r, err := host.Exec(ctx, machine.Command{
+		Script: "exec " + quoteArgv(append([]string{h.bridge.Program}, h.arguments(call)...)), Dir: call.Dir, Env: env, Stdin: stdin,
+		Timeout: h.bridge.timeout(), MaxOutput: h.bridge.MaxOutput,
+		Progress: func(stream machine.Stream, p []byte) { out(stream == machine.Stderr, p) },
+	})
+	if err != nil {
+		return 0, err
+	}
+	return h.bridge.verdict(r, out)
+}
+
+// arguments have the paths of the copies.
+func (h *hostCall) arguments(call bridge.Accepted) []string {
+	argv := make([]string, len(call.Argv))
+	for i, a := range call.Argv {
+		if rest, is := strings.CutPrefix(a, h.there); is && (rest == "" || rest[0] == '/') {
+			a = h.folder + rest
+		}
+		argv[i] = a
+	}
+	return argv
+}
+
+func (h *hostCall) environment() (map[string]string, error) {
+	env := maps.Clone(h.bridge.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	for variable, value := range h.m.secretsOf(h.bridge) {
+		if value == "" {
+			return nil, fmt.Errorf("the secret for %s is not set", variable)
+		}
+		env[variable] = value
+	}
+	return env, nil
+}
+
+// layOut makes the folder with the working directory and the files that the call names.
+func (h *hostCall) layOut(call bridge.Accepted) error {
+	if err := os.MkdirAll(filepath.Join(h.folder, call.Dir), 0o700); err != nil {
+		return err
+	}
+	if len(call.Paths) == 0 {
+		return nil
+	}
+	root, err := os.OpenRoot(h.m.workspaces.Path(h.session))
+	if err != nil {
+		return fmt.Errorf("look into the workspace: %w", err)
+	}
+	defer root.Close()
+	room := int64(maxHostFiles)
+	for _, name := range call.Paths {
+		n, err := h.copy(root, name, room)
+		if err != nil {
+			return err
+		}
+		room -= n
+	}
+	return nil
+}
+
+// copy hands over one file. The program complains of one that is missing; that a link leads out is found by the kernel, whatever it is
+// swapped for meanwhile.
+func (h *hostCall) copy(root *os.Root, name string, room int64) (int64, error) {
+	from, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("hand over %q: %w", name, err)
+	}
+	defer from.Close()
+	if info, err := from.Stat(); err != nil || !info.Mode().IsRegular() {
+		return 0, errors.Join(err, fmt.Errorf("%q is no file, and a program of the host is given nothing else", name))
+	}
+	to := filepath.Join(h.folder, name)
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return 0, err
+	}
+	file, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	n, err := io.Copy(file, io.LimitReader(from, room+1))
+	if err == nil && n > room {
+		err = fmt.Errorf("the files are larger than %d bytes together", maxHostFiles)
+	}
+	return n, errors.Join(err, file.Close())
+}
+
+// randomPlace is a path that nobody can have meant.
+func randomPlace() string { return "/" + rand.Text() }
