@@ -106,6 +106,8 @@ func (p *printer) decision(depth int, d Decision) {
 		who = "route by policy " + d.By
 	case "enforce":
 		who = "decided by the host"
+	case "wait":
+		who = "the host"
 	}
 	cost := ""
 	if d.Fuel > 0 || d.Nanos > 0 {
