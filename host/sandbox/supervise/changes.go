@@ -22,8 +22,8 @@ const (
 	printTime    = time.Second
 	// printClosed is how many folders that may not be read are remembered by their paths.
 	printClosed = 100
-	// keptPrints bounds what the fingerprints of all running background commands take, in bytes. A further one is told that its changes
-	// are not known.
+	// keptPrints bounds what the fingerprints of all running background commands take, in bytes. The changes of a
+	// further one are not known.
 	keptPrints = 16 << 20
 )
 
@@ -93,8 +93,8 @@ func (t *tracker) look() *fingerprint {
 	return p
 }
 
-// lookAndKeep is look for a command that goes on in the background. Call drop with the fingerprint in the end. nil means that there
-// is no room for it.
+// lookAndKeep is look for a command that goes on in the background. Call drop with the fingerprint in the end. It returns nil
+// where there is no room for it.
 func (t *tracker) lookAndKeep() *fingerprint {
 	p := t.look()
 	if t.kept.Add(p.size()) > keptPrints {

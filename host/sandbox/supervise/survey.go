@@ -21,7 +21,7 @@ type survey struct {
 	see func(folder []byte, name string, st *unix.Stat_t) bool
 	// skip leaves out an entry of the workspace itself.
 	skip string
-	// closed, if set, is told of each folder that may not be read, by its path, and returns whether that was all that is missing.
+	// closed, if set, is called with the path of each folder that may not be read. It reports whether the folder is remembered.
 	closed func(folder []byte) bool
 	// deep goes on where folders are deeper than surveyDepth, of which see is not told the path.
 	deep bool

@@ -55,7 +55,7 @@ type Subject struct {
 	Dir, NeighbourDir string
 	// Troubled is a host of its own, whose engine can be put in trouble.
 	Troubled *troubled
-	// Logged says of the latest call of the suite's bridge whether the log has it as allowed; nil where there is no log.
+	// Logged reports whether the log has the latest call of the suite's bridge as allowed; nil where there is no log.
 	Logged func() bool
 	// Outside is a folder of the host that nothing inside may reach. It holds the file secret, the file decoy that
 	// everybody may write, and the socket engine, which a listener of ours answers.

@@ -130,7 +130,7 @@ func processKill() tool.Tool {
 	}
 }
 
-// changedBy tells which files a background process has changed, once it has ended.
+// changedBy names the files that a background process has changed, once it has ended.
 func changedBy(ctx context.Context, m machine.Machine, id string, running bool) string {
 	if running {
 		return ""
