@@ -89,7 +89,7 @@ var layers = map[string][]string{
 	"host/approval": {"host/machine", "host/store"},
 	"host/elevate":  {"host/store"},
 	"host/pairing":  {"host/message", "host/route", "host/store"},
-	"host/command":  {"host/approval", "host/config", "host/message", "host/pairing", "host/route", "host/store"},
+	"host/command":  {"host/approval", "host/config", "host/config", "host/message", "host/pairing", "host/route", "host/store"},
 	"host/tool":     {"host/approval", "host/machine", "host/message", "host/model", "host/netaddr", "host/policy", "host/schema", "host/store"},
 	"host/agent": {
 		"host/approval", "host/budget", "host/decisionlog", "host/machine", "host/message", "host/model", "host/policy", "host/route", "host/store",
