@@ -1,6 +1,6 @@
 # The recipes are one line each; what they do stands in CONTRIBUTING.md.
 
-export GOFLAGS := "-buildvcs=false"
+export GOFLAGS := "-buildvcs=false -trimpath"
 
 # everything that CI runs
 test: check race
