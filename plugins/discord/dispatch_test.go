@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/flynnhost/flynn/sdk/channel"
@@ -57,4 +59,44 @@ func FuzzDispatch(f *testing.F) {
 			t.Errorf("%s %s: %v", kind, text, err)
 		}
 	})
+}
+
+// refusing is an inbox of a host that says an error to every event, now or later.
+type refusing struct {
+	channel.Inbox
+	now, later error
+}
+
+func (r refusing) DeliverAsync(_ context.Context, _ channel.Event, done func(error)) error {
+	if r.now == nil {
+		done(r.later)
+	}
+	return r.now
+}
+
+// TestARefusedEventIsPassed: it does not come again, and what was not taken for another reason does.
+func TestARefusedEventIsPassed(t *testing.T) {
+	refused := fmt.Errorf("%w: sender.id is empty", channel.ErrMalformed)
+	for _, c := range []struct {
+		in   refusing
+		want int64
+	}{
+		{refusing{}, 2}, {refusing{later: refused}, 2}, {refusing{now: refused}, 2}, {refusing{later: errors.New("ending")}, 1}, {refusing{now: errors.New("ending")}, 1},
+	} {
+		position, err := loadPosition(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		position.begin(session{ID: "s", Self: "1"})
+		position.passed(1)
+		var heard []error
+		x := &incoming{plugin: &plugin{log: quiet(), position: position}, in: c.in, ctx: t.Context(), session: "s", seq: 2}
+		err = x.deliver(channel.Event{ID: "e", Conversation: channel.Conversation{ID: "c"}}, func(err error) { heard = append(heard, err) })
+		if got := position.resume().Seq; got != c.want || errors.Is(err, channel.ErrMalformed) {
+			t.Errorf("%+v: position %d, want %d (%v)", c.in, got, c.want, err)
+		}
+		if ending := c.in.now != nil && c.want == 1; len(heard) != 1 && !ending {
+			t.Errorf("%+v: heard %v", c.in, heard)
+		}
+	}
 }

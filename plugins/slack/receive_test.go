@@ -1,6 +1,10 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -300,5 +304,35 @@ func TestRateLimitOfConnections(t *testing.T) {
 	h.WaitStatus(channel.StateReady)
 	if waited := time.Since(began); waited < 900*time.Millisecond {
 		t.Errorf("asked again after %s", waited)
+	}
+}
+
+// refusing is an inbox of a host that says an error to every event, now or later.
+type refusing struct {
+	channel.Inbox
+	now, later error
+}
+
+func (r refusing) DeliverAsync(_ context.Context, _ channel.Event, done func(error)) error {
+	if r.now == nil {
+		done(r.later)
+	}
+	return r.now
+}
+
+// TestARefusedEventIsAcked: Slack would say it again for nothing, and what was not taken for another reason has to come again.
+func TestARefusedEventIsAcked(t *testing.T) {
+	refused := fmt.Errorf("%w: sender.id is empty", channel.ErrMalformed)
+	for _, c := range []struct {
+		in   refusing
+		want int
+	}{
+		{refusing{}, 1}, {refusing{later: refused}, 1}, {refusing{now: refused}, 1}, {refusing{later: errors.New("ending")}, 0}, {refusing{now: errors.New("ending")}, 0},
+	} {
+		p, acked := &plugin{log: slog.New(slog.DiscardHandler), places: newPlaces()}, 0
+		p.hand(t.Context(), c.in, happening{event: channel.Event{ID: "e", Conversation: channel.Conversation{ID: "C1"}}}, func() { acked++ })
+		if acked != c.want {
+			t.Errorf("%+v: acked %d times, want %d", c.in, acked, c.want)
+		}
 	}
 }

@@ -3,8 +3,8 @@
 //
 // Start with Proxy.Serve, which has one connection from its first byte to its last. A request is read strictly (request.go),
 // so that there is nothing in it that the next program on the way could read differently; its name is resolved once, all
-// its addresses must be public, and exactly those are dialled (reach.go); a Credential with an Address is the exception. Plain HTTP is forwarded one request a connection,
-// rebuilt from what was understood (forward.go). A tunnel carries TLS only, whose greeting must name the host that was
+// its addresses must be public, and exactly those are dialled (reach.go); the host of a Credential
+// with an Address is the exception. Plain HTTP is forwarded one request a connection, rebuilt from what was understood (forward.go). A tunnel carries TLS only, whose greeting must name the host that was
 // asked for (tunnel.go, hello.go); what is inside is not seen, so neither are the methods. Where a host has a Credential
 // the tunnel ends here instead (terminate.go, authority.go), and the request inside is forwarded with the secret in it.
 //
