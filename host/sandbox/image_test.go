@@ -180,7 +180,7 @@ func TestMemoryOfAPipelineIsInTheVerdict(t *testing.T) {
 	}
 	// Beside another command it is not known whose it was.
 	p := start(t, s, machine.Command{Script: "while [ ! -e go ]; do sleep 0.01; done; " + eat + " | cat"})
-	if r := run(t, s, machine.Command{Script: "touch go; while [ -n \"$(pidof tail)\" ] || [ ! -e seen ]; do [ -n \"$(pidof tail)\" ] && : > seen; done"}); r.ExitCode != 0 || r.OOM {
+	if r := run(t, s, machine.Command{Script: "touch go; while [ -n \"$(pidof tail)\" ] || [ ! -e seen ]; do [ -n \"$(pidof tail)\" ] && : > seen; done; true"}); r.ExitCode != 0 || r.OOM {
 		t.Errorf("a command beside it: %+v", r)
 	}
 	if _, err := s.Wait(t.Context(), p.ID); err != nil {
