@@ -80,7 +80,7 @@ func (a *adapter) accept(ctx context.Context, m message.Message) error {
 	err := a.host.inbox.Take(ctx, m)
 	if malformed := (*channel.MalformedError)(nil); errors.As(err, &malformed) {
 		a.host.log.Warn("event was refused", "channel", a.name, "error", err)
-		return nil // it will not get better by being sent again
+		return &plugin.RejectedError{Why: malformed.Unwrap()} // it will not get better by being sent again
 	}
 	return err
 }
