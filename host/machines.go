@@ -40,6 +40,7 @@ type machines struct {
 
 	holds *workspace.Holds // of the workspaces that hosts have open
 	quota *quota.Keeper
+	media func(sender string) int64 // what the media store keeps of a sender, in bytes; set before run, or nil
 
 	mu         sync.Mutex
 	specs      map[string]sandbox.Spec // by name, "" for [sandbox]; of the generation in force
@@ -99,6 +100,12 @@ func newMachines(root, instance string, egress *egresslog.Log, log *slog.Logger)
 	}
 	m.quota = quota.New(quota.Config{
 		Measure: measure(root, m.hostHomes),
+		Media: func(sender string) int64 {
+			if m.media == nil {
+				return 0
+			}
+			return m.media(sender)
+		},
 		Running: m.running,
 		Place:   func(session string) string { place, _, _ := store.SessionParts(session); return place },
 	})

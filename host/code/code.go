@@ -236,7 +236,7 @@ func (r *run) keep(ctx context.Context, files map[string][]byte) (lines []string
 		if len(r.attached) >= message.MaxAttachments {
 			return append(lines, fmt.Sprintf("%d more files do not go with your answer, which can have %d: %s", len(names)-i, message.MaxAttachments, some(names[i:])))
 		}
-		a, err := r.Keep(ctx, path.Base(name), bytes.NewReader(files[name]))
+		a, err := r.Keep(ctx, r.call.Sender, path.Base(name), bytes.NewReader(files[name]))
 		switch {
 		case errors.Is(err, builtin.ErrNotKept):
 			lines = append(lines, fmt.Sprintf("%s does not go with your answer: %v", name, err))

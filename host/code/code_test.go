@@ -35,7 +35,7 @@ func (r *rig) tool() tool.Tool {
 		Languages: map[string]sandbox.Spec{"python": spec, "javascript": spec},
 		Run:       func(_ context.Context, c sandbox.Code) (sandbox.CodeResult, error) { return r.run(c), nil },
 		Attached:  func(context.Context, string) (map[string][]byte, int, error) { return r.attached, 2, nil },
-		Keep: func(_ context.Context, name string, body io.Reader) (message.Attachment, error) {
+		Keep: func(_ context.Context, _, name string, body io.Reader) (message.Attachment, error) {
 			data, err := io.ReadAll(body)
 			if bytes.Contains(data, []byte("too much")) {
 				return message.Attachment{}, fmt.Errorf("%w: no room", builtin.ErrNotKept)

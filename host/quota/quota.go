@@ -42,6 +42,8 @@ type Live struct {
 type Config struct {
 	// Measure returns what a session's workspace takes, in bytes.
 	Measure func(session string) int64
+	// Media returns what the media of a sender take besides, in bytes; nil is nothing.
+	Media func(sender string) int64
 	// Running counts the background processes of each session.
 	Running func() map[string]int
 	// Place returns the place that a session is in.
@@ -75,6 +77,9 @@ type holding struct {
 func New(c Config) *Keeper {
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Media == nil {
+		c.Media = func(string) int64 { return 0 }
 	}
 	return &Keeper{config: c, sessions: map[string]*holding{}, senders: map[string]string{}, opened: map[string]map[string]time.Time{}}
 }
@@ -392,7 +397,11 @@ func (k *Keeper) add(h *holding, bytes, reserved int64) {
 // there without adding up what all sessions hold. k.mu is held.
 func (k *Keeper) room(session string, need int64) (bytes int64, why Refusal) {
 	of, sender := k.of(session), k.sender(session)
-	if l := k.limits; need < unlimited && fits(need, l.SessionDisk) && fits(k.total+need, l.SenderDisk) && fits(k.total+need, l.AllDisk) {
+	var his int64 // without this session
+	if sender != "" && k.limits.SenderDisk > 0 {
+		his = k.config.Media(sender)
+	}
+	if l := k.limits; need < unlimited && fits(need, l.SessionDisk) && fits(his+k.total+need, l.SenderDisk) && fits(k.total+need, l.AllDisk) {
 		return need, ""
 	}
 	bytes = unlimited
@@ -401,7 +410,7 @@ func (k *Keeper) room(session string, need int64) (bytes int64, why Refusal) {
 			bytes, why = left, Refusal(fmt.Sprintf(words, Size(others+of.held()), Size(limit)))
 		}
 	}
-	var his, all int64 // without this one
+	var all int64 // without this session
 	for s, h := range k.sessions {
 		if h == of {
 			continue
@@ -413,10 +422,28 @@ func (k *Keeper) room(session string, need int64) (bytes int64, why Refusal) {
 	}
 	tighten(k.limits.SessionDisk, 0, "the files of this conversation take %s of %s: delete some first")
 	if sender != "" {
-		tighten(k.limits.SenderDisk, his, "the files of your conversations take %s of %s: delete some first")
+		tighten(k.limits.SenderDisk, his, "the files of your conversations, with those that you have sent, take %s of %s: delete some first")
 	}
 	tighten(k.limits.AllDisk, all, "the files of all conversations on this host take %s of %s: its owner has to make room")
 	return bytes, why
+}
+
+// MediaRoom returns how many bytes the media of a sender may take beside his workspaces, 0 for any number, and what to say where that is too
+// little.
+func (k *Keeper) MediaRoom(sender string) (most int64, why error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	limit := k.limits.SenderDisk
+	if limit == 0 || sender == "" {
+		return 0, nil
+	}
+	var his int64
+	for s, h := range k.sessions {
+		if k.sender(s) == sender {
+			his += h.held()
+		}
+	}
+	return max(limit-his, 1), Refusal(fmt.Sprintf("the files of your conversations take %s of %s: delete some first", Size(his), Size(limit)))
 }
 
 // fits reports whether a limit, if it is one, allows so much.

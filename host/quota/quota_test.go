@@ -153,6 +153,26 @@ func TestDisk(t *testing.T) {
 	write("a1/main", 90, false)
 }
 
+// What a sender has brought into the media store is on the disk, too.
+func TestMediaCounts(t *testing.T) {
+	s := newSite(Limits{SenderDisk: 100})
+	s.config.Media = func(sender string) int64 { return map[string]int64{"ann": 60}[sender] }
+	s.Restore("a/main", "ann")
+	s.Restore("b/main", "bob")
+	if err := s.Write("a/main", 41); !refused(err) {
+		t.Errorf("got %v", err)
+	}
+	if err := errors.Join(s.Write("a/main", 40), s.Write("b/main", 100)); err != nil {
+		t.Error(err)
+	}
+	if most, _ := s.MediaRoom("ann"); most != 60 {
+		t.Errorf("her media may take %d", most)
+	}
+	if most, _ := s.MediaRoom("bob"); most != 1 {
+		t.Errorf("his media may take %d", most)
+	}
+}
+
 func TestReserve(t *testing.T) {
 	s := newSite(Limits{SenderDisk: 250})
 	for _, session := range []string{"a1/main", "a2/main", "a3/main", "a4/main"} {
