@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -208,17 +207,7 @@ func TestAttachmentsAreBounded(t *testing.T) {
 
 // One who sends all that he can fills his share of the media store, not the store: another one's file is taken.
 func TestASenderFillsHisShareOfTheMediaStore(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "flynn.toml")
-	text := "[store]\ndir = \"" + dir + "/s\"\n[gateway]\nlisten = \"127.0.0.1:0\"\n[media]\nmax_object = \"1m\"\nmax_total = \"8m\"\n" +
-		"[limits]\nsender_disk = \"64m\"\n[routing]\ndefault_agent = \"a\"\n[agent_configs.a]\ntool_profile = \"minimal\"\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	h, err := New(t.Context(), Config{Path: path, Getenv: os.Getenv, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := newHost(t, "[media]\nmax_object = \"1m\"\nmax_total = \"8m\"\n[limits]\nsender_disk = \"64m\"\n")
 	defer h.close()
 	s := shop{}
 	for i := range 20 {

@@ -134,21 +134,32 @@ func (q sessionQuota) Process(enter func() error) error { return q.keeper.Proces
 
 // running counts the background processes of each session, on the host and in its sandboxes.
 func (m *machines) running() map[string]int {
+	counts := m.runningOnHost()
+	if manager := m.sandboxManager(); manager != nil {
+		for session, n := range manager.Running() {
+			counts[session] += n
+		}
+	}
+	return counts
+}
+
+func (m *machines) runningOnHost() map[string]int {
 	m.mu.Lock()
-	manager := m.manager
+	defer m.mu.Unlock()
 	counts := make(map[string]int, len(m.hosts))
 	for session, h := range m.hosts {
 		if n := h.Running(); n > 0 {
 			counts[session] = n
 		}
 	}
-	m.mu.Unlock()
-	if manager != nil {
-		for session, n := range manager.Running() {
-			counts[session] += n
-		}
-	}
 	return counts
+}
+
+// sandboxManager is the manager of sandboxes, or nil while there is none.
+func (m *machines) sandboxManager() *sandbox.Manager {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.manager
 }
 
 // hostHomes is the folder of home folders beside the one of workspaces. Mount rules keep sandboxes from both, since they lie in the store's.

@@ -482,7 +482,7 @@ func TestShares(t *testing.T) {
 		try("eve", i, nil)
 		clock.pass(time.Minute)
 	}
-	try("eve", 3, ErrShare) // all that she has is new
+	try("eve", 3, ErrShare)                          // all that she has is new
 	for _, s := range []*Store{s, open(t, config)} { // and as a restart finds it
 		if eve, bob := s.Held("eve"), s.Held("bob"); eve != 12*block || bob != 8*block || s.used != 16*block {
 			t.Errorf("eve has %d, bob %d, all %d", eve, bob, s.used)

@@ -250,6 +250,13 @@ func (s *Store) reserve(owner string, n int64, over func() bool) error {
 	return nil
 }
 
+// Owned returns how many bytes the media of each owner take, "" for what is nobody's.
+func (s *Store) Owned() map[string]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.owned)
+}
+
 // Held returns how many bytes the media of an owner take.
 func (s *Store) Held(owner string) int64 {
 	s.mu.Lock()

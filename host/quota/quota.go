@@ -176,6 +176,14 @@ func (k *Keeper) measure(session string, always bool) {
 	h.measured = true
 }
 
+// Bytes returns what a session's workspace takes, as it was last measured.
+func (k *Keeper) Bytes(session string) int64 {
+	k.measureOnce(session)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.of(session).bytes
+}
+
 // measureOnce measures a session's workspace unless that was done before.
 func (k *Keeper) measureOnce(session string) {
 	k.mu.Lock()

@@ -227,9 +227,14 @@ func TestReserve(t *testing.T) {
 }
 
 func TestReport(t *testing.T) {
-	got := Report(map[string]string{"a1": "ann", "a2": "ann", "b": "bob", "x": ""}, func(session string) int64 { return int64(len(session)) },
-		map[string]int{"a1": 2, "tools:x:server": 1})
-	want := []Held{{"ann", 2, 4, 2}, {"", 1, 1, 1}, {"bob", 1, 1, 0}}
+	got := Report(Holdings{
+		Senders: map[string]string{"a1": "ann", "a2": "ann", "b": "bob", "x": ""}, Measure: func(session string) int64 { return int64(len(session)) },
+		Media: map[string]int64{"bob": 2, "cy": 1}, Sandboxes: map[string]int{"a1": 2, "tools:x:server": 1},
+		Processes: map[string]int{"a2": 3, "y": 1}, HostProcesses: map[string]int{"a1": 1, "b": 2},
+	})
+	want := []Held{
+		{"ann", 2, 4, 0, 2, 4, 1}, {"bob", 1, 1, 2, 0, 2, 2}, {"", 1, 1, 0, 1, 1, 0}, {"cy", 0, 0, 1, 0, 0, 0},
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %+v", got)
 	}

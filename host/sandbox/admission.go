@@ -83,6 +83,17 @@ func (s *Session) lives() bool {
 	}
 }
 
+// Living counts the containers of each session.
+func (m *Manager) Living() map[string]int {
+	counts := map[string]int{}
+	for _, s := range m.all() {
+		if s.lives() {
+			counts[s.session]++
+		}
+	}
+	return counts
+}
+
 // Running counts the background processes of each session.
 func (m *Manager) Running() map[string]int {
 	counts := map[string]int{}
