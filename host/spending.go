@@ -92,7 +92,10 @@ func (b backend) Held(ctx context.Context) ([]gateway.Held, error) {
 	m := b.h.machines
 	in := quota.Holdings{Senders: sendersOf(holders), Measure: m.quota.Bytes, Media: b.h.media.Owned(), HostProcesses: m.runningOnHost()}
 	if manager := m.sandboxManager(); manager != nil {
-		in.Sandboxes, in.Processes = manager.Living(), manager.Running()
+		in.Processes, in.Sandboxes = manager.Running(), map[string]int{}
+		for session, n := range manager.Living() {
+			in.Sandboxes[store.SessionHome(session)] += n
+		}
 	}
 	return report(in), nil
 }

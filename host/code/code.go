@@ -21,6 +21,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/quota"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/builtin"
@@ -133,6 +134,10 @@ func (p program) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 		c.Helpers = r.help
 	}
 	result, err := p.Config.Run(ctx, c)
+	var full quota.Refusal
+	if errors.As(err, &full) {
+		return tool.Result{Text: full.Error(), IsError: true, Labels: r.labels}, nil
+	}
 	if err != nil {
 		return tool.Result{Labels: r.labels}, err
 	}

@@ -33,6 +33,7 @@ func (r Refusal) Error() string { return string(r) }
 // Live is a container that lives.
 type Live struct {
 	Session string
+	Folder  string // what Reserve was asked about for it
 	// Idle says that nothing runs in it, Since since when.
 	Idle  bool
 	Since time.Time
@@ -116,11 +117,13 @@ func (k *Keeper) sender(session string) string {
 func (k *Keeper) Forget(session string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if h := k.sessions[session]; h != nil {
-		k.total -= h.bytes + h.reserved
-		h.gone = true
+	for s, h := range k.sessions {
+		if s == session || strings.HasPrefix(s, session+"\x00") {
+			k.total -= h.bytes + h.reserved
+			h.gone = true
+			delete(k.sessions, s)
+		}
 	}
-	delete(k.sessions, session)
 	delete(k.senders, k.config.Place(session))
 }
 
@@ -387,6 +390,33 @@ func (k *Keeper) Reserve(session string, most int64) (bytes int64, release func(
 			k.add(h, 0, -most)
 		})
 	}, nil
+}
+
+// FreesDisk returns the place in live of the container that has to go for Reserve to return more: of the sender's idle ones that keep more
+// reserved than their workspaces take, the one that has been idle longest; or -1.
+func (k *Keeper) FreesDisk(session string, most int64, live []Live) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	sender := k.sender(session)
+	if l := k.limits.SessionDisk; l > 0 {
+		most = min(most, l)
+	}
+	if sender == "" || most == 0 || k.limits.SenderDisk == 0 {
+		return -1
+	}
+	his := k.config.Media(sender)
+	for s, h := range k.sessions {
+		if s != session && k.sender(s) == sender {
+			his += h.held()
+		}
+	}
+	if his+most <= k.limits.SenderDisk {
+		return -1 // something else is in the way
+	}
+	return oldestIdle(live, func(l Live) bool {
+		h := k.sessions[l.Folder]
+		return h != nil && h.reserved > h.bytes && k.sender(l.Session) == sender
+	})
 }
 
 // unlimited is more than any disk has.

@@ -73,7 +73,7 @@ func TestSandbox(t *testing.T) {
 		s.Restore(place+"/main", sender)
 	}
 	at := func(session string, idle int) Live { // idle for so many minutes, -1 for in use
-		return Live{session + "/main", idle >= 0, s.now.Add(-time.Duration(idle) * time.Minute)}
+		return Live{session + "/main", session + "/main", idle >= 0, s.now.Add(-time.Duration(idle) * time.Minute)}
 	}
 	for _, c := range []struct {
 		name  string
@@ -245,5 +245,48 @@ func TestSize(t *testing.T) {
 		if got := Size(n); got != want {
 			t.Errorf("%d is %s, want %s", n, got, want)
 		}
+	}
+}
+
+func TestFreesDisk(t *testing.T) {
+	s := newSite(Limits{SenderDisk: 100})
+	for _, session := range []string{"a/main", "b/main", "c/main", "d/main"} {
+		s.Restore(session, "ann")
+	}
+	s.Restore("e/main", "bob")
+	for session, most := range map[string]int64{"a/main": 30, "b/main": 30, "c/main": 30, "e/main": 30} {
+		if _, _, err := s.Reserve(session, most); err != nil {
+			t.Fatal(err)
+		}
+	}
+	live := func(session string, minutes int) Live {
+		return Live{Session: session, Folder: session, Idle: minutes > 0, Since: s.now.Add(-time.Duration(minutes) * time.Minute)}
+	}
+	all := []Live{live("a/main", 1), live("b/main", 2), live("c/main", 0), live("e/main", 9)}
+	for most, want := range map[int64]int{10: -1, 11: 1, 0: -1} {
+		if got := s.FreesDisk("d/main", most, all); got != want {
+			t.Errorf("for %d: %d has to go, want %d", most, got, want)
+		}
+	}
+	s.bytes["b/main"] = 30 // no gain
+	s.Changed("b/main")
+	s.measure("b/main", true)
+	if got := s.FreesDisk("d/main", 11, all); got != 0 {
+		t.Errorf("%d has to go", got)
+	}
+	if got := s.FreesDisk("d/main", 11, all[2:]); got != -1 {
+		t.Errorf("%d has to go, and none is idle", got)
+	}
+}
+
+// What a sandbox with a folder of its own has held goes with the session.
+func TestForget(t *testing.T) {
+	s := newSite(Limits{AllDisk: 100})
+	s.Restore("a/main", "ann")
+	s.bytes["a/main\x00box"] = 90
+	s.measure("a/main\x00box", true)
+	s.Forget("a/main")
+	if err := s.Write("b/main", 90); err != nil {
+		t.Error(err)
 	}
 }
