@@ -279,6 +279,7 @@ func (h *Host) wire(c *config.Config) {
 		Store:    h.store,
 		Admit:    h.admit,
 		Stranger: h.stranger,
+		Refused:  h.refused,
 		Deliver:  h.said,
 		Note:     h.runner.Note,
 		MaxAge:   time.Duration(c.Store.MaxAgeHours) * time.Hour,

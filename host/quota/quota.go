@@ -63,6 +63,7 @@ type Keeper struct {
 	total    int64                           // of all holdings, what is reserved besides
 	senders  map[string]string               // who spoke last, by place
 	opened   map[string]map[string]time.Time // by sender, each place that he opened within a day
+	told     map[string]time.Time            // by sender, when he last was told that he has opened too many
 }
 
 // holding is what a session holds.
@@ -82,7 +83,7 @@ func New(c Config) *Keeper {
 	if c.Media == nil {
 		c.Media = func(string) int64 { return 0 }
 	}
-	return &Keeper{config: c, sessions: map[string]*holding{}, senders: map[string]string{}, opened: map[string]map[string]time.Time{}}
+	return &Keeper{config: c, sessions: map[string]*holding{}, senders: map[string]string{}, opened: map[string]map[string]time.Time{}, told: map[string]time.Time{}}
 }
 
 // Configure sets the limits. What is over them already stays.
@@ -240,6 +241,21 @@ func (k *Keeper) open(sender, place string) error {
 	}
 	places[place] = now
 	return nil
+}
+
+// Tell reports whether a sender whom Open has refused is to be told so, which he is once a day.
+func (k *Keeper) Tell(sender string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.config.Now()
+	if at, ok := k.told[sender]; ok && now.Sub(at) < day {
+		return false
+	}
+	if len(k.told) >= maxSenders {
+		clear(k.told)
+	}
+	k.told[sender] = now
+	return true
 }
 
 // maxSenders bounds whose openings are remembered; beyond it those go that are over first, and then all.

@@ -56,6 +56,24 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+func TestTell(t *testing.T) {
+	s := newSite(Limits{})
+	for i, want := range []bool{true, false, false} {
+		if s.Tell("ann") != want {
+			t.Errorf("ann, %d", i)
+		}
+	}
+	for _, v := range rude.IDs() {
+		if !s.Tell(v.Text) || s.Tell(v.Text) {
+			t.Error(v.Name)
+		}
+	}
+	s.now = s.now.Add(day)
+	if !s.Tell("ann") {
+		t.Error("the next day")
+	}
+}
+
 func TestOpenTakesAnyName(t *testing.T) {
 	s := newSite(Limits{SenderSessions: 2})
 	for _, v := range rude.IDs() {
