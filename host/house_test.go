@@ -95,7 +95,7 @@ var layers = map[string][]string{
 		"host/approval", "host/budget", "host/decisionlog", "host/machine", "host/message", "host/model", "host/policy", "host/route", "host/store",
 		"host/task", "host/tool",
 	},
-	"host/code":      {"host/machine", "host/message", "host/sandbox", "host/tool"},
+	"host/code":      {"host/machine", "host/message", "host/quota", "host/sandbox", "host/tool"},
 	"host/session":   {"host/config", "host/agent", "host/message", "host/store"},
 	"host/schedule":  {"host/cron", "host/message", "host/store"},
 	"host/lint":      {"host/config", "host/policy", "host/store"},
