@@ -205,6 +205,7 @@ func cliNetwork(s *sandbox.Spec, c config.CLI, preset cli.Preset) {
 		reach = append(reach, preset.API.Host)
 		s.Credentials = append(slices.Clip(s.Credentials), sandbox.Credential{
 			Host: preset.API.Host, Header: preset.API.Header, Prefix: preset.API.Prefix, Secret: c.SecretName(), Upgrade: true,
+			Address: c.APIAddress,
 		})
 	case c.Auth == "mount" && preset.API.Host != "":
 		reach = append(append(reach, preset.API.Host), preset.LoginHosts...)

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -293,6 +296,66 @@ func TestAgentOfKindCLI(t *testing.T) {
 			return err == nil && len(homes) == 0 && len(volumes()) == 0
 		})
 	})
+}
+
+// TestAgentOfKindCLIAtAGateway: the program of one agent reaches a model gateway of this machine, with a key that it does not have, and
+// nothing else there. No other agent has that way.
+func TestAgentOfKindCLIAtAGateway(t *testing.T) {
+	engine := sandboxtest.Engine(t)
+	dir := t.TempDir()
+	seen := make(chan string, 10)
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen <- r.Host + " " + r.Header.Get("Authorization")
+		fmt.Fprint(w, "an answer of the model")
+	}))
+	defer model.Close()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := free.Addr().String()
+	free.Close()
+	if err := os.WriteFile(filepath.Join(dir, "key"), []byte("a-key-of-the-gateway"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const program = `command = ["sh", "-c", 'sh -c "$(cat)" 2>&1']` + "\noutput = \"text\"\n"
+	s := runCLI(t, dir, fmt.Sprintf(`
+[store]
+dir = %q
+[gateway]
+listen = %q
+[routing]
+default_agent = "main"
+[sandbox]
+enabled = true
+image = %q
+[agent_configs.main]
+kind = "cli"
+[agent_configs.main.cli]
+%sapi_key_file = %q
+api_host = "model.invalid"
+api_header = "Authorization"
+api_prefix = "Bearer "
+api_address = %q
+[agent_configs.other]
+kind = "cli"
+[agent_configs.other.cli]
+%sallowlist = ["model.invalid"]
+`, filepath.Join(dir, "s"), own, sandboxtest.Image, program, filepath.Join(dir, "key"), model.URL, program))
+	s.sweepVolumes(engine)
+
+	s.expect(s.ask("wget -q -O - http://model.invalid/v1/messages; env | grep -c a-key-of || true"), "an answer of the model0")
+	if got := <-seen; got != "model.invalid Bearer a-key-of-the-gateway" {
+		t.Errorf("the gateway has seen %q", got)
+	}
+	s.expect(s.ask("wget -S -O - "+model.URL+"/ || wget -S -O - http://model.invalid:8080/ || echo nothing"), "nothing", "403")
+	s.expect(s.ask("wget -S -O - http://"+own+"/ || echo nothing"), "nothing", "403")
+	if other := cliSpec(s.host.current.Load().config, "other"); len(other.Credentials) != 0 || len(other.Allowlist) != 1 {
+		t.Errorf("the other agent has %+v", other)
+	}
+	if len(seen) > 0 {
+		t.Errorf("the gateway has seen %q as well", <-seen)
+	}
 }
 
 // A volume whose session is gone is removed at the start; another host's stays.

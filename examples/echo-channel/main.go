@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -46,7 +47,10 @@ func (e *echo) Run(ctx context.Context, in channel.Inbox) error {
 			ID: fmt.Sprint(time.Now().UnixNano()), Text: e.settings.Text,
 			Conversation: channel.Conversation{ID: "echo", Kind: channel.DM}, Sender: channel.Sender{ID: "echo"},
 		}
-		if err := in.Deliver(ctx, said); err != nil {
+		switch err := in.Deliver(ctx, said); {
+		case errors.Is(err, channel.ErrMalformed): // the host never takes this event: do not send it again
+			e.config.Log.Warn("event was refused", "event", said.ID, "error", err)
+		case err != nil:
 			return err
 		}
 		select {

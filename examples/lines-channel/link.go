@@ -85,11 +85,17 @@ func (l *link) read(ctx context.Context, in channel.Inbox) error {
 func (l *link) take(ctx context.Context, in channel.Inbox, m line) error {
 	switch m.Type {
 	case "event":
-		return in.DeliverAsync(ctx, m.event(), func(err error) {
-			if err == nil {
+		taken := func(err error) {
+			if err == nil || errors.Is(err, channel.ErrMalformed) { // what is malformed would be so the next time as well
 				l.put(line{Type: "ack", ID: m.ID})
 			}
-		})
+		}
+		err := in.DeliverAsync(ctx, m.event(), taken)
+		if errors.Is(err, channel.ErrMalformed) {
+			taken(err)
+			return nil
+		}
+		return err
 	case "sent", "duplicate", "done", "refused":
 		l.answer(m)
 	}

@@ -27,7 +27,7 @@ const types = {
   configure: { 1: ['instance', 'string'], 2: ['settingsJson', 'bytes'], 3: ['secrets', { 1: ['key', 'string'], 2: ['value', 'string'] }, 'list'], 4: ['stateDir', 'string'] },
   configured: { 1: ['errors', { 1: ['path', 'string'], 2: ['message', 'string'] }, 'list'] },
   status: { 1: ['state', 'int'], 2: ['text', 'string'] },
-  receive: { 1: ['open', { 1: ['streamId', 'string'], 2: ['window', 'int'] }], 2: ['ack', { 1: ['seq', 'int'] }] },
+  receive: { 1: ['open', { 1: ['streamId', 'string'], 2: ['window', 'int'] }], 2: ['ack', { 1: ['seq', 'int'], 2: ['rejected', { 1: ['seq', 'int'], 2: ['reason', 'string'] }, 'list'] }] },
   received: { 1: ['event', event] },
   send: { 1: ['key', 'string'], 2: ['conversation', conversation], 3: ['replyTo', 'string'], 4: ['text', 'string'] },
   sent: { 1: ['outcome', 'int'], 2: ['messageIds', 'string', 'list'], 5: ['detail', 'string'] },
@@ -180,12 +180,15 @@ class Inbox {
   wake () { for (const resolve of this.waiting.splice(0)) resolve() }
   change () { return new Promise(resolve => this.waiting.push(resolve)) }
 
-  /** deliver returns when the host has the event on disk. It waits while the host is busy, and throws at an event that no host takes. */
+  /** deliver returns when the host has the event on disk. It waits while the host is busy, and throws at an event that no host takes, with malformed = true. */
   async deliver (event) {
     const wrong = malformed(event)
     if (wrong) throw Object.assign(new Error(`malformed event: ${wrong}`), { malformed: true })
     while (this.pending.length >= this.window) await this.change()
-    return new Promise(done => {
+    return new Promise((resolve, reject) => {
+      const done = refused => refused
+        ? reject(Object.assign(new Error(`malformed event: the host refused it: ${refused.reason ?? ''}`), { malformed: true }))
+        : resolve()
       this.pending.push({ event: { kind: 1, ...event, seq: this.next++ }, done })
       this.wake()
     })
@@ -212,7 +215,10 @@ class Inbox {
       for await (const { ack } of requests) {
         if (!ack || number !== this.stream) continue // frames of other kinds are for versions to come
         if ((ack.seq ?? 0) > sent) throw new Refusal(3, `ack of ${ack.seq}, but the last event sent is ${sent}`)
-        while (this.pending[0]?.event.seq <= ack.seq) this.pending.shift().done()
+        while (this.pending[0]?.event.seq <= ack.seq) {
+          const { event, done } = this.pending.shift()
+          done(ack.rejected?.find(r => r.seq === event.seq))
+        }
         this.wake()
       }
     })().catch(error => { failed = error }).finally(() => { over = true; this.wake() })

@@ -24,9 +24,14 @@ serve({
   async run (inbox) {
     inbox.status(2, 'talking to itself')
     for (;;) {
-      await inbox.deliver({
-        eventId: String(process.hrtime.bigint()), text: settings.text, conversation: { id: 'echo', kind: 1 }, sender: { id: 'echo' },
-      })
+      try {
+        await inbox.deliver({
+          eventId: String(process.hrtime.bigint()), text: settings.text, conversation: { id: 'echo', kind: 1 }, sender: { id: 'echo' },
+        })
+      } catch (error) {
+        if (!error.malformed) throw error
+        log('warn', 'event was refused', { error: error.message }) // no host ever takes it: do not send it again
+      }
       await new Promise(resolve => setTimeout(resolve, settings.every_seconds * 1000))
     }
   },

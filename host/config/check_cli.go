@@ -2,10 +2,13 @@ package config
 
 import (
 	"fmt"
+	"net"
 	"path"
 	"reflect"
+	"strconv"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
 
@@ -97,9 +100,36 @@ func (c *checker) cliKey(at keyPath, name string, agent Agent) {
 	case program.Preset == "kiro" && agent.Sandbox.Enabled:
 		c.report(at.child("auth"), "kiro needs a login: its way with a key is not known to the proxy", `write auth = "mount" and auth_dir`)
 	}
+	c.cliAddress(at.child("api_address"), agent)
 	agent = c.cfg.Agents[name]
 	agent.CLI.APIKey = program.APIKey
 	c.cfg.Agents[name] = agent
+}
+
+// cliAddress checks where the API is said to be. Flynn itself is not there: whoever reaches it has what its token allows.
+func (c *checker) cliAddress(at keyPath, agent Agent) {
+	program := agent.CLI
+	if program.APIAddress == "" {
+		return
+	}
+	addr, _, err := egress.ParseAddress(program.APIAddress)
+	switch {
+	case err != nil:
+		c.report(at, err.Error(), `write the address and port of your gateway, such as "http://192.168.1.10:4000", or https:// where it has a certificate for api_host`)
+	case !agent.Sandbox.Enabled:
+		c.report(at, "on the host the program reaches every address by itself", "remove it, and say under env where its API is")
+	case program.Auth != "proxy" || program.SecretName() == "":
+		c.report(at, "without a key nothing goes there", `write api_key_env or api_key_file; any key will do for a gateway that asks for none`)
+	case addr.Addr().IsLoopback():
+		for _, listen := range []string{c.cfg.Gateway.Listen, c.cfg.Gateway.HooksListen} {
+			_, port, _ := net.SplitHostPort(listen)
+			if port == "0" {
+				c.report(at, fmt.Sprintf("Flynn itself may listen there: [gateway] takes any free port (%q)", listen), "give [gateway] a fixed port")
+			} else if port == strconv.Itoa(int(addr.Port())) {
+				c.report(at, "Flynn itself listens on that port", "name the port of your model gateway")
+			}
+		}
+	}
 }
 
 // cliFolder checks a folder that a program works in against the roots that are for that.

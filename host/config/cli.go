@@ -31,6 +31,8 @@ type CLI struct {
 	APIHost    string `toml:"api_host"`
 	APIHeader  string `toml:"api_header"`
 	APIPrefix  string `toml:"api_prefix"`
+	// APIAddress is where APIHost is, for this agent alone: one address of loopback or of a private network, with https:// or http://.
+	APIAddress string `toml:"api_address"`
 	// AuthDir is the folder of the host for auth = "mount"; AuthFiles are copied each time, AuthSeed where there is none yet.
 	AuthDir   string   `toml:"auth_dir" is:"path"`
 	AuthFiles []string `toml:"auth_files"`

@@ -30,12 +30,12 @@ type Host struct {
 	life      context.Context
 }
 
-// HostConfig says how a Host runs commands. Zero fields other than Workspace stand for the defaults.
+// HostConfig says how a Host runs commands. Zero fields other than Workspace and Homes stand for the defaults.
 type HostConfig struct {
 	// Workspace is the absolute path of an existing folder.
 	Workspace string
 	// Homes is the absolute path of a folder for the home folders of this machine's commands, which no tool may reach; it is made if need
-	// be. Without it they lie in a temporary folder that goes with the machine.
+	// be.
 	Homes string
 	// Env names the variables of the daemon's environment that commands see besides PATH, apart from HOME and XDG's. Nothing else
 	// of it is passed on: it holds the daemon's secrets.
@@ -113,7 +113,7 @@ func (h *Host) Name() string { return "host" }
 func (h *Host) Close() error {
 	h.stop(errClosed)
 	h.table.close()
-	return errors.Join(h.homes.close(), h.root.Close())
+	return h.root.Close()
 }
 
 // Exec implements Machine. A command that the context ends is a Result with Canceled, not an error.

@@ -3,6 +3,7 @@ package netaddr
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 )
 
 // Public refuses every address that is not on the public internet: what is dialled for a model must not be a way into
@@ -21,6 +22,23 @@ func Public(a netip.Addr) error {
 		}
 	}
 	return fmt.Errorf("address %s is refused: it is not public", ip)
+}
+
+// Private refuses every address but those of loopback and of private networks, where an operator may name one service of his own. What
+// clouds answer with credentials at is refused there, too.
+func Private(a netip.Addr) error {
+	if a.Zone() == "" && !a.Is4In6() {
+		metadata := []string{"100.100.100.200/32", "fd00:ec2::/32", "fd20:ce::/32"} // of Alibaba, AWS and Google
+		private := []string{"10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "::1/128"}
+		if !within(a, metadata) && within(a, private) {
+			return nil
+		}
+	}
+	return fmt.Errorf("address %s is refused: it is neither of loopback nor of a private network", a)
+}
+
+func within(a netip.Addr, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return netip.MustParsePrefix(p).Contains(a) })
 }
 
 // refusedPrefixes are the special-purpose ranges of RFC 6890 and its registries, and addresses at which

@@ -28,6 +28,12 @@ type provider struct {
 	media []*channelv1.FetchResponse
 	// sending is closed when Send is called, which never answers.
 	sending chan struct{}
+	// receive serves the stream of events.
+	receive func(grpc.BidiStreamingServer[channelv1.ReceiveRequest, channelv1.ReceiveResponse]) error
+}
+
+func (p *provider) Receive(stream grpc.BidiStreamingServer[channelv1.ReceiveRequest, channelv1.ReceiveResponse]) error {
+	return p.receive(stream)
 }
 
 func (p *provider) List(context.Context, *toolv1.ListRequest) (*toolv1.ListResponse, error) {

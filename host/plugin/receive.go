@@ -18,8 +18,8 @@ type eventStream = grpc.BidiStreamingClient[channelv1.ReceiveRequest, channelv1.
 // Receive takes events until ctx ends, the instance is to stop (both nil), or the stream breaks. It calls handle for each
 // event, in order, from its own goroutine; window bounds the events that are not done.
 //
-// done is called once for each event, from any goroutine: with nil when the event is durable, with an error when
-// it is not, which breaks the stream. The plugin learns of an event only when it and every earlier one are done; what
+// done is called once for each event, from any goroutine: with nil when the event is durable, with a *RejectedError when it never will be,
+// and with another error when it is not, which breaks the stream. The plugin learns of an event only when it and every earlier one are done; what
 // it did not learn of, it sends again on the next stream. A call after Receive has returned has no effect.
 func (c *Client) Receive(ctx context.Context, window int, handle func(e Event, done func(error))) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -83,31 +83,42 @@ func (c *Client) receive(ctx context.Context, stream eventStream, acks *acks, fa
 		done := once(acks, wire.GetSeq(), fail)
 		event, err := eventFromWire(c.instance, wire, time.Now())
 		if err != nil {
-			c.dropped(err)
-			done(nil)
+			done(c.dropped(err))
 			continue
 		}
 		handle(event, done)
 	}
 }
 
-// dropped logs an event that will never be wanted. It is acked, or it would come again for ever.
-func (c *Client) dropped(why error) {
-	if !errors.Is(why, errSkip) {
-		c.log.Warn("dropped a malformed event", "error", why.Error())
+// dropped logs an event that will never be wanted, and returns what its plugin gets to hear. It is acked either way, or it would come
+// again for ever.
+func (c *Client) dropped(why error) error {
+	if errors.Is(why, errSkip) {
+		return nil
 	}
+	c.log.Warn("dropped a malformed event", "error", why.Error())
+	return &RejectedError{why}
 }
+
+// RejectedError is the error of done for an event that can never be taken. The plugin hears of it with its ack, and does not send it again.
+type RejectedError struct{ Why error }
+
+func (r *RejectedError) Error() string { return "rejected: " + r.Why.Error() }
+
+// Unwrap returns the reason.
+func (r *RejectedError) Unwrap() error { return r.Why }
 
 // once makes the done function of one event.
 func once(a *acks, seq uint64, fail context.CancelCauseFunc) func(error) {
 	var called sync.Once
 	return func(err error) {
 		called.Do(func() {
-			if err != nil {
+			rejected := (*RejectedError)(nil)
+			if err != nil && !errors.As(err, &rejected) {
 				fail(fmt.Errorf("take over event %d: %w", seq, err))
 				return
 			}
-			a.done(seq)
+			a.done(seq, rejected)
 		})
 	}
 }
@@ -121,6 +132,8 @@ type acks struct {
 	open   []bool // done or not, from first on
 	ready  chan struct{}
 	acked  uint64 // highest seq that may be acked
+
+	rejected []*channelv1.Rejection // done, and in no ack yet
 }
 
 func newAcks(window int) *acks {
@@ -147,11 +160,18 @@ func (a *acks) add(seq uint64) error {
 	return nil
 }
 
+// maxReason is the most bytes of Rejection.reason.
+const maxReason = 256
+
 // done marks seq and moves the ack as far as it goes.
-func (a *acks) done(seq uint64) {
+func (a *acks) done(seq uint64, rejected *RejectedError) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.open[seq-a.first] = true
+	if rejected != nil {
+		reason, _ := bounded(rejected.Why.Error(), maxReason)
+		a.rejected = append(a.rejected, &channelv1.Rejection{Seq: seq, Reason: reason})
+	}
 	n := 0
 	for n < len(a.open) && a.open[n] {
 		n++
@@ -168,6 +188,23 @@ func (a *acks) done(seq uint64) {
 	}
 }
 
+// next returns the ack that is due, with the rejections that it covers.
+func (a *acks) next() *channelv1.Ack {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	ack := &channelv1.Ack{Seq: a.acked}
+	var later []*channelv1.Rejection
+	for _, r := range a.rejected {
+		if r.GetSeq() <= a.acked {
+			ack.Rejected = append(ack.Rejected, r)
+		} else {
+			later = append(later, r)
+		}
+	}
+	a.rejected = later
+	return ack
+}
+
 // send writes acks until ctx ends.
 func (a *acks) send(ctx context.Context, stream eventStream, fail context.CancelCauseFunc) {
 	for {
@@ -176,10 +213,7 @@ func (a *acks) send(ctx context.Context, stream eventStream, fail context.Cancel
 		case <-ctx.Done():
 			return
 		}
-		a.mu.Lock()
-		ack := &channelv1.Ack{Seq: a.acked}
-		a.mu.Unlock()
-		if err := stream.Send(&channelv1.ReceiveRequest{Frame: &channelv1.ReceiveRequest_Ack{Ack: ack}}); err != nil {
+		if err := stream.Send(&channelv1.ReceiveRequest{Frame: &channelv1.ReceiveRequest_Ack{Ack: a.next()}}); err != nil {
 			return // Recv tells why
 		}
 	}

@@ -15,6 +15,7 @@ type Credential struct {
 	Secret         string
 	Methods, Paths []string
 	Upgrade        bool
+	Address        string `json:",omitempty"` // where the host is, as egress.ParseAddress reads it; empty asks for its name
 }
 
 // parse reads a credential and checks that the allowlist lets its host be reached.
@@ -31,6 +32,11 @@ func (c Credential) parse(rules netaddr.Rules, secret func(string) string) (egre
 			}
 			return secret(c.Secret)
 		},
+	}
+	if c.Address != "" {
+		if parsed.Address, parsed.Plain, err = egress.ParseAddress(c.Address); err != nil {
+			return egress.Credential{}, fmt.Errorf("credential for %q: %w", c.Host, err)
+		}
 	}
 	if err := parsed.Check(); err != nil {
 		return egress.Credential{}, fmt.Errorf("credential for %q: %w", c.Host, err)
@@ -54,6 +60,14 @@ func (s Spec) parseCredentials(secret func(string) string) ([]egress.Credential,
 			return nil, err
 		}
 		all = append(all, parsed)
+	}
+	for i, c := range all {
+		host, _ := c.Rule.Host()
+		for j, other := range all { // whose secret would go to the address as well
+			if i != j && c.Address.IsValid() && other.Rule.Names(host) {
+				return nil, fmt.Errorf("credential for %q: it has an address, and another credential is for the same host", s.Credentials[i].Host)
+			}
+		}
 	}
 	return all, nil
 }

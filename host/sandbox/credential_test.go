@@ -157,3 +157,27 @@ func TestCredentialSpec(t *testing.T) {
 		}
 	}
 }
+
+// TestAddressOfACredential: no other secret goes to the address, and only one host is there.
+func TestAddressOfACredential(t *testing.T) {
+	spec := sandbox.Spec{Image: "x", Network: "allowlist", Allowlist: []string{"example.com", "*.example.com"}}
+	at := sandbox.Credential{Host: "example.com", Header: "X-Key", Address: "http://192.168.1.10:4000"}
+	for _, c := range []struct {
+		name  string
+		creds []sandbox.Credential
+		want  string
+	}{
+		{"alone", []sandbox.Credential{at}, ""},
+		{"beside another host", []sandbox.Credential{at, {Host: "api.example.com", Header: "X-Key"}}, ""},
+		{"another secret for the host", []sandbox.Credential{{Host: "example.com", Header: "Authorization"}, at}, "another credential is for the same host"},
+		{"another port of the host", []sandbox.Credential{at, {Host: "example.com:80", Header: "Authorization"}}, "another credential is for the same host"},
+		{"a name", []sandbox.Credential{{Host: "example.com", Header: "X-Key", Address: "http://gateway.lan:4000"}}, "names are not resolved"},
+		{"metadata", []sandbox.Credential{{Host: "example.com", Header: "X-Key", Address: "http://169.254.169.254:80"}}, "neither of loopback nor of a private network"},
+		{"all names below", []sandbox.Credential{{Host: "*.example.com", Header: "X-Key", Address: "http://192.168.1.10:4000"}}, "one host by its name"},
+	} {
+		spec.Credentials = c.creds
+		if err := spec.Check(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -111,17 +112,21 @@ func (x *incoming) deliver(e channel.Event, then func(error)) error {
 	}
 	x.handed = true
 	x.position.handed(x.seq)
-	err := x.in.DeliverAsync(x.ctx, e, func(err error) {
-		if err == nil {
+	taken := func(err error) {
+		switch {
+		case err == nil:
 			x.position.acked(x.session, x.seq, e.Conversation.ID, last, e.Conversation.Kind == channel.DM)
+		case errors.Is(err, channel.ErrMalformed): // it would be so the next time as well
+			x.log.Warn("event was refused", "event", e.ID, "error", err)
+			x.position.acked(x.session, x.seq, e.Conversation.ID, last, false)
 		}
 		if then != nil {
 			then(err)
 		}
-	})
-	if err != nil && x.ctx.Err() == nil { // malformed: it would be so the next time as well
-		x.log.Warn("event was refused", "event", e.ID, "error", err)
-		x.position.acked(x.session, x.seq, e.Conversation.ID, last, false)
+	}
+	err := x.in.DeliverAsync(x.ctx, e, taken)
+	if errors.Is(err, channel.ErrMalformed) {
+		taken(err)
 		return nil
 	}
 	return err

@@ -81,6 +81,7 @@ func (x *incoming) acknowledge(i *discordgo.Interaction, with discordgo.Interact
 		select {
 		case err := <-taken:
 			if err != nil {
+				p.waiting.drop(i.ID)
 				return
 			}
 		case <-time.After(callbackBy):

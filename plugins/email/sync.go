@@ -140,9 +140,20 @@ func (p *plugin) take(ctx context.Context, in channel.Inbox, c *session, at posi
 		}
 	}
 	p.cursor.hand(at, false)
-	err = in.DeliverAsync(ctx, e, func(err error) { p.cursor.done(at, err) })
-	if errors.Is(err, channel.ErrMalformed) {
+	malformed := func(err error) bool { // it would be so the next time as well
+		if !errors.Is(err, channel.ErrMalformed) {
+			return false
+		}
 		p.log.Warn("dropped a malformed event", "uid", at.UID, "error", err)
+		return true
+	}
+	err = in.DeliverAsync(ctx, e, func(err error) {
+		if malformed(err) {
+			err = nil
+		}
+		p.cursor.done(at, err)
+	})
+	if malformed(err) {
 		p.cursor.undo()
 		return nil
 	}

@@ -190,11 +190,17 @@ func (p *plugin) receive(ctx context.Context, l *link, m line, in channel.Inbox)
 		e.Addressed = true
 	}
 	p.speaks(m.nick())
-	return in.DeliverAsync(ctx, e, func(err error) {
+	taken := func(err error) {
 		if err != nil && ctx.Err() == nil {
 			p.log.Error("message was not taken over", "event", e.ID, "error", err)
 		}
-	})
+	}
+	err := in.DeliverAsync(ctx, e, taken)
+	if errors.Is(err, channel.ErrMalformed) { // one odd message must not end the connection
+		taken(err)
+		return nil
+	}
+	return err
 }
 
 // private names the conversation with one person. With identity "account" the account is part of it: whoever takes the nick of

@@ -137,16 +137,21 @@ func (p *plugin) takeRoom(ctx context.Context, in channel.Inbox, id string, r jo
 		if !ok {
 			continue
 		}
-		all.Add(1)
-		err := in.DeliverAsync(ctx, out, done)
-		if err == nil {
-			continue
+		taken := func(err error) {
+			if errors.Is(err, channel.ErrMalformed) { // it would be so the next time as well
+				p.log.Warn("dropped a malformed event", "room", id, "event", out.ID, "error", err)
+				err = nil
+			}
+			done(err)
 		}
-		all.Done()
-		if !errors.Is(err, channel.ErrMalformed) {
+		all.Add(1)
+		err := in.DeliverAsync(ctx, out, taken)
+		if errors.Is(err, channel.ErrMalformed) {
+			taken(err)
+		} else if err != nil {
+			all.Done()
 			return err
 		}
-		p.log.Warn("dropped a malformed event", "room", id, "error", err)
 	}
 	return nil
 }

@@ -91,9 +91,17 @@ type happening struct {
 
 // hand delivers and calls acked once the host has the event, or never wants it.
 func (p *plugin) hand(ctx context.Context, in channel.Inbox, h happening, acked func()) {
+	refused := func(err error) bool { // it would be so the next time as well
+		if !errors.Is(err, channel.ErrMalformed) {
+			return false
+		}
+		p.log.Warn("event was refused", "event", h.event.ID, "error", err)
+		acked()
+		return true
+	}
 	err := in.DeliverAsync(ctx, h.event, func(err error) {
-		if err != nil {
-			return // it comes again
+		if refused(err) || err != nil {
+			return // if it was not refused, it comes again
 		}
 		if h.ts != "" {
 			p.places.seen(h.event.Conversation.ID, h.source, h.ts)
@@ -103,10 +111,7 @@ func (p *plugin) hand(ctx context.Context, in channel.Inbox, h happening, acked 
 		}
 		acked()
 	})
-	if errors.Is(err, channel.ErrMalformed) {
-		p.log.Warn("event was refused", "event", h.event.ID, "error", err)
-		acked()
-	}
+	refused(err)
 }
 
 // read turns an envelope into an event, or says that there is nothing in it for Flynn.

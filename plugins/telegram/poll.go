@@ -75,19 +75,22 @@ func (p *plugin) take(ctx context.Context, in channel.Inbox, raws []json.RawMess
 // deliver hands events to the host in their order and waits until it has them all.
 func (p *plugin) deliver(ctx context.Context, in channel.Inbox, events []channel.Event) error {
 	acks := make(chan error, len(events))
-	under := 0
 	for _, e := range events {
-		err := in.DeliverAsync(ctx, e, func(err error) { acks <- err })
-		if errors.Is(err, channel.ErrMalformed) {
-			p.log.Error("event is passed over", "event", e.ID, "error", err)
-			continue
+		taken := func(err error) {
+			if errors.Is(err, channel.ErrMalformed) { // it would be so the next time as well
+				p.log.Error("event is passed over", "event", e.ID, "error", err)
+				err = nil
+			}
+			acks <- err
 		}
-		if err != nil {
+		err := in.DeliverAsync(ctx, e, taken)
+		if errors.Is(err, channel.ErrMalformed) {
+			taken(err)
+		} else if err != nil {
 			return fmt.Errorf("hand over event: %w", err)
 		}
-		under++
 	}
-	for range under {
+	for range events {
 		select {
 		case err := <-acks:
 			if err != nil {

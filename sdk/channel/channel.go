@@ -66,7 +66,9 @@ type Inbox interface {
 	// means that it was not taken over: ctx or the plugin is ending, or the event is malformed (ErrMalformed).
 	Deliver(ctx context.Context, e Event) error
 	// DeliverAsync does the same and returns as soon as the host gave room for the event; done is called once, in order of
-	// delivery, and must not block. When DeliverAsync returns an error, done is not called.
+	// delivery, and must not block. When DeliverAsync returns an error, done is not called. ErrMalformed can come either way: from
+	// DeliverAsync where this package sees the fault, and to done where the host refuses the event. It is final; with any other error
+	// the event has to come again.
 	DeliverAsync(ctx context.Context, e Event, done func(error)) error
 	// Status tells people how the connection fares. The state is StateConnecting until the first call.
 	Status(s State, text string)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -202,6 +203,71 @@ func TestMalformedEventsAreRefused(t *testing.T) {
 			}}, plugintest.Config{})
 			if err := <-results; !errors.Is(err, channel.ErrMalformed) {
 				t.Errorf("got %v, want ErrMalformed", err)
+			}
+		})
+	}
+}
+
+// TestWhatTheHostRefusesIsMalformed: whether the plugin waits for each event or not, it hears which one the host refused, that it is
+// final, and that the host has the others.
+func TestWhatTheHostRefusesIsMalformed(t *testing.T) {
+	type result struct {
+		id  string
+		err error
+	}
+	for name, run := range map[string]func(chan<- result) func(context.Context, channel.Inbox) error{
+		"synchronous": func(results chan<- result) func(context.Context, channel.Inbox) error {
+			return func(ctx context.Context, in channel.Inbox) error {
+				var all sync.WaitGroup
+				for i := range 3 {
+					e := numbered(i)
+					e.ID = "e" // their order is left open
+					all.Go(func() { results <- result{e.ID, in.Deliver(ctx, e)} })
+				}
+				all.Wait()
+				<-ctx.Done()
+				return nil
+			}
+		},
+		"asynchronous": func(results chan<- result) func(context.Context, channel.Inbox) error {
+			return func(ctx context.Context, in channel.Inbox) error {
+				for i := range 3 {
+					e := numbered(i)
+					if err := in.DeliverAsync(ctx, e, func(err error) { results <- result{e.ID, err} }); err != nil {
+						return err
+					}
+				}
+				<-ctx.Done()
+				return nil
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			results := make(chan result, 3)
+			h := plugintest.Start(t, &fake{run: run(results)}, plugintest.Config{Window: 3})
+			h.Event()
+			h.Event()
+			h.Reject("conversation.id has unprintable characters")
+			h.Event()
+			h.Ack()
+			malformed := 0
+			for i := range 3 {
+				r := <-results
+				if errors.Is(r.err, channel.ErrMalformed) && strings.Contains(r.err.Error(), "unprintable characters") {
+					malformed++
+				} else if r.err != nil {
+					t.Errorf("event %s: %v", r.id, r.err)
+				}
+				if name == "asynchronous" && (r.id != fmt.Sprint("e", i) || (r.err != nil) != (i == 1)) {
+					t.Errorf("result %d is of %s: %v", i, r.id, r.err)
+				}
+			}
+			if malformed != 1 {
+				t.Errorf("%d of 3 events were refused, want 1", malformed)
+			}
+			h.Reconnect()
+			if e, ok := h.EventWithin(20 * time.Millisecond); ok {
+				t.Errorf("%s comes again", e.ID)
 			}
 		})
 	}

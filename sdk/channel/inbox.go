@@ -16,7 +16,8 @@ import (
 
 // Errors of Inbox.
 var (
-	// ErrMalformed is wrapped by the error for an event that can never be delivered.
+	// ErrMalformed is wrapped by the error for an event that can never be delivered: it breaks the contract, as this package or the host
+	// says. The same event again gets the same error.
 	ErrMalformed = errors.New("malformed event")
 	// ErrEnding means that the plugin is ending; the event will have to come again.
 	ErrEnding = process.ErrEnding
@@ -128,8 +129,9 @@ func (b *backlog) at(stream int, seq uint64) (*channelv1.ReceiveResponse, error)
 	return b.events[i].frame, nil
 }
 
-// ack releases every event up to seq, of which the stream had sent those before sent.
-func (b *backlog) ack(stream int, seq, sent uint64) error {
+// ack releases every event up to that of the host's ack; the stream had sent those before sent.
+func (b *backlog) ack(stream int, ack *channelv1.Ack, sent uint64) error {
+	seq := ack.GetSeq()
 	b.mu.Lock()
 	if stream != b.stream {
 		b.mu.Unlock()
@@ -143,15 +145,19 @@ func (b *backlog) ack(stream int, seq, sent uint64) error {
 		b.mu.Unlock()
 		return nil
 	}
-	n := seq - b.first + 1
+	first, n := b.first, seq-b.first+1
 	acked := append([]pending(nil), b.events[:n]...)
 	b.events = append(b.events[:0], b.events[n:]...)
 	clear(b.events[len(b.events) : len(b.events)+len(acked)])
 	b.first += n
 	b.wake()
 	b.mu.Unlock()
-	for _, p := range acked {
-		p.done(nil)
+	refused := make(map[uint64]error, len(ack.GetRejected()))
+	for _, r := range ack.GetRejected() {
+		refused[r.GetSeq()] = fmt.Errorf("%w: the host refused it: %s", ErrMalformed, r.GetReason())
+	}
+	for i, p := range acked {
+		p.done(refused[first+uint64(i)])
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func (o *outbound) acks(stream receiveStream, number int, sent *atomic.Uint64) e
 		if ack == nil {
 			continue
 		}
-		if err := o.backlog.ack(number, ack.GetSeq(), sent.Load()); err != nil {
+		if err := o.backlog.ack(number, ack, sent.Load()); err != nil {
 			return err
 		}
 	}

@@ -110,7 +110,18 @@ func (h *Host) EventWithin(d time.Duration) (channel.Event, bool) {
 // Ack accepts every event that Event has returned so far.
 func (h *Host) Ack() {
 	h.t.Helper()
-	ack := &channelv1.Ack{Seq: h.seen}
+	h.ack(nil)
+}
+
+// Reject refuses the event that Event returned last, as a host does with what breaks the contract, and accepts those before.
+func (h *Host) Reject(why string) {
+	h.t.Helper()
+	h.ack([]*channelv1.Rejection{{Seq: h.seen, Reason: why}})
+}
+
+func (h *Host) ack(rejected []*channelv1.Rejection) {
+	h.t.Helper()
+	ack := &channelv1.Ack{Seq: h.seen, Rejected: rejected}
 	if err := h.stream.grpc.Send(&channelv1.ReceiveRequest{Frame: &channelv1.ReceiveRequest_Ack{Ack: ack}}); err != nil {
 		h.t.Fatalf("ack %d: %v", h.seen, err)
 	}

@@ -377,6 +377,14 @@ func (a *actor) acks(stream grpc.BidiStreamingServer[channelv1.ReceiveRequest, c
 			}
 			return status.Error(codes.InvalidArgument, "ack of what was never sent")
 		}
+		if len(ack.GetRejected()) > 0 {
+			switch a.mode {
+			case "crash-rejected":
+				a.end(2)
+			case "rejected-again":
+				continue
+			}
+		}
 		a.release(ack.GetSeq())
 	}
 }

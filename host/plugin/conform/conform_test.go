@@ -162,6 +162,8 @@ var broken = []struct{ mode, check, says string }{
 	{"over-window", "window", "with a window of 1 event 2 came before event 1 was acked"},
 	{"forgets-sent", "replay", "was not acked and does not come again"},
 	{"two-streams", "second-stream", "the first stream is open 10s after a second one has begun"},
+	{"crash-rejected", "rejected", "the process ended (exit status 2)"},
+	{"rejected-again", "rejected", "event 1 was rejected, and the next stream begins with event 1"},
 	{"any-ack", "ack-beyond", "is taken without a word"},
 	{"panic-ack", "ack-beyond", "panic: index out of range"},
 	{"acks-early", "kill-replay", "the next process does not deliver it"},

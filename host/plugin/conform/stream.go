@@ -23,6 +23,7 @@ func streamChecks() []check {
 		{name: "window", kind: plugin.Channel, run: window, next: "hold back events while Open.window of them are unacked"},
 		{name: "replay", kind: plugin.Channel, run: replay, next: "on a new stream send unacked events again, in order, with their numbers"},
 		{name: "second-stream", kind: plugin.Channel, run: secondStream, next: "end a stream when a newer one begins"},
+		{name: "rejected", kind: plugin.Channel, run: rejected, next: "treat events in Ack.rejected as done with: never send them again, and go on with the next"},
 		{name: "ack-beyond", kind: plugin.Channel, run: ackBeyond, next: "end a stream with INVALID_ARGUMENT when it acks what was never sent, and go on"},
 		{name: "kill-replay", kind: plugin.Channel, run: killReplay, next: "ack the platform, or move the cursor, only after the host's ack"},
 	}
@@ -98,8 +99,14 @@ func (st *stream) next(ctx context.Context, within time.Duration) (*channelv1.Ev
 	}
 }
 
-func (st *stream) ack(seq uint64) error {
+func (st *stream) ack(seq uint64) error { return st.reject(seq) }
+
+// reject acks up to seq; those in refused the host never takes.
+func (st *stream) reject(seq uint64, refused ...uint64) error {
 	ack := grease(&channelv1.Ack{Seq: seq})
+	for _, r := range refused {
+		ack.Rejected = append(ack.Rejected, grease(&channelv1.Rejection{Seq: r, Reason: "conform: the host refuses this event"}))
+	}
 	return st.wire.Send(&channelv1.ReceiveRequest{Frame: &channelv1.ReceiveRequest_Ack{Ack: ack}})
 }
 
@@ -308,6 +315,40 @@ func secondStream(ctx context.Context, b *bench) error {
 		return fmt.Errorf("the second stream ended as well: %w", err)
 	}
 	return nil
+}
+
+func rejected(ctx context.Context, b *bench) error {
+	s, st, err := b.listening(ctx, 4)
+	if err != nil {
+		return err
+	}
+	list, err := b.some(ctx, st, 1, false)
+	if err != nil {
+		return err
+	}
+	first, id := list[0].GetSeq(), list[0].GetEventId()
+	if err := st.reject(first, first, first+100); err != nil { // of the other the plugin knows nothing
+		return err
+	}
+	if list, err = b.some(ctx, st, 1, false); err != nil {
+		return fmt.Errorf("event %d was rejected, and then: %w", first, err)
+	}
+	if got := list[0]; got.GetSeq() != first+1 || got.GetEventId() == id {
+		return fmt.Errorf("event %d %q was rejected, and what comes next is event %d %q", first, id, got.GetSeq(), got.GetEventId())
+	}
+	st.close()
+	again, err := s.receive(ctx, 4)
+	if err != nil {
+		return err
+	}
+	e, err := again.next(ctx, b.patience())
+	if err != nil {
+		return fmt.Errorf("event %d was not acked and does not come again on the next stream: %w", first+1, err)
+	}
+	if e.GetSeq() != first+1 {
+		return fmt.Errorf("event %d was rejected, and the next stream begins with event %d", first, e.GetSeq())
+	}
+	return s.alive(ctx)
 }
 
 func ackBeyond(ctx context.Context, b *bench) error {

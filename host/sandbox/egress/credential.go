@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -29,6 +30,10 @@ type Credential struct {
 	// Methods are those that may be asked for; any, if empty. Paths are the beginnings of paths that may.
 	Methods, Paths []string
 	Upgrade        bool
+	// Address, if it is valid, is the one private address at which the operator says that the host is: its name is not resolved, and nothing
+	// reaches the host but requests that get this credential. They go by TLS, verified for the host's name, or with Plain by plain HTTP.
+	Address netip.AddrPort
+	Plain   bool
 }
 
 // plainPort is where a credential goes out in the clear.
@@ -49,6 +54,40 @@ func ParseCredential(host string) (netaddr.Rule, error) {
 	return netaddr.ParseRule(name + ":" + port)
 }
 
+// ParseAddress reads the address of a credential: "https://192.168.1.10:4000", or http:// for plain HTTP.
+func ParseAddress(text string) (addr netip.AddrPort, plain bool, err error) {
+	rest, encrypted := strings.CutPrefix(text, "https://")
+	if !encrypted {
+		if rest, plain = strings.CutPrefix(text, "http://"); !plain {
+			return netip.AddrPort{}, false, fmt.Errorf("address %q does not say https:// or http://", clip(text))
+		}
+	}
+	addr, err = netip.ParseAddrPort(rest)
+	if err != nil || addr.Port() == 0 || addr.String() != rest {
+		return netip.AddrPort{}, false, fmt.Errorf("address %q is not one IP address with a port; names are not resolved", clip(text))
+	}
+	return addr, plain, netaddr.Private(addr.Addr())
+}
+
+// Place is the address as ParseAddress reads it.
+func (c Credential) Place() string {
+	if c.Plain {
+		return "http://" + c.Address.String()
+	}
+	return "https://" + c.Address.String()
+}
+
+// checkAddress refuses an address for anything but one host by its name.
+func (c Credential) checkAddress() error {
+	if !c.Address.IsValid() {
+		return nil
+	}
+	if host, below := c.Rule.Host(); below || host.IsAddr() || c.port() == plainPort {
+		return errors.New("an address is for one host by its name, and not on port 80")
+	}
+	return netaddr.Private(c.Address.Addr())
+}
+
 // Check refuses a credential that could not be sent, or not without changing what the request means.
 func (c Credential) Check() error {
 	switch {
@@ -58,6 +97,9 @@ func (c Credential) Check() error {
 		return fmt.Errorf("header %q is the proxy's own", c.Header)
 	case !httpguts.ValidHeaderFieldValue(c.Prefix):
 		return errors.New("the prefix has bytes that no header may have")
+	}
+	if err := c.checkAddress(); err != nil {
+		return err
 	}
 	for _, m := range c.Methods {
 		if m == "" || m == http.MethodConnect || m == http.MethodTrace || strings.Trim(m, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "" {
@@ -125,6 +167,25 @@ func (p *Proxy) credentials(t netaddr.Target, encrypted bool) []Credential {
 		}
 	}
 	return found
+}
+
+// placed returns the credential that says where a host is.
+func (p *Proxy) placed(h netaddr.Host) (Credential, bool) {
+	i := slices.IndexFunc(p.config.Credentials, func(c Credential) bool { return c.Address.IsValid() && c.Rule.Names(h) })
+	if i < 0 {
+		return Credential{}, false
+	}
+	return p.config.Credentials[i], true
+}
+
+// strays refuses a request to a host with an address that would not go there with the host's credential.
+func (p *Proxy) strays(r *request) error {
+	c, ok := p.placed(r.Host)
+	seen := r.encrypted || r.Method == http.MethodConnect && p.config.Authority != nil
+	if !ok || r.Port == c.port() && seen {
+		return nil
+	}
+	return refuse(http.StatusForbidden, fmt.Errorf("%s is reached by TLS on port %d alone", r.Host.Name, c.port()))
 }
 
 // upgrade turns a plain request into one by TLS where a credential says so.

@@ -3,7 +3,7 @@
 //
 // Start with Proxy.Serve, which has one connection from its first byte to its last. A request is read strictly (request.go),
 // so that there is nothing in it that the next program on the way could read differently; its name is resolved once, all
-// its addresses must be public, and exactly those are dialled (reach.go). Plain HTTP is forwarded one request a connection,
+// its addresses must be public, and exactly those are dialled (reach.go); a Credential with an Address is the exception. Plain HTTP is forwarded one request a connection,
 // rebuilt from what was understood (forward.go). A tunnel carries TLS only, whose greeting must name the host that was
 // asked for (tunnel.go, hello.go); what is inside is not seen, so neither are the methods. Where a host has a Credential
 // the tunnel ends here instead (terminate.go, authority.go), and the request inside is forwarded with the secret in it.
@@ -35,7 +35,7 @@ type Config struct {
 	Rules netaddr.Rules
 	// Decided is told each decision, in the order in which they are taken on one connection. It must not wait.
 	Decided func(Decision)
-	// Network resolves and dials; the host's own if nil. It is never given an address that is not public.
+	// Network resolves and dials; the host's own if nil. Its Dial is never given an address that is not public.
 	Network Network
 	// MaxHeader bounds the head of a request and of a response, in bytes. 32 KiB
 	MaxHeader int
@@ -69,7 +69,7 @@ type Decision struct {
 	Port    uint16
 	Addrs   []netip.Addr // pinned; empty if the name was not resolved
 	Allowed bool
-	Reason  string // of a refusal
+	Reason  string // of a refusal, or where the operator says that the host is
 	// Credential says that the request was given one.
 	Credential bool
 	// Up and Down are the bytes carried from the program and to it, and Ended when that was over.

@@ -80,6 +80,8 @@ func (e *exchange) admit(ctx context.Context, r *request) ([]netip.Addr, error) 
 		err = refuse(http.StatusForbidden, fmt.Errorf("this sandbox has carried the %d bytes that egress_limit allows", e.proxy.config.Limit))
 	case !e.proxy.config.Rules.Cover(r.Target):
 		err = refuse(http.StatusForbidden, fmt.Errorf("%s %s:%d is not on the allowlist of this sandbox", r.Method, r.Host.Name, r.Port))
+	case e.proxy.strays(r) != nil:
+		err = e.proxy.strays(r)
 	case r.length > e.proxy.config.MaxBody:
 		err = refuse(http.StatusRequestEntityTooLarge, fmt.Errorf("a body of %d bytes is above %d", r.length, e.proxy.config.MaxBody))
 	default:
@@ -101,6 +103,9 @@ func (e *exchange) admit(ctx context.Context, r *request) ([]netip.Addr, error) 
 		d.Reason = err.Error()
 	}
 	d.Credential = d.Allowed && len(r.secrets) > 0
+	if c, ok := e.proxy.placed(r.Host); ok && d.Allowed {
+		d.Reason = "the operator says that it is at " + c.Place()
+	}
 	e.proxy.decide(d)
 	if d.Allowed {
 		e.granted = d

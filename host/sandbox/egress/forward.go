@@ -38,7 +38,7 @@ func strip(h http.Header) {
 func (e *exchange) forward(ctx context.Context, r *request, addrs []netip.Addr) error {
 	transport := &http.Transport{
 		Proxy:                  nil,
-		DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return e.proxy.dial(ctx, addrs, r.Port) },
+		DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return e.proxy.connect(ctx, r, addrs) },
 		DisableKeepAlives:      true,
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: int64(e.proxy.config.MaxHeader),

@@ -27,7 +27,16 @@ type Owner interface {
 	Own() ([]netip.Addr, error)
 }
 
-var _ Owner = host{}
+// Neighbour is a Network that reaches addresses that are not public. Without it the address of a credential cannot be reached.
+type Neighbour interface {
+	// DialPrivate connects to exactly this address.
+	DialPrivate(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
+}
+
+var (
+	_ Owner     = host{}
+	_ Neighbour = host{}
+)
 
 // host is the Network that this program stands in.
 type host struct{}
@@ -45,6 +54,17 @@ func (host) Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 			return err
 		}
 		return netaddr.Public(final.Addr())
+	}}
+	return dialer.DialContext(ctx, "tcp", addr.String())
+}
+
+// DialPrivate judges once more what the kernel is asked to connect to.
+func (host) DialPrivate(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+	dialer := net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
+		if final, err := netip.ParseAddrPort(address); err != nil || final != addr {
+			return fmt.Errorf("the address is %s, not %s", address, addr)
+		}
+		return netaddr.Private(addr.Addr())
 	}}
 	return dialer.DialContext(ctx, "tcp", addr.String())
 }
@@ -78,6 +98,9 @@ const maxAddrs = 8
 // pin resolves a host once. A name with any address that is not public is refused whole: whoever runs it is either
 // mistaken or aims at what is behind the host.
 func (p *Proxy) pin(ctx context.Context, h netaddr.Host) ([]netip.Addr, error) {
+	if c, ok := p.placed(h); ok {
+		return []netip.Addr{c.Address.Addr()}, nil
+	}
 	addrs := []netip.Addr{h.Addr}
 	if !h.IsAddr() {
 		ctx, cancel := context.WithTimeout(ctx, p.config.DialTimeout)
@@ -100,6 +123,25 @@ func (p *Proxy) pin(ctx context.Context, h netaddr.Host) ([]netip.Addr, error) {
 		return nil, refuse(http.StatusForbidden, err)
 	}
 	return addrs[:min(len(addrs), maxAddrs)], nil
+}
+
+// connect reaches the host of a request, whose secrets are in it by now.
+func (p *Proxy) connect(ctx context.Context, r *request, addrs []netip.Addr) (net.Conn, error) {
+	c, ok := p.placed(r.Host)
+	if !ok {
+		return p.dial(ctx, addrs, r.Port)
+	}
+	network, ok := p.config.Network.(Neighbour)
+	if !ok {
+		return nil, refuse(http.StatusBadGateway, errors.New("addresses that are not public cannot be reached"))
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.config.DialTimeout)
+	defer cancel()
+	conn, err := network.DialPrivate(ctx, c.Address)
+	if err != nil {
+		return nil, refuse(http.StatusBadGateway, fmt.Errorf("cannot connect: %w", err))
+	}
+	return conn, nil
 }
 
 // dial connects to the first of the pinned addresses that answers.

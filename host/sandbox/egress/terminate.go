@@ -80,9 +80,9 @@ func (*replayed) SetDeadline(time.Time) error      { return nil }
 func (*replayed) SetReadDeadline(time.Time) error  { return nil }
 func (*replayed) SetWriteDeadline(time.Time) error { return nil }
 
-// toHost is how a request's host is spoken to: by TLS, verified, if the request is to be encrypted.
+// toHost is how a request's host is spoken to: by TLS, verified, if the request is to be encrypted and the operator says nothing else.
 func (e *exchange) toHost(r *request, transport *http.Transport) (scheme string) {
-	if !r.encrypted {
+	if c, ok := e.proxy.placed(r.Host); !r.encrypted || ok && c.Plain {
 		return "http"
 	}
 	transport.TLSClientConfig = &tls.Config{

@@ -711,7 +711,7 @@ type ReceiveRequest_Open struct {
 }
 
 type ReceiveRequest_Ack struct {
-	// Accepts events.
+	// Accepts or rejects events.
 	Ack *Ack `protobuf:"bytes,2,opt,name=ack,proto3,oneof"`
 }
 
@@ -783,11 +783,15 @@ func (x *Open) GetLastEventId() string {
 	return ""
 }
 
-// Ack says that every event up to and including seq is durable in the host.
+// Ack says that the host is done with every event up to and including seq: each is durable in the host, except those in rejected. A plugin
+// sends none of them again.
 type Ack struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The highest accepted sequence number.
-	Seq           uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	// The highest sequence number that the host is done with.
+	Seq uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	// Events that the host will never take, because they break the contract. Each stands in the first ack of a stream that covers it. A plugin
+	// that does not know the field treats them as accepted.
+	Rejected      []*Rejection `protobuf:"bytes,2,rep,name=rejected,proto3" json:"rejected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -829,6 +833,68 @@ func (x *Ack) GetSeq() uint64 {
 	return 0
 }
 
+func (x *Ack) GetRejected() []*Rejection {
+	if x != nil {
+		return x.Rejected
+	}
+	return nil
+}
+
+// Rejection names an event that the host refused for good.
+type Rejection struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its sequence number, at most that of the ack.
+	Seq uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	// Why, for a person; at most 256 bytes.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rejection) Reset() {
+	*x = Rejection{}
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rejection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rejection) ProtoMessage() {}
+
+func (x *Rejection) ProtoReflect() protoreflect.Message {
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
+func (*Rejection) Descriptor() ([]byte, []int) {
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Rejection) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Rejection) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // ReceiveResponse is a frame from the plugin.
 type ReceiveResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -844,7 +910,7 @@ type ReceiveResponse struct {
 
 func (x *ReceiveResponse) Reset() {
 	*x = ReceiveResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[4]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +922,7 @@ func (x *ReceiveResponse) String() string {
 func (*ReceiveResponse) ProtoMessage() {}
 
 func (x *ReceiveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[4]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,7 +935,7 @@ func (x *ReceiveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveResponse.ProtoReflect.Descriptor instead.
 func (*ReceiveResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{4}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ReceiveResponse) GetFrame() isReceiveResponse_Frame {
@@ -936,7 +1002,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[5]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -948,7 +1014,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[5]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -961,7 +1027,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{5}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Event) GetSeq() uint64 {
@@ -1077,7 +1143,7 @@ type Conversation struct {
 
 func (x *Conversation) Reset() {
 	*x = Conversation{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[6]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1089,7 +1155,7 @@ func (x *Conversation) String() string {
 func (*Conversation) ProtoMessage() {}
 
 func (x *Conversation) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[6]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1102,7 +1168,7 @@ func (x *Conversation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Conversation.ProtoReflect.Descriptor instead.
 func (*Conversation) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{6}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Conversation) GetId() string {
@@ -1149,7 +1215,7 @@ type Sender struct {
 
 func (x *Sender) Reset() {
 	*x = Sender{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[7]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1161,7 +1227,7 @@ func (x *Sender) String() string {
 func (*Sender) ProtoMessage() {}
 
 func (x *Sender) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[7]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1174,7 +1240,7 @@ func (x *Sender) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sender.ProtoReflect.Descriptor instead.
 func (*Sender) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{7}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Sender) GetId() string {
@@ -1236,7 +1302,7 @@ type Entity struct {
 
 func (x *Entity) Reset() {
 	*x = Entity{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[8]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1248,7 +1314,7 @@ func (x *Entity) String() string {
 func (*Entity) ProtoMessage() {}
 
 func (x *Entity) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[8]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1261,7 +1327,7 @@ func (x *Entity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entity.ProtoReflect.Descriptor instead.
 func (*Entity) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{8}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Entity) GetKind() string {
@@ -1309,7 +1375,7 @@ type Attachment struct {
 
 func (x *Attachment) Reset() {
 	*x = Attachment{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[9]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1321,7 +1387,7 @@ func (x *Attachment) String() string {
 func (*Attachment) ProtoMessage() {}
 
 func (x *Attachment) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[9]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1334,7 +1400,7 @@ func (x *Attachment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
 func (*Attachment) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{9}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Attachment) GetHandle() string {
@@ -1394,7 +1460,7 @@ type SendRequest struct {
 
 func (x *SendRequest) Reset() {
 	*x = SendRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[10]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1406,7 +1472,7 @@ func (x *SendRequest) String() string {
 func (*SendRequest) ProtoMessage() {}
 
 func (x *SendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[10]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1419,7 +1485,7 @@ func (x *SendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendRequest.ProtoReflect.Descriptor instead.
 func (*SendRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{10}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SendRequest) GetIdempotencyKey() string {
@@ -1507,7 +1573,7 @@ type Button struct {
 
 func (x *Button) Reset() {
 	*x = Button{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[11]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1519,7 +1585,7 @@ func (x *Button) String() string {
 func (*Button) ProtoMessage() {}
 
 func (x *Button) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[11]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1532,7 +1598,7 @@ func (x *Button) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Button.ProtoReflect.Descriptor instead.
 func (*Button) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{11}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Button) GetText() string {
@@ -1581,7 +1647,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[12]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1593,7 +1659,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[12]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1606,7 +1672,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{12}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SendResponse) GetOutcome() Outcome {
@@ -1681,7 +1747,7 @@ type EditRequest struct {
 
 func (x *EditRequest) Reset() {
 	*x = EditRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[13]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1693,7 +1759,7 @@ func (x *EditRequest) String() string {
 func (*EditRequest) ProtoMessage() {}
 
 func (x *EditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[13]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1706,7 +1772,7 @@ func (x *EditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditRequest.ProtoReflect.Descriptor instead.
 func (*EditRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{13}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *EditRequest) GetConversation() *Conversation {
@@ -1771,7 +1837,7 @@ type EditResponse struct {
 
 func (x *EditResponse) Reset() {
 	*x = EditResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[14]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1783,7 +1849,7 @@ func (x *EditResponse) String() string {
 func (*EditResponse) ProtoMessage() {}
 
 func (x *EditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[14]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1796,7 +1862,7 @@ func (x *EditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditResponse.ProtoReflect.Descriptor instead.
 func (*EditResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{14}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *EditResponse) GetApplied() bool {
@@ -1826,7 +1892,7 @@ type DeleteRequest struct {
 
 func (x *DeleteRequest) Reset() {
 	*x = DeleteRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[15]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1838,7 +1904,7 @@ func (x *DeleteRequest) String() string {
 func (*DeleteRequest) ProtoMessage() {}
 
 func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[15]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1851,7 +1917,7 @@ func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{15}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DeleteRequest) GetConversation() *Conversation {
@@ -1877,7 +1943,7 @@ type DeleteResponse struct {
 
 func (x *DeleteResponse) Reset() {
 	*x = DeleteResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[16]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +1955,7 @@ func (x *DeleteResponse) String() string {
 func (*DeleteResponse) ProtoMessage() {}
 
 func (x *DeleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[16]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +1968,7 @@ func (x *DeleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteResponse.ProtoReflect.Descriptor instead.
 func (*DeleteResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{16}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{17}
 }
 
 // ReactRequest adds or removes a reaction.
@@ -1922,7 +1988,7 @@ type ReactRequest struct {
 
 func (x *ReactRequest) Reset() {
 	*x = ReactRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[17]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1934,7 +2000,7 @@ func (x *ReactRequest) String() string {
 func (*ReactRequest) ProtoMessage() {}
 
 func (x *ReactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[17]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1947,7 +2013,7 @@ func (x *ReactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReactRequest.ProtoReflect.Descriptor instead.
 func (*ReactRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{17}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReactRequest) GetConversation() *Conversation {
@@ -1987,7 +2053,7 @@ type ReactResponse struct {
 
 func (x *ReactResponse) Reset() {
 	*x = ReactResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[18]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +2065,7 @@ func (x *ReactResponse) String() string {
 func (*ReactResponse) ProtoMessage() {}
 
 func (x *ReactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[18]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +2078,7 @@ func (x *ReactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReactResponse.ProtoReflect.Descriptor instead.
 func (*ReactResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{18}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{19}
 }
 
 // SetTypingRequest shows or hides "typing".
@@ -2030,7 +2096,7 @@ type SetTypingRequest struct {
 
 func (x *SetTypingRequest) Reset() {
 	*x = SetTypingRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[19]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2042,7 +2108,7 @@ func (x *SetTypingRequest) String() string {
 func (*SetTypingRequest) ProtoMessage() {}
 
 func (x *SetTypingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[19]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2055,7 +2121,7 @@ func (x *SetTypingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTypingRequest.ProtoReflect.Descriptor instead.
 func (*SetTypingRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{19}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SetTypingRequest) GetConversation() *Conversation {
@@ -2088,7 +2154,7 @@ type SetTypingResponse struct {
 
 func (x *SetTypingResponse) Reset() {
 	*x = SetTypingResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[20]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2100,7 +2166,7 @@ func (x *SetTypingResponse) String() string {
 func (*SetTypingResponse) ProtoMessage() {}
 
 func (x *SetTypingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[20]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2113,7 +2179,7 @@ func (x *SetTypingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTypingResponse.ProtoReflect.Descriptor instead.
 func (*SetTypingResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{20}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{21}
 }
 
 // ResolveRequest is what a person would type to name a conversation.
@@ -2127,7 +2193,7 @@ type ResolveRequest struct {
 
 func (x *ResolveRequest) Reset() {
 	*x = ResolveRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[21]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2139,7 +2205,7 @@ func (x *ResolveRequest) String() string {
 func (*ResolveRequest) ProtoMessage() {}
 
 func (x *ResolveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[21]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2152,7 +2218,7 @@ func (x *ResolveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveRequest.ProtoReflect.Descriptor instead.
 func (*ResolveRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{21}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ResolveRequest) GetQuery() string {
@@ -2173,7 +2239,7 @@ type ResolveResponse struct {
 
 func (x *ResolveResponse) Reset() {
 	*x = ResolveResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[22]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2185,7 +2251,7 @@ func (x *ResolveResponse) String() string {
 func (*ResolveResponse) ProtoMessage() {}
 
 func (x *ResolveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[22]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2198,7 +2264,7 @@ func (x *ResolveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveResponse.ProtoReflect.Descriptor instead.
 func (*ResolveResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{22}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ResolveResponse) GetTargets() []*Target {
@@ -2221,7 +2287,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[23]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2233,7 +2299,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[23]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2246,7 +2312,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{23}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Target) GetConversation() *Conversation {
@@ -2278,7 +2344,7 @@ type ReconcileRequest struct {
 
 func (x *ReconcileRequest) Reset() {
 	*x = ReconcileRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[24]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2290,7 +2356,7 @@ func (x *ReconcileRequest) String() string {
 func (*ReconcileRequest) ProtoMessage() {}
 
 func (x *ReconcileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[24]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2303,7 +2369,7 @@ func (x *ReconcileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileRequest.ProtoReflect.Descriptor instead.
 func (*ReconcileRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{24}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReconcileRequest) GetIdempotencyKey() string {
@@ -2340,7 +2406,7 @@ type ReconcileResponse struct {
 
 func (x *ReconcileResponse) Reset() {
 	*x = ReconcileResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[25]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2352,7 +2418,7 @@ func (x *ReconcileResponse) String() string {
 func (*ReconcileResponse) ProtoMessage() {}
 
 func (x *ReconcileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[25]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2365,7 +2431,7 @@ func (x *ReconcileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileResponse.ProtoReflect.Descriptor instead.
 func (*ReconcileResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{25}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReconcileResponse) GetOutcome() Outcome {
@@ -2393,7 +2459,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[26]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2405,7 +2471,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[26]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2418,7 +2484,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{26}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FetchRequest) GetHandle() string {
@@ -2445,7 +2511,7 @@ type MediaHead struct {
 
 func (x *MediaHead) Reset() {
 	*x = MediaHead{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[27]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2457,7 +2523,7 @@ func (x *MediaHead) String() string {
 func (*MediaHead) ProtoMessage() {}
 
 func (x *MediaHead) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[27]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2470,7 +2536,7 @@ func (x *MediaHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MediaHead.ProtoReflect.Descriptor instead.
 func (*MediaHead) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{27}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *MediaHead) GetSize() uint64 {
@@ -2517,7 +2583,7 @@ type FetchResponse struct {
 
 func (x *FetchResponse) Reset() {
 	*x = FetchResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[28]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2529,7 +2595,7 @@ func (x *FetchResponse) String() string {
 func (*FetchResponse) ProtoMessage() {}
 
 func (x *FetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[28]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2542,7 +2608,7 @@ func (x *FetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResponse.ProtoReflect.Descriptor instead.
 func (*FetchResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{28}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FetchResponse) GetFrame() isFetchResponse_Frame {
@@ -2604,7 +2670,7 @@ type UploadRequest struct {
 
 func (x *UploadRequest) Reset() {
 	*x = UploadRequest{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[29]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2616,7 +2682,7 @@ func (x *UploadRequest) String() string {
 func (*UploadRequest) ProtoMessage() {}
 
 func (x *UploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[29]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2629,7 +2695,7 @@ func (x *UploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadRequest.ProtoReflect.Descriptor instead.
 func (*UploadRequest) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{29}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *UploadRequest) GetFrame() isUploadRequest_Frame {
@@ -2686,7 +2752,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[30]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2698,7 +2764,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flynn_channel_v1_channel_proto_msgTypes[30]
+	mi := &file_flynn_channel_v1_channel_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2711,7 +2777,7 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{30}
+	return file_flynn_channel_v1_channel_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *UploadResponse) GetHandle() string {
@@ -2756,9 +2822,13 @@ const file_flynn_channel_v1_channel_proto_rawDesc = "" +
 	"\x04Open\x12\x1b\n" +
 	"\tstream_id\x18\x01 \x01(\tR\bstreamId\x12\x16\n" +
 	"\x06window\x18\x02 \x01(\rR\x06window\x12\"\n" +
-	"\rlast_event_id\x18\x03 \x01(\tR\vlastEventId\"\x17\n" +
+	"\rlast_event_id\x18\x03 \x01(\tR\vlastEventId\"P\n" +
 	"\x03Ack\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\"K\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x127\n" +
+	"\brejected\x18\x02 \x03(\v2\x1b.flynn.channel.v1.RejectionR\brejected\"5\n" +
+	"\tRejection\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"K\n" +
 	"\x0fReceiveResponse\x12/\n" +
 	"\x05event\x18\x01 \x01(\v2\x17.flynn.channel.v1.EventH\x00R\x05eventB\a\n" +
 	"\x05frame\"\xa9\x04\n" +
@@ -2952,7 +3022,7 @@ func file_flynn_channel_v1_channel_proto_rawDescGZIP() []byte {
 }
 
 var file_flynn_channel_v1_channel_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_flynn_channel_v1_channel_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_flynn_channel_v1_channel_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_flynn_channel_v1_channel_proto_goTypes = []any{
 	(EditLevel)(0),                // 0: flynn.channel.v1.EditLevel
 	(TextFormat)(0),               // 1: flynn.channel.v1.TextFormat
@@ -2965,98 +3035,100 @@ var file_flynn_channel_v1_channel_proto_goTypes = []any{
 	(*ReceiveRequest)(nil),        // 8: flynn.channel.v1.ReceiveRequest
 	(*Open)(nil),                  // 9: flynn.channel.v1.Open
 	(*Ack)(nil),                   // 10: flynn.channel.v1.Ack
-	(*ReceiveResponse)(nil),       // 11: flynn.channel.v1.ReceiveResponse
-	(*Event)(nil),                 // 12: flynn.channel.v1.Event
-	(*Conversation)(nil),          // 13: flynn.channel.v1.Conversation
-	(*Sender)(nil),                // 14: flynn.channel.v1.Sender
-	(*Entity)(nil),                // 15: flynn.channel.v1.Entity
-	(*Attachment)(nil),            // 16: flynn.channel.v1.Attachment
-	(*SendRequest)(nil),           // 17: flynn.channel.v1.SendRequest
-	(*Button)(nil),                // 18: flynn.channel.v1.Button
-	(*SendResponse)(nil),          // 19: flynn.channel.v1.SendResponse
-	(*EditRequest)(nil),           // 20: flynn.channel.v1.EditRequest
-	(*EditResponse)(nil),          // 21: flynn.channel.v1.EditResponse
-	(*DeleteRequest)(nil),         // 22: flynn.channel.v1.DeleteRequest
-	(*DeleteResponse)(nil),        // 23: flynn.channel.v1.DeleteResponse
-	(*ReactRequest)(nil),          // 24: flynn.channel.v1.ReactRequest
-	(*ReactResponse)(nil),         // 25: flynn.channel.v1.ReactResponse
-	(*SetTypingRequest)(nil),      // 26: flynn.channel.v1.SetTypingRequest
-	(*SetTypingResponse)(nil),     // 27: flynn.channel.v1.SetTypingResponse
-	(*ResolveRequest)(nil),        // 28: flynn.channel.v1.ResolveRequest
-	(*ResolveResponse)(nil),       // 29: flynn.channel.v1.ResolveResponse
-	(*Target)(nil),                // 30: flynn.channel.v1.Target
-	(*ReconcileRequest)(nil),      // 31: flynn.channel.v1.ReconcileRequest
-	(*ReconcileResponse)(nil),     // 32: flynn.channel.v1.ReconcileResponse
-	(*FetchRequest)(nil),          // 33: flynn.channel.v1.FetchRequest
-	(*MediaHead)(nil),             // 34: flynn.channel.v1.MediaHead
-	(*FetchResponse)(nil),         // 35: flynn.channel.v1.FetchResponse
-	(*UploadRequest)(nil),         // 36: flynn.channel.v1.UploadRequest
-	(*UploadResponse)(nil),        // 37: flynn.channel.v1.UploadResponse
-	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
+	(*Rejection)(nil),             // 11: flynn.channel.v1.Rejection
+	(*ReceiveResponse)(nil),       // 12: flynn.channel.v1.ReceiveResponse
+	(*Event)(nil),                 // 13: flynn.channel.v1.Event
+	(*Conversation)(nil),          // 14: flynn.channel.v1.Conversation
+	(*Sender)(nil),                // 15: flynn.channel.v1.Sender
+	(*Entity)(nil),                // 16: flynn.channel.v1.Entity
+	(*Attachment)(nil),            // 17: flynn.channel.v1.Attachment
+	(*SendRequest)(nil),           // 18: flynn.channel.v1.SendRequest
+	(*Button)(nil),                // 19: flynn.channel.v1.Button
+	(*SendResponse)(nil),          // 20: flynn.channel.v1.SendResponse
+	(*EditRequest)(nil),           // 21: flynn.channel.v1.EditRequest
+	(*EditResponse)(nil),          // 22: flynn.channel.v1.EditResponse
+	(*DeleteRequest)(nil),         // 23: flynn.channel.v1.DeleteRequest
+	(*DeleteResponse)(nil),        // 24: flynn.channel.v1.DeleteResponse
+	(*ReactRequest)(nil),          // 25: flynn.channel.v1.ReactRequest
+	(*ReactResponse)(nil),         // 26: flynn.channel.v1.ReactResponse
+	(*SetTypingRequest)(nil),      // 27: flynn.channel.v1.SetTypingRequest
+	(*SetTypingResponse)(nil),     // 28: flynn.channel.v1.SetTypingResponse
+	(*ResolveRequest)(nil),        // 29: flynn.channel.v1.ResolveRequest
+	(*ResolveResponse)(nil),       // 30: flynn.channel.v1.ResolveResponse
+	(*Target)(nil),                // 31: flynn.channel.v1.Target
+	(*ReconcileRequest)(nil),      // 32: flynn.channel.v1.ReconcileRequest
+	(*ReconcileResponse)(nil),     // 33: flynn.channel.v1.ReconcileResponse
+	(*FetchRequest)(nil),          // 34: flynn.channel.v1.FetchRequest
+	(*MediaHead)(nil),             // 35: flynn.channel.v1.MediaHead
+	(*FetchResponse)(nil),         // 36: flynn.channel.v1.FetchResponse
+	(*UploadRequest)(nil),         // 37: flynn.channel.v1.UploadRequest
+	(*UploadResponse)(nil),        // 38: flynn.channel.v1.UploadResponse
+	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
 }
 var file_flynn_channel_v1_channel_proto_depIdxs = []int32{
 	0,  // 0: flynn.channel.v1.Capabilities.edit:type_name -> flynn.channel.v1.EditLevel
-	38, // 1: flynn.channel.v1.Capabilities.edit_window:type_name -> google.protobuf.Duration
-	38, // 2: flynn.channel.v1.Capabilities.min_edit_interval:type_name -> google.protobuf.Duration
+	39, // 1: flynn.channel.v1.Capabilities.edit_window:type_name -> google.protobuf.Duration
+	39, // 2: flynn.channel.v1.Capabilities.min_edit_interval:type_name -> google.protobuf.Duration
 	1,  // 3: flynn.channel.v1.Capabilities.format:type_name -> flynn.channel.v1.TextFormat
 	2,  // 4: flynn.channel.v1.Capabilities.senders:type_name -> flynn.channel.v1.SenderProof
 	9,  // 5: flynn.channel.v1.ReceiveRequest.open:type_name -> flynn.channel.v1.Open
 	10, // 6: flynn.channel.v1.ReceiveRequest.ack:type_name -> flynn.channel.v1.Ack
-	12, // 7: flynn.channel.v1.ReceiveResponse.event:type_name -> flynn.channel.v1.Event
-	3,  // 8: flynn.channel.v1.Event.kind:type_name -> flynn.channel.v1.EventKind
-	13, // 9: flynn.channel.v1.Event.conversation:type_name -> flynn.channel.v1.Conversation
-	14, // 10: flynn.channel.v1.Event.sender:type_name -> flynn.channel.v1.Sender
-	15, // 11: flynn.channel.v1.Event.entities:type_name -> flynn.channel.v1.Entity
-	16, // 12: flynn.channel.v1.Event.attachments:type_name -> flynn.channel.v1.Attachment
-	39, // 13: flynn.channel.v1.Event.sent_at:type_name -> google.protobuf.Timestamp
-	4,  // 14: flynn.channel.v1.Conversation.kind:type_name -> flynn.channel.v1.ConversationKind
-	13, // 15: flynn.channel.v1.SendRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	1,  // 16: flynn.channel.v1.SendRequest.format:type_name -> flynn.channel.v1.TextFormat
-	16, // 17: flynn.channel.v1.SendRequest.attachments:type_name -> flynn.channel.v1.Attachment
-	18, // 18: flynn.channel.v1.SendRequest.buttons:type_name -> flynn.channel.v1.Button
-	5,  // 19: flynn.channel.v1.Button.style:type_name -> flynn.channel.v1.ButtonStyle
-	6,  // 20: flynn.channel.v1.SendResponse.outcome:type_name -> flynn.channel.v1.Outcome
-	38, // 21: flynn.channel.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	13, // 22: flynn.channel.v1.EditRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	1,  // 23: flynn.channel.v1.EditRequest.format:type_name -> flynn.channel.v1.TextFormat
-	18, // 24: flynn.channel.v1.EditRequest.buttons:type_name -> flynn.channel.v1.Button
-	38, // 25: flynn.channel.v1.EditResponse.retry_after:type_name -> google.protobuf.Duration
-	13, // 26: flynn.channel.v1.DeleteRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	13, // 27: flynn.channel.v1.ReactRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	13, // 28: flynn.channel.v1.SetTypingRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	38, // 29: flynn.channel.v1.SetTypingRequest.ttl:type_name -> google.protobuf.Duration
-	30, // 30: flynn.channel.v1.ResolveResponse.targets:type_name -> flynn.channel.v1.Target
-	13, // 31: flynn.channel.v1.Target.conversation:type_name -> flynn.channel.v1.Conversation
-	13, // 32: flynn.channel.v1.ReconcileRequest.conversation:type_name -> flynn.channel.v1.Conversation
-	6,  // 33: flynn.channel.v1.ReconcileResponse.outcome:type_name -> flynn.channel.v1.Outcome
-	34, // 34: flynn.channel.v1.FetchResponse.head:type_name -> flynn.channel.v1.MediaHead
-	34, // 35: flynn.channel.v1.UploadRequest.head:type_name -> flynn.channel.v1.MediaHead
-	8,  // 36: flynn.channel.v1.Channel.Receive:input_type -> flynn.channel.v1.ReceiveRequest
-	17, // 37: flynn.channel.v1.Channel.Send:input_type -> flynn.channel.v1.SendRequest
-	20, // 38: flynn.channel.v1.Channel.Edit:input_type -> flynn.channel.v1.EditRequest
-	22, // 39: flynn.channel.v1.Channel.Delete:input_type -> flynn.channel.v1.DeleteRequest
-	24, // 40: flynn.channel.v1.Channel.React:input_type -> flynn.channel.v1.ReactRequest
-	26, // 41: flynn.channel.v1.Channel.SetTyping:input_type -> flynn.channel.v1.SetTypingRequest
-	28, // 42: flynn.channel.v1.Channel.Resolve:input_type -> flynn.channel.v1.ResolveRequest
-	31, // 43: flynn.channel.v1.Channel.Reconcile:input_type -> flynn.channel.v1.ReconcileRequest
-	33, // 44: flynn.channel.v1.Channel.Fetch:input_type -> flynn.channel.v1.FetchRequest
-	36, // 45: flynn.channel.v1.Channel.Upload:input_type -> flynn.channel.v1.UploadRequest
-	11, // 46: flynn.channel.v1.Channel.Receive:output_type -> flynn.channel.v1.ReceiveResponse
-	19, // 47: flynn.channel.v1.Channel.Send:output_type -> flynn.channel.v1.SendResponse
-	21, // 48: flynn.channel.v1.Channel.Edit:output_type -> flynn.channel.v1.EditResponse
-	23, // 49: flynn.channel.v1.Channel.Delete:output_type -> flynn.channel.v1.DeleteResponse
-	25, // 50: flynn.channel.v1.Channel.React:output_type -> flynn.channel.v1.ReactResponse
-	27, // 51: flynn.channel.v1.Channel.SetTyping:output_type -> flynn.channel.v1.SetTypingResponse
-	29, // 52: flynn.channel.v1.Channel.Resolve:output_type -> flynn.channel.v1.ResolveResponse
-	32, // 53: flynn.channel.v1.Channel.Reconcile:output_type -> flynn.channel.v1.ReconcileResponse
-	35, // 54: flynn.channel.v1.Channel.Fetch:output_type -> flynn.channel.v1.FetchResponse
-	37, // 55: flynn.channel.v1.Channel.Upload:output_type -> flynn.channel.v1.UploadResponse
-	46, // [46:56] is the sub-list for method output_type
-	36, // [36:46] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	11, // 7: flynn.channel.v1.Ack.rejected:type_name -> flynn.channel.v1.Rejection
+	13, // 8: flynn.channel.v1.ReceiveResponse.event:type_name -> flynn.channel.v1.Event
+	3,  // 9: flynn.channel.v1.Event.kind:type_name -> flynn.channel.v1.EventKind
+	14, // 10: flynn.channel.v1.Event.conversation:type_name -> flynn.channel.v1.Conversation
+	15, // 11: flynn.channel.v1.Event.sender:type_name -> flynn.channel.v1.Sender
+	16, // 12: flynn.channel.v1.Event.entities:type_name -> flynn.channel.v1.Entity
+	17, // 13: flynn.channel.v1.Event.attachments:type_name -> flynn.channel.v1.Attachment
+	40, // 14: flynn.channel.v1.Event.sent_at:type_name -> google.protobuf.Timestamp
+	4,  // 15: flynn.channel.v1.Conversation.kind:type_name -> flynn.channel.v1.ConversationKind
+	14, // 16: flynn.channel.v1.SendRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	1,  // 17: flynn.channel.v1.SendRequest.format:type_name -> flynn.channel.v1.TextFormat
+	17, // 18: flynn.channel.v1.SendRequest.attachments:type_name -> flynn.channel.v1.Attachment
+	19, // 19: flynn.channel.v1.SendRequest.buttons:type_name -> flynn.channel.v1.Button
+	5,  // 20: flynn.channel.v1.Button.style:type_name -> flynn.channel.v1.ButtonStyle
+	6,  // 21: flynn.channel.v1.SendResponse.outcome:type_name -> flynn.channel.v1.Outcome
+	39, // 22: flynn.channel.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
+	14, // 23: flynn.channel.v1.EditRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	1,  // 24: flynn.channel.v1.EditRequest.format:type_name -> flynn.channel.v1.TextFormat
+	19, // 25: flynn.channel.v1.EditRequest.buttons:type_name -> flynn.channel.v1.Button
+	39, // 26: flynn.channel.v1.EditResponse.retry_after:type_name -> google.protobuf.Duration
+	14, // 27: flynn.channel.v1.DeleteRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	14, // 28: flynn.channel.v1.ReactRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	14, // 29: flynn.channel.v1.SetTypingRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	39, // 30: flynn.channel.v1.SetTypingRequest.ttl:type_name -> google.protobuf.Duration
+	31, // 31: flynn.channel.v1.ResolveResponse.targets:type_name -> flynn.channel.v1.Target
+	14, // 32: flynn.channel.v1.Target.conversation:type_name -> flynn.channel.v1.Conversation
+	14, // 33: flynn.channel.v1.ReconcileRequest.conversation:type_name -> flynn.channel.v1.Conversation
+	6,  // 34: flynn.channel.v1.ReconcileResponse.outcome:type_name -> flynn.channel.v1.Outcome
+	35, // 35: flynn.channel.v1.FetchResponse.head:type_name -> flynn.channel.v1.MediaHead
+	35, // 36: flynn.channel.v1.UploadRequest.head:type_name -> flynn.channel.v1.MediaHead
+	8,  // 37: flynn.channel.v1.Channel.Receive:input_type -> flynn.channel.v1.ReceiveRequest
+	18, // 38: flynn.channel.v1.Channel.Send:input_type -> flynn.channel.v1.SendRequest
+	21, // 39: flynn.channel.v1.Channel.Edit:input_type -> flynn.channel.v1.EditRequest
+	23, // 40: flynn.channel.v1.Channel.Delete:input_type -> flynn.channel.v1.DeleteRequest
+	25, // 41: flynn.channel.v1.Channel.React:input_type -> flynn.channel.v1.ReactRequest
+	27, // 42: flynn.channel.v1.Channel.SetTyping:input_type -> flynn.channel.v1.SetTypingRequest
+	29, // 43: flynn.channel.v1.Channel.Resolve:input_type -> flynn.channel.v1.ResolveRequest
+	32, // 44: flynn.channel.v1.Channel.Reconcile:input_type -> flynn.channel.v1.ReconcileRequest
+	34, // 45: flynn.channel.v1.Channel.Fetch:input_type -> flynn.channel.v1.FetchRequest
+	37, // 46: flynn.channel.v1.Channel.Upload:input_type -> flynn.channel.v1.UploadRequest
+	12, // 47: flynn.channel.v1.Channel.Receive:output_type -> flynn.channel.v1.ReceiveResponse
+	20, // 48: flynn.channel.v1.Channel.Send:output_type -> flynn.channel.v1.SendResponse
+	22, // 49: flynn.channel.v1.Channel.Edit:output_type -> flynn.channel.v1.EditResponse
+	24, // 50: flynn.channel.v1.Channel.Delete:output_type -> flynn.channel.v1.DeleteResponse
+	26, // 51: flynn.channel.v1.Channel.React:output_type -> flynn.channel.v1.ReactResponse
+	28, // 52: flynn.channel.v1.Channel.SetTyping:output_type -> flynn.channel.v1.SetTypingResponse
+	30, // 53: flynn.channel.v1.Channel.Resolve:output_type -> flynn.channel.v1.ResolveResponse
+	33, // 54: flynn.channel.v1.Channel.Reconcile:output_type -> flynn.channel.v1.ReconcileResponse
+	36, // 55: flynn.channel.v1.Channel.Fetch:output_type -> flynn.channel.v1.FetchResponse
+	38, // 56: flynn.channel.v1.Channel.Upload:output_type -> flynn.channel.v1.UploadResponse
+	47, // [47:57] is the sub-list for method output_type
+	37, // [37:47] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_flynn_channel_v1_channel_proto_init() }
@@ -3068,14 +3140,14 @@ func file_flynn_channel_v1_channel_proto_init() {
 		(*ReceiveRequest_Open)(nil),
 		(*ReceiveRequest_Ack)(nil),
 	}
-	file_flynn_channel_v1_channel_proto_msgTypes[4].OneofWrappers = []any{
+	file_flynn_channel_v1_channel_proto_msgTypes[5].OneofWrappers = []any{
 		(*ReceiveResponse_Event)(nil),
 	}
-	file_flynn_channel_v1_channel_proto_msgTypes[28].OneofWrappers = []any{
+	file_flynn_channel_v1_channel_proto_msgTypes[29].OneofWrappers = []any{
 		(*FetchResponse_Head)(nil),
 		(*FetchResponse_Chunk)(nil),
 	}
-	file_flynn_channel_v1_channel_proto_msgTypes[29].OneofWrappers = []any{
+	file_flynn_channel_v1_channel_proto_msgTypes[30].OneofWrappers = []any{
 		(*UploadRequest_Head)(nil),
 		(*UploadRequest_Chunk)(nil),
 	}
@@ -3085,7 +3157,7 @@ func file_flynn_channel_v1_channel_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_flynn_channel_v1_channel_proto_rawDesc), len(file_flynn_channel_v1_channel_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
