@@ -409,7 +409,7 @@ func (p *project) failure(s *service, what string, c Condition) error {
 	if check := lastWords([]byte(c.Check)); check != "" {
 		text += fmt.Sprintf("; its check says %q", check)
 	}
-	words := p.lastWords(s)
+	words := p.lastWords(s.id)
 	if words != "" {
 		text += fmt.Sprintf("; it said last %q", words)
 	}
@@ -425,10 +425,10 @@ type serviceError struct{ text string }
 func (e serviceError) Error() string { return e.text }
 func (e serviceError) Unwrap() error { return machine.ErrUnavailable }
 
-func (p *project) lastWords(s *service) string {
+func (p *project) lastWords(id string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), startDeadline)
 	defer cancel()
-	out, err := p.driver.LastOutput(ctx, s.id, maxLastWords)
+	out, err := p.driver.LastOutput(ctx, id, maxLastWords)
 	if err != nil {
 		return ""
 	}

@@ -26,11 +26,14 @@ func (s *service) begins() {
 
 // watch waits for a service to end, which none should while commands may run, unless another has waited for that.
 func (p *project) watch(s *service) {
+	s.mu.Lock()
+	id := s.id
+	s.mu.Unlock()
 	var now Condition
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
-		err := p.driver.AwaitEnd(p.life, s.id)
+		err := p.driver.AwaitEnd(p.life, id)
 		if err == nil {
-			now, err = p.driver.Condition(p.life, s.id)
+			now, err = p.driver.Condition(p.life, id)
 		}
 		if p.life.Err() != nil {
 			return
@@ -44,18 +47,24 @@ func (p *project) watch(s *service) {
 			return
 		}
 	}
-	s.mu.Lock()
-	s.ended = &now
-	s.mu.Unlock()
-	if s.ends && now.ExitCode == 0 {
-		return
+	if p.enterEnd(s, now) {
+		p.m.log.Warn("a service of a sandbox has ended", "service", s.Name, "container", id, "exit_code", now.ExitCode, "oom", now.OOM,
+			"removed", now.Gone, "output", p.lastWords(id))
 	}
-	words := p.lastWords(s)
-	p.m.log.Warn("a service of a sandbox has ended", "service", s.Name, "container", s.id, "exit_code", now.ExitCode, "oom", now.OOM,
-		"removed", now.Gone, "output", words)
+}
+
+// enterEnd notes the end of a service, and reports whether somebody has to attend to it. Who sees the one sees the other.
+func (p *project) enterEnd(s *service, end Condition) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = &end
+	if s.ends && end.ExitCode == 0 {
+		return false
+	}
 	p.fallen = append(p.fallen, s)
+	return true
 }
 
 // attend looks after the services that have ended since the last time, and tells both who waits under ctx and, by takeNews, the caller.
