@@ -9,9 +9,9 @@ test: check race
 check:
     go vet ./... && go tool -modfile=tools.mod staticcheck ./... && test -z "$(gofmt -l cmd examples host plugins policies sdk)"
 
-# all tests, with the race detector; the longest begin first, and since they wait a lot, one more at once than cores
+# all tests, with the race detector; the longest begin first, and since they wait a lot, two more at once than cores
 race:
-    go test -race {{ unraced }} -vet=off -p $(({{ num_cpus() }} + 1)) -timeout 40m {{ longest }} $(go list ./...)
+    go test -race {{ unraced }} -vet=off -p $(({{ num_cpus() }} + 2)) -timeout 40m {{ longest }} $(go list ./...)
 
 # what was made from C, and what makes machine code of Wasm, in one goroutine: the detector sees nothing there, and takes most of its time
 unraced := replace_regex("modernc.org/sqlite/lib modernc.org/libc modernc.org/memory " + wazevo + "/ssa " + wazevo + "/frontend " + wazevo + "/backend/...", "(\\S+)", "-gcflags=$1=-race=false")

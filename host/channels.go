@@ -14,6 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/lane"
+	"github.com/flynnhost/flynn/host/lint"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
 )
@@ -171,6 +172,9 @@ func (h *Host) setChannels(old, next *config.Config) {
 	h.keepHooks(next)
 	for _, w := range access.Warnings(next) {
 		h.log.Warn("a rule for senders", "key", w.Key, "line", w.Line, "problem", w.Problem, "hint", w.Hint)
+	}
+	for _, w := range lint.Networks(next) {
+		h.log.Warn("a network of sandboxes", "key", w.Key, "line", w.Line, "problem", w.Problem, "hint", w.Hint)
 	}
 	var before map[string]config.Channel
 	if old != nil {

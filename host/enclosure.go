@@ -32,6 +32,7 @@ type enclosure struct {
 	server  config.Server
 	sandbox string
 	place   func(ctx context.Context, session, name string) (machine.Machine, error)
+	folder  func() (string, error) // makes the one for the socket
 	log     *slog.Logger
 
 	dir     string // holds the socket, and is the user's alone
@@ -50,7 +51,7 @@ func (e *enclosure) socket() string { return filepath.Join(e.dir, "server") }
 
 // open makes the socket and serves it until close.
 func (e *enclosure) open() (err error) {
-	if e.dir, err = os.MkdirTemp("", "flynn-"); err != nil { // short, since it holds a socket
+	if e.dir, err = e.folder(); err != nil {
 		return fmt.Errorf("make a folder for the socket of %s: %w", e.name, err)
 	}
 	if e.lis, err = net.Listen("unix", e.socket()); err != nil {
@@ -167,7 +168,7 @@ func (h *Host) encloseServer(name string, c config.ToolProvider, i *plugin.Insta
 	if err != nil {
 		return err
 	}
-	e := &enclosure{name: name, server: server, sandbox: c.Sandbox.Name, place: h.machines.Sandbox, log: h.log}
+	e := &enclosure{name: name, server: server, sandbox: c.Sandbox.Name, place: h.machines.Sandbox, folder: h.plugins.SocketDir, log: h.log}
 	if err := e.open(); err != nil {
 		return err
 	}

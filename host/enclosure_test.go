@@ -110,6 +110,13 @@ env = { OURS = "it's ours", FILE = %q }
 	}); err != nil {
 		t.Fatal(err)
 	}
+	h.enclosing.Lock()
+	socket := h.enclosed["boxed"].socket()
+	h.enclosing.Unlock()
+	// Where a later start removes it if this host is killed: see plugin.SocketDir.
+	if folder := filepath.Dir(socket); !strings.HasPrefix(filepath.Base(folder), "plugin-dir") || !strings.HasPrefix(filepath.Base(filepath.Dir(folder)), "flynn-") {
+		t.Errorf("the socket %s is not in the run folder of the plugins", socket)
+	}
 	var answer string
 	eventually(t, "the tool has run", func() bool {
 		list, err := b.History(t.Context(), gateway.ChannelWeb, "c", 1)

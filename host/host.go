@@ -180,6 +180,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.machines = newMachines(filepath.Join(c.Store.Dir, "workspaces"), instance, egresslog.New(egresslog.Config{
 		Store: h.store, Log: h.log, Count: h.metrics.egressDecision, Lost: h.metrics.egressLost,
 	}), h.log)
+	h.machines.media = h.media.Held
 	if err := h.moveWorkspaces(ctx); err != nil {
 		return err
 	}
@@ -278,6 +279,7 @@ func (h *Host) wire(c *config.Config) {
 		Store:    h.store,
 		Admit:    h.admit,
 		Stranger: h.stranger,
+		Refused:  h.refused,
 		Deliver:  h.said,
 		Note:     h.runner.Note,
 		MaxAge:   time.Duration(c.Store.MaxAgeHours) * time.Hour,

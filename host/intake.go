@@ -102,7 +102,7 @@ func (in *intake) take(ctx context.Context, session string, m message.Message) [
 		f := agent.File{Name: a.Name, Type: a.Type, Size: a.Size}
 		if i >= in.maxFiles {
 			f.Why = fmt.Sprintf("a message may have %d files", in.maxFiles)
-		} else if err := in.takeOne(ctx, session, m.Channel, a, &f); err != nil {
+		} else if err := in.takeOne(ctx, session, m, a, &f); err != nil {
 			in.log("attachment was not taken", "channel", m.Channel, "event", m.EventID, "error", err)
 			f.Path, f.Why = "", reason(err)
 		}
@@ -135,8 +135,8 @@ func reason(err error) string {
 	return "it could not be got from the channel"
 }
 
-func (in *intake) takeOne(ctx context.Context, session, channel string, a message.Attachment, f *agent.File) error {
-	info, err := in.fetch(ctx, channel, a)
+func (in *intake) takeOne(ctx context.Context, session string, m message.Message, a message.Attachment, f *agent.File) error {
+	info, err := in.fetch(ctx, m, a)
 	if err != nil {
 		return err
 	}
@@ -148,9 +148,9 @@ func (in *intake) takeOne(ctx context.Context, session, channel string, a messag
 	return err
 }
 
-// fetch brings an attachment into the media store.
-func (in *intake) fetch(ctx context.Context, channel string, a message.Attachment) (media.Info, error) {
-	from, ok := in.fetchers.of(channel)
+// fetch brings an attachment into the media store, where it counts for its sender.
+func (in *intake) fetch(ctx context.Context, m message.Message, a message.Attachment) (media.Info, error) {
+	from, ok := in.fetchers.of(m.Channel)
 	switch {
 	case !ok:
 		return media.Info{}, refusal("the channel is not there now")
@@ -162,7 +162,9 @@ func (in *intake) fetch(ctx context.Context, channel string, a message.Attachmen
 		return media.Info{}, err
 	}
 	defer got.Body.Close()
-	return in.store.Put(ctx, media.Head{Size: got.Size, Type: cmp.Or(got.Type, a.Type), Name: cmp.Or(a.Name, got.Name)}, got.Body)
+	return in.store.Put(ctx, media.Head{
+		Size: got.Size, Type: cmp.Or(got.Type, a.Type), Name: cmp.Or(a.Name, got.Name), Owner: m.SenderKey(),
+	}, got.Body)
 }
 
 // judge goes by the type that the bytes have: a name or a claim changes nothing about what a file is.

@@ -17,6 +17,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/quota"
+	"github.com/flynnhost/flynn/host/tool/builtin"
 )
 
 // shop is a channel with attachments by handle.
@@ -46,7 +47,7 @@ func newIntake(t *testing.T, s shop) (*intake, string) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	m, err := machine.NewHost(machine.HostConfig{Workspace: dir})
+	m, err := machine.NewHost(machine.HostConfig{Workspace: dir, Homes: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +183,7 @@ func TestAttachmentsAreBounded(t *testing.T) {
 		Measure: func(string) int64 { return quota.Tree(dir) }, Running: func() map[string]int { return nil }, Place: func(s string) string { return s },
 	})
 	keeper.Configure(quota.Limits{SessionDisk: room})
-	m, err := machine.NewHost(machine.HostConfig{Workspace: dir, Quota: sessionQuota{keeper, "s"}})
+	m, err := machine.NewHost(machine.HostConfig{Workspace: dir, Homes: t.TempDir(), Quota: sessionQuota{keeper, "s"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,5 +202,43 @@ func TestAttachmentsAreBounded(t *testing.T) {
 	}
 	if !strings.Contains(why, "the files of this conversation take") {
 		t.Errorf("the last one was refused for %q", why)
+	}
+}
+
+// One who sends all that he can fills his share of the media store, not the store: another one's file is taken.
+func TestASenderFillsHisShareOfTheMediaStore(t *testing.T) {
+	h := newHost(t, "[media]\nmax_object = \"1m\"\nmax_total = \"8m\"\n[limits]\nsender_disk = \"64m\"\n")
+	defer h.close()
+	s := shop{}
+	for i := range 20 {
+		s[fmt.Sprint(i)] = fmt.Sprint(i, strings.Repeat(" x", 400_000))
+	}
+	t.Cleanup(h.fetchers.attach("tg", &s))
+	send := func(sender, conversation, handle string) agent.File {
+		m := message.Message{
+			Channel: "tg", Sender: message.Sender{ID: sender}, Conversation: message.Conversation{ID: conversation, Kind: message.DM},
+			Attachments: []message.Attachment{{Handle: handle, Name: handle + ".txt"}},
+		}
+		return h.takeFiles(t.Context(), "tg:"+conversation+":a", m)[0]
+	}
+	taken, why := 0, ""
+	for i := range 19 {
+		if f := send("eve", fmt.Sprint("c", i%5), fmt.Sprint(i)); f.Path != "" {
+			taken++
+		} else {
+			why = f.Why
+		}
+	}
+	if taken != 2 || !strings.Contains(why, "keeps 2.0 MiB of files for one sender") {
+		t.Errorf("%d were taken, another was refused for %q", taken, why)
+	}
+	if f := send("bob", "b", "19"); f.Path == "" {
+		t.Errorf("another one's file is refused: %s", f.Why)
+	}
+	if _, err := h.keepFile(t.Context(), "tg:eve", "answer", strings.NewReader(s["18"])); !errors.Is(err, builtin.ErrNotKept) || !strings.Contains(err.Error(), "for one sender") {
+		t.Errorf("a file for her: %v", err)
+	}
+	if a, err := h.keepFile(t.Context(), "web:owner", "answer", strings.NewReader(s["18"])); err != nil || a.Digest == "" {
+		t.Errorf("a file for the owner: %v", err)
 	}
 }

@@ -40,6 +40,7 @@ type machines struct {
 
 	holds *workspace.Holds // of the workspaces that hosts have open
 	quota *quota.Keeper
+	media func(sender string) int64 // what the media store keeps of a sender, in bytes; set before run, or nil
 
 	mu         sync.Mutex
 	specs      map[string]sandbox.Spec // by name, "" for [sandbox]; of the generation in force
@@ -99,6 +100,12 @@ func newMachines(root, instance string, egress *egresslog.Log, log *slog.Logger)
 	}
 	m.quota = quota.New(quota.Config{
 		Measure: measure(root, m.hostHomes),
+		Media: func(sender string) int64 {
+			if m.media == nil {
+				return 0
+			}
+			return m.media(sender)
+		},
 		Running: m.running,
 		Place:   func(session string) string { place, _, _ := store.SessionParts(session); return place },
 	})
@@ -122,26 +129,40 @@ type sessionQuota struct {
 // Write implements machine.Quota.
 func (q sessionQuota) Write(bytes int64) error { return q.keeper.Write(q.session, bytes) }
 
+// Command implements machine.Quota.
+func (q sessionQuota) Command() error { return q.keeper.Command(q.session) }
+
 // Process implements machine.Quota.
 func (q sessionQuota) Process(enter func() error) error { return q.keeper.Process(q.session, enter) }
 
 // running counts the background processes of each session, on the host and in its sandboxes.
 func (m *machines) running() map[string]int {
+	counts := m.runningOnHost()
+	if manager := m.sandboxManager(); manager != nil {
+		for session, n := range manager.Running() {
+			counts[session] += n
+		}
+	}
+	return counts
+}
+
+func (m *machines) runningOnHost() map[string]int {
 	m.mu.Lock()
-	manager := m.manager
+	defer m.mu.Unlock()
 	counts := make(map[string]int, len(m.hosts))
 	for session, h := range m.hosts {
 		if n := h.Running(); n > 0 {
 			counts[session] = n
 		}
 	}
-	m.mu.Unlock()
-	if manager != nil {
-		for session, n := range manager.Running() {
-			counts[session] += n
-		}
-	}
 	return counts
+}
+
+// sandboxManager is the manager of sandboxes, or nil while there is none.
+func (m *machines) sandboxManager() *sandbox.Manager {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.manager
 }
 
 // hostHomes is the folder of home folders beside the one of workspaces. Mount rules keep sandboxes from both, since they lie in the store's.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent"
@@ -14,6 +15,8 @@ import (
 	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/quota"
+	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 )
 
@@ -22,9 +25,25 @@ func (h *Host) openMedia(c *config.Config) (*media.Store, error) {
 	return media.New(media.Config{
 		Dir:       filepath.Join(c.Store.Dir, "media"),
 		MaxObject: int64(c.Media.MaxObject), MaxTotal: int64(c.Media.MaxTotal), MaxAge: time.Duration(c.Media.MaxAge),
-		Keep: h.neededMedia, Log: h.log,
+		Share: h.mediaShare(c.Media), Keep: h.neededMedia, Log: h.log,
 	})
 }
+
+// mediaShare bounds what one sender brings into the media store: a quarter of it or one file of the largest size, if that is more, and no
+// more than limits.sender_disk leaves beside his workspaces. The owner at this machine has the whole store.
+func (h *Host) mediaShare(c config.Media) func(sender string) (most int64, why error) {
+	share := max(int64(c.MaxTotal)/4, int64(c.MaxObject)+headRoom)
+	return func(sender string) (int64, error) {
+		left, why := h.machines.quota.MediaRoom(sender)
+		if instance, _, _ := strings.Cut(sender, ":"); route.Local(instance) || left > 0 && left < share {
+			return left, why
+		}
+		return share, quota.Refusal(fmt.Sprintf("this host keeps %s of files for one sender, and yours take all of it: try again in an hour", quota.Size(share)))
+	}
+}
+
+// headRoom is more than the media store takes for an object besides its bytes.
+const headRoom = 8 << 10
 
 // takeFiles puts what came with a message into the session's workspace, by the configuration in force.
 func (h *Host) takeFiles(ctx context.Context, session string, m message.Message) []agent.File {
@@ -40,10 +59,14 @@ func (h *Host) takeFiles(ctx context.Context, session string, m message.Message)
 	return in.take(ctx, session, m)
 }
 
-// keepFile puts a file that goes with an answer into the media store.
-func (h *Host) keepFile(ctx context.Context, name string, body io.Reader) (message.Attachment, error) {
-	info, err := h.media.Put(ctx, media.Head{Name: name}, body)
-	if errors.Is(err, media.ErrTooLarge) || errors.Is(err, media.ErrFull) {
+// keepFile puts a file of a sender, or one that goes with an answer to him, into the media store.
+func (h *Host) keepFile(ctx context.Context, sender, name string, body io.Reader) (message.Attachment, error) {
+	info, err := h.media.Put(ctx, media.Head{Name: name, Owner: sender}, body)
+	var full quota.Refusal
+	if errors.As(err, &full) {
+		err = full
+	}
+	if errors.As(err, &full) || errors.Is(err, media.ErrTooLarge) || errors.Is(err, media.ErrFull) {
 		return message.Attachment{}, fmt.Errorf("%w: %w", builtin.ErrNotKept, err)
 	}
 	return message.Attachment{Digest: info.Digest, Name: info.Name, Type: message.MediaType(info.Type()), Size: info.Size}, err

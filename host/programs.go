@@ -95,8 +95,8 @@ func (b programHost) Ignores(client string) (parts []string, section string) {
 func (b programHost) MaxFiles() int { return b.h.current.Load().config.Media.MaxFiles }
 
 // Keep implements door.Host. The file's handle at its door is its digest.
-func (b programHost) Keep(ctx context.Context, _ string, f door.File) (message.Attachment, error) {
-	a, err := b.h.keepFile(ctx, f.Name, bytes.NewReader(f.Data))
+func (b programHost) Keep(ctx context.Context, sender string, f door.File) (message.Attachment, error) {
+	a, err := b.h.keepFile(ctx, sender, f.Name, bytes.NewReader(f.Data))
 	if errors.Is(err, builtin.ErrNotKept) {
 		err = fmt.Errorf("%w: %w", door.ErrInvalid, err)
 	}

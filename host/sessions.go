@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/channel"
@@ -23,6 +24,28 @@ func (h *Host) admit(m message.Message) channel.Admission {
 		return channel.Admission{Ruling: channel.SenderSessions, Why: channel.SenderSessions.Why()}
 	}
 	return a
+}
+
+// refused tells the sender of a message over a channel that he has begun too many sessions, once a day. Nobody else who is not admitted is
+// answered.
+func (h *Host) refused(row store.InboxRow, r channel.Ruling) {
+	m := row.Message
+	if r != channel.SenderSessions || route.Door(m.Channel) != route.DoorChannel || m.Act != "" || m.Noted || !h.machines.quota.Tell(m.SenderKey()) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	turn := store.CommandTurn(row.ID)
+	fresh, err := h.store.AddReplies(ctx, turn, []message.Reply{{
+		Key: turn + "/0", Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID,
+		Text: "This is not answered: you have begun as many conversations within a day as this host allows. Go on in one of them.",
+	}})
+	if err != nil {
+		h.log.Error("tell a sender of limits.sender_sessions", "error", err)
+	}
+	for _, r := range fresh {
+		h.outbox.Push(turn, r)
+	}
 }
 
 // restoreQuota tells who has which session from before.

@@ -12,6 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/budget"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/quota"
 	"github.com/flynnhost/flynn/host/sandbox"
@@ -46,9 +47,9 @@ func ReadUsage(ctx context.Context, c *config.Config, by store.UsageKey, since t
 	return gateway.UsageSums(sums), err
 }
 
-// ReadHeld sums up what senders hold of this host, whether it runs or not. Without an engine that answers, sandboxes are not counted, and
+// ReadHeld sums up what senders hold of a host that does not run, so that no background process does. Without an engine that answers, sandboxes are not counted, and
 // the error says why; what else is known is returned with it.
-func ReadHeld(ctx context.Context, c *config.Config) (held []quota.Held, err error) {
+func ReadHeld(ctx context.Context, c *config.Config) (held []gateway.Held, err error) {
 	r, err := sqlite.OpenReader(ctx, c.Store.Dir)
 	if err != nil {
 		return nil, err
@@ -57,14 +58,49 @@ func ReadHeld(ctx context.Context, c *config.Config) (held []quota.Held, err err
 	if err = errors.Join(err, r.Close()); err != nil {
 		return nil, err
 	}
+	root := filepath.Join(c.Store.Dir, "workspaces")
+	sandboxes, err := countSandboxes(ctx, c)
+	return report(quota.Holdings{
+		Senders: sendersOf(holders), Measure: measure(root, hostHomes(root)), Media: media.Owned(filepath.Join(c.Store.Dir, "media")), Sandboxes: sandboxes,
+	}), err
+}
+
+// report puts what senders hold into the gateway's words.
+func report(in quota.Holdings) []gateway.Held {
+	list := []gateway.Held{}
+	for _, h := range quota.Report(in) {
+		list = append(list, gateway.Held(h))
+	}
+	return list
+}
+
+// sendersOf are the senders of sessions, by what the workspaces of these are called.
+func sendersOf(holders []store.Holder) map[string]string {
 	senders := map[string]string{}
 	for _, h := range holders {
 		senders[store.SessionHome(h.Session)] = h.Sender
 	}
-	root := filepath.Join(c.Store.Dir, "workspaces")
-	sandboxes, err := countSandboxes(ctx, c)
-	return quota.Report(senders, measure(root, hostHomes(root)), sandboxes), err
+	return senders
 }
+
+// Held implements gateway.Holdings.
+func (b backend) Held(ctx context.Context) ([]gateway.Held, error) {
+	holders, err := b.h.store.Holders(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := b.h.machines
+	in := quota.Holdings{Senders: sendersOf(holders), Measure: m.quota.Bytes, Media: b.h.media.Owned(), HostProcesses: m.runningOnHost()}
+	if manager := m.sandboxManager(); manager != nil {
+		in.Processes, in.Sandboxes = manager.Running(), map[string]int{}
+		for session, n := range manager.Living() {
+			in.Sandboxes[store.SessionHome(session)] += n
+		}
+	}
+	return report(in), nil
+}
+
+var _ gateway.Holdings = backend{}
 
 // measure returns what says how much a session's folders take.
 func measure(workspaces, homes string) func(session string) int64 {

@@ -3,6 +3,7 @@ package host
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,8 @@ import (
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/budget"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/model"
 )
@@ -72,5 +75,29 @@ func TestImagesForModels(t *testing.T) {
 	}
 	if _, err := h.openImage(t.Context(), strings.Repeat("0", 64)); !errors.Is(err, media.ErrNotFound) {
 		t.Errorf("error for one that is not there is %v", err)
+	}
+}
+
+// Background processes and files in the media store are among what is held.
+func TestHeld(t *testing.T) {
+	h := newHost(t, "")
+	defer h.close()
+	m, err := h.machines.Host("tg:c:a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.machines.closeHosts()
+	for range 2 {
+		if _, err := m.Start(t.Context(), machine.Command{Script: "sleep 60"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := h.keepFile(t.Context(), "tg:eve", "a", strings.NewReader("a")); err != nil {
+		t.Fatal(err)
+	}
+	got, err := backend{h}.Held(t.Context())
+	want := []gateway.Held{{Sender: "tg:eve", Media: 8 << 10}, {Processes: 2, HostProcesses: 2}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %+v (%v), want %+v", got, err, want)
 	}
 }

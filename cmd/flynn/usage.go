@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/quota"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -20,8 +22,8 @@ func usageCommand() *cli.Command {
 		Name: "usage", Usage: "show what model calls have used and cost", Action: showUsage,
 		Commands: []*cli.Command{{
 			Name: "held", Usage: "show which sender holds how much of this machine", Action: showHeld,
-			Description: "Sessions, what their workspaces take on the disk, and sandboxes that live, of a host that runs as of one that does not.\n" +
-				"What a sender may hold is said in [limits].",
+			Description: "Sessions, what their workspaces take on the disk and files of theirs in the media store, sandboxes that live and processes in\n" +
+				"the background, of a host that runs as of one that does not. What a sender may hold is said in [limits].",
 		}},
 		Description: "Sums of tokens and US dollars, by the prices of [models.TIER.prices], of a host that runs as of one that does not. What a day\n" +
 			"may cost is said in [budgets].",
@@ -40,22 +42,29 @@ func showHeld(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	held, err := host.ReadHeld(ctx, c)
-	if held == nil && err != nil {
-		return err
-	}
 	o := newOutput(ctx, cmd)
-	if err != nil {
-		o.warn("sandboxes are not counted: %v", err)
+	var held []gateway.Held
+	if err := askRunning(ctx, c, "/api/v1/usage/held", nil, &held); err != nil {
+		if !errors.Is(err, errNotRunning) {
+			o.warn("background processes are not counted: %v", err)
+		}
+		if held, err = host.ReadHeld(ctx, c); held == nil && err != nil {
+			return err
+		} else if err != nil {
+			o.warn("sandboxes are not counted: %v", err)
+		}
 	}
 	if o.asJSON {
 		return o.json(held)
 	}
 	var rows [][]string
 	for _, h := range held {
-		rows = append(rows, []string{h.Sender, strconv.Itoa(h.Sessions), quota.Size(h.Bytes), strconv.Itoa(h.Sandboxes)})
+		rows = append(rows, []string{
+			h.Sender, strconv.Itoa(h.Sessions), quota.Size(h.Bytes), quota.Size(h.Media), strconv.Itoa(h.Sandboxes),
+			strconv.Itoa(h.Processes), strconv.Itoa(h.HostProcesses),
+		})
 	}
-	return o.table([]string{"SENDER", "SESSIONS", "DISK", "SANDBOXES"}, rows)
+	return o.table([]string{"SENDER", "SESSIONS", "DISK", "MEDIA", "SANDBOXES", "PROCESSES", "ON HOST"}, rows)
 }
 
 func showUsage(ctx context.Context, cmd *cli.Command) error {

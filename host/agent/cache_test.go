@@ -44,19 +44,29 @@ func TestIdleSessionsAreLetGo(t *testing.T) {
 		time.Sleep(keepFor / 2)
 		c.keep(sized("late", 1<<10))
 		time.Sleep(keepFor/2 + time.Second)
-		synctest.Wait()
-		if len(c.byKey) != 1 || c.byKey["late"] == nil {
-			t.Errorf("%d are at hand", len(c.byKey))
+		look := func(f func()) {
+			synctest.Wait()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			f()
 		}
+		look(func() {
+			if len(c.byKey) != 1 || c.byKey["late"] == nil {
+				t.Errorf("%d are at hand", len(c.byKey))
+			}
+		})
 		time.Sleep(keepFor)
-		synctest.Wait()
-		if len(c.byKey) != 0 || c.bytes != 0 || c.sweep != nil {
-			t.Errorf("%d are at hand, %d bytes", len(c.byKey), c.bytes)
-		}
+		look(func() {
+			if len(c.byKey) != 0 || c.bytes != 0 || c.sweep != nil {
+				t.Errorf("%d are at hand, %d bytes", len(c.byKey), c.bytes)
+			}
+		})
 		c.keep(sized("again", 1<<10))
-		if c.sweep == nil {
-			t.Error("nobody looks after it")
-		}
+		look(func() {
+			if c.sweep == nil {
+				t.Error("nobody looks after it")
+			}
+		})
 		time.Sleep(2 * keepFor)
 	})
 }

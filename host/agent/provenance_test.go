@@ -187,7 +187,7 @@ func (r *room) probe(s said) []string {
 
 func workspace(t *testing.T) machine.Machine {
 	t.Helper()
-	host, err := machine.NewHost(machine.HostConfig{Workspace: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	host, err := machine.NewHost(machine.HostConfig{Workspace: t.TempDir(), Homes: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

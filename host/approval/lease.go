@@ -186,7 +186,7 @@ func (d *Desk) Offer(a store.Approval) Offer {
 	}
 	var call struct{ Command *string }
 	if a.Reach == ReachShell && json.Unmarshal(a.Args, &call) == nil && call.Command != nil {
-		o.Unshown = shell.Unshown(*call.Command)
+		o.Unshown = shell.Unshown(*call.Command, a.Where != onHost)
 	}
 	return o
 }

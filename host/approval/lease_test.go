@@ -517,6 +517,24 @@ func TestAnOldRequestIsGrantedOnceOnly(t *testing.T) {
 	}
 }
 
+// A line that is approved for a sandbox follows what the agent has written in HOME, which is the workspace there; the notice says so.
+func TestNoticeNamesTheFilesOfHome(t *testing.T) {
+	b := newBureau(t)
+	for where, want := range map[string]bool{"sandbox": true, "builds": true, "host": false} {
+		ask := b.ask("curl -s https://example.com")
+		ask.Where, ask.Sandbox = where, "digest"
+		a, err := b.Request(t.Context(), ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{Text(a, b.Offer(a), b.now), Details(a, b.Offer(a), b.now)} {
+			if got := strings.Contains(strings.ToLower(text), "not shown, but followed: "+strings.ToLower(plain(".curlrc (curl)"))); got != want {
+				t.Errorf("on %s the notice names the file: %v, want %v:\n%s", where, got, want, text)
+			}
+		}
+	}
+}
+
 func TestDetailsShowWhatIsCovered(t *testing.T) {
 	b := newBureau(t)
 	a, err := b.Request(t.Context(), b.ask("ls -l"))

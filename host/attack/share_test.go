@@ -32,6 +32,11 @@ sender_disk = "%dk"
 		}
 		if row := s.row("chat", event, want); i >= 4 && !strings.Contains(row.Note, "limits.sender_sessions") {
 			t.Errorf("it is dropped because %s", row.Note)
+		} else if i >= 4 {
+			told, err := s.store.Replies(t.Context(), store.CommandTurn(row.ID))
+			if err != nil || len(told) != 5-i || i == 4 && !strings.Contains(told[0].Reply.Text, "Go on in one of them") {
+				t.Errorf("message %d: the sender reads %+v (%v)", i, told, err)
+			}
 		}
 	}
 	for i := range 4 {

@@ -30,6 +30,8 @@ type InboxConfig struct {
 	// Stranger is told of a message whose sender may be given a pairing code: of what is to be recorded, why it is not answered, and
 	// its text. It records the message together with the code, or leaves that to the inbox. It may be nil.
 	Stranger func(ctx context.Context, m message.Message, note, said string) (recorded, fresh bool, err error)
+	// Refused learns of a message that is not admitted, once it is recorded and unless it is too old; it may be nil.
+	Refused func(row store.InboxRow, r Ruling)
 	// Deliver hands on a row that is to be answered. It must not block.
 	Deliver func(store.InboxRow)
 	// Note hands on a row that is noted. It must not block.
@@ -68,6 +70,9 @@ func NewInbox(cfg InboxConfig) *Inbox {
 	}
 	if cfg.Note == nil {
 		cfg.Note = func(store.InboxRow) {}
+	}
+	if cfg.Refused == nil {
+		cfg.Refused = func(store.InboxRow, Ruling) {}
 	}
 	return &Inbox{cfg, rate.NewLimiter(notesPerSecond, notesBurst)}
 }
@@ -131,6 +136,10 @@ func (in *Inbox) accept(m message.Message, try func(commit func(context.Context)
 		in.cfg.Deliver(row)
 	case store.InboxNoted:
 		in.cfg.Note(row)
+	case store.InboxDropped:
+		if !in.tooOld(m) {
+			in.cfg.Refused(row, admission.Ruling)
+		}
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/quota"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/builtin"
@@ -133,6 +134,10 @@ func (p program) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 		c.Helpers = r.help
 	}
 	result, err := p.Config.Run(ctx, c)
+	var full quota.Refusal
+	if errors.As(err, &full) {
+		return tool.Result{Text: full.Error(), IsError: true, Labels: r.labels}, nil
+	}
 	if err != nil {
 		return tool.Result{Labels: r.labels}, err
 	}
@@ -236,7 +241,7 @@ func (r *run) keep(ctx context.Context, files map[string][]byte) (lines []string
 		if len(r.attached) >= message.MaxAttachments {
 			return append(lines, fmt.Sprintf("%d more files do not go with your answer, which can have %d: %s", len(names)-i, message.MaxAttachments, some(names[i:])))
 		}
-		a, err := r.Keep(ctx, path.Base(name), bytes.NewReader(files[name]))
+		a, err := r.Keep(ctx, r.call.Sender, path.Base(name), bytes.NewReader(files[name]))
 		switch {
 		case errors.Is(err, builtin.ErrNotKept):
 			lines = append(lines, fmt.Sprintf("%s does not go with your answer: %v", name, err))

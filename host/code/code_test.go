@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/code"
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/quota"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/builtin"
@@ -35,7 +36,7 @@ func (r *rig) tool() tool.Tool {
 		Languages: map[string]sandbox.Spec{"python": spec, "javascript": spec},
 		Run:       func(_ context.Context, c sandbox.Code) (sandbox.CodeResult, error) { return r.run(c), nil },
 		Attached:  func(context.Context, string) (map[string][]byte, int, error) { return r.attached, 2, nil },
-		Keep: func(_ context.Context, name string, body io.Reader) (message.Attachment, error) {
+		Keep: func(_ context.Context, _, name string, body io.Reader) (message.Attachment, error) {
 			data, err := io.ReadAll(body)
 			if bytes.Contains(data, []byte("too much")) {
 				return message.Attachment{}, fmt.Errorf("%w: no room", builtin.ErrNotKept)
@@ -149,6 +150,20 @@ func TestHelpersOfARun(t *testing.T) {
 }
 
 // Files beyond those that an answer can have are told of in one line.
+// A sender who has as many containers as he may reads so, and the host does not seem to be broken.
+func TestNoRoomIsSaid(t *testing.T) {
+	made := code.New(code.Config{
+		Languages: map[string]sandbox.Spec{"python": {}},
+		Run: func(context.Context, sandbox.Code) (sandbox.CodeResult, error) {
+			return sandbox.CodeResult{}, fmt.Errorf("run: %w", quota.Refusal("you have 8 sandboxes"))
+		},
+	})
+	got, err := made.Run(t.Context(), tool.Call{Args: json.RawMessage(`{"language":"python","program":"1"}`)})
+	if err != nil || !got.IsError || got.Text != "you have 8 sandboxes" {
+		t.Errorf("got %+v (%v)", got, err)
+	}
+}
+
 func TestManyFilesAreToldTogether(t *testing.T) {
 	files := map[string][]byte{}
 	for i := range 60 {

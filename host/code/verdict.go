@@ -81,6 +81,7 @@ type record struct {
 func (r *run) told(ctx context.Context, c sandbox.CodeResult) tool.Result {
 	rec := record{Result: c.Result, NoRoutes: c.NoRoutes, Left: c.Left, Helped: r.helped}
 	rec.Stdout, rec.Stderr = nil, nil
+	c.Result.Shell = "" // the program is what was run, and no shell that the model wrote for
 	parts := []string{section("stdout", c.Stdout), section("stderr", c.Stderr), "[" + builtin.Describe(c.Result) + "]"}
 	if c.NoRoutes > 0 {
 		parts = append(parts, "[the program tried to reach a network; there is none]")

@@ -35,6 +35,9 @@ func (c *Config) Line(key ...string) int {
 	return c.lines.line(key)
 }
 
+// Has reports whether the file has a key, given by its segments.
+func (c *Config) Has(key ...string) bool { return c.lines != nil && c.lines.has(keyPath(key)) }
+
 // Order counts the keys of the file up to the given one, so that keys of one table can be put in file order.
 func (c *Config) Order(key ...string) int {
 	if c.lines == nil {

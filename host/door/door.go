@@ -42,7 +42,7 @@ type Host interface {
 	// MaxFiles is how many files of one message agents are given.
 	MaxFiles() int
 	// Keep stores a file for a message of a door. ErrInvalid if it cannot be kept as it is.
-	Keep(ctx context.Context, door string, f File) (message.Attachment, error)
+	Keep(ctx context.Context, sender string, f File) (message.Attachment, error)
 }
 
 // File is one that comes with a question.
@@ -190,7 +190,7 @@ func (d *Desk) Ask(ctx context.Context, q Question) (Settlement, error) {
 		return Settlement{}, err
 	}
 	for _, f := range q.Files {
-		kept, err := d.host.Keep(ctx, q.Door, f)
+		kept, err := d.host.Keep(ctx, m.SenderKey(), f)
 		if err != nil {
 			return Settlement{}, err
 		}

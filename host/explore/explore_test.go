@@ -110,8 +110,28 @@ var all = []step{
 	{"redeliver", 2, (*driver).redeliver},
 }
 
-// run takes a number of steps, lets everything come to its end and judges.
+// run takes a number of random steps.
 func (d *driver) run(n int) {
+	total := 0
+	for _, s := range all {
+		total += s.weight
+	}
+	d.live(func() {
+		for range n {
+			at := d.rng.IntN(total)
+			for _, s := range all {
+				if at -= s.weight; at < 0 {
+					d.note("%s", s.name)
+					s.do(d)
+					break
+				}
+			}
+		}
+	})
+}
+
+// live does things with the program, lets everything come to its end and judges.
+func (d *driver) live(do func()) {
 	ctx, cancel := context.WithCancel(d.t.Context())
 	var platform sync.WaitGroup
 	platform.Go(func() {
@@ -122,20 +142,7 @@ func (d *driver) run(n int) {
 	defer platform.Wait()
 	defer cancel()
 	d.start()
-	total := 0
-	for _, s := range all {
-		total += s.weight
-	}
-	for range n {
-		at := d.rng.IntN(total)
-		for _, s := range all {
-			if at -= s.weight; at < 0 {
-				d.note("%s", s.name)
-				s.do(d)
-				break
-			}
-		}
-	}
+	do()
 	d.settle()
 	d.programs.Wait()
 	problems := d.ledger.judge(d.ran())
@@ -202,12 +209,17 @@ func (d *driver) shell() {
 		return
 	}
 	commands := rude.Commands()
-	c := commands[d.rng.IntN(len(commands))].Text
-	m := d.ledger.add(name, shell, func(id int) string {
-		line := fmt.Sprintf("echo x >> %s%d\n%s", mark, id, c)
+	d.asks(name, commands[d.rng.IntN(len(commands))].Text)
+}
+
+// asks has a private conversation ask for a command.
+func (d *driver) asks(conversation, command string) *said {
+	m := d.ledger.add(conversation, shell, func(id int) string {
+		line := fmt.Sprintf("echo x >> %s%d\n%s", mark, id, command)
 		return fmt.Sprintf(`!tool shell.exec {"command":%s}`, unescaped(line))
 	})
-	d.post(m, group, fmt.Sprintf("asker-%d", m.id))
+	d.post(m, false, fmt.Sprintf("asker-%d", m.id))
+	return m
 }
 
 // mark is how the files begin that commands write; the rest of the name is the number of the message.
@@ -296,7 +308,13 @@ func (d *driver) decide() {
 		return
 	}
 	r := list[d.rng.IntN(len(list))]
-	id, grant := r.message(), d.rng.IntN(3) > 0
+	grant, chat := d.rng.IntN(3) > 0, d.rng.IntN(2) == 0
+	d.answer(r, grant, chat)
+}
+
+// answer says yes or no to a request.
+func (d *driver) answer(r request, grant, chat bool) {
+	id := r.message()
 	if id == 0 {
 		d.t.Errorf("the request %s does not show the command that it is about: %.300q", r.ID, r.Args.Command)
 		return
@@ -306,7 +324,7 @@ func (d *driver) decide() {
 		fate, word = granted, "approve"
 	}
 	d.note("  %s %s, message %d", word, r.ID, id)
-	if d.rng.IntN(2) == 0 {
+	if !chat {
 		if d.call("/api/v1/approvals/"+r.ID, map[string]any{"grant": grant}, nil) {
 			d.ledger.decide(id, fate)
 		}
@@ -355,9 +373,14 @@ func (d *driver) command() {
 // stop ends the answer that is being made. What waits goes on, or not: both are right.
 func (d *driver) stop() {
 	name, group, _ := d.conversation()
+	d.stopIn(name, group)
+}
+
+func (d *driver) stopIn(name string, group bool) *said {
 	d.ledger.excuse(name)
 	m := d.ledger.add(name, command, func(int) string { return "/stop" })
 	d.post(m, group, owner)
+	return m
 }
 
 // forget deletes a conversation, with all that waits in it.
@@ -378,10 +401,12 @@ func (d *driver) halt() {
 
 // ask has a program ask over the OpenAI API, and ask the same again as long as nobody answers, as client libraries do. Two of them share a
 // name; each must be answered with its own question.
-func (d *driver) ask() {
+func (d *driver) ask() { d.question(fmt.Sprintf("program-%d", d.rng.IntN(2))) }
+
+func (d *driver) question(user string) {
 	m := d.ledger.add("api", question, func(id int) string { return tag(id) })
 	body := map[string]any{
-		"model": "main", "user": fmt.Sprintf("program-%d", d.rng.IntN(2)), "messages": []map[string]string{{"role": "user", "content": m.text}},
+		"model": "main", "user": user, "messages": []map[string]string{{"role": "user", "content": m.text}},
 	}
 	d.note("  %d by %s", m.id, body["user"])
 	d.programs.Go(func() {

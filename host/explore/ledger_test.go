@@ -183,11 +183,12 @@ func (l *ledger) told(m *said, text string) {
 	l.changed = make(chan struct{})
 }
 
-// decide writes down what a person has said about a command. It returns false where somebody has decided before.
+// decide writes down what a person has said about a command. A kill between the yes and the start of the command has it asked for again;
+// otherwise the first yes is the last word.
 func (l *ledger) decide(id int, fate string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if m := l.named(strconv.Itoa(id)); m != nil && m.fate != granted {
+	if m := l.named(strconv.Itoa(id)); m != nil && (m.fate != granted || m.doubtful) {
 		m.fate = fate
 	}
 }

@@ -52,6 +52,7 @@ const historyLimit = 500
 //	POST /api/v1/halt               {"reason"}; everything everywhere, until
 //	POST /api/v1/resume             {}
 //	GET  /api/v1/usage              [UsageSum]; ?by=&since=
+//	GET  /api/v1/usage/held         [Held]
 //	GET  /api/v1/turns/{id}         TurnTrace; {id} may be message/N
 //	GET  /api/v1/plugins            [PluginStatus]
 //	GET  /api/v1/plugins/{instance}/logs    [PluginLine]; ?after=SEQ
@@ -94,6 +95,7 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("POST /api/v1/halt", s.authorized(s.halt(true)))
 	mux.Handle("POST /api/v1/resume", s.authorized(s.halt(false)))
 	mux.Handle("GET /api/v1/usage", s.authorized(s.usage))
+	mux.Handle("GET /api/v1/usage/held", s.authorized(s.held))
 	mux.Handle("GET /api/v1/turns/{id...}", s.authorized(s.explain))
 	mux.Handle("GET /api/v1/turns", s.authorized(s.explainLast))
 	mux.Handle("POST /api/v1/tools/judge", s.authorized(s.judge))

@@ -38,6 +38,34 @@ type Usages interface {
 	Usage(ctx context.Context, by store.UsageKey, since time.Time) ([]store.Spent, error)
 }
 
+// Held is what one sender holds of the host; see quota.Held.
+type Held struct {
+	Sender        string `json:"sender"` // empty for what belongs to nobody
+	Sessions      int    `json:"sessions"`
+	Bytes         int64  `json:"bytes"`
+	Media         int64  `json:"media"`
+	Sandboxes     int    `json:"sandboxes"`
+	Processes     int    `json:"processes"`
+	HostProcesses int    `json:"host_processes"` // among them
+}
+
+// Holdings is a Backend that knows what senders hold.
+type Holdings interface {
+	Held(ctx context.Context) ([]Held, error)
+}
+
+func (s *Server) held(w http.ResponseWriter, r *http.Request) {
+	holdings, ok := s.backend.(Holdings)
+	if !ok {
+		writeError(w, http.StatusBadRequest, CodeBadRequest, "this host does not know what senders hold")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
+	defer cancel()
+	list, err := holdings.Held(ctx)
+	s.answer(w, list, err)
+}
+
 // ModelStatus is the model of one tier. State is closed (calls pass), open (it failed too often and is left alone until Until) or
 // half_open (the next call is a trial).
 type ModelStatus struct {

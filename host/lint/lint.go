@@ -1,7 +1,7 @@
-// Package lint finds policies of a configuration that cannot work, or cannot work together: what is no error of the file, since the
-// host would run with it, and is hardly meant.
+// Package lint finds policies of a configuration that cannot work, or cannot work together, and networks of sandboxes that do something else
+// than it seems: what is no error of the file, since the host would run with it, and is hardly meant.
 //
-// Start with Policies, which looks at the configuration and the modules alone; Chain asks the policies their own cases, and Log reads
+// Start with Policies, which looks at the configuration and the modules alone, and Networks; Chain asks the policies their own cases, and Log reads
 // what they have decided. A finding is a warning with its line, its key and what to do. The package changes nothing.
 package lint
 

@@ -48,7 +48,7 @@ func TestQuickstartWithoutAnEngine(t *testing.T) {
 	if got := p.text(".approval h2"); got != "Allow shell.exec to run on the host?" {
 		t.Errorf("the question is %q", got)
 	}
-	if got := p.text(".approval .arg pre"); got != command {
+	if got := p.text(".approval .asked pre"); got != command {
 		t.Errorf("the card shows the command %q, want %q", got, command)
 	}
 	const reason = "the sandbox is unavailable: no engine answers at unix:///nonexistent/docker.sock: " +
@@ -144,7 +144,8 @@ func TestPageSurvivesAKilledHost(t *testing.T) {
 	p.answered("4")
 	p.until(`document.querySelector("#working").hidden`)
 	const want = "first|You said: first|!slow 2000 second|You said: second|third|You said: third|" +
-		"!fail|I could not answer this: the model is too busy right now. Please try again later."
+		"!fail|I could not answer this: the model is too busy right now. Please try again later.\n\n" +
+		`call demo model "": overloaded: failed as asked` // which the owner reads at a local door
 	got := p.eval(`[...document.querySelectorAll(".message")].map((m) => (m.querySelector(".bubble") ?? m).textContent.trim()).join("|")`)
 	if got != want {
 		t.Errorf("the page shows\n %s\nwant\n %s", got, want)

@@ -9,7 +9,7 @@ import (
 
 // BenchmarkExec compares a command through the machine with a bare fork and exec of the same shell.
 func BenchmarkExec(b *testing.B) {
-	h, err := machine.NewHost(machine.HostConfig{Workspace: b.TempDir()})
+	h, err := machine.NewHost(machine.HostConfig{Workspace: b.TempDir(), Homes: b.TempDir()})
 	if err != nil {
 		b.Fatal(err)
 	}

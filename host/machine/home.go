@@ -16,8 +16,7 @@ import (
 // before: each command has a HOME of its own, empty, outside of everything that a tool, a sandbox or a mount reaches, and it goes with the
 // command. So an approved command leaves nothing in HOME for the next one.
 type homes struct {
-	dir       string // of this machine alone
-	temporary bool   // goes with the machine
+	dir string // of this machine alone
 }
 
 // caches are folders of HOME that outlast a command, or every build would begin with nothing. Programs keep in them what they have
@@ -30,12 +29,8 @@ const (
 	commandPrefix = "command-"
 )
 
-// newHomes opens the folder dir, or a temporary one if dir is empty. Homes of commands that a crash has left are removed.
+// newHomes opens the folder dir. Homes of commands that a crash has left are removed.
 func newHomes(dir, workspace string) (homes, error) {
-	if dir == "" {
-		dir, err := os.MkdirTemp("", "flynn-home-")
-		return homes{dir, true}, err
-	}
 	if !filepath.IsAbs(dir) {
 		return homes{}, fmt.Errorf("home folders %q: the path must be absolute", dir)
 	}
@@ -80,13 +75,6 @@ func (h homes) make(keep bool) (home string, remove func() error, err error) {
 		}
 	}
 	return home, remove, nil
-}
-
-func (h homes) close() error {
-	if !h.temporary {
-		return nil
-	}
-	return erase.Folder(h.dir)
 }
 
 // homeVariables are HOME and what the XDG base directory specification puts beside it.

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/deletion"
 )
 
 // Host is the Machine of the computer itself. A command runs with the rights of the daemon: what keeps it in
@@ -28,12 +30,12 @@ type Host struct {
 	life      context.Context
 }
 
-// HostConfig says how a Host runs commands. Zero fields other than Workspace stand for the defaults.
+// HostConfig says how a Host runs commands. Zero fields other than Workspace and Homes stand for the defaults.
 type HostConfig struct {
 	// Workspace is the absolute path of an existing folder.
 	Workspace string
 	// Homes is the absolute path of a folder for the home folders of this machine's commands, which no tool may reach; it is made if need
-	// be. Without it they lie in a temporary folder that goes with the machine.
+	// be.
 	Homes string
 	// Env names the variables of the daemon's environment that commands see besides PATH, apart from HOME and XDG's. Nothing else
 	// of it is passed on: it holds the daemon's secrets.
@@ -111,7 +113,7 @@ func (h *Host) Name() string { return "host" }
 func (h *Host) Close() error {
 	h.stop(errClosed)
 	h.table.close()
-	return errors.Join(h.homes.close(), h.root.Close())
+	return h.root.Close()
 }
 
 // Exec implements Machine. A command that the context ends is a Result with Canceled, not an error.
@@ -176,6 +178,11 @@ func (h *Host) prepare(ctx context.Context, cmd Command) (spec, error) {
 	}
 	if err := checkScript(cmd.Script); err != nil {
 		return spec{}, err
+	}
+	if !cmd.KeepHome && !deletion.Only(cmd.Script) { // a program of the configuration is not the one that fills the workspace
+		if err := h.config.Quota.Command(); err != nil {
+			return spec{}, err
+		}
 	}
 	dir, err := h.workDir(cmd.Dir)
 	if err != nil {

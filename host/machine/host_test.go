@@ -24,6 +24,9 @@ func openHost(t *testing.T, c machine.HostConfig) *machine.Host {
 	if c.Workspace == "" {
 		c.Workspace = t.TempDir()
 	}
+	if c.Homes == "" {
+		c.Homes = t.TempDir()
+	}
 	if c.Grace == 0 {
 		c.Grace = 200 * time.Millisecond
 	}
@@ -61,7 +64,7 @@ func TestNewHostRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, workspace := range map[string]string{"none": "", "relative": "work", "missing": "/no/such/folder", "file": file} {
-		if h, err := machine.NewHost(machine.HostConfig{Workspace: workspace}); err == nil {
+		if h, err := machine.NewHost(machine.HostConfig{Workspace: workspace, Homes: t.TempDir()}); err == nil {
 			h.Close()
 			t.Errorf("%s: no error", name)
 		}
@@ -307,7 +310,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		return
 	}
 	dir := t.TempDir()
-	h, err := machine.NewHost(machine.HostConfig{Workspace: dir, Grace: 200 * time.Millisecond})
+	h, err := machine.NewHost(machine.HostConfig{Workspace: dir, Homes: t.TempDir(), Grace: 200 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,6 +102,8 @@ type Result struct {
 	Spill string `json:"spill,omitempty"`
 	// Kill is set when the machine had to end the command.
 	Kill *Kill `json:"kill,omitempty"`
+	// News are lines about the machine that no earlier result of it had: which shell it has, which of its services have ended.
+	News []string `json:"news,omitempty"`
 }
 
 // Changes are the regular files and links of the workspace that a command has touched, by their paths relative to it, sorted.
@@ -130,6 +132,7 @@ type Process struct {
 	Started time.Time `json:"started"`
 	Running bool      `json:"running"`
 	Result  *Result   `json:"result,omitempty"` // once it ended; streams empty
+	News    []string  `json:"news,omitempty"`   // of Start only; as a Result has them
 }
 
 // Output is a piece of a background process's joined output.

@@ -15,6 +15,8 @@ type Head struct {
 	Size int64 // bytes; 0 when unknown
 	Type string
 	Name string
+	// Owner is the one who brings it, for Config.Share; empty is nobody. It is not shown to anybody who reads the media.
+	Owner string
 }
 
 // Info is what the store knows about media.
@@ -32,6 +34,7 @@ var (
 	ErrNotFound = errors.New("no media of that digest: it was never put, or is pruned")
 	ErrTooLarge = errors.New("media is larger than [media] max_object allows")
 	ErrFull     = errors.New("the media store is full of what is needed or new: raise [media] max_total")
+	ErrShare    = errors.New("its owner has brought as much media as one may")
 	ErrSize     = errors.New("media has another size than its head says")
 	ErrCorrupt  = errors.New("media on disk is not what was put")
 )

@@ -449,3 +449,62 @@ func FuzzNames(f *testing.F) {
 		}
 	})
 }
+
+func TestShares(t *testing.T) {
+	clock := newClock()
+	why := errors.New("in words")
+	dir := t.TempDir()
+	config := Config{Dir: dir, Now: clock.Now, MaxTotal: 40 * block, Share: func(owner string) (int64, error) {
+		if owner == "free" {
+			return 0, nil
+		}
+		return 12 * block, why
+	}}
+	s := open(t, config)
+	body := func(i int) string { return fmt.Sprintf("%d %s", i, strings.Repeat("x", 3*block-20)) } // with its head four blocks
+	try := func(owner string, i int, want error) {
+		t.Helper()
+		_, err := s.Put(context.Background(), Head{Owner: owner}, strings.NewReader(body(i)))
+		if !errors.Is(err, want) || want != nil && !errors.Is(err, why) {
+			t.Errorf("%s puts %d: %v, want %v", owner, i, err, want)
+		}
+	}
+	has := func(i int, want bool) {
+		t.Helper()
+		if _, _, err := read(s, digestOf(body(i))); (err == nil) != want {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	try("bob", 100, nil)
+	clock.pass(Grace)
+	try("bob", 0, nil) // counts for both
+	for i := range 3 {
+		try("eve", i, nil)
+		clock.pass(time.Minute)
+	}
+	try("eve", 3, ErrShare)                          // all that she has is new
+	for _, s := range []*Store{s, open(t, config)} { // and as a restart finds it
+		if eve, bob := s.Held("eve"), s.Held("bob"); eve != 12*block || bob != 8*block || s.used != 16*block {
+			t.Errorf("eve has %d, bob %d, all %d", eve, bob, s.used)
+		}
+	}
+	if owned := Owned(dir); owned["eve"] != 12*block || owned["bob"] != 8*block {
+		t.Errorf("beside it: %v", owned)
+	}
+	clock.pass(Grace)
+	try("eve", 3, nil) // for her own oldest one
+	has(100, true)
+	has(0, true) // it is bob's, too
+	if s.Held("eve") > 12*block {
+		t.Errorf("eve has %d", s.Held("eve"))
+	}
+	clock.pass(Grace)
+	for i := range 5 {
+		try("free", 10+i, nil) // fills the store
+		clock.pass(time.Minute)
+	}
+	clock.pass(Grace)
+	try("cy", 20, nil)
+	has(100, true) // the oldest of all, and that of one who has little
+	has(10, false)
+}

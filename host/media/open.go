@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/gabriel-vasile/mimetype"
 )
@@ -76,9 +76,7 @@ func (s *Store) describe(f *os.File, digest string) (Info, error) {
 		return Info{}, err
 	}
 	info := Info{Digest: digest, Size: stat.Size(), Put: stat.ModTime()}
-	var h head
-	text, err := os.ReadFile(s.path(digest) + headSuffix)
-	if err == nil && json.Unmarshal(text, &h) == nil && h.Detected != "" {
+	if h := readHead(s.path(digest)); h.Detected != "" {
 		info.Detected, info.Claimed, info.Name = h.Detected, h.Claimed, h.Name
 		return info, nil
 	}
@@ -89,6 +87,24 @@ func (s *Store) describe(f *os.File, digest string) (Info, error) {
 	}
 	info.Detected = mimetype.Detect(first[:n]).String()
 	return info, nil
+}
+
+// Owned reads from a store's folder how many bytes the media of each owner take, beside a process that has it open. "" has what is nobody's.
+func Owned(dir string) map[string]int64 {
+	owned := map[string]int64{}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || !validDigest(d.Name()) {
+			return nil // what can be seen is counted
+		}
+		if info, err := d.Info(); err == nil {
+			e := entry{owners: readHead(path).Owners}
+			for _, o := range e.ownedBy() {
+				owned[o] += room(info.Size())
+			}
+		}
+		return nil
+	})
+	return owned
 }
 
 // checked compares what is read with the digest.

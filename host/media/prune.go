@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -21,7 +22,7 @@ type Pruned struct {
 
 // Prune removes what nobody needs and is older than MaxAge, and the oldest of the rest while all together is too large.
 func (s *Store) Prune(ctx context.Context) (Pruned, error) {
-	p, err := s.prune(ctx, 0)
+	p, err := s.prune(ctx, func() bool { return s.used > s.config.MaxTotal }, nil)
 	if err != nil {
 		return p, fmt.Errorf("prune media: %w", err)
 	}
@@ -52,8 +53,9 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// prune removes what is old, and more until there is room for so many bytes.
-func (s *Store) prune(ctx context.Context, need int64) (Pruned, error) {
+// prune removes what is old, and more while more says so: of one owner, or else of whoever has most at that moment. mu is held when it is
+// called.
+func (s *Store) prune(ctx context.Context, more func() bool, of *string) (Pruned, error) {
 	keep, err := s.config.Keep(ctx) // before the lock: what is noted as needed after this is younger than Grace
 	if err != nil {
 		return Pruned{}, fmt.Errorf("ask what is needed: %w", err)
@@ -62,15 +64,43 @@ func (s *Store) prune(ctx context.Context, need int64) (Pruned, error) {
 	defer s.mu.Unlock()
 	var out Pruned
 	now := s.config.Now()
-	for _, c := range s.candidates(keep, now) {
-		if now.Sub(c.touched) < s.config.MaxAge && s.used+need <= s.config.MaxTotal {
-			break
-		}
-		if err := s.remove(c.digest, c.entry); err != nil {
-			return out, err
-		}
+	drop := func(c candidate) error {
 		out.Removed++
 		out.Freed += c.room
+		return s.remove(c.digest, c.entry)
+	}
+	young := map[string][]candidate{} // by owner, oldest first
+	for _, c := range s.candidates(keep, now) {
+		if now.Sub(c.touched) >= s.config.MaxAge {
+			if err := drop(c); err != nil {
+				return out, err
+			}
+			continue
+		}
+		for _, o := range c.ownedBy() {
+			if of == nil || o == *of {
+				young[o] = append(young[o], c)
+			}
+		}
+	}
+	for more() && len(young) > 0 {
+		o := s.largest(young)
+		c := young[o][0]
+		if young[o] = young[o][1:]; len(young[o]) == 0 {
+			delete(young, o)
+		}
+		if s.entries[c.digest] != c.entry {
+			continue // went as another owner's
+		}
+		err := error(nil)
+		if of != nil && len(c.owners) > 1 {
+			err = s.disown(c, o)
+		} else {
+			err = drop(c)
+		}
+		if err != nil {
+			return out, err
+		}
 	}
 	out.Left, out.Used = len(s.entries), s.used
 	return out, nil
@@ -115,6 +145,34 @@ func (s *Store) candidates(keep map[string]bool, now time.Time) []candidate {
 	return all
 }
 
+// disown leaves an object to its other owners. mu is held.
+func (s *Store) disown(c candidate, owner string) error {
+	c.owners = slices.DeleteFunc(slices.Clone(c.owners), func(o string) bool { return o == owner })
+	s.give(owner, -c.room)
+	h := readHead(s.path(c.digest))
+	h.Owners = c.owners
+	return s.writeHead(c.digest, h)
+}
+
+// ownedBy are the owners; what is nobody's has one without a name.
+func (e *entry) ownedBy() []string {
+	if len(e.owners) == 0 {
+		return []string{""}
+	}
+	return e.owners
+}
+
+// largest is the one of those owners who has most. mu is held.
+func (s *Store) largest(of map[string][]candidate) (owner string) {
+	first := true
+	for o := range of {
+		if first || cmp.Or(cmp.Compare(s.owned[owner], s.owned[o]), cmp.Compare(o, owner)) < 0 {
+			owner, first = o, false
+		}
+	}
+	return owner
+}
+
 // remove removes an object and then its head. mu is held.
 func (s *Store) remove(digest string, e *entry) error {
 	for _, name := range []string{s.path(digest), s.path(digest) + headSuffix} {
@@ -124,42 +182,98 @@ func (s *Store) remove(digest string, e *entry) error {
 	}
 	delete(s.entries, digest)
 	s.used -= e.room
+	s.own(e, -e.room)
 	return nil
 }
 
 // fullFor is how long a store that could not make room refuses without another look.
 const fullFor = 10 * time.Second
 
-// claim takes room, and makes it when there is none.
-func (s *Store) claim(ctx context.Context, n int64) error {
-	if s.reserve(n) {
-		return nil
+// claim takes room for an owner, and makes it when there is none: within his share out of what is his, and within the whole.
+func (s *Store) claim(ctx context.Context, owner string, n int64) error {
+	most, why := int64(0), error(nil)
+	if owner != "" {
+		most, why = s.config.Share(owner)
 	}
-	s.mu.Lock()
-	hopeless := s.config.Now().Sub(s.full) < fullFor
-	s.mu.Unlock()
-	if hopeless {
-		return ErrFull
+	over := func() bool { return most > 0 && s.owned[owner]+n > most }
+	err := s.reserve(owner, n, over)
+	if errors.Is(err, ErrShare) {
+		err = s.makeRoom(ctx, owner, n, over, over)
 	}
-	// A tenth more than is needed, or else the next one would have to look again.
-	if _, err := s.prune(ctx, n+s.config.MaxTotal/10); err != nil {
-		return fmt.Errorf("%w (%w)", ErrFull, err)
+	if errors.Is(err, ErrFull) {
+		// A tenth more than is needed, or else the next one would have to look again.
+		err = s.makeRoom(ctx, "", n, over, func() bool { return s.used+n > s.config.MaxTotal-s.config.MaxTotal/10 })
 	}
-	if s.reserve(n) {
-		return nil
+	if errors.Is(err, ErrShare) {
+		return fmt.Errorf("%w: %w", ErrShare, why)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.full = s.config.Now()
-	return ErrFull
+	return err
 }
 
-func (s *Store) reserve(n int64) bool {
+// makeRoom removes what may go while more says so, of one owner or with "" of everybody, and then takes room.
+func (s *Store) makeRoom(ctx context.Context, owner string, n int64, over, more func() bool) error {
+	full := ErrFull
+	var of *string
+	if owner != "" {
+		full, of = ErrShare, &owner
+	}
+	s.mu.Lock()
+	hopeless := s.config.Now().Sub(s.full[owner]) < fullFor
+	s.mu.Unlock()
+	if hopeless {
+		return full
+	}
+	if _, err := s.prune(ctx, more, of); err != nil {
+		return fmt.Errorf("%w (%w)", ErrFull, err)
+	}
+	err := s.reserve(owner, n, over)
+	if errors.Is(err, full) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		maps.DeleteFunc(s.full, func(_ string, at time.Time) bool { return s.config.Now().Sub(at) >= fullFor })
+		s.full[owner] = s.config.Now()
+	}
+	return err
+}
+
+func (s *Store) reserve(owner string, n int64, over func() bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.used+n > s.config.MaxTotal {
-		return false
+	switch {
+	case over():
+		return ErrShare
+	case s.used+n > s.config.MaxTotal:
+		return ErrFull
 	}
 	s.used += n
-	return true
+	s.give(owner, n)
+	return nil
+}
+
+// Owned returns how many bytes the media of each owner take, "" for what is nobody's.
+func (s *Store) Owned() map[string]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.owned)
+}
+
+// Held returns how many bytes the media of an owner take.
+func (s *Store) Held(owner string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.owned[owner]
+}
+
+// own takes down that an object takes so much more. mu is held.
+func (s *Store) own(e *entry, n int64) {
+	for _, o := range e.ownedBy() {
+		s.give(o, n)
+	}
+}
+
+// give takes down that an owner has so much more. mu is held.
+func (s *Store) give(owner string, n int64) {
+	if s.owned[owner] += n; s.owned[owner] == 0 {
+		delete(s.owned, owner)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/gabriel-vasile/mimetype"
 
@@ -39,7 +40,7 @@ func (s *Store) put(ctx context.Context, h Head, body io.Reader) (Info, error) {
 		return Info{}, err
 	}
 	defer file.Discard()
-	w := &intake{store: s, file: file, sum: sha256.New()}
+	w := &intake{store: s, owner: h.Owner, file: file, sum: sha256.New()}
 	defer w.release()
 	if err := w.take(ctx, h.Size, body); err != nil {
 		return Info{}, err
@@ -48,12 +49,13 @@ func (s *Store) put(ctx context.Context, h Head, body io.Reader) (Info, error) {
 		Digest: hex.EncodeToString(w.sum.Sum(nil)), Size: w.size, Detected: mimetype.Detect(w.first).String(),
 		Claimed: cleanType(h.Type), Name: cleanName(h.Name), Put: s.config.Now(),
 	}
-	return info, s.place(file, info)
+	return info, s.place(file, info, h.Owner)
 }
 
 // intake writes one object before its digest is known.
 type intake struct {
 	store *Store
+	owner string
 	file  *durable.Draft
 	sum   hash.Hash
 	first []byte // tells the type
@@ -114,7 +116,7 @@ func (w *intake) grow(ctx context.Context) error {
 	if w.size > step {
 		wants = room((w.size + step - 1) / step * step)
 	}
-	if err := w.store.claim(ctx, wants-w.room); err != nil {
+	if err := w.store.claim(ctx, w.owner, wants-w.room); err != nil {
 		return err
 	}
 	w.room = wants
@@ -126,14 +128,15 @@ func (w *intake) release() {
 	w.store.mu.Lock()
 	defer w.store.mu.Unlock()
 	w.store.used -= w.room
+	w.store.give(w.owner, -w.room)
 }
 
 // place gives the object its name. The head goes first, so that no object is without one.
-func (s *Store) place(file *durable.Draft, info Info) error {
-	there := s.pin(info)
+func (s *Store) place(file *durable.Draft, info Info, owner string) error {
+	there, owners := s.pin(info, owner)
 	err := s.makeFolder(info.Digest)
 	if err == nil {
-		err = s.writeHead(info)
+		err = s.writeHead(info.Digest, head{info.Detected, info.Claimed, info.Name, owners})
 	}
 	if err == nil {
 		err = s.name(file, info, there)
@@ -153,8 +156,11 @@ func (s *Store) name(file *durable.Draft, info Info, there bool) error {
 	return file.Commit(s.path(info.Digest), 0o600)
 }
 
-// pin keeps Prune away from an object and tells whether its file is there.
-func (s *Store) pin(info Info) (there bool) {
+// maxOwners bounds for how many owners one object counts.
+const maxOwners = 64
+
+// pin keeps Prune away from an object, and returns whether its file is there and whose it is.
+func (s *Store) pin(info Info, owner string) (there bool, owners []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[info.Digest]
@@ -164,7 +170,12 @@ func (s *Store) pin(info Info) (there bool) {
 	}
 	e.pins++
 	e.touched = info.Put
-	return e.room > 0
+	if owner != "" && !slices.Contains(e.owners, owner) && len(e.owners) < maxOwners {
+		s.own(e, -e.room)
+		e.owners = append(e.owners, owner)
+		s.own(e, e.room)
+	}
+	return e.room > 0, slices.Clone(e.owners)
 }
 
 func (s *Store) unpin(info Info, placed bool) {
@@ -175,6 +186,7 @@ func (s *Store) unpin(info Info, placed bool) {
 	if placed && e.room == 0 {
 		e.room = room(info.Size)
 		s.used += e.room
+		s.own(e, e.room)
 	}
 	if e.room == 0 && e.pins == 0 {
 		delete(s.entries, info.Digest)
@@ -197,12 +209,23 @@ type head struct {
 	Detected string `json:"detected"`
 	Claimed  string `json:"claimed,omitempty"`
 	Name     string `json:"name,omitempty"`
+	// Owners are those for whom it counts.
+	Owners []string `json:"owners,omitempty"`
 }
 
-func (s *Store) writeHead(info Info) error {
-	text, err := json.Marshal(head{info.Detected, info.Claimed, info.Name})
+// readHead reads the head of the object in a file; one that is lost or spoiled is empty.
+func readHead(object string) (h head) {
+	text, err := os.ReadFile(object + headSuffix)
+	if err != nil || json.Unmarshal(text, &h) != nil {
+		return head{}
+	}
+	return h
+}
+
+func (s *Store) writeHead(digest string, h head) error {
+	text, err := json.Marshal(h)
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(s.path(info.Digest)+headSuffix, text, 0o600)
+	return durable.WriteFile(s.path(digest)+headSuffix, text, 0o600)
 }

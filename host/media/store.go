@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -23,6 +22,9 @@ type Config struct {
 	MaxObject int64         // bytes of one; 64 MiB
 	MaxTotal  int64         // bytes of all, by the room that they take on disk; 2 GiB
 	MaxAge    time.Duration // what nobody needs is removed when it is older; 30 days
+	// Share returns how many bytes the media of one owner may take, 0 for any number, and what to say where that is too little. Media that
+	// several owners have put counts for each of them. Nil is no bound.
+	Share func(owner string) (most int64, why error)
 	// Keep returns the digests that are needed, whatever their age. An error keeps everything.
 	Keep func(context.Context) (map[string]bool, error)
 	Log  *slog.Logger
@@ -40,8 +42,9 @@ type Store struct {
 
 	mu      sync.Mutex // guards the following, and names in the folder disappear only under it
 	entries map[string]*entry
-	used    int64     // room of the entries and of what is being written
-	full    time.Time // when the store last was full and nothing could go
+	used    int64                // room of the entries and of what is being written
+	owned   map[string]int64     // the same by owner, "" for what is nobody's
+	full    map[string]time.Time // when the share of an owner, or with "" the store, last was full and nothing could go
 }
 
 // entry is one object.
@@ -49,6 +52,7 @@ type entry struct {
 	room    int64 // 0 while it has no file
 	touched time.Time
 	pins    int // Puts that are about to give it its file
+	owners  []string
 }
 
 // New opens the store and sweeps what a crash has left.
@@ -63,7 +67,10 @@ func New(c Config) (*Store, error) {
 	if c.Keep == nil {
 		c.Keep = func(context.Context) (map[string]bool, error) { return nil, nil }
 	}
-	s := &Store{config: c, log: c.Log.With("component", "media"), entries: map[string]*entry{}}
+	if c.Share == nil {
+		c.Share = func(string) (int64, error) { return 0, nil }
+	}
+	s := &Store{config: c, log: c.Log.With("component", "media"), entries: map[string]*entry{}, owned: map[string]int64{}, full: map[string]time.Time{}}
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the media store: %w", err)
 	}
@@ -90,7 +97,7 @@ func (s *Store) scan() error {
 			s.log.Warn("a file in the media store is not the store's", "path", path)
 			return nil
 		case isHead:
-			return s.sweepHead(path)
+			return s.scanHead(digest)
 		}
 		info, err := d.Info()
 		if err != nil {
@@ -98,17 +105,21 @@ func (s *Store) scan() error {
 		}
 		e := &entry{room: room(info.Size()), touched: info.ModTime()}
 		s.entries[name], s.used = e, s.used+e.room
+		s.own(e, e.room)
 		return nil
 	})
 }
 
-// sweepHead removes a head without its object.
-func (s *Store) sweepHead(path string) error {
-	_, err := os.Lstat(strings.TrimSuffix(path, headSuffix))
-	if errors.Is(err, fs.ErrNotExist) {
-		return os.Remove(path)
+// scanHead reads whose an object is, which was scanned before, and removes a head without its object.
+func (s *Store) scanHead(digest string) error {
+	e := s.entries[digest]
+	if e == nil {
+		return os.Remove(s.path(digest) + headSuffix)
 	}
-	return err
+	s.own(e, -e.room)
+	e.owners = readHead(s.path(digest)).Owners
+	s.own(e, e.room)
+	return nil
 }
 
 // block is the least room that a file takes on most disks.

@@ -70,12 +70,18 @@ func (r Rule) checkHost() error {
 
 func checkMethods(methods []string) error {
 	for _, m := range methods {
-		if m == "" || m == "CONNECT" || strings.Trim(m, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "" {
+		if !slices.Contains(listable, m) {
 			return fmt.Errorf("%q is no method that can be listed, such as GET", clip(m))
 		}
 	}
 	return nil
 }
+
+// listable are the methods of IANA's registry, as of RFC 9110 and after, without CONNECT, whose requests nobody sees, and PURGE, which
+// caches have.
+var listable = strings.Fields(`GET HEAD POST PUT PATCH DELETE OPTIONS TRACE QUERY PURGE
+	ACL BASELINE-CONTROL BIND CHECKIN CHECKOUT COPY LABEL LINK LOCK MERGE MKACTIVITY MKCALENDAR MKCOL MKREDIRECTREF MKWORKSPACE MOVE
+	ORDERPATCH PROPFIND PROPPATCH REBIND REPORT SEARCH UNBIND UNCHECKOUT UNLINK UNLOCK UPDATE UPDATEREDIRECTREF VERSION-CONTROL`)
 
 // Covers says whether the rule lets a target pass. An address is covered only by a rule that names it.
 func (r Rule) Covers(t Target) bool {

@@ -32,7 +32,7 @@ func TestParseRuleRefuses(t *testing.T) {
 		"example.com:0": "port", "example.com:99999": "port", "example.com:080": "port", "example.com:": "no port", "example.com:x": "port",
 		"a:b:c": "more than one colon", "http://example.com": "port", "example.com/x": "0x2f", "user@example.com": "0x40",
 		"[::1]:80": "not public", "127.0.0.1": "not public", "169.254.169.254": "not public", "[::1": "more than one colon", "": "empty", "*.": "empty",
-		"CONNECT example.com": "CONNECT", "get example.com": "get", "GET, example.com": "no method", "GET example.com:443": "443", "GET  example.com": "0x20",
+		"CONNECT example.com": "CONNECT", "get example.com": "get", "GET, example.com": "no method", "BLAH a.com": "no method", "GET,GETS a.com": "no method", "a.com b.com": "no method", "GET example.com:443": "443", "GET  example.com": "0x20",
 		" example.com": "no method", "example.com ": "no method",
 	} {
 		if _, err := ParseRule(text); err == nil || !strings.Contains(err.Error(), want) {

@@ -109,6 +109,10 @@ type Host struct {
 	logs    map[string]*recent // of all instances that there were, by name
 	working sync.WaitGroup     // one for each unit that runs
 	changed chan struct{}      // closed and replaced at each change of state
+
+	claimed  chan struct{} // closed once Run has the run folder, or has failed to get it
+	claim    func(error)   // closes it, the first time
+	claimErr error         // valid once claimed is closed
 }
 
 // New prepares a host. Nothing runs before Run.
@@ -133,6 +137,9 @@ func New(c Config) (*Host, error) {
 		spaces: sync.OnceValue(cell.FindNamespaces), nameFiles: cell.NameFiles(),
 	}
 	h.start = h.launch
+	h.claimed = make(chan struct{})
+	var once sync.Once
+	h.claim = func(err error) { once.Do(func() { h.claimErr = err; close(h.claimed) }) }
 	return h, nil
 }
 
@@ -140,6 +147,7 @@ func New(c Config) (*Host, error) {
 // when every process is gone.
 func (h *Host) Run(ctx context.Context) error {
 	release, err := claimRunDir(h.config.RunDir, h.log)
+	h.claim(err)
 	if err != nil {
 		return err
 	}

@@ -52,6 +52,16 @@ func claimRunDir(dir string, log *slog.Logger) (release func(), err error) {
 	}, nil
 }
 
+// SocketDir makes a folder for a socket of the caller's, which plugins may be granted. It lies in the run folder, for which it waits: if this
+// process is killed, a later start removes it. Call it once Run has been called, and remove the folder before Run ends.
+func (h *Host) SocketDir() (string, error) {
+	<-h.claimed
+	if h.claimErr != nil {
+		return "", h.claimErr
+	}
+	return os.MkdirTemp(h.config.RunDir, socketDirs)
+}
+
 // isDefaultRunDir reports whether a folder has a name that defaultRunDir makes, of this user.
 func isDefaultRunDir(dir string) bool {
 	sum, ok := strings.CutPrefix(filepath.Base(dir), fmt.Sprintf("flynn-%d-", os.Getuid()))

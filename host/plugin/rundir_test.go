@@ -3,6 +3,7 @@
 package plugin
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -80,4 +81,56 @@ func shortParent(t *testing.T) string {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
+}
+
+// A folder for a socket of the host's own lies in the run folder, once that is its alone, and goes as the plugins' do.
+func TestSocketDir(t *testing.T) {
+	dir := filepath.Join(shortParent(t), "flynn-0000000a")
+	h, err := New(Config{Dir: t.TempDir(), StateDir: t.TempDir(), RunDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.MkdirTemp(shortParent(t), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := make(chan string)
+	go func() {
+		folder, err := h.SocketDir() // before Run
+		if err != nil {
+			t.Error(err)
+		}
+		made <- folder
+	}()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- h.Run(ctx) }()
+	folder := <-made
+	if filepath.Dir(folder) != dir || privateDir(folder) != nil {
+		t.Errorf("%s is not in %s, or not private", folder, dir)
+	}
+	// As a killed process leaves them.
+	if err := os.CopyFS(filepath.Join(left, filepath.Base(folder)), os.DirFS(folder)); err != nil {
+		t.Fatal(err)
+	}
+	if err := sweep(left, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	if found, _ := os.ReadDir(left); len(found) != 0 {
+		t.Errorf("a start leaves %v", found)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	again, err := New(Config{Dir: t.TempDir(), StateDir: t.TempDir(), RunDir: "relative"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Run(ctx); err == nil {
+		t.Error("a relative run folder is taken")
+	}
+	if folder, err := again.SocketDir(); err == nil {
+		t.Errorf("without a run folder there is %s", folder)
+	}
 }

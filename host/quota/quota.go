@@ -33,6 +33,7 @@ func (r Refusal) Error() string { return string(r) }
 // Live is a container that lives.
 type Live struct {
 	Session string
+	Folder  string // what Reserve was asked about for it
 	// Idle says that nothing runs in it, Since since when.
 	Idle  bool
 	Since time.Time
@@ -42,6 +43,8 @@ type Live struct {
 type Config struct {
 	// Measure returns what a session's workspace takes, in bytes.
 	Measure func(session string) int64
+	// Media returns what the media of a sender take besides, in bytes; nil is nothing.
+	Media func(sender string) int64
 	// Running counts the background processes of each session.
 	Running func() map[string]int
 	// Place returns the place that a session is in.
@@ -60,15 +63,18 @@ type Keeper struct {
 	total    int64                           // of all holdings, what is reserved besides
 	senders  map[string]string               // who spoke last, by place
 	opened   map[string]map[string]time.Time // by sender, each place that he opened within a day
+	told     map[string]time.Time            // by sender, when he last was told that he has opened too many
 }
 
 // holding is what a session holds.
 type holding struct {
 	bytes    int64
 	measured bool
-	changed  bool  // bytes may be less or more by now
-	reserved int64 // what its container may hold
-	gone     bool  // it is not counted any more
+	changed  bool      // bytes may be less or more by now
+	reserved int64     // what its container may hold
+	gone     bool      // it is not counted any more
+	at       time.Time // when it was measured, and how long that took
+	took     time.Duration
 }
 
 // New returns a Keeper without limits.
@@ -76,7 +82,10 @@ func New(c Config) *Keeper {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Keeper{config: c, sessions: map[string]*holding{}, senders: map[string]string{}, opened: map[string]map[string]time.Time{}}
+	if c.Media == nil {
+		c.Media = func(string) int64 { return 0 }
+	}
+	return &Keeper{config: c, sessions: map[string]*holding{}, senders: map[string]string{}, opened: map[string]map[string]time.Time{}, told: map[string]time.Time{}}
 }
 
 // Configure sets the limits. What is over them already stays.
@@ -111,11 +120,13 @@ func (k *Keeper) sender(session string) string {
 func (k *Keeper) Forget(session string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if h := k.sessions[session]; h != nil {
-		k.total -= h.bytes + h.reserved
-		h.gone = true
+	for s, h := range k.sessions {
+		if s == session || strings.HasPrefix(s, session+"\x00") {
+			k.total -= h.bytes + h.reserved
+			h.gone = true
+			delete(k.sessions, s)
+		}
 	}
-	delete(k.sessions, session)
 	delete(k.senders, k.config.Place(session))
 }
 
@@ -164,11 +175,22 @@ func (k *Keeper) measure(session string, always bool) {
 	}
 	h.changed = h.reserved > 0 // as long as a container lives
 	k.mu.Unlock()
+	began := k.config.Now()
 	bytes := k.config.Measure(session)
+	ended := k.config.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	h.at, h.took = ended, ended.Sub(began)
 	k.add(h, bytes-h.bytes, 0)
 	h.measured = true
+}
+
+// Bytes returns what a session's workspace takes, as it was last measured.
+func (k *Keeper) Bytes(session string) int64 {
+	k.measureOnce(session)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.of(session).bytes
 }
 
 // measureOnce measures a session's workspace unless that was done before.
@@ -224,6 +246,21 @@ func (k *Keeper) open(sender, place string) error {
 	}
 	places[place] = now
 	return nil
+}
+
+// Tell reports whether a sender whom Open has refused is to be told so, which he is once a day.
+func (k *Keeper) Tell(sender string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.config.Now()
+	if at, ok := k.told[sender]; ok && now.Sub(at) < day {
+		return false
+	}
+	if len(k.told) >= maxSenders {
+		clear(k.told)
+	}
+	k.told[sender] = now
+	return true
 }
 
 // maxSenders bounds whose openings are remembered; beyond it those go that are over first, and then all.
@@ -340,6 +377,42 @@ func (k *Keeper) write(session string, bytes int64) error {
 	return nil
 }
 
+// Command refuses a command on the host while the session's workspace holds more than it may. What such a command writes nobody sees before
+// its end.
+func (k *Keeper) Command(session string) error {
+	if k.stale(session) {
+		k.measure(session, true)
+	}
+	err := k.command(session)
+	if err != nil { // what is known may be old
+		k.measure(session, true)
+		err = k.command(session)
+	}
+	return err
+}
+
+func (k *Keeper) command(session string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h := k.of(session)
+	if room, why := k.room(session, h.bytes); room < h.bytes {
+		return why
+	}
+	h.changed = true
+	return nil
+}
+
+// measureShare is how much longer than a measurement takes a workspace goes without another one.
+const measureShare = 20
+
+// stale reports whether a workspace was not measured yet, or has changed and was not measured for a while.
+func (k *Keeper) stale(session string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h := k.of(session)
+	return !h.measured || h.changed && k.config.Now().Sub(h.at) >= measureShare*h.took
+}
+
 // Reserve lets a session's container hold up to most bytes in its workspace, 0 for as much as there is room, and returns how much it
 // may. What is reserved counts as held until release is called. A session that holds too much already may hold less than it does, so
 // that all it can do is delete.
@@ -376,6 +449,33 @@ func (k *Keeper) Reserve(session string, most int64) (bytes int64, release func(
 	}, nil
 }
 
+// FreesDisk returns the place in live of the container that has to go for Reserve to return more: of the sender's idle ones that keep more
+// reserved than their workspaces take, the one that has been idle longest; or -1.
+func (k *Keeper) FreesDisk(session string, most int64, live []Live) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	sender := k.sender(session)
+	if l := k.limits.SessionDisk; l > 0 {
+		most = min(most, l)
+	}
+	if sender == "" || most == 0 || k.limits.SenderDisk == 0 {
+		return -1
+	}
+	his := k.config.Media(sender)
+	for s, h := range k.sessions {
+		if s != session && k.sender(s) == sender {
+			his += h.held()
+		}
+	}
+	if his+most <= k.limits.SenderDisk {
+		return -1 // something else is in the way
+	}
+	return oldestIdle(live, func(l Live) bool {
+		h := k.sessions[l.Folder]
+		return h != nil && h.reserved > h.bytes && k.sender(l.Session) == sender
+	})
+}
+
 // unlimited is more than any disk has.
 const unlimited = int64(1) << 62
 
@@ -392,7 +492,11 @@ func (k *Keeper) add(h *holding, bytes, reserved int64) {
 // there without adding up what all sessions hold. k.mu is held.
 func (k *Keeper) room(session string, need int64) (bytes int64, why Refusal) {
 	of, sender := k.of(session), k.sender(session)
-	if l := k.limits; need < unlimited && fits(need, l.SessionDisk) && fits(k.total+need, l.SenderDisk) && fits(k.total+need, l.AllDisk) {
+	var his int64 // without this session
+	if sender != "" && k.limits.SenderDisk > 0 {
+		his = k.config.Media(sender)
+	}
+	if l := k.limits; need < unlimited && fits(need, l.SessionDisk) && fits(his+k.total+need, l.SenderDisk) && fits(k.total+need, l.AllDisk) {
 		return need, ""
 	}
 	bytes = unlimited
@@ -401,7 +505,7 @@ func (k *Keeper) room(session string, need int64) (bytes int64, why Refusal) {
 			bytes, why = left, Refusal(fmt.Sprintf(words, Size(others+of.held()), Size(limit)))
 		}
 	}
-	var his, all int64 // without this one
+	var all int64 // without this session
 	for s, h := range k.sessions {
 		if h == of {
 			continue
@@ -413,10 +517,28 @@ func (k *Keeper) room(session string, need int64) (bytes int64, why Refusal) {
 	}
 	tighten(k.limits.SessionDisk, 0, "the files of this conversation take %s of %s: delete some first")
 	if sender != "" {
-		tighten(k.limits.SenderDisk, his, "the files of your conversations take %s of %s: delete some first")
+		tighten(k.limits.SenderDisk, his, "the files of your conversations, with those that you have sent, take %s of %s: delete some first")
 	}
 	tighten(k.limits.AllDisk, all, "the files of all conversations on this host take %s of %s: its owner has to make room")
 	return bytes, why
+}
+
+// MediaRoom returns how many bytes the media of a sender may take beside his workspaces, 0 for any number, and what to say where that is too
+// little.
+func (k *Keeper) MediaRoom(sender string) (most int64, why error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	limit := k.limits.SenderDisk
+	if limit == 0 || sender == "" {
+		return 0, nil
+	}
+	var his int64
+	for s, h := range k.sessions {
+		if k.sender(s) == sender {
+			his += h.held()
+		}
+	}
+	return max(limit-his, 1), Refusal(fmt.Sprintf("the files of your conversations take %s of %s: delete some first", Size(his), Size(limit)))
 }
 
 // fits reports whether a limit, if it is one, allows so much.

@@ -56,6 +56,24 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+func TestTell(t *testing.T) {
+	s := newSite(Limits{})
+	for i, want := range []bool{true, false, false} {
+		if s.Tell("ann") != want {
+			t.Errorf("ann, %d", i)
+		}
+	}
+	for _, v := range rude.IDs() {
+		if !s.Tell(v.Text) || s.Tell(v.Text) {
+			t.Error(v.Name)
+		}
+	}
+	s.now = s.now.Add(day)
+	if !s.Tell("ann") {
+		t.Error("the next day")
+	}
+}
+
 func TestOpenTakesAnyName(t *testing.T) {
 	s := newSite(Limits{SenderSessions: 2})
 	for _, v := range rude.IDs() {
@@ -73,7 +91,7 @@ func TestSandbox(t *testing.T) {
 		s.Restore(place+"/main", sender)
 	}
 	at := func(session string, idle int) Live { // idle for so many minutes, -1 for in use
-		return Live{session + "/main", idle >= 0, s.now.Add(-time.Duration(idle) * time.Minute)}
+		return Live{session + "/main", session + "/main", idle >= 0, s.now.Add(-time.Duration(idle) * time.Minute)}
 	}
 	for _, c := range []struct {
 		name  string
@@ -153,6 +171,26 @@ func TestDisk(t *testing.T) {
 	write("a1/main", 90, false)
 }
 
+// What a sender has brought into the media store is on the disk, too.
+func TestMediaCounts(t *testing.T) {
+	s := newSite(Limits{SenderDisk: 100})
+	s.config.Media = func(sender string) int64 { return map[string]int64{"ann": 60}[sender] }
+	s.Restore("a/main", "ann")
+	s.Restore("b/main", "bob")
+	if err := s.Write("a/main", 41); !refused(err) {
+		t.Errorf("got %v", err)
+	}
+	if err := errors.Join(s.Write("a/main", 40), s.Write("b/main", 100)); err != nil {
+		t.Error(err)
+	}
+	if most, _ := s.MediaRoom("ann"); most != 60 {
+		t.Errorf("her media may take %d", most)
+	}
+	if most, _ := s.MediaRoom("bob"); most != 1 {
+		t.Errorf("his media may take %d", most)
+	}
+}
+
 func TestReserve(t *testing.T) {
 	s := newSite(Limits{SenderDisk: 250})
 	for _, session := range []string{"a1/main", "a2/main", "a3/main", "a4/main"} {
@@ -207,9 +245,14 @@ func TestReserve(t *testing.T) {
 }
 
 func TestReport(t *testing.T) {
-	got := Report(map[string]string{"a1": "ann", "a2": "ann", "b": "bob", "x": ""}, func(session string) int64 { return int64(len(session)) },
-		map[string]int{"a1": 2, "tools:x:server": 1})
-	want := []Held{{"ann", 2, 4, 2}, {"", 1, 1, 1}, {"bob", 1, 1, 0}}
+	got := Report(Holdings{
+		Senders: map[string]string{"a1": "ann", "a2": "ann", "b": "bob", "x": ""}, Measure: func(session string) int64 { return int64(len(session)) },
+		Media: map[string]int64{"bob": 2, "cy": 1}, Sandboxes: map[string]int{"a1": 2, "tools:x:server": 1},
+		Processes: map[string]int{"a2": 3, "y": 1}, HostProcesses: map[string]int{"a1": 1, "b": 2},
+	})
+	want := []Held{
+		{"ann", 2, 4, 0, 2, 4, 1}, {"bob", 1, 1, 2, 0, 2, 2}, {"", 1, 1, 0, 1, 1, 0}, {"cy", 0, 0, 1, 0, 0, 0},
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %+v", got)
 	}
@@ -220,5 +263,48 @@ func TestSize(t *testing.T) {
 		if got := Size(n); got != want {
 			t.Errorf("%d is %s, want %s", n, got, want)
 		}
+	}
+}
+
+func TestFreesDisk(t *testing.T) {
+	s := newSite(Limits{SenderDisk: 100})
+	for _, session := range []string{"a/main", "b/main", "c/main", "d/main"} {
+		s.Restore(session, "ann")
+	}
+	s.Restore("e/main", "bob")
+	for session, most := range map[string]int64{"a/main": 30, "b/main": 30, "c/main": 30, "e/main": 30} {
+		if _, _, err := s.Reserve(session, most); err != nil {
+			t.Fatal(err)
+		}
+	}
+	live := func(session string, minutes int) Live {
+		return Live{Session: session, Folder: session, Idle: minutes > 0, Since: s.now.Add(-time.Duration(minutes) * time.Minute)}
+	}
+	all := []Live{live("a/main", 1), live("b/main", 2), live("c/main", 0), live("e/main", 9)}
+	for most, want := range map[int64]int{10: -1, 11: 1, 0: -1} {
+		if got := s.FreesDisk("d/main", most, all); got != want {
+			t.Errorf("for %d: %d has to go, want %d", most, got, want)
+		}
+	}
+	s.bytes["b/main"] = 30 // no gain
+	s.Changed("b/main")
+	s.measure("b/main", true)
+	if got := s.FreesDisk("d/main", 11, all); got != 0 {
+		t.Errorf("%d has to go", got)
+	}
+	if got := s.FreesDisk("d/main", 11, all[2:]); got != -1 {
+		t.Errorf("%d has to go, and none is idle", got)
+	}
+}
+
+// What a sandbox with a folder of its own has held goes with the session.
+func TestForget(t *testing.T) {
+	s := newSite(Limits{AllDisk: 100})
+	s.Restore("a/main", "ann")
+	s.bytes["a/main\x00box"] = 90
+	s.measure("a/main\x00box", true)
+	s.Forget("a/main")
+	if err := s.Write("b/main", 90); err != nil {
+		t.Error(err)
 	}
 }

@@ -7,35 +7,60 @@ import (
 
 // Held is what one sender holds.
 type Held struct {
-	Sender    string `json:"sender"` // empty for what belongs to nobody
-	Sessions  int    `json:"sessions"`
-	Bytes     int64  `json:"bytes"` // of workspaces
-	Sandboxes int    `json:"sandboxes"`
+	Sender   string `json:"sender"` // empty for what belongs to nobody
+	Sessions int    `json:"sessions"`
+	Bytes    int64  `json:"bytes"` // of workspaces
+	// Media are the bytes of files that he brought or was sent, in the media store; one that several have counts for each.
+	Media     int64 `json:"media"`
+	Sandboxes int   `json:"sandboxes"`
+	// Processes are all that run in the background, HostProcesses those among them on the host.
+	Processes     int `json:"processes"`
+	HostProcesses int `json:"host_processes"`
 }
 
-// Report sums up what senders hold, the largest first. senders are those of sessions, each given once, and sandboxes counts
-// the containers of each session.
-func Report(senders map[string]string, measure func(session string) int64, sandboxes map[string]int) []Held {
+// Holdings are what a Report sums up.
+type Holdings struct {
+	Senders map[string]string          // of sessions
+	Measure func(session string) int64 // what a workspace takes, in bytes
+	Media   map[string]int64           // by sender, in bytes
+	// Sandboxes counts the containers of each session, Processes what runs in the background there, HostProcesses on the host.
+	Sandboxes, Processes, HostProcesses map[string]int
+}
+
+// Report sums up what senders hold, the largest first.
+func Report(in Holdings) []Held {
 	by := map[string]*Held{}
-	of := func(session string) *Held {
-		sender := senders[session]
+	of := func(sender string) *Held {
 		if by[sender] == nil {
 			by[sender] = &Held{Sender: sender}
 		}
 		return by[sender]
 	}
-	for session := range senders {
-		h := of(session)
+	for session, sender := range in.Senders {
+		h := of(sender)
 		h.Sessions++
-		h.Bytes += measure(session)
+		h.Bytes += in.Measure(session)
 	}
-	for session, n := range sandboxes {
-		of(session).Sandboxes += n
+	for sender, bytes := range in.Media {
+		of(sender).Media += bytes
+	}
+	for session, n := range in.Sandboxes {
+		of(in.Senders[session]).Sandboxes += n
+	}
+	for session, n := range in.Processes {
+		of(in.Senders[session]).Processes += n
+	}
+	for session, n := range in.HostProcesses {
+		h := of(in.Senders[session])
+		h.Processes += n
+		h.HostProcesses += n
 	}
 	list := []Held{}
 	for _, h := range by {
 		list = append(list, *h)
 	}
-	slices.SortFunc(list, func(a, b Held) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Sender, b.Sender)) })
+	slices.SortFunc(list, func(a, b Held) int {
+		return cmp.Or(cmp.Compare(b.Bytes+b.Media, a.Bytes+a.Media), cmp.Compare(a.Sender, b.Sender))
+	})
 	return list
 }

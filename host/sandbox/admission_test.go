@@ -1,8 +1,10 @@
 package sandbox_test
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/quota"
@@ -66,10 +68,69 @@ func TestIdleSandboxMakesRoom(t *testing.T) {
 	}
 }
 
+// A program that an agent writes has a container as well.
+func TestCodeRunsCount(t *testing.T) {
+	m, config := bounded(t, quota.Limits{SenderSandboxes: 2, SenderDisk: 1 << 30}, func(c *sandbox.Config) { c.Spec.DiskBytes = 1 << 20 })
+	a := get(t, m, "a", config.Spec)
+	shell(t, a, "true")
+	spec := sandbox.CodeSpec(config.Spec)
+	spec.DiskBytes = 1 << 20
+	began, ended := make(chan bool, 1), make(chan error)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		_, err := m.RunCode(ctx, sandbox.Code{Spec: spec, Language: "sh", Program: []byte("echo began; sleep 1000"), Session: "b", Progress: func(machine.Stream, []byte) {
+			select {
+			case began <- true:
+			default:
+			}
+		}})
+		ended <- err
+	}()
+	<-began
+	if living := m.Living(); living["a"] != 1 || living["b"] != 1 {
+		t.Errorf("%v live", living)
+	}
+	start(t, a, machine.Command{Script: "sleep 1000"})
+	var full quota.Refusal
+	if _, err := m.Get(t.Context(), "c", "", config.Spec); !errors.As(err, &full) {
+		t.Errorf("a third one: %v", err)
+	}
+	if _, err := m.RunCode(t.Context(), sandbox.Code{Spec: spec, Language: "sh", Program: []byte("true"), Session: "c"}); !errors.As(err, &full) {
+		t.Errorf("another run: %v", err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	for m.Living()["b"] > 0 { // it is removed in the background
+		time.Sleep(10 * time.Millisecond)
+	}
+	if r, err := m.RunCode(t.Context(), sandbox.Code{Spec: spec, Language: "sh", Program: []byte("true"), Session: "c"}); err != nil || r.ExitCode != 0 {
+		t.Errorf("a run beside one sandbox: %+v (%v)", r, err)
+	}
+}
+
+// An idle sandbox gives up what it has reserved before another one of its sender's gets less than it asks for.
+func TestIdleSandboxFreesDisk(t *testing.T) {
+	m, config := bounded(t, quota.Limits{SenderDisk: 50 << 20}, func(c *sandbox.Config) { c.Spec.DiskBytes = 40 << 20 })
+	a := get(t, m, "a", config.Spec)
+	shell(t, a, "true")
+	b := get(t, m, "b", config.Spec)
+	if r := run(t, b, machine.Command{Script: "dd if=/dev/zero of=f bs=1M count=20 2>/dev/null; sleep 1"}); r.DiskHit {
+		t.Errorf("20 MiB of 40: %+v", r)
+	}
+	if living := m.Living(); living["a"] != 0 || living["b"] != 1 {
+		t.Errorf("%v live", living)
+	}
+}
+
 // What a sender's other sessions hold is taken off what his next container may.
 func TestSandboxesShareTheDisk(t *testing.T) {
 	m, config := bounded(t, quota.Limits{SenderDisk: 50 << 20}, func(c *sandbox.Config) { c.Spec.DiskBytes = 40 << 20 })
-	a, b := get(t, m, "a", config.Spec), get(t, m, "b", config.Spec)
+	a := get(t, m, "a", config.Spec)
+	start(t, a, machine.Command{Script: "sleep 1000"})
+	b := get(t, m, "b", config.Spec)
 	const fill = "i=0; while [ $i -lt 20 ]; do i=$((i+1)); dd if=/dev/zero of=f$i bs=1M count=1 2>/dev/null; done; sleep 1"
 	if r := run(t, b, machine.Command{Script: fill}); !r.DiskHit {
 		t.Errorf("20 MiB of 10: %+v", r)

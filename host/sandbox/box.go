@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flynnhost/flynn/host/machine"
@@ -37,6 +38,8 @@ type box struct {
 	carry     *carry.Carrier // or nil, where the engine sees the host's folder
 	gone      chan struct{}  // closed once the container is removed, or removal has failed
 	removal   error          // valid once gone is closed
+
+	introduced atomic.Bool // its shell was told
 
 	mu        sync.Mutex
 	session   string   // "" while the container is in the pool
@@ -172,7 +175,7 @@ func (b *box) connect(stream Stream, o order) {
 	if o.bridges != nil {
 		handlers[frame.ToBridge] = o.bridges(b).Serve
 	}
-	b.link = link.New(link.Config{Stream: stream, Lost: sync.OnceValue(b.whyLost), Handlers: handlers})
+	b.link = link.New(link.Config{Stream: stream, Lost: sync.OnceValue(b.whyLost), Hung: b.whyHung, Handlers: handlers})
 }
 
 // proxy makes the proxy of this box, whose decisions concern the session that has it by then.
@@ -273,6 +276,22 @@ func (b *box) remove(reason error) error {
 	<-b.gone
 	return b.removal
 }
+
+// news takes what a caller should know about the container and has not been told.
+func (b *box) news() []string {
+	lines := b.project.takeNews()
+	if b.shell == "" || b.introduced.Swap(true) {
+		return lines
+	}
+	line := "commands are run by " + b.shell
+	if b.shell == plainShell {
+		line += ", as the image has no bash"
+	}
+	return append(lines, line)
+}
+
+// plainShell runs scripts where the image has no bash; see package supervise.
+const plainShell = "/bin/sh"
 
 // Capability bits that the supervisor holds; see capabilities(7).
 const (

@@ -36,7 +36,7 @@ type Code struct {
 	Timeout time.Duration
 	// MaxOutput caps stdout and stderr each; zero means machine.DefaultMaxOutput.
 	MaxOutput int
-	// Session is whose run it is, for the log of what it asks to reach.
+	// Session is whose run it is, for the log of what it asks to reach, and for the Quota.
 	Session string
 	// Helpers answers the calls of the program's module flynn; it needs a Spec with Helpers. Nil offers no module.
 	Helpers Helpers
@@ -121,11 +121,19 @@ func (m *Manager) RunCode(ctx context.Context, c Code) (CodeResult, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(m.ending, cancel)()
-	b, err := m.codeBox(ctx, c.Spec)
+	allowed, leave, err := m.admitCode(c.Session, c.Spec.DiskBytes)
 	if err != nil {
 		return CodeResult{}, err
 	}
-	defer m.work.Go(func() { m.throwAway(b) })
+	c.Spec.DiskBytes = allowed.disk
+	b, err := m.codeBox(ctx, c.Spec, leave)
+	if err != nil {
+		return CodeResult{}, err
+	}
+	defer m.work.Go(func() {
+		defer leave()
+		m.throwAway(b)
+	})
 	b.serveSession(c.Session)
 	return b.runCode(ctx, c, how)
 }
@@ -178,9 +186,11 @@ func (c Code) check() (language, error) {
 	return how, nil
 }
 
-// codeBox takes a container from a pool or makes one. If ctx ends first, the one that is being made is thrown away.
-func (m *Manager) codeBox(ctx context.Context, spec Spec) (*box, error) {
+// codeBox takes a container from a pool or makes one. If ctx ends first, the one that is being made is thrown away. Where none is returned,
+// leave is called once there is none.
+func (m *Manager) codeBox(ctx context.Context, spec Spec, leave func()) (*box, error) {
 	if err := ctx.Err(); err != nil {
+		leave()
 		return nil, err
 	}
 	defer m.pools.Hurry()()
@@ -200,10 +210,14 @@ func (m *Manager) codeBox(ctx context.Context, spec Spec) (*box, error) {
 			if err == nil {
 				m.throwAway(b)
 			}
+			leave()
 		}
 	})
 	select {
 	case l := <-made:
+		if l.err != nil {
+			leave()
+		}
 		return l.box, l.err
 	case <-ctx.Done():
 		return nil, ctx.Err()

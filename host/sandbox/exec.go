@@ -57,27 +57,17 @@ func (b *box) judge(ctx context.Context, c *link.Call, timeout time.Duration, pr
 	case hard.Err() != nil && errors.Is(err, context.Canceled):
 		r.Signal, r.Wall = "SIGKILL", time.Since(began)
 		r.TimedOut, r.Canceled = ctx.Err() == nil, ctx.Err() != nil
-		frozen := b.isFrozen()
+		why := b.whyHung()
 		r, err = b.lastRung(r, began)
-		if frozen && err == nil {
-			err = fmt.Errorf("%w: somebody has paused its container on the engine, so the command stood still and was given up after %v; the next one gets another container",
-				machine.ErrUnavailable, r.Kill.Took.Round(time.Second))
+		if why != nil && err == nil {
+			err = fmt.Errorf("%w: %w, so the command stood still and was given up after %v; the next one gets another container",
+				machine.ErrUnavailable, why, r.Kill.Took.Round(time.Second))
 		}
 		return r, err
 	case r.Kill != nil && r.Kill.Survivors > 0:
 		return b.lastRung(r, began)
 	}
 	return r, err
-}
-
-// isFrozen reports whether the engine has the container paused, which this host never asks for.
-func (b *box) isFrozen() bool {
-	d, can := b.driver.(Services)
-	if !can {
-		return false
-	}
-	c, err := d.Condition(context.Background(), b.id)
-	return err == nil && c.Paused
 }
 
 // rungContainer is the ladder's last rung, which only the host can reach.

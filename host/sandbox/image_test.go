@@ -140,6 +140,48 @@ func TestShellOfTheImage(t *testing.T) {
 	}
 }
 
+// "commands run under bash -c: use bash where the image has it, sh elsewhere, and tell the model which": the first result in a container
+// tells it, whether that was made for the session or came from a pool, and whether a command or a process came first.
+func TestShellIsTold(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	const sh, bash = "commands are run by /bin/sh, as the image has no bash", "commands are run by /bin/bash"
+	// A script stands in for bash: the test image has none.
+	with := imageAfter(t, h, "toldbash", "printf '#!/bin/sh\nshift\nexec /bin/sh -c \"$1\" /bin/bash\n' > /bin/bash && chmod 755 /bin/bash", container.Config{})
+	for name, c := range map[string]struct {
+		warm        int
+		image, want string
+	}{
+		"sh": {0, sandboxtest.Image, sh}, "bash": {0, with, bash}, "warm": {1, sandboxtest.Image, sh},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, config := h.Manager(t, func(k *sandbox.Config) {
+				k.Spec.Image = c.image
+				if c.warm > 0 {
+					keepWarm(c.warm)(k)
+				}
+			})
+			if c.warm > 0 {
+				runManager(t, m)
+				awaitReady(t, m, c.warm)
+			}
+			s := get(t, m, "s", config.Spec)
+			for i, want := range []string{c.want, ""} {
+				r, err := s.Exec(t.Context(), machine.Command{Script: "true"})
+				if err != nil || strings.Join(r.News, "; ") != want {
+					t.Errorf("command %d: %q, %v", i, r.News, err)
+				}
+			}
+			if err := m.Destroy(t.Context(), "s"); err != nil {
+				t.Fatal(err)
+			}
+			s = get(t, m, "s", config.Spec)
+			if p := start(t, s, machine.Command{Script: "true"}); strings.Join(p.News, "; ") != c.want {
+				t.Errorf("a process in the next container: %q", p.News)
+			}
+		})
+	}
+}
+
 // The real bash, where this machine can make an image that has it.
 func TestRealBash(t *testing.T) {
 	h := sandboxtest.Engine(t)
@@ -180,7 +222,7 @@ func TestMemoryOfAPipelineIsInTheVerdict(t *testing.T) {
 	}
 	// Beside another command it is not known whose it was.
 	p := start(t, s, machine.Command{Script: "while [ ! -e go ]; do sleep 0.01; done; " + eat + " | cat"})
-	if r := run(t, s, machine.Command{Script: "touch go; while [ -n \"$(pidof tail)\" ] || [ ! -e seen ]; do [ -n \"$(pidof tail)\" ] && : > seen; done"}); r.ExitCode != 0 || r.OOM {
+	if r := run(t, s, machine.Command{Script: "touch go; while [ -n \"$(pidof tail)\" ] || [ ! -e seen ]; do [ -n \"$(pidof tail)\" ] && : > seen; done; true"}); r.ExitCode != 0 || r.OOM {
 		t.Errorf("a command beside it: %+v", r)
 	}
 	if _, err := s.Wait(t.Context(), p.ID); err != nil {

@@ -138,6 +138,7 @@ type Manager struct {
 	mu       sync.Mutex // guards the fields below, never held over I/O
 	sessions map[key]*Session
 	held     map[string]bool // keys of the containers that are ours; see tenure
+	codeRuns map[*codeRun]bool
 	closed   bool
 	adopted  int // containers that an earlier host has left
 	detached int // containers left for a later one
@@ -183,7 +184,7 @@ func New(c Config) (*Manager, error) {
 	m := &Manager{
 		config: c, log: c.Log, run: run, supervisor: path, digest: digest,
 		workspaces: workspace.New(workspace.Config{Path: c.WorkspaceRoot, Instance: short(c.Instance), Host: host, Holds: c.Holds}),
-		sessions:   make(map[key]*Session), held: make(map[string]bool),
+		sessions:   make(map[key]*Session), held: make(map[string]bool), codeRuns: make(map[*codeRun]bool),
 		host: host, tidying: make(chan struct{}, 1), look: make(chan struct{}, 1), turns: newTurns(),
 	}
 	m.ending, m.end = context.WithCancel(context.Background())

@@ -104,7 +104,7 @@ func (m *Manager) claim(s *Session) *box {
 		m.pools.Count(MissWorkspace)
 		return nil
 	}
-	b, miss := m.pools.Take(s.hash)
+	b, miss := m.takeWarm(s.hash)
 	if b != nil {
 		if err := m.workspaces.Claim(b.workspace, s.session); err != nil {
 			m.refuse(b, s.session, err)
@@ -120,7 +120,7 @@ func (m *Manager) claim(s *Session) *box {
 
 // claimSlot hands over a ready container together with its folder, or returns nil.
 func (m *Manager) claimSlot(hash string) *box {
-	b, miss := m.pools.Take(hash)
+	b, miss := m.takeWarm(hash)
 	m.pools.Count(miss)
 	return b
 }

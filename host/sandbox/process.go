@@ -99,6 +99,9 @@ func (b *box) awaitStart(ctx context.Context, c *link.Call) (frame.StartedBody, 
 		return started, err
 	}
 	hung := fmt.Errorf("%w: the sandbox has started no process within %v", machine.ErrUnavailable, startAllowance)
+	if why := b.whyHung(); why != nil {
+		hung = fmt.Errorf("%w: %w", hung, why)
+	}
 	return started, errors.Join(hung, b.remove(hung))
 }
 

@@ -28,20 +28,28 @@ type project struct {
 	owner    workspace.Owner
 	services []*service
 
+	driver   Services
+	order    order  // of the container that they are beside
+	beside   string // its id
+	life     context.Context
+	cancel   context.CancelFunc // ends life
 	watching sync.WaitGroup
-	cancel   context.CancelFunc // ends the watching
+	turn     chan struct{} // holds a token while somebody starts services again
 
-	mu   sync.Mutex
-	news []string // what nobody has been told yet
+	mu     sync.Mutex
+	fallen []*service // have ended, and nobody has attended to that
+	news   []string   // for callers; see machine.Result
 }
 
 // service is one container of a project.
 type service struct {
 	compose.Service
-	id   string
-	ends bool // by itself
+	ends    bool     // by itself
+	mounted []string // the paths that its binds led to
+	revived int      // how many times it was started again
 
 	mu    sync.Mutex
+	id    string // changes where another container takes its place, while the project's turn is held
 	since time.Time
 	ended *Condition // nil while it runs
 }
@@ -189,39 +197,38 @@ func (m *Manager) startProject(ctx context.Context, o order, id string) (*projec
 	if !ok {
 		return nil, errNoServices
 	}
-	p := &project{m: m, owner: o.furniture.owner}
+	p := &project{m: m, owner: o.furniture.owner, driver: driver, order: o, beside: id, turn: make(chan struct{}, 1)}
 	for _, s := range spec.Compose.Services {
 		if s.Name != spec.Service {
 			p.services = append(p.services, &service{Service: s, ends: spec.Compose.Ends(s.Name)})
 		}
 	}
-	if err := p.start(ctx, driver, o, id); err != nil {
+	if err := p.start(ctx); err != nil {
 		return nil, errors.Join(err, p.remove())
 	}
-	watch, cancel := context.WithCancel(context.Background())
-	p.cancel = cancel
+	p.life, p.cancel = context.WithCancel(context.Background())
 	for _, s := range p.services {
-		p.watching.Go(func() { p.watch(watch, driver, s) })
+		p.watching.Go(func() { p.watch(s) })
 	}
 	return p, nil
 }
 
-func (p *project) start(ctx context.Context, driver Services, o order, id string) error {
+func (p *project) start(ctx context.Context) error {
 	for _, s := range p.services {
 		for _, d := range s.DependsOn {
 			if d.Healthy || d.Ended {
-				if err := p.await(ctx, driver, d.Service, state(d)); err != nil {
+				if err := p.await(ctx, d.Service, state(d)); err != nil {
 					return err
 				}
 			}
 		}
 		machine.Notice(ctx, "starting service "+s.Name)
-		if err := p.run(ctx, o, s, id); err != nil {
+		if err := p.run(ctx, s); err != nil {
 			return fmt.Errorf("%w: service %s does not start: %w", machine.ErrUnavailable, s.Name, err)
 		}
 	}
 	for _, s := range p.services {
-		if err := p.await(ctx, driver, s.Name, state(compose.Dependency{Ended: s.ends})); err != nil {
+		if err := p.await(ctx, s.Name, state(compose.Dependency{Ended: s.ends})); err != nil {
 			return err
 		}
 	}
@@ -229,15 +236,20 @@ func (p *project) start(ctx context.Context, driver Services, o order, id string
 }
 
 // run makes and starts the container of a service.
-func (p *project) run(ctx context.Context, o order, s *service, beside string) error {
-	c := serviceContainer(o, s.Service, beside)
-	sources, err := p.furnish(ctx, o, s.Service, &c)
+func (p *project) run(ctx context.Context, s *service) error {
+	c := serviceContainer(p.order, s.Service, p.beside)
+	sources, err := p.furnish(ctx, p.order, s.Service, &c)
 	if err != nil {
 		return err
 	}
 	defer closeAll(sources)
-	s.since = time.Now()
-	if s.id, err = create(ctx, p.m.config.Driver, p.m.log, c); err != nil {
+	s.mounted = pathsOf(sources)
+	s.begins()
+	id, err := create(ctx, p.m.config.Driver, p.m.log, c)
+	s.mu.Lock()
+	s.id = id
+	s.mu.Unlock()
+	if err != nil {
 		p.m.debts.Abandon(c.Name, err)
 		return err
 	}
@@ -245,6 +257,13 @@ func (p *project) run(ctx context.Context, o order, s *service, beside string) e
 		return err
 	}
 	return p.m.lookAgain(ctx, sources, s.Binds)
+}
+
+func pathsOf(sources []*mounts.Source) (paths []string) {
+	for _, s := range sources {
+		paths = append(paths, s.Path)
+	}
+	return paths
 }
 
 // serviceContainer describes the container of a service beside another.
@@ -340,7 +359,7 @@ func hasEnded(now Condition) (bool, string) {
 }
 
 // await waits until a service is in a state.
-func (p *project) await(ctx context.Context, driver Services, name string, w wanted) error {
+func (p *project) await(ctx context.Context, name string, w wanted) error {
 	at := slices.IndexFunc(p.services, func(s *service) bool { return s.Name == name })
 	if at < 0 {
 		return nil // the main service, which is there
@@ -349,9 +368,9 @@ func (p *project) await(ctx context.Context, driver Services, name string, w wan
 	ctx, cancel := context.WithTimeout(ctx, healthPatience)
 	defer cancel()
 	for pause, told := firstLook, false; ; pause = min(2*pause, lastLook) {
-		now, err := driver.Condition(ctx, s.id)
+		now, err := p.driver.Condition(ctx, s.id)
 		if ctx.Err() != nil {
-			return p.failure(driver, s, fmt.Sprintf("%s after %v", w.late, healthPatience), now)
+			return p.failure(s, fmt.Sprintf("%s after %v", w.late, healthPatience), now)
 		}
 		if err != nil {
 			return err
@@ -359,7 +378,7 @@ func (p *project) await(ctx context.Context, driver Services, name string, w wan
 		is, never := w.reached(now)
 		switch {
 		case never != "":
-			return p.failure(driver, s, never, now)
+			return p.failure(s, never, now)
 		case is:
 			return nil
 		case !told:
@@ -375,6 +394,9 @@ func (p *project) await(ctx context.Context, driver Services, name string, w wan
 
 // endOf says how a service has ended.
 func endOf(c Condition) string {
+	if c.Gone {
+		return "was removed from the engine"
+	}
 	if c.OOM {
 		return fmt.Sprintf("has ended for want of memory (exit code %d)", c.ExitCode)
 	}
@@ -382,12 +404,12 @@ func endOf(c Condition) string {
 }
 
 // failure says what became of a service, with its last words.
-func (p *project) failure(driver Services, s *service, what string, c Condition) error {
+func (p *project) failure(s *service, what string, c Condition) error {
 	text := fmt.Sprintf("%s: service %s %s", machine.ErrUnavailable, s.Name, what)
 	if check := lastWords([]byte(c.Check)); check != "" {
 		text += fmt.Sprintf("; its check says %q", check)
 	}
-	words := p.lastWords(driver, s)
+	words := p.lastWords(s.id)
 	if words != "" {
 		text += fmt.Sprintf("; it said last %q", words)
 	}
@@ -403,10 +425,10 @@ type serviceError struct{ text string }
 func (e serviceError) Error() string { return e.text }
 func (e serviceError) Unwrap() error { return machine.ErrUnavailable }
 
-func (p *project) lastWords(driver Services, s *service) string {
+func (p *project) lastWords(id string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), startDeadline)
 	defer cancel()
-	out, err := driver.LastOutput(ctx, s.id, maxLastWords)
+	out, err := p.driver.LastOutput(ctx, id, maxLastWords)
 	if err != nil {
 		return ""
 	}
@@ -418,53 +440,6 @@ func lastWords(p []byte) string {
 	return strings.TrimSpace(strings.ToValidUTF8(string(p[max(0, len(p)-maxLastWords):]), "\uFFFD"))
 }
 
-// watch waits for a service to end, which none should while commands may run, unless another has waited for that.
-func (p *project) watch(ctx context.Context, driver Services, s *service) {
-	var now Condition
-	for pause := firstLook; ; pause = min(2*pause, lastLook) {
-		err := driver.AwaitEnd(ctx, s.id)
-		if err == nil {
-			now, err = driver.Condition(ctx, s.id)
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		if err == nil && !now.Running {
-			break
-		}
-		select { // the engine is away for a while
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return
-		}
-	}
-	s.mu.Lock()
-	s.ended = &now
-	s.mu.Unlock()
-	if s.ends && now.ExitCode == 0 {
-		return
-	}
-	words := p.lastWords(driver, s)
-	p.m.log.Warn("a service of a sandbox has ended", "service", s.Name, "container", s.id, "exit_code", now.ExitCode, "oom", now.OOM, "output", words)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.news = append(p.news, fmt.Sprintf("service %s %s", s.Name, endOf(now)))
-}
-
-// tell passes on what has happened to the services since the last time.
-func (p *project) tell(ctx context.Context) {
-	if p == nil {
-		return
-	}
-	p.mu.Lock()
-	news := p.news
-	p.news = nil
-	p.mu.Unlock()
-	for _, line := range news {
-		machine.Notice(ctx, line)
-	}
-}
-
 // remove ends the watching and the services. Their volumes stay.
 func (p *project) remove() error {
 	if p == nil {
@@ -472,6 +447,7 @@ func (p *project) remove() error {
 	}
 	if p.cancel != nil {
 		p.cancel()
+		p.turn <- struct{}{} // for good: nothing is started again
 		p.watching.Wait()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)

@@ -55,11 +55,10 @@ func (p *project) service(id string) (*service, bool) {
 
 // output reads what the engine keeps of a service's output. Offsets count from the first byte that is kept now.
 func (p *project) output(ctx context.Context, s *service, offset int64, n int) (machine.Output, error) {
-	driver, ok := p.m.config.Driver.(Services)
-	if !ok {
-		return machine.Output{}, errNoServices
-	}
-	kept, err := driver.LastOutput(ctx, s.id, maxServiceOutput)
+	s.mu.Lock()
+	id := s.id
+	s.mu.Unlock()
+	kept, err := p.driver.LastOutput(ctx, id, maxServiceOutput)
 	if err != nil {
 		return machine.Output{}, fmt.Errorf("read output of service %s: %w", s.Name, err)
 	}

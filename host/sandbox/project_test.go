@@ -10,7 +10,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/docker/docker/api/types/container"
 	"go.uber.org/goleak"
 
 	"github.com/flynnhost/flynn/host/machine"
@@ -243,7 +245,7 @@ func TestServiceThatDiesIsTold(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	spec := composed(t, config, "services: { app: { image: IMAGE }, frail: { image: IMAGE, command: ['sh', '-c', 'nc -l -p 9000 >/dev/null; echo goodbye; exit 7'] } }")
+	spec := composed(t, config, "services: { app: { image: IMAGE }, frail: { image: IMAGE, command: ['sh', '-c', 'nc -l -p 9000 >/dev/null; echo goodbye'] } }")
 	s, err := m.Get(t.Context(), "a", "default", spec)
 	if err != nil {
 		t.Fatal(err)
@@ -259,11 +261,11 @@ func TestServiceThatDiesIsTold(t *testing.T) {
 		}
 		return len(told) > 0
 	})
-	if len(told) != 1 || told[0] != "service frail has ended with exit code 7" {
+	if len(told) != 1 || told[0] != "service frail has ended with exit code 0" {
 		t.Errorf("told %q", told)
 	}
 	list, err := s.Processes(t.Context())
-	if err != nil || len(list) != 1 || list[0].ID != "service:frail" || list[0].Running || list[0].Result == nil || list[0].Result.ExitCode != 7 {
+	if err != nil || len(list) != 1 || list[0].ID != "service:frail" || list[0].Running || list[0].Result == nil || list[0].Result.ExitCode != 0 {
 		t.Errorf("listed %+v, %v", list, err)
 	}
 	out, err := s.Output(t.Context(), "service:frail", 1, 4) // of "goodbye\n"
@@ -272,6 +274,133 @@ func TestServiceThatDiesIsTold(t *testing.T) {
 	}
 	if _, err := s.Kill(t.Context(), "service:frail"); !errors.Is(err, machine.ErrNotFound) || !strings.Contains(err.Error(), "ends with the sandbox") {
 		t.Errorf("killed: %v", err)
+	}
+}
+
+// A service that is killed, or removed, is back before the next command runs, which says so to its caller and to who waits; one that fails
+// each time is not started for ever.
+func TestServiceIsStartedAgain(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	m, config := h.Manager(t)
+	spec := composed(t, config, `
+services:
+  app: { image: IMAGE }
+  db:
+    image: IMAGE
+    command: ["sh", "-c", "echo x >> /tmp/starts; exec nc -ll -p 9000 -e wc -l /tmp/starts"]
+    healthcheck: { test: "test -s /tmp/starts", interval: 50ms, retries: 1000 }
+`)
+	s, err := m.Get(t.Context(), "a", "default", spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ask = "until nc db 9000 < /dev/null 2>/dev/null; do sleep 0.05; done"
+	run := func() (string, []string, []string) {
+		t.Helper()
+		var told []string
+		ctx := machine.WithNotice(t.Context(), func(line string) { told = append(told, line) })
+		r, err := s.Exec(ctx, machine.Command{Script: ask, Timeout: 20 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Fields(string(r.Stdout) + " -")[0], r.News, told
+	}
+	if starts, _, _ := run(); starts != "1" {
+		t.Fatalf("started %s times", starts)
+	}
+	service := func() (id string) {
+		for _, c := range containers(t, h, config.Instance) {
+			if c.Labels[sandbox.LabelService] == "db" {
+				id = c.ID
+			}
+		}
+		return id
+	}
+	ended := func() bool {
+		list, err := s.Processes(t.Context())
+		return err == nil && !list[0].Running
+	}
+	for _, c := range []struct {
+		name, starts, news string
+		end                func(id string) error
+	}{
+		{"killed", "2", "service db has ended with exit code 137 and was started again", func(id string) error {
+			return h.API.ContainerKill(t.Context(), id, "KILL")
+		}},
+		{"killed again", "3", "service db has ended with exit code 137 and was started again", func(id string) error {
+			return h.API.ContainerKill(t.Context(), id, "KILL")
+		}},
+		{"removed", "1", "service db was removed from the engine and was started again", func(id string) error {
+			return h.API.ContainerRemove(t.Context(), id, container.RemoveOptions{Force: true})
+		}},
+	} {
+		if err := c.end(service()); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "its end is seen", ended)
+		starts, news, told := run()
+		if c.name == "removed" && len(news) == 1 && strings.HasPrefix(news[0], "service db has ended") { // it was seen before the removal
+			c.news = "service db has ended with exit code 137 and was started again"
+		}
+		if starts != c.starts || len(news) != 1 || news[0] != c.news || !slices.Contains(told, c.news) {
+			t.Errorf("%s: started %s times, news %q, told %q", c.name, starts, news, told)
+		}
+		if _, news, told := run(); len(news)+len(told) != 0 || ended() {
+			t.Errorf("%s: afterwards %q, %q", c.name, news, told)
+		}
+	}
+	if err := h.API.ContainerKill(t.Context(), service(), "KILL"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "its end is seen", ended)
+	r, err := s.Exec(t.Context(), machine.Command{Script: "nc db 9000 < /dev/null; true"})
+	if err != nil || len(r.News) != 1 || !strings.HasPrefix(r.News[0], "service db has ended with exit code 137; after 3 new starts it is not started again") {
+		t.Errorf("verdict %+v, %v", r, err)
+	}
+	if err := m.Destroy(t.Context(), "a"); err != nil {
+		t.Error(err)
+	}
+	if left := containers(t, h, config.Instance); len(left) != 0 {
+		t.Errorf("left: %+v", left)
+	}
+}
+
+// A service is not started again on a folder that was swapped meanwhile.
+func TestServiceIsNotStartedAgainElsewhere(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	root := t.TempDir()
+	data, other := folder(t, root, "data"), folder(t, root, "other")
+	way := filepath.Join(root, "way")
+	if err := os.Symlink(data, way); err != nil {
+		t.Fatal(err)
+	}
+	m, config := h.Manager(t, allow(root))
+	spec := composed(t, config, "services: { app: { image: IMAGE }, db: { image: IMAGE, command: sleep 1000, volumes: ['"+way+":/data:ro'] } }")
+	s, err := m.Get(t.Context(), "a", "default", spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(way), os.Symlink(other, way)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range containers(t, h, config.Instance) {
+		if c.Labels[sandbox.LabelService] == "db" {
+			if err := h.API.ContainerKill(t.Context(), c.ID, "KILL"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	eventually(t, "its end is told", func() bool {
+		r, err := s.Exec(t.Context(), machine.Command{Script: "true"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(r.News, func(line string) bool {
+			return line == "service db has ended with exit code 137 and cannot be started again: what it mounts was swapped for something else"
+		})
+	})
+	if list, err := s.Processes(t.Context()); err != nil || list[0].Running {
+		t.Errorf("listed %+v, %v", list, err)
 	}
 }
 

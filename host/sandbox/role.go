@@ -54,7 +54,8 @@ type Services interface {
 type Condition struct {
 	Running  bool
 	Paused   bool
-	ExitCode int // once it has ended
+	Gone     bool // the engine has no such container
+	ExitCode int  // once it has ended
 	OOM      bool
 	// Health is starting, healthy or unhealthy, and empty without a check.
 	Health string

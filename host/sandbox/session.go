@@ -233,12 +233,16 @@ func (s *Session) Exec(ctx context.Context, cmd machine.Command) (machine.Result
 		return machine.Result{}, err
 	}
 	defer release()
-	b.project.tell(ctx)
+	b.project.attend(ctx)
 	if cmd.Timeout <= 0 {
 		cmd.Timeout = time.Duration(s.timeout.Load())
 	}
 	defer b.bringHome(ctx)
-	return b.exec(ctx, cmd, s.spec.WorkspaceDir)
+	r, err := b.exec(ctx, cmd, s.spec.WorkspaceDir)
+	if err == nil {
+		r.News = b.news()
+	}
+	return r, err
 }
 
 // Start implements machine.Machine. A command without a time-out of its own has none, and Progress is
@@ -249,9 +253,10 @@ func (s *Session) Start(ctx context.Context, cmd machine.Command) (machine.Proce
 		return machine.Process{}, err
 	}
 	defer release()
-	b.project.tell(ctx)
+	b.project.attend(ctx)
 	p, err := b.start(ctx, cmd, s)
 	if err == nil {
+		p.News = b.news()
 		s.remember(b)
 	}
 	return p, err

@@ -43,6 +43,7 @@ func (s *Session) Spawn(ctx context.Context, cmd machine.Command, terminal ...Si
 	if err != nil {
 		return nil, err
 	}
+	b.project.attend(ctx)
 	l, err := b.spawnLive(ctx, cmd, s.spec.WorkspaceDir, terminal)
 	if err != nil {
 		release()

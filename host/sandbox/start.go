@@ -36,7 +36,7 @@ func (p *process) id() string {
 // and its output would begin with what happened in nobody's session.
 func (m *Manager) provideStarted(p *pending, s *Session) (*box, error) {
 	ctx := p.making
-	allowed, err := m.admit(s, p)
+	allowed, err := m.admit(claimant{s.session, s.folder(), s.spec.DiskBytes, s, func() { p.admitted.Store(true) }})
 	if err != nil {
 		return nil, err
 	}

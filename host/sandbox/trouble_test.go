@@ -344,14 +344,14 @@ func TestContainerPaused(t *testing.T) {
 		}},
 		{"start", 20 * time.Second, func(s *sandbox.Session) error {
 			_, err := s.Start(t.Context(), machine.Command{Script: "sleep 100"})
-			if !errors.Is(err, machine.ErrUnavailable) {
+			if !errors.Is(err, machine.ErrUnavailable) || !strings.Contains(err.Error(), "somebody has paused its container") {
 				return fmt.Errorf("got %w", err)
 			}
 			return nil
 		}},
 		{"write", time.Minute, func(s *sandbox.Session) error {
 			err := s.WriteFile(t.Context(), "large", make([]byte, 4<<20), 0)
-			if !errors.Is(err, machine.ErrUnavailable) {
+			if !errors.Is(err, machine.ErrUnavailable) || !strings.Contains(err.Error(), "somebody has paused its container") {
 				return fmt.Errorf("got %w", err)
 			}
 			return nil
@@ -383,6 +383,34 @@ func TestContainerPaused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Warm containers that somebody pauses serve nobody: a session and a program get other ones, at once.
+func TestWarmContainersPaused(t *testing.T) {
+	h := sandboxtest.Engine(t)
+	m, config := h.Manager(t, keepWarm(2))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = m.Run(ctx) }()
+	awaitReady(t, m, 2)
+	cancel() // none is made any more
+	<-ended
+	paused := map[string]bool{}
+	for _, c := range containers(t, h, config.Instance) {
+		if err := h.API.ContainerPause(t.Context(), c.ID); err != nil {
+			t.Fatal(err)
+		}
+		paused[c.ID] = true
+	}
+	s := get(t, m, "s", config.Spec)
+	r, err := s.Exec(t.Context(), machine.Command{Script: "echo here", Timeout: time.Minute})
+	if err != nil || string(r.Stdout) != "here\n" {
+		t.Errorf("verdict %+v, %v", r, err)
+	}
+	if of := containersOf(t, h, config.Instance, "s"); len(of) != 1 || paused[of[0].ID] {
+		t.Errorf("the session has %+v of %v", of, paused)
+	}
+	eventually(t, "the paused ones are gone", func() bool { return len(containers(t, h, config.Instance)) == 1 })
 }
 
 func containersOf(t *testing.T, h sandboxtest.Host, instance, session string) []sandbox.Owned {

@@ -76,7 +76,7 @@ func TestEnforceRules(t *testing.T) {
 		{"engine down, memory", down, "memory.read", none, Run, "host", ""},
 		{"engine down, host allowed, shell", downHost, "shell.exec", none, Ask, "host", "on_unavailable"},
 		{"engine down, host allowed, files", downHost, "file.write", none, Run, "host", "on_unavailable"},
-		{"engine down, host allowed, approve none", with(downHost, func(s *Subject) { s.LocalDoor, s.Approve = true, ApproveNone }), "shell.exec", none, Ask, "host", "engine is down"},
+		{"engine down, host allowed, approve none", with(downHost, func(s *Subject) { s.LocalDoor, s.Approve = true, ApproveNone }), "shell.exec", none, Ask, "host", `approve = "none" does not change that`},
 		{"engine down, host allowed, but a policy wants a sandbox", downHost, "shell.exec", box, Deny, "", "engine is down"},
 
 		{"container of its own, over a channel", channelSubject(), "code.run", none, Run, OwnContainer, ""},

@@ -70,8 +70,9 @@ func configuredPlace(s Subject, elevated string, v *Verdict) {
 		return
 	}
 	v.Reasons = append(v.Reasons, why+"; on_unavailable = \"host\" lets the call run on the host")
-	if v.spec.Effect == Execute {
-		v.ask("")
+	if v.spec.Effect == Execute && s.LocalDoor && s.Approve == ApproveNone {
+		v.ask("a command that was meant for a sandbox needs a person's approval on the host, and approve = \"none\" does not change that: " +
+			"it is about agents with sandbox = false")
 	}
 	guardHost(s, v)
 }

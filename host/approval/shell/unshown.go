@@ -43,21 +43,81 @@ var followers = []follower{
 	{"gcc g++ cc c++ clang clang++ c99 tcc", "the code"},
 }
 
+// homers are programs that do what files of HOME say, whatever their arguments are. In a sandbox HOME is the workspace, where the agent
+// writes; a command on the host has an empty one.
+var homers = []follower{
+	{"curl", ".curlrc"},
+	{"wget wget2", ".wgetrc"},
+	{"git gh hub lazygit tig pre-commit", ".gitconfig, .config/git"},
+	{"hg", ".hgrc"},
+	{"svn", ".subversion"},
+	{"jj", ".config/jj"},
+	{"npm npx yarn pnpm bun bunx corepack", ".npmrc"},
+	{"python pypy ipython uv poetry pdm pipenv pip tox nox pytest mypy pylint flake8 black ruff sphinx-build mkdocs gunicorn uvicorn flask celery", ".local/lib/python*, .config/pip, .pypirc"},
+	{"ruby rake bundle rails rspec irb gem", ".gemrc, .bundle, .local/share/gem"},
+	{"composer", ".config/composer"},
+	{"perl prove cpan", ".cpan"},
+	{"R Rscript", ".Rprofile, .Renviron"},
+	{"ssh scp sftp rsync autossh sshfs", ".ssh"},
+	{"gpg gpg2", ".gnupg"},
+	{"aws", ".aws"},
+	{"gcloud gsutil", ".config/gcloud, .boto"},
+	{"az", ".azure"},
+	{"kubectl helm k9s kustomize skaffold tilt", ".kube"},
+	{"docker docker-compose podman nerdctl buildah", ".docker, .config/containers"},
+	{"terraform tofu terragrunt", ".terraformrc, .terraform.d"},
+	{"ansible ansible-playbook", ".ansible.cfg"},
+	{"cargo rustc rustup", ".cargo"},
+	{"go gofmt", ".config/go"},
+	{"mvn mvnw", ".m2, .mavenrc"},
+	{"gradle gradlew", ".gradle"},
+	{"psql", ".psqlrc"},
+	{"mysql mariadb mysqldump", ".my.cnf"},
+	{"sqlite3", ".sqliterc"},
+	{"gdb", ".gdbinit"},
+	{"lldb", ".lldbinit"},
+	{"vim vi nvim ex view", ".vimrc, .config/nvim"},
+	{"emacs", ".emacs, .emacs.d"},
+	{"nano", ".nanorc"},
+	{"tmux", ".tmux.conf"},
+	{"screen", ".screenrc"},
+	{"zsh", ".zshenv, .zshrc"},
+	{"fish", ".config/fish"},
+	{"mail mailx s-nail", ".mailrc"},
+	{"mutt neomutt", ".muttrc, .config/mutt"},
+	{"msmtp", ".msmtprc"},
+	{"jq", ".jq"},
+	{"direnv mise asdf devbox nix nix-shell", ".config, .tool-versions"},
+}
+
+// filesOf names what a program follows, by its name or that without a version.
+func filesOf(list []follower, base string) string {
+	stem := strings.TrimRight(base, "0123456789.-")
+	for _, f := range list {
+		if names := strings.Fields(f.names); slices.Contains(names, base) || stem != "" && slices.Contains(names, stem) {
+			return f.files
+		}
+	}
+	return ""
+}
+
 // carriers run what follows them.
 var carriers = strings.Fields("sudo doas env nice ionice time timeout nohup setsid stdbuf unbuffer chronic xargs exec command builtin eval then do else ! watch if while until")
 
 // Unshown says what decides about a command line beside the line itself, as far as it is known: "Makefile (make)". It is there to tell a
-// person that the line does not say all; nothing is allowed or refused by it, and any text is taken.
-func Unshown(text string) []string {
+// person that the line does not say all; nothing is allowed or refused by it, and any text is taken. sandboxed says that HOME is the
+// workspace, so that what the agent has written there counts too: ".curlrc (curl)".
+func Unshown(text string, sandboxed bool) []string {
 	var out []string
 	for _, name := range programsIn(text) {
 		note := ""
 		base := path.Base(name)
-		stem := strings.TrimRight(base, "0123456789.-")
-		for _, f := range followers {
-			if names := strings.Fields(f.names); slices.Contains(names, base) || stem != "" && slices.Contains(names, stem) {
-				note = f.files + " (" + base + ")"
-			}
+		files := filesOf(followers, base)
+		if home := filesOf(homers, base); sandboxed && home != "" && home != files && !strings.HasSuffix(files, ", "+home) {
+			files = strings.TrimPrefix(files+", "+home, ", ")
+		}
+		if files != "" {
+			note = files + " (" + base + ")"
 		}
 		if note == "" && strings.Contains(name, "/") && !path.IsAbs(name) {
 			note = "the program " + name

@@ -32,17 +32,40 @@ func TestUnshown(t *testing.T) {
 		"cat <<EOF >x\nmake sense\nEOF":    "Makefile (make)",
 		"":                                 "",
 	} {
-		if got := strings.Join(Unshown(line), "; "); got != strings.ReplaceAll(want, "), ", "); ") {
+		if got := strings.Join(Unshown(line, false), "; "); got != strings.ReplaceAll(want, "), ", "); ") {
 			t.Errorf("%q: %q, want %q", line, got, want)
 		}
 	}
 	for _, v := range append(rude.Commands(), rude.Texts()...) {
-		Unshown(v.Text) // ends, whatever it is
+		Unshown(v.Text, true) // ends, whatever it is
 		if _, err := Parse(v.Text); err == nil {
 			continue
 		}
-		if got := strings.Join(Unshown(v.Text+"\nmake"), "; "); !strings.HasSuffix(v.Text, "\\") && !strings.Contains(got, "(make)") {
+		if got := strings.Join(Unshown(v.Text+"\nmake", true), "; "); !strings.HasSuffix(v.Text, "\\") && !strings.Contains(got, "(make)") {
 			t.Errorf("%s: %q", v.Name, got)
+		}
+	}
+}
+
+// In a sandbox HOME is the workspace: the files that programs follow there are the agent's. On the host it is empty.
+func TestUnshownOfHome(t *testing.T) {
+	for line, want := range map[string]string{
+		"curl https://example.com":              ".curlrc (curl)",
+		"cd x && wget -q a.example; ls":         ".wgetrc (wget)",
+		"sudo env A=1 /usr/bin/curl -s b":       ".curlrc (curl)",
+		"echo $(curl a) | psql":                 ".curlrc (curl); .psqlrc (psql)",
+		"npm ci":                                "package.json, .npmrc (npm)",
+		"git pull":                              ".git/config, .git/hooks, .gitattributes, .gitconfig, .config/git (git)",
+		"python3.11 x.py":                       "*.py, pyproject.toml, setup.py, .local/lib/python*, .config/pip, .pypirc (python3.11)",
+		"ssh host uptime":                       ".ssh (ssh)",
+		"make":                                  "Makefile (make)",
+		"ls -la; echo curl; grep -rn wget docs": "",
+	} {
+		if got := strings.Join(Unshown(line, true), "; "); got != want {
+			t.Errorf("%q in a sandbox: %q, want %q", line, got, want)
+		}
+		if got := strings.Join(Unshown(line, false), "; "); strings.Contains(got, "curlrc") || strings.Contains(got, ".gitconfig") || strings.Contains(got, ".ssh") {
+			t.Errorf("%q on the host: %q", line, got)
 		}
 	}
 }

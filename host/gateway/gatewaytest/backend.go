@@ -28,6 +28,8 @@ type Backend struct {
 	// Buffer is the number of events that a watcher may lag; 0 means watch.DefaultBuffer.
 	Buffer int
 	Info   gateway.Status
+	// Holds is what senders hold.
+	Holds []gateway.Held
 	// Spent answers for what model calls have used; nil is nothing.
 	Spent func(by store.UsageKey, since time.Time) ([]store.Spent, error)
 

@@ -8,7 +8,10 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-var _ gateway.Usages = (*Backend)(nil)
+var (
+	_ gateway.Usages   = (*Backend)(nil)
+	_ gateway.Holdings = (*Backend)(nil)
+)
 
 // Usage implements gateway.Usages.
 func (b *Backend) Usage(_ context.Context, by store.UsageKey, since time.Time) ([]store.Spent, error) {
@@ -17,3 +20,6 @@ func (b *Backend) Usage(_ context.Context, by store.UsageKey, since time.Time) (
 	}
 	return b.Spent(by, since)
 }
+
+// Held implements gateway.Holdings.
+func (b *Backend) Held(context.Context) ([]gateway.Held, error) { return b.Holds, nil }

@@ -29,6 +29,7 @@ func (s *Server) PutMedia(stream grpc.ClientStreamingServer[hostv1.PutMediaReque
 	body := &putBody{stream: stream, guest: guestOf(ctx)}
 	info, err := s.config.Media.Put(ctx, media.Head{
 		Size: int64(min(head.GetSize(), math.MaxInt64)), Type: head.GetMediaType(), Name: head.GetName(),
+		Owner: body.guest.instance,
 	}, body)
 	switch {
 	case err == nil:
@@ -37,6 +38,8 @@ func (s *Server) PutMedia(stream grpc.ClientStreamingServer[hostv1.PutMediaReque
 		return body.failed
 	case errors.Is(err, media.ErrTooLarge):
 		return status.Error(codes.ResourceExhausted, media.ErrTooLarge.Error()) // no other try can help
+	case errors.Is(err, media.ErrShare):
+		return tooMuch(media.ErrShare.Error(), time.Minute)
 	case errors.Is(err, media.ErrFull):
 		return tooMuch(media.ErrFull.Error(), time.Minute)
 	case errors.Is(err, media.ErrSize):

@@ -102,7 +102,7 @@ func hintFor(key, otherwise string) string {
 	hints := map[string]string{
 		"ports":          "remove it: commands reach the service by its name, and nobody else does",
 		"build":          "build the image first and name it with image",
-		"restart":        "remove it: a service that ends is reported, not started again",
+		"restart":        "remove it: a service that fails is started again at the next command, up to three times",
 		"networks":       "remove it: the services of a session reach each other by name",
 		"container_name": "remove it: containers are named after their session",
 		"hostname":       "remove it: the service's name is its host name",

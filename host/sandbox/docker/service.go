@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 
+	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/pkg/stdcopy"
 
@@ -53,6 +54,9 @@ func (d *Driver) Condition(ctx context.Context, id string) (sandbox.Condition, e
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	found, err := d.inspect(ctx, id)
+	if cerrdefs.IsNotFound(err) {
+		return sandbox.Condition{Gone: true}, nil
+	}
 	if err != nil {
 		return sandbox.Condition{}, d.explain("inspect container", err)
 	}
@@ -74,6 +78,9 @@ func (d *Driver) AwaitEnd(ctx context.Context, id string) error {
 	case <-ended:
 		return nil
 	case err := <-failed:
+		if cerrdefs.IsNotFound(err) {
+			return nil
+		}
 		return d.explain("wait for container", err)
 	}
 }

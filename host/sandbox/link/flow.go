@@ -77,6 +77,9 @@ func (f *flow) failure() error { return cmp.Or(f.call.answer.err, io.EOF) }
 
 func (f *flow) hangs(after time.Duration) error {
 	reason := fmt.Errorf("no answer within %v", after)
+	if why := f.call.link.hung(); why != nil {
+		reason = fmt.Errorf("%w: %w", reason, why)
+	}
 	f.call.link.Fail(reason)
 	return fmt.Errorf("%w: %w", machine.ErrUnavailable, reason)
 }

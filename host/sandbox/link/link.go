@@ -39,6 +39,8 @@ type Config struct {
 	Stream Stream
 	// Lost says why the stream has ended by itself, in words for people. It may take seconds. nil: the container ended
 	Lost func() error
+	// Hung says why the supervisor does not answer, or nil. It may take seconds. nil: nobody knows
+	Hung func() error
 	// Handlers answer the connections of programs inside. One of a kind that is not among them is a breach.
 	Handlers map[frame.ConnectKind]Handler
 }
@@ -52,6 +54,7 @@ type Link struct {
 
 	connections *connections // or nil, where there are no handlers
 	lost        func() error
+	hung        func() error
 
 	mu    sync.Mutex
 	calls map[uint32]*Call
@@ -66,7 +69,11 @@ func New(c Config) *Link {
 		out:    frame.NewWriter(deadlineWriter{c.Stream}),
 		done:   make(chan struct{}),
 		lost:   c.Lost,
+		hung:   c.Hung,
 		calls:  make(map[uint32]*Call),
+	}
+	if l.hung == nil {
+		l.hung = func() error { return nil }
 	}
 	if l.lost == nil {
 		l.lost = func() error { return errors.New("its container ended") }

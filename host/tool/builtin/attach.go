@@ -13,8 +13,8 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// Keep puts a file into the media store. An error that wraps ErrNotKept is told to the model.
-type Keep func(ctx context.Context, name string, body io.Reader) (message.Attachment, error)
+// Keep puts a file into the media store, where it counts for a sender. An error that wraps ErrNotKept is told to the model.
+type Keep func(ctx context.Context, sender, name string, body io.Reader) (message.Attachment, error)
 
 // ErrNotKept says that the media store does not take a file, and why.
 var ErrNotKept = errors.New("the file cannot be attached")
@@ -51,7 +51,7 @@ func messageAttach(keep Keep) tool.Tool {
 			if name == "" {
 				name = path.Base(args.Path)
 			}
-			a, err := keep(ctx, name, bytes.NewReader(data))
+			a, err := keep(ctx, call.Sender, name, bytes.NewReader(data))
 			if errors.Is(err, ErrNotKept) {
 				return failure("%v", err), nil
 			}

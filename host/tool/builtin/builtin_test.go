@@ -54,7 +54,7 @@ func newBench(t *testing.T, web WebConfig) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := machine.NewHost(machine.HostConfig{Workspace: t.TempDir(), Grace: 200 * time.Millisecond})
+	host, err := machine.NewHost(machine.HostConfig{Workspace: t.TempDir(), Homes: t.TempDir(), Grace: 200 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func processStart() tool.Tool {
 			if err != nil {
 				return outcome(err)
 			}
-			return tool.Result{Text: fmt.Sprintf("started %s with pid %d", p.ID, p.PID), Verdict: record(p)}, nil
+			return tool.Result{Text: join(fmt.Sprintf("started %s with pid %d", p.ID, p.PID), told(p.News)), Verdict: record(p)}, nil
 		},
 	}
 }

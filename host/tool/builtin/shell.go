@@ -25,7 +25,7 @@ func shellExec() tool.Tool {
 	return function[shellArgs]{
 		spec: tool.Spec{
 			Name:        "shell.exec",
-			Description: "Run a command line and wait for its end. In a sandbox bash runs it if the image has that, else sh (a command that fails says so); on the host /bin/sh. Whatever it leaves in the background is ended with it; use process.start for what should go on.",
+			Description: "Run a command line and wait for its end. In a sandbox bash runs it if the image has that, else sh (the first result in a container says which); on the host /bin/sh. Whatever it leaves in the background is ended with it; use process.start for what should go on.",
 			Effect:      tool.Execute,
 			Machine:     true,
 			Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["command"],"properties":{
@@ -57,7 +57,7 @@ func runShell(ctx context.Context, call tool.Call, args shellArgs) (tool.Result,
 		}
 		return result, err
 	}
-	text := join(string(r.Stdout), string(r.Stderr), "["+Describe(r)+"]", changed(r.Changes))
+	text := join(string(r.Stdout), string(r.Stderr), "["+Describe(r)+"]", told(r.News), changed(r.Changes))
 	r.Stdout, r.Stderr = nil, nil
 	return tool.Result{Text: text, IsError: !succeeded(r), Verdict: record(r), Labels: call.Place}, nil
 }
@@ -78,6 +78,15 @@ func join(parts ...string) string {
 	return b.String()
 }
 
+// told puts what a machine has to say about itself on lines of their own.
+func told(news []string) string {
+	var lines []string
+	for _, line := range news {
+		lines = append(lines, "["+line+"]")
+	}
+	return strings.Join(lines, "\n")
+}
+
 // Describe sums up how a command ended: "exit code 1, 300 bytes of output dropped".
 func Describe(r machine.Result) string {
 	var facts []string
@@ -90,7 +99,7 @@ func Describe(r machine.Result) string {
 	add(r.Canceled, "canceled")
 	add(r.Signal != "", "ended by %s", r.Signal)
 	add(r.Signal == "" && r.ExitCode >= 0, "exit code %d", r.ExitCode)
-	add(!succeeded(r) && path.Base(r.Shell) == "sh", "run by sh, as the image has no bash")
+	add(!succeeded(r) && len(r.News) == 0 && path.Base(r.Shell) == "sh", "run by sh, as the image has no bash")
 	add(r.OOM, "out of memory")
 	add(r.PidsHit, "too many processes")
 	add(r.DiskHit, "the workspace has outgrown its disk limit")

@@ -140,3 +140,22 @@ func TestShellIsTold(t *testing.T) {
 		}
 	}
 }
+
+// newcomer is a machine that has something to say about itself.
+type newcomer struct{ machine.Machine }
+
+func (newcomer) Exec(context.Context, machine.Command) (machine.Result, error) {
+	return machine.Result{Stdout: []byte("out\n"), News: []string{"commands are run by /bin/bash", "service db was started again"}}, nil
+}
+
+func (newcomer) Start(context.Context, machine.Command) (machine.Process, error) {
+	return machine.Process{ID: "p1", PID: 7, News: []string{"commands are run by /bin/bash"}}, nil
+}
+
+// "tell the model which": what a machine says about itself is in the result that the model reads.
+func TestNewsAreTold(t *testing.T) {
+	b := newBench(t, WebConfig{})
+	b.machine = newcomer{b.machine}
+	b.want(b.call("shell.exec", args{"command": "true"}), false, "out\n", "\n[exit code 0]\n[commands are run by /bin/bash]\n[service db was started again]")
+	b.want(b.call("process.start", args{"command": "true"}), false, "started p1 with pid 7\n[commands are run by /bin/bash]")
+}
