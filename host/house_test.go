@@ -62,7 +62,7 @@ var layers = map[string][]string{
 	"host/cron":    {},
 	"host/lane":    {},
 	"host/glob":    {},
-	"host/machine": {"host/sandbox/erase"},
+	"host/machine": {"host/sandbox/deletion", "host/sandbox/erase"},
 	"host/durable": {},
 	"host/signing": {},
 	"host/netaddr": {},

@@ -129,6 +129,9 @@ type sessionQuota struct {
 // Write implements machine.Quota.
 func (q sessionQuota) Write(bytes int64) error { return q.keeper.Write(q.session, bytes) }
 
+// Command implements machine.Quota.
+func (q sessionQuota) Command() error { return q.keeper.Command(q.session) }
+
 // Process implements machine.Quota.
 func (q sessionQuota) Process(enter func() error) error { return q.keeper.Process(q.session, enter) }
 

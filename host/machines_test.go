@@ -1,14 +1,17 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/quota"
 	"github.com/flynnhost/flynn/host/sandbox"
 )
 
@@ -66,5 +69,42 @@ func TestWarmPools(t *testing.T) {
 	c.Sandbox.Enabled = false
 	if m.configure(c); len(m.pools) != 1 || m.poolStats().Wanted != 0 {
 		t.Errorf("pools %+v", m.pools)
+	}
+}
+
+// What a command on the host has written is seen before the next one, which may delete and nothing else.
+func TestHostCommandsAreHeldToTheDisk(t *testing.T) {
+	m := newMachines(t.TempDir(), "i", nil, slog.New(slog.DiscardHandler))
+	m.configure(&config.Config{Limits: config.Limits{SessionDisk: 1 << 20}})
+	defer m.closeHosts()
+	var full quota.Refusal
+	for i, c := range []struct {
+		script string
+		no     bool
+	}{
+		{"dd if=/dev/zero of=f bs=1M count=2 2>/dev/null", false},
+		{"echo more >g", true},
+		{"rm -f f; echo more >g", true},
+		{"ls -l\nrm -f f", false},
+		{"echo more >g", false},
+	} {
+		h, err := m.Host("tg:c:a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = h.Exec(t.Context(), machine.Command{Script: c.script})
+		if errors.As(err, &full) != c.no || !c.no && err != nil || c.no && !strings.Contains(full.Error(), "2.0 MiB of 1.0 MiB") {
+			t.Errorf("command %d: %v", i, err)
+		}
+		if p, err := h.Start(t.Context(), machine.Command{Script: "sleep 60"}); errors.As(err, &full) != (i < 3) {
+			t.Errorf("process %d: %+v, %v", i, p, err)
+		}
+	}
+	h, err := m.Host("tg:other:a")
+	if err == nil {
+		_, err = h.Exec(t.Context(), machine.Command{Script: "true"})
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }

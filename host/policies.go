@@ -33,13 +33,21 @@ func (h *Host) policyStatus(ctx context.Context, p policy.Status) gateway.Policy
 		Name: p.Name, Path: p.Path, Kinds: p.Kinds, Digest: p.Digest, File: p.File, Pinned: p.Pinned, State: p.State, Detail: p.Error, OK: p.Error == "",
 		Since: p.LoadedAt, Decisions: p.Decisions, Failures: p.Failures, Shadow: p.Shadow, ShadowOf: p.ShadowOf, Stateful: p.Stateful,
 	}
-	if p.State == policy.StateLoading {
+	switch p.State {
+	case policy.StateLoading:
 		s.Detail = p.Warning
+	case policy.StatePinned:
+		s.Detail = pinned(p.Name)
 	}
 	if m, err := h.store.PolicyModule(ctx, p.Digest); err == nil {
 		s.Version = m.Version
 	}
 	return s
+}
+
+// pinned explains the state of a policy that a person has rolled back.
+func pinned(name string) string {
+	return fmt.Sprintf("rolled back: an older module is in force until the policy's file changes; flynn policy rollback %s --clear ends that", name)
 }
 
 var _ gateway.Policies = backend{}
@@ -215,7 +223,9 @@ func PoliciesAtRest(ctx context.Context, c *config.Config) ([]gateway.PolicyStat
 			if last[0].Outcome == string(policy.OutcomeRolledBack) {
 				s.Pinned = last[0].File
 			}
-			s.Detail = last[0].Reason
+			if s.Detail = last[0].Reason; s.Detail == "" && s.Pinned != "" {
+				s.Detail = pinned(p.Name)
+			}
 		}
 		out = append(out, s)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -80,6 +81,10 @@ models.default = { provider = "openai", model = "m", base_url = "http://127.0.0.
 	} else {
 		s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.out
 	}
+	// The tests may run under nohup, and what is ignored is inherited; what is asked for is not.
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -141,6 +141,8 @@ func forPeople(err error) string {
 		return "the model is too busy right now. Please try again later."
 	case model.Timeout, model.Unreachable, model.Cut:
 		return "the model could not be reached. Please try again later."
+	case model.Lacking:
+		return "this machine is short of descriptors or memory right now. Please try again later."
 	case model.TooLong:
 		return "this conversation has grown too long for the model."
 	case model.BadAnswer:

@@ -21,6 +21,7 @@ func TestForPeople(t *testing.T) {
 		{"a defect", errors.New("open /srv/secret: denied"), "inside the host"},
 		{"busy", &model.Error{Kind: model.RateLimited}, "too busy"},
 		{"away", &model.Error{Kind: model.Cut}, "could not be reached"},
+		{"a lack of the host's own", &model.Error{Kind: model.Lacking}, "short of descriptors"},
 		{"no answer", &model.Error{Kind: model.BadAnswer}, "no answer that can be read"},
 		{"key", &model.Error{Kind: model.Auth, Err: errors.New("key sk-1 is wrong")}, "refused the request"},
 	} {

@@ -120,7 +120,7 @@ func TestALeaseSurvivesAKill(t *testing.T) {
 	if again := o.asked(); again != request {
 		t.Fatalf("asked again as %s, want %s taken up", again, request)
 	}
-	o.call("/api/v1/approvals/"+request, map[string]any{"grant": true, "scope": "standing"}, nil)
+	o.call("/api/v1/approvals/"+request, map[string]any{"grant": true, "scope": "session"}, nil)
 	o.kill() // between the answer and the end of the call
 	o.start()
 	o.answered(first)

@@ -130,11 +130,11 @@ func TestPolicyIsProvenWatchedAndRolledBackLive(t *testing.T) {
 	second := s.swapped(abstaining(2), "running").File
 
 	s.mustFlynn("policy", "rollback", "p")
-	if p := s.listed(); p.File != first || p.Pinned != first || p.State != "pinned" {
+	if p := s.listed(); p.File != first || p.Pinned != first || p.State != "pinned" || !strings.Contains(p.Detail, "flynn policy rollback p --clear") {
 		t.Errorf("rolled back to %+v", p)
 	}
 	s.stop()
-	if p := s.listed(); p.State != "not running" || p.Pinned != first {
+	if p := s.listed(); p.State != "not running" || p.Pinned != first || p.Detail == "" {
 		t.Errorf("at rest %+v", p)
 	}
 	s.start()

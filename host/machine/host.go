@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/deletion"
 )
 
 // Host is the Machine of the computer itself. A command runs with the rights of the daemon: what keeps it in
@@ -176,6 +178,11 @@ func (h *Host) prepare(ctx context.Context, cmd Command) (spec, error) {
 	}
 	if err := checkScript(cmd.Script); err != nil {
 		return spec{}, err
+	}
+	if !cmd.KeepHome && !deletion.Only(cmd.Script) { // a program of the configuration is not the one that fills the workspace
+		if err := h.config.Quota.Command(); err != nil {
+			return spec{}, err
+		}
 	}
 	dir, err := h.workDir(cmd.Dir)
 	if err != nil {

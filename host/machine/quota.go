@@ -4,6 +4,8 @@ package machine
 type Quota interface {
 	// Write refuses bytes that are about to be written to the workspace, where it has no room for them.
 	Write(bytes int64) error
+	// Command refuses a command while the workspace holds more than it may.
+	Command() error
 	// Process has enter begin a background process, unless there are too many.
 	Process(enter func() error) error
 }
@@ -12,4 +14,5 @@ type Quota interface {
 type noQuota struct{}
 
 func (noQuota) Write(int64) error                { return nil }
+func (noQuota) Command() error                   { return nil }
 func (noQuota) Process(enter func() error) error { return enter() }

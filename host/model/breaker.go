@@ -74,8 +74,8 @@ func (b *breaker) refusal(wait time.Duration) error {
 	return &heldError{&e, b.changed}
 }
 
-// report takes the outcome of an admitted call that began at some time. A call that was cancelled says nothing about the model, and
-// one that was under way before the breaker opened is no probe.
+// report takes the outcome of an admitted call that began at some time. A call that was cancelled, or for which this machine lacked
+// something, says nothing about the model, and one that was under way before the breaker opened is no probe.
 func (b *breaker) report(now, began time.Time, source string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,7 +85,7 @@ func (b *breaker) report(now, began time.Time, source string, err error) {
 		defer b.wake()
 	}
 	var e *Error
-	if err != nil && !errors.As(err, &e) {
+	if err != nil && (!errors.As(err, &e) || e.Kind == Lacking) {
 		return
 	}
 	if err == nil || answered(e.Kind) {

@@ -162,8 +162,8 @@ type Usage struct {
 // Kind classes what went wrong.
 type Kind string
 
-// The classes of failure. RateLimited, Overloaded, Cut, Timeout and Unreachable are worth another
-// try. Auth stands for a lack of credit too: both need a person.
+// The classes of failure. RateLimited, Overloaded, Cut, Timeout, Unreachable and Lacking are worth another
+// try. Lacking is this machine's own: it has no descriptor or memory left for the call, which says nothing of the model. Auth stands for a lack of credit too: both need a person.
 const (
 	RateLimited Kind = "rate_limited"
 	Overloaded  Kind = "overloaded"
@@ -173,6 +173,7 @@ const (
 	Cut         Kind = "stream_cut"
 	Timeout     Kind = "timeout"
 	Unreachable Kind = "unreachable"
+	Lacking     Kind = "host_lacking"
 	BadAnswer   Kind = "bad_answer"
 )
 
@@ -195,7 +196,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Temporary tells whether another try can help.
 func (e *Error) Temporary() bool {
 	switch e.Kind {
-	case RateLimited, Overloaded, Cut, Timeout, Unreachable:
+	case RateLimited, Overloaded, Cut, Timeout, Unreachable, Lacking:
 		return true
 	}
 	return false

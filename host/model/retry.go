@@ -12,8 +12,10 @@ const (
 	maxAttempts = 3
 	// maxSameFailure bounds attempts after failures that cost much and rarely pass by themselves.
 	maxSameFailure = 2
-	firstBackOff   = 500 * time.Millisecond
-	maxBackOff     = 8 * time.Second
+	// lackAttempts bounds attempts while this machine lacks something: half a minute, as for reads of the store.
+	lackAttempts = 8
+	firstBackOff = 500 * time.Millisecond
+	maxBackOff   = 8 * time.Second
 	// maxWait is the longest wait that a provider can ask for; above it the tier has failed.
 	maxWait = 30 * time.Second
 )
@@ -73,8 +75,11 @@ func plan(err error, attempt int) (wait time.Duration, again bool) {
 		return 0, false
 	}
 	limit := maxAttempts
-	if e.Kind == BadAnswer || e.Kind == Timeout {
+	switch e.Kind {
+	case BadAnswer, Timeout:
 		limit = maxSameFailure
+	case Lacking:
+		limit = lackAttempts
 	}
 	if !e.Temporary() && e.Kind != BadAnswer || attempt >= limit || e.RetryAfter > maxWait {
 		return 0, false

@@ -244,6 +244,28 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
+// TestALackOfThisMachineIsNoFailureOfTheModel: it is waited out, and however often it comes, the model is not left alone for it.
+func TestALackOfThisMachineIsNoFailureOfTheModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, map[string][]outcome{"default": append(slices.Repeat([]outcome{fails(Lacking)}, lackAttempts-1), outcome{text: "there"})})
+		if resp, err := w.stream(t.Context()); err != nil || resp.Message.Text != "there" {
+			t.Errorf("answer is %q, %v", resp.Message.Text, err)
+		}
+		lasting := append(slices.Repeat([]outcome{fails(Lacking)}, 3*lackAttempts), outcome{text: "there"})
+		w = newWorld(t, map[string][]outcome{"default": lasting})
+		for range 3 {
+			began := time.Now()
+			if _, err := w.stream(t.Context()); kindOf(err) != Lacking || time.Since(began) > 45*time.Second {
+				t.Errorf("after %s: %v", time.Since(began), err)
+			}
+		}
+		began := time.Now()
+		if resp, err := w.stream(t.Context()); err != nil || resp.Message.Text != "there" || time.Since(began) > 0 {
+			t.Errorf("after %s: answer is %q, %v", time.Since(began), resp.Message.Text, err)
+		}
+	})
+}
+
 func TestBreakerLetsOneProbeThrough(t *testing.T) {
 	var b breaker
 	now := time.Unix(0, 0)

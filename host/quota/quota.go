@@ -70,9 +70,11 @@ type Keeper struct {
 type holding struct {
 	bytes    int64
 	measured bool
-	changed  bool  // bytes may be less or more by now
-	reserved int64 // what its container may hold
-	gone     bool  // it is not counted any more
+	changed  bool      // bytes may be less or more by now
+	reserved int64     // what its container may hold
+	gone     bool      // it is not counted any more
+	at       time.Time // when it was measured, and how long that took
+	took     time.Duration
 }
 
 // New returns a Keeper without limits.
@@ -173,9 +175,12 @@ func (k *Keeper) measure(session string, always bool) {
 	}
 	h.changed = h.reserved > 0 // as long as a container lives
 	k.mu.Unlock()
+	began := k.config.Now()
 	bytes := k.config.Measure(session)
+	ended := k.config.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	h.at, h.took = ended, ended.Sub(began)
 	k.add(h, bytes-h.bytes, 0)
 	h.measured = true
 }
@@ -370,6 +375,42 @@ func (k *Keeper) write(session string, bytes int64) error {
 	k.add(h, bytes, 0)
 	h.changed = true
 	return nil
+}
+
+// Command refuses a command on the host while the session's workspace holds more than it may. What such a command writes nobody sees before
+// its end.
+func (k *Keeper) Command(session string) error {
+	if k.stale(session) {
+		k.measure(session, true)
+	}
+	err := k.command(session)
+	if err != nil { // what is known may be old
+		k.measure(session, true)
+		err = k.command(session)
+	}
+	return err
+}
+
+func (k *Keeper) command(session string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h := k.of(session)
+	if room, why := k.room(session, h.bytes); room < h.bytes {
+		return why
+	}
+	h.changed = true
+	return nil
+}
+
+// measureShare is how much longer than a measurement takes a workspace goes without another one.
+const measureShare = 20
+
+// stale reports whether a workspace was not measured yet, or has changed and was not measured for a while.
+func (k *Keeper) stale(session string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h := k.of(session)
+	return !h.measured || h.changed && k.config.Now().Sub(h.at) >= measureShare*h.took
 }
 
 // Reserve lets a session's container hold up to most bytes in its workspace, 0 for as much as there is room, and returns how much it

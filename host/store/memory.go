@@ -97,6 +97,9 @@ type KeptResult struct {
 	At      time.Time
 }
 
+// MaxResults bounds how many results a session keeps; beyond it the oldest go.
+const MaxResults = 64
+
 // Results keeps them; they come by CommitTurn.
 type Results interface {
 	// KeptResult returns one of a session; ErrNotFound.

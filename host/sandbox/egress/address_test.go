@@ -68,7 +68,7 @@ func TestHostAtAnAddress(t *testing.T) {
 				t.Errorf("resolved %q", g.network.asked)
 			}
 			for _, d := range g.decisions {
-				if !d.Allowed || d.Reason != "the operator says that it is at "+c.place || fmt.Sprint(d.Addrs) != "[127.0.0.1]" {
+				if !d.Allowed || d.Reason != "reached as configured, at "+c.place || fmt.Sprint(d.Addrs) != "[127.0.0.1]" {
 					t.Errorf("decision %+v", d)
 				}
 			}

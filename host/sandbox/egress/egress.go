@@ -69,7 +69,7 @@ type Decision struct {
 	Port    uint16
 	Addrs   []netip.Addr // pinned; empty if the name was not resolved
 	Allowed bool
-	Reason  string // of a refusal, or where the operator says that the host is
+	Reason  string // of a refusal, or where the host is as configured
 	// Credential says that the request was given one.
 	Credential bool
 	// Up and Down are the bytes carried from the program and to it, and Ended when that was over.

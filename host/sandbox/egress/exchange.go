@@ -104,7 +104,7 @@ func (e *exchange) admit(ctx context.Context, r *request) ([]netip.Addr, error) 
 	}
 	d.Credential = d.Allowed && len(r.secrets) > 0
 	if c, ok := e.proxy.placed(r.Host); ok && d.Allowed {
-		d.Reason = "the operator says that it is at " + c.Place()
+		d.Reason = "reached as configured, at " + c.Place()
 	}
 	e.proxy.decide(d)
 	if d.Allowed {

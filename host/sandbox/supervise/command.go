@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/flynnhost/flynn/host/sandbox/deletion"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
@@ -65,7 +66,7 @@ func newCommand(s *supervisor, id uint32, body frame.ExecBody) *command {
 		stop:  make(chan frame.StopBody, 1),
 		began: time.Now(),
 
-		onlyDeletes: body.Argv == nil && onlyDeletes(string(body.Script)),
+		onlyDeletes: body.Argv == nil && deletion.Only(string(body.Script)),
 	}
 	if body.Background {
 		c.ring = new(ring)
@@ -233,7 +234,7 @@ func (c *command) spawn(brief bool) error {
 		env[i] = string(e)
 	}
 	if c.onlyDeletes {
-		env = []string{deletionPath}
+		env = []string{deletion.Path}
 	}
 	path, argv, err := c.program(env, dir)
 	if err != nil {

@@ -90,6 +90,10 @@ func commitBesides(w *writer, c store.Commit, b besides) error {
 			r.Session, r.ID, r.Tool, r.Text, b.results[i], nanos(r.At)); err != nil {
 			return err
 		}
+		if err := w.exec("DELETE FROM results WHERE session = ?1 AND id <= (SELECT id FROM results WHERE session = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
+			r.Session, store.MaxResults); err != nil {
+			return err
+		}
 	}
 	if c.Extract {
 		return w.exec("INSERT INTO extractions (turn) VALUES (?) ON CONFLICT DO NOTHING", c.Turn.ID)

@@ -181,4 +181,20 @@ func keptResults(t *testing.T, open Opener) {
 	equal(t, "result", must[store.KeptResult](t)(open().KeptResult(t.Context(), r.Session, "r1")), r)
 	_, err := open().KeptResult(t.Context(), "irc:#other:helper", "r1")
 	wantErr(t, err, store.ErrNotFound)
+	s = open()
+	other := r
+	other.Session = "irc:#other:helper"
+	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: turn("t2"), Results: []store.KeptResult{other}}))
+	c := store.Commit{Turn: turn("t3")}
+	for i := range store.MaxResults {
+		more := r
+		more.ID = fmt.Sprintf("r2-%03d", i)
+		c.Results = append(c.Results, more)
+	}
+	check(t, s.CommitTurn(t.Context(), c))
+	_, err = s.KeptResult(t.Context(), r.Session, "r1") // the oldest of too many
+	wantErr(t, err, store.ErrNotFound)
+	for _, kept := range []store.KeptResult{c.Results[0], c.Results[store.MaxResults-1], other} {
+		equal(t, "result", must[store.KeptResult](t)(s.KeptResult(t.Context(), kept.Session, kept.ID)), kept)
+	}
 }

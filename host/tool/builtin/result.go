@@ -31,7 +31,7 @@ func resultRead(r store.Results) tool.Tool {
 		run: func(ctx context.Context, call tool.Call, args resultArgs) (tool.Result, error) {
 			kept, err := r.KeptResult(ctx, call.Session, args.ID)
 			if errors.Is(err, store.ErrNotFound) {
-				return failure("there is no result %q in this conversation", args.ID), nil
+				return failure("there is no result %q in this conversation, or it has made room for later ones", args.ID), nil
 			}
 			if err != nil {
 				return tool.Result{}, fmt.Errorf("read result: %w", err)

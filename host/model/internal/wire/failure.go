@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"unicode"
 
 	"github.com/flynnhost/flynn/host/model"
@@ -198,6 +200,8 @@ func (e *Edge) failed(ctx context.Context, name string, err error, otherwise mod
 	case errors.As(err, &known):
 	case ctx.Err() != nil:
 		known = &model.Error{Kind: model.Timeout, Provider: e.provider, Err: ctx.Err()}
+	case lacks(err):
+		known = e.fail(model.Lacking, 0, e.tidy(err.Error()))
 	case isNonsense(err):
 		known = e.fail(model.BadAnswer, 0, "read the stream: "+e.tidy(err.Error()))
 	default:
@@ -205,6 +209,17 @@ func (e *Edge) failed(ctx context.Context, name string, err error, otherwise mod
 	}
 	known.Model = name
 	return known
+}
+
+// lacks reports whether this machine had too little for a call, such as descriptors. The resolver keeps only the words of such an error.
+func lacks(err error) bool {
+	var resolver *net.DNSError
+	for _, lack := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
+		if errors.Is(err, lack) || errors.As(err, &resolver) && strings.HasSuffix(resolver.Err, lack.Error()) {
+			return true
+		}
+	}
+	return false
 }
 
 // isNonsense tells bytes that came but make no sense from bytes that did not come.

@@ -1,6 +1,11 @@
 package wire
 
 import (
+	"errors"
+	"net"
+	"net/url"
+	"os"
+	"syscall"
 	"testing"
 
 	"github.com/flynnhost/flynn/host/model"
@@ -40,6 +45,27 @@ func TestTheStatusDecides(t *testing.T) {
 	} {
 		if got := (failure{kind: c.kind, message: "what went wrong"}).classify(c.status); got != c.want {
 			t.Errorf("status %d with type %q is %s, want %s", c.status, c.kind, got, c.want)
+		}
+	}
+}
+
+// TestALackOfThisMachine: a call for which there is no descriptor is not one to a server that cannot be reached.
+func TestALackOfThisMachine(t *testing.T) {
+	dial := func(err error) error { return &url.Error{Op: "Post", Err: &net.OpError{Op: "dial", Err: err}} }
+	for _, c := range []struct {
+		err  error
+		want model.Kind
+	}{
+		{dial(os.NewSyscallError("socket", syscall.EMFILE)), model.Lacking},
+		{dial(os.NewSyscallError("socket", syscall.ENFILE)), model.Lacking},
+		{dial(os.NewSyscallError("connect", syscall.ENOBUFS)), model.Lacking},
+		{dial(&net.DNSError{Err: "dial udp 127.0.0.53:53: socket: too many open files", Name: "api.example.com"}), model.Lacking},
+		{dial(&net.DNSError{Err: "no such host", Name: "too many open files"}), model.Unreachable},
+		{dial(os.NewSyscallError("connect", syscall.ECONNREFUSED)), model.Unreachable},
+	} {
+		var e *model.Error
+		if err := NewEdge("x", "", nil).Open(t.Context(), "m", c.err); !errors.As(err, &e) || e.Kind != c.want {
+			t.Errorf("%v: got %v, want %s", c.err, err, c.want)
 		}
 	}
 }

@@ -1,14 +1,13 @@
-//go:build linux
-
-package supervise
+// Package deletion recognises commands that do nothing but delete, which may run where a workspace holds more than it may. Start with Only.
+package deletion
 
 import (
 	"slices"
 	"strings"
 )
 
-// deletionPath is where commands that only delete are found: a PATH of the image's may lead into the workspace.
-const deletionPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+// Path is where such commands are found in a container: a PATH of the image's may lead into the workspace.
+const Path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // deleting are the programs that make room, and those that show where it can be made. None of them makes a file.
 var deleting = []string{"rm", "rmdir", "chmod", "find", "du", "ls"}
@@ -16,9 +15,9 @@ var deleting = []string{"rm", "rmdir", "chmod", "find", "du", "ls"}
 // quiet are words that send output nowhere, and so make no file either.
 var quiet = []string{"2>/dev/null", ">/dev/null", "2>&1"}
 
-// onlyDeletes reports whether a shell's script does nothing but delete and list. It knows little of the shell's language on
+// Only reports whether a shell's script does nothing but delete and list. It knows little of the shell's language on
 // purpose: simple commands one after the other, with words, patterns and quotes. Whatever else is in a script, it says no.
-func onlyDeletes(script string) bool {
+func Only(script string) bool {
 	found := false
 	for _, line := range strings.FieldsFunc(script, func(c rune) bool { return c == '\n' || c == ';' }) {
 		for part := range strings.SplitSeq(line, "&&") {
