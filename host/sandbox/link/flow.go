@@ -76,10 +76,7 @@ func (f *flow) take(ctx context.Context, stream uint8) ([]byte, error) {
 func (f *flow) failure() error { return cmp.Or(f.call.answer.err, io.EOF) }
 
 func (f *flow) hangs(after time.Duration) error {
-	reason := fmt.Errorf("no answer within %v", after)
-	if why := f.call.link.hung(); why != nil {
-		reason = fmt.Errorf("%w: %w", reason, why)
-	}
+	reason := f.call.link.unanswered(fmt.Errorf("no answer within %v", after))
 	f.call.link.Fail(reason)
 	return fmt.Errorf("%w: %w", machine.ErrUnavailable, reason)
 }

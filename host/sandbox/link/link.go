@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -146,8 +147,12 @@ func (l *Link) Close(reason error) {
 
 // Fail closes the link for the reason given; only the first one counts.
 func (l *Link) Fail(reason error) {
-	if isEnd(reason) && !l.Dead() {
+	switch {
+	case l.Dead():
+	case isEnd(reason):
 		reason = l.lost()
+	case errors.Is(reason, os.ErrDeadlineExceeded): // it reads nothing any more
+		reason = l.unanswered(reason)
 	}
 	l.mu.Lock()
 	if l.err == nil {
@@ -160,6 +165,14 @@ func (l *Link) Fail(reason error) {
 		c.finish(answer{err: l.err})
 	}
 	l.stream.Close()
+}
+
+// unanswered adds why the supervisor does not answer, where that is known.
+func (l *Link) unanswered(reason error) error {
+	if why := l.hung(); why != nil {
+		return fmt.Errorf("%w: %w", reason, why)
+	}
+	return reason
 }
 
 // isEnd says whether err is only that the other side, or what carries the stream, is gone.
