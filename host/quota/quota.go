@@ -377,7 +377,7 @@ func (k *Keeper) write(session string, bytes int64) error {
 	return nil
 }
 
-// Command refuses a command on the host while the session's workspace holds more than it may. What such a command writes nobody sees before
+// Command refuses a command on the host while the session's workspace holds more than it may. What a command writes is counted only after
 // its end.
 func (k *Keeper) Command(session string) error {
 	if k.stale(session) {
