@@ -175,17 +175,21 @@ func TestPolicyIsProvenWatchedAndRolledBackLive(t *testing.T) {
 		}
 		return nil
 	})
-	var story []string
-	for _, c := range run[[]store.PolicyChange](s, "policy", "history", "p") {
-		story = append(story, c.Outcome+" by "+c.By)
-		if c.Outcome == "reverted" && (c.File != bad.File || c.NowFile != good.File) {
-			t.Errorf("the revert is recorded as %+v", c)
+	const want = "in force by start, in force by file, rolled back by command, cleared by command, in force by command, " +
+		"rolled back by command, refused by file, in force by file, in force by file, reverted by failures"
+	s.eventually("the history has it all", func() error { // the last row comes after the state
+		var story []string
+		for _, c := range run[[]store.PolicyChange](s, "policy", "history", "p") {
+			story = append(story, c.Outcome+" by "+c.By)
+			if c.Outcome == "reverted" && (c.File != bad.File || c.NowFile != good.File) {
+				t.Errorf("the revert is recorded as %+v", c)
+			}
 		}
-	}
-	if got, want := strings.Join(story, ", "), "in force by start, in force by file, rolled back by command, cleared by command, in force by command, "+
-		"rolled back by command, refused by file, in force by file, in force by file, reverted by failures"; got != want {
-		t.Errorf("history is %s\nwant %s", got, want)
-	}
+		if got := strings.Join(story, ", "); got != want {
+			return fmt.Errorf("history is %s\nwant %s", got, want)
+		}
+		return nil
+	})
 	if out, _, err := s.flynn("", "policy", "rollback", "nobody"); err == nil {
 		t.Errorf("an unknown policy was rolled back: %s", out)
 	}
