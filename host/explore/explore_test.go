@@ -216,7 +216,7 @@ func (d *driver) shell() {
 func (d *driver) asks(conversation, command string) *said {
 	m := d.ledger.add(conversation, shell, func(id int) string {
 		line := fmt.Sprintf("echo x >> %s%d\n%s", mark, id, command)
-		return fmt.Sprintf(`!tool shell.exec {"command":%s}`, unescaped(line))
+		return fmt.Sprintf(`!tool shell.exec {"command":%s}`, rude.Quote(line))
 	})
 	d.post(m, false, fmt.Sprintf("asker-%d", m.id))
 	return m
@@ -224,25 +224,6 @@ func (d *driver) asks(conversation, command string) *said {
 
 // mark is how the files begin that commands write; the rest of the name is the number of the message.
 const mark = "ran."
-
-// unescaped is a JSON string in which only what must be escaped is.
-func unescaped(text string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, c := range text {
-		switch {
-		case c == '"' || c == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(c)
-		case c < ' ':
-			fmt.Fprintf(&b, `\u%04x`, c)
-		default:
-			b.WriteRune(c)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
-}
 
 // ran is how often each command has run.
 func (d *driver) ran() map[int]int {

@@ -197,7 +197,7 @@ func Arguments() []Value {
 		{"long_name", `{"` + strings.Repeat("n", 70_000) + `":1}`},
 	}
 	for _, c := range Commands() {
-		values = append(values, Value{"command_" + c.Name, `{"command":` + quote(c.Text) + `}`})
+		values = append(values, Value{"command_" + c.Name, `{"command":` + Quote(c.Text) + `}`})
 	}
 	return values
 }
@@ -240,8 +240,8 @@ func lines(n int, prefix ...string) string {
 	return b.String()
 }
 
-// quote is text as JSON that leaves out no character and escapes only what it must, unlike encoding/json.
-func quote(text string) string {
+// Quote returns text as a JSON string in which only what must be escaped is, unlike encoding/json's.
+func Quote(text string) string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for _, c := range text {

@@ -26,7 +26,7 @@ func TestNames(t *testing.T) {
 func TestQuote(t *testing.T) {
 	for _, c := range Commands() {
 		var back string
-		if err := json.Unmarshal([]byte(quote(c.Text)), &back); err != nil || back != c.Text {
+		if err := json.Unmarshal([]byte(Quote(c.Text)), &back); err != nil || back != c.Text {
 			t.Errorf("%s: %q came back as %q, %v", c.Name, c.Text, back, err)
 		}
 	}
