@@ -220,7 +220,7 @@ func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, 
 	return c
 }
 
-// joins tells whether one answer can serve both messages. A call of a tool is answered by itself, and so is a question of a program:
+// joins reports whether one answer can serve both messages. A call of a tool is answered by itself, and so is a question of a program:
 // each waits for an answer of its own.
 func joins(first, next message.Message) bool {
 	if door := route.Door(first.Channel); door != route.DoorChannel && !route.Local(first.Channel) {

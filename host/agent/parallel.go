@@ -14,7 +14,7 @@ import (
 // maxSideBySide is how many calls of one answer run at a time.
 const maxSideBySide = 4
 
-// onlyLooks tells whether a call is of a tool that changes nothing here. Admit decides what is really run, call by call.
+// onlyLooks reports whether a call is of a tool that changes nothing here. Admit decides what is really run, call by call.
 func (t *turn) onlyLooks(c model.ToolCall) bool {
 	known, ok := t.gen.Registry.Get(c.Name)
 	if !ok {

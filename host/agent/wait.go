@@ -72,7 +72,7 @@ func (t *turn) awaitMachine(ctx context.Context, v tool.Verdict, w *waiting) (ma
 }
 
 // accompany runs a call. While an agent's program prints nothing, perhaps because its API does not answer and it tries again by itself,
-// whoever watches is told that it is still at work every cfg.Quiet, and a sender over a channel once.
+// watchers hear every cfg.Quiet that it is still at work, and a sender over a channel hears it once.
 func (t *turn) accompany(ctx context.Context, c model.ToolCall, call tool.Call, run func(tool.Call) tool.Result) tool.Result {
 	if c.Name != cli.ToolName {
 		return run(call)

@@ -149,7 +149,7 @@ func TestHelpersOfARun(t *testing.T) {
 	}
 }
 
-// Files beyond those that an answer can have are told of in one line.
+// One line says how many files an answer leaves out.
 // A sender who has as many containers as he may reads so, and the host does not seem to be broken.
 func TestNoRoomIsSaid(t *testing.T) {
 	made := code.New(code.Config{

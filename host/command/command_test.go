@@ -326,7 +326,7 @@ func TestACommandThatIsCarriedOutTwiceAnswersOnce(t *testing.T) {
 	}
 }
 
-// A turn that is stopped says so itself. What its sender hears first is that it will be.
+// A turn that is stopped says so itself, after its sender has heard that it is being stopped.
 func TestStoppingIsSaidBeforeStopped(t *testing.T) {
 	h := newHouse(t)
 	if got := h.say("e1", "ann", "/stop", message.DM); got != "Stopping." {

@@ -351,7 +351,7 @@ func (d *driver) command() {
 	d.post(m, group, owner)
 }
 
-// stop ends the answer that is being made. What waits goes on, or not: both are right.
+// stop ends the answer that is being made. The messages behind it may be answered or not: both are right.
 func (d *driver) stop() {
 	name, group, _ := d.conversation()
 	d.stopIn(name, group)

@@ -42,7 +42,7 @@ type heldError struct {
 func (e *heldError) Error() string { return e.cause.Error() }
 func (e *heldError) Unwrap() error { return e.cause }
 
-// admit returns nil if a call for source may be made now. Whoever is admitted must report.
+// admit returns nil if a call for source may be made now. Each call that is admitted must be reported.
 func (b *breaker) admit(now time.Time, source string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,7 +103,7 @@ func (b *breaker) report(now, began time.Time, source string, err error) {
 	}
 }
 
-// counts notes a failure and returns what all of them count for. A server that cannot be reached is down for everybody, whoever asks.
+// counts notes a failure and returns what all of them count for. A server that cannot be reached is down for everybody.
 func (b *breaker) counts(source string, kind Kind) (sum int) {
 	if b.sources == nil {
 		b.sources = map[string]int{}

@@ -58,7 +58,7 @@ func guessed(text string) bool {
 	return ok
 }
 
-// makeRoom ends the oldest open requests of a channel while there are too many: whoever comes next gets a code, however many came
+// makeRoom ends the oldest open requests of a channel while there are too many: the next one gets a code, however many came
 // before. Ids that anybody can take without end (they begin with "?") push out only each other. The row of what is ended stays as long as
 // it counts for what owners were told; d.mu is held.
 func (d *Desk) makeRoom(ctx context.Context, channel, sender string, now time.Time) error {

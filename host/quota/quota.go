@@ -88,7 +88,7 @@ func New(c Config) *Keeper {
 	return &Keeper{config: c, sessions: map[string]*holding{}, senders: map[string]string{}, opened: map[string]map[string]time.Time{}, told: map[string]time.Time{}}
 }
 
-// Configure sets the limits. What is over them already stays.
+// Configure sets the limits. Nothing that is over them already is removed.
 func (k *Keeper) Configure(l Limits) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

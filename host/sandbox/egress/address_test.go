@@ -184,7 +184,7 @@ func TestParseAddress(t *testing.T) {
 	}
 }
 
-// TestDialPrivate: the kernel is asked for nothing that is not private, whoever asks.
+// TestDialPrivate: no connection is made to an address that is not private.
 func TestDialPrivate(t *testing.T) {
 	for _, addr := range []string{"169.254.169.254:80", "0.0.0.0:80", public + ":80"} {
 		conn, err := host{}.DialPrivate(t.Context(), netip.MustParseAddrPort(addr))
