@@ -146,7 +146,10 @@ func (p pipes) run(ctx context.Context, box *sandbox.Session, command machine.Co
 	}
 	defer func() { err = errors.Join(err, live.Close()) }()
 	fed := make(chan error, 1)
-	go func() { fed <- feed(live.Stdin, p.in) }() // ends with the program at the latest: a read cannot be called back
+	go func() { // ends with the program at the latest: a read cannot be called back
+		fed <- feed(live.Stdin, p.in)
+		_ = live.Stdin.Close() // behind the verdict on the input, for the command may end at once
+	}()
 	shown := make(chan error, 2)
 	for _, stream := range []struct {
 		to   io.Writer
@@ -173,8 +176,7 @@ func (p pipes) run(ctx context.Context, box *sandbox.Session, command machine.Co
 }
 
 // feed passes on all input, which a command may leave unread.
-func feed(to io.WriteCloser, from io.Reader) error {
-	defer to.Close()
+func feed(to io.Writer, from io.Reader) error {
 	if from == nil {
 		return nil
 	}

@@ -82,7 +82,7 @@ func TestExec(t *testing.T) {
 			if got.Wall <= 0 {
 				t.Error("no wall time")
 			}
-			got.Wall, got.CPU, got.Shell = 0, 0, ""
+			got.Wall, got.CPU, got.Shell, got.News = 0, 0, "", nil
 			if diff := cmp.Diff(c.want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("result (-want +got):\n%s", diff)
 			}
