@@ -346,7 +346,7 @@ func (d *driver) command() {
 	if !room {
 		return
 	}
-	list := []string{"/status", "/help", "/agent", "/model", "/usage", "/new", "/approve", "/approve NOSUCHID22", "/deny \u202e<b>&&"}
+	list := []string{"/status", "/help", "/agent", "/model", "/new", "/approve", "/approve NOSUCHID22", "/deny \u202e<b>&&"}
 	m := d.ledger.add(name, command, func(int) string { return list[d.rng.IntN(len(list))] })
 	d.post(m, group, owner)
 }
