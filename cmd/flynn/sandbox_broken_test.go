@@ -53,7 +53,7 @@ func brittleEngine(t *testing.T) (address string) {
 		t.Fatal(err)
 	}
 	proxy := &httputil.ReverseProxy{
-		Director:      func(r *http.Request) { r.URL.Scheme, r.URL.Host = "http", "engine" },
+		Rewrite:       func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "engine" },
 		Transport:     &http.Transport{DialContext: dial},
 		FlushInterval: -1,
 	}
