@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
@@ -148,12 +149,24 @@ func (r *Runner) Stop(place string) bool {
 	return r.offspring.stop(errStopped, inPlace(place)) || ok
 }
 
-// Stopper returns what stops the turn that runs in a place, with all that was delegated there, or nil where there is none.
-func (r *Runner) Stopper(place string) func() {
-	if !r.Running(place) && !r.Delegated(place) {
+// Stopper returns what stops the turn that runs in a place, with all that was delegated there, or nil where there is none. A turn that
+// answers what came after said is another one: it was not there when somebody asked to stop.
+func (r *Runner) Stopper(place string, said time.Time) func() {
+	r.mu.Lock()
+	a := r.running[place]
+	r.mu.Unlock()
+	if a != nil && a.origin.ReceivedAt.After(said) {
+		a = nil
+	}
+	if a == nil && !r.Delegated(place) {
 		return nil
 	}
-	return func() { r.Stop(place) }
+	return func() {
+		if a != nil {
+			a.cancel(errStopped)
+		}
+		r.offspring.stop(errStopped, inPlace(place))
+	}
 }
 
 // Running tells whether a turn runs in a place.

@@ -130,7 +130,7 @@ func newHouse(t *testing.T) *house {
 			}
 			return route.Guest
 		},
-		Stop: func(key string) func() {
+		Stop: func(key string, _ time.Time) func() {
 			if key != "irc:#busy" {
 				return nil
 			}

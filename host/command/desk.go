@@ -51,7 +51,7 @@ type Config struct {
 	// Place is the place that a message belongs to.
 	Place func(m message.Message) string
 	// Stop returns what ends the turn that runs in a place, or nil where none runs.
-	Stop func(place string) (end func())
+	Stop func(place string, said time.Time) (end func())
 	// Look tells of a place as the sender of a message is answered there.
 	Look func(ctx context.Context, place string, m message.Message) (Session, error)
 	// Compact sums up the older turns of the session that a message would continue in a place.
@@ -296,7 +296,7 @@ func (d *Desk) stop(m message.Message) (text string, end func()) {
 	if m.Conversation.Kind != message.DM && d.cfg.Role(m.Channel, m.SenderKey()) == route.Guest {
 		return "Only owners and members can stop an answer in a group.", func() {}
 	}
-	if end := d.cfg.Stop(d.cfg.Place(m)); end != nil {
+	if end := d.cfg.Stop(d.cfg.Place(m), m.ReceivedAt); end != nil {
 		return "Stopping.", end
 	}
 	return "Nothing runs here.", func() {}
