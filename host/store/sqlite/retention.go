@@ -70,14 +70,18 @@ func (s *Store) Prune(ctx context.Context, r store.Retention) (map[string]int, e
 	return gone, nil
 }
 
-func (s *Store) pruneSome(ctx context.Context, rows string, upTo time.Time) (n int, err error) {
+func (s *Store) pruneSome(ctx context.Context, rows string, upTo time.Time) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	err = s.writer.write(ctx, func(w *writer) error {
+	n := 0
+	err := s.writer.write(ctx, func(w *writer) error {
 		changed, err := w.changed(rows, nanos(upTo), store.LeastID(upTo), pruneStep)
 		n = int(changed)
 		return err
 	})
-	return n, err
+	if err != nil {
+		return 0, err // the write may go on without us, and n is its
+	}
+	return n, nil
 }
