@@ -170,7 +170,7 @@ func (in *Inbox) tooOld(m message.Message) bool {
 	return in.cfg.MaxAge > 0 && !m.SentAt.IsZero() && m.ReceivedAt.Sub(m.SentAt) > in.cfg.MaxAge
 }
 
-// check refuses messages that no platform could have sent. What plugins hand over was checked before; this is for the other doors.
+// check refuses messages that no platform could have sent. Those of plugins were checked before; this is for the other doors.
 func check(m message.Message) error {
 	sender := m.Sender.ID
 	if m.Channel == message.ScheduleDoor { // its senders have their channel in front

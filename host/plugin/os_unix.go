@@ -44,7 +44,7 @@ func flock(name string, wait bool) (release func(), err error) {
 		err = errLocked
 	}
 	if err == nil && !still(f, name) {
-		err = fs.ErrNotExist // whoever held it has removed it
+		err = fs.ErrNotExist // its holder has removed it
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), f.Close())

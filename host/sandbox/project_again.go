@@ -53,7 +53,7 @@ func (p *project) watch(s *service) {
 	}
 }
 
-// enterEnd notes the end of a service, and reports whether somebody has to attend to it. Who sees the one sees the other.
+// enterEnd notes the end of a service, and reports whether somebody has to attend to it. Both are seen together.
 func (p *project) enterEnd(s *service, end Condition) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

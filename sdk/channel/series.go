@@ -52,7 +52,7 @@ func (s Send) Delivered() int {
 type patienceKey struct{}
 
 // Patience returns the context of waits in a Send, as for a rate limit. It ends before ctx does, and as soon as the plugin is to end:
-// there is time left then to say what was not sent. Calls to the platform belong to ctx, since nobody knows what becomes of one that is
+// there is time left then to say what was not sent. Calls to the platform belong to ctx, since nobody knows the outcome of one that is
 // cut off.
 func Patience(ctx context.Context) context.Context {
 	if p, ok := ctx.Value(patienceKey{}).(context.Context); ok {

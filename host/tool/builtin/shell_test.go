@@ -117,7 +117,7 @@ func (ended) Processes(context.Context) ([]machine.Process, error) {
 	return []machine.Process{{ID: "p1", Script: "make", Result: &machine.Result{Changes: &machine.Changes{Added: []string{"a.out"}}}}}, nil
 }
 
-// "file changes are observed for spawned processes too": the model is told of those of a background process.
+// "file changes are observed for spawned processes too": the model reads which files a background process has changed.
 func TestChangesOfABackgroundProcess(t *testing.T) {
 	b := newBench(t, WebConfig{})
 	b.machine = ended{b.machine}
