@@ -75,20 +75,27 @@ func lateHouse(t *testing.T, s *sqlite.Store, d *dice) (h *house, up func(there 
 	}
 }
 
-// TestWorkWaitsForItsTools starts a host with a call that waits for an approval, a message and a cut model call, before its plugin is up.
-func TestWorkWaitsForItsTools(t *testing.T) {
-	s, d := openStore(t), &dice{}
+// killedWhileAsking leaves a turn whose call waits for an approval, as a kill does, and returns the request.
+func killedWhileAsking(t *testing.T, s *sqlite.Store, d *dice) (id string) {
+	t.Helper()
 	h, up := lateHouse(t, s, d)
 	up(true)
 	h.accept("ann", "!roll")
 	ctx, kill := context.WithCancel(t.Context())
 	var done sync.WaitGroup
 	done.Go(func() { h.work(ctx) })
-	id := <-h.asked
+	id = <-h.asked
 	kill()
 	done.Wait()
+	return id
+}
 
-	h, up = lateHouse(t, s, d)
+// TestWorkWaitsForItsTools starts a host with a call that waits for an approval, a message and a cut model call, before its plugin is up.
+func TestWorkWaitsForItsTools(t *testing.T) {
+	s, d := openStore(t), &dice{}
+	id := killedWhileAsking(t, s, d)
+	var done sync.WaitGroup
+	h, up := lateHouse(t, s, d)
 	h.accept("bob", "what have you?")
 	done.Go(func() { h.work(t.Context()) })
 	select {
@@ -120,17 +127,9 @@ func TestWorkWaitsForItsTools(t *testing.T) {
 // TestWorkGoesOnWithoutAToolThatIsGivenUp says so, and ends the request of the call that cannot run.
 func TestWorkGoesOnWithoutAToolThatIsGivenUp(t *testing.T) {
 	s, d := openStore(t), &dice{}
-	h, up := lateHouse(t, s, d)
-	up(true)
-	h.accept("ann", "!roll")
-	ctx, kill := context.WithCancel(t.Context())
+	id := killedWhileAsking(t, s, d)
 	var done sync.WaitGroup
-	done.Go(func() { h.work(ctx) })
-	id := <-h.asked
-	kill()
-	done.Wait()
-
-	h, up = lateHouse(t, s, d)
+	h, up := lateHouse(t, s, d)
 	done.Go(func() { h.work(t.Context()) })
 	time.Sleep(2 * lookAgain)
 	up(false)
