@@ -16,7 +16,7 @@ race:
 # what was made from C, and what makes machine code of Wasm, in one goroutine: the detector sees nothing there, and takes most of its time
 unraced := replace_regex("modernc.org/sqlite/lib modernc.org/libc modernc.org/memory " + wazevo + "/ssa " + wazevo + "/frontend " + wazevo + "/backend/...", "(\\S+)", "-gcflags=$1=-race=false")
 wazevo := "github.com/tetratelabs/wazero/internal/engine/wazevo"
-longest := "./host/sandbox ./host/livetest ./host/policy/author ./host/plugin ./host/agent ./cmd/flynn ./host/sandbox/verify ./host/policy ./host/plugin/conform ./host"
+longest := "./host/sandbox ./host/internal/e2e/livetest ./host/policy/author ./host/plugin ./host/agent ./cmd/flynn ./host/sandbox/verify ./host/policy ./host/plugin/conform ./host"
 
 # build the host, the sandbox supervisor and the first-party plugins
 build:
@@ -27,7 +27,7 @@ lean := "urfave_cli_no_template,grpcnotrace"
 
 # kill the host a thousand times while messages flow; `just race` does it some times
 crash kills="1000":
-    go test ./host/crashtest -run TestCrash -kills {{ kills }} -count 1 -timeout 90m -v
+    go test ./host/internal/e2e/crashtest -run TestCrash -kills {{ kills }} -count 1 -timeout 90m -v
 
 # kill one of two hosts on one engine in the middle of what it does; `just race` does it some times
 chaos rounds="200":
@@ -35,7 +35,7 @@ chaos rounds="200":
 
 # drive the real program at random with odd input for a while; `just race` does it for some rounds
 explore for="1h":
-    go test ./host/explore -run TestExplore -for {{ for }} -count 1 -timeout 25h -v
+    go test ./host/internal/e2e/explore -run TestExplore -for {{ for }} -count 1 -timeout 25h -v
 
 # leave a thousand calls to sandboxes at random points; `just race` leaves some
 aborts count="1000":

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flynnhost/flynn/host/approval"
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
+	"github.com/flynnhost/flynn/host/tool/approval"
 )
 
 func TestButtonsOfARequest(t *testing.T) {

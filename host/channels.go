@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/access"
+	"github.com/flynnhost/flynn/host/admin/lint"
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/lane"
-	"github.com/flynnhost/flynn/host/lint"
+	"github.com/flynnhost/flynn/host/internal/keyed"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
 )
@@ -41,7 +41,7 @@ func (a *adapter) Serve(ctx context.Context, c *plugin.Client) error {
 	defer a.host.fetchers.attach(a.name, c)()
 	defer a.host.proofs.Serving(a.name, c.Capabilities().Senders)()
 	ctx, cancel := context.WithCancel(ctx)
-	arrivals := lane.New(receiveWindow, func(ctx context.Context, _ string, waiting []arrival) []arrival {
+	arrivals := keyed.New(receiveWindow, func(ctx context.Context, _ string, waiting []arrival) []arrival {
 		waiting[0].done(a.accept(ctx, waiting[0].message))
 		return waiting[1:]
 	})

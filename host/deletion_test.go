@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/media"
 )
 
 // demoHost is a running host whose agent answers with the demo provider.

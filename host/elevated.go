@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flynnhost/flynn/host/command"
+	"github.com/flynnhost/flynn/host/channel/command"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/elevate"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/elevate"
 )
 
 // elevationTimeout bounds a look at what holds; one that takes longer finds that nothing does.

@@ -19,9 +19,9 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // enclosure is the server of a provider of tools, run in a sandbox. The plugin, which is the server's client, stays outside and gets a

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flynnhost/flynn/host/explain"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/observe/explain"
 )
 
 // TestATurnIsExplainedEverywhere runs a host: its API, a command beside it and a collector of spans tell of the same turn.

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent"
-	"github.com/flynnhost/flynn/host/budget"
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/model/providers"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/tool"

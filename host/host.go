@@ -20,34 +20,34 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/flynnhost/flynn/host/access"
+	"github.com/flynnhost/flynn/host/access/pairing"
 	"github.com/flynnhost/flynn/host/agent"
-	"github.com/flynnhost/flynn/host/approval"
-	"github.com/flynnhost/flynn/host/budget"
+	"github.com/flynnhost/flynn/host/agent/schedule"
 	"github.com/flynnhost/flynn/host/channel"
-	"github.com/flynnhost/flynn/host/command"
+	"github.com/flynnhost/flynn/host/channel/command"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/door"
-	"github.com/flynnhost/flynn/host/egresslog"
-	"github.com/flynnhost/flynn/host/elevate"
 	"github.com/flynnhost/flynn/host/footprint"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/door"
 	"github.com/flynnhost/flynn/host/gateway/watch"
-	"github.com/flynnhost/flynn/host/lane"
-	"github.com/flynnhost/flynn/host/media"
+	"github.com/flynnhost/flynn/host/internal/keyed"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/pairing"
+	"github.com/flynnhost/flynn/host/model/budget"
+	"github.com/flynnhost/flynn/host/observe/egresslog"
+	"github.com/flynnhost/flynn/host/observe/shadowlog"
+	"github.com/flynnhost/flynn/host/observe/telemetry"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/host/policy"
-	"github.com/flynnhost/flynn/host/provider"
-	"github.com/flynnhost/flynn/host/schedule"
-	"github.com/flynnhost/flynn/host/shadowlog"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/media"
 	"github.com/flynnhost/flynn/host/store/sqlite"
-	"github.com/flynnhost/flynn/host/telemetry"
 	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/approval"
 	"github.com/flynnhost/flynn/host/tool/builtin"
+	"github.com/flynnhost/flynn/host/tool/elevate"
+	"github.com/flynnhost/flynn/host/tool/provider"
 )
 
 // Config is what a Host is made from.
@@ -95,8 +95,8 @@ type Host struct {
 	outbox    *channel.Outbox
 	live      *channel.Live
 	fetchers  *fetchers
-	lanes     *lane.Group[agent.Item]
-	commands  *lane.Group[store.InboxRow]
+	lanes     *keyed.Group[agent.Item]
+	commands  *keyed.Group[store.InboxRow]
 	runner    *agent.Runner
 	broker    *watch.Hub
 	gateway   *gateway.Server
@@ -273,8 +273,8 @@ func (h *Host) wire(c *config.Config) {
 		Observe:    h.metrics.turn,
 	})
 	commands = h.newCommands()
-	h.lanes = lane.New(maxConversations, h.runner.Work)
-	h.commands = lane.New(maxConversations, commands.Work)
+	h.lanes = keyed.New(maxConversations, h.runner.Work)
+	h.commands = keyed.New(maxConversations, commands.Work)
 	h.inbox = channel.NewInbox(channel.InboxConfig{
 		Store:    h.store,
 		Admit:    h.admit,

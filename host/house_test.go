@@ -55,101 +55,83 @@ func packages(t *testing.T) []pkg {
 	}
 }
 
-// layers say which rooms of the project a room may use; sub-packages belong to their room, and sdk/policy/abi,
-// sdk/proto, sdk/need and host/jsonform are open to the host. A room that is not listed may use nothing of the project.
-var layers = map[string][]string{
-	"host/message": {},
-	"host/cron":    {},
-	"host/lane":    {},
-	"host/glob":    {},
-	"host/machine": {"host/sandbox/deletion", "host/sandbox/erase"},
-	"host/durable": {},
-	"host/signing": {},
-	"host/netaddr": {},
-	"host/media":   {"host/durable"},
-	"host/schema":  {},
-	"host/config": {
-		"host/cron", "host/glob", "host/netaddr", "host/sandbox/bridge", "host/sandbox/compose", "host/sandbox/egress", "host/sandbox/engine",
-		"host/sandbox/image", "host/sandbox/mounts",
-	},
-	"host/store":   {"host/message"},
-	"host/budget":  {"host/store"},
-	"host/model":   {"host/config"},
-	"host/task":    {"host/model"},
-	"host/policy":  {"host/durable", "host/message", "host/glob", "host/signing", "sdk"},
-	"host/route":   {"host/config", "host/glob", "host/message", "host/policy"},
-	"host/sandbox": {"host/approval/shell", "host/machine", "host/netaddr", "host/quota"},
-	"host/plugin": {
-		"host/config", "host/durable", "host/media", "host/message", "host/netaddr", "host/schema", "host/signing", "host/store", "sdk", "sdk/plugintest/fake",
-		"sdk/proto",
-	},
-	"host/provider": {"host/durable", "host/glob", "host/plugin", "host/tool"},
-	"host/channel":  {"host/message", "host/store", "host/lane", "host/route", "host/config", "sdk/markdown", "sdk/proto"},
-	"host/access":   {"host/config", "host/message", "host/plugin"},
-	"host/approval": {"host/machine", "host/store"},
-	"host/elevate":  {"host/store"},
-	"host/pairing":  {"host/message", "host/route", "host/store"},
-	"host/command":  {"host/approval", "host/config", "host/config", "host/message", "host/pairing", "host/route", "host/store"},
-	"host/tool":     {"host/approval", "host/machine", "host/message", "host/model", "host/netaddr", "host/policy", "host/schema", "host/store"},
-	"host/agent": {
-		"host/approval", "host/budget", "host/decisionlog", "host/machine", "host/message", "host/model", "host/policy", "host/route", "host/store",
-		"host/task", "host/tool",
-	},
-	"host/code":      {"host/machine", "host/message", "host/quota", "host/sandbox", "host/tool"},
-	"host/session":   {"host/config", "host/agent", "host/message", "host/store"},
-	"host/schedule":  {"host/cron", "host/message", "host/store"},
-	"host/lint":      {"host/config", "host/policy", "host/store"},
-	"host/preflight": {"host/config", "host/machine", "host/plugin", "host/policy", "host/sandbox"},
-	"host/explain":   {"host/agent", "host/model", "host/store"},
-	"host/telemetry": {"host/explain"},
-	"host/gateway":   {"host/explain", "host/message", "host/store"},
-	"host/door":      {"host/message"},
+// allowed is an area, and those that it may use.
+type allowed struct {
+	name string
+	uses []string
+}
 
-	"host/spool":       {},
-	"host/decisionlog": {"host/policy", "host/store"},
-	"host/shadowlog":   {"host/policy", "host/spool", "host/store"},
-	"host/egresslog":   {"host/sandbox", "host/spool", "host/store"},
+// areas say which areas of the host an area may use, from the bottom to the top: no arrow leads back up. Packages of host/internal may be
+// used by all of them, and of sdk those that open names.
+var areas = []allowed{
+	{"message", nil},
+	{"sandbox", nil},
+	{"config", []string{"sandbox"}},
+	{"store", []string{"message"}},
+	{"install", nil},
+	{"policy", []string{"install", "message", "store"}},
+	{"route", []string{"config", "message", "policy"}},
+	{"model", []string{"config", "store"}},
+	{"plugin", []string{"config", "install", "message", "store"}},
+	{"access", []string{"config", "message", "plugin", "route", "store"}},
+	{"tool", []string{"message", "model", "plugin", "policy", "sandbox", "store"}},
+	{"channel", []string{"access", "config", "message", "route", "store", "tool"}},
+	{"agent", []string{"config", "message", "model", "policy", "route", "sandbox", "store", "tool"}},
+	{"observe", []string{"agent", "model", "policy", "sandbox", "store"}},
+	{"gateway", []string{"config", "message", "observe", "store"}},
+	{"admin", []string{"config", "plugin", "policy", "sandbox", "store"}},
 }
 
 // inner are packages that may use less of the project than the room that they belong to.
 var inner = map[string][]string{
 	"host/sandbox/frame": {},
-	"host/sandbox/link":  {"host/machine", "host/sandbox/frame"},
+	"host/sandbox/link":  {"host/sandbox/machine", "host/sandbox/frame"},
 	"host/sandbox/pool":  {},
 }
 
-// room is the part of an import path that layers are about: "host/store" for host/store/sqlite.
-func room(path string) string {
-	parts := strings.Split(strings.TrimPrefix(path, module), "/")
-	return strings.Join(parts[:min(2, len(parts))], "/")
+// area is the part of an import path that arrows are about: "store" for host/store/sqlite, "" for the wiring.
+func area(path string) string {
+	inside, _ := strings.CutPrefix(path, "host/")
+	name, _, _ := strings.Cut(inside, "/")
+	return name
 }
 
-func TestImportLayers(t *testing.T) {
-	for _, p := range packages(t) {
-		self, path := room(p.ImportPath), strings.TrimPrefix(p.ImportPath, module)
-		for _, imp := range p.Imports {
-			if !strings.HasPrefix(imp, module) {
-				continue
-			}
-			if allowed, is := inner[path]; is && !slices.Contains(allowed, strings.TrimPrefix(imp, module)) {
-				t.Errorf("%s imports %s: it may use %q", path, strings.TrimPrefix(imp, module), allowed)
-			}
-			if room(imp) == self {
-				continue
-			}
-			if why := forbidden(self, path, strings.TrimPrefix(imp, module)); why != "" {
-				t.Errorf("%s imports %s: %s", path, strings.TrimPrefix(imp, module), why)
+func TestAreasLeadDown(t *testing.T) {
+	for i, a := range areas {
+		for _, used := range a.uses {
+			if !slices.ContainsFunc(areas[:i], func(b allowed) bool { return b.name == used }) {
+				t.Errorf("%s uses %s, which does not stand below it", a.name, used)
 			}
 		}
 	}
 }
 
-func forbidden(self, path, imp string) string {
+func TestImportLayers(t *testing.T) {
+	for _, p := range packages(t) {
+		path := strings.TrimPrefix(p.ImportPath, module)
+		for _, imp := range p.Imports {
+			imp, ours := strings.CutPrefix(imp, module)
+			if !ours {
+				continue
+			}
+			if few, is := inner[path]; is && !slices.Contains(few, imp) {
+				t.Errorf("%s imports %s: it may use %q", path, imp, few)
+			}
+			if why := forbidden(path, imp); why != "" {
+				t.Errorf("%s imports %s: %s", path, imp, why)
+			}
+		}
+	}
+}
+
+// open are the packages of sdk that the host uses.
+var open = []string{"sdk", "sdk/markdown", "sdk/need", "sdk/plugintest/fake", "sdk/policy/abi"}
+
+// forbidden says why a package may not import another of the project; it is "" when it may.
+func forbidden(path, imp string) string {
 	top, _, _ := strings.Cut(path, "/")
-	switch {
-	case imp == "sdk/need", imp == "host/jsonform" && top != "sdk" && top != "plugins":
-		return ""
-	case top == "cmd" || self == "host":
+	switch self := area(path); {
+	case top == "cmd", path == "host":
 		return ""
 	case top == "sdk":
 		if !strings.HasPrefix(imp, "sdk/") {
@@ -159,13 +141,17 @@ func forbidden(self, path, imp string) string {
 		if !strings.HasPrefix(imp, "sdk/") {
 			return top + " imports only sdk"
 		}
-	default:
-		allowed := layers[self]
-		if !slices.Contains(allowed, room(imp)) && !slices.Contains(allowed, imp) && !slices.ContainsFunc(allowed, func(a string) bool {
-			return strings.HasPrefix(imp, a+"/")
-		}) {
-			return "the layers in host/house_test.go do not have this arrow"
+	case slices.Contains(open, imp), strings.HasPrefix(imp, "sdk/proto/"), self == "internal" && area(imp) == "internal":
+		return ""
+	case self == "internal" && path != "host/internal/hosttest":
+		return "the small parts of host/internal know nothing of the areas that use them"
+	case self != area(imp) && area(imp) != "internal":
+		for _, a := range areas {
+			if a.name == self && slices.Contains(a.uses, area(imp)) {
+				return ""
+			}
 		}
+		return "the areas of host/house_test.go do not have this arrow"
 	}
 	return ""
 }

@@ -15,11 +15,11 @@ import (
 	"unicode"
 
 	"github.com/flynnhost/flynn/host/agent"
-	"github.com/flynnhost/flynn/host/machine"
-	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
-	"github.com/flynnhost/flynn/host/quota"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/quota"
+	"github.com/flynnhost/flynn/host/store/media"
 )
 
 // fetcher is a channel from which attachments can be got; *plugin.Client is one.

@@ -12,11 +12,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/host/agent"
-	"github.com/flynnhost/flynn/host/machine"
-	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
-	"github.com/flynnhost/flynn/host/quota"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/quota"
+	"github.com/flynnhost/flynn/host/store/media"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 )
 

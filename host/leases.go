@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/flynnhost/flynn/host/approval"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/approval"
 )
 
 // answered puts the errors of an answer into the gateway's words.

@@ -11,12 +11,12 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/door"
-	"github.com/flynnhost/flynn/host/media"
+	"github.com/flynnhost/flynn/host/gateway/door"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/quota"
 	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/sandbox/quota"
+	"github.com/flynnhost/flynn/host/store/media"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 )
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/flynnhost/flynn/host/command"
+	"github.com/flynnhost/flynn/host/channel/command"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/store"

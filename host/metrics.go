@@ -9,10 +9,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"google.golang.org/grpc/codes"
 
-	"github.com/flynnhost/flynn/host/budget"
+	"github.com/flynnhost/flynn/host/access/pairing"
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/pairing"
+	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/sandbox"

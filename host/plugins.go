@@ -7,8 +7,8 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/install/signing"
 	"github.com/flynnhost/flynn/host/plugin"
-	"github.com/flynnhost/flynn/host/signing"
 	"github.com/flynnhost/flynn/host/store"
 )
 

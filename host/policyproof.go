@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/flynnhost/flynn/host/decisionlog"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/author"
 	"github.com/flynnhost/flynn/host/policy/compare"
+	"github.com/flynnhost/flynn/host/policy/decisionlog"
 	"github.com/flynnhost/flynn/host/store"
 )
 

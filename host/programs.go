@@ -10,15 +10,15 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/door"
-	"github.com/flynnhost/flynn/host/door/mcp"
-	"github.com/flynnhost/flynn/host/door/openai"
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/media"
+	"github.com/flynnhost/flynn/host/gateway/door"
+	"github.com/flynnhost/flynn/host/gateway/door/mcp"
+	"github.com/flynnhost/flynn/host/gateway/door/openai"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/media"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 )
 

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/schedule"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/cron"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/internal/cron"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/schedule"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )

@@ -9,15 +9,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/flynnhost/flynn/host/agent"
-	"github.com/flynnhost/flynn/host/budget"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/quota"
+	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/quota"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/media"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 

@@ -10,12 +10,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/flynnhost/flynn/host/agent"
-	"github.com/flynnhost/flynn/host/budget"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/machine"
-	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/model/budget"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/store/media"
 )
 
 func TestDailyBudgets(t *testing.T) {

@@ -2,8 +2,8 @@ package host
 
 import (
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/task"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/task"
 )
 
 // tasksOf is what a configuration says of the host's own uses of models.

@@ -3,8 +3,8 @@ package host
 import (
 	"context"
 
-	"github.com/flynnhost/flynn/host/explain"
-	"github.com/flynnhost/flynn/host/telemetry"
+	"github.com/flynnhost/flynn/host/observe/explain"
+	"github.com/flynnhost/flynn/host/observe/telemetry"
 )
 
 // newTelemetry makes the exporter of spans, which follows the configuration in force.

@@ -13,8 +13,8 @@ import (
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/plugin"
-	"github.com/flynnhost/flynn/host/provider"
 	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/provider"
 )
 
 // ledgerName is the file in the store's folder that remembers what tools said of themselves.

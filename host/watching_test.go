@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/door"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/door"
 	"github.com/flynnhost/flynn/host/message"
 )
 

@@ -9,6 +9,7 @@ import (
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/client"
 )
 
 func accessCommand() *cli.Command {
@@ -42,8 +43,8 @@ const terminalOwner = "terminal:owner"
 
 // withAccess puts something to the running host or, while none runs, to the store.
 func withAccess(ctx context.Context, c *config.Config, path string, body, answer any, atRest func(gateway.Access) error) error {
-	err := askRunning(ctx, c, path, body, answer)
-	if !errors.Is(err, errNotRunning) {
+	err := client.Ask(ctx, c, path, body, answer)
+	if !errors.Is(err, client.ErrNotRunning) {
 		return err
 	}
 	access, release, err := host.PairingsAtRest(ctx, c)

@@ -7,8 +7,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/flynnhost/flynn/host/access/pairing"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/pairing"
 )
 
 // leaveStrangers is the script command "strangers CONFIG SENDER...": each of them has asked to be let in. The first has the

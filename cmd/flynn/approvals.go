@@ -12,10 +12,11 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host/approval"
-	"github.com/flynnhost/flynn/host/command"
+	"github.com/flynnhost/flynn/host/channel/command"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/client"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/approval"
 )
 
 func approvalsCommand() *cli.Command {
@@ -65,12 +66,12 @@ func askHere(ctx context.Context, cmd *cli.Command, path string, body, answer an
 	if err != nil {
 		return err
 	}
-	return startHint(askRunning(ctx, c, path, body, answer))
+	return startHint(client.Ask(ctx, c, path, body, answer))
 }
 
 // startHint says how to start a host where none runs.
 func startHint(err error) error {
-	if errors.Is(err, errNotRunning) {
+	if errors.Is(err, client.ErrNotRunning) {
 		return fmt.Errorf("%w: start it with: flynn serve", err)
 	}
 	return err

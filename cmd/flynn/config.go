@@ -13,9 +13,9 @@ import (
 
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/access"
+	"github.com/flynnhost/flynn/host/admin/lint"
+	"github.com/flynnhost/flynn/host/admin/preflight"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/lint"
-	"github.com/flynnhost/flynn/host/preflight"
 	"github.com/flynnhost/flynn/host/route"
 )
 

@@ -9,7 +9,8 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
-	"github.com/flynnhost/flynn/host/explain"
+	"github.com/flynnhost/flynn/host/gateway/client"
+	"github.com/flynnhost/flynn/host/observe/explain"
 )
 
 func explainCommand() *cli.Command {
@@ -44,7 +45,7 @@ func explainTurn(ctx context.Context, cmd *cli.Command) error {
 		read = func() (explain.Trace, error) { return host.ExplainLast(ctx, c, channel, conversation) }
 		path = "?" + url.Values{"channel": {channel}, "conversation": {conversation}}.Encode()
 	}
-	if err = askRunning(ctx, c, "/api/v1/turns"+path, nil, &t); errors.Is(err, errNotRunning) {
+	if err = client.Ask(ctx, c, "/api/v1/turns"+path, nil, &t); errors.Is(err, client.ErrNotRunning) {
 		t, err = read()
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway/client"
 )
 
 func stopCommand() *cli.Command {
@@ -41,7 +42,7 @@ func haltRunning(ctx context.Context, cmd *cli.Command, path string, body map[st
 	var answer struct {
 		Halted bool `json:"halted"`
 	}
-	if err := askRunning(ctx, &config.Config{Gateway: g}, path, body, &answer); err != nil {
+	if err := client.Ask(ctx, &config.Config{Gateway: g}, path, body, &answer); err != nil {
 		return err
 	}
 	out := newOutput(ctx, cmd)

@@ -16,8 +16,8 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
-	"github.com/flynnhost/flynn/host/door/mcp"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/door/mcp"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	programs "github.com/flynnhost/flynn/host/tool/cli"
 )

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/client"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -117,8 +118,8 @@ func forgetNotes(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	var gone []store.Note
-	err = askRunning(ctx, c, "/api/v1/memory/forget", f, &gone)
-	if errors.Is(err, errNotRunning) {
+	err = client.Ask(ctx, c, "/api/v1/memory/forget", f, &gone)
+	if errors.Is(err, client.ErrNotRunning) {
 		gone, err = host.ForgetAtRest(ctx, c, f)
 	}
 	if err != nil {

@@ -13,8 +13,9 @@ import (
 
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway/client"
+	"github.com/flynnhost/flynn/host/install/signing"
 	"github.com/flynnhost/flynn/host/plugin"
-	"github.com/flynnhost/flynn/host/signing"
 )
 
 func privateFlag() cli.Flag {
@@ -332,5 +333,5 @@ func isRunning(ctx context.Context, cmd *cli.Command) bool {
 		return false
 	}
 	var list any
-	return !errors.Is(askRunning(ctx, c, "/api/v1/plugins", nil, &list), errNotRunning)
+	return !errors.Is(client.Ask(ctx, c, "/api/v1/plugins", nil, &list), client.ErrNotRunning)
 }

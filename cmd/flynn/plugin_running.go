@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/client"
 	"github.com/flynnhost/flynn/host/plugin"
 )
 
@@ -50,7 +51,7 @@ func instances(ctx context.Context, c *config.Config) []gateway.PluginStatus {
 		return nil
 	}
 	var list []gateway.PluginStatus
-	if askRunning(ctx, c, "/api/v1/plugins", nil, &list) != nil {
+	if client.Ask(ctx, c, "/api/v1/plugins", nil, &list) != nil {
 		return nil
 	}
 	return list
@@ -243,7 +244,7 @@ func pluginLogs(ctx context.Context, cmd *cli.Command) error {
 	var last uint64
 	for {
 		var lines []gateway.PluginLine
-		if err := askRunning(ctx, c, fmt.Sprintf("%s/logs?after=%d", path, last), nil, &lines); err != nil {
+		if err := client.Ask(ctx, c, fmt.Sprintf("%s/logs?after=%d", path, last), nil, &lines); err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -292,7 +293,7 @@ func restartPlugin(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	var answer map[string]bool
-	if err := askRunning(ctx, c, path+"/restart", struct{}{}, &answer); err != nil {
+	if err := client.Ask(ctx, c, path+"/restart", struct{}{}, &answer); err != nil {
 		return err
 	}
 	out := newOutput(ctx, cmd)
@@ -309,7 +310,7 @@ func loginPlugin(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	var login gateway.PluginLogin
-	if err := askRunning(ctx, c, path+"/login", nil, &login); err != nil {
+	if err := client.Ask(ctx, c, path+"/login", nil, &login); err != nil {
 		return err
 	}
 	out := newOutput(ctx, cmd)

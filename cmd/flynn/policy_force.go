@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/client"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
@@ -55,8 +56,8 @@ func listPolicies(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	var status gateway.Status
-	err = askRunning(ctx, c, "/api/v1/status", nil, &status)
-	if errors.Is(err, errNotRunning) {
+	err = client.Ask(ctx, c, "/api/v1/status", nil, &status)
+	if errors.Is(err, client.ErrNotRunning) {
 		status.Policies, err = host.PoliciesAtRest(ctx, c)
 	}
 	if err != nil {
@@ -142,8 +143,8 @@ func rollbackPolicy(ctx context.Context, cmd *cli.Command) error {
 	}
 	o := newOutput(ctx, cmd)
 	var now gateway.PolicyStatus
-	err = askRunning(ctx, c, "/api/v1/policies/"+url.PathEscape(name)+"/rollback", r, &now)
-	if errors.Is(err, errNotRunning) {
+	err = client.Ask(ctx, c, "/api/v1/policies/"+url.PathEscape(name)+"/rollback", r, &now)
+	if errors.Is(err, client.ErrNotRunning) {
 		row, err := host.RollbackPolicy(ctx, c, name, r)
 		if err != nil {
 			return err

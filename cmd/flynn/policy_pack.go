@@ -13,8 +13,8 @@ import (
 
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/install/signing"
 	"github.com/flynnhost/flynn/host/policy/pack"
-	"github.com/flynnhost/flynn/host/signing"
 )
 
 // distributionCommands are those that carry policies from who writes them to who runs them.

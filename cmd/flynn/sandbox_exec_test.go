@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 

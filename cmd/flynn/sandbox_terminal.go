@@ -11,8 +11,8 @@ import (
 	"github.com/urfave/cli/v3"
 	"golang.org/x/term"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // wantsTerminal says whether a command in a sandbox gets a terminal: if asked for, else if both ends here are one.

@@ -12,6 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/client"
 )
 
 func scheduleCommand() *cli.Command {
@@ -52,8 +53,8 @@ func scheduleNamed(ctx context.Context, cmd *cli.Command) (*config.Config, strin
 
 // changeSchedule has the running host do something about a schedule.
 func changeSchedule(ctx context.Context, c *config.Config, path string, answer any) error {
-	err := askRunning(ctx, c, "/api/v1/schedules/"+path, struct{}{}, answer)
-	if errors.Is(err, errNotRunning) {
+	err := client.Ask(ctx, c, "/api/v1/schedules/"+path, struct{}{}, answer)
+	if errors.Is(err, client.ErrNotRunning) {
 		return fmt.Errorf("%w: start it with %q", err, "flynn serve")
 	}
 	return err
@@ -85,8 +86,8 @@ func listSchedules(ctx context.Context, cmd *cli.Command) error {
 
 // schedulesOf are those of the running host or, while none runs, as they were left.
 func schedulesOf(ctx context.Context, c *config.Config) (list []gateway.ScheduleStatus, atRest bool, err error) {
-	err = askRunning(ctx, c, "/api/v1/schedules", nil, &list)
-	if errors.Is(err, errNotRunning) {
+	err = client.Ask(ctx, c, "/api/v1/schedules", nil, &list)
+	if errors.Is(err, client.ErrNotRunning) {
 		list, err = host.SchedulesAtRest(ctx, c)
 		return list, true, err
 	}
@@ -159,8 +160,8 @@ func scheduleHistory(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	var runs []gateway.ScheduleRun
-	err = askRunning(ctx, c, "/api/v1/schedules/"+name+"/runs", nil, &runs)
-	if errors.Is(err, errNotRunning) {
+	err = client.Ask(ctx, c, "/api/v1/schedules/"+name+"/runs", nil, &runs)
+	if errors.Is(err, client.ErrNotRunning) {
 		runs, err = host.ScheduleRunsAtRest(ctx, c, name, shownRuns)
 	}
 	if err != nil {

@@ -15,9 +15,10 @@ import (
 
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/session"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/session"
+	"github.com/flynnhost/flynn/host/gateway/client"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
@@ -212,8 +213,8 @@ func sessionImport(ctx context.Context, cmd *cli.Command) error {
 func importInto(ctx context.Context, cfg *config.Config, in io.Reader) (gateway.ImportedSession, error) {
 	var taken gateway.ImportedSession
 	kept := &bytes.Buffer{} // what the attempt has read of a file that cannot be read twice
-	err := sendRunning(ctx, cfg, http.MethodPost, gateway.ImportPath, "application/jsonl", io.TeeReader(in, kept), &taken)
-	if !errors.Is(err, errNotRunning) {
+	err := client.Send(ctx, cfg, http.MethodPost, gateway.ImportPath, "application/jsonl", io.TeeReader(in, kept), &taken)
+	if !errors.Is(err, client.ErrNotRunning) {
 		return taken, err
 	}
 	err = host.ChangeSessions(ctx, cfg, func(a store.Archive) error {
@@ -234,9 +235,9 @@ func sessionDelete(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	var deleted struct{ Deleted bool }
-	err = askRunning(ctx, cfg, gateway.DeleteSessionPath, gateway.DeleteSession{Key: key, Stop: cmd.Bool("stop")}, &deleted)
+	err = client.Ask(ctx, cfg, gateway.DeleteSessionPath, gateway.DeleteSession{Key: key, Stop: cmd.Bool("stop")}, &deleted)
 	out := newOutput(ctx, cmd)
-	if errors.Is(err, errNotRunning) {
+	if errors.Is(err, client.ErrNotRunning) {
 		var left error
 		if left, err = host.DeleteSession(ctx, cfg, key, terminalOwner); left != nil {
 			out.warn("its containers and volumes are removed at the next start: %v", left)

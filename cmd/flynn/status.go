@@ -11,6 +11,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/client"
 )
 
 func statusCommand() *cli.Command {
@@ -35,10 +36,10 @@ func showStatus(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	c, s := &config.Config{Gateway: g}, state{Approvals: []gateway.Approval{}}
-	if err := askRunning(ctx, c, "/api/v1/status", nil, &s.Status); err != nil {
+	if err := client.Ask(ctx, c, "/api/v1/status", nil, &s.Status); err != nil {
 		return startHint(err)
 	}
-	if err := askRunning(ctx, c, "/api/v1/approvals", nil, &s.Approvals); err != nil {
+	if err := client.Ask(ctx, c, "/api/v1/approvals", nil, &s.Approvals); err != nil {
 		return startHint(err)
 	}
 	o := newOutput(ctx, cmd)

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/client"
 )
 
 func toolCommand() *cli.Command {
@@ -38,7 +39,7 @@ func providers(ctx context.Context, cmd *cli.Command) ([]gateway.ToolsStatus, er
 		return nil, err
 	}
 	var s gateway.Status
-	if err := askRunning(ctx, c, "/api/v1/status", nil, &s); errors.Is(err, errNotRunning) {
+	if err := client.Ask(ctx, c, "/api/v1/status", nil, &s); errors.Is(err, client.ErrNotRunning) {
 		return nil, fmt.Errorf("%w: the tools of plugins are known only then; start it with: flynn serve", err)
 	} else if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/client"
 	"github.com/flynnhost/flynn/host/message"
 )
 
@@ -45,7 +46,7 @@ func judgeCall(ctx context.Context, cmd *cli.Command, name string) error {
 		return err
 	}
 	var j gateway.Judgement
-	if err := askRunning(ctx, c, "/api/v1/tools/judge", call, &j); errors.Is(err, errNotRunning) {
+	if err := client.Ask(ctx, c, "/api/v1/tools/judge", call, &j); errors.Is(err, client.ErrNotRunning) {
 		return fmt.Errorf("%w: a call is judged by the flynn that would run it; start it with: flynn serve", err)
 	} else if err != nil {
 		return err

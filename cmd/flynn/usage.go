@@ -13,7 +13,8 @@ import (
 
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/quota"
+	"github.com/flynnhost/flynn/host/gateway/client"
+	"github.com/flynnhost/flynn/host/sandbox/quota"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -44,8 +45,8 @@ func showHeld(ctx context.Context, cmd *cli.Command) error {
 	}
 	o := newOutput(ctx, cmd)
 	var held []gateway.Held
-	if err := askRunning(ctx, c, "/api/v1/usage/held", nil, &held); err != nil {
-		if !errors.Is(err, errNotRunning) {
+	if err := client.Ask(ctx, c, "/api/v1/usage/held", nil, &held); err != nil {
+		if !errors.Is(err, client.ErrNotRunning) {
 			o.warn("background processes are not counted: %v", err)
 		}
 		if held, err = host.ReadHeld(ctx, c); held == nil && err != nil {

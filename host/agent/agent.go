@@ -12,15 +12,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flynnhost/flynn/host/approval"
-	"github.com/flynnhost/flynn/host/budget"
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/approval"
 )
 
 // Agent is one named agent, ready to answer.

@@ -7,14 +7,14 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/flynnhost/flynn/host/approval"
-	"github.com/flynnhost/flynn/host/decisionlog"
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/policy/decisionlog"
 	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/approval"
 )
 
 // runCalls brings every call of an answer to a result: those that only look side by side, all others one after the other. A call

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flynnhost/flynn/host/decisionlog"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/policy/decisionlog"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 )

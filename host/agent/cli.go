@@ -7,9 +7,9 @@ import (
 	"path"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/budget"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/cli"

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/jsonform"
-	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 )

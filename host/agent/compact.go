@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/agent/task"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
-	"github.com/flynnhost/flynn/host/task"
 )
 
 // The older turns of a session give way to a summary before they no longer fit. Nothing is deleted: the steps stay in the store,

@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flynnhost/flynn/host/budget"
+	"github.com/flynnhost/flynn/host/agent/task"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
-	"github.com/flynnhost/flynn/host/task"
 	"github.com/flynnhost/flynn/host/tool"
 )
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/lane"
+	"github.com/flynnhost/flynn/host/internal/keyed"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
@@ -191,7 +191,7 @@ func live(t *testing.T, dir string, pl *plan, world *platform, waiting []message
 		Store: p, Machines: noMachines{}, Tools: &tool.Runner{}, Replied: outbox.Push, Publish: func(message.Event) {}, Log: log,
 		Generation: func() (*Generation, Policies) { return gen, chain{} },
 	})
-	lanes := lane.New(100, runner.Work)
+	lanes := keyed.New(100, runner.Work)
 	inbox := channel.NewInbox(channel.InboxConfig{
 		Store: p, Admit: func(message.Message) channel.Admission { return channel.Admission{Allowed: true} },
 		Deliver: func(r store.InboxRow) { lanes.Push(Item{Row: r}.Key(), Item{Row: r}) },

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flynnhost/flynn/host/approval"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/approval"
 )
 
 // dice is a tool of a plugin, about each call of which a person is asked.

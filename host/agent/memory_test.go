@@ -8,12 +8,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/agent/task"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
-	"github.com/flynnhost/flynn/host/task"
 )
 
 // mindful is a house that takes notes after each turn and shows them again.

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/flynnhost/flynn/host/budget"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/store"
 )
 

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flynnhost/flynn/host/budget"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/store"
 )
 

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 
-	"github.com/flynnhost/flynn/host/approval"
-	"github.com/flynnhost/flynn/host/decisionlog"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/policy/decisionlog"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/approval"
 )
 
 // maxSideBySide is how many calls of one answer run at a time.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/lane"
+	"github.com/flynnhost/flynn/host/internal/keyed"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
@@ -23,7 +23,7 @@ import (
 // hall is a house whose lanes run beside the test.
 type hall struct {
 	*house
-	lanes   *lane.Group[Item]
+	lanes   *keyed.Group[Item]
 	stopped atomic.Pointer[string] // the kill switch
 	entered chan string            // the last text of each model call
 	leave   chan struct{}          // lets one call answer
@@ -44,7 +44,7 @@ func open(t *testing.T, s Store, h *house, scope *route.Scope, halted string) (_
 		cfg.Place = scope.Place
 	}
 	h.runner = NewRunner(cfg)
-	r.lanes = lane.New(100, h.runner.Work)
+	r.lanes = keyed.New(100, h.runner.Work)
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
 	items, err := Recover(ctx, s)

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/agent/task"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
-	"github.com/flynnhost/flynn/host/task"
 	"github.com/flynnhost/flynn/host/tool"
 )
 

@@ -7,11 +7,11 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/flynnhost/flynn/host/jsonform"
+	"github.com/flynnhost/flynn/host/agent/task"
+	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
-	"github.com/flynnhost/flynn/host/task"
 	"github.com/flynnhost/flynn/host/tool"
 )
 

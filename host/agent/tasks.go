@@ -4,9 +4,9 @@ import (
 	"context"
 	"sync"
 
+	"github.com/flynnhost/flynn/host/agent/task"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
-	"github.com/flynnhost/flynn/host/task"
 )
 
 // Tasks is what the configuration says of the host's own uses of models.

@@ -8,11 +8,11 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // crashed leaves a turn of ann's that has touched wood and was killed before its answer.

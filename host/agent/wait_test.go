@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // building are machines whose sandbox takes until somebody says so.

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flynnhost/flynn/host/lane"
+	"github.com/flynnhost/flynn/host/internal/keyed"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -37,7 +37,7 @@ type OutboxConfig struct {
 // that is not there keeps its replies waiting; other channels do not notice.
 type Outbox struct {
 	cfg    OutboxConfig
-	lanes  *lane.Group[store.OutboxRow]
+	lanes  *keyed.Group[store.OutboxRow]
 	drafts *drafts // nil without OutboxConfig.Drafts
 
 	mu      sync.Mutex
@@ -66,7 +66,7 @@ func NewOutbox(cfg OutboxConfig) *Outbox {
 	if cfg.Drafts != nil {
 		o.drafts = newDrafts(cfg.Drafts, cfg.Log)
 	}
-	o.lanes = lane.New(maxConversations, o.deliver)
+	o.lanes = keyed.New(maxConversations, o.deliver)
 	return o
 }
 

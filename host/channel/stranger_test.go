@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/access/pairing"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/pairing"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/netaddr"
+	"github.com/flynnhost/flynn/host/internal/netaddr"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/netaddr"
+	"github.com/flynnhost/flynn/host/internal/netaddr"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flynnhost/flynn/host/cron"
+	"github.com/flynnhost/flynn/host/internal/cron"
 )
 
 // schedules checks when and for whom agents answer by themselves.

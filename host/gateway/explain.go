@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/flynnhost/flynn/host/explain"
+	"github.com/flynnhost/flynn/host/observe/explain"
 )
 
 // Explains is a Backend that tells what became of a message.

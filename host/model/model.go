@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/jsonform"
+	"github.com/flynnhost/flynn/host/internal/jsonform"
 )
 
 // Provider streams one model call.

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/signing"
+	"github.com/flynnhost/flynn/host/install/signing"
 )
 
 // entry is one member of a test's archive.

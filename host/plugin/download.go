@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/flynnhost/flynn/host/netaddr"
+	"github.com/flynnhost/flynn/host/internal/netaddr"
 )
 
 const (

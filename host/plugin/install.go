@@ -15,8 +15,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/flynnhost/flynn/host/durable"
-	"github.com/flynnhost/flynn/host/signing"
+	"github.com/flynnhost/flynn/host/install/signing"
+	"github.com/flynnhost/flynn/host/internal/durable"
 )
 
 // Installed is the answer of Install.

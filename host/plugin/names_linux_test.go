@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/durable"
+	"github.com/flynnhost/flynn/host/internal/durable"
 	"github.com/flynnhost/flynn/host/plugin/cell"
 	"github.com/flynnhost/flynn/sdk/need"
 )

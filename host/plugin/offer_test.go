@@ -6,8 +6,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/plugin/service"
+	"github.com/flynnhost/flynn/host/store/media"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/sdk/hostapi"
 )

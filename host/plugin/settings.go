@@ -11,8 +11,8 @@ import (
 
 	"github.com/BurntSushi/toml"
 
-	"github.com/flynnhost/flynn/host/schema"
-	"github.com/flynnhost/flynn/host/signing"
+	"github.com/flynnhost/flynn/host/install/signing"
+	"github.com/flynnhost/flynn/host/internal/schema"
 )
 
 // Settings is what a plugin says of its settings: the schema that config.schema of its manifest names. The host holds settings

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/schema"
+	"github.com/flynnhost/flynn/host/internal/schema"
 )
 
 const roomSchema = `{"type":"object","additionalProperties":false,"required":["home"],"properties":{

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/flynnhost/flynn/host/durable"
-	"github.com/flynnhost/flynn/host/signing"
+	"github.com/flynnhost/flynn/host/install/signing"
+	"github.com/flynnhost/flynn/host/internal/durable"
 )
 
 // The files of a signed release. The checksum file is that of sha256sum, so that anybody can check it without Flynn.

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/durable"
+	"github.com/flynnhost/flynn/host/internal/durable"
 )
 
 const lockName = "plugins.lock"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/flynnhost/flynn/host/glob"
+	"github.com/flynnhost/flynn/host/internal/glob"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/flynnhost/flynn/host/glob"
+	"github.com/flynnhost/flynn/host/internal/glob"
 	"github.com/flynnhost/flynn/host/policy/meter"
 	"github.com/tetratelabs/wazero"
 )

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/flynnhost/flynn/host/glob"
+	"github.com/flynnhost/flynn/host/internal/glob"
 )
 
 // scope is where a policy of a chain is asked, compiled from its source. A policy without one has a nil scope and is asked

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/glob"
+	"github.com/flynnhost/flynn/host/internal/glob"
 )
 
 // Finding is something wrong with the rules, or odd when it is only a warning.

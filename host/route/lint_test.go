@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/glob"
+	"github.com/flynnhost/flynn/host/internal/glob"
 )
 
 func TestLint(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/glob"
+	"github.com/flynnhost/flynn/host/internal/glob"
 	"github.com/flynnhost/flynn/host/message"
 )
 

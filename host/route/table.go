@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/glob"
+	"github.com/flynnhost/flynn/host/internal/glob"
 )
 
 // Tier is how specific a rule is.

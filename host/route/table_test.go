@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/glob"
+	"github.com/flynnhost/flynn/host/internal/glob"
 )
 
 // load reads a configuration with the agents a, b, c, d and the channels irc, slack and discord; d is the default.

@@ -1,7 +1,7 @@
 package sandbox
 
 import (
-	"github.com/flynnhost/flynn/host/quota"
+	"github.com/flynnhost/flynn/host/sandbox/quota"
 )
 
 // Quota decides what a session may have beside all others; *quota.Keeper is one.

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/carry"
 	"github.com/flynnhost/flynn/host/sandbox/debts"
@@ -17,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/link"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // box is one live container. It is used for one session only and never revived: when its link

@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/flynnhost/flynn/host/machine"
-	"github.com/flynnhost/flynn/host/machine/machinetest"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/machine/machinetest"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )

@@ -3,7 +3,7 @@ package sandbox
 import (
 	"fmt"
 
-	"github.com/flynnhost/flynn/host/netaddr"
+	"github.com/flynnhost/flynn/host/internal/netaddr"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 )
 

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/link"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // ladderAllowance is what the supervisor's own rungs may take before the host removes the container.

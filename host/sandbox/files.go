@@ -5,8 +5,8 @@ import (
 	"io"
 	"io/fs"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/link"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // ReadFile implements machine.Machine.

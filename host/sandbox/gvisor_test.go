@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
-	"github.com/flynnhost/flynn/host/machine/machinetest"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/machine/machinetest"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 

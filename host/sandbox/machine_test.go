@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/machine"
-	"github.com/flynnhost/flynn/host/machine/machinetest"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/machine/machinetest"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/erase"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // hostCallPrefix begins the name of the folder of a call that runs on this machine. The name of the process follows, and something

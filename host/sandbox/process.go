@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/link"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // maxProcesses bounds the background processes that a session remembers; the oldest ended

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/compose"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // A service that fails while commands may use it is started again when the next command comes, which waits for it and learns of it.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // noRoutesScript prints the kernel's counters of the container's network namespace, by the shell alone.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // Supports says why the engine cannot make what a specification asks for, as far as it is known beforehand.

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // Session is a conversation's sandbox: a workspace that lasts and a container that comes and goes. Each

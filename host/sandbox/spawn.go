@@ -8,9 +8,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/link"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // Size is a terminal's, in characters.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/image"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // ImageProcess is the id of the process that Spec.Start asks for, among a session's background processes.

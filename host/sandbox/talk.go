@@ -3,7 +3,7 @@ package sandbox
 import (
 	"context"
 
-	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 var _ machine.Talker = (*Session)(nil)

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 

@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/flynnhost/flynn/host/approval"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/approval"
 )
 
 // Approver asks a person; *approval.Desk is the one that there is.

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/approval"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/approval"
 )
 
 // fakePeople answers every request after doing something.

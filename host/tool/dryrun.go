@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/flynnhost/flynn/host/approval"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/approval"
 )
 
 // Leases finds what somebody has agreed to before; *approval.Desk is the one that there is.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/flynnhost/flynn/host/internal/schema"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/schema"
 )
 
 // Registry holds the tools that exist, by name. It says nothing about who may use

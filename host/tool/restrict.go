@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // place joins the host's own restrictions with those of the policies and decides where the call runs.

@@ -9,7 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // Runner runs calls that Admit let through, and makes of whatever comes back a Result that a model can be given.

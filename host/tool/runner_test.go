@@ -13,8 +13,8 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

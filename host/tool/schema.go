@@ -8,7 +8,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/flynnhost/flynn/host/schema"
+	"github.com/flynnhost/flynn/host/internal/schema"
 )
 
 // compileSchema compiles the JSON Schema of a tool's arguments; an empty one takes any object.

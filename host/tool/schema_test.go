@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/jsonform"
+	"github.com/flynnhost/flynn/host/internal/jsonform"
 )
 
 const hardSchema = `{"type":"object","required":["command"],"additionalProperties":false,"properties":{

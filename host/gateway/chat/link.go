@@ -13,7 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/jsonform"
+	"github.com/flynnhost/flynn/host/internal/jsonform"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/jsonform"
+	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 )
 

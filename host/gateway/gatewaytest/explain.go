@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/flynnhost/flynn/host/explain"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/observe/explain"
 	"github.com/flynnhost/flynn/host/store"
 )
 

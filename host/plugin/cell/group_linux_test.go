@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/machine/machinetest/isolate"
+	"github.com/flynnhost/flynn/host/sandbox/machine/machinetest/isolate"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 

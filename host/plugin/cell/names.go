@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/flynnhost/flynn/host/durable"
+	"github.com/flynnhost/flynn/host/internal/durable"
 )
 
 // Systems replace the files by which names are looked up, as a laptop does in another network, and a view that shows such a file would show

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/durable"
+	"github.com/flynnhost/flynn/host/internal/durable"
 )
 
 // replaceFile replaces a file as a resolver's manager does.

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flynnhost/flynn/host/media"
 	"github.com/flynnhost/flynn/host/plugin/service"
+	"github.com/flynnhost/flynn/host/store/media"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/sdk/plugintest/fake"
 )

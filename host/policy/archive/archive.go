@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flynnhost/flynn/host/durable"
+	"github.com/flynnhost/flynn/host/internal/durable"
 	"github.com/flynnhost/flynn/host/policy/meter"
 )
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flynnhost/flynn/host/signing"
+	"github.com/flynnhost/flynn/host/install/signing"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
-	"github.com/flynnhost/flynn/host/signing"
+	"github.com/flynnhost/flynn/host/install/signing"
 )
 
 // lockFile is policies.lock: what may come into force, by digest. It is the operator's consent, and the only thing that gives it.

@@ -17,7 +17,7 @@ import (
 	w "github.com/flynnhost/flynn/host/policy/meter/wasmtest"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 
-	"github.com/flynnhost/flynn/host/signing"
+	"github.com/flynnhost/flynn/host/install/signing"
 )
 
 // denying is a tool policy that always denies, for the reason of that number.

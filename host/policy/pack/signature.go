@@ -10,9 +10,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/flynnhost/flynn/host/durable"
+	"github.com/flynnhost/flynn/host/install/signing"
+	"github.com/flynnhost/flynn/host/internal/durable"
 	"github.com/flynnhost/flynn/host/policy/author"
-	"github.com/flynnhost/flynn/host/signing"
 )
 
 // statement is what a signature covers. Its JSON, in this order of fields and after statementPrefix, is what is signed.

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/flynnhost/flynn/host/durable"
+	"github.com/flynnhost/flynn/host/internal/durable"
 )
 
 // Store is the folder of installed policies, and the lock that speaks for it:

@@ -3,7 +3,7 @@ package bridge
 import (
 	"strings"
 
-	"github.com/flynnhost/flynn/host/approval/shell"
+	"github.com/flynnhost/flynn/host/internal/shell"
 )
 
 // namesFile returns the sign of a way in which a value names a file, if there is one that its pattern does not speak of.

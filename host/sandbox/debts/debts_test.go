@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/debts"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // engine is one that can be stopped.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/image"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // long are the calls that an engine may be busy with for minutes.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // An engine that accepts connections and never answers holds nobody up.

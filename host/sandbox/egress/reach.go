@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/flynnhost/flynn/host/netaddr"
+	"github.com/flynnhost/flynn/host/internal/netaddr"
 )
 
 // Network resolves names and dials addresses.

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/flynnhost/flynn/host/netaddr"
+	"github.com/flynnhost/flynn/host/internal/netaddr"
 )
 
 const (

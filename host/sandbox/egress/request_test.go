@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/netaddr"
+	"github.com/flynnhost/flynn/host/internal/netaddr"
 )
 
 func parse(text string) (*request, error) {

@@ -8,7 +8,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // stageInfix stands between an image's name and the number of one of its stages.

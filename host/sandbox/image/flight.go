@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // flights let callers with the same wish share the work. Unlike with x/sync's singleflight a caller may leave, everybody

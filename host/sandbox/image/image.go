@@ -19,7 +19,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // Config is what a Builder needs.

@@ -8,7 +8,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // binFolder is where programs go.

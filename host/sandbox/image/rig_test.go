@@ -20,9 +20,9 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	apiimage "github.com/docker/docker/api/types/image"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/image"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"math"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // NewCall returns a command that has not begun.

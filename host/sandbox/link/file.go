@@ -6,8 +6,8 @@ import (
 	"io"
 	"io/fs"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // File is a file that is being read.

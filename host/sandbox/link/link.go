@@ -21,8 +21,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // writeTimeout bounds one write to the container. The supervisor always reads, so a write that

@@ -18,7 +18,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flynnhost/flynn/host/netaddr"
+	"github.com/flynnhost/flynn/host/internal/netaddr"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 )
 

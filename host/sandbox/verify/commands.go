@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 func endProbes() []Probe {

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/archive"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // The limits of the workspace that is attacked, where the configuration has one: whether they hold does not depend on how

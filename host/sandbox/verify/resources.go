@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // spareTasks is more than the supervisor has for itself on top of the limit.

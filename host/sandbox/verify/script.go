@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // scriptTimeout bounds a script that is expected to end by itself.

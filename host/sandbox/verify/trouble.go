@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // troubled is a host of its own on the owner's engine, with a middleman between.

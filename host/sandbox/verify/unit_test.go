@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 func TestAnswer(t *testing.T) {

@@ -17,9 +17,9 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // Probe is one attack.

@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // weakMachine is what sandboxes are elsewhere: a container whose commands the engine runs, unlimited, not judged

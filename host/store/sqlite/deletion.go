@@ -11,7 +11,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/flynnhost/flynn/host/jsonform"
+	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )

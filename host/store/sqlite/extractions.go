@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/flynnhost/flynn/host/jsonform"
+	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/store"
 )
 

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/jsonform"
+	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/store"
 )
 

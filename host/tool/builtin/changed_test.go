@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 func TestChanged(t *testing.T) {

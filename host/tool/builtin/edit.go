@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/tool"
 )
 

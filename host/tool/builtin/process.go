@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/tool"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/machine"
-	"github.com/flynnhost/flynn/host/machine/machinetest"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/machine/machinetest"
 )
 
 func TestShellExec(t *testing.T) {

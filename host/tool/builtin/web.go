@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/net/html/charset"
 
-	"github.com/flynnhost/flynn/host/netaddr"
+	"github.com/flynnhost/flynn/host/internal/netaddr"
 	"github.com/flynnhost/flynn/host/tool"
 )
 

@@ -19,8 +19,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flynnhost/flynn/host/machine"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // ToolName is the name of the one tool of an agent of kind cli.

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flynnhost/flynn/host/jsonform"
-	"github.com/flynnhost/flynn/host/machine"
+	"github.com/flynnhost/flynn/host/internal/jsonform"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/tool"
 )
 

@@ -1,0 +1,152 @@
+// Package preflight finds what keeps a part of Flynn from working although the configuration itself is right: plugins that are not
+// installed, policies whose module does not load or fails cases of its own, an engine that does not answer. A host starts all the
+// same and says so in its log; flynn config check says it before.
+//
+// Start with Check. The package starts no plugin and changes nothing.
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/policy/author"
+	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+)
+
+const (
+	// policiesWall bounds the loading of all policies with their cases.
+	policiesWall = 5 * time.Minute
+	// engineWall bounds the wait for the engine's sign of life.
+	engineWall = 10 * time.Second
+)
+
+// Check returns what would not work after a start with c, and what would not work at this moment and may by then. policies are those
+// of c.
+func Check(ctx context.Context, c *config.Config, policies []policy.Source) (wrong, warnings config.Errors) {
+	wrong = append(Plugins(c), Policies(ctx, c, policies)...)
+	return wrong, Engine(ctx, c)
+}
+
+// Plugins returns the enabled instances whose plugins are not installed.
+func Plugins(c *config.Config) (wrong config.Errors) {
+	look := installed(c)
+	check := func(table, instance, name string, enabled bool) {
+		if !enabled || name == "" {
+			return
+		}
+		if err := look(name); err != nil {
+			problem, hint := err.Error(), ""
+			if before, after, found := strings.Cut(problem, " is not installed: "); found {
+				problem, hint = before+" is not installed", after
+			}
+			wrong = append(wrong, finding(c, problem, hint, table, instance, "plugin"))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
+		check("channels", name, c.Channels[name].Plugin, c.Channels[name].Enabled)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
+		check("tools", name, c.Tools[name].Plugin, c.Tools[name].Enabled)
+	}
+	return wrong
+}
+
+// installed returns a look into the folder of plugins, which it does not make.
+func installed(c *config.Config) func(name string) error {
+	others := slices.Collect(maps.Keys(c.Plugins.DevPaths))
+	_, err := os.Stat(c.Plugins.Dir)
+	store := &plugin.Store{}
+	if err == nil {
+		store, err = plugin.OpenStore(c.Plugins.Dir)
+	}
+	return func(name string) error {
+		dir, developed := c.Plugins.DevPaths[name]
+		switch {
+		case developed:
+			_, err := plugin.ReadManifest(dir)
+			return err
+		case errors.Is(err, os.ErrNotExist):
+			return plugin.MissingFrom(nil, name, others...)
+		case err != nil:
+			return err
+		}
+		return store.Installed(name, others...)
+	}
+}
+
+// Policies loads the policies as a start does, their cases included, and returns those that would fail closed.
+func Policies(ctx context.Context, c *config.Config, sources []policy.Source) (wrong config.Errors) {
+	if len(sources) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, policiesWall)
+	defer cancel()
+	cache := filepath.Join(c.Store.Dir, "wasm-cache")
+	if _, err := os.Stat(cache); err != nil {
+		cache = "" // a look makes no folder
+	}
+	load := func(cache string) (*policy.Engine, error) {
+		return policy.New(ctx, policy.Config{
+			Sources: sources, CacheDir: cache, Log: slog.New(slog.DiscardHandler),
+			Gate: func(ctx context.Context, m policy.Candidate) error {
+				return author.Prove(ctx, m.Source.Path, m.Wasm, cache)
+			},
+		})
+	}
+	engine, err := load(cache)
+	if err != nil && cache != "" {
+		engine, err = load("") // the cache is somebody else's
+	}
+	if err != nil {
+		return config.Errors{finding(c, err.Error(), "", "policies")}
+	}
+	defer engine.Close()
+	for i, s := range engine.Status() {
+		if s.Error == "" {
+			continue
+		}
+		key := config.PolicyKey(i, "path")
+		if sources[i].Installed != nil {
+			key = config.PolicyKey(i, "policy")
+		}
+		wrong = append(wrong, finding(c, "the policy would fail closed: "+s.Error, "", key...))
+	}
+	return wrong
+}
+
+// Engine asks the engine of [sandbox] for a sign of life.
+func Engine(ctx context.Context, c *config.Config) config.Errors {
+	if !c.Sandbox.Enabled {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, engineWall)
+	defer cancel()
+	driver, err := docker.New(docker.Config{Engine: c.Sandbox.Engine, CA: c.Sandbox.EngineCA, Cert: c.Sandbox.EngineCert, Key: c.Sandbox.EngineKey})
+	if err == nil {
+		err = errors.Join(driver.Ping(ctx), driver.Close())
+	}
+	if err == nil {
+		return nil
+	}
+	becomes := "calls of sandboxed tools are refused until it answers"
+	if c.Sandbox.OnUnavailable == "host" {
+		becomes = "calls of sandboxed tools run on the host until it answers"
+	}
+	return config.Errors{finding(c, fmt.Sprintf("%s; %s", machine.Reason(err), becomes), "", "sandbox", "enabled")}
+}
+
+func finding(c *config.Config, problem, hint string, key ...string) config.Error {
+	return config.Error{File: c.Path, Line: c.Line(key...), Key: config.KeyString(key...), Problem: problem, Hint: hint}
+}

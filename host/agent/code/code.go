@@ -1,0 +1,268 @@
+// Package code is the tool code.run: it runs one program in a container that nobody used before and nobody uses after it,
+// and tells what came of it.
+//
+// Start with New and tool.run. What the container is made of is its caller's to say, and package sandbox runs it; whether a
+// call may run is decided before (tool.Enforcer), and so is every call that the program makes of the agent's tools by its
+// module flynn. Nothing here ever runs on the host.
+package code
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/quota"
+	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/builtin"
+)
+
+// Name is the tool's.
+const Name = "code.run"
+
+// Config says what the tool works with.
+type Config struct {
+	// Languages are those that programs may be written in, python and javascript, with what each runs in.
+	Languages map[string]sandbox.Spec
+	// Run runs a program.
+	Run func(ctx context.Context, c sandbox.Code) (sandbox.CodeResult, error)
+	// Attached are the files that people sent in the conversation, by name; left counts those that are too many or too large.
+	Attached func(ctx context.Context, session string) (files map[string][]byte, left int, err error)
+	// Keep takes what programs make into the media store, and Open opens what is in it.
+	Keep builtin.Keep
+	Open func(digest string) (io.ReadCloser, error)
+	// Violated is told what programs of an agent tried and were kept from.
+	Violated func(agent string, v Violation)
+	Log      *slog.Logger
+}
+
+type program struct{ Config }
+
+var (
+	_ tool.Tool  = program{}
+	_ tool.Pager = program{}
+)
+
+// New returns the tool.
+func New(c Config) tool.Tool {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Violated == nil {
+		c.Violated = func(string, Violation) {}
+	}
+	return program{c}
+}
+
+// Bounds of a call, in bytes and files. What a program gets besides its own files is bounded by package sandbox.
+const (
+	maxProgram = 256 << 10
+	maxFile    = 256 << 10
+	maxFiles   = 16
+	// maxStream bounds what of each stream the model is shown.
+	maxStream = 24 << 10
+)
+
+// Spec implements tool.Tool. An approval is good for the containers as they are now.
+func (p program) Spec() tool.Spec {
+	digest, err := json.Marshal(p.Languages)
+	if err != nil {
+		panic("code: a specification is plain data: " + err.Error())
+	}
+	return tool.Spec{
+		Name: Name,
+		Description: "Run one program to its end in a fresh container and get its output. Nothing stays for the next program. " +
+			"Files that people sent are in the folder in; what the program writes to the folder out goes with your answer.",
+		Effect: tool.Execute,
+		Own:    true,
+		Digest: string(digest),
+		Schema: p.schema(),
+	}
+}
+
+func (p program) schema() json.RawMessage {
+	languages, err := json.Marshal(slices.Sorted(maps.Keys(p.Languages)))
+	if err != nil {
+		panic("code: names of languages are plain data: " + err.Error())
+	}
+	return fmt.Appendf(nil, `{"type":"object","additionalProperties":false,"required":["language","program"],"properties":{
+		"language":{"enum":%s},
+		"program":{"type":"string","minLength":1,"maxLength":%d},
+		"files":{"type":"object","maxProperties":%d,"additionalProperties":{"type":"string","maxLength":%d},
+			"description":"text files to put beside the program, by relative path"}}}`, languages, maxProgram, maxFiles, maxFile)
+}
+
+// Rest implements tool.Pager.
+func (program) Rest() string { return "Let the program print less, or write it to a file in out." }
+
+type arguments struct {
+	Language string            `json:"language"`
+	Program  string            `json:"program"`
+	Files    map[string]string `json:"files"`
+}
+
+// Run implements tool.Tool.
+func (p program) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
+	var args arguments
+	if err := json.Unmarshal(call.Args, &args); err != nil {
+		return tool.Result{Text: fmt.Sprintf("the arguments do not fit: %v", err), IsError: true}, nil
+	}
+	spec, ok := p.Languages[args.Language]
+	if !ok { // the schema lets none through
+		return tool.Result{Text: fmt.Sprintf("programs in %q cannot be run", args.Language), IsError: true}, nil
+	}
+	files, left, err := p.files(ctx, call.Session, args)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	r := run{program: p, call: call, spec: spec, left: left}
+	c := sandbox.Code{
+		Spec: spec, Session: call.Session, Language: interpreter(args.Language), Program: []byte(args.Program), Files: files, MaxOutput: maxStream,
+		Progress: func(_ machine.Stream, b []byte) { call.Progress(b) },
+	}
+	if call.Helper != nil && spec.Helpers {
+		c.Helpers = r.help
+	}
+	result, err := p.Config.Run(ctx, c)
+	var full quota.Refusal
+	if errors.As(err, &full) {
+		return tool.Result{Text: full.Error(), IsError: true, Labels: r.labels}, nil
+	}
+	if err != nil {
+		return tool.Result{Labels: r.labels}, err
+	}
+	return r.told(ctx, result), nil
+}
+
+// interpreter is what package sandbox calls a language.
+func interpreter(language string) string {
+	if language == "javascript" {
+		return "node"
+	}
+	return language
+}
+
+// inFolder is where programs find what people sent.
+const inFolder = "in"
+
+// files are those of the call and of the conversation. The model's own may lie anywhere but in the host's folder.
+func (p program) files(ctx context.Context, session string, args arguments) (files map[string][]byte, left int, err error) {
+	files = map[string][]byte{}
+	if p.Attached != nil {
+		attached, more, err := p.Attached(ctx, session)
+		if err != nil {
+			return nil, 0, fmt.Errorf("read the attachments: %w", err)
+		}
+		left = more
+		for name, content := range attached {
+			files[path.Join(inFolder, name)] = content
+		}
+	}
+	for name, content := range args.Files {
+		files[name] = []byte(content)
+	}
+	return files, left, nil
+}
+
+// run is one run of a program.
+type run struct {
+	program
+	call     tool.Call
+	spec     sandbox.Spec
+	left     int // attachments that were not given
+	helped   int
+	labels   []string
+	attached []message.Attachment
+}
+
+// help answers a call of the program. Files of a result come as files, and go with the answer as well where the tool says so.
+func (r *run) help(ctx context.Context, c sandbox.HelperCall) sandbox.HelperAnswer {
+	r.helped++
+	result := r.call.Helper(ctx, c.Tool, c.Args, c.Pause)
+	r.labels = tool.JoinLabels(r.labels, result.Labels)
+	r.attached = append(r.attached, result.Attachments...)
+	a := sandbox.HelperAnswer{Text: result.Text, IsError: result.IsError}
+	for _, m := range result.Media {
+		data, err := r.media(m.SHA256)
+		if err != nil {
+			r.Log.Error("file of a result cannot be given to a program", "tool", c.Tool, "error", err)
+			a.Text += fmt.Sprintf("\n[file %.100q could not be had]", m.Name)
+			continue
+		}
+		a.Files = append(a.Files, sandbox.HelperFile{Name: fileName(m.Name), Data: data})
+	}
+	return a
+}
+
+// maxMedia bounds a file that a program is given, in bytes.
+const maxMedia = 16 << 20
+
+func (r *run) media(digest string) ([]byte, error) {
+	body, err := r.Open(digest)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	data, err := io.ReadAll(io.LimitReader(body, maxMedia+1))
+	if err == nil && len(data) > maxMedia {
+		err = fmt.Errorf("it has more than %d bytes", maxMedia)
+	}
+	return data, err
+}
+
+// fileName makes a foreign name one for a file.
+func fileName(name string) string {
+	clean := strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("._-", c) {
+			return c
+		}
+		return '_'
+	}, name)
+	if clean = strings.TrimLeft(clean, ".-"); clean == "" {
+		return "file"
+	}
+	return clean[:min(len(clean), 100)]
+}
+
+// keep takes what the program made, and says what became of each file.
+func (r *run) keep(ctx context.Context, files map[string][]byte) (lines []string) {
+	names := slices.Sorted(maps.Keys(files))
+	for i, name := range names {
+		if len(r.attached) >= message.MaxAttachments {
+			return append(lines, fmt.Sprintf("%d more files do not go with your answer, which can have %d: %s", len(names)-i, message.MaxAttachments, some(names[i:])))
+		}
+		a, err := r.Keep(ctx, r.call.Sender, path.Base(name), bytes.NewReader(files[name]))
+		switch {
+		case errors.Is(err, builtin.ErrNotKept):
+			lines = append(lines, fmt.Sprintf("%s does not go with your answer: %v", name, err))
+		case err != nil:
+			r.Log.Error("file of a program cannot be kept", "error", err)
+			lines = append(lines, name+" does not go with your answer: the host could not keep it")
+		default:
+			r.attached = append(r.attached, a)
+			lines = append(lines, fmt.Sprintf("out/%s (%s, %d bytes) goes with your answer", name, a.Type, a.Size))
+		}
+	}
+	return lines
+}
+
+// maxNamed is how many files are named of those that are left out together.
+const maxNamed = 5
+
+// some names the first of a list.
+func some(names []string) string {
+	if len(names) <= maxNamed {
+		return strings.Join(names, ", ")
+	}
+	return strings.Join(names[:maxNamed], ", ") + " and so on"
+}

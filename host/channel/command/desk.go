@@ -1,0 +1,341 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/approval"
+)
+
+// Store is what a Desk keeps.
+type Store interface {
+	AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error)
+	SetInbox(ctx context.Context, id int64, state store.InboxState, note string) error
+	Approval(ctx context.Context, id string) (store.Approval, error)
+	SearchNotes(ctx context.Context, q store.NoteQuery) ([]store.Note, error)
+	ForgetNotes(ctx context.Context, q store.NoteQuery) ([]store.Note, error)
+	Place(ctx context.Context, key string) (store.Place, error)
+	Settle(ctx context.Context, s store.Settlement) error
+	Grant(ctx context.Context, id string) (store.Grant, error)
+}
+
+// Approvals is where requests are decided; *approval.Desk is the one that there is.
+type Approvals interface {
+	Decide(ctx context.Context, id string, grant bool, decider string) error
+	Grant(ctx context.Context, id string, l approval.Lease, decider string) error
+	EndSessions(ctx context.Context, place, by string) error
+	Pending(ctx context.Context) ([]store.Approval, error)
+	Offer(a store.Approval) approval.Offer
+}
+
+var _ Approvals = (*approval.Desk)(nil)
+
+// Config is what a Desk needs. All of it is required.
+type Config struct {
+	Store     Store
+	Approvals Approvals
+	Elevated  Elevator
+	Pairings  Pairings
+	// Admits tells why a message is not to be answered by the configuration and the pairings in force, or "": it may have waited.
+	Admits func(message.Message) (why string)
+	// Role is the sender's role in the configuration in force.
+	Role func(channel, senderKey string) string
+	// Place is the place that a message belongs to.
+	Place func(m message.Message) string
+	// Stop returns what ends the turn that runs in a place, or nil where none runs.
+	Stop func(place string, said time.Time) (end func())
+	// Look tells of a place as the sender of a message is answered there.
+	Look func(ctx context.Context, place string, m message.Message) (Session, error)
+	// Compact sums up the older turns of the session that a message would continue in a place.
+	Compact func(ctx context.Context, at store.Place, row store.InboxRow) (Compaction, error)
+	// Sessions are those of a place, of every agent and epoch. busy says that something which was delegated there still runs.
+	Sessions func(ctx context.Context, place string) (list []store.Session, busy bool, err error)
+	// Deleted removes what sessions that were deleted have outside of the store.
+	Deleted func(ctx context.Context, keys []string)
+	// Persons are the sender keys of one person, the given one first.
+	Persons func(senderKey string) []string
+	// Untold takes what waits to be told to the next turn of a place, by the rows that hold it.
+	Untold func(place string) []int64
+	// Halt throws the kill switch or takes it back; Halted is why nothing runs, or "".
+	Halt   func(ctx context.Context, on bool, reason, by string) error
+	Halted func() string
+	// Replied hands on a reply that was committed.
+	Replied func(turn string, r message.Reply)
+	// Publish shows an event to whoever watches the conversation. It must not block.
+	Publish func(message.Event)
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// Desk carries out commands.
+type Desk struct {
+	cfg   Config
+	shown sync.Map // ids of requests that were shown whole in answer to /show
+}
+
+// NewDesk returns a desk.
+func NewDesk(cfg Config) *Desk { return &Desk{cfg: cfg} }
+
+// Work carries out the first of the commands that wait in a conversation. It is the work function of a lane.
+//
+// The reply is committed under a key that comes from the message, and then the message is done: when the host dies in between,
+// the command is carried out again, which changes nothing, and its reply is there already.
+func (d *Desk) Work(ctx context.Context, _ string, rows []store.InboxRow) []store.InboxRow {
+	row := rows[0]
+	for {
+		err := d.carryOut(ctx, row)
+		switch {
+		case err == nil, errors.Is(err, store.ErrConflict):
+			return rows[1:]
+		case ctx.Err() != nil:
+			return nil
+		}
+		d.cfg.Log.Error("carry out command; trying again", "inbox", row.ID, "error", err)
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (d *Desk) carryOut(ctx context.Context, row store.InboxRow) error {
+	m := row.Message
+	c, ok := Parse(m.Text)
+	if !ok { // whoever pushed it looked before
+		return fmt.Errorf("inbox row %d is no command", row.ID)
+	}
+	if why := d.cfg.Admits(m); why != "" {
+		return d.cfg.Store.SetInbox(ctx, row.ID, store.InboxDropped, why)
+	}
+	var text string
+	var err error
+	after := func() {}
+	if c.Name == "stop" { // its answer comes before that of the turn, which says that it was stopped
+		text, after = d.stop(m)
+	} else if text, err = d.answer(ctx, m, c); err != nil {
+		return err
+	}
+	turn, reply := reply(row, text)
+	fresh, err := d.cfg.Store.AddReplies(ctx, turn, []message.Reply{reply})
+	if err != nil {
+		return err
+	}
+	for _, r := range fresh {
+		d.show(m, turn, r)
+	}
+	after()
+	return d.cfg.Store.SetInbox(ctx, row.ID, store.InboxDone, "command "+c.Name)
+}
+
+// reply is the answer to a command, under a key that comes from its message.
+func reply(row store.InboxRow, text string) (turn string, r message.Reply) {
+	turn, m := store.CommandTurn(row.ID), row.Message
+	return turn, message.Reply{Key: turn + "/0", Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID, Text: text}
+}
+
+// show hands on a reply that was committed. Who watches takes it for a short turn.
+func (d *Desk) show(m message.Message, turn string, r message.Reply) {
+	d.cfg.Publish(message.Event{Kind: message.TurnStarted, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Answers: []string{m.EventID}})
+	d.cfg.Publish(message.Event{
+		Kind: message.ReplyReady, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Text: r.Text, Key: r.Key,
+	})
+	d.cfg.Publish(message.Event{Kind: message.TurnDone, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn})
+	d.cfg.Replied(turn, r)
+}
+
+// answer does what is asked and says in words what came of it. An error is trouble with the store.
+func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string, error) {
+	switch c.Name {
+	case "":
+		return fmt.Sprintf("That is no command. Did you mean `/%s`? Nothing was done; to say it to the agent, put a word before it.", c.Near), nil
+	case "approve", "deny":
+		return d.decide(ctx, m, c)
+	case "show":
+		return d.showCall(ctx, m, c)
+	case "elevated":
+		return d.elevate(ctx, m, c.Arg)
+	case "pair":
+		return d.pair(ctx, m, c)
+	case "status":
+		return d.status(ctx, m)
+	case "forget":
+		return d.forget(ctx, m, c)
+	case "halt", "resume":
+		return d.halt(ctx, m, c)
+	}
+	return help, nil
+}
+
+const help = "Commands of the host:\n\n" +
+	"- `/approve ID`, `/deny ID`, `/show ID`: answer a request for approval, or show all of it (owners)\n" +
+	"- `/approve ID session`, `/approve ID always 30d`: allow it again in this conversation, or until then; " +
+	"`/approve ID always grep -rn * docs` covers the commands that fit (owners)\n" +
+	"- `/elevated ask 15m`, `/elevated off`: let tools leave the sandbox for a time, if the configuration lets you\n" +
+	"- `/pair CODE`, `/pair deny CODE`: let a stranger in who has been given a code, or not (owners)\n" +
+	"- `/stop`: end the answer that is being made here\n" +
+	"- `/status`: what runs here, who answers, and what waits for an approval\n" +
+	"- `/new`: begin a new session, without what was said before (in a group: owners and members)\n" +
+	"- `/agent`, `/agent NAME`, `/agent default`: who answers here, and choose another\n" +
+	"- `/model`, `/model TIER`, `/model default`: the same for the model behind it\n" +
+	"- `/compact`: sum up the older part of this conversation, to make room for more\n" +
+	"- `/delete`: delete this conversation for good, after a question (in a group: owners)\n" +
+	"- `/forget`, `/forget KEY`, `/forget all`: what is remembered about you, and forget it\n" +
+	"- `/halt [REASON]`, `/resume`: stop everything everywhere, and let it go on (owners)\n" +
+	"- `/help`: this list"
+
+func (d *Desk) owner(m message.Message) bool {
+	return d.cfg.Role(m.Channel, m.SenderKey()) == route.Owner
+}
+
+// decide answers a request for approval.
+func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string, error) {
+	grant := c.Name == "approve"
+	switch {
+	case !d.owner(m):
+		return "Only an owner can answer requests for approval.", nil
+	case c.Name == "deny" && strings.Contains(c.Arg, " "):
+		return "Write the id of the request alone: `/deny ID`.", nil
+	}
+	id, lease, err := readLease(c.Arg)
+	if err != nil {
+		return fmt.Sprintf("Write the id of the request: `/%s ID`; %s. `/status` lists what waits.", c.Name, err), nil
+	}
+	a, err := d.cfg.Store.Approval(ctx, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return "There is no such request. `/status` lists what waits.", nil
+	case err != nil:
+		return "", err
+	case grant && !approval.Showable(a):
+		return fmt.Sprintf("This call is too long to be shown here. Decide on the web page, or see `flynn approvals show %s`.", a.ID), nil
+	case grant && !approval.Brief(a) && !d.wasShown(a.ID):
+		return fmt.Sprintf("The notice did not show all of this call. `/show %s` does; then approve it.", a.ID), nil
+	}
+	if grant {
+		err = d.cfg.Approvals.Grant(ctx, a.ID, lease, m.SenderKey())
+	} else {
+		err = d.cfg.Approvals.Decide(ctx, a.ID, false, m.SenderKey())
+	}
+	if err == nil {
+		d.shown.Delete(a.ID)
+	}
+	switch {
+	case err == nil && grant && lease.Scope != "":
+		return d.leased(ctx, a.ID)
+	case err == nil && grant:
+		return fmt.Sprintf("Approved: `%s` (request %s).", a.Tool, a.ID), nil
+	case err == nil:
+		return fmt.Sprintf("Denied: `%s` (request %s).", a.Tool, a.ID), nil
+	case errors.Is(err, approval.ErrSelf):
+		return "You asked for this call yourself; another owner has to approve it, or you at the web page or terminal. " +
+			"`approvals.self = true` lets owners approve their own.", nil
+	case errors.Is(err, approval.ErrExpired):
+		return "This request has expired.", nil
+	case errors.Is(err, approval.ErrGone):
+		return "The call that asked for this has ended: nothing runs.", nil
+	case errors.Is(err, approval.ErrNoLease):
+		return fmt.Sprintf("%s. `/approve %s` allows this call alone.", unwrapped(err), a.ID), nil
+	case errors.Is(err, approval.ErrDecided):
+		return "This request has another answer already.", nil
+	}
+	return "", err
+}
+
+// showCall shows a request whole, so that it can be approved here.
+func (d *Desk) showCall(ctx context.Context, m message.Message, c Command) (string, error) {
+	if !d.owner(m) {
+		return "Only an owner can look at requests for approval.", nil
+	}
+	a, err := d.cfg.Store.Approval(ctx, strings.TrimSpace(c.Arg))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return "There is no such request. `/status` lists what waits.", nil
+	case err != nil:
+		return "", err
+	case a.State != store.ApprovalPending:
+		return "This request has an answer already.", nil
+	case !approval.Showable(a):
+		return fmt.Sprintf("This call is too long to be shown here. See the web page or `flynn approvals show %s`.", a.ID), nil
+	}
+	d.shown.Store(a.ID, true)
+	return approval.Details(a, d.cfg.Approvals.Offer(a), d.cfg.Now()), nil
+}
+
+func (d *Desk) wasShown(id string) bool {
+	_, was := d.shown.Load(id)
+	return was
+}
+
+// leased says what a lease covers that was given.
+func (d *Desk) leased(ctx context.Context, id string) (string, error) {
+	g, err := d.cfg.Store.Grant(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("Approved, and allowed from now on: %s. `flynn approvals revoke %s` ends it.", approval.Covers(g), g.ID), nil
+}
+
+// unwrapped is why a lease cannot be given, as a sentence without its full stop.
+func unwrapped(err error) string {
+	_, why, _ := strings.Cut(err.Error(), approval.ErrNoLease.Error()+": ")
+	return "This call cannot be allowed like that: " + why
+}
+
+// stop returns the answer to /stop and what ends the running turn. In a group only owners and members may: anybody could silence everybody
+// there.
+func (d *Desk) stop(m message.Message) (text string, end func()) {
+	if m.Conversation.Kind != message.DM && d.cfg.Role(m.Channel, m.SenderKey()) == route.Guest {
+		return "Only owners and members can stop an answer in a group.", func() {}
+	}
+	if end := d.cfg.Stop(d.cfg.Place(m), m.ReceivedAt); end != nil {
+		return "Stopping.", end
+	}
+	return "Nothing runs here.", func() {}
+}
+
+// maxListed bounds the requests that a status lists.
+const maxListed = 10
+
+func (d *Desk) status(ctx context.Context, m message.Message) (string, error) {
+	s, err := d.cfg.Look(ctx, d.cfg.Place(m), m)
+	if err != nil {
+		return "", err
+	}
+	text := "Nothing runs here."
+	if s.Running {
+		text = "An answer is being made here."
+	}
+	if why := d.cfg.Halted(); why != "" {
+		text = "Everything is halted (" + why + "). " + text
+	}
+	banner, err := d.banner(ctx, m.ConversationKey())
+	if err != nil {
+		return "", err
+	}
+	text = banner + text + "\n" + d.describe(s)
+	if !d.owner(m) {
+		return text, nil
+	}
+	waiting, err := d.cfg.Approvals.Pending(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(waiting) == 0 {
+		return text + "\n\nNo request waits for an approval.", nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n%d wait for an approval:\n", text, len(waiting))
+	for _, a := range waiting[:min(len(waiting), maxListed)] {
+		fmt.Fprintf(&b, "\n- %s: `%s` of agent %s, %d min left", a.ID, a.Tool, a.Agent, int(a.Expires.Sub(d.cfg.Now()).Minutes()))
+	}
+	return b.String(), nil
+}

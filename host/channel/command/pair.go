@@ -1,0 +1,83 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/flynnhost/flynn/host/access/pairing"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Pairings is where strangers are let in; *pairing.Desk is the one that there is.
+type Pairings interface {
+	Decide(ctx context.Context, code string, approve bool, by string) (store.Pairing, error)
+	// Refuse denies a request by its id.
+	Refuse(ctx context.Context, id, by string) (store.Pairing, error)
+	// Guess counts a code of somebody who may not decide.
+	Guess(ctx context.Context, guesser string) (lockedOut bool, err error)
+}
+
+var _ Pairings = (*pairing.Desk)(nil)
+
+// pair lets a stranger in: "/pair CODE", "/pair deny CODE", "/pair deny REQUEST". Whoever is no owner by configuration learns nothing of the code, and is
+// counted as one who guesses.
+func (d *Desk) pair(ctx context.Context, m message.Message, c Command) (string, error) {
+	code, approve := c.Arg, true
+	if word, rest, _ := strings.Cut(c.Arg, " "); strings.EqualFold(word, "deny") {
+		code, approve = rest, false
+	}
+	_, isCode := pairing.ParseCode(code)
+	if !isCode && !approve && store.IsID(code) && d.owner(m) {
+		return d.refuse(ctx, m, code)
+	}
+	switch {
+	case !isCode && d.owner(m):
+		return "Write the code that the stranger was given: `/pair ABCD-EFGH`, or `/pair deny ABCD-EFGH`.", nil
+	case !d.owner(m):
+		return d.guess(ctx, m, isCode)
+	}
+	p, err := d.cfg.Pairings.Decide(ctx, code, approve, m.SenderKey())
+	switch {
+	case err == nil && approve:
+		return fmt.Sprintf("Let in as %s: `%s`. `flynn access list` shows everybody who was, `flynn access revoke` takes it back.", p.Role, p.Sender), nil
+	case err == nil:
+		return fmt.Sprintf("Not let in: `%s`.", p.Sender), nil
+	case errors.Is(err, pairing.ErrCode), errors.Is(err, pairing.ErrDecided), errors.Is(err, pairing.ErrLocked):
+		return sentence(err), nil
+	}
+	return "", err
+}
+
+func (d *Desk) refuse(ctx context.Context, m message.Message, request string) (string, error) {
+	p, err := d.cfg.Pairings.Refuse(ctx, request, m.SenderKey())
+	switch {
+	case err == nil:
+		return fmt.Sprintf("Not let in: `%s`.", p.Sender), nil
+	case errors.Is(err, pairing.ErrRequest), errors.Is(err, pairing.ErrDecided):
+		return sentence(err), nil
+	}
+	return "", err
+}
+
+func (d *Desk) guess(ctx context.Context, m message.Message, isCode bool) (string, error) {
+	lockedOut := false
+	if isCode {
+		var err error
+		if lockedOut, err = d.cfg.Pairings.Guess(ctx, m.SenderKey()); err != nil {
+			return "", err
+		}
+	}
+	if lockedOut {
+		return sentence(pairing.ErrLocked), nil
+	}
+	return "Only an owner can let somebody in.", nil
+}
+
+// sentence is an error in chat.
+func sentence(err error) string {
+	text := err.Error()
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}

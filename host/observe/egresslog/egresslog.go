@@ -1,0 +1,92 @@
+// Package egresslog keeps what programs in sandboxes asked to reach: the decisions of the proxy of a sandbox whose network is an
+// allow list, and the calls of bridged commands.
+//
+// Start with New. Nobody waits for the log: what the store cannot take in time is dropped, counted and reported.
+package egresslog
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/internal/spool"
+	"github.com/flynnhost/flynn/host/sandbox/bridge"
+	"github.com/flynnhost/flynn/host/sandbox/egress"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Config says where records go and who counts them.
+type Config struct {
+	Store store.EgressLog
+	Log   *slog.Logger
+	Count func(kind string, allowed bool)
+	Lost  func(n int)
+}
+
+// Log takes the decisions of all sandboxes.
+type Log struct {
+	spool *spool.Spool[store.EgressRecord]
+	count func(kind string, allowed bool)
+}
+
+// maxText bounds each text of a record.
+const maxText = 1 << 10
+
+// New makes a log; its records are written while Run runs.
+func New(c Config) *Log {
+	return &Log{count: c.Count, spool: spool.New(spool.Config[store.EgressRecord]{
+		Name: "the egress log", Queue: 4096, Batch: 512, Pause: 200 * time.Millisecond, Log: c.Log,
+		Write: c.Store.AddEgress, Lost: func(lost []store.EgressRecord) { c.Lost(len(lost)) },
+	})}
+}
+
+// Run writes records until ctx ends, and then what is left.
+func (l *Log) Run(ctx context.Context) error { return l.spool.Run(ctx) }
+
+// Decided notes a decision of a proxy.
+func (l *Log) Decided(session string, d egress.Decision) {
+	l.count("proxy", d.Allowed)
+	l.spool.Put(proxyRecord(session, d))
+}
+
+// Ended notes how much an allowed request has carried.
+func (l *Log) Ended(session string, d egress.Decision) { l.spool.Put(proxyRecord(session, d)) }
+
+// Bridged notes a call of a bridged command.
+func (l *Log) Bridged(session string, d bridge.Decision) {
+	l.count("bridge", d.Allowed)
+	l.spool.Put(bridgeRecord(session, d))
+}
+
+// BridgeEnded notes what a call of a bridged command has carried.
+func (l *Log) BridgeEnded(session string, d bridge.Decision) { l.spool.Put(bridgeRecord(session, d)) }
+
+func proxyRecord(session string, d egress.Decision) store.EgressRecord {
+	r := store.EgressRecord{
+		ID: d.ID, At: d.Time, Kind: "proxy", Session: session, Agent: agentOf(session), Method: d.Method, Host: clip(d.Host), Port: d.Port,
+		Allowed: d.Allowed, Reason: clip(d.Reason), Credential: d.Credential, Up: d.Up, Down: d.Down, Ended: d.Ended,
+	}
+	for _, a := range d.Addrs {
+		r.Addrs = append(r.Addrs, a.String())
+	}
+	return r
+}
+
+func bridgeRecord(session string, d bridge.Decision) store.EgressRecord {
+	return store.EgressRecord{
+		ID: d.ID, At: d.Time, Kind: "bridge", Session: session, Agent: agentOf(session), Method: clip(d.Name),
+		Host: clip(strings.Join(d.Argv, " ")), Allowed: d.Allowed, Reason: clip(d.Reason), Up: d.Up, Down: d.Down, Ended: d.Ended,
+	}
+}
+
+// agentOf is the last part of a session's key.
+func agentOf(session string) string {
+	i := strings.LastIndexByte(session, ':')
+	if i < 0 {
+		return ""
+	}
+	return session[i+1:]
+}
+
+func clip(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxText)], "\uFFFD") }

@@ -1,0 +1,198 @@
+package explain
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/internal/jsonform"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// What a trace shows of one text, in bytes. The whole is in the store.
+const maxText = 2000
+
+// New makes the trace of what is kept.
+func New(t store.Trail) (Trace, error) {
+	b := builder{trail: t}
+	if err := b.steps(); err != nil {
+		return Trace{}, err
+	}
+	b.head()
+	b.messages()
+	b.decisions()
+	b.approvals()
+	b.audit()
+	b.children()
+	b.usage()
+	b.deliveries()
+	return b.trace, nil
+}
+
+// builder fills a trace in, part by part: the steps first, to which the other records then belong.
+type builder struct {
+	trail store.Trail
+	trace Trace
+	calls []*ToolCall // in the order in which they were decided
+}
+
+func (b *builder) head() {
+	t := b.trail.Turn
+	tr := &b.trace
+	tr.ID, tr.Agent, tr.Session, tr.Channel, tr.Conversation, tr.Sender = t.ID, t.Agent, t.Session, t.Channel, t.Conversation.ID, t.Sender
+	tr.State, tr.Error, tr.Started, tr.Ended = string(t.State), short(t.Error), t.Started, t.Ended
+	tr.Parent, tr.ParentCall, tr.Background, tr.Cut = t.Parent, t.ParentCall, t.Background, b.trail.Cut
+	if t.ID == "" && len(b.trail.Inbox) > 0 {
+		row := b.trail.Inbox[0]
+		tr.ID, tr.State, tr.Error = store.MessageID(row.ID), string(row.State), short(row.Note)
+		tr.Channel, tr.Conversation, tr.Sender = row.Message.Channel, row.Message.Conversation.ID, row.Message.SenderKey()
+		tr.Started = row.Message.ReceivedAt
+	}
+}
+
+func (b *builder) messages() {
+	b.trace.Messages = []Message{}
+	for _, r := range b.trail.Inbox {
+		b.trace.Messages = append(b.trace.Messages, Message{
+			Row: r.ID, Event: r.Message.EventID, Sender: r.Message.SenderKey(), Text: short(r.Message.Text), State: string(r.State),
+			Note: short(r.Note), At: r.Message.ReceivedAt,
+		})
+	}
+}
+
+// steps decodes the turn's records. A call is looked for by its id in the last answer, as the turn itself does.
+func (b *builder) steps() error {
+	b.trace.Steps = []Step{}
+	for _, s := range b.trail.Steps {
+		if err := b.step(s); err != nil {
+			return fmt.Errorf("decode step %d of turn %s: %w", s.Seq, s.Turn, err)
+		}
+	}
+	for i := range b.trace.Steps {
+		for j := range b.trace.Steps[i].Calls {
+			if c := &b.trace.Steps[i].Calls[j]; c.Verdict != "" {
+				b.calls = append(b.calls, c)
+			}
+		}
+	}
+	return nil
+}
+
+func (b *builder) step(s store.Step) error {
+	switch s.Kind {
+	case store.StepUser:
+		var u agent.UserStep
+		err := json.Unmarshal(s.Data, &u)
+		b.trace.Generation = u.Generation
+		if u.Delegated != nil && len(u.Said) > 0 {
+			b.trace.Task = short(u.Said[0].Text)
+		}
+		return err
+	case store.StepTask:
+		var u agent.TaskStep
+		err := json.Unmarshal(s.Data, &u)
+		b.trace.Steps = append(b.trace.Steps, Step{
+			Seq: s.Seq, At: s.At, Task: string(u.Task), Tier: u.Tier, Provider: u.Provider, Model: u.Model, Error: short(u.Error),
+			Tokens: tokensOf(u.Usage), CostUSD: u.Usage.CostUSD,
+		})
+		return err
+	case store.StepCondensed:
+		b.trace.Steps = append(b.trace.Steps, Step{Seq: s.Seq, At: s.At, Task: "condensed"})
+		return nil
+	case store.StepModel:
+		var m agent.ModelStep
+		if err := json.Unmarshal(s.Data, &m); err != nil {
+			return err
+		}
+		b.answer(s, m)
+		return nil
+	case store.StepToolStart:
+		var v agent.ToolStart
+		if err := json.Unmarshal(s.Data, &v); err != nil {
+			return err
+		}
+		c, err := b.call(v)
+		if err == nil {
+			c.Started = s.At
+		}
+		return err
+	case store.StepToolResult:
+		var v agent.ToolResult
+		if err := json.Unmarshal(s.Data, &v); err != nil {
+			return err
+		}
+		c, err := b.call(v.ToolStart)
+		if err == nil {
+			c.Ended, c.Result, c.IsError, c.Interrupted = s.At, short(v.Result.Text), v.Result.IsError, v.Interrupted
+		}
+		return err
+	}
+	return fmt.Errorf("unknown kind %q", s.Kind)
+}
+
+func (b *builder) answer(s store.Step, m agent.ModelStep) {
+	step := Step{
+		Seq: s.Seq, At: s.At, Tier: m.Tier, Provider: m.Provider, Model: m.Model, Stop: string(m.Stop), Tokens: tokensOf(m.Usage), CostUSD: m.Usage.CostUSD,
+	}
+	for _, c := range m.Message.Calls {
+		step.Calls = append(step.Calls, ToolCall{ID: c.ID, Tool: c.Name})
+	}
+	b.trace.Steps = append(b.trace.Steps, step)
+}
+
+// call finds a call of the last answer and notes what was decided about it.
+func (b *builder) call(v agent.ToolStart) (*ToolCall, error) {
+	for i := len(b.trace.Steps) - 1; i >= 0; i-- {
+		step := &b.trace.Steps[i]
+		if step.Task != "" {
+			continue
+		}
+		for j := range step.Calls {
+			if c := &step.Calls[j]; c.ID == v.Call {
+				c.Tool, c.Args, c.Verdict, c.Where, c.Reasons = v.Tool, shortArgs(v.Args), v.Verdict, v.Where, shortAll(v.Reasons)
+				return c, nil
+			}
+		}
+		break
+	}
+	return nil, fmt.Errorf("call %.64q belongs to no answer", v.Call)
+}
+
+// short is the beginning of a text.
+func short(text string) string {
+	if len(text) <= maxText {
+		return strings.ToValidUTF8(text, "\uFFFD")
+	}
+	end := maxText
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return strings.ToValidUTF8(text[:end], "\uFFFD") + " [...]"
+}
+
+// maxReasons is how many restrictions of one call are shown.
+const maxReasons = 50
+
+func shortAll(list []string) []string {
+	var out []string
+	for _, text := range list[:min(len(list), maxReasons)] {
+		out = append(out, short(text))
+	}
+	return out
+}
+
+func shortArgs(args json.RawMessage) json.RawMessage {
+	if len(args) <= maxText && json.Valid(args) {
+		return args
+	}
+	if len(args) == 0 {
+		return nil
+	}
+	text, err := jsonform.Marshal(short(string(args)))
+	if err != nil {
+		return nil
+	}
+	return text
+}

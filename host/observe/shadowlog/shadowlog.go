@@ -1,0 +1,164 @@
+// Package shadowlog keeps what shadow policies would have changed, and tells it as the same report as a replay does.
+//
+// Start with New and Reports. Nobody waits for the log: what the store cannot take in time is dropped and counted.
+package shadowlog
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/flynnhost/flynn/host/internal/spool"
+	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/policy/compare"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Config says where records go and who counts them.
+type Config struct {
+	Store store.Shadows
+	Log   *slog.Logger
+	Count func(policy, outcome string)
+}
+
+// Log takes what the shadows of an engine answered.
+type Log struct {
+	spool *spool.Spool[policy.Shadowed]
+	count func(policy, outcome string)
+}
+
+// New makes a log; its records are written while Run runs.
+func New(c Config) *Log {
+	return &Log{count: c.Count, spool: spool.New(spool.Config[policy.Shadowed]{
+		Name: "shadow policies", Queue: 1024, Batch: 512, Pause: time.Second, Log: c.Log,
+		Write: func(ctx context.Context, list []policy.Shadowed) error {
+			differences, counts := summed(list)
+			return c.Store.AddShadow(ctx, differences, counts)
+		},
+		Lost: func(lost []policy.Shadowed) {
+			for _, s := range lost {
+				c.Count(s.Policy, "lost")
+			}
+		},
+	})}
+}
+
+// Run writes records until ctx ends, and then what is left.
+func (l *Log) Run(ctx context.Context) error { return l.spool.Run(ctx) }
+
+// Shadowed takes what an engine tells. It never waits.
+func (l *Log) Shadowed(s policy.Shadowed) {
+	l.count(s.Policy, string(s.Outcome))
+	l.spool.Put(s)
+}
+
+// summed are the differences among answers, and how many there were of each outcome.
+func summed(list []policy.Shadowed) ([]store.ShadowDifference, []store.ShadowCount) {
+	var differences []store.ShadowDifference
+	counts := map[store.ShadowCount]store.ShadowCount{} // by itself with a count of 0
+	for _, s := range list {
+		key := store.ShadowCount{
+			Day: s.At.UTC().Truncate(24 * time.Hour), Policy: s.Policy, Digest: s.Digest, File: s.File, Against: s.Against, Outcome: string(s.Outcome),
+		}
+		sum := key
+		sum.Count = counts[key].Count + 1
+		counts[key] = sum
+		if s.Outcome == policy.ShadowChanged || s.Outcome == policy.ShadowFailed {
+			differences = append(differences, difference(s))
+		}
+	}
+	return differences, slices.Collect(maps.Values(counts))
+}
+
+func difference(s policy.Shadowed) store.ShadowDifference {
+	d := compare.DifferenceOf(&compare.Decision{At: s.At, Record: s.Was}, &s.Is, compare.Change{Kind: compare.KindAnswer})
+	return store.ShadowDifference{
+		At: s.At, Policy: s.Policy, Digest: s.Digest, File: s.File, Against: s.Against, Kind: d.Kind, Was: d.Was, WasWhy: d.WasWhy, Is: d.Is, IsWhy: d.IsWhy,
+		Channel: d.Channel, Sender: d.Sender, Tool: d.Tool,
+	}
+}
+
+// Report is what one module of a shadow policy would have changed.
+type Report struct {
+	compare.Report
+	Against string `json:"against,omitempty"` // the policy that it was compared with; empty is the whole chain
+	Failed  int64  `json:"failed"`            // of the changes, those where the shadow failed
+	Dropped int64  `json:"dropped"`           // not asked, because it could not keep up
+}
+
+// Source is where records are read; a store is one, and so is a reader of it.
+type Source interface {
+	ShadowCounts(context.Context, store.ShadowFilter) ([]store.ShadowCount, error)
+	ShadowDifferences(context.Context, store.ShadowFilter) iter.Seq2[store.ShadowDifference, error]
+}
+
+// Reports tells what shadow policies would have changed: a report for each module, the one that was asked last first.
+func Reports(ctx context.Context, log Source, f store.ShadowFilter, examples int) ([]Report, error) {
+	counts, err := log.ShadowCounts(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	tallies := map[key]*tally{}
+	for _, n := range counts {
+		k := key{n.Policy, n.Digest, n.Against}
+		if tallies[k] == nil {
+			tallies[k] = &tally{tally: compare.NewTally(examples)}
+		}
+		tallies[k].add(n)
+	}
+	for d, err := range log.ShadowDifferences(ctx, f) {
+		if err != nil {
+			return nil, err
+		}
+		if t := tallies[key{d.Policy, d.Digest, d.Against}]; t != nil {
+			t.tally.Count(&compare.Difference{
+				Policy: d.Policy, Kind: d.Kind, Change: compare.Change{Kind: compare.KindAnswer}, Was: d.Was, WasWhy: d.WasWhy, Is: d.Is, IsWhy: d.IsWhy,
+				Example: compare.Example{At: d.At, Channel: d.Channel, Sender: d.Sender, Tool: d.Tool},
+			})
+		}
+	}
+	return collect(tallies), nil
+}
+
+// key is what a report is about.
+type key struct{ policy, digest, against string }
+
+type tally struct {
+	tally           *compare.Tally
+	file            string
+	last            time.Time
+	failed, dropped int64
+}
+
+func (t *tally) add(n store.ShadowCount) {
+	t.file, t.last = n.File, n.Day
+	switch policy.ShadowOutcome(n.Outcome) {
+	case policy.ShadowSame:
+		t.tally.Same(n.Count)
+	case policy.ShadowFailed:
+		t.failed += n.Count
+	case policy.ShadowDropped:
+		t.dropped += n.Count
+		t.tally.SkipMany("the shadow could not keep up", n.Count)
+	case policy.ShadowSkipped:
+		t.tally.SkipMany("the policy that it shadows was not asked", n.Count)
+	}
+}
+
+func collect(tallies map[key]*tally) []Report {
+	reports := []Report{}
+	last := func(r Report) time.Time { return tallies[key{r.Policy, r.Digest, r.Against}].last }
+	for k, t := range tallies {
+		r := Report{Report: t.tally.Report(), Against: k.against, Failed: t.failed, Dropped: t.dropped}
+		r.Policy, r.Digest, r.File = k.policy, k.digest, t.file
+		reports = append(reports, r)
+	}
+	slices.SortFunc(reports, func(a, b Report) int {
+		return cmp.Or(cmp.Compare(a.Policy, b.Policy), last(b).Compare(last(a)), cmp.Compare(a.Digest, b.Digest), cmp.Compare(a.Against, b.Against))
+	})
+	return reports
+}

@@ -1,0 +1,146 @@
+//go:build linux
+
+package machine
+
+import (
+	"bytes"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"github.com/flynnhost/flynn/host/sandbox/machine/machinetest/isolate"
+)
+
+func TestKillOneSparesStrangers(t *testing.T) {
+	if !isolate.Test(t) {
+		return
+	}
+	stranger := exec.Command("cat")
+	stranger.Env = []string{markerName + "=another"}
+	stranger.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	in, err := stranger.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := stranger.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stranger.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		in.Close()
+		_ = stranger.Wait()
+	}()
+	leader := exec.Command("sleep", "1000")
+	leader.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	if err := leader.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := &running{cmd: leader, marker: "ours", started: time.Now().Add(-time.Hour)}
+	r.killOne(stranger.Process.Pid)
+	echo := make([]byte, 1)
+	if _, err := in.Write([]byte("x")); err != nil {
+		t.Errorf("a stranger was hit: %v", err)
+	}
+	if _, err := out.Read(echo); err != nil {
+		t.Errorf("a stranger was hit: %v", err)
+	}
+	members := r.members()
+	if len(members) != 1 || members[0].pid != leader.Process.Pid {
+		t.Errorf("members %+v, want the leader %d alone", members, leader.Process.Pid)
+	}
+	r.killOne(leader.Process.Pid)
+	if err := leader.Wait(); err == nil {
+		t.Error("a member of the session was spared")
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	for _, c := range []struct {
+		name, line string
+		want       stat
+		ok         bool
+	}{
+		{"plain", "12 (sleep) S 1 10 9 0 -1 4194304", stat{'S', 10, 9}, true},
+		{"name with a parenthesis", "12 (a) b) Z 1 10 9 0", stat{'Z', 10, 9}, true},
+		{"name like fields", "12 (x) R 1 2 3 (y) S 4 5 6 0", stat{'S', 5, 6}, true},
+		{"cut", "12 (sleep) S 1", stat{}, false},
+		{"empty", "", stat{}, false},
+		{"no numbers", "12 (sleep) S a b c", stat{'S', 0, 0}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got, ok := parseStat([]byte(c.line)); ok != c.ok || got != c.want {
+				t.Errorf("got %+v, %v; want %+v, %v", got, ok, c.want, c.ok)
+			}
+		})
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add([]byte("12 (sleep) S 1 10 9 0"))
+	f.Add([]byte("12 (a) b) Z 1 10 9"))
+	f.Add([]byte(")"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if s, ok := parseStat(raw); ok && s.state == 0 && !bytes.Contains(raw, []byte{0}) {
+			t.Fatalf("%q has no state", raw)
+		}
+	})
+}
+
+func FuzzInside(f *testing.F) {
+	for _, seed := range []string{"", ".", "../..", "a/../..", "/work/a", "/work", "/work/../etc", "/workshop", "a\x00b", "//work//x", "./.././work"} {
+		f.Add(seed)
+	}
+	h := &Host{workspace: "/work", resolved: "/mnt/real"}
+	f.Fuzz(func(t *testing.T, path string) {
+		if rel, err := h.inside(path); err == nil && !filepath.IsLocal(rel) {
+			t.Fatalf("%q gives %q", path, rel)
+		}
+	})
+}
+
+// TestRingAgainstAModel compares the ring with one that keeps everything.
+func TestRingAgainstAModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.IntRange(1, 64).Draw(t, "size")
+		r := newRing(size)
+		var all []byte
+		for range rapid.IntRange(0, 40).Draw(t, "writes") {
+			p := rapid.SliceOfN(rapid.Byte(), 0, 50).Draw(t, "p")
+			r.take(p)
+			all = append(all, p...)
+			offset := rapid.Int64Range(0, int64(len(all)+5)).Draw(t, "offset")
+			limit := rapid.IntRange(1, 80).Draw(t, "limit")
+			first := int64(max(0, len(all)-size))
+			from := max(min(offset, int64(len(all))), first)
+			to := min(from+int64(limit), int64(len(all)))
+			got := r.read(offset, limit)
+			if !bytes.Equal(got.Data, all[from:to]) || got.Offset != from || got.Next != to || got.Dropped != first {
+				t.Fatalf("from %d: %q at %d to %d, dropped %d; want %q at %d to %d, dropped %d", offset, got.Data, got.Offset, got.Next, got.Dropped, all[from:to], from, to, first)
+			}
+		}
+	})
+}
+
+func TestCaptureCountsExactly(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(1, 100).Draw(t, "limit")
+		var reported, all []byte
+		c := newCapture(limit, Stdout, func(_ Stream, p []byte) { reported = append(reported, p...) })
+		for range rapid.IntRange(0, 10).Draw(t, "writes") {
+			p := rapid.SliceOfN(rapid.Byte(), 0, 50).Draw(t, "p")
+			c.take(p)
+			all = append(all, p...)
+		}
+		kept := all[:min(len(all), limit)]
+		if !bytes.Equal(c.bytes, kept) || !bytes.Equal(reported, kept) || c.dropped != int64(len(all)-len(kept)) {
+			t.Fatalf("kept %d, reported %d, dropped %d of %d at a limit of %d", len(c.bytes), len(reported), c.dropped, len(all), limit)
+		}
+	})
+}

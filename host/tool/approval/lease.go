@@ -1,0 +1,280 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/internal/shell"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Lease is how far a person's yes reaches. Its zero value is this call alone.
+type Lease struct {
+	Scope store.GrantScope
+	// For is how long a standing grant is good. StandingTime
+	For time.Duration
+	// Pattern is a command line with stars, each for one argument; without it the very arguments that were shown are covered.
+	Pattern string
+}
+
+// How long grants are good.
+const (
+	SessionTime  = 24 * time.Hour
+	StandingTime = 30 * 24 * time.Hour
+	MaxStanding  = 365 * 24 * time.Hour
+)
+
+// ErrNoLease is returned for a request that can be granted once only, or not with that pattern.
+var ErrNoLease = errors.New("this call cannot be allowed like that")
+
+// ErrNoGrant is returned for a grant that is not there, or has ended.
+var ErrNoGrant = errors.New("there is no such grant, or it has ended")
+
+// Grant answers a request with a lease: calls that are covered need nobody until the lease ends, the one that waits among them. Doing it
+// twice, as a double click does, changes nothing; a call that was allowed alone is not allowed for longer afterwards.
+func (d *Desk) Grant(ctx context.Context, id string, l Lease, decider string) error {
+	if l.Scope == "" && l.Pattern == "" {
+		return d.Decide(ctx, id, true, decider)
+	}
+	a, err := d.decidable(ctx, id, decider)
+	if err != nil {
+		return err
+	}
+	if a.State != store.ApprovalPending {
+		return leased(a, l.Scope)
+	}
+	if d.expired(a) {
+		return d.expire(ctx, a)
+	}
+	if err := d.self(a, decider); err != nil {
+		return err
+	}
+	g, err := d.lease(a, l)
+	if err != nil {
+		return fmt.Errorf("decide request %s: %w", id, err)
+	}
+	g.Granter = decider
+	err = d.config.Grants.GrantApproval(ctx, g, store.AuditRow{
+		At: g.Created, Kind: store.AuditGranted, Subject: g.ID, Actor: decider, Session: g.Session, Agent: g.Agent, Tool: g.Tool, Turn: a.Turn,
+		Detail: Covers(g),
+	})
+	if errors.Is(err, store.ErrConflict) { // somebody else was faster
+		if a, err = d.config.Store.Approval(ctx, id); err != nil {
+			return fmt.Errorf("find request %s: %w", id, err)
+		}
+		return leased(a, l.Scope)
+	}
+	if err != nil {
+		return err
+	}
+	a.State, a.Decider, a.Decided, a.Scope = store.ApprovalConsumed, decider, g.Created, l.Scope
+	d.wake()
+	d.config.Notify(a)
+	return nil
+}
+
+// leased compares a lease with the answer that is there.
+func leased(a store.Approval, scope store.GrantScope) error {
+	if granted := a.State == store.ApprovalGranted || a.State == store.ApprovalConsumed; granted && a.Scope != scope {
+		return fmt.Errorf("decide request %s: %w: it was allowed by %s, though not like that", a.ID, ErrDecided, a.Decider)
+	}
+	return answered(a, true)
+}
+
+// lease makes the grant that a yes to the request would be. Its time counts from the request, so that it is the one that was shown.
+func (d *Desk) lease(a store.Approval, l Lease) (store.Grant, error) {
+	now := d.config.Now().UTC()
+	g := store.Grant{
+		ID: a.ID, Scope: l.Scope, Tool: a.Tool, Args: a.Args, Agent: a.Agent, Session: a.Session, Dir: a.Dir, Where: a.Where, Sandbox: a.Sandbox,
+		Policy: a.Policy, Requester: a.Requester, Reasons: a.Reasons, Created: now,
+		Expires: a.Created.UTC().Add(SessionTime),
+	}
+	if d.config.Grants == nil {
+		return g, fmt.Errorf("%w: this host keeps no grants", ErrNoLease)
+	}
+	switch l.Scope {
+	case store.GrantSession:
+		if l.For != 0 {
+			return g, fmt.Errorf("%w: a grant for the session has no time of its own", ErrNoLease)
+		}
+	case store.GrantStanding:
+		if l.For == 0 {
+			l.For = StandingTime
+		}
+		if l.For < time.Hour || l.For > MaxStanding {
+			return g, fmt.Errorf("%w: it has to last from an hour to %d days", ErrNoLease, int(MaxStanding.Hours()/24))
+		}
+		g.Expires = a.Created.UTC().Add(l.For)
+	default:
+		return g, fmt.Errorf("%w: a scope is session or standing, not %q", ErrNoLease, l.Scope)
+	}
+	if why := refuses(a, l.Scope); why != "" {
+		return g, fmt.Errorf("%w: %s", ErrNoLease, why)
+	}
+	return g, d.narrow(&g, a.Reach, l)
+}
+
+// narrow binds a grant to command lines and programs, where its call has any.
+func (d *Desk) narrow(g *store.Grant, reach string, l Lease) error {
+	if reach != ReachShell {
+		if l.Pattern != "" {
+			return fmt.Errorf("%w: only command lines have patterns", ErrNoLease)
+		}
+		return nil
+	}
+	line, err := commandLine(g.Args)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNoLease, err)
+	}
+	if l.Pattern != "" {
+		p, err := shell.ParsePattern(l.Pattern)
+		if err != nil {
+			return fmt.Errorf("%w: the pattern is not understood: %w", ErrNoLease, err)
+		}
+		if !p.Match(line) {
+			return fmt.Errorf("%w: the pattern does not cover this call", ErrNoLease)
+		}
+		if _, err := programs(p.Line(), g.Where, g.Dir); err != nil {
+			return fmt.Errorf("%w: %w", ErrNoLease, err)
+		}
+		if why := p.Lasting(); why != "" {
+			return fmt.Errorf("%w: %s", ErrNoLease, why)
+		}
+		g.Pattern = l.Pattern
+	}
+	g.Programs, err = programs(line, g.Where, g.Dir)
+	if err != nil && l.Scope == store.GrantSession && l.Pattern == "" {
+		return nil // the very line, once more, which Offer calls a shell
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNoLease, err)
+	}
+	return nil
+}
+
+// Offer says which leases a request may be answered with: what exactly each covers, for people, or why it cannot be given.
+type Offer struct {
+	Session, Standing             bool
+	SessionCovers, StandingCovers string
+	NotSession, NotStanding       string
+	// SessionShell is why a grant for the session is as good as a shell: what the line runs can change while the grant is good. It is empty
+	// for a grant that covers nothing else than what stands in the line.
+	SessionShell string
+	// Unshown says what decides about a command line beside the line itself: "Makefile (make)".
+	Unshown []string
+}
+
+// Offer judges a request.
+func (d *Desk) Offer(a store.Approval) Offer {
+	may := func(scope store.GrantScope) (ok bool, covers, why string) {
+		g, err := d.lease(a, Lease{Scope: scope})
+		if err == nil {
+			return true, Covers(g), ""
+		}
+		return false, "", strings.TrimPrefix(err.Error(), ErrNoLease.Error()+": ")
+	}
+	var o Offer
+	o.Session, o.SessionCovers, o.NotSession = may(store.GrantSession)
+	o.Standing, o.StandingCovers, o.NotStanding = may(store.GrantStanding)
+	if o.Session && !o.Standing && a.Reach == ReachShell {
+		o.SessionShell = o.NotStanding
+	}
+	var call struct{ Command *string }
+	if a.Reach == ReachShell && json.Unmarshal(a.Args, &call) == nil && call.Command != nil {
+		o.Unshown = shell.Unshown(*call.Command, a.Where != onHost)
+	}
+	return o
+}
+
+// Covering finds an open grant that covers a call. It changes nothing.
+func (d *Desk) Covering(ctx context.Context, ask Ask) (store.Grant, bool, error) {
+	if d.config.Grants == nil {
+		return store.Grant{}, false, nil
+	}
+	now := d.config.Now()
+	open, err := d.config.Grants.OpenGrants(ctx, ask.Agent, ask.Tool, now)
+	if err != nil {
+		return store.Grant{}, false, fmt.Errorf("look for grants: %w", err)
+	}
+	i := slices.IndexFunc(open, func(g store.Grant) bool { return g.Open(now) && misses(g, ask) == "" })
+	if i < 0 {
+		return store.Grant{}, false, nil
+	}
+	return open[i], true, nil
+}
+
+// Use finds a grant that covers the call that is about to run, and counts the use. A grant that ends meanwhile covers nothing.
+func (d *Desk) Use(ctx context.Context, ask Ask) (store.Grant, bool, error) {
+	g, ok, err := d.Covering(ctx, ask)
+	if !ok || err != nil {
+		return g, false, err
+	}
+	err = d.config.Grants.UseGrant(ctx, g.ID, store.AuditRow{
+		At: d.config.Now().UTC(), Kind: store.AuditGrantUsed, Subject: g.ID, Actor: ask.Requester, Session: ask.Session, Agent: ask.Agent, Tool: ask.Tool,
+		Turn: ask.Turn, Detail: visible(string(ask.Args)),
+	})
+	if errors.Is(err, store.ErrConflict) {
+		return g, false, nil
+	}
+	return g, err == nil, err
+}
+
+// maxListed bounds the grants that are listed.
+const maxListed = 1000
+
+// Grants lists the latest grants, oldest first, those that have ended among them.
+func (d *Desk) Grants(ctx context.Context) ([]store.Grant, error) {
+	if d.config.Grants == nil {
+		return nil, nil
+	}
+	return d.config.Grants.ListGrants(ctx, maxListed)
+}
+
+// Revoke ends a grant. Ending it twice is no error.
+func (d *Desk) Revoke(ctx context.Context, id, by string) error {
+	if d.config.Grants == nil {
+		return fmt.Errorf("revoke %q: %w", id, ErrNoGrant)
+	}
+	g, err := d.config.Grants.Grant(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return fmt.Errorf("revoke %q: %w", id, ErrNoGrant)
+	}
+	if err != nil {
+		return err
+	}
+	now := d.config.Now().UTC()
+	if !g.Open(now) {
+		return nil
+	}
+	err = d.config.Grants.EndGrant(ctx, id, store.AuditRow{
+		At: now, Kind: store.AuditGrantEnded, Subject: id, Actor: by, Session: g.Session, Agent: g.Agent, Tool: g.Tool, Detail: Covers(g),
+	})
+	if errors.Is(err, store.ErrConflict) {
+		return nil
+	}
+	return err
+}
+
+// EndSessions ends the grants for sessions of a place ("channel:conversation"), as when a new one begins there. They cover nothing in
+// a new session anyway: it has another key.
+func (d *Desk) EndSessions(ctx context.Context, place, by string) error {
+	grants, err := d.Grants(ctx)
+	if err != nil {
+		return err
+	}
+	for _, g := range grants {
+		of, _, _ := store.SessionParts(g.Session)
+		if g.Scope != store.GrantSession || of != place || !g.Open(d.config.Now()) {
+			continue
+		}
+		if err := d.Revoke(ctx, g.ID, by); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,224 @@
+package provider
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/internal/glob"
+	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/tool"
+)
+
+// Rules are what the operator says of a provider's tools. What they leave out is the worst.
+type Rules struct {
+	Effect   tool.Effect
+	Approve  tool.Approve
+	Profiles []string
+	// Allow and Deny are globs of the provider's own names; deny wins, an empty Allow is all.
+	Allow, Deny []string
+	Timeout     time.Duration
+	// Tools are rules for single tools, by the provider's own name.
+	Tools map[string]Rule
+}
+
+// Rule is what the operator says of one tool; what is empty is as in Rules.
+type Rule struct {
+	Effect  tool.Effect
+	Approve tool.Approve
+	Timeout time.Duration
+	Rename  string
+}
+
+// defaultTimeout ends a call where Rules do not.
+const defaultTimeout = 2 * time.Minute
+
+// Tools are the tools as they are offered now, by name. problems says what is not offered, and which rules fit no tool.
+func (p *Provider) Tools(r Rules) (tools []tool.Tool, problems []string) {
+	p.mu.Lock()
+	offers, left := p.offers, p.left
+	p.mu.Unlock()
+	problems = slices.Clone(left)
+	allow, err1 := compile(r.Allow)
+	deny, err2 := compile(r.Deny)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, append(problems, err.Error()) // a configuration that was not checked; nothing is the safe answer
+	}
+	names := newNames(p.cfg.Name, offers, r)
+	for _, o := range offers {
+		own := o.spec.Name
+		if len(r.Allow) > 0 && !allow(own) || deny(own) {
+			continue
+		}
+		name, err := names.of(own)
+		if err != nil {
+			problems = append(problems, err.Error())
+			continue
+		}
+		tools = append(tools, p.remote(o, name, r))
+	}
+	return tools, append(problems, unused(offers, r)...)
+}
+
+// unused finds rules for tools that are not there: a misspelt one leaves its tool to the milder rule without a word.
+func unused(offers []offer, r Rules) []string {
+	if len(offers) == 0 {
+		return nil
+	}
+	var out []string
+	for name := range r.Tools {
+		if !slices.ContainsFunc(offers, func(o offer) bool { return o.spec.Name == name }) {
+			out = append(out, fmt.Sprintf("there is a rule for the tool %s, which is not there", name))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func compile(patterns []string) (func(name string) bool, error) {
+	var all []*glob.Pattern
+	for _, pattern := range patterns {
+		g, err := glob.Compile(pattern)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, g)
+	}
+	return func(name string) bool {
+		return slices.ContainsFunc(all, func(g *glob.Pattern) bool { return g.Match(name) })
+	}, nil
+}
+
+// names gives tools their names, each once.
+type names struct {
+	provider string
+	rules    map[string]Rule
+	taken    map[string]string // the provider's own name, by ours
+}
+
+// newNames keeps names for those who have the best right to them: what the operator has named so, then what has the name already.
+func newNames(provider string, offers []offer, r Rules) *names {
+	n := &names{provider: provider, rules: r.Tools, taken: map[string]string{}}
+	for _, o := range offers {
+		if own := o.spec.Name; own == plain(own) && r.Tools[own].Rename == "" {
+			n.taken[own] = own
+		}
+	}
+	for own, rule := range r.Tools {
+		if rule.Rename != "" {
+			n.taken[plain(rule.Rename)] = own
+		}
+	}
+	return n
+}
+
+func (n *names) of(own string) (string, error) {
+	short := plain(cmp.Or(n.rules[own].Rename, own))
+	if other, ok := n.taken[short]; ok && other != own {
+		return "", fmt.Errorf("the tool %s would have the name of %s; give it another one by rename", own, other)
+	}
+	n.taken[short] = own
+	return n.provider + "." + short, nil
+}
+
+// plain is a name in the form that rules, profiles and models take: one part of a tool's name.
+func plain(own string) string {
+	short := strings.ReplaceAll(own, ".", "_")
+	short = strings.ToLower(short[:1]) + short[1:]
+	if short[0] == '_' || short[0] == '-' {
+		short = "x" + short[:min(len(short), 63)]
+	}
+	return short
+}
+
+// remote is a tool of a provider as it was offered at one time.
+type remote struct {
+	provider *Provider
+	offer    offer
+	spec     tool.Spec
+	timeout  time.Duration
+}
+
+var (
+	_ tool.Tool      = (*remote)(nil)
+	_ tool.Revocable = (*remote)(nil)
+)
+
+func (p *Provider) remote(o offer, name string, r Rules) *remote {
+	rule := r.Tools[o.spec.Name]
+	return &remote{
+		provider: p, offer: o, timeout: cmp.Or(rule.Timeout, r.Timeout, defaultTimeout),
+		spec: tool.Spec{
+			Name: name, Schema: o.spec.InputSchema, Provider: p.cfg.Name, Profiles: r.Profiles, Digest: o.digest,
+			Description: fmt.Sprintf("From the provider %s, in its own words, which nobody has checked: %s", p.cfg.Name, o.spec.Description),
+			Effect:      cmp.Or(rule.Effect, r.Effect, tool.Execute),
+			Approve:     cmp.Or(rule.Approve, r.Approve, tool.ApproveByEffect),
+		},
+	}
+}
+
+// Spec implements tool.Tool.
+func (t *remote) Spec() tool.Spec { return t.spec }
+
+// Revoked implements tool.Revocable.
+func (t *remote) Revoked() string { return t.provider.revoked(t.offer) }
+
+// Rest implements tool.Pager.
+func (t *remote) Rest() string { return "Ask the tool for less at a time to read it." }
+
+// Run implements tool.Tool. Whatever the provider does wrong is the tool's failure, never the host's.
+func (t *remote) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
+	client, err := t.provider.claim(t.offer)
+	if err != nil {
+		return failed("%v", err), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.timeout)
+	defer cancel()
+	select {
+	case t.provider.calls <- struct{}{}:
+		defer func() { <-t.provider.calls }()
+	case <-ctx.Done():
+		return failed("the provider %s is busy: %d calls are under way", t.spec.Provider, maxCalls), nil
+	}
+	out, err := client.CallTool(ctx, plugin.ToolCall{ID: call.ID, Key: call.ID, Tool: t.offer.spec.Name, Args: call.Args}, call.Progress)
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return failed("%s took longer than %s and was cancelled; whether it had an effect is not known", t.spec.Name, t.timeout), nil
+	case ctx.Err() != nil:
+		return tool.Result{}, ctx.Err()
+	case err != nil:
+		t.provider.cfg.Log.Warn("provider failed", "provider", t.spec.Provider, "tool", t.spec.Name, "error", err)
+		return failed("the provider %s failed; whether the call had an effect is not known: %s", t.spec.Provider, short(err.Error())), nil
+	}
+	return result(out), nil
+}
+
+// result is what a model is told. Files are named in the text, whatever can be made of them.
+func result(out plugin.ToolResult) tool.Result {
+	r := tool.Result{Text: out.Text, IsError: out.IsError}
+	if r.Text == "" {
+		r.Text = string(out.Structured)
+	}
+	for _, m := range out.Media {
+		r.Media = append(r.Media, tool.Media{SHA256: m.SHA256, Type: m.Type, Name: m.Name})
+		r.Text += fmt.Sprintf("\n[file %q of type %q, kept as %.12s]", m.Name, m.Type, m.SHA256)
+	}
+	if r.Text == "" {
+		r.Text = "(no output)"
+	}
+	return r
+}
+
+func failed(format string, args ...any) tool.Result {
+	return tool.Result{Text: fmt.Sprintf(format, args...), IsError: true}
+}
+
+// short bounds a provider's words about its own failure.
+func short(text string) string {
+	const most = 1 << 10
+	return visible(text[:min(len(text), most)])
+}
