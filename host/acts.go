@@ -11,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// act makes a message of what was done to an earlier one, and tells whether the configuration wants to hear of it.
+// act makes a message of what was done to an earlier one, and reports whether the configuration wants to hear of it.
 func act(e *plugin.Event, c config.Access) bool {
 	m, want := &e.Message, c.Edits
 	switch e.Kind {

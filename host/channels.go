@@ -59,7 +59,7 @@ func (a *adapter) Serve(ctx context.Context, c *plugin.Client) error {
 	})
 }
 
-// answers tells whether an event is one that somebody answers. The press of a button, and a command of the platform's own, is
+// answers reports whether an event is one that somebody answers. The press of a button, and a command of the platform's own, is
 // its sender's saying what the button stands for; nobody else can be meant by it but Flynn.
 func (a *adapter) answers(e *plugin.Event) bool {
 	switch e.Kind {

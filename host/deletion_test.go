@@ -155,7 +155,7 @@ func TestASessionIsDeletedInTheRunningHost(t *testing.T) {
 	})
 }
 
-// replied tells whether a command was answered with all of the words.
+// replied reports whether a command was answered with all of the words.
 func (s *cliHome) replied(words ...string) bool {
 	s.t.Helper()
 	for id := range int64(40) {

@@ -76,7 +76,7 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	return g, nil
 }
 
-// offline tells whether nothing that a sandbox's programs print can come from a network. Services of a compose file have one of
+// offline reports whether nothing that a sandbox's programs print can come from a network. Services of a compose file have one of
 // their own.
 func offline(s config.Sandbox) bool { return s.Network == "none" && s.Compose == "" }
 

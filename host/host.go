@@ -26,7 +26,6 @@ import (
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/channel/command"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/footprint"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/door"
 	"github.com/flynnhost/flynn/host/gateway/watch"
@@ -413,7 +412,6 @@ type group struct {
 // run starts f. When f fails, everything has to stop.
 func (g *group) run(h *Host, name string, stop func(), f func() error) {
 	g.wg.Go(func() {
-		footprint.Deepen()
 		if err := f(); err != nil && !errors.Is(err, context.Canceled) {
 			h.log.Error("a part of the host failed", "part", name, "error", err)
 			g.mu.Lock()

@@ -17,5 +17,5 @@ func (h *Host) show(r message.Reply) agent.View {
 	return nil
 }
 
-// streams tells whether the configuration in force wants answers on a channel shown while they are made.
+// streams reports whether the configuration in force wants answers on a channel shown while they are made.
 func (h *Host) streams(channel string) bool { return h.current.Load().config.Channels[channel].Stream }

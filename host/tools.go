@@ -245,7 +245,7 @@ func checkProviders(c *config.Config, known *tool.Registry) config.Errors {
 	return errs
 }
 
-// ofProvider tells whether an override is about the tools of a configured provider, which are known only while it runs.
+// ofProvider reports whether an override is about the tools of a configured provider, which are known only while it runs.
 func ofProvider(c *config.Config, override string) bool {
 	family, _, _ := strings.Cut(override, ".")
 	_, ok := c.Tools[family]

@@ -326,7 +326,7 @@ func packPlugin(ctx context.Context, cmd *cli.Command) error {
 	return nil
 }
 
-// isRunning tells whether the configuration's flynn runs.
+// isRunning reports whether the configuration's flynn runs.
 func isRunning(ctx context.Context, cmd *cli.Command) bool {
 	c := configOf(ctx, cmd)
 	if c == nil {

@@ -13,8 +13,6 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/footprint"
-	"github.com/flynnhost/flynn/host/footprint/early"
 )
 
 // commands lists the subcommands, in the order of the help text.
@@ -51,8 +49,6 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 
-	footprint.Deepen()
-	defer early.Started()
 	root := rootCommand()
 	root.Reader, root.Writer, root.ErrWriter = stdin, stdout, stderr
 	prepare(root)

@@ -9,7 +9,6 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
-	"github.com/flynnhost/flynn/host/footprint/early"
 	"github.com/flynnhost/flynn/host/plugin"
 )
 
@@ -53,7 +52,6 @@ func serve(ctx context.Context, cmd *cli.Command) error {
 	h, err := host.New(ctx, host.Config{
 		Path: configPath(ctx, cmd), Getenv: getenvOf(ctx), Log: slog.New(handler), LastGood: cmd.Bool("last-good"),
 		Version: version(), Hangup: reloads, PluginLauncher: pluginLauncher(), Attach: attach,
-		Ready: early.Started,
 	})
 	if err != nil {
 		return err

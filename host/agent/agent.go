@@ -84,7 +84,7 @@ type Generation struct {
 	// Sandboxes are the names that a policy may demand.
 	Sandboxes  []string
 	Delegation Delegation
-	// Stricter tells whether one sandbox lets a command do nothing that another does not; nil knows of none.
+	// Stricter reports whether one sandbox lets a command do nothing that another does not; nil knows of none.
 	Stricter func(sandbox, other string) bool
 	// Late are the providers, by agent, whose tools the agent or one of its delegates may be offered, and which have not come up since the
 	// host started. Nothing begins and nothing resumes for the agent before a generation without them is in force; whoever makes

@@ -298,7 +298,7 @@ func (t *turn) home() string {
 	return store.SessionHome(t.row.Session)
 }
 
-// ended tells whether somebody ended the turn for good, as opposed to the host going down.
+// ended reports whether somebody ended the turn for good, as opposed to the host going down.
 func ended(ctx context.Context) bool {
 	cause := context.Cause(ctx)
 	return errors.Is(cause, errStopped) || errors.Is(cause, errTime) || errors.Is(cause, errInterrupted) || errors.Is(cause, errHalted)

@@ -101,7 +101,7 @@ func (t *turn) program(answer model.Response) model.Response {
 // blockID begins the ids of calls that were blocks of code.
 const blockID = "block_"
 
-// hasCalled tells whether the model has called the tool itself in this turn.
+// hasCalled reports whether the model has called the tool itself in this turn.
 func (t *turn) hasCalled() bool {
 	for _, e := range t.steps.entries {
 		if slices.ContainsFunc(e.answer.Message.Calls, func(c model.ToolCall) bool { return !strings.HasPrefix(c.ID, blockID) }) {

@@ -20,7 +20,7 @@ const (
 	extractPause    = time.Minute // before what failed is tried again
 )
 
-// extracts tells whether this turn is looked through for what is worth remembering.
+// extracts reports whether this turn is looked through for what is worth remembering.
 func (t *turn) extracts() bool {
 	return t.gen.Tasks.Extract && !t.silent && t.origin.Act == "" && len(t.steps.user.Said) > 0
 }
@@ -49,7 +49,7 @@ func (r *Runner) Remember(ctx context.Context) error {
 	}
 }
 
-// rememberAll looks at each turn on the list once, and tells whether some are left.
+// rememberAll looks at each turn on the list once, and reports whether some are left.
 func (r *Runner) rememberAll(ctx context.Context) (left bool) {
 	tried := map[string]bool{}
 	for ctx.Err() == nil {

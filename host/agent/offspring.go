@@ -49,7 +49,7 @@ func (o *offspring) register(row store.Turn, cancel context.CancelCauseFunc) (un
 	}
 }
 
-// stop ends the children that which is true of, and tells whether there was one.
+// stop ends the children that which is true of, and reports whether there was one.
 func (o *offspring) stop(cause error, which func(store.Turn) bool) (found bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -65,7 +65,7 @@ func (o *offspring) stop(cause error, which func(store.Turn) bool) (found bool) 
 	return found
 }
 
-// any tells whether there is a child that which is true of.
+// any reports whether there is a child that which is true of.
 func (o *offspring) any(which func(store.Turn) bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -77,14 +77,14 @@ func (o *offspring) any(which func(store.Turn) bool) bool {
 	return false
 }
 
-// inPlace tells whether a child was begun in a place.
+// inPlace reports whether a child was begun in a place.
 func inPlace(place string) func(store.Turn) bool {
 	return func(t store.Turn) bool {
 		return childPlace(t) == place
 	}
 }
 
-// inConversation tells whether a child's conversation is the one of a key.
+// inConversation reports whether a child's conversation is the one of a key.
 func inConversation(key string) func(store.Turn) bool {
 	return func(t store.Turn) bool { return t.Channel+":"+t.Conversation.ID == key }
 }

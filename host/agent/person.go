@@ -10,5 +10,5 @@ func (g *Generation) persons(senderKey string) []string {
 	return g.Persons(senderKey)
 }
 
-// private tells whether nobody but the turn's sender reads its conversation.
+// private reports whether nobody but the turn's sender reads its conversation.
 func (t *turn) private() bool { return t.origin.Conversation.Kind == message.DM }

@@ -71,7 +71,7 @@ func searchWords(rows []store.InboxRow) string {
 	return strings.Join(words, " ")
 }
 
-// clip cuts text at a rune and tells whether it had to.
+// clip cuts text at a rune and reports whether it had to.
 func clip(text string, max int) (string, bool) {
 	if len(text) <= max {
 		return text, false
@@ -99,7 +99,7 @@ func recalledText(list []Recalled) string {
 	return strings.Join(append(lines, "End of the memory.]", ""), "\n")
 }
 
-// shows tells whether a model is shown a line of memory already.
+// shows reports whether a model is shown a line of memory already.
 func (s *session) shows(line string) bool {
 	return slices.ContainsFunc(s.turns, func(t transcript) bool { return len(t.messages) > 0 && strings.Contains(t.messages[0].Text, line) })
 }

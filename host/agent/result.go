@@ -35,7 +35,7 @@ func (t *turn) refine(ctx context.Context, c model.ToolCall, res tool.Result) to
 	return res
 }
 
-// untrusted tells whether anything of a result came from a page or from a tool that is not Flynn's own.
+// untrusted reports whether anything of a result came from a page or from a tool that is not Flynn's own.
 func untrusted(labels []string) bool {
 	return slices.ContainsFunc(labels, func(l string) bool { return strings.HasPrefix(l, "web:") || strings.HasPrefix(l, "tool:") })
 }

@@ -122,7 +122,7 @@ func (r *Runner) tellBehind(place string) {
 	}
 }
 
-// overtaken tells whether the next in the queue is a further message of the one whom the turn answers. Who stands behind somebody
+// overtaken reports whether the next in the queue is a further message of the one whom the turn answers. Who stands behind somebody
 // else waits: stopping the turn would not bring him forward.
 func (a *active) overtaken(waiting []Item) bool {
 	if len(a.rest) > 0 {
@@ -131,14 +131,14 @@ func (a *active) overtaken(waiting []Item) bool {
 	return len(waiting) > 0 && waiting[0].follows(a.origin)
 }
 
-// follows tells whether an item can be answered together with a message: it is one of the same sender in the same conversation. A
+// follows reports whether an item can be answered together with a message: it is one of the same sender in the same conversation. A
 // turn acts with the rights of its sender, and answers in one place.
 func (it Item) follows(m message.Message) bool {
 	n := it.Row.Message
 	return it.Turn == nil && !it.Order && it.Alone == nil && n.Channel == m.Channel && n.Conversation.ID == m.Conversation.ID && joins(m, n)
 }
 
-// Stop ends the turn that runs in a place, with all that was delegated there, and tells whether there was one.
+// Stop ends the turn that runs in a place, with all that was delegated there, and reports whether there was one.
 func (r *Runner) Stop(place string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,7 +169,7 @@ func (r *Runner) Stopper(place string, said time.Time) func() {
 	}
 }
 
-// Running tells whether a turn runs in a place.
+// Running reports whether a turn runs in a place.
 func (r *Runner) Running(place string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,7 +177,7 @@ func (r *Runner) Running(place string) bool {
 	return ok
 }
 
-// Delegated tells whether something that was delegated in a place runs.
+// Delegated reports whether something that was delegated in a place runs.
 func (r *Runner) Delegated(place string) bool { return r.offspring.any(inPlace(place)) }
 
 // StopIn is Stop for the turn that answers in a conversation, by its key.

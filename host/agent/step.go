@@ -113,7 +113,7 @@ func decodeTurn(steps []store.Step) (turnSteps, error) {
 	return t, nil
 }
 
-// take is add for a record that reads back as it is, and tells whether it was one. An answer with calls is none: what a model wrote as
+// take is add for a record that reads back as it is, and reports whether it was one. An answer with calls is none: what a model wrote as
 // their arguments may be anything. Nor is what was delegated, which its turn goes on to change.
 func (t *turnSteps) take(record any) bool {
 	switch r := record.(type) {

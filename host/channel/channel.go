@@ -19,7 +19,7 @@ import (
 type Sender interface {
 	// Send delivers r or says what it knows. An error is a failure of the way to the channel; its outcome is unknown.
 	Send(ctx context.Context, r message.Reply) (Result, error)
-	// Recognises tells whether the channel remembers idempotency keys for good, across its own restarts: then
+	// Recognises reports whether the channel remembers idempotency keys for good, across its own restarts: then
 	// a repeated send is harmless.
 	Recognises() bool
 }

@@ -165,7 +165,7 @@ func (in *Inbox) judge(m message.Message, a Admission) (store.InboxState, string
 	return store.InboxNew, ""
 }
 
-// tooOld tells whether a message is past the age to which one is answered; never when its channel does not say.
+// tooOld reports whether a message is past the age to which one is answered; never when its channel does not say.
 func (in *Inbox) tooOld(m message.Message) bool {
 	return in.cfg.MaxAge > 0 && !m.SentAt.IsZero() && m.ReceivedAt.Sub(m.SentAt) > in.cfg.MaxAge
 }

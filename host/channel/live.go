@@ -13,7 +13,7 @@ import (
 // LiveConfig is what a Live needs.
 type LiveConfig struct {
 	Outbox *Outbox
-	// Stream tells whether answers on a channel are shown while they are made, if the channel can.
+	// Stream reports whether answers on a channel are shown while they are made, if the channel can.
 	Stream func(channel string) bool
 	Log    *slog.Logger
 }
@@ -159,7 +159,7 @@ func (v *view) awaitsPerson() bool {
 	return v.waiting
 }
 
-// rest waits for d, and tells whether the view goes on.
+// rest waits for d, and reports whether the view goes on.
 func (v *view) rest(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -172,7 +172,7 @@ func (v *view) rest(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// until waits for c, and tells whether the view goes on.
+// until waits for c, and reports whether the view goes on.
 func (v *view) until(ctx context.Context, c <-chan struct{}) bool {
 	select {
 	case <-c:

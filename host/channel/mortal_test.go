@@ -26,7 +26,7 @@ type fuse struct {
 
 var errDead = errors.New("the process is dead")
 
-// burn tells whether an effect happens and whether the process hears of it.
+// burn reports whether an effect happens and whether the process hears of it.
 func (f *fuse) burn() (happens, heard bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

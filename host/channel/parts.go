@@ -31,7 +31,7 @@ func abilities(s Sender) Abilities {
 	return Abilities{}
 }
 
-// takes tells whether a channel can be given a file.
+// takes reports whether a channel can be given a file.
 func takes(s Sender, a message.Attachment) bool {
 	_, uploads := s.(Uploader)
 	return uploads && a.Size <= abilities(s).MaxAttachment

@@ -31,7 +31,7 @@ type Code struct {
 	Fenced bool `toml:"fenced"`
 }
 
-// Writes tells whether programs may be written in a language.
+// Writes reports whether programs may be written in a language.
 func (c Code) Writes(language string) bool {
 	if len(c.Languages) == 0 {
 		return language == "python"

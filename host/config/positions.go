@@ -10,7 +10,7 @@ type position struct {
 	order int // counts the keys of the file
 }
 
-// has tells whether the file sets the key or anything below it.
+// has reports whether the file sets the key or anything below it.
 func (p *positions) has(path keyPath) bool {
 	_, ok := p.keys[path.String()]
 	return ok

@@ -43,7 +43,7 @@ func (r *Reasoning) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// On tells whether the model is to think at all.
+// On reports whether the model is to think at all.
 func (r Reasoning) On() bool { return r != "" && r != ReasoningOff }
 
 // Tokens is the most that the thoughts should take.
@@ -62,7 +62,7 @@ func (r Reasoning) Tokens() int {
 	return n
 }
 
-// Counted tells whether it was given as a number of tokens.
+// Counted reports whether it was given as a number of tokens.
 func (r Reasoning) Counted() bool {
 	return r.On() && r != ReasoningLow && r != ReasoningMedium && r != ReasoningHigh
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Stricter tells whether whatever s lets a command do other does too: it reaches no more, has no more to use up, and differs in
+// Stricter reports whether whatever s lets a command do other does too: it reaches no more, has no more to use up, and differs in
 // nothing of which that could not be told. A sandbox is as strict as itself.
 func (s Sandbox) Stricter(other Sandbox) bool {
 	switch {
@@ -46,7 +46,7 @@ func (s Sandbox) comparable() Sandbox {
 	return s
 }
 
-// subset tells whether each of some is exactly so among all.
+// subset reports whether each of some is exactly so among all.
 func subset[T any](some, all []T) bool {
 	return !slices.ContainsFunc(some, func(v T) bool {
 		return !slices.ContainsFunc(all, func(o T) bool { return reflect.DeepEqual(v, o) })

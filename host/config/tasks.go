@@ -6,7 +6,7 @@ type Tasks struct {
 	Compaction string `toml:"compaction" default:"fast" oneof:"fast default complex local"`
 	// MemoryExtraction proposes what to remember of a turn.
 	MemoryExtraction string `toml:"memory_extraction" default:"fast" oneof:"fast default complex local"`
-	// Classification tells whether a text tries to give orders.
+	// Classification reports whether a text tries to give orders.
 	Classification string `toml:"classification" default:"fast" oneof:"fast default complex local"`
 	// ToolSummarisation sums up long results of tools.
 	ToolSummarisation string `toml:"tool_summarisation" default:"fast" oneof:"fast default complex local"`

@@ -70,7 +70,7 @@ type Entry struct {
 	Call    *ToolCall `json:"call,omitempty"` // set for FromTool
 }
 
-// Final tells whether the entry ends a turn.
+// Final reports whether the entry ends a turn.
 func (e Entry) Final() bool { return e.From == FromAgent && (e.Key != "" || e.IsError) }
 
 // ToolCall is a tool call and what enforcement decided about it.
@@ -195,7 +195,7 @@ type PolicyStatus struct {
 	Stateful int64 `json:"stateful,omitempty"`
 }
 
-// SandboxStatus tells whether tools can be run apart from the host.
+// SandboxStatus reports whether tools can be run apart from the host.
 type SandboxStatus struct {
 	Enabled   bool   `json:"enabled"`
 	Available bool   `json:"available"`

@@ -56,7 +56,7 @@ func MediaType(s string) string {
 	return s
 }
 
-// restricted tells whether a word is a restricted-name of RFC 6838, section 4.2.
+// restricted reports whether a word is a restricted-name of RFC 6838, section 4.2.
 func restricted(word string) bool {
 	for i, c := range []byte(word) {
 		letter := c >= 'a' && c <= 'z' || c >= '0' && c <= '9'

@@ -42,7 +42,7 @@ func RoughMessage(m Message) int {
 // ImageTokens are those of an image that is as large as models look at.
 const ImageTokens = 1600
 
-// HasImages tells whether images go with a message.
+// HasImages reports whether images go with a message.
 func (m Message) HasImages() bool { return imagesIn(m) > 0 }
 
 func imagesIn(m Message) int {

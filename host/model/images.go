@@ -83,7 +83,7 @@ func ImageType(data []byte) string {
 	return ""
 }
 
-// IsImageType tells whether a media type is one that models are shown.
+// IsImageType reports whether a media type is one that models are shown.
 func IsImageType(kind string) bool {
 	return slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, kind)
 }

@@ -193,7 +193,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Temporary tells whether another try can help.
+// Temporary reports whether another try can help.
 func (e *Error) Temporary() bool {
 	switch e.Kind {
 	case RateLimited, Overloaded, Cut, Timeout, Unreachable, Lacking:

@@ -68,7 +68,7 @@ func (s *Set) attempt(ctx context.Context, t *tier, a Attempt, req Request, w *w
 	return resp, err
 }
 
-// plan tells whether another attempt makes sense after this failure, and how long to wait before it.
+// plan reports whether another attempt makes sense after this failure, and how long to wait before it.
 func plan(err error, attempt int) (wait time.Duration, again bool) {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -96,7 +96,7 @@ func backOff(attempt int) time.Duration {
 	return d/2 + rand.N(d/2)
 }
 
-// fits tells whether there is time left after the wait.
+// fits reports whether there is time left after the wait.
 func fits(ctx context.Context, wait time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	return !ok || time.Until(deadline) > wait

@@ -208,7 +208,7 @@ func (s *Set) route(first *tier) []*tier {
 	return out
 }
 
-// passesOn tells whether a fallback may do better. A request that is too long needs a larger window,
+// passesOn reports whether a fallback may do better. A request that is too long needs a larger window,
 // and the caller can shorten it as well.
 func passesOn(err error, failed *tier, rest []*tier) bool {
 	if kindOf(err) != TooLong {

@@ -38,7 +38,7 @@ func shorter(dir string) string {
 	return "." + string(filepath.Separator) + short
 }
 
-// hasGo tells whether the plugin's folder holds the source of a Go program.
+// hasGo reports whether the plugin's folder holds the source of a Go program.
 func (t *tree) hasGo() bool {
 	names, err := fs.Glob(t.root.FS(), "*.go")
 	return err == nil && len(names) > 0

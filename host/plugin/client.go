@@ -260,7 +260,7 @@ func outcomeFromWire(o channelv1.Outcome) message.Outcome {
 	}
 }
 
-// Permanent tells whether an error of a call says that the same call can never succeed.
+// Permanent reports whether an error of a call says that the same call can never succeed.
 func Permanent(err error) bool {
 	switch status.Code(err) {
 	case codes.InvalidArgument, codes.NotFound, codes.FailedPrecondition, codes.Unimplemented, codes.PermissionDenied, codes.OutOfRange:

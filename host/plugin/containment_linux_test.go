@@ -255,7 +255,7 @@ func TestTheKernelEndsALeak(t *testing.T) {
 	}
 }
 
-// endedFor tells whether the kernel has ended something in an instance's control group for its use of memory, in either version's file.
+// endedFor reports whether the kernel has ended something in an instance's control group for its use of memory, in either version's file.
 func endedFor(groups *cell.Groups, instance string) bool {
 	files, _ := filepath.Glob(filepath.Join(groups.Dir, instance+"-*", "memory.*")) // the kernel's names have no pattern in them
 	for _, file := range files {

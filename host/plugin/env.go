@@ -41,7 +41,7 @@ func environment(m Manifest, scratch string, lookup func(string) (string, bool))
 	return env
 }
 
-// reservedEnv tells whether a manifest must not ask for name: it decides what code the process loads, or belongs to us.
+// reservedEnv reports whether a manifest must not ask for name: it decides what code the process loads, or belongs to us.
 func reservedEnv(name string) bool {
 	return strings.HasPrefix(name, "PLUGIN_") || strings.HasPrefix(name, "FLYNN_") || strings.HasPrefix(name, "LD_") ||
 		strings.HasPrefix(name, "DYLD_") || slices.Contains([]string{"PATH", "HOME", "TMPDIR", "NODE_OPTIONS", handshake.CookieKey}, name)

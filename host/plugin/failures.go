@@ -18,7 +18,7 @@ type failures struct {
 	streak int         // since the last calm
 }
 
-// add notes a failure and tells whether there were too many in too short a time.
+// add notes a failure and reports whether there were too many in too short a time.
 func (f *failures) add(now time.Time) (quarantine bool) {
 	f.streak++
 	f.times = append(f.times, now)

@@ -167,7 +167,7 @@ func (h *Host) try(ctx context.Context, units []*unit, name, version string) err
 	return nil
 }
 
-// aloneNow tells whether the version that runs has to be the only process of its instance. One that cannot be read says nothing.
+// aloneNow reports whether the version that runs has to be the only process of its instance. One that cannot be read says nothing.
 func (h *Host) aloneNow(name, running string) bool {
 	p, err := h.store.loadVersion(name, running)
 	if err != nil {
@@ -177,7 +177,7 @@ func (h *Host) aloneNow(name, running string) bool {
 	return p.manifest.alone()
 }
 
-// alone tells whether two processes of one instance must not be at work at a time: the platform allows one connection, or they would
+// alone reports whether two processes of one instance must not be at work at a time: the platform allows one connection, or they would
 // share a folder, a route, or the key to the host's services.
 func (m *Manifest) alone() bool {
 	return m.Channel.Exclusive || m.Permissions.State || len(m.Permissions.Host) > 0

@@ -42,7 +42,7 @@ func (l *libraryLog) Error(msg string, args ...any) { l.Log(hclog.Error, msg, ar
 // IsTrace and its fellows answer alike, since everything has one level.
 func (l *libraryLog) IsTrace() bool { return false }
 
-// IsDebug tells whether anything is logged.
+// IsDebug reports whether anything is logged.
 func (l *libraryLog) IsDebug() bool { return l.log.Enabled(context.Background(), slog.LevelDebug) }
 
 // IsInfo tells the same.

@@ -217,7 +217,7 @@ func (h *Host) Add(i Instance, use Handler) error {
 	return nil
 }
 
-// declaredCritical tells whether a plugin.toml calls its plugin critical. Nothing is verified for that: who could change the file could do
+// declaredCritical reports whether a plugin.toml calls its plugin critical. Nothing is verified for that: who could change the file could do
 // no more than keep the host from serving, and a plugin that is not what was locked does not run anyway.
 func (h *Host) declaredCritical(name string) bool {
 	if dir, ok := h.config.DevPaths[name]; ok {

@@ -223,7 +223,7 @@ func (l *launcher) command() (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// isScript tells whether the kernel would start an interpreter with the file's name, which then has to be the real one.
+// isScript reports whether the kernel would start an interpreter with the file's name, which then has to be the real one.
 func isScript(f io.ReaderAt) bool {
 	var head [2]byte
 	_, err := f.ReadAt(head[:], 0)

@@ -96,7 +96,7 @@ func sweepGroups(run string) {
 	}
 }
 
-// alive tells whether a process exists and is not a zombie.
+// alive reports whether a process exists and is not a zombie.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

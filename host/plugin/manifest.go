@@ -251,7 +251,7 @@ func (m *Manifest) problems() []error {
 	return out
 }
 
-// localFile tells whether name is a clean relative path that stays inside the plugin.
+// localFile reports whether name is a clean relative path that stays inside the plugin.
 func localFile(name string) bool {
 	return name != "." && path.Clean(name) == name && !path.IsAbs(name) && name != ".." &&
 		!strings.HasPrefix(name, "../") && !strings.ContainsAny(name, "\\\x00")

@@ -25,7 +25,7 @@ func (i Instance) hardLimit(m Manifest) int64 {
 	return memoryFactor * defaultMemory
 }
 
-// weighed tells whether the kernel sees to the process's use of memory.
+// weighed reports whether the kernel sees to the process's use of memory.
 func (r *running) weighed() bool { return r.group != nil && r.group.Occupied() }
 
 // weigh ends the process when it uses more memory than it may. It returns when the process is gone or about to be ended.

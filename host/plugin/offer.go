@@ -60,7 +60,7 @@ func (r *running) admit() (endpoint, token string) {
 	return endpoint, token
 }
 
-// knownServices tells whether a manifest asks only for what there is, each once.
+// knownServices reports whether a manifest asks only for what there is, each once.
 func knownServices(names []string) bool {
 	for i, name := range names {
 		if !slices.Contains(service.Names(), name) || slices.Contains(names[:i], name) {

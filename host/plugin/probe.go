@@ -146,7 +146,7 @@ func (t *Probe) Kill() {
 	<-t.process.exited()
 }
 
-// Exited waits for the process to end by itself and tells whether it did within the time.
+// Exited waits for the process to end by itself and reports whether it did within the time.
 func (t *Probe) Exited(within time.Duration) bool {
 	late := time.NewTimer(within)
 	defer late.Stop()

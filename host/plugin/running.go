@@ -288,7 +288,7 @@ func (r *running) shutdown(ctx context.Context) {
 	r.gone(ctx)
 }
 
-// gone waits for the process to end and tells whether it did before ctx.
+// gone waits for the process to end and reports whether it did before ctx.
 func (r *running) gone(ctx context.Context) bool {
 	select {
 	case <-r.exited():

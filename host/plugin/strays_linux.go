@@ -57,7 +57,7 @@ func strays(runDir string) []int {
 	return out
 }
 
-// isStray tells whether the environment of a process is that of a plugin of this run folder. A process that has ended has none.
+// isStray reports whether the environment of a process is that of a plugin of this run folder. A process that has ended has none.
 func isStray(pid int, runDir string) bool {
 	f, err := os.Open(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 	if err != nil {
@@ -76,7 +76,7 @@ func isStray(pid int, runDir string) bool {
 	})
 }
 
-// endStray ends one process, if it still is the one that was found, and tells whether it did.
+// endStray ends one process, if it still is the one that was found, and reports whether it did.
 func endStray(pid int, runDir string) bool {
 	p, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

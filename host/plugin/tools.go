@@ -117,7 +117,7 @@ func toolFromWire(t *toolv1.Tool) (ToolSpec, error) {
 	}, nil
 }
 
-// isSchema tells whether text is a JSON object within bounds.
+// isSchema reports whether text is a JSON object within bounds.
 func isSchema(text []byte) bool {
 	var object map[string]json.RawMessage
 	return len(text) <= maxSchema && json.Unmarshal(text, &object) == nil && object != nil

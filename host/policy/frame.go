@@ -163,7 +163,7 @@ func (f *Facts) encode(frame []byte, c cursor, when *moment) cursor {
 	return c.int(frame, abi.Seed, f.Seed)
 }
 
-// late tells whether encodeLate has anything to write.
+// late reports whether encodeLate has anything to write.
 func (f *Facts) late() bool {
 	m := &f.Message
 	return m.Edited || m.Mentioned || len(m.Attachments) > 0 || len(m.Sender.Roles) > 0 || f.Used != Usage{}

@@ -87,7 +87,7 @@ func (m *Module) File() string { return m.file }
 // Isolation is IsolationPure or IsolationWarm.
 func (m *Module) Isolation() string { return m.source.isolation() }
 
-// Decides tells whether the policy makes decisions of this kind.
+// Decides reports whether the policy makes decisions of this kind.
 func (m *Module) Decides(kind string) bool { return m.source.has(kind) }
 
 // Info is what was learned about the module while it was loaded.

@@ -37,7 +37,7 @@ func opaExports() map[string]meter.Signature {
 	}
 }
 
-// dialectOf tells whether a module is one of OPA's.
+// dialectOf reports whether a module is one of OPA's.
 func dialectOf(info meter.Info, wasm []byte) *dialect {
 	_, flynn := info.Exports["flynn_abi"]
 	_, rego := info.Exports["opa_eval_ctx_new"]

@@ -37,7 +37,7 @@ func compileAll(key string, patterns []string) ([]*glob.Pattern, error) {
 	return out, nil
 }
 
-// covers tells whether the policy is asked about an agent on a channel instance. The agent of a routing decision is the one that
+// covers reports whether the policy is asked about an agent on a channel instance. The agent of a routing decision is the one that
 // the static table names, "" where it names none.
 func (s *scope) covers(agent, channel string) bool {
 	return s == nil || matchesAny(s.agents, agent) && matchesAny(s.channels, channel)
@@ -47,7 +47,7 @@ func matchesAny(patterns []*glob.Pattern, name string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p *glob.Pattern) bool { return p.Match(name) })
 }
 
-// Covers tells whether the policy would be asked about an agent on a channel instance.
+// Covers reports whether the policy would be asked about an agent on a channel instance.
 func (s Source) Covers(agent, channel string) bool { return newScope(s).covers(agent, channel) }
 
 func (s Source) checkScope() error {

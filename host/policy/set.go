@@ -108,7 +108,7 @@ func (s *Set) Release() {
 	}
 }
 
-// Routes tells whether any policy of the chain routes, or a shadow of it.
+// Routes reports whether any policy of the chain routes, or a shadow of it.
 func (s *Set) Routes() bool { return s.routes > 0 || s.shadowRoutes }
 
 // Route asks the route policies in order; the first that does not abstain decides. One that fails decides too: for its agent

@@ -204,7 +204,7 @@ func (e *Engine) onShadow(s Shadowed) {
 	}
 }
 
-// concerns tells whether the shadow would be asked at all.
+// concerns reports whether the shadow would be asked at all.
 func (l *shadowLink) concerns(q *query) bool {
 	return l.source.has(q.kind) && (l.scope == nil || l.scope.covers(q.agent, q.channel))
 }

@@ -16,7 +16,7 @@ func newChoices(cfg *config.Config) map[string]string {
 	return choices
 }
 
-// MayChoose tells whether a role is enough for choosing an agent. It is asked when somebody chooses, and again for each message:
+// MayChoose reports whether a role is enough for choosing an agent. It is asked when somebody chooses, and again for each message:
 // what an owner chose for a group does not lift anybody else there.
 func (t *Table) MayChoose(agent, role string) bool {
 	least, ok := t.choices[agent]
@@ -56,7 +56,7 @@ func (t *Table) choice(static Match, role string) Match {
 	return Match{Agent: t.chosen, Tier: TierChosen, Rule: "/agent " + t.chosen}
 }
 
-// Fixed tells whether a rule for the exact sender decides, so that there is nothing to choose.
+// Fixed reports whether a rule for the exact sender decides, so that there is nothing to choose.
 func (t *Table) Fixed(m message.Message) bool {
 	static, _ := t.Resolve(m.Channel, m.SenderKey())
 	return static.Tier == TierSender

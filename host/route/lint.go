@@ -133,7 +133,7 @@ func (l *lint) nothing(rules []rule) {
 	}})
 }
 
-// covers tells whether a rule that is tried earlier provably takes all that r could: it is a literal text with only
+// covers reports whether a rule that is tried earlier provably takes all that r could: it is a literal text with only
 // stars behind, and everything r matches begins with that text. A channel's messages all begin with "channel:".
 // The default is there for what nothing else takes, so nothing covers it.
 func covers(earlier, r rule) bool {

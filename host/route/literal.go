@@ -40,7 +40,7 @@ func oneCharClass(rest string) (char, after string, ok bool) {
 // escapable are the characters that people put into a class to take their meaning away.
 const escapable = "*?[]{}!#^-"
 
-// looksPasted tells whether a key seems to be an id with brackets or braces of its own, which a glob reads as something
+// looksPasted reports whether a key seems to be an id with brackets or braces of its own, which a glob reads as something
 // else: a class without a range that is no escape, or braces around a single alternative.
 func looksPasted(key string) bool {
 	for i := 0; i < len(key); {

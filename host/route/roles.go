@@ -85,7 +85,7 @@ func (r *Roles) program(senderKey string) (c config.Client, owner, known bool) {
 	return c, name == config.Gatekeeper, known
 }
 
-// MayAsk tells whether a program may ask the agent that it asks for.
+// MayAsk reports whether a program may ask the agent that it asks for.
 func (r *Roles) MayAsk(m message.Message) bool {
 	c, owner, known := r.program(m.SenderKey())
 	return owner || known && slices.Contains(c.Agents, m.Agent)
@@ -118,13 +118,13 @@ func (r *Roles) Of(channel, senderKey string) string {
 	return role
 }
 
-// Known tells whether a sender is listed or paired, and not blocked.
+// Known reports whether a sender is listed or paired, and not blocked.
 func (r *Roles) Known(channel, senderKey string) bool {
 	_, known := r.of(channel, senderKey)
 	return known
 }
 
-// Blocked tells whether a sender is never to be heard. An owner who is listed by his exact id always is, and who holds the token of
+// Blocked reports whether a sender is never to be heard. An owner who is listed by his exact id always is, and who holds the token of
 // this machine.
 func (r *Roles) Blocked(channel, senderKey string) bool {
 	channel = home(channel, senderKey)
@@ -181,7 +181,7 @@ func (r *Roles) Identity(channel, senderKey string) string {
 	return cmp.Or(string(r.Proof(channel, senderKey)), "unknown")
 }
 
-// paired tells whether somebody has let a sender in.
+// paired reports whether somebody has let a sender in.
 func (r *Roles) paired(senderKey string) bool {
 	if r.pairings == nil {
 		return false
@@ -212,5 +212,5 @@ func Door(channel string) string {
 	return DoorChannel
 }
 
-// Local tells whether who speaks over a channel instance sits at this machine.
+// Local reports whether who speaks over a channel instance sits at this machine.
 func Local(channel string) bool { return slices.Contains(config.LocalDoors(), channel) }

@@ -57,7 +57,7 @@ func (c *runClock) resume() {
 	}
 }
 
-// stop ends the clock and tells whether it has ended the program.
+// stop ends the clock and reports whether it has ended the program.
 func (c *runClock) stop() (fired bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -57,6 +57,6 @@ type Leftovers interface {
 	ListLeftovers(ctx context.Context, kind LeftoverKind) ([]Leftover, error)
 	// DropLeftover says that it is removed; one that is not there is no error.
 	DropLeftover(ctx context.Context, l Leftover) error
-	// NamedInSteps tells whether a step that is there has a digest in it. It reads them all.
+	// NamedInSteps reports whether a step that is there has a digest in it. It reads them all.
 	NamedInSteps(ctx context.Context, digest string) (bool, error)
 }

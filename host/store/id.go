@@ -25,7 +25,7 @@ func LeastID(at time.Time) string {
 	return encoding.EncodeToString(b[:])
 }
 
-// IsID tells whether a text has the form of an identifier.
+// IsID reports whether a text has the form of an identifier.
 func IsID(text string) bool {
 	_, err := encoding.DecodeString(text)
 	return err == nil && len(text) == 26

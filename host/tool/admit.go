@@ -111,7 +111,7 @@ func (v *Verdict) leased(ctx context.Context, s Subject, people Approver) (bool,
 	return ok, nil
 }
 
-// stale tells whether asking anew can help.
+// stale reports whether asking anew can help.
 func stale(err error) bool {
 	return errors.Is(err, approval.ErrDrift) || errors.Is(err, approval.ErrUsed) || errors.Is(err, approval.ErrExpired)
 }

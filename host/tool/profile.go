@@ -61,7 +61,7 @@ func NewSet(names ...string) Set {
 	return s
 }
 
-// Has tells whether the set holds the name.
+// Has reports whether the set holds the name.
 func (s Set) Has(name string) bool { return s[name] }
 
 // Names returns the members, sorted.

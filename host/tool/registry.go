@@ -75,7 +75,7 @@ func (r *Registry) Replace(t Tool) error {
 	return nil
 }
 
-// Remove takes a tool away, as when its provider stops, and tells whether it was there.
+// Remove takes a tool away, as when its provider stops, and reports whether it was there.
 func (r *Registry) Remove(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,7 +132,7 @@ func (r *Registry) lookup(name string) (entry, bool) {
 	return e, ok
 }
 
-// validName tells whether a name has the form that rules, profiles and providers can all name: two to four parts, the first
+// validName reports whether a name has the form that rules, profiles and providers can all name: two to four parts, the first
 // of at most 32 lower-case characters, the others of at most 64. It is no regular expression, since that one would take a
 // millisecond of every start to compile.
 func validName(name string) bool {

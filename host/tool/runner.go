@@ -60,7 +60,7 @@ func (r *Runner) Run(ctx context.Context, v Verdict, call Call) Result {
 // Tool is the name of the tool that the call is about.
 func (v Verdict) Tool() string { return v.spec.Name }
 
-// OnMachine tells whether the call acts on a machine, which it must be given then.
+// OnMachine reports whether the call acts on a machine, which it must be given then.
 func (v Verdict) OnMachine() bool { return v.spec.Machine }
 
 // rightPlace makes sure that a call which must run in a sandbox was not handed the host, nor the other way round: the

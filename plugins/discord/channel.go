@@ -147,7 +147,7 @@ func (p *plugin) report(in channel.Inbox, err error, failures int) {
 	}
 }
 
-// unauthorized tells whether Discord does not accept the token.
+// unauthorized reports whether Discord does not accept the token.
 func unauthorized(err error) bool {
 	refused, ok := errors.AsType[*refusedError](err)
 	return ok && refused.status == http.StatusUnauthorized

@@ -137,7 +137,7 @@ func (x *incoming) conversation(channelID, guildID string) (channel.Conversation
 	return channel.Conversation{ID: channelID, Kind: r.kind, Parent: r.parent}, r
 }
 
-// whole tells whether a message says what it is, where it is, and whose.
+// whole reports whether a message says what it is, where it is, and whose.
 func whole(m *discordgo.Message) bool {
 	return m.Author != nil && isSnowflake(m.Author.ID) && isSnowflake(m.ID) && isSnowflake(m.ChannelID)
 }

@@ -96,7 +96,7 @@ var (
 	errZombie    = errors.New("discord does not answer heartbeats")
 )
 
-// connected lives through one connection. It tells whether it got as far as a session.
+// connected lives through one connection. It reports whether it got as far as a session.
 func (g *gateway) connected(ctx context.Context) (up bool, err error) {
 	address, err := g.address(ctx)
 	if err != nil {

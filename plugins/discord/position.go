@@ -198,7 +198,7 @@ func (p *position) newest() (last string, private []string) {
 	return last, private
 }
 
-// later tells whether one snowflake is younger than another.
+// later reports whether one snowflake is younger than another.
 func later(a, b string) bool { return byAge(a, b) > 0 }
 
 func byAge(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }

@@ -40,7 +40,7 @@ const (
 
 func newWorld() *world { return &world{guilds: map[string]*guild{}, channels: map[string]room{}} }
 
-// is tells whether an account is the bot's own.
+// is reports whether an account is the bot's own.
 func (w *world) is(id string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

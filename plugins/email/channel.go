@@ -141,7 +141,7 @@ func (b *board) out(err error) {
 	b.show()
 }
 
-// noWayOut tells whether the last try to send failed before it began.
+// noWayOut reports whether the last try to send failed before it began.
 func (b *board) noWayOut() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -173,7 +173,7 @@ func (l *letter) from(h mail.Header) {
 	l.From, l.Name = strings.ToLower(list[0].Address), oneLine(list[0].Name, 100)
 }
 
-// automatic tells whether a program wrote this: an answer to it could begin a loop. RFC 3834, and what programs did before it.
+// automatic reports whether a program wrote this: an answer to it could begin a loop. RFC 3834, and what programs did before it.
 func automatic(h mail.Header, from string) bool {
 	if v := strings.ToLower(strings.TrimSpace(h.Get("Auto-Submitted"))); v != "" && v != "no" {
 		return true

@@ -36,7 +36,7 @@ func withoutHistory(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// outlook tells whether lines begin with the header of an earlier mail, behind a line across the page.
+// outlook reports whether lines begin with the header of an earlier mail, behind a line across the page.
 func outlook(lines []string) bool {
 	if len(lines) < 3 || !strings.HasPrefix(lines[0], "________") {
 		return false

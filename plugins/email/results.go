@@ -148,7 +148,7 @@ func quoted(s string) (text string, length int) {
 	return "", 0
 }
 
-// vouched tells whether the receiving server says that a mail comes from the domain of its From address. Of the headers, topmost first, only the
+// vouched reports whether the receiving server says that a mail comes from the domain of its From address. Of the headers, topmost first, only the
 // first one of that server counts: it puts its own on top, and whatever stands below may have come with the mail.
 func vouched(headers []string, server, from string) bool {
 	for _, header := range headers {
@@ -163,7 +163,7 @@ func vouched(headers []string, server, from string) bool {
 	return false
 }
 
-// aligned tells whether DMARC passed for the domain, or SPF or DKIM did for it or a domain above it. A DMARC that did not pass outweighs them.
+// aligned reports whether DMARC passed for the domain, or SPF or DKIM did for it or a domain above it. A DMARC that did not pass outweighs them.
 func (r results) aligned(from string) bool {
 	passed := false
 	for _, one := range r.found {
@@ -191,7 +191,7 @@ func (r results) aligned(from string) bool {
 	return passed
 }
 
-// above tells whether a domain is another one, or holds it. One label alone holds nothing: "org" speaks for nobody.
+// above reports whether a domain is another one, or holds it. One label alone holds nothing: "org" speaks for nobody.
 func above(domain, of string) bool {
 	return domain != "" && (domain == of || strings.Contains(domain, ".") && strings.HasSuffix(of, "."+domain))
 }

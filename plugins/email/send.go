@@ -175,7 +175,7 @@ func (p *plugin) Reconcile(ctx context.Context, r channel.Reconcile) (channel.Se
 	return channel.Sent{Outcome: channel.OutcomeUnknown}, nil
 }
 
-// went tells whether a mail is known to have been sent.
+// went reports whether a mail is known to have been sent.
 func (p *plugin) went(ctx context.Context, t thread, id string) bool {
 	if slices.Contains(t.IDs, id) {
 		return true

@@ -117,7 +117,7 @@ func digits(s string) int {
 	return n
 }
 
-// addressed tells whether a line in a channel is meant for nick, and takes the address off its front.
+// addressed reports whether a line in a channel is meant for nick, and takes the address off its front.
 func addressed(text, nick string) (rest string, ok bool) {
 	n := len(nick)
 	if n == 0 || len(text) < n {

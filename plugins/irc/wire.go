@@ -142,7 +142,7 @@ func fold(name string) string {
 // isChannel tells a channel's name from a nickname.
 func isChannel(name string) bool { return name != "" && strings.ContainsRune("#&+!", rune(name[0])) }
 
-// validTarget tells whether a name can be sent to as it is.
+// validTarget reports whether a name can be sent to as it is.
 func validTarget(name string) bool {
 	return name != "" && len(name) <= 200 && name[0] != ':' && name[0] != '$' && !strings.ContainsAny(name, " ,\x00\x07\r\n")
 }

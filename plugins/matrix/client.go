@@ -152,7 +152,7 @@ var refusals = map[string]bool{
 	"M_INCOMPATIBLE_ROOM_VERSION": true, "M_CANNOT_OVERWRITE_MEDIA": true, "M_USER_DEACTIVATED": true,
 }
 
-// refused tells whether the homeserver says no for good.
+// refused reports whether the homeserver says no for good.
 func refused(err error) bool {
 	e := (*apiError)(nil)
 	return errors.As(err, &e) && e.Status/100 == 4 && refusals[e.Code]

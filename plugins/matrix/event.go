@@ -122,7 +122,7 @@ func name(c content) string {
 	return c.Body
 }
 
-// mentioned tells whether a message names us: by its list of mentions or, from programs that have none, by our whole id in its text, or our
+// mentioned reports whether a message names us: by its list of mentions or, from programs that have none, by our whole id in its text, or our
 // name at its beginning.
 func (p *plugin) mentioned(c content) bool {
 	if slices.Contains(c.Mentions.Users, p.settings.UserID) || strings.Contains(c.Body, p.settings.UserID) {

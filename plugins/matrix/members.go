@@ -37,7 +37,7 @@ func (m *members) forget(room string) {
 	delete(m.count, room)
 }
 
-// private tells whether a room has nobody in it but one person and us. While that cannot be found out it is a group, in which Flynn
+// private reports whether a room has nobody in it but one person and us. While that cannot be found out it is a group, in which Flynn
 // answers only who addresses it.
 func (p *plugin) private(ctx context.Context, id string) bool {
 	n, known := p.members.get(id)

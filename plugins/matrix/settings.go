@@ -58,7 +58,7 @@ func newSettings(c channel.Config) (settings, error) {
 	return s, nil
 }
 
-// invited tells whether an invitation of this person is accepted.
+// invited reports whether an invitation of this person is accepted.
 func (s settings) invited(by string) bool {
 	for _, glob := range s.AcceptInvites {
 		if ok, _ := path.Match(glob, by); ok {

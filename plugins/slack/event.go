@@ -276,7 +276,7 @@ func (m message) check() error {
 	return nil
 }
 
-// by tells whether a message is Flynn's own.
+// by reports whether a message is Flynn's own.
 func (m message) by(me self) bool {
 	return m.User != "" && m.User == me.user || m.BotID != "" && m.BotID == me.bot
 }

@@ -86,7 +86,7 @@ func (w *web) download(ctx context.Context, address, mediaType string) (io.ReadC
 	return resp.Body, nil
 }
 
-// mayHaveToken tells whether an address is Slack's: one of its domains, or the API's own host.
+// mayHaveToken reports whether an address is Slack's: one of its domains, or the API's own host.
 func (w *web) mayHaveToken(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.User != nil {

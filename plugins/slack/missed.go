@@ -69,7 +69,7 @@ func (p *plugin) since(ctx context.Context, id, kind, oldest string) ([]message,
 	return list, err
 }
 
-// pages reads up to most pages of a channel or a thread, and tells whether there is more. It waits as long as Slack says.
+// pages reads up to most pages of a channel or a thread, and reports whether there is more. It waits as long as Slack says.
 func (p *plugin) pages(ctx context.Context, where, thread, oldest string, most int, each func(slack.Message)) (more bool, err error) {
 	for cursor, n := "", 0; n < most; n++ {
 		list, next, err := p.page(ctx, where, thread, oldest, cursor)

@@ -246,7 +246,7 @@ func (p *plugin) Resolve(ctx context.Context, query string) ([]channel.Target, e
 	return p.search(ctx, strings.ToLower(strings.TrimPrefix(query, "#")))
 }
 
-// slackID tells whether s is an id that begins with one of the letters.
+// slackID reports whether s is an id that begins with one of the letters.
 func slackID(s, first string) bool {
 	return len(s) >= 2 && len(s) <= 32 && strings.ContainsRune(first, rune(s[0])) &&
 		strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == "" && strings.ContainsAny(s, "0123456789")

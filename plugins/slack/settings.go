@@ -58,7 +58,7 @@ func (s settings) check() error {
 	return nil
 }
 
-// trustworthy tells whether a token may go to an address.
+// trustworthy reports whether a token may go to an address.
 func trustworthy(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" {

@@ -15,7 +15,7 @@ type self struct {
 	private bool
 }
 
-// address tells whether a message is meant for the bot and whether it names it, and takes the address off its front.
+// address reports whether a message is meant for the bot and whether it names it, and takes the address off its front.
 func (s self) address(m *models.Message, t *marked) (addressed, mentioned bool) {
 	mentioned = s.mentioned(t)
 	command, mine, named := s.command(t)
@@ -32,7 +32,7 @@ func (s self) address(m *models.Message, t *marked) (addressed, mentioned bool) 
 	return addressed, mentioned
 }
 
-// mentioned tells whether a text has a mention of the bot.
+// mentioned reports whether a text has a mention of the bot.
 func (s self) mentioned(t *marked) bool {
 	for _, e := range t.entities {
 		if e.Kind == "mention" && s.is(t.of(e), e.Value) {
@@ -42,7 +42,7 @@ func (s self) mentioned(t *marked) bool {
 	return false
 }
 
-// is tells whether a mention's text or value is the bot.
+// is reports whether a mention's text or value is the bot.
 func (s self) is(text, value string) bool {
 	return s.username != "" && strings.EqualFold(text, "@"+s.username) || value == strconv.FormatInt(s.id, 10)
 }
@@ -68,7 +68,7 @@ func (s self) command(t *marked) (there, mine, named bool) {
 	return false, false, false
 }
 
-// answers tells whether a message is a reply to one of the bot's.
+// answers reports whether a message is a reply to one of the bot's.
 func (s self) answers(m *models.Message) bool {
 	r := repliesTo(m)
 	return r != nil && r.From != nil && r.From.ID == s.id

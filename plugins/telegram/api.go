@@ -235,7 +235,7 @@ func refused(err error) bool {
 		errors.As(err, &answer) && answer.code == http.StatusRequestEntityTooLarge
 }
 
-// says tells whether the server refused with one of these words.
+// says reports whether the server refused with one of these words.
 func says(err error, words ...string) bool {
 	if !refused(err) {
 		return false

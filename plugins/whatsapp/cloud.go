@@ -170,7 +170,7 @@ func signed(body []byte, header, secret string) bool {
 	return hmac.Equal(got, mac.Sum(nil))
 }
 
-// deliver hands one event over and tells whether the host has it, or never wants it.
+// deliver hands one event over and reports whether the host has it, or never wants it.
 func (c *cloud) deliver(ctx context.Context, in channel.Inbox, e channel.Event) bool {
 	e = c.choices.pressed(e)
 	err := in.Deliver(ctx, e)

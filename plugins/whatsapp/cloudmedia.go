@@ -31,7 +31,7 @@ func mediaKind(mediaType string) string {
 	return "document"
 }
 
-// captioned tells whether a medium can have text below.
+// captioned reports whether a medium can have text below.
 func captioned(mediaType string) bool { return mediaKind(mediaType) != "audio" }
 
 // Fetch implements line. A handle is the id of a medium; its address is asked for each time, since it ages within minutes.
@@ -111,7 +111,7 @@ func (g *graph) download(ctx context.Context, address string) (io.ReadCloser, er
 	return resp.Body, nil
 }
 
-// mayHaveToken tells whether an address is Meta's: one of its domains, or the API's own host.
+// mayHaveToken reports whether an address is Meta's: one of its domains, or the API's own host.
 func (g *graph) mayHaveToken(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.User != nil {

@@ -106,7 +106,7 @@ const (
 	maxLabel   = 20 // characters on a button
 )
 
-// fit tells whether WhatsApp can show the buttons: three at most, with short names that differ.
+// fit reports whether WhatsApp can show the buttons: three at most, with short names that differ.
 func fit(list []channel.Button) bool {
 	names := map[string]bool{}
 	for _, b := range list {

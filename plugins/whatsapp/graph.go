@@ -182,7 +182,7 @@ func words(code int) string {
 // outsideWindow says that only a template can be sent now.
 const outsideWindow = 131047
 
-// unauthorized tells whether a person has to renew the token.
+// unauthorized reports whether a person has to renew the token.
 func unauthorized(err error) bool {
 	e, ok := errors.AsType[*graphError](err)
 	return ok && (e.Code == 190 || e.Code == 0 && e.status == http.StatusUnauthorized || e.Code == 10 || e.Code == 3 || e.Code == 200)

@@ -106,7 +106,7 @@ func (w *world) drop() {
 	w.Await("the next login", func() bool { return w.Logins() > before && w.Online() })
 }
 
-// has tells whether the linked device has confirmed a message of Ann.
+// has reports whether the linked device has confirmed a message of Ann.
 func (w *world) has(id string) bool {
 	return slices.Contains(w.ann.Receipts(), linkedtest.Receipt{ID: id, Type: "inactive"})
 }

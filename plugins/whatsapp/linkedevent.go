@@ -34,7 +34,7 @@ func parseRef(s string) (ref, bool) {
 	return ref{chat: chat, id: parts[1], sender: sender}, ok && ok2
 }
 
-// validID tells whether the id of a message can be part of ours.
+// validID reports whether the id of a message can be part of ours.
 func validID(id string) bool {
 	return id != "" && len(id) <= 100 && strings.IndexFunc(id, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' }) < 0
 }

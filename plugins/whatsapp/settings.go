@@ -78,7 +78,7 @@ func digits(s string) bool {
 	return s != "" && len(s) <= 40 && strings.Trim(s, "0123456789") == ""
 }
 
-// trustworthy tells whether a token may go to an address.
+// trustworthy reports whether a token may go to an address.
 func trustworthy(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" {

@@ -49,7 +49,7 @@ var proofs = map[SenderProof]channelv1.SenderProof{
 	SendersUnproved: channelv1.SenderProof_SENDER_PROOF_NONE,
 }
 
-// is tells whether p also implements T.
+// is reports whether p also implements T.
 func is[T any](p Channel) bool {
 	_, ok := p.(T)
 	return ok

@@ -175,7 +175,7 @@ type revision struct {
 	at     time.Time
 }
 
-// newer tells whether number is above every earlier one of the message, and remembers it.
+// newer reports whether number is above every earlier one of the message, and remembers it.
 func (v *revisions) newer(conversation, message string, number uint64, final bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

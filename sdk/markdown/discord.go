@@ -77,7 +77,7 @@ func (discord) text(s string, prev, _ rune) string {
 	return b.String()
 }
 
-// crowd tells whether a word calls everybody.
+// crowd reports whether a word calls everybody.
 func crowd(s string) bool {
 	return strings.HasPrefix(strings.ToLower(s), "everyone") || strings.HasPrefix(strings.ToLower(s), "here")
 }

@@ -109,7 +109,7 @@ func (s *splitter) text(out *strings.Builder, a, b, i, from, to int) {
 	out.WriteString(text)
 }
 
-// continues tells whether a line goes on with the paragraph of the one before.
+// continues reports whether a line goes on with the paragraph of the one before.
 func (s *splitter) continues(i int) bool {
 	if i == 0 || len(s.lines[i].stack) != s.lines[i].matched {
 		return false

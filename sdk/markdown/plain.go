@@ -36,7 +36,7 @@ func (plain) link(url, inner, label string) string {
 	return inner + " (" + strings.TrimPrefix(url, "mailto:") + ")"
 }
 
-// sameLink tells whether the text of a link says where it leads.
+// sameLink reports whether the text of a link says where it leads.
 func sameLink(url, label string) bool {
 	bare := func(s string) string {
 		s = strings.TrimPrefix(strings.TrimPrefix(s, "mailto:"), "https://")

@@ -192,7 +192,7 @@ func (s *splitter) sentence(a, far int) int {
 	return word
 }
 
-// open tells whether a cut goes neither through a link nor through code, nor through a line that has to be whole.
+// open reports whether a cut goes neither through a link nor through code, nor through a line that has to be whole.
 func (s *splitter) open(at int) bool {
 	l := s.lines[s.line(at)]
 	if l.opens || l.closes || at <= l.content() && at > l.start {

@@ -38,7 +38,7 @@ func (h *Host) Send(s channel.Send) (channel.Sent, error) {
 	return sent, nil
 }
 
-// Edit edits one message and tells whether the edit was applied.
+// Edit edits one message and reports whether the edit was applied.
 func (h *Host) Edit(e channel.Edit) (applied bool, err error) {
 	h.t.Helper()
 	ctx, cancel := h.deadline()

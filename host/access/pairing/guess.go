@@ -14,7 +14,7 @@ const (
 	maxGuesser = 1000      // who is kept count of; anybody can guess, and must not fill the disk
 )
 
-// locked tells whether nothing is taken from a guesser now; d.mu is held.
+// locked reports whether nothing is taken from a guesser now; d.mu is held.
 func (d *Desk) locked(guesser string) bool { return barred(d.guesses[guesser], d.cfg.Now()) }
 
 func barred(g store.Guesses, now time.Time) bool {
@@ -75,7 +75,7 @@ func (d *Desk) dropGuesses(ctx context.Context, guesser string) error {
 	return d.cfg.Store.DropGuesses(context.WithoutCancel(ctx), guesser)
 }
 
-// Guess counts a code that somebody who may not decide has tried; whether it was right is not looked at. It tells whether he
+// Guess counts a code that somebody who may not decide has tried; whether it was right is not looked at. It reports whether he
 // is locked out.
 func (d *Desk) Guess(ctx context.Context, guesser string) (lockedOut bool, err error) {
 	d.mu.Lock()

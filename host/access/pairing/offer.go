@@ -48,7 +48,7 @@ func (d *Desk) Offer(ctx context.Context, s Stranger) (recorded, fresh bool, err
 	return err == nil, fresh, err
 }
 
-// guessed tells whether a stranger's message tries a code.
+// guessed reports whether a stranger's message tries a code.
 func guessed(text string) bool {
 	name, arg, _ := strings.Cut(strings.TrimSpace(text), " ")
 	if !strings.EqualFold(name, "/pair") {

@@ -108,7 +108,7 @@ func nearest(pattern string, names []string) string {
 	return "these are: " + strings.Join(names, ", ")
 }
 
-// places tells whether a policy is asked about any of the agents on any channel.
+// places reports whether a policy is asked about any of the agents on any channel.
 func (l *linter) places(s policy.Source, agents []string) bool {
 	return slices.ContainsFunc(agents, func(a string) bool {
 		return slices.ContainsFunc(l.cfg.ChannelNames(), func(c string) bool { return s.Covers(a, c) })

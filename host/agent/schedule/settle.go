@@ -127,7 +127,7 @@ func (s *Scheduler) answer(ctx context.Context, e Entry, row store.InboxRow) (st
 	return store.Turn{}, message.Reply{}, nil
 }
 
-// quiet tells whether an answer is the word for having nothing to say, whatever its case and markup.
+// quiet reports whether an answer is the word for having nothing to say, whatever its case and markup.
 func quiet(answer, word string) bool {
 	return word != "" && strings.EqualFold(strings.Trim(answer, " \t\r\n*_`\"'.!"), strings.Trim(word, " *_`\"'.!"))
 }

@@ -160,7 +160,7 @@ func (p *parser) sum(l summaryLine) error {
 	return nil
 }
 
-// known tells whether a text is an id that a flynn has given.
+// known reports whether a text is an id that a flynn has given.
 func (p *parser) known(id string) bool { return store.IsID(id) && id < p.latest }
 
 func (p *parser) openTurn(l turnLine) error {
@@ -260,10 +260,10 @@ func (p *parser) rekey() {
 	}
 }
 
-// plain tells whether a text can be a name of something.
+// plain reports whether a text can be a name of something.
 func plain(name string) bool {
 	return name != "" && len(name) <= 4*maxID && utf8.ValidString(name) && !strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f })
 }
 
-// sane tells whether a time can be kept in nanoseconds.
+// sane reports whether a time can be kept in nanoseconds.
 func sane(t time.Time) bool { return t.IsZero() || t.Year() >= 1970 && t.Year() < 2200 }

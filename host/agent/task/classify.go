@@ -18,7 +18,7 @@ const maxPieces = 8
 // overlap is what two pieces of a text share, so that nothing hides at a cut.
 const overlap = 512
 
-// Suspect tells whether a text gives orders to the model. Whatever cannot be told counts as suspect: a call that fails, an answer
+// Suspect reports whether a text gives orders to the model. Whatever cannot be told counts as suspect: a call that fails, an answer
 // that is not one, a text too long to be looked through.
 func (d Desk) Suspect(ctx context.Context, source, text string) bool {
 	room := max(d.window(Classification)-len(classifySystem)-1024, 2*overlap)

@@ -64,7 +64,7 @@ func misspelt(name, arg string) string {
 	return ""
 }
 
-// Queued tells whether the command stands in the queue of its place.
+// Queued reports whether the command stands in the queue of its place.
 func (c Command) Queued() bool {
 	return slices.Contains([]string{"new", "agent", "model", "compact", "delete"}, c.Name)
 }

@@ -14,7 +14,7 @@ import (
 type Elevator interface {
 	// Begin begins it, or returns in a sentence why the sender may not. A span of 0 is the usual one.
 	Begin(ctx context.Context, m message.Message, state string, span time.Duration) (e store.Elevation, refused string, err error)
-	// End ends what holds in a conversation and tells whether anything did.
+	// End ends what holds in a conversation and reports whether anything did.
 	End(ctx context.Context, conversation, by, why string) (bool, error)
 	// Of returns what holds in a conversation.
 	Of(ctx context.Context, conversation string) (store.Elevation, bool, error)

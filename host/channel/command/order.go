@@ -117,7 +117,7 @@ func (d *Desk) order(ctx context.Context, place string, row store.InboxRow) (ord
 	return o, nil
 }
 
-// mayOrder tells whether a sender may change the place of a message: in a group, who belongs to the house.
+// mayOrder reports whether a sender may change the place of a message: in a group, who belongs to the house.
 func (d *Desk) mayOrder(m message.Message) bool {
 	return m.Conversation.Kind == message.DM || d.cfg.Role(m.Channel, m.SenderKey()) != route.Guest
 }

@@ -194,7 +194,7 @@ func (t *talk) run(ctx context.Context) error {
 	}
 }
 
-// busy tells whether something that was said is still unanswered.
+// busy reports whether something that was said is still unanswered.
 func (t *talk) busy() bool { return !t.ready || t.question != nil || t.running || t.link.pending() }
 
 // input is the channel of lines, while a line can be used.

@@ -102,7 +102,7 @@ func (l *link) run(ctx context.Context) error {
 	}
 }
 
-// connect serves one connection until it ends, and tells whether the gateway welcomed it.
+// connect serves one connection until it ends, and reports whether the gateway welcomed it.
 func (l *link) connect(ctx context.Context) (greeted bool, err error) {
 	dial, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()

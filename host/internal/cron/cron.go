@@ -141,7 +141,7 @@ func number(text string) (int, error) {
 	return strconv.Atoi(text)
 }
 
-// possible tells whether any day can match.
+// possible reports whether any day can match.
 func (e Expression) possible() bool {
 	if e.anyDay || !e.anyWeekday {
 		return true // a day of the week comes in every month
@@ -157,7 +157,7 @@ func (e Expression) possible() bool {
 
 func has(bits uint64, v int) bool { return bits&(1<<v) != 0 }
 
-// onDay tells whether a day is one of the expression's.
+// onDay reports whether a day is one of the expression's.
 func (e Expression) onDay(t time.Time) bool {
 	day, weekday := has(e.day, t.Day()), has(e.weekday, int(t.Weekday()))
 	switch {

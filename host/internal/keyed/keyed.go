@@ -105,7 +105,7 @@ func (g *Group[T]) worker(key string) {
 	}
 }
 
-// rest puts a worker among those that wait, and tells whether there is room for it.
+// rest puts a worker among those that wait, and reports whether there is room for it.
 func (g *Group[T]) rest(next chan string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -144,7 +144,7 @@ func (g *Group[T]) take(key string) []T {
 	return items
 }
 
-// giveBack puts rest before what came meanwhile and tells whether the lane has work; without, the lane is gone.
+// giveBack puts rest before what came meanwhile and reports whether the lane has work; without, the lane is gone.
 func (g *Group[T]) giveBack(key string, rest []T) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -169,7 +169,7 @@ func (r *reader) word() (Word, error) {
 	return Word{Text: text.String()}, nil
 }
 
-// plain tells whether a character means itself to every shell, wherever it stands.
+// plain reports whether a character means itself to every shell, wherever it stands.
 func plain(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("_-./:,@%+=", c) >= 0
 }

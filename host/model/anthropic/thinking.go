@@ -14,7 +14,7 @@ func (c *call) think(req model.Request) {
 	}
 }
 
-// thoughtThroughout tells whether every answer of the tool loop that goes on has thoughts of this model: another one may have been
+// thoughtThroughout reports whether every answer of the tool loop that goes on has thoughts of this model: another one may have been
 // asked in between.
 func thoughtThroughout(req model.Request) bool {
 	for _, m := range req.Messages[loopOf(req.Messages):] {

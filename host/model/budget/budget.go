@@ -136,7 +136,7 @@ func (l *Ledger) current(ctx context.Context) (*day, error) {
 	return d, nil
 }
 
-// has tells whether a moment is of the day.
+// has reports whether a moment is of the day.
 func (d *day) has(t time.Time) bool { return !t.Before(d.start) && t.Before(d.end) }
 
 // beyond is what was used and is not among what the store has. It is read before anything else, so that what is written meanwhile counts
@@ -240,7 +240,7 @@ func change(m map[account]Amount, a account, by func(*Amount, Amount), n Amount)
 	m[a] = v
 }
 
-// fits tells whether an amount has room beside what is used, and if not in which unit it has none.
+// fits reports whether an amount has room beside what is used, and if not in which unit it has none.
 func fits(used, worst, limit Amount) (Unit, bool) {
 	switch {
 	case limit.Tokens > 0 && used.Tokens > limit.Tokens-worst.Tokens:
@@ -271,7 +271,7 @@ type Exceeded struct {
 	Opens time.Time // begin of the next day
 }
 
-// Never tells whether no day has room for the claim.
+// Never reports whether no day has room for the claim.
 func (e *Exceeded) Never() bool {
 	_, ok := fits(Amount{}, e.Worst, e.Limit)
 	return !ok

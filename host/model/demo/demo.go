@@ -134,7 +134,7 @@ func slow(ctx context.Context, req model.Request, args string) (model.Message, e
 	return say(fmt.Sprintf("I waited %d ms.", ms)), nil
 }
 
-// wait tells whether d has passed before ctx ended.
+// wait reports whether d has passed before ctx ended.
 func wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -19,7 +19,7 @@ type chunk struct {
 	Error   json.RawMessage `json:"error"`
 }
 
-// failed tells whether the event is an error.
+// failed reports whether the event is an error.
 func (c *chunk) failed() bool { return len(c.Error) > 0 && string(c.Error) != "null" }
 
 type choice struct {

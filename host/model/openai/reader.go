@@ -56,7 +56,7 @@ func (r *reader) addCall(delta *callDelta) {
 	call.Args.WriteString(string(delta.Function.Arguments))
 }
 
-// isAnother tells whether a piece belongs to a new call although its index is that of an old one: some
+// isAnother reports whether a piece belongs to a new call although its index is that of an old one: some
 // servers number every call 0.
 func isAnother(call *wire.Call, delta *callDelta) bool {
 	if delta.ID != "" && call.ID != "" {

@@ -151,7 +151,7 @@ func (r reach) try() error {
 			return fmt.Errorf("a %s socket can be made", s.name)
 		}
 	}
-	// No descriptor is -1: the answer tells whether the kernel has looked at it.
+	// No descriptor is -1: the answer reports whether the kernel has looked at it.
 	if err := unix.Connect(-1, &unix.SockaddrUnix{Name: "/"}); !r.connect && !errors.Is(err, unix.EACCES) {
 		return errors.New("connections are not refused")
 	}

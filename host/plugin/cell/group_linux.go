@@ -135,7 +135,7 @@ func hand(own string) error {
 	return control(own)
 }
 
-// delegated tells whether systemd leaves what is below a group to who runs in it. Others than root could not write there otherwise.
+// delegated reports whether systemd leaves what is below a group to who runs in it. Others than root could not write there otherwise.
 func delegated(own string) bool {
 	for _, attr := range []string{"user.delegate", "trusted.delegate"} {
 		value := make([]byte, 1)
@@ -219,13 +219,13 @@ type Group struct {
 // join puts this process into the group in dir.
 func joinGroup(dir string) error { return setGroup(dir, groupMembers, "0") }
 
-// Occupied tells whether a process is in the group.
+// Occupied reports whether a process is in the group.
 func (m *Group) Occupied() bool {
 	text, err := os.ReadFile(filepath.Join(m.Dir, groupMembers))
 	return err == nil && len(text) > 0
 }
 
-// Exceeded tells whether the kernel has ended something in the group for its use of memory.
+// Exceeded reports whether the kernel has ended something in the group for its use of memory.
 func (m *Group) Exceeded() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -46,7 +46,7 @@ func networkOf(entries []string, settings map[string]any) network {
 	return n
 }
 
-// literal tells whether a host is found without a name service.
+// literal reports whether a host is found without a name service.
 func literal(host string) bool {
 	_, err := netip.ParseAddr(host)
 	return err == nil || host == "localhost"

@@ -50,7 +50,7 @@ type actor struct {
 	changed    chan struct{}
 }
 
-// is tells whether the actor is to do that wrong.
+// is reports whether the actor is to do that wrong.
 func (a *actor) is(mode string) bool { return a.mode == mode }
 
 // play is the life of an actor as a process.

@@ -76,7 +76,7 @@ func parseFile(text []byte) (file, error) {
 	return f, errors.Join(wrong...)
 }
 
-// free tells whether a key lies within what belongs to the plugin. The decoder takes the tables in there without saying so.
+// free reports whether a key lies within what belongs to the plugin. The decoder takes the tables in there without saying so.
 func free(key toml.Key) bool {
 	return len(key) > 1 && key[0] == "settings" || len(key) > 2 && key[0] == "calls" && key[1] == "arguments"
 }

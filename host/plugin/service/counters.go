@@ -30,7 +30,7 @@ func (s *Server) Count(ctx context.Context, r *hostv1.CountRequest) (*hostv1.Cou
 	return &hostv1.CountResponse{}, nil
 }
 
-// named tells whether an instance may have a counter of that name: each costs memory for as long as the host runs.
+// named reports whether an instance may have a counter of that name: each costs memory for as long as the host runs.
 func (s *Server) named(g *guest, name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

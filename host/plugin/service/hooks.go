@@ -178,7 +178,7 @@ func callHeaders(r *http.Request) (map[string]string, bool) {
 	return out, true
 }
 
-// goodAnswer tells whether a plugin's answer can be passed on.
+// goodAnswer reports whether a plugin's answer can be passed on.
 func goodAnswer(a *hostv1.WebhookAnswer) bool {
 	return a != nil && a.GetStatus() >= 200 && a.GetStatus() <= 599 && len(a.GetBody()) <= maxHookBody
 }

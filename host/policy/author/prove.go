@@ -69,7 +69,7 @@ func digestInto(w io.Writer, path string) error {
 // maxProof bounds what is read of one file of cases to tell whether it has changed, in bytes.
 const maxProof = 16 << 20
 
-// hasCases tells whether the folder has files of cases.
+// hasCases reports whether the folder has files of cases.
 func hasCases(dir string) bool {
 	files, err := filepath.Glob(filepath.Join(dir, casesDir, "*.toml"))
 	return err != nil || len(files) > 0

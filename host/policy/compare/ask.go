@@ -70,7 +70,7 @@ func class(failure string) policy.Class {
 	return policy.Class(c)
 }
 
-// byChance tells whether a failure hangs on more than the decision.
+// byChance reports whether a failure hangs on more than the decision.
 func byChance(c policy.Class) bool {
 	return c == policy.ClassDeadline || c == policy.ClassBusy || c == policy.ClassLoad
 }

@@ -67,7 +67,7 @@ func Read(wasm []byte) (*Source, error) {
 	return s, nil
 }
 
-// HasLines tells whether lines are known.
+// HasLines reports whether lines are known.
 func (s *Source) HasLines() bool { return len(s.rows) > 0 }
 
 // tells is whether lines of the author's are known. They are not where the author's files have names that say nothing of the folder.

@@ -165,7 +165,7 @@ const (
 	hexDigits = decimal + "abcdef"
 )
 
-// all tells whether a text is not empty and of some characters only.
+// all reports whether a text is not empty and of some characters only.
 func all(s, of string) bool { return s != "" && strings.Trim(s, of) == "" }
 
 func cutLast(s, sep string) (before, after string, found bool) {

@@ -87,7 +87,7 @@ func same(a, b author.Outcome) bool {
 	return a == b
 }
 
-// looser tells whether an answer restricts less than another.
+// looser reports whether an answer restricts less than another.
 func looser(kind string, a, than author.Outcome) bool {
 	switch {
 	case a.Error != "" || than.Error != "":
@@ -302,7 +302,7 @@ func outcomeOf(w author.Want) author.Outcome {
 	return author.Outcome{Error: w.Error, Deny: w.Deny, Ask: w.Ask, Sandbox: w.Sandbox != nil}
 }
 
-// first tells whether a find of this sort is the first.
+// first reports whether a find of this sort is the first.
 func (s *session) first(sort ...string) bool {
 	key := fmt.Sprint(sort)
 	if s.known[key] {

@@ -214,7 +214,7 @@ func (s *session) ask(ctx context.Context, in input) (author.Outcome, policy.Rec
 	return in.target.pristine.Ask(ctx, in.Case)
 }
 
-// novel tells whether the last question ran a block of the author's that none has run, or ran so often.
+// novel reports whether the last question ran a block of the author's that none has run, or ran so often.
 func (s *session) novel(t *target) bool {
 	fresh := false
 	t.pristine.TakeCounts(func(block int, n uint64) {

@@ -61,7 +61,7 @@ func (s *Store) Install(ctx context.Context, p *Package, from string, downgrade 
 	return l, known, err
 }
 
-// succeeds tells whether one policy may take the place of another.
+// succeeds reports whether one policy may take the place of another.
 func succeeds(old, next Locked, downgrade bool) error {
 	switch order := semver.Compare("v"+next.Version, "v"+old.Version); {
 	case order == 0 && next.folder() != old.folder():

@@ -224,7 +224,7 @@ func (p *Package) check() error {
 	return nil
 }
 
-// allows tells whether a file of that name may be in the package.
+// allows reports whether a file of that name may be in the package.
 func (p *Package) allows(name string) bool {
 	return localName(name) && slices.ContainsFunc(patterns(p.Manifest), func(pattern string) bool {
 		if pattern == p.Manifest.Build.Output {
@@ -261,7 +261,7 @@ func checkSize(name string, n int64) error {
 	return nil
 }
 
-// localName tells whether name is a clean relative path that stays inside, on every system.
+// localName reports whether name is a clean relative path that stays inside, on every system.
 func localName(name string) bool {
 	return name != "" && name != "." && len(name) <= 256 && path.Clean(name) == name && fs.ValidPath(name) &&
 		!strings.ContainsAny(name, "\\:\x00") && filepath.IsLocal(name)

@@ -86,7 +86,7 @@ func (s *Store) List() ([]Locked, error) {
 	return l.Policies, nil
 }
 
-// Installed tells whether a policy of that name is in the lock.
+// Installed reports whether a policy of that name is in the lock.
 func (s *Store) Installed(name string) error {
 	l, err := s.readLock()
 	if err != nil {

@@ -112,7 +112,7 @@ func allPids() []int {
 	return pids
 }
 
-// inspect tells whether a process is alive and belongs to the command.
+// inspect reports whether a process is alive and belongs to the command.
 func (r *running) inspect(pid int) (member, bool) {
 	if !ownProcess(pid) {
 		return member{}, false
@@ -128,7 +128,7 @@ func (r *running) inspect(pid int) (member, bool) {
 	return m, hasMarker(pid, r.marker)
 }
 
-// sweep kills members that are not in the command's own group, which had its signal already, and tells whether there were any.
+// sweep kills members that are not in the command's own group, which had its signal already, and reports whether there were any.
 func (r *running) sweep(members []member) bool {
 	any := false
 	for _, m := range members {

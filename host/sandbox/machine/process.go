@@ -57,7 +57,7 @@ func (t *processTable) leave() {
 	t.work.Done()
 }
 
-// Idle tells whether no command and no background process runs here.
+// Idle reports whether no command and no background process runs here.
 func (h *Host) Idle() bool {
 	h.table.mu.Lock()
 	defer h.table.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// births tells whether processes are made: the last field of /proc/loadavg is the process id that was given out last in
+// births reports whether processes are made: the last field of /proc/loadavg is the process id that was given out last in
 // this PID namespace (proc_loadavg(5)). A process that the kernel has just buried behind a scan's back may have left a
 // child there, but not without that number changing.
 type births struct{ fd int } // without one nothing is ever certain, and costs more looks

@@ -106,7 +106,7 @@ func (s *Store) prune(ctx context.Context, more func() bool, of *string) (Pruned
 	return out, nil
 }
 
-// Drop removes one object that belonged to something which is gone, and tells whether it is not there any more. What is needed still, or
+// Drop removes one object that belonged to something which is gone, and reports whether it is not there any more. What is needed still, or
 // was asked for within Grace, stays.
 func (s *Store) Drop(ctx context.Context, digest string) (gone bool, err error) {
 	keep, err := s.config.Keep(ctx) // before the lock, as in prune

@@ -34,7 +34,7 @@ func (s *Store) WriteNote(ctx context.Context, n store.Note, max int) error {
 	return nil
 }
 
-// noteFits tells whether a note replaces one, or there is room for one more.
+// noteFits reports whether a note replaces one, or there is room for one more.
 func (w *writer) noteFits(n store.Note, max int) error {
 	if max <= 0 {
 		return nil

@@ -28,7 +28,7 @@ type Config struct {
 	// Notify hears of every request and of every change of its state, after it was committed. It may hear of the
 	// same state twice, as after a restart; what it sends out it keys by ID and State. It must not block for long.
 	Notify func(store.Approval)
-	// SelfApprove tells whether a requester ("instance:platform-id") may grant his own requests: true for the
+	// SelfApprove reports whether a requester ("instance:platform-id") may grant his own requests: true for the
 	// local doors, where requester and owner are one. Nil: nobody may.
 	SelfApprove func(requester string) bool
 	// Lifetime is how long a request waits, and a grant stays good. 15 min

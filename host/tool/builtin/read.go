@@ -140,7 +140,7 @@ func formatLines(data []byte, first, count, offset, size int64) string {
 	return join(string(data[:end]), fmt.Sprintf("[lines %d to %d; byte %d of %d; go on with offset %d]", first, line-1, at, size, line))
 }
 
-// isBinary tells whether data is not text.
+// isBinary reports whether data is not text.
 func isBinary(data []byte) bool {
 	return bytes.IndexByte(data, 0) >= 0 || !utf8.Valid(data)
 }

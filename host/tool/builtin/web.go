@@ -195,7 +195,7 @@ func (f *fetcher) result(response *http.Response, offset int) tool.Result {
 	return result
 }
 
-// spoke tells whether the error of a fetch may hold words of the server: of the place that it redirected to, or of an answer that
+// spoke reports whether the error of a fetch may hold words of the server: of the place that it redirected to, or of an answer that
 // made no sense. Only where the first connection failed nobody has said anything.
 func spoke(err error, first *url.URL) bool {
 	var at *url.Error

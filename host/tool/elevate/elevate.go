@@ -115,7 +115,7 @@ func (d *Desk) All(ctx context.Context) ([]store.Elevation, error) {
 	return out, err
 }
 
-// End ends what holds in a conversation and tells whether anything did.
+// End ends what holds in a conversation and reports whether anything did.
 func (d *Desk) End(ctx context.Context, conversation, by, why string) (bool, error) {
 	e, err := d.config.Store.Elevation(ctx, conversation)
 	if errors.Is(err, store.ErrNotFound) {

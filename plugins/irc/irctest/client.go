@@ -69,7 +69,7 @@ func parse(text string) (command string, params []string) {
 	return strings.ToUpper(words[0]), params
 }
 
-// obey carries out one line and tells whether the connection stays.
+// obey carries out one line and reports whether the connection stays.
 func (c *client) obey(command string, params []string) bool {
 	s := c.server
 	s.mu.Lock()

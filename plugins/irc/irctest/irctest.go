@@ -163,7 +163,7 @@ func (s *Server) Bots() (nicks []string) {
 	return nicks
 }
 
-// In tells whether a bot is in a channel.
+// In reports whether a bot is in a channel.
 func (s *Server) In(nick, channel string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -108,7 +108,7 @@ func (s *Server) Invite(room, by string) {
 	s.wake()
 }
 
-// Joined tells whether Flynn is in a room.
+// Joined reports whether Flynn is in a room.
 func (s *Server) Joined(room string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +162,7 @@ func (s *Server) Media(uri string) (kind string, body []byte) {
 	return m.kind, m.body
 }
 
-// Typing tells whether Flynn is typing in a room.
+// Typing reports whether Flynn is typing in a room.
 func (s *Server) Typing(room string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -38,7 +38,7 @@ func (s *Server) fault(method string) Fault {
 	return list[0]
 }
 
-// before applies what happens instead of the call and tells whether that was all.
+// before applies what happens instead of the call and reports whether that was all.
 func (f Fault) before(w http.ResponseWriter, r *http.Request) bool {
 	if f.Delay > 0 {
 		select {

@@ -24,7 +24,7 @@ func newGRPCServer(s *Server, opts []grpc.ServerOption) *grpc.Server {
 	)...)
 }
 
-// guarded tells whether method ("/SERVICE/METHOD") belongs to a part.
+// guarded reports whether method ("/SERVICE/METHOD") belongs to a part.
 func (s *Server) guarded(method string) bool {
 	service := path.Dir(method)
 	return slices.ContainsFunc(s.parts, func(p Part) bool { return service == "/"+p.Service })
@@ -71,7 +71,7 @@ func (s *Server) begin() error {
 	return nil
 }
 
-// endless tells whether a stream goes on until the server stops.
+// endless reports whether a stream goes on until the server stops.
 func (s *Server) endless(method string) bool {
 	return slices.ContainsFunc(s.parts, func(p Part) bool { return slices.Contains(p.Endless, method) })
 }

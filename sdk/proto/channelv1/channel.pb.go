@@ -1824,7 +1824,7 @@ func (x *EditRequest) GetButtons() []*Button {
 	return nil
 }
 
-// EditResponse tells whether the edit shows.
+// EditResponse reports whether the edit shows.
 type EditResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// False for a stale revision, or with retry_after.

@@ -25,7 +25,7 @@ const (
 	read   kind = "read"   // reads a note back
 )
 
-// tool tells whether the answer comes of a tool call. Such a message is alone in its turn, and its answer names it by
+// tool reports whether the answer comes of a tool call. Such a message is alone in its turn, and its answer names it by
 // Reply.ReplyTo, for a call that was interrupted has nothing else to say of it.
 func (k kind) tool() bool { return slices.Contains([]kind{write, begin, effect, read}, k) }
 

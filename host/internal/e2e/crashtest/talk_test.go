@@ -32,7 +32,7 @@ func newTalk(l *ledger, conversations int) *talk {
 
 func conversation(i int) string { return fmt.Sprintf("c%d", i) }
 
-// group tells whether several people are in a conversation; there the text reaches the model with its speaker before
+// group reports whether several people are in a conversation; there the text reaches the model with its speaker before
 // it, and commands to the demo model are none.
 func group(i int) bool { return i%4 == 3 }
 

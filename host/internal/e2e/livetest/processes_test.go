@@ -32,7 +32,7 @@ func (s *site) children() []int {
 	return pids
 }
 
-// alive tells whether a process exists and is no zombie.
+// alive reports whether a process exists and is no zombie.
 func alive(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

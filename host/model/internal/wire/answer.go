@@ -80,7 +80,7 @@ func (a *Answer) Message(names *Names) model.Message {
 	return m
 }
 
-// Whole tells whether the call's arguments are a complete JSON value.
+// Whole reports whether the call's arguments are a complete JSON value.
 func (c *Call) Whole() bool { return json.Valid([]byte(c.Args.String())) }
 
 // Estimate counts tokens where a server gives no figures, at the usual four bytes each.

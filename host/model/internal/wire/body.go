@@ -25,7 +25,7 @@ type boundedBody struct {
 // tailBytes hold the end marker of a stream and a little noise behind it.
 const tailBytes = 128
 
-// Ended tells whether what was read of a response, which came of Post, ends with a line that begins
+// Ended reports whether what was read of a response, which came of Post, ends with a line that begins
 // with marker, give or take a little noise. It may lack its line end.
 func Ended(resp *http.Response, marker string) bool {
 	if resp == nil {

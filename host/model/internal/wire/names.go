@@ -61,7 +61,7 @@ func Name(name string) string {
 	return wire[:min(len(wire), maxName-digest-1)] + "_" + shortHash(name, digest)
 }
 
-// touching tells whether a dot's "__" could be taken for, or run into, an underscore of the name itself.
+// touching reports whether a dot's "__" could be taken for, or run into, an underscore of the name itself.
 func touching(name string) bool {
 	return strings.Contains(name, "__") || strings.Contains(name, "._") || strings.Contains(name, "_.") ||
 		strings.Contains(name, "..")

@@ -14,7 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine/machinetest/isolate"
 )
 
-// Isolate runs the calling test once more in a process-id namespace of its own and tells whether this
+// Isolate runs the calling test once more in a process-id namespace of its own and reports whether this
 // is that run; see isolate.Test.
 func Isolate(t *testing.T) bool {
 	t.Helper()

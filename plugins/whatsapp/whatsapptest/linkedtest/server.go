@@ -227,14 +227,14 @@ func (s *Server) Wrong() []string {
 	return wrong
 }
 
-// Linked tells whether the phone has a linked device.
+// Linked reports whether the phone has a linked device.
 func (s *Server) Linked() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.devices) > 0
 }
 
-// Online tells whether a linked device is connected and has taken what waited for it.
+// Online reports whether a linked device is connected and has taken what waited for it.
 func (s *Server) Online() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 const isolated = "FLYNN_TEST_ISOLATED"
 
 // Test runs the calling test once more in a process-id namespace of its own, where a signal can hit nothing of
-// the computer around it, and tells whether this is that run. The caller returns when it is false. It must be called
+// the computer around it, and reports whether this is that run. The caller returns when it is false. It must be called
 // at the start of a top-level test.
 func Test(t *testing.T) bool {
 	t.Helper()
