@@ -39,6 +39,7 @@ func debugged(t *testing.T) (pid int, address string) {
 }
 
 func TestAttachedProcessIsUsedAndNeverEnded(t *testing.T) {
+	t.Parallel()
 	needProcesses(t)
 	pid, address := debugged(t)
 	s := start(t, map[string]string{"actor": makePack(t, "good", packOptions{})})

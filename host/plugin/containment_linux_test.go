@@ -126,6 +126,7 @@ func spied(t *testing.T, s *stage, settings map[string]any) map[string]string {
 const spyManifest = "permissions = { state = true, network = [\"example.com:443\"] }\n"
 
 func TestContainedPluginSeesNothingOfItsHost(t *testing.T) {
+	t.Parallel()
 	if _, err := landlocksys.LandlockGetABIVersion(); err != nil {
 		need.Part(t, "landlock", err)
 	}
@@ -275,6 +276,7 @@ func endedFor(groups *cell.Groups, instance string) bool {
 // TestWhoLeavesTheProcessGroupEndsWithThePlugin has one that starts a process in a session of its own, which no signal to the plugin's
 // process group reaches.
 func TestWhoLeavesTheProcessGroupEndsWithThePlugin(t *testing.T) {
+	t.Parallel()
 	s := startContained(t, map[string]string{"actor": makePack(t, "deserter", packOptions{})}, Containment{Launcher: testLauncher(t)})
 	s.add(Instance{Name: "one", Plugin: "actor"}, &listener{})
 	s.await("one", Ready)
@@ -318,6 +320,7 @@ func listenUnix(t *testing.T, address string) string {
 
 // TestPluginWithoutNetwork has one that asks for none: it can be connected to, and connect to nothing.
 func TestPluginWithoutNetwork(t *testing.T) {
+	t.Parallel()
 	engine, abstract := listenUnix(t, filepath.Join(t.TempDir(), "engine.sock")), listenUnix(t, fmt.Sprintf("@flynn-alone-%d", os.Getpid()))
 	open, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -358,6 +361,7 @@ func TestPluginWithoutNetwork(t *testing.T) {
 }
 
 func TestUncontainedPluginsSaySo(t *testing.T) {
+	t.Parallel()
 	dir := makePack(t, "spy", packOptions{more: spyManifest})
 	s := start(t, map[string]string{"actor": dir})
 	secret := filepath.Join(t.TempDir(), "secret")
@@ -405,6 +409,7 @@ func TestContainmentThatIsRequiredAndMissing(t *testing.T) {
 
 // A program that was installed a moment ago starts, though another child of the host may still have it open for writing.
 func TestProgramThatIsStillWritten(t *testing.T) {
+	t.Parallel()
 	dir := makePack(t, "good", packOptions{})
 	binary := filepath.Join(dir, "bin", "actor")
 	text, err := os.ReadFile(binary)

@@ -19,6 +19,7 @@ import (
 // TestToolServerUsesWhatIsGranted runs a real MCP server, which is told that it may use a folder with three others in it. The operator has
 // granted one of these to read, and one to write to.
 func TestToolServerUsesWhatIsGranted(t *testing.T) {
+	t.Parallel()
 	if _, err := landlocksys.LandlockGetABIVersion(); err != nil {
 		need.Part(t, "landlock", err)
 	}

@@ -12,6 +12,7 @@ import (
 )
 
 func TestAProcessSeesFilesForNamesChange(t *testing.T) {
+	t.Parallel()
 	if why := cell.FindNamespaces().Why; why != "" {
 		need.Part(t, "namespaces", errors.New(why))
 	}

@@ -44,6 +44,7 @@ func oldKernel() error {
 
 // TestKernelWithoutLandlock has plugins run where it is not needed, with what is missing said, and not where it is.
 func TestKernelWithoutLandlock(t *testing.T) {
+	t.Parallel()
 	if why := cell.FindNamespaces().Why; why != "" {
 		need.Part(t, "namespaces", errors.New(why))
 	}

@@ -65,6 +65,7 @@ func TestSettingsAreCheckedAsThePluginGetsThem(t *testing.T) {
 }
 
 func TestSettingsErrorsSayWhereAndHideValues(t *testing.T) {
+	t.Parallel()
 	const secret, open = "tok-5ecret", "hidden-in-a-setting"
 	dir := makePack(t, "crash-start", packOptions{schema: roomSchema})
 	s := start(t, map[string]string{"actor": dir, "good-actor": makeGood(t)})

@@ -268,6 +268,7 @@ func TestAPluginThatDoesNotEnd(t *testing.T) {
 }
 
 func TestReplacedOnDiskWhileItRuns(t *testing.T) {
+	t.Parallel()
 	b := besides(t, map[string]string{})
 	installed, err := b.store.Install(makePack(t, "good", packOptions{}))
 	if err != nil {
@@ -294,6 +295,7 @@ func TestReplacedOnDiskWhileItRuns(t *testing.T) {
 }
 
 func TestACriticalPluginThatIsDown(t *testing.T) {
+	t.Parallel()
 	b := newBurden(t, "crash-start", packOptions{more: "critical = true"})
 	b.add(Instance{Name: "bad", Plugin: "actor"}, &listener{})
 	if !b.status("bad").Critical {

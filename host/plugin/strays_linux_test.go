@@ -52,6 +52,7 @@ func awaitSleepers(t *testing.T, text string, n int) {
 }
 
 func TestTheNextHostEndsWhatAKilledOneLeft(t *testing.T) {
+	t.Parallel()
 	for name, launcher := range map[string]string{"plain": "", "held in": testLauncher(t)[0]} {
 		t.Run(name, func(t *testing.T) {
 			run := shortDir(t)

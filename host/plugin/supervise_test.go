@@ -18,6 +18,7 @@ import (
 )
 
 func TestEventsAndReplies(t *testing.T) {
+	t.Parallel()
 	s := start(t, map[string]string{"actor": makePack(t, "good", packOptions{})})
 	type answer struct {
 		result SendResult
@@ -48,6 +49,7 @@ func TestEventsAndReplies(t *testing.T) {
 }
 
 func TestMalformedEventsAreDroppedAndAcked(t *testing.T) {
+	t.Parallel()
 	s := start(t, map[string]string{"actor": makePack(t, "malformed-events", packOptions{tls: "none"})})
 	l := &listener{}
 	s.add(Instance{Name: "one", Plugin: "actor"}, l)
@@ -81,6 +83,7 @@ func TestSecretsAreMaskedInTheLog(t *testing.T) {
 }
 
 func TestOutputCannotHarmTheHost(t *testing.T) {
+	t.Parallel()
 	for mode, says := range map[string]string{
 		"flood-stderr": "plugin logs too much",
 		"flood-stdout": "plugin logs too much",
@@ -112,6 +115,7 @@ func TestEnvironmentIsScrubbed(t *testing.T) {
 }
 
 func TestSendOutcomes(t *testing.T) {
+	t.Parallel()
 	for mode, test := range map[string]struct {
 		within time.Duration
 		want   SendResult
@@ -141,6 +145,7 @@ func TestSendOutcomes(t *testing.T) {
 }
 
 func TestSendsInFlightFinishBeforeTheEnd(t *testing.T) {
+	t.Parallel()
 	s := start(t, map[string]string{"actor": makePack(t, "slow-send", packOptions{})})
 	sending, sent := make(chan struct{}), make(chan error, 1)
 	s.add(Instance{Name: "one", Plugin: "actor"}, handlerFunc(func(ctx context.Context, c *Client) error {
@@ -165,6 +170,7 @@ func TestDegradedIsShown(t *testing.T) {
 }
 
 func TestOrderlyEndIsQuick(t *testing.T) {
+	t.Parallel()
 	s := start(t, map[string]string{"actor": makePack(t, "good", packOptions{stop: "60s"})})
 	s.add(Instance{Name: "one", Plugin: "actor"}, &listener{})
 	pid := s.await("one", Ready).PID
@@ -182,6 +188,7 @@ func TestOrderlyEndIsQuick(t *testing.T) {
 }
 
 func TestStubbornPluginsEndWithinTheBound(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"ignore-shutdown", "never-exits"} {
 		t.Run(mode, func(t *testing.T) {
 			options := packOptions{stop: "500ms"}
@@ -222,6 +229,7 @@ func TestGrandchildrenGoWithThePlugin(t *testing.T) {
 }
 
 func TestAddRemoveRestart(t *testing.T) {
+	t.Parallel()
 	s := start(t, map[string]string{"actor": makePack(t, "good", packOptions{})})
 	s.add(Instance{Name: "one", Plugin: "actor"}, &listener{})
 	first := s.await("one", Ready).PID
@@ -257,6 +265,7 @@ func TestNothingRunsThatIsNotLocked(t *testing.T) {
 }
 
 func TestInstalledPluginRunsUntilItIsTamperedWith(t *testing.T) {
+	t.Parallel()
 	s := start(t, nil)
 	installed, err := s.store.Install(makePack(t, "good", packOptions{}))
 	if err != nil {
@@ -357,6 +366,7 @@ func TestRunFolder(t *testing.T) {
 var errNotDurable = errors.New("disk full")
 
 func TestFailedTakeoverBreaksTheStreamAndReplays(t *testing.T) {
+	t.Parallel()
 	s := start(t, map[string]string{"actor": makePack(t, "good", packOptions{})})
 	ids := make(chan string, 2)
 	s.add(Instance{Name: "one", Plugin: "actor"}, handlerFunc(func(ctx context.Context, c *Client) error {

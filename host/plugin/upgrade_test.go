@@ -13,6 +13,7 @@ import (
 )
 
 func TestUpgradesLoseAndDoubleNothing(t *testing.T) {
+	t.Parallel()
 	for name, exclusive := range map[string]bool{"exclusive": true, "parallel": false} {
 		t.Run(name, func(t *testing.T) {
 			s, p, st := commute(t, exclusive, 500*time.Millisecond)
@@ -51,6 +52,7 @@ func TestUpgradesLoseAndDoubleNothing(t *testing.T) {
 }
 
 func TestBadVersionsAreGivenUp(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, version, says string }{
 		{"crashes in its first seconds", badCrashes, "the train derailed"},
 		{"is never ready", badHangs, "configure"},
@@ -96,6 +98,7 @@ func (s *stage) move1(version string) error {
 }
 
 func TestQuarantineEndsWithABetterVersion(t *testing.T) {
+	t.Parallel()
 	s := start(t, nil)
 	t.Cleanup(func() { _ = removeReadOnly(s.store.dir) })
 	p, st := newPlatform(t), newStation()
@@ -114,6 +117,7 @@ func TestQuarantineEndsWithABetterVersion(t *testing.T) {
 }
 
 func TestTheLockIsObeyedWhileTheHostRuns(t *testing.T) {
+	t.Parallel()
 	s, p, st := commute(t, true, patience)
 	if err := s.store.SetDisabled("commuter", true); err != nil {
 		t.Fatal(err)
@@ -138,6 +142,7 @@ func TestTheLockIsObeyedWhileTheHostRuns(t *testing.T) {
 
 // What was changed on the disk does not run, whatever was changed, at the next start of its process at the latest.
 func TestTamperedPluginsDoNotRun(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		spoil func(t *testing.T, s *Store, dir string) error
 		says  string

@@ -23,14 +23,14 @@ func TestSameQuestionSameAnswer(t *testing.T) {
 	for n, name := range slices.Sorted(maps.Keys(all)) {
 		q := all[name]
 		t.Run(name, func(t *testing.T) {
-			want := q.outcomes(t, wazero.NewRuntimeConfig(), "", 5)
+			want := q.outcomes(t, wazero.NewRuntimeConfig(), "", 3)
 			cache := filepath.Join(t.TempDir(), "cache")
 			for _, way := range []string{"into the cache", "from the cache"} {
-				q.same(t, way, want, q.outcomes(t, wazero.NewRuntimeConfig(), cache, 3))
+				q.same(t, way, want, q.outcomes(t, wazero.NewRuntimeConfig(), cache, 2))
 			}
 			// Until the fuel is gone, the interpreter takes half a second.
 			if q.class != ClassFuel || n%8 == 0 {
-				q.same(t, "interpreted", want, q.outcomes(t, wazero.NewRuntimeConfigInterpreter(), "", 3))
+				q.same(t, "interpreted", want, q.outcomes(t, wazero.NewRuntimeConfigInterpreter(), "", 2))
 				interpreted++
 			}
 		})

@@ -34,6 +34,7 @@ func bounded(t *testing.T, l quota.Limits, change func(*sandbox.Config)) (*sandb
 }
 
 func TestIdleSandboxMakesRoom(t *testing.T) {
+	t.Parallel()
 	m, config := bounded(t, quota.Limits{SenderSandboxes: 2, SenderProcesses: 3}, nil)
 	a, b := get(t, m, "a", config.Spec), get(t, m, "b", config.Spec)
 	shell(t, a, "echo kept >f")
@@ -127,6 +128,7 @@ func TestIdleSandboxFreesDisk(t *testing.T) {
 
 // What a sender's other sessions hold is taken off what his next container may.
 func TestSandboxesShareTheDisk(t *testing.T) {
+	t.Parallel()
 	m, config := bounded(t, quota.Limits{SenderDisk: 50 << 20}, func(c *sandbox.Config) { c.Spec.DiskBytes = 40 << 20 })
 	a := get(t, m, "a", config.Spec)
 	start(t, a, machine.Command{Script: "sleep 1000"})

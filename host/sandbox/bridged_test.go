@@ -101,6 +101,7 @@ func bridged(t *testing.T) (*sandbox.Manager, sandbox.Config, sandboxtest.Host, 
 }
 
 func TestBridges(t *testing.T) {
+	t.Parallel()
 	m, config, h, noted := bridged(t)
 	s := get(t, m, "s", config.Spec)
 	setup := `mkdir -p sub/.git; echo file >sub/a; ln -s /etc/passwd link; ln -s /proc/self/environ env; ln -s sub inner; ln -s ../.. sub/up
@@ -229,6 +230,7 @@ func TestBridgeEndsWithItsCaller(t *testing.T) {
 
 // A flood is cut at the source, and two calls go side by side.
 func TestBridgeFloodsAndCompany(t *testing.T) {
+	t.Parallel()
 	m, config, _, _ := bridged(t)
 	s := get(t, m, "s", config.Spec)
 	r := run(t, s, machine.Command{Script: "floods -c 'yes | head -c 50000000' | wc -c", Timeout: 5 * time.Minute})

@@ -12,6 +12,7 @@ import (
 // A command that is over at once goes another way through the supervisor than one that lasts. The verdict must not
 // tell which, nor a command on the border between both.
 func TestBriefAndLastingCommands(t *testing.T) {
+	t.Parallel()
 	m, config := sandboxtest.Engine(t).Manager(t)
 	s := get(t, m, "s", config.Spec)
 	for _, c := range []struct {

@@ -130,6 +130,7 @@ func treeOf(t *testing.T, dir string) string {
 
 // The workspace of a container elsewhere is the host's folder, before the first command and after each.
 func TestCarry(t *testing.T) {
+	t.Parallel()
 	m, config := distantManager(t)
 	dir := home(t, config.WorkspaceRoot, "far:1")
 	write := func(name, content string, mode os.FileMode) {
@@ -202,6 +203,7 @@ func checkOwner(t *testing.T, paths ...string) {
 
 // A container that dies, and a host that does, lose nothing that a command has written.
 func TestCarrySurvives(t *testing.T) {
+	t.Parallel()
 	m, config := distantManager(t)
 	dir := home(t, config.WorkspaceRoot, "far:1")
 	s := get(t, m, "far:1", config.Spec)
@@ -280,6 +282,7 @@ func TestCarryStaysAtHome(t *testing.T) {
 
 // A file that is too large to be carried, or closed, stays where it is, and holds up nothing.
 func TestCarryLeavesGiants(t *testing.T) {
+	t.Parallel()
 	m, config := distantManager(t)
 	s := get(t, m, "far:1", config.Spec)
 	shell(t, s, "truncate -s 1099511627776 giant; echo small >small; echo closed >closed; chmod 0 closed")
@@ -312,6 +315,7 @@ func TestElsewhereRefusesMounts(t *testing.T) {
 
 // A sandbox elsewhere looks the same to a tool.
 func TestElsewhereHasTheFilesOfAMachine(t *testing.T) {
+	t.Parallel()
 	m, config := distantManager(t)
 	machinetest.FilesAtRest(t, func(t *testing.T) machine.Machine {
 		s := get(t, m, "far:"+t.Name(), config.Spec)

@@ -111,6 +111,7 @@ func mischief(random *rand.Rand, round int) []hostCall {
 // keeps all that it has, and its command counts on; and once the killed one is back, nothing is left of its former
 // life but what it owns. Its own command counts on as well. A third instance, which never comes back, is not touched.
 func TestChaos(t *testing.T) {
+	t.Parallel()
 	h, victim := restartable(t)
 	steadyConfig := h.Config(t)
 	t.Cleanup(func() { clearInstance(t, h, steadyConfig.Instance) })

@@ -75,6 +75,7 @@ pathlib.Path("out/deep/er/raw").write_bytes(bytes(range(256)))
 // The four founding cases of code agents: a simple and a medium program pass, the network and the host's files are out
 // of reach.
 func TestCodeFoundingCases(t *testing.T) {
+	t.Parallel()
 	_, m, _ := coder(t, 1)
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("the host's own"), 0o644); err != nil {
@@ -149,6 +150,7 @@ open(%q)
 
 // Programs that take all they can get are cut, and the next one finds nothing of them.
 func TestCodeBombs(t *testing.T) {
+	t.Parallel()
 	h, m, config := coder(t, 1)
 	t.Run("fork bomb", func(t *testing.T) {
 		r := runCode(t, m, sandbox.Code{Language: "python", Timeout: 5 * time.Second, Program: []byte(`
@@ -199,6 +201,7 @@ func awaitNothing(t testing.TB, h sandboxtest.Host, m *sandbox.Manager, config s
 
 // No run finds anything of another, be it from the pool or not.
 func TestCodeRunsAreApart(t *testing.T) {
+	t.Parallel()
 	for _, warm := range []int{0, 2} {
 		t.Run(fmt.Sprint("pool of ", warm), func(t *testing.T) {
 			h, m, config := coder(t, warm)
@@ -245,6 +248,7 @@ cat $d/data/f data/f; head -n 1 $p; stat -c %U:%a $p`
 }
 
 func TestCodeOutputIsBounded(t *testing.T) {
+	t.Parallel()
 	_, m, _ := coder(t, 0)
 	for _, c := range []struct {
 		name, program string

@@ -16,6 +16,7 @@ import (
 )
 
 func TestDiskLimit(t *testing.T) {
+	t.Parallel()
 	s := open(t, func(c *sandbox.Config) { c.Spec.DiskBytes = 40 << 20 })
 	t.Run("a file", func(t *testing.T) {
 		r := run(t, s, machine.Command{Script: "exec dd if=/dev/zero of=big bs=1M count=100"})
@@ -115,6 +116,7 @@ func openFilled(t *testing.T, folders int, change func(*sandbox.Config)) *sandbo
 
 // Commands that are over before anybody looks do not add up.
 func TestShortCommandsDoNotAddUp(t *testing.T) {
+	t.Parallel()
 	const limit = 40 << 20
 	fill := func(name string) string {
 		return fmt.Sprintf("for i in 1 2 3; do dd if=/dev/zero of=%s.$i bs=1M count=30 2>/dev/null; done", name)
@@ -185,6 +187,7 @@ func TestClosedFoldersCount(t *testing.T) {
 }
 
 func TestInodeBomb(t *testing.T) {
+	t.Parallel()
 	s := open(t, func(c *sandbox.Config) { c.Spec.DiskBytes, c.Spec.DiskEntries = 1<<30, 5000 })
 	r := run(t, s, machine.Command{
 		Script: "j=0; while [ $j -lt 8 ]; do j=$((j+1)); (mkdir d$j && cd d$j && seq 1 100000 | xargs -n 500 touch) & done; wait", Timeout: 60 * time.Second,

@@ -166,6 +166,7 @@ func digest(t testing.TB, r io.Reader) string {
 
 // A file larger than the container's memory goes in and comes out, and neither end holds much of it.
 func TestLargeFile(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	const size = 200 << 20 // the container has 128 MiB
 	for _, c := range []struct {

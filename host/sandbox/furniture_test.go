@@ -50,6 +50,7 @@ func folder(t *testing.T, parts ...string) string {
 }
 
 func TestFurniture(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	root := t.TempDir()
 	m, config := h.Manager(t, allow(root), func(c *sandbox.Config) { sweepVolumes(t, c.Instance) })

@@ -12,6 +12,7 @@ import (
 )
 
 func TestGVisor(t *testing.T) {
+	t.Parallel()
 	e := sandboxtest.GVisor(t)
 	m, config := e.Manager(t, func(c *sandbox.Config) { c.Spec.Runtime = sandbox.GVisor })
 	t.Run("commands", func(t *testing.T) {

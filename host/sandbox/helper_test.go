@@ -37,6 +37,7 @@ func echo(_ context.Context, c sandbox.HelperCall) sandbox.HelperAnswer {
 }
 
 func TestHelpersOfPrograms(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		language string
 		image    func(sandboxtest.Host, testing.TB) string
@@ -82,6 +83,7 @@ console.log(text.split("\n").at(-1), fs.readFileSync("in/calls/3/a.png", "utf8")
 
 // A program's clock stands still while a person thinks, and only then.
 func TestHelpersAndTheClock(t *testing.T) {
+	t.Parallel()
 	m, spec := helped(t, sandboxtest.Host.Python)
 	run := func(answer sandbox.Helpers) sandbox.CodeResult {
 		return runCode(t, m, sandbox.Code{
@@ -170,6 +172,7 @@ print(len(set(results)))
 
 // A run without helpers has nobody to ask, also in a container that offers them, and what was left of one run's is no other's.
 func TestHelpersAreOfOneRun(t *testing.T) {
+	t.Parallel()
 	m, spec := helped(t, sandboxtest.Host.Python)
 	r := runCode(t, m, sandbox.Code{Spec: spec, Language: "sh", Program: []byte("echo '{}' | /.flynn/bin/flynn-call x")})
 	if r.ExitCode != 125 || !strings.Contains(string(r.Stderr), "has no helper functions") {

@@ -57,6 +57,7 @@ func in(t *testing.T, h sandboxtest.Host, ref string, adjust ...func(*sandbox.Co
 
 // Commands can use /tmp and folders in memory whatever the image has there. Some runtimes give what they mount the image's mode.
 func TestFoldersInMemoryCanBeWritten(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	for name, script := range map[string]string{
 		"not everybody's": "chmod 755 /tmp; mkdir /data; chmod 700 /data",
@@ -109,6 +110,7 @@ func TestEnvironmentOfTheImage(t *testing.T) {
 
 // "commands run under bash -c": with bash where the image has it, with sh elsewhere.
 func TestShellOfTheImage(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	const script = `case "$0" in */bash) echo bash;; *) echo sh;; esac`
 	for _, c := range []struct{ at, want string }{
@@ -192,6 +194,7 @@ func TestRealBash(t *testing.T) {
 }
 
 func TestWorkspaceElsewhere(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	for _, dir := range []string{"/my ws", "/a\\b", "/deep/er/ws", "/работа", "/\u202ex", `/"q'$x`} {
 		s := in(t, h, sandboxtest.Image, func(c *sandbox.Config) { c.Spec.WorkspaceDir = dir })
@@ -310,6 +313,7 @@ func TestChangesOfSpawnedProcesses(t *testing.T) {
 
 // A container that somebody pauses on the engine holds a command up; the error says why.
 func TestContainerPausedByOthers(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t)
 	s := get(t, m, "s", config.Spec)

@@ -48,6 +48,7 @@ func population(t testing.TB, h sandboxtest.Host, instance string) int {
 const supervision = 2
 
 func TestStubbornCommandsLeaveNoSurvivor(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t)
 	s := get(t, m, "kill", config.Spec)
@@ -120,6 +121,7 @@ func process(t testing.TB, m machine.Machine, id string) machine.Process {
 }
 
 func TestOrderlyCommandGetsTERM(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	for n := 0; ; n++ {
 		r := run(t, s, machine.Command{

@@ -13,6 +13,7 @@ import (
 
 // What a command leaves in the background is ended with it, whatever it does about that; what Start began is not.
 func TestCommandLeavesNothing(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t)
 	s := get(t, m, "left", config.Spec)

@@ -11,6 +11,7 @@ import (
 
 // A sandbox looks the same to a tool as the host does.
 func TestSessionIsAMachine(t *testing.T) {
+	t.Parallel()
 	m, config := sandboxtest.Engine(t).Manager(t)
 	opened := 0
 	machinetest.Run(t, func(t *testing.T) machine.Machine {

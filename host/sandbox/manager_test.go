@@ -114,6 +114,7 @@ func TestChangedSpecReplacesTheContainer(t *testing.T) {
 }
 
 func TestContainerKilledBehindOurBack(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t)
 	s := get(t, m, "s", config.Spec)
@@ -236,6 +237,7 @@ func TestCreateIsIdempotent(t *testing.T) {
 }
 
 func TestIdleContainersEnd(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t, func(c *sandbox.Config) { c.IdleAfter = 200 * time.Millisecond })
 	s := get(t, m, "s", config.Spec)
@@ -302,6 +304,7 @@ func TestImageMissing(t *testing.T) {
 }
 
 func TestImageWithoutShell(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t)
 	var root bytes.Buffer

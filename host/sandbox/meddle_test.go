@@ -137,6 +137,7 @@ func TestContainerOfAnImageIsNotKept(t *testing.T) {
 // A way to the engine that breaks again and again, in the middle of whatever is said: what fails is typed, and nothing is left
 // once the way is whole.
 func TestWayToTheEngineBreaks(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	w := wayTo(t, strings.TrimPrefix(h.API.DaemonHost(), "unix://"))
 	driver, err := docker.New(docker.Config{Engine: w.address})

@@ -40,6 +40,7 @@ func still(t testing.TB, h sandboxtest.Host, id string) bool {
 func imagesOwn(c *sandbox.Config) { c.Spec.Start = []string{"sleep", "86399"} }
 
 func TestIdleContainersSleep(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t, imagesOwn, func(c *sandbox.Config) {
 		c.PauseAfter, c.Lease = 100*time.Millisecond, 5*time.Second
@@ -90,6 +91,7 @@ func TestIdleContainersSleep(t *testing.T) {
 
 // From pause to stop, and the age that counts from the start.
 func TestIdleLadder(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	for name, adjust := range map[string]func(c *sandbox.Config){
 		"idle": func(c *sandbox.Config) { c.PauseAfter, c.IdleAfter = 50*time.Millisecond, 700*time.Millisecond },

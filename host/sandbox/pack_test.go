@@ -184,6 +184,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
 // A tree that is swapped for the outside while it is packed is packed or skipped, but nothing of the outside is.
 func TestExportRace(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	shell(t, s, "mkdir -p t/d; echo inside >t/d/passwd; echo inside >t/hostname")
 	p, err := s.Start(t.Context(), machine.Command{Script: `while :; do
@@ -253,6 +254,7 @@ func TestHostileExport(t *testing.T) {
 
 // Files that the workload does not own keep their owner and mode, or stay as they are.
 func TestForeignFilesKeepTheirOwner(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make other people's files")
 	}

@@ -47,6 +47,7 @@ func awaitReady(t testing.TB, m *sandbox.Manager, n int) {
 }
 
 func TestPoolServesTheFirstCommand(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t, keepWarm(2))
 	runManager(t, m)
@@ -66,6 +67,7 @@ func TestPoolServesTheFirstCommand(t *testing.T) {
 
 // Nothing but a note says whose a container from a pool has become, for as long as it lives.
 func TestPoolSaysWhoseAContainerIs(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t, keepWarm(1))
 	runManager(t, m)
@@ -103,6 +105,7 @@ func TestPoolSaysWhoseAContainerIs(t *testing.T) {
 }
 
 func TestPoolServesAReturningSession(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t, keepWarm(1))
 	s := get(t, m, "s", config.Spec)
@@ -136,6 +139,7 @@ func TestPoolServesAReturningSession(t *testing.T) {
 
 // A workspace that somebody else uses stays where it is, and the session gets a new container.
 func TestPoolLeavesAWorkspaceInUse(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	holds := workspace.NewHolds()
 	m, config := h.Manager(t, keepWarm(1), func(c *sandbox.Config) { c.Holds = holds })
@@ -192,6 +196,7 @@ func TestPoolLeavesAWorkspaceInUse(t *testing.T) {
 
 // Two sandboxes of one new session start at the same time: one workspace, shared by both.
 func TestPoolGivesASessionOneWorkspace(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t, keepWarm(2))
 	runManager(t, m)
@@ -219,6 +224,7 @@ func TestPoolGivesASessionOneWorkspace(t *testing.T) {
 }
 
 func TestPoolsBySpecification(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t, keepWarm(1))
 	runManager(t, m)
@@ -258,6 +264,7 @@ func TestPoolsBySpecification(t *testing.T) {
 }
 
 func TestPoolsDrainWhileMemoryIsShort(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	var available atomic.Int64
 	available.Store(50)
@@ -280,6 +287,7 @@ func TestPoolsDrainWhileMemoryIsShort(t *testing.T) {
 }
 
 func TestOldPoolContainersAreReplaced(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t, keepWarm(1), func(c *sandbox.Config) { c.MaxAge = 2 * time.Second })
 	runManager(t, m)

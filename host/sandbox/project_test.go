@@ -65,6 +65,7 @@ volumes: { pages: , own: }
 `
 
 func TestProject(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t, func(c *sandbox.Config) { sweepVolumes(t, c.Instance) })
 	spec := composed(t, config, web)
@@ -135,6 +136,7 @@ func checkService(t *testing.T, h sandboxtest.Host, o sandbox.Owned) {
 }
 
 func TestProjectFails(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	for name, c := range map[string]struct {
 		rest string
@@ -196,6 +198,7 @@ func (d *dying) Start(ctx context.Context, id string) error {
 func (d *dying) Remove(context.Context, string) error { return nil }
 
 func TestProjectOfADeadHostIsRemoved(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	config := h.Config(t)
 	sweepVolumes(t, config.Instance)
@@ -406,6 +409,7 @@ func TestServiceIsNotStartedAgainElsewhere(t *testing.T) {
 
 // What prepares a project has ended well before anything that waits for it begins, and its end is no news.
 func TestServiceThatPrepares(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t, func(c *sandbox.Config) { sweepVolumes(t, c.Instance) })
 	spec := composed(t, config, `
@@ -475,6 +479,7 @@ func TestProjectIsRefused(t *testing.T) {
 
 // The main service's own command, environment and limits are those of the file.
 func TestProjectStartsItsMainCommand(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t)
 	spec := composed(t, config, `
@@ -511,6 +516,7 @@ services:
 
 // A volume that a service has given to its own user stays that user's, and keeps nobody from starting again.
 func TestServiceTakesAVolume(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	config := h.Config(t)
 	sweepVolumes(t, config.Instance)
@@ -536,6 +542,7 @@ volumes: { data: }
 
 // What a service mounts is looked at again once it runs.
 func TestServiceMountSwapped(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	root := t.TempDir()
 	allowed := filepath.Join(root, "allowed")

@@ -241,6 +241,7 @@ func TestHangingEngineAtReconcile(t *testing.T) {
 
 // A command line tool beside the host has containers of the same instance; neither removes the other's.
 func TestTwoProcessesOfOneInstance(t *testing.T) {
+	t.Parallel()
 	h, order := restartable(t)
 	order.Reconcile = false
 	tool := newHost(t, order)

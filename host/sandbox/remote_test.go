@@ -101,6 +101,7 @@ func noBinds(t *testing.T, e *sandboxtest.Private, made []sandbox.Owned) {
 
 // A way to the engine that is cut ends the commands on it, and the next one finds the way again.
 func TestRemoteEngineGoesAway(t *testing.T) {
+	t.Parallel()
 	for _, c := range remoteEngines {
 		t.Run(c.name, func(t *testing.T) {
 			e, config := c.open(t)
@@ -121,6 +122,7 @@ func TestRemoteEngineGoesAway(t *testing.T) {
 }
 
 func TestRemoteEngineHangs(t *testing.T) {
+	t.Parallel()
 	for _, c := range remoteEngines {
 		t.Run(c.name, func(t *testing.T) {
 			e, config := c.open(t)
@@ -144,6 +146,7 @@ func TestRemoteEngineHangs(t *testing.T) {
 
 // What is not the engine, and who is not let in.
 func TestRemoteEngineMustProveItself(t *testing.T) {
+	t.Parallel()
 	e, good := sandboxtest.OverTLS(t)
 	_, other := sandboxtest.OverTLS(t)
 	ssh := sandboxtest.OverSSH(t)

@@ -187,7 +187,12 @@ type remoteHost struct {
 func newHost(t testing.TB, o hostOrder) *remoteHost {
 	t.Helper()
 	h := &remoteHost{t: t, cmd: exec.Command(os.Args[0], "-test.run=^TestHostProcess$", "-test.count=1", "-test.timeout=10m")}
-	h.cmd.Env = append(os.Environ(), hostWord+"="+string(must(json.Marshal(o))))
+	temp, err := os.MkdirTemp("", "host") // a process that is killed leaves its own; t.TempDir is too long for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(temp) })
+	h.cmd.Env = append(os.Environ(), "TMPDIR="+temp, hostWord+"="+string(must(json.Marshal(o))))
 	h.cmd.Stderr = os.Stderr
 	out, err := h.cmd.StdoutPipe()
 	if err == nil {
@@ -289,6 +294,7 @@ func clearInstance(t testing.TB, h sandboxtest.Host, instance string) {
 
 // A process in the background, its output and its handle outlast the host, however that ends.
 func TestBackgroundProcessOutlastsTheHost(t *testing.T) {
+	t.Parallel()
 	for how, end := range map[string]func(h *remoteHost){
 		"killed": (*remoteHost).kill,
 		"orderly": func(h *remoteHost) {
@@ -444,6 +450,7 @@ func TestLeaseOfAHostThatHangs(t *testing.T) {
 
 // What another configuration would make differently is not gone on with.
 func TestAnotherSpecificationIsNotAdopted(t *testing.T) {
+	t.Parallel()
 	h, order := restartable(t)
 	first := newHost(t, order)
 	first.do(hostCall{Do: "start", Session: "s", Script: counter})
@@ -471,6 +478,7 @@ func TestAnotherSpecificationIsNotAdopted(t *testing.T) {
 
 // Commands inside see the lane open again, and get nowhere by it.
 func TestImpostorsAtTheLane(t *testing.T) {
+	t.Parallel()
 	h, order := restartable(t)
 	host := newHost(t, order)
 	p := host.do(hostCall{Do: "start", Session: "s", Script: counter}).Process

@@ -63,6 +63,7 @@ func until(t testing.TB, r io.Reader, text string) string {
 }
 
 func TestSpawn(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	t.Run("conversation", func(t *testing.T) {
 		l := spawn(t, s, `while read -r line; do echo "got $line"; done; echo end >&2; exit 3`)

@@ -33,6 +33,7 @@ func imageWith(t *testing.T, h sandboxtest.Host, name string, settings container
 }
 
 func TestStartCommand(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	served := imageWith(t, h, "served", container.Config{
 		Entrypoint: []string{"httpd", "-f"}, Cmd: []string{"-p", "127.0.0.1:8080"}, WorkingDir: "/etc", Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "GREETING=hello"},

@@ -71,6 +71,7 @@ func (n *trickNetwork) dials() []string {
 
 // Every trick that a request, a name or an address can play, from a program in a real container.
 func TestProxyTricks(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "served %s %q", r.Host, body)

@@ -70,6 +70,7 @@ const (
 )
 
 func TestEngineStopsAndComesBack(t *testing.T) {
+	t.Parallel()
 	e := sandboxtest.Own(t)
 	m, config := e.Manager(t)
 	s := get(t, m, "s", config.Spec)
@@ -87,6 +88,7 @@ func TestEngineStopsAndComesBack(t *testing.T) {
 
 // An engine that is killed leaves its containers alive, whose workspaces must not get a second one.
 func TestEngineCrashesAndComesBack(t *testing.T) {
+	t.Parallel()
 	e := sandboxtest.Own(t)
 	m, config := e.Manager(t)
 	s := get(t, m, "s", config.Spec)
@@ -107,6 +109,7 @@ func TestEngineCrashesAndComesBack(t *testing.T) {
 
 // What runs goes on while the engine hangs; only what needs the engine fails.
 func TestEngineHangs(t *testing.T) {
+	t.Parallel()
 	e := sandboxtest.Own(t)
 	m, config := e.Manager(t)
 	s := get(t, m, "s", config.Spec)
@@ -172,6 +175,7 @@ func TestEngineIsSlow(t *testing.T) {
 
 // The engine becomes slow between the look at it and the making of a container.
 func TestContainerMadeUnheardIsRemoved(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t, func(c *sandbox.Config) { c.Driver = &deafDriver{Driver: h.Driver} })
 	look(t, m)
@@ -204,6 +208,7 @@ func (d *deafDriver) Remove(ctx context.Context, id string) error {
 
 // A full disk stops new containers, and only those.
 func TestEngineDiskFull(t *testing.T) {
+	t.Parallel()
 	dir, err := os.MkdirTemp("", "flynn-engine-")
 	if err != nil {
 		t.Fatal(err)
@@ -270,6 +275,7 @@ func TestContainerdInTrouble(t *testing.T) {
 }
 
 func TestImageGone(t *testing.T) {
+	t.Parallel()
 	e := sandboxtest.Own(t)
 	m, config := e.Manager(t)
 	s := get(t, m, "s", config.Spec)
@@ -286,6 +292,7 @@ func TestImageGone(t *testing.T) {
 
 // Somebody meddles with a container while a command runs in it.
 func TestContainerMeddledWith(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	for _, c := range []struct {
 		name   string

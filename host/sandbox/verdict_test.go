@@ -75,6 +75,7 @@ func TestChanges(t *testing.T) {
 
 // More than can be told is told to be more.
 func TestManyChanges(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	r := run(t, s, machine.Command{Script: "seq 1 1200 | xargs touch", Changes: true})
 	if r.Changes == nil || len(r.Changes.Added) != 1000 || !r.Changes.Partial || r.Changes.Added[0] != "1" {
@@ -93,6 +94,7 @@ func TestManyChanges(t *testing.T) {
 }
 
 func TestSpill(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	read := func(name string) string {
 		data, size, err := s.ReadFile(t.Context(), name, 0, 8<<20)

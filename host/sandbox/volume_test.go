@@ -42,6 +42,7 @@ func sweepVolumes(t *testing.T, instance string) {
 }
 
 func TestVolumeBelongsToTheWorkload(t *testing.T) {
+	t.Parallel()
 	h := sandboxtest.Engine(t)
 	config := h.Config(t)
 	sweepVolumes(t, config.Instance)

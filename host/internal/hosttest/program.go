@@ -33,7 +33,7 @@ func Build(t testing.TB, flags ...string) (dir string) {
 	t.Helper()
 	need.Source(t)
 	dir = t.TempDir()
-	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-o", dir + string(filepath.Separator)}, flags...)
+	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", dir + string(filepath.Separator)}, flags...)
 	cmd := exec.Command("go", append(args, "github.com/flynnhost/flynn/cmd/flynn", "github.com/flynnhost/flynn/examples/lines-channel")...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

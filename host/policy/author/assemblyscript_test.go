@@ -66,6 +66,7 @@ function decide(facts: RouteFacts): RouteAnswer {
 `
 
 func TestAssemblyScriptFailsClosed(t *testing.T) {
+	t.Parallel()
 	dir := folder(t, map[string]string{
 		manifestFile: strings.Replace(cManifest, `"c"`, `"assemblyscript"`, 1) + "limits.memory = \"2m\"\nlimits.wall = \"1s\"\n", "policy.ts": faults,
 	})
@@ -107,6 +108,7 @@ func TestAssemblyScriptFailsClosed(t *testing.T) {
 
 // One module comes from one source, whether the SDK is the policy's own or this Flynn's, and wherever it lies.
 func TestAssemblyScriptModulesAreReproducible(t *testing.T) {
+	t.Parallel()
 	var first string
 	for _, name := range []string{"a/same", "b/c/same"} {
 		dir := filepath.Join(t.TempDir(), filepath.FromSlash(name))
@@ -134,6 +136,7 @@ func TestAssemblyScriptModulesAreReproducible(t *testing.T) {
 
 // What a policy's own asconfig.json says counts.
 func TestAssemblyScriptOptionsAreThePolicys(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "mine")
 	if err := New(dir, "assemblyscript", kindRoute); err != nil {
 		t.Fatal(err)

@@ -68,6 +68,7 @@ func askCase(t rapid.TB, all []sibling, c Case) Outcome {
 }
 
 func TestSDKsAgree(t *testing.T) {
+	t.Parallel()
 	all := siblings(t)
 	t.Run("table", func(t *testing.T) { agreeOnTable(t, all) })
 	t.Run("whatever comes", func(t *testing.T) {

@@ -43,6 +43,7 @@ func named(role string) int {
 `
 
 func TestCoverageOfGo(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "p")
 	if err := New(dir, "go", kindRoute); err != nil {
 		t.Fatal(err)
@@ -59,6 +60,7 @@ func TestCoverageOfGo(t *testing.T) {
 
 // A source that is a list of files has no module in their names.
 func TestCoverageOfOneGoFile(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "p")
 	if err := New(dir, "go", kindRoute); err != nil {
 		t.Fatal(err)

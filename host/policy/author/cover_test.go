@@ -34,6 +34,7 @@ func codeSection(t *testing.T, path string) []byte {
 
 // TestRustLineTablesChangeNoCode is TestLineTablesChangeNoCode for rustc.
 func TestRustLineTablesChangeNoCode(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "p")
 	if err := New(dir, "rust", kindTool); err != nil {
 		t.Fatal(err)
@@ -61,6 +62,7 @@ func TestRustLineTablesChangeNoCode(t *testing.T) {
 
 // What ships says which line its code is from. That must be all that it costs: the code is the same to the byte.
 func TestLineTablesChangeNoCode(t *testing.T) {
+	t.Parallel()
 	for _, dir := range []string{firstParty("office-hours"), filepath.Join("testdata", "conformance-c")} {
 		mustBuild(t, dir)
 		m, err := LoadManifest(dir)

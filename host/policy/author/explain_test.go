@@ -10,6 +10,7 @@ import (
 
 // Explain tells apart what a decision hangs on, what was only looked at, and what the policy never saw; in every language.
 func TestExplainNamesTheFactsThatMatter(t *testing.T) {
+	t.Parallel()
 	for language, calls := range map[string]string{"c": "data trace", "go": "data trace", "rust": "data trace", "assemblyscript": "data trace", "rego": "input"} {
 		t.Run(language, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "mine")

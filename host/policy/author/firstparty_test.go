@@ -13,6 +13,7 @@ func firstParty(name string) string { return filepath.Join("..", "..", "..", "po
 
 // The policies that ship with Flynn pass their cases, on modules built here and now.
 func TestFirstPartyPolicies(t *testing.T) {
+	t.Parallel()
 	for name, cases := range map[string]int{
 		"command-allow-list": 120,
 		"group-etiquette":    30,
@@ -54,6 +55,7 @@ func TestOfficeHoursAffordsTheLongestText(t *testing.T) {
 
 // So must a command line of any sane length. What the guard cannot afford to read fails it, which denies the call.
 func TestGuardToolsAffordsLongCommands(t *testing.T) {
+	t.Parallel()
 	mustBuild(t, firstParty("guard-tools"))
 	a := mustOpen(t, firstParty("guard-tools"), map[string]string{})
 	f := conformanceFacts()

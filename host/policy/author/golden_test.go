@@ -19,6 +19,7 @@ func copied(t *testing.T, name string) string {
 }
 
 func TestGoldenTraces(t *testing.T) {
+	t.Parallel()
 	dir := copied(t, "office-hours")
 	written, err := UpdateTraces(t.Context(), dir)
 	if err != nil || len(written) == 0 {

@@ -44,6 +44,7 @@ func linesPolicy(t *testing.T) string {
 
 // The lines that have run are those that the native test of the same source runs, and the module is the one that ships.
 func TestLinesOfGoAreExact(t *testing.T) {
+	t.Parallel()
 	dir := linesPolicy(t)
 	module := filepath.Join(dir, "policy.wasm")
 	before := read(t, module)

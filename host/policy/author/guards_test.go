@@ -11,6 +11,7 @@ import (
 // A session that has touched all that it can must not spend the policy's fuel, with the limits of a configuration that names none.
 // Where it does all the same, by globs that the host has to match, the call is denied.
 func TestUntrustedContentAffordsAllLabels(t *testing.T) {
+	t.Parallel()
 	mustBuild(t, firstParty("untrusted-content"))
 	var labels []string
 	for i := range 2 * tool.MaxLabels {

@@ -27,6 +27,7 @@ func ruleQuestions(t testing.TB) (list []Case, want []string) {
 }
 
 func TestRulesMatchFirst(t *testing.T) {
+	t.Parallel()
 	questions, want := ruleQuestions(t)
 	for _, language := range []string{"c", "go", "rust", "assemblyscript"} {
 		t.Run(language, func(t *testing.T) {

@@ -52,6 +52,7 @@ func scriptPolicy(t *testing.T) string {
 }
 
 func TestCoverageOfAssemblyScript(t *testing.T) {
+	t.Parallel()
 	dir := scriptPolicy(t)
 	checkCovered(t, dir, "policy.ts", map[string]map[int]bool{
 		"":             {9: false, 11: false, 13: false, 14: false, 16: false, 21: false, 25: false, 28: false},
@@ -65,6 +66,7 @@ func TestCoverageOfAssemblyScript(t *testing.T) {
 
 // A map costs a file beside the module: the module is the one that the compiler makes without a map.
 func TestSourceMapChangesNoModule(t *testing.T) {
+	t.Parallel()
 	for _, dir := range []string{scriptPolicy(t), firstParty("router")} {
 		mustBuild(t, dir)
 		m, err := LoadManifest(dir)
@@ -86,6 +88,7 @@ func TestSourceMapChangesNoModule(t *testing.T) {
 
 // Without a map that is of the module, coverage is by function.
 func TestOtherSourceMap(t *testing.T) {
+	t.Parallel()
 	dir := scriptPolicy(t)
 	path := filepath.Join(dir, "policy.wasm"+cover.MapSuffix)
 	good := read(t, path)

@@ -21,6 +21,7 @@ const leastTable = 200
 
 // Every language that can be built answers the same table, and as it is written there.
 func TestEveryLanguagePassesTheTable(t *testing.T) {
+	t.Parallel()
 	for _, language := range Languages() {
 		t.Run(language, func(t *testing.T) {
 			dir := filepath.Join(tableDir, language)

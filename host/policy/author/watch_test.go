@@ -80,6 +80,7 @@ func TestWatch(t *testing.T) {
 }
 
 func TestBench(t *testing.T) {
+	t.Parallel()
 	dir := copied(t, "office-hours")
 	r, err := Bench(t.Context(), dir, 20*time.Millisecond)
 	if err != nil {

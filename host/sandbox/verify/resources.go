@@ -176,6 +176,9 @@ const endTimeout = 1200 * time.Millisecond
 // census counts processes with the shell's own means.
 const census = `set -- /proc/[0-9]*; echo $#`
 
+// roll lists processes by name, state and parent.
+const roll = `for p in /proc/[0-9]*; do while read -r key value; do case $key in Name:|State:|PPid:) printf '%s ' "$value";; esac; done <$p/status; printf '; '; done`
+
 // ended runs a command that does its best to outlive its time-out, and counts what is left.
 func ended(text string) attack {
 	return func(ctx context.Context, s *Subject) (Finding, error) {
@@ -205,7 +208,8 @@ func outlive(ctx context.Context, s *Subject, run func() (machine.Result, error)
 	case err != nil:
 		return breached("no command works afterwards: %v", err), nil
 	case after > before: // fewer are there when something of an earlier probe has ended meanwhile
-		return breached("%d processes before, %d after; verdict %+v", before, after, r.Kill), nil
+		there, err := output(ctx, s.Target, roll)
+		return breached("%d processes before, %d after; verdict %+v; now there are (%v) %s", before, after, r.Kill, err, there), nil
 	case r.Kill == nil || r.Kill.Survivors != 0:
 		return breached("no certificate that nothing survived"), nil
 	}

@@ -26,6 +26,7 @@ printf '{"type":"result","is_error":false,"session_id":"s","result":"%s|%s|%s|%s
 // flynn runs. Row 22: "the user's folder at /workspace (rw), one volume per session for the CLI's state (rw)". Row 24: "the same session
 // id mounts the same volume, so the CLI finds its conversation again."
 func TestAgentCLIOverMCP(t *testing.T) {
+	t.Parallel()
 	for _, place := range []string{"host", "sandbox"} {
 		t.Run(place, func(t *testing.T) {
 			dir := t.TempDir()

@@ -9,6 +9,7 @@ import (
 
 // TestApprovalInChat has a guest's command wait for an owner, who answers in the same channel.
 func TestApprovalInChat(t *testing.T) {
+	t.Parallel()
 	addr := ircServer(t)
 	config := strings.Replace(ircConfig, "ADDRESS", addr, 1)
 	config = strings.Replace(config, "model_tier = \"complex\"\n", "model_tier = \"complex\"\ntool_profile = \"coding\"\n", 1)

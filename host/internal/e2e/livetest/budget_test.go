@@ -12,6 +12,7 @@ import (
 // TestBudgetOutlivesTheHost spends a sender's budget of dollars, ends the host the hard way, and asks the next one: only the sum in the
 // store can tell it.
 func TestBudgetOutlivesTheHost(t *testing.T) {
+	t.Parallel()
 	zone := fmt.Sprintf("Etc/GMT%+d", time.Now().UTC().Hour()-12) // where it is noon: no day ends in the middle of the test
 	s := newSite(t, twoAgents+fmt.Sprintf(`
 [models.default]

@@ -8,6 +8,7 @@ import (
 )
 
 func TestChatFromAPipe(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, twoAgents+demoModels)
 	s.start()
 	for _, c := range []struct {
@@ -48,6 +49,7 @@ func TestChatFromAPipe(t *testing.T) {
 }
 
 func TestLocalConversationsDoNotHearEachOther(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, twoAgents+demoModels)
 	s.start()
 	type heard struct {

@@ -153,6 +153,7 @@ func TestCodeAgentIsContained(t *testing.T) {
 }
 
 func TestCodeAgentWithoutAnEngine(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, codeAgent("any", "")+"on_unavailable = \"host\"\nengine = \"unix://%DIR%/no.sock\"\n")
 	s.start()
 	want := "I could not answer this: programs cannot be run: the sandbox is unavailable: no engine answers at unix://" + s.dir +
@@ -169,6 +170,7 @@ func TestCodeAgentWithoutAnEngine(t *testing.T) {
 
 // A model that calls no tools writes its programs as blocks of code, and reads their output as text.
 func TestCodeAgentWithFencedPrograms(t *testing.T) {
+	t.Parallel()
 	engine := sandboxtest.Engine(t)
 	s := newSite(t, codeAgent(engine.Python(t), "fenced = true"))
 	s.start()
@@ -183,6 +185,7 @@ func TestCodeAgentWithFencedPrograms(t *testing.T) {
 }
 
 func TestCodeAgentWritesJavaScript(t *testing.T) {
+	t.Parallel()
 	engine := sandboxtest.Engine(t)
 	s := newSite(t, codeAgent("unused", "languages = [\"javascript\"]\njavascript_image = \""+engine.Node(t)+"\""))
 	s.start()
@@ -195,6 +198,7 @@ func TestCodeAgentWritesJavaScript(t *testing.T) {
 
 // A program that ran when the host was killed is reported, and not run again.
 func TestCodeAgentAfterACrash(t *testing.T) {
+	t.Parallel()
 	engine := sandboxtest.Engine(t)
 	s := newSite(t, codeAgent(engine.Python(t), "mounts = [{ source = \"%DIR%/shared\", target = \"/shared\", read_only = false }]"))
 	shared := filepath.Join(s.dir, "shared")
@@ -234,6 +238,7 @@ func TestCodeAgentAfterACrash(t *testing.T) {
 
 // What a person sends is a file for the program, and what the program makes goes back with the answer.
 func TestCodeAgentFilesGoBothWays(t *testing.T) {
+	t.Parallel()
 	image := sandboxtest.Engine(t).Python(t)
 	s := newStage(t, fmt.Sprintf(`stream = false
 [agent_configs.coder]

@@ -104,6 +104,7 @@ func (s *stage) say(e hosttest.Event) hosttest.Reply {
 }
 
 func TestAnswersShowWhileTheyAreMade(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, "")
 	var mu sync.Mutex
 	var seen []hosttest.Message
@@ -175,6 +176,7 @@ func (s *stage) typings(conversation string, on bool) (of []hosttest.Typing) {
 }
 
 func TestStreamIsTurnedOff(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, "stream = false")
 	r := s.say(hosttest.Event{Text: "!stream 60 " + strings.TrimSpace(strings.Repeat("word ", 40))})
 	if m := s.platform.Messages(); len(m) != 1 || m[0].Edits != 0 || m[0].Text != r.Text {
@@ -183,6 +185,7 @@ func TestStreamIsTurnedOff(t *testing.T) {
 }
 
 func TestFilesGoBothWays(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, "stream = false")
 	s.platform.Offer(hosttest.File{Handle: "f1", Data: []byte("a list of things\n")})
 	s.platform.Offer(hosttest.File{Handle: "f2", Data: []byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x3e\x00")})
@@ -218,6 +221,7 @@ func TestFilesGoBothWays(t *testing.T) {
 }
 
 func TestActsReachTheNextTurn(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, "stream = false") // an answer that was a draft has another id
 	first := s.post(hosttest.Event{Text: "buy milk"})
 	answer := s.await("the answer", func(r hosttest.Reply) bool { return r.ReplyTo == first })

@@ -72,6 +72,7 @@ func say(agent, text string) openai.ChatCompletionNewParams {
 }
 
 func TestOpenAIClient(t *testing.T) {
+	t.Parallel()
 	s := clientSite(t, "")
 	ctx, client, owner := t.Context(), s.openAI(editorToken), s.openAI(s.token())
 	for name, want := range map[string]string{editorToken: "main", s.token(): "main secret"} {
@@ -136,6 +137,7 @@ func TestOpenAIClient(t *testing.T) {
 }
 
 func TestOpenAIStream(t *testing.T) {
+	t.Parallel()
 	s := clientSite(t, "")
 	params := say("main", "!stream 20 one two three")
 	params.StreamOptions = openai.ChatCompletionStreamOptionsParam{IncludeUsage: openai.Bool(true)}
@@ -168,6 +170,7 @@ func TestOpenAIStream(t *testing.T) {
 
 // A question with a key is answered once, whatever happens in between.
 func TestOpenAIQuestionOutlivesTheHost(t *testing.T) {
+	t.Parallel()
 	tier, server := scripted(t, "default", modeltest.Reply{Stall: true}, modeltest.Reply{Text: "still here"})
 	s := newSite(t, strings.Replace(withClient, "[models.default]\nprovider = \"demo\"\n", tier, 1))
 	s.startForClient()
@@ -255,6 +258,7 @@ func (t tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestMCPClients(t *testing.T) {
+	t.Parallel()
 	sandboxtest.Engine(t)
 	s := clientSite(t, "image = \""+sandboxtest.Image+"\"\n")
 	for name, transport := range map[string]mcp.Transport{
@@ -333,6 +337,7 @@ func TestMCPClients(t *testing.T) {
 
 // A program that asks for the sandbox is refused where there is none, though people would be given the host.
 func TestMCPSandboxIsNeverTheHost(t *testing.T) {
+	t.Parallel()
 	s := clientSite(t, "engine = \"unix://%DIR%/no.sock\"\n")
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{

@@ -53,6 +53,7 @@ local_doors = true
 `
 
 func TestEngineMissingIsARefusal(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, sandboxed+"engine = \"unix://%DIR%/no.sock\"\n")
 	s.start()
 	want := "refused: the sandbox is unavailable: no engine answers at unix://" + s.dir + "/no.sock: start Docker, or set engine in [sandbox]"
@@ -71,6 +72,7 @@ func TestEngineMissingIsARefusal(t *testing.T) {
 }
 
 func TestImageMissingNamesItAndWhatToRun(t *testing.T) {
+	t.Parallel()
 	sandboxtest.Engine(t)
 	const image = "127.0.0.1:9/flynn/nosuch:1"
 	s := newSite(t, sandboxed+"image = \""+image+"\"\n")
@@ -90,6 +92,7 @@ func TestImageMissingNamesItAndWhatToRun(t *testing.T) {
 }
 
 func TestContainerRemovedInMidCommand(t *testing.T) {
+	t.Parallel()
 	engine := sandboxtest.Engine(t)
 	s := newSite(t, sandboxed+"image = \""+sandboxtest.Image+"\"\n")
 	s.start()
@@ -119,6 +122,7 @@ func TestContainerRemovedInMidCommand(t *testing.T) {
 
 // The engine goes away under a running turn, which is told so, and comes back without the host being restarted.
 func TestEngineGoesAwayAndComesBack(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name       string
 		away, back func(e *sandboxtest.Private)
@@ -192,6 +196,7 @@ func (s *site) finish() {
 
 // A runtime that the engine does not have is named with what it has, and nothing runs elsewhere instead.
 func TestRuntimeMissingIsARefusal(t *testing.T) {
+	t.Parallel()
 	e := sandboxtest.Own(t)
 	s := newSite(t, sandboxed+"runtime = \"runsc\"\nimage = \""+sandboxtest.Image+"\"\nengine = \""+e.Address()+"\"\n")
 	s.start()
@@ -208,6 +213,7 @@ func TestRuntimeMissingIsARefusal(t *testing.T) {
 }
 
 func TestGVisorFromTheChat(t *testing.T) {
+	t.Parallel()
 	e := sandboxtest.GVisor(t)
 	s := newSite(t, sandboxed+"runtime = \"runsc\"\nimage = \""+sandboxtest.Image+"\"\nengine = \""+e.Address()+"\"\n")
 	s.start()

@@ -84,14 +84,15 @@ func describe(dir, pkg string) error {
 // unraced are the packages that the justfile leaves out of the race detector, and why: with it, to compile a policy of Go's takes a busy
 // machine a minute.
 const unraced = "modernc.org/sqlite/lib modernc.org/libc modernc.org/memory github.com/tetratelabs/wazero/internal/engine/wazevo/ssa " +
-	"github.com/tetratelabs/wazero/internal/engine/wazevo/frontend github.com/tetratelabs/wazero/internal/engine/wazevo/backend/..."
+	"github.com/tetratelabs/wazero/internal/engine/wazevo/frontend github.com/tetratelabs/wazero/internal/engine/wazevo/backend/... " +
+	"github.com/tetratelabs/wazero/internal/wasm/binary github.com/tetratelabs/wazero/internal/leb128 github.com/flynnhost/flynn/host/policy/meter/..."
 
 // build builds a program, with the race detector when the tests have it.
 func build(out, pkg string, race bool) error {
 	if err := need.Sources(); err != nil {
 		return err
 	}
-	args := []string{"build", "-buildvcs=false", "-race=" + strconv.FormatBool(race)}
+	args := []string{"build", "-buildvcs=false", "-ldflags=-s -w", "-race=" + strconv.FormatBool(race)}
 	if race {
 		for pkg := range strings.FieldsSeq(unraced) {
 			args = append(args, "-gcflags="+pkg+"=-race=false")

@@ -196,6 +196,7 @@ func (s *site) asked(server *modeltest.Server, n int) {
 }
 
 func TestTwoPeopleGetTwoAgents(t *testing.T) {
+	t.Parallel()
 	addr := ircServer(t)
 	s := newSite(t, strings.Replace(ircConfig, "ADDRESS", addr, 1)+
 		model(t, "default", "helper speaking")+model(t, "complex", "coder speaking"))
@@ -214,6 +215,7 @@ func TestTwoPeopleGetTwoAgents(t *testing.T) {
 }
 
 func TestKilledInMidTurn(t *testing.T) {
+	t.Parallel()
 	addr := ircServer(t)
 	tier, server := scripted(t, "default", modeltest.Reply{Stall: true}, modeltest.Reply{Text: "here is the answer"})
 	s := newSite(t, strings.Replace(ircConfig, "ADDRESS", addr, 1)+tier+"[models.complex]\nprovider = \"demo\"\n")

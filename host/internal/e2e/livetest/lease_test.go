@@ -42,6 +42,7 @@ func counting(t *testing.T, lease string) (s *site, pid string) {
 
 // A process that an agent has started in the background outlasts the host, and the agent finds it again.
 func TestBackgroundProcessOutlastsTheHost(t *testing.T) {
+	t.Parallel()
 	engine := sandboxtest.Engine(t)
 	for how, end := range ends {
 		t.Run(how, func(t *testing.T) {
@@ -79,6 +80,7 @@ func TestBackgroundProcessOutlastsTheHost(t *testing.T) {
 }
 
 func TestBackgroundProcessEndsWhenNoHostComesBack(t *testing.T) {
+	t.Parallel()
 	engine := sandboxtest.Engine(t)
 	for how, end := range ends {
 		t.Run(how, func(t *testing.T) {

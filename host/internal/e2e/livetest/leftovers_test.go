@@ -10,6 +10,7 @@ import (
 )
 
 func TestNothingOutlivesAKilledHostForLong(t *testing.T) {
+	t.Parallel()
 	engine := sandboxtest.Engine(t)
 	config := strings.Replace(ircConfig, "ADDRESS", ircServer(t), 1) + demoModels
 	config = strings.Replace(config, "[agent_configs.helper]", "[agent_configs.helper]\ntool_profile = \"coding\"\nsandbox = true", 1)

@@ -36,6 +36,7 @@ recall = true
 // TestMemory lives through what a host remembers by itself: it takes a note of a turn, finds it after a kill, shows it to the person's
 // next turn, sums the conversation up when it is told to, and forgets.
 func TestMemory(t *testing.T) {
+	t.Parallel()
 	models := modeltest.New(t)
 	models.Script(modeltest.Reply{Text: `{"facts":[{"key":"diet","text":"eats no meat"}]}`})
 	s := newSite(t, strings.ReplaceAll(memoryConfig, "URL", models.URL))

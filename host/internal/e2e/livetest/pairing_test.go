@@ -116,6 +116,7 @@ func (s *stage) welcomed(who string) {
 
 // TestAStrangerIsPaired has a stranger ask, get in, be answered over restarts, and be shut out in the middle of an answer.
 func TestAStrangerIsPaired(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, `access = "pair"`)
 	code := s.knock("eve")
 	s.post(hosttest.Event{Conversation: "eve", Sender: "eve", Text: "are you there?"})

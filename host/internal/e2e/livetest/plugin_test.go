@@ -34,6 +34,7 @@ func (s *site) pluginPID(before int) int {
 }
 
 func TestKilledPluginComesBack(t *testing.T) {
+	t.Parallel()
 	addr := ircServer(t)
 	tier, _, letGo := held(t, "default", modeltest.Reply{Text: "for what was asked before"}, modeltest.Reply{Text: "for what was asked after"})
 	s := newSite(t, strings.Replace(ircConfig, "ADDRESS", addr, 1)+tier+"[models.complex]\nprovider = \"demo\"\n")
@@ -57,6 +58,7 @@ func TestKilledPluginComesBack(t *testing.T) {
 }
 
 func TestTwoHostsOnOneMachine(t *testing.T) {
+	t.Parallel()
 	addr := ircServer(t)
 	config := strings.Replace(ircConfig, "ADDRESS", addr, 1) + demoModels
 	one, two := newSite(t, config), newSite(t, config)
@@ -72,6 +74,7 @@ func installedConfig(addr string) string {
 }
 
 func TestInstalledPluginRunsUntilItIsTamperedWith(t *testing.T) {
+	t.Parallel()
 	addr := ircServer(t)
 	s := newSite(t, installedConfig(addr))
 	s.mustFlynn("plugin", "install", filepath.Join(bin(t), "irc"))

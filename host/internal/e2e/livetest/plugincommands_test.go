@@ -97,6 +97,7 @@ func (s *site) line(text string) string {
 
 // TestPluginCommandsOnARunningHost has one instance that runs, and one whose settings its plugin refuses.
 func TestPluginCommandsOnARunningHost(t *testing.T) {
+	t.Parallel()
 	platform, err := hosttest.NewPlatform(hosttest.PlatformConfig{})
 	if err != nil {
 		t.Fatal(err)
@@ -200,6 +201,7 @@ func TestPluginCommandsOnARunningHost(t *testing.T) {
 
 // TestSignInByCode has the plugin whatsapp as a device that nobody has linked. Of the library only the way to WhatsApp is replaced.
 func TestSignInByCode(t *testing.T) {
+	t.Parallel()
 	const code = "2@secret-code,key,identity,adv"
 	s := newSite(t, commandsConfig[:strings.Index(commandsConfig, "[channels.lines]")]+"[channels.wa]\nplugin = \"whatsapp\"\nmode = \"linked\"\n")
 	const pkg = "plugins/whatsapp"

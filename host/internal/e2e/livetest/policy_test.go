@@ -43,6 +43,7 @@ func main() {}
 `
 
 func TestRoutePolicyIsSwappedLive(t *testing.T) {
+	t.Parallel()
 	addr := ircServer(t)
 	config := strings.NewReplacer("ADDRESS", addr, "\"net:bob\" = \"coder\"\n", "").Replace(ircConfig) +
 		"[[policies]]\nname = \"words\"\npath = \"words/policy.wasm\"\nkinds = [\"route\"]\n" + unhurried +
@@ -120,6 +121,7 @@ func (s *site) policy(name string) gateway.PolicyStatus {
 }
 
 func TestGuardToolsTellsGuestsFromOwners(t *testing.T) {
+	t.Parallel()
 	addr := ircServer(t)
 	config := strings.NewReplacer(
 		"ADDRESS", addr,

@@ -14,6 +14,7 @@ import (
 
 // The example of a policy from nothing to live works as its README says, in the language that every machine of a developer has.
 func TestPolicyExample(t *testing.T) {
+	t.Parallel()
 	_, err := exec.LookPath("clang")
 	need.Part(t, "clang", err)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

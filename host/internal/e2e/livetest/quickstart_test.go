@@ -97,6 +97,7 @@ func (s *site) workspaceFiles() []string {
 }
 
 func TestQuickstartWithDocker(t *testing.T) {
+	t.Parallel()
 	engine := sandboxtest.Engine(t)
 	s := newSite(t, quickstart(t, "debian:stable-slim", sandboxtest.Image))
 	s.start()
@@ -158,6 +159,7 @@ func TestPageSurvivesAKilledHost(t *testing.T) {
 }
 
 func TestPageCountsABrokenPolicyOnce(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, twoAgents+demoModels+"[[policies]]\nname = \"rules\"\npath = \"rules.wasm\"\nkinds = [\"tool\"]\n")
 	s.write("rules.wasm", "not a module")
 	s.start()

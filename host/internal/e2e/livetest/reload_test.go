@@ -43,6 +43,7 @@ func (s *site) says(id, text string) gateway.Entry {
 }
 
 func TestConfigurationIsReloaded(t *testing.T) {
+	t.Parallel()
 	models := model(t, "default", "helper speaking") + model(t, "complex", "coder speaking")
 	s := newSite(t, twoAgents+models)
 	s.start()
@@ -75,6 +76,7 @@ func TestConfigurationIsReloaded(t *testing.T) {
 }
 
 func TestHangupReadsSecretsAgain(t *testing.T) {
+	t.Parallel()
 	server := modeltest.New(t)
 	server.Script(modeltest.Reply{Text: "with the right key"})
 	c := server.Config("openai")
@@ -100,6 +102,7 @@ func TestHangupReadsSecretsAgain(t *testing.T) {
 }
 
 func TestChannelsComeAndGo(t *testing.T) {
+	t.Parallel()
 	addr := ircServer(t)
 	const demo = "[models.default]\nprovider = \"demo\"\n[models.complex]\nprovider = \"demo\"\n"
 	with := strings.Replace(ircConfig, "ADDRESS", addr, 1) + demo

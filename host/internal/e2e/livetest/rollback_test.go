@@ -68,6 +68,7 @@ func (s *site) swapped(wasm, want string) gateway.PolicyStatus {
 }
 
 func TestInstalledPolicyComesIntoForceLive(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, strings.Replace(swapConfig, `path = "p/policy.wasm"`, `policy = "p"`, 1))
 	publish := func(version string, rule int64) {
 		s.t.Helper()
@@ -123,6 +124,7 @@ func (s *site) read(name string) string {
 }
 
 func TestPolicyIsProvenWatchedAndRolledBackLive(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, swapConfig)
 	s.write("p/policy.wasm", abstaining(1))
 	s.start()

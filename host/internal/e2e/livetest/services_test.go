@@ -76,6 +76,7 @@ func postOnce(method, url, body string) (status int, text string, err error) {
 }
 
 func TestPluginUsesTheHost(t *testing.T) {
+	t.Parallel()
 	s, hooks := guestSite(t)
 	s.start()
 	box := hooks + "/hooks/guest/in/box"
@@ -172,6 +173,7 @@ func TestPluginUsesTheHost(t *testing.T) {
 }
 
 func TestHostWithoutWebhooks(t *testing.T) {
+	t.Parallel()
 	s, _ := guestSite(t)
 	text, err := os.ReadFile(filepath.Join(s.dir, "flynn.toml"))
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 // Shadows are asked what a running host decides, and nobody who writes to it notices: neither of one that would drop everything,
 // nor of one that never comes to an end.
 func TestShadowsChangeNothingLive(t *testing.T) {
+	t.Parallel()
 	shadow := func(name string) string {
 		return fmt.Sprintf("[[policies]]\nname = %q\npath = \"%s/policy.wasm\"\nkinds = [\"route\"]\nshadow = true\nshadow_of = \"p\"\n", name, name)
 	}

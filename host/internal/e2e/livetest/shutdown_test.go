@@ -11,6 +11,7 @@ import (
 )
 
 func TestOrderlyShutdown(t *testing.T) {
+	t.Parallel()
 	engine := sandboxtest.Engine(t)
 	addr := ircServer(t)
 	config := strings.Replace(ircConfig, "[agent_configs.helper]", "[agent_configs.helper]\ntool_profile = \"coding\"\nsandbox = true", 1)

@@ -86,6 +86,7 @@ func (s *site) pidsIn(names ...string) (pids []int, err error) {
 }
 
 func TestStopEndsACommandOnTheHost(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, unguarded+demoModel)
 	s.start()
 	var mine []int
@@ -103,6 +104,7 @@ func TestStopEndsACommandOnTheHost(t *testing.T) {
 }
 
 func TestStopEndsACommandInASandbox(t *testing.T) {
+	t.Parallel()
 	engine := sandboxtest.Engine(t)
 	s := newSite(t, sandboxed+"image = \""+sandboxtest.Image+"\"\n")
 	s.start()
@@ -164,6 +166,7 @@ func TestStopEndsAModelCallThatHangs(t *testing.T) {
 
 // TestTheKillSwitch stops a command, keeps what is said meanwhile over a restart, and answers it afterwards.
 func TestTheKillSwitch(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, unguarded+demoModel)
 	s.start()
 	s.send("a", "a1", "!sh echo $$ > pid; exec sleep 1000")

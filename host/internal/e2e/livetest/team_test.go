@@ -13,6 +13,7 @@ import (
 
 // TestTeamExample goes through the table of the example's page.
 func TestTeamExample(t *testing.T) {
+	t.Parallel()
 	sandboxtest.Engine(t)
 	addr := ircServer(t)
 	text, err := os.ReadFile(filepath.Join(root, "examples/team/flynn.toml"))

@@ -87,6 +87,7 @@ func (s *site) once(t *testing.T, chat *telegramtest.Chat, text string) {
 }
 
 func TestTelegramAnswers(t *testing.T) {
+	t.Parallel()
 	s, tg := newTelegram(t)
 	s.start()
 	ann, team := tg.Private("Ann"), tg.Group("Team")
@@ -106,6 +107,7 @@ func TestTelegramAnswers(t *testing.T) {
 }
 
 func TestTelegramHostKilledInMidTurn(t *testing.T) {
+	t.Parallel()
 	s, tg := newTelegram(t)
 	tier, server := scripted(t, "default", modeltest.Reply{Stall: true}, modeltest.Reply{Text: "You said: the answer"}, modeltest.Reply{Text: "You said: the end"})
 	s.write("flynn.toml", strings.Replace(s.read("flynn.toml"), "[models.default]\nprovider = \"demo\"\n", tier, 1))
@@ -124,6 +126,7 @@ func TestTelegramHostKilledInMidTurn(t *testing.T) {
 }
 
 func TestTelegramUpdateThatComesAgainIsAnsweredOnce(t *testing.T) {
+	t.Parallel()
 	s, tg := newTelegram(t)
 	ann := tg.Private("Ann")
 	ann.Say("hello")
@@ -169,6 +172,7 @@ func value(t *testing.T, m telegramtest.Message, text string) string {
 
 // TestTelegramApprovalByButton has a guest's command wait until an owner presses a button below the question.
 func TestTelegramApprovalByButton(t *testing.T) {
+	t.Parallel()
 	s, tg := newTelegram(t)
 	team := tg.Group("Team")
 	bob := tg.Person("Bob")
