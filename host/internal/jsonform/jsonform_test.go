@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,9 +54,11 @@ func TestSame(t *testing.T) {
 // rooms are where JSON is stored, compared or shown. What other rooms write is read by JSON decoders of foreign services and of our own
 // sandboxes, or is hashed by one function alone, whose digests are kept and must not change.
 var rooms = []string{
-	"agent", "approval", "command", "decisionlog", "door", "elevate", "explain", "gateway", "message", "schedule", "session", "store", "tool",
-	"../cmd/flynn",
+	"agent", "channel/command", "gateway", "message", "observe/explain", "policy/decisionlog", "store", "tool", "../cmd/flynn",
 }
+
+// elsewhere are the parts of rooms that write such other JSON.
+var elsewhere = []string{"agent/code", "store/media", "tool/provider"}
 
 // TestNothingEscapesHTML finds encoders that write <, > and & as escapes: a call that is stored like that is no longer the one that was shown.
 func TestNothingEscapesHTML(t *testing.T) {
@@ -66,7 +69,7 @@ func TestNothingEscapesHTML(t *testing.T) {
 			switch {
 			case err != nil:
 				return err
-			case d.IsDir() && strings.HasSuffix(d.Name(), "test"):
+			case d.IsDir() && (strings.HasSuffix(d.Name(), "test") || slices.Contains(elsewhere, strings.TrimPrefix(filepath.ToSlash(path), "../../"))):
 				return fs.SkipDir
 			case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 				return nil
