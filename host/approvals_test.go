@@ -1,11 +1,8 @@
 package host
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -77,16 +74,6 @@ func TestAnAnsweredRequestLosesItsButtonsWhereverItIsShown(t *testing.T) {
 		}
 		if got := amended(); !slices.Equal(got, []string{"t1/ask/ABC", "t1/ask/ABC/telegram:5"}) {
 			t.Errorf("%s: amended %q", a.State, got)
-		}
-	}
-}
-
-// What people are told of an answer that came too late has nothing of the store in it.
-func TestALateAnswerIsRefusedInWords(t *testing.T) {
-	for _, cause := range []error{approval.ErrDecided, approval.ErrExpired} {
-		err := answered(fmt.Errorf("decide request A: %w", cause))
-		if !errors.Is(err, store.ErrConflict) || !errors.Is(err, cause) || strings.Contains(err.Error(), store.ErrConflict.Error()) {
-			t.Errorf("%v is told as %v", cause, err)
 		}
 	}
 }

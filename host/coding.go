@@ -80,11 +80,7 @@ func (h *Host) equip(a *agent.Agent, tools *tool.Registry, c config.Agent, runti
 	}
 	run := code.New(code.Config{
 		Languages: specs, Run: h.machines.runCode, Attached: h.attachedFiles, Keep: h.keepFile, Open: h.openFile,
-		Violated: func(agent string, v code.Violation) {
-			h.metrics.violation(agent, string(v.Kind))
-			h.log.Warn("a program was contained", "agent", agent, "kind", v.Kind, "detail", v.Detail)
-		},
-		Log: h.log,
+		Events: &h.events, Log: h.log,
 	})
 	own := tools.Clone()
 	if err := own.Register(run); err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/erase"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
@@ -53,79 +52,6 @@ func (h *Host) alone(ctx context.Context, place string, stop bool, do func() err
 
 // stopPause is how long a deletion waits for what it has stopped before it stops again.
 const stopPause = 50 * time.Millisecond
-
-// DeleteSession implements gateway.Sessions.
-func (b backend) DeleteSession(ctx context.Context, key, by string, stop bool) error {
-	place, _, _ := store.SessionParts(key)
-	for {
-		if err := b.idle(place); err != nil && !stop {
-			return err
-		}
-		err := b.h.deleteSession(ctx, store.Deletion{Key: key, By: by, At: time.Now().UTC()}, stop)
-		if errors.Is(err, store.ErrNotFound) {
-			return worded{fmt.Sprintf("no session %q (run \"flynn session list\")", key), err}
-		}
-		if !stop || !errors.Is(err, store.ErrConflict) {
-			return err
-		}
-		select { // a delegated turn comes to its end in a lane of its own
-		case <-time.After(stopPause):
-		case <-ctx.Done():
-			return err
-		}
-	}
-}
-
-// idle refuses while something runs in a place.
-func (b backend) idle(place string) error {
-	if b.h.runner.Running(place) || b.h.runner.Delegated(place) {
-		return worded{fmt.Sprintf("an answer is being made in %s: wait for it, or have it stopped (flynn session delete --stop)", place), store.ErrConflict}
-	}
-	return nil
-}
-
-var _ gateway.Conversations = backend{}
-
-// DeleteConversation implements gateway.Conversations for the doors of this machine, where a conversation is a place.
-func (b backend) DeleteConversation(ctx context.Context, channel, conversation, by string, stop bool) error {
-	place := channel + ":" + conversation
-	if !slices.Contains(config.OwnDoors(), channel) {
-		return worded{fmt.Sprintf("%s is no conversation of this machine: write /delete in it", place), store.ErrNotFound}
-	}
-	if err := b.idle(place); err != nil {
-		if !stop {
-			return err
-		}
-		if err := b.h.alone(ctx, place, true, func() error { return nil }); err != nil { // the first turn makes the session when it ends
-			return err
-		}
-	}
-	list, err := b.h.store.PlaceSessions(ctx, place)
-	if err != nil {
-		return err
-	}
-	if len(list) == 0 {
-		return worded{"nothing is kept of " + place, store.ErrNotFound}
-	}
-	if _, err := b.h.elevated.End(ctx, place, by, "the conversation was deleted"); err != nil {
-		return err
-	}
-	for _, s := range list {
-		if err := b.DeleteSession(ctx, s.Key, by, stop); err != nil && !errors.Is(err, store.ErrNotFound) {
-			return err
-		}
-	}
-	return nil
-}
-
-// worded is an error in words for people.
-type worded struct {
-	text string
-	err  error
-}
-
-func (w worded) Error() string { return w.text }
-func (w worded) Unwrap() error { return w.err }
 
 func (h *Host) deleteSession(ctx context.Context, d store.Deletion, stop bool) error {
 	place, _, _ := store.SessionParts(d.Key)

@@ -2,6 +2,7 @@ package host
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,7 +80,7 @@ func (e *enclosure) serve(ctx context.Context) {
 			return // closed
 		}
 		if err := e.carry(ctx, conn); err != nil && ctx.Err() == nil {
-			e.log.Warn("server in a sandbox", "provider", e.name, "sandbox", sandboxName(e.sandbox), "error", err)
+			e.log.Warn("server in a sandbox", "provider", e.name, "sandbox", cmp.Or(e.sandbox, "default"), "error", err)
 		}
 		_ = conn.Close()
 	}

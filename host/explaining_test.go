@@ -54,7 +54,7 @@ func TestATurnIsExplainedEverywhere(t *testing.T) {
 	case <-ctx.Done():
 		t.Fatal("the host is not ready")
 	}
-	err = backend{h}.Submit(ctx, message.Message{
+	err = h.backend().Conversations.Submit(ctx, message.Message{
 		Channel: "web", EventID: "e1", Text: "hello there", Sender: message.Sender{ID: "owner"}, Addressed: true,
 		Conversation: message.Conversation{ID: "main", Kind: message.DM},
 	})
@@ -69,7 +69,7 @@ func TestATurnIsExplainedEverywhere(t *testing.T) {
 	}
 	var asked explain.Trace
 	eventually(t, "the trace has the delivery", func() bool {
-		asked, err = backend{h}.Explain(ctx, "message/1")
+		asked, err = h.backend().Explains.Explain(ctx, "message/1")
 		return err == nil && len(asked.Deliveries) == 1 && asked.Deliveries[0].State == "sent"
 	})
 	if asked.State != "done" || len(asked.Route) == 0 || len(asked.Steps) != 1 {
@@ -78,7 +78,7 @@ func TestATurnIsExplainedEverywhere(t *testing.T) {
 	if !strings.Contains(sent, asked.ID) || strings.Contains(sent, "hello") {
 		t.Errorf("the spans of %s are %s", asked.ID, sent)
 	}
-	if last, err := (backend{h}).ExplainLast(ctx, "web", "main"); err != nil || last.Text() != asked.Text() {
+	if last, err := h.backend().Explains.ExplainLast(ctx, "web", "main"); err != nil || last.Text() != asked.Text() {
 		t.Errorf("the last of the running host: %v\n%s", err, last.Text())
 	}
 	c := h.current.Load().config

@@ -32,7 +32,7 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 		h.log.Warn("routing", "problem", f.Error.Error()) // errors of the file have kept it out
 	}
 	roles := route.NewRoles(c.Access, h.proofs.Under(c)).With(h.pairings).WithClients(c.Clients)
-	options := model.Options{Providers: providers.All(), Log: h.log, OnCall: h.metrics.modelCall, Counts: &h.counts}
+	options := model.Options{Providers: providers.All(), Log: h.log, Events: &h.events, Counts: &h.counts}
 	if before := h.current.Load(); before != nil {
 		options.Before = before.models
 	}
@@ -41,7 +41,7 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 		return nil, err
 	}
 	late := h.lateFor(c) // before the tools are looked at
-	gate := channel.NewGate(channel.GateConfig{Config: c, Roles: roles, Now: time.Now, Observe: h.metrics.admission})
+	gate := channel.NewGate(channel.GateConfig{Config: c, Roles: roles, Now: time.Now, Events: &h.events})
 	g := &generation{config: c, gate: gate, scope: route.NewScope(c.Sessions, roles), models: models, Generation: &agent.Generation{
 		Number: c.Generation, Table: table, Models: models, Registry: h.toolsOf(c), Roles: roles, Admits: gate.Refusal, Tasks: tasksOf(c),
 		Queue: c.Sessions.Queue, Queues: queues(c), Idle: time.Duration(c.Sessions.IdleHours) * time.Hour,

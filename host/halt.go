@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -62,20 +61,4 @@ func (h *Host) halt(ctx context.Context, on bool, reason, by string) error {
 		h.log.Warn("kill switch", "on", on, "by", by, "reason", reason)
 	}
 	return err
-}
-
-// Halt implements gateway.Halter.
-func (b backend) Halt(ctx context.Context, on bool, reason, by string) error {
-	return b.h.halt(ctx, on, reason, by)
-}
-
-var _ gateway.Halter = backend{}
-
-// haltStatus is nil while everything may run.
-func (h *Host) haltStatus() *gateway.HaltStatus {
-	k := h.kill.now.Load()
-	if !k.On {
-		return nil
-	}
-	return &gateway.HaltStatus{Reason: k.Reason, By: k.By, Since: k.Since}
 }

@@ -27,13 +27,16 @@ import (
 	"github.com/flynnhost/flynn/host/channel/command"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/gateway/door"
 	"github.com/flynnhost/flynn/host/gateway/watch"
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/internal/keyed"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/observe/egresslog"
+	"github.com/flynnhost/flynn/host/observe/metrics"
 	"github.com/flynnhost/flynn/host/observe/shadowlog"
 	"github.com/flynnhost/flynn/host/observe/telemetry"
 	"github.com/flynnhost/flynn/host/plugin"
@@ -103,7 +106,7 @@ type Host struct {
 	idle      gateway.Idle // connections
 	services  *service.Server
 	hooks     *gateway.Hooks // nil when no webhooks are taken
-	metrics   *metrics
+	events    event.Bus
 	telemetry *telemetry.Exporter
 	counts    model.Counts
 	budgets   *budget.Ledger
@@ -163,11 +166,10 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.media, err = h.openMedia(c); err != nil {
 		return err
 	}
-	h.fetchers.attach(door.OpenAI, keptFiles{h.media})
+	h.fetchers.attach(door.OpenAI, backend.KeptFiles{Store: h.media})
 	registry := prometheus.NewRegistry()
-	h.metrics = newMetrics(registry)
-	registry.MustRegister(breakers{h.modelStatus})
-	h.telemetry = h.newTelemetry()
+	metrics.Subscribe(registry, &h.events)
+	h.watch()
 	h.registry = tool.NewRegistry()
 	if err := registerTools(h.registry, builtin.Config{Memory: h.store, MaxNotes: h.maxNotes, Results: h.store, Keep: h.keepFile, Web: h.web}); err != nil {
 		return err
@@ -177,7 +179,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	h.machines = newMachines(filepath.Join(c.Store.Dir, "workspaces"), instance, egresslog.New(egresslog.Config{
-		Store: h.store, Log: h.log, Count: h.metrics.egressDecision, Lost: h.metrics.egressLost,
+		Store: h.store, Log: h.log, Events: &h.events,
 	}), h.log)
 	h.machines.media = h.media.Held
 	if err := h.moveWorkspaces(ctx); err != nil {
@@ -191,13 +193,13 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if err := ledger.prune(ctx); err != nil {
 		h.log.Warn("the archive of policies is not pruned", "error", err)
 	}
-	h.shadows = shadowlog.New(shadowlog.Config{Store: h.store, Log: h.log, Count: h.metrics.policyShadow})
-	observeStateful(registry, func() []policy.Status { return h.policies.Status() })
+	h.shadows = shadowlog.New(shadowlog.Config{Store: h.store, Log: h.log, Events: &h.events})
+	event.On(&h.events, h.shadows.Shadowed)
 	cache := filepath.Join(c.Store.Dir, "wasm-cache")
 	proof := policyProof{h.store, cache}
 	h.policies, err = policy.New(ctx, policy.Config{
-		Sources: PolicySources(c), CacheDir: cache, Log: h.log, OnChange: h.metrics.policyChange, Ledger: ledger,
-		Gate: proof.prove, Proofs: proof.proofs, OnShadow: h.shadows.Shadowed,
+		Sources: PolicySources(c), CacheDir: cache, Log: h.log, Events: &h.events, Ledger: ledger,
+		Gate: proof.prove, Proofs: proof.proofs,
 	})
 	if err != nil {
 		return err
@@ -208,7 +210,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.plugins, err = plugin.New(plugin.Config{
 		Services: h.services, Attach: h.attach,
 		Dir: c.Plugins.Dir, StateDir: filepath.Join(c.Store.Dir, "state"), DevPaths: c.Plugins.DevPaths, Log: h.log,
-		OnState: h.metrics.pluginState, OnCall: h.metrics.pluginCall, Contain: h.containment(c), Where: h.settingAt,
+		Events: &h.events, Contain: h.containment(c), Where: h.settingAt,
 	}); err != nil {
 		return err
 	}
@@ -231,18 +233,17 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.current.Store(g)
 	h.machines.configure(c)
 	h.wire(c)
-	observeWaiting(registry, h.outbox.Waiting)
-	observePools(registry, h.machines.poolStats)
+	metrics.Observe(registry, state{h})
 	h.gateway, err = gateway.New(gateway.Config{
 		Listen: c.Gateway.Listen, TokenFile: c.Gateway.TokenFile, Origins: c.Gateway.Origins, Log: h.log, Registry: registry,
 		Programs: h.programs(), Idle: &h.idle,
-	}, backend{h})
+	}, h.backend())
 	return err
 }
 
 // wire ties inbox, lanes, runner and outbox together.
 func (h *Host) wire(c *config.Config) {
-	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Drafts: h.store, Media: h.openFile, Log: h.log, Count: h.metrics.delivery})
+	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Drafts: h.store, Media: h.openFile, Log: h.log, Events: &h.events})
 	h.budgets = budget.New(budget.Config{Store: h.store, Zone: budgetZone(c)})
 	h.live = channel.NewLive(channel.LiveConfig{Outbox: h.outbox, Stream: h.streams, Log: h.log})
 	var commands *command.Desk
@@ -254,7 +255,6 @@ func (h *Host) wire(c *config.Config) {
 		Place:      h.place,
 		Waiting:    func(place string) []agent.Item { return h.lanes.Waiting(place) },
 		Ledger:     h.budgets,
-		Full:       h.metrics.budgetFull,
 		Replied:    h.replied,
 		Queue:      h.queue,
 		Submit:     func(ctx context.Context, m message.Message) error { return h.inbox.Accept(ctx, m) },
@@ -262,14 +262,12 @@ func (h *Host) wire(c *config.Config) {
 		Behind:     h.behind,
 		Elevation:  h.elevation,
 		Elevated:   h.recordElevated,
-		Publish:    h.broker.Publish,
-		Ended:      h.telemetry.Offer,
+		Events:     &h.events,
 		Show:       h.show,
 		Files:      h.takeFiles,
 		Image:      h.openImage,
 		Log:        h.log,
 		Parallel:   c.Budgets.ParallelTurns,
-		Observe:    h.metrics.turn,
 	})
 	commands = h.newCommands()
 	h.lanes = keyed.New(maxConversations, h.runner.Work)
@@ -283,7 +281,7 @@ func (h *Host) wire(c *config.Config) {
 		Note:     h.runner.Note,
 		MaxAge:   time.Duration(c.Store.MaxAgeHours) * time.Hour,
 		Log:      h.log,
-		Count:    h.metrics.message,
+		Events:   &h.events,
 	})
 	h.schedules = h.newScheduler(c)
 }
@@ -322,7 +320,7 @@ func (h *Host) Run(ctx context.Context) error {
 	if err := h.restoreQuota(ctx); err != nil {
 		return err
 	}
-	h.questions.Left(questionsOf(items))
+	h.questions.Left(backend.Questions(items))
 	for _, it := range items {
 		h.queue(it)
 	}

@@ -77,8 +77,8 @@ var areas = []allowed{
 	{"tool", []string{"message", "model", "plugin", "policy", "sandbox", "store"}},
 	{"channel", []string{"access", "config", "message", "route", "store", "tool"}},
 	{"agent", []string{"config", "message", "model", "policy", "route", "sandbox", "store", "tool"}},
-	{"observe", []string{"agent", "model", "policy", "sandbox", "store"}},
-	{"gateway", []string{"config", "message", "observe", "store"}},
+	{"observe", []string{"access", "agent", "channel", "model", "plugin", "policy", "sandbox", "store"}},
+	{"gateway", []string{"access", "agent", "config", "message", "model", "observe", "plugin", "policy", "route", "sandbox", "store", "tool"}},
 	{"admin", []string{"config", "plugin", "policy", "sandbox", "store"}},
 }
 

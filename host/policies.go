@@ -14,79 +14,11 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
-
-// policyStatuses are the policies in force, as the gateway shows them.
-func (h *Host) policyStatuses(ctx context.Context) []gateway.PolicyStatus {
-	out := []gateway.PolicyStatus{}
-	for _, p := range h.policies.Status() {
-		out = append(out, h.policyStatus(ctx, p))
-	}
-	return out
-}
-
-func (h *Host) policyStatus(ctx context.Context, p policy.Status) gateway.PolicyStatus {
-	s := gateway.PolicyStatus{
-		Name: p.Name, Path: p.Path, Kinds: p.Kinds, Digest: p.Digest, File: p.File, Pinned: p.Pinned, State: p.State, Detail: p.Error, OK: p.Error == "",
-		Since: p.LoadedAt, Decisions: p.Decisions, Failures: p.Failures, Shadow: p.Shadow, ShadowOf: p.ShadowOf, Stateful: p.Stateful,
-	}
-	switch p.State {
-	case policy.StateLoading:
-		s.Detail = p.Warning
-	case policy.StatePinned:
-		s.Detail = pinned(p.Name)
-	}
-	if m, err := h.store.PolicyModule(ctx, p.Digest); err == nil {
-		s.Version = m.Version
-	}
-	return s
-}
-
-// pinned explains the state of a policy that a person has rolled back.
-func pinned(name string) string {
-	return fmt.Sprintf("rolled back: an older module is in force until the policy's file changes; flynn policy rollback %s --clear ends that", name)
-}
-
-var _ gateway.Policies = backend{}
-
-// RollbackPolicy implements gateway.Policies.
-func (b backend) RollbackPolicy(ctx context.Context, name string, r gateway.Rollback) (gateway.PolicyStatus, error) {
-	st, err := b.rollback(ctx, name, r)
-	switch {
-	case errors.Is(err, policy.ErrUnknown):
-		return gateway.PolicyStatus{}, answeredAs{err, store.ErrNotFound}
-	case errors.Is(err, policy.ErrNothing):
-		return gateway.PolicyStatus{}, answeredAs{err, store.ErrConflict}
-	case err != nil:
-		return gateway.PolicyStatus{}, err
-	}
-	return b.h.policyStatus(ctx, st), nil
-}
-
-// answeredAs is an error that the gateway answers as it does another one.
-type answeredAs struct {
-	error
-	as error
-}
-
-func (a answeredAs) Unwrap() []error { return []error{a.error, a.as} }
-
-func (b backend) rollback(ctx context.Context, name string, r gateway.Rollback) (policy.Status, error) {
-	if r.Clear {
-		return b.h.policies.Clear(ctx, name, policy.ByCommand)
-	}
-	// What has just come into force is in the history once the engine lets anybody change it.
-	return b.h.policies.Rollback(ctx, name, func() (string, error) {
-		changes, err := b.h.store.ListPolicyChanges(ctx, store.PolicyFilter{Policy: name})
-		if err != nil {
-			return "", err
-		}
-		return earlierModule(changes, name, r.To)
-	}, policy.ByCommand)
-}
 
 // earlierModule finds the module to go back to in a policy's history: the one whose digest begins with to, or the latest in force
 // that is not in force now and has not failed.
@@ -224,7 +156,7 @@ func PoliciesAtRest(ctx context.Context, c *config.Config) ([]gateway.PolicyStat
 				s.Pinned = last[0].File
 			}
 			if s.Detail = last[0].Reason; s.Detail == "" && s.Pinned != "" {
-				s.Detail = pinned(p.Name)
+				s.Detail = backend.Pinned(p.Name)
 			}
 		}
 		out = append(out, s)

@@ -6,12 +6,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
@@ -60,47 +58,10 @@ func ReadHeld(ctx context.Context, c *config.Config) (held []gateway.Held, err e
 	}
 	root := filepath.Join(c.Store.Dir, "workspaces")
 	sandboxes, err := countSandboxes(ctx, c)
-	return report(quota.Holdings{
-		Senders: sendersOf(holders), Measure: measure(root, hostHomes(root)), Media: media.Owned(filepath.Join(c.Store.Dir, "media")), Sandboxes: sandboxes,
+	return backend.Held(quota.Holdings{
+		Senders: backend.Senders(holders), Measure: measure(root, hostHomes(root)), Media: media.Owned(filepath.Join(c.Store.Dir, "media")), Sandboxes: sandboxes,
 	}), err
 }
-
-// report puts what senders hold into the gateway's words.
-func report(in quota.Holdings) []gateway.Held {
-	list := []gateway.Held{}
-	for _, h := range quota.Report(in) {
-		list = append(list, gateway.Held(h))
-	}
-	return list
-}
-
-// sendersOf are the senders of sessions, by what the workspaces of these are called.
-func sendersOf(holders []store.Holder) map[string]string {
-	senders := map[string]string{}
-	for _, h := range holders {
-		senders[store.SessionHome(h.Session)] = h.Sender
-	}
-	return senders
-}
-
-// Held implements gateway.Holdings.
-func (b backend) Held(ctx context.Context) ([]gateway.Held, error) {
-	holders, err := b.h.store.Holders(ctx)
-	if err != nil {
-		return nil, err
-	}
-	m := b.h.machines
-	in := quota.Holdings{Senders: sendersOf(holders), Measure: m.quota.Bytes, Media: b.h.media.Owned(), HostProcesses: m.runningOnHost()}
-	if manager := m.sandboxManager(); manager != nil {
-		in.Processes, in.Sandboxes = manager.Running(), map[string]int{}
-		for session, n := range manager.Living() {
-			in.Sandboxes[store.SessionHome(session)] += n
-		}
-	}
-	return report(in), nil
-}
-
-var _ gateway.Holdings = backend{}
 
 // measure returns what says how much a session's folders take.
 func measure(workspaces, homes string) func(session string) int64 {
@@ -126,51 +87,4 @@ func countSandboxes(ctx context.Context, c *config.Config) (map[string]int, erro
 		}
 	}
 	return counts, err
-}
-
-// Usage implements gateway.Usages.
-func (b backend) Usage(ctx context.Context, by store.UsageKey, since time.Time) ([]store.Spent, error) {
-	return b.h.store.SumUsage(ctx, by, store.UsageFilter{Since: since})
-}
-
-var _ gateway.Usages = backend{}
-
-// modelStatus is that of the models in force.
-func (h *Host) modelStatus() []model.Status {
-	g := h.current.Load()
-	if g == nil {
-		return nil
-	}
-	return g.models.Status()
-}
-
-func modelStatuses(list []model.Status) []gateway.ModelStatus {
-	var out []gateway.ModelStatus
-	for _, s := range list {
-		out = append(out, gateway.ModelStatus{
-			Tier: s.Tier, Provider: s.Provider, Model: s.Model, State: string(s.State), Until: s.Until, Failures: s.Failures, Last: string(s.Last),
-		})
-	}
-	return out
-}
-
-// breakers shows Prometheus the breaker of each tier's model.
-type breakers struct{ status func() []model.Status }
-
-var _ prometheus.Collector = breakers{}
-
-func (b breakers) desc() *prometheus.Desc {
-	return prometheus.NewDesc("flynn_model_breaker", "State of the breaker of a tier's model: 0 closed, 1 half open, 2 open.",
-		[]string{"tier", "provider", "model"}, nil)
-}
-
-// Describe implements prometheus.Collector.
-func (b breakers) Describe(ch chan<- *prometheus.Desc) { ch <- b.desc() }
-
-// Collect implements prometheus.Collector.
-func (b breakers) Collect(ch chan<- prometheus.Metric) {
-	for _, s := range b.status() {
-		value := map[model.State]float64{model.Closed: 0, model.HalfOpen: 1, model.Open: 2}[s.State]
-		ch <- prometheus.MustNewConstMetric(b.desc(), prometheus.GaugeValue, value, s.Tier, s.Provider, s.Model)
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
 )
@@ -64,8 +65,7 @@ type GateConfig struct {
 	Config *config.Config
 	Roles  *route.Roles
 	Now    func() time.Time
-	// Observe is told of each message that was judged on its arrival, for metrics; it may be nil.
-	Observe func(channel string, r Ruling)
+	Events *event.Bus // gets Judged; it may be nil
 }
 
 // Gate admits messages by [access]. It is asked about every message of every door, the host's own doors and what schedules and other
@@ -85,9 +85,6 @@ type Gate struct {
 // NewGate makes a gate.
 func NewGate(cfg GateConfig) *Gate {
 	a := cfg.Config.Access
-	if cfg.Observe == nil {
-		cfg.Observe = func(string, Ruling) {}
-	}
 	return &Gate{
 		GateConfig: cfg, known: newRates(a.RatePerMinute), others: newRates(a.RatePerMinute),
 		conversations: newRates(a.ConversationRatePerMinute), unknown: perMinute(a.UnknownRatePerMinute),
@@ -100,7 +97,7 @@ func (g *Gate) Admit(m message.Message) Admission {
 	if r == Allowed || r == Pairing {
 		r = g.count(m, r)
 	}
-	g.Observe(m.Channel, r)
+	g.Events.Publish(Judged{m.Channel, r})
 	return Admission{Allowed: r == Allowed, Ruling: r, Why: r.Why()}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/sdk/proto/bounds"
@@ -40,8 +41,7 @@ type InboxConfig struct {
 	MaxAge time.Duration
 	Now    func() time.Time
 	Log    *slog.Logger // of trouble with the store; it may be nil
-	// Count is told what became of each message, for metrics; it may be nil.
-	Count func(channel, fate string)
+	Events *event.Bus   // gets Received; it may be nil
 }
 
 // Inbox accepts messages.
@@ -64,9 +64,6 @@ func NewInbox(cfg InboxConfig) *Inbox {
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Count == nil {
-		cfg.Count = func(string, string) {}
 	}
 	if cfg.Note == nil {
 		cfg.Note = func(store.InboxRow) {}
@@ -107,7 +104,7 @@ func (in *Inbox) accept(m message.Message, try func(commit func(context.Context)
 	if state == store.InboxDropped {
 		m.Text, m.Attachments, m.About.Text = "", nil, ""
 		if !in.notes.AllowN(in.cfg.Now(), 1) {
-			in.cfg.Count(m.Channel, string(state))
+			in.cfg.Events.Publish(Received{m.Channel, string(state)})
 			return nil
 		}
 	}
@@ -127,10 +124,10 @@ func (in *Inbox) accept(m message.Message, try func(commit func(context.Context)
 	case err != nil:
 		return fmt.Errorf("accept message: %w", err)
 	case !fresh:
-		in.cfg.Count(m.Channel, "duplicate")
+		in.cfg.Events.Publish(Received{m.Channel, "duplicate"})
 		return nil
 	}
-	in.cfg.Count(m.Channel, string(state))
+	in.cfg.Events.Publish(Received{m.Channel, string(state)})
 	switch state {
 	case store.InboxNew:
 		in.cfg.Deliver(row)

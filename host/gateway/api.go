@@ -69,44 +69,55 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("GET /", http.FileServerFS(files))
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.Handle("GET /metrics", s.authorized(s.metrics.handler.ServeHTTP))
+	mux.Handle("GET /metrics", s.authorized(s.metrics.Handler.ServeHTTP))
 	mux.HandleFunc("GET "+SocketPath, s.socket)
 	mux.Handle("GET /api/v1/status", s.authorized(s.status))
 	mux.Handle("GET /api/v1/conversations", s.authorized(s.conversations))
 	mux.Handle("POST /api/v1/conversations/delete", s.authorized(s.deleteConversation))
 	mux.Handle("GET /api/v1/history", s.authorized(s.history))
+	mux.Handle("POST /api/v1/messages", s.authorized(s.send))
+	mux.Handle("POST /api/v1/stop", s.authorized(s.stop))
 	mux.Handle("GET /api/v1/approvals", s.authorized(s.approvals))
 	mux.Handle("POST /api/v1/approvals/{id}", s.authorized(s.decideOne))
 	mux.Handle("GET /api/v1/grants", s.authorized(s.grants))
 	mux.Handle("POST /api/v1/grants/{id}/revoke", s.authorized(s.revoke))
 	mux.Handle("GET /api/v1/audit", s.authorized(s.audit))
-	mux.Handle("GET /api/v1/access", s.authorized(s.access(s.listAccess)))
-	mux.Handle("POST /api/v1/access/decide", s.authorized(s.access(s.decidePairing)))
-	mux.Handle("POST /api/v1/access/revoke", s.authorized(s.access(s.revokePairing)))
-	mux.Handle("POST /api/v1/access/role", s.authorized(s.access(s.setPairingRole)))
-	mux.Handle("POST /api/v1/messages", s.authorized(s.send))
-	mux.Handle("POST /api/v1/memory/forget", s.authorized(s.forgetNotes))
-	mux.Handle("POST /api/v1/policies/{name}/rollback", s.authorized(s.rollbackPolicy))
-	mux.Handle("POST /api/v1/stop", s.authorized(s.stop))
-	mux.Handle("GET /api/v1/schedules", s.authorized(s.schedules(listSchedules)))
-	mux.Handle("GET /api/v1/schedules/{name}/runs", s.authorized(s.schedules(scheduleRuns)))
-	mux.Handle("POST /api/v1/schedules/{name}/run", s.authorized(s.schedules(runSchedule)))
-	mux.Handle("POST /api/v1/schedules/{name}/resume", s.authorized(s.schedules(resumeSchedule)))
-	mux.Handle("POST /api/v1/halt", s.authorized(s.halt(true)))
-	mux.Handle("POST /api/v1/resume", s.authorized(s.halt(false)))
-	mux.Handle("GET /api/v1/usage", s.authorized(s.usage))
-	mux.Handle("GET /api/v1/usage/held", s.authorized(s.held))
-	mux.Handle("GET /api/v1/turns/{id...}", s.authorized(s.explain))
-	mux.Handle("GET /api/v1/turns", s.authorized(s.explainLast))
-	mux.Handle("POST /api/v1/tools/judge", s.authorized(s.judge))
-	mux.Handle("GET /api/v1/plugins", s.authorized(s.plugins(s.listPlugins)))
-	mux.Handle("GET /api/v1/plugins/{instance}/logs", s.authorized(s.plugins(s.pluginLogs)))
-	mux.Handle("GET /api/v1/plugins/{instance}/login", s.authorized(s.plugins(s.pluginLogin)))
-	mux.Handle("POST /api/v1/plugins/{instance}/restart", s.authorized(s.plugins(s.restartPlugin)))
-	mux.Handle("POST "+ImportPath, s.authorized(s.importSession))
-	mux.Handle("POST "+DeleteSessionPath, s.authorized(s.deleteSession))
+	s.routeSubjects(mux)
 	s.routePrograms(mux)
-	return s.admit(s.metrics.measure(mux))
+	return s.admit(s.metrics.Measure(mux))
+}
+
+// routeSubjects adds the addresses of the subjects that the backend has.
+func (s *Server) routeSubjects(mux *http.ServeMux) {
+	handle := func(there bool, pattern string, h http.HandlerFunc) {
+		if there {
+			mux.Handle(pattern, s.authorized(h))
+		}
+	}
+	b := s.backend
+	handle(b.Access != nil, "GET /api/v1/access", s.access(s.listAccess))
+	handle(b.Access != nil, "POST /api/v1/access/decide", s.access(s.decidePairing))
+	handle(b.Access != nil, "POST /api/v1/access/revoke", s.access(s.revokePairing))
+	handle(b.Access != nil, "POST /api/v1/access/role", s.access(s.setPairingRole))
+	handle(b.Explains != nil, "GET /api/v1/turns/{id...}", s.explain)
+	handle(b.Explains != nil, "GET /api/v1/turns", s.explainLast)
+	handle(b.Halter != nil, "POST /api/v1/halt", s.halt(true))
+	handle(b.Halter != nil, "POST /api/v1/resume", s.halt(false))
+	handle(b.Judges != nil, "POST /api/v1/tools/judge", s.judge)
+	handle(b.Memory != nil, "POST /api/v1/memory/forget", s.forgetNotes)
+	handle(b.Plugins != nil, "GET /api/v1/plugins", s.plugins(s.listPlugins))
+	handle(b.Plugins != nil, "GET /api/v1/plugins/{instance}/logs", s.plugins(s.pluginLogs))
+	handle(b.Plugins != nil, "GET /api/v1/plugins/{instance}/login", s.plugins(s.pluginLogin))
+	handle(b.Plugins != nil, "POST /api/v1/plugins/{instance}/restart", s.plugins(s.restartPlugin))
+	handle(b.Policies != nil, "POST /api/v1/policies/{name}/rollback", s.rollbackPolicy)
+	handle(b.Schedules != nil, "GET /api/v1/schedules", s.schedules(listSchedules))
+	handle(b.Schedules != nil, "GET /api/v1/schedules/{name}/runs", s.schedules(scheduleRuns))
+	handle(b.Schedules != nil, "POST /api/v1/schedules/{name}/run", s.schedules(runSchedule))
+	handle(b.Schedules != nil, "POST /api/v1/schedules/{name}/resume", s.schedules(resumeSchedule))
+	handle(b.Sessions != nil, "POST "+ImportPath, s.importSession)
+	handle(b.Sessions != nil, "POST "+DeleteSessionPath, s.deleteSession)
+	handle(b.Usages != nil, "GET /api/v1/usage", s.usage)
+	handle(b.Usages != nil, "GET /api/v1/usage/held", s.held)
 }
 
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
@@ -117,7 +128,7 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
-	if err := s.backend.Ready(ctx); err != nil {
+	if err := s.backend.Status.Ready(ctx); err != nil {
 		s.log.Debug("host is not ready", "error", err)
 		http.Error(w, "not ready", http.StatusServiceUnavailable)
 		return
@@ -128,13 +139,13 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
 	defer cancel()
-	writeJSON(w, http.StatusOK, s.backend.Status(ctx))
+	writeJSON(w, http.StatusOK, s.backend.Status.Status(ctx))
 }
 
 func (s *Server) conversations(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
 	defer cancel()
-	list, err := s.backend.Conversations(ctx)
+	list, err := s.backend.Conversations.Conversations(ctx)
 	s.answer(w, orEmpty(list), err)
 }
 
@@ -154,7 +165,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, CodeBadRequest, "name a channel and a conversation")
 		return
 	}
-	list, err := s.backend.History(ctx, q.Get("channel"), q.Get("conversation"), limit)
+	list, err := s.backend.Conversations.History(ctx, q.Get("channel"), q.Get("conversation"), limit)
 	s.answer(w, orEmpty(list), err)
 }
 
@@ -174,7 +185,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
 	defer cancel()
-	if err := s.backend.Submit(ctx, ownMessage(body.Channel, body.Conversation, body.ID, body.Text)); err != nil {
+	if err := s.backend.Conversations.Submit(ctx, ownMessage(body.Channel, body.Conversation, body.ID, body.Text)); err != nil {
 		s.answer(w, nil, err)
 		return
 	}
@@ -195,7 +206,7 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
 	defer cancel()
-	err := s.backend.Stop(ctx, body.Channel, body.Conversation)
+	err := s.backend.Conversations.Stop(ctx, body.Channel, body.Conversation)
 	s.answer(w, map[string]bool{"stopped": true}, err)
 }
 

@@ -26,7 +26,7 @@ func (s *Server) check(given, door string) int {
 	if s.token.matches(given) {
 		return 0
 	}
-	s.metrics.failedTokens.Inc()
+	s.metrics.FailedTokens.Inc()
 	if !s.failures.limit.Allow() {
 		return http.StatusTooManyRequests
 	}

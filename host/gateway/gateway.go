@@ -6,7 +6,8 @@
 // origin or from no page at all, and, apart from the page's files and the health probes, carry the token.
 //
 // The package shows and forwards. It does not route, decide about tools, or keep anything: a message counts
-// as accepted when Backend.Submit has returned, and what a client missed it reads again from Backend.History.
+// as accepted when Conversations.Submit has returned, and what a client missed it reads again from Conversations.History. Package backend
+// below it answers from the areas of the host.
 package gateway
 
 import (
@@ -22,6 +23,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/flynnhost/flynn/host/observe/metrics"
 )
 
 // Limits of the HTTP server. Requests and answers are small and the client is on this machine, so
@@ -67,7 +70,7 @@ type Server struct {
 	token    token
 	guard    guard
 	failures failures
-	metrics  *metrics
+	metrics  *metrics.Gateway
 	programs *Programs
 	idle     *Idle
 	// strangers are the sockets without a token, open counts the others, held against maxSockets; sockets waits for the handlers of all.
@@ -95,7 +98,7 @@ func New(cfg Config, backend Backend) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := newMetrics(cfg.Registry)
+	m, err := metrics.NewGateway(cfg.Registry)
 	if err != nil {
 		return nil, fmt.Errorf("register the gateway's metrics: %w", err)
 	}

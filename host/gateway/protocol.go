@@ -144,7 +144,7 @@ func (s *Server) approvalViews(list []store.Approval) []Approval {
 		views = append(views, Approval{
 			ID: a.ID, Session: a.Session, Turn: a.Turn, Agent: a.Agent, Requester: a.Requester,
 			Tool: a.Tool, Args: a.Args, Dir: a.Dir, Where: a.Where, Reasons: a.Reasons,
-			Created: a.Created, Expires: a.Expires, Offer: s.backend.Offer(a),
+			Created: a.Created, Expires: a.Expires, Offer: s.backend.Approvals.Offer(a),
 		})
 	}
 	return views

@@ -38,7 +38,7 @@ func again(t testing.TB) func(*gateway.Config) {
 func open(t testing.TB, agent gatewaytest.Agent, edit ...func(*gateway.Config)) *door {
 	t.Helper()
 	d := &door{t: t, backend: gatewaytest.New(agent)}
-	d.front = d.backend
+	d.front = d.backend.Subjects()
 	d.cfg = gateway.Config{Listen: "127.0.0.1:0", TokenFile: filepath.Join(t.TempDir(), "gateway.token")}
 	for _, e := range edit {
 		e(&d.cfg)

@@ -232,7 +232,7 @@ func (b lateList) Approvals(ctx context.Context) ([]store.Approval, error) {
 func TestSocketShowsARequestBehindItsCall(t *testing.T) {
 	d := open(t, gatewaytest.Demo)
 	d.stop()
-	d.cfg.Listen, d.front = "127.0.0.1:0", lateList{d.backend}
+	d.cfg.Listen, d.front.Approvals = "127.0.0.1:0", lateList{d.backend}
 	d.start()
 	w := d.dial("web", "main")
 	w.await(ofType(gateway.TypeHistory))

@@ -85,9 +85,7 @@ func (e *Engine) revert(ctx context.Context) {
 	for _, st := range e.revertAll(ctx) {
 		e.cfg.Log.Error("policy's new module failed too often, the one before it is in force", "policy", st.Name, "path", st.Path,
 			"digest", st.Digest, "error", st.Error)
-		if e.cfg.OnSwap != nil {
-			e.cfg.OnSwap(st)
-		}
+		e.cfg.Events.Publish(st)
 	}
 }
 

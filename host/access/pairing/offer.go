@@ -78,7 +78,7 @@ func (d *Desk) makeRoom(ctx context.Context, channel, sender string, now time.Ti
 		if err := d.put(ctx, p); err != nil {
 			return err
 		}
-		d.cfg.Count(Full)
+		d.cfg.Events.Publish(Full)
 	}
 	return nil
 }
@@ -104,9 +104,9 @@ func (d *Desk) ask(ctx context.Context, s Stranger, now time.Time) (fresh bool, 
 	for _, r := range replies {
 		d.cfg.Replied(turnOf(p), r)
 	}
-	d.cfg.Count(Asked)
+	d.cfg.Events.Publish(Asked)
 	if len(notices) > 0 {
-		d.cfg.Count(Told)
+		d.cfg.Events.Publish(Told)
 	}
 	d.cfg.Log.Info("a stranger asks to be paired", "sender", p.Sender, "request", p.ID)
 	return true, nil

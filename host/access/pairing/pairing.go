@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
@@ -39,11 +40,11 @@ type Config struct {
 	Store store.Pairings
 	// Role is what an approval gives, by the configuration in force: route.Guest or route.Member.
 	Role func() string
-	// Replied hands on a reply that was committed. It may be nil, as may Revoked, which is told of a sender who is not paired any
-	// more, and Count, for metrics.
+	// Replied hands on a reply that was committed. It may be nil, as may Revoked, which is called with a sender who is not paired any
+	// more.
 	Replied func(turn string, r message.Reply)
 	Revoked func(sender string)
-	Count   func(e Event)
+	Events  *event.Bus // gets Event; it may be nil
 	// Owners are the conversations in which owners are told of a request, by the configuration in force. It may be nil: nobody is.
 	Owners func(ctx context.Context) []Place
 	Now    func() time.Time
@@ -51,7 +52,7 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// Event is something that is counted.
+// Event is published for each request, answer and wrong code.
 type Event string
 
 // The events.
@@ -89,9 +90,6 @@ func Open(ctx context.Context, cfg Config) (*Desk, error) {
 	}
 	if cfg.Revoked == nil {
 		cfg.Revoked = func(string) {}
-	}
-	if cfg.Count == nil {
-		cfg.Count = func(Event) {}
 	}
 	if cfg.Owners == nil {
 		cfg.Owners = func(context.Context) []Place { return nil }

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
@@ -56,7 +57,7 @@ func (s *site) openDesk(over store.Pairings) {
 		Store: over, Role: func() string { return s.role },
 		Replied: func(_ string, r message.Reply) { s.replied = append(s.replied, r) },
 		Revoked: func(sender string) { s.revoked = append(s.revoked, sender) },
-		Count:   func(e Event) { s.counted[e]++ },
+		Events:  event.Only(func(e Event) { s.counted[e]++ }),
 	})
 	if err != nil {
 		s.t.Fatal(err)

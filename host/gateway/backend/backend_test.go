@@ -1,8 +1,11 @@
-package host
+package backend
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/approval"
 )
 
 // TestHistoryShowsARequestAtItsOwnCall: of an answer with three calls the second waits for a person. Nothing else may carry
@@ -36,11 +40,21 @@ func TestHistoryShowsARequestAtItsOwnCall(t *testing.T) {
 	}
 }
 
-func TestStrandedRepliesAreToldOf(t *testing.T) {
+func TestStrandedRepliesAreReported(t *testing.T) {
 	channels := map[string]config.Channel{"irc": {Enabled: true}, "off": {}}
 	got := stranded(map[string]int{"irc": 1, "off": 2, "removed": 3, "web": 4}, channels)
 	want := []string{"2 replies wait for the channel off, which is not configured.", "3 replies wait for the channel removed, which is not configured."}
 	if !slices.Equal(got, want) {
 		t.Fatalf("told %q, want %q", got, want)
+	}
+}
+
+// The error for an answer that came too late does not quote the store.
+func TestALateAnswerIsRefusedInWords(t *testing.T) {
+	for _, cause := range []error{approval.ErrDecided, approval.ErrExpired} {
+		err := answered(fmt.Errorf("decide request A: %w", cause))
+		if !errors.Is(err, store.ErrConflict) || !errors.Is(err, cause) || strings.Contains(err.Error(), store.ErrConflict.Error()) {
+			t.Errorf("%v is answered as %v", cause, err)
+		}
 	}
 }

@@ -1,19 +1,17 @@
-package host
+package backend
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/door"
-	"github.com/flynnhost/flynn/host/gateway/door/mcp"
-	"github.com/flynnhost/flynn/host/gateway/door/openai"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/plugin"
@@ -22,47 +20,52 @@ import (
 	"github.com/flynnhost/flynn/host/tool/builtin"
 )
 
-// programs are the doors for programs, by the configuration in force.
-func (h *Host) programs() *gateway.Programs {
-	desk := door.NewDesk(programHost{backend{h}}, func() string { return store.NewID(time.Now()) })
-	h.questions = desk
-	return &gateway.Programs{
-		Client: func(token string) (string, bool) { return h.current.Load().config.ClientOf(token) },
-		Owner:  config.Gatekeeper, OpenAI: openai.New(desk), MCP: mcp.New(desk, h.version),
+// Clients are what API clients may ask of the agents.
+type Clients struct {
+	Conversations Conversations
+	Current       func() InForce
+	Turns         interface {
+		HangUp(conversation string) bool
+	}
+	Files FileKeeper
+	Store interface {
+		FindInbox(ctx context.Context, channel, eventID string) (store.InboxRow, error)
+		Trail(ctx context.Context, id string) (store.Trail, error)
 	}
 }
 
-// questionsOf are the messages of programs among recovered work.
-func questionsOf(items []agent.Item) []message.Message {
-	var out []message.Message
-	for _, it := range items {
-		for _, row := range append(it.Rows, it.Row) {
-			if m := row.Message; m.Channel == door.OpenAI || m.Channel == door.MCP {
-				out = append(out, m)
-			}
-		}
-	}
-	return out
+// FileKeeper stores files that senders bring; builtin.ErrNotKept is the error of one that it may not store.
+type FileKeeper interface {
+	Keep(ctx context.Context, sender, name string, body io.Reader) (message.Attachment, error)
 }
 
-// programHost is the host as programs see it.
-type programHost struct{ backend }
+var _ door.Host = Clients{}
 
-// machineTools are what a program may call itself in the sandbox of an agent.
+// Submit implements door.Host.
+func (c Clients) Submit(ctx context.Context, m message.Message) error {
+	return c.Conversations.Submit(ctx, m)
+}
+
+// Subscribe implements door.Host.
+func (c Clients) Subscribe(channel, conversation string) (<-chan message.Event, func()) {
+	return c.Conversations.Events.Subscribe(channel, conversation)
+}
+
+// machineTools are the tools that an API client may call itself in the sandbox of an agent.
 var machineTools = []string{"shell.exec", "file.read", "file.write", "file.edit", "file.list"}
 
 // Agents implements door.Host.
-func (b programHost) Agents(client string) []door.Agent {
-	g := b.h.current.Load()
-	names := g.Names
-	if c, ok := g.config.Clients[client]; ok && client != config.Gatekeeper {
-		names = slices.Sorted(slices.Values(c.Agents))
+func (c Clients) Agents(client string) []door.Agent {
+	now := c.Current()
+	names := now.Names
+	if known, ok := now.Config.Clients[client]; ok && client != config.Gatekeeper {
+		names = slices.Sorted(slices.Values(known.Agents))
 	} else if client != config.Gatekeeper {
 		return nil
 	}
 	var out []door.Agent
 	for _, name := range slices.Compact(names) {
-		if a := g.Agents[name]; a != nil {
+		if a := now.Generation.Agents[name]; a != nil {
 			out = append(out, door.Agent{Name: name, Machine: machineOf(a), Folders: a.CLI != nil && a.CLI.Folder != nil})
 		}
 	}
@@ -83,20 +86,20 @@ func machineOf(a *agent.Agent) []door.Tool {
 }
 
 // Ignores implements door.Host.
-func (b programHost) Ignores(client string) (parts []string, section string) {
-	c := b.h.current.Load().config
+func (c Clients) Ignores(client string) (parts []string, section string) {
+	in := c.Current().Config
 	if client == config.Gatekeeper {
-		return c.Gateway.Ignore, "[gateway]"
+		return in.Gateway.Ignore, "[gateway]"
 	}
-	return c.Clients[client].Ignore, "[clients." + client + "]"
+	return in.Clients[client].Ignore, "[clients." + client + "]"
 }
 
 // MaxFiles implements door.Host.
-func (b programHost) MaxFiles() int { return b.h.current.Load().config.Media.MaxFiles }
+func (c Clients) MaxFiles() int { return c.Current().Config.Media.MaxFiles }
 
 // Keep implements door.Host. The file's handle at its door is its digest.
-func (b programHost) Keep(ctx context.Context, sender string, f door.File) (message.Attachment, error) {
-	a, err := b.h.keepFile(ctx, sender, f.Name, bytes.NewReader(f.Data))
+func (c Clients) Keep(ctx context.Context, sender string, f door.File) (message.Attachment, error) {
+	a, err := c.Files.Keep(ctx, sender, f.Name, bytes.NewReader(f.Data))
 	if errors.Is(err, builtin.ErrNotKept) {
 		err = fmt.Errorf("%w: %w", door.ErrInvalid, err)
 	}
@@ -104,14 +107,12 @@ func (b programHost) Keep(ctx context.Context, sender string, f door.File) (mess
 	return a, err
 }
 
-// keptFiles are those that came through a door of the host's own, by their digests.
-type keptFiles struct{ store *media.Store }
+// KeptFiles are the files that API clients brought, by their handles.
+type KeptFiles struct{ Store *media.Store }
 
-var _ fetcher = keptFiles{}
-
-// Fetch implements fetcher.
-func (k keptFiles) Fetch(ctx context.Context, handle string, limit int64) (plugin.Media, error) {
-	body, info, err := k.store.Open(ctx, handle)
+// Fetch returns a file of at most limit bytes.
+func (k KeptFiles) Fetch(ctx context.Context, handle string, limit int64) (plugin.Media, error) {
+	body, info, err := k.Store.Open(ctx, handle)
 	if err != nil {
 		return plugin.Media{}, err
 	}
@@ -122,13 +123,13 @@ func (k keptFiles) Fetch(ctx context.Context, handle string, limit int64) (plugi
 }
 
 // HangUp implements door.Host.
-func (b programHost) HangUp(channel, conversation string) {
-	b.h.runner.HangUp(channel + ":" + conversation)
+func (c Clients) HangUp(channel, conversation string) {
+	c.Turns.HangUp(channel + ":" + conversation)
 }
 
 // Settled implements door.Host.
-func (b programHost) Settled(ctx context.Context, channel, event string) (door.Settlement, error) {
-	row, err := b.h.store.FindInbox(ctx, channel, event)
+func (c Clients) Settled(ctx context.Context, channel, event string) (door.Settlement, error) {
+	row, err := c.Store.FindInbox(ctx, channel, event)
 	switch {
 	case errors.Is(err, store.ErrNotFound): // refused faster than refusals are recorded
 		return door.Settlement{Done: true, Failed: true, Refused: true, Text: "too many messages are refused; try again later"}, nil
@@ -139,19 +140,19 @@ func (b programHost) Settled(ctx context.Context, channel, event string) (door.S
 	case row.State == store.InboxDropped || row.State == store.InboxStale:
 		return door.Settlement{Message: row.Message, Done: true, Failed: true, Refused: true, Text: row.Note}, nil
 	}
-	t, err := b.turnOf(ctx, row)
+	t, err := c.turnOf(ctx, row)
 	if err != nil {
 		return door.Settlement{}, err
 	}
 	s := door.Settlement{Message: row.Message, Done: true, Turn: t.ID, Agent: t.Agent, Failed: row.State != store.InboxDone || t.State != store.TurnDone}
-	steps, err := b.h.store.Steps(ctx, t.ID)
+	steps, err := c.Conversations.Store.Steps(ctx, t.ID)
 	if err != nil {
 		return s, err
 	}
 	if s.Usage.Input, s.Usage.Output, err = agent.Spent(steps); err != nil {
 		return s, err
 	}
-	replies, err := b.h.store.Replies(ctx, t.ID)
+	replies, err := c.Conversations.Store.Replies(ctx, t.ID)
 	if err != nil {
 		return s, err
 	}
@@ -164,7 +165,7 @@ func (b programHost) Settled(ctx context.Context, channel, event string) (door.S
 		s.Text, s.Failed, err = agent.Called(steps)
 	}
 	if err == nil && t.State == store.TurnFailed {
-		s.Limited, s.RetryAfter, err = b.limited(ctx, t.ID)
+		s.Limited, s.RetryAfter, err = c.limited(ctx, t.ID)
 	}
 	return s, err
 }
@@ -173,8 +174,8 @@ func (b programHost) Settled(ctx context.Context, channel, event string) (door.S
 const retryLater = 10 * time.Second
 
 // limited reports whether the last model call of a turn failed for a rate limit, and when another may succeed.
-func (b programHost) limited(ctx context.Context, turn string) (bool, time.Duration, error) {
-	trail, err := b.h.store.Trail(ctx, turn)
+func (c Clients) limited(ctx context.Context, turn string) (bool, time.Duration, error) {
+	trail, err := c.Store.Trail(ctx, turn)
 	if err != nil || len(trail.Usage) == 0 {
 		return false, 0, err
 	}
@@ -183,7 +184,7 @@ func (b programHost) limited(ctx context.Context, turn string) (bool, time.Durat
 		return false, 0, nil
 	}
 	wait := retryLater
-	for _, s := range b.h.current.Load().models.Status() {
+	for _, s := range c.Current().Tiers.Status() {
 		if s.Tier == last.Tier {
 			wait = max(wait, time.Until(s.Until))
 		}
@@ -194,10 +195,10 @@ func (b programHost) limited(ctx context.Context, turn string) (bool, time.Durat
 // recentTurns bounds how far back the turn of a message is looked for.
 const recentTurns = 50
 
-// turnOf is the turn that answered a message. What the host answers itself, a command, is none of an agent's.
-func (b programHost) turnOf(ctx context.Context, row store.InboxRow) (store.Turn, error) {
+// turnOf returns the turn that answered a message. A chat command, which the host answers itself, has a turn of no agent.
+func (c Clients) turnOf(ctx context.Context, row store.InboxRow) (store.Turn, error) {
 	m := row.Message
-	turns, err := b.h.store.History(ctx, m.Channel, m.Conversation.ID, recentTurns)
+	turns, err := c.Conversations.Store.History(ctx, m.Channel, m.Conversation.ID, recentTurns)
 	if err != nil {
 		return store.Turn{}, err
 	}
@@ -207,4 +208,17 @@ func (b programHost) turnOf(ctx context.Context, row store.InboxRow) (store.Turn
 		}
 	}
 	return store.Turn{ID: store.CommandTurn(row.ID), State: store.TurnDone}, nil
+}
+
+// Questions returns the messages of API clients among recovered work.
+func Questions(items []agent.Item) []message.Message {
+	var out []message.Message
+	for _, it := range items {
+		for _, row := range append(it.Rows, it.Row) {
+			if m := row.Message; m.Channel == door.OpenAI || m.Channel == door.MCP {
+				out = append(out, m)
+			}
+		}
+	}
+	return out
 }

@@ -1,4 +1,4 @@
-package gateway
+package metrics
 
 import (
 	"errors"
@@ -11,21 +11,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metrics are the gateway's own; the host puts its others into the same registry.
-type metrics struct {
-	handler      http.Handler
+// Gateway are the metrics of HTTP requests and WebSockets.
+type Gateway struct {
+	Handler      http.Handler       // of /metrics
+	Refused      prometheus.Counter // requests, for their Host or Origin
+	FailedTokens prometheus.Counter
+	Sockets      prometheus.Gauge // that are open
+	Frames       *prometheus.CounterVec
+	Resyncs      prometheus.Counter
 	requests     *prometheus.CounterVec
 	seconds      *prometheus.HistogramVec
-	refused      prometheus.Counter
-	failedTokens prometheus.Counter
-	sockets      prometheus.Gauge
-	frames       *prometheus.CounterVec
-	resyncs      prometheus.Counter
 }
 
-func newMetrics(reg *prometheus.Registry) (*metrics, error) {
-	m := &metrics{
-		handler: promhttp.HandlerFor(reg, promhttp.HandlerOpts{}),
+// NewGateway declares the metrics in reg, or takes over those that an earlier gateway declared there.
+func NewGateway(reg *prometheus.Registry) (*Gateway, error) {
+	m := &Gateway{
+		Handler: promhttp.HandlerFor(reg, promhttp.HandlerOpts{}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "flynn_gateway_requests_total", Help: "HTTP requests answered, by route and status.",
 		}, []string{"route", "code"}),
@@ -33,26 +34,25 @@ func newMetrics(reg *prometheus.Registry) (*metrics, error) {
 			Name: "flynn_gateway_request_seconds", Help: "Time to answer an HTTP request, sockets excluded.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 8),
 		}, []string{"route"}),
-		refused: prometheus.NewCounter(prometheus.CounterOpts{
+		Refused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "flynn_gateway_refused_total", Help: "Requests refused for their Host or Origin.",
 		}),
-		failedTokens: prometheus.NewCounter(prometheus.CounterOpts{
+		FailedTokens: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "flynn_gateway_failed_tokens_total", Help: "Requests and sockets with a wrong token.",
 		}),
-		sockets: prometheus.NewGauge(prometheus.GaugeOpts{
+		Sockets: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "flynn_gateway_sockets", Help: "WebSockets that are open.",
 		}),
-		frames: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Frames: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "flynn_gateway_frames_total", Help: "Frames received on WebSockets, by type.",
 		}, []string{"type"}),
-		resyncs: prometheus.NewCounter(prometheus.CounterOpts{
+		Resyncs: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "flynn_gateway_resyncs_total", Help: "Watchers that were too slow and read the history again.",
 		}),
 	}
-	// The host keeps one registry while gateways come and go with the configuration.
 	return m, errors.Join(
-		register(reg, &m.requests), register(reg, &m.seconds), register(reg, &m.refused),
-		register(reg, &m.failedTokens), register(reg, &m.sockets), register(reg, &m.frames), register(reg, &m.resyncs),
+		register(reg, &m.requests), register(reg, &m.seconds), register(reg, &m.Refused),
+		register(reg, &m.FailedTokens), register(reg, &m.Sockets), register(reg, &m.Frames), register(reg, &m.Resyncs),
 	)
 }
 
@@ -69,8 +69,8 @@ func register[C prometheus.Collector](reg *prometheus.Registry, c *C) error {
 	return err
 }
 
-// measure counts what next answers under the pattern of its route, so that labels stay few.
-func (m *metrics) measure(next http.Handler) http.Handler {
+// Measure counts what next answers under the pattern of its route, so that labels stay few.
+func (m *Gateway) Measure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rec := &recorder{ResponseWriter: w, code: http.StatusOK}
 		began := time.Now()

@@ -1,4 +1,4 @@
-package host
+package backend
 
 import (
 	"context"
@@ -13,30 +13,41 @@ import (
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/approval"
 )
 
-var _ gateway.Judges = backend{}
+// DryRuns decide about calls that nobody makes, by what is in force: the configuration, the policies, the grants, the kill switch and
+// the state of the engine.
+type DryRuns struct {
+	Current func() InForce
+	// Pin returns the generation and the policies that a turn would begin with now.
+	Pin    func() (*agent.Generation, agent.Policies)
+	Runner *agent.Runner
+	Grants tool.Leases
+}
 
-// Judge implements gateway.Judges with what is in force: the configuration, the policies, the leases, the kill switch and the engine.
-func (b backend) Judge(ctx context.Context, call gateway.Supposed) (gateway.Judgement, error) {
+var _ gateway.Judges = DryRuns{}
+
+// Judge implements gateway.Judges.
+func (d DryRuns) Judge(ctx context.Context, call gateway.Supposed) (gateway.Judgement, error) {
 	m := supposed(call)
-	if c := b.h.current.Load().config; !slices.Contains(c.ChannelNames(), m.Channel) {
+	if !slices.Contains(d.Current().Config.ChannelNames(), m.Channel) {
 		return gateway.Judgement{}, fmt.Errorf("%w: no channel %.64q", store.ErrNotFound, m.Channel)
 	}
-	gen, policies := b.h.inForce()
+	gen, policies := d.Pin()
 	defer policies.Release()
 	if set, ok := policies.(*policy.Set); ok {
-		policies = judging{set}
+		policies = withoutShadows{set}
 	}
-	j, err := b.h.runner.Judge(ctx, gen, policies, m, call.Agent, call.Labels, model.ToolCall{ID: "judged", Name: call.Tool, Args: call.Args}, b.h.desk)
+	j, err := d.Runner.Judge(ctx, gen, policies, m, call.Agent, call.Labels, model.ToolCall{ID: "judged", Name: call.Tool, Args: call.Args}, d.Grants)
 	if errors.Is(err, agent.ErrNoAgent) {
 		err = fmt.Errorf("%w: %w", store.ErrNotFound, err)
 	}
 	if err != nil {
 		return gateway.Judgement{}, err
 	}
-	return shownJudgement(call, j, m.SenderKey(), gen.Admits(m)), nil
+	return decision(call, j, m.SenderKey(), gen.Admits(m)), nil
 }
 
 // supposed is the message that a call would answer.
@@ -50,15 +61,15 @@ func supposed(c gateway.Supposed) message.Message {
 	return m.Bounded()
 }
 
-// judging is a chain of policies whose shadows hear nothing of it.
-type judging struct{ *policy.Set }
+// withoutShadows is a chain of policies without its shadow policies.
+type withoutShadows struct{ *policy.Set }
 
 // Tool implements agent.Policies.
-func (j judging) Tool(ctx context.Context, f policy.ToolFacts) (policy.Restrictions, []policy.Record) {
-	return j.Judge(ctx, f)
+func (w withoutShadows) Tool(ctx context.Context, f policy.ToolFacts) (policy.Restrictions, []policy.Record) {
+	return w.Judge(ctx, f)
 }
 
-func shownJudgement(call gateway.Supposed, j agent.Judgement, sender, notAdmitted string) gateway.Judgement {
+func decision(call gateway.Supposed, j agent.Judgement, sender, notAdmitted string) gateway.Judgement {
 	v := j.Verdict
 	out := gateway.Judgement{
 		Tool: call.Tool, Agent: call.Agent, Session: j.Session, Sender: sender, Role: j.Role, NotAdmitted: notAdmitted, Labels: slices.Concat([]string{}, j.Labels),
