@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// What is worth remembering about a person is taken out of their turns after they were answered. A turn gets onto the list by the
+// Memories about a person are extracted from turns after they were answered. A turn gets onto the list by the
 // commit that carries its answer, and off it by the one that carries the notes; so a crash costs another look at it, and no answer
 // waits for one.
 

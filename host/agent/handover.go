@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// What a background child says comes to its conversation through the inbox, as a message of the host's own: committed, admitted and
+// The answer of a background child comes to its conversation through the inbox, as a message of the host's own: committed, admitted and
 // routed like any other, with the sender who began it all, to the agent that delegated. The event's id comes from the turn, so that it
 // comes once, whenever the host dies.
 

@@ -53,7 +53,7 @@ const (
 	OutcomeRemoved    Outcome = "removed"     // the policy is no longer in the chain
 )
 
-// Who brings a change about.
+// The actors of a change.
 const (
 	ByStart    = "start"
 	ByFile     = "file"          // it changed

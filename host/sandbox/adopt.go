@@ -26,7 +26,7 @@ const (
 )
 
 // adoptAll takes over the containers that an earlier process of this instance has left with commands in the background.
-// Whatever is wrong with one is a reason to leave it, and so to remove it.
+// One that is wrong in any way is left, and so removed.
 func (m *Manager) adoptAll(ctx context.Context, owned []Owned, alive map[string]bool) {
 	keys, err := recordKeys(m.run)
 	if err != nil {

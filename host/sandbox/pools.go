@@ -90,7 +90,7 @@ func (m *Manager) launchSlot(ctx context.Context, spec Spec, ref string) (*box, 
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(folder))
 	}
-	// What a container's first command has to look up and to map is there when somebody waits for one. An image without a shell has no
+	// The files that a container's first command looks up and maps are loaded before somebody waits for it. An image without a shell has no
 	// such command, and a container that has died is found out by who takes it.
 	_, _ = b.exec(ctx, machine.Command{Script: ":", Timeout: rehearsalTimeout}, spec.WorkspaceDir)
 	return b, nil

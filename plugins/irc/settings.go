@@ -34,7 +34,7 @@ type settings struct {
 	password, sasl string
 }
 
-// What identifies a sender.
+// The values of identity: how a sender is identified.
 const (
 	identityAccount = "account"
 	identityNick    = "nick"

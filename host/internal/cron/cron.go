@@ -4,7 +4,7 @@
 // a list of values, ranges and steps, months and days of the week may be named. Where both days are restricted, either will do.
 // Nothing else is taken: no seconds, no years, no @daily.
 //
-// What the clocks of a zone skip is not lost, and what they repeat is not done twice: a time that does not exist on a day is due
+// A run at an hour that the clocks of a zone skip is not lost, and one at an hour that they repeat is not done twice: a time that does not exist on a day is due
 // when the clocks have jumped, once for all that they jumped over; one that exists twice is due the first time.
 package cron
 

@@ -20,7 +20,7 @@
 //
 // The last four are given up once the engine has given no sign of life for a minute (attend.go).
 //
-// What is in force while an engine is...
+// The limits that hold while an engine is...
 //
 //	stopped    commands in its containers fail within 3 s, further ones at once; those work again once it is back
 //	crashed    the same; its containers live on until it is back, and are replaced after they were removed

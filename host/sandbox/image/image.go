@@ -5,7 +5,7 @@
 // (build.go). What was made is named after everything that went into it (plan.go), so the same recipe costs a look-up
 // and a change in anything makes another image. Making needs a network, using does not.
 //
-// Whoever waits is told what goes on by machine.Notice. A build that fails, or that nobody waits for any more, leaves
+// A caller that waits gets progress by machine.Notice. A build that fails, or that nobody waits for any more, leaves
 // nothing on the engine. The package knows no engine (package docker does) and no sessions, and removes no image
 // that was finished: package sandbox does.
 package image

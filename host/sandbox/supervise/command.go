@@ -38,7 +38,7 @@ type command struct {
 	// onlyDeletes is a command that may run in an overfull workspace.
 	onlyDeletes bool
 
-	// What follows is for the one goroutine that runs it.
+	// The fields below belong to the one goroutine that runs it.
 	untouched *fingerprint // the workspace before it, if that is asked for
 	before    reading
 	forked    time.Time

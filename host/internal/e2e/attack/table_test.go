@@ -189,7 +189,7 @@ func neverRunsUnapproved(t *testing.T, s *site, d door, at place, nth int, file 
 	if !strings.Contains(string(request.Args), "touch "+file) {
 		t.Errorf("the request shows %s", request.Args)
 	}
-	// Who asks does not decide: a program's token opens no approvals.
+	// A requester does not decide: an API client's token opens no approvals.
 	if code, _ := s.http(http.MethodPost, "/api/v1/approvals/"+request.ID, clientToken, map[string]bool{"grant": true}); code != http.StatusUnauthorized {
 		t.Errorf("a program's yes is answered with %d", code)
 	}
