@@ -149,7 +149,7 @@ func (h *Host) withdrawEnded(ctx context.Context) error {
 	return h.desk.WithdrawAll(ctx, func(turn string) bool { return !running[turn] })
 }
 
-// selfApproves reports whether a requester may grant his own requests: whoever sits at this machine, and owners where the
+// selfApproves reports whether a requester may grant his own requests: a person at this machine, and owners where the
 // configuration says so.
 func (h *Host) selfApproves(requester string) bool {
 	channel, _, _ := strings.Cut(requester, ":")

@@ -441,7 +441,7 @@ func (m *machines) Host(session string) (machine.Machine, error) {
 	return h.Host, nil
 }
 
-// visit is Host for a moment. It leaves nothing open: whoever has a workspace open keeps it in its place.
+// visit is Host for a moment. It leaves nothing open, since an open workspace stays in its place.
 func (m *machines) visit(session string) (_ machine.Machine, leave func(), err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -30,7 +30,7 @@ func runningCommands() []*cli.Command {
 		{Name: "restart", Usage: "start an instance's process anew; a quarantine ends", ArgsUsage: "INSTANCE", Action: restartPlugin},
 		{
 			Name: "login", Usage: "show the code with which an instance is signed in on a device", ArgsUsage: "INSTANCE", Action: loginPlugin,
-			Description: "The code is a secret: whoever sees it can take the account over.",
+			Description: "The code is a secret: anyone who sees it can take the account over.",
 		},
 	}
 }

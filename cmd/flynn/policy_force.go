@@ -44,7 +44,7 @@ func rollbackPolicyCommand() *cli.Command {
 			"roll-back is cleared. When no flynn runs, it takes effect at the next start.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "to", Usage: "the module whose SHA-256 begins with `DIGEST` (default: the one before that in force)"},
-			&cli.BoolFlag{Name: "clear", Usage: "give the policy's file its say again; so too for one that was taken out of force"},
+			&cli.BoolFlag{Name: "clear", Usage: "stop overriding the policy file, also for a policy that was disabled"},
 		},
 		Action: rollbackPolicy,
 	}

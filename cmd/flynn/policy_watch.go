@@ -26,7 +26,7 @@ func watchPolicy(ctx context.Context, cmd *cli.Command) error {
 
 func printRound(o *output, r author.Round) {
 	if o.asJSON {
-		_ = o.value(r) // one line each; whoever closed the pipe ends the program by that
+		_ = o.value(r) // one line each; a closed pipe ends the program
 		return
 	}
 	for _, c := range r.Report.Cases {

@@ -168,7 +168,7 @@ type explanation struct {
 	Role   string `json:"role"`
 	// Identity says whether the channel proves that the sender is who the id says.
 	Identity string `json:"identity"`
-	// Admission is channel.Ruling: what becomes of the message before anything is routed.
+	// Admission is channel.Ruling: how the message is admitted before anything is routed.
 	Admission    string        `json:"admission"`
 	AdmissionWhy string        `json:"admission_why,omitempty"`
 	Tier         string        `json:"tier,omitempty"`

@@ -102,7 +102,7 @@ func answers(m message.Message) string {
 	return m.EventID
 }
 
-// outcome is the event that carries the reply. Whoever watches hears the words for people; the cause is for the log.
+// outcome is the event that carries the reply. Its watchers get the words for people; the cause is for the log.
 func outcome(state store.TurnState) message.EventKind {
 	if state == store.TurnDone {
 		return message.ReplyReady

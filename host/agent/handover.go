@@ -35,7 +35,7 @@ func (t *turn) handOver(ctx context.Context, state store.TurnState, text string)
 	}
 }
 
-// report is the message of a child that has ended. One that was stopped is not answered by itself: whoever stops it wants quiet.
+// report is the message of a child that has ended. One that was stopped is not reported: the person who stops it wants quiet.
 func (t *turn) report(state store.TurnState, text string) message.Message {
 	how := "has done the task that you gave it in the background"
 	switch state {

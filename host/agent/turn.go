@@ -36,7 +36,7 @@ type plainError string
 
 func (e plainError) Error() string { return string(e) }
 
-// errBroken is what people are told of a bug.
+// errBroken is the error that people see for a bug.
 var errBroken = plainError("something broke inside the host. The operator's log says what")
 
 // turn is one answer in the making. It belongs to the goroutine that runs it.

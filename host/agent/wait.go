@@ -36,7 +36,7 @@ func (w *waiting) get() string {
 	return w.line
 }
 
-// noticed returns a context under which whoever watches the turn is told what keeps a call waiting.
+// noticed returns a context whose audience is those who watch the turn: they learn what keeps a call waiting.
 func (t *turn) noticed(ctx context.Context, c model.ToolCall, w *waiting) (_ context.Context, stop func()) {
 	show, stop := machine.Throttle(noticePeriod, func(line string) {
 		t.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: line + "\n", Waiting: true})

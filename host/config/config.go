@@ -92,7 +92,7 @@ type Sandbox struct {
 	EngineCA   string `toml:"engine_ca" is:"path"`
 	EngineCert string `toml:"engine_cert" is:"path"`
 	EngineKey  string `toml:"engine_key" is:"secret"`
-	// OnUnavailable says what becomes of a sandboxed tool call while the engine is missing.
+	// OnUnavailable says how a sandboxed tool call is treated while the engine is missing.
 	OnUnavailable string `toml:"on_unavailable" default:"deny" oneof:"deny host"`
 	// LocalDoors puts the tools of the web page and the terminal into the sandbox as well.
 	LocalDoors bool `toml:"local_doors"`
@@ -438,7 +438,7 @@ type Limits struct {
 
 // Approvals says how people are asked about tool calls.
 type Approvals struct {
-	// Conversations are told of every request over a channel, besides the one that it comes from: "instance:conversation-id".
+	// Conversations get every request over a channel, besides the one that it comes from: "instance:conversation-id".
 	Conversations []string `toml:"conversations"`
 	// Self lets an owner approve over a channel what he asked for himself.
 	Self bool `toml:"self"`

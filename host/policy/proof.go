@@ -49,7 +49,7 @@ const (
 	OutcomeRefused    Outcome = "refused"     // Reason says why; what was in force stays
 	OutcomeReverted   Outcome = "reverted"    // it failed too often in force; the one before it is back
 	OutcomeRolledBack Outcome = "rolled back" // a person went back to it
-	OutcomeCleared    Outcome = "cleared"     // a person gave the file its say again
+	OutcomeCleared    Outcome = "cleared"     // a person stopped overriding the policy file
 	OutcomeRemoved    Outcome = "removed"     // the policy is no longer in the chain
 )
 

@@ -220,7 +220,7 @@ func (m *Manager) serveBridges(o *order, spec Spec) {
 	}
 }
 
-// isHelper tells the calls of helper functions, which whoever answers them decides about and records.
+// isHelper reports whether a call is of a helper function, whose answerer decides about it and records it.
 func isHelper(d bridge.Decision) bool { return d.Name == helperCommand && d.Allowed }
 
 // command is a bridge as the calls from one container find it.

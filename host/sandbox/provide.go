@@ -113,7 +113,7 @@ const trustPath = "/.flynn-trust"
 // host is the process that has made the container.
 func (m *Manager) offerProxy(o *order, spec Spec, host string) {
 	rules, err := netaddr.ParseRules(spec.Allowlist)
-	if err != nil { // validate has read them, so this is for whoever forgets to ask it: nothing is reached
+	if err != nil { // validate has read them, so this is for a caller that has not asked it: nothing is reached
 		m.log.Error("allowlist cannot be read", "error", err)
 	}
 	credentials, err := spec.parseCredentials(m.config.Secret)

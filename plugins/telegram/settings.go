@@ -22,7 +22,7 @@ type settings struct {
 	// Quote says where an answer shows the message that it answers: "groups", "always" or "never".
 	Quote string `json:"quote"`
 	// LinkPreviews lets Telegram fetch the links of an answer to show what is behind them. Off, since a link can be made to tell what
-	// should stay in the conversation to whoever made the model write it.
+	// should stay in the conversation to the person who made the model write it.
 	LinkPreviews bool `json:"link_previews"`
 
 	token string

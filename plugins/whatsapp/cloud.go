@@ -103,7 +103,7 @@ func (c *cloud) handler(in channel.Inbox) http.Handler {
 
 const maxChallenge = 256
 
-// handshake proves to Meta that the address is ours: it repeats the challenge to whoever knows the word.
+// handshake proves to Meta that the address is ours: it repeats the challenge to a caller that knows the word.
 func (c *cloud) handshake(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	word, challenge := q.Get("hub.verify_token"), q.Get("hub.challenge")

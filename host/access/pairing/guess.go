@@ -52,7 +52,7 @@ func (d *Desk) right(ctx context.Context, guesser string) error {
 	return d.cfg.Store.DropGuesses(context.WithoutCancel(ctx), guesser)
 }
 
-// pruneGuesses forgets whom nothing is held against any more and, when too many are left, whoever has waited longest; d.mu is held.
+// pruneGuesses forgets those whose wait is over and, when too many are left, those who have waited longest; d.mu is held.
 func (d *Desk) pruneGuesses(ctx context.Context, now time.Time) error {
 	oldest := ""
 	for guesser, g := range d.guesses {

@@ -22,7 +22,7 @@ type Config[T any] struct {
 	Pause time.Duration
 	// Write commits a batch; it has ten seconds.
 	Write func(ctx context.Context, batch []T) error
-	// Lost is told of records that were dropped or could not be written.
+	// Lost is called with the number of records that were dropped or could not be written.
 	Lost func(lost []T)
 	Log  *slog.Logger
 }

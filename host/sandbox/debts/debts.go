@@ -45,7 +45,7 @@ const (
 	retryAfter = 5 * time.Second
 	// unheardFor is how long an engine may take to make a container that was ordered and given up.
 	unheardFor = 2 * time.Minute
-	// abandonTimeout is how long whoever wanted a container waits for the removal of what came of it.
+	// abandonTimeout is how long a caller that wanted a container waits for the removal of an unfinished one.
 	abandonTimeout = 5 * time.Second
 )
 

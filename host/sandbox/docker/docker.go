@@ -5,7 +5,7 @@
 // container is confined (confine.go), and nothing about what runs inside.
 //
 // An engine in trouble must not hang its callers: every call has a deadline, and what fails is machine.ErrUnavailable in
-// words that name the engine and the next step (trouble.go). Whoever needs an engine asks first whether it answers, so
+// words that name the engine and the next step (trouble.go). A caller asks first whether the engine answers, so
 // that most trouble shows within the first of these:
 //
 //	sign of life                  3 s   over ssh 5 s, because it may have to log in first

@@ -90,7 +90,7 @@ func New(c Config) *Builder {
 
 // Prepare returns the name of the recipe's image, making it if the engine does not have it. Callers with the same wish share
 // one build. It ends when the last of them has left, and they are told when everything half made is gone. An image
-// that is used as it is need not be there: whoever runs it finds out at no cost.
+// that is used as it is need not be there: running it finds out at no cost.
 func (b *Builder) Prepare(ctx context.Context, r Recipe) (string, error) {
 	if r.Strategy() == AsIs {
 		return r.Image, r.Validate()
@@ -255,7 +255,7 @@ type Puller interface {
 	Pull(ctx context.Context, ref string, progress func(line string)) error
 }
 
-// Pull fetches an image that missing says is not there, and tells whoever waits under ctx. Its error is a PullError.
+// Pull fetches an image that missing says is not there, and tells the audience of ctx. Its error is a PullError.
 func Pull(ctx context.Context, e Puller, ref string, missing error) error {
 	machine.Notice(ctx, "pulling image "+ref)
 	err := e.Pull(ctx, ref, func(line string) { machine.Notice(ctx, "pulling image "+ref+": "+Clean(line)) })

@@ -336,7 +336,7 @@ func (c *command) await(child *child) frame.ExitBody {
 	certificate := c.s.end(child)
 	verdict.Kill = &certificate
 	if c.body.Live {
-		c.closeWindows() // whoever ends it may no longer read
+		c.closeWindows() // its caller may no longer read
 	}
 	select {
 	case <-child.exited:

@@ -31,7 +31,7 @@ type Config struct {
 	Now  func() time.Time // time.Now
 }
 
-// Grace is how long media stay from the last Put or Touch on, needed or not: whoever has got a digest has that long to make it known
+// Grace is how long media stay from the last Put or Touch on, needed or not: the holder of a digest has that long to make it known
 // to Keep.
 const Grace = time.Hour
 

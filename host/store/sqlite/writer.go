@@ -232,7 +232,7 @@ func (o *op) run(w *writer) (err error) {
 	return o.do(w)
 }
 
-// together runs the ops of a group up to the first that fails, and then those of whoever comes before nothing else is left to do but to
+// together runs the ops of a group up to the first that fails, and then those of callers that come before nothing else is left to do but to
 // flush: who came during the flush would wait for two. It returns all that it took.
 func (w *writer) together(group []*op) ([]*op, error) {
 	for next := 0; next < len(group); {
