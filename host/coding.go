@@ -82,7 +82,7 @@ func (h *Host) equip(a *agent.Agent, tools *tool.Registry, c config.Agent, runti
 		Languages: specs, Run: h.machines.runCode, Attached: h.attachedFiles, Keep: h.keepFile, Open: h.openFile,
 		Violated: func(agent string, v code.Violation) {
 			h.metrics.violation(agent, string(v.Kind))
-			h.log.Warn("a program was contained", "agent", agent, "kind", v.Kind, "detail", v.Detail)
+			h.log.Warn("a code run was contained", "agent", agent, "kind", v.Kind, "detail", v.Detail)
 		},
 		Log: h.log,
 	})

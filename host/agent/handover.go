@@ -28,7 +28,7 @@ func (t *turn) handOver(ctx context.Context, state store.TurnState, text string)
 		if err == nil {
 			return true
 		}
-		t.cfg.Log.Error("hand over what a delegated turn says; trying again", "turn", t.row.ID, "error", err)
+		t.cfg.Log.Error("hand over the answer of a delegated turn; trying again", "turn", t.row.ID, "error", err)
 		if pause(ctx); ctx.Err() != nil {
 			return false
 		}

@@ -205,7 +205,7 @@ func (t *turn) keepUsage(ctx context.Context) {
 	defer cancel()
 	_, _, paid := t.uses.take()
 	if err := t.cfg.Store.AddUsage(ctx, append(t.pending.Usage, paid...)); err != nil {
-		t.cfg.Log.Error("usage could not be kept", "turn", t.row.ID, "error", err)
+		t.cfg.Log.Error("cannot record usage", "turn", t.row.ID, "error", err)
 	}
 }
 

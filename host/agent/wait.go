@@ -123,7 +123,7 @@ func (t *turn) tell(ctx context.Context, text string) {
 	}
 	t.pending.Replies = append(t.pending.Replies, r)
 	if err := t.commit(ctx); err != nil {
-		t.cfg.Log.Error("word before the answer could not be kept", "turn", t.row.ID, "error", err)
+		t.cfg.Log.Error("cannot keep a notice sent before the answer", "turn", t.row.ID, "error", err)
 		return
 	}
 	t.cfg.Replied(t.row.ID, r)

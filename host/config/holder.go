@@ -131,6 +131,6 @@ func (h *Holder) stage(ctx context.Context, old, new *Config) (commits []func(),
 // confirm keeps a copy of what is in force. Without it the configuration still works, so a failure is only told.
 func (h *Holder) confirm(cfg *Config) {
 	if err := keepLastGood(cfg); err != nil {
-		h.log.Warn("last good configuration not kept", "error", err)
+		h.log.Warn("cannot keep the last good configuration", "error", err)
 	}
 }

@@ -88,7 +88,7 @@ func (h *Host) openGroups() (end func()) {
 	g, err := cell.OpenGroups(memoryGroupName(h.config.RunDir))
 	if err != nil {
 		h.noGroups = err.Error()
-		h.log.Info("plugins have no control groups: what they start is not counted", "reason", err)
+		h.log.Info("plugins have no control groups: the processes that they start are not counted", "reason", err)
 		return func() {}
 	}
 	buryGroups(g, h.config.RunDir)

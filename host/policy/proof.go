@@ -148,6 +148,6 @@ func (e *Engine) record(ctx context.Context, c Change) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWall)
 	defer cancel()
 	if err := e.cfg.Ledger.Record(ctx, c); err != nil {
-		e.cfg.Log.Error("a policy's history lacks a change", "policy", c.Policy, "outcome", c.Outcome, "file", c.File, "error", err)
+		e.cfg.Log.Error("cannot record a change of a policy", "policy", c.Policy, "outcome", c.Outcome, "file", c.File, "error", err)
 	}
 }

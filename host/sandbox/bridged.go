@@ -161,7 +161,7 @@ func (m *Manager) offerBridges(o *order, spec Spec) {
 	}
 	folder, err := m.linkBridges(names)
 	if err != nil {
-		m.log.Error("bridges cannot be offered", "error", err)
+		m.log.Error("cannot offer bridges", "error", err)
 		return
 	}
 	o.hello.Bridge = true
@@ -191,7 +191,7 @@ func (m *Manager) serveBridges(o *order, spec Spec) {
 		for _, one := range spec.Bridges {
 			c, err := m.command(b, one, spec.WorkspaceDir)
 			if err != nil { // validate has compiled them
-				m.log.Error("bridge cannot be offered", "bridge", one.Name, "error", err)
+				m.log.Error("cannot offer a bridge", "bridge", one.Name, "error", err)
 				continue
 			}
 			commands = append(commands, c)
@@ -214,7 +214,7 @@ func (m *Manager) serveBridges(o *order, spec Spec) {
 			if isHelper(d) {
 				return
 			}
-			m.log.Info("sandbox calls a bridge", "session", b.owner(), "bridge", d.Name, "allowed", d.Allowed, "reason", d.Reason)
+			m.log.Info("bridge call", "session", b.owner(), "bridge", d.Name, "allowed", d.Allowed, "reason", d.Reason)
 			tell(m.config.Bridged)(d)
 		}, tell(m.config.BridgeEnded))
 	}

@@ -242,7 +242,7 @@ func (m *Manager) throwAway(b *box) {
 		err = erase.Folder(b.workspace)
 	}
 	if err != nil {
-		m.log.Error("container of a code run could not be removed", "container", b.id, "error", err)
+		m.log.Error("cannot remove the container of a code run", "container", b.id, "error", err)
 	}
 }
 

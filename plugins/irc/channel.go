@@ -192,7 +192,7 @@ func (p *plugin) receive(ctx context.Context, l *link, m line, in channel.Inbox)
 	p.speaks(m.nick())
 	taken := func(err error) {
 		if err != nil && ctx.Err() == nil {
-			p.log.Error("message was not taken over", "event", e.ID, "error", err)
+			p.log.Error("the host did not take a message", "event", e.ID, "error", err)
 		}
 	}
 	err := in.DeliverAsync(ctx, e, taken)

@@ -137,7 +137,7 @@ func (c *cloud) receive(w http.ResponseWriter, r *http.Request, in channel.Inbox
 	}
 	n, err := readHook(body)
 	if err != nil {
-		c.log.Warn("notification makes no sense", "error", err)
+		c.log.Warn("cannot read a notification", "error", err)
 		w.WriteHeader(http.StatusOK) // it will not get better
 		return
 	}

@@ -37,7 +37,7 @@ func (d *Desk) wrong(ctx context.Context, guesser string) error {
 	if g.Wrong >= maxWrong {
 		g.Locked = now.Add(lockTime).UTC()
 		d.cfg.Count(LockedOut)
-		d.cfg.Log.Warn("who guesses pairing codes is locked out", "guesser", guesser, "until", g.Locked)
+		d.cfg.Log.Warn("sender locked out after wrong pairing codes", "guesser", guesser, "until", g.Locked)
 	}
 	d.guesses[guesser] = g // counts even if the disk is full
 	return d.cfg.Store.PutGuesses(context.WithoutCancel(ctx), g)

@@ -118,6 +118,6 @@ func (s *Spool[T]) write(ctx context.Context, batch []T) {
 		s.Lost(batch)
 	}
 	if n := s.dropped.Swap(0); n > 0 {
-		s.Log.Warn("records are missing: they came faster than they could be written", "of", s.Name, "dropped", n)
+		s.Log.Warn("dropped records that came faster than they could be written", "of", s.Name, "dropped", n)
 	}
 }

@@ -67,7 +67,7 @@ func (l *Ledger) Remove(ctx context.Context, id string) error {
 		err = l.engine.Remove(ctx, id)
 	}
 	if err != nil {
-		l.log.Error("sandbox container could not be removed, trying again later", "container", id, "error", err)
+		l.log.Error("cannot remove a sandbox container; trying again later", "container", id, "error", err)
 		l.owe(id, time.Time{})
 	}
 	return err

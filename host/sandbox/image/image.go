@@ -133,10 +133,10 @@ func (b *Builder) make(ctx context.Context, p Plan, anew bool) (err error) {
 	b.log.Info("making an image", "image", p.Ref, "strategy", p.Strategy)
 	defer func() {
 		if err != nil {
-			b.log.Info("image was not made", "image", p.Ref, "error", err)
+			b.log.Info("cannot make an image", "image", p.Ref, "error", err)
 			return
 		}
-		b.log.Info("image is made", "image", p.Ref, "took", time.Since(began).Round(time.Millisecond))
+		b.log.Info("made an image", "image", p.Ref, "took", time.Since(began).Round(time.Millisecond))
 	}()
 	var made leftovers
 	defer func() { err = made.settle(ctx, b, err) }()
@@ -162,7 +162,7 @@ func (b *Builder) name(ctx context.Context, id, ref string) error {
 		return err
 	}
 	if err := b.engine.RemoveImage(ctx, before.ID); err != nil {
-		b.log.Info("the image before it stays", "image", ref, "reason", err)
+		b.log.Info("cannot remove the previous image", "image", ref, "reason", err)
 	}
 	return nil
 }

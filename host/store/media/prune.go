@@ -41,9 +41,9 @@ func (s *Store) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			s.log.Warn("media are not pruned", "error", err)
+			s.log.Warn("cannot prune media", "error", err)
 		case p.Removed > 0:
-			s.log.Info("media are pruned", "removed", p.Removed, "freed", p.Freed, "left", p.Left, "used", p.Used)
+			s.log.Info("pruned media", "removed", p.Removed, "freed", p.Freed, "left", p.Left, "used", p.Used)
 		}
 		select {
 		case <-tick.C:

@@ -94,7 +94,7 @@ func (s *Store) scan() error {
 		case strings.HasPrefix(name, durable.DraftPrefix):
 			return os.Remove(path)
 		case !validDigest(digest) || s.path(digest) != strings.TrimSuffix(path, headSuffix) || !d.Type().IsRegular():
-			s.log.Warn("a file in the media store is not the store's", "path", path)
+			s.log.Warn("found a foreign file in the media store", "path", path)
 			return nil
 		case isHead:
 			return s.scanHead(digest)
