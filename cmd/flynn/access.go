@@ -145,7 +145,7 @@ func setAccessRole(ctx context.Context, cmd *cli.Command) error {
 	args := cmd.Args()
 	sender, role := args.Get(0), args.Get(1)
 	if args.Len() != 2 || sender == "" || role != "guest" && role != "member" {
-		return usagef("want a SENDER as flynn access list shows it, and guest or member; owners stand in flynn.toml")
+		return usagef("needs a SENDER as flynn access list shows it, and guest or member; owners stand in flynn.toml")
 	}
 	c, err := loadConfig(ctx, cmd)
 	if err != nil {

@@ -59,7 +59,7 @@ func printNotes(ctx context.Context, cmd *cli.Command, words string) error {
 	case cmd.String("person") != "" && cmd.Bool("shared"):
 		return usagef("choose --person or --shared")
 	case q.Limit <= 0:
-		return usagef("want a limit above 0")
+		return usagef("the limit must be above 0")
 	case cmd.String("person") != "":
 		q.Persons = []string{cmd.String("person")}
 	case cmd.Bool("shared"):

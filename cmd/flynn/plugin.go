@@ -69,7 +69,7 @@ func configOf(ctx context.Context, cmd *cli.Command) *config.Config {
 // oneArgument returns the only argument of a command.
 func oneArgument(cmd *cli.Command) (string, error) {
 	if cmd.Args().Len() != 1 {
-		return "", usagef("want one argument: %s %s", cmd.FullName(), cmd.ArgsUsage)
+		return "", usagef("needs one argument: %s %s", cmd.FullName(), cmd.ArgsUsage)
 	}
 	return cmd.Args().First(), nil
 }

@@ -99,7 +99,7 @@ type moved struct {
 
 func upgradePlugin(ctx context.Context, cmd *cli.Command) error {
 	if cmd.Args().Len() != 2 {
-		return usagef("want two arguments: %s %s", cmd.FullName(), cmd.ArgsUsage)
+		return usagef("needs two arguments: %s %s", cmd.FullName(), cmd.ArgsUsage)
 	}
 	name, from := cmd.Args().Get(0), cmd.Args().Get(1)
 	store, err := pluginStore(ctx, cmd)

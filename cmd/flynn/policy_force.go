@@ -96,7 +96,7 @@ func showPolicyHistory(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	if cmd.Args().Len() > 1 || cmd.Int("limit") <= 0 {
-		return usagef("want at most one name, and a limit above 0")
+		return usagef("needs at most one name, and a limit above 0")
 	}
 	name := cmd.Args().First()
 	changes, err := sqlite.ReadPolicyChanges(ctx, c.Store.Dir, store.PolicyFilter{Policy: name, Limit: cmd.Int("limit")})

@@ -34,7 +34,7 @@ func showEgress(ctx context.Context, cmd *cli.Command) error {
 	}
 	filter := store.EgressFilter{Session: cmd.String("session"), Denied: cmd.Bool("denied"), Limit: cmd.Int("limit")}
 	if filter.Limit <= 0 {
-		return usagef("--limit: want a number above 0")
+		return usagef("--limit: must be a number above 0")
 	}
 	if since := cmd.Duration("since"); since > 0 {
 		filter.Since = time.Now().Add(-since)

@@ -61,7 +61,7 @@ func execInSandbox(ctx context.Context, cmd *cli.Command) error {
 func execScript(ctx context.Context, cmd *cli.Command) error {
 	script := strings.Join(cmd.Args().Slice(), " ")
 	if script == "" {
-		return usagef("want a command: flynn sandbox exec [flags] COMMAND...")
+		return usagef("needs a command: flynn sandbox exec [flags] COMMAND...")
 	}
 	return withSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
 		command := machine.Command{Script: script, Timeout: cmd.Duration("timeout")}

@@ -32,7 +32,7 @@ func serveCommand() *cli.Command {
 func serve(ctx context.Context, cmd *cli.Command) error {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(cmd.String("log-level"))); err != nil {
-		return usagef("--log-level %q: want debug, info, warn or error", cmd.String("log-level"))
+		return usagef("--log-level %q: must be debug, info, warn or error", cmd.String("log-level"))
 	}
 	options := &slog.HandlerOptions{Level: level}
 	var handler slog.Handler = slog.NewTextHandler(cmd.Root().ErrWriter, options)

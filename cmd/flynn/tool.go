@@ -80,7 +80,7 @@ func listTools(ctx context.Context, cmd *cli.Command) error {
 
 func explainTool(ctx context.Context, cmd *cli.Command) error {
 	if cmd.Args().Len() != 1 {
-		return usagef("want one argument: flynn tool explain NAME")
+		return usagef("needs one argument: flynn tool explain NAME")
 	}
 	name := cmd.Args().First()
 	for _, f := range judgeFlags() {

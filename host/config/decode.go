@@ -221,7 +221,7 @@ func (d *decoder) text(at keyPath, raw any, into encoding.TextUnmarshaler) bool 
 	var bad unitError
 	errors.As(err, &bad)
 	if !isString {
-		bad.problem = "want a string, found " + describe(raw)
+		bad.problem = "must be a string, not " + describe(raw)
 	}
 	d.refuse(at, bad.problem, bad.hint)
 	return false

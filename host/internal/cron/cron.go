@@ -46,7 +46,7 @@ func Parse(text string) (Expression, error) {
 	}
 	words := strings.Fields(text)
 	if len(words) != 5 {
-		return Expression{}, fmt.Errorf("want five fields (minute, hour, day of the month, month, day of the week), found %d", len(words))
+		return Expression{}, fmt.Errorf("must have five fields (minute, hour, day of the month, month, day of the week), not %d", len(words))
 	}
 	var e Expression
 	for i, bits := range []*uint64{&e.minute, &e.hour, &e.day, &e.month, &e.weekday} {
