@@ -26,7 +26,7 @@ func configCommand() *cli.Command {
 		Commands: []*cli.Command{
 			{
 				Name:  "check",
-				Usage: "print every error of the configuration, and what would not work after a start with it",
+				Usage: "print every error of the configuration, and everything that would not work when flynn starts with it",
 				Description: "Reads the configuration as flynn serve would, environment and secret files included, looks for the plugins that it names, holds\n" +
 					"their settings against their schemas, loads the policies and asks them their cases, and asks the engine for a sign of life.",
 				Action: checkConfig,

@@ -29,7 +29,7 @@ func copySandboxCommand(name cli.Flag) *cli.Command {
 			"folder of this machine, because git runs them. It also runs what .git/config names: look there before you use git in\n" +
 			"a copied repository, or clone the copy.",
 		Flags: []cli.Flag{
-			name, &cli.BoolFlag{Name: "hooks", Usage: "copy hooks of git, which git runs, too"},
+			name, &cli.BoolFlag{Name: "hooks", Usage: "also copy git hooks, which git runs"},
 		},
 		Action: copySandbox,
 	}

@@ -234,21 +234,21 @@ func TestSandboxExplain(t *testing.T) {
 
 func TestSandboxVerify(t *testing.T) {
 	s := newSandboxes(t, "enabled = true")
-	out, _ := s.flynn(exitOK, "verify", "--run", "^(rights/user|leak/)", "-v")
+	out, _ := s.flynn(exitOK, "selftest", "--run", "^(rights/user|leak/)", "-v")
 	for _, want := range []string{"pass  rights/user", "pass  leak/next-command", "3 pass, 0 weak, 0 fail"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}
 	}
-	out, _ = s.flynn(exitOK, "verify", "--run", "^rights/user$", "--controls", "--json")
+	out, _ = s.flynn(exitOK, "selftest", "--run", "^rights/user$", "--controls", "--json")
 	var report struct{ Passed, Controlled int }
 	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Passed != 1 || report.Controlled != 1 {
 		t.Errorf("report %s (%v)", out, err)
 	}
-	if _, stderr := s.flynn(exitFailure, "verify", "--run", "^no such$"); !strings.Contains(stderr, "no probe") {
+	if _, stderr := s.flynn(exitFailure, "selftest", "--run", "^no such$"); !strings.Contains(stderr, "no probe") {
 		t.Errorf("no probe chosen: %s", stderr)
 	}
-	s.flynn(exitUsage, "verify", "--run", "(")
+	s.flynn(exitUsage, "selftest", "--run", "(")
 }
 
 // A command that runs no program in a sandbox needs no secret.
