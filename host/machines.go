@@ -235,8 +235,8 @@ func (m *machines) run(ctx context.Context, c config.Sandbox) error {
 		<-ctx.Done()
 		return nil
 	}
-	if !c.LocalDoors {
-		m.log.Info("calls of the web page and the terminal act on the host; local_doors = true under [sandbox] puts them into containers too")
+	if !c.LocalFrontends {
+		m.log.Info("calls of the web page and the terminal act on the host; local_frontends = true under [sandbox] puts them into containers too")
 	}
 	driver, err := docker.New(engineOf(c))
 	if err != nil {
