@@ -191,7 +191,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	if err := ledger.prune(ctx); err != nil {
-		h.log.Warn("the archive of policies is not pruned", "error", err)
+		h.log.Warn("cannot prune the archive of policies", "error", err)
 	}
 	h.shadows = shadowlog.New(shadowlog.Config{Store: h.store, Log: h.log, Events: &h.events})
 	event.On(&h.events, h.shadows.Shadowed)
@@ -294,7 +294,7 @@ func (h *Host) approvalChanged(a store.Approval) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if err := h.settleAsked(ctx, a); err != nil {
-		h.log.Warn("a request keeps its buttons", "id", a.ID, "error", err)
+		h.log.Warn("cannot remove the buttons of a request", "id", a.ID, "error", err)
 	}
 	h.log.Info("approval", "id", a.ID, "state", a.State, "tool", a.Tool, "agent", a.Agent, "requester", a.Requester, "decider", a.Decider)
 }
@@ -387,7 +387,7 @@ func (h *Host) Run(ctx context.Context) error {
 	stopSandboxes()
 	stopOutbox()
 	if !out.waitFor(drainTime) {
-		h.log.Warn("replies are still under way; their fate will be settled at the next start")
+		h.log.Warn("replies are still being sent; the next start settles their outcome")
 	}
 	stopPlugins()
 	last.wait()

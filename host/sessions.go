@@ -40,7 +40,7 @@ func (h *Host) refused(row store.InboxRow, r channel.Ruling) {
 		Text: "This is not answered: you have begun as many conversations within a day as this host allows. Go on in one of them.",
 	}})
 	if err != nil {
-		h.log.Error("tell a sender of limits.sender_sessions", "error", err)
+		h.log.Error("send a notice of limits.sender_sessions", "error", err)
 	}
 	for _, r := range fresh {
 		h.outbox.Push(turn, r)

@@ -191,7 +191,7 @@ type Config struct {
 	Files func(ctx context.Context, session string, m message.Message) []File
 	// Image reads an image of the media store for a model, by its digest; nil shows none.
 	Image func(ctx context.Context, digest string) ([]byte, error)
-	// Show is told of each turn that runs, by the reply that will end it, whose text is not known yet. It may be nil, and so may
+	// Show is called for each turn that runs, by the reply that will end it, whose text is not known yet. It may be nil, and so may
 	// what it returns.
 	Show func(r message.Reply) View
 	// Elevation says what holds of elevated mode for an agent's call of a turn, and Elevated writes down that a call leaves the
