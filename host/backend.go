@@ -14,7 +14,6 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/observe/explain"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/sandbox/quota"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/provider"
 )
@@ -29,7 +28,7 @@ func (h *Host) backend() gateway.Backend {
 		Approvals:     backend.Approvals{Desk: h.desk, Store: h.store},
 		Status: backend.Status{
 			Version: h.version, Started: h.started, Serving: h.ready.Load, Current: h.now, Plugins: h.plugins, Tools: parts{h},
-			Policies: policies, Sandboxes: parts{h}, Elevated: h.elevated, Outbox: h.outbox, Halt: parts{h}, Log: h.log,
+			Policies: policies, Sandboxes: h.fleet, Elevated: h.elevated, Outbox: h.outbox, Halt: parts{h}, Log: h.log,
 		},
 		Access:    backend.Access{Pairings: h.pairings, Roles: func() *route.Roles { return h.current.Load().Roles }},
 		Explains:  explain.Reader{Store: h.store},
@@ -39,7 +38,7 @@ func (h *Host) backend() gateway.Backend {
 		Plugins:   backend.Plugins{Host: h.plugins},
 		Policies:  policies,
 		Schedules: backend.Schedules{Scheduler: h.schedules},
-		Usages:    backend.Usage{Store: h.store, Media: h.media, Sandboxes: parts{h}},
+		Usages:    backend.Usage{Store: h.store, Media: h.media, Sandboxes: h.fleet},
 	}
 }
 
@@ -83,19 +82,6 @@ func (p parts) Halt(ctx context.Context, on bool, reason, by string) error {
 }
 
 func (p parts) State() store.Halt { return *p.h.kill.now.Load() }
-
-func (p parts) AsOfNow() error { return p.h.machines.asOfNow() }
-
-func (p parts) Hold(in *quota.Holdings) {
-	m := p.h.machines
-	in.Measure, in.HostProcesses = m.quota.Bytes, m.runningOnHost()
-	if manager := m.sandboxManager(); manager != nil {
-		in.Processes, in.Sandboxes = manager.Running(), map[string]int{}
-		for session, n := range manager.Living() {
-			in.Sandboxes[store.SessionHome(session)] += n
-		}
-	}
-}
 
 func (p parts) Describe(name string, c config.ToolProvider) ([]provider.Status, []string) {
 	return p.h.provider(name).Describe(rules(c))

@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/model/budget"
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
-	"github.com/flynnhost/flynn/host/sandbox/workspace"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/media"
 	"github.com/flynnhost/flynn/host/store/sqlite"
@@ -56,35 +56,8 @@ func ReadHeld(ctx context.Context, c *config.Config) (held []gateway.Held, err e
 	if err = errors.Join(err, r.Close()); err != nil {
 		return nil, err
 	}
-	root := filepath.Join(c.Store.Dir, "workspaces")
-	sandboxes, err := countSandboxes(ctx, c)
+	running, err := sandboxes.Count(ctx, c)
 	return backend.Held(quota.Holdings{
-		Senders: backend.Senders(holders), Measure: measure(root, hostHomes(root)), Media: media.Owned(filepath.Join(c.Store.Dir, "media")), Sandboxes: sandboxes,
+		Senders: backend.Senders(holders), Measure: fleet.FoldersOf(c.Store.Dir).Size, Media: media.Owned(filepath.Join(c.Store.Dir, "media")), Sandboxes: running,
 	}), err
-}
-
-// measure returns what says how much a session's folders take.
-func measure(workspaces, homes string) func(session string) int64 {
-	return func(session string) int64 {
-		return quota.Tree(workspace.Path(workspaces, session)) + quota.Tree(workspace.Path(homes, session))
-	}
-}
-
-func countSandboxes(ctx context.Context, c *config.Config) (map[string]int, error) {
-	if !c.Sandbox.Enabled {
-		return nil, nil
-	}
-	s, err := OpenSandboxes(c)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Driver.Close()
-	owned, err := s.Containers(ctx)
-	counts := map[string]int{}
-	for _, o := range owned {
-		if session := o.Labels[sandbox.LabelSession]; session != "" {
-			counts[session]++
-		}
-	}
-	return counts, err
 }

@@ -31,6 +31,6 @@ type state struct{ h *Host }
 
 func (s state) Generation() uint64        { return s.h.current.Load().Number }
 func (s state) Waiting() map[string]int   { return s.h.outbox.Waiting() }
-func (s state) Pools() pool.Stats         { return s.h.machines.poolStats() }
+func (s state) Pools() pool.Stats         { return s.h.fleet.PoolStats() }
 func (s state) Policies() []policy.Status { return s.h.policies.Status() }
 func (s state) Models() []model.Status    { return s.h.current.Load().models.Status() }

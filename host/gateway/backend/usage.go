@@ -16,8 +16,8 @@ type Usage struct {
 		Holders(ctx context.Context) ([]store.Holder, error)
 	}
 	Media interface{ Owned() map[string]int64 }
-	// Sandboxes adds to holdings what sessions hold in sandboxes and on disk.
-	Sandboxes interface{ Hold(h *quota.Holdings) }
+	// Sandboxes returns what sessions hold in sandboxes and on disk.
+	Sandboxes interface{ Holdings() quota.Holdings }
 }
 
 var _ gateway.Usages = Usage{}
@@ -33,8 +33,8 @@ func (u Usage) Held(ctx context.Context) ([]gateway.Held, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := quota.Holdings{Senders: Senders(holders), Media: u.Media.Owned()}
-	u.Sandboxes.Hold(&in)
+	in := u.Sandboxes.Holdings()
+	in.Senders, in.Media = Senders(holders), u.Media.Owned()
 	return Held(in), nil
 }
 
