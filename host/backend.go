@@ -7,10 +7,10 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/api"
+	"github.com/flynnhost/flynn/host/gateway/api/mcp"
+	"github.com/flynnhost/flynn/host/gateway/api/openai"
 	"github.com/flynnhost/flynn/host/gateway/backend"
-	"github.com/flynnhost/flynn/host/gateway/door"
-	"github.com/flynnhost/flynn/host/gateway/door/mcp"
-	"github.com/flynnhost/flynn/host/gateway/door/openai"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/observe/explain"
 	"github.com/flynnhost/flynn/host/route"
@@ -49,12 +49,12 @@ func (h *Host) conversations() backend.Conversations {
 	}
 }
 
-// programs are the APIs for clients, by the configuration in force.
-func (h *Host) programs() *gateway.Programs {
-	h.questions = door.NewDesk(backend.Clients{
+// clientAPIs are the APIs for clients, by the configuration in force.
+func (h *Host) clientAPIs() *gateway.ClientAPIs {
+	h.questions = api.New(backend.Clients{
 		Conversations: h.conversations(), Current: h.now, Turns: h.runner, Files: parts{h}, Store: h.store,
 	}, func() string { return store.NewID(time.Now()) })
-	return &gateway.Programs{
+	return &gateway.ClientAPIs{
 		Client: func(token string) (string, bool) { return h.current.Load().config.ClientOf(token) },
 		Owner:  config.Gatekeeper, OpenAI: openai.New(h.questions), MCP: mcp.New(h.questions, h.version),
 	}

@@ -27,8 +27,8 @@ import (
 	"github.com/flynnhost/flynn/host/channel/command"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/api"
 	"github.com/flynnhost/flynn/host/gateway/backend"
-	"github.com/flynnhost/flynn/host/gateway/door"
 	"github.com/flynnhost/flynn/host/gateway/watch"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/internal/keyed"
@@ -107,7 +107,7 @@ type Host struct {
 	runner    *agent.Runner
 	broker    *watch.Hub
 	gateway   *gateway.Server
-	questions *door.Desk   // of programs
+	questions *api.Service // of API clients
 	idle      gateway.Idle // connections
 	services  *service.Server
 	hooks     *gateway.Hooks // nil when no webhooks are taken
@@ -171,7 +171,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.media, err = h.openMedia(c); err != nil {
 		return err
 	}
-	h.fetchers.attach(door.OpenAI, backend.KeptFiles{Store: h.media})
+	h.fetchers.attach(api.OpenAI, backend.KeptFiles{Store: h.media})
 	registry := prometheus.NewRegistry()
 	metrics.Subscribe(registry, &h.events)
 	h.watch()
@@ -238,7 +238,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	metrics.Observe(registry, state{h})
 	h.gateway, err = gateway.New(gateway.Config{
 		Listen: c.Gateway.Listen, TokenFile: c.Gateway.TokenFile, Origins: c.Gateway.Origins, Log: h.log, Registry: registry,
-		Programs: h.programs(), Idle: &h.idle,
+		Clients: h.clientAPIs(), Idle: &h.idle,
 	}, h.backend())
 	return err
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/gateway/door"
+	"github.com/flynnhost/flynn/host/gateway/api"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/route"
@@ -104,7 +104,7 @@ func (h *Host) neededMedia(ctx context.Context) (map[string]bool, error) {
 		return nil, err
 	}
 	for _, row := range waiting {
-		if row.Message.Channel != door.OpenAI {
+		if row.Message.Channel != api.OpenAI {
 			continue // has it on its platform
 		}
 		for _, a := range row.Message.Attachments {

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/gateway/door"
+	"github.com/flynnhost/flynn/host/gateway/api"
 	"github.com/flynnhost/flynn/host/message"
 )
 
@@ -111,14 +111,14 @@ func TestSingleQuestionsAreNotListed(t *testing.T) {
 		turns       int
 		once        bool
 	}{
-		{door.OpenAI, "owner/once/x", 1, true},
-		{door.OpenAI, "editor/mine", 1, false},
-		{door.MCP, "owner/new-x", 1, true},
-		{door.MCP, "owner/new-x", 2, false},
-		{door.MCP, "owner/mine", 1, false},
+		{api.OpenAI, "owner/once/x", 1, true},
+		{api.OpenAI, "editor/mine", 1, false},
+		{api.MCP, "owner/new-x", 1, true},
+		{api.MCP, "owner/new-x", 2, false},
+		{api.MCP, "owner/mine", 1, false},
 		{gateway.ChannelWeb, "a/once/b", 1, false},
 	} {
-		if got := door.Once(tt.channel, tt.id, tt.turns); got != tt.once {
+		if got := api.Once(tt.channel, tt.id, tt.turns); got != tt.once {
 			t.Errorf("%s:%s after %d turns: %v", tt.channel, tt.id, tt.turns, got)
 		}
 	}

@@ -1,4 +1,4 @@
-// Package gateway is Flynn's local door: a loopback HTTP server with the chat
+// Package gateway is Flynn's frontend for this machine: a loopback HTTP server with the chat
 // page, the WebSocket behind it, a small JSON API, health and metrics.
 //
 // Start with New and Backend; protocol.go documents the WebSocket protocol. Every request
@@ -38,7 +38,7 @@ const (
 	shutdownTimeout = 5 * time.Second
 	maxHeader       = 16 << 10
 	maxBody         = 512 << 10 // bytes; a text of message.MaxText in the worst JSON escaping
-	maxProgramBody  = 24 << 20  // of what programs send below /v1/, with images in it
+	maxClientBody   = 24 << 20  // of what API clients send below /v1/, with images in it
 )
 
 // Config says where the gateway listens and who may speak to it.
@@ -50,8 +50,8 @@ type Config struct {
 	// Origins lists further origins ("http://localhost:9000") whose pages and Host names are
 	// accepted, for a forwarded port or a proxy.
 	Origins []string
-	// Programs may be nil.
-	Programs *Programs
+	// Clients may be nil.
+	Clients *ClientAPIs
 	// Idle may be nil: then no connection is given up before its time.
 	Idle *Idle
 	// Log and Registry default to none.
@@ -71,7 +71,7 @@ type Server struct {
 	guard    guard
 	failures failures
 	metrics  *metrics.Gateway
-	programs *Programs
+	clients  *ClientAPIs
 	idle     *Idle
 	// strangers are the sockets without a token, open counts the others, held against maxSockets; sockets waits for the handlers of all.
 	strangers strangers
@@ -114,7 +114,7 @@ func New(cfg Config, backend Backend) (*Server, error) {
 		guard:    newGuard(ln.Addr().String(), origins),
 		failures: newFailures(),
 		metrics:  m,
-		programs: cfg.Programs,
+		clients:  cfg.Clients,
 		idle:     cfg.Idle,
 	}, nil
 }

@@ -117,7 +117,7 @@ func bodyLimit(r *http.Request) int64 {
 	case r.URL.Path == ImportPath:
 		return MaxImport
 	case strings.HasPrefix(r.URL.Path, "/v1/"):
-		return maxProgramBody
+		return maxClientBody
 	}
 	return maxBody
 }

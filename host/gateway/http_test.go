@@ -23,7 +23,7 @@ type request struct {
 	header                   map[string]string
 }
 
-func (d *door) ask(r request) (int, http.Header, string) {
+func (d *fixture) ask(r request) (int, http.Header, string) {
 	d.t.Helper()
 	addr := d.server.Addr().String()
 	fill := func(s string) string {

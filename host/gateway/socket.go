@@ -173,7 +173,7 @@ func (ss *session) handle(ctx context.Context, f ClientFrame) error {
 	h := ss.hello
 	switch f.Type {
 	case TypeSend:
-		if !localDoor(h.Channel) {
+		if !localFrontend(h.Channel) {
 			return ss.push(ctx, ServerFrame{Type: TypeError, Code: CodeReadOnly, ID: f.ID, Message: "this conversation can be read here, not written to"})
 		}
 		if err := ss.backend.Conversations.Submit(call, ownMessage(h.Channel, h.Conversation, f.ID, f.Text)); err != nil {
@@ -186,7 +186,7 @@ func (ss *session) handle(ctx context.Context, f ClientFrame) error {
 		}
 		return nil
 	case TypeDecide:
-		err := ss.decide(call, f.Approval, answer{Grant: f.Grant, Scope: f.Scope}, ownerKey(ss.doorOf()))
+		err := ss.decide(call, f.Approval, answer{Grant: f.Grant, Scope: f.Scope}, ownerKey(ss.frontendOf()))
 		ss.lookAtApprovals()
 		if err != nil {
 			return ss.pushError(ctx, "", err)
@@ -203,8 +203,8 @@ func (ss *session) handle(ctx context.Context, f ClientFrame) error {
 	return errDone
 }
 
-// doorOf names the door that a decision came through: a conversation of a channel is watched from the page.
-func (ss *session) doorOf() string {
+// frontendOf names the frontend that a decision came through: a conversation of a channel is watched from the page.
+func (ss *session) frontendOf() string {
 	if ss.hello.Channel == ChannelTerminal {
 		return ChannelTerminal
 	}
@@ -214,7 +214,7 @@ func (ss *session) doorOf() string {
 // watch sends welcome, history and then events. It subscribes before it reads the history, so that nothing falls between.
 func (ss *session) watch(ctx context.Context) error {
 	h := ss.hello
-	welcome := ServerFrame{Type: TypeWelcome, Channel: h.Channel, Conversation: h.Conversation, Write: localDoor(h.Channel)}
+	welcome := ServerFrame{Type: TypeWelcome, Channel: h.Channel, Conversation: h.Conversation, Write: localFrontend(h.Channel)}
 	welcome.Version = ss.backend.Status.Status(ctx).Version
 	if err := ss.push(ctx, welcome); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/gateway/door"
+	"github.com/flynnhost/flynn/host/gateway/api"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/plugin"
@@ -39,14 +39,14 @@ type FileKeeper interface {
 	Keep(ctx context.Context, sender, name string, body io.Reader) (message.Attachment, error)
 }
 
-var _ door.Host = Clients{}
+var _ api.Host = Clients{}
 
-// Submit implements door.Host.
+// Submit implements api.Host.
 func (c Clients) Submit(ctx context.Context, m message.Message) error {
 	return c.Conversations.Submit(ctx, m)
 }
 
-// Subscribe implements door.Host.
+// Subscribe implements api.Host.
 func (c Clients) Subscribe(channel, conversation string) (<-chan message.Event, func()) {
 	return c.Conversations.Events.Subscribe(channel, conversation)
 }
@@ -54,8 +54,8 @@ func (c Clients) Subscribe(channel, conversation string) (<-chan message.Event, 
 // machineTools are the tools that an API client may call itself in the sandbox of an agent.
 var machineTools = []string{"shell.exec", "file.read", "file.write", "file.edit", "file.list"}
 
-// Agents implements door.Host.
-func (c Clients) Agents(client string) []door.Agent {
+// Agents implements api.Host.
+func (c Clients) Agents(client string) []api.Agent {
 	now := c.Current()
 	names := now.Names
 	if known, ok := now.Config.Clients[client]; ok && client != config.Gatekeeper {
@@ -63,29 +63,29 @@ func (c Clients) Agents(client string) []door.Agent {
 	} else if client != config.Gatekeeper {
 		return nil
 	}
-	var out []door.Agent
+	var out []api.Agent
 	for _, name := range slices.Compact(names) {
 		if a := now.Generation.Agents[name]; a != nil {
-			out = append(out, door.Agent{Name: name, Machine: machineOf(a), Folders: a.CLI != nil && a.CLI.Folder != nil})
+			out = append(out, api.Agent{Name: name, Machine: machineOf(a), Folders: a.CLI != nil && a.CLI.Folder != nil})
 		}
 	}
 	return out
 }
 
-func machineOf(a *agent.Agent) []door.Tool {
+func machineOf(a *agent.Agent) []api.Tool {
 	if !a.Sandboxed {
 		return nil
 	}
-	var out []door.Tool
+	var out []api.Tool
 	for _, t := range a.Tools {
 		if slices.Contains(machineTools, t.Name) {
-			out = append(out, door.Tool{Name: t.Name, Description: t.Description, Schema: t.Schema})
+			out = append(out, api.Tool{Name: t.Name, Description: t.Description, Schema: t.Schema})
 		}
 	}
 	return out
 }
 
-// Ignores implements door.Host.
+// Ignores implements api.Host.
 func (c Clients) Ignores(client string) (parts []string, section string) {
 	in := c.Current().Config
 	if client == config.Gatekeeper {
@@ -94,14 +94,14 @@ func (c Clients) Ignores(client string) (parts []string, section string) {
 	return in.Clients[client].Ignore, "[clients." + client + "]"
 }
 
-// MaxFiles implements door.Host.
+// MaxFiles implements api.Host.
 func (c Clients) MaxFiles() int { return c.Current().Config.Media.MaxFiles }
 
-// Keep implements door.Host. The file's handle at its door is its digest.
-func (c Clients) Keep(ctx context.Context, sender string, f door.File) (message.Attachment, error) {
+// Keep implements api.Host. The handle of the file is its digest.
+func (c Clients) Keep(ctx context.Context, sender string, f api.File) (message.Attachment, error) {
 	a, err := c.Files.Keep(ctx, sender, f.Name, bytes.NewReader(f.Data))
 	if errors.Is(err, builtin.ErrNotKept) {
-		err = fmt.Errorf("%w: %w", door.ErrInvalid, err)
+		err = fmt.Errorf("%w: %w", api.ErrInvalid, err)
 	}
 	a.Handle, a.Digest = a.Digest, ""
 	return a, err
@@ -122,29 +122,29 @@ func (k KeptFiles) Fetch(ctx context.Context, handle string, limit int64) (plugi
 	return plugin.Media{Name: info.Name, Type: info.Type(), Size: info.Size, Body: body}, nil
 }
 
-// HangUp implements door.Host.
+// HangUp implements api.Host.
 func (c Clients) HangUp(channel, conversation string) {
 	c.Turns.HangUp(channel + ":" + conversation)
 }
 
-// Settled implements door.Host.
-func (c Clients) Settled(ctx context.Context, channel, event string) (door.Settlement, error) {
+// Settled implements api.Host.
+func (c Clients) Settled(ctx context.Context, channel, event string) (api.Settlement, error) {
 	row, err := c.Store.FindInbox(ctx, channel, event)
 	switch {
 	case errors.Is(err, store.ErrNotFound): // refused faster than refusals are recorded
-		return door.Settlement{Done: true, Failed: true, Refused: true, Text: "too many messages are refused; try again later"}, nil
+		return api.Settlement{Done: true, Failed: true, Refused: true, Text: "too many messages are refused; try again later"}, nil
 	case err != nil:
-		return door.Settlement{}, err
+		return api.Settlement{}, err
 	case row.State == store.InboxNew:
-		return door.Settlement{Message: row.Message}, nil
+		return api.Settlement{Message: row.Message}, nil
 	case row.State == store.InboxDropped || row.State == store.InboxStale:
-		return door.Settlement{Message: row.Message, Done: true, Failed: true, Refused: true, Text: row.Note}, nil
+		return api.Settlement{Message: row.Message, Done: true, Failed: true, Refused: true, Text: row.Note}, nil
 	}
 	t, err := c.turnOf(ctx, row)
 	if err != nil {
-		return door.Settlement{}, err
+		return api.Settlement{}, err
 	}
-	s := door.Settlement{Message: row.Message, Done: true, Turn: t.ID, Agent: t.Agent, Failed: row.State != store.InboxDone || t.State != store.TurnDone}
+	s := api.Settlement{Message: row.Message, Done: true, Turn: t.ID, Agent: t.Agent, Failed: row.State != store.InboxDone || t.State != store.TurnDone}
 	steps, err := c.Conversations.Store.Steps(ctx, t.ID)
 	if err != nil {
 		return s, err
@@ -215,7 +215,7 @@ func Questions(items []agent.Item) []message.Message {
 	var out []message.Message
 	for _, it := range items {
 		for _, row := range append(it.Rows, it.Row) {
-			if m := row.Message; m.Channel == door.OpenAI || m.Channel == door.MCP {
+			if m := row.Message; m.Channel == api.OpenAI || m.Channel == api.MCP {
 				out = append(out, m)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/gateway/door"
+	"github.com/flynnhost/flynn/host/gateway/api"
 	"github.com/flynnhost/flynn/host/gateway/watch"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
@@ -53,7 +53,7 @@ var _ gateway.Conversations = Conversations{}
 // Submit implements gateway.Conversations. Messages of plugins do not come this way.
 func (c Conversations) Submit(ctx context.Context, m message.Message) error {
 	if !slices.Contains(config.OwnDoors(), m.Channel) || m.Channel == message.ScheduleDoor {
-		return fmt.Errorf("channel %q is not a door of this machine", m.Channel)
+		return fmt.Errorf("channel %q is not a frontend of this machine", m.Channel)
 	}
 	return c.Inbox.Accept(ctx, m)
 }
@@ -175,7 +175,7 @@ func (c Conversations) Conversations(ctx context.Context) ([]gateway.Conversatio
 	for _, s := range sessions {
 		place, _, _ := store.SessionParts(s.Key)
 		channel, id, _ := strings.Cut(place, ":")
-		if door.Once(channel, id, s.Turns) { // nobody continues these, and API clients make many
+		if api.Once(channel, id, s.Turns) { // nobody continues these, and API clients make many
 			continue
 		}
 		i, known := at[place]
@@ -215,7 +215,7 @@ func (c Conversations) title(ctx context.Context, channel, conversation string) 
 	return ""
 }
 
-// DeleteConversation implements gateway.Conversations for the doors of this machine, where a conversation is a place.
+// DeleteConversation implements gateway.Conversations for the frontends of this machine, where a conversation is a place.
 func (c Conversations) DeleteConversation(ctx context.Context, channel, conversation, by string, stop bool) error {
 	place := channel + ":" + conversation
 	if !slices.Contains(config.OwnDoors(), channel) {

@@ -332,7 +332,7 @@ func (t *talk) event(e message.Event) {
 	}
 }
 
-// approvals takes the requests of this conversation; those of others are for their own doors.
+// approvals takes the requests of this conversation; those of others are for their own frontends.
 func (t *talk) approvals(ctx context.Context, list []gateway.Approval) {
 	var mine []gateway.Approval
 	for _, a := range list {

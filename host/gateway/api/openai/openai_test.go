@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flynnhost/flynn/host/gateway/door"
+	"github.com/flynnhost/flynn/host/gateway/api"
 	"github.com/flynnhost/flynn/host/message"
 )
 
 // fakeHost settles every question at once.
 type fakeHost struct {
-	end    door.Settlement
+	end    api.Settlement
 	ignore []string
 	asked  message.Message
 }
@@ -26,13 +26,13 @@ func (h *fakeHost) Subscribe(string, string) (<-chan message.Event, func()) { re
 
 func (h *fakeHost) HangUp(string, string) {}
 
-func (h *fakeHost) Settled(context.Context, string, string) (door.Settlement, error) {
+func (h *fakeHost) Settled(context.Context, string, string) (api.Settlement, error) {
 	s := h.end
 	s.Message, s.Done = h.asked, true
 	return s, nil
 }
 
-func (h *fakeHost) Agents(string) []door.Agent { return []door.Agent{{Name: "main"}, {Name: "coder"}} }
+func (h *fakeHost) Agents(string) []api.Agent { return []api.Agent{{Name: "main"}, {Name: "coder"}} }
 
 func (h *fakeHost) Ignores(client string) ([]string, string) {
 	return h.ignore, "[clients." + client + "]"
@@ -40,7 +40,7 @@ func (h *fakeHost) Ignores(client string) ([]string, string) {
 
 func (h *fakeHost) MaxFiles() int { return 1 }
 
-func (h *fakeHost) Keep(context.Context, string, door.File) (message.Attachment, error) {
+func (h *fakeHost) Keep(context.Context, string, api.File) (message.Attachment, error) {
 	return message.Attachment{}, nil
 }
 
@@ -50,7 +50,7 @@ func TestHandler(t *testing.T) {
 		tools    = `{"model":"main","tools":[{"type":"function"}],"tool_choice":"auto","messages":[{"role":"user","content":"hello"}]}`
 		format   = `{"model":"main","response_format":{"type":"json_object"},"messages":[{"role":"user","content":"hello"}]}`
 	)
-	limited := door.Settlement{Failed: true, Text: "the model is too busy", Limited: true, RetryAfter: 12300 * time.Millisecond}
+	limited := api.Settlement{Failed: true, Text: "the model is too busy", Limited: true, RetryAfter: 12300 * time.Millisecond}
 	stream := strings.Replace(question, "{", `{"stream":true,`, 1)
 	for _, tt := range []struct {
 		name, request, body string
@@ -66,7 +66,7 @@ func TestHandler(t *testing.T) {
 		{name: "one response", request: "GET /v1/responses/r1", status: 404, says: "the Responses API is not offered"},
 		{name: "embeddings", request: "POST /v1/embeddings", status: 404, says: "OpenAI's embeddings are not offered"},
 		{name: "nothing of OpenAI's", request: "GET /v1/x", status: 404, says: "served are"},
-		{name: "a question", request: "POST /v1/chat/completions", body: question, host: fakeHost{end: door.Settlement{Text: "hi"}}, status: 200, says: `"content":"hi"`},
+		{name: "a question", request: "POST /v1/chat/completions", body: question, host: fakeHost{end: api.Settlement{Text: "hi"}}, status: 200, says: `"content":"hi"`},
 		{name: "tools", request: "POST /v1/chat/completions", body: tools, status: 400, says: `ignore = [\"tools\"] in [clients.editor]`},
 		{name: "tools to be ignored", request: "POST /v1/chat/completions", body: tools, host: fakeHost{ignore: []string{"tools"}}, status: 200, says: "assistant"},
 		{name: "tools, something else to be ignored", request: "POST /v1/chat/completions", body: tools, host: fakeHost{ignore: []string{"response_format"}}, status: 400, says: "leave tools out"},
@@ -74,13 +74,13 @@ func TestHandler(t *testing.T) {
 		{name: "a format to be ignored", request: "POST /v1/chat/completions", body: format, host: fakeHost{ignore: []string{"tools", "response_format"}}, status: 200, says: "assistant"},
 		{name: "a model's rate limit", request: "POST /v1/chat/completions", body: question, host: fakeHost{end: limited}, status: 429, says: "rate_limit_error", retry: "13"},
 		{name: "a model's rate limit, streaming", request: "POST /v1/chat/completions", body: stream, host: fakeHost{end: limited}, status: 429, says: "rate_limit_exceeded", retry: "13"},
-		{name: "another failure", request: "POST /v1/chat/completions", body: question, host: fakeHost{end: door.Settlement{Failed: true, Text: "no"}}, status: 500, says: "turn_failed"},
+		{name: "another failure", request: "POST /v1/chat/completions", body: question, host: fakeHost{end: api.Settlement{Failed: true, Text: "no"}}, status: 500, says: "turn_failed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			method, path, _ := strings.Cut(tt.request, " ")
 			w := httptest.NewRecorder()
 			r := httptest.NewRequest(method, path, strings.NewReader(tt.body))
-			New(door.NewDesk(&tt.host, func() string { return "id" })).ServeClient(w, r, "editor")
+			New(api.New(&tt.host, func() string { return "id" })).ServeClient(w, r, "editor")
 			if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.says) || w.Header().Get("Retry-After") != tt.retry {
 				t.Errorf("answered %d, Retry-After %q, %s; want %d, %q and %q", w.Code, w.Header().Get("Retry-After"), w.Body, tt.status, tt.retry, tt.says)
 			}

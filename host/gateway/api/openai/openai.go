@@ -1,4 +1,4 @@
-// Package openai lets programs ask agents in the format of OpenAI's chat completions: an agent is a model.
+// Package openai lets clients ask agents in the format of OpenAI's chat completions: an agent is a model.
 //
 //	GET  /v1/models            the agents that the token may ask
 //	GET  /v1/models/AGENT      one of them
@@ -9,7 +9,7 @@
 // The header Idempotency-Key makes a request that comes again the same one, which is answered once; another one that has it is refused.
 //
 // Agents bring their own tools, model and settings: tools of the request are refused unless the client's key ignore names them, sampling
-// settings are ignored. The agent sees a program's system messages as instructions of that program, apart from the question. Images come in the
+// settings are ignored. The agent sees a client's system messages as instructions of that client, apart from the question. Images come in the
 // request itself, as data: URLs, and are files of the message like those of a channel: those of the question all, or the request is refused;
 // of those before it the latest, as many as [media] max_files leaves room for.
 package openai
@@ -24,18 +24,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flynnhost/flynn/host/gateway/door"
+	"github.com/flynnhost/flynn/host/gateway/api"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 )
 
-// Handler answers programs.
+// Handler answers clients.
 type Handler struct {
-	desk *door.Desk
-	now  func() time.Time
+	service *api.Service
+	now     func() time.Time
 }
 
 // New returns a handler.
-func New(desk *door.Desk) *Handler { return &Handler{desk, time.Now} }
+func New(service *api.Service) *Handler { return &Handler{service, time.Now} }
 
 // ServeClient answers one request of a client, whose token was checked.
 func (h *Handler) ServeClient(w http.ResponseWriter, r *http.Request, client string) {
@@ -87,16 +87,16 @@ type modelInfo struct {
 
 func (h *Handler) models(w http.ResponseWriter, client string) {
 	list := modelList{Object: "list", Data: []modelInfo{}}
-	for _, a := range h.desk.Agents(client) {
+	for _, a := range h.service.Agents(client) {
 		list.Data = append(list.Data, infoOf(a))
 	}
 	writeJSON(w, http.StatusOK, list)
 }
 
-func infoOf(a door.Agent) modelInfo { return modelInfo{ID: a.Name, Object: "model", OwnedBy: "flynn"} }
+func infoOf(a api.Agent) modelInfo { return modelInfo{ID: a.Name, Object: "model", OwnedBy: "flynn"} }
 
 func (h *Handler) model(w http.ResponseWriter, client, name string) {
-	for _, a := range h.desk.Agents(client) {
+	for _, a := range h.service.Agents(client) {
 		if a.Name == name {
 			writeJSON(w, http.StatusOK, infoOf(a))
 			return
@@ -112,24 +112,24 @@ func noAgent(w http.ResponseWriter, name string) {
 
 // complete answers one question.
 func (h *Handler) complete(w http.ResponseWriter, r *http.Request, client string) {
-	parts, section := h.desk.Ignores(client)
+	parts, section := h.service.Ignores(client)
 	req, err := decode(r.Body, ignored{parts, section})
 	if err != nil {
 		refuse(w, err)
 		return
 	}
-	if !slices.ContainsFunc(h.desk.Agents(client), func(a door.Agent) bool { return a.Name == req.Model }) {
+	if !slices.ContainsFunc(h.service.Agents(client), func(a api.Agent) bool { return a.Name == req.Model }) {
 		noAgent(w, req.Model)
 		return
 	}
-	q := door.Question{
-		Door: door.OpenAI, Client: client, Agent: req.Model, ID: r.Header.Get("Idempotency-Key"), Session: req.User,
+	q := api.Question{
+		Channel: api.OpenAI, Client: client, Agent: req.Model, ID: r.Header.Get("Idempotency-Key"), Session: req.User,
 	}
 	if s := r.Header.Get("X-Flynn-Session"); s != "" {
 		q.Session = s
 	}
 	var left int
-	q.Files, left, err = req.images(q.Session != "", h.desk.MaxFiles())
+	q.Files, left, err = req.images(q.Session != "", h.service.MaxFiles())
 	if err == nil {
 		q.Text, err = req.text(q.Session != "", left)
 	}
@@ -145,7 +145,7 @@ func (h *Handler) complete(w http.ResponseWriter, r *http.Request, client string
 		return
 	}
 	_ = rc.SetWriteDeadline(time.Time{})
-	s, err := h.desk.Ask(r.Context(), q)
+	s, err := h.service.Ask(r.Context(), q)
 	switch {
 	case err != nil:
 		refuse(w, err)
@@ -183,7 +183,7 @@ type usage struct {
 	Total      int `json:"total_tokens"`
 }
 
-func completion(s door.Settlement, model string, now time.Time) chatCompletion {
+func completion(s api.Settlement, model string, now time.Time) chatCompletion {
 	return chatCompletion{
 		ID: "chatcmpl-" + s.Turn, Object: "chat.completion", Created: now.Unix(), Model: model, Usage: used(s.Usage),
 		Choices: []choice{{Message: &answer{Role: "assistant", Content: s.Text}, FinishReason: stop()}},
@@ -195,7 +195,7 @@ func stop() *string {
 	return &s
 }
 
-func used(u door.Usage) *usage {
+func used(u api.Usage) *usage {
 	return &usage{Prompt: u.Input, Completion: u.Output, Total: u.Input + u.Output}
 }
 
@@ -222,7 +222,7 @@ func writeError(w http.ResponseWriter, status int, kind, code, text string) {
 }
 
 // failed answers why there is no answer.
-func failed(w http.ResponseWriter, s door.Settlement) {
+func failed(w http.ResponseWriter, s api.Settlement) {
 	if s.Refused {
 		writeError(w, http.StatusForbidden, "permission_error", "not_admitted", s.Text)
 		return
@@ -242,9 +242,9 @@ func refuse(w http.ResponseWriter, err error) {
 	case errors.As(err, &large):
 		writeError(w, http.StatusRequestEntityTooLarge, "invalid_request_error", "request_too_large", fmt.Sprintf("the request has more than %d bytes: "+
 			"send fewer or smaller images, or name a session in the field user and leave out what was said before", large.Limit))
-	case errors.Is(err, door.ErrInvalid):
+	case errors.Is(err, api.ErrInvalid):
 		writeError(w, http.StatusBadRequest, "invalid_request_error", "invalid_request", err.Error())
-	case errors.Is(err, door.ErrReused):
+	case errors.Is(err, api.ErrReused):
 		writeError(w, http.StatusUnprocessableEntity, "invalid_request_error", "idempotency_key_reused", err.Error())
 	default:
 		writeError(w, http.StatusServiceUnavailable, "server_error", "unavailable", "the host could not take the question now")

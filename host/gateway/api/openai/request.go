@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/gateway/door"
+	"github.com/flynnhost/flynn/host/gateway/api"
 )
 
 // request is what is read of a request; everything else is a setting that an agent has itself.
@@ -38,7 +38,7 @@ type chatMessage struct {
 // content is a text, or parts of which each is a text or an image.
 type content struct {
 	text   string
-	images []door.File
+	images []api.File
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -79,7 +79,7 @@ func (c *content) UnmarshalJSON(data []byte) error {
 const maxMessages = 2048
 
 func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", door.ErrInvalid, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: %s", api.ErrInvalid, fmt.Sprintf(format, args...))
 }
 
 // ignored is what the configuration has passed over in the requests of a client.
@@ -186,8 +186,8 @@ func (r request) text(remembered bool, left int) (string, error) {
 		}
 	}
 	b.WriteString(strings.Join(asked, "\n\n"))
-	if b.Len() > door.MaxText {
-		return "", invalid("the messages have %d bytes, more than %d: send fewer, or name a session in the field user", b.Len(), door.MaxText)
+	if b.Len() > api.MaxText {
+		return "", invalid("the messages have %d bytes, more than %d: send fewer, or name a session in the field user", b.Len(), api.MaxText)
 	}
 	return b.String(), nil
 }
@@ -217,9 +217,9 @@ func (r request) unanswered() int {
 
 // images are those that the agent is shown, in their order: all of the question's own and, where the agent does not remember them itself, the
 // latest of those before it, as far as there is room for most. left counts those that are not shown.
-func (r request) images(remembered bool, most int) (shown []door.File, left int, err error) {
+func (r request) images(remembered bool, most int) (shown []api.File, left int, err error) {
 	first := r.unanswered()
-	var before []door.File
+	var before []api.File
 	for i, m := range r.Messages {
 		if i < first && !remembered {
 			before = append(before, m.Content.images...)

@@ -1,8 +1,8 @@
-// Package door lets programs ask agents: what they say becomes a message like any other, and they wait for its answer.
+// Package api lets clients such as bots and editors ask agents: a question becomes a message like any other, and the client waits for its answer.
 //
-// Start with Desk.Ask. The formats that programs speak are the packages below: openai and mcp. The package decides nothing: who may ask
-// whom, and what an agent may do for a program, is decided where it is decided for people.
-package door
+// Start with Service.Ask. The protocols of clients are the packages below: openai and mcp. The package decides nothing: admission, routing and
+// the enforcement of tool calls treat a client as they treat people.
+package api
 
 import (
 	"context"
@@ -18,13 +18,13 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// Doors are the channel instances that programs come through.
+// The channel instances of clients.
 const (
 	OpenAI = "openai"
 	MCP    = message.MCPDoor
 )
 
-// Host is what a Desk needs of the host. Methods are safe for concurrent use.
+// Host is what a Service needs of the host. Methods are safe for concurrent use.
 type Host interface {
 	// Submit accepts a message: when it returns nil the message is durable. The same channel and event id twice is accepted once.
 	Submit(ctx context.Context, m message.Message) error
@@ -32,16 +32,16 @@ type Host interface {
 	Subscribe(channel, conversation string) (<-chan message.Event, func())
 	// HangUp ends the running turn of a conversation, whose answer nobody waits for any more.
 	HangUp(channel, conversation string)
-	// Settled tells what became of a message.
+	// Settled returns the outcome of a message.
 	Settled(ctx context.Context, channel, event string) (Settlement, error)
-	// Agents are those that a client may ask.
+	// Agents returns those that a client may ask.
 	Agents(client string) []Agent
 	// Ignores are the parts of a client's requests that are passed over, where they would be refused otherwise, and the section of the
 	// configuration that says so.
 	Ignores(client string) (parts []string, section string)
 	// MaxFiles is how many files of one message agents are given.
 	MaxFiles() int
-	// Keep stores a file for a message of a door. ErrInvalid if it cannot be kept as it is.
+	// Keep stores a file for a message of a client. ErrInvalid if it cannot be kept as it is.
 	Keep(ctx context.Context, sender string, f File) (message.Attachment, error)
 }
 
@@ -52,10 +52,10 @@ type File struct {
 	Data []byte
 }
 
-// Agent is one agent as programs see it.
+// Agent is one agent as clients see it.
 type Agent struct {
 	Name string
-	// Machine are the tools of its machine that a program may call itself; none where the agent has no sandbox.
+	// Machine are the tools of its machine that a client may call itself; none where the agent has no sandbox.
 	Machine []Tool
 	// Folders is true where a question may name the folder of the host that its session is about.
 	Folders bool
@@ -68,7 +68,7 @@ type Tool struct {
 	Schema      []byte // JSON Schema of an object
 }
 
-// Settlement is what became of a message.
+// Settlement is the outcome of a message.
 type Settlement struct {
 	// Message is what was accepted, without content where that was deleted since.
 	Message message.Message
@@ -88,11 +88,11 @@ type Settlement struct {
 // Usage counts the tokens of a turn.
 type Usage struct{ Input, Output int }
 
-// Question is what a program asks.
+// Question is what a client asks.
 type Question struct {
-	Door   string
-	Client string
-	Agent  string
+	Channel string // OpenAI or MCP
+	Client  string
+	Agent   string
 	// Session is the conversation; empty is one for this question alone.
 	Session string
 	// ID makes a question that comes again the same one; empty is none.
@@ -103,19 +103,19 @@ type Question struct {
 	Folder string
 	// Call asks for a tool instead of an answer.
 	Call *message.Call
-	// Watch is told what happens in the turn; it may be nil.
+	// Watch is called with the events of the turn; it may be nil.
 	Watch func(message.Event)
 }
 
-// Errors of who asks.
+// Errors of a client.
 var (
 	ErrInvalid = errors.New("invalid question")
 	// ErrReused is a question that has the id of another one. It was not asked.
 	ErrReused = errors.New("this id was used for another question: choose a new one")
 )
 
-// Desk takes questions.
-type Desk struct {
+// Service takes questions.
+type Service struct {
 	host Host
 	now  func() time.Time
 	id   func() string
@@ -126,37 +126,37 @@ type Desk struct {
 	till time.Time                // when nobody asks again for what is left
 }
 
-// NewDesk returns a desk. id makes names that are unique for ever.
-func NewDesk(host Host, id func() string) *Desk {
-	return &Desk{host: host, now: time.Now, id: id, busy: map[string]chan struct{}{}}
+// New returns a service. id makes names that are unique for ever.
+func New(host Host, id func() string) *Service {
+	return &Service{host: host, now: time.Now, id: id, busy: map[string]chan struct{}{}}
 }
 
-// retryTime is how long after a start a program may ask again what the end of the process before kept from being answered.
+// retryTime is how long after a start a client may repeat a question that the end of the process before left unanswered.
 const retryTime = 10 * time.Minute
 
-// Left takes the questions that an earlier process left unanswered. A program whose connection broke then asks again, by itself, and
+// Left takes the questions that an earlier process left unanswered. A client whose connection broke then asks again, by itself, and
 // mostly without an ID: the first such question that comes within retryTime is the one that it had asked, and is not asked twice.
-func (d *Desk) Left(questions []message.Message) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.left, d.till = slices.Clone(questions), d.now().Add(retryTime)
+func (svc *Service) Left(questions []message.Message) {
+	svc.mu.Lock()
+	defer svc.mu.Unlock()
+	svc.left, svc.till = slices.Clone(questions), svc.now().Add(retryTime)
 }
 
 // again returns the question that was left and that m is, or m.
-func (d *Desk) again(m message.Message) message.Message {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.left) > 0 && !d.now().Before(d.till) {
-		d.left = nil
+func (svc *Service) again(m message.Message) message.Message {
+	svc.mu.Lock()
+	defer svc.mu.Unlock()
+	if len(svc.left) > 0 && !svc.now().Before(svc.till) {
+		svc.left = nil
 	}
 	once := m.Sender.ID + "/once/"
-	for i, l := range d.left {
+	for i, l := range svc.left {
 		alike := m
 		if strings.HasPrefix(m.Conversation.ID, once) && strings.HasPrefix(l.Conversation.ID, once) {
 			alike.Conversation = l.Conversation // each of these has one of its own
 		}
 		if l.Channel == m.Channel && l.SenderKey() == m.SenderKey() && l.Text != "" && asks(l, alike) {
-			d.left = slices.Delete(d.left, i, i+1)
+			svc.left = slices.Delete(svc.left, i, i+1)
 			return l
 		}
 	}
@@ -164,16 +164,18 @@ func (d *Desk) again(m message.Message) message.Message {
 }
 
 // NewSession names a conversation that nobody has used.
-func (d *Desk) NewSession() string { return fresh + d.id() }
+func (svc *Service) NewSession() string { return fresh + svc.id() }
 
 // MaxFiles is how many files a question may have.
-func (d *Desk) MaxFiles() int { return d.host.MaxFiles() }
+func (svc *Service) MaxFiles() int { return svc.host.MaxFiles() }
 
 // Ignores are the parts of a client's requests that are passed over, and the section of the configuration that says so.
-func (d *Desk) Ignores(client string) (parts []string, section string) { return d.host.Ignores(client) }
+func (svc *Service) Ignores(client string) (parts []string, section string) {
+	return svc.host.Ignores(client)
+}
 
-// Agents are those that a client may ask.
-func (d *Desk) Agents(client string) []Agent { return d.host.Agents(client) }
+// Agents returns those that a client may ask.
+func (svc *Service) Agents(client string) []Agent { return svc.host.Agents(client) }
 
 // recheck is how often the store is asked, for what no event tells: a message that routing dropped.
 const recheck = 500 * time.Millisecond
@@ -184,40 +186,40 @@ const MaxText = message.MaxText
 // Ask puts a question and waits for its end. A message that was accepted is answered even when ctx ends; asked again with the same
 // ID, it gives that answer. Without an ID nobody could ask again, and the turn is stopped; only a question that the process did not
 // live to answer is known again (see Left). Another question with that ID is ErrReused.
-func (d *Desk) Ask(ctx context.Context, q Question) (Settlement, error) {
-	m, err := d.message(q)
+func (svc *Service) Ask(ctx context.Context, q Question) (Settlement, error) {
+	m, err := svc.message(q)
 	if err != nil {
 		return Settlement{}, err
 	}
 	for _, f := range q.Files {
-		kept, err := d.host.Keep(ctx, m.SenderKey(), f)
+		kept, err := svc.host.Keep(ctx, m.SenderKey(), f)
 		if err != nil {
 			return Settlement{}, err
 		}
 		m.Attachments = append(m.Attachments, kept)
 	}
 	if q.ID == "" {
-		m = d.again(m)
+		m = svc.again(m)
 	}
-	leave, err := d.enter(ctx, m.ConversationKey())
+	leave, err := svc.enter(ctx, m.ConversationKey())
 	if err != nil {
 		return Settlement{}, err
 	}
 	defer leave()
-	events, cancel := d.host.Subscribe(m.Channel, m.Conversation.ID)
+	events, cancel := svc.host.Subscribe(m.Channel, m.Conversation.ID)
 	defer func() { cancel() }()
-	if err := d.host.Submit(ctx, m); err != nil {
+	if err := svc.host.Submit(ctx, m); err != nil {
 		return Settlement{}, err
 	}
-	s, err := d.await(ctx, m, &events, &cancel, q.Watch)
+	s, err := svc.await(ctx, m, &events, &cancel, q.Watch)
 	if err != nil && ctx.Err() != nil && q.ID == "" {
-		d.host.HangUp(m.Channel, m.Conversation.ID)
+		svc.host.HangUp(m.Channel, m.Conversation.ID)
 	}
 	return s, err
 }
 
 // message is the question as the inbox takes it.
-func (d *Desk) message(q Question) (message.Message, error) {
+func (svc *Service) message(q Question) (message.Message, error) {
 	switch {
 	case strings.TrimSpace(q.Text) == "" && len(q.Files) == 0:
 		return message.Message{}, fmt.Errorf("%w: it is empty", ErrInvalid)
@@ -226,9 +228,9 @@ func (d *Desk) message(q Question) (message.Message, error) {
 	case !name(q.Session) || !name(q.ID):
 		return message.Message{}, fmt.Errorf("%w: sessions and ids have at most %d letters, digits and signs", ErrInvalid, maxName)
 	}
-	now, id := d.now().UTC(), q.ID
+	now, id := svc.now().UTC(), q.ID
 	if id == "" {
-		id = d.id()
+		id = svc.id()
 	}
 	// A client's names are its own: another's session cannot be named, and another's question not be taken for one's own.
 	session := q.Client + "/" + q.Session
@@ -236,7 +238,7 @@ func (d *Desk) message(q Question) (message.Message, error) {
 		session = q.Client + once + id
 	}
 	return message.Message{
-		Channel: q.Door, EventID: q.Client + "/" + id, Conversation: message.Conversation{ID: session, Kind: message.DM},
+		Channel: q.Channel, EventID: q.Client + "/" + id, Conversation: message.Conversation{ID: session, Kind: message.DM},
 		Sender: message.Sender{ID: q.Client, Name: q.Client}, Agent: q.Agent, Text: q.Text, Folder: q.Folder, Call: q.Call, Addressed: true, SentAt: now,
 		ReceivedAt: now,
 	}, nil
@@ -249,7 +251,7 @@ const (
 	fresh = "new-"
 )
 
-// Once reports whether a conversation of a channel, of so many turns, was made for one question of a program, and has no other.
+// Once reports whether a conversation of a channel, of so many turns, was made for one question of a client, and has no other.
 func Once(channel, conversation string, turns int) bool {
 	if channel != OpenAI && channel != MCP {
 		return false
@@ -268,22 +270,22 @@ func name(s string) bool {
 }
 
 // enter waits until no other question is under way in a conversation, so that what happens there belongs to this one.
-func (d *Desk) enter(ctx context.Context, conversation string) (leave func(), err error) {
+func (svc *Service) enter(ctx context.Context, conversation string) (leave func(), err error) {
 	for {
-		d.mu.Lock()
-		before, busy := d.busy[conversation]
+		svc.mu.Lock()
+		before, busy := svc.busy[conversation]
 		if !busy {
 			mine := make(chan struct{})
-			d.busy[conversation] = mine
-			d.mu.Unlock()
+			svc.busy[conversation] = mine
+			svc.mu.Unlock()
 			return func() {
-				d.mu.Lock()
-				defer d.mu.Unlock()
-				delete(d.busy, conversation)
+				svc.mu.Lock()
+				defer svc.mu.Unlock()
+				delete(svc.busy, conversation)
 				close(mine)
 			}, nil
 		}
-		d.mu.Unlock()
+		svc.mu.Unlock()
 		select {
 		case <-before:
 		case <-ctx.Done():
@@ -293,12 +295,12 @@ func (d *Desk) enter(ctx context.Context, conversation string) (leave func(), er
 }
 
 // await follows the conversation until the message is settled. The store has the last word: events may be missed.
-func (d *Desk) await(ctx context.Context, m message.Message, events *<-chan message.Event, cancel *func(), watch func(message.Event)) (Settlement, error) {
+func (svc *Service) await(ctx context.Context, m message.Message, events *<-chan message.Event, cancel *func(), watch func(message.Event)) (Settlement, error) {
 	tick := time.NewTicker(recheck)
 	defer tick.Stop()
 	begun := map[string]bool{} // turns that began since; what an earlier one still says is not for us
 	for {
-		s, err := d.host.Settled(ctx, m.Channel, m.EventID)
+		s, err := svc.host.Settled(ctx, m.Channel, m.EventID)
 		switch {
 		case err != nil:
 			return Settlement{}, err
@@ -312,7 +314,7 @@ func (d *Desk) await(ctx context.Context, m message.Message, events *<-chan mess
 			case e, open := <-*events:
 				if !open {
 					(*cancel)()
-					*events, *cancel = d.host.Subscribe(m.Channel, m.Conversation.ID)
+					*events, *cancel = svc.host.Subscribe(m.Channel, m.Conversation.ID)
 					settle = true
 					break
 				}
@@ -332,7 +334,7 @@ func (d *Desk) await(ctx context.Context, m message.Message, events *<-chan mess
 	}
 }
 
-// asks says whether what was accepted is the question, as far as it is known.
+// asks reports whether the accepted message is the question, as far as it is known.
 func asks(accepted, m message.Message) bool {
 	if accepted.Text == "" && len(accepted.Attachments) == 0 {
 		return true

@@ -83,7 +83,7 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("POST /api/v1/grants/{id}/revoke", s.authorized(s.revoke))
 	mux.Handle("GET /api/v1/audit", s.authorized(s.audit))
 	s.routeSubjects(mux)
-	s.routePrograms(mux)
+	s.routeClients(mux)
 	return s.admit(s.metrics.Measure(mux))
 }
 
@@ -230,7 +230,7 @@ func ownMessage(channel, conversation, id, text string) message.Message {
 }
 
 func writable(w http.ResponseWriter, channel, conversation string) bool {
-	if !localDoor(channel) {
+	if !localFrontend(channel) {
 		writeError(w, http.StatusForbidden, CodeReadOnly, `channel must be "web" or "terminal"`)
 		return false
 	}

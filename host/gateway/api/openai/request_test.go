@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/flynnhost/flynn/host/gateway/door"
+	"github.com/flynnhost/flynn/host/gateway/api"
 )
 
 func TestText(t *testing.T) {
@@ -85,7 +85,7 @@ func TestImages(t *testing.T) {
 			}
 			images, left, err := r.images(c.remembered, c.most)
 			if c.refused != "" {
-				if !errors.Is(err, door.ErrInvalid) || !strings.Contains(err.Error(), c.refused) {
+				if !errors.Is(err, api.ErrInvalid) || !strings.Contains(err.Error(), c.refused) {
 					t.Errorf("error is %v, want %q in it", err, c.refused)
 				}
 				return
@@ -128,7 +128,7 @@ func TestRefused(t *testing.T) {
 		"an answer in JSON":       `{"response_format":{"type":"json_object"},"messages":[{"role":"user","content":"x"}]}`,
 		"content that is no text": `{"messages":[{"role":"user","content":7}]}`,
 	} {
-		if _, err := decode(strings.NewReader(body), ignored{}); !errors.Is(err, door.ErrInvalid) {
+		if _, err := decode(strings.NewReader(body), ignored{}); !errors.Is(err, api.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -137,12 +137,12 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
-	long := `{"messages":[{"role":"user","content":"` + strings.Repeat("x", door.MaxText) + `"},{"role":"assistant","content":"y"},{"role":"user","content":"z"}]}`
+	long := `{"messages":[{"role":"user","content":"` + strings.Repeat("x", api.MaxText) + `"},{"role":"assistant","content":"y"},{"role":"user","content":"z"}]}`
 	r, err := decode(strings.NewReader(long), ignored{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.text(false, 0); !errors.Is(err, door.ErrInvalid) {
+	if _, err := r.text(false, 0); !errors.Is(err, api.ErrInvalid) {
 		t.Errorf("text that is too long: %v", err)
 	}
 	if got, err := r.text(true, 0); err != nil || got != "z" {
@@ -160,19 +160,19 @@ func FuzzDecode(f *testing.F) {
 		r, err := decode(strings.NewReader(string(body)), ignored{})
 		if err == nil {
 			var text string
-			if text, err = r.text(remembered, 0); err == nil && (len(text) > door.MaxText || !utf8.ValidString(text)) {
+			if text, err = r.text(remembered, 0); err == nil && (len(text) > api.MaxText || !utf8.ValidString(text)) {
 				t.Errorf("text of %d bytes", len(text))
 			}
 			if images, _, wrong := r.images(remembered, maxImages); wrong == nil && (len(images) > maxImages || slices.ContainsFunc(images, isNone)) {
 				t.Errorf("images %+v", images)
 			}
 		}
-		if err != nil && !errors.Is(err, door.ErrInvalid) {
+		if err != nil && !errors.Is(err, api.ErrInvalid) {
 			t.Error(err)
 		}
 	})
 }
 
-func isNone(f door.File) bool {
+func isNone(f api.File) bool {
 	return len(f.Data) > maxImage || !strings.HasPrefix(f.Type, "image/") || http.DetectContentType(f.Data) != f.Type
 }

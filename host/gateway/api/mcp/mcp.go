@@ -1,4 +1,4 @@
-// Package mcp lets programs ask agents over the Model Context Protocol: each agent is a tool, and so is what an agent's sandbox can do.
+// Package mcp lets clients ask agents over the Model Context Protocol: each agent is a tool, and so is what an agent's sandbox can do.
 //
 //	ask_AGENT {message, session?, directory?}           asks an agent; a directory only where the agent takes one
 //	sandbox_TOOL {agent?, session?, ...}                calls a tool in the sandbox of an agent's session; its arguments stand beside
@@ -22,14 +22,14 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/flynnhost/flynn/host/gateway/door"
+	"github.com/flynnhost/flynn/host/gateway/api"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// Handler answers programs.
+// Handler answers clients.
 type Handler struct {
-	desk    *door.Desk
+	service *api.Service
 	version string
 	http    http.Handler
 }
@@ -38,8 +38,8 @@ type Handler struct {
 const maxBody = 512 << 10
 
 // New returns a handler.
-func New(desk *door.Desk, version string) *Handler {
-	h := &Handler{desk: desk, version: version}
+func New(service *api.Service, version string) *Handler {
+	h := &Handler{service: service, version: version}
 	h.http = mcp.NewStreamableHTTPHandler(h.server, &mcp.StreamableHTTPOptions{
 		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: maxBody,
 		// The gateway has checked the names already, those of the configured origins among them.
@@ -67,7 +67,7 @@ func (h *Handler) server(r *http.Request) *mcp.Server {
 	}
 	s := mcp.NewServer(&mcp.Implementation{Name: "flynn", Version: h.version}, &mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{}})
 	machine := map[string]*machineTool{}
-	for _, a := range h.desk.Agents(client) {
+	for _, a := range h.service.Agents(client) {
 		s.AddTool(askTool(a), h.ask(client, a))
 		for _, t := range a.Machine {
 			m := machine[t.Name]
@@ -95,7 +95,7 @@ const sessionHelp = "names a conversation to go on with, as an earlier result ga
 
 const directoryHelp = "the absolute path of the folder that a new conversation is about; later messages of the session may leave it out"
 
-func askTool(agent door.Agent) *mcp.Tool {
+func askTool(agent api.Agent) *mcp.Tool {
 	properties := map[string]any{
 		"message": map[string]any{"type": "string", "minLength": 1},
 		"session": map[string]any{"type": "string", "description": sessionHelp},
@@ -113,7 +113,7 @@ func object(properties map[string]any, required ...string) map[string]any {
 	return map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 }
 
-func (h *Handler) ask(client string, agent door.Agent) mcp.ToolHandler {
+func (h *Handler) ask(client string, agent api.Agent) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		var in struct {
 			Message   string `json:"message"`
@@ -128,13 +128,13 @@ func (h *Handler) ask(client string, agent door.Agent) mcp.ToolHandler {
 		case in.Directory != "" && (!filepath.IsAbs(in.Directory) || filepath.Clean(in.Directory) != in.Directory):
 			return refused(fmt.Sprintf("directory %q must be a clean absolute path", in.Directory)), nil
 		}
-		return h.put(ctx, req, door.Question{Client: client, Agent: agent.Name, Session: in.Session, Folder: in.Directory, Text: in.Message})
+		return h.put(ctx, req, api.Question{Client: client, Agent: agent.Name, Session: in.Session, Folder: in.Directory, Text: in.Message})
 	}
 }
 
 // machineTool is a tool of the machines of some agents.
 type machineTool struct {
-	door.Tool
+	api.Tool
 	agents []string
 }
 
@@ -207,14 +207,14 @@ func (h *Handler) call(client string, m *machineTool) mcp.ToolHandler {
 
 // question reads the arguments of a call: those of the tool beside agent and session, or apart from them in "arguments", as they were
 // before. The tool's own schema is checked where the tool is run.
-func (m *machineTool) question(raw json.RawMessage) (door.Question, error) {
+func (m *machineTool) question(raw json.RawMessage) (api.Question, error) {
 	given := map[string]json.RawMessage{}
 	if len(raw) > 0 {
 		if err := json.Unmarshal(raw, &given); err != nil {
-			return door.Question{}, fmt.Errorf("the arguments: %w", err)
+			return api.Question{}, fmt.Errorf("the arguments: %w", err)
 		}
 	}
-	q := door.Question{Text: "Call of " + m.Name}
+	q := api.Question{Text: "Call of " + m.Name}
 	for name, into := range map[string]*string{"agent": &q.Agent, "session": &q.Session} {
 		if text, ok := given[name]; ok {
 			if err := json.Unmarshal(text, into); err != nil {
@@ -239,22 +239,22 @@ func (m *machineTool) question(raw json.RawMessage) (door.Question, error) {
 			return q, fmt.Errorf("the arguments: %w", err)
 		}
 	}
-	if len(args) > door.MaxText {
-		return q, fmt.Errorf("arguments have more than %d bytes", door.MaxText)
+	if len(args) > api.MaxText {
+		return q, fmt.Errorf("arguments have more than %d bytes", api.MaxText)
 	}
 	q.Call = &message.Call{Tool: m.Name, Args: args}
 	return q, nil
 }
 
 // put asks and reports progress on the way.
-func (h *Handler) put(ctx context.Context, req *mcp.CallToolRequest, q door.Question) (*mcp.CallToolResult, error) {
-	if q.Door = door.MCP; q.Session == "" {
-		q.Session = h.desk.NewSession()
+func (h *Handler) put(ctx context.Context, req *mcp.CallToolRequest, q api.Question) (*mcp.CallToolResult, error) {
+	if q.Channel = api.MCP; q.Session == "" {
+		q.Session = h.service.NewSession()
 	}
 	if token := req.Params.GetProgressToken(); token != nil {
 		q.Watch = (&progress{ctx: ctx, session: req.Session, token: token}).event
 	}
-	s, err := h.desk.Ask(ctx, q)
+	s, err := h.service.Ask(ctx, q)
 	if err != nil {
 		return refused(err.Error()), nil
 	}

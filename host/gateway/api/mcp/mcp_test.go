@@ -13,7 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/flynnhost/flynn/host/gateway/door"
+	"github.com/flynnhost/flynn/host/gateway/api"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/sdk/plugintest/rude"
 )
@@ -38,10 +38,10 @@ func TestMachineToolQuestion(t *testing.T) {
 		{"both ways", `{"command":"ls","arguments":{"command":"id"}}`, one, "", "", "either"},
 		{"nothing", ``, one, "coder", `{}`, ""},
 		{"no object", `[]`, one, "", "", "the arguments"},
-		{"too much", `{"command":"` + strings.Repeat("x", door.MaxText) + `"}`, one, "", "", "more than"},
+		{"too much", `{"command":"` + strings.Repeat("x", api.MaxText) + `"}`, one, "", "", "more than"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m := &machineTool{Tool: door.Tool{Name: "shell.exec", Schema: []byte(execSchema)}, agents: tt.agents}
+			m := &machineTool{Tool: api.Tool{Name: "shell.exec", Schema: []byte(execSchema)}, agents: tt.agents}
 			q, err := m.question(json.RawMessage(tt.in))
 			if tt.wrong != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.wrong) {
@@ -61,7 +61,7 @@ func TestMachineToolQuestion(t *testing.T) {
 
 // TestRudeCommandsArrive: what stands beside the agent reaches the tool as it was written.
 func TestRudeCommandsArrive(t *testing.T) {
-	m := &machineTool{Tool: door.Tool{Name: "shell.exec", Schema: []byte(execSchema)}, agents: []string{"coder"}}
+	m := &machineTool{Tool: api.Tool{Name: "shell.exec", Schema: []byte(execSchema)}, agents: []string{"coder"}}
 	for _, v := range rude.Commands() {
 		in, err := jsonform.Marshal(map[string]string{"command": v.Text})
 		if err != nil {
@@ -97,7 +97,7 @@ func TestMachineToolSchema(t *testing.T) {
 		{"an open object", `{"type":"object","properties":{"x":{}}}`, []string{"a"}, "agent arguments session", "arguments"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m := &machineTool{Tool: door.Tool{Name: "x", Schema: []byte(tt.schema)}, agents: tt.agents}
+			m := &machineTool{Tool: api.Tool{Name: "x", Schema: []byte(tt.schema)}, agents: tt.agents}
 			s := m.tool().InputSchema.(map[string]any)
 			if got := strings.Join(slices.Sorted(maps.Keys(s["properties"].(map[string]any))), " "); got != tt.properties {
 				t.Errorf("properties %q, want %q", got, tt.properties)
@@ -110,13 +110,13 @@ func TestMachineToolSchema(t *testing.T) {
 }
 
 // noAgents is a host that has none.
-type noAgents struct{ door.Host }
+type noAgents struct{ api.Host }
 
-func (noAgents) Agents(string) []door.Agent { return nil }
+func (noAgents) Agents(string) []api.Agent { return nil }
 
 // A program that calls a tool that is not there reads one sentence, and not what each transport on the way says about it.
 func TestBridgeNamesAnUnknownTool(t *testing.T) {
-	h := New(door.NewDesk(noAgents{}, func() string { return "id" }), "1")
+	h := New(api.New(noAgents{}, func() string { return "id" }), "1")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeClient(w, r, "editor") }))
 	defer server.Close()
 	in, toBridge := io.Pipe()

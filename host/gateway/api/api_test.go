@@ -1,4 +1,4 @@
-package door
+package api
 
 import (
 	"context"
@@ -85,9 +85,9 @@ func (h *fakeHost) settle(event string, s Settlement) {
 	h.settled[event] = s
 }
 
-func newTestDesk(h Host) *Desk {
+func newTestService(h Host) *Service {
 	n := 0
-	return NewDesk(h, func() string { n++; return strconv.Itoa(n) })
+	return New(h, func() string { n++; return strconv.Itoa(n) })
 }
 
 func TestAskFollowsItsOwnTurn(t *testing.T) {
@@ -96,8 +96,8 @@ func TestAskFollowsItsOwnTurn(t *testing.T) {
 		var seen []string
 		done := make(chan Settlement)
 		go func() {
-			s, err := newTestDesk(h).Ask(t.Context(), Question{
-				Door: OpenAI, Client: "editor", Agent: "main", Session: "s", ID: "q", Text: "hello",
+			s, err := newTestService(h).Ask(t.Context(), Question{
+				Channel: OpenAI, Client: "editor", Agent: "main", Session: "s", ID: "q", Text: "hello",
 				Watch: func(e message.Event) { seen = append(seen, e.Text) },
 			})
 			if err != nil {
@@ -129,7 +129,7 @@ func TestAskWithoutEventsAsksTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFakeHost()
 		time.AfterFunc(10*time.Second, func() { h.settle("editor/q", Settlement{Failed: true, Refused: true, Text: "why"}) })
-		s, err := newTestDesk(h).Ask(t.Context(), Question{Door: MCP, Client: "editor", ID: "q", Text: "hello"})
+		s, err := newTestService(h).Ask(t.Context(), Question{Channel: MCP, Client: "editor", ID: "q", Text: "hello"})
 		if err != nil || !s.Refused || s.Text != "why" {
 			t.Errorf("%+v, %v", s, err)
 		}
@@ -138,10 +138,10 @@ func TestAskWithoutEventsAsksTheStore(t *testing.T) {
 
 // An id is one question's: the answer of another one is none.
 func TestIDOfAnotherQuestion(t *testing.T) {
-	first := Question{Door: OpenAI, Client: "editor", Agent: "main", Session: "s", ID: "q", Text: "hello", Files: []File{{Data: []byte("a")}}}
+	first := Question{Channel: OpenAI, Client: "editor", Agent: "main", Session: "s", ID: "q", Text: "hello", Files: []File{{Data: []byte("a")}}}
 	h := newFakeHost()
 	h.settle("editor/q", Settlement{Text: "answer"})
-	if _, err := newTestDesk(h).Ask(t.Context(), first); err != nil {
+	if _, err := newTestService(h).Ask(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
 	accepted := h.accepted[0]
@@ -160,7 +160,7 @@ func TestIDOfAnotherQuestion(t *testing.T) {
 	} {
 		q := first
 		c.change(&q)
-		s, err := newTestDesk(h).Ask(t.Context(), q)
+		s, err := newTestService(h).Ask(t.Context(), q)
 		if !errors.Is(err, c.want) || (err == nil) != (s.Text == "answer") {
 			t.Errorf("%s: %+v, %v", name, s, err)
 		}
@@ -170,12 +170,12 @@ func TestIDOfAnotherQuestion(t *testing.T) {
 	stored := accepted
 	stored.Call = &message.Call{Tool: "t", Args: json.RawMessage(`{"command":"a \u003e b"}`)}
 	h.settle("editor/q", Settlement{Message: stored, Text: "answer"})
-	if _, err := newTestDesk(h).Ask(t.Context(), called); err != nil {
+	if _, err := newTestService(h).Ask(t.Context(), called); err != nil {
 		t.Errorf("a call that was stored: %v", err)
 	}
 	accepted.Text, accepted.Attachments = "", nil
 	h.settle("editor/q", Settlement{Message: accepted, Text: "answer"})
-	if s, err := newTestDesk(h).Ask(t.Context(), first); err != nil || s.Text != "answer" {
+	if s, err := newTestService(h).Ask(t.Context(), first); err != nil || s.Text != "answer" {
 		t.Errorf("after what was said is deleted: %+v, %v", s, err)
 	}
 }
@@ -183,11 +183,11 @@ func TestIDOfAnotherQuestion(t *testing.T) {
 func TestQuestionsOfASessionWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFakeHost()
-		d := newTestDesk(h)
+		d := newTestService(h)
 		var all sync.WaitGroup
 		for _, id := range []string{"a", "b"} {
 			all.Go(func() {
-				if _, err := d.Ask(t.Context(), Question{Door: MCP, Client: "editor", Session: "s", ID: id, Text: "hello"}); err != nil {
+				if _, err := d.Ask(t.Context(), Question{Channel: MCP, Client: "editor", Session: "s", ID: id, Text: "hello"}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -220,7 +220,7 @@ func TestWhoGivesUpStopsWhatNobodyCanAskForAgain(t *testing.T) {
 				h := newFakeHost()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				_, err := newTestDesk(h).Ask(ctx, Question{Door: OpenAI, Client: "editor", ID: c.id, Text: "hello"})
+				_, err := newTestService(h).Ask(ctx, Question{Channel: OpenAI, Client: "editor", ID: c.id, Text: "hello"})
 				if !errors.Is(err, context.DeadlineExceeded) || len(h.stopped) != c.stops {
 					t.Errorf("%v, %d stops", err, len(h.stopped))
 				}
@@ -239,7 +239,7 @@ func TestInvalidQuestions(t *testing.T) {
 		"an id with a space":   {Text: "x", ID: "a b"},
 	} {
 		h := newFakeHost()
-		if _, err := newTestDesk(h).Ask(t.Context(), q); !errors.Is(err, ErrInvalid) || len(h.accepted) != 0 {
+		if _, err := newTestService(h).Ask(t.Context(), q); !errors.Is(err, ErrInvalid) || len(h.accepted) != 0 {
 			t.Errorf("%s: %v, %d accepted", name, err, len(h.accepted))
 		}
 	}
@@ -272,10 +272,10 @@ func TestARetriedQuestionIsTheSame(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newFakeHost()
-				d := newTestDesk(h)
+				d := newTestService(h)
 				d.Left([]message.Message{c.left})
 				time.Sleep(c.later)
-				c.q.Door, c.q.Client, c.q.Agent = OpenAI, "editor", "main"
+				c.q.Channel, c.q.Client, c.q.Agent = OpenAI, "editor", "main"
 				for i := range 2 { // the second time it is a question of its own
 					ctx, cancel := context.WithCancel(t.Context())
 					done := make(chan error, 1)

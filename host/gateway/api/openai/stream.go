@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flynnhost/flynn/host/gateway/door"
+	"github.com/flynnhost/flynn/host/gateway/api"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 )
@@ -22,7 +22,7 @@ const (
 )
 
 // stream answers as server-sent events.
-func (h *Handler) stream(w http.ResponseWriter, r *http.Request, q door.Question, req request) {
+func (h *Handler) stream(w http.ResponseWriter, r *http.Request, q api.Question, req request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	pieces := make(chan message.Event, backlog)
@@ -33,12 +33,12 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, q door.Question
 		}
 	}
 	type result struct {
-		door.Settlement
+		api.Settlement
 		err error
 	}
 	done := make(chan result, 1)
 	go func() { // ends with ctx at the latest, and is waited for
-		s, err := h.desk.Ask(ctx, q)
+		s, err := h.service.Ask(ctx, q)
 		done <- result{s, err}
 	}()
 	out := &events{w: w, rc: http.NewResponseController(w), model: req.Model, created: h.now().Unix(), id: "chatcmpl-" + rand.Text()}
@@ -124,7 +124,7 @@ func (o *events) headers() {
 }
 
 // end sends what of the answer was not seen to come, and closes.
-func (o *events) end(s door.Settlement, err error, withUsage bool) {
+func (o *events) end(s api.Settlement, err error, withUsage bool) {
 	switch {
 	case (err != nil || s.Failed) && !o.begun:
 		if err != nil {
