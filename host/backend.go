@@ -20,19 +20,18 @@ import (
 
 // backend is what the gateway asks.
 func (h *Host) backend() gateway.Backend {
-	policies := backend.Policies{Engine: h.policies, Store: h.store, Earlier: earlierModule}
-	conversations := h.conversations()
+	policies := backend.Policies{Engine: h.policies, Store: h.store}
 	return gateway.Backend{
-		Conversations: conversations,
-		Sessions:      conversations.Sessions,
+		Conversations: h.conversations(),
+		Sessions:      backend.Sessions{Keeper: h.sessions, Turns: h.runner, Store: h.store, Log: h.log},
 		Approvals:     backend.Approvals{Desk: h.desk, Store: h.store},
 		Status: backend.Status{
 			Version: h.version, Started: h.started, Serving: h.ready.Load, Current: h.now, Plugins: h.plugins, Tools: parts{h},
-			Policies: policies, Sandboxes: h.fleet, Elevated: h.elevated, Outbox: h.outbox, Halt: parts{h}, Log: h.log,
+			Policies: policies, Sandboxes: h.fleet, Elevated: h.elevated, Outbox: h.outbox, Halt: h.kill, Log: h.log,
 		},
 		Access:    backend.Access{Pairings: h.pairings, Roles: func() *route.Roles { return h.current.Load().Roles }},
 		Explains:  explain.Reader{Store: h.store},
-		Halter:    parts{h},
+		Halter:    backend.Halt{Switch: h.kill},
 		Judges:    backend.DryRuns{Current: h.now, Pin: h.inForce, Runner: h.runner, Grants: h.desk},
 		Memory:    backend.Memory{Store: h.store, Log: h.log},
 		Plugins:   backend.Plugins{Host: h.plugins},
@@ -44,8 +43,7 @@ func (h *Host) backend() gateway.Backend {
 
 func (h *Host) conversations() backend.Conversations {
 	return backend.Conversations{
-		Inbox: h.inbox, Events: h.broker, Turns: h.runner, Approvals: h.desk, Elevated: h.elevated, Store: h.store,
-		Sessions: backend.Sessions{Turns: h.runner, Deleter: parts{h}, Store: h.store, Log: h.log},
+		Inbox: h.inbox, Events: h.broker, Turns: h.runner, Approvals: h.desk, Keeper: h.sessions, Store: h.store,
 	}
 }
 
@@ -68,20 +66,6 @@ func (h *Host) now() backend.InForce {
 
 // parts are the methods of Host that the gateway's requests need, by the names of the interfaces of package backend.
 type parts struct{ h *Host }
-
-func (p parts) DeleteSession(ctx context.Context, d store.Deletion, stop bool) error {
-	return p.h.deleteSession(ctx, d, stop)
-}
-
-func (p parts) Alone(ctx context.Context, place string, stop bool, do func() error) error {
-	return p.h.alone(ctx, place, stop, do)
-}
-
-func (p parts) Halt(ctx context.Context, on bool, reason, by string) error {
-	return p.h.halt(ctx, on, reason, by)
-}
-
-func (p parts) State() store.Halt { return *p.h.kill.now.Load() }
 
 func (p parts) Describe(name string, c config.ToolProvider) ([]provider.Status, []string) {
 	return p.h.provider(name).Describe(rules(c))

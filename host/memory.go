@@ -2,14 +2,9 @@ package host
 
 import (
 	"context"
-	"errors"
 
 	"github.com/flynnhost/flynn/host/channel/command"
-	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/store"
-	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
 // maxNotes is the bound of the configuration in force.
@@ -29,18 +24,3 @@ func (h *Host) compact(ctx context.Context, at store.Place, row store.InboxRow) 
 
 // persons are the sender keys of one person in the configuration in force.
 func (h *Host) persons(senderKey string) []string { return h.current.Load().scope.Persons(senderKey) }
-
-// Notes reads what agents remember from the store of a host that may be running.
-func Notes(ctx context.Context, c *config.Config, q store.NoteQuery) ([]store.Note, error) {
-	return read(ctx, c, func(r *sqlite.Reader) ([]store.Note, error) { return r.SearchNotes(ctx, q) })
-}
-
-// ForgetAtRest deletes notes from the store of a host that does not run.
-func ForgetAtRest(ctx context.Context, c *config.Config, f gateway.Forget) (_ []store.Note, err error) {
-	s, err := sqlite.Open(ctx, c.Store.Dir)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	return backend.Forget(ctx, s, f)
-}

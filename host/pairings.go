@@ -6,15 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/access"
 	"github.com/flynnhost/flynn/host/access/pairing"
-	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
-	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
 // openPairings opens the desk where strangers are let in.
@@ -81,27 +76,4 @@ func (h *Host) ownersChats(ctx context.Context) (chats []pairing.Place) {
 // stranger gives who sent a message a code, if he may have one.
 func (h *Host) stranger(ctx context.Context, m message.Message, note, said string) (recorded, fresh bool, err error) {
 	return h.pairings.Offer(ctx, pairing.Stranger{Message: m, Note: note, Said: said})
-}
-
-// PairingsAtRest opens the pairings of a configuration while no host runs. The caller calls release when it is done. Replies go out
-// when a host starts.
-func PairingsAtRest(ctx context.Context, c *config.Config) (_ gateway.Access, release func() error, err error) {
-	s, err := sqlite.Open(ctx, c.Store.Dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	desk, err := pairing.Open(ctx, pairing.Config{Store: s, Role: func() string { return c.Access.PairRole }})
-	if err != nil {
-		return nil, nil, errors.Join(err, s.Close())
-	}
-	roles := route.NewRoles(c.Access, new(access.Proofs).Under(c)).WithClients(c.Clients).With(desk)
-	return backend.Access{Pairings: desk, Roles: func() *route.Roles { return roles }}, s.Close, nil
-}
-
-// RolesAtRest are the roles of a configuration and of the pairings that its store has, whether a host runs or not.
-func RolesAtRest(ctx context.Context, c *config.Config) (*route.Roles, error) {
-	return read(ctx, c, func(r *sqlite.Reader) (*route.Roles, error) {
-		rows, err := r.ListPairings(ctx)
-		return route.NewRoles(c.Access, new(access.Proofs).Under(c)).WithClients(c.Clients).With(pairing.RolesOf(rows)), err
-	})
 }

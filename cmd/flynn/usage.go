@@ -11,7 +11,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/client"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
@@ -49,7 +49,7 @@ func showHeld(ctx context.Context, cmd *cli.Command) error {
 		if !errors.Is(err, client.ErrNotRunning) {
 			o.warn("background processes are not counted: %v", err)
 		}
-		if held, err = host.ReadHeld(ctx, c); held == nil && err != nil {
+		if held, err = admin.Held(ctx, c); held == nil && err != nil {
 			return err
 		} else if err != nil {
 			o.warn("sandboxes are not counted: %v", err)
@@ -84,7 +84,7 @@ func showUsage(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	sums, err := host.ReadUsage(ctx, c, by, since)
+	sums, err := admin.Usage(ctx, c, by, since)
 	if err != nil {
 		return err
 	}

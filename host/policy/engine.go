@@ -19,11 +19,8 @@ type Config struct {
 	// has to be the user's own, with mode 0700.
 	CacheDir string
 	Log      *slog.Logger
-	// Gate sees every module before it comes into force and keeps it out by an error. It may ask it.
-	Gate func(context.Context, Candidate) error
-	// Proofs names the state of what the Gate asks of a policy's modules, such as its cases: a file that was kept out is tried again
-	// when that changes. nil is for a Gate that asks always the same.
-	Proofs func(Source) string
+	// Gate sees every module before it comes into force; nil lets all pass.
+	Gate Gate
 	// Events gets a Change after each change of what is in force and after each refusal, a Status after each load that a running Engine
 	// tried, whether it took effect or not, and a Shadowed for each decision that a shadow policy was to be asked about. It may be nil.
 	Events *event.Bus

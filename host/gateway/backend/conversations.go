@@ -2,7 +2,6 @@ package backend
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -30,11 +29,10 @@ type Conversations struct {
 	Approvals interface {
 		Pending(ctx context.Context) ([]store.Approval, error)
 	}
-	Elevated interface {
-		End(ctx context.Context, conversation, by, why string) (bool, error)
+	Keeper interface {
+		DeleteConversation(ctx context.Context, place, by string, stop bool) error
 	}
-	Sessions Sessions
-	Store    Transcripts
+	Store Transcripts
 }
 
 // Transcripts reads what was said.
@@ -45,7 +43,6 @@ type Transcripts interface {
 	Replies(ctx context.Context, turn string) ([]store.OutboxRow, error)
 	PendingInbox(ctx context.Context) ([]store.InboxRow, error)
 	Sessions(ctx context.Context, limit int) ([]store.Session, error)
-	PlaceSessions(ctx context.Context, place string) ([]store.Session, error)
 }
 
 var _ gateway.Conversations = Conversations{}
@@ -219,30 +216,7 @@ func (c Conversations) title(ctx context.Context, channel, conversation string) 
 func (c Conversations) DeleteConversation(ctx context.Context, channel, conversation, by string, stop bool) error {
 	place := channel + ":" + conversation
 	if !slices.Contains(config.OwnDoors(), channel) {
-		return worded{fmt.Sprintf("%s is no conversation of this machine: write /delete in it", place), store.ErrNotFound}
+		return store.NotFound(place + " is no conversation of this machine: write /delete in it")
 	}
-	if err := c.Sessions.idle(place); err != nil {
-		if !stop {
-			return err
-		}
-		if err := c.Sessions.Deleter.Alone(ctx, place, true, func() error { return nil }); err != nil { // the first turn makes the session when it ends
-			return err
-		}
-	}
-	list, err := c.Store.PlaceSessions(ctx, place)
-	if err != nil {
-		return err
-	}
-	if len(list) == 0 {
-		return worded{"nothing is kept of " + place, store.ErrNotFound}
-	}
-	if _, err := c.Elevated.End(ctx, place, by, "the conversation was deleted"); err != nil {
-		return err
-	}
-	for _, s := range list {
-		if err := c.Sessions.DeleteSession(ctx, s.Key, by, stop); err != nil && !errors.Is(err, store.ErrNotFound) {
-			return err
-		}
-	}
-	return nil
+	return c.Keeper.DeleteConversation(ctx, place, by, stop)
 }

@@ -3,10 +3,10 @@ package backend
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/policy/history"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -21,8 +21,6 @@ type Policies struct {
 		PolicyModule(ctx context.Context, digest string) (store.PolicyModule, error)
 		ListPolicyChanges(ctx context.Context, f store.PolicyFilter) ([]store.PolicyChange, error)
 	}
-	// Earlier chooses the module to go back to in the history of a policy; to is the beginning of its digest, or "".
-	Earlier func(history []store.PolicyChange, policy, to string) (file string, err error)
 }
 
 var _ gateway.Policies = Policies{}
@@ -51,7 +49,7 @@ func (p Policies) rollback(ctx context.Context, name string, r gateway.Rollback)
 		if err != nil {
 			return "", err
 		}
-		return p.Earlier(changes, name, r.To)
+		return history.Earlier(changes, name, r.To)
 	}, policy.ByCommand)
 }
 
@@ -73,15 +71,10 @@ func (p Policies) status(ctx context.Context, from policy.Status) gateway.Policy
 	case policy.StateLoading:
 		s.Detail = from.Warning
 	case policy.StatePinned:
-		s.Detail = Pinned(from.Name)
+		s.Detail = history.RolledBack(from.Name)
 	}
 	if m, err := p.Store.PolicyModule(ctx, from.Digest); err == nil {
 		s.Version = m.Version
 	}
 	return s
-}
-
-// Pinned explains the state of a policy that a person has rolled back.
-func Pinned(name string) string {
-	return fmt.Sprintf("rolled back: an older module is in force until the policy's file changes; flynn policy rollback %s --clear ends that", name)
 }

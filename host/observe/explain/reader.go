@@ -15,7 +15,7 @@ type Reader struct{ Store store.Trails }
 func (r Reader) Explain(ctx context.Context, id string) (Trace, error) {
 	trail, err := r.Store.Trail(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return Trace{}, unknown(fmt.Sprintf("no turn %.64q is known: the ids of turns are in the log of flynn serve, in the list of approvals and "+
+		return Trace{}, store.NotFound(fmt.Sprintf("no turn %.64q is known: the ids of turns are in the log of flynn serve, in the list of approvals and "+
 			"behind \"why\" on the web page; flynn explain --last shows the latest", id))
 	}
 	if err != nil {
@@ -28,18 +28,10 @@ func (r Reader) Explain(ctx context.Context, id string) (Trace, error) {
 func (r Reader) ExplainLast(ctx context.Context, channel, conversation string) (Trace, error) {
 	row, err := r.Store.LastMessage(ctx, channel, conversation)
 	if errors.Is(err, store.ErrNotFound) {
-		return Trace{}, unknown("there is no message yet to explain; flynn explain --last alone shows the latest of all")
+		return Trace{}, store.NotFound("there is no message yet to explain; flynn explain --last alone shows the latest of all")
 	}
 	if err != nil {
 		return Trace{}, err
 	}
 	return r.Explain(ctx, store.MessageID(row.ID))
 }
-
-// unknown is a store.ErrNotFound with a text for people.
-type unknown string
-
-func (u unknown) Error() string { return string(u) }
-
-// Is implements the interface of errors.Is.
-func (u unknown) Is(target error) bool { return target == store.ErrNotFound }

@@ -1,4 +1,4 @@
-package host
+package admin
 
 import (
 	"context"
@@ -8,12 +8,12 @@ import (
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
-// ExplainTurn makes the trace of a turn, or of a message by its number, from the store of a host that does not run.
-func ExplainTurn(ctx context.Context, c *config.Config, id string) (explain.Trace, error) {
+// Explain returns the trace of a turn, or of a message by its number. A host may be running.
+func Explain(ctx context.Context, c *config.Config, id string) (explain.Trace, error) {
 	return read(ctx, c, func(r *sqlite.Reader) (explain.Trace, error) { return explain.Reader{Store: r}.Explain(ctx, id) })
 }
 
-// ExplainLast makes the trace of the latest message of a channel's conversation; empty is any.
+// ExplainLast returns the trace of the latest message of a channel's conversation; empty is any. A host may be running.
 func ExplainLast(ctx context.Context, c *config.Config, channel, conversation string) (explain.Trace, error) {
 	return read(ctx, c, func(r *sqlite.Reader) (explain.Trace, error) {
 		return explain.Reader{Store: r}.ExplainLast(ctx, channel, conversation)

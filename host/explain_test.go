@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/observe/explain"
 )
@@ -83,8 +84,8 @@ func TestATurnIsExplainedEverywhere(t *testing.T) {
 	}
 	c := h.current.Load().config
 	for name, read := range map[string]func() (explain.Trace, error){
-		"by id": func() (explain.Trace, error) { return ExplainTurn(ctx, c, asked.ID) },
-		"last":  func() (explain.Trace, error) { return ExplainLast(ctx, c, "web", "main") },
+		"by id": func() (explain.Trace, error) { return admin.Explain(ctx, c, asked.ID) },
+		"last":  func() (explain.Trace, error) { return admin.ExplainLast(ctx, c, "web", "main") },
 	} {
 		if beside, err := read(); err != nil || beside.Text() != asked.Text() {
 			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, beside.Text(), asked.Text())
