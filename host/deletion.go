@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/sandbox"
@@ -28,13 +27,13 @@ import (
 // alone runs do when nothing else runs in a place. With stop, what runs and what begins before it is stopped.
 func (h *Host) alone(ctx context.Context, place string, stop bool, do func() error) error {
 	done := make(chan error, 1)
-	h.lanes.Push(place, agent.Item{Alone: func() {
+	h.arrivals.Alone(place, func() {
 		err := ctx.Err()
 		if err == nil {
 			err = do()
 		}
 		done <- err
-	}})
+	})
 	again := time.NewTicker(stopPause)
 	defer again.Stop()
 	for {
@@ -218,7 +217,7 @@ func (h *Host) dropMedia(ctx context.Context) {
 func (h *Host) dropFile(ctx context.Context, l store.Leftover) error {
 	gone, err := h.store.NamedInSteps(ctx, l.Name) // then it is another session's
 	if err == nil && !gone {
-		gone, err = h.media.Drop(ctx, l.Name)
+		gone, err = h.files.Media().Drop(ctx, l.Name)
 	}
 	if err == nil && gone {
 		err = h.store.DropLeftover(ctx, l)

@@ -184,12 +184,12 @@ func containsAll(text string, words []string) bool {
 // TestFilesOfDeletedSessions: those that another session has stay, and so do those that somebody has just asked for.
 func TestFilesOfDeletedSessions(t *testing.T) {
 	h, ctx := pairingHost(t), t.Context()
-	info, err := h.media.Put(ctx, media.Head{Name: "a.txt"}, strings.NewReader("a file"))
+	info, err := h.files.Media().Put(ctx, media.Head{Name: "a.txt"}, strings.NewReader("a file"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	there := func() bool {
-		_, err := h.media.Touch(ctx, info.Digest)
+		_, err := h.files.Media().Touch(ctx, info.Digest)
 		return err == nil
 	}
 	aged := func() { // the store of media goes by the times of its files
@@ -204,7 +204,7 @@ func TestFilesOfDeletedSessions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h.media, err = h.openMedia(h.current.Load().config); err != nil {
+		if h.files, err = h.openFiles(h.current.Load().config); err != nil {
 			t.Fatal(err)
 		}
 	}

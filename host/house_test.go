@@ -75,7 +75,7 @@ var areas = []allowed{
 	{"plugin", []string{"config", "install", "message", "store"}},
 	{"access", []string{"config", "message", "plugin", "route", "store"}},
 	{"tool", []string{"message", "model", "plugin", "policy", "sandbox", "store"}},
-	{"channel", []string{"access", "config", "message", "route", "store", "tool"}},
+	{"channel", []string{"access", "config", "message", "plugin", "route", "sandbox", "store", "tool"}},
 	{"agent", []string{"config", "message", "model", "policy", "route", "sandbox", "store", "tool"}},
 	{"observe", []string{"agent", "model", "policy", "sandbox", "store"}},
 	{"gateway", []string{"config", "message", "observe", "store"}},

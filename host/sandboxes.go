@@ -14,6 +14,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/code"
+	"github.com/flynnhost/flynn/host/channel/attachments"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/route"
@@ -217,7 +218,7 @@ func (s *Sandboxes) Explain(ctx context.Context) ([]Place, error) {
 		return engine.Supports(made)
 	}
 	registry := tool.NewRegistry()
-	if err := builtin.Register(registry, builtin.Config{Memory: struct{ store.Memory }{}, Keep: (*Host)(nil).keepFile}); err != nil {
+	if err := builtin.Register(registry, builtin.Config{Memory: struct{ store.Memory }{}, Keep: (*attachments.Files)(nil).Keep}); err != nil {
 		return nil, err
 	}
 	enforcer, err := tool.NewEnforcer(tool.EnforcerConfig{Registry: registry})

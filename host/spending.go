@@ -90,7 +90,7 @@ func (b backend) Held(ctx context.Context) ([]gateway.Held, error) {
 		return nil, err
 	}
 	m := b.h.machines
-	in := quota.Holdings{Senders: sendersOf(holders), Measure: m.quota.Bytes, Media: b.h.media.Owned(), HostProcesses: m.runningOnHost()}
+	in := quota.Holdings{Senders: sendersOf(holders), Measure: m.quota.Bytes, Media: b.h.files.Media().Owned(), HostProcesses: m.runningOnHost()}
 	if manager := m.sandboxManager(); manager != nil {
 		in.Processes, in.Sandboxes = manager.Running(), map[string]int{}
 		for session, n := range manager.Living() {
