@@ -345,7 +345,7 @@ func (m *machines) sweepCLIs(ctx context.Context, manager *sandbox.Manager) {
 	defer cancel()
 	known, err := m.homes(ctx)
 	if err != nil {
-		m.log.Warn("volumes of sessions that are gone are left, as the sessions could not be listed", "error", err)
+		m.log.Warn("kept the volumes of deleted sessions: cannot list sessions", "error", err)
 		return
 	}
 	err = manager.RemoveVolumes(ctx, func(v sandbox.Owned) bool {
@@ -353,7 +353,7 @@ func (m *machines) sweepCLIs(ctx context.Context, manager *sandbox.Manager) {
 		if v.Labels[sandbox.LabelVolume] != cliVolume || session == "" || known[session] {
 			return false
 		}
-		m.log.Info("volume of a session that is gone is removed", "volume", v.Name, "session", session)
+		m.log.Info("removed the volume of a deleted session", "volume", v.Name, "session", session)
 		return true
 	})
 	if err != nil {

@@ -83,7 +83,7 @@ func (h *Host) equip(a *agent.Agent, tools *tool.Registry, c config.Agent, runti
 		Languages: specs, Run: h.machines.runCode, Attached: h.attachedFiles, Keep: h.files.Keep, Open: h.files.Open,
 		Violated: func(agent string, v code.Violation) {
 			h.metrics.violation(agent, string(v.Kind))
-			h.log.Warn("a program was contained", "agent", agent, "kind", v.Kind, "detail", v.Detail)
+			h.log.Warn("a code run was contained", "agent", agent, "kind", v.Kind, "detail", v.Detail)
 		},
 		Log: h.log,
 	})

@@ -154,7 +154,7 @@ func (h *Host) deleted(ctx context.Context, keys []string) {
 		}
 	}
 	if err != nil {
-		h.log.Warn("what a deleted session has on the engine is removed later", "error", err)
+		h.log.Warn("cannot remove a deleted session from the engine yet; trying again later", "error", err)
 	}
 	select {
 	case h.swept <- struct{}{}:
@@ -210,7 +210,7 @@ func (h *Host) dropMedia(ctx context.Context) {
 		err = errors.Join(err, h.dropFile(ctx, l))
 	}
 	if err != nil && ctx.Err() == nil {
-		h.log.Warn("files of deleted sessions are not removed", "error", err)
+		h.log.Warn("cannot remove the files of deleted sessions", "error", err)
 	}
 }
 
@@ -243,7 +243,7 @@ func (h *Host) deleteOld(ctx context.Context, now time.Time) {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		h.log.Warn("sessions that are past their time are not deleted", "error", err)
+		h.log.Warn("cannot delete expired sessions", "error", err)
 	}
 }
 
@@ -291,7 +291,7 @@ func (m *machines) forgetGone(ctx context.Context, manager *sandbox.Manager) {
 		err = errors.Join(err, m.forgetHome(home), m.forgetOn(ctx, manager, home))
 	}
 	if err != nil {
-		m.log.Warn("what deleted sessions have on the engine is still there", "error", machine.Reason(err))
+		m.log.Warn("cannot remove deleted sessions from the engine", "error", machine.Reason(err))
 	}
 }
 

@@ -194,7 +194,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	if err := ledger.prune(ctx); err != nil {
-		h.log.Warn("the archive of policies is not pruned", "error", err)
+		h.log.Warn("cannot prune the archive of policies", "error", err)
 	}
 	h.shadows = shadowlog.New(shadowlog.Config{Store: h.store, Log: h.log, Count: h.metrics.policyShadow})
 	observeStateful(registry, func() []policy.Status { return h.policies.Status() })
@@ -419,7 +419,7 @@ func (h *Host) Run(ctx context.Context) error {
 	stopSandboxes()
 	stopOutbox()
 	if !out.waitFor(drainTime) {
-		h.log.Warn("replies are still under way; their fate will be settled at the next start")
+		h.log.Warn("replies are still being sent; the next start settles their outcome")
 	}
 	stopPlugins()
 	last.wait()

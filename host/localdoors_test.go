@@ -17,11 +17,11 @@ func TestTheStartSaysWhereLocalCallsAct(t *testing.T) {
 		m := newMachines(t.TempDir(), "test", nil, slog.New(slog.NewTextHandler(&log, nil)))
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
-		if err := m.run(ctx, config.Sandbox{Enabled: true, LocalDoors: local, Engine: "unix:///nowhere/docker.sock"}); err != nil {
+		if err := m.run(ctx, config.Sandbox{Enabled: true, LocalFrontends: local, Engine: "unix:///nowhere/docker.sock"}); err != nil {
 			t.Fatal(err)
 		}
-		if said := strings.Contains(log.String(), "act on the host; local_doors = true"); said == local {
-			t.Errorf("local_doors = %v: the log says\n%s", local, log.String())
+		if said := strings.Contains(log.String(), "act on the host; local_frontends = true"); said == local {
+			t.Errorf("local_frontends = %v: the log says\n%s", local, log.String())
 		}
 	}
 }

@@ -92,7 +92,7 @@ var errSandboxOff = fmt.Errorf("%w: [sandbox] is not enabled", machine.ErrUnavai
 // newMachines puts right what a crash has left undone among the workspaces; no other host may use them.
 func newMachines(root, instance string, egress *egresslog.Log, log *slog.Logger) *machines {
 	if err := workspace.Recover(root); err != nil {
-		log.Error("workspaces of sessions are not where they belong", "error", err)
+		log.Error("cannot move workspaces to their places", "error", err)
 	}
 	m := &machines{
 		root: root, hostHomes: hostHomes(root), instance: instance, log: log, egress: egress, now: time.Now, specs: map[string]sandbox.Spec{}, hosts: map[string]*hostMachine{},
@@ -235,8 +235,8 @@ func (m *machines) run(ctx context.Context, c config.Sandbox) error {
 		<-ctx.Done()
 		return nil
 	}
-	if !c.LocalDoors {
-		m.log.Info("calls of the web page and the terminal act on the host; local_doors = true under [sandbox] puts them into containers too")
+	if !c.LocalFrontends {
+		m.log.Info("calls of the web page and the terminal act on the host; local_frontends = true under [sandbox] puts them into containers too")
 	}
 	driver, err := docker.New(engineOf(c))
 	if err != nil {
@@ -321,7 +321,7 @@ func (m *machines) look(ctx context.Context, driver *docker.Driver, c config.San
 
 func (m *machines) reconcile(ctx context.Context, manager *sandbox.Manager) {
 	if err := manager.Reconcile(ctx); err != nil && ctx.Err() == nil {
-		m.log.Error("put in order what an earlier run has left", "error", err)
+		m.log.Error("clean up after an earlier run", "error", err)
 	}
 }
 
@@ -441,7 +441,7 @@ func (m *machines) Host(session string) (machine.Machine, error) {
 	return h.Host, nil
 }
 
-// visit is Host for a moment. It leaves nothing open: whoever has a workspace open keeps it in its place.
+// visit is Host for a moment. It leaves nothing open, since an open workspace stays in its place.
 func (m *machines) visit(session string) (_ machine.Machine, leave func(), err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -327,7 +327,7 @@ func (s *Sandboxes) subject(name string, door string, supports func(sandbox.Spec
 	c, a := s.config, s.config.Agents[name]
 	local := door != route.DoorChannel
 	state := tool.SandboxState{
-		Configured: c.Sandbox.Enabled && a.Sandbox.Enabled && (!local || c.Sandbox.LocalDoors), Name: a.Sandbox.Name,
+		Configured: c.Sandbox.Enabled && a.Sandbox.Enabled && (!local || c.Sandbox.LocalFrontends), Name: a.Sandbox.Name,
 		OnUnavailable: c.Sandbox.OnUnavailable,
 	}
 	made, err := s.Spec(a.Sandbox.Name)
@@ -371,7 +371,7 @@ func (s *Sandboxes) reasons(name string, door string, state tool.SandboxState) [
 	case s.config.Agents[name].Kind == agent.KindCLI:
 		return []string{fmt.Sprintf("[agent_configs.%s] kind = \"cli\"", name)}
 	case !state.Configured:
-		return []string{"[sandbox] local_doors = false"}
+		return []string{"[sandbox] local_frontends = false"}
 	case state.Name != "":
 		return []string{fmt.Sprintf("[agent_configs.%s] sandbox = %q", name, state.Name)}
 	}

@@ -82,7 +82,7 @@ func (h *Host) refreshTools() {
 		}
 		next, err := h.withTools(g)
 		if err != nil {
-			h.log.Error("offer the tools of providers", "error", err)
+			h.log.Error("cannot offer the tools of providers", "error", err)
 			return
 		}
 		if h.current.CompareAndSwap(g, next) {

@@ -21,25 +21,26 @@ func sandboxCommand() *cli.Command {
 	name := &cli.StringFlag{Name: "sandbox", Usage: "use [sandboxes.`NAME`] (default: [sandbox])"}
 	return &cli.Command{
 		Name:  "sandbox",
-		Usage: "attack, explain and look after the sandboxes",
+		Usage: "test, explain and manage sandboxes",
 		Commands: []*cli.Command{
-			verifySandboxCommand(name),
+			selftestCommand(name),
+			renamed("verify", selftestCommand(name), "sandbox"),
 			copySandboxCommand(name),
 			{Name: "list", Usage: "list this instance's containers", Action: listSandboxes},
 			execSandboxCommand(name),
 			rebuildSandboxCommand(name),
 			{
-				Name: "explain", Usage: "say where an agent's commands run, and why", ArgsUsage: "[AGENT...]",
-				Flags:  []cli.Flag{&cli.StringFlag{Name: "session", Usage: "say what session `ID` has, and which agents' commands run in that"}},
+				Name: "explain", Usage: "show where an agent's commands run, and why", ArgsUsage: "[AGENT...]",
+				Flags:  []cli.Flag{&cli.StringFlag{Name: "session", Usage: "show the sandboxes of session `ID`, and the agents whose commands run there"}},
 				Action: explainSandboxes,
 			},
 			egressCommand(),
 			{
-				Name: "prune", Usage: "remove the containers that an earlier host has left, and images that no sandbox needs",
+				Name: "prune", Usage: "remove containers left by an earlier host, and images that no sandbox needs",
 				Description: "Only what belongs to this store is touched, and only while no host is running on it. Containers with\n" +
 					"background processes, which the next host would go on with, are removed as well.",
 				Flags: []cli.Flag{
-					&cli.BoolFlag{Name: "volumes", Usage: "remove the volumes of its sandboxes too, with what is in them"},
+					&cli.BoolFlag{Name: "volumes", Usage: "also remove the volumes of its sandboxes, with their content"},
 				},
 				Action: pruneSandboxes,
 			},

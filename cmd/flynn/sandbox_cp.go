@@ -29,7 +29,7 @@ func copySandboxCommand(name cli.Flag) *cli.Command {
 			"folder of this machine, because git runs them. It also runs what .git/config names: look there before you use git in\n" +
 			"a copied repository, or clone the copy.",
 		Flags: []cli.Flag{
-			name, &cli.BoolFlag{Name: "hooks", Usage: "copy hooks of git, which git runs, too"},
+			name, &cli.BoolFlag{Name: "hooks", Usage: "also copy git hooks, which git runs"},
 		},
 		Action: copySandbox,
 	}
@@ -37,7 +37,7 @@ func copySandboxCommand(name cli.Flag) *cli.Command {
 
 func copySandbox(ctx context.Context, cmd *cli.Command) error {
 	if cmd.Args().Len() != 2 {
-		return usagef("want a source and a destination: flynn sandbox cp [flags] SOURCE DEST")
+		return usagef("needs a source and a destination: flynn sandbox cp [flags] SOURCE DEST")
 	}
 	return withSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
 		from, to := cmd.Args().Get(0), cmd.Args().Get(1)
@@ -152,7 +152,7 @@ func (c copying) down(b *sandbox.Session, from, to string) (t archive.Tally, err
 	case err != nil:
 		return t, err
 	case to == "-" && c.out.asJSON:
-		return t, usagef("--json and - both want standard output")
+		return t, usagef("--json and - both need standard output")
 	case info.Mode.IsDir() && to == "-":
 		return b.Export(c.ctx, from, c.out.out, c.limits)
 	case info.Mode.IsDir():

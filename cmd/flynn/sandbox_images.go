@@ -13,7 +13,7 @@ import (
 
 func rebuildSandboxCommand(name cli.Flag) *cli.Command {
 	return &cli.Command{
-		Name: "rebuild", Usage: "make a sandbox's image anew, whatever the engine has",
+		Name: "rebuild", Usage: "rebuild a sandbox's image",
 		Description: "Packages are installed again and every step of a Dockerfile is done again. The image before it is removed unless a\n" +
 			"container needs it. Sandboxes that run keep theirs; the next one gets the new image.",
 		Flags:  []cli.Flag{name},

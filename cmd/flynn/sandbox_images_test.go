@@ -106,7 +106,7 @@ func TestSandboxImageThatCannotBeBuilt(t *testing.T) {
 	}
 }
 
-// What Flynn keeps below the folder of a Dockerfile changes with every command, and is nobody's in a sandbox.
+// The files that Flynn keeps below the folder of a Dockerfile change with every command, and no sandbox may see them.
 func TestSandboxImageHoldsNothingOfFlynn(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte("FROM "+sandboxtest.Image+"\nCOPY . /all\n"), 0o600); err != nil {

@@ -115,7 +115,7 @@ func TestSandboxExec(t *testing.T) {
 		{"named sandbox", exitOK, []string{"--sandbox", "small", "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null; true"}, "67108864\n", ""},
 		{"unknown sandbox", exitNotRun, []string{"--sandbox", "nosuch", "true"}, "", "no [sandboxes.nosuch]"},
 		{"unknown session", exitNotRun, []string{"--session", "nosuch", "true"}, "", `session "nosuch" has no workspace`},
-		{"no command", exitUsage, nil, "", "want a command"},
+		{"no command", exitUsage, nil, "", "needs a command"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := s
@@ -208,8 +208,8 @@ func TestSandboxExplain(t *testing.T) {
 		{"in force", "enabled = true", "main", "channel", "run", "sandbox", "enabled = true"},
 		{"named", "enabled = true", "narrow", "channel", "run", "small", `sandbox = "small"`},
 		{"agent without", "enabled = true", "free", "channel", "ask", "host", "sandbox = false"},
-		{"local door", "enabled = true", "main", "local", "ask", "host", "local_doors = false"},
-		{"local door inside", "enabled = true\nlocal_doors = true", "main", "local", "run", "sandbox", "enabled = true"},
+		{"local door", "enabled = true", "main", "local", "ask", "host", "local_frontends = false"},
+		{"local door inside", "enabled = true\nlocal_frontends = true", "main", "local", "run", "sandbox", "enabled = true"},
 		{"off", "", "main", "channel", "ask", "host", "[sandbox] enabled = false"},
 		{"no engine", "enabled = true\nengine = \"unix:///nowhere\"", "main", "channel", "deny", "", "no engine answers at unix:///nowhere"},
 		{"no engine, host allowed", "enabled = true\nengine = \"unix:///nowhere\"\non_unavailable = \"host\"", "main", "channel", "ask", "host", "on_unavailable"},
@@ -234,21 +234,21 @@ func TestSandboxExplain(t *testing.T) {
 
 func TestSandboxVerify(t *testing.T) {
 	s := newSandboxes(t, "enabled = true")
-	out, _ := s.flynn(exitOK, "verify", "--run", "^(rights/user|leak/)", "-v")
+	out, _ := s.flynn(exitOK, "selftest", "--run", "^(rights/user|leak/)", "-v")
 	for _, want := range []string{"pass  rights/user", "pass  leak/next-command", "3 pass, 0 weak, 0 fail"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}
 	}
-	out, _ = s.flynn(exitOK, "verify", "--run", "^rights/user$", "--controls", "--json")
+	out, _ = s.flynn(exitOK, "selftest", "--run", "^rights/user$", "--controls", "--json")
 	var report struct{ Passed, Controlled int }
 	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Passed != 1 || report.Controlled != 1 {
 		t.Errorf("report %s (%v)", out, err)
 	}
-	if _, stderr := s.flynn(exitFailure, "verify", "--run", "^no such$"); !strings.Contains(stderr, "no probe") {
+	if _, stderr := s.flynn(exitFailure, "selftest", "--run", "^no such$"); !strings.Contains(stderr, "no probe") {
 		t.Errorf("no probe chosen: %s", stderr)
 	}
-	s.flynn(exitUsage, "verify", "--run", "(")
+	s.flynn(exitUsage, "selftest", "--run", "(")
 }
 
 // A command that runs no program in a sandbox needs no secret.

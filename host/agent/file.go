@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// takeFiles gets what came with the messages of a turn. The model is told of each file that it has or has not got.
+// takeFiles gets what came with the messages of a turn. The model is told which files it has, and which it has not.
 func (t *turn) takeFiles(ctx context.Context, rows []store.InboxRow) map[int64][]message.File {
 	if t.cfg.Files == nil {
 		return nil

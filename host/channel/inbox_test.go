@@ -186,7 +186,7 @@ func TestAMessageWhoseChannelWentAwayIsHandedOn(t *testing.T) {
 	}
 }
 
-// TestALongMessageSaysThatItWasCut: the text ends with a mark for the model, and the message says so for whoever answers.
+// TestALongMessageSaysThatItWasCut: the text ends with a mark for the model, and the message says so for the agent.
 func TestALongMessageSaysThatItWasCut(t *testing.T) {
 	rows := open(t)
 	for _, text := range rude.Texts() {

@@ -161,7 +161,7 @@ func (m *Manager) offerBridges(o *order, spec Spec) {
 	}
 	folder, err := m.linkBridges(names)
 	if err != nil {
-		m.log.Error("bridges cannot be offered", "error", err)
+		m.log.Error("cannot offer bridges", "error", err)
 		return
 	}
 	o.hello.Bridge = true
@@ -191,7 +191,7 @@ func (m *Manager) serveBridges(o *order, spec Spec) {
 		for _, one := range spec.Bridges {
 			c, err := m.command(b, one, spec.WorkspaceDir)
 			if err != nil { // validate has compiled them
-				m.log.Error("bridge cannot be offered", "bridge", one.Name, "error", err)
+				m.log.Error("cannot offer a bridge", "bridge", one.Name, "error", err)
 				continue
 			}
 			commands = append(commands, c)
@@ -214,13 +214,13 @@ func (m *Manager) serveBridges(o *order, spec Spec) {
 			if isHelper(d) {
 				return
 			}
-			m.log.Info("sandbox calls a bridge", "session", b.owner(), "bridge", d.Name, "allowed", d.Allowed, "reason", d.Reason)
+			m.log.Info("bridge call", "session", b.owner(), "bridge", d.Name, "allowed", d.Allowed, "reason", d.Reason)
 			tell(m.config.Bridged)(d)
 		}, tell(m.config.BridgeEnded))
 	}
 }
 
-// isHelper tells the calls of helper functions, which whoever answers them decides about and records.
+// isHelper reports whether a call is of a helper function, whose answerer decides about it and records it.
 func isHelper(d bridge.Decision) bool { return d.Name == helperCommand && d.Allowed }
 
 // command is a bridge as the calls from one container find it.

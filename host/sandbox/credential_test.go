@@ -118,7 +118,7 @@ func TestCredentialOfASandbox(t *testing.T) {
 	}
 }
 
-// What the files say that programs trust, with and without hosts that need everybody's certificates.
+// The content of the files that programs trust, with and without hosts that need the public certificates.
 func TestTrustInside(t *testing.T) {
 	var value atomic.Value
 	value.Store(ownersToken)

@@ -2,7 +2,7 @@
 //
 // Start with Desk. A code only says which request is meant. Approving it gives the least role that the configuration names and never
 // more than member; raising it is an act of its own, and nothing here makes an owner. Everything is durable before it
-// counts, except what takes something away, which counts at once. Who may approve is decided by the callers: whoever holds the
+// counts, except what takes something away, which counts at once. Who may approve is decided by the callers: the holder of the
 // token of the gateway, and owners by configuration in a chat. Who is admitted is decided by channel.Gate and route.Roles.
 package pairing
 

@@ -162,7 +162,7 @@ func (d *Desk) Work(ctx context.Context, _ string, rows []store.InboxRow) []stor
 func (d *Desk) carryOut(ctx context.Context, row store.InboxRow) error {
 	m := row.Message
 	c, ok := Parse(m.Text)
-	if !ok { // whoever pushed it looked before
+	if !ok { // it was checked before it was pushed
 		return fmt.Errorf("inbox row %d is no command", row.ID)
 	}
 	if why := d.cfg.Rules.Refusal(m); why != "" {
