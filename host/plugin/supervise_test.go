@@ -55,7 +55,7 @@ func TestMalformedEventsAreDroppedAndAcked(t *testing.T) {
 	s.add(Instance{Name: "one", Plugin: "actor"}, l)
 	l.more(t, 1)
 	e := l.seen[0]
-	if e.EventID != "e6" || len(e.Text) <= message.MaxText || e.Sender.Name != "a\uFFFDb" {
+	if e.EventID != "e6" || len(e.Text) != message.MaxText || !e.Cut || e.Sender.Name != "a\uFFFDb" {
 		t.Errorf("the first event is %s with %d bytes from %q", e.EventID, len(e.Text), e.Sender.Name)
 	}
 }
