@@ -13,6 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/model/providers"
 	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -43,7 +44,7 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	late := h.lateFor(c) // before the tools are looked at
 	scope := route.NewScope(c.Sessions, roles)
 	gate := channel.NewGate(channel.GateConfig{
-		Config: c, Roles: roles, Scope: scope, Sessions: h.machines.quota, Now: time.Now, Observe: h.metrics.admission,
+		Config: c, Roles: roles, Scope: scope, Sessions: h.fleet.Quota(), Now: time.Now, Observe: h.metrics.admission,
 	})
 	g := &generation{config: c, gate: gate, scope: scope, models: models, Generation: &agent.Generation{
 		Number: c.Generation, Table: table, Models: models, Registry: h.toolsOf(c), Roles: roles, Admits: gate.Refusal, Tasks: tasksOf(c),
@@ -65,8 +66,8 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	for name, s := range c.Sandboxes {
 		g.Offline[name] = offline(s)
 	}
-	for _, name := range cliAgents(c) {
-		g.Offline[cliSandbox(name)] = cliSpec(c, name).Network == "none"
+	for _, name := range specs.CLIAgents(c) {
+		g.Offline[specs.CLIName(name)] = specs.CLI(c, name).Network == "none"
 	}
 	for name, a := range c.Agents {
 		if g.Agents[name], err = h.newAgent(g.Registry, c, name, a); err != nil {

@@ -15,7 +15,7 @@ import (
 func (h *Host) restoreQuota(ctx context.Context) error {
 	list, err := h.store.Holders(ctx)
 	for _, s := range list {
-		h.machines.quota.Restore(store.SessionHome(s.Session), s.Sender)
+		h.fleet.Quota().Restore(store.SessionHome(s.Session), s.Sender)
 	}
 	return err
 }

@@ -84,12 +84,12 @@ type workspaces struct{ h *Host }
 
 // Visit implements attachments.Workspaces.
 func (w workspaces) Visit(session string) (machine.Machine, func(), error) {
-	return w.h.machines.visit(session)
+	return w.h.fleet.Visit(session)
 }
 
 // MediaRoom implements attachments.Workspaces.
 func (w workspaces) MediaRoom(sender string) (int64, error) {
-	return w.h.machines.quota.MediaRoom(sender)
+	return w.h.fleet.Quota().MediaRoom(sender)
 }
 
 // show shows a turn to those who wait for it over a channel, unless there is nothing to show.

@@ -188,13 +188,6 @@ func TestSameNamedAttachmentsAreCheap(t *testing.T) {
 	}
 }
 
-// share is what the session "s" may hold.
-type share struct{ keeper *quota.Keeper }
-
-func (q share) Write(bytes int64) error          { return q.keeper.Write("s", bytes) }
-func (q share) Command() error                   { return q.keeper.Command("s") }
-func (q share) Process(enter func() error) error { return q.keeper.Process("s", enter) }
-
 // The same bytes under ever new names, which the media store keeps once, fill no more of the disk than a session may have.
 func TestAttachmentsAreBounded(t *testing.T) {
 	const size, most = 1 << 20, 5 << 20
@@ -204,7 +197,7 @@ func TestAttachmentsAreBounded(t *testing.T) {
 		Measure: func(string) int64 { return quota.Tree(dir) }, Running: func() map[string]int { return nil }, Place: func(s string) string { return s },
 	})
 	keeper.Configure(quota.Limits{SessionDisk: most})
-	m, err := machine.NewHost(machine.HostConfig{Workspace: dir, Homes: t.TempDir(), Quota: share{keeper}})
+	m, err := machine.NewHost(machine.HostConfig{Workspace: dir, Homes: t.TempDir(), Quota: keeper.Session("s")})
 	if err != nil {
 		t.Fatal(err)
 	}
