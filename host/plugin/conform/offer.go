@@ -40,12 +40,12 @@ func (b *bench) services() (*service.Server, error) {
 		}
 		b.offer = o
 	}
-	o, stage := b.offer, b.platform
+	o, platform := b.offer, b.platform
 	s, err := service.New(service.Config{
-		Values: o.values, Media: o.media, PublicURL: "http://" + o.hooks.Addr().String(), Log: b.kit.config.Log,
+		Values: o.values, Media: o.media, PublicURL: "http://" + o.hooks.Addr().String(), Log: b.kit.log,
 		OnServe: func(_, url string) {
-			if stage != nil {
-				_ = stage.tell(fake.Command{Webhook: &fake.Webhook{URL: url}}) // a platform that is gone shows in the check
+			if platform != nil {
+				_ = platform.tell(fake.Command{Webhook: &fake.Webhook{URL: url}}) // a platform that is gone shows in the check
 			}
 		},
 	})
