@@ -33,7 +33,7 @@ func (h *Host) elevation(t store.Turn, agent string) tool.Elevation {
 	defer cancel()
 	e, ok, err := h.elevated.Of(ctx, t.Channel+":"+t.Conversation.ID)
 	if err != nil {
-		h.log.Error("look for elevated mode; the call stays in its sandbox", "turn", t.ID, "error", err)
+		h.log.Error("cannot look up elevated mode; the call stays in its sandbox", "turn", t.ID, "error", err)
 	}
 	if err != nil || !ok {
 		return tool.Elevation{}

@@ -173,7 +173,7 @@ type Config struct {
 	Waiting func(place string) []Item
 	// Ledger has the daily budgets; nil has none.
 	Ledger *budget.Ledger
-	// Full is told of each call for which a budget had no room, for metrics; it may be nil.
+	// Full is called for each model call that a budget refused, for metrics; it may be nil.
 	Full func(budget.Level)
 	// Replied hands on a reply that was committed.
 	Replied func(turn string, r message.Reply)
@@ -186,13 +186,13 @@ type Config struct {
 	Queue func(Item)
 	// Submit puts a message of the host's own into the inbox, which keeps each event once.
 	Submit func(context.Context, message.Message) error
-	// Publish shows an event to whoever watches. It must not block.
+	// Publish shows an event to its watchers. It must not block.
 	Publish func(message.Event)
 	// Files puts what came with a message into the session's workspace and says what became of each; nil puts nothing there.
 	Files func(ctx context.Context, session string, m message.Message) []File
 	// Image reads an image of the media store for a model, by its digest; nil shows none.
 	Image func(ctx context.Context, digest string) ([]byte, error)
-	// Show is told of each turn that runs, by the reply that will end it, whose text is not known yet. It may be nil, and so may
+	// Show is called for each turn that runs, by the reply that will end it, whose text is not known yet. It may be nil, and so may
 	// what it returns.
 	Show func(r message.Reply) View
 	// Elevation says what holds of elevated mode for an agent's call of a turn, and Elevated writes down that a call leaves the
@@ -208,7 +208,7 @@ type Config struct {
 	Patience time.Duration
 	// Quiet is how long an agent's program may print nothing before those who wait are told that it is still at work. 30 s
 	Quiet time.Duration
-	// Ended is told of a turn that is over, of a child's only where it ran in the background: others are over with their parent's
+	// Ended is called for a turn that is over, of a child's only where it ran in the background: others are over with their parent's
 	// call. It may be nil.
 	Ended func(turn string)
 	// Observe is told how a turn ended and how long it took, for metrics; it may be nil.

@@ -95,7 +95,7 @@ func duplicate(t *T) {
 	if t.stage == nil {
 		return
 	}
-	c.sends("conform end") // shown after what was shown twice, if it was
+	c.sends("conform end") // it is shown after a message that was shown twice, if there was one
 	if n, _ := t.stage.count(shows(text)); n != 1 {
 		t.Fail("the platform shows the message %d times", n)
 	}

@@ -140,7 +140,7 @@ func (r Report) Count(o Outcome) int {
 type Check struct {
 	Name string
 	Kind pluginv1.Kind // that it is about; 0 for every plugin
-	Next string        // advice for the author of a plugin that fails it
+	Next string        // advice for an author whose plugin fails it
 	Run  func(t *T)
 }
 
