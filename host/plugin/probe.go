@@ -130,9 +130,6 @@ func (t *Probe) Client() *Client {
 	return t.process.client(context.Background(), context.Background())
 }
 
-// Healthy makes one health call.
-func (t *Probe) Healthy(ctx context.Context) error { return t.process.check(ctx) }
-
 // HangUp closes the plugin's standard input, as the death of the host would.
 func (t *Probe) HangUp() { t.process.runner.hangUp() }
 
