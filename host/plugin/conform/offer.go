@@ -18,7 +18,7 @@ import (
 
 // offer is what the host keeps for a plugin from one process to the next of a check: its values and its media.
 type offer struct {
-	values corner
+	values namespace
 	media  *media.Store
 	hooks  net.Listener // for webhooks
 	http   *http.Server
@@ -34,7 +34,7 @@ func (b *bench) services() (*service.Server, error) {
 		return nil, nil
 	}
 	if b.offer == nil {
-		o, err := newOffer(corner{b.kit.values, b.check}, filepath.Join(b.stateDir, "media"))
+		o, err := newOffer(namespace{b.kit.values, b.check}, filepath.Join(b.stateDir, "media"))
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +75,7 @@ func (k *kit) openStore(ctx context.Context) (forget func(), err error) {
 	}, nil
 }
 
-func newOffer(values corner, mediaDir string) (*offer, error) {
+func newOffer(values namespace, mediaDir string) (*offer, error) {
 	o := &offer{values: values}
 	var err error
 	if o.media, err = media.New(media.Config{Dir: mediaDir}); err != nil {
