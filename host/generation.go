@@ -13,6 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/model/providers"
 	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -62,8 +63,8 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	for name, s := range c.Sandboxes {
 		g.Offline[name] = offline(s)
 	}
-	for _, name := range cliAgents(c) {
-		g.Offline[cliSandbox(name)] = cliSpec(c, name).Network == "none"
+	for _, name := range specs.CLIAgents(c) {
+		g.Offline[specs.CLIName(name)] = specs.CLI(c, name).Network == "none"
 	}
 	for name, a := range c.Agents {
 		if g.Agents[name], err = h.newAgent(g.Registry, c, name, a); err != nil {

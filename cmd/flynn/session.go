@@ -13,7 +13,6 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/session"
@@ -235,7 +234,7 @@ func sessionDelete(ctx context.Context, cmd *cli.Command) error {
 	out := newOutput(ctx, cmd)
 	if errors.Is(err, client.ErrNotRunning) {
 		var left error
-		if left, err = host.DeleteSession(ctx, cfg, key, terminalOwner); left != nil {
+		if left, err = admin.DeleteSession(ctx, cfg, key, terminalOwner); left != nil {
 			out.warn("its containers and volumes are removed at the next start: %v", left)
 		}
 		err = noSession(key, err)

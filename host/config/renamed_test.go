@@ -26,7 +26,7 @@ func TestRenamedKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, filepath.Join(t.TempDir(), "flynn.toml"), rest+c.keys, 0o600)
 			var log bytes.Buffer
-			h, err := NewHolder(path, environ(), slog.New(slog.NewTextHandler(&log, nil)))
+			h, err := NewHolder(path, environ("HOME", filepath.Dir(path)), slog.New(slog.NewTextHandler(&log, nil)))
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
 					t.Fatalf("error %v, want %q", err, c.err)
