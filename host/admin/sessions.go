@@ -39,7 +39,7 @@ func Place(ctx context.Context, c *config.Config, key string) (store.Place, erro
 	return read(ctx, c, func(r *sqlite.Reader) (store.Place, error) { return r.Place(ctx, key) })
 }
 
-// DeleteSession removes a session and, with the last one of its home, what that has on the engine: containers, and volumes with what is in
+// DeleteSession deletes a session and, with the last one of its home, what that has on the engine: containers, and volumes with what is in
 // them. Its workspace stays. left is why the engine still has something, which the next start removes; files that were sent are removed then
 // in any case. It fails while a host runs.
 func DeleteSession(ctx context.Context, c *config.Config, key, by string) (left, err error) {
