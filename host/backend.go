@@ -1,8 +1,6 @@
 package host
 
 import (
-	"context"
-	"io"
 	"time"
 
 	"github.com/flynnhost/flynn/host/config"
@@ -11,7 +9,6 @@ import (
 	"github.com/flynnhost/flynn/host/gateway/api/mcp"
 	"github.com/flynnhost/flynn/host/gateway/api/openai"
 	"github.com/flynnhost/flynn/host/gateway/backend"
-	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/observe/explain"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
@@ -37,7 +34,7 @@ func (h *Host) backend() gateway.Backend {
 		Plugins:   backend.Plugins{Host: h.plugins},
 		Policies:  policies,
 		Schedules: backend.Schedules{Scheduler: h.schedules},
-		Usages:    backend.Usage{Store: h.store, Media: h.media, Sandboxes: h.fleet},
+		Usages:    backend.Usage{Store: h.store, Media: h.files.Media(), Sandboxes: h.fleet},
 	}
 }
 
@@ -50,7 +47,7 @@ func (h *Host) conversations() backend.Conversations {
 // clientAPIs are the APIs for clients, by the configuration in force.
 func (h *Host) clientAPIs() *gateway.ClientAPIs {
 	h.questions = api.New(backend.Clients{
-		Conversations: h.conversations(), Current: h.now, Turns: h.runner, Files: parts{h}, Store: h.store,
+		Conversations: h.conversations(), Current: h.now, Turns: h.runner, Files: h.files, Store: h.store,
 	}, func() string { return store.NewID(time.Now()) })
 	return &gateway.ClientAPIs{
 		Client: func(token string) (string, bool) { return h.current.Load().config.ClientOf(token) },
@@ -69,8 +66,4 @@ type parts struct{ h *Host }
 
 func (p parts) Describe(name string, c config.ToolProvider) ([]provider.Status, []string) {
 	return p.h.provider(name).Describe(rules(c))
-}
-
-func (p parts) Keep(ctx context.Context, sender, name string, body io.Reader) (message.Attachment, error) {
-	return p.h.keepFile(ctx, sender, name, body)
 }

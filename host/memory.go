@@ -21,6 +21,3 @@ func (h *Host) compact(ctx context.Context, at store.Place, row store.InboxRow) 
 	c.Text, c.Summary, c.Applied, err = h.runner.Compact(ctx, gen, at, row.Message, store.CommandTurn(row.ID))
 	return c, err
 }
-
-// persons are the sender keys of one person in the configuration in force.
-func (h *Host) persons(senderKey string) []string { return h.current.Load().scope.Persons(senderKey) }

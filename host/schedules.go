@@ -2,12 +2,10 @@ package host
 
 import (
 	"context"
-	"slices"
 
 	"github.com/flynnhost/flynn/host/agent/schedule"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // newScheduler makes the scheduler with the schedules of a configuration.
@@ -26,14 +24,4 @@ func (h *Host) replied(turn string, r message.Reply) {
 	if r.Channel == message.ScheduleDoor {
 		h.schedules.Wake()
 	}
-}
-
-// delivery is where people hear of a schedule's turn, as a list of one or none: none where they are told there already.
-func delivery(c *config.Config, t store.Turn, told []string) []string {
-	for _, s := range c.Schedules {
-		if t.Channel == message.ScheduleDoor && t.Conversation.ID == s.Name && s.Deliver != "" && !slices.Contains(told, s.Deliver) {
-			return []string{s.Deliver}
-		}
-	}
-	return nil
 }

@@ -55,14 +55,20 @@ func (s *site) openDesk(over store.Pairings) {
 	var err error
 	s.desk, err = Open(s.t.Context(), Config{
 		Store: over, Role: func() string { return s.role },
-		Replied: func(_ string, r message.Reply) { s.replied = append(s.replied, r) },
-		Revoked: func(sender string) { s.revoked = append(s.revoked, sender) },
-		Events:  event.Only(func(e Event) { s.counted[e]++ }),
+		Outbox: s,
+		Events: event.Only(func(h Happened) {
+			if s.counted[h.Event]++; h.Event == Revoked {
+				s.revoked = append(s.revoked, h.Sender)
+			}
+		}),
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 }
+
+// Push implements Outbox.
+func (s *site) Push(_ string, r message.Reply) { s.replied = append(s.replied, r) }
 
 // restart opens everything anew, as the next process would.
 func (s *site) restart() {

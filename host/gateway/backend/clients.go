@@ -14,9 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway/api"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/store"
-	"github.com/flynnhost/flynn/host/store/media"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 )
 
@@ -105,21 +103,6 @@ func (c Clients) Keep(ctx context.Context, sender string, f api.File) (message.A
 	}
 	a.Handle, a.Digest = a.Digest, ""
 	return a, err
-}
-
-// KeptFiles are the files that API clients brought, by their handles.
-type KeptFiles struct{ Store *media.Store }
-
-// Fetch returns a file of at most limit bytes.
-func (k KeptFiles) Fetch(ctx context.Context, handle string, limit int64) (plugin.Media, error) {
-	body, info, err := k.Store.Open(ctx, handle)
-	if err != nil {
-		return plugin.Media{}, err
-	}
-	if info.Size > limit {
-		return plugin.Media{}, errors.Join(media.ErrTooLarge, body.Close())
-	}
-	return plugin.Media{Name: info.Name, Type: info.Type(), Size: info.Size, Body: body}, nil
 }
 
 // HangUp implements api.Host.

@@ -63,7 +63,7 @@ func messages(in registry, events *event.Bus) {
 	event.On(events, func(e channel.Judged) { admissions.WithLabelValues(e.Channel, string(e.Ruling)).Inc() })
 
 	pairings := in.counter("pairing_events_total", "Requests of strangers to be let in, their outcomes, and wrong codes.", "event")
-	event.On(events, func(e pairing.Event) { pairings.WithLabelValues(string(e)).Inc() })
+	event.On(events, func(e pairing.Happened) { pairings.WithLabelValues(string(e.Event)).Inc() })
 
 	deliveries := in.counter("deliveries_total", "Attempts to deliver a reply, by outcome; \"dead\" is one that was given up.", "channel", "outcome")
 	event.On(events, func(e channel.Delivered) { deliveries.WithLabelValues(e.Channel, e.Outcome).Inc() })
