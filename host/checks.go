@@ -9,6 +9,7 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/builtin"
@@ -16,7 +17,7 @@ import (
 
 // Checks are what a configuration has to pass besides its own rules, in `flynn serve` and `flynn config check` alike.
 func Checks() []config.Check {
-	return []config.Check{route.Check, checkTools, checkCLIs, checkProjects, checkInstalled, checkElevated}
+	return []config.Check{route.Check, checkTools, checkCLIs, specs.Check, checkInstalled, checkElevated}
 }
 
 // checkTools finds overrides that fit no tool: a misspelt deny would leave a tool open without a word.

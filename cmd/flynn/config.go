@@ -60,7 +60,7 @@ func checkConfig(ctx context.Context, cmd *cli.Command) error {
 		sources := host.PolicySources(cfg)
 		wrong, weak := preflight.Check(ctx, cfg, sources)
 		wrong = append(wrong, host.SettingsOfPlugins(cfg)...)
-		warnings = slices.Concat(routeWarnings(cfg), access.Warnings(cfg), lint.Policies(cfg, sources), lint.Networks(cfg), weak)
+		warnings = slices.Concat(cfg.Renamed, routeWarnings(cfg), access.Warnings(cfg), lint.Policies(cfg, sources), lint.Networks(cfg), weak)
 		warnings = slices.DeleteFunc(warnings, func(w config.Error) bool { // it is an error already
 			return slices.ContainsFunc(wrong, func(e config.Error) bool { return e.Key == w.Key })
 		})

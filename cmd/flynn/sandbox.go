@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/verify"
@@ -48,7 +49,7 @@ func sandboxCommand() *cli.Command {
 	}
 }
 
-type sandboxAction func(ctx context.Context, s *host.Sandboxes, out *output) error
+type sandboxAction func(ctx context.Context, s *sandboxes.Admin, out *output) error
 
 // withSandboxes runs action on the configuration's sandboxes, where programs in them may use credentials.
 func withSandboxes(ctx context.Context, cmd *cli.Command, action sandboxAction) error {
@@ -69,7 +70,7 @@ func besideSandboxes(ctx context.Context, cmd *cli.Command, action sandboxAction
 }
 
 func onSandboxes(ctx context.Context, cmd *cli.Command, c *config.Config, action sandboxAction) error {
-	s, err := host.OpenSandboxes(c)
+	s, err := sandboxes.Open(c)
 	if err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func showContainers(out *output, owned []sandbox.Owned) error {
 }
 
 func listSandboxes(ctx context.Context, cmd *cli.Command) error {
-	return besideSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
+	return besideSandboxes(ctx, cmd, func(ctx context.Context, s *sandboxes.Admin, out *output) error {
 		owned, err := s.Containers(ctx)
 		if err != nil {
 			return err
@@ -132,7 +133,7 @@ func listSandboxes(ctx context.Context, cmd *cli.Command) error {
 }
 
 func pruneSandboxes(ctx context.Context, cmd *cli.Command) error {
-	return besideSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
+	return besideSandboxes(ctx, cmd, func(ctx context.Context, s *sandboxes.Admin, out *output) error {
 		gone, images, err := s.Prune(ctx, sandboxLog(cmd))
 		removed := append(prunedOf("container", gone), prunedOf("image", images)...)
 		if err == nil {
@@ -180,11 +181,11 @@ func showPruned(out *output, list []pruned) error {
 }
 
 func explainSandboxes(ctx context.Context, cmd *cli.Command) error {
-	return besideSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
+	return besideSandboxes(ctx, cmd, func(ctx context.Context, s *sandboxes.Admin, out *output) error {
 		if session := cmd.String("session"); session != "" {
 			return explainSession(ctx, s, out, session)
 		}
-		places, err := s.Explain(ctx)
+		places, err := host.ExplainSandboxes(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -203,11 +204,11 @@ func explainSandboxes(ctx context.Context, cmd *cli.Command) error {
 }
 
 // ofAgents keeps the places of the agents named; without names, all.
-func ofAgents(places []host.Place, names []string) ([]host.Place, error) {
+func ofAgents(places []host.Placement, names []string) ([]host.Placement, error) {
 	if len(names) == 0 {
 		return places, nil
 	}
-	var kept []host.Place
+	var kept []host.Placement
 	for _, name := range names {
 		before := len(kept)
 		for _, p := range places {

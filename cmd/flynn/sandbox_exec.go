@@ -13,7 +13,7 @@ import (
 	"github.com/urfave/cli/v3"
 	"golang.org/x/sys/unix"
 
-	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
@@ -63,7 +63,7 @@ func execScript(ctx context.Context, cmd *cli.Command) error {
 	if script == "" {
 		return usagef("needs a command: flynn sandbox exec [flags] COMMAND...")
 	}
-	return withSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
+	return withSandboxes(ctx, cmd, func(ctx context.Context, s *sandboxes.Admin, out *output) error {
 		command := machine.Command{Script: script, Timeout: cmd.Duration("timeout")}
 		ctx, stop := out.noticed(ctx)
 		defer stop()
@@ -191,7 +191,7 @@ const endTimeout = time.Minute
 
 // runOnce runs a command in a container that lives no longer.
 func runOnce(
-	ctx context.Context, s *host.Sandboxes, cmd *cli.Command, run func(box *sandbox.Session, spec sandbox.Spec) (machine.Result, error),
+	ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, run func(box *sandbox.Session, spec sandbox.Spec) (machine.Result, error),
 ) (r machine.Result, err error) {
 	name := cmd.String("sandbox")
 	spec, err := s.Spec(name)

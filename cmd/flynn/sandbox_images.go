@@ -7,7 +7,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
@@ -22,7 +22,7 @@ func rebuildSandboxCommand(name cli.Flag) *cli.Command {
 }
 
 func rebuildSandbox(ctx context.Context, cmd *cli.Command) error {
-	return besideSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
+	return besideSandboxes(ctx, cmd, func(ctx context.Context, s *sandboxes.Admin, out *output) error {
 		ctx, stop := out.noticed(ctx)
 		defer stop()
 		made, err := s.Rebuild(ctx, cmd.String("sandbox"), sandboxLog(cmd))

@@ -7,7 +7,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/sandbox/program"
 	"github.com/flynnhost/flynn/host/sandbox/verify"
 )
@@ -37,7 +37,7 @@ func selftestSandbox(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	return withSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
+	return withSandboxes(ctx, cmd, func(ctx context.Context, s *sandboxes.Admin, out *output) error {
 		ctx, stop := out.noticed(ctx)
 		defer stop()
 		suite, err := newSuite(ctx, s, cmd, verify.Config{Only: only, Progress: shower(cmd, out)})
@@ -59,7 +59,7 @@ func selftestSandbox(ctx context.Context, cmd *cli.Command) error {
 }
 
 // newSuite completes c from the configuration.
-func newSuite(ctx context.Context, s *host.Sandboxes, cmd *cli.Command, c verify.Config) (*verify.Suite, error) {
+func newSuite(ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, c verify.Config) (*verify.Suite, error) {
 	var err error
 	if c.Spec, err = s.Spec(cmd.String("sandbox")); err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 )
 
 // begin starts flynn sandbox selftest and returns once it has said how its first attack went.
-func (s sandboxes) begin(args ...string) (cmd *exec.Cmd, rest *bufio.Reader, stderr *bytes.Buffer) {
+func (s sandboxSite) begin(args ...string) (cmd *exec.Cmd, rest *bufio.Reader, stderr *bytes.Buffer) {
 	s.t.Helper()
 	cmd, stderr = exec.Command("flynn", append([]string{"--config", s.path, "sandbox", "selftest"}, args...)...), new(bytes.Buffer)
 	cmd.Stderr = stderr
