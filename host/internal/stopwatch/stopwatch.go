@@ -1,17 +1,16 @@
-package sandbox
+// Package stopwatch limits time that can stand still, as it does while a person is being asked.
+//
+// Start with Start. Several may stop a watch at a time; it goes on when the last of them lets it.
+package stopwatch
 
 import (
-	"context"
 	"sync"
 	"time"
 )
 
-// maxPaused bounds how long the clocks of one run may stand still together.
-const maxPaused = time.Hour
-
-// runClock is the time limit of a program that calls helpers: it stands still while a person thinks about one.
-type runClock struct {
-	done context.CancelFunc
+// Watch counts down. It is safe for concurrent use.
+type Watch struct {
+	done func()
 
 	mu     sync.Mutex
 	left   time.Duration
@@ -19,48 +18,53 @@ type runClock struct {
 	timer  *time.Timer
 	paused int
 	fired  bool
+	over   bool
 }
 
-// newRunClock starts a clock that calls done when the limit is used up.
-func newRunClock(limit time.Duration, done context.CancelFunc) *runClock {
-	c := &runClock{done: done, left: limit, since: time.Now()}
-	c.timer = time.AfterFunc(limit, c.fire)
-	return c
+// Start starts a watch that calls done once, in a goroutine of its own, when limit is used up.
+func Start(limit time.Duration, done func()) *Watch {
+	w := &Watch{done: done, left: limit, since: time.Now()}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer = time.AfterFunc(limit, w.fire)
+	return w
 }
 
-func (c *runClock) fire() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.paused > 0 || time.Since(c.since) < c.left { // it was stopped in the last moment
+func (w *Watch) fire() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over || w.paused > 0 || time.Since(w.since) < w.left { // it was stopped in the last moment
 		return
 	}
-	c.fired = true
-	c.done()
+	w.fired, w.over = true, true
+	w.done()
 }
 
-func (c *runClock) pause() (resume func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.paused++; c.paused == 1 {
-		c.timer.Stop()
-		c.left = max(0, c.left-time.Since(c.since))
+// Pause stops the watch until resume is called.
+func (w *Watch) Pause() (resume func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.paused++; w.paused == 1 {
+		w.timer.Stop()
+		w.left = max(0, w.left-time.Since(w.since))
 	}
-	return sync.OnceFunc(c.resume)
+	return sync.OnceFunc(w.resume)
 }
 
-func (c *runClock) resume() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.paused--; c.paused == 0 && !c.fired {
-		c.since = time.Now()
-		c.timer.Reset(c.left)
+func (w *Watch) resume() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.paused--; w.paused == 0 && !w.over {
+		w.since = time.Now()
+		w.timer.Reset(w.left)
 	}
 }
 
-// stop ends the clock and reports whether it has ended the program.
-func (c *runClock) stop() (fired bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.timer.Stop()
-	return c.fired
+// Stop ends the watch and reports whether it had called done.
+func (w *Watch) Stop() (fired bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer.Stop()
+	w.over = true
+	return w.fired
 }
