@@ -150,19 +150,9 @@ func TestTamperedPluginsDoNotRun(t *testing.T) {
 		says  string
 	}{
 		"changed program": {func(t *testing.T, _ *Store, dir string) error { return appendTo(filepath.Join(dir, "bin/actor")) }, "bin/actor is not the file that was installed"},
-		"added file": {func(t *testing.T, _ *Store, dir string) error {
-			return os.WriteFile(filepath.Join(dir, "bin/x"), nil, 0o600)
-		}, "bin/x is not in the lock"},
 		"changed manifest": {func(t *testing.T, _ *Store, dir string) error {
 			return appendTo(filepath.Join(dir, ManifestName))
 		}, "plugin.toml is not the file that was installed"},
-		"link in place of a file": {func(t *testing.T, _ *Store, dir string) error {
-			name := filepath.Join(dir, "bin/actor")
-			return errors.Join(os.Rename(name, filepath.Join(t.TempDir(), "actor")), os.Symlink("/bin/true", name))
-		}, "not a regular file"},
-		"link in place of its folder": {func(t *testing.T, _ *Store, dir string) error {
-			return errors.Join(os.Rename(filepath.Join(dir, "bin"), filepath.Join(dir, ".bin")), os.Symlink(".bin", filepath.Join(dir, "bin")))
-		}, "bin is not a regular file"},
 		"swapped folder": {func(t *testing.T, s *Store, dir string) error {
 			other := s.versions.Path("commuter/1.1.0/" + anyPlatform)
 			return errors.Join(os.Chmod(filepath.Dir(dir), 0o700), os.Rename(dir, dir+".old"), os.Rename(other, dir))
@@ -186,16 +176,6 @@ func TestTamperedPluginsDoNotRun(t *testing.T) {
 		"broken lock": {func(t *testing.T, s *Store, dir string) error {
 			return os.WriteFile(s.lock.Path, []byte("lock = 2\nx = 1"), 0o600)
 		}, "unknown key x"},
-		"wrong owner": {func(t *testing.T, _ *Store, dir string) error {
-			err := os.Chown(filepath.Join(dir, "bin/actor"), 4242, 4242)
-			if err != nil {
-				t.Skip("needs root: ", err)
-			}
-			return nil
-		}, "belongs to user 4242"},
-		"group-writable": {func(t *testing.T, _ *Store, dir string) error {
-			return os.Chmod(filepath.Join(dir, ManifestName), 0o460)
-		}, "can be written by others"},
 		"replaced by a rename": {func(t *testing.T, _ *Store, dir string) error {
 			name := filepath.Join(dir, "bin/actor")
 			return errors.Join(os.WriteFile(name+".new", []byte("#!/bin/sh\nexit 0\n"), 0o500), os.Rename(name+".new", name))

@@ -1,4 +1,4 @@
-package scrub
+package redact
 
 import (
 	"bytes"
@@ -55,14 +55,14 @@ func TestCut(t *testing.T) {
 }
 
 // However a text is cut, no secret comes through and nothing is lost.
-func FuzzScrubber(f *testing.F) {
+func FuzzStream(f *testing.F) {
 	f.Add([]byte("some secret-value here"), "secret-value", uint8(3))
 	f.Add([]byte("aaaaaaaaaaaaaab"), "aaaaaab", uint8(1))
 	f.Fuzz(func(t *testing.T, text []byte, secret string, cut uint8) {
-		if len(secret) < minSecret || strings.Trim(secret, "*") != secret {
+		if len(secret) < minInStream || strings.Trim(secret, "*") != secret {
 			return
 		}
-		s, step := New(secret), int(cut)+1
+		s, step := NewStream(secret), int(cut)+1
 		var got []byte
 		for rest := bytes.Clone(text); len(rest) > 0; {
 			n := min(step, len(rest))

@@ -1,9 +1,4 @@
-// Package scrub takes secrets out of bytes on their way into a sandbox, when the other side repeats what it was given.
-//
-// Start with Reader, or Scrubber for pieces. Every occurrence becomes as many asterisks, so lengths stay. It finds a secret as it was
-// written, however it is cut into pieces; in another encoding it does not: this is the last line of defence and no other
-// may rest on it.
-package scrub
+package redact
 
 import (
 	"bytes"
@@ -11,30 +6,31 @@ import (
 	"slices"
 )
 
-// minSecret is the shortest text that is looked for; shorter ones occur by chance.
-const minSecret = 6
+// minInStream is the shortest text that is looked for; shorter ones occur by chance.
+const minInStream = 6
 
-// Scrubber replaces secrets in one stream.
-type Scrubber struct {
+// Stream takes secrets out of bytes on their way into a sandbox, where the other side repeats what it was given: each becomes as many asterisks,
+// so that lengths stay. It finds a secret as it was written, however it is cut into pieces, and in no other encoding: it is the last line
+// of defence, and no other may rest on it.
+type Stream struct {
 	secrets [][]byte
 	held    []byte // the end of what came, if a secret may begin in it
 }
 
-// New returns a Scrubber for secrets; those that are too short to be told from chance are left out.
-func New(secrets ...string) *Scrubber {
-	s := &Scrubber{}
+// NewStream returns a Stream for secrets; those that are too short to be told from chance are left out.
+func NewStream(secrets ...string) *Stream {
+	s := &Stream{}
 	for _, secret := range secrets {
-		if len(secret) >= minSecret {
+		if len(secret) >= minInStream {
 			s.secrets = append(s.secrets, []byte(secret))
 		}
 	}
-	// The longest first, lest one that another begins with leaves the rest of it standing.
-	slices.SortFunc(s.secrets, func(a, b []byte) int { return len(b) - len(a) })
+	slices.SortFunc(s.secrets, longestFirst)
 	return s
 }
 
 // Next takes the stream's next bytes and returns those that are settled.
-func (s *Scrubber) Next(p []byte) []byte {
+func (s *Stream) Next(p []byte) []byte {
 	if len(s.secrets) == 0 {
 		return p
 	}
@@ -46,7 +42,7 @@ func (s *Scrubber) Next(p []byte) []byte {
 }
 
 // Rest returns what was held back, at the stream's end.
-func (s *Scrubber) Rest() []byte {
+func (s *Stream) Rest() []byte {
 	rest := s.held
 	s.held = nil
 	s.blot(rest, len(rest))
@@ -55,21 +51,21 @@ func (s *Scrubber) Rest() []byte {
 
 // Cut returns what was held back where the stream does not end by itself but was cut: the beginning of a secret is blotted out
 // then, of which an attacker who can choose the place of the cut would get all but the last byte.
-func (s *Scrubber) Cut() []byte {
+func (s *Stream) Cut() []byte {
 	rest := bytes.Repeat([]byte{'*'}, len(s.held))
 	s.held = nil
 	return rest
 }
 
 // String scrubs a text that is complete.
-func (s *Scrubber) String(text string) string {
+func (s *Stream) String(text string) string {
 	p := []byte(text)
 	s.blot(p, len(p))
 	return string(p)
 }
 
 // blot blots out what begins before the end given.
-func (s *Scrubber) blot(text []byte, end int) {
+func (s *Stream) blot(text []byte, end int) {
 	for _, secret := range s.secrets {
 		for at := 0; ; {
 			i := bytes.Index(text[at:], secret)
@@ -85,7 +81,7 @@ func (s *Scrubber) blot(text []byte, end int) {
 }
 
 // unsettled is how many bytes at the end may be the beginning of a secret.
-func (s *Scrubber) unsettled(text []byte) int {
+func (s *Stream) unsettled(text []byte) int {
 	most := 0
 	for _, secret := range s.secrets {
 		for n := min(len(secret)-1, len(text)); n > most; n-- {
@@ -99,29 +95,29 @@ func (s *Scrubber) unsettled(text []byte) int {
 
 // Reader returns src without the secrets.
 func Reader(src io.Reader, secrets ...string) io.Reader {
-	s := New(secrets...)
+	s := NewStream(secrets...)
 	if len(s.secrets) == 0 {
 		return src
 	}
-	return &reader{src: src, scrubber: s}
+	return &reader{src: src, stream: s}
 }
 
 type reader struct {
-	src      io.Reader
-	scrubber *Scrubber
-	ready    []byte
-	err      error
+	src    io.Reader
+	stream *Stream
+	ready  []byte
+	err    error
 }
 
 func (r *reader) Read(p []byte) (int, error) {
 	for len(r.ready) == 0 && r.err == nil {
 		n, err := r.src.Read(p)
-		r.ready, r.err = bytes.Clone(r.scrubber.Next(p[:n])), err
+		r.ready, r.err = bytes.Clone(r.stream.Next(p[:n])), err
 		switch {
 		case err == io.EOF:
-			r.ready = append(r.ready, r.scrubber.Rest()...)
+			r.ready = append(r.ready, r.stream.Rest()...)
 		case err != nil:
-			r.ready = append(r.ready, r.scrubber.Cut()...)
+			r.ready = append(r.ready, r.stream.Cut()...)
 		}
 	}
 	n := copy(p, r.ready)
