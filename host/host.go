@@ -24,7 +24,9 @@ import (
 	"github.com/flynnhost/flynn/host/access/pairing"
 	"github.com/flynnhost/flynn/host/admin/lint"
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/halt"
 	"github.com/flynnhost/flynn/host/agent/schedule"
+	"github.com/flynnhost/flynn/host/agent/session"
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/channel/attachments"
 	"github.com/flynnhost/flynn/host/channel/command"
@@ -44,6 +46,9 @@ import (
 	"github.com/flynnhost/flynn/host/plugin/instances"
 	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/policy/configured"
+	"github.com/flynnhost/flynn/host/policy/gate"
+	"github.com/flynnhost/flynn/host/policy/history"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
@@ -98,7 +103,8 @@ type Host struct {
 	pairings  *pairing.Desk
 	owners    *owners.Owners
 	proofs    access.Proofs
-	kill      *killSwitch
+	kill      *halt.Switch
+	sessions  *session.Keeper
 	inbox     *channel.Inbox
 	schedules *schedule.Scheduler
 	outbox    *channel.Outbox
@@ -107,6 +113,7 @@ type Host struct {
 	notices   *notice.Notices
 	commands  *command.Desk
 	runner    *agent.Runner
+	queue     *agent.Queue
 	arrivals  *agent.Arrivals
 	broker    *watch.Hub
 	gateway   *gateway.Server
@@ -133,8 +140,6 @@ type Host struct {
 	pair    sync.RWMutex // keeps current and the policies in force together
 	current atomic.Pointer[generation]
 	ready   atomic.Bool
-	// swept is sent to when files of deleted sessions are to be looked through.
-	swept chan struct{}
 }
 
 // New reads the configuration and opens the store, the policies and the gateway's port. Nothing is answered before Run.
@@ -142,7 +147,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{
 		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: watch.NewHub(0), hangup: cfg.Hangup,
 		launcher: cfg.PluginLauncher, attach: cfg.Attach, web: cfg.Web, outside: cfg.Outside, onReady: cfg.Ready,
-		providers: map[string]*provider.Provider{}, swept: make(chan struct{}, 1),
+		providers: map[string]*provider.Provider{},
 	}
 	var err error
 	open := config.NewHolder
@@ -168,7 +173,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.store, err = sqlite.Open(ctx, c.Store.Dir); err != nil {
 		return err
 	}
-	if h.kill, err = openKillSwitch(ctx, h.store); err != nil {
+	if h.kill, err = halt.Open(ctx, h.store, h.log); err != nil {
 		return err
 	}
 	if h.files, err = h.openFiles(c); err != nil {
@@ -187,23 +192,22 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	if err := h.moveWorkspaces(ctx); err != nil {
+	if err := session.MoveWorkspaces(ctx, h.store, h.fleet.Folders().Workspaces); err != nil {
 		return err
 	}
-	ledger, err := openPolicyLedger(c.Store.Dir, h.store)
+	ledger, err := history.Open(c.Store.Dir, h.store)
 	if err != nil {
 		return err
 	}
-	if err := ledger.prune(ctx); err != nil {
+	if err := ledger.Prune(ctx); err != nil {
 		h.log.Warn("cannot prune the archive of policies", "error", err)
 	}
 	h.shadows = shadowlog.New(shadowlog.Config{Store: h.store, Log: h.log, Count: h.metrics.policyShadow})
 	observeStateful(registry, func() []policy.Status { return h.policies.Status() })
 	cache := filepath.Join(c.Store.Dir, "wasm-cache")
-	proof := policyProof{h.store, cache}
 	h.policies, err = policy.New(ctx, policy.Config{
-		Sources: PolicySources(c), CacheDir: cache, Log: h.log, OnChange: h.metrics.policyChange, Ledger: ledger,
-		Gate: proof.prove, Proofs: proof.proofs, OnShadow: h.shadows.Shadowed,
+		Sources: configured.Sources(c), CacheDir: cache, Log: h.log, OnChange: h.metrics.policyChange, Ledger: ledger,
+		Gate: gate.Gate{Log: h.store, Cache: cache}, OnShadow: h.shadows.Shadowed,
 	})
 	if err != nil {
 		return err
@@ -274,13 +278,13 @@ func (h *Host) wire(c *config.Config) {
 		Order: func(ctx context.Context, place string, row store.InboxRow) { h.commands.Order(ctx, place, row) },
 		Store: h.store, Machines: h.fleet, Approvals: h.desk, Tools: &tool.Runner{Log: h.log},
 		Generation: h.inForce,
-		Stopped:    h.kill.why,
+		Stopped:    h.kill.Why,
 		Place:      inForce{h}.Place,
-		Waiting:    func(place string) []agent.Item { return h.arrivals.Waiting(place) },
+		Waiting:    func(place string) []agent.Item { return h.queue.Waiting(place) },
 		Ledger:     h.budgets,
 		Full:       h.metrics.budgetFull,
 		Replied:    h.replied,
-		Queue:      func(it agent.Item) { h.arrivals.Push(it) },
+		Queue:      func(it agent.Item) { h.queue.Push(it) },
 		Submit:     func(ctx context.Context, m message.Message) error { return h.inbox.Accept(ctx, m) },
 		Asked:      h.notices.Asked,
 		Behind:     h.notices.Behind,
@@ -295,11 +299,18 @@ func (h *Host) wire(c *config.Config) {
 		Parallel:   c.Budgets.ParallelTurns,
 		Observe:    h.metrics.turn,
 	})
-	h.commands = command.NewDesk(command.Config{
-		Store: h.store, Approvals: h.desk, Elevated: elevator{h}, Pairings: h.pairings, Rules: inForce{h}, Turns: h.runner, Sessions: sessions{h},
-		Switch: haltSwitch{h}, Outbox: h.outbox, Watchers: h.broker, Now: time.Now, Log: h.log,
+	h.kill.Govern(h.runner)
+	h.queue = agent.NewQueue(h.runner)
+	h.sessions = session.NewKeeper(session.Config{
+		Store: h.store, Turns: h.runner, Queue: h.queue, Sandboxes: h.fleet, Quota: h.fleet.Quota(), Media: h.files.Media(),
+		Pairings: h.pairings, Elevations: h.elevated, Log: h.log,
+		Retention: func() config.Retention { return h.current.Load().config.Retention },
 	})
-	h.arrivals = agent.NewArrivals(h.runner, h.commands)
+	h.commands = command.NewDesk(command.Config{
+		Store: h.store, Approvals: h.desk, Elevated: elevator{h}, Pairings: h.pairings, Rules: inForce{h}, Turns: h.runner, Places: places{h},
+		Sessions: h.sessions, Switch: h.kill, Outbox: h.outbox, Watchers: h.broker, Now: time.Now, Log: h.log,
+	})
+	h.arrivals = agent.NewArrivals(h.queue, h.commands)
 	h.inbox = channel.NewInbox(channel.InboxConfig{
 		Store:     h.store,
 		Admitter:  inForce{h},
@@ -351,7 +362,7 @@ func (h *Host) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := h.restoreQuota(ctx); err != nil {
+	if err := h.sessions.RestoreQuota(ctx); err != nil {
 		return err
 	}
 	h.questions.Left(questionsOf(items))
@@ -389,7 +400,7 @@ func (h *Host) Run(ctx context.Context) error {
 	kept.run(h, "egress log", stop, func() error { return h.egress.Run(records) })
 	out.run(h, "sandbox", stop, func() error { return h.fleet.Run(sandboxes) })
 	in.run(h, "live views", stop, func() error { return h.live.Run(ctx) })
-	in.run(h, "arrivals", stop, func() error { return h.arrivals.Run(ctx) })
+	in.run(h, "queue", stop, func() error { return h.queue.Run(ctx) })
 	in.run(h, "commands", stop, func() error { return h.commands.Run(ctx) })
 	in.run(h, "memory", stop, func() error { return h.runner.Remember(ctx) })
 	in.run(h, "elevated mode", stop, func() error { return h.elevated.Run(ctx) })
@@ -398,7 +409,7 @@ func (h *Host) Run(ctx context.Context) error {
 	in.run(h, "shadow policies", stop, func() error { return h.policies.RunShadows(ctx) })
 	kept.run(h, "shadow log", stop, func() error { return h.shadows.Run(records) })
 	in.run(h, "telemetry", stop, func() error { return h.telemetry.Run(ctx) })
-	in.run(h, "upkeep", stop, func() error { return h.keepHouse(ctx) })
+	in.run(h, "upkeep", stop, func() error { return h.sessions.Run(ctx) })
 	in.run(h, "quota", stop, func() error { return h.fleet.Quota().Run(ctx) })
 	in.run(h, "media", stop, func() error { return h.files.Media().Run(ctx) })
 	in.run(h, "configuration", stop, func() error { return h.follow(ctx) })

@@ -8,17 +8,7 @@ import (
 	"github.com/flynnhost/flynn/host/channel/command"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
-
-// restoreQuota tells who has which session from before.
-func (h *Host) restoreQuota(ctx context.Context) error {
-	list, err := h.store.Holders(ctx)
-	for _, s := range list {
-		h.fleet.Quota().Restore(store.SessionHome(s.Session), s.Sender)
-	}
-	return err
-}
 
 // look tells of a place as the sender of a message is answered there.
 func (h *Host) look(ctx context.Context, place string, m message.Message) (command.Session, error) {

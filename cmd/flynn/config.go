@@ -17,6 +17,7 @@ import (
 	"github.com/flynnhost/flynn/host/admin/preflight"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/plugin/instances"
+	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/route"
 )
 
@@ -58,7 +59,7 @@ func checkConfig(ctx context.Context, cmd *cli.Command) error {
 	cfg, err := loadWhole(ctx, cmd)
 	warnings := []config.Error{}
 	if err == nil {
-		sources := host.PolicySources(cfg)
+		sources := configured.Sources(cfg)
 		wrong, weak := preflight.Check(ctx, cfg, sources)
 		wrong = append(wrong, instances.CheckAllSettings(cfg)...)
 		warnings = slices.Concat(cfg.Renamed, routeWarnings(cfg), access.Warnings(cfg), lint.Policies(cfg, sources), lint.Networks(cfg), weak)
