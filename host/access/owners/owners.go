@@ -9,7 +9,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"strings"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
@@ -52,13 +51,13 @@ func (o *Owners) Chats(ctx context.Context) (chats []Chat) {
 	c, roles := o.cfg.Rules()
 	senders, err := o.cfg.Store.Senders(ctx)
 	for _, sender := range senders {
-		channel, _, _ := strings.Cut(sender, ":")
-		if len(chats) == maxChats || !c.Channels[channel].Enabled || roles.Of(channel, sender) != route.Owner {
+		key, _ := message.ParseSender(sender)
+		if len(chats) == maxChats || !c.Channels[key.Channel].Enabled || roles.Of(key.Channel, sender) != route.Owner {
 			continue
 		}
-		where, failed := o.cfg.Store.LastPrivate(ctx, channel, sender)
+		where, failed := o.cfg.Store.LastPrivate(ctx, key.Channel, sender)
 		if failed == nil {
-			chats = append(chats, Chat{Channel: channel, Conversation: where})
+			chats = append(chats, Chat{Channel: key.Channel, Conversation: where})
 		} else if !errors.Is(failed, store.ErrNotFound) {
 			err = errors.Join(err, failed)
 		}
@@ -85,8 +84,8 @@ func (o *Owners) ToldOfStrangers(ctx context.Context) (chats []Chat) {
 		}
 	}
 	for _, where := range c.Approvals.Conversations {
-		channel, id, _ := strings.Cut(where, ":")
-		add(Chat{Channel: channel, Conversation: message.Conversation{ID: id, Kind: message.DM}})
+		key, _ := message.ParseConversation(where)
+		add(Chat{Channel: key.Channel, Conversation: message.Conversation{ID: key.ID, Kind: message.DM}})
 	}
 	for _, chat := range o.Chats(ctx) {
 		add(chat)
@@ -97,10 +96,10 @@ func (o *Owners) ToldOfStrangers(ctx context.Context) (chats []Chat) {
 // SelfApprove reports whether a requester may grant his own requests: the user of this machine may, and an owner where approvals.self
 // says so.
 func (o *Owners) SelfApprove(requester string) bool {
-	channel, _, _ := strings.Cut(requester, ":")
-	if route.Local(channel) {
+	key, _ := message.ParseSender(requester)
+	if route.Local(key.Channel) {
 		return true
 	}
 	c, roles := o.cfg.Rules()
-	return c.Approvals.Self && roles.Of(channel, requester) == route.Owner
+	return c.Approvals.Self && roles.Of(key.Channel, requester) == route.Owner
 }
