@@ -21,7 +21,7 @@ func requests(others []string, t store.Turn, replyTo string, a store.Approval, o
 	}
 	for _, where := range others {
 		to, _ := message.ParseConversation(where)
-		if to.Channel == t.Channel && to.ID == t.Conversation.ID {
+		if to.String() == t.ConversationKey() {
 			continue
 		}
 		out = append(out, message.Reply{
