@@ -5,7 +5,6 @@ import (
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -62,9 +61,8 @@ func lastOf(images []model.Image, room int) ([]model.Image, int) {
 	return images[len(images)-n:], room - n
 }
 
-// Images lists the digests of the images that the steps of a turn show to its model.
-func Images(steps []store.Step) ([]string, error) {
-	t, err := decodeTurn(steps)
+// images are the digests of the images that the steps of a turn show to its model.
+func (t *turnSteps) images() []string {
 	var out []string
 	for _, m := range t.messages() {
 		for _, img := range m.Images {
@@ -76,5 +74,5 @@ func Images(steps []store.Step) ([]string, error) {
 			}
 		}
 	}
-	return out, err
+	return out
 }
