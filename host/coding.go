@@ -26,11 +26,7 @@ func (h *Host) equip(a *agent.Agent, tools *tool.Registry, c config.Agent, runti
 	byLanguage := specs.Code(c.Code, runtime)
 	run := code.New(code.Config{
 		Languages: byLanguage, Run: h.fleet.RunCode, Attached: h.attachedFiles, Keep: h.files.Keep, Open: h.files.Open,
-		Violated: func(agent string, v code.Violation) {
-			h.metrics.violation(agent, string(v.Kind))
-			h.log.Warn("a code run was contained", "agent", agent, "kind", v.Kind, "detail", v.Detail)
-		},
-		Log: h.log,
+		Events: &h.events, Log: h.log,
 	})
 	own := tools.Clone()
 	if err := own.Register(run); err != nil {

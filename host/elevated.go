@@ -9,7 +9,6 @@ import (
 
 	"github.com/flynnhost/flynn/host/channel/command"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
@@ -106,19 +105,6 @@ func (e elevator) End(ctx context.Context, conversation, by, why string) (bool, 
 // Of implements command.Elevator.
 func (e elevator) Of(ctx context.Context, conversation string) (store.Elevation, bool, error) {
 	return e.h.elevated.Of(ctx, conversation)
-}
-
-// elevations are the banners of the web page.
-func (b backend) elevations(ctx context.Context) []gateway.ElevationStatus {
-	list, err := b.h.elevated.All(ctx)
-	if err != nil {
-		b.h.log.Warn("list elevated mode", "error", err)
-	}
-	out := []gateway.ElevationStatus{}
-	for _, e := range list {
-		out = append(out, gateway.ElevationStatus{Conversation: e.Conversation, State: e.State, Sender: e.Sender, Until: e.Until})
-	}
-	return out
 }
 
 // checkElevated refuses senders of [elevated] who are no owners: they would be told that they may, and then not.

@@ -33,7 +33,7 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 		h.log.Warn("routing", "problem", f.Error.Error()) // errors of the file have kept it out
 	}
 	roles := route.NewRoles(c.Access, h.proofs.Under(c)).With(h.pairings).WithClients(c.Clients)
-	options := model.Options{Providers: providers.All(), Log: h.log, OnCall: h.metrics.modelCall, Counts: &h.counts}
+	options := model.Options{Providers: providers.All(), Log: h.log, Events: &h.events, Counts: &h.counts}
 	if before := h.current.Load(); before != nil {
 		options.Before = before.models
 	}
@@ -44,7 +44,7 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	late := h.lateFor(c) // before the tools are looked at
 	scope := route.NewScope(c.Sessions, roles)
 	gate := channel.NewGate(channel.GateConfig{
-		Config: c, Roles: roles, Scope: scope, Sessions: h.fleet.Quota(), Now: time.Now, Observe: h.metrics.admission,
+		Config: c, Roles: roles, Scope: scope, Sessions: h.fleet.Quota(), Now: time.Now, Events: &h.events,
 	})
 	g := &generation{config: c, gate: gate, scope: scope, models: models, Generation: &agent.Generation{
 		Number: c.Generation, Table: table, Models: models, Registry: h.toolsOf(c), Roles: roles, Admits: gate.Refusal, Tasks: tasksOf(c),

@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/schedule"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/policy/configured"
 )
@@ -37,8 +38,7 @@ func (h *Host) stage(ctx context.Context, old, next *config.Config) (commit, rol
 		h.fleet.Configure(next)
 		h.setChannels(old, next)
 		h.setTools(old, next)
-		h.schedules.Set(scheduled(next))
-		h.metrics.generation(next.Generation)
+		h.schedules.Set(schedule.Entries(next))
 	}
 	return commit, forget, nil
 }

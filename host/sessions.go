@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"strings"
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/channel/command"
@@ -22,16 +21,13 @@ func (h *Host) look(ctx context.Context, place string, m message.Message) (comma
 		Began: now.Began, Fixed: g.Table.Fixed(m), Agents: g.Table.Choices(g.Roles.Of(m.Channel, m.SenderKey())),
 	}
 	if model, ok := g.config.Models[s.Tier]; ok {
-		s.Model = modelName(model)
+		s.Model = model.Title()
 	}
 	if a, ok := g.config.Agents[s.Agent]; ok {
 		s.Tiers, s.OwnModel = tiersOf(a), a.Kind == "cli"
 	}
 	return s, nil
 }
-
-// modelName is a model as people are told of it; a provider with one model alone needs no name for it.
-func modelName(m config.Model) string { return strings.TrimSuffix(m.Provider+"/"+m.Model, "/") }
 
 // tiersOf are the tiers that people may choose for an agent, its own first.
 func tiersOf(a config.Agent) []string {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
@@ -173,8 +174,6 @@ type Config struct {
 	Waiting func(place string) []Item
 	// Ledger has the daily budgets; nil has none.
 	Ledger *budget.Ledger
-	// Full is called for each model call that a budget refused, for metrics; it may be nil.
-	Full func(budget.Level)
 	// Replied hands on a reply that was committed.
 	Replied func(turn string, r message.Reply)
 	// Asked tells people over channels of a request for approval; it may be told of one again after a restart. It may be nil.
@@ -186,8 +185,8 @@ type Config struct {
 	Queue func(Item)
 	// Submit puts a message of the host's own into the inbox, which keeps each event once.
 	Submit func(context.Context, message.Message) error
-	// Publish shows an event to its watchers. It must not block.
-	Publish func(message.Event)
+	// Events gets message.Event, TurnEnded and BudgetExceeded; it may be nil.
+	Events *event.Bus
 	// Files puts what came with a message into the session's workspace and says what became of each; nil puts nothing there.
 	Files func(ctx context.Context, session string, m message.Message) []message.File
 	// Image reads an image of the media store for a model, by its digest; nil shows none.
@@ -208,16 +207,11 @@ type Config struct {
 	Patience time.Duration
 	// Quiet is how long an agent's program may print nothing before those who wait are told that it is still at work. 30 s
 	Quiet time.Duration
-	// Ended is called for a turn that is over, of a child's only where it ran in the background: others are over with their parent's
-	// call. It may be nil.
-	Ended func(turn string)
-	// Observe is told how a turn ended and how long it took, for metrics; it may be nil.
-	Observe func(agent string, state store.TurnState, took time.Duration)
 }
 
 // View shows one turn while it runs.
 type View interface {
-	// Event is what Publish is told. It must not block.
+	// Event shows what happens in the turn. It must not block.
 	Event(message.Event)
 	// Over ends the view, whatever became of the turn.
 	Over()
@@ -256,15 +250,6 @@ func NewRunner(cfg Config) *Runner {
 	}
 	if cfg.Behind == nil {
 		cfg.Behind = func(store.Turn, message.Message, store.Approval) {}
-	}
-	if cfg.Observe == nil {
-		cfg.Observe = func(string, store.TurnState, time.Duration) {}
-	}
-	if cfg.Ended == nil {
-		cfg.Ended = func(string) {}
-	}
-	if cfg.Full == nil {
-		cfg.Full = func(budget.Level) {}
 	}
 	if cfg.Show == nil {
 		cfg.Show = func(message.Reply) View { return nil }

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
@@ -180,8 +181,8 @@ func newHouse(t *testing.T, s *sqlite.Store, wrap func(Store) Store) *house {
 			_, _, err := h.store.AppendInbox(ctx, m, state, "")
 			return err
 		},
-		Publish: func(e message.Event) { h.mu.Lock(); h.events = append(h.events, e); h.mu.Unlock() },
-		Log:     slog.New(slog.DiscardHandler),
+		Events: event.Only(func(e message.Event) { h.mu.Lock(); h.events = append(h.events, e); h.mu.Unlock() }),
+		Log:    slog.New(slog.DiscardHandler),
 	})
 	return h
 }

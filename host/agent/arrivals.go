@@ -56,7 +56,7 @@ func NewArrivals(q *Queue, c Commands) *Arrivals { return &Arrivals{q, c} }
 // Deliver takes a message that is to be answered, and shows it to those who watch its conversation.
 func (a *Arrivals) Deliver(row store.InboxRow) {
 	m := row.Message
-	a.queue.runner.cfg.Publish(message.Event{Kind: message.Said, Channel: m.Channel, Conversation: m.Conversation.ID, Key: m.EventID, Text: m.Text})
+	a.queue.runner.cfg.Events.Publish(message.Event{Kind: message.Said, Channel: m.Channel, Conversation: m.Conversation.ID, Key: m.EventID, Text: m.Text})
 	a.Push(Item{Row: row})
 }
 

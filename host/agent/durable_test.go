@@ -200,7 +200,7 @@ func live(t *testing.T, dir string, pl *plan, world *platform, waiting []message
 		Roles: route.NewRoles(config.Access{}, route.AllProved), Admits: func(message.Message) string { return "" },
 	}
 	runner := NewRunner(Config{
-		Store: p, Machines: noMachines{}, Tools: &tool.Runner{}, Replied: outbox.Push, Publish: func(message.Event) {}, Log: log,
+		Store: p, Machines: noMachines{}, Tools: &tool.Runner{}, Replied: outbox.Push, Log: log,
 		Generation: func() (*Generation, Policies) { return gen, chain{} },
 	})
 	lanes := keyed.New(100, runner.Work)

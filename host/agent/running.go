@@ -256,7 +256,7 @@ func (t *turn) release(ctx context.Context, cause error, rows []store.InboxRow) 
 	}
 	t.remember()
 	t.publish(message.Event{Kind: message.TurnDone})
-	t.cfg.Observe(t.row.Agent, store.TurnStopped, now.Sub(t.row.Started))
+	t.cfg.Events.Publish(TurnEnded{Turn: t.row.ID, Agent: t.row.Agent, State: store.TurnStopped, Took: now.Sub(t.row.Started), Released: true})
 	var items []Item
 	for _, row := range rows {
 		items = append(items, Item{Row: row, released: true})

@@ -265,7 +265,7 @@ func (t *turn) publish(e message.Event) {
 		return
 	}
 	e.Channel, e.Conversation, e.Turn, e.Agent = t.row.Channel, t.row.Conversation.ID, t.row.ID, t.row.Agent
-	t.cfg.Publish(e)
+	t.cfg.Events.Publish(e)
 	if t.view != nil {
 		t.view.Event(e)
 	}

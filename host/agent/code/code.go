@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
@@ -39,11 +40,10 @@ type Config struct {
 	// Attached are the files that people sent in the conversation, by name; left counts those that are too many or too large.
 	Attached func(ctx context.Context, session string) (files map[string][]byte, left int, err error)
 	// Keep takes what programs make into the media store, and Open opens what is in it.
-	Keep builtin.Keep
-	Open func(digest string) (io.ReadCloser, error)
-	// Violated is told what programs of an agent tried and were kept from.
-	Violated func(agent string, v Violation)
-	Log      *slog.Logger
+	Keep   builtin.Keep
+	Open   func(digest string) (io.ReadCloser, error)
+	Events *event.Bus // gets Violated; it may be nil
+	Log    *slog.Logger
 }
 
 type program struct{ Config }
@@ -57,9 +57,6 @@ var (
 func New(c Config) tool.Tool {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
-	}
-	if c.Violated == nil {
-		c.Violated = func(string, Violation) {}
 	}
 	return program{c}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent/code"
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
@@ -49,7 +50,7 @@ func (r *rig) tool() tool.Tool {
 			}
 			return io.NopCloser(strings.NewReader("png")), nil
 		},
-		Violated: func(agent string, v code.Violation) { r.violated = append(r.violated, agent+" "+string(v.Kind)) },
+		Events: event.Only(func(v code.Violated) { r.violated = append(r.violated, v.Agent+" "+string(v.Kind)) }),
 	})
 }
 

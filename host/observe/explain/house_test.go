@@ -135,7 +135,6 @@ func newHouse(t *testing.T) *house {
 		Generation: func() (*agent.Generation, agent.Policies) { return h.gen, h.chain },
 		Replied:    func(string, message.Reply) {},
 		Queue:      func(agent.Item) {},
-		Publish:    func(message.Event) {},
 		Submit: func(ctx context.Context, m message.Message) error {
 			_, _, err := s.AppendInbox(ctx, m, store.InboxNew, "")
 			return err
