@@ -1,10 +1,12 @@
 package tool
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/flynnhost/flynn/host/internal/schema"
 )
@@ -20,15 +22,24 @@ func compileSchema(raw json.RawMessage) (*schema.Schema, error) {
 // maxComplaint bounds what a model is told about arguments that do not fit, in bytes.
 const maxComplaint = 2 << 10
 
-// checkSchema says how args differ from the schema, one difference a line.
+// checkSchema tells how args differ from the schema, one difference a line.
 func checkSchema(s *schema.Schema, args any) error {
-	var lines []string
-	for _, d := range s.Differences(args) {
-		where := cmp.Or(strings.Join(d.Path, "/"), "arguments")
-		lines = append(lines, where+": "+d.Problem)
+	err := s.Validate(args)
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		return err
 	}
-	if len(lines) == 0 {
-		return nil
+	out := invalid.BasicOutput()
+	var b strings.Builder
+	for _, unit := range append(out.Errors, *out) {
+		if unit.Error == nil || b.Len() > maxComplaint {
+			continue
+		}
+		where := strings.TrimPrefix(unit.InstanceLocation, "/")
+		if where == "" {
+			where = "arguments"
+		}
+		fmt.Fprintf(&b, "%s: %s\n", where, unit.Error)
 	}
-	return errors.New(cutText(strings.Join(lines, "\n"), maxComplaint))
+	return errors.New(cutText(strings.TrimSuffix(b.String(), "\n"), maxComplaint))
 }

@@ -28,7 +28,7 @@ func TestSchemaComplaints(t *testing.T) {
 		{"missing", `{}`, []string{"arguments", "command"}},
 		{"unknown key", `{"command":"ls","x":1}`, []string{"x"}},
 		{"wrong type", `{"command":5}`, []string{"command: ", "string"}},
-		{"pattern", `{"command":"ls; rm"}`, []string{"command: ", "match"}},
+		{"pattern", `{"command":"ls; rm"}`, []string{"command: ", "pattern"}},
 		{"huge integer", `{"command":"ls","count":99999999999999999999}`, []string{"count: "}},
 		{"inner", `{"command":"ls","list":["a",{}]}`, []string{"list/1: "}},
 	} {

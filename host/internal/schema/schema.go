@@ -1,27 +1,23 @@
 // Package schema compiles JSON Schemas that somebody else wrote, a plugin or a server of tools, and says where a value differs from one.
 //
 // Such a schema is hostile: it is bounded in length, depth and the work that it can ask for, its patterns are bounded, and no reference
-// leaves it. Start reading at Compile; node.go has the keywords, check.go what they ask of a value. Drafts 4 to 2020-12 are read, and the
-// test holds the package against the official suite. A dynamic reference leads where a plain one would; it does not fill in defaults, and
-// reads neither vocabularies nor content inside strings.
-//
-// It is no library because none that is kept does all of this: every difference at once, without the value in its words, within a bound
-// on the work, and at no cost for a start that checks nothing.
+// leaves it. Start reading at Compile. The keywords themselves are the library's.
 package schema
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"maps"
-	"slices"
+	"regexp"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // Use says what a schema is for.
 type Use int
 
 const (
-	// Arguments of a tool. Its schema may refer to itself, as that of a tree does, and what is wrong with each of several alternatives
-	// is told.
+	// Arguments of a tool. Its schema may refer to itself, as that of a tree does.
 	Arguments Use = iota
 	// Settings of a plugin, whose schema unfolds to a finite tree.
 	Settings
@@ -29,8 +25,7 @@ const (
 
 // Schema is a compiled schema. It is safe for concurrent use.
 type Schema struct {
-	root *node
-	use  Use
+	compiled *jsonschema.Schema
 }
 
 // Bounds on a schema.
@@ -42,6 +37,9 @@ const (
 	maxWork     = 10_000 // schemas that one value, or with Settings any value, can be held against
 )
 
+// name stands for the schema in the library, where everything has a URL.
+const name = "flynn://plugin/schema"
+
 // Compile compiles a schema.
 func Compile(text []byte, use Use) (*Schema, error) {
 	if len(text) > MaxBytes {
@@ -50,23 +48,58 @@ func Compile(text []byte, use Use) (*Schema, error) {
 	if err := strict(text); err != nil {
 		return nil, fmt.Errorf("read the schema: %w", err)
 	}
-	root, err := compile(bytes.TrimSpace(text))
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("read the schema: %w", err)
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(noLoader{})
+	patterns := &patterns{left: maxPatterns}
+	c.UseRegexpEngine(patterns.compile)
+	if err := c.AddResource(name, doc); err != nil {
+		return nil, err
+	}
+	compiled, err := c.Compile(name)
 	if err != nil {
 		return nil, err
 	}
-	if err := bounded(root, use); err != nil {
+	patterns.compiled = true
+	if err := bounded(compiled, use); err != nil {
 		return nil, err
 	}
-	return &Schema{root, use}, nil
+	return &Schema{compiled}, nil
 }
 
-// Keys are those that the schema names for the table at a path, as far as it can be followed through plain properties; nil elsewhere.
-func (s *Schema) Keys(path ...string) []string {
-	at := s.root
-	for _, key := range path {
-		if at = at.Properties[key]; at == nil {
-			return nil
+// Validate holds a value, as encoding/json decodes it, against the schema. The error is the library's and quotes the value.
+func (s *Schema) Validate(value any) error { return s.compiled.Validate(value) }
+
+// noLoader refuses every reference that leaves the schema: following one would read files or call servers on its author's behalf.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("the schema refers to %.200s; it must stand alone", url)
+}
+
+// patterns compiles the regular expressions of one schema. Later the library asks it about values of the format "regex".
+type patterns struct {
+	left     int
+	compiled bool
+}
+
+var errPatterns = fmt.Errorf("the schema has more than %d regular expressions", maxPatterns)
+
+func (p *patterns) compile(text string) (jsonschema.Regexp, error) {
+	if len(text) > maxPattern {
+		return nil, fmt.Errorf("a regular expression has %d bytes, at most %d", len(text), maxPattern)
+	}
+	if !p.compiled {
+		if p.left--; p.left < 0 {
+			return nil, errPatterns
 		}
 	}
-	return slices.Sorted(maps.Keys(at.Properties))
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, errors.New("a regular expression is not one that Go reads")
+	}
+	return re, nil
 }

@@ -68,7 +68,7 @@ func strictMembers(d *json.Decoder, object bool, depth int) error {
 	return err
 }
 
-// Bounds on a number. Numbers are kept as fractions of integers, in which 1e999999999 fills the memory.
+// Bounds on a number. The library keeps numbers as fractions of integers, in which 1e999999999 fills the memory.
 const (
 	maxDigits   = 100
 	maxExponent = 400

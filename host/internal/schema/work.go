@@ -5,16 +5,19 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // A few lines of schema can ask for more work than a machine can do: thirty definitions, each of which refers twice to the next one, are a
-// thousand million schemas to hold a value against, so what a schema unfolds to is counted before it is used.
+// thousand million schemas to hold a value against. The library has no bound of its own, so what a schema unfolds to is counted before
+// it is used.
 
 // bounded refuses a schema that asks for too much work.
-func bounded(s *node, use Use) error {
-	c := counter{use: use, done: map[*node]int{}, open: map[*node]bool{}}
-	todo := []*node{s}
-	for seen := map[*node]bool{s: true}; len(todo) > 0; {
+func bounded(s *jsonschema.Schema, use Use) error {
+	c := counter{use: use, done: map[*jsonschema.Schema]int{}, open: map[*jsonschema.Schema]bool{}}
+	todo := []*jsonschema.Schema{s}
+	for seen := map[*jsonschema.Schema]bool{s: true}; len(todo) > 0; {
 		s, todo = todo[0], todo[1:]
 		if _, err := c.count(s); err != nil {
 			return err
@@ -32,13 +35,13 @@ func bounded(s *node, use Use) error {
 // counter counts the schemas that schemas unfold to.
 type counter struct {
 	use  Use
-	done map[*node]int
-	open map[*node]bool // under way: meeting one again is a circle
+	done map[*jsonschema.Schema]int
+	open map[*jsonschema.Schema]bool // under way: meeting one again is a circle
 }
 
 var errCircle = errors.New("the schema refers to itself without an end")
 
-func (c *counter) count(s *node) (int, error) {
+func (c *counter) count(s *jsonschema.Schema) (int, error) {
 	if n, ok := c.done[s]; ok {
 		return n, nil
 	}
@@ -65,22 +68,38 @@ func (c *counter) count(s *node) (int, error) {
 	return total, nil
 }
 
-// here are the schemas that n applies to the same value.
-func here(n *node) []*node {
-	out := slices.Concat(n.refs, n.AllOf, n.AnyOf, n.OneOf, []*node{n.Not, n.If, n.Then, n.Else})
-	for _, table := range []map[string]dependency{n.Dependencies, n.DependentSchemas} {
-		for _, d := range table {
-			out = append(out, d.schema)
-		}
+// here are the schemas that s applies to the same value.
+func here(s *jsonschema.Schema) []*jsonschema.Schema {
+	out := slices.Concat(s.AllOf, s.AnyOf, s.OneOf, slices.Collect(maps.Values(s.DependentSchemas)))
+	out = append(out, s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else)
+	if s.DynamicRef != nil {
+		out = append(out, s.DynamicRef.Ref)
+	}
+	for _, d := range s.Dependencies {
+		out = appendSchemas(out, d)
 	}
 	return slices.DeleteFunc(out, isNil)
 }
 
-// below are the schemas that n applies to parts of the value.
-func below(n *node) []*node {
-	out := slices.Concat(n.PrefixItems, n.Items.each, slices.Collect(maps.Values(n.Properties)), slices.Collect(maps.Values(n.PatternProperties)),
-		[]*node{n.Items.all, n.AdditionalItems, n.UnevaluatedItems, n.Contains, n.AdditionalProperties, n.UnevaluatedProperties, n.PropertyNames})
+// below are the schemas that s applies to parts of the value.
+func below(s *jsonschema.Schema) []*jsonschema.Schema {
+	out := slices.Concat(slices.Collect(maps.Values(s.Properties)), slices.Collect(maps.Values(s.PatternProperties)), s.PrefixItems)
+	out = append(out, s.PropertyNames, s.UnevaluatedProperties, s.Contains, s.Items2020, s.UnevaluatedItems, s.ContentSchema)
+	for _, v := range []any{s.AdditionalProperties, s.Items, s.AdditionalItems} {
+		out = appendSchemas(out, v)
+	}
 	return slices.DeleteFunc(out, isNil)
 }
 
-func isNil(n *node) bool { return n == nil }
+func isNil(s *jsonschema.Schema) bool { return s == nil }
+
+// appendSchemas takes what the library leaves open: a schema, a list of them, or something else.
+func appendSchemas(to []*jsonschema.Schema, v any) []*jsonschema.Schema {
+	switch v := v.(type) {
+	case *jsonschema.Schema:
+		return append(to, v)
+	case []*jsonschema.Schema:
+		return append(to, v...)
+	}
+	return to
+}
