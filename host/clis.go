@@ -1,11 +1,9 @@
 package host
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"path"
 	"slices"
@@ -14,45 +12,15 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/sandbox"
-	"github.com/flynnhost/flynn/host/sandbox/machine"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/cli"
 )
 
-const (
-	// cliAuth and cliSettings are where the program of an agent finds its owner's login and, unless it looks elsewhere, configuration.
-	cliAuth, cliSettings = "/auth", "/config"
-	// cliWorkspace is the session's workspace where a folder of the host stands in the place that it has otherwise.
-	cliWorkspace = "/session"
-	// cliVolume is the volume of a session's program.
-	cliVolume = "flynn-cli"
-	// cliPrefix makes the names of the sandboxes of programs. No name in a configuration has a colon.
-	cliPrefix = "cli:"
-)
-
-// cliSandbox is the name of the sandbox of an agent's program.
-func cliSandbox(name string) string { return cliPrefix + name }
-
-// cliPreset is what is known of an agent's program, with what the configuration says of the API in its place.
-func cliPreset(c config.CLI) cli.Preset {
-	p, _ := cli.PresetOf(c.Preset) // the schema knows the names
-	set := func(into *string, value string) {
-		if value != "" {
-			*into = value
-		}
-	}
-	set(&p.API.Host, c.APIHost)
-	set(&p.API.Header, c.APIHeader)
-	set(&p.API.Prefix, c.APIPrefix)
-	return p
-}
-
 // cliConfig is how an agent's program is run.
 func cliConfig(c *config.Config, name string) cli.Config {
 	a := c.Agents[name]
-	preset := cliPreset(a.CLI)
+	preset := specs.CLIPreset(a.CLI)
 	p := preset.Config
 	if p.Env == nil {
 		p.Env = map[string]string{}
@@ -67,22 +35,18 @@ func cliConfig(c *config.Config, name string) cli.Config {
 		p.Name = path.Base(p.Command[0])
 	}
 	p.OnHost = !a.Sandbox.Enabled
-	place := cliBase(c, a).WorkspaceDir
 	if !p.OnHost {
-		p.Workspace = place
-	}
-	if !p.OnHost && cliHasFolder(a.CLI) {
-		p.Workspace = cliWorkspace
+		p.Workspace = specs.CLIWorkspace(c, a)
 	}
 	if a.CLI.Folder != "" {
-		p.Dir = place
+		p.Dir = specs.CLIFolder(c, a)
 	}
 	if a.CLI.FolderByCall {
-		p.Named = place
+		p.Named = specs.CLIFolder(c, a)
 	}
 	switch {
 	case a.CLI.Auth == "mount":
-		p.AuthDir = cliAuth
+		p.AuthDir = specs.CLIAuth
 	case a.CLI.SecretName() != "" && a.CLI.APIKey == "":
 		p.Missing = fmt.Sprintf("it has no key for its model: set %s and start Flynn again", strings.TrimPrefix(a.CLI.SecretName(), "env "))
 	}
@@ -91,9 +55,6 @@ func cliConfig(c *config.Config, name string) cli.Config {
 	}
 	return p
 }
-
-// cliHasFolder reports whether an agent's program works in a folder of the host.
-func cliHasFolder(c config.CLI) bool { return c.Folder != "" || c.FolderByCall }
 
 // cliProxyArgs puts arguments behind the name of a program.
 func cliProxyArgs(words, args []string) []string {
@@ -149,83 +110,6 @@ func cliOverrides(p *cli.Config, c config.CLI) {
 	maps.Copy(p.Env, c.Env)
 }
 
-// cliBase is the sandbox that an agent's program has one like.
-func cliBase(c *config.Config, a config.Agent) config.Sandbox {
-	if s, ok := c.Sandboxes[a.Sandbox.Name]; ok && a.Sandbox.Name != "" {
-		return s
-	}
-	return c.Sandbox
-}
-
-// cliSpec is the sandbox of an agent's program: the agent's own, with a volume for what the program remembers, and with no network but
-// the program's API, which gets the key outside. A network that the sandbox has is not kept where there is a key: around the
-// proxy no request would get it.
-func cliSpec(c *config.Config, name string) sandbox.Spec {
-	a := c.Agents[name]
-	preset, s := cliPreset(a.CLI), bridgedSpec(c, cliBase(c, a))
-	if a.CLI.Image != "" {
-		s.Image, s.Packages, s.Binaries, s.Dockerfile, s.BuildContext = a.CLI.Image, nil, nil, "", ""
-	}
-	s.MemoryBytes, s.CPUs = int64(a.CLI.MemoryLimit), float64(a.CLI.CPULimit)
-	s.Timeout = time.Duration(a.CLI.TimeoutSeconds) * time.Second
-	s.Volumes = append(slices.Clip(s.Volumes), sandbox.VolumeMount{Name: cliVolume, Target: a.CLI.StateDir})
-	s.Mounts = append(slices.Clip(s.Mounts), hostMounts(a.CLI.Mounts)...)
-	if cliHasFolder(a.CLI) {
-		s.WorkspaceDir = cliWorkspace
-	}
-	if a.CLI.Folder != "" {
-		s.Mounts = append(s.Mounts, sandbox.HostMount{Source: a.CLI.Folder, Target: cliBase(c, a).WorkspaceDir, Writable: true})
-	}
-	if a.CLI.ConfigDir != "" {
-		s.Mounts = append(s.Mounts, sandbox.HostMount{Source: a.CLI.ConfigDir, Target: cliSettingsOf(a.CLI, preset)})
-	}
-	if a.CLI.Auth == "mount" {
-		s.Mounts = append(s.Mounts, sandbox.HostMount{Source: a.CLI.AuthDir, Target: cliAuth})
-	}
-	cliNetwork(&s, a.CLI, preset)
-	return s
-}
-
-// cliSettingsOf is where a program finds what its owner has configured.
-func cliSettingsOf(c config.CLI, preset cli.Preset) string {
-	switch {
-	case c.ConfigTarget != "":
-		return c.ConfigTarget
-	case preset.ConfigDir != "":
-		return path.Join(c.StateDir, preset.ConfigDir)
-	}
-	return cliSettings
-}
-
-func cliNetwork(s *sandbox.Spec, c config.CLI, preset cli.Preset) {
-	reach := slices.Clone(c.Allowlist)
-	keyed := c.Auth == "proxy" && c.SecretName() != "" && preset.API.Host != ""
-	switch {
-	case keyed:
-		reach = append(reach, preset.API.Host)
-		s.Credentials = append(slices.Clip(s.Credentials), sandbox.Credential{
-			Host: preset.API.Host, Header: preset.API.Header, Prefix: preset.API.Prefix, Secret: c.SecretName(), Upgrade: true,
-			Address: c.APIAddress,
-		})
-	case c.Auth == "mount" && preset.API.Host != "":
-		reach = append(append(reach, preset.API.Host), preset.LoginHosts...)
-	}
-	if len(reach) == 0 || !keyed && s.Network != "none" && s.Network != "allowlist" {
-		return
-	}
-	if s.Network != "allowlist" {
-		s.Network, s.Allowlist = "allowlist", nil
-	}
-	s.Allowlist = append(slices.Clip(s.Allowlist), reach...)
-}
-
-// cliAgents are the names of the agents of kind cli that run in a sandbox.
-func cliAgents(c *config.Config) []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(c.Agents)), func(name string) bool {
-		return c.Agents[name].Kind != agent.KindCLI || !c.Agents[name].Sandbox.Enabled
-	})
-}
-
 // checkCLIs finds what is wrong about the programs of agents.
 func checkCLIs(c *config.Config) config.Errors {
 	var errs config.Errors
@@ -237,11 +121,11 @@ func checkCLIs(c *config.Config) config.Errors {
 		program := cliConfig(c, name)
 		program.Workspace = "/" + program.Workspace
 		err := program.Check()
-		if preset := cliPreset(a.CLI); a.CLI.SecretName() != "" && (preset.API.Host == "" || preset.API.Header == "") {
+		if preset := specs.CLIPreset(a.CLI); a.CLI.SecretName() != "" && (preset.API.Host == "" || preset.API.Header == "") {
 			err = errors.Join(err, errors.New("a key needs api_host and api_header, or a preset: where it goes"))
 		}
 		if err == nil && a.Sandbox.Enabled {
-			err = cliSpec(c, name).Check()
+			err = specs.CLI(c, name).Check()
 		}
 		if err == nil {
 			continue
@@ -278,7 +162,7 @@ func withCLI(made *agent.Agent, c *config.Config, name string) error {
 		Programs: a.CLI.DangerouslyForPrograms,
 	}
 	if made.Sandboxed {
-		made.Sandbox = cliSandbox(name)
+		made.Sandbox = specs.CLIName(name)
 	}
 	if a.CLI.FolderByCall {
 		made.CLI.Folder = func(dir string) error {
@@ -287,98 +171,4 @@ func withCLI(made *agent.Agent, c *config.Config, name string) error {
 		}
 	}
 	return err
-}
-
-// permitted asks once more, right before a program runs, whether its folder lies below a permitted root, links followed.
-func (m *machines) permitted(sandboxName string) error {
-	name, ours := strings.CutPrefix(sandboxName, cliPrefix)
-	name, named, _ := strings.Cut(name, ":")
-	m.mu.Lock()
-	folder, rules := m.folders[name], m.folderRules
-	m.mu.Unlock()
-	for _, f := range []string{folder, named} {
-		if !ours || f == "" {
-			continue
-		}
-		if _, err := rules.Check(f); err != nil {
-			return fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
-		}
-	}
-	return nil
-}
-
-// named is the specification of a sandbox by its name, which may end in the folder that a conversation is about; m.mu is held.
-func (m *machines) named(name string) (sandbox.Spec, bool) {
-	program, ours := strings.CutPrefix(name, cliPrefix)
-	program, folder, _ := strings.Cut(program, ":")
-	if !ours || folder == "" {
-		s, known := m.specs[name]
-		return s, known
-	}
-	s, known := m.specs[cliSandbox(program)]
-	place, may := m.places[program]
-	if !known || !may {
-		return sandbox.Spec{}, false
-	}
-	s.Mounts = append(slices.Clip(s.Mounts), sandbox.HostMount{Source: folder, Target: place, Writable: true})
-	return s, true
-}
-
-// cliFolders are the folders that agents' programs work in, by agent.
-func cliFolders(c *config.Config) map[string]string {
-	folders := map[string]string{}
-	for _, name := range cliAgents(c) {
-		if folder := c.Agents[name].CLI.Folder; folder != "" {
-			folders[name] = folder
-		}
-	}
-	return folders
-}
-
-// forgetTimeout bounds the removal of what a session has on the engine.
-const forgetTimeout = time.Minute
-
-// sweepCLIs removes the volumes of programs whose session is gone, as after a crash or a removal while the engine was away. Those of
-// other hosts carry other labels and are not seen.
-func (m *machines) sweepCLIs(ctx context.Context, manager *sandbox.Manager) {
-	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
-	defer cancel()
-	known, err := m.homes(ctx)
-	if err != nil {
-		m.log.Warn("kept the volumes of deleted sessions: cannot list sessions", "error", err)
-		return
-	}
-	err = manager.RemoveVolumes(ctx, func(v sandbox.Owned) bool {
-		session := v.Labels[sandbox.LabelSession]
-		if v.Labels[sandbox.LabelVolume] != cliVolume || session == "" || known[session] {
-			return false
-		}
-		m.log.Info("removed the volume of a deleted session", "volume", v.Name, "session", session)
-		return true
-	})
-	if err != nil {
-		m.log.Warn("volumes of sessions that are gone", "error", err)
-	}
-}
-
-// sessionHomes are what the sandboxes of all sessions in the store are called by.
-func (h *Host) sessionHomes(ctx context.Context) (map[string]bool, error) {
-	list, err := h.store.Sessions(ctx, math.MaxInt32)
-	homes := make(map[string]bool, len(list))
-	for _, s := range list {
-		homes[store.SessionHome(s.Key)] = true
-	}
-	return homes, err
-}
-
-// configureCLIs takes over the folders of a generation's programs; m.mu is held.
-func (m *machines) configureCLIs(c *config.Config) {
-	m.folders, m.folderRules = cliFolders(c), c.CLIRules(os.Getenv)
-	m.places = map[string]string{}
-	for _, name := range cliAgents(c) {
-		if a := c.Agents[name]; a.CLI.FolderByCall {
-			m.places[name] = cliBase(c, a).WorkspaceDir
-		}
-	}
-	m.mountRules.Roots = append(slices.Clip(m.mountRules.Roots), c.CLI.Roots...) // no other mount of the configuration lies there: it was checked
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/sandbox"
 )
 
 func TestWhoMayBeginElevatedMode(t *testing.T) {
@@ -66,21 +65,5 @@ func TestSendersOfElevatedModeAreOwners(t *testing.T) {
 	c.Elevated.Senders = []string{"irc:ann", "web:owner", "irc:bob"}
 	if errs := checkElevated(c); len(errs) != 1 || !strings.Contains(errs[0].Error(), `"irc:bob" is no owner`) {
 		t.Errorf("found %v", errs)
-	}
-}
-
-func TestASandboxThatIsMadeOtherwiseHasAnotherDigest(t *testing.T) {
-	m := &machines{specs: map[string]sandbox.Spec{"": {Image: "a"}, "same": {Image: "a"}, "other": {Image: "b"}, "open": {Image: "a", Network: "bridge"}}}
-	own := m.Digest("")
-	if own == "" || m.Digest("same") != own {
-		t.Errorf("equal sandboxes have the digests %q and %q", own, m.Digest("same"))
-	}
-	for _, name := range []string{"other", "open"} {
-		if m.Digest(name) == own {
-			t.Errorf("%s has the digest of another sandbox", name)
-		}
-	}
-	if got := m.Digest("none"); got != "" {
-		t.Errorf("a sandbox that is not there has the digest %q", got)
 	}
 }

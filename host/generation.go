@@ -13,6 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/model/providers"
 	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -41,11 +42,14 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 		return nil, err
 	}
 	late := h.lateFor(c) // before the tools are looked at
-	gate := channel.NewGate(channel.GateConfig{Config: c, Roles: roles, Now: time.Now, Observe: h.metrics.admission})
-	g := &generation{config: c, gate: gate, scope: route.NewScope(c.Sessions, roles), models: models, Generation: &agent.Generation{
+	scope := route.NewScope(c.Sessions, roles)
+	gate := channel.NewGate(channel.GateConfig{
+		Config: c, Roles: roles, Scope: scope, Sessions: h.fleet.Quota(), Now: time.Now, Observe: h.metrics.admission,
+	})
+	g := &generation{config: c, gate: gate, scope: scope, models: models, Generation: &agent.Generation{
 		Number: c.Generation, Table: table, Models: models, Registry: h.toolsOf(c), Roles: roles, Admits: gate.Refusal, Tasks: tasksOf(c),
 		Queue: c.Sessions.Queue, Queues: queues(c), Idle: time.Duration(c.Sessions.IdleHours) * time.Hour,
-		LocalDoors: c.Sandbox.LocalDoors, OnUnavailable: c.Sandbox.OnUnavailable,
+		LocalDoors: c.Sandbox.LocalFrontends, OnUnavailable: c.Sandbox.OnUnavailable,
 		Delegation: delegation(c), Stricter: stricter(c),
 		Agents: map[string]*agent.Agent{}, Names: slices.Sorted(maps.Keys(c.Agents)),
 		Limits: agent.Limits{
@@ -62,8 +66,8 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	for name, s := range c.Sandboxes {
 		g.Offline[name] = offline(s)
 	}
-	for _, name := range cliAgents(c) {
-		g.Offline[cliSandbox(name)] = cliSpec(c, name).Network == "none"
+	for _, name := range specs.CLIAgents(c) {
+		g.Offline[specs.CLIName(name)] = specs.CLI(c, name).Network == "none"
 	}
 	for name, a := range c.Agents {
 		if g.Agents[name], err = h.newAgent(g.Registry, c, name, a); err != nil {

@@ -9,20 +9,21 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/plugin/conform"
+	"github.com/flynnhost/flynn/sdk/plugintest/suite"
 )
 
 func pluginConformCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "conform",
 		ArgsUsage: "DIR",
-		Usage:     "try whether the plugin in DIR keeps to the contract",
+		Usage:     "check that a plugin obeys the contract",
 		Description: "Each check starts the plugin as the host would, does one thing to it and ends it. Settings that work, and a program\n" +
 			"that pretends to be the platform, come from conform.toml beside plugin.toml. The exit code is 1 if a check fails;\n" +
 			"what could not be tried is shown as skipped, with the reason.",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "check", Usage: "make only the check called `NAME`; may be repeated"},
-			&cli.DurationFlag{Name: "limit", Value: 30 * time.Second, Usage: "the most time for one check", Validator: positive},
-			&cli.BoolFlag{Name: "verbose", Usage: "show what the plugin writes"},
+			&cli.StringSliceFlag{Name: "check", Usage: "run only the check `NAME`; may be repeated"},
+			&cli.DurationFlag{Name: "limit", Value: 30 * time.Second, Usage: "time limit of one check", Validator: positive},
+			&cli.BoolFlag{Name: "verbose", Usage: "show the plugin's output"},
 		},
 		Action: conformPlugin,
 	}
@@ -34,25 +35,25 @@ func conformPlugin(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	out := newOutput(ctx, cmd)
-	c := conform.Config{Dir: dir, Limit: cmd.Duration("limit"), Only: cmd.StringSlice("check")}
+	c := conform.Config{Dir: dir, Config: suite.Config{Limit: cmd.Duration("limit"), Only: cmd.StringSlice("check")}}
 	if cmd.Bool("verbose") {
 		c.Log = slog.New(slog.NewTextHandler(out.err, nil))
 	}
 	if !out.asJSON {
-		c.Done = func(r conform.Result) { showCheck(out, r) }
+		c.Done = func(r suite.Result) { showCheck(out, r) }
 	}
 	report, err := conform.Run(ctx, c)
 	if err != nil {
 		return err
 	}
-	failed := report.Count(conform.Fail)
+	failed := report.Count(suite.Fail)
 	if out.asJSON {
 		if err := out.json(report); err != nil {
 			return err
 		}
 	} else {
 		out.line("%s %s: %d passed, %d failed, %d skipped",
-			report.Plugin, report.Version, report.Count(conform.Pass), failed, report.Count(conform.Skip))
+			report.Plugin, report.Version, report.Count(suite.Pass), failed, report.Count(suite.Skip))
 	}
 	if failed > 0 {
 		return asReported(fmt.Errorf("%d checks failed", failed))
@@ -60,8 +61,8 @@ func conformPlugin(ctx context.Context, cmd *cli.Command) error {
 	return nil
 }
 
-// showCheck prints a result as it comes: in which order is not told beforehand.
-func showCheck(out *output, r conform.Result) {
+// showCheck prints a result as it comes, in the order in which the checks end.
+func showCheck(out *output, r suite.Result) {
 	out.line("%-4s  %-25s %6d ms  %s", r.Outcome, r.Check, r.TookMS, cell(r.Detail))
 	if r.Next != "" {
 		out.line("      next: %s", r.Next)

@@ -11,15 +11,15 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway/client"
 	"github.com/flynnhost/flynn/host/install/signing"
 	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/plugin/instances"
 )
 
 func privateFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "allow-private", Usage: "take a URL that leads to this machine or its network"}
+	return &cli.BoolFlag{Name: "allow-private", Usage: "accept a URL that leads to this machine or its network"}
 }
 
 // obtain says on whose word a plugin is installed.
@@ -27,9 +27,9 @@ func obtain(ctx context.Context, cmd *cli.Command) plugin.Obtain {
 	o := plugin.Obtain{Private: cmd.Bool("allow-private")}
 	o.Trust.Table = "[plugin_trust]"
 	if c := configOf(ctx, cmd); c != nil {
-		o.Trust = host.PluginTrust(c)
+		o.Trust = instances.Trust(c)
 		o.Accept = func(m plugin.Manifest, s *plugin.Settings) error {
-			return againstSettings(host.PluginSettings(c, m.Name, s), m.Name, m.Version)
+			return againstSettings(instances.CheckSettings(c, m.Name, s), m.Name, m.Version)
 		}
 	}
 	return o
@@ -53,7 +53,7 @@ func fitsSettings(ctx context.Context, cmd *cli.Command, store *plugin.Store, na
 	if err != nil {
 		return err
 	}
-	return againstSettings(host.PluginSettings(c, name, s), name, version)
+	return againstSettings(instances.CheckSettings(c, name, s), name, version)
 }
 
 func installPlugin(ctx context.Context, cmd *cli.Command) error {
@@ -233,15 +233,15 @@ func switchPlugin(ctx context.Context, cmd *cli.Command, disabled bool) error {
 // authorCommands are those of who writes plugins.
 func authorCommands() []*cli.Command {
 	return []*cli.Command{
-		{Name: "build", Usage: "compile the Go program of a plugin to where plugin.toml names it", ArgsUsage: "DIR", Action: buildPlugin},
-		{Name: "keygen", Usage: "make a key to sign plugins with, and print its public half", ArgsUsage: "FILE", Action: generateKey},
+		{Name: "build", Usage: "compile a Go plugin to the path in plugin.toml", ArgsUsage: "DIR", Action: buildPlugin},
+		{Name: "keygen", Usage: "generate a key to sign plugins with, and print its public half", ArgsUsage: "FILE", Action: generateKey},
 		{
-			Name: "sign", Usage: "write a plugin's checksums and their signature", ArgsUsage: "DIR", Action: signPlugin,
+			Name: "sign", Usage: "write a plugin's checksums and sign them", ArgsUsage: "DIR", Action: signPlugin,
 			Description: "Writes plugin.sums, which sha256sum -c reads, and plugin.sig.",
 			Flags:       []cli.Flag{&cli.StringFlag{Name: "key", Usage: "sign with the private key in `FILE`", Required: true}},
 		},
 		{
-			Name: "pack", Usage: "put a plugin with the programs of all its platforms into one archive", ArgsUsage: "DIR", Action: packPlugin,
+			Name: "pack", Usage: "pack a plugin with the programs of all its platforms into an archive", ArgsUsage: "DIR", Action: packPlugin,
 			Flags: []cli.Flag{&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write `FILE` (default: NAME-VERSION.tar.gz)"}},
 		},
 	}

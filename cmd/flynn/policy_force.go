@@ -13,17 +13,16 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/client"
 	"github.com/flynnhost/flynn/host/store"
-	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
 func listPoliciesCommand() *cli.Command {
 	return &cli.Command{
-		Name: "list", Usage: "show what is in force",
+		Name: "list", Usage: "list the policies in force",
 		Description: "Asks the running flynn. When none runs, it shows the configured policies and how they were left.",
 		Action:      listPolicies,
 	}
@@ -31,7 +30,7 @@ func listPoliciesCommand() *cli.Command {
 
 func policyHistoryCommand() *cli.Command {
 	return &cli.Command{
-		Name: "history", Usage: "show what came into force, and what was refused", ArgsUsage: "[NAME]",
+		Name: "history", Usage: "show the history of modules, loaded and refused", ArgsUsage: "[NAME]",
 		Flags:  []cli.Flag{&cli.IntFlag{Name: "limit", Usage: "only the latest `N`", Value: 100}},
 		Action: showPolicyHistory,
 	}
@@ -39,11 +38,11 @@ func policyHistoryCommand() *cli.Command {
 
 func rollbackPolicyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "rollback", Usage: "go back to an older module of a policy", ArgsUsage: "NAME",
+		Name: "rollback", Usage: "roll a policy back to an older module", ArgsUsage: "NAME",
 		Description: "The module comes from the archive and stays in force, over restarts too, until the policy's file changes or the\n" +
 			"roll-back is cleared. When no flynn runs, it takes effect at the next start.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "to", Usage: "the module whose SHA-256 begins with `DIGEST` (default: the one before that in force)"},
+			&cli.StringFlag{Name: "to", Usage: "the module whose SHA-256 begins with `DIGEST` (default: the one before the current)"},
 			&cli.BoolFlag{Name: "clear", Usage: "stop overriding the policy file, also for a policy that was disabled"},
 		},
 		Action: rollbackPolicy,
@@ -58,7 +57,7 @@ func listPolicies(ctx context.Context, cmd *cli.Command) error {
 	var status gateway.Status
 	err = client.Ask(ctx, c, "/api/v1/status", nil, &status)
 	if errors.Is(err, client.ErrNotRunning) {
-		status.Policies, err = host.PoliciesAtRest(ctx, c)
+		status.Policies, err = admin.Policies(ctx, c)
 	}
 	if err != nil {
 		return err
@@ -99,9 +98,9 @@ func showPolicyHistory(ctx context.Context, cmd *cli.Command) error {
 		return usagef("needs at most one name, and a limit above 0")
 	}
 	name := cmd.Args().First()
-	changes, err := sqlite.ReadPolicyChanges(ctx, c.Store.Dir, store.PolicyFilter{Policy: name, Limit: cmd.Int("limit")})
+	changes, err := admin.PolicyHistory(ctx, c, store.PolicyFilter{Policy: name, Limit: cmd.Int("limit")})
 	if err == nil && len(changes) == 0 {
-		err = configured(c, name)
+		err = mustName(c, name)
 	}
 	if err != nil {
 		return err
@@ -120,8 +119,8 @@ func showPolicyHistory(ctx context.Context, cmd *cli.Command) error {
 	return o.table([]string{"TIME", "POLICY", "OUTCOME", "VERSION", "MODULE", "IN FORCE", "BY", "REASON"}, rows)
 }
 
-// configured refuses the name of a policy that the configuration does not have; none is all of them.
-func configured(c *config.Config, name string) error {
+// mustName refuses the name of a policy that the configuration does not have; none is all of them.
+func mustName(c *config.Config, name string) error {
 	if name == "" || slices.ContainsFunc(c.Policies, func(p config.Policy) bool { return p.Name == name }) {
 		return nil
 	}
@@ -145,7 +144,7 @@ func rollbackPolicy(ctx context.Context, cmd *cli.Command) error {
 	var now gateway.PolicyStatus
 	err = client.Ask(ctx, c, "/api/v1/policies/"+url.PathEscape(name)+"/rollback", r, &now)
 	if errors.Is(err, client.ErrNotRunning) {
-		row, err := host.RollbackPolicy(ctx, c, name, r)
+		row, err := admin.RollbackPolicy(ctx, c, name, r)
 		if err != nil {
 			return err
 		}

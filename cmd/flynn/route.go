@@ -9,7 +9,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
@@ -40,14 +40,14 @@ func routeCommand() *cli.Command {
 				&cli.BoolFlag{Name: "bot", Usage: "the sender is a program"},
 				&cli.BoolFlag{Name: "unaddressed", Usage: "the message does not mention Flynn"},
 				&cli.BoolFlag{Name: "mentioned", Usage: "the message names Flynn"},
-				&cli.BoolFlag{Name: "edited", Usage: "the message replaces an earlier one"},
-				&cli.StringSliceFlag{Name: "attachment", Usage: "a file of media type `TYPE` comes with the message"},
-				&cli.StringSliceFlag{Name: "sender-role", Usage: "the platform gives the sender the `ROLE` in the conversation"},
+				&cli.BoolFlag{Name: "edited", Usage: "the message is an edit of an earlier one"},
+				&cli.StringSliceFlag{Name: "attachment", Usage: "the message has an attachment of media type `TYPE`"},
+				&cli.StringSliceFlag{Name: "sender-role", Usage: "the sender's `ROLE` in the conversation, as the platform says"},
 				&cli.StringSliceFlag{Name: "label", Usage: "the session carries the provenance `LABEL`"},
-				&cli.IntFlag{Name: "turns", Usage: "the session has had `N` turns"},
+				&cli.IntFlag{Name: "turns", Usage: "the session has `N` turns"},
 				&cli.Int64Flag{Name: "tokens", Usage: "the session has used `N` tokens"},
 				&cli.Int64Flag{Name: "cost", Usage: "the session has cost `N` millionths of a dollar"},
-				&cli.StringFlag{Name: "chosen", Usage: "the conversation's people have chosen the `AGENT` (default: what they have, by the store)"},
+				&cli.StringFlag{Name: "chosen", Usage: "the `AGENT` chosen in the conversation (default: the stored choice)"},
 				&cli.DurationFlag{Name: "age", Usage: "the session began `TIME` ago"},
 			},
 			Action: testRoute,
@@ -60,7 +60,7 @@ func testRoute(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	roles, err := host.RolesAtRest(ctx, cfg)
+	roles, err := admin.Roles(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -115,12 +115,7 @@ func chosenAgent(ctx context.Context, cmd *cli.Command, cfg *config.Config, role
 	if cmd.IsSet("chosen") {
 		return cmd.String("chosen"), nil
 	}
-	sessions, err := host.SessionsAtHand(ctx, cfg)
-	if err != nil {
-		return "", err
-	}
-	defer sessions.Close()
-	at, err := sessions.Place(ctx, route.NewScope(cfg.Sessions, roles).Place(m))
+	at, err := admin.Place(ctx, cfg, route.NewScope(cfg.Sessions, roles).Place(m))
 	return at.Agent, err
 }
 

@@ -13,33 +13,32 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/session"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/client"
 	"github.com/flynnhost/flynn/host/store"
-	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
 func sessionCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "session",
-		Usage: "look at sessions, take one to another host, remove one",
+		Usage: "list, print, export, import and remove sessions",
 		Commands: []*cli.Command{
 			{
 				Name: "list", Usage: "list the sessions, latest first", Action: sessionList,
 				Flags: []cli.Flag{&cli.IntFlag{Name: "limit", Value: 100, Usage: "at most `N`"}},
 			},
-			{Name: "show", Usage: "print what was said in a session", ArgsUsage: "KEY", Action: sessionShow},
+			{Name: "show", Usage: "print a session's transcript", ArgsUsage: "KEY", Action: sessionShow},
 			{
-				Name: "export", Usage: "write a session as JSON lines", ArgsUsage: "KEY", Action: sessionExport,
+				Name: "export", Usage: "export a session as JSON lines", ArgsUsage: "KEY", Action: sessionExport,
 				Description: "Turns and steps with their provenance labels, and the summary of older ones; no files of the workspace. A turn that runs is left out.",
-				Flags:       []cli.Flag{&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`, which must not be there (default: stdout)"}},
+				Flags:       []cli.Flag{&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`, which must not exist (default: stdout)"}},
 			},
 			{
-				Name: "import", Usage: "make the session of an exported file, under its own key", ArgsUsage: "FILE", Action: sessionImport,
+				Name: "import", Usage: "import an exported session under its own key", ArgsUsage: "FILE", Action: sessionImport,
 				Description: "- reads stdin. A session that is there is not touched. Policies are told that nobody here has said what is in it.\n" +
 					"A running flynn takes files up to 64 MiB.",
 			},
@@ -47,23 +46,19 @@ func sessionCommand() *cli.Command {
 				Name: "delete", Usage: "remove a session", ArgsUsage: "KEY", Action: sessionDelete,
 				Description: "With it go its turns, summaries and notes, what its messages say, grants for it, its containers and volumes, and files that no other\n" +
 					"session has. The logs of decisions, audit, egress and usage and the files of the workspace stay. In chat it is /delete.",
-				Flags: []cli.Flag{&cli.BoolFlag{Name: "stop", Usage: "stop the answer that is being made in it first"}},
+				Flags: []cli.Flag{&cli.BoolFlag{Name: "stop", Usage: "stop a running answer first"}},
 			},
 		},
 	}
 }
 
 // withSessions lets do read the sessions of the configuration.
-func withSessions(ctx context.Context, cmd *cli.Command, do func(*sqlite.Reader) error) error {
+func withSessions(ctx context.Context, cmd *cli.Command, do func(admin.Sessions) error) error {
 	cfg, err := loadConfig(ctx, cmd)
 	if err != nil {
 		return err
 	}
-	r, err := host.SessionsAtHand(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(r), r.Close())
+	return admin.ReadSessions(ctx, cfg, do)
 }
 
 // noSession puts words to the commonest mistake.
@@ -82,7 +77,7 @@ type sessionLine struct {
 }
 
 func sessionList(ctx context.Context, cmd *cli.Command) error {
-	return withSessions(ctx, cmd, func(r *sqlite.Reader) error {
+	return withSessions(ctx, cmd, func(r admin.Sessions) error {
 		all, err := r.Sessions(ctx, cmd.Int("limit"))
 		if err != nil {
 			return err
@@ -112,7 +107,7 @@ func sessionShow(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	return withSessions(ctx, cmd, func(r *sqlite.Reader) error {
+	return withSessions(ctx, cmd, func(r admin.Sessions) error {
 		if _, err := r.Session(ctx, key); err != nil {
 			return noSession(key, err)
 		}
@@ -160,7 +155,7 @@ func sessionExport(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	return withSessions(ctx, cmd, func(r *sqlite.Reader) error {
+	return withSessions(ctx, cmd, func(r admin.Sessions) error {
 		if _, err := r.Session(ctx, key); err != nil { // before a file is made
 			return noSession(key, err)
 		}
@@ -217,7 +212,7 @@ func importInto(ctx context.Context, cfg *config.Config, in io.Reader) (gateway.
 	if !errors.Is(err, client.ErrNotRunning) {
 		return taken, err
 	}
-	err = host.ChangeSessions(ctx, cfg, func(a store.Archive) error {
+	err = admin.ChangeSessions(ctx, cfg, func(a store.Archive) error {
 		s, err := session.Import(ctx, a, io.MultiReader(kept, in))
 		taken = gateway.ImportedSession(s)
 		return err
@@ -239,7 +234,7 @@ func sessionDelete(ctx context.Context, cmd *cli.Command) error {
 	out := newOutput(ctx, cmd)
 	if errors.Is(err, client.ErrNotRunning) {
 		var left error
-		if left, err = host.DeleteSession(ctx, cfg, key, terminalOwner); left != nil {
+		if left, err = admin.DeleteSession(ctx, cfg, key, terminalOwner); left != nil {
 			out.warn("its containers and volumes are removed at the next start: %v", left)
 		}
 		err = noSession(key, err)

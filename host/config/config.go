@@ -62,7 +62,9 @@ type Config struct {
 	Path       string `toml:"-"`
 	Digest     string `toml:"-"`
 	Generation uint64 `toml:"-"`
-	lines      *positions
+	// Renamed warns of keys that stand under the names of the last release.
+	Renamed []Error `toml:"-"`
+	lines   *positions
 }
 
 // Sandbox describes the containers that tools run in.
@@ -94,8 +96,8 @@ type Sandbox struct {
 	EngineKey  string `toml:"engine_key" is:"secret"`
 	// OnUnavailable says how a sandboxed tool call is treated while the engine is missing.
 	OnUnavailable string `toml:"on_unavailable" default:"deny" oneof:"deny host"`
-	// LocalDoors puts the tools of the web page and the terminal into the sandbox as well.
-	LocalDoors bool `toml:"local_doors"`
+	// LocalFrontends puts the tools of the web page and the terminal into the sandbox as well.
+	LocalFrontends bool `toml:"local_frontends" was:"local_doors"`
 	// WarmPool is the number of containers kept ready. Named sandboxes do not inherit it.
 	WarmPool int `toml:"warm_pool" range:"0..64"`
 	// WarmPoolCPU is the percentage of the machine's time that making them may take; [sandbox] sets it for all.

@@ -67,7 +67,7 @@ type Message struct {
 	EventID      string       `json:"event_id"`
 	Conversation Conversation `json:"conversation"`
 	Sender       Sender       `json:"sender"`
-	// Text is valid UTF-8 without NUL and bounded by MaxText; the inbox saw to both.
+	// Text is valid UTF-8 without NUL and at most MaxText bytes; see Bounded.
 	Text string `json:"text"`
 	// Cut is true when the message was longer than Text, which says so at its end.
 	Cut bool `json:"cut,omitempty"`
@@ -123,7 +123,7 @@ type About struct {
 // MaxAbout bounds what is kept of the message that an act is about, in bytes.
 const MaxAbout = 1 << 10
 
-// MaxText bounds the text of one message, in bytes. Longer text is cut at admission and marked.
+// MaxText bounds the text of one message, in bytes. Bounded cuts longer text and marks it.
 const MaxText = 64 << 10
 
 // ScheduleDoor is the channel instance of what schedules say. Its senders are those in whose names they run, with the instances
@@ -133,16 +133,18 @@ const ScheduleDoor = "schedule"
 // MCPDoor is the channel instance of programs that speak the Model Context Protocol.
 const MCPDoor = "mcp"
 
-// SenderKey is the form in which rules name a sender: "instance:platform-id".
+// SenderKey is the text of the sender's SenderKey.
 func (m Message) SenderKey() string {
 	if m.Channel == ScheduleDoor {
 		return m.Sender.ID
 	}
-	return m.Channel + ":" + m.Sender.ID
+	return SenderKey{m.Channel, m.Sender.ID}.String()
 }
 
-// ConversationKey names the conversation across channels; messages of one key are handled in order.
-func (m Message) ConversationKey() string { return m.Channel + ":" + m.Conversation.ID }
+// ConversationKey is the text of the conversation's ConversationKey.
+func (m Message) ConversationKey() string {
+	return ConversationKey{m.Channel, m.Conversation.ID}.String()
+}
 
 // Reply is one message on its way out.
 type Reply struct {
@@ -167,6 +169,11 @@ type Reply struct {
 	Buttons []Button `json:"buttons,omitempty"`
 }
 
+// ConversationKey is the text of the ConversationKey that it goes to.
+func (r Reply) ConversationKey() string {
+	return ConversationKey{r.Channel, r.Conversation.ID}.String()
+}
+
 // Button is one choice below a reply.
 type Button struct {
 	Text  string      `json:"text"`  // at most 64 code points
@@ -185,15 +192,3 @@ const (
 
 // MaxButtons bounds the buttons of one reply.
 const MaxButtons = 8
-
-// Outcome is what became of a send.
-type Outcome string
-
-// The four outcomes of a send.
-const (
-	Sent      Outcome = "sent"
-	Duplicate Outcome = "duplicate" // the channel had delivered this key before
-	NotSent   Outcome = "not_sent"  // surely not delivered; safe to try again
-	Unknown   Outcome = "unknown"   // may or may not have been delivered
-	Refused   Outcome = "refused"   // surely not delivered, and the platform will never take it
-)

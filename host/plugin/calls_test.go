@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/sdk/proto/bounds"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 	"github.com/flynnhost/flynn/sdk/proto/toolv1"
 )
@@ -96,7 +97,7 @@ func served(t *testing.T, p *provider) (*Client, func()) {
 		g.Stop()
 		<-over
 	})
-	return newClient("one", Capabilities{}, conn, slog.New(slog.DiscardHandler), t.Context(), t.Context()), g.Stop
+	return newClient("one", message.Capabilities{}, conn, slog.New(slog.DiscardHandler), t.Context(), t.Context()), g.Stop
 }
 
 func TestToolsAreCheckedAndBounded(t *testing.T) {
@@ -109,7 +110,7 @@ func TestToolsAreCheckedAndBounded(t *testing.T) {
 		{Name: "list-schema", InputSchemaJson: []byte(`[]`)},
 		{Name: "null-schema", InputSchemaJson: []byte(`null`)},
 		{Name: "broken-output", InputSchemaJson: object, OutputSchemaJson: []byte(`{`)},
-		{Name: "long-schema", InputSchemaJson: []byte(`{"x":"` + strings.Repeat("x", maxSchema) + `"}`)},
+		{Name: "long-schema", InputSchemaJson: []byte(`{"x":"` + strings.Repeat("x", bounds.MaxSchema) + `"}`)},
 		{Name: "unknown-effect", InputSchemaJson: object, Effect: 99},
 	}})
 	specs, err := c.Tools(t.Context())
@@ -228,7 +229,7 @@ func (p *provider) Send(ctx context.Context, _ *channelv1.SendRequest) (*channel
 func TestSendsAtTheEndOfAProcess(t *testing.T) {
 	p := &provider{sending: make(chan struct{})}
 	c, end := served(t, p)
-	done := make(chan SendResult, 1)
+	done := make(chan message.Delivery, 1)
 	go func() {
 		out, _ := c.Send(t.Context(), message.Reply{Key: "k1"})
 		done <- out

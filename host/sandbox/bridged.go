@@ -203,24 +203,21 @@ func (m *Manager) serveBridges(o *order, spec Spec) {
 			}
 			commands = append(commands, c)
 		}
-		tell := func(to func(string, bridge.Decision)) func(bridge.Decision) {
-			return func(d bridge.Decision) {
-				if to != nil && !isHelper(d) {
-					to(b.owner(), d)
-				}
-			}
-		}
 		return bridge.NewServer(commands, func(d bridge.Decision) {
 			if isHelper(d) {
 				return
 			}
 			m.log.Info("bridge call", "session", b.owner(), "bridge", d.Name, "allowed", d.Allowed, "reason", d.Reason)
-			tell(m.config.Bridged)(d)
-		}, tell(m.config.BridgeEnded))
+			m.config.Egress.Bridged(b.owner(), d)
+		}, func(d bridge.Decision) {
+			if !isHelper(d) {
+				m.config.Egress.BridgeEnded(b.owner(), d)
+			}
+		})
 	}
 }
 
-// isHelper reports whether a call is of a helper function, whose answerer decides about it and records it.
+// isHelper reports whether a call is one of a helper function, which Code.Helpers decides about and records.
 func isHelper(d bridge.Decision) bool { return d.Name == helperCommand && d.Allowed }
 
 // command is a bridge as the calls from one container find it.

@@ -31,7 +31,7 @@ func vouched(t *testing.T, handler http.HandlerFunc, value *atomic.Value) (*sand
 		c.SetNetwork(testNetwork{server.Listener.Addr().String()})
 		c.Roots = x509.NewCertPool()
 		c.Roots.AddCert(server.Certificate())
-		c.Decided = noted.note
+		c.Egress = &noted
 		c.Secret = func(name string) string {
 			if name != "env OWNERS_TOKEN" {
 				return ""

@@ -29,7 +29,7 @@ const MissWorkspace pool.Miss = "workspace"
 
 func (m *Manager) newPools() *pool.Set[*box] {
 	return pool.New(pool.Config[*box]{
-		Discard: m.discard, Memory: m.config.Memory, Inspect: m.config.inspect, Log: m.log,
+		Discard: m.discard, Memory: m.config.memory, Inspect: m.config.inspect, Log: m.log,
 		MaxAge: m.config.MaxAge / 2, // what is left is for the session
 	})
 }

@@ -121,10 +121,9 @@ func (m *Manager) offerProxy(o *order, spec Spec, host string) {
 		m.log.Error("cannot read credentials", "error", err)
 	}
 	o.hello.Proxy = true
-	o.egress = &egress.Config{
+	o.watch, o.egress = m.config.Egress, &egress.Config{
 		Rules: rules, Network: m.config.Network, Credentials: credentials, Roots: m.config.Roots, Limit: spec.EgressLimit,
 	}
-	o.decided, o.ended = m.config.Decided, m.config.Ended
 	trusted, err := m.trusts.Of(host, spec.Allowlist, credentials)
 	if err != nil { // tunnels then stay whole, and carry what the program itself says
 		m.log.Error("cannot put credentials into tunnels", "error", err)

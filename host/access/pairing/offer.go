@@ -62,7 +62,10 @@ func guessed(text string) bool {
 // before. Ids that anybody can take without end (they begin with "?") push out only each other. The row of what is ended stays as long as
 // it counts for what owners were told; d.mu is held.
 func (d *Desk) makeRoom(ctx context.Context, channel, sender string, now time.Time) error {
-	unverified := func(senderKey string) bool { return strings.HasPrefix(senderKey, channel+":?") }
+	unverified := func(senderKey string) bool {
+		k, _ := message.ParseSender(senderKey)
+		return k.Channel == channel && k.Unverified()
+	}
 	var open []store.Pairing
 	for _, p := range d.rows {
 		if p.Channel == channel && p.State == store.PairingOpen && valid(p, now) && unverified(p.Sender) == unverified(sender) {
@@ -78,7 +81,7 @@ func (d *Desk) makeRoom(ctx context.Context, channel, sender string, now time.Ti
 		if err := d.put(ctx, p); err != nil {
 			return err
 		}
-		d.cfg.Count(Full)
+		d.cfg.Observe(Full, p.Sender)
 	}
 	return nil
 }
@@ -101,12 +104,10 @@ func (d *Desk) ask(ctx context.Context, s Stranger, now time.Time) (fresh bool, 
 		return false, err
 	}
 	d.rows[p.Sender] = p
-	for _, r := range replies {
-		d.cfg.Replied(turnOf(p), r)
-	}
-	d.cfg.Count(Asked)
+	d.push(turnOf(p), replies)
+	d.cfg.Observe(Asked, p.Sender)
 	if len(notices) > 0 {
-		d.cfg.Count(Told)
+		d.cfg.Observe(Told, p.Sender)
 	}
 	d.cfg.Log.Info("a stranger asks to be paired", "sender", p.Sender, "request", p.ID)
 	return true, nil

@@ -44,7 +44,7 @@ selectable = ["able", "poor", "judged", "boxed", "broke", "boss", "analyst"]
 [sandbox]
 enabled = true
 engine = "unix://%DIR%/no.sock"
-local_doors = true
+local_frontends = true
 [agent_configs.able]
 tool_profile = "coding"
 sandbox = false

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/flynnhost/flynn/host/admin/sandboxes"
+	"github.com/flynnhost/flynn/host/sandbox/program"
+	"github.com/flynnhost/flynn/host/sandbox/verify"
+)
+
+func selftestCommand(name cli.Flag) *cli.Command {
+	return &cli.Command{
+		Name: "selftest", Usage: "attack a sandbox from inside, and report which defences hold",
+		Description: "Tries some hundred attacks in a sandbox of this engine, image and configuration. Prints pass, weak (the configuration\n" +
+			"allows it) or fail, with the setting to change; fails if one does. No packet leaves: addresses of strangers are\n" +
+			"tried only where the loopback is the one interface.\n" +
+			"With --controls every attack is tried on a container weakened on purpose as well, in which it must succeed. Some\n" +
+			"of these have, for a moment, many rights on this machine, with nothing but this program's own attacks in them.",
+		Flags: []cli.Flag{
+			name,
+			&cli.BoolFlag{Name: "controls", Usage: "also run each attack without its defence, to show that it can succeed"},
+			&cli.StringFlag{Name: "run", Usage: "only the attacks whose name matches the `REGEXP`"},
+			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "list defended attacks too"},
+		},
+		Action: selftestSandbox,
+	}
+}
+
+var errNotHeld = errors.New("the sandbox does not hold")
+
+func selftestSandbox(ctx context.Context, cmd *cli.Command) error {
+	only, err := matching(cmd.String("run"))
+	if err != nil {
+		return err
+	}
+	return withSandboxes(ctx, cmd, func(ctx context.Context, s *sandboxes.Admin, out *output) error {
+		ctx, stop := out.noticed(ctx)
+		defer stop()
+		suite, err := newSuite(ctx, s, cmd, verify.Config{Only: only, Progress: shower(cmd, out)})
+		if err != nil {
+			return err
+		}
+		report, err := suite.Run(ctx)
+		if err != nil {
+			return err
+		}
+		if err := showReport(out, report); err != nil {
+			return err
+		}
+		if !report.OK() {
+			return reported{errNotHeld}
+		}
+		return nil
+	})
+}
+
+// newSuite completes c from the configuration.
+func newSuite(ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, c verify.Config) (*verify.Suite, error) {
+	var err error
+	if c.Spec, err = s.Spec(cmd.String("sandbox")); err != nil {
+		return nil, err
+	}
+	c.Log = sandboxLog(cmd)
+	if c.Supervisor, err = program.FindSupervisor(c.Log); err != nil {
+		return nil, err
+	}
+	if c.Program, err = program.FindProbe(c.Log); err != nil {
+		return nil, err
+	}
+	if c.Spec, err = s.Prepared(ctx, c.Spec, c.Log); err != nil {
+		return nil, err
+	}
+	c.Log = nil // what the attacks are refused is the verdict's to tell
+	c.Driver, c.Dir, c.Controls, c.MountRules = s.Driver, s.Root, cmd.Bool("controls"), s.MountRules
+	return verify.New(c)
+}
+
+// shower prints outcomes as they come, what held only if asked for.
+func shower(cmd *cli.Command, out *output) func(verify.Outcome) {
+	verbose := cmd.Bool("verbose")
+	return func(o verify.Outcome) {
+		spoilt := o.Control != nil && !o.Control.Failed
+		if out.asJSON || o.Status == verify.Pass && !spoilt && !verbose {
+			return
+		}
+		out.line("%-4s  %-28s  %s", o.Status, o.Name, cell(o.Detail))
+		if o.Status != verify.Pass {
+			out.line("      why it matters: %s", o.Why)
+			out.line("      what to change: %s", o.Setting)
+		}
+		if spoilt {
+			out.line("      control: the attack did not succeed on a weak container either: %s", cell(o.Control.Detail))
+		}
+	}
+}
+
+func showReport(out *output, r verify.Report) error {
+	if out.asJSON {
+		return out.json(r)
+	}
+	controls := ""
+	if n := len(r.Outcomes); n > 0 && r.Outcomes[0].Control != nil {
+		controls = fmt.Sprintf("; %d of %d controls succeeded", r.Controlled, n)
+	}
+	out.line("%s, image %s, network %s: %d pass, %d weak, %d fail%s", r.Engine, r.Image, r.Network, r.Passed, r.Weak, r.Failed, controls)
+	return nil
+}

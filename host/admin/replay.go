@@ -1,0 +1,132 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/policy/compare"
+	"github.com/flynnhost/flynn/host/policy/configured"
+	"github.com/flynnhost/flynn/host/policy/decisionlog"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
+)
+
+// Replay chooses recorded decisions, and the policies that are to make them again.
+type Replay struct {
+	// Candidate is the path of a module to ask in place of the one in force, whose decisions have to come out the same.
+	Candidate string
+	// Policy whose decisions they are. With a candidate it may be empty where the configuration has just one.
+	Policy       string
+	Since, Until time.Time
+	// Data overrides the configured data of the policy, key by key.
+	Data     map[string]string
+	Examples int // of each group
+}
+
+// ReplayLog asks recorded decisions again, and returns a report for each policy. A host may be running.
+func ReplayLog(ctx context.Context, c *config.Config, r Replay) ([]compare.Report, error) {
+	sources, err := r.sources(c)
+	if err != nil {
+		return nil, err
+	}
+	return read(ctx, c, func(log *sqlite.Reader) (reports []compare.Report, err error) {
+		for _, source := range sources {
+			one, err := r.replay(ctx, log, source)
+			if err != nil {
+				return reports, fmt.Errorf("replay policy %s: %w", source.Name, err)
+			}
+			reports = append(reports, one)
+		}
+		return reports, nil
+	})
+}
+
+func (r *Replay) replay(ctx context.Context, log decisionlog.Source, source policy.Source) (report compare.Report, err error) {
+	m, err := policy.Open(ctx, source)
+	if err != nil {
+		return compare.Report{}, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	exact := r.Candidate == "" && len(r.Data) == 0
+	rows := decisionlog.Read(ctx, log, store.DecisionFilter{Policy: source.Name, Since: r.Since, Until: r.Until, WithoutCalls: !exact})
+	return compare.Run(ctx, rows, m, compare.Options{Exact: exact, Examples: r.Examples})
+}
+
+// sources are the policies to ask, as configured except for what the replay changes.
+func (r *Replay) sources(c *config.Config) ([]policy.Source, error) {
+	// Shadows have no decisions in the log.
+	sources := slices.DeleteFunc(configured.Sources(c), func(s policy.Source) bool { return s.Shadow })
+	if r.Policy == "" && r.Candidate == "" && len(r.Data) == 0 {
+		return sources, nil
+	}
+	source, err := sourceNamed(sources, r.Policy)
+	if err != nil {
+		return nil, err
+	}
+	if r.Candidate != "" {
+		source.Path = r.Candidate
+	}
+	if len(r.Data) > 0 {
+		source.Data = maps.Clone(source.Data)
+		if source.Data == nil {
+			source.Data = map[string]string{}
+		}
+		maps.Copy(source.Data, r.Data)
+	}
+	return []policy.Source{source}, nil
+}
+
+// sourceNamed finds a policy; no name is enough where there is just one.
+func sourceNamed(sources []policy.Source, name string) (policy.Source, error) {
+	var names []string
+	for _, s := range sources {
+		if s.Name == name || name == "" && len(sources) == 1 {
+			return s, nil
+		}
+		names = append(names, s.Name)
+	}
+	switch {
+	case len(names) == 0:
+		return policy.Source{}, errors.New("the configuration has no policies")
+	case name == "":
+		return policy.Source{}, fmt.Errorf("say whose decisions are to be replayed: --policy %s", strings.Join(names, ", or --policy "))
+	}
+	slices.Sort(names)
+	return policy.Source{}, fmt.Errorf("the configuration has no policy %q; it has %s", name, strings.Join(names, ", "))
+}
+
+// RecordedDecision returns one decision of the log, and the policy that made it as it is configured now: with the module in force or, where a
+// path is given, with a candidate. A host may be running.
+func RecordedDecision(ctx context.Context, c *config.Config, id int64, candidate string) (policy.Record, policy.Source, error) {
+	d, err := read(ctx, c, func(log *sqlite.Reader) (store.Decision, error) {
+		for d, err := range log.EachDecision(ctx, store.DecisionFilter{ID: id, Limit: 1}) {
+			if err != nil {
+				return d, fmt.Errorf("read the decision log: %w", err)
+			}
+			return d, nil
+		}
+		return store.Decision{}, fmt.Errorf("the log has no decision %d", id)
+	})
+	switch {
+	case err != nil:
+		return policy.Record{}, policy.Source{}, err
+	case d.Kind != policy.KindRoute && d.Kind != policy.KindTool:
+		return policy.Record{}, policy.Source{}, fmt.Errorf("decision %d is of kind %s; only those of policies can be explained", id, d.Kind)
+	}
+	source, err := sourceNamed(configured.Sources(c), d.Policy)
+	if err != nil {
+		return policy.Record{}, source, fmt.Errorf("decision %d: %w", id, err)
+	}
+	if candidate != "" {
+		source.Path = candidate
+	}
+	record, err := decisionlog.Record(&d)
+	return record, source, err
+}

@@ -1,0 +1,116 @@
+package sandboxes
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/image"
+)
+
+// Rebuilt is an image that was made anew.
+type Rebuilt struct {
+	Sandbox  string          `json:"sandbox"`
+	Strategy string          `json:"strategy"`
+	Image    string          `json:"image"`
+	Removed  []sandbox.Owned `json:"-"` // its predecessors
+}
+
+// Rebuild makes the image of the sandbox of that name anew, whatever the engine has; "" is [sandbox].
+func (a *Admin) Rebuild(ctx context.Context, name string, log *slog.Logger) (Rebuilt, error) {
+	spec, err := a.Spec(name)
+	if err != nil {
+		return Rebuilt{}, err
+	}
+	r := Rebuilt{Sandbox: name}
+	spec = spec.WithDefaults()
+	err = a.withManager(ctx, log, func(m *sandbox.Manager) error {
+		for _, of := range beside(spec) {
+			if _, _, err := m.RebuildImage(ctx, of); err != nil {
+				return err
+			}
+		}
+		plan, removed, err := m.RebuildImage(ctx, spec)
+		r.Strategy, r.Image, r.Removed = strategy(spec), plan.Ref, removed
+		return err
+	})
+	return r, err
+}
+
+// beside are specifications with the images of the services that stand beside the one where commands run.
+func beside(spec sandbox.Spec) (all []sandbox.Spec) {
+	if spec.Compose == nil {
+		return nil
+	}
+	seen := map[string]bool{spec.Image: true}
+	for _, service := range spec.Compose.Services {
+		if !seen[service.Image] {
+			seen[service.Image] = true
+			all = append(all, sandbox.Spec{Image: service.Image})
+		}
+	}
+	return all
+}
+
+// strategy says how the image of a sandbox comes about.
+func strategy(spec sandbox.Spec) string {
+	if spec.Compose != nil {
+		return "compose"
+	}
+	return spec.Recipe().Strategy()
+}
+
+// endTimeout bounds the end of a manager that has made no sandbox.
+const endTimeout = 30 * time.Second
+
+func (a *Admin) withManager(ctx context.Context, log *slog.Logger, use func(*sandbox.Manager) error) error {
+	manager, err := a.Manager(log)
+	if err != nil {
+		return err
+	}
+	err = use(manager)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	return errors.Join(err, manager.DestroyAll(ctx))
+}
+
+// Prepared returns the specification with an image that has been made, so that others need know nothing of that.
+func (a *Admin) Prepared(ctx context.Context, spec sandbox.Spec, log *slog.Logger) (sandbox.Spec, error) {
+	if spec.Recipe().Strategy() == image.AsIs {
+		return spec, nil
+	}
+	var ref string
+	err := a.withManager(ctx, log, func(m *sandbox.Manager) (err error) { ref, err = m.PrepareImage(ctx, spec); return err })
+	spec.Image, spec.Packages, spec.Binaries, spec.Dockerfile, spec.BuildContext = ref, nil, nil, "", ""
+	return spec, err
+}
+
+// ImageNames returns a function that names a sandbox's image and how it comes about. As long as that cannot be resolved, because there is
+// no engine or the image that it begins with is not there yet, it is what the configuration says.
+func (a *Admin) ImageNames(ctx context.Context, engine bool) func(made sandbox.Spec) (ref, strategy string) {
+	builder := image.New(image.Config{
+		Engine: a.Driver, Instance: a.Instance, Repository: sandbox.ImageRepository(a.Instance),
+		Hidden: func() []string { return a.MountRules().Hidden },
+	})
+	known := map[string]image.Plan{}
+	return func(made sandbox.Spec) (string, string) {
+		made = made.WithDefaults() // the image of a compose file's service is that of its sandbox
+		digest := made.Digest()
+		plan, is := known[digest]
+		if is {
+			return plan.Ref, plan.Strategy
+		}
+		err := errors.ErrUnsupported
+		if engine {
+			plan, err = builder.Resolve(ctx, made.Recipe())
+		}
+		if err != nil {
+			plan = image.Plan{Ref: made.Image + made.Dockerfile}
+		}
+		plan.Strategy = strategy(made)
+		known[digest] = plan
+		return plan.Ref, plan.Strategy
+	}
+}

@@ -1,0 +1,124 @@
+package plugged
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/flynnhost/flynn/host/channel"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
+)
+
+func TestAct(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		kind             plugin.EventKind
+		edits, reactions string
+		want, noted      bool
+		act              message.Act
+	}{
+		{"edit, noted", plugin.EventEdit, "note", "", true, true, message.Edit},
+		{"edit, answered like a message", plugin.EventEdit, "answer", "", true, false, ""},
+		{"edit, ignored", plugin.EventEdit, "ignore", "", false, false, message.Edit},
+		{"deletion, noted", plugin.EventDelete, "note", "", true, true, message.Delete},
+		{"deletion, which nobody can answer", plugin.EventDelete, "answer", "", true, true, message.Delete},
+		{"deletion, ignored", plugin.EventDelete, "ignore", "note", false, false, message.Delete},
+		{"reaction, noted", plugin.EventReaction, "ignore", "note", true, true, message.React},
+		{"reaction, answered", plugin.EventReaction, "", "answer", true, false, message.React},
+		{"reaction, ignored", plugin.EventReaction, "note", "ignore", false, false, message.React},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := plugin.Event{Kind: c.kind, Target: "m"}
+			m, want := wanted(e, config.Access{Edits: c.edits, Reactions: c.reactions})
+			if want != c.want || m.Noted != c.noted || m.Act != c.act {
+				t.Errorf("wanted %v, %+v", want, m)
+			}
+		})
+	}
+}
+
+// taken takes what the inbox has committed, and does nothing with it.
+type taken struct{}
+
+func (taken) Deliver(store.InboxRow)                 {}
+func (taken) Note(store.InboxRow)                    {}
+func (taken) Refused(store.InboxRow, channel.Ruling) {}
+
+// TestActsGoThroughAdmission has people do things to messages in a group where Flynn answers when addressed.
+func TestActsGoThroughAdmission(t *testing.T) {
+	s, err := sqlite.Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	access := config.Access{Owners: []string{"tg:ann"}, Mode: config.AccessAllowlist, Groups: "addressed", Edits: "note", Reactions: "note",
+		RatePerMinute: 100, ConversationRatePerMinute: 100, UnknownRatePerMinute: 100}
+	log := slog.New(slog.DiscardHandler)
+	gate := channel.NewGate(channel.GateConfig{
+		Config: &config.Config{Access: access}, Roles: route.NewRoles(access, route.AllProved), Now: time.Now,
+	})
+	inbox := channel.NewInbox(channel.InboxConfig{Store: s, Admitter: gate, Takers: taken{}, Log: log})
+	group := message.Conversation{ID: "g", Kind: message.Group}
+	said := message.Message{Channel: "tg", EventID: "q", Conversation: group, Sender: message.Sender{ID: "ann"}, Text: "the question", Addressed: true}
+	if err := inbox.Accept(t.Context(), said); err != nil {
+		t.Fatal(err)
+	}
+	overheard := said
+	overheard.EventID, overheard.Text, overheard.Addressed = "o", "among ourselves", false
+	if err := inbox.Accept(t.Context(), overheard); err != nil {
+		t.Fatal(err)
+	}
+	turn := store.Turn{ID: "t1", Session: "tg:g:a", Agent: "a", Channel: "tg", Conversation: group, State: store.TurnDone}
+	reply := message.Reply{Key: "t1/0", Channel: "tg", Conversation: group, Text: "the answer"}
+	if err := s.CommitTurn(t.Context(), store.Commit{Turn: turn, Replies: []message.Reply{reply}}); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := s.UnsentOutbox(t.Context())
+	if err != nil || len(rows) != 1 {
+		t.Fatal(rows, err)
+	}
+	rows[0].State, rows[0].PlatformIDs = store.OutboxSent, []string{"m1"}
+	if err := s.SetOutbox(t.Context(), rows[0]); err != nil {
+		t.Fatal(err)
+	}
+
+	channels := New(Config{Inbox: inbox, Store: s, Access: func() config.Access { return access }, Log: log})
+	for _, c := range []struct {
+		name, event, by, target string
+		conversation            message.Conversation
+		state                   store.InboxState // "" where nothing is written down
+		about                   message.About
+	}{
+		{"to an answer of ours", "1", "ann", "m1", group, store.InboxNoted, message.About{ID: "m1", Ours: true, Text: "the answer"}},
+		{"to what was said to us", "2", "ann", "q", group, store.InboxNoted, message.About{ID: "q", Text: "the question"}},
+		{"to what was not said to us", "3", "ann", "o", group, store.InboxDropped, message.About{ID: "o"}},
+		{"to anything else", "4", "ann", "x", group, store.InboxDropped, message.About{ID: "x"}},
+		{"by a stranger", "5", "eve", "m1", group, store.InboxDropped, message.About{ID: "m1", Ours: true}},
+		{"to a message of another conversation", "6", "ann", "q", message.Conversation{ID: "ann", Kind: message.DM}, store.InboxNoted, message.About{ID: "q"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := plugin.Event{Kind: plugin.EventReaction, Target: c.target, Message: message.Message{
+				Channel: "tg", EventID: c.event, Conversation: c.conversation, Sender: message.Sender{ID: c.by}, Text: "👍", Addressed: c.conversation.Kind == message.DM,
+			}}
+			m, ok := wanted(e, access)
+			if !ok {
+				t.Fatal("nobody wants to hear of it")
+			}
+			if err := channels.take(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+			row, err := s.FindInbox(t.Context(), "tg", c.event)
+			if err != nil || row.State != c.state || row.Message.About != c.about {
+				t.Errorf("row %+v, %v; want %s, %+v", row, err, c.state, c.about)
+			}
+			if c.state == store.InboxDropped && row.Message.Text != "" {
+				t.Errorf("the words of who is not heard are kept: %+v", row)
+			}
+		})
+	}
+}

@@ -1,0 +1,112 @@
+// Package gate decides whether a new module of a policy may come into force: the test cases beside the policy's file have to pass, and where
+// the configuration bounds the change, the recorded decisions of the policy have to come out alike.
+//
+// Start with Gate. The package does not load modules, and does not put them in force: package policy asks it before it does.
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/policy/author"
+	"github.com/flynnhost/flynn/host/policy/compare"
+	"github.com/flynnhost/flynn/host/policy/decisionlog"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Bounds of the proofs of one module.
+const (
+	casesWall  = 2 * time.Minute
+	replayWall = 10 * time.Second
+	replayMost = 1000 // recorded decisions
+)
+
+// Gate keeps modules out of force whose cases fail, or that would decide otherwise than what is recorded.
+type Gate struct {
+	// Log has the recorded decisions.
+	Log Log
+	// Cache is the folder of compiled policies.
+	Cache string
+}
+
+var _ policy.Gate = Gate{}
+
+// Log is the decision log.
+type Log interface {
+	decisionlog.Source
+	// LatestDecisionsSince is that of store.Policies.
+	LatestDecisionsSince(ctx context.Context, policy string, n int) (time.Time, error)
+}
+
+// Prove implements policy.Gate.
+func (p Gate) Prove(ctx context.Context, c policy.Candidate) error {
+	return errors.Join(p.cases(ctx, c), p.replay(ctx, c))
+}
+
+// Proofs implements policy.Gate.
+func (Gate) Proofs(s policy.Source) string { return author.Proofs(s.Path) }
+
+func (p Gate) cases(ctx context.Context, c policy.Candidate) error {
+	ctx, cancel := context.WithTimeout(ctx, casesWall)
+	defer cancel()
+	return author.Prove(ctx, c.Source.Path, c.Wasm, p.Cache)
+}
+
+// replay asks the latest recorded decisions of the policy again, whichever module made them. A log that cannot be read or compared keeps the
+// module out; one that has no decision of the policy does not.
+func (p Gate) replay(ctx context.Context, c policy.Candidate) error {
+	if !c.Source.Replay.On {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, replayWall)
+	defer cancel()
+	since, err := p.Log.LatestDecisionsSince(ctx, c.Source.Name, replayMost)
+	if err != nil {
+		return fmt.Errorf("replay gate: %w", err)
+	}
+	if since.IsZero() {
+		return nil
+	}
+	filter := store.DecisionFilter{Policy: c.Source.Name, Since: since, Limit: replayMost, WithoutCalls: true}
+	report, err := compare.Run(ctx, decisionlog.Read(ctx, p.Log, filter), c.Module, compare.Options{})
+	if err != nil {
+		return fmt.Errorf("replay gate: %w", err)
+	}
+	return check(&report, c.Source.Replay)
+}
+
+// check holds a report against the bounds of the configuration.
+func check(r *compare.Report, gate policy.ReplayGate) error {
+	looser := float64(r.Looser) / float64(max(r.Compared, 1))
+	switch {
+	case r.Compared == 0:
+		return fmt.Errorf("replay gate: none of %d recorded decisions can be asked again%s", r.Read, skipped(r))
+	case r.Share() > gate.Change:
+		return fmt.Errorf("replay gate: %d of %d recorded decisions change (%.3g%%), max_change is %.3g%%%s",
+			r.Changed, r.Compared, 100*r.Share(), 100*gate.Change, example(r, false))
+	case looser > gate.Loosened:
+		return fmt.Errorf("replay gate: %d of %d recorded decisions are loosened (%.3g%%), max_loosened is %.3g%%%s",
+			r.Looser, r.Compared, 100*looser, 100*gate.Loosened, example(r, true))
+	}
+	return nil
+}
+
+func skipped(r *compare.Report) string {
+	if len(r.Skipped) == 0 {
+		return ""
+	}
+	return ": " + r.Skipped[0].Why
+}
+
+// example names the largest group of changes.
+func example(r *compare.Report, looser bool) string {
+	for _, g := range r.Groups {
+		if (g.Change == compare.KindAnswer || looser) && (!looser || g.Effect == compare.Looser) {
+			return fmt.Sprintf(": %q was %q %d times", g.Is, g.Was, g.Count)
+		}
+	}
+	return ""
+}
