@@ -52,7 +52,7 @@ type InboxConfig struct {
 	MaxAge time.Duration
 	Now    func() time.Time
 	Log    *slog.Logger // of trouble with the store; it may be nil
-	// Count is called with what became of each message, for metrics; it may be nil.
+	// Count is called with the fate of each message, for metrics; it may be nil.
 	Count func(channel, fate string)
 }
 

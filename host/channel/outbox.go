@@ -30,7 +30,7 @@ type OutboxConfig struct {
 	// SendTimeout bounds one send; 3 min when zero. Each attachment adds a minute, and each beginning that a channel has delivered of a
 	// message (message.Delivery.Resume) begins it anew.
 	SendTimeout time.Duration
-	// Count is told what became of each attempt, and of each reply that was given up ("dead"), for metrics; it may be nil.
+	// Count is called with the outcome of each attempt, and for each reply that was given up ("dead"), for metrics; it may be nil.
 	Count func(channel, outcome string)
 }
 
@@ -335,7 +335,7 @@ func (d *delivery) settle(ctx context.Context, s Sender, next *store.OutboxRow) 
 	return false, nil
 }
 
-// noteUnknown tells a send whose channel could not say what became of it from one that was cut off by the end of the
+// noteUnknown distinguishes a send whose channel does not know its outcome from one that was cut off by the end of the
 // host. The first is given up when it happens to a marked resend, for the channel will not know the next time either. The
 // second says nothing about the channel: a loss would be worse than a further copy with a mark.
 const noteUnknown = string(message.Unknown)
