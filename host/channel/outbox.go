@@ -332,7 +332,7 @@ func (d *delivery) settle(ctx context.Context, s Sender, next *store.OutboxRow) 
 	return false, nil
 }
 
-// noteUnknown tells a send whose channel could not say what became of it from one that was cut off by the end of the
+// noteUnknown distinguishes a send whose channel does not know its outcome from one that was cut off by the end of the
 // host. The first is given up when it happens to a marked resend, for the channel will not know the next time either. The
 // second says nothing about the channel: a loss would be worse than a further copy with a mark.
 const noteUnknown = string(message.Unknown)

@@ -32,7 +32,7 @@ type Capabilities struct {
 // Takes reports whether the channel can be given a file.
 func (c Capabilities) Takes(a Attachment) bool { return c.Upload && a.Size <= c.MaxAttachmentBytes }
 
-// Outcome is what became of a send.
+// Outcome is how a send ended.
 type Outcome string
 
 // The outcomes of a send.
@@ -44,7 +44,7 @@ const (
 	Refused   Outcome = "refused"   // surely not delivered, and the platform will never take it
 )
 
-// Delivery is what became of a send, as far as its channel knows.
+// Delivery is the outcome of a send, as far as its channel knows it.
 type Delivery struct {
 	Outcome     Outcome
 	PlatformIDs []string // of the messages that it became
@@ -68,7 +68,7 @@ type Revision struct {
 	Buttons      []Button
 }
 
-// Revised is what became of a revision.
+// Revised is the outcome of a revision.
 type Revised struct {
 	Applied bool
 	// Stale says that the channel has applied a later revision, or a final one.

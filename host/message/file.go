@@ -1,6 +1,6 @@
 package message
 
-// File is what became of an attachment of a message.
+// File is an attachment of a message as it reached the workspace, or the reason why it did not.
 type File struct {
 	Name   string `json:"name,omitempty"` // as its sender calls it
 	Type   string `json:"type,omitempty"` // as its bytes tell it

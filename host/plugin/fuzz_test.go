@@ -185,7 +185,7 @@ func TestManifestProblems(t *testing.T) {
 		"no such service":   {`host = ["kv"]`, `host = ["kv", "shell"]`, "permissions.host [\"kv\" \"shell\"]: must be some of"},
 		"a service twice":   {`host = ["kv"]`, `host = ["kv", "kv"]`, "each once"},
 		"not toml":          {`manifest = 1`, `manifest = `, "plugin.toml: toml: line 1"},
-		"exec of no string": {`"bin/telegram"`, `[1]`, "want a list of strings"},
+		"exec of no string": {`"bin/telegram"`, `[1]`, "must be a list of strings"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(goodManifest, c.from, c.to, 1)

@@ -84,7 +84,7 @@ func TestTheNextHostEndsWhatAKilledOneLeft(t *testing.T) {
 			defer release()
 			awaitSleepers(t, "PLUGIN_UNIX_SOCKET_DIR="+runDir, 0)
 			awaitSleepers(t, runDir, len(bystanders))
-			if !strings.Contains(log.String(), "killed flynn had started are ended\" count=2") {
+			if !strings.Contains(log.String(), "plugins of a killed flynn\" count=2") {
 				t.Errorf("log: %s", &log)
 			}
 			sweepGroups(run)

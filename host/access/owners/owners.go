@@ -1,7 +1,6 @@
 // Package owners says where the owners of a host are reached, and what they may do about their own requests.
 //
-// Start with Owners.Chats. Who is an owner is decided by route.Roles; what they are told is written by package notice and package
-// pairing.
+// Start with Owners.Chats. Package route decides who is an owner; packages notice and pairing write what owners are told.
 package owners
 
 import (

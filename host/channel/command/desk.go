@@ -199,7 +199,7 @@ func reply(row store.InboxRow, text string) (turn string, r message.Reply) {
 	return turn, message.Reply{Key: turn + "/0", Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID, Text: text}
 }
 
-// show hands on a reply that was committed. Who watches takes it for a short turn.
+// show hands on a reply that was committed. To those who watch it is a short turn.
 func (d *Desk) show(m message.Message, turn string, r message.Reply) {
 	d.cfg.Watchers.Publish(message.Event{Kind: message.TurnStarted, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Answers: []string{m.EventID}})
 	d.cfg.Watchers.Publish(message.Event{

@@ -108,7 +108,7 @@ func Containment(c *config.Config, launcher []string) plugin.Containment {
 }
 
 // CriticalPatience is how long critical channels may take to become ready at the start. A platform may be slow; a host that will never
-// serve has to say so to whoever started it.
+// serve has to say so at its start.
 const CriticalPatience = time.Minute
 
 // Critical knows the instances without which the host does not serve; *plugin.Host implements it.

@@ -17,6 +17,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/internal/hosttest"
 	"github.com/flynnhost/flynn/plugins/telegram/telegramtest"
+	"github.com/flynnhost/flynn/sdk/plugintest/fake"
 )
 
 // change is one replacement in a source file.
@@ -261,9 +262,9 @@ func newDepot(t testing.TB) *depot {
 		chats = append(chats, tg.Private(fmt.Sprint("Ann", n)))
 	}
 	updates := &traffic{t: t, answers: map[string]int{}, say: func(n int, text string) { chats[n%len(chats)].Say(text) }}
-	tg.Watch(func(method string, m telegramtest.Message) {
-		if method == "send" {
-			updates.answered(m.Text, strings.Contains(m.Text, "possibly again"))
+	tg.Watch(func(r fake.Report) {
+		if r.Shown != nil {
+			updates.answered(r.Shown.Text, strings.Contains(r.Shown.Text, "possibly again"))
 		}
 	})
 	d := &depot{flows: map[string]*traffic{"telegram": updates, "lines-channel": lines}}
