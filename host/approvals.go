@@ -163,7 +163,7 @@ func (h *Host) selfApproves(requester string) bool {
 // newCommands makes the desk for what people tell the host itself.
 func (h *Host) newCommands() *command.Desk {
 	return command.NewDesk(command.Config{
-		Store: h.store, Approvals: h.desk, Elevated: elevator{h}, Log: h.log, Now: time.Now, Publish: h.broker.Publish,
+		Store: h.store, Approvals: h.desk, Elevated: h.elevated, Log: h.log, Now: time.Now, Publish: h.broker.Publish,
 		Role:     func(channel, sender string) string { return h.current.Load().Roles.Of(channel, sender) },
 		Place:    h.place,
 		Stop:     h.runner.Stopper,

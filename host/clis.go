@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -17,7 +16,6 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/store"
-	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/cli"
 )
 
@@ -49,105 +47,8 @@ func cliPreset(c config.CLI) cli.Preset {
 	return p
 }
 
-// cliConfig is how an agent's program is run.
-func cliConfig(c *config.Config, name string) cli.Config {
-	a := c.Agents[name]
-	preset := cliPreset(a.CLI)
-	p := preset.Config
-	if p.Env == nil {
-		p.Env = map[string]string{}
-	}
-	if a.CLI.Auth == "proxy" {
-		maps.Copy(p.Env, preset.ProxyEnv)
-		p.Command, p.Resume = cliProxyArgs(p.Command, preset.ProxyArgs), cliProxyArgs(p.Resume, preset.ProxyArgs)
-	}
-	cliOverrides(&p, a.CLI)
-	p.StateDir, p.Timeout = a.CLI.StateDir, time.Duration(a.CLI.TimeoutSeconds)*time.Second
-	if p.Name == "" && len(p.Command) > 0 {
-		p.Name = path.Base(p.Command[0])
-	}
-	p.OnHost = !a.Sandbox.Enabled
-	place := cliBase(c, a).WorkspaceDir
-	if !p.OnHost {
-		p.Workspace = place
-	}
-	if !p.OnHost && cliHasFolder(a.CLI) {
-		p.Workspace = cliWorkspace
-	}
-	if a.CLI.Folder != "" {
-		p.Dir = place
-	}
-	if a.CLI.FolderByCall {
-		p.Named = place
-	}
-	switch {
-	case a.CLI.Auth == "mount":
-		p.AuthDir = cliAuth
-	case a.CLI.SecretName() != "" && a.CLI.APIKey == "":
-		p.Missing = fmt.Sprintf("it has no key for its model: set %s and start Flynn again", strings.TrimPrefix(a.CLI.SecretName(), "env "))
-	}
-	if a.CLI.Auth != "mount" {
-		p.AuthFiles, p.AuthSeed, p.AuthDatabase, p.AuthTable = nil, nil, "", ""
-	}
-	return p
-}
-
 // cliHasFolder reports whether an agent's program works in a folder of the host.
 func cliHasFolder(c config.CLI) bool { return c.Folder != "" || c.FolderByCall }
-
-// cliProxyArgs puts arguments behind the name of a program.
-func cliProxyArgs(words, args []string) []string {
-	if len(words) == 0 {
-		return nil
-	}
-	return slices.Concat(words[:1], args, words[1:])
-}
-
-// cliOverrides puts what is written in the place of what the preset says.
-func cliOverrides(p *cli.Config, c config.CLI) {
-	list := func(into *[]string, value []string) {
-		if len(value) > 0 {
-			*into = value
-		}
-	}
-	word := func(into *string, value string) {
-		if value != "" {
-			*into = value
-		}
-	}
-	list(&p.Command, c.Command)
-	list(&p.Resume, c.Resume)
-	if len(c.Command) > 0 && len(c.Resume) == 0 {
-		p.Resume, p.SessionFrom = nil, "" // another command goes on in another way
-	}
-	word(&p.Prompt, c.Prompt)
-	if p.Prompt == "" {
-		p.Prompt = cli.PromptStdin
-	}
-	word(&p.SessionFrom, c.SessionFrom)
-	word(&p.SessionFile, c.SessionFile)
-	word(&p.Output, c.Output)
-	if p.Output == "" {
-		p.Output = cli.OutputText
-	}
-	f := c.Fields
-	list(&p.Fields.Delta, f.Delta)
-	list(&p.Fields.Answer, f.Answer)
-	list(&p.Fields.Error, f.Error)
-	list(&p.Fields.Session, f.Session)
-	list(&p.Fields.Input, f.Input)
-	list(&p.Fields.Output, f.Output)
-	list(&p.Fields.CacheRead, f.CacheRead)
-	list(&p.Fields.CacheWrite, f.CacheWrite)
-	list(&p.Fields.Cost, f.Cost)
-	p.Fields.InputHasCache = p.Fields.InputHasCache || f.InputHasCache
-	list(&p.Unknown, c.UnknownSession)
-	list(&p.AuthFiles, c.AuthFiles)
-	list(&p.AuthSeed, c.AuthSeed)
-	word(&p.AuthDatabase, c.AuthDatabase)
-	word(&p.AuthTable, c.AuthTable)
-	maps.Copy(p.Env, c.Env)
-}
 
 // cliBase is the sandbox that an agent's program has one like.
 func cliBase(c *config.Config, a config.Agent) config.Sandbox {
@@ -224,69 +125,6 @@ func cliAgents(c *config.Config) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(c.Agents)), func(name string) bool {
 		return c.Agents[name].Kind != agent.KindCLI || !c.Agents[name].Sandbox.Enabled
 	})
-}
-
-// checkCLIs finds what is wrong about the programs of agents.
-func checkCLIs(c *config.Config) config.Errors {
-	var errs config.Errors
-	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
-		a := c.Agents[name]
-		if a.Kind != agent.KindCLI {
-			continue
-		}
-		program := cliConfig(c, name)
-		program.Workspace = "/" + program.Workspace
-		err := program.Check()
-		if preset := cliPreset(a.CLI); a.CLI.SecretName() != "" && (preset.API.Host == "" || preset.API.Header == "") {
-			err = errors.Join(err, errors.New("a key needs api_host and api_header, or a preset: where it goes"))
-		}
-		if err == nil && a.Sandbox.Enabled {
-			err = cliSpec(c, name).Check()
-		}
-		if err == nil {
-			continue
-		}
-		key := []string{"agent_configs", name, "cli"}
-		line := c.Line(key...)
-		if line == 0 {
-			line = c.Line("agent_configs", name, "kind")
-		}
-		problem, hint, _ := strings.Cut(strings.TrimPrefix(err.Error(), "sandbox: "), ": ")
-		errs = append(errs, config.Error{File: c.Path, Line: line, Key: config.KeyString(key...), Problem: problem, Hint: hint})
-	}
-	return errs
-}
-
-// withCLI gives an agent of kind cli its program, which is the only tool that it has.
-func withCLI(made *agent.Agent, c *config.Config, name string) error {
-	a, program := c.Agents[name], cliConfig(c, name)
-	if program.OnHost {
-		program.Workspace = "."
-	}
-	run, err := cli.New(program)
-	if err != nil {
-		return fmt.Errorf("agent_configs.%s.cli: %w", name, err)
-	}
-	made.Registry, made.Tools = tool.NewRegistry(), nil
-	if err := made.Registry.Register(run); err != nil {
-		return err
-	}
-	made.Offered, err = made.Registry.Offered(tool.Full, tool.Overrides{Deny: a.ToolOverrides.Deny})
-	made.CLI = &agent.CLI{
-		Name: program.Name, Workspace: program.Workspace, Resumes: len(program.Resume) > 0, Missing: program.Missing,
-		Gives:    program.SessionFrom == cli.SessionGiven || program.SessionFrom == cli.SessionLast,
-		Programs: a.CLI.DangerouslyForPrograms,
-	}
-	if made.Sandboxed {
-		made.Sandbox = cliSandbox(name)
-	}
-	if a.CLI.FolderByCall {
-		made.CLI.Folder = func(dir string) error {
-			_, err := c.CLIRules(os.Getenv).Check(dir)
-			return err
-		}
-	}
-	return err
 }
 
 // permitted asks once more, right before a program runs, whether its folder lies below a permitted root, links followed.

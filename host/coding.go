@@ -3,21 +3,13 @@ package host
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"maps"
-	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent"
-	"github.com/flynnhost/flynn/host/agent/code"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/sandbox"
-	"github.com/flynnhost/flynn/host/sandbox/machine"
-	"github.com/flynnhost/flynn/host/store"
-	"github.com/flynnhost/flynn/host/tool"
 )
 
 // codeLanguages are the languages that an agent of kind code may write, in the order in which its model reads them.
@@ -69,37 +61,6 @@ func codePools(c *config.Config) (all []sandbox.Pool) {
 	return all
 }
 
-// equip gives an agent of kind code what its programs need.
-func (h *Host) equip(a *agent.Agent, tools *tool.Registry, c config.Agent, runtime string) error {
-	if a.Kind != agent.KindCode {
-		return nil
-	}
-	specs := map[string]sandbox.Spec{}
-	for _, l := range codeLanguages(c.Code) {
-		specs[l] = codeSpec(c.Code, l, runtime)
-	}
-	run := code.New(code.Config{
-		Languages: specs, Run: h.machines.runCode, Attached: h.attachedFiles, Keep: h.keepFile, Open: h.openFile,
-		Violated: func(agent string, v code.Violation) {
-			h.metrics.violation(agent, string(v.Kind))
-			h.log.Warn("a program was contained", "agent", agent, "kind", v.Kind, "detail", v.Detail)
-		},
-		Log: h.log,
-	})
-	own := tools.Clone()
-	if err := own.Register(run); err != nil {
-		return fmt.Errorf("agent_configs.%s: %w", a.Name, err)
-	}
-	a.Registry = own
-	a.Programs = &agent.Programs{
-		Tool: code.Name, Languages: codeLanguages(c.Code), HelperCalls: c.Code.HelperCalls, Fenced: c.Code.Fenced,
-		Available: func() error { return h.machines.availableFor(specs) },
-	}
-	a.System = strings.TrimLeft(a.System+"\n\n"+a.Programs.Prompt(a.Tools), "\n")
-	a.Tools = own.ForModel(tool.NewSet(code.Name))
-	return nil
-}
-
 // availableFor tells why containers of these specifications cannot be had now, or nil.
 func (m *machines) availableFor(specs map[string]sandbox.Spec) error {
 	if err := m.Available(""); err != nil {
@@ -127,43 +88,4 @@ func (m *machines) runCode(ctx context.Context, c sandbox.Code) (sandbox.CodeRes
 		return sandbox.CodeResult{}, cmp.Or(why, errLooking)
 	}
 	return manager.RunCode(ctx, c)
-}
-
-// Bounds of the attachments that a program is given; package sandbox has those of everything together.
-const (
-	maxAttached      = 32
-	maxAttachedBytes = 8 << 20
-)
-
-// attachedFiles are those that people sent in a session's conversation, as its workspace has them.
-func (h *Host) attachedFiles(ctx context.Context, session string) (files map[string][]byte, left int, err error) {
-	m, leave, err := h.machines.visit(store.SessionHome(session))
-	if err != nil {
-		return nil, 0, err
-	}
-	defer leave()
-	infos, err := m.List(ctx, attachmentDir)
-	if errors.Is(err, machine.ErrNotFound) {
-		return nil, 0, nil
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	slices.SortFunc(infos, func(a, b machine.FileInfo) int { return b.Mtime.Compare(a.Mtime) }) // the latest first
-	files = map[string][]byte{}
-	room := int64(maxAttachedBytes)
-	for _, info := range infos {
-		if !info.Mode.IsRegular() || len(files) == maxAttached || info.Size > room {
-			left++
-			continue
-		}
-		data, size, err := m.ReadFile(ctx, path.Join(attachmentDir, info.Name), 0, room)
-		if err != nil || size > int64(len(data)) {
-			left++
-			continue
-		}
-		room -= size
-		files[info.Name] = data
-	}
-	return files, left, nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/flynnhost/flynn/host/access"
 	"github.com/flynnhost/flynn/host/access/pairing"
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/assemble"
 	"github.com/flynnhost/flynn/host/agent/schedule"
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/channel/command"
@@ -29,8 +30,8 @@ import (
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/door"
 	"github.com/flynnhost/flynn/host/gateway/watch"
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/internal/keyed"
-	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/observe/egresslog"
@@ -79,13 +80,14 @@ type Host struct {
 	holder    *config.Holder
 	store     *sqlite.Store
 	media     *media.Store
-	registry  *tool.Registry
+	tools     *provider.Set
+	agents    *assemble.Assembler
 	machines  *machines
 	policies  *policy.Engine
 	shadows   *shadowlog.Log
 	plugins   *plugin.Host
 	desk      *approval.Desk
-	elevated  *elevate.Desk
+	elevated  *elevate.Mode
 	pairings  *pairing.Desk
 	proofs    access.Proofs
 	kill      *killSwitch
@@ -97,12 +99,14 @@ type Host struct {
 	lanes     *keyed.Group[agent.Item]
 	commands  *keyed.Group[store.InboxRow]
 	runner    *agent.Runner
+	orders    *command.Desk
 	broker    *watch.Hub
 	gateway   *gateway.Server
 	questions *door.Desk   // of programs
 	idle      gateway.Idle // connections
 	services  *service.Server
 	hooks     *gateway.Hooks // nil when no webhooks are taken
+	events    event.Bus
 	metrics   *metrics
 	telemetry *telemetry.Exporter
 	counts    model.Counts
@@ -112,10 +116,6 @@ type Host struct {
 	onReady   func()
 	web       builtin.WebConfig
 
-	ledger    *provider.Ledger
-	tooling   sync.Mutex // guards providers
-	providers map[string]*provider.Provider
-	toolsSet  atomic.Bool           // the plugins of providers were started
 	enclosing sync.Mutex            // guards enclosed
 	enclosed  map[string]*enclosure // servers of providers that run in sandboxes
 
@@ -131,7 +131,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{
 		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: watch.NewHub(0), fetchers: newFetchers(), hangup: cfg.Hangup,
 		launcher: cfg.PluginLauncher, attach: cfg.Attach, web: cfg.Web, onReady: cfg.Ready,
-		providers: map[string]*provider.Provider{}, enclosed: map[string]*enclosure{}, swept: make(chan struct{}, 1),
+		enclosed: map[string]*enclosure{}, swept: make(chan struct{}, 1),
 	}
 	var err error
 	open := config.NewHolder
@@ -168,8 +168,9 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.metrics = newMetrics(registry)
 	registry.MustRegister(breakers{h.modelStatus})
 	h.telemetry = h.newTelemetry()
-	h.registry = tool.NewRegistry()
-	if err := registerTools(h.registry, builtin.Config{Memory: h.store, MaxNotes: h.maxNotes, Results: h.store, Keep: h.keepFile, Web: h.web}); err != nil {
+	h.watchTurns()
+	own, err := assemble.OwnTools(builtin.Config{Memory: h.store, MaxNotes: h.maxNotes, Results: h.store, Keep: h.keepFile, Web: h.web})
+	if err != nil {
 		return err
 	}
 	instance, err := instanceName(c.Store.Dir)
@@ -215,15 +216,18 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.desk, err = approval.New(approval.Config{Store: h.store, Grants: h.store, Notify: h.approvalChanged, SelfApprove: h.selfApproves}); err != nil {
 		return err
 	}
-	if h.elevated, err = elevate.New(elevate.Config{Store: h.store, Log: h.log}); err != nil {
+	if h.elevated, err = elevate.New(elevate.Config{Store: h.store, Gates: h.gates, Log: h.log}); err != nil {
 		return err
 	}
 	if err := h.openPairings(ctx); err != nil {
 		return err
 	}
-	if h.ledger, err = openLedger(c); err != nil {
+	claims, err := provider.OpenLedger(filepath.Join(c.Store.Dir, "tools.json"))
+	if err != nil {
 		return err
 	}
+	h.agents = h.newAssembler()
+	h.tools = provider.NewSet(provider.SetConfig{Own: own, Ledger: claims, Processes: h.plugins, Generations: generations{h}, Log: h.log})
 	g, err := h.newGeneration(c)
 	if err != nil {
 		return err
@@ -245,35 +249,15 @@ func (h *Host) wire(c *config.Config) {
 	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Drafts: h.store, Media: h.openFile, Log: h.log, Count: h.metrics.delivery})
 	h.budgets = budget.New(budget.Config{Store: h.store, Zone: budgetZone(c)})
 	h.live = channel.NewLive(channel.LiveConfig{Outbox: h.outbox, Stream: h.streams, Log: h.log})
-	var commands *command.Desk
+	t := turns{h}
 	h.runner = agent.NewRunner(agent.Config{
-		Order: func(ctx context.Context, place string, row store.InboxRow) { commands.Order(ctx, place, row) },
-		Store: h.store, Machines: h.machines, Approvals: h.desk, Tools: &tool.Runner{Log: h.log},
-		Generation: h.inForce,
-		Stopped:    h.kill.why,
-		Place:      h.place,
-		Waiting:    func(place string) []agent.Item { return h.lanes.Waiting(place) },
-		Ledger:     h.budgets,
-		Full:       h.metrics.budgetFull,
-		Replied:    h.replied,
-		Queue:      h.queue,
-		Submit:     func(ctx context.Context, m message.Message) error { return h.inbox.Accept(ctx, m) },
-		Asked:      h.asked,
-		Behind:     h.behind,
-		Elevation:  h.elevation,
-		Elevated:   h.recordElevated,
-		Publish:    h.broker.Publish,
-		Ended:      h.telemetry.Offer,
-		Show:       h.show,
-		Files:      h.takeFiles,
-		Image:      h.openImage,
-		Log:        h.log,
-		Parallel:   c.Budgets.ParallelTurns,
-		Observe:    h.metrics.turn,
+		Store: h.store, Generations: t, Machines: h.machines, Approvals: h.desk, Tools: &tool.Runner{Log: h.log}, Outbox: replies{h}, Inbox: t,
+		Queue: t, Orders: t, Notices: t, Attachments: t, Views: t, Elevations: h.elevated, Ledger: h.budgets, Events: &h.events,
+		Stopped: h.kill.why, Log: h.log, Parallel: c.Budgets.ParallelTurns,
 	})
-	commands = h.newCommands()
+	h.orders = h.newCommands()
 	h.lanes = keyed.New(maxConversations, h.runner.Work)
-	h.commands = keyed.New(maxConversations, commands.Work)
+	h.commands = keyed.New(maxConversations, h.orders.Work)
 	h.inbox = channel.NewInbox(channel.InboxConfig{
 		Store:    h.store,
 		Admit:    h.admit,
@@ -285,7 +269,8 @@ func (h *Host) wire(c *config.Config) {
 		Log:      h.log,
 		Count:    h.metrics.message,
 	})
-	h.schedules = h.newScheduler(c)
+	h.schedules = schedule.New(schedule.Config{Store: h.store, Log: h.log, Replied: h.outbox.Push, Submit: h.inbox.Accept})
+	h.schedules.Set(schedule.Entries(c))
 }
 
 // maxConversations bounds the conversations with work at a time; turns at work are bounded by budgets.parallel_turns.
@@ -374,7 +359,7 @@ func (h *Host) Run(ctx context.Context) error {
 	in.run(h, "webhooks", stop, func() error { return h.runHooks(ctx) })
 	h.setChannels(nil, cfg)
 	h.setTools(nil, cfg)
-	in.run(h, "late tools", stop, func() error { return h.awaitTools(ctx) })
+	in.run(h, "late tools", stop, func() error { return h.tools.Run(ctx) })
 	in.run(h, "critical channels", stop, func() error { return h.awaitCritical(ctx, criticalPatience) })
 	h.ready.Store(true)
 	h.log.Info("ready", "url", h.gateway.Addr().String(), "recovered", len(items), "took", time.Since(h.started).Round(time.Millisecond))

@@ -74,7 +74,7 @@ var areas = []allowed{
 	{"model", []string{"config", "store"}},
 	{"plugin", []string{"config", "install", "message", "store"}},
 	{"access", []string{"config", "message", "plugin", "route", "store"}},
-	{"tool", []string{"message", "model", "plugin", "policy", "sandbox", "store"}},
+	{"tool", []string{"config", "message", "model", "plugin", "policy", "route", "sandbox", "store"}},
 	{"channel", []string{"access", "config", "message", "route", "store", "tool"}},
 	{"agent", []string{"config", "message", "model", "policy", "route", "sandbox", "store", "tool"}},
 	{"observe", []string{"agent", "model", "policy", "sandbox", "store"}},

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/assemble"
 	"github.com/flynnhost/flynn/host/agent/code"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model"
@@ -23,7 +24,6 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 	"github.com/flynnhost/flynn/host/sandbox/program"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/builtin"
@@ -217,7 +217,7 @@ func (s *Sandboxes) Explain(ctx context.Context) ([]Place, error) {
 		return engine.Supports(made)
 	}
 	registry := tool.NewRegistry()
-	if err := builtin.Register(registry, builtin.Config{Memory: struct{ store.Memory }{}, Keep: (*Host)(nil).keepFile}); err != nil {
+	if err := builtin.Register(registry, builtin.Unconnected()); err != nil {
 		return nil, err
 	}
 	enforcer, err := tool.NewEnforcer(tool.EnforcerConfig{Registry: registry})
@@ -302,7 +302,7 @@ func (s *Sandboxes) program(
 	ctx context.Context, enforcer *tool.Enforcer, subject *tool.Subject, supports func(sandbox.Spec) error,
 ) (tool.Verdict, error) {
 	a := &agent.Agent{Name: subject.Agent, Sandboxed: s.config.Sandbox.Enabled && s.config.Agents[subject.Agent].Sandbox.Enabled}
-	if err := withCLI(a, s.config, a.Name); err != nil {
+	if err := assemble.WithProgram(a, s.config); err != nil {
 		return tool.Verdict{}, err
 	}
 	subject.Offered = a.Offered

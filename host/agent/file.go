@@ -24,13 +24,13 @@ type File struct {
 
 // takeFiles gets what came with the messages of a turn. The model is told of each file that it has or has not got.
 func (t *turn) takeFiles(ctx context.Context, rows []store.InboxRow) map[int64][]File {
-	if t.cfg.Files == nil {
+	if t.cfg.Attachments == nil {
 		return nil
 	}
 	files := map[int64][]File{}
 	for _, r := range rows {
 		if len(r.Message.Attachments) > 0 {
-			files[r.ID] = t.cfg.Files(ctx, t.home(), r.Message)
+			files[r.ID] = t.cfg.Attachments.Take(ctx, t.home(), r.Message)
 		}
 	}
 	return files

@@ -126,5 +126,5 @@ func (t *turn) tell(ctx context.Context, text string) {
 		t.cfg.Log.Error("word before the answer could not be kept", "turn", t.row.ID, "error", err)
 		return
 	}
-	t.cfg.Replied(t.row.ID, r)
+	t.cfg.Outbox.Push(t.row.ID, r)
 }

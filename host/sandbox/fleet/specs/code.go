@@ -1,0 +1,56 @@
+package specs
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/sandbox"
+)
+
+// CodeLanguages are the languages that an agent of kind code may write, in the order in which its model reads them.
+func CodeLanguages(c config.Code) (all []string) {
+	for _, l := range []string{"python", "javascript"} {
+		if c.Writes(l) {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// Code returns the specifications of the containers that the programs of an agent of kind code run in, by language. runtime is that of
+// [sandbox].
+func Code(c config.Code, runtime string) map[string]sandbox.Spec {
+	byLanguage := map[string]sandbox.Spec{}
+	for _, language := range CodeLanguages(c) {
+		s := sandbox.Spec{
+			Runtime: runtime,
+			Image:   c.Image, Packages: c.Packages, Dockerfile: c.Dockerfile, BuildContext: c.BuildContext, BuildNetwork: c.BuildNetwork,
+			Network: c.Network, Allowlist: c.Allowlist, MemoryBytes: int64(c.MemoryLimit), CPUs: float64(c.CPULimit), PidsLimit: int64(c.PidsLimit),
+			DiskBytes: int64(c.DiskLimit), Timeout: seconds(c.TimeoutSeconds), Mounts: hostMounts(c.Mounts), Helpers: c.HelperCalls > 0,
+		}
+		if language == "javascript" {
+			s.Image = c.JavaScriptImage
+		}
+		if s.Dockerfile != "" {
+			s.Image, s.Packages = "", nil
+		}
+		byLanguage[language] = s.WithDefaults()
+	}
+	return byLanguage
+}
+
+// codePools are the containers that agents of kind code keep ready, one pool for each of their languages, which may be empty.
+func codePools(c *config.Config) (all []sandbox.Pool) {
+	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
+		a := c.Agents[name]
+		if a.Kind != "code" {
+			continue
+		}
+		made := Code(a.Code, c.Sandbox.Runtime)
+		for _, language := range CodeLanguages(a.Code) {
+			all = append(all, sandbox.Pool{Spec: made[language], Size: a.Code.WarmPool})
+		}
+	}
+	return all
+}

@@ -1,0 +1,203 @@
+// Package specs makes the specifications of sandboxes out of a configuration.
+//
+// Start with New: a Set has the specifications of a configuration by the names that sandboxes have,
+//
+//	""                [sandbox]
+//	NAME              [sandboxes.NAME]
+//	cli:AGENT         what the program of an agent of kind cli runs in
+//	cli:AGENT:FOLDER  the same, at work in a folder of the host that a conversation has named
+//
+// Code returns the specifications that an agent of kind code runs programs in, which have no names, and Pools the containers to keep
+// ready. Check finds what config cannot: what is wrong about a sandbox as a whole.
+//
+// The package starts nothing and knows no engine.
+package specs
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/image"
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
+)
+
+// Set has the specifications of one configuration. It does not change.
+type Set struct {
+	byName  map[string]sandbox.Spec
+	code    []sandbox.Spec
+	folders map[string]string // that the programs of agents work in, by agent
+	named   map[string]string // where a folder that a conversation has named is mounted, by agent
+	roots   mounts.Rules      // of those folders
+}
+
+// New returns the specifications of a configuration.
+func New(c *config.Config) *Set {
+	s := &Set{byName: map[string]sandbox.Spec{"": bridged(c, c.Sandbox)}, folders: map[string]string{}, named: map[string]string{}, roots: c.CLIRules(os.Getenv)}
+	for name, named := range c.Sandboxes {
+		s.byName[name] = bridged(c, named)
+	}
+	for _, name := range CLIAgents(c) {
+		a := c.Agents[name]
+		s.byName[CLIName(name)] = CLI(c, name)
+		s.folders[name] = a.CLI.Folder
+		if a.CLI.FolderByCall {
+			s.named[name] = CLIFolder(c, a)
+		}
+	}
+	for _, p := range codePools(c) {
+		s.code = append(s.code, p.Spec)
+	}
+	return s
+}
+
+// Named returns the specification of a sandbox.
+func (s *Set) Named(name string) (sandbox.Spec, bool) {
+	agent, folder, ok := parseCLI(name)
+	if !ok || folder == "" {
+		made, known := s.byName[name]
+		return made, known
+	}
+	made, known := s.byName[CLIName(agent)]
+	target, may := s.named[agent]
+	if !known || !may {
+		return sandbox.Spec{}, false
+	}
+	made.Mounts = append(slices.Clip(made.Mounts), sandbox.HostMount{Source: folder, Target: target, Writable: true})
+	return made, true
+}
+
+// Names are the names in a Set, sorted.
+func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.byName)) }
+
+// All are all specifications, those of programs that agents of kind code write included.
+func (s *Set) All() []sandbox.Spec {
+	all := slices.Clip(s.code)
+	for _, name := range s.Names() {
+		all = append(all, s.byName[name])
+	}
+	return all
+}
+
+// Permit reports why the folder of the host that a program works in may not be mounted now. The configuration was checked when it was
+// read; a link that was made since counts here.
+func (s *Set) Permit(name string) error {
+	agent, named, ok := parseCLI(name)
+	if !ok {
+		return nil
+	}
+	for _, folder := range []string{s.folders[agent], named} {
+		if folder == "" {
+			continue
+		}
+		if _, err := s.roots.Check(folder); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MountRules says which folders of the host the sandboxes of a configuration may see.
+func MountRules(c *config.Config) mounts.Rules {
+	rules := c.MountRules(os.Getenv)
+	rules.Roots = append(slices.Clip(rules.Roots), c.CLI.Roots...) // no other mount of the configuration lies there: it was checked
+	return rules
+}
+
+// Pools are the containers that a configuration keeps ready.
+func Pools(c *config.Config) []sandbox.Pool {
+	var pools []sandbox.Pool
+	add := func(s config.Sandbox) {
+		if s.Enabled && s.WarmPool > 0 {
+			pools = append(pools, sandbox.Pool{Spec: bridged(c, s), Size: s.WarmPool})
+		}
+	}
+	add(c.Sandbox)
+	for _, name := range slices.Sorted(maps.Keys(c.Sandboxes)) {
+		add(c.Sandboxes[name])
+	}
+	return append(pools, codePools(c)...)
+}
+
+// Check finds what is wrong about a compose file in the sandbox that has it, such as a limit above the sandbox's own.
+func Check(c *config.Config) config.Errors {
+	var errs config.Errors
+	check := func(s config.Sandbox, key ...string) {
+		if s.Project == nil {
+			return
+		}
+		if err := Of(s).Check(); err != nil {
+			errs = append(errs, config.Error{File: c.Path, Line: c.Line(key...), Key: config.KeyString(key...), Problem: err.Error()})
+		}
+	}
+	check(c.Sandbox, "sandbox", "compose")
+	for _, name := range slices.Sorted(maps.Keys(c.Sandboxes)) {
+		check(c.Sandboxes[name], "sandboxes", name, "compose")
+	}
+	return errs
+}
+
+// Of is the specification of a sandbox without its bridges, which name other ones.
+func Of(s config.Sandbox) sandbox.Spec {
+	return sandbox.Spec{
+		Image: s.Image, WorkspaceDir: s.WorkspaceDir, Network: s.Network, Allowlist: s.Allowlist, MemoryBytes: int64(s.MemoryLimit),
+		CPUs: float64(s.CPULimit), PidsLimit: int64(s.PidsLimit), Timeout: seconds(s.TimeoutSeconds),
+		Runtime: s.Runtime, DiskBytes: int64(s.DiskLimit), Mounts: hostMounts(s.Mounts), Start: s.StartCommand,
+		Packages: s.Packages, Dockerfile: s.Dockerfile, BuildContext: s.BuildContext, BuildNetwork: s.BuildNetwork,
+		Compose: s.Project, Service: s.Service, EgressLimit: int64(s.EgressLimit),
+		Binaries: each(s.Binaries, func(b config.Binary) image.Binary { return b.Recipe() }),
+		Volumes: each(s.Volumes, func(v config.Volume) sandbox.VolumeMount {
+			return sandbox.VolumeMount{Name: v.Name, Target: v.Target, Shared: v.Scope == "shared", ReadOnly: v.ReadOnly}
+		}),
+		Tmpfs: each(s.Tmpfs, func(t config.Tmpfs) sandbox.MemoryMount {
+			return sandbox.MemoryMount{Target: t.Target, Bytes: int64(t.Size)}
+		}),
+		Credentials: each(s.Credentials, func(c config.Credential) sandbox.Credential {
+			return sandbox.Credential{
+				Host: c.Host, Header: c.Header, Prefix: c.Prefix, Secret: c.SecretName(), Methods: c.Methods, Paths: c.Paths, Upgrade: c.Upgrade,
+			}
+		}),
+	}
+}
+
+// bridged is the specification of a sandbox.
+func bridged(c *config.Config, s config.Sandbox) sandbox.Spec {
+	made := Of(s)
+	made.Bridges = each(s.Bridges, func(b config.Bridge) sandbox.Bridge {
+		bridge := sandbox.Bridge{
+			Name: b.Name, OnHost: b.Host, Program: b.Program, Forms: b.Forms(), Env: b.Env, Workspace: b.Workspace,
+			Timeout: time.Duration(b.Timeout), MaxOutput: int(b.MaxOutput), Stdin: b.Stdin,
+		}
+		if !b.Host {
+			second := Of(c.Sandboxes[b.Sandbox])
+			bridge.In = &second
+		}
+		for variable, ref := range b.SecretsEnv {
+			if bridge.Secrets == nil {
+				bridge.Secrets = make(map[string]string)
+			}
+			bridge.Secrets[variable] = ref.SecretName()
+		}
+		return bridge
+	})
+	return made
+}
+
+func hostMounts(configured []config.Mount) []sandbox.HostMount {
+	return each(configured, func(m config.Mount) sandbox.HostMount {
+		return sandbox.HostMount{Source: m.Source, Target: m.Target, Writable: !m.ReadOnly}
+	})
+}
+
+func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
+
+// each returns f of each element, and nil for none.
+func each[A, B any](list []A, f func(A) B) (out []B) {
+	for _, a := range list {
+		out = append(out, f(a))
+	}
+	return out
+}
